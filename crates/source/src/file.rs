@@ -1,0 +1,200 @@
+use std::{
+    fs::{File, OpenOptions},
+    io,
+    num::NonZeroU64,
+    os::{
+        fd::AsRawFd,
+        unix::fs::{FileExt, FileTypeExt, OpenOptionsExt},
+    },
+    path::Path,
+};
+
+use rustix::fs::{Advice, OFlags, fadvise};
+use verimount_sys::cached_pages;
+
+use crate::{AlignedBuf, ReadAt, ReadError, check_range};
+
+/// Reads of at least this many bytes bypass the page cache, unless they would find most of their
+/// bytes there. It would only be filled with what the reader keeps elsewhere or needs just once,
+/// and that costs more than hashing what is put there. Smaller reads gain by its read-ahead.
+const DIRECT_READ: usize = 256 << 10;
+
+/// The size that the page cache is counted in.
+const PAGE: u64 = 4096;
+
+/// A regular file or block device.
+#[derive(Debug)]
+pub struct FileSource {
+    file: File,
+    /// The same file, opened to bypass the page cache; none where that cannot be done.
+    direct: Option<File>,
+    size: u64,
+}
+
+impl FileSource {
+    /// Opens `path` for reading.
+    ///
+    /// # Errors
+    /// What `open` says, and as [`Self::new`].
+    pub fn open(path: &Path) -> io::Result<Self> {
+        // Not waiting for somebody to write to it, if it is a named pipe: it is then refused.
+        let mut source = Self::new(open_with(path, OFlags::NONBLOCK)?)?;
+        // By its descriptor, so that it is the same file for sure.
+        let same = format!("/proc/self/fd/{}", source.file.as_raw_fd());
+        source.direct = open_with(same.as_ref(), OFlags::DIRECT).ok();
+        Ok(source)
+    }
+
+    /// Takes an open file, to be read through the page cache. Its size is what it is now.
+    ///
+    /// # Errors
+    /// What `fstat` or `lseek` says; [`io::ErrorKind::IsADirectory`] for a directory, and
+    /// [`io::ErrorKind::InvalidInput`] for anything else that has no bytes at fixed places.
+    pub fn new(mut file: File) -> io::Result<Self> {
+        let file_type = file.metadata()?.file_type();
+        if file_type.is_dir() {
+            return Err(io::ErrorKind::IsADirectory.into());
+        }
+        if !file_type.is_file() && !file_type.is_block_device() {
+            let reason = "it is neither a regular file nor a block device";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
+        }
+        // A block device's length is not in its metadata; its end is where seeking leads.
+        let size = io::Seek::seek(&mut file, io::SeekFrom::End(0))?;
+        Ok(Self {
+            file,
+            direct: None,
+            size,
+        })
+    }
+
+    /// The open file.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Reads as much from the beginning of `buf` as comes without the page cache: whole pages, or
+    /// nothing. What fails is left to be read the ordinary way, which knows the reason better.
+    fn read_direct(&self, buf: &mut [u8], offset: u64) -> usize {
+        let whole_pages = buf.len() - buf.len() % AlignedBuf::ALIGNMENT;
+        let is_aligned = offset.is_multiple_of(AlignedBuf::ALIGNMENT as u64)
+            && buf.as_ptr().align_offset(AlignedBuf::ALIGNMENT) == 0;
+        match &self.direct {
+            Some(direct)
+                if whole_pages >= DIRECT_READ
+                    && is_aligned
+                    && !self.is_mostly_cached(offset, whole_pages as u64) =>
+            {
+                direct.read_at(&mut buf[..whole_pages], offset).unwrap_or(0)
+            }
+            _ => 0,
+        }
+    }
+
+    fn is_mostly_cached(&self, offset: u64, len: u64) -> bool {
+        // Whoever may not ask has not cached it either.
+        cached_pages(&self.file, offset, len).is_ok_and(|cached| cached > len / PAGE / 2)
+    }
+}
+
+fn open_with(path: &Path, flags: OFlags) -> io::Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .custom_flags(flags.bits() as i32)
+        .open(path)
+}
+
+impl ReadAt for FileSource {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
+        let len = buf.len();
+        check_range(offset, len, self.size)?;
+        let done = self.read_direct(buf, offset);
+        self.file
+            .read_exact_at(&mut buf[done..], offset + done as u64)
+            .map_err(|source| match source.kind() {
+                io::ErrorKind::UnexpectedEof => ReadError::Truncated { offset, len },
+                _ => ReadError::Io {
+                    offset,
+                    len,
+                    source,
+                },
+            })
+    }
+
+    fn will_need(&self, offset: u64, len: u64) {
+        // To fadvise, no length means "to the end of the file".
+        let Some(len) = NonZeroU64::new(len.min(self.size.saturating_sub(offset))) else {
+            return;
+        };
+        let _ = fadvise(&self.file, offset, Some(len), Advice::WillNeed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use rustix::fs::{Advice, fadvise};
+
+    use super::*;
+
+    /// Nobody ever writes to the pipe, and nobody has to.
+    #[test]
+    fn what_has_no_bytes_at_fixed_places_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        let mode = rustix::fs::Mode::RUSR;
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        for (path, kind) in [
+            (pipe.as_path(), io::ErrorKind::InvalidInput),
+            (Path::new("/dev/null"), io::ErrorKind::InvalidInput),
+            (folder.path(), io::ErrorKind::IsADirectory),
+        ] {
+            assert_eq!(FileSource::open(path).unwrap_err().kind(), kind, "{path:?}");
+        }
+    }
+
+    #[test]
+    fn all_ways_of_reading_give_the_same() {
+        let bytes: Vec<u8> = (0..3_000_000u32).map(|i| (i ^ (i >> 9)) as u8).collect();
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(&bytes).unwrap();
+        let source = FileSource::open(file.path()).unwrap();
+        let mut buf = AlignedBuf::zeroed(bytes.len());
+        for (offset, len) in [
+            (0, bytes.len()),
+            (4096, bytes.len() - 4096),
+            (8192, DIRECT_READ),
+            (5, bytes.len() - 7),
+            (0, 1),
+        ] {
+            // Once from the page cache, and once with nothing in it.
+            for _ in 0..2 {
+                let buf = buf.grown(len);
+                buf.fill(0);
+                source.read_exact_at(buf, offset).unwrap();
+                assert_eq!(buf, &bytes[offset as usize..][..len]);
+                file.as_file().sync_all().unwrap();
+                fadvise(file.as_file(), 0, None, Advice::DontNeed).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_gone_is_noticed() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(1 << 20).unwrap();
+        let source = FileSource::open(file.path()).unwrap();
+        let mut buf = AlignedBuf::zeroed(1 << 20);
+        let past_the_end = source.read_exact_at(buf.grown(1 << 20), 1);
+        assert!(matches!(past_the_end, Err(ReadError::PastEnd { .. })));
+        file.as_file().set_len(1000).unwrap();
+        let truncated = source.read_exact_at(buf.grown(1 << 20), 0);
+        assert!(matches!(truncated, Err(ReadError::Truncated { .. })));
+        source.will_need(u64::MAX, u64::MAX);
+    }
+}

@@ -1,0 +1,86 @@
+use std::sync::Arc;
+
+use crate::{ReadError, Scratch};
+
+/// Bytes that can be read at any offset, by several threads at once.
+pub trait ReadAt: Send + Sync {
+    /// The number of bytes, fixed when the source was opened.
+    fn size(&self) -> u64;
+
+    /// Fills `buf` with the bytes from `offset` on.
+    ///
+    /// # Errors
+    /// Any [`ReadError`]; what `buf` then holds is unspecified and must not be used.
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError>;
+
+    /// The `len` bytes from `offset` on, somewhere in `scratch`, which grows as needed.
+    ///
+    /// A layer that reads whole blocks anyway hands out part of its own buffer this way, and so
+    /// needs no second copy.
+    ///
+    /// # Errors
+    /// As [`Self::read_exact_at`].
+    fn read_borrowed<'s>(
+        &self,
+        scratch: &'s mut Scratch,
+        offset: u64,
+        len: usize,
+    ) -> Result<&'s [u8], ReadError> {
+        // Checked before the buffer grows, so that an absurd length costs nothing.
+        check_range(offset, len, self.size())?;
+        let buf = scratch.grown(len);
+        self.read_exact_at(buf, offset)?;
+        Ok(buf)
+    }
+
+    /// Says that `len` bytes from `offset` on will be read soon, and returns without waiting.
+    ///
+    /// A source that can start the input/output early does so: this is how reads of several ranges
+    /// are under way together. It is a hint: ranges outside the source and failures are ignored.
+    fn will_need(&self, offset: u64, len: u64) {
+        let _ = (offset, len);
+    }
+}
+
+/// Checks that `len` bytes from `offset` on lie inside a source of `size` bytes.
+///
+/// # Errors
+/// [`ReadError::PastEnd`] where they do not.
+pub fn check_range(offset: u64, len: usize, size: u64) -> Result<(), ReadError> {
+    let end = u64::try_from(len)
+        .ok()
+        .and_then(|len| offset.checked_add(len));
+    match end {
+        Some(end) if end <= size => Ok(()),
+        _ => Err(ReadError::PastEnd { offset, len, size }),
+    }
+}
+
+macro_rules! forward_read_at {
+    ($($pointer:ty),*) => {$(
+        impl<S: ReadAt + ?Sized> ReadAt for $pointer {
+            fn size(&self) -> u64 {
+                (**self).size()
+            }
+
+            fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
+                (**self).read_exact_at(buf, offset)
+            }
+
+            fn read_borrowed<'s>(
+                &self,
+                scratch: &'s mut Scratch,
+                offset: u64,
+                len: usize,
+            ) -> Result<&'s [u8], ReadError> {
+                (**self).read_borrowed(scratch, offset, len)
+            }
+
+            fn will_need(&self, offset: u64, len: u64) {
+                (**self).will_need(offset, len);
+            }
+        }
+    )*};
+}
+
+forward_read_at!(&S, Arc<S>, Box<S>);

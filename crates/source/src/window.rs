@@ -1,0 +1,88 @@
+use crate::{ReadAt, ReadError, Scratch, check_range};
+
+/// A range of another source, read as a source of its own.
+#[derive(Debug, Clone)]
+pub struct Window<S> {
+    inner: S,
+    start: u64,
+    size: u64,
+}
+
+impl<S: ReadAt> Window<S> {
+    /// The `size` bytes of `inner` from `start` on.
+    ///
+    /// # Errors
+    /// [`ReadError::PastEnd`] where `inner` has fewer bytes.
+    pub fn new(inner: S, start: u64, size: u64) -> Result<Self, ReadError> {
+        match start.checked_add(size) {
+            Some(end) if end <= inner.size() => Ok(Self { inner, start, size }),
+            _ => Err(ReadError::PastEnd {
+                offset: start,
+                len: usize::try_from(size).unwrap_or(usize::MAX),
+                size: inner.size(),
+            }),
+        }
+    }
+
+    /// The source behind the window.
+    pub fn inner(&self) -> &S {
+        &self.inner
+    }
+}
+
+impl<S: ReadAt> ReadAt for Window<S> {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
+        check_range(offset, buf.len(), self.size)?;
+        self.inner.read_exact_at(buf, self.start + offset)
+    }
+
+    fn read_borrowed<'s>(
+        &self,
+        scratch: &'s mut Scratch,
+        offset: u64,
+        len: usize,
+    ) -> Result<&'s [u8], ReadError> {
+        check_range(offset, len, self.size)?;
+        self.inner.read_borrowed(scratch, self.start + offset, len)
+    }
+
+    fn will_need(&self, offset: u64, len: u64) {
+        let offset = offset.min(self.size);
+        self.inner
+            .will_need(self.start + offset, len.min(self.size - offset));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_shows_its_range_and_no_more() {
+        let bytes: Vec<u8> = (0..100).collect();
+        let window = Window::new(bytes.clone(), 10, 20).unwrap();
+        let mut buf = [0; 20];
+        window.read_exact_at(&mut buf, 0).unwrap();
+        assert_eq!(buf, bytes[10..30]);
+        assert!(matches!(
+            window.read_exact_at(&mut buf, 1),
+            Err(ReadError::PastEnd { .. })
+        ));
+        assert!(matches!(
+            window.read_exact_at(&mut buf[..1], u64::MAX),
+            Err(ReadError::PastEnd { .. })
+        ));
+        window.will_need(u64::MAX, u64::MAX);
+    }
+
+    #[test]
+    fn a_window_must_fit() {
+        assert!(Window::new(vec![0; 10], 5, 5).is_ok());
+        assert!(Window::new(vec![0; 10], 5, 6).is_err());
+        assert!(Window::new(vec![0; 10], u64::MAX, 2).is_err());
+    }
+}

@@ -1,0 +1,143 @@
+//! Reading ahead changes when bytes are read, never which.
+
+use std::{
+    num::NonZeroUsize,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
+    },
+    thread,
+    time::Duration,
+};
+
+use proptest::prelude::*;
+use verimount_source::{Counting, ReadAhead, ReadAt, ReadError, Scratch};
+use verimount_testkit::Slow;
+
+const MB: usize = 1 << 20;
+const THREADS: NonZeroUsize = NonZeroUsize::new(2).unwrap();
+
+fn bytes(len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i ^ (i >> 8) ^ (i >> 16)) as u8).collect()
+}
+
+/// Reads `range` in pieces of `piece` bytes and compares.
+fn read_in_order(source: &dyn ReadAt, expected: &[u8], start: usize, piece: usize) {
+    let mut scratch = Scratch::default();
+    for (number, expected) in expected[start..].chunks(piece).enumerate() {
+        let offset = (start + number * piece) as u64;
+        let read = source.read_borrowed(&mut scratch, offset, expected.len());
+        assert_eq!(read.unwrap(), expected, "at {offset}");
+    }
+}
+
+#[test]
+fn a_sequential_reader_is_read_ahead_of() {
+    let bytes = bytes(20 * MB + 12345);
+    // Over memory, a reader would be quicker than any thread that is to read for it.
+    let slow = Slow::new(bytes.clone(), Duration::from_millis(2));
+    let counted = Arc::new(Counting::new(slow));
+    let source = ReadAhead::new(counted.clone(), THREADS);
+    read_in_order(&source, &bytes, 0, 64 << 10);
+    let counts = counted.counts();
+    // In pieces of 64 KiB these would be 321. A few are read so until the reader is known.
+    assert!(counts.requests < 321 / 2, "{counts:?}");
+    // What was read in pieces before a chunk was asked for may be read once more with it.
+    assert!(counts.bytes < bytes.len() as u64 * 5 / 4, "{counts:?}");
+}
+
+#[test]
+fn large_and_random_reads_are_left_alone() {
+    let bytes = bytes(20 * MB);
+    // Over memory, a reader would be quicker than any thread that is to read for it.
+    let slow = Slow::new(bytes.clone(), Duration::from_millis(2));
+    let counted = Arc::new(Counting::new(slow));
+    let source = ReadAhead::new(counted.clone(), THREADS);
+    read_in_order(&source, &bytes, 0, MB);
+    for place in [3, 17, 9, 1, 13, 5, 19, 11] {
+        let mut buf = [0; 4096];
+        source.read_exact_at(&mut buf, (place * MB) as u64).unwrap();
+        assert_eq!(buf, bytes[place * MB..][..4096]);
+    }
+    assert_eq!(counted.counts().requests, 20 + 8);
+    assert_eq!(counted.counts().bytes, (20 * MB + 8 * 4096) as u64);
+}
+
+#[test]
+fn many_readers_at_once() {
+    let bytes = bytes(30 * MB);
+    let source = ReadAhead::new(Arc::new(bytes.clone()), THREADS);
+    thread::scope(|scope| {
+        for reader in 0..12 {
+            let (source, bytes) = (&source, &bytes);
+            scope.spawn(move || read_in_order(source, bytes, reader * 2 * MB, 100_000));
+        }
+    });
+}
+
+/// A source that can be made to fail.
+struct Failing {
+    inner: Vec<u8>,
+    fails: AtomicBool,
+    failures: AtomicU64,
+}
+
+impl ReadAt for Failing {
+    fn size(&self) -> u64 {
+        self.inner.size()
+    }
+
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
+        if self.fails.load(SeqCst) {
+            self.failures.fetch_add(1, SeqCst);
+            let len = buf.len();
+            return Err(ReadError::Truncated { offset, len });
+        }
+        self.inner.read_exact_at(buf, offset)
+    }
+}
+
+/// What fails to be read ahead is read again by whoever needs it, who gets the reason.
+#[test]
+fn failures_reach_the_reader_and_are_not_kept() {
+    let bytes = bytes(40 * MB);
+    let failing = Arc::new(Failing {
+        inner: bytes.clone(),
+        fails: AtomicBool::new(false),
+        failures: AtomicU64::new(0),
+    });
+    let source = ReadAhead::new(failing.clone(), THREADS);
+    read_in_order(&source, &bytes[..4 * MB], 0, 64 << 10);
+    failing.fails.store(true, SeqCst);
+    // Beyond anything that can have been read ahead by then.
+    let refused = source.read_exact_at(&mut [0; 4096], 10 << 20);
+    assert!(matches!(refused, Err(ReadError::Truncated { .. })));
+    assert!(failing.failures.load(SeqCst) > 0);
+    failing.fails.store(false, SeqCst);
+    read_in_order(&source, &bytes, 4 * MB, 64 << 10);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn any_reads_give_the_bytes(
+        len in 1usize..6 * MB,
+        reads in prop::collection::vec((any::<prop::sample::Index>(), 1usize..700_000, 1usize..6), 1..12),
+    ) {
+        let bytes = bytes(len);
+        let source = ReadAhead::new(Arc::new(bytes.clone()), THREADS);
+        let mut scratch = Scratch::default();
+        for (start, piece, times) in reads {
+            let mut start = start.index(len);
+            for _ in 0..times {
+                let end = len.min(start + piece);
+                let read = source.read_borrowed(&mut scratch, start as u64, end - start).unwrap();
+                prop_assert!(read == &bytes[start..end], "{start}..{end}");
+                start = end;
+            }
+        }
+        let past_the_end = source.read_exact_at(&mut [0], len as u64);
+        prop_assert!(past_the_end.is_err());
+    }
+}
