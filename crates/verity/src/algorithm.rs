@@ -1,0 +1,74 @@
+use std::{fmt, str::FromStr};
+
+use crate::ParamError;
+
+/// The hash of a Merkle tree. The numbers are the ones in the fs-verity descriptor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum HashAlgorithm {
+    /// SHA-256, number 1.
+    #[default]
+    Sha256,
+    /// SHA-512, number 2.
+    Sha512,
+}
+
+impl HashAlgorithm {
+    /// The number that stands for this hash in descriptors and signatures.
+    pub const fn number(self) -> u8 {
+        match self {
+            Self::Sha256 => 1,
+            Self::Sha512 => 2,
+        }
+    }
+
+    /// The hash with this number.
+    pub const fn from_number(number: u8) -> Option<Self> {
+        match number {
+            1 => Some(Self::Sha256),
+            2 => Some(Self::Sha512),
+            _ => None,
+        }
+    }
+
+    /// Length of a digest in bytes.
+    pub const fn digest_size(self) -> usize {
+        match self {
+            Self::Sha256 => 32,
+            Self::Sha512 => 64,
+        }
+    }
+
+    /// Length in bytes of the block that the hash compresses at once: salts are padded to it.
+    pub const fn internal_block_size(self) -> usize {
+        match self {
+            Self::Sha256 => 64,
+            Self::Sha512 => 128,
+        }
+    }
+
+    /// The name in digests such as `sha256:…`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sha256 => "sha256",
+            Self::Sha512 => "sha512",
+        }
+    }
+}
+
+impl fmt::Display for HashAlgorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for HashAlgorithm {
+    type Err = ParamError;
+
+    fn from_str(name: &str) -> Result<Self, ParamError> {
+        match name {
+            "sha256" => Ok(Self::Sha256),
+            "sha512" => Ok(Self::Sha512),
+            _ => Err(ParamError::Algorithm),
+        }
+    }
+}

@@ -1,0 +1,143 @@
+#![deny(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::arithmetic_side_effects,
+    clippy::as_conversions
+)]
+
+use zerocopy::{
+    FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
+    little_endian::{U32, U64},
+};
+
+use crate::{
+    BlockSize, Corruption, Digest, Error, FileDigest, HashAlgorithm, Salt, TreeGeometry,
+    TreeParams, geometry::MAX_DATA_SIZE, hasher::hash_plain,
+};
+
+/// `struct fsverity_descriptor`.
+#[derive(Debug, Clone, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawDescriptor {
+    version: u8,
+    hash_algorithm: u8,
+    log_blocksize: u8,
+    salt_size: u8,
+    /// Zero when hashed; in a stored descriptor, the size of the signature behind it.
+    signature_size: U32,
+    data_size: U64,
+    root_hash: [u8; 64],
+    salt: [u8; 32],
+    reserved: [u8; 144],
+}
+
+/// Size of a stored descriptor in bytes, without its signature.
+pub const DESCRIPTOR_SIZE: usize = size_of::<RawDescriptor>();
+
+const _: () = assert!(DESCRIPTOR_SIZE == 256);
+
+/// What identifies a file: the tree's parameters, the data's size and the root hash.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Descriptor {
+    params: TreeParams,
+    geometry: TreeGeometry,
+    root: Digest,
+}
+
+impl Descriptor {
+    /// Puts together what was computed.
+    pub(crate) fn new(params: TreeParams, geometry: TreeGeometry, root: Digest) -> Self {
+        Self {
+            params,
+            geometry,
+            root,
+        }
+    }
+
+    /// Reads a stored descriptor; gives the size of the signature behind it, too.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] naming the field, [`Error::Unsupported`] for another version, hash or
+    /// block size, [`Error::TooLarge`] for data that no tree can cover.
+    pub fn parse(bytes: &[u8]) -> Result<(Self, u32), Error> {
+        let size = || Corruption::DescriptorSize(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
+        let (raw, _) = RawDescriptor::ref_from_prefix(bytes).map_err(|_| size())?;
+        if raw.version != 1 {
+            return Err(Error::Unsupported("another descriptor version"));
+        }
+        let algorithm = HashAlgorithm::from_number(raw.hash_algorithm)
+            .ok_or(Error::Unsupported("another hash"))?;
+        let block_size = BlockSize::from_log2(raw.log_blocksize)
+            .map_err(|_| Error::Unsupported("another block size"))?;
+        let split = raw.salt.split_at_checked(raw.salt_size.into());
+        let (salt, salt_padding) = split.ok_or(Corruption::SaltSize(raw.salt_size))?;
+        let split = raw.root_hash.split_at_checked(algorithm.digest_size());
+        let (root, root_padding) = split.ok_or(Corruption::Reserved)?;
+        let mut padding = [salt_padding, root_padding, &raw.reserved].into_iter();
+        if padding.any(|bytes| bytes.iter().any(|&byte| byte != 0)) {
+            return Err(Corruption::Reserved.into());
+        }
+        let params = TreeParams {
+            algorithm,
+            block_size,
+            salt: Salt::new(salt).map_err(|_| Corruption::SaltSize(raw.salt_size))?,
+        };
+        let geometry = checked_geometry(&params, raw.data_size.get())?;
+        let root = Digest::new(algorithm, root).ok_or(Corruption::Reserved)?;
+        Ok((Self::new(params, geometry, root), raw.signature_size.get()))
+    }
+
+    /// The descriptor as it is stored before a signature of `signature_size` bytes.
+    pub fn to_bytes(&self, signature_size: u32) -> [u8; DESCRIPTOR_SIZE] {
+        let salt = self.params.salt.as_bytes();
+        let raw = RawDescriptor {
+            version: 1,
+            hash_algorithm: self.params.algorithm.number(),
+            log_blocksize: self.params.block_size.log2(),
+            salt_size: u8::try_from(salt.len()).unwrap_or(u8::MAX),
+            signature_size: U32::new(signature_size),
+            data_size: U64::new(self.geometry.data_size()),
+            root_hash: zero_padded(self.root.as_bytes()),
+            salt: zero_padded(salt),
+            reserved: [0; 144],
+        };
+        zerocopy::transmute!(raw)
+    }
+
+    /// The file's digest: the hash of the descriptor without signature.
+    pub fn file_digest(&self) -> FileDigest {
+        FileDigest(hash_plain(self.params.algorithm, &self.to_bytes(0)))
+    }
+
+    /// The tree's parameters.
+    pub fn params(&self) -> &TreeParams {
+        &self.params
+    }
+
+    /// The tree's shape.
+    pub fn geometry(&self) -> &TreeGeometry {
+        &self.geometry
+    }
+
+    /// The root hash; all zeros for an empty file.
+    pub fn root(&self) -> &Digest {
+        &self.root
+    }
+}
+
+/// The shape of the tree over `data_size` bytes, if there can be one.
+pub(crate) fn checked_geometry(params: &TreeParams, data_size: u64) -> Result<TreeGeometry, Error> {
+    match data_size {
+        0..=MAX_DATA_SIZE => TreeGeometry::new(params, data_size),
+        _ => None,
+    }
+    .ok_or(Error::TooLarge(data_size))
+}
+
+fn zero_padded<const N: usize>(bytes: &[u8]) -> [u8; N] {
+    let mut padded = [0; N];
+    for (to, from) in padded.iter_mut().zip(bytes) {
+        *to = *from;
+    }
+    padded
+}

@@ -1,0 +1,149 @@
+use std::{fmt, str::FromStr};
+
+use thiserror::Error;
+
+use crate::HashAlgorithm;
+
+/// The longest digest of any [`HashAlgorithm`], in bytes.
+const MAX_DIGEST_SIZE: usize = 64;
+
+/// A hash value. Displayed as lower-case hexadecimal digits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Digest {
+    algorithm: HashAlgorithm,
+    /// Zero behind the digest's own length, so that comparing whole arrays compares digests.
+    bytes: [u8; MAX_DIGEST_SIZE],
+}
+
+impl Digest {
+    /// The all-zero digest, which fs-verity gives an empty file as its root hash.
+    pub(crate) const fn zero(algorithm: HashAlgorithm) -> Self {
+        Self {
+            algorithm,
+            bytes: [0; MAX_DIGEST_SIZE],
+        }
+    }
+
+    /// Takes a digest's bytes; `None` unless there are as many as `algorithm` produces.
+    pub fn new(algorithm: HashAlgorithm, bytes: &[u8]) -> Option<Self> {
+        let mut digest = Self::zero(algorithm);
+        let own = digest.bytes.get_mut(..algorithm.digest_size())?;
+        if own.len() != bytes.len() {
+            return None;
+        }
+        own.copy_from_slice(bytes);
+        Some(digest)
+    }
+
+    /// The hash that produced this digest.
+    pub const fn algorithm(&self) -> HashAlgorithm {
+        self.algorithm
+    }
+
+    /// The bytes, as many as the algorithm's digest size.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.algorithm.digest_size()]
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_bytes()
+            .iter()
+            .try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{self}", self.algorithm)
+    }
+}
+
+/// A file's digest: the hash of its descriptor. Displayed and parsed as `sha256:HEX`, as the
+/// kernel's tools print it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileDigest(pub(crate) Digest);
+
+impl FileDigest {
+    /// The hash value.
+    pub const fn digest(&self) -> &Digest {
+        &self.0
+    }
+
+    /// What a signature covers: `FSVerity`, the algorithm's number and the digest's length as
+    /// 16-bit little-endian numbers, and the digest.
+    pub fn formatted(&self) -> Vec<u8> {
+        let algorithm = self.0.algorithm;
+        let mut bytes = b"FSVerity".to_vec();
+        bytes.extend(u16::from(algorithm.number()).to_le_bytes());
+        bytes.extend((algorithm.digest_size() as u16).to_le_bytes());
+        bytes.extend(self.0.as_bytes());
+        bytes
+    }
+}
+
+impl fmt::Display for FileDigest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.0.algorithm, self.0)
+    }
+}
+
+/// A text that is not a file digest.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("a digest is written sha256:HEX with 64 digits or sha512:HEX with 128")]
+pub struct ParseDigestError;
+
+impl FromStr for FileDigest {
+    type Err = ParseDigestError;
+
+    fn from_str(text: &str) -> Result<Self, ParseDigestError> {
+        let (name, hex) = text.split_once(':').ok_or(ParseDigestError)?;
+        let algorithm: HashAlgorithm = name.parse().map_err(|_| ParseDigestError)?;
+        let bytes = parse_hex(hex).ok_or(ParseDigestError)?;
+        Digest::new(algorithm, &bytes)
+            .map(Self)
+            .ok_or(ParseDigestError)
+    }
+}
+
+/// The bytes of an even number of hexadecimal digits.
+pub fn parse_hex(digits: &str) -> Option<Vec<u8>> {
+    let (pairs, rest) = digits.as_bytes().as_chunks::<2>();
+    if !rest.is_empty() {
+        return None;
+    }
+    let digit = |character: u8| char::from(character).to_digit(16);
+    pairs
+        .iter()
+        .map(|&[high, low]| u8::try_from(digit(high)? * 16 + digit(low)?).ok())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_digest_reads_back_what_it_displays() {
+        let text = "sha256:3d248ca542a24fc62d1c43b916eae5016878e2533c88238480b26128a1f1af95";
+        assert_eq!(text.parse::<FileDigest>().unwrap().to_string(), text);
+    }
+
+    #[test]
+    fn other_texts_are_no_digests() {
+        let full = "3d248ca542a24fc62d1c43b916eae5016878e2533c88238480b26128a1f1af95";
+        for text in [
+            String::new(),
+            full.into(),
+            format!("md5:{full}"),
+            format!("sha512:{full}"),
+            format!("sha256:{}", &full[1..]),
+            format!("sha256:{full}00"),
+            format!("sha256:+{}", &full[1..]),
+            format!("sha256:é{}", &full[2..]),
+        ] {
+            assert_eq!(text.parse::<FileDigest>(), Err(ParseDigestError), "{text}");
+        }
+    }
+}

@@ -1,0 +1,87 @@
+use std::io;
+
+use thiserror::Error;
+use verimount_source::ReadError;
+
+use crate::FileDigest;
+
+/// Why a tree, descriptor, seal or signature could not be used or made.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A source could not be read.
+    #[error(transparent)]
+    Source(#[from] ReadError),
+    /// The seal could not be written.
+    #[error("writing the seal: {0}")]
+    Write(#[source] io::Error),
+    /// Whoever watched the progress ended it.
+    #[error("interrupted")]
+    Cancelled,
+    /// There is no seal where one was looked for.
+    #[error("it is not sealed")]
+    NotSealed,
+    /// The file carries a seal already.
+    #[error("it is sealed already")]
+    AlreadySealed,
+    /// The seal is broken.
+    #[error("its seal is corrupt: {0}")]
+    Corrupt(#[from] Corruption),
+    /// The seal is whole, but uses what Verimount does not support.
+    #[error("its seal uses {0}, which is not supported")]
+    Unsupported(&'static str),
+    /// The file is not the one that was asked for.
+    #[error("its digest is {actual}, not {expected}")]
+    WrongDigest {
+        /// The digest that was asked for.
+        expected: Box<FileDigest>,
+        /// The digest that the seal has.
+        actual: Box<FileDigest>,
+    },
+    /// A key was given, but the seal holds no signature.
+    #[error("it is not signed")]
+    NotSigned,
+    /// The signature is not by the given key over this file's digest.
+    #[error("its signature is not valid: {0}")]
+    WrongSignature(#[source] minisign::PError),
+    /// A text is not a key, or not one that can be used without a password.
+    #[error("not a usable minisign key: {0}")]
+    BadKey(#[source] minisign::PError),
+    /// A file of more than 2^63 bytes, or a tree of more levels than the kernel supports.
+    #[error("a file of {0} bytes is too large for a Merkle tree with these parameters")]
+    TooLarge(u64),
+}
+
+/// What is wrong with a seal.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum Corruption {
+    /// The descriptor ends early.
+    #[error("the descriptor has {0} bytes")]
+    DescriptorSize(u64),
+    /// A salt size over its limit.
+    #[error("the salt size is {0}")]
+    SaltSize(u8),
+    /// Bytes that must be zero are not.
+    #[error("reserved bytes of the descriptor are not zero")]
+    Reserved,
+    /// The file's length is not the one that the descriptor implies.
+    #[error("it has {actual} bytes where its descriptor implies {expected}")]
+    Length {
+        /// What the descriptor implies.
+        expected: u64,
+        /// What there is.
+        actual: u64,
+    },
+    /// The sidecar belongs to data of another size.
+    #[error("the data has {actual} bytes, the sealed one had {expected}")]
+    DataSize {
+        /// The size that was sealed.
+        expected: u64,
+        /// The size of the data.
+        actual: u64,
+    },
+    /// The bytes in the signature's place are not a minisign signature.
+    #[error("the signature is not a minisign signature")]
+    Signature,
+}

@@ -1,0 +1,194 @@
+use std::ops::Range;
+
+use crate::{HashAlgorithm, TreeParams};
+
+/// The most levels a tree can have, as in the kernel.
+const MAX_LEVELS: usize = 8;
+
+/// The shape of a Merkle tree: how many blocks each level has and where they are stored.
+///
+/// Level 0 holds the digests of the data blocks, each level above those of the level below; the
+/// topmost is a single block, whose digest is the root hash. Stored with the topmost level first.
+/// Data of one block or none has no levels.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TreeGeometry {
+    block_log2: u8,
+    digest_size: usize,
+    data_size: u64,
+    /// Indexed by level number.
+    levels: Vec<Level>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Level {
+    /// Offset in the stored tree, in blocks.
+    start: u64,
+    blocks: u64,
+}
+
+impl TreeGeometry {
+    /// The tree's shape for `data_size` bytes of data; `None` where it would have more levels
+    /// than the kernel supports.
+    pub fn new(params: &TreeParams, data_size: u64) -> Option<Self> {
+        let digest_size = params.algorithm.digest_size();
+        let block_log2 = params.block_size.log2();
+        let digests_per_block = (params.block_size.bytes() / digest_size) as u64;
+
+        let mut sizes = Vec::new();
+        let mut blocks = data_size.div_ceil(1 << block_log2);
+        while blocks > 1 {
+            blocks = blocks.div_ceil(digests_per_block);
+            sizes.push(blocks);
+        }
+        if sizes.len() > MAX_LEVELS {
+            return None;
+        }
+        let mut start = 0;
+        let mut levels: Vec<Level> = sizes
+            .iter()
+            .rev()
+            .map(|&blocks| {
+                let level = Level { start, blocks };
+                start += blocks;
+                level
+            })
+            .collect();
+        levels.reverse();
+        Some(Self {
+            block_log2,
+            digest_size,
+            data_size,
+            levels,
+        })
+    }
+
+    /// Number of bytes of data.
+    pub fn data_size(&self) -> u64 {
+        self.data_size
+    }
+
+    /// Number of data blocks; the last may be short.
+    pub fn data_blocks(&self) -> u64 {
+        self.data_size.div_ceil(1 << self.block_log2)
+    }
+
+    /// Number of levels.
+    pub fn levels(&self) -> usize {
+        self.levels.len()
+    }
+
+    /// Size of the stored tree in bytes.
+    pub fn tree_size(&self) -> u64 {
+        self.levels.iter().map(|level| level.blocks).sum::<u64>() << self.block_log2
+    }
+
+    /// Number of blocks in `level`.
+    pub fn level_blocks(&self, level: usize) -> u64 {
+        self.levels[level].blocks
+    }
+
+    /// Where in the stored tree, in bytes, the block `index` of `level` begins.
+    pub fn node_offset(&self, level: usize, index: u64) -> u64 {
+        (self.levels[level].start + index) << self.block_log2
+    }
+
+    /// How many digests a block holds.
+    pub fn digests_per_block(&self) -> u64 {
+        ((1 << self.block_log2) / self.digest_size) as u64
+    }
+
+    /// The block that holds the digest of block `index` one level below (of the data, for a block
+    /// of level 0), and where in it that digest is.
+    pub(crate) fn parent(&self, index: u64) -> (u64, Range<usize>) {
+        let start = (index % self.digests_per_block()) as usize * self.digest_size;
+        (
+            index / self.digests_per_block(),
+            start..start + self.digest_size,
+        )
+    }
+
+    /// The bytes of data that the block `index` of `level` vouches for.
+    pub fn covered_data(&self, level: usize, index: u64) -> Range<u64> {
+        let blocks_each = u128::from(self.digests_per_block()).pow(level as u32 + 1);
+        let byte = |node: u64| {
+            let byte = (u128::from(node) * blocks_each) << self.block_log2;
+            byte.min(u128::from(self.data_size)) as u64
+        };
+        byte(index)..byte(index + 1)
+    }
+
+    /// The bytes of data in the data block `index`.
+    pub fn data_block(&self, index: u64) -> Range<u64> {
+        let start = index << self.block_log2;
+        start..self.data_size.min(start + (1 << self.block_log2))
+    }
+}
+
+/// The largest data size whose blocks can be counted and addressed without overflow; the kernel's
+/// own limit on a file's size.
+pub(crate) const MAX_DATA_SIZE: u64 = i64::MAX as u64 - (1 << 20);
+
+/// The algorithm's digest size divides every block size, which all arithmetic here relies on.
+const _: () = assert!(1024 % HashAlgorithm::Sha512.digest_size() == 0);
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::BlockSize;
+
+    fn geometry(log2: u8, algorithm: HashAlgorithm, size: u64) -> Option<TreeGeometry> {
+        let params = TreeParams {
+            algorithm,
+            block_size: BlockSize::from_log2(log2).unwrap(),
+            ..TreeParams::default()
+        };
+        TreeGeometry::new(&params, size)
+    }
+
+    #[test]
+    fn sizes_around_the_edges_of_levels() {
+        let blocks = |size| {
+            let tree = geometry(12, HashAlgorithm::Sha256, size).unwrap();
+            (0..tree.levels())
+                .map(|level| tree.level_blocks(level))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(blocks(0), []);
+        assert_eq!(blocks(1), []);
+        assert_eq!(blocks(4096), []);
+        assert_eq!(blocks(4097), [1]);
+        assert_eq!(blocks(128 * 4096), [1]);
+        assert_eq!(blocks(128 * 4096 + 1), [2, 1]);
+        assert_eq!(blocks(128 * 128 * 4096), [128, 1]);
+        assert_eq!(blocks(128 * 128 * 4096 + 1), [129, 2, 1]);
+    }
+
+    #[test]
+    fn too_many_levels_are_refused() {
+        // 16 digests a block: 16^8 blocks of 1 KiB are the most that 8 levels reach.
+        let most = 16u64.pow(8) << 10;
+        assert!(geometry(10, HashAlgorithm::Sha512, most).is_some());
+        assert!(geometry(10, HashAlgorithm::Sha512, most + 1).is_none());
+        assert!(geometry(12, HashAlgorithm::Sha256, MAX_DATA_SIZE).is_some());
+    }
+
+    proptest! {
+        #[test]
+        fn every_level_is_stored_once_and_covers_the_data(log2 in 10u8..=16, size in 0u64..1 << 40) {
+            let Some(tree) = geometry(log2, HashAlgorithm::Sha256, size) else { return Ok(()) };
+            let mut end = tree.tree_size();
+            for level in 0..tree.levels() {
+                let blocks = tree.level_blocks(level);
+                prop_assert_eq!(tree.node_offset(level, blocks), end);
+                end = tree.node_offset(level, 0);
+                prop_assert_eq!(tree.covered_data(level, blocks - 1).end, size);
+                prop_assert_eq!(tree.covered_data(level, 0).start, 0);
+                let last_below = match level { 0 => tree.data_blocks(), _ => tree.level_blocks(level - 1) } - 1;
+                prop_assert_eq!(tree.parent(last_below).0, blocks - 1);
+            }
+            prop_assert_eq!(end, 0);
+        }
+    }
+}

@@ -1,0 +1,176 @@
+use std::sync::OnceLock;
+
+use sha2::{Digest as _, Sha256, Sha512};
+
+use crate::{BlockSize, Digest, HashAlgorithm, TreeParams};
+
+/// Hashes runs of blocks of one size, each behind the same salt.
+#[derive(Debug)]
+pub(crate) struct BlockHasher {
+    algorithm: HashAlgorithm,
+    block_size: BlockSize,
+    prefix: Vec<u8>,
+    multi_stream: bool,
+}
+
+/// How many blocks go into one call of the multi-stream hash: enough for its widest vector unit
+/// several times over, and few enough for their references to live on the stack.
+const STREAMS: usize = 64;
+
+impl BlockHasher {
+    pub(crate) fn new(params: &TreeParams) -> Self {
+        Self {
+            algorithm: params.algorithm,
+            block_size: params.block_size,
+            prefix: params.salt.prefix(params.algorithm),
+            multi_stream: multi_stream_agrees(),
+        }
+    }
+
+    pub(crate) fn algorithm(&self) -> HashAlgorithm {
+        self.algorithm
+    }
+
+    /// Size of a block in bytes.
+    pub(crate) fn block_size(&self) -> usize {
+        self.block_size.bytes()
+    }
+
+    /// How many bytes the digests of `len` bytes of whole blocks take.
+    pub(crate) fn digests_len(&self, len: usize) -> usize {
+        len / self.block_size.bytes() * self.algorithm.digest_size()
+    }
+
+    /// The digests of a run of whole blocks, one after the other.
+    pub(crate) fn hash_run(&self, blocks: &[u8]) -> Vec<u8> {
+        let mut digests = vec![0; self.digests_len(blocks.len())];
+        self.hash_into(blocks, &mut digests);
+        digests
+    }
+
+    /// Fills `digests` with the digests of a run of whole blocks.
+    pub(crate) fn hash_into(&self, blocks: &[u8], digests: &mut [u8]) {
+        debug_assert!(blocks.len().is_multiple_of(self.block_size.bytes()));
+        debug_assert_eq!(digests.len(), self.digests_len(blocks.len()));
+        match self.algorithm {
+            HashAlgorithm::Sha256 => self.sha256_run(blocks, digests),
+            HashAlgorithm::Sha512 => self.serial_run::<Sha512>(blocks, digests),
+        }
+    }
+
+    /// A digest out of a run of them.
+    pub(crate) fn digest(&self, bytes: &[u8]) -> Digest {
+        Digest::new(self.algorithm, bytes).expect("the caller takes one digest's bytes")
+    }
+
+    fn sha256_run(&self, blocks: &[u8], digests: &mut [u8]) {
+        match self.multi_stream {
+            true => multi_stream_run(&self.prefix, self.block_size.bytes(), blocks, digests),
+            false => self.serial_run::<Sha256>(blocks, digests),
+        }
+    }
+
+    fn serial_run<H: sha2::Digest + Clone>(&self, blocks: &[u8], digests: &mut [u8]) {
+        let salted = H::new_with_prefix(&self.prefix);
+        for (block, digest) in blocks
+            .chunks_exact(self.block_size.bytes())
+            .zip(digests.chunks_exact_mut(self.algorithm.digest_size()))
+        {
+            digest.copy_from_slice(&salted.clone().chain_update(block).finalize());
+        }
+    }
+}
+
+/// The hash of a descriptor: not salted, of any length.
+pub(crate) fn hash_plain(algorithm: HashAlgorithm, bytes: &[u8]) -> Digest {
+    let digest = match algorithm {
+        HashAlgorithm::Sha256 => Digest::new(algorithm, &Sha256::digest(bytes)),
+        HashAlgorithm::Sha512 => Digest::new(algorithm, &Sha512::digest(bytes)),
+    };
+    digest.expect("a hash has its own length")
+}
+
+/// SHA-256 of every block, several at a time in the processor's vector units.
+fn multi_stream_run(prefix: &[u8], block_size: usize, blocks: &[u8], digests: &mut [u8]) {
+    let (digests, _) = digests.as_chunks_mut::<32>();
+    for (run, out) in blocks
+        .chunks(block_size * STREAMS)
+        .zip(digests.chunks_mut(STREAMS))
+    {
+        let mut messages = [&[][..]; STREAMS];
+        for (message, block) in messages.iter_mut().zip(run.chunks_exact(block_size)) {
+            *message = block;
+        }
+        tape_sha256::hash_many_prefixed(prefix, &messages[..out.len()], out);
+    }
+}
+
+/// Whether the multi-stream hash, which picks its code by the processor it finds, agrees with
+/// `sha2` here. Everything rests on this hash, so it is asked once before it is first believed;
+/// where it is wrong, `sha2` does all the work.
+fn multi_stream_agrees() -> bool {
+    static AGREES: OnceLock<bool> = OnceLock::new();
+    *AGREES.get_or_init(|| {
+        let agrees = [&[][..], &[0x5a; 64]].into_iter().all(self_test);
+        if !agrees {
+            tracing::error!(
+                backend = tape_sha256::backend(),
+                "the multi-stream SHA-256 is wrong on this processor; using the plain one"
+            );
+        }
+        agrees
+    })
+}
+
+fn self_test(prefix: &[u8]) -> bool {
+    const BLOCK: usize = 1024;
+    // Every number of streams from one to a few more than the widest unit has, in one call each.
+    let blocks: Vec<u8> = (0..BLOCK * 35).map(|i| (i ^ (i >> 7)) as u8).collect();
+    (1..=35).all(|count| {
+        let run = &blocks[..BLOCK * count];
+        let mut digests = vec![0; 32 * count];
+        multi_stream_run(prefix, BLOCK, run, &mut digests);
+        run.chunks_exact(BLOCK)
+            .zip(digests.chunks_exact(32))
+            .all(|(block, digest)| {
+                *digest
+                    == *Sha256::new_with_prefix(prefix)
+                        .chain_update(block)
+                        .finalize()
+            })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::Salt;
+
+    #[test]
+    fn the_multi_stream_hash_is_right_on_this_processor() {
+        assert!(multi_stream_agrees());
+    }
+
+    proptest! {
+        #[test]
+        fn both_hashes_agree(
+            salt in prop::collection::vec(any::<u8>(), 0..=Salt::MAX),
+            log2 in 10u8..=13,
+            count in 0usize..=70,
+            seed: u8,
+        ) {
+            let params = TreeParams {
+                algorithm: HashAlgorithm::Sha256,
+                block_size: BlockSize::from_log2(log2).unwrap(),
+                salt: Salt::new(&salt).unwrap(),
+            };
+            let blocks: Vec<u8> = (0..count << log2).map(|i| ((i * 31) >> 3) as u8 ^ seed).collect();
+            let mut hasher = BlockHasher::new(&params);
+            let multi = hasher.hash_run(&blocks);
+            hasher.multi_stream = false;
+            prop_assert_eq!(multi, hasher.hash_run(&blocks));
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Merkle trees in the kernel's fs-verity format: build, seal, sign, and read verified.
+//!
+//! A file's *digest* is the hash of its [`Descriptor`], which holds the root of a Merkle tree over
+//! the file's blocks. [`build_tree`] computes it, [`Sealed`] finds tree and descriptor again where
+//! sealing stored them, and a [`VerifiedReader`] hands out bytes only after they matched the tree.
+//!
+//! Format: the kernel's `Documentation/filesystems/fsverity.rst`, restated in
+//! `docs/formats/fs-verity.md`.
+
+mod algorithm;
+mod builder;
+mod descriptor;
+mod digest;
+mod error;
+mod geometry;
+mod hasher;
+mod mismatch;
+mod ordered;
+mod params;
+mod readahead;
+mod sealed;
+mod signature;
+mod survey;
+mod tree;
+mod verified;
+
+pub use algorithm::HashAlgorithm;
+pub use builder::{Progress, TreeSink, build_tree};
+pub use descriptor::{DESCRIPTOR_SIZE, Descriptor};
+pub use digest::{Digest, FileDigest, ParseDigestError, parse_hex};
+pub use error::{Corruption, Error};
+pub use geometry::TreeGeometry;
+pub use mismatch::{Mismatch, Place};
+pub use params::{BlockSize, ParamError, Salt, TreeParams};
+pub use readahead::TreeReadahead;
+pub use sealed::{SEAL_BLOCK, SealLayout, Sealed, seal};
+pub use signature::{KeyPair, MAX_SIGNATURE_SIZE, PublicKey, SecretKey, Signature};
+pub use survey::{BadRange, BadReason, survey};
+pub use verified::{Trust, VerifiedReader, VerifyOptions, VerifyStats};

@@ -1,0 +1,341 @@
+#![deny(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::arithmetic_side_effects,
+    clippy::as_conversions
+)]
+
+use std::{fs::File, io, num::NonZeroUsize, os::unix::fs::FileExt, sync::Arc};
+
+use verimount_source::{ReadAt, Window};
+
+use crate::{
+    Corruption, DESCRIPTOR_SIZE, Descriptor, Error, FileDigest, MAX_SIGNATURE_SIZE, Progress,
+    Signature, TreeParams, TreeSink, build_tree,
+};
+
+/// The block that a seal's descriptor begins at, and whose last 4 bytes hold its size: the block
+/// of the file system in ext4's layout, which is this one's model.
+pub const SEAL_BLOCK: u64 = 4096;
+
+/// Behind the data, the tree begins at a multiple of this, as in ext4: the largest page size.
+const TREE_ALIGNMENT: u64 = 65536;
+
+/// Size of the number at a seal's very end.
+const TRAILER_SIZE: u64 = 4;
+
+/// How much of a tree is gathered before it is written.
+const WRITE_SIZE: usize = 1 << 20;
+
+/// Where a seal is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SealLayout {
+    /// Behind the data, in the same file.
+    Appended,
+    /// In a file of its own.
+    Sidecar,
+}
+
+/// Where the parts of a seal are, in bytes from the start of the file that holds them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Placement {
+    tree: u64,
+    descriptor: u64,
+    end: u64,
+}
+
+impl Placement {
+    /// `None` if a position does not fit into 64 bits.
+    fn new(descriptor: &Descriptor, layout: SealLayout, signature_size: usize) -> Option<Self> {
+        let geometry = descriptor.geometry();
+        let tree = match layout {
+            SealLayout::Appended => geometry
+                .data_size()
+                .checked_next_multiple_of(TREE_ALIGNMENT)?,
+            SealLayout::Sidecar => 0,
+        };
+        let start = tree
+            .checked_add(geometry.tree_size())?
+            .checked_next_multiple_of(SEAL_BLOCK)?;
+        let size = DESCRIPTOR_SIZE.checked_add(signature_size)?;
+        let end = start
+            .checked_add(u64::try_from(size).ok()?)?
+            .checked_add(TRAILER_SIZE)?
+            .checked_next_multiple_of(SEAL_BLOCK)?;
+        Some(Self {
+            tree,
+            descriptor: start,
+            end,
+        })
+    }
+}
+
+/// A sealed file: its data, the Merkle tree over it, and the descriptor; nothing verified yet.
+pub struct Sealed {
+    descriptor: Descriptor,
+    layout: SealLayout,
+    signature: Option<Vec<u8>>,
+    data: Arc<dyn ReadAt>,
+    tree: Arc<dyn ReadAt>,
+}
+
+impl Sealed {
+    /// Finds the seal at the end of `file`.
+    ///
+    /// # Errors
+    /// [`Error::NotSealed`] where there is none, [`Error::Corrupt`] or [`Error::Unsupported`]
+    /// where it cannot be used, [`Error::Source`].
+    pub fn open_appended(file: Arc<dyn ReadAt>) -> Result<Self, Error> {
+        let (descriptor, signature) = read_descriptor(&*file)?;
+        let placement = check_length(&descriptor, SealLayout::Appended, &signature, &*file)?;
+        let data = Window::new(file.clone(), 0, descriptor.geometry().data_size())?;
+        Ok(Self {
+            tree: tree_window(file, &descriptor, placement)?,
+            data: Arc::new(data),
+            layout: SealLayout::Appended,
+            signature,
+            descriptor,
+        })
+    }
+
+    /// Takes `data` and the file beside it that holds its seal.
+    ///
+    /// # Errors
+    /// As [`Self::open_appended`]; also where the sidecar is that of data of another size.
+    pub fn open_sidecar(data: Arc<dyn ReadAt>, sidecar: Arc<dyn ReadAt>) -> Result<Self, Error> {
+        let (descriptor, signature) = read_descriptor(&*sidecar)?;
+        let placement = check_length(&descriptor, SealLayout::Sidecar, &signature, &*sidecar)?;
+        let expected = descriptor.geometry().data_size();
+        if data.size() != expected {
+            let actual = data.size();
+            return Err(Corruption::DataSize { expected, actual }.into());
+        }
+        Ok(Self {
+            tree: tree_window(sidecar, &descriptor, placement)?,
+            data,
+            layout: SealLayout::Sidecar,
+            signature,
+            descriptor,
+        })
+    }
+
+    /// The descriptor that was found.
+    pub fn descriptor(&self) -> &Descriptor {
+        &self.descriptor
+    }
+
+    /// Where the seal is kept.
+    pub fn layout(&self) -> SealLayout {
+        self.layout
+    }
+
+    /// The digest that the descriptor has. Nothing says yet that it is the right one.
+    pub fn file_digest(&self) -> FileDigest {
+        self.descriptor.file_digest()
+    }
+
+    /// The data, as it is stored.
+    pub fn data_unverified(&self) -> &Arc<dyn ReadAt> {
+        &self.data
+    }
+
+    /// The stored tree, as it is stored.
+    pub fn tree_unverified(&self) -> &Arc<dyn ReadAt> {
+        &self.tree
+    }
+
+    /// The signature, if the seal holds one.
+    ///
+    /// # Errors
+    /// [`Corruption::Signature`] if what it holds is no minisign signature.
+    pub fn signature(&self) -> Result<Option<Signature>, Error> {
+        self.signature
+            .as_deref()
+            .map(|bytes| Signature::parse(bytes).ok_or(Corruption::Signature.into()))
+            .transpose()
+    }
+
+    /// Writes `signature` into the seal, which is in `file`, in place of any there is.
+    ///
+    /// # Errors
+    /// [`Error::Write`].
+    pub fn write_signature(&self, file: &File, signature: &Signature) -> Result<(), Error> {
+        write_descriptor(file, &self.descriptor, self.layout, signature.as_bytes())
+    }
+}
+
+/// Computes the tree over `data` and writes the seal to `file`: for [`SealLayout::Appended`] the
+/// file whose first bytes are `data`, otherwise an empty one.
+///
+/// If that fails, what was appended is cut off again.
+///
+/// # Errors
+/// [`Error::Source`], [`Error::Write`], [`Error::TooLarge`] or [`Error::Cancelled`].
+pub fn seal(
+    data: &dyn ReadAt,
+    file: &File,
+    layout: SealLayout,
+    params: &TreeParams,
+    threads: NonZeroUsize,
+    progress: &mut Progress<'_>,
+) -> Result<Descriptor, Error> {
+    let start = match layout {
+        SealLayout::Appended => data.size(),
+        SealLayout::Sidecar => 0,
+    };
+    let result = write_seal(data, file, start, layout, params, threads, progress);
+    if result.is_err() {
+        // The reason for the failure matters more than one more failure.
+        let _ = file.set_len(start);
+    }
+    result
+}
+
+fn write_seal(
+    data: &dyn ReadAt,
+    file: &File,
+    start: u64,
+    layout: SealLayout,
+    params: &TreeParams,
+    threads: NonZeroUsize,
+    progress: &mut Progress<'_>,
+) -> Result<Descriptor, Error> {
+    let tree = start
+        .checked_next_multiple_of(TREE_ALIGNMENT)
+        .ok_or(Error::TooLarge(start))?;
+    let mut sink = FileSink {
+        file,
+        start: tree,
+        pending_offset: 0,
+        pending: Vec::new(),
+    };
+    let descriptor = build_tree(data, params, threads, &mut sink, progress)?;
+    sink.flush().map_err(Error::Write)?;
+    write_descriptor(file, &descriptor, layout, &[])?;
+    Ok(descriptor)
+}
+
+/// Writes the descriptor, the signature behind it, and the trailer; the file ends there.
+fn write_descriptor(
+    file: &File,
+    descriptor: &Descriptor,
+    layout: SealLayout,
+    signature: &[u8],
+) -> Result<(), Error> {
+    let too_large = || Error::TooLarge(descriptor.geometry().data_size());
+    let placement = Placement::new(descriptor, layout, signature.len()).ok_or_else(too_large)?;
+    let signature_size = u32::try_from(signature.len()).map_err(|_| too_large())?;
+    let mut bytes = descriptor.to_bytes(signature_size).to_vec();
+    bytes.extend(signature);
+    let size = u32::try_from(bytes.len()).map_err(|_| too_large())?;
+    let trailer_at = placement
+        .end
+        .checked_sub(placement.descriptor)
+        .and_then(|size| size.checked_sub(TRAILER_SIZE))
+        .and_then(|at| usize::try_from(at).ok())
+        .ok_or_else(too_large)?;
+    bytes.resize(trailer_at, 0);
+    bytes.extend(size.to_le_bytes());
+    file.write_all_at(&bytes, placement.descriptor)
+        .and_then(|()| file.set_len(placement.end))
+        .map_err(Error::Write)
+}
+
+/// The descriptor at the end of `seal`, and the signature behind it.
+fn read_descriptor(seal: &dyn ReadAt) -> Result<(Descriptor, Option<Vec<u8>>), Error> {
+    let end = seal.size();
+    let trailer_at = match end.checked_sub(TRAILER_SIZE) {
+        Some(at) if end.is_multiple_of(SEAL_BLOCK) => at,
+        _ => return Err(Error::NotSealed),
+    };
+    let mut trailer = [0; 4];
+    seal.read_exact_at(&mut trailer, trailer_at)?;
+    let size = usize::try_from(u32::from_le_bytes(trailer)).map_err(|_| Error::NotSealed)?;
+    let signature_size = match size.checked_sub(DESCRIPTOR_SIZE) {
+        Some(signature_size @ 0..=MAX_SIGNATURE_SIZE) => signature_size,
+        _ => return Err(Error::NotSealed),
+    };
+    let start = u64::try_from(size)
+        .ok()
+        .and_then(|size| trailer_at.checked_sub(size))
+        .ok_or(Error::NotSealed)?;
+    let start = start.saturating_sub(start % SEAL_BLOCK);
+
+    let mut bytes = vec![0; size];
+    seal.read_exact_at(&mut bytes, start)?;
+    let (descriptor, stated) = Descriptor::parse(&bytes)?;
+    if usize::try_from(stated) != Ok(signature_size) {
+        let size = u64::try_from(size).unwrap_or(u64::MAX);
+        return Err(Corruption::DescriptorSize(size).into());
+    }
+    let signature = bytes.split_off(DESCRIPTOR_SIZE);
+    Ok((
+        descriptor,
+        Some(signature).filter(|bytes| !bytes.is_empty()),
+    ))
+}
+
+/// Checks that the file that holds the seal ends exactly where its descriptor says.
+fn check_length(
+    descriptor: &Descriptor,
+    layout: SealLayout,
+    signature: &Option<Vec<u8>>,
+    file: &dyn ReadAt,
+) -> Result<Placement, Error> {
+    let actual = file.size();
+    let signature_size = signature.as_ref().map_or(0, Vec::len);
+    match Placement::new(descriptor, layout, signature_size) {
+        Some(placement) if placement.end == actual => Ok(placement),
+        placement => {
+            let expected = placement.map_or(u64::MAX, |placement| placement.end);
+            Err(Corruption::Length { expected, actual }.into())
+        }
+    }
+}
+
+fn tree_window(
+    file: Arc<dyn ReadAt>,
+    descriptor: &Descriptor,
+    placement: Placement,
+) -> Result<Arc<dyn ReadAt>, Error> {
+    let size = descriptor.geometry().tree_size();
+    Ok(Arc::new(Window::new(file, placement.tree, size)?))
+}
+
+/// Writes a tree's blocks to a file, in few large writes.
+struct FileSink<'a> {
+    file: &'a File,
+    /// Where in the file the tree begins.
+    start: u64,
+    /// Where in the tree the blocks that wait to be written begin.
+    pending_offset: u64,
+    pending: Vec<u8>,
+}
+
+impl FileSink<'_> {
+    fn pending_end(&self) -> Option<u64> {
+        let len = u64::try_from(self.pending.len()).ok()?;
+        self.pending_offset.checked_add(len)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let at = self
+            .start
+            .checked_add(self.pending_offset)
+            .ok_or(io::ErrorKind::FileTooLarge)?;
+        self.file.write_all_at(&self.pending, at)?;
+        self.pending.clear();
+        Ok(())
+    }
+}
+
+impl TreeSink for FileSink<'_> {
+    fn put(&mut self, offset: u64, block: &[u8]) -> io::Result<()> {
+        if self.pending_end() != Some(offset) || self.pending.len() >= WRITE_SIZE {
+            self.flush()?;
+            self.pending_offset = offset;
+        }
+        self.pending.extend(block);
+        Ok(())
+    }
+}

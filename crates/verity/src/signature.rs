@@ -1,0 +1,171 @@
+use std::io::Cursor;
+
+use ct_codecs::{Base64, Decoder};
+use minisign::{
+    ErrorKind, KeyPair as MinisignPair, PError, PublicKeyBox, SecretKeyBox, SignatureBox,
+};
+
+use crate::{Error, FileDigest};
+
+/// The most bytes a signature in a seal can have; with the descriptor, the kernel's limit of 16 KiB.
+pub const MAX_SIGNATURE_SIZE: usize = 16384 - crate::DESCRIPTOR_SIZE;
+
+/// A minisign signature over a file digest in the form that fs-verity signs
+/// ([`FileDigest::formatted`]): the text of a `.minisig` file.
+#[derive(Debug, Clone)]
+pub struct Signature(String);
+
+impl Signature {
+    /// Takes the text of a `.minisig` file; `None` if it is none, or longer than
+    /// [`MAX_SIGNATURE_SIZE`].
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
+        let text = str::from_utf8(bytes).ok()?;
+        let is_one = bytes.len() <= MAX_SIGNATURE_SIZE
+            && SignatureBox::from_string(text).is_ok()
+            && has_global_signature(text);
+        is_one.then(|| Self(text.to_owned()))
+    }
+
+    /// The text of a `.minisig` file.
+    pub fn as_bytes(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+}
+
+/// Whether the fourth line is a whole signature, which the library takes for granted when it
+/// verifies.
+fn has_global_signature(text: &str) -> bool {
+    const SIZE: usize = 64;
+    text.lines().nth(3).is_some_and(|line| {
+        Base64::decode(&mut [0; SIZE], line.trim(), None).is_ok_and(|bytes| bytes.len() == SIZE)
+    })
+}
+
+/// A minisign public key.
+#[derive(Debug, Clone)]
+pub struct PublicKey(minisign::PublicKey);
+
+impl PublicKey {
+    /// Reads the text of a public key file, or just its line of base64.
+    ///
+    /// # Errors
+    /// [`Error::BadKey`].
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let key = match text.trim().lines().count() {
+            1 => minisign::PublicKey::from_base64(text.trim()),
+            _ => PublicKeyBox::from_string(text).and_then(PublicKeyBox::into_public_key),
+        };
+        key.map(Self).map_err(Error::BadKey)
+    }
+
+    /// Checks that `signature` is by this key over `digest`.
+    ///
+    /// # Errors
+    /// [`Error::WrongSignature`].
+    pub fn verify(&self, signature: &Signature, digest: &FileDigest) -> Result<(), Error> {
+        let payload = Cursor::new(digest.formatted());
+        let (quiet, output, allow_legacy) = (true, false, false);
+        SignatureBox::from_string(&signature.0)
+            .and_then(|parsed| {
+                minisign::verify(&self.0, &parsed, payload, quiet, output, allow_legacy)
+            })
+            .map_err(Error::WrongSignature)
+    }
+}
+
+/// A minisign secret key.
+#[derive(Debug)]
+pub struct SecretKey(minisign::SecretKey);
+
+impl SecretKey {
+    /// Whether the key in the text of a secret key file is encrypted, so that reading it needs a
+    /// password.
+    ///
+    /// # Errors
+    /// [`Error::BadKey`].
+    pub fn is_encrypted(text: &str) -> Result<bool, Error> {
+        Ok(is_encrypted(&stored_key(text)?))
+    }
+
+    /// Reads the text of a secret key file.
+    ///
+    /// # Errors
+    /// [`Error::BadKey`], also for a wrong password.
+    pub fn parse(text: &str, password: Option<String>) -> Result<Self, Error> {
+        let stored = stored_key(text)?;
+        let key = || SecretKeyBox::from_string(text);
+        match password {
+            Some(password) => key().and_then(|key| key.into_secret_key(Some(password))),
+            None if has_no_checksum(&stored) => minisign::SecretKey::from_bytes(&stored),
+            None => key().and_then(SecretKeyBox::into_unencrypted_secret_key),
+        }
+        .map(Self)
+        .map_err(Error::BadKey)
+    }
+
+    /// Signs `digest`.
+    ///
+    /// # Errors
+    /// [`Error::BadKey`] if the key cannot sign.
+    pub fn sign(&self, digest: &FileDigest) -> Result<Signature, Error> {
+        let comment = digest.to_string();
+        let payload = Cursor::new(digest.formatted());
+        let untrusted = Some("signature of an fs-verity digest");
+        minisign::sign(None, &self.0, payload, Some(&comment), untrusted)
+            .map(|signature| Signature(signature.into_string()))
+            .map_err(Error::BadKey)
+    }
+}
+
+/// A secret key as it is stored: numbers of the algorithms of signature, encryption and checksum,
+/// 2 bytes each; 48 bytes for the encryption; the key's number and the key, 72 bytes; checksum.
+type StoredKey = [u8; 158];
+
+/// Takes the key out of the text of a secret key file.
+fn stored_key(text: &str) -> Result<StoredKey, Error> {
+    let bad = |what| Error::BadKey(PError::new(ErrorKind::Encoding, what));
+    let line = text.lines().nth(1).ok_or_else(|| bad("it has one line"))?;
+    let mut stored = [0; size_of::<StoredKey>()];
+    match Base64::decode(&mut stored, line.trim(), None).map(<[u8]>::len) {
+        Ok(len) if len == stored.len() => Ok(stored),
+        _ => Err(bad("its second line is not a secret key")),
+    }
+}
+
+fn is_encrypted(stored: &StoredKey) -> bool {
+    stored[2..4] != [0; 2]
+}
+
+/// The `minisign` tool gives keys without encryption no checksum; the library expects one.
+fn has_no_checksum(stored: &StoredKey) -> bool {
+    !is_encrypted(stored) && stored.ends_with(&[0; 32])
+}
+
+/// The texts of a new key's two files.
+#[derive(Debug)]
+pub struct KeyPair {
+    /// What verifies signatures; for everybody.
+    pub public: String,
+    /// What makes signatures; to be kept secret.
+    pub secret: String,
+}
+
+impl KeyPair {
+    /// Makes a new key, encrypted with `password` if there is one.
+    ///
+    /// # Errors
+    /// [`Error::BadKey`] if the system gives no random numbers.
+    pub fn generate(password: Option<String>) -> Result<Self, Error> {
+        let make = || {
+            let pair = match password {
+                Some(password) => MinisignPair::generate_encrypted_keypair(Some(password))?,
+                None => MinisignPair::generate_unencrypted_keypair()?,
+            };
+            Ok(Self {
+                public: pair.pk.to_box()?.into_string(),
+                secret: pair.sk.to_box(None)?.into_string(),
+            })
+        };
+        make().map_err(Error::BadKey)
+    }
+}

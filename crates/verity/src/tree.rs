@@ -1,0 +1,432 @@
+//! Reading a stored Merkle tree: which blocks a read needs, fetched together, verified from the
+//! root down, and kept in a bounded cache.
+
+use std::{
+    collections::HashMap,
+    ops::RangeInclusive,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+};
+
+use quick_cache::sync::Cache;
+use verimount_source::{Counting, ReadAt, ReadCounts, ReadError};
+
+use crate::{
+    Descriptor, Digest, Mismatch, Place, TreeGeometry, TreeReadahead, hasher::BlockHasher,
+};
+
+/// A verified block of the tree, by level and index in the level.
+type Key = (usize, u64);
+type Node = Arc<[u8]>;
+
+/// Reads and verifies the blocks of a stored tree.
+pub(crate) struct TreeReader {
+    source: Counting<Arc<dyn ReadAt>>,
+    geometry: TreeGeometry,
+    root: Digest,
+    hasher: Arc<BlockHasher>,
+    verified: Cache<Key, Node>,
+    /// The most blocks of level 0 that are read ahead.
+    window: u64,
+    claims: Claims,
+}
+
+/// A run of adjacent blocks of one level that a fetch reads with one request.
+#[derive(Debug, Clone)]
+struct Run {
+    level: usize,
+    nodes: RangeInclusive<u64>,
+}
+
+/// What a read needs of level 0, after the cache was asked.
+pub(crate) enum Pending<'a> {
+    /// All of it was in the cache.
+    Ready(Vec<Node>),
+    /// This reader fetches it.
+    Fetch(Fetch<'a>),
+    /// Another reader is fetching some of it just now.
+    Wait(&'a TreeReader, RangeInclusive<u64>),
+}
+
+/// Blocks that one reader has taken on to fetch; others that need them wait for it.
+pub(crate) struct Fetch<'a> {
+    tree: &'a TreeReader,
+    needed: RangeInclusive<u64>,
+    /// Verified blocks at hand: what the cache had and what was fetched since.
+    at_hand: HashMap<Key, Node>,
+    /// Lowest level first.
+    runs: Vec<Run>,
+    _claim: Claim<'a>,
+}
+
+impl TreeReader {
+    pub(crate) fn new(
+        source: Arc<dyn ReadAt>,
+        descriptor: &Descriptor,
+        hasher: Arc<BlockHasher>,
+        readahead: TreeReadahead,
+        cache_bytes: usize,
+    ) -> Self {
+        let geometry = descriptor.geometry().clone();
+        let block_size = hasher.block_size();
+        let data_per_node = geometry.digests_per_block() * block_size as u64;
+        Self {
+            source: Counting::new(source),
+            root: *descriptor.root(),
+            verified: Cache::new(cache_bytes / block_size),
+            window: readahead.blocks(data_per_node, block_size as u64),
+            claims: Claims::default(),
+            geometry,
+            hasher,
+        }
+    }
+
+    pub(crate) fn counts(&self) -> ReadCounts {
+        self.source.counts()
+    }
+
+    /// Looks for the level-0 blocks `needed`. What is missing is said to be needed soon, so that
+    /// the storage can work on it while the caller reads the data itself. If reading is
+    /// `sequential`, so is what the reads after this one will need.
+    pub(crate) fn request(&self, needed: RangeInclusive<u64>, sequential: bool) -> Pending<'_> {
+        let read_ahead = sequential && self.window > 1;
+        let soon = if read_ahead {
+            self.soon(&needed)
+        } else {
+            *needed.end()
+        };
+        if self.verified.contains_key(&(0, soon))
+            && let (nodes, None) = self.cached(0, &needed)
+        {
+            return Pending::Ready(in_order(&needed, &nodes));
+        }
+        let mut claims = self.claims.lock();
+        // Once more: another reader may have fetched it all between the two looks.
+        let (at_hand, missing) = self.cached(0, &needed);
+        let wanted = match missing {
+            Some(missing) if claims.iter().any(|claimed| overlap(claimed, &missing)) => {
+                return Pending::Wait(self, needed);
+            }
+            Some(missing) => self.extended(missing, read_ahead, &claims),
+            None => match self.first_unknown(needed.end() + 1..=soon, &claims) {
+                Some(next) => self.extended(next..=next, read_ahead, &claims),
+                None => return Pending::Ready(in_order(&needed, &at_hand)),
+            },
+        };
+        claims.push(wanted.clone());
+        drop(claims);
+        let claim = Claim {
+            claims: &self.claims,
+            nodes: wanted.clone(),
+        };
+        Pending::Fetch(Fetch::new(self, needed, at_hand, wanted, claim))
+    }
+
+    /// The last block that reads soon after one of `needed` will need. What is fetched by then is
+    /// there in time also for reads that overtake others.
+    fn soon(&self, needed: &RangeInclusive<u64>) -> u64 {
+        let last = self.geometry.level_blocks(0) - 1;
+        last.min(needed.end() + self.window.div_ceil(4))
+    }
+
+    /// Splits blocks of a level into what the cache has and the range that holds all it has not.
+    fn cached(
+        &self,
+        level: usize,
+        nodes: &RangeInclusive<u64>,
+    ) -> (HashMap<Key, Node>, Option<RangeInclusive<u64>>) {
+        let mut found = HashMap::new();
+        let mut missing: Option<RangeInclusive<u64>> = None;
+        for index in nodes.clone() {
+            match self.verified.get(&(level, index)) {
+                Some(node) => drop(found.insert((level, index), node)),
+                None => missing = Some(missing.map_or(index, |range| *range.start())..=index),
+            }
+        }
+        (found, missing)
+    }
+
+    fn first_unknown(&self, mut nodes: RangeInclusive<u64>, claims: &Ranges) -> Option<u64> {
+        nodes.find(|&node| !self.is_known(node, claims))
+    }
+
+    /// Whether a block is verified or being fetched.
+    fn is_known(&self, node: u64, claims: &Ranges) -> bool {
+        self.verified.contains_key(&(0, node)) || is_claimed(node, claims)
+    }
+
+    /// Extends a range of blocks to be fetched ahead by a window, if reading is sequential or has
+    /// just begun at the beginning.
+    fn extended(
+        &self,
+        wanted: RangeInclusive<u64>,
+        read_ahead: bool,
+        claims: &Ranges,
+    ) -> RangeInclusive<u64> {
+        let (first, last) = wanted.into_inner();
+        let window = match (read_ahead, first) {
+            (true, _) => self.window,
+            // Whoever reads the beginning may want no more than that.
+            (false, 0) => self.window.div_ceil(4),
+            (false, _) => 1,
+        };
+        // A window that ends where a block of the level above does needs only that one.
+        let siblings_end = (first + 1).next_multiple_of(self.geometry.digests_per_block());
+        let end = (first + window)
+            .min(siblings_end)
+            .min(self.geometry.level_blocks(0));
+        // What others fetch is theirs, and what is verified at the end need not be read again.
+        let mut ahead = last + 1..end;
+        let end = ahead
+            .clone()
+            .find(|&node| is_claimed(node, claims))
+            .unwrap_or(end);
+        ahead.end = end;
+        let ahead = ahead.rev().find(|&node| !self.is_known(node, claims));
+        first..=ahead.unwrap_or(last)
+    }
+
+    /// The digest that a block must have: in its parent, which must be verified and at hand.
+    fn expected<'n>(&'n self, key: Key, at_hand: &'n HashMap<Key, Node>) -> Option<&'n [u8]> {
+        let (level, index) = key;
+        if level + 1 == self.geometry.levels() {
+            return Some(self.root.as_bytes());
+        }
+        let (parent, place) = self.geometry.parent(index);
+        at_hand.get(&(level + 1, parent)).map(|node| &node[place])
+    }
+}
+
+impl<'a> Pending<'a> {
+    /// The needed blocks, all verified.
+    pub(crate) fn complete(mut self) -> Result<Vec<Node>, ReadError> {
+        loop {
+            self = match self {
+                Self::Ready(nodes) => return Ok(nodes),
+                Self::Fetch(fetch) => return fetch.complete(),
+                Self::Wait(tree, needed) => {
+                    tree.claims.wait_for(&needed);
+                    tree.request(needed, false)
+                }
+            }
+        }
+    }
+}
+
+impl<'a> Fetch<'a> {
+    /// Plans to fetch `wanted` and whatever of the levels above is not verified yet, and says to
+    /// the source that it will be needed.
+    fn new(
+        tree: &'a TreeReader,
+        needed: RangeInclusive<u64>,
+        at_hand: HashMap<Key, Node>,
+        wanted: RangeInclusive<u64>,
+        claim: Claim<'a>,
+    ) -> Self {
+        let mut fetch = Self {
+            tree,
+            needed,
+            at_hand,
+            runs: Vec::new(),
+            _claim: claim,
+        };
+        fetch.plan(wanted);
+        for run in &fetch.runs {
+            let (offset, len) = fetch.extent(run);
+            tree.source.will_need(offset, len as u64);
+        }
+        fetch
+    }
+
+    fn plan(&mut self, wanted: RangeInclusive<u64>) {
+        self.runs.clear();
+        let mut run = Run {
+            level: 0,
+            nodes: wanted,
+        };
+        loop {
+            let above = self.missing_parents(&run);
+            self.runs.push(run);
+            match above {
+                Some(next) => run = next,
+                None => return,
+            }
+        }
+    }
+
+    /// The run that holds all parents of `run` that are not verified; the others come at hand.
+    fn missing_parents(&mut self, run: &Run) -> Option<Run> {
+        let level = run.level + 1;
+        if level == self.tree.geometry.levels() {
+            return None;
+        }
+        let first = self.tree.geometry.parent(*run.nodes.start()).0;
+        let last = self.tree.geometry.parent(*run.nodes.end()).0;
+        let (found, missing) = self.tree.cached(level, &(first..=last));
+        self.at_hand.extend(found);
+        missing.map(|nodes| Run { level, nodes })
+    }
+
+    /// Offset and length of a run in the stored tree.
+    fn extent(&self, run: &Run) -> (u64, usize) {
+        let count = run.nodes.end() - run.nodes.start() + 1;
+        let offset = self
+            .tree
+            .geometry
+            .node_offset(run.level, *run.nodes.start());
+        (offset, count as usize * self.tree.hasher.block_size())
+    }
+
+    fn complete(mut self) -> Result<Vec<Node>, ReadError> {
+        let fetched = self.fetch();
+        if self
+            .needed
+            .clone()
+            .all(|index| self.at_hand.contains_key(&(0, index)))
+        {
+            // What was only read ahead must not fail the read.
+            return Ok(in_order(&self.needed, &self.at_hand));
+        }
+        let bad = match fetched {
+            Ok(bad) => bad,
+            Err(_) => {
+                // Perhaps only what was read ahead cannot be read: again without it.
+                self.plan(self.needed.clone());
+                self.fetch()?
+            }
+        };
+        match self
+            .needed
+            .clone()
+            .find(|&index| !self.at_hand.contains_key(&(0, index)))
+        {
+            Some(index) => Err(self.reason(index, bad)),
+            None => Ok(in_order(&self.needed, &self.at_hand)),
+        }
+    }
+
+    /// Reads and verifies all runs, the topmost first; gives the blocks that do not match.
+    fn fetch(&mut self) -> Result<HashMap<Key, Mismatch>, ReadError> {
+        let mut bad = HashMap::new();
+        for run in std::mem::take(&mut self.runs).into_iter().rev() {
+            self.fetch_run(&run, &mut bad)?;
+        }
+        Ok(bad)
+    }
+
+    fn fetch_run(&mut self, run: &Run, bad: &mut HashMap<Key, Mismatch>) -> Result<(), ReadError> {
+        let tree = self.tree;
+        let (offset, len) = self.extent(run);
+        let mut blocks = vec![0; len];
+        tree.source.read_exact_at(&mut blocks, offset)?;
+        let digests = tree.hasher.hash_run(&blocks);
+        let block_size = tree.hasher.block_size();
+        let digest_size = tree.hasher.algorithm().digest_size();
+        for ((index, block), actual) in run
+            .nodes
+            .clone()
+            .zip(blocks.chunks_exact(block_size))
+            .zip(digests.chunks_exact(digest_size))
+        {
+            let key = (run.level, index);
+            // Without a verified parent this block cannot be verified; the parent is the reason.
+            let Some(expected) = tree.expected(key, &self.at_hand) else {
+                continue;
+            };
+            if expected == actual {
+                let node = Node::from(block);
+                tree.verified.insert(key, node.clone());
+                self.at_hand.insert(key, node);
+            } else {
+                bad.insert(key, tree.mismatch(key, expected, actual));
+            }
+        }
+        Ok(())
+    }
+
+    /// Why a level-0 block could not be verified: the first bad block on the way to the root.
+    fn reason(&self, index: u64, mut bad: HashMap<Key, Mismatch>) -> ReadError {
+        let mut key = (0, index);
+        loop {
+            if let Some(mismatch) = bad.remove(&key) {
+                return ReadError::Rejected(Box::new(mismatch));
+            }
+            key = (key.0 + 1, self.tree.geometry.parent(key.1).0);
+            assert!(
+                key.0 < self.tree.geometry.levels(),
+                "a block that is not verified has a bad ancestor"
+            );
+        }
+    }
+}
+
+impl TreeReader {
+    fn mismatch(&self, (level, index): Key, expected: &[u8], actual: &[u8]) -> Mismatch {
+        Mismatch {
+            place: Place::Tree(level),
+            offset: self.geometry.node_offset(level, index),
+            covers: self.geometry.covered_data(level, index),
+            expected: self.hasher.digest(expected),
+            actual: self.hasher.digest(actual),
+        }
+    }
+}
+
+/// Ranges of blocks of level 0.
+type Ranges = Vec<RangeInclusive<u64>>;
+
+/// The ranges that are being fetched just now.
+#[derive(Default)]
+struct Claims {
+    nodes: Mutex<Ranges>,
+    released: Condvar,
+}
+
+impl Claims {
+    fn lock(&self) -> MutexGuard<'_, Ranges> {
+        // A list of ranges is whole whatever its holder was doing when it panicked.
+        self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns when nobody is fetching any of `nodes`.
+    fn wait_for(&self, nodes: &RangeInclusive<u64>) {
+        let claimed = |claims: &mut Ranges| claims.iter().any(|claimed| overlap(claimed, nodes));
+        drop(
+            self.released
+                .wait_while(self.lock(), claimed)
+                .unwrap_or_else(PoisonError::into_inner),
+        );
+    }
+}
+
+/// One range of [`Claims`], until it is dropped.
+struct Claim<'a> {
+    claims: &'a Claims,
+    nodes: RangeInclusive<u64>,
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        let mut claims = self.claims.lock();
+        if let Some(own) = claims.iter().position(|claimed| *claimed == self.nodes) {
+            claims.swap_remove(own);
+        }
+        drop(claims);
+        self.claims.released.notify_all();
+    }
+}
+
+fn overlap(a: &RangeInclusive<u64>, b: &RangeInclusive<u64>) -> bool {
+    a.start() <= b.end() && b.start() <= a.end()
+}
+
+fn is_claimed(node: u64, claims: &Ranges) -> bool {
+    claims.iter().any(|claimed| claimed.contains(&node))
+}
+
+/// The level-0 blocks `needed`, all of which are in `nodes`.
+fn in_order(needed: &RangeInclusive<u64>, nodes: &HashMap<Key, Node>) -> Vec<Node> {
+    needed
+        .clone()
+        .map(|index| nodes[&(0, index)].clone())
+        .collect()
+}

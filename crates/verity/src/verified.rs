@@ -1,0 +1,281 @@
+use std::{
+    ops::{Range, RangeInclusive},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
+
+use verimount_source::{Counting, ReadAt, ReadError, Scratch, Streams, check_range};
+
+use crate::{
+    Descriptor, Error, FileDigest, Mismatch, Place, PublicKey, Sealed, TreeReadahead,
+    hasher::BlockHasher, tree::TreeReader,
+};
+
+/// Why a file's digest is believed.
+#[derive(Debug, Clone)]
+pub enum Trust {
+    /// It is this one.
+    Digest(FileDigest),
+    /// It is signed with this key.
+    Key(PublicKey),
+    /// It is not: whoever can write the file can change data and digest together. Accidental
+    /// damage is still noticed.
+    Unpinned,
+}
+
+impl Trust {
+    fn check(&self, sealed: &Sealed) -> Result<(), Error> {
+        let actual = sealed.file_digest();
+        match self {
+            Self::Digest(expected) if *expected != actual => Err(Error::WrongDigest {
+                expected: Box::new(*expected),
+                actual: Box::new(actual),
+            }),
+            Self::Key(key) => {
+                let signature = sealed.signature()?.ok_or(Error::NotSigned)?;
+                key.verify(&signature, &actual)
+            }
+            Self::Digest(_) | Self::Unpinned => Ok(()),
+        }
+    }
+}
+
+/// How a [`VerifiedReader`] reads.
+#[derive(Debug, Clone, Copy)]
+pub struct VerifyOptions {
+    /// How far ahead the tree is read.
+    pub tree_readahead: TreeReadahead,
+    /// How many bytes of verified tree blocks are kept.
+    pub cache_bytes: usize,
+}
+
+impl VerifyOptions {
+    /// Holds the level-0 blocks for 1 GiB of data twice over with SHA-256 and blocks of 4 KiB.
+    pub const DEFAULT_CACHE_BYTES: usize = 16 << 20;
+}
+
+impl Default for VerifyOptions {
+    fn default() -> Self {
+        Self {
+            tree_readahead: TreeReadahead::Auto,
+            cache_bytes: Self::DEFAULT_CACHE_BYTES,
+        }
+    }
+}
+
+/// What a [`VerifiedReader`] did so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct VerifyStats {
+    /// Bytes of data that matched, whole blocks.
+    pub bytes_verified: u64,
+    /// Reads of data.
+    pub data_requests: u64,
+    /// Reads of tree blocks.
+    pub tree_requests: u64,
+    /// Bytes of tree blocks read.
+    pub tree_bytes: u64,
+    /// Reads that were refused because a block did not match.
+    pub mismatches: u64,
+}
+
+/// The data of a sealed file. Every byte it hands out has been hashed in the buffer it is handed
+/// out in, and matched the tree.
+///
+/// It reads whole blocks of the tree's block size; [`ReadAt::read_borrowed`] hands them out
+/// without copying.
+pub struct VerifiedReader {
+    data: Counting<Arc<dyn ReadAt>>,
+    tree: TreeReader,
+    descriptor: Descriptor,
+    hasher: Arc<BlockHasher>,
+    streams: Streams,
+    bytes_verified: AtomicU64,
+    mismatches: AtomicU64,
+}
+
+impl VerifiedReader {
+    /// Reads `sealed`, whose digest must be the one that `trust` asks for.
+    ///
+    /// # Errors
+    /// [`Error::WrongDigest`], [`Error::NotSigned`], [`Error::WrongSignature`], or
+    /// [`Error::Corrupt`] for a signature that is none.
+    pub fn new(sealed: &Sealed, trust: &Trust, options: VerifyOptions) -> Result<Self, Error> {
+        trust.check(sealed)?;
+        let descriptor = sealed.descriptor().clone();
+        let hasher = Arc::new(BlockHasher::new(descriptor.params()));
+        Ok(Self {
+            data: Counting::new(sealed.data_unverified().clone()),
+            tree: TreeReader::new(
+                sealed.tree_unverified().clone(),
+                &descriptor,
+                hasher.clone(),
+                options.tree_readahead,
+                options.cache_bytes,
+            ),
+            descriptor,
+            hasher,
+            streams: Streams::default(),
+            bytes_verified: AtomicU64::new(0),
+            mismatches: AtomicU64::new(0),
+        })
+    }
+
+    /// What identifies the file.
+    pub fn descriptor(&self) -> &Descriptor {
+        &self.descriptor
+    }
+
+    /// What was read and verified so far.
+    pub fn stats(&self) -> VerifyStats {
+        let tree = self.tree.counts();
+        VerifyStats {
+            bytes_verified: self.bytes_verified.load(Relaxed),
+            data_requests: self.data.counts().requests,
+            tree_requests: tree.requests,
+            tree_bytes: tree.bytes,
+            mismatches: self.mismatches.load(Relaxed),
+        }
+    }
+
+    fn block_size(&self) -> usize {
+        self.hasher.block_size()
+    }
+
+    /// The bytes of data in the block that holds the byte at `offset`.
+    pub(crate) fn block_at(&self, offset: u64) -> Range<u64> {
+        let geometry = self.descriptor.geometry();
+        geometry.data_block(offset / self.block_size() as u64)
+    }
+
+    /// Fills `buf` with the blocks from `first` on, and verifies them there. `buf` has room for
+    /// whole blocks; behind the data's end it is filled with zeros. `digests` has room for theirs.
+    fn read_blocks(&self, buf: &mut [u8], digests: &mut [u8], first: u64) -> Result<(), ReadError> {
+        let blocks = (buf.len() / self.block_size()) as u64;
+        if blocks == 0 {
+            return Ok(());
+        }
+        let last = first + blocks - 1;
+        let geometry = self.descriptor.geometry();
+        let result = if geometry.levels() == 0 {
+            self.read_hashed(buf, digests, first)
+                .and_then(|()| self.compare(first, digests, self.descriptor.root().as_bytes()))
+        } else {
+            let leaves = geometry.parent(first).0..=geometry.parent(last).0;
+            self.read_against(buf, digests, first, leaves)
+        };
+        match &result {
+            Ok(()) => self.bytes_verified.fetch_add(buf.len() as u64, Relaxed),
+            Err(ReadError::Rejected(_)) => self.mismatches.fetch_add(1, Relaxed),
+            Err(_) => 0,
+        };
+        result
+    }
+
+    /// Reads blocks whose digests are in the level-0 blocks `leaves`; those are requested first,
+    /// so that the storage works on data and tree together, and waited for last.
+    fn read_against(
+        &self,
+        buf: &mut [u8],
+        digests: &mut [u8],
+        first: u64,
+        leaves: RangeInclusive<u64>,
+    ) -> Result<(), ReadError> {
+        let offset = first * self.block_size() as u64;
+        let sequential = self.streams.note(&(offset..offset + buf.len() as u64)) > 0;
+        let pending = self.tree.request(leaves, sequential);
+        self.read_hashed(buf, digests, first)?;
+        let nodes = pending.complete()?;
+        let mut block = first;
+        let mut rest = &*digests;
+        for node in &nodes {
+            let (_, place) = self.descriptor.geometry().parent(block);
+            let expected = &node[place.start..];
+            let here = rest.len().min(expected.len());
+            let (now, later) = rest.split_at(here);
+            self.compare(block, now, &expected[..here])?;
+            block += (here / self.hasher.algorithm().digest_size()) as u64;
+            rest = later;
+        }
+        debug_assert!(rest.is_empty());
+        Ok(())
+    }
+
+    /// Reads the blocks from `first` on into `buf` and hashes them there.
+    fn read_hashed(&self, buf: &mut [u8], digests: &mut [u8], first: u64) -> Result<(), ReadError> {
+        let offset = first * self.block_size() as u64;
+        let stored = (self.size() - offset).min(buf.len() as u64) as usize;
+        let (data, beyond) = buf.split_at_mut(stored);
+        self.data.read_exact_at(data, offset)?;
+        beyond.fill(0);
+        self.hasher.hash_into(buf, digests);
+        Ok(())
+    }
+
+    /// Compares the digests of the blocks from `first` on with those they should have.
+    fn compare(&self, first: u64, actual: &[u8], expected: &[u8]) -> Result<(), ReadError> {
+        if actual == expected {
+            return Ok(());
+        }
+        let size = self.hasher.algorithm().digest_size();
+        let (block, (actual, expected)) = (first..)
+            .zip(actual.chunks_exact(size).zip(expected.chunks_exact(size)))
+            .find(|(_, (actual, expected))| actual != expected)
+            .expect("runs of digests that differ differ in a digest");
+        let covers = self.descriptor.geometry().data_block(block);
+        Err(ReadError::Rejected(Box::new(Mismatch {
+            place: Place::Data,
+            offset: covers.start,
+            covers,
+            expected: self.hasher.digest(expected),
+            actual: self.hasher.digest(actual),
+        })))
+    }
+
+    /// The blocks that hold a range of bytes.
+    fn covering(&self, offset: u64, len: usize) -> Range<u64> {
+        let block_size = self.block_size() as u64;
+        offset / block_size..(offset + len as u64).div_ceil(block_size)
+    }
+}
+
+impl ReadAt for VerifiedReader {
+    fn size(&self) -> u64 {
+        self.descriptor.geometry().data_size()
+    }
+
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
+        let block_size = self.block_size();
+        check_range(offset, buf.len(), self.size())?;
+        if offset.is_multiple_of(block_size as u64) && buf.len().is_multiple_of(block_size) {
+            let mut digests = vec![0; self.hasher.digests_len(buf.len())];
+            return self.read_blocks(buf, &mut digests, offset / block_size as u64);
+        }
+        let mut scratch = Scratch::default();
+        let bytes = self.read_borrowed(&mut scratch, offset, buf.len())?;
+        buf.copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn read_borrowed<'s>(
+        &self,
+        scratch: &'s mut Scratch,
+        offset: u64,
+        len: usize,
+    ) -> Result<&'s [u8], ReadError> {
+        check_range(offset, len, self.size())?;
+        let blocks = self.covering(offset, len);
+        let block_size = self.block_size();
+        let covered = (blocks.end - blocks.start) as usize * block_size;
+        let digests_len = self.hasher.digests_len(covered);
+        let (buf, digests) = scratch.grown(covered + digests_len).split_at_mut(covered);
+        self.read_blocks(buf, digests, blocks.start)?;
+        let start = (offset % block_size as u64) as usize;
+        Ok(&buf[start..start + len])
+    }
+
+    fn will_need(&self, offset: u64, len: u64) {
+        self.data.will_need(offset, len);
+    }
+}

@@ -1,0 +1,187 @@
+//! Minisign signatures over file digests, against forgers and against the `minisign` tool.
+
+use std::{fs, path::Path, process::Command};
+
+use verimount_testkit::tools;
+use verimount_verity::{Error, FileDigest, KeyPair, PublicKey, SecretKey, Signature};
+
+const DIGEST: &str = "sha256:3d248ca542a24fc62d1c43b916eae5016878e2533c88238480b26128a1f1af95";
+
+fn digest() -> FileDigest {
+    DIGEST.parse().unwrap()
+}
+
+fn other_digest() -> FileDigest {
+    DIGEST.replace('3', "4").parse().unwrap()
+}
+
+struct Keys {
+    public: PublicKey,
+    secret: SecretKey,
+}
+
+fn keys() -> Keys {
+    let pair = KeyPair::generate(None).unwrap();
+    Keys {
+        public: PublicKey::parse(&pair.public).unwrap(),
+        secret: SecretKey::parse(&pair.secret, None).unwrap(),
+    }
+}
+
+#[test]
+fn what_was_signed_is_believed_and_nothing_else() {
+    for text in [DIGEST, &format!("sha512:{}", "5a".repeat(64))] {
+        let digest: FileDigest = text.parse().unwrap();
+        let (ours, others) = (keys(), keys());
+        let signature = ours.secret.sign(&digest).unwrap();
+        // As it is stored and found again.
+        let signature = Signature::parse(signature.as_bytes()).unwrap();
+        ours.public.verify(&signature, &digest).unwrap();
+        for (key, digest) in [(&others, digest), (&ours, other_digest())] {
+            let refused = key.public.verify(&signature, &digest);
+            assert!(matches!(refused, Err(Error::WrongSignature(_))));
+        }
+    }
+}
+
+/// Whatever byte of a signature is changed: it is no signature any more, or not this key's, or,
+/// where the byte was not part of what is signed, still one over the right digest and no other.
+#[test]
+fn no_changed_byte_makes_a_signature_for_another_digest() {
+    let keys = keys();
+    let signature = keys.secret.sign(&digest()).unwrap();
+    let mut harmless = 0;
+    for position in 0..signature.as_bytes().len() {
+        for bits in [0x01, 0x20, 0x80, 0xff] {
+            let mut bytes = signature.as_bytes().to_vec();
+            bytes[position] ^= bits;
+            let Some(changed) = Signature::parse(&bytes) else {
+                continue;
+            };
+            assert!(
+                keys.public.verify(&changed, &other_digest()).is_err(),
+                "byte {position} with {bits:#x}"
+            );
+            harmless += usize::from(keys.public.verify(&changed, &digest()).is_ok());
+        }
+    }
+    // Only the comment that says of itself that it is not signed: less than a third of the text.
+    assert!(harmless * 3 < signature.as_bytes().len() * 4, "{harmless}");
+}
+
+#[test]
+fn cut_off_signatures_are_refused() {
+    let keys = keys();
+    let signature = keys.secret.sign(&digest()).unwrap();
+    let bytes = signature.as_bytes();
+    let without_last_newline = bytes.len() - 1;
+    for len in 0..without_last_newline {
+        let believed = Signature::parse(&bytes[..len])
+            .is_some_and(|cut| keys.public.verify(&cut, &digest()).is_ok());
+        assert!(!believed, "{len} of {} bytes", bytes.len());
+    }
+}
+
+#[test]
+fn encrypted_keys_need_their_password() {
+    let password = || Some("correct horse".to_owned());
+    let pair = KeyPair::generate(password()).unwrap();
+    assert!(SecretKey::is_encrypted(&pair.secret).unwrap());
+    let key = SecretKey::parse(&pair.secret, password()).unwrap();
+    let signature = key.sign(&digest()).unwrap();
+    let public = PublicKey::parse(&pair.public).unwrap();
+    public.verify(&signature, &digest()).unwrap();
+    for wrong in [None, Some(String::new()), Some("battery staple".to_owned())] {
+        let refused = SecretKey::parse(&pair.secret, wrong);
+        assert!(matches!(refused, Err(Error::BadKey(_))));
+    }
+    let plain = KeyPair::generate(None).unwrap();
+    assert!(!SecretKey::is_encrypted(&plain.secret).unwrap());
+}
+
+#[test]
+fn texts_that_are_no_keys_are_refused() {
+    let pair = KeyPair::generate(None).unwrap();
+    let half = |text: &str| text[..text.len() / 2].to_owned();
+    for text in [
+        "",
+        "\n",
+        "key",
+        "untrusted comment: x\n",
+        &half(&pair.public),
+    ] {
+        assert!(
+            matches!(PublicKey::parse(text), Err(Error::BadKey(_))),
+            "{text}"
+        );
+    }
+    for text in ["", "\n", "key", &pair.public, &half(&pair.secret)] {
+        assert!(SecretKey::parse(text, None).is_err(), "{text}");
+    }
+}
+
+/// The line alone is enough, as `minisign -P` has it.
+#[test]
+fn a_public_key_is_its_line_of_base64() {
+    let pair = KeyPair::generate(None).unwrap();
+    let line = pair.public.lines().nth(1).unwrap();
+    let secret = SecretKey::parse(&pair.secret, None).unwrap();
+    let signature = secret.sign(&digest()).unwrap();
+    for text in [line, &format!("  {line}\n")] {
+        let public = PublicKey::parse(text).unwrap();
+        public.verify(&signature, &digest()).unwrap();
+    }
+}
+
+#[track_caller]
+fn run(tool: &Path, arguments: &[&str], folder: &Path) -> bool {
+    let output = Command::new(tool)
+        .args(arguments)
+        .current_dir(folder)
+        .output()
+        .unwrap();
+    eprint!("{}", String::from_utf8_lossy(&output.stderr));
+    output.status.success()
+}
+
+#[test]
+fn minisign_believes_our_signatures_and_we_its() {
+    let Some(tool) = tools::find("minisign") else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name| folder.path().join(name);
+    fs::write(path("payload"), digest().formatted()).unwrap();
+    fs::write(path("other"), other_digest().formatted()).unwrap();
+
+    let ours = KeyPair::generate(None).unwrap();
+    let secret = SecretKey::parse(&ours.secret, None).unwrap();
+    fs::write(path("public"), &ours.public).unwrap();
+    fs::write(
+        path("signature"),
+        secret.sign(&digest()).unwrap().as_bytes(),
+    )
+    .unwrap();
+    let verify = |payload| {
+        let arguments = ["-V", "-p", "public", "-x", "signature", "-m", payload];
+        run(&tool, &arguments, folder.path())
+    };
+    assert!(verify("payload"));
+    assert!(!verify("other"));
+
+    fs::remove_file(path("public")).unwrap();
+    let generate = ["-G", "-W", "-p", "public", "-s", "secret"];
+    assert!(run(&tool, &generate, folder.path()));
+    let sign = ["-S", "-s", "secret", "-x", "signature", "-m", "payload"];
+    assert!(run(&tool, &sign, folder.path()));
+    let public = PublicKey::parse(&fs::read_to_string(path("public")).unwrap()).unwrap();
+    let theirs = Signature::parse(&fs::read(path("signature")).unwrap()).unwrap();
+    public.verify(&theirs, &digest()).unwrap();
+    assert!(public.verify(&theirs, &other_digest()).is_err());
+    // And their secret key signs for us.
+    let secret = fs::read_to_string(path("secret")).unwrap();
+    let secret = SecretKey::parse(&secret, None).unwrap();
+    public
+        .verify(&secret.sign(&digest()).unwrap(), &digest())
+        .unwrap();
+}

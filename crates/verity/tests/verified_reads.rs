@@ -1,0 +1,425 @@
+//! Reading verified: every byte is right or refused, and nothing is read or hashed needlessly.
+
+use std::{
+    fs::File,
+    num::NonZeroUsize,
+    ops::ControlFlow,
+    sync::{
+        Arc, Barrier, Condvar, Mutex,
+        atomic::{AtomicU64, Ordering::SeqCst},
+    },
+    thread,
+};
+
+use proptest::prelude::*;
+use verimount_source::{Counting, FileSource, ReadAt, ReadError, Scratch};
+use verimount_testkit::{Flipped, noise};
+use verimount_verity::{
+    BadReason, BlockSize, Error, FileDigest, HashAlgorithm, Mismatch, Place, Salt, SealLayout,
+    Sealed, TreeParams, TreeReadahead, Trust, VerifiedReader, VerifyOptions, seal, survey,
+};
+
+const ONE: NonZeroUsize = NonZeroUsize::MIN;
+
+/// The bytes of `data`, sealed in this layout; for a sidecar, of the sidecar alone.
+fn sealed_bytes(data: &[u8], layout: SealLayout, params: &TreeParams) -> Vec<u8> {
+    let file = tempfile::tempfile().unwrap();
+    if layout == SealLayout::Appended {
+        std::os::unix::fs::FileExt::write_all_at(&file, data, 0).unwrap();
+    }
+    let mut go_on = |_| ControlFlow::Continue(());
+    seal(&data.to_vec(), &file, layout, params, ONE, &mut go_on).unwrap();
+    all_bytes(file)
+}
+
+fn all_bytes(file: File) -> Vec<u8> {
+    let source = FileSource::new(file).unwrap();
+    let mut bytes = vec![0; source.size() as usize];
+    source.read_exact_at(&mut bytes, 0).unwrap();
+    bytes
+}
+
+fn reader(source: Arc<dyn ReadAt>, options: VerifyOptions) -> VerifiedReader {
+    let sealed = Sealed::open_appended(source).unwrap();
+    VerifiedReader::new(&sealed, &Trust::Unpinned, options).unwrap()
+}
+
+fn small_blocks() -> TreeParams {
+    TreeParams {
+        block_size: BlockSize::new(1024).unwrap(),
+        ..TreeParams::default()
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn reads_give_the_data(
+        len in 0usize..200_000,
+        log2 in 10u8..=13,
+        wide: bool,
+        salted: bool,
+        appended: bool,
+        readahead in prop_oneof![
+            Just(TreeReadahead::Auto), Just(TreeReadahead::Off), (0u64..1 << 20).prop_map(TreeReadahead::Bytes)
+        ],
+        cache_bytes in prop_oneof![Just(0usize), Just(5000), Just(1 << 20)],
+        reads in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 1..20),
+    ) {
+        let params = TreeParams {
+            algorithm: if wide { HashAlgorithm::Sha512 } else { HashAlgorithm::Sha256 },
+            block_size: BlockSize::from_log2(log2).unwrap(),
+            salt: Salt::new(if salted { b"salt" } else { b"" }).unwrap(),
+        };
+        let data = noise(len, 1);
+        let layout = if appended { SealLayout::Appended } else { SealLayout::Sidecar };
+        let bytes = Arc::new(sealed_bytes(&data, layout, &params));
+        let sealed = match layout {
+            SealLayout::Appended => Sealed::open_appended(bytes),
+            SealLayout::Sidecar => Sealed::open_sidecar(Arc::new(data.clone()), bytes),
+        }.unwrap();
+        let options = VerifyOptions { tree_readahead: readahead, cache_bytes };
+        let reader = VerifiedReader::new(&sealed, &Trust::Unpinned, options).unwrap();
+        prop_assert_eq!(reader.size(), len as u64);
+        let mut scratch = Scratch::default();
+        for (start, end) in reads {
+            let (a, b) = (start.index(len + 1), end.index(len + 1));
+            let range = a.min(b)..a.max(b);
+            let borrowed = reader.read_borrowed(&mut scratch, range.start as u64, range.len()).unwrap();
+            prop_assert_eq!(borrowed, &data[range.clone()]);
+            let mut own = vec![0; range.len()];
+            reader.read_exact_at(&mut own, range.start as u64).unwrap();
+            prop_assert_eq!(&own[..], &data[range]);
+        }
+        let past_the_end = reader.read_exact_at(&mut [0], len as u64);
+        prop_assert!(matches!(past_the_end, Err(ReadError::PastEnd { .. })), "read past the end");
+    }
+}
+
+/// Every position of a sealed file of 64 KiB and a bit, in both layouts: opening refuses it, each
+/// read gives the right bytes or is refused, and what is right without the change stays readable.
+#[test]
+fn every_single_changed_byte_is_refused_or_harmless() {
+    let data = noise(64 * 1024 + 100, 2);
+    for layout in [SealLayout::Appended, SealLayout::Sidecar] {
+        let bytes = sealed_bytes(&data, layout, &small_blocks());
+        let positions = bytes.len() as u64;
+        let seal = Arc::new(Flipped::new(bytes));
+        let open = || match layout {
+            SealLayout::Appended => Sealed::open_appended(seal.clone()),
+            SealLayout::Sidecar => Sealed::open_sidecar(Arc::new(data.clone()), seal.clone()),
+        };
+        let digest = open().unwrap().file_digest();
+        let mut refused = 0;
+        for position in 0..positions {
+            seal.flip(position);
+            let Ok(sealed) = open() else {
+                refused += 1;
+                continue;
+            };
+            let trust = Trust::Digest(digest);
+            let Ok(reader) = VerifiedReader::new(&sealed, &trust, VerifyOptions::default()) else {
+                refused += 1;
+                continue;
+            };
+            let mut block = [0; 1024];
+            let mut bad_blocks = 0;
+            for (offset, expected) in (0..).step_by(1024).zip(data.chunks(1024)) {
+                let block = &mut block[..expected.len()];
+                match reader.read_exact_at(block, offset) {
+                    Ok(()) => assert_eq!(block, expected, "flipped {position}, read {offset}"),
+                    Err(ReadError::Rejected(_)) => bad_blocks += 1,
+                    Err(error) => panic!("flipped {position}, read {offset}: {error}"),
+                }
+            }
+            if layout == SealLayout::Appended && position < data.len() as u64 {
+                assert_eq!(bad_blocks, 1, "a changed byte of data is in one block");
+            }
+            refused += u64::from(bad_blocks > 0);
+        }
+        assert!(refused > 0, "no change was noticed");
+        if layout == SealLayout::Appended {
+            assert!(refused >= data.len() as u64, "{refused} of {positions}");
+        }
+    }
+}
+
+#[test]
+fn a_mismatch_says_where_and_what() {
+    let data = noise(1 << 20, 3);
+    let source = Arc::new(Flipped::new(sealed_bytes(
+        &data,
+        SealLayout::Appended,
+        &TreeParams::default(),
+    )));
+    let reader = reader(source.clone(), VerifyOptions::default());
+    source.flip(5 * 4096 + 17);
+    let error = reader.read_exact_at(&mut [0; 8192], 4 * 4096).unwrap_err();
+    let ReadError::Rejected(reason) = error else {
+        panic!("{error}")
+    };
+    let mismatch: &Mismatch = reason.downcast_ref().unwrap();
+    assert_eq!(mismatch.place, Place::Data);
+    assert_eq!(mismatch.covers, 5 * 4096..6 * 4096);
+    assert_ne!(mismatch.expected, mismatch.actual);
+    assert_eq!(reader.stats().mismatches, 1);
+    // The same block is right again as soon as the storage is.
+    source.flip(Flipped::<()>::NOWHERE);
+    reader.read_exact_at(&mut [0; 8192], 4 * 4096).unwrap();
+}
+
+/// A bad block of the tree makes unreadable what it vouches for, and nothing else, even where it
+/// was only read ahead.
+#[test]
+fn a_bad_tree_block_refuses_only_what_it_vouches_for() {
+    let data = noise(4 << 20, 4);
+    let bytes = sealed_bytes(&data, SealLayout::Appended, &TreeParams::default());
+    // The tree: one block of level 1, then eight of level 0, each for 512 KiB of data.
+    let level_0 = (4 << 20) + 4096;
+    for bad in 0..8 {
+        let source = Arc::new(Flipped::new(bytes.clone()));
+        let reader = reader(source.clone(), VerifyOptions::default());
+        source.flip(level_0 + bad * 4096 + 5);
+        for part in 0..8 {
+            let result = reader.read_exact_at(&mut [0; 4096], part * (512 << 10));
+            assert_eq!(result.is_err(), part == bad, "{bad} {part}");
+        }
+    }
+}
+
+#[test]
+fn a_survey_finds_all_that_is_bad() {
+    let mut bytes = sealed_bytes(
+        &noise(4 << 20, 5),
+        SealLayout::Appended,
+        &TreeParams::default(),
+    );
+    bytes[10] ^= 1;
+    bytes[4096 + 10] ^= 1;
+    bytes[3 * 4096] ^= 1;
+    bytes[(4 << 20) + 4096 + 6 * 4096] ^= 1;
+    let reader = reader(Arc::new(bytes), VerifyOptions::default());
+    for threads in 1..4 {
+        let mut found = Vec::new();
+        let mut seen = 0;
+        let threads = NonZeroUsize::new(threads).unwrap();
+        survey(&reader, threads, &mut |bad| found.push(bad), &mut |bytes| {
+            seen += bytes;
+        });
+        assert_eq!(seen, 4 << 20);
+        let ranges: Vec<_> = found.iter().map(|bad| bad.range.clone()).collect();
+        assert_eq!(
+            ranges,
+            [0..8192, 12288..16384, 6 * (512 << 10)..7 * (512 << 10)]
+        );
+        let place = |bad: &BadReason| match bad {
+            BadReason::Mismatch(mismatch) => mismatch.place,
+            BadReason::Unreadable(error) => panic!("{error}"),
+        };
+        assert_eq!(place(&found[0].reason), Place::Data);
+        assert_eq!(place(&found[2].reason), Place::Tree(0));
+    }
+}
+
+#[test]
+fn a_source_that_became_shorter_is_noticed() {
+    let file = tempfile::tempfile().unwrap();
+    let bytes = sealed_bytes(
+        &noise(1 << 20, 6),
+        SealLayout::Appended,
+        &TreeParams::default(),
+    );
+    std::os::unix::fs::FileExt::write_all_at(&file, &bytes, 0).unwrap();
+    let source = Arc::new(FileSource::new(file.try_clone().unwrap()).unwrap());
+    let reader = reader(source, VerifyOptions::default());
+    reader.read_exact_at(&mut [0; 4096], 0).unwrap();
+    file.set_len(8192).unwrap();
+    reader.read_exact_at(&mut [0; 4096], 4096).unwrap();
+    let beyond = reader.read_exact_at(&mut [0; 4096], 8192);
+    assert!(
+        matches!(beyond, Err(ReadError::Truncated { .. })),
+        "{beyond:?}"
+    );
+}
+
+/// At most one request for the tree per 16 MiB of sequential data; without reading ahead, one per
+/// 512 KiB and those of the level above.
+#[test]
+fn tree_requests_of_sequential_reads() {
+    const SIZE: usize = 192 << 20;
+    let bytes = sealed_bytes(&vec![7; SIZE], SealLayout::Appended, &TreeParams::default());
+    let bytes = Arc::new(bytes);
+    let requests = |tree_readahead| {
+        let options = VerifyOptions {
+            tree_readahead,
+            ..VerifyOptions::default()
+        };
+        let reader = reader(bytes.clone(), options);
+        let mut scratch = Scratch::default();
+        for offset in (0..SIZE as u64).step_by(1 << 20) {
+            reader.read_borrowed(&mut scratch, offset, 1 << 20).unwrap();
+        }
+        let stats = reader.stats();
+        assert_eq!(stats.bytes_verified, SIZE as u64);
+        assert_eq!(stats.data_requests, 192);
+        stats.tree_requests
+    };
+    let with = requests(TreeReadahead::Auto);
+    assert!(with <= 192 / 16, "{with}");
+    // One block of level 0 for each 512 KiB; two reads of 1 MiB share none. Each read asks for its
+    // two at once; three blocks of level 1 and the root block come on top.
+    let without = requests(TreeReadahead::Off);
+    assert_eq!(without, 192 + 3 + 1);
+}
+
+/// Readers of different places do not wait for one another, not even while the tree is slow to
+/// come: the first one's tree block is held back until the second one is done.
+#[test]
+fn readers_do_not_wait_for_one_another() {
+    const SIZE: usize = 64 << 20;
+    struct Gate {
+        inner: Vec<u8>,
+        held: std::ops::Range<u64>,
+        open: Mutex<bool>,
+        opened: Condvar,
+        waiting: Barrier,
+    }
+    impl ReadAt for Gate {
+        fn size(&self) -> u64 {
+            self.inner.size()
+        }
+        fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
+            let mut open = self.open.lock().unwrap();
+            if self.held.contains(&offset) && !*open {
+                drop(open);
+                self.waiting.wait();
+                open = self.open.lock().unwrap();
+                while !*open {
+                    open = self.opened.wait(open).unwrap();
+                }
+            }
+            drop(open);
+            self.inner.read_exact_at(buf, offset)
+        }
+    }
+    let inner = sealed_bytes(&vec![1; SIZE], SealLayout::Appended, &TreeParams::default());
+    // The tree: one block of level 1, then 128 of level 0. Held back: the first of level 0.
+    let first = SIZE as u64 + 4096;
+    let gate = Arc::new(Gate {
+        inner,
+        held: first..first + 4096,
+        open: Mutex::new(false),
+        opened: Condvar::new(),
+        waiting: Barrier::new(2),
+    });
+    let reader = reader(gate.clone(), VerifyOptions::default());
+    thread::scope(|scope| {
+        let slow = scope.spawn(|| reader.read_exact_at(&mut [0; 4096], 0));
+        gate.waiting.wait();
+        reader.read_exact_at(&mut [0; 4096], 60 << 20).unwrap();
+        *gate.open.lock().unwrap() = true;
+        gate.opened.notify_all();
+        slow.join().unwrap().unwrap();
+    });
+}
+
+/// However many readers need the same tree blocks at once, they are read and verified once.
+#[test]
+fn a_tree_block_is_fetched_once_for_all_who_wait() {
+    const SIZE: usize = 8 << 20;
+    const READERS: usize = 16;
+    let bytes = sealed_bytes(&vec![1; SIZE], SealLayout::Appended, &TreeParams::default());
+    let reader = reader(Arc::new(bytes), VerifyOptions::default());
+    let start = Barrier::new(READERS);
+    thread::scope(|scope| {
+        for place in 0..READERS as u64 {
+            let (reader, start) = (&reader, &start);
+            scope.spawn(move || {
+                start.wait();
+                reader.read_exact_at(&mut [0; 4096], place * 4096).unwrap();
+            });
+        }
+    });
+    let stats = reader.stats();
+    // All of them lie in the first 512 KiB: a window of level 0 and the block above it.
+    assert_eq!(stats.tree_requests, 2);
+}
+
+/// A failed fetch does not leave those who wait for it hanging.
+#[test]
+fn a_failed_fetch_is_tried_again_by_those_who_wait() {
+    const READERS: usize = 8;
+    struct FailsFirst {
+        inner: Vec<u8>,
+        tree: u64,
+        left: AtomicU64,
+    }
+    impl ReadAt for FailsFirst {
+        fn size(&self) -> u64 {
+            self.inner.size()
+        }
+        fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
+            let fails = |left: u64| left.checked_sub(1);
+            if offset >= self.tree && self.left.fetch_update(SeqCst, SeqCst, fails).is_ok() {
+                let len = buf.len();
+                return Err(ReadError::Truncated { offset, len });
+            }
+            self.inner.read_exact_at(buf, offset)
+        }
+    }
+    let inner = sealed_bytes(
+        &vec![1; 8 << 20],
+        SealLayout::Appended,
+        &TreeParams::default(),
+    );
+    let source = Arc::new(FailsFirst {
+        inner,
+        tree: 8 << 20,
+        left: AtomicU64::new(0),
+    });
+    let reader = reader(source.clone(), VerifyOptions::default());
+    source.left.store(4, SeqCst);
+    let failed = AtomicU64::new(0);
+    thread::scope(|scope| {
+        for place in 0..READERS as u64 {
+            let (reader, failed) = (&reader, &failed);
+            scope.spawn(move || {
+                if reader.read_exact_at(&mut [0; 4096], place * 4096).is_err() {
+                    failed.fetch_add(1, SeqCst);
+                }
+            });
+        }
+    });
+    // Each failing reader uses up two failures: of the window, and of what it needs itself.
+    assert_eq!(failed.load(SeqCst), 2);
+    reader.read_exact_at(&mut [0; 4096], 0).unwrap();
+}
+
+#[test]
+fn only_the_right_digest_is_trusted() {
+    let bytes = sealed_bytes(b"content", SealLayout::Appended, &TreeParams::default());
+    let sealed = Sealed::open_appended(Arc::new(bytes)).unwrap();
+    let options = VerifyOptions::default();
+    let right = Trust::Digest(sealed.file_digest());
+    assert!(VerifiedReader::new(&sealed, &right, options).is_ok());
+    let empty: FileDigest =
+        "sha256:3d248ca542a24fc62d1c43b916eae5016878e2533c88238480b26128a1f1af95"
+            .parse()
+            .unwrap();
+    let refused = VerifiedReader::new(&sealed, &Trust::Digest(empty), options);
+    assert!(matches!(refused.err(), Some(Error::WrongDigest { .. })));
+}
+
+/// The data is read once for each read, whatever the tree needs.
+#[test]
+fn data_is_read_once() {
+    let data = Arc::new(Counting::new(noise(1 << 20, 8)));
+    let seal = sealed_bytes(data.inner(), SealLayout::Sidecar, &TreeParams::default());
+    let sealed = Sealed::open_sidecar(data.clone(), Arc::new(seal)).unwrap();
+    let reader = VerifiedReader::new(&sealed, &Trust::Unpinned, VerifyOptions::default()).unwrap();
+    let before = data.counts();
+    reader.read_exact_at(&mut vec![0; 1 << 20], 0).unwrap();
+    assert_eq!(data.counts().requests - before.requests, 1);
+    assert_eq!(data.counts().bytes - before.bytes, 1 << 20);
+}
