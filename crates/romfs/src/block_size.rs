@@ -1,0 +1,82 @@
+use thiserror::Error;
+
+/// The block size an image is laid out or read in: a power of two from 1 KiB to 1 MiB.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BlockSize(u32);
+
+/// The number is not a power of two from 1 KiB to 1 MiB.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("{0} is not a block size: it must be a power of two from 1 KiB to 1 MiB")]
+pub struct InvalidBlockSize(pub u64);
+
+impl BlockSize {
+    /// 1 KiB: the size every romfs image is padded to.
+    pub const MIN: Self = Self(1 << 10);
+
+    /// 1 MiB: more than storage gains from in one request, and as much as alignment may waste.
+    pub const MAX: Self = Self(1 << 20);
+
+    /// The size in bytes.
+    pub fn bytes(self) -> u32 {
+        self.0
+    }
+
+    /// The largest block size that divides `len`; [`BlockSize::MIN`] where none does.
+    ///
+    /// This is how a reader finds the block size of an image, which stores none: an image is
+    /// padded to its block size.
+    pub fn largest_dividing(len: u64) -> Self {
+        let log2 = len
+            .trailing_zeros()
+            .clamp(Self::MIN.0.trailing_zeros(), Self::MAX.0.trailing_zeros());
+        Self(1 << log2)
+    }
+}
+
+impl TryFrom<u64> for BlockSize {
+    type Error = InvalidBlockSize;
+
+    fn try_from(bytes: u64) -> Result<Self, InvalidBlockSize> {
+        u32::try_from(bytes)
+            .ok()
+            .filter(|bytes| bytes.is_power_of_two())
+            .map(Self)
+            .filter(|size| (Self::MIN..=Self::MAX).contains(size))
+            .ok_or(InvalidBlockSize(bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_powers_of_two_in_range_are_block_sizes() {
+        for log2 in 10..=20 {
+            assert_eq!(BlockSize::try_from(1 << log2).unwrap().bytes(), 1 << log2);
+        }
+        for bytes in [
+            0,
+            1,
+            512,
+            1025,
+            3072,
+            1 << 21,
+            1 << 32,
+            (1 << 32) + 1024,
+            u64::MAX,
+        ] {
+            assert_eq!(BlockSize::try_from(bytes), Err(InvalidBlockSize(bytes)));
+        }
+    }
+
+    #[test]
+    fn the_largest_dividing_size_stays_in_range() {
+        let dividing = |len| BlockSize::largest_dividing(len).bytes();
+        assert_eq!(dividing(0), 1 << 20);
+        assert_eq!(dividing(1), 1 << 10);
+        assert_eq!(dividing(3 << 12), 1 << 12);
+        assert_eq!(dividing((1 << 20) + 512), 1 << 10);
+        assert_eq!(dividing(1 << 40), 1 << 20);
+    }
+}

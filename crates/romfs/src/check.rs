@@ -1,0 +1,44 @@
+//! Comparing the header index with the headers it copies.
+
+use std::path::Path;
+
+use verimount_source::ReadAt;
+
+use crate::{
+    Error, Node, NodeId, Romfs,
+    error::Defect,
+    geometry::{index_offset, to_usize},
+};
+
+impl<S: ReadAt> Romfs<S> {
+    /// Checks that the header index says what the headers say: the same entries in the same order
+    /// in every directory, and nothing more. There is nothing to check in an image without index.
+    ///
+    /// The index is what [`Romfs::entries`] believes, the headers are what other readers believe;
+    /// an image in which the two differ would show each of them another tree.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] where they differ, and all errors of [`Romfs::walk`].
+    pub fn check_index(&self) -> Result<(), Error> {
+        let Some(index) = &self.index else {
+            return Ok(());
+        };
+        let mut reached = 0_usize;
+        let list = |directory: NodeId| {
+            let entries = self.chain(directory)?;
+            if entries != index.entries(self.source(), directory)? {
+                return Err(Defect::IndexDisagrees.at(directory).into());
+            }
+            reached = reached.saturating_add(1);
+            Ok(entries)
+        };
+        self.walk_listed(list, |_: &Path, _: &Node| Ok::<_, Error>(()))?;
+
+        let indexed = index.directory_count();
+        if to_usize(indexed) != reached {
+            let at = index_offset(self.size());
+            return Err(Defect::IndexUnreached { indexed, reached }.at(at).into());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,205 @@
+use std::{io, path::PathBuf};
+
+use thiserror::Error;
+use verimount_source::ReadError;
+
+use crate::{NodeId, index, name, reader, walk, writer};
+
+/// Why an image could not be read, or a tree not be made into one.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The image's bytes could not be read.
+    #[error(transparent)]
+    Source(#[from] ReadError),
+    /// What is read does not begin as a romfs image does.
+    #[error("not a romfs image")]
+    NotRomfs,
+    /// The image contradicts the format or itself.
+    #[error("corrupt romfs image: {0}")]
+    Corrupt(Corruption),
+    /// The image may be sound, but is beyond what is read here.
+    #[error("unsupported romfs image: {0}")]
+    Unsupported(Limit),
+    /// Entries were asked for of something that is not a directory.
+    #[error("the romfs header at byte {} is not a directory's", .0.get())]
+    NotADirectory(NodeId),
+    /// A target was asked for of something that is not a symbolic link.
+    #[error("the romfs header at byte {} is not a symbolic link's", .0.get())]
+    NotASymlink(NodeId),
+    /// A part of the tree to be stored could not be read.
+    #[error("{}: {source}", path.display())]
+    Tree {
+        /// What could not be read.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file is not what it was when the image was planned.
+    #[error("{}: changed while the image was being made", path.display())]
+    Changed {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The format has no room for a part of the tree.
+    #[error("{}: {reason}", path.display())]
+    Unstorable {
+        /// What cannot be stored.
+        path: PathBuf,
+        /// Why not.
+        reason: Unstorable,
+    },
+    /// The image could not be written.
+    #[error("writing the image: {0}")]
+    Output(#[source] io::Error),
+}
+
+impl From<Corruption> for Error {
+    fn from(corruption: Corruption) -> Self {
+        Self::Corrupt(corruption)
+    }
+}
+
+/// A place in an image where it contradicts the format or itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("byte {at}: {defect}")]
+pub struct Corruption {
+    at: u64,
+    defect: Defect,
+}
+
+impl Corruption {
+    /// The offset in the image of the structure that is wrong.
+    pub fn at(&self) -> u64 {
+        self.at
+    }
+}
+
+/// What is wrong with a structure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub(crate) enum Defect {
+    #[error("the superblock gives a size of {size} bytes, of which {available} are there")]
+    Size { size: u32, available: u64 },
+    #[error("the superblock's checksum does not match")]
+    SuperblockChecksum,
+    #[error("the volume name has no end or more than {} bytes", name::MAX_LEN)]
+    VolumeName,
+    #[error("the root is not a directory")]
+    Root,
+    #[error("a header is outside the image")]
+    HeaderRange,
+    #[error("the header's checksum does not match")]
+    HeaderChecksum,
+    #[error("an offset is not a multiple of 16")]
+    Alignment,
+    #[error("a name has no end or more than {} bytes", name::MAX_LEN)]
+    NameLen,
+    #[error("a name is empty")]
+    EmptyName,
+    #[error("a name has a slash or NUL in it")]
+    NameCharacter,
+    #[error("an entry named . or .. is neither a directory nor a hard link")]
+    Dot,
+    #[error("a hard link is where a file or directory must be")]
+    HardLink,
+    #[error("a hard link points to a directory")]
+    LinkToDirectory,
+    #[error("the data is outside the image")]
+    DataRange,
+    #[error("a symbolic link's target of {0} bytes has an impossible length")]
+    TargetLen(u32),
+    #[error("a symbolic link's target has a NUL in it")]
+    TargetCharacter,
+    #[error("a directory's chain of headers comes back to one it had passed")]
+    ChainLoop,
+    #[error("a directory has two entries of the same name")]
+    RepeatedName,
+    #[error("a directory is reached by two paths")]
+    SharedDirectory,
+    #[error("directories share their entries")]
+    SharedEntries,
+    #[error("the index's counts or reserved bytes are impossible")]
+    IndexHeader,
+    #[error("the index's directory records are not in order")]
+    IndexDirectories,
+    #[error("an index record is impossible")]
+    IndexEntry,
+    #[error("the directory is not in the index")]
+    NotIndexed,
+    #[error("the index and the directory's headers disagree")]
+    IndexDisagrees,
+    #[error("the index has {indexed} directories, of which {reached} can be reached")]
+    IndexUnreached { indexed: u32, reached: usize },
+}
+
+impl Defect {
+    /// This defect, found in the structure at byte `at` of the image.
+    pub(crate) fn at(self, at: impl Into<u64>) -> Corruption {
+        let at = at.into();
+        Corruption { at, defect: self }
+    }
+}
+
+/// A bound on what is read, so that no image can ask for unbounded memory or time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum Limit {
+    /// A directory has too many entries.
+    #[error("a directory with more than {} entries", reader::MAX_DIRECTORY_ENTRIES)]
+    DirectoryEntries,
+    /// The header index has too many directories.
+    #[error("an index of more than {} directories", index::MAX_DIRECTORIES)]
+    Directories,
+    /// Directories are nested too deeply.
+    #[error("directories nested more than {} deep", walk::MAX_DEPTH)]
+    Depth,
+    /// The directories on one path have too many entries together.
+    #[error(
+        "more than {} entries in the directories on one path",
+        walk::MAX_PENDING_ENTRIES
+    )]
+    PendingEntries,
+}
+
+/// Why the format has no room for a part of a tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum Unstorable {
+    /// The name is too long.
+    #[error("its name of {0} bytes is longer than the {max} that romfs can list", max = writer::MAX_NAME_LEN)]
+    NameTooLong(usize),
+    /// The file is too large.
+    #[error("its {0} bytes are more than the 4 GiB that a romfs file can have")]
+    FileTooLarge(u64),
+    /// With this entry, the image becomes too large.
+    #[error("with it the image becomes larger than the 4 GiB that romfs can address")]
+    ImageTooLarge,
+    /// The target of the symbolic link is too long or empty.
+    #[error("its target of {0} bytes is not one that a symbolic link of romfs can have")]
+    TargetLen(usize),
+    /// The device number is too large.
+    #[error("its device number {major}:{minor} is beyond romfs's 65535:65535")]
+    DeviceNumber {
+        /// Major number.
+        major: u32,
+        /// Minor number.
+        minor: u32,
+    },
+    /// It is of a type that romfs does not have.
+    #[error("its type is unknown to romfs")]
+    Type,
+    /// The directory has too many entries.
+    #[error("it has more than {} entries", reader::MAX_DIRECTORY_ENTRIES)]
+    DirectoryEntries,
+    /// The tree has too many directories.
+    #[error(
+        "with it the tree has more than {} directories",
+        index::MAX_DIRECTORIES
+    )]
+    Directories,
+    /// The directory is nested too deeply.
+    #[error("it is nested more than {} directories deep", walk::MAX_DEPTH)]
+    Depth,
+}
+
+const _: () = assert!(writer::MAX_NAME_LEN <= name::MAX_LEN);

@@ -1,0 +1,208 @@
+//! The header index: a packed copy of what a walk needs, behind the bytes other readers look at.
+
+use std::{ops::Range, sync::OnceLock};
+
+use verimount_source::ReadAt;
+use zerocopy::{FromBytes, FromZeros, IntoBytes};
+
+use crate::{
+    Entry, Error, Limit, Node, NodeId, NodeKind,
+    error::Defect,
+    geometry::{index_offset, len_of, to_usize},
+    name,
+    node::data_can_follow,
+    raw::{INDEX_MAGIC, IndexDirectory, IndexEntry, IndexHeader},
+    reader::{MAX_DIRECTORY_ENTRIES, reject_repeated_names},
+};
+
+/// Most directories of an index: their records stay in memory, in up to 20 MB.
+pub(crate) const MAX_DIRECTORIES: u32 = 1 << 20;
+
+/// A header index whose parts all lie inside the image.
+#[derive(Debug)]
+pub(crate) struct Index {
+    /// The image's accessible bytes, where headers and data are.
+    image_size: u32,
+    /// Offset of the index in the image.
+    at: u64,
+    directory_count: u32,
+    entry_count: u32,
+    name_bytes: u32,
+    /// The directory records, by header; read when they are first needed.
+    directories: OnceLock<Box<[Directory]>>,
+}
+
+/// One directory's share of the index.
+#[derive(Debug)]
+struct Directory {
+    id: NodeId,
+    /// Which of all entry records are its own.
+    entries: Range<u32>,
+    /// Which bytes of all names are its entries'.
+    names: Range<u32>,
+}
+
+impl Index {
+    /// The index of an image with `image_size` accessible bytes, if it has one.
+    pub(crate) fn find(source: &impl ReadAt, image_size: u32) -> Result<Option<Self>, Error> {
+        let at = index_offset(image_size);
+        if at.saturating_add(len_of::<IndexHeader>(1)) > source.size() {
+            return Ok(None);
+        }
+        let mut header = IndexHeader::new_zeroed();
+        source.read_exact_at(header.as_mut_bytes(), at)?;
+        if header.magic != INDEX_MAGIC {
+            return Ok(None);
+        }
+        let index = Self {
+            image_size,
+            at,
+            directory_count: header.directories.get(),
+            entry_count: header.entries.get(),
+            name_bytes: header.name_bytes.get(),
+            directories: OnceLock::new(),
+        };
+        let end = index.offset_behind(index.entry_count, index.name_bytes);
+        if header.reserved != [0; 12] || end > source.size() {
+            return Err(Defect::IndexHeader.at(at).into());
+        }
+        if index.directory_count > MAX_DIRECTORIES {
+            return Err(Error::Unsupported(Limit::Directories));
+        }
+        Ok(Some(index))
+    }
+
+    /// The number of directories in the index.
+    pub(crate) fn directory_count(&self) -> u32 {
+        self.directory_count
+    }
+
+    /// The offset in the image of the directory records.
+    fn directories_offset(&self) -> u64 {
+        self.at.saturating_add(len_of::<IndexHeader>(1))
+    }
+
+    /// The offset in the image of what comes behind `entries` entry records and `name_bytes` bytes
+    /// of names.
+    fn offset_behind(&self, entries: u32, name_bytes: u32) -> u64 {
+        self.directories_offset()
+            .saturating_add(len_of::<IndexDirectory>(self.directory_count))
+            .saturating_add(len_of::<IndexEntry>(entries))
+            .saturating_add(name_bytes.into())
+    }
+
+    /// The entries of a directory, in one read.
+    pub(crate) fn entries(&self, source: &impl ReadAt, id: NodeId) -> Result<Vec<Entry>, Error> {
+        let directories = self.directories(source)?;
+        let directory = directories
+            .binary_search_by_key(&id, |directory| directory.id)
+            .ok()
+            .and_then(|number| directories.get(number))
+            .ok_or(Defect::NotIndexed.at(id))?;
+        if directory.entries.len() > MAX_DIRECTORY_ENTRIES {
+            return Err(Error::Unsupported(Limit::DirectoryEntries));
+        }
+        let at = self.offset_behind(directory.entries.start, directory.names.start);
+        let mut bytes = vec![0; directory.bytes()];
+        source.read_exact_at(&mut bytes, at)?;
+        let entries = self
+            .parse(directory, &bytes)
+            .map_err(|defect| defect.at(at))?;
+        reject_repeated_names(&entries, id)?;
+        Ok(entries)
+    }
+
+    /// Takes a directory's records, and the names behind them, apart.
+    fn parse(&self, directory: &Directory, bytes: &[u8]) -> Result<Vec<Entry>, Defect> {
+        let count = directory.entries.len();
+        let (records, names) = <[IndexEntry]>::ref_from_prefix_with_elems(bytes, count)
+            .map_err(|_| Defect::IndexEntry)?;
+        if records.first().is_some_and(|first| first.name.get() != 0) {
+            return Err(Defect::IndexEntry);
+        }
+        let starts = records.iter().map(|record| to_usize(record.name.get()));
+        let ends = starts.clone().skip(1).chain([names.len()]);
+        records
+            .iter()
+            .zip(starts.zip(ends))
+            .map(|(record, (start, end))| {
+                let name = names.get(start..end).ok_or(Defect::IndexEntry)?;
+                self.entry(record, name)
+            })
+            .collect()
+    }
+
+    /// Checks one entry.
+    fn entry(&self, record: &IndexEntry, name: &[u8]) -> Result<Entry, Defect> {
+        name::check(name)?;
+        let mode = record.header_and_mode.get();
+        let id = NodeId::from_word(mode);
+        let detail = record.detail.get();
+        let kind = NodeKind::from_bits(mode, detail).ok_or(Defect::IndexEntry)?;
+        let size = record.size.get();
+        let details_fit = if kind.has_data() {
+            data_can_follow(id, detail)
+        } else {
+            (detail, size) == (kind.device(), 0)
+        };
+        if name::is_dot(name) || id.get() >= self.image_size || !details_fit {
+            return Err(Defect::IndexEntry);
+        }
+        let node = Node::new(id, mode, kind, (detail, size), self.image_size)?;
+        let name = name.into();
+        Ok(Entry { name, node })
+    }
+
+    fn directories(&self, source: &impl ReadAt) -> Result<&[Directory], Error> {
+        if let Some(directories) = self.directories.get() {
+            return Ok(directories);
+        }
+        let loaded = self.load_directories(source)?;
+        Ok(self.directories.get_or_init(|| loaded))
+    }
+
+    /// Reads the directory records, which share out all entries and names among themselves.
+    fn load_directories(&self, source: &impl ReadAt) -> Result<Box<[Directory]>, Error> {
+        let at = self.directories_offset();
+        let mut records = vec![IndexDirectory::new_zeroed(); to_usize(self.directory_count)];
+        source.read_exact_at(records.as_mut_bytes(), at)?;
+
+        let from_zero = records.first().is_some_and(|first| starts(first) == (0, 0));
+        if !from_zero || !records.is_sorted_by(|a, b| a.header.get() < b.header.get()) {
+            return Err(Defect::IndexDirectories.at(at).into());
+        }
+        let ends = records.iter().skip(1).map(starts);
+        let ends = ends.chain([(self.entry_count, self.name_bytes)]);
+        let directories = records
+            .iter()
+            .zip(ends)
+            .map(|(record, end)| Directory::new(record, end))
+            .collect::<Option<_>>();
+        Ok(directories.ok_or(Defect::IndexDirectories.at(at))?)
+    }
+}
+
+impl Directory {
+    /// Bytes of its entry records and names.
+    fn bytes(&self) -> usize {
+        let records = size_of::<IndexEntry>().saturating_mul(self.entries.len());
+        records.saturating_add(self.names.len())
+    }
+
+    /// The directory of `record`, whose entries and names go on up to `end`.
+    fn new(record: &IndexDirectory, end: (u32, u32)) -> Option<Self> {
+        let start = starts(record);
+        let (entries, names) = (start.0..end.0, start.1..end.1);
+        let ordered = entries.start <= entries.end && names.start <= names.end;
+        // Each name has at least one byte and at most the longest name's.
+        let most = entries.len().saturating_mul(name::MAX_LEN);
+        let plausible = (entries.len()..=most).contains(&names.len());
+        let id = NodeId::from_raw(record.header.get())?;
+        (ordered && plausible).then_some(Self { id, entries, names })
+    }
+}
+
+/// Where a directory's entries start, and where their names do.
+fn starts(record: &IndexDirectory) -> (u32, u32) {
+    (record.first_entry.get(), record.first_name.get())
+}

@@ -1,0 +1,45 @@
+//! The romfs image format: a validating reader and a reproducible writer.
+//!
+//! romfs is the Linux kernel's simplest read-only file system: one chain of headers per directory,
+//! each file's data right behind its header. [`Romfs`] reads any image of it and trusts none;
+//! [`plan`] lays a directory tree out as an image that every reader of the format opens and that
+//! is the same, byte for byte, wherever and whenever it is made.
+//!
+//! Our images also carry a *header index* behind the bytes that other readers look at: the
+//! headers once more, packed, so that listing a tree does not cost one random read per file.
+//!
+//! The format, the layout and the index are specified in `docs/formats/romfs.md`.
+
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::as_conversions,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::unwrap_used
+    )
+)]
+
+mod block_size;
+mod check;
+mod error;
+mod geometry;
+mod header;
+mod index;
+mod name;
+mod node;
+mod raw;
+mod reader;
+mod superblock;
+mod walk;
+mod writer;
+
+pub use block_size::{BlockSize, InvalidBlockSize};
+pub use error::{Corruption, Error, Limit, Unstorable};
+pub use name::{InvalidVolumeName, VolumeName};
+pub use node::{Entry, Node, NodeId, NodeKind};
+pub use reader::Romfs;
+pub use walk::MAX_DEPTH;
+pub use writer::{MAX_NAME_LEN, Options, Plan, Summary, plan};

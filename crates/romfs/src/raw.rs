@@ -1,0 +1,104 @@
+//! The structures as they lie in an image: big-endian, unaligned, unchecked.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned, big_endian::U32};
+
+/// The first eight bytes of every romfs image.
+pub(crate) const MAGIC: [u8; 8] = *b"-rom1fs-";
+
+/// The first eight bytes of a header index.
+pub(crate) const INDEX_MAGIC: [u8; 8] = *b"VMINDEX1";
+
+/// The low bits of [`FileHeader::next_and_mode`] that are not part of the offset.
+pub(crate) const MODE_MASK: u32 = 0xf;
+
+/// The part of the mode bits that says what a header stands for.
+pub(crate) const TYPE_MASK: u32 = 0x7;
+
+/// The mode bit of programs and searchable directories.
+pub(crate) const EXECUTABLE: u32 = 0x8;
+
+/// Values of the type bits.
+pub(crate) mod file_type {
+    pub(crate) const HARD_LINK: u32 = 0;
+    pub(crate) const DIRECTORY: u32 = 1;
+    pub(crate) const FILE: u32 = 2;
+    pub(crate) const SYMLINK: u32 = 3;
+    pub(crate) const BLOCK_DEVICE: u32 = 4;
+    pub(crate) const CHAR_DEVICE: u32 = 5;
+    pub(crate) const SOCKET: u32 = 6;
+    pub(crate) const FIFO: u32 = 7;
+}
+
+/// The start of the superblock; the volume name follows.
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub(crate) struct Superblock {
+    pub(crate) magic: [u8; 8],
+    /// Accessible bytes: all but the padding at the end, and but a header index.
+    pub(crate) size: U32,
+    /// Makes the sum of the image's first 512 bytes zero.
+    pub(crate) checksum: U32,
+}
+
+/// The start of a file header; the name follows, then the data.
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub(crate) struct FileHeader {
+    /// Offset of the directory's next header, or 0; mode bits in the low four.
+    pub(crate) next_and_mode: U32,
+    /// First header of a directory, target of a hard link, or device number.
+    pub(crate) spec: U32,
+    /// Bytes of data.
+    pub(crate) size: U32,
+    /// Makes the sum of header, name and the name's padding zero.
+    pub(crate) checksum: U32,
+}
+
+/// The start of a header index.
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub(crate) struct IndexHeader {
+    pub(crate) magic: [u8; 8],
+    /// Number of [`IndexDirectory`] records.
+    pub(crate) directories: U32,
+    /// Number of [`IndexEntry`] records.
+    pub(crate) entries: U32,
+    /// Bytes of all names together.
+    pub(crate) name_bytes: U32,
+    /// Zero.
+    pub(crate) reserved: [u8; 12],
+}
+
+/// One directory in a header index. What it has ends where the next directory's begins.
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub(crate) struct IndexDirectory {
+    /// Offset of the directory's header.
+    pub(crate) header: U32,
+    /// Number of entries of the directories before it.
+    pub(crate) first_entry: U32,
+    /// Bytes of the names of the directories before it.
+    pub(crate) first_name: U32,
+}
+
+/// One entry of a directory in a header index. The directory's names follow its records.
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub(crate) struct IndexEntry {
+    /// Where the name starts in the directory's names. It ends where the next one starts.
+    pub(crate) name: U32,
+    /// Offset of the header, of the target's for a hard link; its mode bits in the low four.
+    pub(crate) header_and_mode: U32,
+    /// Data offset of a file or symbolic link, device number of a device, else 0.
+    pub(crate) detail: U32,
+    /// Bytes of data.
+    pub(crate) size: U32,
+}
+
+const _: () = {
+    assert!(size_of::<Superblock>() == 16);
+    assert!(size_of::<FileHeader>() == 16);
+    assert!(size_of::<IndexHeader>() == 32);
+    assert!(size_of::<IndexDirectory>() == 12);
+    assert!(size_of::<IndexEntry>() == 16);
+};

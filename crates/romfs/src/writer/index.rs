@@ -1,0 +1,89 @@
+//! The header index of a planned image.
+
+use std::io::Write;
+
+use zerocopy::IntoBytes;
+
+use super::{
+    sink::Sink,
+    tree::{Item, Tree},
+};
+use crate::{
+    Error,
+    geometry::len_of,
+    header::mode_bits,
+    raw::{INDEX_MAGIC, IndexDirectory, IndexEntry, IndexHeader},
+};
+
+/// The header of the index.
+fn header(tree: &Tree) -> IndexHeader {
+    // None of the counts is larger than the image, whose every entry has a header and a name.
+    let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX).into();
+    let entries = tree.items.iter().skip(1);
+    IndexHeader {
+        magic: INDEX_MAGIC,
+        directories: count(tree.directories().count()),
+        entries: count(entries.len()),
+        name_bytes: count(entries.map(|item| item.name.len()).sum()),
+        reserved: [0; 12],
+    }
+}
+
+/// Bytes of the index.
+pub(super) fn len(tree: &Tree) -> u64 {
+    let header = header(tree);
+    len_of::<IndexHeader>(1)
+        .saturating_add(len_of::<IndexDirectory>(header.directories.get()))
+        .saturating_add(len_of::<IndexEntry>(header.entries.get()))
+        .saturating_add(header.name_bytes.get().into())
+}
+
+/// Writes the index.
+pub(super) fn emit<W: Write>(tree: &Tree, sink: &mut Sink<'_, W>) -> Result<(), Error> {
+    sink.add(header(tree).as_bytes())?;
+    let (mut entries, mut name_bytes) = (0_u32, 0_u32);
+    for directory in tree.directories() {
+        let record = IndexDirectory {
+            header: directory.place.header.into(),
+            first_entry: entries.into(),
+            first_name: name_bytes.into(),
+        };
+        sink.add(record.as_bytes())?;
+        for child in tree.children(directory) {
+            entries = entries.saturating_add(1);
+            name_bytes = name_bytes.saturating_add(name_len(child));
+        }
+    }
+    for directory in tree.directories() {
+        let mut name = 0_u32;
+        for child in tree.children(directory) {
+            sink.add(record(tree, child, name).as_bytes())?;
+            name = name.saturating_add(name_len(child));
+        }
+        for child in tree.children(directory) {
+            sink.add(&child.name)?;
+        }
+    }
+    Ok(())
+}
+
+/// The record of an entry, whose name starts at `name` in the directory's names.
+fn record(tree: &Tree, item: &Item, name: u32) -> IndexEntry {
+    let target = tree.target(item);
+    let detail = if target.kind.has_data() {
+        target.place.body
+    } else {
+        target.kind.device()
+    };
+    let mode = mode_bits(target.kind, target.executable);
+    IndexEntry {
+        name: name.into(),
+        header_and_mode: (target.place.header | mode).into(),
+        detail: detail.into(),
+        size: target.data.len().into(),
+    }
+}
+
+fn name_len(item: &Item) -> u32 {
+    u32::try_from(item.name.len()).unwrap_or(u32::MAX)
+}

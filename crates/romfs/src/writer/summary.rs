@@ -1,0 +1,64 @@
+use std::{fs::Metadata, os::unix::fs::MetadataExt};
+
+use crate::NodeKind;
+
+/// What an image holds of its tree, and what it lost.
+///
+/// Times, extended attributes and access control lists are never stored, and so not counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Summary {
+    /// Directories, with the root.
+    pub directories: u64,
+    /// Regular files, each once.
+    pub files: u64,
+    /// Symbolic links.
+    pub symlinks: u64,
+    /// Block and character devices.
+    pub devices: u64,
+    /// Sockets.
+    pub sockets: u64,
+    /// Named pipes.
+    pub fifos: u64,
+    /// Further names of files and others that are counted above.
+    pub hard_links: u64,
+    /// Bytes of the files' contents, each once.
+    pub data_bytes: u64,
+    /// Files, directories and others whose owner or group is not root, as it will be in the image.
+    pub owners_lost: u64,
+    /// Files, directories and others whose permission bits will be different in the image.
+    pub permissions_lost: u64,
+}
+
+impl Summary {
+    /// Counts a node, as it is in the tree and as it is stored.
+    pub(super) fn count(&mut self, metadata: &Metadata, kind: NodeKind, executable: bool) {
+        let counter = match kind {
+            NodeKind::Directory => &mut self.directories,
+            NodeKind::File => &mut self.files,
+            NodeKind::Symlink => &mut self.symlinks,
+            NodeKind::BlockDevice { .. } | NodeKind::CharDevice { .. } => &mut self.devices,
+            NodeKind::Socket => &mut self.sockets,
+            NodeKind::Fifo => &mut self.fifos,
+        };
+        increment(counter);
+        if kind == NodeKind::File {
+            self.data_bytes = self.data_bytes.saturating_add(metadata.len());
+        }
+        if (metadata.uid(), metadata.gid()) != (0, 0) {
+            increment(&mut self.owners_lost);
+        }
+        if metadata.mode() & 0o7777 != kind.permissions(executable).into() {
+            increment(&mut self.permissions_lost);
+        }
+    }
+
+    /// Counts a further name of a node.
+    pub(super) fn count_hard_link(&mut self) {
+        increment(&mut self.hard_links);
+    }
+}
+
+fn increment(counter: &mut u64) {
+    *counter = counter.saturating_add(1);
+}

@@ -1,0 +1,153 @@
+//! A directory tree in memory, without its contents.
+
+use std::{
+    ffi::OsStr,
+    fs::Metadata,
+    iter,
+    os::unix::{ffi::OsStrExt, fs::MetadataExt},
+    path::PathBuf,
+};
+
+use super::Summary;
+use crate::NodeKind;
+
+/// A tree in walk order: the root first, each directory before its entries, entries by name.
+#[derive(Debug)]
+pub(super) struct Tree {
+    pub(super) root: PathBuf,
+    pub(super) items: Vec<Item>,
+    pub(super) summary: Summary,
+}
+
+/// One entry of the tree.
+#[derive(Debug)]
+pub(super) struct Item {
+    /// Its name; the root is called `.`, as its header is.
+    pub(super) name: Box<[u8]>,
+    pub(super) kind: NodeKind,
+    pub(super) executable: bool,
+    pub(super) data: Data,
+    /// The number of the item that this one is another name of. It then has no data of its own.
+    pub(super) link_to: Option<usize>,
+    /// The number of the directory it is in; the root is in itself.
+    pub(super) parent: usize,
+    /// The number of the next item in the same directory.
+    pub(super) next: Option<usize>,
+    /// The number of the first item in this directory.
+    pub(super) first_child: Option<usize>,
+    /// Where it goes in the image.
+    pub(super) place: Place,
+}
+
+/// What follows a header.
+#[derive(Debug)]
+pub(super) enum Data {
+    None,
+    File(Identity),
+    Target(Box<[u8]>),
+}
+
+/// What tells whether a file is still the one that was scanned, with the same contents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Identity {
+    device: u64,
+    inode: u64,
+    size: u32,
+    modified: (i64, i64),
+}
+
+/// Where an item is in the image; zeros until the tree is laid out.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Place {
+    /// Offset of its header.
+    pub(super) header: u32,
+    /// Where the header ends: there are the data, or a directory's `.` and `..`.
+    pub(super) body: u32,
+}
+
+impl Tree {
+    /// Chains the items of each directory.
+    pub(super) fn link(&mut self) {
+        // From the end, so that what was met last in a directory is what comes next in it.
+        for number in (1..self.items.len()).rev() {
+            let parent = self.items.get(number).map(|item| item.parent);
+            let parent = parent.and_then(|parent| self.items.get_mut(parent));
+            let next = parent.and_then(|parent| parent.first_child.replace(number));
+            if let Some(item) = self.items.get_mut(number) {
+                item.next = next;
+            }
+        }
+    }
+
+    /// The path of the item with this number.
+    pub(super) fn path(&self, number: usize) -> PathBuf {
+        let mut names = Vec::new();
+        let mut number = number;
+        while let Some(item) = self.items.get(number).filter(|_| number != 0) {
+            names.push(OsStr::from_bytes(&item.name));
+            number = item.parent;
+        }
+        let mut path = self.root.clone();
+        path.extend(names.iter().rev());
+        path
+    }
+
+    /// The directories, in walk order.
+    pub(super) fn directories(&self) -> impl Iterator<Item = &Item> {
+        self.items.iter().filter(|item| item.is_directory())
+    }
+
+    /// The items in a directory, in order.
+    pub(super) fn children(&self, directory: &Item) -> impl Iterator<Item = &Item> {
+        let item = |number: usize| self.items.get(number);
+        let first = directory.first_child.and_then(item);
+        iter::successors(first, move |child| child.next.and_then(item))
+    }
+
+    /// The offset of an item's header; 0, as romfs has it, for none.
+    pub(super) fn header(&self, number: Option<usize>) -> u32 {
+        let item = number.and_then(|number| self.items.get(number));
+        item.map_or(0, |item| item.place.header)
+    }
+
+    /// The item whose node an item is a name of: for all but hard links, itself.
+    pub(super) fn target<'a>(&'a self, item: &'a Item) -> &'a Item {
+        let target = item.link_to.and_then(|number| self.items.get(number));
+        target.unwrap_or(item)
+    }
+}
+
+impl Item {
+    pub(super) fn is_directory(&self) -> bool {
+        self.kind == NodeKind::Directory
+    }
+}
+
+impl Data {
+    /// Bytes of data.
+    pub(super) fn len(&self) -> u32 {
+        match self {
+            Self::None => 0,
+            Self::File(identity) => identity.size,
+            Self::Target(target) => u32::try_from(target.len()).unwrap_or(u32::MAX),
+        }
+    }
+}
+
+impl Identity {
+    /// Bytes of contents.
+    pub(super) fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// That of a file with this metadata; `None` if it is no file or too large to be stored.
+    pub(super) fn of(metadata: &Metadata) -> Option<Self> {
+        let size = u32::try_from(metadata.len()).ok()?;
+        metadata.is_file().then(|| Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            size,
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+        })
+    }
+}

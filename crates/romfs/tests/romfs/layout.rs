@@ -1,0 +1,112 @@
+//! Where the writer puts things.
+
+use std::{
+    fs::{self, Permissions},
+    os::unix::fs::{PermissionsExt, chown},
+};
+
+use proptest::prelude::*;
+use rustix::process::geteuid;
+use verimount_romfs::{BlockSize, Options, Romfs, VolumeName, plan};
+
+use crate::{
+    decoder::Decoder,
+    generate::trees,
+    model::{What, build, can_make_devices, create, one_of_everything},
+};
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn a_walk_reads_the_image_front_to_back_and_nothing_lies_idle(
+        tree in trees(),
+        log2 in 10..14_u32,
+    ) {
+        let block = 1 << log2;
+        let folder = tempfile::tempdir().unwrap();
+        create(folder.path(), tree.iter());
+        let image = build(folder.path(), block as u64);
+        let decoder = Decoder::new(&image);
+
+        let walked: Vec<_> = decoder.headers.iter().map(|header| &header.path).collect();
+        prop_assert_eq!(walked, tree.keys().collect::<Vec<_>>());
+
+        // The superblock with its name, and the root's two headers.
+        let mut end: usize = 32 + 64;
+        for header in &decoder.headers {
+            let entry = &tree[&header.path];
+            let is_file = matches!(entry.what, What::File { .. });
+            if is_file && !header.is_hard_link && header.data.len() >= block {
+                prop_assert_eq!(header.data.start % block, 0);
+                prop_assert!(header.at - end < block);
+            } else {
+                prop_assert_eq!(header.at, end);
+            }
+            let dots = if entry.what == What::Directory { 64 } else { 0 };
+            end = (header.data.end + dots).next_multiple_of(16);
+        }
+        prop_assert_eq!(decoder.size(), end);
+        prop_assert_eq!(image.len() % block, 0);
+        prop_assert!(image[end..end.next_multiple_of(1024)].iter().all(|byte| *byte == 0));
+    }
+}
+
+#[test]
+fn what_anyone_may_execute_is_executable() {
+    let folder = tempfile::tempdir().unwrap();
+    for mode in [0o600, 0o700, 0o610, 0o601, 0o666] {
+        let file = folder.path().join(format!("{mode:o}"));
+        fs::write(&file, "").unwrap();
+        fs::set_permissions(&file, Permissions::from_mode(mode)).unwrap();
+    }
+    let romfs = Romfs::open(build(folder.path(), 1024)).unwrap();
+    let entries = romfs.entries(romfs.root()).unwrap();
+    let permissions = entries.iter().map(|entry| entry.node.permissions());
+    let expected = [0o644, 0o755, 0o755, 0o644, 0o755];
+    // By name: 600, 601, 610, 666, 700.
+    assert_eq!(permissions.collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn the_plan_tells_what_is_stored_and_what_is_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    create(folder.path(), one_of_everything().iter());
+    let kept = [("", 0o755), ("a", 0o755), ("a/empty", 0o755), ("z", 0o755)];
+    let special = [
+        ("pipe", 0o644),
+        ("socket", 0o644),
+        ("block", 0o600),
+        ("char", 0o600),
+    ];
+    let lost = [("b", 0o664), ("a/program", 0o4755)];
+    for (name, mode) in kept.into_iter().chain(special).chain(lost) {
+        let path = folder.path().join(name);
+        if path.exists() {
+            fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+        }
+    }
+    let owners_lost = if geteuid().is_root() {
+        chown(folder.path().join("b"), Some(1), Some(1)).unwrap();
+        1
+    } else {
+        // None of the directories, files and others, of which there are no devices then.
+        12
+    };
+
+    let options = Options {
+        volume_name: VolumeName::default(),
+        block_size: BlockSize::MIN,
+    };
+    let plan = plan(folder.path(), &options).unwrap();
+    let summary = plan.summary();
+    assert_eq!(summary.directories, 4);
+    assert_eq!(summary.files, 5);
+    assert_eq!(summary.symlinks, 1);
+    assert_eq!(summary.devices, if can_make_devices() { 2 } else { 0 });
+    assert_eq!((summary.sockets, summary.fifos), (1, 1));
+    assert_eq!(summary.hard_links, 4);
+    assert_eq!(summary.data_bytes, 10 + 5 + 3000 + 4);
+    assert_eq!(summary.permissions_lost, 2);
+    assert_eq!(summary.owners_lost, owners_lost);
+}

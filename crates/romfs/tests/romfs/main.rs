@@ -1,0 +1,13 @@
+//! The reader and the writer against plain models, other tools, and hostile images.
+
+mod crafted;
+mod decoder;
+mod generate;
+mod golden;
+mod index;
+mod layout;
+mod model;
+mod mutated;
+mod oracles;
+mod refusals;
+mod round_trip;

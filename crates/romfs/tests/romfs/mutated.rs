@@ -1,0 +1,178 @@
+//! Sound images that were damaged: nothing panics, hangs or is taken for what it is not.
+
+use std::sync::{
+    LazyLock,
+    atomic::{AtomicUsize, Ordering::Relaxed},
+};
+
+use proptest::{collection::vec, prelude::*, sample::Index};
+use verimount_romfs::{Error, NodeId, Romfs};
+use verimount_source::{Counting, ReadAt, ReadError};
+
+use crate::{
+    crafted::fix_checksum,
+    decoder::Decoder,
+    golden,
+    model::{image_of_everything, in_image},
+};
+
+/// More reads than any of these images, of at most some 6 KB, can need.
+const MANY_READS: u64 = 100_000;
+
+/// Does everything that can be done with an image, and says whether all of it succeeded.
+fn exercise(image: &[u8]) -> Result<(), Error> {
+    let counted = Counting::new(image);
+    let romfs = Romfs::open(&counted)?;
+    for offset in (0..=image.len() + 32).step_by(16) {
+        let id = NodeId::from_raw(offset.try_into().unwrap()).unwrap();
+        let _ = romfs.node(id);
+        let _ = romfs.entries(id);
+    }
+    let listed = in_image(&romfs);
+    let checked = romfs.check_index();
+    assert!(counted.counts().requests < MANY_READS);
+    listed?;
+    checked
+}
+
+/// One image without index and one with.
+static IMAGES: LazyLock<[Vec<u8>; 2]> =
+    LazyLock::new(|| [golden::bytes(golden::GENROMFS), image_of_everything()]);
+
+#[test]
+fn truncated_images_are_refused() {
+    for image in &*IMAGES {
+        let size = Decoder::new(image).size();
+        for len in 0..size {
+            assert!(exercise(&image[..len]).is_err(), "{len} of {size} bytes");
+        }
+        exercise(&image[..size]).unwrap();
+        exercise(image).unwrap();
+    }
+}
+
+#[test]
+fn every_damaged_byte_of_a_header_is_noticed() {
+    for image in &*IMAGES {
+        let decoder = Decoder::new(image);
+        let headers = decoder.header_ranges();
+        for at in headers.into_iter().flatten().chain(0..32) {
+            for flip in [0x01, 0x10, 0x80, 0xff] {
+                let mut image = image.clone();
+                image[at] ^= flip;
+                assert!(exercise(&image).is_err(), "byte {at} xor {flip:#x}");
+            }
+        }
+    }
+}
+
+/// A source one of whose reads fails.
+struct Failing<'a> {
+    image: &'a [u8],
+    reads_left: AtomicUsize,
+}
+
+impl ReadAt for Failing<'_> {
+    fn size(&self) -> u64 {
+        self.image.size()
+    }
+
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
+        if self.reads_left.fetch_sub(1, Relaxed) == 0 {
+            return Err(ReadError::Rejected("not this one".into()));
+        }
+        self.image.read_exact_at(buf, offset)
+    }
+}
+
+#[test]
+fn a_failing_read_is_never_ignored() {
+    for image in &*IMAGES {
+        let attempt = |reads| {
+            let reads_left = AtomicUsize::new(reads);
+            let romfs = Romfs::open(Failing { image, reads_left })?;
+            romfs.check_index()?;
+            in_image(&romfs)
+        };
+        let mut reads = 0;
+        while let Err(error) = attempt(reads) {
+            assert!(
+                matches!(error, Error::Source(ReadError::Rejected(_))),
+                "{error}"
+            );
+            reads += 1;
+        }
+        assert!(reads > 10, "only {reads} reads");
+        assert_eq!(attempt(reads).unwrap(), Decoder::new(image).tree());
+    }
+}
+
+/// Bytes to put into one header.
+#[derive(Debug, Clone)]
+struct Damage {
+    header: Index,
+    at: usize,
+    bytes: Vec<u8>,
+}
+
+fn damages() -> impl Strategy<Value = Damage> {
+    let word = prop_oneof![
+        any::<u32>(),
+        // Other headers, mostly.
+        (0..0x200_u32).prop_map(|word| word * 16),
+        ((0..0x200_u32), (0..16_u32)).prop_map(|(word, mode)| word * 16 + mode),
+        Just(u32::MAX),
+        Just(u32::MAX - 15),
+    ];
+    let word = (0..4_usize, word).prop_map(|(at, word)| (at * 4, word.to_be_bytes().to_vec()));
+    let bytes = (0..32_usize, vec(any::<u8>(), 1..4));
+    (any::<Index>(), prop_oneof![3 => word, 1 => bytes]).prop_map(|(header, (at, bytes))| Damage {
+        header,
+        at,
+        bytes,
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    /// An index with any content. One that passes its check gives the tree of the headers.
+    #[test]
+    fn damaged_indexes_do_no_harm(damages in vec(damages(), 1..6)) {
+        let mut image = IMAGES[1].clone();
+        let decoder = Decoder::new(&IMAGES[1]);
+        let index = &mut image[decoder.size().next_multiple_of(1024)..];
+        for damage in damages {
+            // Words first: the header, counts and records are made of them.
+            let start = damage.header.index(index.len() / 4 - 8) * 4;
+            for (at, byte) in (start + damage.at..).zip(damage.bytes) {
+                index[at] = byte;
+            }
+        }
+        if exercise(&image).is_ok() {
+            let romfs = Romfs::open(image.as_slice()).unwrap();
+            prop_assert_eq!(in_image(&romfs).unwrap(), decoder.tree());
+        }
+    }
+
+    /// Headers with any content, all of their checksums in order.
+    #[test]
+    fn damaged_headers_do_no_harm(damages in vec(damages(), 1..6), ours in any::<bool>()) {
+        let mut image = IMAGES[usize::from(ours)].clone();
+        let headers = Decoder::new(&image).header_ranges();
+        for damage in damages {
+            let header = &mut image[headers[damage.header.index(headers.len())].clone()];
+            let len = header.len();
+            for (at, byte) in (damage.at..len).zip(damage.bytes) {
+                header[at] = byte;
+            }
+            fix_checksum(header);
+        }
+        let size = 512.min(image.len());
+        fix_checksum(&mut image[..size]);
+        let _ = exercise(&image);
+        // And without index, in case it was the index that saved the reader.
+        let size = Decoder::new(&IMAGES[usize::from(ours)]).size();
+        let _ = exercise(&image[..size]);
+    }
+}

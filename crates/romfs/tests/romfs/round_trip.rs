@@ -1,0 +1,73 @@
+//! What is written is what is read, and the same tree is the same image.
+
+use std::{fs::File, path::Path, time::SystemTime};
+
+use proptest::prelude::*;
+use verimount_romfs::{Error, Romfs};
+
+use crate::{
+    decoder::Decoder,
+    generate::trees,
+    model::{Tree, build, create, in_image, on_disk, one_of_everything},
+};
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn a_tree_comes_back_from_its_image(tree in trees(), log2 in 10..17_u32) {
+        let folder = tempfile::tempdir().unwrap();
+        create(folder.path(), tree.iter());
+        let image = build(folder.path(), 1 << log2);
+
+        let romfs = Romfs::open(image.as_slice()).unwrap();
+        romfs.check_index().unwrap();
+        prop_assert!(romfs.has_index());
+        prop_assert_eq!(romfs.volume_name(), b"test");
+        prop_assert_eq!(&in_image(&romfs).unwrap(), &tree);
+        // And from the headers alone, with the reader and with another one.
+        let accessible = &image[..romfs.size() as usize];
+        let plain = Romfs::open(accessible).unwrap();
+        prop_assert!(!plain.has_index());
+        prop_assert_eq!(&in_image(&plain).unwrap(), &tree);
+        prop_assert_eq!(&Decoder::new(&image).tree(), &tree);
+    }
+
+    #[test]
+    fn only_the_tree_decides_the_bytes(tree in trees()) {
+        let [one, other] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        create(one.path(), tree.iter());
+        create(other.path(), tree.iter().rev());
+        make_old(other.path(), &tree);
+        prop_assert!(build(one.path(), 4096) == build(other.path(), 4096));
+    }
+}
+
+/// Gives all files of a tree another time.
+fn make_old(root: &Path, tree: &Tree) {
+    for path in tree.keys() {
+        let path = root.join(path);
+        if path.symlink_metadata().unwrap().is_file() {
+            let file = File::options().append(true).open(path).unwrap();
+            file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+        }
+    }
+}
+
+#[test]
+fn nodes_are_the_same_by_entry_and_by_id() {
+    let folder = tempfile::tempdir().unwrap();
+    create(folder.path(), one_of_everything().iter());
+    assert_eq!(on_disk(folder.path()), one_of_everything());
+    let romfs = Romfs::open(build(folder.path(), 1024)).unwrap();
+    let mut visited = 0;
+    romfs
+        .walk(|_, node| {
+            visited += 1;
+            assert_eq!(romfs.node(node.id)?, *node);
+            Ok::<_, Error>(())
+        })
+        .unwrap();
+    assert_eq!(visited, one_of_everything().len());
+    assert_eq!(romfs.node(romfs.root()).unwrap().permissions(), 0o755);
+}
