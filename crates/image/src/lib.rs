@@ -1,0 +1,18 @@
+//! What can be mounted: a read-only directory tree, in a romfs image or around a single file.
+//!
+//! [`Tree`] is all that a mount needs to know. Nothing here knows of FUSE, so everything is tested
+//! without a mount.
+
+mod blocks;
+mod error;
+mod romfs;
+mod search;
+mod single;
+mod tree;
+
+pub use blocks::Blocks;
+pub use error::Error;
+pub use romfs::RomfsTree;
+pub use search::find_path;
+pub use single::SingleFile;
+pub use tree::{Attr, Directory, Entry, FileKind, Inode, Tree, Usage};
