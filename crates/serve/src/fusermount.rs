@@ -1,0 +1,112 @@
+//! `fusermount3`, which mounts and unmounts FUSE file systems for ordinary users.
+
+use std::{
+    io::{self, IoSliceMut, Read},
+    mem::MaybeUninit,
+    os::{
+        fd::{AsRawFd, OwnedFd},
+        unix::net::UnixStream,
+    },
+    path::Path,
+    process::{Command, Output, Stdio},
+};
+
+use rustix::{
+    io::{FdFlags, fcntl_setfd},
+    net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg},
+};
+
+use crate::mount::{MountOptions, SUBTYPE};
+
+/// The environment variable that tells `fusermount3` on which descriptor to send the device.
+const COMMUNICATION: &str = "_FUSE_COMMFD";
+
+/// Mounts on `mount_point`; gives the FUSE device, opened.
+///
+/// # Errors
+/// Why the program could not be run, or what it said.
+pub(crate) fn mount(mount_point: &Path, options: &MountOptions) -> io::Result<OwnedFd> {
+    let (ours, its) = UnixStream::pair()?;
+    // The one descriptor that the program is to inherit.
+    fcntl_setfd(&its, FdFlags::empty())?;
+    let mut program = Command::new("fusermount3")
+        .arg("-o")
+        .arg(option_list(options))
+        .arg("--")
+        .arg(mount_point)
+        .env(COMMUNICATION, its.as_raw_fd().to_string())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(not_run)?;
+    drop(its);
+    let device = receive_descriptor(&ours);
+    let mut said = String::new();
+    if let Some(mut stderr) = program.stderr.take() {
+        stderr.read_to_string(&mut said)?;
+    }
+    let status = program.wait()?;
+    match device? {
+        Some(device) if status.success() => Ok(device),
+        _ => Err(io::Error::other(said.trim().to_owned())),
+    }
+}
+
+fn option_list(options: &MountOptions) -> String {
+    // A comma ends an option unless a backslash is before it.
+    let source_name = options
+        .source_name
+        .replace('\\', "\\\\")
+        .replace(',', "\\,");
+    let allow_other = match options.allow_other {
+        true => ",allow_other",
+        false => "",
+    };
+    format!(
+        "ro,nosuid,nodev,default_permissions,fsname={source_name},subtype={SUBTYPE}{allow_other}"
+    )
+}
+
+/// Unmounts `mount_point`; with `lazy`, even if it is in use.
+///
+/// # Errors
+/// Why the program could not be run.
+pub(crate) fn unmount(mount_point: &Path, lazy: bool) -> io::Result<Output> {
+    let mut command = Command::new("fusermount3");
+    command.arg("-u");
+    if lazy {
+        command.arg("-z");
+    }
+    command.arg("--").arg(mount_point).output().map_err(not_run)
+}
+
+fn not_run(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::NotFound => io::Error::other(
+            "fusermount3 is not installed, which mounts for ordinary users (Debian package fuse3)",
+        ),
+        _ => error,
+    }
+}
+
+/// The descriptor that comes over `socket`; `None` if it is closed without one.
+fn receive_descriptor(socket: &UnixStream) -> io::Result<Option<OwnedFd>> {
+    let mut byte = [0];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut buffers = [IoSliceMut::new(&mut byte)];
+    rustix::io::retry_on_intr(|| {
+        recvmsg(
+            socket,
+            &mut buffers,
+            &mut ancillary,
+            RecvFlags::CMSG_CLOEXEC,
+        )
+    })?;
+    let mut descriptors = ancillary.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+        _ => None,
+    });
+    Ok(descriptors.next())
+}

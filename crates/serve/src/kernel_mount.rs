@@ -1,0 +1,42 @@
+//! Mounting by the kernel itself, which it does for root.
+
+use std::{
+    ffi::CString,
+    fs::File,
+    io,
+    os::fd::{AsRawFd, OwnedFd},
+    path::Path,
+};
+
+use rustix::{
+    mount::{MountFlags, mount as mount2},
+    process::{getegid, geteuid},
+};
+
+use crate::mount::{MountOptions, SUBTYPE};
+
+/// Mounts on `mount_point`; gives the FUSE device, opened.
+///
+/// # Errors
+/// What the system says.
+pub(crate) fn mount(mount_point: &Path, options: &MountOptions) -> io::Result<OwnedFd> {
+    let device = File::options().read(true).write(true).open("/dev/fuse")?;
+    let allow_other = match options.allow_other {
+        true => ",allow_other",
+        false => "",
+    };
+    let data = format!(
+        "fd={},rootmode=40000,user_id={},group_id={},default_permissions{allow_other}",
+        device.as_raw_fd(),
+        geteuid().as_raw(),
+        getegid().as_raw(),
+    );
+    mount2(
+        &*options.source_name,
+        mount_point,
+        format!("fuse.{SUBTYPE}"),
+        MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV,
+        &*CString::new(data)?,
+    )?;
+    Ok(device.into())
+}

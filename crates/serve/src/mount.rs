@@ -1,0 +1,273 @@
+use std::{
+    fmt, fs, io,
+    num::NonZeroUsize,
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
+    sync::Arc,
+    thread,
+};
+
+use fuser::{BackgroundSession, Config, Session, SessionACL};
+use rustix::process::geteuid;
+use thiserror::Error;
+
+use crate::{
+    ImageFs, UnmountError, VerifiedTree, fusermount, kernel_mount, mount_table::mounted_on, unmount,
+};
+
+/// How much root lets the kernel read ahead, in KiB: one request of the largest size.
+const READ_AHEAD_KB: &str = "1024";
+
+/// What the mount table shows as the type, behind `fuse.`.
+pub(crate) const SUBTYPE: &str = "verimount";
+
+/// How a tree is mounted.
+#[derive(Debug, Clone)]
+pub struct MountOptions {
+    /// What the mount table shows as the source.
+    pub source_name: String,
+    /// Whether other users may use the mount.
+    pub allow_other: bool,
+    /// How many threads answer the kernel.
+    pub threads: NonZeroUsize,
+}
+
+/// What the system allowed a mount.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mode {
+    /// The kernel reads ahead in the largest requests; else in 128 KiB.
+    pub large_read_ahead: bool,
+    /// Each thread has its own connection to the kernel; else they share one.
+    pub cloned_device: bool,
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let read_ahead = if self.large_read_ahead { "1M" } else { "128K" };
+        let device = if self.cloned_device {
+            "per thread"
+        } else {
+            "shared"
+        };
+        write!(f, "read-ahead {read_ahead}, device {device}")
+    }
+}
+
+/// Why a tree could not be mounted.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum MountError {
+    /// The mount point cannot be looked at.
+    #[error("mount point {path}: {reason}")]
+    MountPoint {
+        /// The mount point.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        reason: io::Error,
+    },
+    /// The mount point is no directory.
+    #[error("mount point {0} is not a directory")]
+    NotADirectory(PathBuf),
+    /// The mount point has entries, which the mount would hide.
+    #[error("mount point {0} is not empty")]
+    NotEmpty(PathBuf),
+    /// A FUSE file system is mounted there already.
+    #[error("{0} is already mounted; unmount it first: verimount umount {0}")]
+    AlreadyMounted(PathBuf),
+    /// A dead daemon's mount could not be cleared away.
+    #[error("the dead mount on {path} cannot be removed: {reason}")]
+    Dead {
+        /// The mount point.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        reason: UnmountError,
+    },
+    /// The kernel or `fusermount3` refused.
+    #[error("mounting on {path}: {reason}")]
+    Refused {
+        /// The mount point.
+        path: PathBuf,
+        /// What they said.
+        #[source]
+        reason: io::Error,
+    },
+}
+
+/// A mounted tree.
+///
+/// Unless it is served to its end, it is unmounted.
+pub struct Mounted {
+    session: BackgroundSession,
+    attached: Attached,
+    mode: Mode,
+}
+
+/// Mounts `tree` on the empty directory `mount_point`; when this returns, it can be used.
+///
+/// # Errors
+/// Any [`MountError`].
+pub fn mount(
+    tree: Arc<VerifiedTree>,
+    mount_point: &Path,
+    options: &MountOptions,
+) -> Result<Mounted, MountError> {
+    let mount_point = checked_mount_point(mount_point)?;
+    let refused = |reason| MountError::Refused {
+        path: mount_point.clone(),
+        reason,
+    };
+    let cloned_device = may_clone_device();
+    let device = attach(&mount_point, options).map_err(refused)?;
+    let attached = Attached {
+        mount_point: mount_point.clone(),
+        ended: false,
+    };
+    let session = start_session(tree, device, options, cloned_device).map_err(refused)?;
+    let mode = Mode {
+        large_read_ahead: raise_read_ahead(&mount_point),
+        cloned_device,
+    };
+    Ok(Mounted {
+        session,
+        attached,
+        mode,
+    })
+}
+
+/// Agrees with the kernel on how to talk.
+fn start_session(
+    tree: Arc<VerifiedTree>,
+    device: OwnedFd,
+    options: &MountOptions,
+    cloned_device: bool,
+) -> io::Result<BackgroundSession> {
+    let acl = match options.allow_other {
+        true => SessionACL::All,
+        false => SessionACL::Owner,
+    };
+    let mut config = Config::default();
+    config.acl = acl;
+    config.n_threads = Some(options.threads.get());
+    config.clone_fd = cloned_device;
+    Session::from_fd(ImageFs::new(tree), device, acl, config)?.spawn()
+}
+
+/// Mounts on `mount_point`; gives the FUSE device, opened. The library could do it, too, but it
+/// unmounts once more after an unmount (0.18.0): by then, something else may be mounted there.
+fn attach(mount_point: &Path, options: &MountOptions) -> io::Result<OwnedFd> {
+    if geteuid().is_root() {
+        match kernel_mount::mount(mount_point, options) {
+            // Root of a container may not be allowed to.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+            other => return other,
+        }
+    }
+    fusermount::mount(mount_point, options)
+}
+
+/// What is mounted, as long as it must be unmounted if the work fails.
+struct Attached {
+    mount_point: PathBuf,
+    ended: bool,
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        if !self.ended {
+            // The reason for the failure matters more than one more failure.
+            let _ = unmount(&self.mount_point, true);
+        }
+    }
+}
+
+impl Mounted {
+    /// What the system allowed.
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// Serves until it is unmounted, or until one of `signals` asks to end it: then it is taken out
+    /// of sight at once, and served until its last open file is closed. A second signal ends the
+    /// process.
+    ///
+    /// # Errors
+    /// What ended the connection to the kernel, if not an unmount.
+    pub fn serve(mut self, signals: signal_hook::iterator::Signals) -> io::Result<()> {
+        let mount_point = self.attached.mount_point.clone();
+        let handle = signals.handle();
+        let watcher = thread::spawn(move || watch(signals, &mount_point));
+        let result = self.session.join();
+        // The session ends well when the kernel says that nothing is mounted any more.
+        self.attached.ended = result.is_ok();
+        handle.close();
+        let _ = watcher.join();
+        result
+    }
+}
+
+fn watch(mut signals: signal_hook::iterator::Signals, mount_point: &Path) {
+    let mut forever = signals.forever();
+    if forever.next().is_none() {
+        return;
+    }
+    if let Err(error) = unmount(mount_point, true) {
+        tracing::error!(mount_point = %mount_point.display(), %error, "unmounting");
+    }
+    if let Some(signal) = forever.next() {
+        let _ = signal_hook::low_level::emulate_default_handler(signal);
+    }
+}
+
+/// The absolute path of a mount point that can be used.
+fn checked_mount_point(path: &Path) -> Result<PathBuf, MountError> {
+    clear_dead_mount(path)?;
+    let unusable = |reason| MountError::MountPoint {
+        path: path.to_owned(),
+        reason,
+    };
+    let absolute = path.canonicalize().map_err(unusable)?;
+    if !absolute.is_dir() {
+        return Err(MountError::NotADirectory(path.to_owned()));
+    }
+    if mounted_on(&absolute).is_some_and(|entry| entry.fs_type.starts_with("fuse")) {
+        return Err(MountError::AlreadyMounted(path.to_owned()));
+    }
+    let mut entries = absolute.read_dir().map_err(unusable)?;
+    match entries.next() {
+        None => Ok(absolute),
+        Some(_) => Err(MountError::NotEmpty(path.to_owned())),
+    }
+}
+
+/// Unmounts what a daemon that died has left behind.
+fn clear_dead_mount(path: &Path) -> Result<(), MountError> {
+    match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotConnected => {
+            unmount(path, true).map_err(|reason| MountError::Dead {
+                path: path.to_owned(),
+                reason,
+            })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Cloning the device means opening it again, which some systems leave to root.
+fn may_clone_device() -> bool {
+    fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open("/dev/fuse")
+        .is_ok()
+}
+
+/// Lets the kernel read ahead more than FUSE may ask for; only root can.
+fn raise_read_ahead(mount_point: &Path) -> bool {
+    geteuid().is_root()
+        && mounted_on(mount_point).is_some_and(|entry| {
+            let setting = format!("/sys/class/bdi/{}/read_ahead_kb", entry.device);
+            fs::write(setting, READ_AHEAD_KB).is_ok()
+        })
+}

@@ -1,0 +1,71 @@
+use std::{
+    ffi::OsString,
+    fs,
+    os::unix::ffi::OsStringExt,
+    path::{Path, PathBuf},
+};
+
+/// A line of `/proc/self/mountinfo`.
+pub(crate) struct MountEntry {
+    /// Device number, as `MAJOR:MINOR`.
+    pub(crate) device: String,
+    pub(crate) mount_point: PathBuf,
+    pub(crate) fs_type: String,
+}
+
+/// What is mounted on `mount_point`, topmost last mounted.
+pub(crate) fn mounted_on(mount_point: &Path) -> Option<MountEntry> {
+    // Mount points are bytes, not necessarily text.
+    let table = fs::read("/proc/self/mountinfo").ok()?;
+    table
+        .split(|&byte| byte == b'\n')
+        .rev()
+        .filter_map(parse)
+        .find(|entry| entry.mount_point == mount_point)
+}
+
+/// Fields are separated by spaces; those of the device, the mount point and, after a lone dash,
+/// the file system type are 2, 4 and 0.
+fn parse(line: &[u8]) -> Option<MountEntry> {
+    let fields: Vec<&[u8]> = line.split(|&byte| byte == b' ').collect();
+    let dash = fields.iter().position(|&field| field == b"-")?;
+    let text = |field: &[u8]| Some(str::from_utf8(field).ok()?.to_owned());
+    Some(MountEntry {
+        device: text(fields.get(2)?)?,
+        mount_point: OsString::from_vec(unescape(fields.get(4)?)).into(),
+        fs_type: text(fields.get(dash + 1)?)?,
+    })
+}
+
+/// The kernel writes space, tab, newline and backslash as a backslash and three octal digits.
+fn unescape(field: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((&first, tail)) = rest.split_first() {
+        let octal = tail
+            .get(..3)
+            .filter(|_| first == b'\\')
+            .and_then(|digits| u8::from_str_radix(str::from_utf8(digits).ok()?, 8).ok());
+        (rest, _) = match octal {
+            Some(byte) => (&tail[3..], bytes.push(byte)),
+            None => (tail, bytes.push(first)),
+        };
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_the_mount_table() {
+        let line = br"36 35 0:45 / /mnt/a\040b\134 rw,noatime shared:1 - fuse.verimount /x\040y ro";
+        let entry = parse(line).unwrap();
+        assert_eq!(entry.device, "0:45");
+        assert_eq!(entry.mount_point, Path::new("/mnt/a b\\"));
+        assert_eq!(entry.fs_type, "fuse.verimount");
+        assert!(parse(b"").is_none());
+        assert!(parse(b"1 2 3").is_none());
+    }
+}

@@ -1,0 +1,61 @@
+use std::{io, path::Path};
+
+use rustix::{
+    io::Errno,
+    mount::{UnmountFlags, unmount as umount2},
+};
+use thiserror::Error;
+
+use crate::fusermount;
+
+/// Why a directory could not be unmounted.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum UnmountError {
+    /// Nothing is mounted there.
+    #[error("nothing is mounted on it")]
+    NotMounted,
+    /// Files in it are open, or it is somebody's working directory.
+    #[error("it is in use; close what uses it, or unmount with --lazy")]
+    Busy,
+    /// `fusermount3`, which unmounts for ordinary users, refused.
+    #[error("{0}")]
+    Refused(String),
+    /// Anything else the system said.
+    #[error("{0}")]
+    System(#[source] io::Error),
+}
+
+/// Unmounts `mount_point`; with `lazy`, takes it out of sight at once and ends it when its last
+/// open file is closed.
+///
+/// Root asks the kernel, anybody else `fusermount3`.
+///
+/// # Errors
+/// Any [`UnmountError`].
+pub fn unmount(mount_point: &Path, lazy: bool) -> Result<(), UnmountError> {
+    let flags = match lazy {
+        true => UnmountFlags::DETACH | UnmountFlags::NOFOLLOW,
+        false => UnmountFlags::NOFOLLOW,
+    };
+    match umount2(mount_point, flags) {
+        Ok(()) => Ok(()),
+        Err(Errno::INVAL) => Err(UnmountError::NotMounted),
+        Err(Errno::BUSY) => Err(UnmountError::Busy),
+        Err(Errno::PERM) => ask_fusermount(mount_point, lazy),
+        Err(other) => Err(UnmountError::System(other.into())),
+    }
+}
+
+fn ask_fusermount(mount_point: &Path, lazy: bool) -> Result<(), UnmountError> {
+    let output = fusermount::unmount(mount_point, lazy).map_err(UnmountError::System)?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    match said.trim() {
+        said if said.contains("busy") => Err(UnmountError::Busy),
+        said if said.contains("not found in") => Err(UnmountError::NotMounted),
+        said => Err(UnmountError::Refused(said.to_owned())),
+    }
+}

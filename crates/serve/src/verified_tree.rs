@@ -1,0 +1,244 @@
+use std::{
+    collections::{HashMap, VecDeque},
+    ffi::OsStr,
+    path::PathBuf,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
+
+use serde::{Deserialize, Serialize};
+use verimount_image::{Attr, Directory, Error, Inode, Tree, Usage, find_path};
+use verimount_source::{ReadError, Scratch};
+use verimount_verity::{FileDigest, Mismatch, Place, VerifiedReader};
+
+/// How many of the last failures a status tells.
+const RECENT_FAILURES: usize = 16;
+
+/// How many inodes whose reads failed have their names kept.
+const MAX_NAMES: usize = 1024;
+
+/// A tree whose content is read through a [`VerifiedReader`], with an account of what was asked.
+pub struct VerifiedTree {
+    tree: Box<dyn Tree>,
+    /// `None` for an image that carries no Merkle tree.
+    reader: Option<Arc<VerifiedReader>>,
+    /// The inode whose content is the whole verified file, so that the file's digest is its own.
+    measured: Option<Inode>,
+    requests: RequestCounters,
+    failures: Mutex<VecDeque<Failure>>,
+    names: Mutex<HashMap<Inode, PathBuf>>,
+}
+
+#[derive(Default)]
+struct RequestCounters {
+    lookup: AtomicU64,
+    getattr: AtomicU64,
+    readdir: AtomicU64,
+    readlink: AtomicU64,
+    read: AtomicU64,
+}
+
+/// How many requests of each kind reached the daemon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Requests {
+    /// Names looked up.
+    pub lookup: u64,
+    /// Attributes asked for.
+    pub getattr: u64,
+    /// Parts of directories read.
+    pub readdir: u64,
+    /// Symbolic links read.
+    pub readlink: u64,
+    /// Parts of files read.
+    pub read: u64,
+}
+
+/// A read that was refused.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// The file, from the root of the mount.
+    pub file: String,
+    /// Where in the file the read began, in bytes.
+    pub offset: u64,
+    /// Why.
+    pub reason: String,
+}
+
+/// What a mount does and did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Status {
+    /// The file digest that everything is verified against; none if nothing is.
+    pub digest: Option<String>,
+    /// Size of the verified data in bytes.
+    pub size: u64,
+    /// Bytes of data that matched.
+    pub bytes_verified: u64,
+    /// Reads of data.
+    pub data_requests: u64,
+    /// Reads of the Merkle tree.
+    pub tree_requests: u64,
+    /// Bytes of the Merkle tree read.
+    pub tree_bytes: u64,
+    /// Reads that were refused because a block did not match.
+    pub mismatches: u64,
+    /// What the kernel asked.
+    pub requests: Requests,
+    /// The last reads that were refused, oldest first.
+    pub recent_failures: Vec<Failure>,
+}
+
+impl VerifiedTree {
+    /// A tree, and what verifies its content.
+    pub fn new(tree: Box<dyn Tree>, reader: Option<Arc<VerifiedReader>>) -> Self {
+        Self {
+            tree,
+            reader,
+            measured: None,
+            requests: RequestCounters::default(),
+            failures: Mutex::default(),
+            names: Mutex::default(),
+        }
+    }
+
+    /// Says that the content of `inode` is the whole verified file.
+    #[must_use]
+    pub fn with_measured(mut self, inode: Inode) -> Self {
+        self.measured = Some(inode);
+        self
+    }
+
+    /// The digest of a file, where it has one of its own.
+    pub fn measure(&self, inode: Inode) -> Option<FileDigest> {
+        let reader = self.reader.as_ref()?;
+        (self.measured == Some(inode)).then(|| reader.descriptor().file_digest())
+    }
+
+    /// What was done so far.
+    pub fn status(&self) -> Status {
+        let stats = self.reader.as_ref().map(|reader| reader.stats());
+        let stats = stats.unwrap_or_default();
+        let digest = self
+            .reader
+            .as_ref()
+            .map(|reader| reader.descriptor().file_digest());
+        let requests = &self.requests;
+        Status {
+            digest: digest.map(|digest| digest.to_string()),
+            size: self.tree.usage().bytes,
+            bytes_verified: stats.bytes_verified,
+            data_requests: stats.data_requests,
+            tree_requests: stats.tree_requests,
+            tree_bytes: stats.tree_bytes,
+            mismatches: stats.mismatches,
+            requests: Requests {
+                lookup: requests.lookup.load(Relaxed),
+                getattr: requests.getattr.load(Relaxed),
+                readdir: requests.readdir.load(Relaxed),
+                readlink: requests.readlink.load(Relaxed),
+                read: requests.read.load(Relaxed),
+            },
+            recent_failures: lock(&self.failures).iter().cloned().collect(),
+        }
+    }
+
+    /// Logs a failed read, and keeps it for the status. `offset` is in the file.
+    fn record(&self, inode: Inode, offset: u64, error: &Error) {
+        let file = self.name_of(inode).display().to_string();
+        match mismatch_in(error) {
+            Some(mismatch) => {
+                let level = match mismatch.place {
+                    Place::Data => "data".to_owned(),
+                    Place::Tree(level) => level.to_string(),
+                };
+                tracing::error!(
+                    file,
+                    offset,
+                    level,
+                    block = mismatch.offset,
+                    expected = %mismatch.expected,
+                    actual = %mismatch.actual,
+                    "block does not match",
+                );
+            }
+            None => tracing::error!(file, offset, %error, "read failed"),
+        }
+        let mut failures = lock(&self.failures);
+        if failures.len() == RECENT_FAILURES {
+            failures.pop_front();
+        }
+        failures.push_back(Failure {
+            file,
+            offset,
+            reason: error.to_string(),
+        });
+    }
+
+    /// The path of an inode, searched for when a read of it fails for the first time.
+    fn name_of(&self, inode: Inode) -> PathBuf {
+        if let Some(name) = lock(&self.names).get(&inode) {
+            return name.clone();
+        }
+        let name = find_path(&*self.tree, inode)
+            .unwrap_or_else(|| PathBuf::from(format!("inode {}", inode.0)));
+        let mut names = lock(&self.names);
+        if names.len() < MAX_NAMES {
+            names.insert(inode, name.clone());
+        }
+        name
+    }
+
+    fn recorded<T>(&self, inode: Inode, offset: u64, result: Result<T, Error>) -> Result<T, Error> {
+        if let Err(error) = &result
+            && error.is_about_content()
+        {
+            self.record(inode, offset, error);
+        }
+        result
+    }
+}
+
+impl Tree for VerifiedTree {
+    fn attr(&self, inode: Inode) -> Result<Attr, Error> {
+        self.requests.getattr.fetch_add(1, Relaxed);
+        self.recorded(inode, 0, self.tree.attr(inode))
+    }
+
+    fn directory(&self, inode: Inode) -> Result<Arc<Directory>, Error> {
+        self.requests.readdir.fetch_add(1, Relaxed);
+        self.recorded(inode, 0, self.tree.directory(inode))
+    }
+
+    fn lookup(&self, directory: Inode, name: &OsStr) -> Result<Attr, Error> {
+        self.requests.lookup.fetch_add(1, Relaxed);
+        self.recorded(directory, 0, self.tree.lookup(directory, name))
+    }
+
+    fn read<'s>(
+        &self,
+        inode: Inode,
+        offset: u64,
+        len: usize,
+        scratch: &'s mut Scratch,
+    ) -> Result<&'s [u8], Error> {
+        self.requests.read.fetch_add(1, Relaxed);
+        self.recorded(inode, offset, self.tree.read(inode, offset, len, scratch))
+    }
+
+    fn usage(&self) -> Usage {
+        self.tree.usage()
+    }
+}
+
+fn mismatch_in(error: &Error) -> Option<&Mismatch> {
+    match error.read_error()? {
+        ReadError::Rejected(reason) => reason.downcast_ref(),
+        _ => None,
+    }
+}
+
+/// Locks data that is whole whatever its last holder was doing when it panicked.
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,344 @@
+//! The mount-free core of a mount: what it hands out is what was stored, whatever the storage does.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    num::NonZeroUsize,
+    ops::{ControlFlow, Range},
+    os::unix::fs::{FileExt, symlink},
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    thread,
+};
+
+use verimount_image::{Error, FileKind, Inode, RomfsTree, SingleFile, Tree};
+use verimount_romfs::{BlockSize, Options, VolumeName, plan};
+use verimount_serve::VerifiedTree;
+use verimount_source::{FileSource, ReadAhead, ReadAt, ReadError, Scratch};
+use verimount_testkit::{Flipped, noise};
+use verimount_verity::{
+    FileDigest, KeyPair, PublicKey, SealLayout, Sealed, SecretKey, TreeParams, Trust,
+    VerifiedReader, VerifyOptions, seal,
+};
+
+const ONE: NonZeroUsize = NonZeroUsize::MIN;
+
+/// What is at every path: what it is, and its content.
+type Contents = BTreeMap<PathBuf, (FileKind, Vec<u8>)>;
+
+/// 64 KiB of image.
+fn image() -> Vec<u8> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    fs::create_dir_all(path("a/b/empty")).unwrap();
+    fs::write(path("a/first"), noise(8 * 4096, 1)).unwrap();
+    fs::write(path("a/b/second"), noise(6 * 4096 - 200, 2)).unwrap();
+    for number in 0..5 {
+        fs::write(path(&format!("small {number}")), noise(70, 3 + number)).unwrap();
+    }
+    fs::write(path("nothing"), "").unwrap();
+    fs::hard_link(path("a/first"), path("a/hard link")).unwrap();
+    symlink("a/b/second", path("link")).unwrap();
+    let options = Options {
+        volume_name: VolumeName::default(),
+        block_size: BlockSize::try_from(4096_u64).unwrap(),
+    };
+    let plan = plan(folder.path(), &options).unwrap();
+    let mut bytes = Vec::new();
+    plan.write_to(&mut bytes, &mut |_| ()).unwrap();
+    bytes
+}
+
+/// The bytes of a file that holds the seal: the data and the seal, or the seal alone.
+fn sealed(data: &[u8], layout: SealLayout, key: Option<&SecretKey>) -> Vec<u8> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    match layout {
+        SealLayout::Appended => fs::write(&path, data).unwrap(),
+        SealLayout::Sidecar => fs::write(&path, []).unwrap(),
+    }
+    let file = File::options().read(true).write(true).open(&path).unwrap();
+    let params = TreeParams::default();
+    seal(&data, &file, layout, &params, ONE, &mut |_| {
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    if let Some(key) = key {
+        let source = Arc::new(FileSource::open(&path).unwrap());
+        let sealed = open(data, source, layout).unwrap();
+        let signature = key.sign(&sealed.file_digest()).unwrap();
+        sealed.write_signature(&file, &signature).unwrap();
+    }
+    fs::read(path).unwrap()
+}
+
+fn open(
+    data: &[u8],
+    seal: Arc<dyn ReadAt>,
+    layout: SealLayout,
+) -> Result<Sealed, verimount_verity::Error> {
+    match layout {
+        SealLayout::Appended => Sealed::open_appended(seal),
+        SealLayout::Sidecar => Sealed::open_sidecar(Arc::new(data.to_vec()), seal),
+    }
+}
+
+/// The tree of a sealed image, put together as for a mount; `None` if it is refused.
+fn mounted(sealed: &Sealed, trust: &Trust) -> Option<VerifiedTree> {
+    let reader = VerifiedReader::new(sealed, trust, VerifyOptions::default()).ok()?;
+    let reader = Arc::new(reader);
+    let tree = RomfsTree::open(reader.clone()).ok()?;
+    Some(VerifiedTree::new(Box::new(tree), Some(reader)))
+}
+
+/// Reads everything that can be read; and whether anything could not.
+fn read_all(tree: &dyn Tree) -> (Contents, bool) {
+    let mut contents = Contents::new();
+    let mut refused = false;
+    let mut pending = vec![(Inode::ROOT, PathBuf::new())];
+    while let Some((inode, path)) = pending.pop() {
+        let Ok(directory) = tree.directory(inode) else {
+            refused = true;
+            continue;
+        };
+        for entry in directory.entries() {
+            let path = path.join(&*entry.name);
+            let kind = entry.attr.kind;
+            let content = match kind {
+                FileKind::Directory => {
+                    pending.push((entry.attr.inode, path.clone()));
+                    Some(Vec::new())
+                }
+                _ => content(tree, entry.attr.inode, entry.attr.size),
+            };
+            match content {
+                Some(content) => drop(contents.insert(path, (kind, content))),
+                None => refused = true,
+            }
+        }
+    }
+    (contents, refused)
+}
+
+fn content(tree: &dyn Tree, inode: Inode, size: u64) -> Option<Vec<u8>> {
+    let mut scratch = Scratch::default();
+    let mut content = Vec::new();
+    while (content.len() as u64) < size {
+        let at = content.len() as u64;
+        let piece = tree.read(inode, at, 16 << 10, &mut scratch).ok()?;
+        content.extend(piece);
+    }
+    Some(content)
+}
+
+/// A seal of which any byte can be changed.
+struct Subject {
+    data: Vec<u8>,
+    layout: SealLayout,
+    seal: Arc<Flipped<Vec<u8>>>,
+    trust: Trust,
+    expected: Contents,
+}
+
+impl Subject {
+    fn new(layout: SealLayout, key: Option<&KeyPair>) -> Self {
+        let data = image();
+        assert_eq!(data.len(), 64 << 10, "it is what the tests are about");
+        let secret = key.map(|key| SecretKey::parse(&key.secret, None).unwrap());
+        let seal = Arc::new(Flipped::new(sealed(&data, layout, secret.as_ref())));
+        let found = open(&data, seal.clone(), layout).unwrap();
+        let trust = match key {
+            Some(key) => Trust::Key(PublicKey::parse(&key.public).unwrap()),
+            None => Trust::Digest(found.file_digest()),
+        };
+        let (expected, refused) = read_all(&mounted(&found, &trust).unwrap());
+        assert!(!refused && expected.len() == 13);
+        Self {
+            data,
+            layout,
+            seal,
+            trust,
+            expected,
+        }
+    }
+
+    /// Whether a changed byte is noticed; everything that can be read must be right.
+    #[track_caller]
+    fn is_noticed(&self, position: u64) -> bool {
+        self.seal.flip(position);
+        let Ok(sealed) = open(&self.data, self.seal.clone(), self.layout) else {
+            return true;
+        };
+        let Some(tree) = mounted(&sealed, &self.trust) else {
+            return true;
+        };
+        let (contents, refused) = read_all(&tree);
+        for (path, found) in &contents {
+            assert_eq!(self.expected.get(path), Some(found), "{position}: {path:?}");
+        }
+        assert!(refused || contents == self.expected, "{position}");
+        assert_eq!(tree.status().mismatches > 0, refused, "{position}");
+        refused
+    }
+}
+
+#[test]
+fn every_changed_byte_of_a_sealed_image() {
+    let subject = Subject::new(SealLayout::Appended, None);
+    let descriptor = (64 << 10) + 4096;
+    let unread = headers_alone(&subject.data);
+    for position in 0..subject.seal.size() {
+        let noticed = subject.is_noticed(position);
+        // Behind the descriptor, up to its size at the very end, is padding.
+        let padding = descriptor + 256..descriptor + 4092;
+        let of_no_use = padding.contains(&position) || unread.contains(&position);
+        assert!(noticed || of_no_use, "{position}");
+    }
+}
+
+/// The block that has nothing but headers in it, which the index repeats; between the two large
+/// files.
+fn headers_alone(data: &[u8]) -> Range<u64> {
+    let second = noise(6 * 4096 - 200, 2);
+    let second = data.windows(64).position(|window| window == &second[..64]);
+    let second = second.unwrap() as u64;
+    second - 4096..second
+}
+
+#[test]
+fn every_changed_byte_of_a_sidecar() {
+    let subject = Subject::new(SealLayout::Sidecar, None);
+    for position in 0..subject.seal.size() {
+        let noticed = subject.is_noticed(position);
+        let padding = 4096 + 256..4096 + 4092;
+        assert!(noticed || padding.contains(&position), "{position}");
+    }
+}
+
+#[test]
+fn every_changed_byte_of_a_signed_sidecar() {
+    let key = KeyPair::generate(None).unwrap();
+    let subject = Subject::new(SealLayout::Sidecar, Some(&key));
+    let mut noticed = 0;
+    for position in 0..subject.seal.size() {
+        noticed += u64::from(subject.is_noticed(position));
+    }
+    // All of the tree and the descriptor, and of the signature all but its comment.
+    assert!(noticed > 4096 + 256 + 200, "{noticed}");
+}
+
+/// Somebody writes to the file all the time that it is read: what is handed out has been hashed
+/// where it was handed out, and not read once more.
+#[test]
+fn storage_that_changes_all_the_time() {
+    const SIZE: usize = 1 << 20;
+    let data = noise(SIZE, 1);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), sealed(&data, SealLayout::Appended, None)).unwrap();
+    let source = Arc::new(FileSource::open(file.path()).unwrap());
+    let sealed = Sealed::open_appended(source).unwrap();
+    let trust = Trust::Digest(sealed.file_digest());
+    let reader = VerifiedReader::new(&sealed, &trust, VerifyOptions::default()).unwrap();
+    let reader = Arc::new(reader);
+    let readers: [Arc<dyn ReadAt>; 2] = [
+        reader.clone(),
+        Arc::new(ReadAhead::new(reader.clone(), ONE)),
+    ];
+
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let writer = file.reopen().unwrap();
+        let (data, over) = (&data, &over);
+        scope.spawn(move || {
+            for position in (0..).map(|step: u64| step * 7919 % SIZE as u64) {
+                if over.load(Relaxed) {
+                    break;
+                }
+                let right = data[position as usize];
+                writer.write_all_at(&[!right], position).unwrap();
+                writer.write_all_at(&[right], position).unwrap();
+            }
+        });
+        let mut scratch = Scratch::default();
+        for round in 0..600_u64 {
+            for reader in &readers {
+                let len = [4096, 50_000, 300_000, SIZE][round as usize % 4];
+                let at = round * 104_729 % (SIZE - len + 1) as u64;
+                match reader.read_borrowed(&mut scratch, at, len) {
+                    Ok(bytes) => assert!(bytes == &data[at as usize..][..len], "{at}, {len}"),
+                    Err(ReadError::Rejected(_)) => {}
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        }
+        over.store(true, Relaxed);
+    });
+    // When the storage has come to rest, all is right.
+    for reader in readers {
+        let mut bytes = vec![0; SIZE];
+        reader.read_exact_at(&mut bytes, 0).unwrap();
+        assert!(bytes == data);
+    }
+}
+
+#[test]
+fn the_last_failures_are_told() {
+    let subject = Subject::new(SealLayout::Appended, None);
+    let sealed = open(&subject.data, subject.seal.clone(), subject.layout).unwrap();
+    let tree = mounted(&sealed, &subject.trust).unwrap();
+    let first = tree.lookup(Inode::ROOT, "a".as_ref()).unwrap().inode;
+    let first = tree.lookup(first, "first".as_ref()).unwrap().inode;
+    let content = noise(8 * 4096, 1);
+    let place = subject
+        .data
+        .windows(64)
+        .position(|window| window == &content[..64]);
+    subject.seal.flip(place.unwrap() as u64 + 2 * 4096 + 17);
+
+    let mut scratch = Scratch::default();
+    for read in 0..40 {
+        let offset = 2 * 4096 + read;
+        let refused = tree.read(first, offset, 1, &mut scratch);
+        assert!(matches!(refused, Err(Error::Read(ReadError::Rejected(_)))));
+    }
+    let status = tree.status();
+    assert_eq!(status.mismatches, 40);
+    assert_eq!(status.recent_failures.len(), 16);
+    for (failure, read) in status.recent_failures.iter().zip(24..) {
+        assert_eq!(Path::new(&failure.file).file_name(), Some("first".as_ref()));
+        assert_eq!(failure.offset, 2 * 4096 + read);
+        assert!(failure.reason.contains("expected sha256:"), "{failure:?}");
+    }
+    // What was asked for wrongly is no failure of the storage.
+    assert!(matches!(
+        tree.lookup(first, "x".as_ref()),
+        Err(Error::NotADirectory)
+    ));
+    assert!(matches!(
+        tree.lookup(Inode::ROOT, "x".as_ref()),
+        Err(Error::NotFound)
+    ));
+    assert!(tree.directory(Inode(7)).is_err());
+    assert_eq!(tree.status().mismatches, 40);
+}
+
+#[test]
+fn only_a_file_that_is_all_of_the_data_has_its_digest() {
+    let data = noise(5000, 1);
+    let seal = Arc::new(sealed(&data, SealLayout::Sidecar, None));
+    let found = open(&data, seal, SealLayout::Sidecar).unwrap();
+    let digest: FileDigest = found.file_digest();
+    let reader = VerifiedReader::new(&found, &Trust::Unpinned, VerifyOptions::default());
+    let reader = Arc::new(reader.unwrap());
+    let tree = || Box::new(SingleFile::new("file".as_ref(), false, reader.clone()));
+    let unmeasured = VerifiedTree::new(tree(), Some(reader.clone()));
+    assert_eq!(unmeasured.measure(SingleFile::FILE), None);
+    let measured = VerifiedTree::new(tree(), Some(reader.clone())).with_measured(SingleFile::FILE);
+    assert_eq!(measured.measure(SingleFile::FILE), Some(digest));
+    assert_eq!(measured.measure(Inode::ROOT), None);
+    let unverified = VerifiedTree::new(tree(), None).with_measured(SingleFile::FILE);
+    assert_eq!(unverified.measure(SingleFile::FILE), None);
+}
