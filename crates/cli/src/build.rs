@@ -1,0 +1,164 @@
+use std::{
+    io::{BufWriter, Write, stdout},
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use verimount_romfs::{BlockSize, Options, Plan, Summary, VolumeName, plan};
+use verimount_source::FileSource;
+use verimount_verity::{SealLayout, seal};
+
+use crate::{
+    Outcome,
+    interrupt::Interrupt,
+    message::say,
+    options::{Auto, TreeArgs, all_processors, parse_image_block_size, parse_volume_name},
+    output_file::{OutputFile, folder_of},
+    progress::bytes_bar,
+};
+
+/// Make a reproducible romfs image of a directory, sealed with a Merkle tree; print its digest
+///
+/// The same tree gives the same bytes, whatever its times and owners. romfs stores neither of them,
+/// nor permissions beyond the executable bit.
+#[derive(Args)]
+pub(crate) struct Build {
+    /// The directory
+    #[arg(value_name = "DIR")]
+    tree: PathBuf,
+    /// The image to make, in place of any that is there
+    #[arg(value_name = "IMAGE")]
+    image: PathBuf,
+    /// Size that the data of larger files is aligned to, and the image padded to: a power of two
+    /// from 1K to 1M; auto is 4K, the largest that the kernel's reader can use
+    #[arg(long, value_name = "SIZE", default_value = "auto", value_parser = parse_image_block_size)]
+    block_size: Auto<BlockSize>,
+    /// The volume's name, up to 128 bytes
+    #[arg(long, value_name = "NAME", default_value = "", value_parser = parse_volume_name, hide_default_value = true)]
+    volume_name: VolumeName,
+    /// Make a plain image, without a Merkle tree
+    #[arg(long)]
+    no_seal: bool,
+    #[command(flatten)]
+    tree_args: TreeArgs,
+}
+
+/// The page size of most machines, beyond which the kernel's romfs reader does not go.
+const AUTO_BLOCK_SIZE: u64 = 4096;
+
+impl Build {
+    pub(crate) fn run(self) -> Result<Outcome> {
+        let options = Options {
+            volume_name: self.volume_name.clone(),
+            block_size: match self.block_size.0 {
+                Some(size) => size,
+                None => BlockSize::try_from(AUTO_BLOCK_SIZE)?,
+            },
+        };
+        self.refuse_inside_tree()?;
+        let interrupt = Interrupt::watch()?;
+        let plan = plan(&self.tree, &options)?;
+        let shown = || self.image.display().to_string();
+        let output = OutputFile::new(&self.image).with_context(shown)?;
+        write_image(&plan, &output, &interrupt)?;
+        let digest = match self.no_seal {
+            true => None,
+            false => Some(self.seal(&output, &interrupt).with_context(shown)?),
+        };
+        output.commit().with_context(shown)?;
+        report_losses(&self.tree, plan.summary());
+        if let Some(digest) = digest {
+            writeln!(stdout(), "{digest} {}", self.image.display())?;
+        }
+        Ok(Outcome::Good)
+    }
+
+    /// An image inside the tree would be part of the next image of it.
+    fn refuse_inside_tree(&self) -> Result<()> {
+        // Paths that do not exist get their errors from whoever uses them.
+        let folder = folder_of(&self.image).canonicalize();
+        if let (Ok(tree), Ok(folder)) = (self.tree.canonicalize(), folder)
+            && folder.starts_with(&tree)
+        {
+            bail!(
+                "{}: the image cannot be inside the directory it is made of",
+                self.image.display()
+            );
+        }
+        Ok(())
+    }
+
+    fn seal(&self, output: &OutputFile, interrupt: &Interrupt) -> Result<String> {
+        let source = Arc::new(FileSource::new(output.file().try_clone()?)?);
+        let descriptor = seal(
+            &*source,
+            output.file(),
+            SealLayout::Appended,
+            &self.tree_args.params(),
+            all_processors(),
+            &mut |_| interrupt.go_on(),
+        )?;
+        Ok(descriptor.file_digest().to_string())
+    }
+}
+
+fn write_image(plan: &Plan, output: &OutputFile, interrupt: &Interrupt) -> Result<()> {
+    let bar = bytes_bar(plan.image_size(), "building");
+    let mut out = Interruptible {
+        inner: BufWriter::with_capacity(1 << 20, output.file()),
+        interrupt,
+    };
+    let written = plan.write_to(&mut out, &mut |bytes| bar.inc(bytes));
+    bar.finish_and_clear();
+    if interrupt.go_on().is_break() {
+        bail!("interrupted; no image was made");
+    }
+    written?;
+    Ok(())
+}
+
+/// Fails as soon as the user wants to end the work.
+struct Interruptible<'a, W> {
+    inner: W,
+    interrupt: &'a Interrupt,
+}
+
+impl<W: Write> Write for Interruptible<'_, W> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        match self.interrupt.go_on() {
+            ControlFlow::Continue(()) => self.inner.write(bytes),
+            // Not Interrupted, which means to try once more.
+            ControlFlow::Break(()) => Err(std::io::Error::other("interrupted")),
+        }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+/// Says once what the image does not hold of the tree.
+fn report_losses(tree: &Path, summary: &Summary) {
+    let losses = [
+        (summary.owners_lost, "not owned by root"),
+        (
+            summary.permissions_lost,
+            "with other permissions than 0644 or 0755",
+        ),
+    ];
+    let losses: Vec<String> = losses
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect();
+    if !losses.is_empty() {
+        say(format_args!(
+            "note: romfs stores no owners, times or permissions but the executable bit; {} has entries {}",
+            tree.display(),
+            losses.join(" and ")
+        ));
+    }
+}

@@ -1,0 +1,80 @@
+use std::{
+    io::{Write, stdout},
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result, anyhow};
+use clap::Args;
+use verimount_image::{FileKind, Inode, RomfsTree, Tree};
+use verimount_source::Scratch;
+
+use crate::{
+    Outcome,
+    opened::Opened,
+    options::{ReadArgs, TrustArgs},
+};
+
+/// How much is read, verified and written at a time.
+const CHUNK: usize = 1 << 20;
+
+/// Write files of an image to standard output, verified, without mounting it
+#[derive(Args)]
+pub(crate) struct Cat {
+    /// The image
+    #[arg(value_name = "IMAGE")]
+    image: PathBuf,
+    /// The files, from the image's root; symbolic links are not followed
+    #[arg(value_name = "PATH", required = true)]
+    paths: Vec<PathBuf>,
+    #[command(flatten)]
+    trust: TrustArgs,
+    #[command(flatten)]
+    read: ReadArgs,
+}
+
+impl Cat {
+    pub(crate) fn run(self) -> Result<Outcome> {
+        let opened = Opened::new(&self.image, &self.trust, &self.read)?;
+        let tree = opened.required_image()?;
+        for path in &self.paths {
+            write_file(&tree, path, &mut stdout().lock())?;
+        }
+        Ok(Outcome::Good)
+    }
+}
+
+fn write_file(tree: &RomfsTree, path: &Path, out: &mut impl Write) -> Result<()> {
+    let shown = || path.display().to_string();
+    let inode = resolve(tree, path).with_context(shown)?;
+    let attr = tree.attr(inode).with_context(shown)?;
+    if attr.kind != FileKind::File {
+        return Err(anyhow!("it is not a regular file")).with_context(shown);
+    }
+    copy_content(tree, inode, out).map_err(|error| match error.is::<std::io::Error>() {
+        true => error,
+        false => error.context(shown()),
+    })
+}
+
+/// Writes all content of a file to `out`.
+pub(crate) fn copy_content(tree: &RomfsTree, inode: Inode, out: &mut impl Write) -> Result<()> {
+    let mut scratch = Scratch::default();
+    let mut offset = 0;
+    loop {
+        let bytes = tree.read(inode, offset, CHUNK, &mut scratch)?;
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        out.write_all(bytes)?;
+        offset += bytes.len() as u64;
+    }
+}
+
+fn resolve(tree: &RomfsTree, path: &Path) -> Result<Inode, verimount_image::Error> {
+    path.strip_prefix("/")
+        .unwrap_or(path)
+        .iter()
+        .try_fold(Inode::ROOT, |directory, name| {
+            Ok(tree.lookup(directory, name)?.inode)
+        })
+}

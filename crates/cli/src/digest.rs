@@ -1,0 +1,63 @@
+use std::{
+    io::{Write, stdout},
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result};
+use clap::Args;
+use verimount_source::ReadAt;
+use verimount_verity::{FileDigest, TreeParams, build_tree};
+
+use crate::{
+    Outcome,
+    message::say,
+    opened::open_source,
+    options::{TreeArgs, all_processors},
+    progress::bytes_bar,
+};
+
+/// Print fs-verity digests of files, as `fsverity digest` does
+#[derive(Args)]
+pub(crate) struct Digest {
+    /// The files
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// Print only the digits
+    #[arg(long)]
+    compact: bool,
+    #[command(flatten)]
+    tree_args: TreeArgs,
+}
+
+impl Digest {
+    pub(crate) fn run(self) -> Result<Outcome> {
+        let params = self.tree_args.params();
+        let mut outcome = Outcome::Good;
+        for file in &self.files {
+            match digest(file, &params) {
+                Ok(digest) if self.compact => writeln!(stdout(), "{}", digest.digest())?,
+                Ok(digest) => writeln!(stdout(), "{digest} {}", file.display())?,
+                // One bad file says nothing of the others.
+                Err(error) => {
+                    say(format_args!("verimount: {error:#}"));
+                    outcome = Outcome::Bad;
+                }
+            }
+        }
+        Ok(outcome)
+    }
+}
+
+fn digest(path: &Path, params: &TreeParams) -> Result<FileDigest> {
+    let source = open_source(path)?;
+    let bar = bytes_bar(source.size(), "hashing");
+    let mut progress = |bytes| {
+        bar.inc(bytes);
+        ControlFlow::Continue(())
+    };
+    let built = build_tree(&source, params, all_processors(), &mut (), &mut progress);
+    bar.finish_and_clear();
+    let descriptor = built.with_context(|| path.display().to_string())?;
+    Ok(descriptor.file_digest())
+}

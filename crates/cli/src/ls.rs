@@ -1,0 +1,77 @@
+use std::{
+    io::{BufWriter, Write, stdout},
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
+
+use anyhow::Result;
+use clap::Args;
+use verimount_romfs::{Node, NodeKind};
+
+use crate::{
+    Outcome,
+    opened::Opened,
+    options::{ReadArgs, TrustArgs},
+};
+
+/// List what is in an image, verified, without mounting it
+#[derive(Args)]
+pub(crate) struct Ls {
+    /// The image
+    #[arg(value_name = "IMAGE")]
+    image: PathBuf,
+    /// Only this file or directory, and what is in it
+    #[arg(value_name = "PATH", default_value = "/", hide_default_value = true)]
+    path: PathBuf,
+    /// Show types, permissions and sizes
+    #[arg(long, short)]
+    long: bool,
+    #[command(flatten)]
+    trust: TrustArgs,
+    #[command(flatten)]
+    read: ReadArgs,
+}
+
+impl Ls {
+    pub(crate) fn run(self) -> Result<Outcome> {
+        let opened = Opened::new(&self.image, &self.trust, &self.read)?;
+        let tree = opened.required_image()?;
+        let wanted = self.path.strip_prefix("/").unwrap_or(&self.path);
+        let mut out = BufWriter::new(stdout().lock());
+        let mut found = wanted.as_os_str().is_empty();
+        tree.image().walk(|path, node| {
+            if !path.starts_with(wanted) {
+                return Ok(());
+            }
+            found = true;
+            self.print(&mut out, path, node)
+                .map_err(anyhow::Error::from)
+        })?;
+        out.flush()?;
+        if !found {
+            anyhow::bail!(
+                "{}: there is no {}",
+                self.image.display(),
+                self.path.display()
+            );
+        }
+        Ok(Outcome::Good)
+    }
+
+    fn print(&self, out: &mut impl Write, path: &Path, node: &Node) -> std::io::Result<()> {
+        if self.long {
+            let (letter, size) = match node.kind {
+                NodeKind::Directory => ('d', "-".to_owned()),
+                NodeKind::File => ('-', node.size.to_string()),
+                NodeKind::Symlink => ('l', node.size.to_string()),
+                NodeKind::BlockDevice { major, minor } => ('b', format!("{major},{minor}")),
+                NodeKind::CharDevice { major, minor } => ('c', format!("{major},{minor}")),
+                NodeKind::Socket => ('s', "-".to_owned()),
+                NodeKind::Fifo => ('p', "-".to_owned()),
+            };
+            write!(out, "{letter} {:04o} {size:>12} ", node.permissions())?;
+        }
+        out.write_all(path.as_os_str().as_bytes())?;
+        writeln!(out)
+    }
+}

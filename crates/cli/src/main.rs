@@ -1,0 +1,111 @@
+//! The `verimount` command.
+
+mod build;
+mod cat;
+mod digest;
+mod extract;
+mod generate;
+mod interrupt;
+mod keys;
+mod ls;
+mod message;
+mod mount;
+mod opened;
+mod options;
+mod output_file;
+mod progress;
+mod seal;
+mod status;
+mod umount;
+mod verify;
+
+use std::{io, process::ExitCode};
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+use crate::message::say;
+
+/// Verified storage from user space: images and files of which every byte read has been checked.
+#[derive(Parser)]
+#[command(version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Build(build::Build),
+    Seal(seal::Seal),
+    Digest(digest::Digest),
+    Keygen(keys::Keygen),
+    Sign(keys::Sign),
+    Verify(verify::Verify),
+    Ls(ls::Ls),
+    Cat(cat::Cat),
+    Extract(extract::Extract),
+    Mount(mount::Mount),
+    Umount(umount::Umount),
+    Status(status::Status),
+    Completions(generate::Completions),
+    Man(generate::Man),
+}
+
+/// How a command that did its work ended.
+enum Outcome {
+    /// All is well.
+    Good,
+    /// The data is bad, as has been reported.
+    Bad,
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse().command) {
+        Ok(Outcome::Good) => ExitCode::SUCCESS,
+        Ok(Outcome::Bad) => ExitCode::from(1),
+        // Whoever reads our output has had enough of it.
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            say(format_args!("verimount: {error:#}"));
+            ExitCode::from(1)
+        }
+    }
+}
+
+fn run(command: Command) -> Result<Outcome> {
+    match command {
+        Command::Build(command) => command.run(),
+        Command::Seal(command) => command.run(),
+        Command::Digest(command) => command.run(),
+        Command::Keygen(command) => command.run(),
+        Command::Sign(command) => command.run(),
+        Command::Verify(command) => command.run(),
+        Command::Ls(command) => command.run(),
+        Command::Cat(command) => command.run(),
+        Command::Extract(command) => command.run(),
+        Command::Mount(command) => command.run(),
+        Command::Umount(command) => command.run(),
+        Command::Status(command) => command.run(),
+        Command::Completions(command) => command.run(),
+        Command::Man(command) => command.run(),
+    }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error
+        .downcast_ref::<io::Error>()
+        .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::Cli;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

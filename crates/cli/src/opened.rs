@@ -1,0 +1,128 @@
+use std::{
+    ffi::{OsStr, OsString},
+    io,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use anyhow::{Context, Result, bail};
+use verimount_image::{Blocks, Error as ImageError, RomfsTree, SingleFile};
+use verimount_source::{FileSource, ReadAhead, ReadAt};
+use verimount_verity::{Error as VerityError, Sealed, VerifiedReader};
+
+use crate::options::{Grounds, ReadArgs, TrustArgs, all_processors};
+
+/// A file opened for reading, verified unless that was declined.
+pub(crate) struct Opened {
+    /// Its content.
+    pub(crate) content: Arc<dyn ReadAt>,
+    /// What verifies the content.
+    pub(crate) reader: Option<Arc<VerifiedReader>>,
+    path: PathBuf,
+    executable: bool,
+}
+
+impl Opened {
+    /// Opens `path` as the options say.
+    pub(crate) fn new(path: &Path, trust: &TrustArgs, read: &ReadArgs) -> Result<Self> {
+        let shown = || path.display().to_string();
+        let file = open_source(path)?;
+        let permissions = file.file().metadata().with_context(shown)?.permissions();
+        let source = in_blocks(file, read);
+        let (content, reader): (Arc<dyn ReadAt>, _) = match trust.grounds()? {
+            Grounds::Unverified => (source, None),
+            Grounds::Verified(trust) => {
+                let sealed = find_seal(path, source, read)?;
+                let reader = VerifiedReader::new(&sealed, &trust, read.verify_options());
+                let reader = Arc::new(reader.with_context(shown)?);
+                (reader.clone(), Some(reader))
+            }
+        };
+        Ok(Self {
+            content,
+            reader,
+            path: path.to_owned(),
+            executable: permissions.mode() & 0o111 != 0,
+        })
+    }
+
+    /// The same, read ahead of whoever reads it in order in small pieces.
+    pub(crate) fn read_ahead(mut self) -> Self {
+        self.content = Arc::new(ReadAhead::new(self.content, all_processors()));
+        self
+    }
+
+    /// The image that the content is; `None` if it is something else.
+    pub(crate) fn image(&self) -> Result<Option<RomfsTree>> {
+        match RomfsTree::open(self.content.clone()) {
+            Ok(tree) => Ok(Some(tree)),
+            Err(ImageError::Image(verimount_romfs::Error::NotRomfs)) => Ok(None),
+            Err(error) => Err(error).with_context(|| self.path.display().to_string()),
+        }
+    }
+
+    /// The image that the content must be.
+    pub(crate) fn required_image(&self) -> Result<RomfsTree> {
+        self.image()?
+            .with_context(|| format!("{} is not a romfs image", self.path.display()))
+    }
+
+    /// The content as one file.
+    pub(crate) fn single_file(&self) -> SingleFile {
+        let name = self.path.file_name().unwrap_or(OsStr::new("data"));
+        SingleFile::new(name, self.executable, self.content.clone())
+    }
+}
+
+/// The seal in `sidecar` if one was named; else at the end of the file; else in `FILE.verity`.
+pub(crate) fn find_seal(path: &Path, source: Arc<dyn ReadAt>, read: &ReadArgs) -> Result<Sealed> {
+    if let Some(sidecar) = &read.sidecar {
+        return open_sidecar(source, sidecar, read);
+    }
+    match Sealed::open_appended(source.clone()) {
+        Err(VerityError::NotSealed) => {}
+        other => return other.with_context(|| path.display().to_string()),
+    }
+    let sidecar = sidecar_path(path);
+    if !sidecar.exists() {
+        bail!(
+            "{0} is not sealed: seal it with verimount seal {0}, or read it unchecked with --unverified",
+            path.display()
+        );
+    }
+    open_sidecar(source, &sidecar, read)
+}
+
+fn open_sidecar(data: Arc<dyn ReadAt>, sidecar: &Path, read: &ReadArgs) -> Result<Sealed> {
+    let shown = || sidecar.display().to_string();
+    let seal = open_source(sidecar)?;
+    match Sealed::open_sidecar(data, in_blocks(seal, read)) {
+        Err(VerityError::NotSealed) => bail!("{} holds no seal", sidecar.display()),
+        other => other.with_context(shown),
+    }
+}
+
+fn in_blocks(file: FileSource, read: &ReadArgs) -> Arc<dyn ReadAt> {
+    match read.block_size.0 {
+        Some(size) => Arc::new(Blocks::new(file, size)),
+        None => Arc::new(file),
+    }
+}
+
+/// `FILE.verity`, where a seal beside a file is kept.
+pub(crate) fn sidecar_path(path: &Path) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(".verity");
+    name.into()
+}
+
+/// Opens a regular file or block device for reading.
+pub(crate) fn open_source(path: &Path) -> Result<FileSource> {
+    FileSource::open(path)
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::IsADirectory => anyhow::anyhow!("it is a directory"),
+            _ => error.into(),
+        })
+        .with_context(|| path.display().to_string())
+}

@@ -1,0 +1,87 @@
+use std::{
+    io::{Write, stdout},
+    path::PathBuf,
+};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use rustix::{fs::getxattr, io::Errno};
+use verimount_serve::{STATUS_XATTR, Status as MountStatus};
+
+use crate::Outcome;
+
+/// Show what a mount does: what it verified, what it asked of the storage, what did not match
+#[derive(Args)]
+pub(crate) struct Status {
+    /// The mount point
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    /// Print it as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// The longest status: the kernel's limit for an extended attribute.
+const MAX_STATUS: usize = 64 << 10;
+
+impl Status {
+    pub(crate) fn run(self) -> Result<Outcome> {
+        let text = self.read()?;
+        let status: MountStatus = serde_json::from_slice(&text)
+            .with_context(|| format!("{}: its status", self.directory.display()))?;
+        let mut out = stdout().lock();
+        match self.json {
+            true => writeln!(out, "{}", serde_json::to_string_pretty(&status)?)?,
+            false => print(&mut out, &status)?,
+        }
+        Ok(match status.mismatches {
+            0 => Outcome::Good,
+            _ => Outcome::Bad,
+        })
+    }
+
+    fn read(&self) -> Result<Vec<u8>> {
+        let mut text = vec![0; MAX_STATUS];
+        match getxattr(&self.directory, STATUS_XATTR, &mut text[..]) {
+            Ok(len) => {
+                text.truncate(len);
+                Ok(text)
+            }
+            Err(Errno::NODATA | Errno::OPNOTSUPP) => {
+                bail!("{} is not a verimount mount", self.directory.display())
+            }
+            Err(error) => Err(error).with_context(|| self.directory.display().to_string()),
+        }
+    }
+}
+
+fn print(out: &mut impl Write, status: &MountStatus) -> std::io::Result<()> {
+    let digest = status
+        .digest
+        .as_deref()
+        .unwrap_or("none: nothing is verified");
+    writeln!(out, "digest         {digest}")?;
+    writeln!(out, "size           {} bytes", status.size)?;
+    writeln!(out, "verified       {} bytes", status.bytes_verified)?;
+    writeln!(out, "data requests  {}", status.data_requests)?;
+    writeln!(
+        out,
+        "tree requests  {} of {} bytes in all",
+        status.tree_requests, status.tree_bytes
+    )?;
+    let requests = &status.requests;
+    writeln!(
+        out,
+        "kernel asked   {} read, {} readdir, {} lookup, {} getattr, {} readlink",
+        requests.read, requests.readdir, requests.lookup, requests.getattr, requests.readlink
+    )?;
+    writeln!(out, "mismatches     {}", status.mismatches)?;
+    for failure in &status.recent_failures {
+        writeln!(
+            out,
+            "  {} at {}: {}",
+            failure.file, failure.offset, failure.reason
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,224 @@
+use std::{
+    io::{self, Write, stdout},
+    ops::Range,
+    path::PathBuf,
+};
+
+use anyhow::{Result, bail};
+use clap::Args;
+use serde::Serialize;
+use verimount_romfs::NodeKind;
+use verimount_source::ReadAt;
+use verimount_verity::{BadRange, BadReason, Place, VerifiedReader, survey};
+
+use crate::{
+    Outcome,
+    message::say,
+    opened::Opened,
+    options::{ReadArgs, TrustArgs, all_processors},
+    progress::bytes_bar,
+};
+
+/// Read everything in a sealed file and name every bad range and the files in it
+#[derive(Args)]
+pub(crate) struct Verify {
+    /// The sealed file or image
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    trust: TrustArgs,
+    #[command(flatten)]
+    read: ReadArgs,
+}
+
+/// The most bad ranges that are listed one by one.
+const MAX_LISTED: usize = 10_000;
+
+#[derive(Serialize)]
+struct Report {
+    file: PathBuf,
+    digest: String,
+    size: u64,
+    ok: bool,
+    bad_bytes: u64,
+    bad_ranges: u64,
+    /// The first [`MAX_LISTED`] of them.
+    bad: Vec<Finding>,
+    /// What is wrong with the image though its bytes are all right.
+    image: Option<String>,
+}
+
+impl Report {
+    /// An image whose header index says something else than its headers shows us another tree than
+    /// other readers, and cannot be called right.
+    fn compare_index(&mut self, opened: &Opened) {
+        let compared = match opened.image() {
+            Ok(Some(tree)) => tree.image().check_index().map_err(Into::into),
+            Ok(None) => Ok(()),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = compared {
+            self.ok = false;
+            self.image = Some(format!("{error:#}"));
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Finding {
+    start: u64,
+    end: u64,
+    /// What kind of block is to blame: data, or a level of the Merkle tree.
+    place: String,
+    reason: String,
+    files: Vec<PathBuf>,
+}
+
+impl Verify {
+    pub(crate) fn run(self) -> Result<Outcome> {
+        let opened = Opened::new(&self.file, &self.trust, &self.read)?;
+        let Some(reader) = &opened.reader else {
+            bail!("there is nothing to verify without a Merkle tree");
+        };
+        let mut report = self.survey(reader);
+        match report.ok {
+            true => report.compare_index(&opened),
+            false => name_files(&opened, &mut report.bad),
+        }
+        let written = self.write(&report);
+        if report.ok {
+            written?;
+            return Ok(Outcome::Good);
+        }
+        match written {
+            // The exit code says it to those, too, who had enough of the list.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+            other => other?,
+        }
+        Ok(Outcome::Bad)
+    }
+
+    fn write(&self, report: &Report) -> io::Result<()> {
+        let mut out = stdout().lock();
+        match self.json {
+            true => writeln!(out, "{}", serde_json::to_string_pretty(report)?),
+            false => print(&mut out, report),
+        }
+    }
+
+    fn survey(&self, reader: &VerifiedReader) -> Report {
+        let mut report = Report {
+            file: self.file.clone(),
+            digest: reader.descriptor().file_digest().to_string(),
+            size: reader.size(),
+            ok: true,
+            bad_bytes: 0,
+            bad_ranges: 0,
+            bad: Vec::new(),
+            image: None,
+        };
+        let bar = bytes_bar(reader.size(), "verifying");
+        let mut found = |bad: BadRange| {
+            report.ok = false;
+            report.bad_ranges += 1;
+            report.bad_bytes += bad.range.end - bad.range.start;
+            if report.bad.len() < MAX_LISTED {
+                report.bad.push(Finding::new(&bad));
+            }
+        };
+        survey(reader, all_processors(), &mut found, &mut |bytes| {
+            bar.inc(bytes);
+        });
+        bar.finish_and_clear();
+        report
+    }
+}
+
+impl Finding {
+    fn new(bad: &BadRange) -> Self {
+        let place = match &bad.reason {
+            BadReason::Mismatch(mismatch) => match mismatch.place {
+                Place::Data => "data".to_owned(),
+                Place::Tree(level) => format!("tree level {level}"),
+            },
+            BadReason::Unreadable(_) => "unreadable".to_owned(),
+        };
+        Self {
+            start: bad.range.start,
+            end: bad.range.end,
+            place,
+            reason: bad.reason.to_string(),
+            files: Vec::new(),
+        }
+    }
+}
+
+/// Finds out which files of an image lie in the bad ranges. An image too broken to be walked to
+/// its end gives the names found until then.
+fn name_files(opened: &Opened, findings: &mut [Finding]) {
+    let tree = match opened.image() {
+        Ok(Some(tree)) => tree,
+        Ok(None) => return,
+        Err(error) => return say(format_args!("note: no files can be named: {error:#}")),
+    };
+    let walked = tree.image().walk::<verimount_romfs::Error>(|path, node| {
+        // A header and its name end where the data begins; only files and links have any.
+        let data = match node.kind {
+            NodeKind::File | NodeKind::Symlink => node.data_offset,
+            _ => u64::from(node.id.get()) + 1,
+        };
+        let range = node.id.get().into()..data + u64::from(node.size);
+        for finding in overlapping(findings, &range) {
+            finding.files.push(path.to_owned());
+        }
+        Ok(())
+    });
+    if let Err(error) = walked {
+        say(format_args!("note: not all files can be named: {error}"));
+    }
+}
+
+/// The findings, sorted by start as they are, that share a byte with `range`.
+fn overlapping<'a>(
+    findings: &'a mut [Finding],
+    range: &Range<u64>,
+) -> impl Iterator<Item = &'a mut Finding> {
+    let first = findings.partition_point(|finding| finding.end <= range.start);
+    let end = range.end;
+    findings[first..]
+        .iter_mut()
+        .take_while(move |finding| finding.start < end)
+}
+
+fn print(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
+    let file = report.file.display();
+    if report.ok {
+        return writeln!(
+            out,
+            "{file}: all {} bytes match {}",
+            report.size, report.digest
+        );
+    }
+    if let Some(defect) = &report.image {
+        return writeln!(out, "{file}: {defect}");
+    }
+    for finding in &report.bad {
+        let len = finding.end - finding.start;
+        writeln!(
+            out,
+            "{file}: {len} bad bytes at {}: {}",
+            finding.start, finding.reason
+        )?;
+        for name in &finding.files {
+            writeln!(out, "  in {}", name.display())?;
+        }
+    }
+    writeln!(
+        out,
+        "{file}: {} of {} bytes are bad, in {} ranges",
+        report.bad_bytes, report.size, report.bad_ranges
+    )
+}

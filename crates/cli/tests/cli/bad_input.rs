@@ -1,0 +1,430 @@
+//! Every subcommand meets the same bad input: one line that says what is wrong, the right exit
+//! code, and everything is as it was before.
+
+use std::{
+    ffi::OsString,
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
+
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use verimount_testkit::noise;
+
+use crate::{
+    args,
+    common::{
+        daemon::fuse_or_skip,
+        random_numbers,
+        run::{Ended, verimount, verimount_as},
+        seed,
+        user::User,
+        world::{HELLO, World, small_sealed_len},
+    },
+};
+
+/// A subcommand with the arguments to read a file in a world that was [`prepared`].
+type Subcommand = fn(&World, source: &Path, trust: &[&str]) -> Vec<OsString>;
+
+/// What subcommands need besides their source.
+fn prepared() -> World {
+    let world = World::new();
+    world.keys("signer");
+    world.directory("mount point");
+    world
+}
+
+mod subcommand {
+    use super::*;
+
+    pub(super) fn seal(_: &World, source: &Path, _: &[&str]) -> Vec<OsString> {
+        args!["seal", source]
+    }
+
+    pub(super) fn seal_append(_: &World, source: &Path, _: &[&str]) -> Vec<OsString> {
+        args!["seal", "--append", source]
+    }
+
+    pub(super) fn digest(_: &World, source: &Path, _: &[&str]) -> Vec<OsString> {
+        args!["digest", source]
+    }
+
+    pub(super) fn sign(world: &World, source: &Path, _: &[&str]) -> Vec<OsString> {
+        args!["sign", source, "--key", world.path("signer.key")]
+    }
+
+    pub(super) fn verify(_: &World, source: &Path, trust: &[&str]) -> Vec<OsString> {
+        trusting(args!["verify", source], trust)
+    }
+
+    pub(super) fn ls(_: &World, source: &Path, trust: &[&str]) -> Vec<OsString> {
+        trusting(args!["ls", source], trust)
+    }
+
+    pub(super) fn cat(_: &World, source: &Path, trust: &[&str]) -> Vec<OsString> {
+        trusting(args!["cat", source, HELLO], trust)
+    }
+
+    pub(super) fn extract(world: &World, source: &Path, trust: &[&str]) -> Vec<OsString> {
+        trusting(args!["extract", source, world.path("new folder")], trust)
+    }
+
+    pub(super) fn mount(world: &World, source: &Path, trust: &[&str]) -> Vec<OsString> {
+        trusting(args!["mount", source, world.path("mount point")], trust)
+    }
+
+    fn trusting(mut arguments: Vec<OsString>, trust: &[&str]) -> Vec<OsString> {
+        arguments.extend(trust.iter().map(OsString::from));
+        arguments
+    }
+}
+
+/// Makes one test of a check for each of these subcommands.
+macro_rules! each {
+    ($check:ident: $($subcommand:ident)+) => {
+        mod $check {
+            $(
+                #[test]
+                fn $subcommand() {
+                    let world = super::prepared();
+                    super::checks::$check(&world, super::subcommand::$subcommand);
+                }
+            )+
+        }
+    };
+}
+
+each!(of_nothing: seal seal_append digest sign verify ls cat extract mount);
+each!(of_a_directory: seal seal_append digest sign verify ls cat extract mount);
+each!(of_a_fifo: seal seal_append digest sign verify ls cat extract mount);
+each!(of_a_device: seal seal_append digest sign verify ls cat extract mount);
+each!(of_what_cannot_be_read: seal seal_append digest sign verify ls cat extract mount);
+each!(of_what_is_not_sealed: sign verify ls cat extract mount);
+each!(of_a_truncated_file: sign verify ls cat extract mount);
+each!(of_a_truncated_sidecar: sign verify ls cat extract mount);
+each!(of_random_bytes: sign verify ls cat extract mount);
+each!(of_random_descriptors: sign verify ls cat extract mount);
+each!(of_another_files_sidecar: verify ls cat extract mount);
+each!(of_a_sidecar_for_other_sizes: sign verify ls cat extract mount);
+each!(with_a_wrong_digest: verify ls cat extract mount);
+each!(with_a_wrong_key: verify ls cat extract mount);
+each!(with_what_is_no_key: verify ls cat extract mount);
+each!(without_a_signature: verify ls cat extract mount);
+each!(of_what_is_no_image: ls cat extract);
+each!(unverified: ls cat extract mount);
+
+mod checks {
+    use super::*;
+
+    /// Runs it so that everything must stay as it is.
+    #[track_caller]
+    fn attempt(world: &World, subcommand: Subcommand, source: &Path, trust: &[&str]) -> Ended {
+        world.unchanged_by(|| verimount(subcommand(world, source, trust)))
+    }
+
+    #[track_caller]
+    fn fails(world: &World, subcommand: Subcommand, source: &Path) {
+        attempt(world, subcommand, source, &["--unpinned"]).fails();
+    }
+
+    pub(super) fn of_nothing(world: &World, subcommand: Subcommand) {
+        for path in ["missing", "missing/too", "signer.pub/inside"] {
+            let path = world.path(path);
+            attempt(world, subcommand, &path, &["--unpinned"]).fails_saying(path.to_str().unwrap());
+        }
+        let empty = Path::new("");
+        attempt(world, subcommand, empty, &["--unpinned"]).is_wrong_usage();
+    }
+
+    pub(super) fn of_a_directory(world: &World, subcommand: Subcommand) {
+        let folder = world.directory("folder");
+        attempt(world, subcommand, &folder, &["--unpinned"]).fails_saying("directory");
+    }
+
+    /// Nobody ever writes to it: whoever opens it as a file waits forever.
+    pub(super) fn of_a_fifo(world: &World, subcommand: Subcommand) {
+        let fifo = world.path("fifo");
+        let mode = Mode::from_raw_mode(0o600);
+        mknodat(CWD, &fifo, FileType::Fifo, mode, 0).unwrap();
+        fails(world, subcommand, &fifo);
+        // Nor must a sidecar be one.
+        let image = world.plain_image("image");
+        fs::rename(&fifo, world.path("image.verity")).unwrap();
+        if !subcommand(world, &image, &[])[0]
+            .to_str()
+            .unwrap()
+            .starts_with(['s', 'd'])
+        {
+            fails(world, subcommand, &image);
+        }
+    }
+
+    /// It has no end.
+    pub(super) fn of_a_device(world: &World, subcommand: Subcommand) {
+        for device in ["/dev/zero", "/dev/null"] {
+            fails(world, subcommand, Path::new(device));
+        }
+    }
+
+    pub(super) fn of_what_cannot_be_read(world: &World, subcommand: Subcommand) {
+        let image = world.sealed_image("image");
+        fs::set_permissions(&image, fs::Permissions::from_mode(0o000)).unwrap();
+        let user = User::ordinary(world);
+        user.own(&world.path("mount point"));
+        user.own(world.root());
+        world
+            .unchanged_by(|| verimount_as(&user, subcommand(world, &image, &["--unpinned"])))
+            .fails_saying("ermission denied");
+    }
+
+    pub(super) fn of_what_is_not_sealed(world: &World, subcommand: Subcommand) {
+        let contents = [
+            ("an image", fs::read(world.plain_image("image")).unwrap()),
+            ("nothing", Vec::new()),
+            ("a byte", vec![b'x']),
+            ("text", b"text\n".repeat(1000)),
+            ("zeros", vec![0; 8192]),
+        ];
+        for (name, content) in contents {
+            let path = world.write(name, content);
+            attempt(world, subcommand, &path, &["--unpinned"]).fails_saying("not sealed");
+        }
+    }
+
+    pub(super) fn of_a_truncated_file(world: &World, subcommand: Subcommand) {
+        let whole = fs::read(world.sealed_image("whole")).unwrap();
+        for len in lengths(whole.len()) {
+            let path = world.write("truncated", &whole[..len]);
+            fails(world, subcommand, &path);
+        }
+    }
+
+    pub(super) fn of_a_truncated_sidecar(world: &World, subcommand: Subcommand) {
+        let image = world.image_with_sidecar("image");
+        let sidecar = world.path("image.verity");
+        let whole = fs::read(&sidecar).unwrap();
+        for len in lengths(whole.len()) {
+            fs::write(&sidecar, &whole[..len]).unwrap();
+            fails(world, subcommand, &image);
+        }
+    }
+
+    /// Around every block, and some at random: all shorter than `whole`.
+    fn lengths(whole: usize) -> Vec<usize> {
+        let edges = (0..=whole).step_by(4096).flat_map(|edge| {
+            [
+                edge.saturating_sub(4),
+                edge.saturating_sub(1),
+                edge,
+                edge + 1,
+                edge + 256,
+            ]
+        });
+        let random = random_numbers(20, whole as u64, seed());
+        let random = random.into_iter().map(|len| len as usize);
+        edges.chain(random).filter(|&len| len < whole).collect()
+    }
+
+    pub(super) fn of_random_bytes(world: &World, subcommand: Subcommand) {
+        let seed = seed();
+        for (number, len) in (0..).zip([2, 3, 4, 100, 4095, 4096, 8192, 70_000, 65_536 + 8192]) {
+            let path = world.write("random", noise(len, seed ^ number));
+            fails(world, subcommand, &path);
+        }
+    }
+
+    /// Seals that say of themselves that they are one, and are random otherwise.
+    pub(super) fn of_random_descriptors(world: &World, subcommand: Subcommand) {
+        let seed = seed();
+        for number in 0..24 {
+            let mut bytes = noise(12_288, seed ^ number);
+            let size: u32 = if number % 2 == 0 { 256 } else { 300 };
+            bytes.splice(12_284.., size.to_le_bytes());
+            let descriptor = &mut bytes[8192..];
+            // Version 1, SHA-256 or SHA-512, 2^10 to 2^16 bytes a block, and so on: each time one
+            // more field is as it should be.
+            let fields: [(usize, &[u8]); 6] = [
+                (0, &[1]),
+                (1, &[1 + (number % 2) as u8]),
+                (2, &[10 + (number % 7) as u8]),
+                (3, &[0]),
+                (4, &(size - 256).to_le_bytes()),
+                (48, &[0; 208]),
+            ];
+            for (at, value) in fields.iter().take(1 + number as usize / 4) {
+                descriptor[*at..at + value.len()].copy_from_slice(value);
+            }
+            let path = world.write("random", bytes);
+            fails(world, subcommand, &path);
+        }
+    }
+
+    /// Of the same size, so that only the hashes can tell.
+    pub(super) fn of_another_files_sidecar(world: &World, subcommand: Subcommand) {
+        let image = world.image_with_sidecar("image");
+        let digest = verimount(args!["digest", &image]).digest();
+        let len = fs::metadata(&image).unwrap().len() as usize;
+        let other = world.write("other", noise(len, 7));
+        verimount(args!["seal", &other]).succeeds_quietly();
+        fs::copy(world.path("other.verity"), world.path("image.verity")).unwrap();
+        attempt(world, subcommand, &image, &["--digest", &digest]).fails_saying("its digest is");
+        // Taken as it is, it vouches for nothing that is there.
+        if subcommand(world, &image, &[])[0] == "verify" {
+            let ended = attempt(world, subcommand, &image, &["--unpinned"]);
+            ended.reports_bad_data();
+        } else {
+            attempt(world, subcommand, &image, &["--unpinned"]).fails();
+        }
+    }
+
+    pub(super) fn of_a_sidecar_for_other_sizes(world: &World, subcommand: Subcommand) {
+        for len in [0, 1, 4096, 1_000_000] {
+            let image = world.plain_image("image");
+            let other = world.write("other", vec![0; len]);
+            verimount(args!["seal", &other]).succeeds_quietly();
+            fs::rename(world.path("other.verity"), world.path("image.verity")).unwrap();
+            attempt(world, subcommand, &image, &["--unpinned"]).fails_saying("bytes");
+        }
+    }
+
+    pub(super) fn with_a_wrong_digest(world: &World, subcommand: Subcommand) {
+        const EMPTY: &str =
+            "sha256:3d248ca542a24fc62d1c43b916eae5016878e2533c88238480b26128a1f1af95";
+        let wide = format!("sha512:{}", "0".repeat(128));
+        let appended = world.sealed_image("appended");
+        let beside = world.image_with_sidecar("beside");
+        for image in [&appended, &beside] {
+            for digest in [EMPTY, &wide] {
+                let ended = attempt(world, subcommand, image, &["--digest", digest]);
+                ended
+                    .fails_saying("its digest is sha256:")
+                    .fails_saying(digest);
+            }
+        }
+    }
+
+    pub(super) fn with_a_wrong_key(world: &World, subcommand: Subcommand) {
+        let image = signed_image(world);
+        let (other, _) = world.keys("other");
+        let ended = attempt(
+            world,
+            subcommand,
+            &image,
+            &["--key", other.to_str().unwrap()],
+        );
+        ended.fails_saying("signature is not valid");
+        // And none of the same key over another file.
+        let mut bytes = fs::read(&image).unwrap();
+        let descriptor = bytes.len() - 4096;
+        bytes[descriptor + 16] ^= 1;
+        let other = world.write("other image", bytes);
+        let key = world.path("signer.pub");
+        let ended = attempt(world, subcommand, &other, &["--key", key.to_str().unwrap()]);
+        ended.fails_saying("signature is not valid");
+    }
+
+    pub(super) fn with_what_is_no_key(world: &World, subcommand: Subcommand) {
+        let image = signed_image(world);
+        let folder = world.directory("folder");
+        let secret = world.path("signer.key");
+        let cut = fs::read(world.path("signer.pub")).unwrap();
+        let cut = world.write("cut.pub", &cut[..cut.len() / 2]);
+        let noise = world.write("noise", noise(1000, 3));
+        let paths: [PathBuf; 6] = [
+            "".into(),
+            "no such file, nor a key".into(),
+            folder,
+            secret,
+            cut,
+            noise,
+        ];
+        for key in paths.iter().map(|path| path.to_str().unwrap()) {
+            attempt(world, subcommand, &image, &["--key", key]).fails();
+        }
+        // Without an end, so that it must not be read to it.
+        attempt(world, subcommand, &image, &["--key", "/dev/zero"]).fails();
+    }
+
+    pub(super) fn without_a_signature(world: &World, subcommand: Subcommand) {
+        let key = world.path("signer.pub");
+        let trust = ["--key", key.to_str().unwrap()];
+        let image = world.sealed_image("image");
+        attempt(world, subcommand, &image, &trust).fails_saying("not signed");
+        let image = world.image_with_sidecar("beside");
+        attempt(world, subcommand, &image, &trust).fails_saying("not signed");
+    }
+
+    fn signed_image(world: &World) -> PathBuf {
+        let image = world.sealed_image("image");
+        verimount(subcommand::sign(world, &image, &[])).succeeds_quietly();
+        image
+    }
+
+    pub(super) fn of_what_is_no_image(world: &World, subcommand: Subcommand) {
+        for (name, content) in [
+            ("empty", &b""[..]),
+            ("text", b"text"),
+            ("magic", b"-rom1fs-"),
+        ] {
+            let file = world.write(name, content);
+            verimount(args!["seal", &file]).succeeds_quietly();
+            let ended = attempt(world, subcommand, &file, &["--unpinned"]);
+            ended.fails_saying("not a romfs image");
+        }
+    }
+
+    /// Without a check, all that protects is that nothing is believed that contradicts itself.
+    pub(super) fn unverified(world: &World, subcommand: Subcommand) {
+        let whole = fs::read(world.plain_image("whole")).unwrap();
+        for len in [16, 31, 32, 64, 511, 512, 1024, 4096, whole.len() / 2] {
+            let path = world.write("truncated", &whole[..len]);
+            attempt(world, subcommand, &path, &["--unverified"]).fails();
+        }
+    }
+}
+
+#[test]
+fn sealing_twice_is_refused() {
+    let world = World::new();
+    for len in [0, 1, 4096, 70_000] {
+        let file = world.write("file", noise(len, 5));
+        verimount(args!["seal", "--append", &file]).succeeds_quietly();
+        let again = world.unchanged_by(|| verimount(args!["seal", "--append", &file]));
+        again.fails_saying("sealed already");
+    }
+}
+
+/// Beside a file, the seal is made anew: that is how one says that the file is meant to be new.
+#[test]
+fn a_sidecar_is_replaced_by_the_same() {
+    let world = World::new();
+    let file = world.write("file", noise(70_000, 5));
+    let first = verimount(args!["seal", &file]).digest();
+    let second = world
+        .unchanged_by(|| verimount(args!["seal", &file]))
+        .digest();
+    assert_eq!(first, second);
+    world.write("file", noise(70_000, 6));
+    verimount(args!["verify", &file]).reports_bad_data();
+    assert_ne!(verimount(args!["seal", &file]).digest(), first);
+    verimount(args!["verify", &file]).succeeds_quietly();
+}
+
+#[test]
+fn a_mount_without_a_reason_to_trust_says_what_to_do() {
+    let world = prepared();
+    let image = world.sealed_image("image");
+    let ended = verimount(subcommand::mount(&world, &image, &[]));
+    ended.fails_saying("--digest").fails_saying("--key");
+    if fuse_or_skip() {
+        let mounted = verimount(subcommand::mount(&world, &image, &["--unpinned"]));
+        mounted.succeeds();
+    }
+}
+
+/// Nothing else in the world of these tests would notice if the small image were too small to have
+/// a tree.
+#[test]
+fn the_small_image_has_data_tree_and_descriptor() {
+    assert!(small_sealed_len() > 65_536 + 4096 + 4096);
+}

@@ -1,0 +1,282 @@
+//! The same tree gives the same image, and nothing half done is left behind.
+
+use std::{
+    fs::{self, File},
+    os::unix::fs::{PermissionsExt, symlink},
+    path::{Path, PathBuf},
+};
+
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+use crate::{
+    args,
+    common::{
+        run::{verimount, verimount_as},
+        tree::{create, give_away},
+        user::{User, is_root, root_or_skip},
+        world::World,
+    },
+};
+
+fn built(world: &World, tree: &Path, options: &[&str]) -> Vec<u8> {
+    let image = world.path("built");
+    let mut arguments = args!["build", tree, &image];
+    arguments.extend(options.iter().map(Into::into));
+    verimount(arguments).succeeds();
+    let bytes = fs::read(&image).unwrap();
+    fs::remove_file(image).unwrap();
+    bytes
+}
+
+#[test]
+fn equal_trees_give_equal_images() {
+    let world = World::new();
+    let first = world.directory("first");
+    create(&first, false);
+    // Other times, another order of making it, and other owners.
+    let second = world.directory("second");
+    create(&second, true);
+    if is_root() {
+        give_away(&second);
+    }
+    for options in [
+        &[][..],
+        &["--no-seal"],
+        &["--block-size", "1K", "--volume-name", "name"],
+        &["--block-size", "64K", "--tree-block-size", "1K"],
+        &["--hash-alg", "sha512", "--salt", "0123456789abcdef"],
+    ] {
+        let image = built(&world, &first, options);
+        assert!(built(&world, &first, options) == image, "{options:?}");
+        assert!(built(&world, &second, options) == image, "{options:?}");
+    }
+}
+
+/// Each of these is part of the image.
+#[test]
+fn other_trees_give_other_images() {
+    let world = World::new();
+    let tree = world.directory("tree");
+    let file = tree.join("file");
+    fs::write(&file, "content").unwrap();
+    let image = built(&world, &tree, &[]);
+    let differs = |what: &str| assert!(built(&world, &tree, &[]) != image, "{what}");
+
+    fs::write(&file, "Content").unwrap();
+    differs("content");
+    fs::write(&file, "content").unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+    differs("executable");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+    fs::hard_link(&file, tree.join("another")).unwrap();
+    differs("another name");
+    fs::remove_file(tree.join("another")).unwrap();
+    fs::rename(&file, tree.join("renamed")).unwrap();
+    differs("name");
+    fs::rename(tree.join("renamed"), &file).unwrap();
+    assert!(built(&world, &tree, &[]) == image);
+    assert!(built(&world, &tree, &["--volume-name", "x"]) != image);
+}
+
+#[test]
+fn the_digest_is_the_images() {
+    let world = World::new();
+    let tree = world.directory("tree");
+    create(&tree, false);
+    let (image, plain) = (world.path("image"), world.path("plain"));
+    let digest = verimount(args!["build", &tree, &image]).digest();
+    let unsealed = verimount(args!["build", "--no-seal", &tree, &plain]);
+    assert_eq!(unsealed.succeeds().text(), "");
+    assert_eq!(verimount(args!["digest", &plain]).digest(), digest);
+    assert_eq!(
+        verimount(args!["seal", "--append", &plain]).digest(),
+        digest
+    );
+    assert!(fs::read(image).unwrap() == fs::read(plain).unwrap());
+}
+
+#[test]
+fn what_romfs_cannot_store_is_said_once() {
+    let world = World::new();
+    let tree = world.directory("tree");
+    for name in ["a", "b", "c"] {
+        fs::write(tree.join(name), name).unwrap();
+        fs::set_permissions(tree.join(name), fs::Permissions::from_mode(0o600)).unwrap();
+    }
+    let ended = verimount(args!["build", &tree, world.path("image")]);
+    ended.succeeds();
+    assert_eq!(ended.stderr.lines().count(), 1, "{ended:?}");
+    assert!(
+        ended.stderr.contains("3 with other permissions"),
+        "{ended:?}"
+    );
+}
+
+/// Making an image of what cannot be stored fails, names the path, and leaves an older image.
+#[track_caller]
+fn is_refused(world: &World, tree: &Path, what: &Path) {
+    let image = world.write("image", "an older image");
+    let ended = verimount(args!["build", tree, &image]);
+    // A name of any length is shown.
+    ended.fails_saying(what.to_str().unwrap());
+    assert_eq!(fs::read(&image).unwrap(), b"an older image");
+    let beside = fs::read_dir(world.root()).unwrap();
+    assert_eq!(beside.count(), 2, "something is left behind");
+}
+
+#[test]
+fn what_does_not_fit_is_named() {
+    let world = World::new();
+    let tree = world.directory("tree");
+    let name = tree.join("n".repeat(128));
+    fs::write(&name, "").unwrap();
+    is_refused(&world, &tree, &name);
+    fs::remove_file(&name).unwrap();
+
+    let huge = tree.join("huge");
+    File::create(&huge).unwrap().set_len(1 << 32).unwrap();
+    is_refused(&world, &tree, &huge);
+    // Each of these fits, but not both.
+    for name in ["another", "huge"] {
+        let file = File::create(tree.join(name)).unwrap();
+        file.set_len(3 << 30).unwrap();
+    }
+    is_refused(&world, &tree, &huge);
+}
+
+#[test]
+fn a_tree_too_deep_is_refused() {
+    let world = World::new();
+    let tree = world.directory("tree");
+    let mut path = tree.clone();
+    for _ in 0..1030 {
+        path.push("d");
+    }
+    fs::create_dir_all(&path).unwrap();
+    let ended = verimount(args!["build", &tree, world.path("image")]);
+    ended.fails_saying("nested");
+    assert!(!world.path("image").exists());
+    // As deep as it may be, it is stored and read.
+    fs::remove_dir_all(&tree).unwrap();
+    let path: PathBuf = [tree.as_path()]
+        .into_iter()
+        .chain([Path::new("d"); 1000])
+        .collect();
+    fs::create_dir_all(&path).unwrap();
+    verimount(args!["build", &tree, world.path("image")]).succeeds();
+    let listed = verimount(args!["ls", world.path("image")]);
+    assert_eq!(listed.succeeds_quietly().text().lines().count(), 1000);
+}
+
+#[test]
+fn what_cannot_be_read_is_named() {
+    let world = World::new();
+    let tree = world.directory("tree");
+    for unreadable in ["file", "folder"] {
+        let path = tree.join(unreadable);
+        match unreadable {
+            "file" => fs::write(&path, "secret").unwrap(),
+            _ => fs::create_dir(&path).unwrap(),
+        }
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
+        let user = User::ordinary(&world);
+        user.own(world.root());
+        let build = || verimount_as(&user, args!["build", &tree, world.path("image")]);
+        let ended = world.unchanged_by(build);
+        ended.fails_saying(path.to_str().unwrap());
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        let _ = fs::remove_file(&path);
+    }
+}
+
+#[test]
+fn what_is_no_directory_has_no_tree() {
+    let world = World::new();
+    let file = world.write("file", "content");
+    let fifo = world.path("fifo");
+    mknodat(CWD, &fifo, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+    let dangling = world.path("dangling");
+    symlink("nowhere", &dangling).unwrap();
+    for tree in [&file, &fifo, &dangling, &world.path("missing")] {
+        let build = || verimount(args!["build", tree, world.path("image")]);
+        world
+            .unchanged_by(build)
+            .fails_saying(tree.to_str().unwrap());
+    }
+}
+
+/// What has the image's name is replaced only if an image could have had it: a device or a pipe is
+/// not what one means to lose.
+#[test]
+fn an_image_replaces_only_files() {
+    let world = World::new();
+    let tree = world.directory("tree");
+    let folder = world.directory("folder");
+    let fifo = world.path("fifo");
+    mknodat(CWD, &fifo, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+    let missing = world.path("missing/image");
+    let inside_a_file = world.write("file", "content").join("image");
+    for image in [&folder, &fifo, &missing, &inside_a_file, &world.path("..")] {
+        let build = || verimount(args!["build", &tree, image]);
+        world.unchanged_by(build).fails();
+    }
+    assert!(!fs::metadata(&fifo).unwrap().is_file());
+}
+
+#[test]
+fn who_reads_an_older_image_goes_on_reading_it() {
+    let world = World::new();
+    let tree = world.directory("tree");
+    let older = world.write("older", "an older image");
+    let another_name = world.path("another name");
+    fs::hard_link(&older, &another_name).unwrap();
+    verimount(args!["build", &tree, &older]).succeeds();
+    assert_eq!(fs::read(another_name).unwrap(), b"an older image");
+    verimount(args!["verify", &older]).succeeds_quietly();
+}
+
+/// In such a directory one may add files, but not replace those of others.
+#[test]
+fn nothing_is_left_where_the_name_cannot_be_taken() {
+    if !root_or_skip() {
+        return;
+    }
+    let world = World::new();
+    let tree = world.directory("tree");
+    let sticky = world.directory("sticky");
+    fs::set_permissions(&sticky, fs::Permissions::from_mode(0o1777)).unwrap();
+    let image = sticky.join("image");
+    fs::write(&image, "of somebody else").unwrap();
+    let user = User::ordinary(&world);
+    let build = || verimount_as(&user, args!["build", &tree, &image]);
+    world.unchanged_by(build).fails_saying("ermitted");
+}
+
+#[test]
+fn where_nothing_can_be_written_nothing_is_made() {
+    let world = World::new();
+    let tree = world.directory("tree");
+    let folder = world.directory("folder");
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o555)).unwrap();
+    let user = User::ordinary(&world);
+    let build = || verimount_as(&user, args!["build", &tree, folder.join("image")]);
+    world.unchanged_by(build).fails_saying("ermission denied");
+}
+
+/// An image must not become part of the next one.
+#[test]
+fn an_image_inside_its_own_tree_stays_the_same() {
+    let world = World::new();
+    let tree = world.directory("tree");
+    fs::write(tree.join("file"), "content").unwrap();
+    let image = tree.join("image");
+    let mut results = Vec::new();
+    for _ in 0..2 {
+        let ended = verimount(args!["build", &tree, &image]);
+        results.push((ended.status.code(), fs::read(&image).ok()));
+    }
+    assert!(
+        results[0] == results[1],
+        "the second image has the first in it"
+    );
+}

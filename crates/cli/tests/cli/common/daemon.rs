@@ -1,0 +1,280 @@
+//! Real mounts, which always come to an end.
+
+use std::{
+    ffi::OsString,
+    fs,
+    io::{BufRead, BufReader, Read},
+    path::{Path, PathBuf},
+    process::{Child, ChildStderr, Command, ExitStatus, Stdio},
+    sync::{Arc, Mutex},
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use rustix::{
+    io::Errno,
+    mount::{UnmountFlags, unmount},
+    process::{Pid, Signal, kill_process},
+};
+use verimount_testkit::tools;
+
+use super::{
+    run::{Ended, Watchdog, verimount},
+    user::{User, is_root},
+};
+use crate::args;
+
+/// A mount that lasts longer than this hangs: its daemon is then killed, which ends all that
+/// waits for it. Far more than anything here needs.
+const PATIENCE: Duration = Duration::from_secs(100);
+
+/// Whether there is FUSE here; a note that work is skipped if not.
+///
+/// # Panics
+/// If it is missing where nothing may be.
+pub(crate) fn fuse_or_skip() -> bool {
+    let there = Path::new("/dev/fuse").exists();
+    if !there {
+        assert!(
+            std::env::var_os(tools::REQUIRE_TOOLS).is_none(),
+            "/dev/fuse is missing"
+        );
+        eprintln!("skipped: there is no /dev/fuse");
+    }
+    there && (is_root() || tools::find("fusermount3").is_some())
+}
+
+/// A mount whose daemon is our child.
+pub(crate) struct Daemon {
+    child: Child,
+    directory: PathBuf,
+    log: Arc<Mutex<String>>,
+    reader: Option<JoinHandle<()>>,
+    _watchdog: Watchdog,
+}
+
+impl Daemon {
+    /// Mounts `source` on `directory`.
+    #[track_caller]
+    pub(crate) fn mount(source: &Path, directory: &Path, options: &[&str]) -> Self {
+        Self::start(User::Current.command(), source, directory, options)
+            .unwrap_or_else(|said| panic!("not mounted: {said}"))
+    }
+
+    /// Mounts with this command; what it said, if it ended without.
+    pub(crate) fn start(
+        mut command: Command,
+        source: &Path,
+        directory: &Path,
+        options: &[&str],
+    ) -> Result<Self, String> {
+        command.arg("mount").arg(source).arg(directory);
+        command.arg("--foreground").args(options);
+        command.stdin(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let watchdog = Watchdog::new(&child, PATIENCE);
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        let mut said = String::new();
+        // What is logged before, is ours, too.
+        while !is_ready(&said) {
+            if stderr.read_line(&mut said).unwrap() == 0 {
+                let _ = child.wait();
+                return Err(said);
+            }
+        }
+        let log = Arc::new(Mutex::new(said));
+        let reader = keep_reading(stderr, log.clone());
+        Ok(Self {
+            child,
+            directory: directory.to_owned(),
+            log,
+            reader: Some(reader),
+            _watchdog: watchdog,
+        })
+    }
+
+    /// Kills it if it still runs after so long.
+    pub(crate) fn bites_after(&mut self, patience: Duration) {
+        self._watchdog = Watchdog::new(&self.child, patience);
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// What it has said so far.
+    pub(crate) fn log(&self) -> String {
+        self.log.lock().unwrap().clone()
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Unmounts, and waits for the daemon to end as it should.
+    #[track_caller]
+    pub(crate) fn unmount(self) -> String {
+        if is_root() {
+            eventually("it is not busy", || {
+                let unmounted = unmount(&self.directory, UnmountFlags::empty());
+                assert!(matches!(unmounted, Ok(()) | Err(Errno::BUSY)));
+                unmounted.is_ok()
+            });
+        } else {
+            umount(&self.directory);
+        }
+        self.ends_well()
+    }
+
+    /// Waits for the daemon, which was told to end, to do so; everything it said.
+    #[track_caller]
+    pub(crate) fn ends_well(mut self) -> String {
+        let status = self.wait();
+        assert_eq!(status.code(), Some(0), "{}", self.log());
+        let log = self.log();
+        assert!(!log.contains("panicked"), "{log}");
+        let left = fs::read_dir(&self.directory).unwrap().count();
+        assert_eq!(left, 0, "the mount point is not empty again");
+        log
+    }
+
+    /// Waits for the daemon to end, however it does.
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        let status = self.child.wait().unwrap();
+        if let Some(reader) = self.reader.take() {
+            reader.join().unwrap();
+        }
+        status
+    }
+}
+
+/// Whether the daemon has said that the mount can be used. The mount's names in that may have line
+/// breaks.
+fn is_ready(said: &str) -> bool {
+    said.contains(" on ") && said.contains(" (read-ahead ")
+}
+
+/// Keeps the daemon from waiting for somebody who reads what it says.
+fn keep_reading(mut stderr: BufReader<ChildStderr>, log: Arc<Mutex<String>>) -> JoinHandle<()> {
+    thread::spawn(move || {
+        let mut bytes = [0; 4096];
+        while let Ok(len @ 1..) = stderr.read(&mut bytes) {
+            log.lock()
+                .unwrap()
+                .push_str(&String::from_utf8_lossy(&bytes[..len]));
+        }
+    })
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(Some(_))) {
+            return;
+        }
+        unmount_lazily(&self.directory);
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A mount whose daemon is in the background.
+pub(crate) struct Background {
+    directory: PathBuf,
+}
+
+impl Background {
+    #[track_caller]
+    pub(crate) fn mount(source: &Path, directory: &Path, options: &[&str]) -> Self {
+        // First, so that it is unmounted whatever happens.
+        let background = Self::adopt(directory);
+        let mut arguments = args!["mount", source, directory];
+        arguments.extend(options.iter().map(OsString::from));
+        verimount(arguments).succeeds();
+        background
+    }
+
+    /// Takes care of what is mounted already.
+    pub(crate) fn adopt(directory: &Path) -> Self {
+        Self {
+            directory: directory.to_owned(),
+        }
+    }
+
+    /// The daemon's process, known by its mount point.
+    pub(crate) fn daemon(&self) -> Option<Pid> {
+        daemon_of(&self.directory)
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        unmount_lazily(&self.directory);
+    }
+}
+
+/// Unmounts with the command under test.
+#[track_caller]
+pub(crate) fn umount(directory: &Path) {
+    unless_busy(|| verimount(args!["umount", "--", directory])).succeeds_quietly();
+}
+
+/// Repeats what unmounts as long as the mount is busy. It may be although its files are closed: a
+/// process that another test is about to start has, for a moment, all files open that we had.
+pub(crate) fn unless_busy(mut run: impl FnMut() -> Ended) -> Ended {
+    let mut ended = run();
+    eventually("it is not busy", || {
+        let busy = ["busy", "in use"]
+            .iter()
+            .any(|word| ended.stderr.contains(word));
+        if busy {
+            ended = run();
+        }
+        !busy
+    });
+    ended
+}
+
+/// Unmounts if anything is mounted, in use or not.
+pub(crate) fn unmount_lazily(directory: &Path) {
+    if is_root() {
+        let _ = unmount(directory, UnmountFlags::DETACH);
+    } else {
+        let mut fusermount = Command::new("fusermount3");
+        fusermount.args(["-u", "-z"]).arg(directory);
+        let _ = fusermount.stderr(Stdio::null()).status();
+    }
+}
+
+/// The process that has the path of a mount point as an argument.
+fn daemon_of(directory: &Path) -> Option<Pid> {
+    let wanted = directory.as_os_str().as_encoded_bytes();
+    fs::read_dir("/proc").unwrap().find_map(|entry| {
+        let entry = entry.ok()?;
+        let pid = entry.file_name().to_str()?.parse().ok()?;
+        let arguments = fs::read(entry.path().join("cmdline")).ok()?;
+        let is_it = arguments
+            .split(|&byte| byte == 0)
+            .any(|argument| argument == wanted);
+        is_it.then(|| Pid::from_raw(pid))?
+    })
+}
+
+/// Waits until something is so.
+///
+/// # Panics
+/// If that takes longer than anything should.
+#[track_caller]
+pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    const PAUSE: Duration = Duration::from_millis(2);
+    for _ in 0..20_000 {
+        if holds() {
+            return;
+        }
+        thread::sleep(PAUSE);
+    }
+    panic!("never: {what}");
+}

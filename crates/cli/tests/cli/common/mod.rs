@@ -1,0 +1,33 @@
+//! What the tests of the command share.
+
+pub(crate) mod daemon;
+pub(crate) mod romfs;
+pub(crate) mod run;
+pub(crate) mod tree;
+pub(crate) mod user;
+pub(crate) mod world;
+
+use std::env;
+
+use verimount_testkit::noise;
+
+/// Seed of what is chosen at random: printed, and taken from `VERIMOUNT_SEED` where that is set, so
+/// that a failure can be repeated.
+pub(crate) fn seed() -> u64 {
+    let clock = || {
+        let since = std::time::UNIX_EPOCH.elapsed().unwrap();
+        since.as_nanos() as u64
+    };
+    let given = env::var("VERIMOUNT_SEED").ok();
+    let seed = given.map_or_else(clock, |text| text.parse().unwrap());
+    eprintln!("VERIMOUNT_SEED={seed}");
+    seed
+}
+
+/// `count` numbers below `end`, the same for the same seed.
+pub(crate) fn random_numbers(count: usize, end: u64, seed: u64) -> Vec<u64> {
+    noise(count * 8, seed)
+        .chunks_exact(8)
+        .map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap()) % end)
+        .collect()
+}

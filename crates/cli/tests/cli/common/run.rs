@@ -1,0 +1,213 @@
+//! Runs the command and judges how it ended.
+
+use std::{
+    env,
+    ffi::OsStr,
+    fmt,
+    os::unix::process::CommandExt,
+    path::PathBuf,
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::mpsc::{RecvTimeoutError, channel},
+    thread,
+    time::Duration,
+};
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+
+use super::user::User;
+
+/// Names another copy of the command to test, for tests that run where the built one is out of
+/// reach.
+pub(crate) const BINARY: &str = "VERIMOUNT_TEST_BINARY";
+
+/// Whatever takes longer hangs. Far more than anything here needs, even on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The command under test.
+pub(crate) fn binary() -> PathBuf {
+    env::var_os(BINARY).map_or_else(|| env!("CARGO_BIN_EXE_verimount").into(), PathBuf::from)
+}
+
+/// How a run ended.
+pub(crate) struct Ended {
+    command: String,
+    pub(crate) status: ExitStatus,
+    pub(crate) stdout: Vec<u8>,
+    pub(crate) stderr: String,
+}
+
+impl fmt::Debug for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}: {}", self.command, self.status)?;
+        writeln!(f, "stdout: {}", String::from_utf8_lossy(&self.stdout))?;
+        write!(f, "stderr: {}", self.stderr)
+    }
+}
+
+/// Arguments for a command: anything that paths and texts can be put into.
+#[macro_export]
+macro_rules! args {
+    ($($argument:expr),* $(,)?) => {
+        vec![$(std::ffi::OsString::from($argument)),*]
+    };
+}
+
+/// Runs `verimount` with these arguments.
+pub(crate) fn verimount(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Ended {
+    verimount_as(&User::Current, arguments)
+}
+
+/// Runs `verimount` as this user.
+pub(crate) fn verimount_as(
+    user: &User,
+    arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
+) -> Ended {
+    let mut command = user.command();
+    command.args(arguments);
+    finish(command)
+}
+
+/// Runs a command to its end, with output captured unless it goes elsewhere already.
+pub(crate) fn finish(mut command: Command) -> Ended {
+    command.stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    // So that a watchdog finds what the process has started, too.
+    command.process_group(0);
+    let described = format!("{command:?}");
+    finish_spawned(command.spawn().unwrap(), described)
+}
+
+/// Waits for a process; kills it and fails if that takes too long.
+pub(crate) fn finish_spawned(child: Child, command: String) -> Ended {
+    let watchdog = Watchdog::new(&child, PATIENCE);
+    let output = child.wait_with_output().unwrap();
+    assert!(!watchdog.has_bitten(), "{command} hangs");
+    Ended {
+        command,
+        status: output.status,
+        stdout: output.stdout,
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+/// Kills a process that is still there after a while.
+pub(crate) struct Watchdog {
+    thread: Option<thread::JoinHandle<bool>>,
+    done: Option<std::sync::mpsc::Sender<()>>,
+}
+
+impl Watchdog {
+    pub(crate) fn new(child: &Child, patience: Duration) -> Self {
+        let pid = Pid::from_child(child);
+        let (done, is_done) = channel();
+        let thread = thread::spawn(move || {
+            let waited = is_done.recv_timeout(patience);
+            let bites = waited == Err(RecvTimeoutError::Timeout);
+            if bites {
+                let _ = kill_process_group(pid, Signal::KILL);
+                let _ = kill_process(pid, Signal::KILL);
+            }
+            bites
+        });
+        Self {
+            thread: Some(thread),
+            done: Some(done),
+        }
+    }
+
+    /// Ends the watch; whether it had to kill.
+    pub(crate) fn has_bitten(mut self) -> bool {
+        drop(self.done.take());
+        self.thread
+            .take()
+            .is_some_and(|thread| thread.join().unwrap())
+    }
+}
+
+impl Drop for Watchdog {
+    fn drop(&mut self) {
+        drop(self.done.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Ended {
+    /// What must hold of every run.
+    #[track_caller]
+    fn is_orderly(&self, code: i32) -> &Self {
+        assert_eq!(self.status.code(), Some(code), "{self:?}");
+        assert!(!self.stderr.contains("panicked"), "{self:?}");
+        self
+    }
+
+    /// It did what it was to do.
+    #[track_caller]
+    pub(crate) fn succeeds(&self) -> &Self {
+        self.is_orderly(0)
+    }
+
+    /// It did, and had nothing to say about it but notes.
+    #[track_caller]
+    pub(crate) fn succeeds_quietly(&self) -> &Self {
+        assert!(self.errors().next().is_none(), "{self:?}");
+        self.is_orderly(0)
+    }
+
+    /// All lines that are not just notes.
+    fn errors(&self) -> impl Iterator<Item = &str> {
+        let lines = self.stderr.lines();
+        lines.filter(|line| !line.starts_with("note: "))
+    }
+
+    /// The data is bad or the work failed: exit code 1 and one line that says why.
+    #[track_caller]
+    pub(crate) fn fails(&self) -> &Self {
+        self.is_orderly(1);
+        let errors: Vec<_> = self.errors().collect();
+        let one_line = errors.len() == 1 && self.stderr.ends_with('\n');
+        assert!(one_line && errors[0].starts_with("verimount: "), "{self:?}");
+        self
+    }
+
+    /// It fails, and the line says this.
+    #[track_caller]
+    pub(crate) fn fails_saying(&self, words: &str) -> &Self {
+        self.fails();
+        assert!(self.stderr.contains(words), "no {words:?} in {self:?}");
+        self
+    }
+
+    /// The data is bad, which is the result and not an error: exit code 1, all on standard output
+    /// but notes.
+    #[track_caller]
+    pub(crate) fn reports_bad_data(&self) -> &Self {
+        assert!(self.errors().next().is_none(), "{self:?}");
+        self.is_orderly(1)
+    }
+
+    /// It was used wrongly: exit code 2, and nothing on standard output.
+    #[track_caller]
+    pub(crate) fn is_wrong_usage(&self) -> &Self {
+        self.is_orderly(2);
+        assert!(self.stderr.starts_with("error: "), "{self:?}");
+        assert!(self.stdout.is_empty(), "{self:?}");
+        self
+    }
+
+    /// Its standard output, as text.
+    #[track_caller]
+    pub(crate) fn text(&self) -> &str {
+        str::from_utf8(&self.stdout).unwrap()
+    }
+
+    /// The digest that its output starts with.
+    #[track_caller]
+    pub(crate) fn digest(&self) -> String {
+        self.succeeds();
+        let (digest, _) = self.text().split_once(' ').unwrap();
+        assert!(digest.starts_with("sha"), "{self:?}");
+        digest.to_owned()
+    }
+}

@@ -1,0 +1,313 @@
+//! What goes into an image comes out again.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    os::unix::{
+        ffi::OsStrExt,
+        fs::{PermissionsExt, symlink},
+    },
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use verimount_testkit::tools;
+
+use crate::{
+    args,
+    common::{
+        run::{verimount, verimount_as},
+        tree::{Stored, assert_same, create, snapshot},
+        user::{User, is_root},
+        world::World,
+    },
+};
+
+/// A world with a tree that has everything, and its image.
+fn built(options: &[&str]) -> (World, PathBuf, PathBuf) {
+    let world = World::new();
+    let tree = world.directory("tree");
+    create(&tree, false);
+    let image = world.path("image");
+    let mut arguments = args!["build", &tree, &image];
+    arguments.extend(options.iter().map(Into::into));
+    verimount(arguments).succeeds();
+    (world, tree, image)
+}
+
+#[test]
+fn everything_is_extracted_as_it_was() {
+    for options in [
+        &[][..],
+        &["--block-size", "1K", "--tree-block-size", "1K"],
+        &[
+            "--block-size",
+            "1M",
+            "--hash-alg",
+            "sha512",
+            "--salt",
+            "00ff",
+        ],
+    ] {
+        let (world, tree, image) = built(options);
+        let copy = world.path("copy");
+        verimount(args!["extract", &image, &copy]).succeeds_quietly();
+        assert_same(&snapshot(&copy).unwrap(), &snapshot(&tree).unwrap());
+        // And the copy's image is the same.
+        let again = world.path("again");
+        let mut arguments = args!["build", &copy, &again];
+        arguments.extend(options.iter().map(Into::into));
+        verimount(arguments).succeeds();
+        assert!(fs::read(again).unwrap() == fs::read(image).unwrap());
+    }
+}
+
+#[test]
+fn everything_is_extracted_from_all_kinds_of_images() {
+    let (world, tree, sealed) = built(&[]);
+    let expected = snapshot(&tree).unwrap();
+    let plain = world.path("plain");
+    verimount(args!["build", "--no-seal", &tree, &plain]).succeeds();
+    let beside = world.path("beside");
+    fs::copy(&plain, &beside).unwrap();
+    verimount(args!["seal", &beside]).succeeds_quietly();
+    let elsewhere = world.path("elsewhere");
+    fs::copy(world.path("beside.verity"), &elsewhere).unwrap();
+    let digest = verimount(args!["digest", &plain]).digest();
+    let reads = [
+        args![&sealed, "--unpinned"],
+        args![&sealed, "--digest", &digest],
+        args![&sealed, "--unverified"],
+        args![&beside, "--digest", &digest, "--block-size", "1K"],
+        args![&plain, "--unverified"],
+        args![&plain, "--sidecar", &elsewhere, "--digest", &digest],
+        args![&sealed, "--tree-cache", "0", "--tree-readahead", "off"],
+        args![
+            &sealed,
+            "--tree-cache",
+            "1T",
+            "--tree-readahead",
+            "1048576T"
+        ],
+    ];
+    for (number, read) in reads.into_iter().enumerate() {
+        let copy = world.path(&format!("copy {number}"));
+        verimount([args!["extract"], read, args![&copy]].concat()).succeeds_quietly();
+        assert_same(&snapshot(&copy).unwrap(), &expected);
+    }
+}
+
+#[test]
+fn what_genromfs_makes_is_extracted() {
+    let Some(genromfs) = tools::find("genromfs") else {
+        return;
+    };
+    let (world, tree, _) = built(&[]);
+    let image = world.path("theirs");
+    let made = Command::new(genromfs)
+        .args([
+            "-d".as_ref(),
+            tree.as_os_str(),
+            "-f".as_ref(),
+            image.as_os_str(),
+        ])
+        .status()
+        .unwrap();
+    assert!(made.success());
+    verimount(args!["seal", &image]).succeeds_quietly();
+    let copy = world.path("copy");
+    verimount(args!["extract", &image, &copy]).succeeds_quietly();
+    assert_same(&snapshot(&copy).unwrap(), &snapshot(&tree).unwrap());
+}
+
+#[test]
+fn executable_bits_come_out() {
+    let (world, _, image) = built(&[]);
+    let copy = world.path("copy");
+    verimount(args!["extract", &image, &copy]).succeeds_quietly();
+    let mode = |name: &str| fs::metadata(copy.join(name)).unwrap().permissions().mode() & 0o7777;
+    assert_eq!(mode("bin/program"), 0o755);
+    assert_eq!(mode("data/large"), 0o644);
+}
+
+/// Device nodes are left out, and that is said; all else is there.
+#[test]
+fn an_ordinary_user_extracts_all_but_devices() {
+    let (world, tree, image) = built(&[]);
+    let user = User::ordinary(&world);
+    let home = world.directory("home");
+    user.own(&home);
+    let copy = home.join("copy");
+    let ended = verimount_as(&user, args!["extract", &image, &copy]);
+    ended.succeeds();
+    if is_root() {
+        assert!(ended.stderr.contains("2 device nodes"), "{ended:?}");
+    }
+    let mut expected = snapshot(&tree).unwrap();
+    expected.retain(|_, (_, stored)| !matches!(stored, Stored::Device { .. }));
+    assert_same(&snapshot(&copy).unwrap(), &expected);
+}
+
+#[test]
+fn only_an_empty_directory_is_filled() {
+    let world = World::new();
+    let image = world.sealed_image("image");
+    let full = world.directory("full");
+    fs::write(full.join("file"), "").unwrap();
+    let file = world.write("file", "");
+    let to_full = world.path("link to full");
+    symlink(&full, &to_full).unwrap();
+    let to_nowhere = world.path("link to nowhere");
+    symlink(world.path("nowhere"), &to_nowhere).unwrap();
+    let missing = world.path("missing/folder");
+    for directory in [&full, &file, &to_full, &to_nowhere, &missing] {
+        let extract = || verimount(args!["extract", &image, directory]);
+        world
+            .unchanged_by(extract)
+            .fails_saying(directory.to_str().unwrap());
+    }
+    let empty = world.directory("empty");
+    verimount(args!["extract", &image, &empty]).succeeds_quietly();
+    assert_eq!(fs::read(empty.join("hello")).unwrap(), b"Hello, world!\n");
+}
+
+#[test]
+fn ls_names_everything() {
+    let (_world, tree, image) = built(&[]);
+    let expected = snapshot(&tree).unwrap();
+    let listed = verimount(args!["ls", &image]);
+    listed.succeeds_quietly();
+    let mut names: Vec<_> = expected
+        .keys()
+        .map(|path| path.as_os_str().as_bytes())
+        .collect();
+    names.sort_unstable();
+    let mut shown = [names.join(&b'\n'), b"\n".to_vec()].concat();
+    shown.sort_unstable();
+    let mut listed = listed.stdout;
+    listed.sort_unstable();
+    assert!(listed == shown, "other bytes");
+}
+
+#[test]
+fn ls_shows_what_is_below_a_path() {
+    let (_world, tree, image) = built(&[]);
+    let below: BTreeSet<_> = snapshot(&tree)
+        .unwrap()
+        .into_keys()
+        .filter(|path| path.starts_with("data"))
+        .collect();
+    for path in ["data", "/data", "data/", "/data/"] {
+        let listed = verimount(args!["ls", &image, path]);
+        let listed = listed.succeeds_quietly().text().lines().map(PathBuf::from);
+        assert_eq!(listed.collect::<BTreeSet<_>>(), below, "{path}");
+    }
+    for path in ["no such path", "dat", "data/large/x", "../tree"] {
+        verimount(args!["ls", &image, path]).fails_saying(path);
+    }
+}
+
+#[test]
+fn ls_tells_types_permissions_and_sizes() {
+    let world = World::new();
+    let tree = world.directory("tree");
+    fs::create_dir(tree.join("folder")).unwrap();
+    fs::write(tree.join("file"), "content").unwrap();
+    fs::write(tree.join("program"), "").unwrap();
+    fs::set_permissions(tree.join("program"), fs::Permissions::from_mode(0o755)).unwrap();
+    symlink("file", tree.join("link")).unwrap();
+    let image = world.path("image");
+    verimount(args!["build", &tree, &image]).succeeds();
+    let listed = verimount(args!["ls", "--long", &image]);
+    assert_eq!(
+        listed.succeeds_quietly().text(),
+        "- 0644            7 file\n\
+         d 0755            - folder\n\
+         l 0777            4 link\n\
+         - 0755            0 program\n"
+    );
+}
+
+#[test]
+fn cat_gives_every_file() {
+    let (_world, tree, image) = built(&[]);
+    let mut everything = Vec::new();
+    let mut arguments = args!["cat", &image];
+    for (path, (_, stored)) in snapshot(&tree).unwrap() {
+        if let Stored::File { content, .. } = stored {
+            everything.extend(content);
+            arguments.push(path.into());
+        }
+    }
+    let ended = verimount(arguments);
+    ended.succeeds_quietly();
+    assert!(ended.stdout == everything, "other bytes");
+    let absolute = verimount(args!["cat", &image, "/sizes/4097"]);
+    assert_eq!(absolute.stdout, fs::read(tree.join("sizes/4097")).unwrap());
+}
+
+#[test]
+fn cat_gives_nothing_but_files() {
+    let (_world, _, image) = built(&[]);
+    let others = [
+        "/",
+        ".",
+        "..",
+        "data",
+        "data/..",
+        "a link",
+        "dangling",
+        "fifo",
+        "socket",
+        "no such file",
+        "data/large/x",
+        "a link/x",
+    ];
+    for path in others {
+        let ended = verimount(args!["cat", &image, path]);
+        ended.fails_saying(path);
+        assert!(ended.stdout.is_empty());
+    }
+    // What came before it was right, and is written.
+    let ended = verimount(args![
+        "cat",
+        &image,
+        "sizes/1",
+        "no such file",
+        "sizes/1023"
+    ]);
+    ended.fails();
+    assert_eq!(ended.stdout.len(), 1);
+}
+
+/// As `fsverity digest` prints them, bad ones aside.
+#[test]
+fn digests_of_many_files() {
+    let world = World::new();
+    let empty = world.write("empty", "");
+    let file = world.write("file", "content");
+    let missing = world.path("missing");
+    let all = [&empty, &missing, &file].map(|path: &PathBuf| path.as_path());
+    let ended = verimount([Path::new("digest")].into_iter().chain(all));
+    ended.fails_saying(missing.to_str().unwrap());
+    let lines: Vec<_> = ended.text().lines().collect();
+    assert_eq!(lines.len(), 2);
+    assert_eq!(
+        lines[0],
+        format!(
+            "sha256:3d248ca542a24fc62d1c43b916eae5016878e2533c88238480b26128a1f1af95 {}",
+            empty.display()
+        )
+    );
+    if let Some(fsverity) = tools::find("fsverity") {
+        let theirs = Command::new(fsverity)
+            .arg("digest")
+            .arg(&empty)
+            .arg(&file)
+            .output();
+        assert_eq!(ended.stdout, theirs.unwrap().stdout);
+    }
+    let compact = verimount(args!["digest", "--compact", &empty]);
+    let digits = "3d248ca542a24fc62d1c43b916eae5016878e2533c88238480b26128a1f1af95\n";
+    assert_eq!(compact.succeeds_quietly().text(), digits);
+}

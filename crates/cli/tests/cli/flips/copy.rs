@@ -1,0 +1,140 @@
+use std::{
+    fs::{self, File},
+    io::{self, Read},
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use super::sample::Sample;
+use crate::common::{
+    daemon::Daemon,
+    run::binary,
+    tree::{Stored, snapshot},
+};
+
+/// The bit that is changed in a byte: one that keeps letters letters, so that names stay names.
+const BIT: u8 = 0x20;
+
+/// One copy of the image, and a directory to mount it on.
+pub(super) struct Copy<'a> {
+    pub(super) sample: &'a Sample,
+    pub(super) image: PathBuf,
+    pub(super) storage: File,
+    pub(super) directory: PathBuf,
+}
+
+impl Copy<'_> {
+    pub(super) fn flip(&self, position: usize) {
+        let flipped = self.sample.bytes[position] ^ BIT;
+        self.storage
+            .write_all_at(&[flipped], position as u64)
+            .unwrap();
+    }
+
+    pub(super) fn restore(&self, position: usize) {
+        let right = self.sample.bytes[position];
+        self.storage
+            .write_all_at(&[right], position as u64)
+            .unwrap();
+    }
+
+    pub(super) fn mount(&self, more: &[&str]) -> Result<Daemon, String> {
+        let options = self.sample.options.iter().map(String::as_str);
+        let options: Vec<_> = options
+            .chain(["--threads", "2"])
+            .chain(more.iter().copied())
+            .collect();
+        let mut command = Command::new(binary());
+        // A line for each refused read would be all that is done.
+        command.env("RUST_LOG", "off");
+        Daemon::start(command, &self.image, &self.directory, &options)
+    }
+
+    /// Whether a fresh mount notices that this byte is changed; what it shows must be right.
+    pub(super) fn is_noticed(&self, position: usize) -> bool {
+        self.flip(position);
+        let noticed = match self.mount(&[]) {
+            Ok(daemon) => {
+                let noticed = self.reads_are_right_or_refused(position);
+                daemon.unmount();
+                noticed
+            }
+            Err(said) => {
+                assert!(said.starts_with("verimount: "), "{position}: {said}");
+                true
+            }
+        };
+        self.restore(position);
+        noticed
+    }
+
+    /// Walks and reads everything: whether any of it was refused.
+    pub(super) fn reads_are_right_or_refused(&self, position: usize) -> bool {
+        let expected = &self.sample.expected;
+        match snapshot(&self.directory) {
+            Ok(seen) => {
+                assert!(seen == *expected, "{position}: something else is shown");
+                false
+            }
+            Err(_) => {
+                // The walk ends at the first refusal: what else there is, is looked for by name.
+                for (path, (_, stored)) in expected {
+                    let right = self.is_right_or_refused(path, stored);
+                    right.unwrap_or_else(|what| panic!("{position}: {path:?}: {what}"));
+                }
+                true
+            }
+        }
+    }
+
+    /// Looks at one file: if it can be looked at, it must be what it is.
+    fn is_right_or_refused(&self, path: &Path, stored: &Stored) -> Result<(), String> {
+        let path = self.directory.join(path);
+        let target = fs::read_link(&path);
+        let right = match (fs::symlink_metadata(&path), stored) {
+            (Err(error), _) if is_refusal(&error) => true,
+            (Err(error), _) => return Err(error.to_string()),
+            (Ok(metadata), Stored::Directory) => metadata.is_dir(),
+            (Ok(metadata), Stored::File { content, .. }) => {
+                metadata.is_file() && read_pieces(&path, content).map(|()| true)?
+            }
+            (Ok(metadata), Stored::Symlink(right)) => {
+                metadata.is_symlink()
+                    && target.map_or_else(|error| is_refusal(&error), |target| target == *right)
+            }
+            (Ok(_), _) => false,
+        };
+        match right {
+            true => Ok(()),
+            false => Err("something else is shown".to_owned()),
+        }
+    }
+}
+
+/// Whether this is how a read is refused.
+pub(super) fn is_refusal(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error())
+}
+
+/// Reads a file block by block: what is read must be right.
+fn read_pieces(path: &Path, content: &[u8]) -> Result<(), String> {
+    let mut file = File::open(path).map_err(|error| error.to_string())?;
+    let mut refused = 0;
+    for (number, expected) in content.chunks(4096).enumerate() {
+        let mut bytes = vec![0; expected.len()];
+        match file.read_exact_at(&mut bytes, number as u64 * 4096) {
+            Ok(()) if bytes != expected => return Err(format!("other bytes in block {number}")),
+            Ok(()) => {}
+            Err(error) if is_refusal(&error) => refused += 1,
+            Err(error) => return Err(error.to_string()),
+        }
+    }
+    // And as most programs do.
+    let mut bytes = Vec::new();
+    match file.read_to_end(&mut bytes) {
+        Ok(_) if refused == 0 && bytes == content => Ok(()),
+        Err(_) if refused > 0 && content.starts_with(&bytes) => Ok(()),
+        other => Err(format!("{other:?} where {refused} blocks are refused")),
+    }
+}

@@ -1,0 +1,117 @@
+//! Data and tree, below one mount that keeps nothing.
+
+use std::{fs::File, io, os::unix::fs::FileExt};
+
+use rustix::fs::{Advice, fadvise};
+use serde_json::Value;
+
+use super::{copy::is_refusal, sample::small_sample};
+use crate::{
+    args,
+    common::{daemon::fuse_or_skip, run::verimount},
+};
+
+/// Data and tree of large files: each changed byte is noticed, and takes away only its block, or,
+/// in the tree, all that it vouches for.
+#[test]
+fn every_byte_of_data_and_tree() {
+    if !fuse_or_skip() {
+        return;
+    }
+    let sample = small_sample();
+    sample.in_threads(&sample.live_positions(), |copy, positions| {
+        let uncached = ["--tree-cache", "0", "--tree-readahead", "off"];
+        let daemon = copy
+            .mount(&uncached)
+            .unwrap_or_else(|said| panic!("{said}"));
+        let files: Vec<_> = sample
+            .large
+            .iter()
+            .map(|(name, place)| (File::open(daemon.directory().join(name)).unwrap(), place))
+            .collect();
+        for &position in positions {
+            copy.flip(position);
+            for (file, place) in &files {
+                let refused = refused_blocks(file, &sample.bytes[(*place).clone()])
+                    .unwrap_or_else(|what| panic!("{position}: {what}"));
+                let expected = match () {
+                    () if sample.tree().contains(&position) => {
+                        (0..place.len().div_ceil(4096)).collect()
+                    }
+                    () if place.contains(&position) => vec![(position - place.start) / 4096],
+                    () => vec![],
+                };
+                assert_eq!(refused, expected, "{position}");
+            }
+            copy.restore(position);
+        }
+        for (file, place) in files {
+            let refused = refused_blocks(&file, &sample.bytes[place.clone()]);
+            assert_eq!(refused, Ok(vec![]), "all is right again");
+        }
+        daemon.unmount();
+    });
+}
+
+/// Reads a file of which the kernel remembers nothing. Content of a file of more than a block is
+/// aligned to blocks, so that those of the file are those of the image.
+fn refused_blocks(file: &File, content: &[u8]) -> Result<Vec<usize>, String> {
+    fadvise(file, 0, None, Advice::DontNeed).unwrap();
+    let mut bytes = vec![0; content.len()];
+    let mut refused = Vec::new();
+    let mut at = 0;
+    while at < content.len() {
+        match file.read_at(&mut bytes[at..], at as u64) {
+            Ok(0) => return Err(format!("the file ends at {at}")),
+            Ok(len) => at += len,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if is_refusal(&error) => {
+                refused.push(at / 4096);
+                let next = content.len().min((at / 4096 + 1) * 4096);
+                bytes[at..next].copy_from_slice(&content[at..next]);
+                at = next;
+            }
+            Err(error) => return Err(error.to_string()),
+        }
+    }
+    match bytes == content {
+        true => Ok(refused),
+        false => Err("other bytes".to_owned()),
+    }
+}
+
+/// Not part of the above, but of what makes it sound: under such a mount, nothing is remembered.
+#[test]
+fn a_mount_without_caches_reads_anew_each_time() {
+    if !fuse_or_skip() {
+        return;
+    }
+    let sample = small_sample();
+    let copy = sample.copy(0);
+    let daemon = copy
+        .mount(&["--tree-cache", "0", "--tree-readahead", "off"])
+        .unwrap();
+    let (name, place) = &sample.large[0];
+    let file = File::open(daemon.directory().join(name)).unwrap();
+    let requests = || {
+        let status = verimount(args!["status", "--json", daemon.directory()]);
+        let status: Value = serde_json::from_slice(&status.stdout).unwrap();
+        (
+            status["data_requests"].as_u64().unwrap(),
+            status["tree_requests"].as_u64().unwrap(),
+        )
+    };
+    let content = &sample.bytes[place.clone()];
+    let mut before = requests();
+    for _ in 0..10 {
+        assert_eq!(refused_blocks(&file, content), Ok(vec![]));
+        let after = requests();
+        assert!(
+            after.0 > before.0 && after.1 > before.1,
+            "{before:?} {after:?}"
+        );
+        before = after;
+    }
+    drop(file);
+    daemon.unmount();
+}

@@ -1,0 +1,153 @@
+use std::{
+    collections::HashSet,
+    fs::{self, File},
+    ops::Range,
+    path::PathBuf,
+    thread,
+};
+
+use serde_json::Value;
+use verimount_testkit::noise;
+
+use super::copy::Copy;
+use crate::{
+    args,
+    common::{
+        romfs::Image,
+        run::verimount,
+        tree::{Snapshot, Stored, snapshot},
+        world::World,
+    },
+};
+
+/// How many threads try positions, each with a copy of the image.
+pub(super) const THREADS: usize = 2;
+
+/// An image to be damaged, and what is right.
+pub(super) struct Sample {
+    pub(super) world: World,
+    pub(super) bytes: Vec<u8>,
+    pub(super) expected: Snapshot,
+    /// Options to mount it with: those of someone who knows what it must be.
+    pub(super) options: Vec<String>,
+    /// Names of files of more than one block, and where their contents are in the image.
+    pub(super) large: Vec<(PathBuf, Range<usize>)>,
+}
+
+/// 64 KiB of image, tree and descriptor behind it.
+pub(super) fn small_sample() -> Sample {
+    let world = World::new();
+    let tree = world.directory("tree");
+    fs::create_dir_all(tree.join("folder/inside")).unwrap();
+    // As much as possible of the 16 blocks; behind the first file, there is room for the headers
+    // that come before the second one.
+    fs::write(tree.join("folder/first"), noise(8 * 4096 - 200, 1)).unwrap();
+    fs::write(tree.join("folder/inside/second"), noise(6 * 4096, 2)).unwrap();
+    for number in 0..4 {
+        fs::write(tree.join(format!("small {number}")), noise(60, 10 + number)).unwrap();
+    }
+    fs::hard_link(tree.join("small 1"), tree.join("folder/another name")).unwrap();
+    std::os::unix::fs::symlink("folder/first", tree.join("link")).unwrap();
+    let image = world.path("image");
+    let digest = verimount(args!["build", &tree, &image]).digest();
+    let bytes = fs::read(&image).unwrap();
+    let verified = verimount(args!["verify", "--json", &image]);
+    let verified: Value = serde_json::from_slice(&verified.stdout).unwrap();
+    assert_eq!(verified["size"], 64 << 10, "it is what the test is about");
+    Sample {
+        expected: snapshot(&tree).unwrap(),
+        options: vec!["--digest".into(), digest],
+        large: ["folder/first", "folder/inside/second"]
+            .map(|name| {
+                (
+                    name.into(),
+                    place(&bytes, &fs::read(tree.join(name)).unwrap()),
+                )
+            })
+            .into(),
+        world,
+        bytes,
+    }
+}
+
+pub(super) fn place(image: &[u8], content: &[u8]) -> Range<usize> {
+    let at = image
+        .windows(content.len())
+        .position(|window| window == content);
+    let at = at.unwrap();
+    at..at + content.len()
+}
+
+impl Sample {
+    pub(super) fn copy(&self, number: usize) -> Copy<'_> {
+        let image = self.world.write(&format!("copy {number}"), &self.bytes);
+        Copy {
+            sample: self,
+            storage: File::options().write(true).open(&image).unwrap(),
+            image,
+            directory: self.world.directory(&format!("mnt {number}")),
+        }
+    }
+
+    /// Shares positions out among threads, each with its own copy.
+    pub(super) fn in_threads(
+        &self,
+        positions: &[usize],
+        work: impl Fn(&Copy<'_>, &[usize]) + Sync,
+    ) {
+        thread::scope(|scope| {
+            for (number, positions) in positions
+                .chunks(positions.len().div_ceil(THREADS))
+                .enumerate()
+            {
+                let copy = self.copy(number);
+                let work = &work;
+                scope.spawn(move || work(&copy, positions));
+            }
+        });
+    }
+
+    /// Where the Merkle tree is stored: one block, right behind the 64 KiB of data.
+    pub(super) fn tree(&self) -> Range<usize> {
+        let start = self.bytes.len() - 2 * 4096;
+        start..start + 4096
+    }
+
+    /// The positions that are tried below one mount.
+    pub(super) fn live_positions(&self) -> Vec<usize> {
+        let data = self.large.iter().flat_map(|(_, place)| place.clone());
+        data.chain(self.tree()).collect()
+    }
+
+    /// The positions of which a changed byte must be noticed by who reads everything. Of the rest,
+    /// nothing is ever read: padding, and headers that the index repeats.
+    pub(super) fn positions_of_use(&self) -> HashSet<usize> {
+        let blocks =
+            |range: Range<usize>| range.start / 4096 * 4096..range.end.next_multiple_of(4096);
+        let superblock = blocks(0..512);
+        let index = blocks(Image(self.bytes.clone()).index()..self.tree().start);
+        let contents = self
+            .expected
+            .values()
+            .filter_map(|(_, stored)| match stored {
+                Stored::File { content, .. } => Some(blocks(place(&self.bytes, content))),
+                _ => None,
+            });
+        let descriptor = self.tree().end;
+        let trailer = self.bytes.len() - 4..self.bytes.len();
+        contents
+            .chain([superblock, index, descriptor..descriptor + 256, trailer])
+            .flatten()
+            .collect()
+    }
+
+    pub(super) fn other_positions(&self) -> Vec<usize> {
+        let is_live = |position: &usize| {
+            self.tree().contains(position)
+                || self.large.iter().any(|(_, place)| place.contains(position))
+        };
+        (0..self.bytes.len())
+            .filter(|position| !is_live(position))
+            .collect()
+    }
+}

@@ -1,0 +1,296 @@
+//! Images made by an attacker, with every checksum and hash in order: whoever may seal an image
+//! may write anything into it. They are refused in one line, in time, and in little memory.
+
+mod images;
+
+use std::{
+    ffi::OsString,
+    fs::{self, File},
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use verimount_testkit::tools;
+
+use self::images::{Hostile, deep, doubling};
+use crate::{
+    args,
+    common::{
+        daemon::{Daemon, fuse_or_skip},
+        romfs::Image,
+        run::{Ended, binary, finish, verimount},
+        world::World,
+    },
+};
+
+/// The memory that the command may have of its own, in bytes. What it wants above that is refused,
+/// which ends it in a way that no test takes for an error message.
+const MEMORY: u64 = 200 << 20;
+
+/// The command with its memory bounded.
+fn bounded() -> Command {
+    let prlimit = tools::find("prlimit").expect("util-linux is part of every system");
+    let mut command = Command::new(prlimit);
+    command.arg(format!("--data={MEMORY}")).arg(binary());
+    command
+}
+
+fn run(arguments: impl IntoIterator<Item = OsString>) -> Ended {
+    let mut command = bounded();
+    command.args(arguments);
+    finish(command)
+}
+
+/// An image to be changed: directories inside each other, files, a link.
+fn sample(world: &World) -> Image {
+    let tree = world.directory("tree");
+    fs::create_dir_all(tree.join("outer/inner")).unwrap();
+    fs::create_dir(tree.join("second")).unwrap();
+    fs::write(tree.join("outer/inner/deep"), "deep\n").unwrap();
+    for name in ["abc", "abd", "xyz"] {
+        fs::write(tree.join(name), name).unwrap();
+    }
+    std::os::unix::fs::symlink("abc", tree.join("link")).unwrap();
+    let image = world.path("sample");
+    verimount(args!["build", "--no-seal", &tree, &image]).succeeds();
+    Image(fs::read(image).unwrap())
+}
+
+/// What everybody does with an image who trusts whoever sealed it.
+#[track_caller]
+fn is_refused(world: &World, what: &str, image: &Image) {
+    eprintln!("{what}");
+    let path = world.write("image", &image.0);
+    verimount(args!["seal", "--append", &path]).succeeds_quietly();
+    run(args!["ls", &path]).fails();
+    let copy = world.path("copy");
+    run(args!["extract", &path, &copy]).fails();
+    for entry in fs::read_dir(world.root()).unwrap() {
+        let name = entry.unwrap().file_name();
+        let ours = ["tree", "sample", "image", "copy", "mnt"];
+        assert!(
+            ours.iter().any(|our| name == *our),
+            "{name:?} was written outside"
+        );
+    }
+    let _ = fs::remove_dir_all(&copy);
+    // The bytes are those that were sealed; whether the image is a sound one is said, too.
+    let verified = run(args!["verify", &path]);
+    assert!(
+        matches!(verified.status.code(), Some(0 | 1)),
+        "{verified:?}"
+    );
+    assert!(verified.stderr.lines().count() <= 1 && !verified.stderr.contains("panicked"));
+    run(args!["cat", &path, "no such file"]).fails();
+    if fuse_or_skip() {
+        mounted_and_walked(world, &path);
+    }
+    fs::remove_file(path).unwrap();
+}
+
+/// Mounts it, if it can be, and walks through it for a while: whatever comes of that, it ends.
+#[track_caller]
+fn mounted_and_walked(world: &World, image: &Path) {
+    let directory = world.path("mnt");
+    if !directory.exists() {
+        fs::create_dir(&directory).unwrap();
+    }
+    match Daemon::start(bounded(), image, &directory, &["--unpinned"]) {
+        Ok(mut daemon) => {
+            daemon.bites_after(Duration::from_secs(20));
+            walk_for_a_while(&directory);
+            assert!(!daemon.unmount().contains("panicked"));
+        }
+        Err(said) => {
+            assert_eq!(said.lines().count(), 1, "{said}");
+            assert!(said.starts_with("verimount: "), "{said}");
+        }
+    }
+}
+
+/// Looks at everything, as `cp -r` would; a tree without end is left at some point.
+fn walk_for_a_while(root: &Path) {
+    const STEPS: usize = 2000;
+    let mut pending = vec![root.to_owned()];
+    for _ in 0..STEPS {
+        let Some(path) = pending.pop() else { return };
+        let Ok(metadata) = fs::symlink_metadata(&path) else {
+            continue;
+        };
+        if metadata.is_dir() {
+            let entries = fs::read_dir(&path).into_iter().flatten();
+            pending.extend(entries.flatten().map(|entry| entry.path()));
+        } else if metadata.is_symlink() {
+            let _ = fs::read_link(&path);
+        } else {
+            let _ = File::open(&path).and_then(|file| file.read_at(&mut [0; 4096], 0));
+        }
+    }
+}
+
+#[track_caller]
+fn all_are_refused(images: impl Fn(&Image) -> Vec<Hostile>) {
+    let world = World::new();
+    let sample = sample(&world);
+    for (what, image) in images(&sample) {
+        is_refused(&world, what, &image);
+    }
+}
+
+#[test]
+fn headers() {
+    all_are_refused(images::headers);
+}
+
+#[test]
+fn indexes() {
+    all_are_refused(images::indexes);
+}
+
+#[test]
+fn superblocks() {
+    all_are_refused(images::superblocks);
+}
+
+#[test]
+fn depth_and_doubling() {
+    all_are_refused(|_| {
+        vec![
+            ("5000 deep", deep(5000)),
+            ("2^60 paths", doubling(60)),
+            ("2^5000 paths", doubling(5000)),
+        ]
+    });
+}
+
+/// The changes above are what is refused, and not something else that the test did.
+#[test]
+fn the_samples_are_sound_but_for_what_is_changed() {
+    let world = World::new();
+    let sample = sample(&world);
+    let renamed = {
+        let mut image = sample.clone().without_index();
+        let header = image.header("abc");
+        image.rename(&header, b"new");
+        image
+    };
+    for (image, lines) in [
+        (&sample, 8),
+        (&sample.clone().without_index(), 8),
+        (&renamed, 8),
+        (&deep(1000), 999),
+        (&doubling(1), 2),
+    ] {
+        let path = world.write("image", &image.0);
+        verimount(args!["seal", "--append", &path]).succeeds_quietly();
+        let listed = run(args!["ls", &path]);
+        assert_eq!(listed.succeeds_quietly().text().lines().count(), lines);
+    }
+    let path = world.path("image");
+    fs::write(&path, &renamed.0).unwrap();
+    let listed = run(args!["ls", &path, "--unverified"]);
+    assert!(listed.text().lines().any(|line| line == "new"));
+}
+
+/// The index and the headers each show a sound tree, but not the same: whoever reads the one sees
+/// another file than whoever reads the other. Only `verify` looks at both.
+#[test]
+fn an_index_that_shows_another_tree_is_found() {
+    let world = World::new();
+    let sample = sample(&world);
+    let [abc, abd] = ["abc", "abd"].map(|name| sample.index_record(&sample.header(name)));
+    let mut exchanged = sample.clone();
+    for word in [4, 8, 12] {
+        exchanged.set_word(abc + word, sample.word(abd + word));
+        exchanged.set_word(abd + word, sample.word(abc + word));
+    }
+    let path = world.write("image", &exchanged.0);
+    verimount(args!["seal", "--append", &path]).succeeds_quietly();
+    assert_eq!(run(args!["cat", &path, "abc"]).text(), "abd");
+    for json in [&["--json"][..], &[]] {
+        let mut verify = args!["verify", &path];
+        verify.extend(json.iter().map(OsString::from));
+        let ended = run(verify);
+        ended.reports_bad_data();
+        assert!(ended.text().contains("disagree"), "{ended:?}");
+    }
+}
+
+/// Files that are huge, but take no storage: their sizes are believable.
+fn sparse(world: &World, image: &Image, len: u64) -> PathBuf {
+    let path = world.write("sparse", &image.0);
+    let file = File::options().write(true).open(&path).unwrap();
+    file.set_len(len).unwrap();
+    path
+}
+
+#[test]
+fn huge_sizes_that_are_there() {
+    let world = World::new();
+    let sample = sample(&world);
+    // 4 GiB of image, all of it there.
+    let mut large = sample.clone().without_index();
+    large.set_word(8, u32::MAX);
+    large.fix_superblock();
+    let path = sparse(&world, &large, 1 << 32);
+    run(args!["ls", &path, "--unverified"]).succeeds_quietly();
+
+    // An index whose counts are all believable.
+    let index = sample.index();
+    for (word, count) in [
+        (8, 1 << 20),
+        (12, 1 << 20),
+        (16, 1 << 27),
+        (12, u32::MAX),
+        (16, u32::MAX),
+    ] {
+        let mut large = sample.clone();
+        large.set_word(index + word, count);
+        let path = sparse(&world, &large, 1 << 40);
+        run(args!["ls", &path, "--unverified"]).fails();
+        run(args!["cat", &path, "abc", "--unverified"]).fails();
+    }
+    // One directory with as many entries as there may be, and names as long.
+    let mut one = sample.clone();
+    for (word, count) in [(8, 1), (12, 1 << 20), (16, 1 << 27)] {
+        one.set_word(index + word, count);
+    }
+    let path = sparse(&world, &one, 1 << 40);
+    run(args!["ls", &path, "--unverified"]).fails();
+}
+
+/// A descriptor that says anything else about the size of its data than what is there.
+#[test]
+fn sizes_in_descriptors() {
+    let world = World::new();
+    let image = world.sealed_image("image");
+    let sealed = fs::read(&image).unwrap();
+    let descriptor = sealed.len() - 4096;
+    let sizes = [
+        0,
+        1,
+        4096,
+        1 << 20,
+        1 << 32,
+        1 << 40,
+        (1 << 63) - 1,
+        1 << 63,
+        u64::MAX,
+    ];
+    for size in sizes {
+        let mut bytes = sealed.clone();
+        bytes[descriptor + 8..descriptor + 16].copy_from_slice(&size.to_le_bytes());
+        fs::write(&image, &bytes).unwrap();
+        for subcommand in ["verify", "ls"] {
+            run(args![subcommand, &image]).fails();
+        }
+        // As large as it says, without taking storage.
+        if size == 1 << 40 {
+            let file = File::options().write(true).open(&image).unwrap();
+            file.set_len(size).unwrap();
+            run(args!["ls", &image]).fails();
+        }
+    }
+}

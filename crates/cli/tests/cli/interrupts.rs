@@ -1,0 +1,133 @@
+//! Ending the work in the middle of it undoes it.
+
+use std::{
+    ffi::OsString,
+    fs::{self, File},
+    os::unix::fs::FileExt,
+    path::Path,
+    process::{Child, Command, Stdio},
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+use verimount_testkit::noise;
+
+use crate::{
+    args,
+    common::{
+        daemon::eventually,
+        run::{Ended, binary, finish_spawned},
+        world::World,
+    },
+};
+
+fn start(arguments: Vec<OsString>) -> Child {
+    let mut command = Command::new(binary());
+    command.args(arguments).stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().unwrap()
+}
+
+fn interrupt(child: Child, signal: Signal) -> Ended {
+    kill_process(Pid::from_child(&child), signal).unwrap();
+    finish_spawned(child, "the interrupted command".to_owned())
+}
+
+/// Whether a process has a file open that has no name yet, in this folder.
+fn has_unnamed_file_in(child: &Child, folder: &Path) -> bool {
+    let Ok(descriptors) = fs::read_dir(format!("/proc/{}/fd", child.id())) else {
+        return false;
+    };
+    descriptors.filter_map(Result::ok).any(|descriptor| {
+        fs::read_link(descriptor.path()).is_ok_and(|path| {
+            path.starts_with(folder) && path.to_string_lossy().ends_with(" (deleted)")
+        })
+    })
+}
+
+/// A file that takes much longer to read than any signal takes to arrive, and no storage.
+fn endless(world: &World, name: &str) -> std::path::PathBuf {
+    let path = world.path(name);
+    File::create(&path).unwrap().set_len(1 << 40).unwrap();
+    path
+}
+
+const SIGNALS: [Signal; 2] = [Signal::INT, Signal::TERM];
+
+#[test]
+fn an_interrupted_seal_leaves_no_file() {
+    let world = World::new();
+    let folder = world.directory("folder");
+    let file = endless(&world, "folder/file");
+    for signal in SIGNALS {
+        let child = start(args!["seal", &file]);
+        eventually("it has begun", || has_unnamed_file_in(&child, &folder));
+        interrupt(child, signal).fails_saying("interrupted");
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+    }
+}
+
+#[test]
+fn an_interrupted_append_cuts_off_what_it_wrote() {
+    let world = World::new();
+    let file = endless(&world, "file");
+    // At the start, as more takes too long to read, and at the end.
+    let len = 1 << 40;
+    let content = noise(100_000, 1);
+    let opened = File::options().read(true).write(true).open(&file).unwrap();
+    let places = [0, len - content.len() as u64];
+    for place in places {
+        opened.write_all_at(&content, place).unwrap();
+    }
+    for signal in SIGNALS {
+        let child = start(args!["seal", "--append", &file]);
+        let is_longer = || fs::metadata(&file).unwrap().len() > len;
+        eventually("some of the tree is written", is_longer);
+        interrupt(child, signal).fails_saying("interrupted");
+        assert_eq!(fs::metadata(&file).unwrap().len(), len);
+        for place in places {
+            let mut found = vec![0; content.len()];
+            opened.read_exact_at(&mut found, place).unwrap();
+            assert!(found == content, "the data was changed");
+        }
+    }
+}
+
+/// The largest that an image can be, nearly.
+fn large_tree(world: &World) -> std::path::PathBuf {
+    let tree = world.directory("tree");
+    let file = File::create(tree.join("file")).unwrap();
+    file.set_len(0xfff0_0000).unwrap();
+    tree
+}
+
+#[test]
+fn an_interrupted_build_leaves_no_image() {
+    let world = World::new();
+    let tree = large_tree(&world);
+    let folder = world.directory("folder");
+    for older in [None, Some(&b"an older image"[..])] {
+        let image = folder.join("image");
+        if let Some(older) = older {
+            fs::write(&image, older).unwrap();
+        }
+        let child = start(args!["build", &tree, &image]);
+        eventually("it has begun", || has_unnamed_file_in(&child, &folder));
+        interrupt(child, Signal::INT).fails_saying("interrupted");
+        assert_eq!(fs::read(&image).ok().as_deref(), older);
+        let left = fs::read_dir(&folder).unwrap().count();
+        assert_eq!(left, usize::from(older.is_some()));
+    }
+}
+
+/// Nothing can be undone then, but there is nothing to undo.
+#[test]
+fn a_killed_build_leaves_no_image() {
+    let world = World::new();
+    let tree = large_tree(&world);
+    let folder = world.directory("folder");
+    let child = start(args!["build", &tree, folder.join("image")]);
+    eventually("it has begun", || has_unnamed_file_in(&child, &folder));
+    let ended = interrupt(child, Signal::KILL);
+    assert_eq!(ended.status.code(), None);
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
+}

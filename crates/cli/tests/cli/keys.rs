@@ -1,0 +1,234 @@
+//! Keys and signatures, from making a key to refusing a file.
+
+use std::{
+    fs,
+    io::Write,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use verimount_testkit::{noise, tools};
+use verimount_verity::{KeyPair, SecretKey};
+
+use crate::{
+    args,
+    common::{
+        run::{Ended, binary, finish_spawned, verimount, verimount_as},
+        user::User,
+        world::World,
+    },
+};
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+#[test]
+fn a_secret_key_is_for_its_owner_only() {
+    let world = World::new();
+    let (public, secret) = world.keys("new");
+    assert_eq!(mode(&secret), 0o600);
+    assert_eq!(mode(&public), 0o644);
+    for path in [public, secret] {
+        let text = fs::read_to_string(path).unwrap();
+        assert!(text.starts_with("untrusted comment: "), "{text}");
+        assert_eq!(text.lines().count(), 2);
+    }
+}
+
+/// A secret key without its public key would be in the way of the next attempt.
+#[test]
+fn no_key_is_overwritten_and_no_half_of_a_pair_is_left() {
+    let world = World::new();
+    let (public, secret) = world.keys("old");
+    let new = world.path("new");
+    let folder = world.directory("folder");
+    let missing = world.path("missing/key");
+    for (public, secret) in [
+        (&public, &new),
+        (&new, &secret),
+        (&new, &new),
+        (&folder, &new),
+        (&new, &folder),
+        (&missing, &new),
+        (&new, &missing),
+    ] {
+        let again = || verimount(args!["keygen", public, secret, "--no-password"]);
+        world.unchanged_by(again).fails();
+    }
+}
+
+#[test]
+fn a_password_is_asked_for_only_on_a_terminal() {
+    let world = World::new();
+    let keygen = || verimount(args!["keygen", world.path("public"), world.path("secret")]);
+    world.unchanged_by(keygen).fails_saying("password");
+    let pair = KeyPair::generate(Some("password".to_owned())).unwrap();
+    let key = world.write("key", pair.secret);
+    let image = world.sealed_image("image");
+    let sign = || verimount(args!["sign", &image, "--key", &key]);
+    world.unchanged_by(sign).fails_saying("password");
+}
+
+/// Runs it on a terminal of its own, at which this is typed.
+fn at_a_terminal(script: &Path, arguments: &[&Path], typed: &str) -> Ended {
+    let words: Vec<_> = [binary().as_path()]
+        .iter()
+        .chain(arguments)
+        .map(|word| format!("'{}'", word.display()))
+        .collect();
+    let mut command = Command::new(script);
+    command.args(["--quiet", "--return", "--command", &words.join(" ")]);
+    command.arg("/dev/null");
+    command.stdin(Stdio::piped());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut keyboard = child.stdin.take().unwrap();
+    keyboard.write_all(typed.as_bytes()).unwrap();
+    let ended = finish_spawned(child, words.join(" "));
+    drop(keyboard);
+    ended
+}
+
+#[test]
+fn passwords_protect_keys() {
+    let Some(script) = tools::find("script") else {
+        return;
+    };
+    let world = World::new();
+    let (public, secret) = (world.path("public"), world.path("secret"));
+    let keygen = [Path::new("keygen"), &public, &secret];
+    for typed in ["\n", "one\nanother\n"] {
+        let refused = world.unchanged_by(|| at_a_terminal(&script, &keygen, typed));
+        assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    }
+    let made = at_a_terminal(&script, &keygen, "correct horse\ncorrect horse\n");
+    assert_eq!(made.status.code(), Some(0), "{made:?}");
+    let text = fs::read_to_string(&secret).unwrap();
+    assert!(SecretKey::is_encrypted(&text).unwrap());
+
+    let image = world.sealed_image("image");
+    let sign = [Path::new("sign"), &image, Path::new("--key"), &secret];
+    let refused = world.unchanged_by(|| at_a_terminal(&script, &sign, "battery staple\n"));
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    assert!(!refused.text().contains("panicked"), "{refused:?}");
+    let signed = at_a_terminal(&script, &sign, "correct horse\n");
+    assert_eq!(signed.status.code(), Some(0), "{signed:?}");
+    verimount(args!["verify", &image, "--key", &public]).succeeds_quietly();
+}
+
+#[test]
+fn signing_changes_neither_digest_nor_data() {
+    let world = World::new();
+    let (public, secret) = world.keys("signer");
+    let appended = world.sealed_image("appended");
+    let beside = world.image_with_sidecar("beside");
+    for image in [&appended, &beside] {
+        let data = |image: &Path| verimount(args!["cat", image, "folder/noise"]).stdout;
+        let before = data(image);
+        let digest = digest_of(image);
+        let signed = verimount(args!["sign", image, "--key", &secret]);
+        assert_eq!(signed.succeeds_quietly().digest(), digest);
+        assert_eq!(digest_of(image), digest);
+        assert!(data(image) == before);
+        for trust in [args!["--key", &public], args!["--digest", &digest]] {
+            verimount([args!["verify", image], trust].concat()).succeeds_quietly();
+        }
+    }
+    assert_eq!(
+        fs::read(&beside).unwrap(),
+        fs::read(world.plain_image("same")).unwrap(),
+        "a sidecar's data was changed"
+    );
+}
+
+fn digest_of(image: &Path) -> String {
+    let verified = verimount(args!["verify", image]);
+    let text = verified.succeeds_quietly().text();
+    text.trim_end().rsplit_once(' ').unwrap().1.to_owned()
+}
+
+#[test]
+fn a_key_is_given_as_its_file_or_as_itself() {
+    let world = World::new();
+    let (public, secret) = world.keys("signer");
+    let image = world.sealed_image("image");
+    verimount(args!["sign", &image, "--key", &secret]).succeeds_quietly();
+    let text = fs::read_to_string(&public).unwrap();
+    let line = text.lines().nth(1).unwrap();
+    for key in [public.to_str().unwrap(), line, &text] {
+        verimount(args!["verify", &image, "--key", key]).succeeds_quietly();
+    }
+}
+
+#[test]
+fn the_last_signature_counts() {
+    let world = World::new();
+    let image = world.sealed_image("image");
+    let signers = [world.keys("first"), world.keys("second")];
+    for (number, (_, secret)) in signers.iter().enumerate() {
+        verimount(args!["sign", &image, "--key", secret]).succeeds_quietly();
+        for (other, (public, _)) in signers.iter().enumerate() {
+            let verified = verimount(args!["verify", &image, "--key", public]);
+            match other == number {
+                true => verified.succeeds_quietly(),
+                false => verified.fails(),
+            };
+        }
+    }
+}
+
+#[test]
+fn a_seal_elsewhere_is_signed_there() {
+    let world = World::new();
+    let (public, secret) = world.keys("signer");
+    let image = world.image_with_sidecar("image");
+    let elsewhere = world.path("elsewhere");
+    fs::rename(world.path("image.verity"), &elsewhere).unwrap();
+    let sidecar = args!["--sidecar", &elsewhere];
+    verimount(args!["sign", &image, "--key", &secret]).fails_saying("not sealed");
+    let sign = [args!["sign", &image, "--key", &secret], sidecar.clone()].concat();
+    verimount(sign).succeeds_quietly();
+    let verify = [args!["verify", &image, "--key", &public], sidecar].concat();
+    verimount(verify).succeeds_quietly();
+}
+
+#[test]
+fn what_cannot_be_written_is_not_signed() {
+    let world = World::new();
+    let (_, secret) = world.keys("signer");
+    fs::set_permissions(&secret, fs::Permissions::from_mode(0o444)).unwrap();
+    let image = world.sealed_image("image");
+    fs::set_permissions(&image, fs::Permissions::from_mode(0o444)).unwrap();
+    let user = User::ordinary(&world);
+    let sign = || verimount_as(&user, args!["sign", &image, "--key", &secret]);
+    world.unchanged_by(sign).fails_saying("ermission denied");
+}
+
+#[test]
+fn what_is_no_secret_key_does_not_sign() {
+    let world = World::new();
+    let (public, secret) = world.keys("signer");
+    let image = world.sealed_image("image");
+    let whole = fs::read(secret).unwrap();
+    let cut = world.write("cut", &whole[..whole.len() / 2]);
+    let empty = world.write("empty", "");
+    let noise = world.write("noise", noise(1000, 1));
+    let paths = [
+        public,
+        cut,
+        empty,
+        noise,
+        world.path("missing"),
+        world.root().into(),
+    ];
+    for key in paths
+        .iter()
+        .map(PathBuf::as_path)
+        .chain([Path::new("/dev/zero")])
+    {
+        let sign = || verimount(args!["sign", &image, "--key", key]);
+        world.unchanged_by(sign).fails();
+    }
+}

@@ -1,0 +1,16 @@
+//! The command as its users and its attackers meet it: only its arguments, files, mounts and
+//! signals go in, only its output, files and exit code are judged.
+
+mod bad_input;
+mod build;
+mod common;
+mod contents;
+mod flips;
+mod hostile;
+mod interrupts;
+mod keys;
+mod mounting;
+mod ordinary_user;
+mod outputs;
+mod usage;
+mod verify;

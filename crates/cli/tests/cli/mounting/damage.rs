@@ -1,0 +1,155 @@
+//! Storage that changes below a mount: what is handed out is right, or nothing is.
+
+use std::{
+    fs::{self, File},
+    os::unix::fs::FileExt,
+    path::Path,
+};
+
+use verimount_testkit::noise;
+
+use super::{EIO, world, world_with_image};
+use crate::{
+    args,
+    common::{
+        daemon::Daemon,
+        run::verimount,
+        tree::{Stored, assert_same, snapshot},
+    },
+};
+
+fn writable(path: &Path) -> File {
+    File::options().write(true).open(path).unwrap()
+}
+
+fn read_block(file: &File, block: u64) -> std::io::Result<Vec<u8>> {
+    let mut bytes = vec![0; 4096];
+    file.read_exact_at(&mut bytes, block * 4096).map(|()| bytes)
+}
+
+/// Only the changed block is refused, and only as long as it is wrong.
+#[test]
+fn a_changed_block_is_refused_until_it_is_right_again() {
+    let Some(world) = world() else { return };
+    let content = noise(4 << 20, 1);
+    let file = world.write("file", &content);
+    verimount(args!["seal", &file]).succeeds_quietly();
+    let mounted = Daemon::mount(&file, &world.path("mnt"), &["--unpinned"]);
+    let storage = writable(&file);
+    let bad = 700;
+    let at = bad * 4096 + 1234;
+    storage.write_all_at(&[!content[at as usize]], at).unwrap();
+    let opened = File::open(mounted.path("file")).unwrap();
+    for block in 0..1024 {
+        let expected = &content[block as usize * 4096..][..4096];
+        match read_block(&opened, block) {
+            Ok(bytes) => assert!(bytes == expected && block != bad, "{block}"),
+            Err(error) => assert!(error.raw_os_error() == EIO && block == bad, "{block}"),
+        }
+    }
+    storage.write_all_at(&[content[at as usize]], at).unwrap();
+    let bytes = read_block(&opened, bad).unwrap();
+    assert!(bytes == content[bad as usize * 4096..][..4096]);
+    drop(opened);
+    mounted.unmount();
+}
+
+/// All is refused that the changed block of the tree vouches for.
+#[test]
+fn a_changed_tree_refuses_what_it_vouches_for() {
+    let Some(world) = world() else { return };
+    let content = noise(4 << 20, 1);
+    let file = world.write("file", &content);
+    verimount(args!["seal", &file]).succeeds_quietly();
+    let storage = writable(&world.path("file.verity"));
+    // The tree: its root block, then eight blocks of level 0, each for 128 blocks of data.
+    for bad in [0, 3, 7] {
+        let original = fs::read(world.path("file.verity")).unwrap();
+        let at = 4096 + bad * 4096 + 99;
+        storage.write_all_at(&[!original[at as usize]], at).unwrap();
+        // As it is not looked at first whether it is an image, it can be mounted.
+        let options = ["--unpinned", "--as-file"];
+        let mounted = Daemon::mount(&file, &world.path("mnt"), &options);
+        let opened = File::open(mounted.path("file")).unwrap();
+        for block in (0..1024).step_by(16) {
+            let result = read_block(&opened, block);
+            assert_eq!(result.is_err(), block / 128 == bad, "{bad}: {block}");
+        }
+        drop(opened);
+        mounted.unmount();
+        storage.write_all_at(&original, 0).unwrap();
+    }
+}
+
+/// What the storage has lost is refused, what it has is there.
+#[test]
+fn storage_that_shrinks() {
+    let Some(world) = world() else { return };
+    let content = noise(4 << 20, 1);
+    let file = world.write("file", &content);
+    verimount(args!["seal", &file]).succeeds_quietly();
+    let mounted = Daemon::mount(&file, &world.path("mnt"), &["--unpinned"]);
+    writable(&file).set_len(2 << 20).unwrap();
+    let opened = File::open(mounted.path("file")).unwrap();
+    for block in (0..1024).rev() {
+        let expected = &content[block as usize * 4096..][..4096];
+        match read_block(&opened, block) {
+            Ok(bytes) => assert!(bytes == expected && block < 512, "{block}"),
+            Err(error) => assert!(error.raw_os_error() == EIO && block >= 512, "{block}"),
+        }
+    }
+    drop(opened);
+    let log = mounted.unmount();
+    assert!(log.contains("shorter"), "{log}");
+}
+
+/// With the tree, all is lost that was not read before; the daemon goes on.
+#[test]
+fn storage_that_vanishes() {
+    let Some(world) = world_with_image(&[]) else {
+        return;
+    };
+    let image = world.path("image");
+    let mounted = Daemon::mount(&image, &world.path("mnt"), &["--unpinned"]);
+    let bytes = fs::read(&image).unwrap();
+    let expected = snapshot(&world.path("tree")).unwrap();
+    for len in [bytes.len() / 2, 4096, 0] {
+        writable(&image).set_len(len as u64).unwrap();
+        let mut refused = 0;
+        for (path, (_, stored)) in &expected {
+            let Stored::File { content, .. } = stored else {
+                continue;
+            };
+            match fs::read(mounted.directory().join(path)) {
+                Ok(read) => assert!(read == *content, "{path:?}"),
+                Err(error) => {
+                    assert_eq!(error.raw_os_error(), EIO, "{path:?}");
+                    refused += 1;
+                }
+            }
+        }
+        assert!(refused > 0, "{len}");
+    }
+    // All is well as soon as the storage is.
+    writable(&image).write_all_at(&bytes, 0).unwrap();
+    assert_same(&snapshot(mounted.directory()).unwrap(), &expected);
+    mounted.unmount();
+}
+
+/// Who replaces a file, as a package manager does, does not disturb who has it mounted.
+#[test]
+fn an_image_that_is_replaced_stays_what_it_was() {
+    let Some(world) = world() else { return };
+    let image = world.sealed_image("image");
+    let mounted = Daemon::mount(&image, &world.path("mnt"), &["--unpinned"]);
+    let other = world.write("other", noise(100_000, 1));
+    fs::rename(other, &image).unwrap();
+    assert_eq!(fs::read(mounted.path("hello")).unwrap(), b"Hello, world!\n");
+    assert_eq!(
+        fs::read(mounted.path("folder/noise")).unwrap(),
+        noise(70_000, 1)
+    );
+    fs::remove_file(&image).unwrap();
+    assert_eq!(fs::read(mounted.path("hello")).unwrap(), b"Hello, world!\n");
+    mounted.unmount();
+}

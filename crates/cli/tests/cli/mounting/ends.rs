@@ -1,0 +1,273 @@
+//! Every way to end a mount ends it whole: process gone, directory empty, exit code 0.
+
+use std::{
+    ffi::OsStr,
+    fs::{self, File},
+    io::Read,
+    os::unix::process::ExitStatusExt,
+    path::Path,
+    process::Command,
+};
+
+use rustix::process::{Signal, kill_process, test_kill_process};
+use verimount_testkit::{noise, tools};
+
+use super::{ENOTCONN, error_number, is_empty, world};
+use crate::{
+    args,
+    common::{
+        daemon::{Background, Daemon, eventually, umount, unless_busy},
+        run::{finish, verimount},
+        user::{User, is_root},
+        world::World,
+    },
+};
+
+const HELLO: &[u8] = b"Hello, world!\n";
+
+/// What unmounts: programs as root and as anybody, and signals to the daemon.
+enum End {
+    Program(&'static [&'static str]),
+    Ours(&'static [&'static str]),
+    Signal(Signal),
+}
+
+fn ends() -> Vec<End> {
+    let mut ends = vec![
+        End::Ours(&["umount"]),
+        End::Ours(&["umount", "--lazy"]),
+        End::Signal(Signal::TERM),
+        End::Signal(Signal::INT),
+        End::Signal(Signal::HUP),
+    ];
+    if tools::find("fusermount3").is_some() {
+        ends.push(End::Program(&["fusermount3", "-u"]));
+        ends.push(End::Program(&["fusermount3", "-u", "-z"]));
+    }
+    if is_root() {
+        ends.push(End::Program(&["umount"]));
+        ends.push(End::Program(&["umount", "-l"]));
+    }
+    ends
+}
+
+impl End {
+    fn run(&self, directory: &Path, signal: impl Fn(Signal)) {
+        match self {
+            Self::Ours(words) => {
+                let run = || verimount(words.iter().map(OsStr::new).chain([directory.as_os_str()]));
+                unless_busy(run).succeeds_quietly();
+            }
+            Self::Program(words) => {
+                let run = || {
+                    let mut command = Command::new(words[0]);
+                    command.args(&words[1..]).arg(directory);
+                    finish(command)
+                };
+                unless_busy(run).succeeds();
+            }
+            Self::Signal(which) => signal(*which),
+        }
+    }
+}
+
+#[test]
+fn a_daemon_in_the_foreground_ends_with_its_mount() {
+    let Some(world) = world() else { return };
+    let image = world.sealed_image("image");
+    let mnt = world.path("mnt");
+    for end in ends() {
+        let mounted = Daemon::mount(&image, &mnt, &["--unpinned"]);
+        assert_eq!(fs::read(mnt.join("hello")).unwrap(), HELLO);
+        end.run(&mnt, |signal| mounted.signal(signal));
+        mounted.ends_well();
+    }
+}
+
+#[test]
+fn a_daemon_in_the_background_ends_with_its_mount() {
+    let Some(world) = world() else { return };
+    let image = world.sealed_image("image");
+    let mnt = world.path("mnt");
+    for end in ends() {
+        let mounted = Background::mount(&image, &mnt, &["--unpinned"]);
+        let daemon = mounted.daemon().expect("there is no daemon");
+        assert_eq!(fs::read(mnt.join("hello")).unwrap(), HELLO);
+        end.run(&mnt, |signal| kill_process(daemon, signal).unwrap());
+        eventually("the daemon ends", || {
+            test_kill_process(daemon).is_err() || is_zombie(daemon.as_raw_nonzero().get())
+        });
+        assert!(is_empty(&mnt));
+    }
+}
+
+/// Whether a process has ended, and nobody has asked yet how: where no init process does.
+fn is_zombie(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(") ")
+        .next()
+        .is_some_and(|rest| rest.starts_with('Z'))
+}
+
+/// A world with a file so large that the kernel has not read all of it ahead, and its content.
+fn world_with_large_file() -> Option<(World, Vec<u8>)> {
+    let world = world()?;
+    let content = noise(24 << 20, 1);
+    let file = world.write("large", &content);
+    verimount(args!["seal", &file]).succeeds_quietly();
+    Some((world, content))
+}
+
+/// Who has a file open can read it to its end.
+#[test]
+fn an_open_file_outlives_the_mount() {
+    let Some((world, content)) = world_with_large_file() else {
+        return;
+    };
+    let mnt = world.path("mnt");
+    for lazily in [
+        End::Signal(Signal::TERM),
+        End::Signal(Signal::INT),
+        End::Ours(&["umount", "--lazy"]),
+    ] {
+        let mounted = Daemon::mount(&world.path("large"), &mnt, &["--unpinned"]);
+        let mut opened = File::open(mnt.join("large")).unwrap();
+        let mut bytes = vec![0; 4096];
+        opened.read_exact(&mut bytes).unwrap();
+        lazily.run(&mnt, |signal| mounted.signal(signal));
+        eventually("it is out of sight", || is_empty(&mnt));
+        opened.read_to_end(&mut bytes).unwrap();
+        assert!(bytes == content, "other bytes");
+        drop(opened);
+        mounted.ends_well();
+    }
+}
+
+#[test]
+fn a_second_signal_does_not_wait_for_open_files() {
+    let Some((world, _)) = world_with_large_file() else {
+        return;
+    };
+    let mnt = world.path("mnt");
+    let mut mounted = Daemon::mount(&world.path("large"), &mnt, &["--unpinned"]);
+    let mut opened = File::open(mnt.join("large")).unwrap();
+    mounted.signal(Signal::TERM);
+    eventually("it is out of sight", || is_empty(&mnt));
+    mounted.signal(Signal::TERM);
+    assert_eq!(mounted.wait().signal(), Some(Signal::TERM.as_raw()));
+    assert_eq!(error_number(opened.read_to_end(&mut Vec::new())), ENOTCONN);
+}
+
+#[test]
+fn what_is_in_use_is_not_unmounted() {
+    let Some(world) = world() else { return };
+    let image = world.sealed_image("image");
+    let mnt = world.path("mnt");
+    let mounted = Daemon::mount(&image, &mnt, &["--unpinned"]);
+    let opened = File::open(mnt.join("hello")).unwrap();
+    verimount(args!["umount", &mnt]).fails_saying("in use");
+    assert_eq!(fs::read(mnt.join("hello")).unwrap(), HELLO);
+    drop(opened);
+    umount(&mnt);
+    mounted.ends_well();
+}
+
+#[test]
+fn what_is_not_mounted_cannot_be_unmounted() {
+    let Some(world) = world() else { return };
+    let file = world.write("file", "");
+    let missing = world.path("missing");
+    for path in [&world.path("mnt"), &file, &missing] {
+        for lazy in [false, true] {
+            let mut umount = args!["umount", path];
+            umount.extend(lazy.then(|| "--lazy".into()));
+            verimount(umount).fails_saying(path.to_str().unwrap());
+        }
+    }
+}
+
+/// Whoever reads is told, and the directory can be used again.
+#[test]
+fn a_killed_daemon_is_replaced() {
+    let Some((world, content)) = world_with_large_file() else {
+        return;
+    };
+    let (file, mnt) = (world.path("large"), world.path("mnt"));
+    let mut killed = Daemon::mount(&file, &mnt, &["--unpinned"]);
+    let mut opened = File::open(mnt.join("large")).unwrap();
+    killed.signal(Signal::KILL);
+    assert_eq!(killed.wait().signal(), Some(Signal::KILL.as_raw()));
+    assert_eq!(error_number(opened.read_to_end(&mut Vec::new())), ENOTCONN);
+    assert_eq!(error_number(fs::metadata(mnt.join("large"))), ENOTCONN);
+    drop(opened);
+
+    let replaced = Daemon::mount(&file, &mnt, &["--unpinned"]);
+    assert!(fs::read(mnt.join("large")).unwrap() == content);
+    replaced.unmount();
+    // A dead one can also be cleared away.
+    let mut killed = Daemon::mount(&file, &mnt, &["--unpinned"]);
+    killed.signal(Signal::KILL);
+    killed.wait();
+    umount(&mnt);
+    assert!(is_empty(&mnt));
+}
+
+/// The command returns when the mount can be used, not before.
+#[test]
+fn what_is_mounted_can_be_used_at_once() {
+    let Some(world) = world() else { return };
+    let image = world.sealed_image("image");
+    let mnt = world.path("mnt");
+    for _ in 0..20 {
+        let _mounted = Background::mount(&image, &mnt, &["--unpinned"]);
+        assert_eq!(fs::read(mnt.join("hello")).unwrap(), HELLO);
+        umount(&mnt);
+        assert!(is_empty(&mnt));
+    }
+}
+
+/// Nothing of the daemon keeps a pipe open that the command wrote to.
+#[test]
+fn a_pipe_from_the_command_ends() {
+    let Some(world) = world() else { return };
+    let image = world.sealed_image("image");
+    let mnt = world.path("mnt");
+    for redirection in ["| cat", "2>&1 | cat"] {
+        let mut shell = Command::new("sh");
+        let script = format!("\"$0\" mount \"$1\" \"$2\" --unpinned {redirection}");
+        shell
+            .args(["-c", &script])
+            .arg(crate::common::run::binary());
+        shell.arg(&image).arg(&mnt);
+        let ended = finish(shell);
+        let hello = fs::read(mnt.join("hello"));
+        umount(&mnt);
+        ended.succeeds();
+        assert_eq!(hello.unwrap(), HELLO);
+    }
+}
+
+/// What the daemon was started from can go: its directory is removed, its terminal is closed.
+#[test]
+fn the_daemon_holds_on_to_nothing() {
+    let Some(world) = world() else { return };
+    let image = world.sealed_image("image");
+    let mnt = world.path("mnt");
+    let started_in = world.directory("started in");
+    let mut command = User::Current.command();
+    command.arg("mount").arg(&image).arg(&mnt).arg("--unpinned");
+    command.current_dir(&started_in);
+    finish(command).succeeds();
+    let mounted = Background::adopt(&mnt);
+    let daemon = mounted.daemon().expect("there is no daemon");
+    let proc = format!("/proc/{}", daemon.as_raw_nonzero());
+    assert_eq!(
+        fs::read_link(format!("{proc}/cwd")).unwrap(),
+        Path::new("/")
+    );
+    for descriptor in 0..3 {
+        let target = fs::read_link(format!("{proc}/fd/{descriptor}")).unwrap();
+        assert_eq!(target, Path::new("/dev/null"), "{descriptor}");
+    }
+    umount(&mnt);
+}

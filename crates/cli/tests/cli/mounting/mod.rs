@@ -1,0 +1,53 @@
+//! Real mounts. All of this also runs as an ordinary user, by `ordinary_user`.
+
+mod damage;
+mod ends;
+mod points;
+mod reading;
+mod reports;
+
+use std::{fs, io, path::Path};
+
+use crate::{
+    args,
+    common::{daemon::fuse_or_skip, run::verimount, tree::create, world::World},
+};
+
+/// A world with a mount point `mnt`, a tree of everything, and its image `image`; `None`, after a
+/// note, where nothing can be mounted.
+fn world_with_image(options: &[&str]) -> Option<World> {
+    let world = world()?;
+    let tree = world.directory("tree");
+    create(&tree, false);
+    let mut build = args!["build", &tree, world.path("image")];
+    build.extend(options.iter().map(Into::into));
+    verimount(build).succeeds();
+    Some(world)
+}
+
+/// A world with a mount point; `None`, after a note, where nothing can be mounted.
+fn world() -> Option<World> {
+    if !fuse_or_skip() {
+        return None;
+    }
+    let world = World::new();
+    world.directory("mnt");
+    Some(world)
+}
+
+/// The system's error number of what failed.
+#[track_caller]
+fn error_number<T>(result: io::Result<T>) -> Option<i32> {
+    match result {
+        Ok(_) => panic!("it should have failed"),
+        Err(error) => error.raw_os_error(),
+    }
+}
+
+const EIO: Option<i32> = Some(rustix::io::Errno::IO.raw_os_error());
+const ENOTCONN: Option<i32> = Some(rustix::io::Errno::NOTCONN.raw_os_error());
+
+/// Whether a directory shows nothing.
+fn is_empty(directory: &Path) -> bool {
+    fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_none())
+}

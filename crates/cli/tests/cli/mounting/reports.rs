@@ -1,0 +1,209 @@
+//! What a mount tells of itself.
+
+use std::{
+    fs::{self, File},
+    os::unix::fs::FileExt,
+    path::Path,
+};
+
+use rustix::fs::{getxattr, getxattr_query, listxattr, statvfs};
+use serde_json::Value;
+use verimount_testkit::noise;
+
+use super::{EIO, error_number, world};
+use crate::{
+    args,
+    common::{
+        daemon::{Background, Daemon, umount},
+        run::verimount,
+        world::World,
+    },
+};
+
+fn status_attribute(directory: &Path) -> Value {
+    let mut bytes = vec![0; 64 << 10];
+    let len = getxattr(directory, "user.verimount.status", &mut bytes[..]).unwrap();
+    serde_json::from_slice(&bytes[..len]).unwrap()
+}
+
+/// A sealed file of 1 MiB with one wrong byte, its right content and digest.
+fn damaged(world: &World) -> (Vec<u8>, String) {
+    let content = noise(1 << 20, 1);
+    let file = world.write("file", &content);
+    let digest = verimount(args!["seal", &file]).digest();
+    let storage = File::options().write(true).open(&file).unwrap();
+    storage.write_all_at(&[!content[500_000]], 500_000).unwrap();
+    (content, digest)
+}
+
+/// Where the wrong byte's block begins.
+const BAD: u64 = 500_000 / 4096 * 4096;
+
+#[test]
+fn the_attribute_counts_what_happens() {
+    let Some(world) = world() else { return };
+    let (content, digest) = damaged(&world);
+    let mounted = Daemon::mount(&world.path("file"), &world.path("mnt"), &["--unpinned"]);
+    let before = status_attribute(mounted.directory());
+    assert_eq!(before["digest"], *digest);
+    assert_eq!(before["size"], 1 << 20);
+    assert_eq!(before["mismatches"], 0);
+    assert_eq!(before["recent_failures"].as_array().unwrap().len(), 0);
+
+    let opened = File::open(mounted.path("file")).unwrap();
+    let mut bytes = vec![0; 4096];
+    opened.read_exact_at(&mut bytes, 0).unwrap();
+    assert!(bytes == content[..4096]);
+    let after = status_attribute(mounted.directory());
+    let more = |name: &str| after[name].as_u64().unwrap() - before[name].as_u64().unwrap();
+    assert!(more("bytes_verified") >= 4096);
+    assert!(more("data_requests") >= 1);
+    assert!(after["requests"]["read"].as_u64() > before["requests"]["read"].as_u64());
+
+    let refused = opened.read_exact_at(&mut bytes, BAD);
+    assert_eq!(error_number(refused), EIO);
+    let after = status_attribute(mounted.directory());
+    assert!(after["mismatches"].as_u64().unwrap() > 0);
+    let failure = &after["recent_failures"].as_array().unwrap()[0];
+    assert_eq!(failure["file"], "/file");
+    assert!(
+        failure["reason"].as_str().unwrap().contains("expected"),
+        "{failure}"
+    );
+    drop(opened);
+    mounted.unmount();
+}
+
+#[test]
+fn attributes_of_all_files() {
+    let Some(world) = world() else { return };
+    let image = world.sealed_image("image");
+    let mounted = Daemon::mount(&image, &world.path("mnt"), &["--unpinned"]);
+    let mut names = [0; 100];
+    let len = listxattr(mounted.directory(), &mut names).unwrap();
+    assert_eq!(&names[..len], b"user.verimount.status\0");
+    assert_eq!(listxattr(mounted.path("hello"), &mut names), Ok(0));
+    // Too little room is an error, no room a question for how much is needed.
+    let status = "user.verimount.status";
+    let short = getxattr(mounted.directory(), status, &mut [0; 10]);
+    assert_eq!(short, Err(rustix::io::Errno::RANGE));
+    let needed = getxattr_query(mounted.directory(), status).unwrap();
+    assert!(needed > 100);
+    for (path, name) in [
+        (mounted.path("hello"), status),
+        (mounted.path(""), "user.other"),
+        (mounted.path(""), "security.capability"),
+    ] {
+        let absent = getxattr(path, name, &mut [0; 100]);
+        assert_eq!(absent, Err(rustix::io::Errno::NODATA), "{name}");
+    }
+    mounted.unmount();
+}
+
+#[test]
+fn status_prints_it() {
+    let Some(world) = world() else { return };
+    let (_, digest) = damaged(&world);
+    let mounted = Daemon::mount(&world.path("file"), &world.path("mnt"), &["--unpinned"]);
+    let status = verimount(args!["status", mounted.directory()]);
+    let text = status.succeeds_quietly().text();
+    assert!(text.contains(&digest), "{text}");
+    assert!(text.contains("mismatches     0\n"), "{text}");
+    let json = verimount(args!["status", "--json", mounted.directory()]);
+    let json: Value = serde_json::from_str(json.succeeds_quietly().text()).unwrap();
+    assert_eq!(json["digest"], *digest);
+
+    assert_eq!(error_number(fs::read(mounted.path("file"))), EIO);
+    // From now on, there is bad data, which the exit code says.
+    let status = verimount(args!["status", mounted.directory()]);
+    status.reports_bad_data();
+    assert!(status.text().contains("/file at "), "{status:?}");
+    let json = verimount(args!["status", "--json", mounted.directory()]);
+    json.reports_bad_data();
+    mounted.unmount();
+}
+
+#[test]
+fn status_of_what_is_no_mount() {
+    let Some(world) = world() else { return };
+    let file = world.write("file", "");
+    for (path, words) in [
+        (world.path("mnt"), "not a verimount mount"),
+        (file, "not a verimount mount"),
+        (world.path("missing"), "No such file"),
+        ("/proc".into(), "not a verimount mount"),
+    ] {
+        verimount(args!["status", &path]).fails_saying(words);
+    }
+}
+
+/// One line for each read that is refused: file, place, what was expected and what was found.
+#[test]
+fn the_log_names_what_does_not_match() {
+    let Some(world) = world() else { return };
+    let (_, _) = damaged(&world);
+    let mounted = Daemon::mount(&world.path("file"), &world.path("mnt"), &["--unpinned"]);
+    let opened = File::open(mounted.path("file")).unwrap();
+    let refused = opened.read_exact_at(&mut [0; 4096], BAD);
+    assert_eq!(error_number(refused), EIO);
+    drop(opened);
+    let log = mounted.unmount();
+    let line = log.lines().find(|line| line.contains("does not match"));
+    let line = line.unwrap_or_else(|| panic!("{log}"));
+    for part in [
+        "/file",
+        "data",
+        "expected=",
+        "actual=",
+        &format!("block={BAD}"),
+    ] {
+        assert!(line.contains(part), "no {part} in {line}");
+    }
+}
+
+#[test]
+fn a_daemon_in_the_background_logs_to_a_file() {
+    let Some(world) = world() else { return };
+    damaged(&world);
+    let mnt = world.path("mnt");
+    let log = world.write("log", "what was there before\n");
+    let options = ["--unpinned", "--log", log.to_str().unwrap()];
+    let _mounted = Background::mount(&world.path("file"), &mnt, &options);
+    assert_eq!(error_number(fs::read(mnt.join("file"))), EIO);
+    umount(&mnt);
+    let text = fs::read_to_string(&log).unwrap();
+    assert!(text.starts_with("what was there before\n"), "{text}");
+    assert!(text.contains("does not match"), "{text}");
+    // A log that cannot be written is said at once.
+    let nowhere = world.path("missing/log");
+    let mount = args![
+        "mount",
+        world.path("file"),
+        &mnt,
+        "--unpinned",
+        "--log",
+        &nowhere
+    ];
+    verimount(mount).fails_saying(nowhere.to_str().unwrap());
+    assert!(super::is_empty(&mnt));
+}
+
+#[test]
+fn the_size_of_the_file_system() {
+    let Some(world) = world() else { return };
+    let content = noise(1 << 20, 1);
+    let file = world.write("file", &content);
+    verimount(args!["seal", &file]).succeeds_quietly();
+    let mounted = Daemon::mount(&file, &world.path("mnt"), &["--unpinned"]);
+    let size = statvfs(mounted.directory()).unwrap();
+    assert_eq!(size.f_blocks * size.f_frsize, 1 << 20);
+    assert_eq!((size.f_bfree, size.f_bavail, size.f_ffree), (0, 0, 0));
+    assert_eq!(size.f_namemax, 255);
+    mounted.unmount();
+    let image = world.sealed_image("image");
+    let mounted = Daemon::mount(&image, &world.path("mnt"), &["--unpinned"]);
+    let size = statvfs(mounted.directory()).unwrap();
+    assert!(size.f_blocks * size.f_frsize >= 70_000);
+    assert!(size.f_namemax >= 127);
+    mounted.unmount();
+}

@@ -1,0 +1,368 @@
+//! Every subcommand explains itself and refuses what it does not know.
+
+use std::collections::BTreeSet;
+
+use crate::common::run::verimount;
+
+/// A subcommand, as it must explain itself.
+struct Subcommand {
+    name: &'static str,
+    /// What it cannot do without, in order; values that are well formed.
+    required: &'static [(&'static str, &'static str)],
+    options: &'static [&'static str],
+    /// Options with values that are not well formed.
+    malformed: &'static [(&'static str, &'static str)],
+}
+
+const TREE: [&str; 3] = ["--hash-alg", "--tree-block-size", "--salt"];
+const TRUST: [&str; 4] = ["--digest", "--key", "--unpinned", "--unverified"];
+const READ: [&str; 4] = [
+    "--sidecar",
+    "--tree-readahead",
+    "--tree-cache",
+    "--block-size",
+];
+
+const MALFORMED_TREE: [(&str, &str); 9] = [
+    ("--hash-alg", "md5"),
+    ("--hash-alg", ""),
+    ("--tree-block-size", "512"),
+    ("--tree-block-size", "128K"),
+    ("--tree-block-size", "3000"),
+    ("--tree-block-size", "99999999999999999999"),
+    ("--salt", "xy"),
+    ("--salt", "abc"),
+    (
+        "--salt",
+        "000000000000000000000000000000000000000000000000000000000000000000",
+    ),
+];
+
+const MALFORMED_READ: [(&str, &str); 10] = [
+    ("--digest", ""),
+    ("--digest", "sha256"),
+    ("--digest", "sha256:"),
+    ("--digest", "sha256:00"),
+    (
+        "--digest",
+        "md5:3d248ca542a24fc62d1c43b916eae5016878e2533c88238480b26128a1f1af95",
+    ),
+    ("--tree-readahead", "-1"),
+    ("--tree-cache", "much"),
+    ("--tree-cache", "99999999T"),
+    ("--block-size", "512"),
+    ("--block-size", "2M"),
+];
+
+const SUBCOMMANDS: [Subcommand; 14] = [
+    Subcommand {
+        name: "build",
+        required: &[("DIR", "."), ("IMAGE", "image")],
+        options: &[
+            "--block-size",
+            "--volume-name",
+            "--no-seal",
+            TREE[0],
+            TREE[1],
+            TREE[2],
+        ],
+        malformed: &[
+            ("--block-size", "512"),
+            ("--block-size", "2M"),
+            ("--block-size", "6000"),
+            ("--volume-name", TOO_LONG_A_NAME),
+        ],
+    },
+    Subcommand {
+        name: "seal",
+        required: &[("FILE", "file")],
+        options: &["--append", TREE[0], TREE[1], TREE[2]],
+        malformed: &MALFORMED_TREE,
+    },
+    Subcommand {
+        name: "digest",
+        required: &[("FILE", "file")],
+        options: &["--compact", TREE[0], TREE[1], TREE[2]],
+        malformed: &MALFORMED_TREE,
+    },
+    Subcommand {
+        name: "keygen",
+        required: &[("PUBLIC", "public"), ("SECRET", "secret")],
+        options: &["--no-password"],
+        malformed: &[],
+    },
+    Subcommand {
+        name: "sign",
+        required: &[("FILE", "file"), ("--key", "--key=key")],
+        options: &READ,
+        malformed: &[("--block-size", "2M")],
+    },
+    Subcommand {
+        name: "verify",
+        required: &[("FILE", "file")],
+        options: &[
+            "--json", TRUST[0], TRUST[1], TRUST[2], TRUST[3], READ[0], READ[1], READ[2], READ[3],
+        ],
+        malformed: &MALFORMED_READ,
+    },
+    Subcommand {
+        name: "ls",
+        required: &[("IMAGE", "image")],
+        options: &[
+            "--long", TRUST[0], TRUST[1], TRUST[2], TRUST[3], READ[0], READ[1], READ[2], READ[3],
+        ],
+        malformed: &MALFORMED_READ,
+    },
+    Subcommand {
+        name: "cat",
+        required: &[("IMAGE", "image"), ("PATH", "path")],
+        options: &[
+            TRUST[0], TRUST[1], TRUST[2], TRUST[3], READ[0], READ[1], READ[2], READ[3],
+        ],
+        malformed: &MALFORMED_READ,
+    },
+    Subcommand {
+        name: "extract",
+        required: &[("IMAGE", "image"), ("DIR", "directory")],
+        options: &[
+            TRUST[0], TRUST[1], TRUST[2], TRUST[3], READ[0], READ[1], READ[2], READ[3],
+        ],
+        malformed: &MALFORMED_READ,
+    },
+    Subcommand {
+        name: "mount",
+        required: &[("SOURCE", "source"), ("DIR", "directory")],
+        options: &[
+            "--as-file",
+            "--allow-other",
+            "--threads",
+            "--foreground",
+            "--log",
+            TRUST[0],
+            TRUST[1],
+            TRUST[2],
+            TRUST[3],
+            READ[0],
+            READ[1],
+            READ[2],
+            READ[3],
+        ],
+        malformed: &[
+            ("--threads", "0"),
+            ("--threads", "many"),
+            ("--digest", "sha256:00"),
+        ],
+    },
+    Subcommand {
+        name: "umount",
+        required: &[("DIR", "directory")],
+        options: &["--lazy"],
+        malformed: &[],
+    },
+    Subcommand {
+        name: "status",
+        required: &[("DIR", "directory")],
+        options: &["--json"],
+        malformed: &[],
+    },
+    Subcommand {
+        name: "completions",
+        required: &[("SHELL", "bash")],
+        options: &[],
+        malformed: &[],
+    },
+    Subcommand {
+        name: "man",
+        required: &[("DIR", "directory")],
+        options: &[],
+        malformed: &[],
+    },
+];
+
+/// romfs has room for 128 bytes.
+const TOO_LONG_A_NAME: &str = "\
+    0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\
+    0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef+";
+
+/// Checks all of them, and names the one that fails.
+fn each(check: impl Fn(&Subcommand)) {
+    for subcommand in &SUBCOMMANDS {
+        eprintln!("{}", subcommand.name);
+        check(subcommand);
+    }
+}
+
+impl Subcommand {
+    /// The subcommand with the first `count` of its required arguments.
+    fn with_required(&self, count: usize) -> Vec<&'static str> {
+        let required = self.required[..count].iter().map(|(_, value)| *value);
+        [self.name].into_iter().chain(required).collect()
+    }
+
+    fn complete(&self) -> Vec<&'static str> {
+        self.with_required(self.required.len())
+    }
+}
+
+/// So that a new subcommand is tested, too.
+#[test]
+fn no_subcommand_is_missing_here() {
+    let help = verimount(["--help"]);
+    let (_, listed) = help
+        .succeeds_quietly()
+        .text()
+        .split_once("Commands:\n")
+        .unwrap();
+    let (listed, _) = listed.split_once("\n\n").unwrap();
+    // The lines that go on with an explanation are indented more.
+    let listed: BTreeSet<&str> = listed
+        .lines()
+        .filter_map(|line| {
+            line.strip_prefix("  ")
+                .filter(|line| !line.starts_with(' '))
+        })
+        .map(|line| line.split(' ').next().unwrap())
+        .filter(|name| *name != "help")
+        .collect();
+    let here = SUBCOMMANDS.iter().map(|subcommand| subcommand.name);
+    assert_eq!(listed, here.collect());
+}
+
+#[test]
+fn help_mentions_every_argument() {
+    each(|subcommand| {
+        let help = [
+            verimount([subcommand.name, "--help"]),
+            verimount([subcommand.name, "-h"]),
+            verimount(["help", subcommand.name]),
+        ];
+        for help in help {
+            let text = help.succeeds_quietly().text();
+            assert!(text.contains(&format!("Usage: verimount {}", subcommand.name)));
+            for (argument, _) in subcommand.required {
+                assert!(text.contains(argument), "no {argument} in {text}");
+            }
+            for option in subcommand.options {
+                assert!(text.contains(option), "no {option} in {text}");
+            }
+        }
+    });
+}
+
+/// What help shows is all there is.
+#[test]
+fn help_mentions_nothing_that_is_not_listed_here() {
+    each(|subcommand| {
+        let help = verimount([subcommand.name, "-h"]);
+        let shown = help
+            .text()
+            .lines()
+            .filter_map(|line| line.trim_start().strip_prefix('-'))
+            .filter_map(|line| {
+                line.split(' ')
+                    .find(|word| word.starts_with('-'))
+                    .or(Some(line))
+            })
+            .map(|word| {
+                format!(
+                    "--{}",
+                    word.trim_start_matches('-').split(' ').next().unwrap()
+                )
+            });
+        for option in shown {
+            let known = subcommand.options.contains(&option.as_str())
+                || subcommand.required.iter().any(|(name, _)| *name == option)
+                || option == "--help";
+            assert!(known, "{option}");
+        }
+    });
+}
+
+#[test]
+fn unknown_options_are_refused() {
+    each(|subcommand| {
+        for unknown in ["--no-such-option", "-Z"] {
+            let mut arguments = subcommand.complete();
+            arguments.push(unknown);
+            let ended = verimount(arguments);
+            ended.is_wrong_usage();
+            assert!(ended.stderr.contains(unknown), "{ended:?}");
+        }
+    });
+}
+
+#[test]
+fn missing_arguments_are_named() {
+    each(|subcommand| {
+        for count in 0..subcommand.required.len() {
+            let ended = verimount(subcommand.with_required(count));
+            ended.is_wrong_usage();
+            let (missing, _) = subcommand.required[count];
+            assert!(ended.stderr.contains(missing), "{ended:?}");
+        }
+    });
+}
+
+#[test]
+fn surplus_arguments_are_refused() {
+    each(|subcommand| {
+        let takes_more = ["digest", "ls", "cat"].contains(&subcommand.name);
+        if !takes_more {
+            let mut arguments = subcommand.complete();
+            arguments.push("surplus");
+            verimount(arguments).is_wrong_usage();
+        }
+    });
+}
+
+#[test]
+fn malformed_values_are_refused() {
+    each(|subcommand| {
+        for (option, value) in subcommand.malformed {
+            let mut arguments = subcommand.complete();
+            let assignment = format!("{option}={value}");
+            arguments.push(&assignment);
+            let ended = verimount(&arguments);
+            ended.is_wrong_usage();
+            assert!(ended.stderr.contains(option), "{ended:?}");
+        }
+    });
+}
+
+#[test]
+fn only_one_reason_to_trust_can_be_given() {
+    const DIGEST: &str =
+        "--digest=sha256:3d248ca542a24fc62d1c43b916eae5016878e2533c88238480b26128a1f1af95";
+    let reasons = [DIGEST, "--key=key", "--unpinned", "--unverified"];
+    for subcommand in SUBCOMMANDS
+        .iter()
+        .filter(|each| each.options.contains(&"--unpinned"))
+    {
+        for (number, first) in reasons.iter().enumerate() {
+            for second in &reasons[number + 1..] {
+                let mut arguments = subcommand.complete();
+                arguments.extend([first, second]);
+                verimount(arguments).is_wrong_usage();
+            }
+        }
+    }
+}
+
+#[test]
+fn without_a_subcommand() {
+    let none: [&str; 0] = [];
+    let ended = verimount(none);
+    assert_eq!(ended.status.code(), Some(2), "{ended:?}");
+    assert!(
+        ended.stderr.contains("Usage: verimount <COMMAND>"),
+        "{ended:?}"
+    );
+    for unknown in ["no-such-subcommand", "", "-x", "moun"] {
+        verimount([unknown]).is_wrong_usage();
+    }
+    let version = verimount(["--version"]);
+    assert_eq!(
+        version.succeeds_quietly().text(),
+        concat!("verimount ", env!("CARGO_PKG_VERSION"), "\n")
+    );
+}

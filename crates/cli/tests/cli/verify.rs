@@ -1,0 +1,346 @@
+//! `verify` names exactly what is bad.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    ops::Range,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use rustix::pipe::pipe;
+use serde_json::Value;
+use verimount_testkit::noise;
+
+use crate::{
+    args,
+    common::{
+        random_numbers,
+        romfs::Image,
+        run::{Ended, binary, verimount},
+        seed,
+        world::World,
+    },
+};
+
+const BLOCK: u64 = 4096;
+
+/// How much data one block of the tree's lowest level vouches for.
+const LEAF: u64 = 128 * BLOCK;
+
+/// Names and sizes of the files, some of which share blocks with others.
+const FILES: [(&str, usize); 7] = [
+    ("a/large", 3_000_000),
+    ("a/medium", 9_000),
+    ("b/block", 4096),
+    ("b/more than a block", 4097),
+    ("c/small 1", 700),
+    ("c/small 2", 900),
+    ("c/small 3", 100),
+];
+
+/// An image whose files' places are known.
+struct Sample {
+    /// Keeps the image.
+    _world: World,
+    image: PathBuf,
+    digest: String,
+    bytes: Vec<u8>,
+    /// Where each file's content is.
+    places: Vec<(&'static str, Range<u64>)>,
+}
+
+fn sample() -> Sample {
+    let world = World::new();
+    let tree = world.directory("tree");
+    for (number, (name, size)) in (1..).zip(FILES) {
+        let path = tree.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, noise(size, number)).unwrap();
+    }
+    let image = world.path("image");
+    let digest = verimount(args!["build", &tree, &image]).digest();
+    let bytes = fs::read(&image).unwrap();
+    let places = FILES.iter().map(|(name, size)| {
+        let content = fs::read(tree.join(name)).unwrap();
+        let found = bytes
+            .windows(64)
+            .position(|window| window == &content[..64]);
+        let start = found.unwrap() as u64;
+        (*name, start..start + *size as u64)
+    });
+    Sample {
+        places: places.collect(),
+        _world: world,
+        image,
+        digest,
+        bytes,
+    }
+}
+
+/// What `--json` says.
+#[derive(Debug, PartialEq, Eq)]
+struct Bad {
+    range: Range<u64>,
+    place: String,
+    files: BTreeSet<PathBuf>,
+}
+
+fn report(ended: &Ended) -> (Value, Vec<Bad>) {
+    let json: Value = serde_json::from_slice(&ended.stdout).unwrap();
+    let bad = json["bad"].as_array().unwrap().iter().map(|bad| Bad {
+        range: bad["start"].as_u64().unwrap()..bad["end"].as_u64().unwrap(),
+        place: bad["place"].as_str().unwrap().to_owned(),
+        files: bad["files"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|file| file.as_str().unwrap().into())
+            .collect(),
+    });
+    let bad = bad.collect();
+    (json, bad)
+}
+
+impl Sample {
+    /// Changes these bytes, verifies, and changes them back.
+    fn verify_with_flips(&self, positions: &[u64]) -> Ended {
+        let file = fs::File::options().write(true).open(&self.image).unwrap();
+        for &position in positions {
+            let flipped = self.bytes[position as usize] ^ 0x40;
+            file.write_all_at(&[flipped], position).unwrap();
+        }
+        let ended = verimount(args![
+            "verify",
+            "--json",
+            &self.image,
+            "--digest",
+            &self.digest
+        ]);
+        for &position in positions {
+            let right = self.bytes[position as usize];
+            file.write_all_at(&[right], position).unwrap();
+        }
+        ended
+    }
+
+    /// The files with content in a range, and those whose header is in it, of which the test
+    /// knows only that they lie in the same blocks as what surrounds them.
+    fn files_in(&self, range: &Range<u64>) -> BTreeSet<PathBuf> {
+        let overlaps = |place: &Range<u64>| place.start < range.end && range.start < place.end;
+        let names = self.places.iter().filter(|(_, place)| overlaps(place));
+        names.map(|(name, _)| name.into()).collect()
+    }
+
+    /// Whether a range has part of the superblock or of the header index in it.
+    fn tells_names(&self, range: &Range<u64>) -> bool {
+        let index = Image(self.bytes.clone()).index() as u64;
+        range.start < 512 || range.end > index
+    }
+
+    fn place(&self, name: &str) -> Range<u64> {
+        let found = self.places.iter().find(|(other, _)| *other == name);
+        found.unwrap().1.clone()
+    }
+
+    /// Where the stored tree is: its root block, then the blocks of level 0.
+    fn tree(&self) -> u64 {
+        let report = self.verify_with_flips(&[]);
+        let (json, _) = report_of_good(&report);
+        json["size"].as_u64().unwrap().next_multiple_of(65_536)
+    }
+}
+
+fn report_of_good(ended: &Ended) -> (Value, Vec<Bad>) {
+    ended.succeeds_quietly();
+    let (json, bad) = report(ended);
+    assert_eq!(json["ok"], true);
+    assert_eq!(bad, []);
+    (json, bad)
+}
+
+fn block_of(position: u64) -> Range<u64> {
+    let start = position / BLOCK * BLOCK;
+    start..start + BLOCK
+}
+
+#[test]
+fn a_whole_image_is_said_to_be_whole() {
+    let sample = sample();
+    let (json, _) = report_of_good(&sample.verify_with_flips(&[]));
+    assert_eq!(json["digest"], *sample.digest);
+    assert_eq!(json["bad_bytes"], 0);
+    assert_eq!(json["bad_ranges"], 0);
+    assert_eq!(json["file"], *sample.image.to_str().unwrap());
+    let text = verimount(args!["verify", &sample.image]);
+    let text = text.succeeds_quietly().text();
+    assert!(text.contains(&sample.digest), "{text}");
+    assert_eq!(text.lines().count(), 1);
+}
+
+/// The block of each changed byte, and the files in it.
+#[test]
+fn changed_data_is_named_with_its_files() {
+    let sample = sample();
+    let seed = seed();
+    for (number, (name, place)) in (0..).zip(&sample.places) {
+        let len = place.end - place.start;
+        let random = random_numbers(3, len, seed ^ number);
+        for at in [0, len - 1].into_iter().chain(random) {
+            let position = place.start + at;
+            let ended = sample.verify_with_flips(&[position]);
+            let (json, bad) = report(&ended);
+            assert_eq!(bad.len(), 1, "{name} {at}: {bad:?}");
+            assert_eq!(bad[0].range, block_of(position), "{name} {at}");
+            assert_eq!(bad[0].place, "data");
+            ended.reports_bad_data();
+            if ended.stderr.starts_with("note: ") {
+                // The block has what tells the names in it, too.
+                assert!(sample.tells_names(&bad[0].range), "{name} {at}");
+                continue;
+            }
+            let content_of = sample.files_in(&bad[0].range);
+            assert!(content_of.contains(Path::new(name)));
+            let missing: Vec<_> = content_of.difference(&bad[0].files).collect();
+            assert!(missing.is_empty(), "{name} {at}: {missing:?} are not named");
+            // More can only be those whose headers are in the block, right before their content.
+            for file in bad[0].files.difference(&content_of) {
+                let start = sample
+                    .places
+                    .iter()
+                    .find(|(other, _)| Path::new(other) == file)
+                    .map_or(bad[0].range.start, |(_, place)| place.start - 1);
+                assert!(bad[0].range.contains(&start), "{name} {at}: {file:?}");
+            }
+            assert_eq!(json["ok"], false);
+            assert_eq!(json["bad_ranges"], 1);
+            assert_eq!(json["bad_bytes"], BLOCK);
+        }
+    }
+    report_of_good(&sample.verify_with_flips(&[]));
+}
+
+/// Inside a large file, there is nothing else.
+#[test]
+fn neighbours_become_one_range_and_others_do_not() {
+    let sample = sample();
+    let large = sample.place("a/large");
+    let first = large.start.next_multiple_of(BLOCK) + 10 * BLOCK;
+    let ended = sample.verify_with_flips(&[
+        first,
+        first + BLOCK + 1,
+        first + 2 * BLOCK - 1,
+        first + 2 * BLOCK,
+        first + 4 * BLOCK,
+    ]);
+    ended.reports_bad_data();
+    let bad = |range| Bad {
+        range,
+        place: "data".to_owned(),
+        files: [PathBuf::from("a/large")].into(),
+    };
+    assert_eq!(
+        report(&ended).1,
+        [
+            bad(first..first + 3 * BLOCK),
+            bad(first + 4 * BLOCK..first + 5 * BLOCK)
+        ]
+    );
+}
+
+/// A changed byte of the tree takes away all that its block vouches for, and says that it was the
+/// tree.
+#[test]
+fn a_changed_tree_is_named() {
+    let sample = sample();
+    let tree = sample.tree();
+    let (json, _) = report(&sample.verify_with_flips(&[]));
+    let size = json["size"].as_u64().unwrap();
+    let leaves = size.div_ceil(LEAF);
+    for leaf in 0..leaves {
+        let ended = sample.verify_with_flips(&[tree + BLOCK + leaf * BLOCK + 5]);
+        ended.reports_bad_data();
+        let (_, bad) = report(&ended);
+        assert_eq!(bad.len(), 1, "{leaf}: {bad:?}");
+        assert_eq!(bad[0].range, leaf * LEAF..size.min((leaf + 1) * LEAF));
+        assert_eq!(bad[0].place, "tree level 0");
+        let files = sample.files_in(&bad[0].range);
+        if sample.tells_names(&bad[0].range) {
+            assert!(ended.stderr.starts_with("note: "), "{leaf}: {ended:?}");
+        } else {
+            assert_eq!(bad[0].files, files);
+        }
+    }
+    let ended = sample.verify_with_flips(&[tree + 17]);
+    let (_, bad) = report(&ended);
+    assert_eq!(bad.len(), 1, "{bad:?}");
+    assert_eq!(bad[0].range, 0..size);
+    assert_eq!(bad[0].place, "tree level 1");
+}
+
+#[test]
+fn people_read_the_same() {
+    let sample = sample();
+    let position = sample.place("a/large").start + 1_000_000;
+    let file = fs::File::options().write(true).open(&sample.image).unwrap();
+    let flipped = !sample.bytes[position as usize];
+    file.write_all_at(&[flipped], position).unwrap();
+    let ended = verimount(args!["verify", &sample.image]);
+    ended.reports_bad_data();
+    let text = ended.text();
+    let start = block_of(position).start;
+    assert!(
+        text.contains(&format!("4096 bad bytes at {start}: ")),
+        "{text}"
+    );
+    assert!(text.contains("  in a/large\n"), "{text}");
+    assert!(text.contains("expected"), "{text}");
+    assert!(text.contains(" bytes are bad"), "{text}");
+}
+
+/// Nobody reads how much is bad, but the exit code says that something is.
+#[test]
+fn the_exit_code_does_not_depend_on_readers() {
+    let sample = sample();
+    let position = sample.place("a/large").start + 1_000_000;
+    let mut bytes = sample.bytes.clone();
+    bytes[position as usize] ^= 1;
+    fs::write(&sample.image, bytes).unwrap();
+    for json in [&["--json"][..], &[]] {
+        let mut command = Command::new(binary());
+        command.arg("verify").arg(&sample.image).args(json);
+        let (_, writer) = pipe().unwrap();
+        let status = command.stdout(writer).status().unwrap();
+        assert_eq!(status.code(), Some(1));
+    }
+}
+
+#[test]
+fn any_file_is_verified_not_only_images() {
+    let world = World::new();
+    let bytes = noise(1_000_000, 1);
+    for append in [false, true] {
+        let file = world.write("file", &bytes);
+        let mut seal = args!["seal", &file];
+        seal.extend(append.then(|| "--append".into()));
+        let digest = verimount(seal).digest();
+        let verify = || verimount(args!["verify", "--json", &file, "--digest", &digest]);
+        report_of_good(&verify());
+        let opened = fs::File::options().write(true).open(&file).unwrap();
+        opened.write_all_at(&[!bytes[500_000]], 500_000).unwrap();
+        let ended = verify();
+        ended.reports_bad_data();
+        let (_, bad) = report(&ended);
+        assert_eq!(bad.len(), 1);
+        assert_eq!(bad[0].range, block_of(500_000));
+        assert!(bad[0].files.is_empty());
+    }
+}
+
+#[test]
+fn without_a_tree_there_is_nothing_to_verify() {
+    let world = World::new();
+    let image = world.sealed_image("image");
+    verimount(args!["verify", &image, "--unverified"]).fails();
+}
