@@ -1,0 +1,83 @@
+//! Opens bytes as a romfs image and reads all that is in it.
+//!
+//! Checksums stop a fuzzer at once, as a changed header practically never has the right one. So
+//! the bytes are read twice: as they are, and with the checksums made right.
+
+#![no_main]
+
+use std::{collections::HashSet, path::Component};
+
+use libfuzzer_sys::fuzz_target;
+use verimount_romfs::{Error, NodeKind, Romfs};
+use verimount_source::{ReadAt, Scratch};
+
+fuzz_target!(|bytes: &[u8]| {
+    read_everything(bytes);
+    read_everything(&with_right_checksums(bytes));
+});
+
+fn read_everything(bytes: &[u8]) {
+    let Ok(image) = Romfs::open(bytes) else {
+        return;
+    };
+    let _ = image.check_index();
+    let mut scratch = Scratch::default();
+    let _ = image.walk(|path, node| {
+        assert!(
+            path.components()
+                .all(|part| matches!(part, Component::Normal(_)))
+        );
+        let data = image.data(node)?;
+        assert_eq!(data.size(), u64::from(node.size));
+        let beginning = data.size().min(4096) as usize;
+        data.read_borrowed(&mut scratch, 0, beginning)?;
+        if node.kind == NodeKind::Symlink {
+            assert!(!image.symlink_target(node)?.is_empty());
+        }
+        Ok::<_, Error>(())
+    });
+}
+
+/// Makes the checksum of every header right that can be reached from the root, and then that of
+/// the superblock, which covers some of the headers.
+fn with_right_checksums(bytes: &[u8]) -> Vec<u8> {
+    let mut image = bytes.to_vec();
+    let mut done = HashSet::new();
+    let mut pending: Vec<usize> = end_of_name(&image, 16).into_iter().collect();
+    while let Some(at) = pending.pop() {
+        let Some(end) = end_of_name(&image, at + 16).filter(|_| done.insert(at)) else {
+            continue;
+        };
+        set_checksum(&mut image, at, end);
+        let [next, spec] = [0, 4].map(|field| word(&image, at + field) as usize);
+        // A directory's first entry, or a hard link's target.
+        let below = (next & 7 <= 1).then_some(spec);
+        pending.extend(below.into_iter().chain([next]).map(|offset| offset & !15));
+    }
+    if image.len() >= 16 {
+        let size = word(&image, 8) as usize;
+        let end = size.min(512).min(image.len());
+        set_checksum(&mut image, 0, end);
+    }
+    image
+}
+
+/// Sets the word at `start + 12` so that the words up to `end` add up to zero.
+fn set_checksum(image: &mut [u8], start: usize, end: usize) {
+    image[start + 12..start + 16].fill(0);
+    let sum = (start..end.saturating_sub(3))
+        .step_by(4)
+        .fold(0_u32, |sum, at| sum.wrapping_add(word(image, at)));
+    image[start + 12..start + 16].copy_from_slice(&sum.wrapping_neg().to_be_bytes());
+}
+
+/// Where the name that starts at `start` ends, with its padding.
+fn end_of_name(image: &[u8], start: usize) -> Option<usize> {
+    let len = image.get(start..)?.iter().position(|byte| *byte == 0)?;
+    let end = (start + len + 1).next_multiple_of(16);
+    (end <= image.len()).then_some(end)
+}
+
+fn word(image: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes(image[at..at + 4].try_into().expect("four bytes"))
+}

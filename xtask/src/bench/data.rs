@@ -1,0 +1,170 @@
+//! The data that is measured with; the same bytes in every run.
+
+use std::{
+    fs::{self, File},
+    io::{BufWriter, Write},
+    path::Path,
+};
+
+use anyhow::Result;
+
+/// How much data there is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sizes {
+    /// Bytes of the large file.
+    pub(crate) file: u64,
+    /// Bytes of the file in the tables of 2020.
+    pub(crate) seed_file: u64,
+    /// Random reads of 4 KiB.
+    pub(crate) random_reads: u64,
+    /// Folders of the tree, in each level of two.
+    pub(crate) folders: [usize; 2],
+    /// Files in each of the tree's lower folders.
+    pub(crate) files_per_folder: usize,
+    /// Bytes of disk that all of it takes at the most.
+    pub(crate) disk: u64,
+}
+
+impl Sizes {
+    /// What the figures in the documentation are measured with: the tree has 9600 files in 600
+    /// folders and about 500 MB.
+    pub(crate) const FULL: Self = Self {
+        file: 1 << 30,
+        seed_file: 250 << 20,
+        random_reads: 20_000,
+        folders: [24, 25],
+        files_per_folder: 16,
+        disk: 6 << 30,
+    };
+
+    /// Enough to see that the benchmarks work.
+    pub(crate) const SMOKE: Self = Self {
+        file: 16 << 20,
+        seed_file: 4 << 20,
+        random_reads: 200,
+        folders: [4, 5],
+        files_per_folder: 8,
+        disk: 1 << 28,
+    };
+
+    /// How many files the tree has.
+    pub(crate) fn files(&self) -> usize {
+        self.folders[0] * self.folders[1] * self.files_per_folder
+    }
+}
+
+/// Writes a file that cannot be compressed.
+pub(crate) fn write_file(path: &Path, bytes: u64) -> Result<()> {
+    let mut file = BufWriter::with_capacity(1 << 20, File::create(path)?);
+    let mut random = Random(bytes);
+    random.write_noise(&mut file, bytes)?;
+    file.into_inner()?.sync_all()?;
+    Ok(())
+}
+
+/// Writes the tree; returns how many bytes its files have.
+pub(crate) fn write_tree(path: &Path, sizes: &Sizes) -> Result<u64> {
+    let mut random = Random(2020);
+    let [upper, lower] = sizes.folders;
+    let mut total = 0;
+    for number in 0..upper * lower {
+        let folder = path.join(format!(
+            "part-{:02}/section-{:02}",
+            number / lower,
+            number % lower
+        ));
+        fs::create_dir_all(&folder)?;
+        for index in 0..sizes.files_per_folder {
+            let size = random.file_size();
+            let ending = if index % 2 == 0 { "bin" } else { "txt" };
+            let name = format!("{:08x}-{index:03}.{ending}", random.next() as u32);
+            let mut file = BufWriter::new(File::create(folder.join(name))?);
+            if index % 2 == 0 {
+                random.write_noise(&mut file, size)?;
+            } else {
+                random.write_words(&mut file, size)?;
+            }
+            file.flush()?;
+            total += size;
+        }
+    }
+    rustix::fs::sync();
+    Ok(total)
+}
+
+/// The splitmix64 generator.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A size as in real trees: most files are small, most bytes are in large ones; 52 KiB in the
+    /// mean.
+    fn file_size(&mut self) -> u64 {
+        /// Of 128 files, how many have 256 to 511 bytes, how many up to 1023, and so on.
+        const WEIGHTS: [u64; 13] = [4, 12, 18, 22, 22, 16, 10, 8, 6, 4, 3, 2, 1];
+        let mut pick = self.next() % 128;
+        let mut smallest = 256;
+        for weight in WEIGHTS {
+            if pick < weight {
+                break;
+            }
+            pick -= weight;
+            smallest *= 2;
+        }
+        smallest + self.next() % smallest
+    }
+
+    fn write_noise(&mut self, to: &mut impl Write, bytes: u64) -> Result<()> {
+        for _ in 0..bytes / 8 {
+            to.write_all(&self.next().to_le_bytes())?;
+        }
+        to.write_all(&self.next().to_le_bytes()[..(bytes % 8) as usize])?;
+        Ok(())
+    }
+
+    fn write_words(&mut self, to: &mut impl Write, bytes: u64) -> Result<()> {
+        const WORDS: [&str; 8] = [
+            "block ", "digest ", "tree\n", "level ", "root ", "leaf ", "salt ", "file ",
+        ];
+        let mut left = bytes as usize;
+        while left > 0 {
+            let word = WORDS[(self.next() >> 61) as usize].as_bytes();
+            let word = &word[..word.len().min(left)];
+            to.write_all(word)?;
+            left -= word.len();
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_have_the_sizes_of_a_real_tree() {
+        let mut random = Random(2020);
+        let sizes: Vec<u64> = (0..9600).map(|_| random.file_size()).collect();
+        let mean = sizes.iter().sum::<u64>() / 9600;
+        assert!((45_000..60_000).contains(&mean), "{mean}");
+        let small = sizes.iter().filter(|size| **size < 8192).count();
+        assert!((5000..7000).contains(&small), "{small}");
+    }
+
+    #[test]
+    fn data_has_the_size_asked_for() {
+        let mut noise = Vec::new();
+        Random(1).write_noise(&mut noise, 1003).unwrap();
+        assert_eq!(noise.len(), 1003);
+        let mut words = Vec::new();
+        Random(1).write_words(&mut words, 1003).unwrap();
+        assert_eq!(words.len(), 1003);
+    }
+}

@@ -1,0 +1,177 @@
+//! Mounts to measure: ours and those of others.
+
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use super::{
+    cache::kernel_bytes,
+    lab::{Lab, User},
+};
+use crate::{command, mount_point::MountPoint};
+
+/// How long a mount may take to appear, or its process to go.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Something mounted, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Mount {
+    point: MountPoint,
+    /// The process that serves it, where that is a child of ours.
+    daemon: Option<Child>,
+    user: User,
+}
+
+/// What `verimount mount` is asked for.
+#[derive(Debug, Clone)]
+pub(crate) struct Sealed {
+    pub(crate) source: PathBuf,
+    pub(crate) digest: String,
+}
+
+impl Sealed {
+    /// Mounts with further `options`, by and for `user`.
+    pub(crate) fn mount(&self, lab: &Lab, user: User, options: &[&str]) -> Result<Mount> {
+        let point = new_point(lab, user)?;
+        let mut mount = lab.verimount(user);
+        // In the foreground, for the process to be a child: its memory is looked at.
+        mount
+            .arg("mount")
+            .arg("--foreground")
+            .args(["--digest", &self.digest])
+            .args(options);
+        mount
+            .arg(&self.source)
+            .arg(point.path())
+            .stdin(Stdio::null());
+        let log = lab.path("mounts.log");
+        let messages = File::options().create(true).append(true).open(&log)?;
+        let daemon = Some(mount.stderr(messages).spawn()?);
+        let mut mount = Mount {
+            point,
+            daemon,
+            user,
+        };
+        mount.wait_until_ready().with_context(|| last_line(&log))?;
+        Ok(mount)
+    }
+}
+
+fn last_line(file: &Path) -> String {
+    let text = fs::read_to_string(file).unwrap_or_default();
+    text.lines().last().unwrap_or_default().to_owned()
+}
+
+/// Mounts an image with squashfuse.
+pub(crate) fn squashfuse(lab: &Lab, image: &Path) -> Result<Mount> {
+    let point = new_point(lab, User::Caller)?;
+    command::run(Command::new("squashfuse").arg(image).arg(point.path()))?;
+    Ok(Mount {
+        point,
+        daemon: None,
+        user: User::Caller,
+    })
+}
+
+/// Mounts an image with the kernel's own file system, on a loop device that goes with the mount.
+pub(crate) fn kernel(lab: &Lab, file_system: &str, image: &Path) -> Result<Mount> {
+    let point = new_point(lab, User::Caller)?;
+    let mut mount = Command::new("mount");
+    mount
+        .args(["-t", file_system, "-o", "loop,ro"])
+        .arg(image)
+        .arg(point.path());
+    command::run(mount.stderr(Stdio::null()))?;
+    Ok(Mount {
+        point,
+        daemon: None,
+        user: User::Caller,
+    })
+}
+
+/// A new folder to mount on, which `user` owns.
+pub(crate) fn new_point(lab: &Lab, user: User) -> Result<MountPoint> {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    let path = lab.path(&format!("mount-{}", COUNT.fetch_add(1, Relaxed)));
+    let point = MountPoint::new(path)?;
+    if user == User::Nobody {
+        command::run(
+            Command::new("chown")
+                .arg("nobody:nogroup")
+                .arg(point.path()),
+        )?;
+    }
+    Ok(point)
+}
+
+impl Mount {
+    pub(crate) fn path(&self) -> &Path {
+        self.point.path()
+    }
+
+    /// What `verimount status` counts under this name.
+    pub(crate) fn counter(&self, lab: &Lab, name: &str) -> Result<u64> {
+        let mut status = lab.verimount(self.user);
+        let json = command::stdout(status.arg("status").arg("--json").arg(self.path()))?;
+        let status: Value = serde_json::from_str(&json)?;
+        status[name]
+            .as_u64()
+            .with_context(|| format!("no {name} in {json}"))
+    }
+
+    /// The most memory the serving process ever had, in bytes, with the program's own pages.
+    pub(crate) fn peak_memory(&self) -> Result<u64> {
+        let id = self.daemon.as_ref().context("no process of ours")?.id();
+        let text = fs::read_to_string(format!("/proc/{id}/status"))?;
+        kernel_bytes(&text, "VmHWM:").context("no VmHWM")
+    }
+
+    fn wait_until_ready(&mut self) -> Result<()> {
+        let start = Instant::now();
+        while !self.point.is_mounted() {
+            if let Some(status) = self
+                .daemon
+                .as_mut()
+                .and_then(|child| child.try_wait().ok()?)
+            {
+                bail!("`verimount mount` ended before it was ready: {status}");
+            }
+            if start.elapsed() > PATIENCE {
+                bail!("`verimount mount` is not ready after {PATIENCE:?}");
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        if let Err(error) = self.point.unmount() {
+            eprintln!("{error:#}");
+        }
+        let Some(daemon) = &mut self.daemon else {
+            return;
+        };
+        let start = Instant::now();
+        while matches!(daemon.try_wait(), Ok(None)) {
+            if start.elapsed() > PATIENCE {
+                eprintln!(
+                    "the process that served {} does not end",
+                    self.point.path().display()
+                );
+                let _ = daemon.kill();
+                let _ = daemon.wait();
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! What a benchmark found: printed as it goes, and saved as JSON, Markdown and plots.
+
+use std::{fmt::Write, fs, path::Path};
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use super::{
+    plot,
+    rounds::{Samples, Spread},
+    table::Table,
+};
+
+/// What a figure must be.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Bar {
+    AtLeast(f64),
+    AtMost(f64),
+}
+
+impl Bar {
+    fn is_met_by(self, figure: f64) -> bool {
+        match self {
+            Self::AtLeast(bound) => figure >= bound,
+            Self::AtMost(bound) => figure <= bound,
+        }
+    }
+}
+
+/// How a table of times is to be read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Compare {
+    /// Speed as a multiple of the first variant's, for the reading of so many bytes.
+    Speed { bytes: u64 },
+    /// Time as a multiple of the first variant's.
+    Time,
+}
+
+/// Everything one benchmark found.
+#[derive(Debug)]
+pub(crate) struct Report {
+    name: String,
+    text: String,
+    contests: Vec<Value>,
+    plots: Vec<(String, String)>,
+    requirements: Vec<Requirement>,
+    left_out: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Requirement {
+    text: String,
+    bar: Bar,
+    unit: &'static str,
+    figure: Spread,
+}
+
+impl Report {
+    pub(crate) fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            text: String::new(),
+            contests: Vec::new(),
+            plots: Vec::new(),
+            requirements: Vec::new(),
+            left_out: Vec::new(),
+        }
+    }
+
+    /// Prints and keeps a paragraph, a heading or a table.
+    pub(crate) fn say(&mut self, text: impl std::fmt::Display) {
+        println!("{text}");
+        let _ = writeln!(self.text, "{text}");
+    }
+
+    /// Begins a section.
+    pub(crate) fn section(&mut self, title: &str) {
+        self.say(format_args!("\n### {title}\n"));
+    }
+
+    /// Notes what was not measured, and why.
+    pub(crate) fn leave_out(&mut self, what: &str, why: &str) {
+        self.say(format_args!("Left out: {what} ({why})"));
+        self.left_out.push(format!("{what} ({why})"));
+    }
+
+    /// Notes that an error ended the measurements. Files of a complete run are then left alone.
+    pub(crate) fn cut_short(&mut self, error: &anyhow::Error) {
+        self.name.push_str("-incomplete");
+        self.leave_out("all that would follow", &format!("{error:#}"));
+    }
+
+    /// Adds a section about times in seconds; the first variant is the one that the others are
+    /// compared with.
+    pub(crate) fn times(&mut self, title: &str, samples: &Samples, compare: Compare) -> Result<()> {
+        let mut header = vec![
+            "variant".to_owned(),
+            "median s".to_owned(),
+            "min..max s".to_owned(),
+        ];
+        let first = samples.names().next().unwrap_or_default();
+        match compare {
+            Compare::Speed { .. } => header.extend(["MiB/s".into(), format!("speed / {first}")]),
+            Compare::Time => header.push(format!("time / {first}")),
+        }
+        let mut table = Table::new(header);
+        for name in samples.names() {
+            let spread = samples.spread(name)?;
+            let mut cells = vec![name.to_owned(), figure(spread.median), range(spread)];
+            match compare {
+                Compare::Speed { bytes } => {
+                    cells.push(format!("{:.0}", mebibytes(bytes) / spread.median));
+                    cells.push(with_range(samples.ratio(first, name)?));
+                }
+                Compare::Time => cells.push(with_range(samples.ratio(name, first)?)),
+            }
+            table.row(cells);
+        }
+        self.table(title, table, "s", samples)
+    }
+
+    /// Adds a section with a table, and a plot of the samples that it is about.
+    pub(crate) fn table(
+        &mut self,
+        title: &str,
+        table: Table,
+        unit: &str,
+        samples: &Samples,
+    ) -> Result<()> {
+        self.section(title);
+        self.say(table);
+        let bars = samples
+            .names()
+            .map(|name| Ok((name, samples.spread(name)?)));
+        let plot = plot::bars(title, unit, &bars.collect::<Result<Vec<_>>>()?);
+        self.plots.push((title.to_owned(), plot));
+        self.contests
+            .push(json!({ "title": title, "unit": unit, "samples": samples.to_json() }));
+        Ok(())
+    }
+
+    /// Compares a figure with what it must be; shown at the end.
+    pub(crate) fn require(&mut self, text: &str, bar: Bar, unit: &'static str, figure: Spread) {
+        self.requirements.push(Requirement {
+            text: text.to_owned(),
+            bar,
+            unit,
+            figure,
+        });
+    }
+
+    /// Prints the last lines and writes all of it to files in `folder`.
+    pub(crate) fn finish(mut self, environment: &Value, folder: &Path) -> Result<()> {
+        self.say_requirements();
+        fs::create_dir_all(folder)?;
+        let file = |end: &str| folder.join(format!("{}{end}", self.name));
+        let json = json!({
+            "environment": environment,
+            "contests": self.contests,
+            "requirements": self.requirements.iter().map(Requirement::to_json).collect::<Value>(),
+            "left_out": self.left_out,
+        });
+        fs::write(file(".json"), serde_json::to_string_pretty(&json)?)?;
+        fs::write(file(".md"), &self.text)?;
+        for (title, svg) in &self.plots {
+            fs::write(file(&format!("-{}.svg", slug(title))), svg)?;
+        }
+        println!("Written to {}", file(".*").display());
+        Ok(())
+    }
+
+    fn say_requirements(&mut self) {
+        if self.requirements.is_empty() {
+            return;
+        }
+        let mut table = Table::new(["requirement", "bar", "figure (min..max)", "met"]);
+        for requirement in &self.requirements {
+            table.row(requirement.cells());
+        }
+        self.section("Requirements");
+        self.say(table);
+    }
+}
+
+impl Requirement {
+    fn is_met(&self) -> bool {
+        self.bar.is_met_by(self.figure.median)
+    }
+
+    fn cells(&self) -> [String; 4] {
+        let unit = self.unit;
+        let bar = match self.bar {
+            Bar::AtLeast(bound) => format!(">= {bound}{unit}"),
+            Bar::AtMost(bound) => format!("<= {bound}{unit}"),
+        };
+        let met = if self.is_met() { "met" } else { "NOT MET" };
+        let Spread { median, .. } = self.figure;
+        let figure = format!("{}{unit} ({})", figure(median), range(self.figure));
+        [self.text.clone(), bar, figure, met.to_owned()]
+    }
+
+    fn to_json(&self) -> Value {
+        json!({
+            "requirement": self.text,
+            "bar": self.cells()[1],
+            "figure": self.figure.to_json(),
+            "met": self.is_met(),
+        })
+    }
+}
+
+/// A number with about three digits.
+pub(crate) fn figure(value: f64) -> String {
+    match value.abs() {
+        size if size >= 100.0 => format!("{value:.0}"),
+        size if size >= 10.0 => format!("{value:.1}"),
+        size if size >= 0.1 => format!("{value:.2}"),
+        _ => format!("{value:.4}"),
+    }
+}
+
+/// `min..max`.
+pub(crate) fn range(spread: Spread) -> String {
+    format!("{}..{}", figure(spread.min), figure(spread.max))
+}
+
+/// `median (min..max)`.
+pub(crate) fn with_range(spread: Spread) -> String {
+    format!("{} ({})", figure(spread.median), range(spread))
+}
+
+pub(crate) fn mebibytes(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
+/// A title as part of a file's name.
+fn slug(title: &str) -> String {
+    let words = title
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .filter(|word| !word.is_empty());
+    words.collect::<Vec<_>>().join("-").to_ascii_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bar_is_met_at_its_bound() {
+        assert!(Bar::AtLeast(0.6).is_met_by(0.6));
+        assert!(!Bar::AtLeast(0.6).is_met_by(0.59));
+        assert!(Bar::AtMost(1.3).is_met_by(1.3));
+        assert!(!Bar::AtMost(1.3).is_met_by(1.31));
+    }
+
+    #[test]
+    fn titles_become_file_names() {
+        assert_eq!(slug("Cold `cat` of 1 GiB"), "cold-cat-of-1-gib");
+    }
+}

@@ -1,0 +1,55 @@
+//! All that a person or CI runs in this repository: `cargo xtask --help`.
+
+mod bench;
+mod command;
+mod demo;
+mod deny;
+mod fuzz;
+mod interrupt;
+mod mount_point;
+mod setup;
+mod test;
+mod workspace;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Parser;
+
+#[derive(Parser)]
+#[command(bin_name = "cargo xtask", about, disable_help_subcommand = true)]
+enum Task {
+    Bench(bench::Options),
+    /// Show what Verimount does: build, mount, read back, damage, verify
+    Demo,
+    Test(test::Options),
+    /// Touch and free memory; what the benchmarks run before they fill the page cache
+    #[command(hide = true)]
+    TouchMemory {
+        /// How much
+        bytes: usize,
+    },
+}
+
+fn main() -> ExitCode {
+    let task = Task::parse();
+    match interrupt::catch().and_then(|()| perform(task)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn perform(task: Task) -> Result<()> {
+    match task {
+        Task::Bench(options) => bench::run(&options),
+        Task::Demo => demo::run(),
+        Task::Test(options) => test::run(&options),
+        Task::TouchMemory { bytes } => {
+            bench::touch_memory(bytes);
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! A folder to mount on, left unmounted whatever happens.
+
+use std::{
+    fs, io,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    thread,
+    time::Duration,
+};
+
+use anyhow::{Result, bail};
+
+/// A folder of our own; whatever is mounted on it is unmounted when this is dropped.
+#[derive(Debug)]
+pub(crate) struct MountPoint(PathBuf);
+
+impl MountPoint {
+    /// Makes the folder if there is none.
+    pub(crate) fn new(path: PathBuf) -> io::Result<Self> {
+        fs::create_dir_all(&path)?;
+        Ok(Self(path))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Whether anything is mounted here. A folder that cannot even be looked at is another user's
+    /// mount or one whose daemon is dead.
+    pub(crate) fn is_mounted(&self) -> bool {
+        let device = |path: &Path| fs::metadata(path).map(|metadata| metadata.dev());
+        match (device(&self.0), device(&self.0.join(".."))) {
+            (Ok(own), Ok(parent)) => own != parent,
+            (Err(error), _) if error.kind() == io::ErrorKind::NotFound => false,
+            _ => true,
+        }
+    }
+
+    /// Unmounts what is mounted here, if anything is.
+    pub(crate) fn unmount(&self) -> Result<()> {
+        // A reader that was killed may hold a file for a moment longer.
+        for attempt in 0..20 {
+            if !self.is_mounted() || self.try_unmount(false) {
+                return Ok(());
+            }
+            thread::sleep(Duration::from_millis(10 * attempt));
+        }
+        if self.try_unmount(true) {
+            return Ok(());
+        }
+        bail!("cannot unmount {}", self.0.display());
+    }
+
+    /// Lazily means: gone from the tree of folders now, and for good after its last use.
+    fn try_unmount(&self, lazily: bool) -> bool {
+        let (program, options) = match (rustix::process::geteuid().is_root(), lazily) {
+            (true, false) => ("umount", "--"),
+            (true, true) => ("umount", "--lazy"),
+            (false, false) => ("fusermount3", "-u"),
+            (false, true) => ("fusermount3", "-uz"),
+        };
+        let mut unmount = Command::new(program);
+        let status = unmount
+            .arg(options)
+            .arg(&self.0)
+            .stderr(Stdio::null())
+            .status();
+        status.is_ok_and(|status| status.success())
+    }
+}
+
+impl Drop for MountPoint {
+    fn drop(&mut self) {
+        if let Err(error) = self.unmount() {
+            eprintln!("{error:#}");
+        }
+    }
+}
