@@ -197,7 +197,7 @@ impl Mounted {
     pub fn serve(mut self, signals: signal_hook::iterator::Signals) -> io::Result<()> {
         let mount_point = self.attached.mount_point.clone();
         let handle = signals.handle();
-        let watcher = thread::spawn(move || watch(signals, &mount_point));
+        let watcher = thread::Builder::new().spawn(move || watch(signals, &mount_point))?;
         let result = self.session.join();
         // The session ends well when the kernel says that nothing is mounted any more.
         self.attached.ended = result.is_ok();

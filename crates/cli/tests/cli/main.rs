@@ -9,6 +9,7 @@ mod flips;
 mod hostile;
 mod interrupts;
 mod keys;
+mod limits;
 mod mounting;
 mod ordinary_user;
 mod outputs;

@@ -1,0 +1,102 @@
+//! Where the system has no room for more, the work is done with less, or fails in one line.
+
+use std::{ffi::OsString, fs, path::PathBuf, process::Command};
+
+use verimount_testkit::{noise, tools};
+
+use crate::{
+    args,
+    common::{
+        daemon::{fuse_or_skip, unmount_lazily},
+        run::{Ended, binary, finish},
+        user::{reachable_copy, root_or_skip},
+        world::World,
+    },
+};
+
+/// A user of its own, so that processes of others do not count.
+const USER: &str = "64321";
+
+fn limited(limit: &str, program: PathBuf, arguments: Vec<OsString>) -> Command {
+    let prlimit = tools::find("prlimit").expect("util-linux is part of every system");
+    let mut command = Command::new(prlimit);
+    command.arg(limit).arg(program).args(arguments);
+    command
+}
+
+/// Right, or refused with a reason; whether it was right.
+#[track_caller]
+fn is_orderly(ended: &Ended) -> bool {
+    if ended.status.success() {
+        return true;
+    }
+    ended.fails();
+    false
+}
+
+#[test]
+fn few_open_files() {
+    let world = World::new();
+    let file = world.write("file", noise(3 << 20, 1));
+    let image = world.sealed_image("image");
+    let mnt = world.directory("mnt");
+    let work = [
+        args!["digest", &file],
+        args!["seal", &file],
+        args!["ls", &image],
+        args!["verify", &image],
+        args!["extract", &image, world.path("copy")],
+        args!["mount", &image, &mnt, "--unpinned"],
+    ];
+    for arguments in work {
+        let mut done = 0;
+        for limit in 3..32 {
+            if arguments[0] == "mount" && !fuse_or_skip() {
+                break;
+            }
+            let limit = format!("--nofile={limit}");
+            let ended = finish(limited(&limit, binary(), arguments.clone()));
+            // With this few, the program is not even loaded.
+            let loaded = !ended
+                .stderr
+                .contains("error while loading shared libraries");
+            done += usize::from(loaded && is_orderly(&ended));
+            unmount_lazily(&mnt);
+            let _ = fs::remove_dir_all(world.path("copy"));
+        }
+        assert!(done > 0, "{arguments:?}");
+    }
+}
+
+#[test]
+fn few_processes() {
+    if !root_or_skip() {
+        return;
+    }
+    let world = World::new();
+    let file = world.write("file", noise(3 << 20, 1));
+    let image = world.sealed_image("image");
+    let mnt = world.directory("mnt");
+    std::os::unix::fs::chown(&mnt, USER.parse().ok(), USER.parse().ok()).unwrap();
+    let setpriv = tools::find("setpriv").expect("util-linux is part of every system");
+    for arguments in [
+        args!["digest", &file],
+        args!["verify", &image],
+        args!["mount", &image, &mnt, "--unpinned"],
+    ] {
+        if arguments[0] == "mount" && !fuse_or_skip() {
+            break;
+        }
+        for limit in 1..8 {
+            let program = reachable_copy(&binary(), &world);
+            let limited = limited(&format!("--nproc={limit}"), program, arguments.clone());
+            let mut command = Command::new(&setpriv);
+            command.args(["--reuid", USER, "--regid", USER, "--clear-groups", "--"]);
+            command.arg(limited.get_program()).args(limited.get_args());
+            let done = is_orderly(&finish(command));
+            // What is only quicker with more threads is done with one.
+            assert!(done || arguments[0] == "mount", "{arguments:?}");
+            unmount_lazily(&mnt);
+        }
+    }
+}
