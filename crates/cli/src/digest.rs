@@ -11,7 +11,7 @@ use verimount_verity::{FileDigest, TreeParams, build_tree};
 
 use crate::{
     Outcome,
-    message::say,
+    message::say_failed,
     opened::open_source,
     options::{TreeArgs, all_processors},
     progress::bytes_bar,
@@ -40,7 +40,7 @@ impl Digest {
                 Ok(digest) => writeln!(stdout(), "{digest} {}", file.display())?,
                 // One bad file says nothing of the others.
                 Err(error) => {
-                    say(format_args!("verimount: {error:#}"));
+                    say_failed(&error);
                     outcome = Outcome::Bad;
                 }
             }

@@ -24,7 +24,7 @@ use std::{io, process::ExitCode};
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
-use crate::message::say;
+use crate::message::say_failed;
 
 /// Verified storage from user space: images and files of which every byte read has been checked.
 #[derive(Parser)]
@@ -67,7 +67,7 @@ fn main() -> ExitCode {
         // Whoever reads our output has had enough of it.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            say(format_args!("verimount: {error:#}"));
+            say_failed(&error);
             ExitCode::from(1)
         }
     }

@@ -3,7 +3,53 @@ use std::{
     io::{self, Write},
 };
 
+use anyhow::Error;
+
+/// Says why something failed: what was tried first, the deepest reason last.
+pub(crate) fn say_failed(error: &Error) {
+    say(format_args!("verimount: {}", reasons(error)));
+}
+
+/// An error and its causes in one line. Many errors name their cause in their own text, for those
+/// who show only that: it is not said once more.
+pub(crate) fn reasons(error: &Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.ends_with(&cause) {
+            text.push_str(": ");
+            text.push_str(&cause);
+        }
+    }
+    text
+}
+
 /// Writes a line to standard error; if nobody reads it any more, that is no reason to end.
 pub(crate) fn say(line: impl Display) {
     let _ = writeln!(io::stderr(), "{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::anyhow;
+
+    use super::*;
+
+    #[test]
+    fn no_reason_is_said_twice() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("writing: {0}")]
+        struct NamesItsCause(#[source] io::Error);
+
+        let full = || io::Error::other("it is full");
+        let named = Error::from(NamesItsCause(full()));
+        assert_eq!(reasons(&named), "writing: it is full");
+        assert_eq!(reasons(&named.context("file")), "file: writing: it is full");
+        assert_eq!(
+            reasons(&Error::from(full()).context("file")),
+            "file: it is full"
+        );
+        assert_eq!(reasons(&anyhow!("one")), "one");
+    }
 }

@@ -168,6 +168,9 @@ impl Ended {
         let errors: Vec<_> = self.errors().collect();
         let one_line = errors.len() == 1 && self.stderr.ends_with('\n');
         assert!(one_line && errors[0].starts_with("verimount: "), "{self:?}");
+        let reasons: Vec<_> = errors[0].split(": ").collect();
+        let says_it_twice = reasons.windows(2).any(|pair| pair[0] == pair[1]);
+        assert!(!says_it_twice, "{self:?}");
         self
     }
 
