@@ -13,7 +13,7 @@ use verimount_verity::{BadRange, BadReason, Place, VerifiedReader, survey};
 
 use crate::{
     Outcome,
-    message::say,
+    message::{reasons, say},
     opened::Opened,
     options::{ReadArgs, TrustArgs, all_processors},
     progress::bytes_bar,
@@ -39,7 +39,8 @@ const MAX_LISTED: usize = 10_000;
 
 #[derive(Serialize)]
 struct Report {
-    file: PathBuf,
+    /// As text, which not every path is: other bytes are replaced.
+    file: String,
     digest: String,
     size: u64,
     ok: bool,
@@ -62,7 +63,7 @@ impl Report {
         };
         if let Err(error) = compared {
             self.ok = false;
-            self.image = Some(format!("{error:#}"));
+            self.image = Some(reasons(&error));
         }
     }
 }
@@ -74,7 +75,8 @@ struct Finding {
     /// What kind of block is to blame: data, or a level of the Merkle tree.
     place: String,
     reason: String,
-    files: Vec<PathBuf>,
+    /// As text, too.
+    files: Vec<String>,
 }
 
 impl Verify {
@@ -111,7 +113,7 @@ impl Verify {
 
     fn survey(&self, reader: &VerifiedReader) -> Report {
         let mut report = Report {
-            file: self.file.clone(),
+            file: self.file.display().to_string(),
             digest: reader.descriptor().file_digest().to_string(),
             size: reader.size(),
             ok: true,
@@ -162,7 +164,12 @@ fn name_files(opened: &Opened, findings: &mut [Finding]) {
     let tree = match opened.image() {
         Ok(Some(tree)) => tree,
         Ok(None) => return,
-        Err(error) => return say(format_args!("note: no files can be named: {error:#}")),
+        Err(error) => {
+            return say(format_args!(
+                "note: no files can be named: {}",
+                reasons(&error)
+            ));
+        }
     };
     let walked = tree.image().walk::<verimount_romfs::Error>(|path, node| {
         // A header and its name end where the data begins; only files and links have any.
@@ -172,7 +179,7 @@ fn name_files(opened: &Opened, findings: &mut [Finding]) {
         };
         let range = node.id.get().into()..data + u64::from(node.size);
         for finding in overlapping(findings, &range) {
-            finding.files.push(path.to_owned());
+            finding.files.push(path.display().to_string());
         }
         Ok(())
     });
@@ -194,7 +201,7 @@ fn overlapping<'a>(
 }
 
 fn print(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
-    let file = report.file.display();
+    let file = &report.file;
     if report.ok {
         return writeln!(
             out,
@@ -213,7 +220,7 @@ fn print(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
             finding.start, finding.reason
         )?;
         for name in &finding.files {
-            writeln!(out, "  in {}", name.display())?;
+            writeln!(out, "  in {name}")?;
         }
     }
     writeln!(

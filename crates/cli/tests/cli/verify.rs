@@ -2,9 +2,10 @@
 
 use std::{
     collections::BTreeSet,
+    ffi::OsStr,
     fs,
     ops::Range,
-    os::unix::fs::FileExt,
+    os::unix::{ffi::OsStrExt, fs::FileExt},
     path::{Path, PathBuf},
     process::Command,
 };
@@ -336,6 +337,28 @@ fn any_file_is_verified_not_only_images() {
         assert_eq!(bad[0].range, block_of(500_000));
         assert!(bad[0].files.is_empty());
     }
+}
+
+/// JSON has only text: names that are none must not keep the report from being made.
+#[test]
+fn names_that_are_not_text_are_reported() {
+    let world = World::new();
+    let tree = world.directory("tree");
+    let content = noise(10_000, 1);
+    fs::write(tree.join(OsStr::from_bytes(b"name \xff")), &content).unwrap();
+    let image = world.root().join(OsStr::from_bytes(b"image \xfe"));
+    verimount(args!["build", &tree, &image]).succeeds();
+    let mut bytes = fs::read(&image).unwrap();
+    let start = bytes
+        .windows(64)
+        .position(|window| window == &content[..64]);
+    bytes[start.unwrap() + 5000] ^= 1;
+    fs::write(&image, bytes).unwrap();
+    let ended = verimount(args!["verify", "--json", &image]);
+    ended.reports_bad_data();
+    let (json, bad) = report(&ended);
+    assert!(json["file"].as_str().unwrap().ends_with("image \u{fffd}"));
+    assert_eq!(bad[0].files, [PathBuf::from("name \u{fffd}")].into());
 }
 
 #[test]
