@@ -69,11 +69,14 @@ impl TreeReader {
         let geometry = descriptor.geometry().clone();
         let block_size = hasher.block_size();
         let data_per_node = geometry.digests_per_block() * block_size as u64;
+        let cached_blocks = cache_bytes / block_size;
+        let window = readahead.blocks(data_per_node, block_size as u64);
         Self {
             source: Counting::new(source),
             root: *descriptor.root(),
-            verified: Cache::new(cache_bytes / block_size),
-            window: readahead.blocks(data_per_node, block_size as u64),
+            verified: Cache::new(cached_blocks),
+            // What the cache cannot keep until it is needed would be read ahead again and again.
+            window: window.min(cached_blocks as u64 / 4).max(1),
             claims: Claims::default(),
             geometry,
             hasher,
