@@ -15,4 +15,6 @@ pub use error::Error;
 pub use romfs::RomfsTree;
 pub use search::find_path;
 pub use single::SingleFile;
-pub use tree::{Attr, Directory, Entry, FileKind, Inode, Tree, Usage};
+pub use tree::{Attr, Directory, Entry, Inode, Tree, Usage};
+/// The type of a file: romfs has all that there are.
+pub use verimount_romfs::NodeKind as FileKind;

@@ -4,7 +4,7 @@ use quick_cache::{Weighter, sync::Cache};
 use verimount_romfs::{MAX_NAME_LEN, Node, NodeId, NodeKind, Romfs};
 use verimount_source::{ReadAt, Scratch};
 
-use crate::{Attr, Directory, Entry, Error, FileKind, Inode, Tree, Usage, tree::clamp};
+use crate::{Attr, Directory, Entry, Error, Inode, Tree, Usage, tree::clamp};
 
 /// How many bytes of directories are kept.
 const DIRECTORY_CACHE_BYTES: u64 = 8 << 20;
@@ -79,18 +79,9 @@ impl RomfsTree {
     }
 
     fn attr_of(&self, node: &Node) -> Attr {
-        let kind = match node.kind {
-            NodeKind::Directory => FileKind::Directory,
-            NodeKind::File => FileKind::File,
-            NodeKind::Symlink => FileKind::Symlink,
-            NodeKind::BlockDevice { major, minor } => FileKind::BlockDevice { major, minor },
-            NodeKind::CharDevice { major, minor } => FileKind::CharDevice { major, minor },
-            NodeKind::Socket => FileKind::Socket,
-            NodeKind::Fifo => FileKind::Fifo,
-        };
         Attr {
             inode: self.inode(node.id),
-            kind,
+            kind: node.kind,
             permissions: node.permissions(),
             size: node.size.into(),
         }

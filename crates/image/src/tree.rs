@@ -1,5 +1,6 @@
 use std::{ffi::OsStr, sync::Arc};
 
+use verimount_romfs::NodeKind as FileKind;
 use verimount_source::Scratch;
 
 use crate::Error;
@@ -11,35 +12,6 @@ pub struct Inode(pub u64);
 impl Inode {
     /// The root directory.
     pub const ROOT: Self = Self(1);
-}
-
-/// The type of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FileKind {
-    /// A directory.
-    Directory,
-    /// A regular file.
-    File,
-    /// A symbolic link.
-    Symlink,
-    /// A block device's node.
-    BlockDevice {
-        /// Major device number.
-        major: u16,
-        /// Minor device number.
-        minor: u16,
-    },
-    /// A character device's node.
-    CharDevice {
-        /// Major device number.
-        major: u16,
-        /// Minor device number.
-        minor: u16,
-    },
-    /// A socket.
-    Socket,
-    /// A named pipe.
-    Fifo,
 }
 
 /// What is known of a file besides its content.
