@@ -1,17 +1,11 @@
-use std::{
-    cell::RefCell,
-    ffi::OsStr,
-    io,
-    sync::Arc,
-    time::{Duration, UNIX_EPOCH},
-};
+use std::{ffi::OsStr, sync::Arc, time::Duration};
 
-use fuser::{
-    Errno, FileAttr, FileHandle, FileType, Filesystem, Generation, INodeNo, InitFlags, IoctlFlags,
-    KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyDirectoryPlus,
-    ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyOpen, ReplyStatfs, ReplyXattr, Request,
+use rustix::{fs::FileType, io::Errno};
+use verimount_fuse::{
+    Attr, Caller, Capabilities, Entry, FileSystem, Handle, Name, Names, NamesPlus, NodeId, Opened,
+    Read, StatFs, Time, Wishes, device_number,
 };
-use verimount_image::{Attr, Error, FileKind, Inode, Tree};
+use verimount_image::{self as image, Error, FileKind, Inode, Tree};
 use verimount_source::Scratch;
 
 use crate::{STATUS_XATTR, VerifiedTree, errno::errno};
@@ -26,18 +20,26 @@ const MAX_REQUEST: u32 = 1 << 20;
 /// How many reads ahead the kernel may have under way at once.
 const MAX_BACKGROUND: u16 = 128;
 
-/// Every inode number stands for one file for as long as the mount lives.
-const GENERATION: Generation = Generation(0);
-
 /// `FS_IOC_MEASURE_VERITY`: `_IOWR('f', 134, struct fsverity_digest)`.
 const FS_IOC_MEASURE_VERITY: u32 = 0xc004_6686;
 
-thread_local! {
-    /// What this thread reads file content into. It is handed to the kernel from here.
-    static SCRATCH: RefCell<Scratch> = RefCell::default();
-}
+/// What an image wants from the kernel: what never changes may be kept, and need not be opened.
+pub(crate) const WISHES: Wishes = Wishes {
+    capabilities: Capabilities::NO_OPEN_SUPPORT
+        .union(Capabilities::NO_OPENDIR_SUPPORT)
+        .union(Capabilities::DO_READDIRPLUS)
+        .union(Capabilities::PARALLEL_DIROPS)
+        .union(Capabilities::CACHE_SYMLINKS)
+        .union(Capabilities::EXPLICIT_INVAL_DATA),
+    max_read: MAX_REQUEST,
+    // Nothing is written; the kernel asks for room for a page.
+    max_write: 4096,
+    max_readahead: MAX_REQUEST,
+    max_background: MAX_BACKGROUND,
+    max_stack_depth: 0,
+};
 
-/// The adapter between the FUSE library and a [`VerifiedTree`].
+/// The adapter between FUSE and a [`VerifiedTree`].
 pub struct ImageFs {
     tree: Arc<VerifiedTree>,
 }
@@ -49,204 +51,143 @@ impl ImageFs {
     }
 }
 
-impl Filesystem for ImageFs {
-    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        // Each is worth having alone; what this kernel lacks is done without.
-        for capability in [
-            InitFlags::FUSE_NO_OPEN_SUPPORT,
-            InitFlags::FUSE_NO_OPENDIR_SUPPORT,
-            InitFlags::FUSE_DO_READDIRPLUS,
-            InitFlags::FUSE_PARALLEL_DIROPS,
-            InitFlags::FUSE_CACHE_SYMLINKS,
-            InitFlags::FUSE_EXPLICIT_INVAL_DATA,
-        ] {
-            let _ = config.add_capabilities(capability);
-        }
-        // A value that is too large is answered with the largest there is.
-        let largest = config.set_max_readahead(MAX_REQUEST);
-        let _ = largest.or_else(|largest| config.set_max_readahead(largest));
-        let _ = config.set_max_write(MAX_REQUEST);
-        let _ = config.set_max_background(MAX_BACKGROUND);
-        Ok(())
-    }
+impl FileSystem for ImageFs {
+    type Scratch = Scratch;
 
-    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        match self.tree.lookup(Inode(parent.0), name) {
-            Ok(attr) => reply.entry(&FOREVER, &file_attr(&attr), GENERATION),
-            // Inode 0 says, for as long, that there is none.
-            Err(Error::NotFound) => reply.entry(&FOREVER, &no_file(), GENERATION),
-            Err(error) => reply.error(errno(&error)),
+    fn lookup(&self, _: Caller, parent: NodeId, name: &OsStr) -> Result<Entry, Errno> {
+        match self.tree.lookup(inode(parent), name) {
+            Ok(attr) => Ok(entry(&attr)),
+            Err(Error::NotFound) => Ok(NO_ENTRY),
+            Err(error) => Err(errno(&error)),
         }
     }
 
-    fn getattr(&self, _: &Request, inode: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        match self.tree.attr(Inode(inode.0)) {
-            Ok(attr) => reply.attr(&FOREVER, &file_attr(&attr)),
-            Err(error) => reply.error(errno(&error)),
-        }
+    fn getattr(&self, node: NodeId, _: Option<Handle>) -> Result<(Attr, Duration), Errno> {
+        let attr = self.tree.attr(inode(node)).map_err(|e| errno(&e))?;
+        Ok((fuse_attr(&attr), FOREVER))
     }
 
-    fn readlink(&self, _: &Request, inode: INodeNo, reply: ReplyData) {
-        self.reply_content(inode, 0, MAX_REQUEST, reply);
+    fn readlink<'s>(&self, node: NodeId, scratch: &'s mut Scratch) -> Result<&'s [u8], Errno> {
+        self.content(node, 0, MAX_REQUEST, scratch)
     }
 
-    fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        // Where the kernel knows NO_OPEN_SUPPORT it never asks again, and keeps pages cached.
-        reply.error(Errno::ENOSYS);
+    fn open(&self, _: Caller, _: NodeId, _: u32) -> Result<Opened, Errno> {
+        // The kernel never asks again, and keeps pages cached.
+        Err(Errno::NOSYS)
     }
 
-    fn opendir(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        reply.error(Errno::ENOSYS);
+    fn opendir(&self, _: Caller, _: NodeId, _: u32) -> Result<Opened, Errno> {
+        Err(Errno::NOSYS)
     }
 
-    fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
-        reply.error(Errno::ENOSYS);
-    }
-
-    fn read(
+    fn read<'s>(
         &self,
-        _: &Request,
-        inode: INodeNo,
-        _: FileHandle,
-        offset: u64,
-        size: u32,
-        _: OpenFlags,
-        _: Option<LockOwner>,
-        reply: ReplyData,
-    ) {
-        self.reply_content(inode, offset, size, reply);
+        node: NodeId,
+        read: Read,
+        scratch: &'s mut Scratch,
+    ) -> Result<&'s [u8], Errno> {
+        self.content(node, read.offset, read.size, scratch)
     }
 
     fn readdir(
         &self,
-        _: &Request,
-        inode: INodeNo,
-        _: FileHandle,
-        offset: u64,
-        mut reply: ReplyDirectory,
-    ) {
-        let listed = self.list(inode, offset, &mut |inode, next, attr, name| {
-            reply.add(inode, next, attr.kind, name)
-        });
-        match listed {
-            Ok(()) => reply.ok(),
-            Err(error) => reply.error(errno(&error)),
-        }
+        node: NodeId,
+        _: Handle,
+        position: u64,
+        names: &mut Names,
+    ) -> Result<(), Errno> {
+        self.list(node, position, &mut |name, _| names.add(name))
     }
 
     fn readdirplus(
         &self,
-        _: &Request,
-        inode: INodeNo,
-        _: FileHandle,
-        offset: u64,
-        mut reply: ReplyDirectoryPlus,
-    ) {
-        let listed = self.list(inode, offset, &mut |inode, next, attr, name| {
-            reply.add(inode, next, name, &FOREVER, attr, GENERATION)
-        });
-        match listed {
-            Ok(()) => reply.ok(),
-            Err(error) => reply.error(errno(&error)),
-        }
+        node: NodeId,
+        _: Handle,
+        position: u64,
+        names: &mut NamesPlus,
+    ) -> Result<(), Errno> {
+        self.list(node, position, &mut |name, entry| names.add(name, entry))
     }
 
-    fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
+    fn statfs(&self, _: NodeId) -> Result<StatFs, Errno> {
         const BLOCK: u32 = 4096;
         let usage = self.tree.usage();
-        let blocks = usage.bytes.div_ceil(BLOCK.into());
-        let (free, files) = (0, 0);
-        reply.statfs(
-            blocks,
-            free,
-            free,
-            files,
-            free,
-            BLOCK,
-            usage.name_max,
-            BLOCK,
-        );
+        Ok(StatFs {
+            block_size: BLOCK,
+            io_size: BLOCK,
+            blocks: usage.bytes.div_ceil(BLOCK.into()),
+            name_max: usage.name_max,
+            ..Default::default()
+        })
     }
 
-    fn getxattr(&self, _: &Request, inode: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
-        if Inode(inode.0) != Inode::ROOT || name != STATUS_XATTR {
-            return reply.error(Errno::ENODATA);
+    fn getxattr(&self, node: NodeId, name: &OsStr) -> Result<Vec<u8>, Errno> {
+        if node != NodeId::ROOT || name != STATUS_XATTR {
+            return Err(Errno::NODATA);
         }
-        match serde_json::to_vec(&self.tree.status()) {
-            Ok(status) => reply_xattr(&status, size, reply),
-            Err(_) => reply.error(Errno::EIO),
-        }
+        serde_json::to_vec(&self.tree.status()).map_err(|_| Errno::IO)
     }
 
-    fn listxattr(&self, _: &Request, inode: INodeNo, size: u32, reply: ReplyXattr) {
-        match Inode(inode.0) {
-            Inode::ROOT => reply_xattr(format!("{STATUS_XATTR}\0").as_bytes(), size, reply),
-            _ => reply_xattr(&[], size, reply),
+    fn listxattr(&self, node: NodeId) -> Result<Vec<u8>, Errno> {
+        match node {
+            NodeId::ROOT => Ok(format!("{STATUS_XATTR}\0").into_bytes()),
+            _ => Ok(Vec::new()),
         }
     }
 
-    fn ioctl(
-        &self,
-        _: &Request,
-        inode: INodeNo,
-        _: FileHandle,
-        _: IoctlFlags,
-        command: u32,
-        _: &[u8],
-        out_size: u32,
-        reply: ReplyIoctl,
-    ) {
+    fn ioctl(&self, node: NodeId, _: Handle, command: u32, _: &[u8]) -> Result<Vec<u8>, Errno> {
         if command != FS_IOC_MEASURE_VERITY {
-            return reply.error(Errno::ENOTTY);
+            return Err(Errno::NOTTY);
         }
-        let Some(digest) = self.tree.measure(Inode(inode.0)) else {
-            return reply.error(Errno::ENODATA);
-        };
-        // struct fsverity_digest: number of the hash, length of the digest, digest.
+        let digest = self.tree.measure(inode(node)).ok_or(Errno::NODATA)?;
         let digest = digest.digest();
+        // struct fsverity_digest: number of the hash, length of the digest, digest.
         let mut bytes = u16::from(digest.algorithm().number())
             .to_ne_bytes()
             .to_vec();
         bytes.extend((digest.as_bytes().len() as u16).to_ne_bytes());
         bytes.extend(digest.as_bytes());
-        match bytes.len() <= out_size as usize {
-            true => reply.ioctl(0, &bytes),
-            false => reply.error(Errno::EOVERFLOW),
-        }
+        Ok(bytes)
     }
 }
 
 impl ImageFs {
-    fn reply_content(&self, inode: INodeNo, offset: u64, size: u32, reply: ReplyData) {
-        SCRATCH.with_borrow_mut(|scratch| {
-            let size = size.min(MAX_REQUEST) as usize;
-            match self.tree.read(Inode(inode.0), offset, size, scratch) {
-                Ok(bytes) => reply.data(bytes),
-                Err(error) => reply.error(errno(&error)),
-            }
-        });
+    fn content<'s>(
+        &self,
+        node: NodeId,
+        offset: u64,
+        size: u32,
+        scratch: &'s mut Scratch,
+    ) -> Result<&'s [u8], Errno> {
+        let size = size.min(MAX_REQUEST) as usize;
+        let content = self.tree.read(inode(node), offset, size, scratch);
+        content.map_err(|error| errno(&error))
     }
 
-    /// Gives the entries from position `offset` on to `add`, until it says that there is no room
-    /// for more. The first two are `.` and `..`, for whose numbers the kernel has no use.
+    /// Gives the entries from `position` on to `add`, until it says that there is no room for more.
+    /// The first two are `.` and `..`, for whose numbers the kernel has no use.
     fn list(
         &self,
-        inode: INodeNo,
-        offset: u64,
-        add: &mut dyn FnMut(INodeNo, u64, &FileAttr, &OsStr) -> bool,
-    ) -> Result<(), Error> {
-        let directory = self.tree.directory(Inode(inode.0))?;
-        let own = FileAttr {
-            ino: inode,
-            kind: FileType::Directory,
-            ..no_file()
-        };
-        let dots = [(own, OsStr::new(".")), (own, OsStr::new(".."))];
+        node: NodeId,
+        position: u64,
+        add: &mut dyn FnMut(Name<'_>, &Entry) -> bool,
+    ) -> Result<(), Errno> {
+        let directory = self.tree.directory(inode(node)).map_err(|e| errno(&e))?;
+        let dots = [".", ".."].map(|name| (OsStr::new(name), DOT));
         let entries = directory.entries().iter();
-        let entries = entries.map(|entry| (file_attr(&entry.attr), &*entry.name));
-        let position = usize::try_from(offset).unwrap_or(usize::MAX);
-        for (next, (attr, name)) in (1..).zip(dots.into_iter().chain(entries)).skip(position) {
-            if add(attr.ino, next, &attr, name) {
+        let entries = entries.map(|found| (&*found.name, entry(&found.attr)));
+        let position = usize::try_from(position).unwrap_or(usize::MAX);
+        for (next, (name, entry)) in (1..).zip(dots.into_iter().chain(entries)).skip(position) {
+            let name = Name {
+                name,
+                ino: match entry.attr.ino {
+                    0 => node.0,
+                    ino => ino,
+                },
+                mode: entry.attr.mode,
+                next,
+            };
+            if !add(name, &entry) {
                 break;
             }
         }
@@ -254,60 +195,80 @@ impl ImageFs {
     }
 }
 
-fn reply_xattr(value: &[u8], size: u32, reply: ReplyXattr) {
-    match size as usize {
-        0 => reply.size(value.len() as u32),
-        room if value.len() <= room => reply.data(value),
-        _ => reply.error(Errno::ERANGE),
+fn inode(node: NodeId) -> Inode {
+    Inode(node.0)
+}
+
+/// Says, for as long as the mount lives, that there is no file of a name.
+const NO_ENTRY: Entry = Entry {
+    node: None,
+    generation: 0,
+    attr: NOTHING,
+    entry_valid: FOREVER,
+    attr_valid: FOREVER,
+};
+
+/// `.` or `..`, which are listed and no more.
+const DOT: Entry = Entry {
+    attr: Attr {
+        mode: FileType::Directory.as_raw_mode(),
+        ..NOTHING
+    },
+    ..NO_ENTRY
+};
+
+/// Attributes with everything zero.
+const NOTHING: Attr = Attr {
+    ino: 0,
+    size: 0,
+    blocks: 0,
+    atime: EPOCH,
+    mtime: EPOCH,
+    ctime: EPOCH,
+    mode: 0,
+    nlink: 0,
+    uid: 0,
+    gid: 0,
+    rdev: 0,
+    blksize: 0,
+};
+
+const EPOCH: Time = Time {
+    seconds: 0,
+    nanoseconds: 0,
+};
+
+/// Every number stands for one file for as long as the mount lives.
+fn entry(attr: &image::Attr) -> Entry {
+    Entry {
+        node: Some(NodeId(attr.inode.0)),
+        attr: fuse_attr(attr),
+        ..NO_ENTRY
     }
 }
 
-fn file_attr(attr: &Attr) -> FileAttr {
+fn fuse_attr(attr: &image::Attr) -> Attr {
     let (kind, rdev) = match attr.kind {
         FileKind::Directory => (FileType::Directory, 0),
         FileKind::File => (FileType::RegularFile, 0),
         FileKind::Symlink => (FileType::Symlink, 0),
         FileKind::BlockDevice { major, minor } => (FileType::BlockDevice, device(major, minor)),
-        FileKind::CharDevice { major, minor } => (FileType::CharDevice, device(major, minor)),
+        FileKind::CharDevice { major, minor } => (FileType::CharacterDevice, device(major, minor)),
         FileKind::Socket => (FileType::Socket, 0),
-        FileKind::Fifo => (FileType::NamedPipe, 0),
+        FileKind::Fifo => (FileType::Fifo, 0),
     };
-    FileAttr {
-        ino: INodeNo(attr.inode.0),
+    Attr {
+        ino: attr.inode.0,
         size: attr.size,
         blocks: attr.size.div_ceil(512),
-        kind,
-        perm: attr.permissions,
+        mode: kind.as_raw_mode() | u32::from(attr.permissions),
         nlink: 1,
         rdev,
         blksize: 4096,
-        ..no_file()
+        ..NOTHING
     }
 }
 
-/// A device number as FUSE has it, which is the kernel's `new_encode_dev`.
 fn device(major: u16, minor: u16) -> u32 {
-    let (major, minor) = (u32::from(major), u32::from(minor));
-    (minor & 0xff) | (major << 8) | ((minor & !0xff) << 12)
-}
-
-/// Attributes with everything zero; its inode number is no inode's.
-fn no_file() -> FileAttr {
-    FileAttr {
-        ino: INodeNo(0),
-        size: 0,
-        blocks: 0,
-        atime: UNIX_EPOCH,
-        mtime: UNIX_EPOCH,
-        ctime: UNIX_EPOCH,
-        crtime: UNIX_EPOCH,
-        kind: FileType::RegularFile,
-        perm: 0,
-        nlink: 0,
-        uid: 0,
-        gid: 0,
-        rdev: 0,
-        blksize: 0,
-        flags: 0,
-    }
+    device_number(major.into(), minor.into())
 }

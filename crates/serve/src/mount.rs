@@ -7,12 +7,13 @@ use std::{
     thread,
 };
 
-use fuser::{BackgroundSession, Config, Session, SessionACL};
 use rustix::process::geteuid;
 use thiserror::Error;
+use verimount_fuse::{Serving, Session};
 
 use crate::{
-    ImageFs, UnmountError, VerifiedTree, fusermount, kernel_mount, mount_table::mounted_on, unmount,
+    ImageFs, UnmountError, VerifiedTree, fusermount, image_fs::WISHES, kernel_mount,
+    mount_table::mounted_on, unmount,
 };
 
 /// How much root lets the kernel read ahead, in KiB: one request of the largest size.
@@ -99,7 +100,7 @@ pub enum MountError {
 ///
 /// Unless it is served to its end, it is unmounted.
 pub struct Mounted {
-    session: BackgroundSession,
+    serving: Serving,
     attached: Attached,
     mode: Mode,
 }
@@ -118,44 +119,26 @@ pub fn mount(
         path: mount_point.clone(),
         reason,
     };
-    let cloned_device = may_clone_device();
     let device = attach(&mount_point, options).map_err(refused)?;
     let attached = Attached {
         mount_point: mount_point.clone(),
         ended: false,
     };
-    let session = start_session(tree, device, options, cloned_device).map_err(refused)?;
+    let fs = Arc::new(ImageFs::new(tree));
+    let session = Session::new(fs, device, WISHES).map_err(refused)?;
+    let serving = session.serve(options.threads).map_err(refused)?;
     let mode = Mode {
         large_read_ahead: raise_read_ahead(&mount_point),
-        cloned_device,
+        cloned_device: serving.has_own_connections(),
     };
     Ok(Mounted {
-        session,
+        serving,
         attached,
         mode,
     })
 }
 
-/// Agrees with the kernel on how to talk.
-fn start_session(
-    tree: Arc<VerifiedTree>,
-    device: OwnedFd,
-    options: &MountOptions,
-    cloned_device: bool,
-) -> io::Result<BackgroundSession> {
-    let acl = match options.allow_other {
-        true => SessionACL::All,
-        false => SessionACL::Owner,
-    };
-    let mut config = Config::default();
-    config.acl = acl;
-    config.n_threads = Some(options.threads.get());
-    config.clone_fd = cloned_device;
-    Session::from_fd(ImageFs::new(tree), device, acl, config)?.spawn()
-}
-
-/// Mounts on `mount_point`; gives the FUSE device, opened. The library could do it, too, but it
-/// unmounts once more after an unmount (0.18.0): by then, something else may be mounted there.
+/// Mounts on `mount_point`; gives the FUSE device, opened.
 fn attach(mount_point: &Path, options: &MountOptions) -> io::Result<OwnedFd> {
     if geteuid().is_root() {
         match kernel_mount::mount(mount_point, options) {
@@ -198,7 +181,7 @@ impl Mounted {
         let mount_point = self.attached.mount_point.clone();
         let handle = signals.handle();
         let watcher = thread::Builder::new().spawn(move || watch(signals, &mount_point))?;
-        let result = self.session.join();
+        let result = self.serving.join();
         // The session ends well when the kernel says that nothing is mounted any more.
         self.attached.ended = result.is_ok();
         handle.close();
@@ -252,15 +235,6 @@ fn clear_dead_mount(path: &Path) -> Result<(), MountError> {
         }
         _ => Ok(()),
     }
-}
-
-/// Cloning the device means opening it again, which some systems leave to root.
-fn may_clone_device() -> bool {
-    fs::OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open("/dev/fuse")
-        .is_ok()
 }
 
 /// Lets the kernel read ahead more than FUSE may ask for; only root can.

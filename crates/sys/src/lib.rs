@@ -2,5 +2,7 @@
 //! block says why it is sound.
 
 mod cachestat;
+mod fuse;
 
 pub use cachestat::cached_pages;
+pub use fuse::{clone_fuse_device, close_fuse_backing, open_fuse_backing};

@@ -1,0 +1,90 @@
+use std::{
+    fs::File,
+    io::{self, IoSlice},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+};
+
+use rustix::io::{Errno, read, writev};
+use zerocopy::IntoBytes;
+
+use crate::abi::OutHeader;
+
+/// A connection to the kernel: `/dev/fuse`, opened. A request is answered on the connection that it
+/// came from.
+pub(crate) struct Device(OwnedFd);
+
+impl Device {
+    pub(crate) fn new(device: OwnedFd) -> Self {
+        Self(device)
+    }
+
+    /// One more connection for the same mount.
+    ///
+    /// # Errors
+    /// What the system says. Some leave opening `/dev/fuse` to root.
+    pub(crate) fn clone_connection(&self) -> io::Result<Self> {
+        let device = File::options().read(true).write(true).open("/dev/fuse")?;
+        verimount_sys::clone_fuse_device(&device, &self.0)?;
+        Ok(Self(device.into()))
+    }
+
+    /// Waits for a request, reads it into `buffer` and says how long it is; `None` at the end of the
+    /// mount.
+    ///
+    /// # Errors
+    /// What the system says, but for what says no more than to try again.
+    pub(crate) fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        loop {
+            match read(&self.0, &mut *buffer) {
+                Ok(len) => return Ok(Some(len)),
+                Err(Errno::NODEV) => return Ok(None),
+                // ENOENT: its caller gave up before it was read.
+                Err(Errno::INTR | Errno::NOENT) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Answers the request `unique`.
+    pub(crate) fn reply(&self, unique: u64, answer: Result<[&[u8]; 2], Errno>) {
+        let (error, [head, data]) = match answer {
+            Ok(parts) => (0, parts),
+            Err(error) => (-error.raw_os_error(), [&[][..]; 2]),
+        };
+        let header = OutHeader {
+            len: (size_of::<OutHeader>() + head.len() + data.len()) as u32,
+            error,
+            unique,
+        };
+        self.send(&[header.as_bytes(), head, data]);
+    }
+
+    /// Tells the kernel what it did not ask for.
+    ///
+    /// # Errors
+    /// What the system says; `ENOENT` if the kernel does not know what it is about.
+    pub(crate) fn notify(&self, code: i32, parts: [&[u8]; 2]) -> Result<(), Errno> {
+        let [head, data] = parts;
+        let header = OutHeader {
+            len: (size_of::<OutHeader>() + head.len() + data.len()) as u32,
+            error: code,
+            unique: 0,
+        };
+        let parts = [header.as_bytes(), head, data].map(IoSlice::new);
+        writev(&self.0, &parts).map(drop)
+    }
+
+    fn send(&self, parts: &[&[u8]; 3]) {
+        match writev(&self.0, &parts.map(IoSlice::new)) {
+            // ENOENT: its caller has given up. ENODEV: it is unmounted.
+            Ok(_) | Err(Errno::NOENT | Errno::NODEV) => {}
+            Err(error) => tracing::error!(%error, "answering the kernel"),
+        }
+    }
+}
+
+impl AsFd for Device {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}

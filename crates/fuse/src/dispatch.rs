@@ -1,0 +1,464 @@
+//! From request to operation, and from its result to an answer.
+
+use rustix::io::Errno;
+use zerocopy::IntoBytes;
+
+use crate::{
+    CopyRange, CreateMode, FileSystem, Handle, Names, NamesPlus, NodeId, Read, SetAttr, SetTime,
+    Time, Write,
+    abi::{self, opcode},
+    device::Device,
+    request::Request,
+    types::Valid,
+};
+
+/// `FUSE_GETATTR_FH`, `FUSE_FSYNC_FDATASYNC`, `FUSE_SETXATTR_ACL_KILL_SGID`.
+const FLAG: u32 = 1;
+
+/// `FUSE_WRITE_KILL_SUIDGID`.
+const WRITE_KILL_SUIDGID: u32 = 1 << 2;
+
+/// What a thread keeps between requests.
+#[derive(Default)]
+pub(crate) struct Thread<S> {
+    scratch: S,
+    names: Names,
+    names_plus: NamesPlus,
+}
+
+type Outcome = Result<(), Errno>;
+
+/// One request under way.
+struct Exchange<'r, F: FileSystem> {
+    fs: &'r F,
+    device: &'r Device,
+    request: Request<'r>,
+    thread: &'r mut Thread<F::Scratch>,
+}
+
+/// Has `fs` do what a request asks for, and answers it.
+pub(crate) fn dispatch<F: FileSystem>(
+    fs: &F,
+    device: &Device,
+    request: Request<'_>,
+    thread: &mut Thread<F::Scratch>,
+) {
+    let unique = request.header.unique;
+    let mut exchange = Exchange {
+        fs,
+        device,
+        request,
+        thread,
+    };
+    if let Err(error) = exchange.run() {
+        device.reply(unique, Err(error));
+    }
+}
+
+impl<F: FileSystem> Exchange<'_, F> {
+    /// Answers, unless there is an error to answer with.
+    fn run(&mut self) -> Outcome {
+        match self.request.header.opcode {
+            opcode::READ => self.read(),
+            opcode::WRITE => self.write(),
+            opcode::LOOKUP => self.lookup(),
+            opcode::GETATTR => self.getattr(),
+            opcode::OPEN => self.open(),
+            opcode::RELEASE => self.release(),
+            opcode::FLUSH => self.flush(),
+            opcode::CREATE => self.create(),
+            opcode::FORGET => self.forget(),
+            opcode::BATCH_FORGET => self.batch_forget(),
+            opcode::READDIR => self.readdir(),
+            opcode::READDIRPLUS => self.readdirplus(),
+            opcode::OPENDIR => self.opendir(),
+            opcode::RELEASEDIR => self.releasedir(),
+            opcode::READLINK => self.readlink(),
+            opcode::SETATTR => self.setattr(),
+            opcode::STATX => self.statx(),
+            opcode::UNLINK => self.unlink(),
+            opcode::RMDIR => self.rmdir(),
+            opcode::MKDIR => self.mkdir(),
+            opcode::MKNOD => self.mknod(),
+            opcode::SYMLINK => self.symlink(),
+            opcode::LINK => self.link(),
+            opcode::RENAME => self.rename(),
+            opcode::RENAME2 => self.rename2(),
+            opcode::TMPFILE => self.tmpfile(),
+            opcode::GETXATTR => self.getxattr(),
+            opcode::LISTXATTR => self.listxattr(),
+            opcode::SETXATTR => self.setxattr(),
+            opcode::REMOVEXATTR => self.removexattr(),
+            opcode::FSYNC => self.fsync(),
+            opcode::FSYNCDIR => self.fsyncdir(),
+            opcode::SYNCFS => self.done(F::syncfs),
+            opcode::STATFS => self.statfs(),
+            opcode::FALLOCATE => self.fallocate(),
+            opcode::LSEEK => self.lseek(),
+            opcode::COPY_FILE_RANGE => self.copy_file_range(),
+            opcode::COPY_FILE_RANGE_64 => self.copy_file_range_64(),
+            opcode::IOCTL => self.ioctl(),
+            opcode::DESTROY => self.done(|_| Ok(())),
+            _ => Err(Errno::NOSYS),
+        }
+    }
+
+    fn reply(&self, parts: [&[u8]; 2]) -> Outcome {
+        self.device.reply(self.request.header.unique, Ok(parts));
+        Ok(())
+    }
+
+    fn value(&self, value: &(impl IntoBytes + zerocopy::Immutable)) -> Outcome {
+        self.reply([value.as_bytes(), &[]])
+    }
+
+    /// Answers an operation that returns nothing.
+    fn done(&self, operation: impl FnOnce(&F) -> Outcome) -> Outcome {
+        operation(self.fs)?;
+        self.reply([&[]; 2])
+    }
+
+    fn lookup(&mut self) -> Outcome {
+        let name = self.request.take_name()?;
+        let (caller, parent) = (self.request.caller(), self.request.node());
+        let entry = self.fs.lookup(caller, parent, name)?;
+        self.value(&abi::EntryOut::from(&entry))
+    }
+
+    fn forget(&mut self) -> Outcome {
+        // It is never answered, not even if it is wrong.
+        if let Ok(forget) = self.request.take::<abi::ForgetIn>() {
+            self.fs.forget(self.request.node(), forget.nlookup);
+        }
+        Ok(())
+    }
+
+    fn batch_forget(&mut self) -> Outcome {
+        if let Ok(batch) = self.request.take::<abi::BatchForgetIn>() {
+            for _ in 0..batch.count {
+                let Ok(one) = self.request.take::<abi::ForgetOne>() else {
+                    break;
+                };
+                self.fs.forget(NodeId(one.nodeid), one.nlookup);
+            }
+        }
+        Ok(())
+    }
+
+    fn getattr(&mut self) -> Outcome {
+        let args: abi::GetattrIn = self.request.take()?;
+        let handle = (args.getattr_flags & FLAG != 0).then_some(Handle(args.fh));
+        let attr = self.fs.getattr(self.request.node(), handle)?;
+        self.value(&abi::AttrOut::from(&attr))
+    }
+
+    fn statx(&mut self) -> Outcome {
+        let args: abi::StatxIn = self.request.take()?;
+        let handle = (args.getattr_flags & FLAG != 0).then_some(Handle(args.fh));
+        let statx = self.fs.statx(self.request.node(), handle)?;
+        self.value(&abi::StatxOut::from(&statx))
+    }
+
+    fn setattr(&mut self) -> Outcome {
+        let args: abi::SetattrIn = self.request.take()?;
+        let (caller, node) = (self.request.caller(), self.request.node());
+        let attr = self.fs.setattr(caller, node, &changes(&args))?;
+        self.value(&abi::AttrOut::from(&attr))
+    }
+
+    fn readlink(&mut self) -> Outcome {
+        let node = self.request.node();
+        let target = self.fs.readlink(node, &mut self.thread.scratch)?;
+        let unique = self.request.header.unique;
+        self.device.reply(unique, Ok([target, &[]]));
+        Ok(())
+    }
+
+    fn symlink(&mut self) -> Outcome {
+        let name = self.request.take_name()?;
+        let target = self.request.take_name()?;
+        let (caller, parent) = (self.request.caller(), self.request.node());
+        let entry = self.fs.symlink(caller, parent, name, target)?;
+        self.value(&abi::EntryOut::from(&entry))
+    }
+
+    fn mknod(&mut self) -> Outcome {
+        let args: abi::MknodIn = self.request.take()?;
+        let name = self.request.take_name()?;
+        let (caller, parent) = (self.request.caller(), self.request.node());
+        let mode = create_mode(args.mode, args.umask);
+        let entry = self.fs.mknod(caller, parent, name, mode, args.rdev)?;
+        self.value(&abi::EntryOut::from(&entry))
+    }
+
+    fn mkdir(&mut self) -> Outcome {
+        let args: abi::MkdirIn = self.request.take()?;
+        let name = self.request.take_name()?;
+        let (caller, parent) = (self.request.caller(), self.request.node());
+        let mode = create_mode(args.mode, args.umask);
+        let entry = self.fs.mkdir(caller, parent, name, mode)?;
+        self.value(&abi::EntryOut::from(&entry))
+    }
+
+    fn unlink(&mut self) -> Outcome {
+        let name = self.request.take_name()?;
+        let (caller, parent) = (self.request.caller(), self.request.node());
+        self.done(|fs| fs.unlink(caller, parent, name))
+    }
+
+    fn rmdir(&mut self) -> Outcome {
+        let name = self.request.take_name()?;
+        let (caller, parent) = (self.request.caller(), self.request.node());
+        self.done(|fs| fs.rmdir(caller, parent, name))
+    }
+
+    fn rename(&mut self) -> Outcome {
+        let args: abi::RenameIn = self.request.take()?;
+        self.rename_to(NodeId(args.newdir), 0)
+    }
+
+    fn rename2(&mut self) -> Outcome {
+        let args: abi::Rename2In = self.request.take()?;
+        self.rename_to(NodeId(args.newdir), args.flags)
+    }
+
+    fn rename_to(&mut self, directory: NodeId, flags: u32) -> Outcome {
+        let from = (self.request.node(), self.request.take_name()?);
+        let to = (directory, self.request.take_name()?);
+        let caller = self.request.caller();
+        self.done(|fs| fs.rename(caller, from, to, flags))
+    }
+
+    fn link(&mut self) -> Outcome {
+        let args: abi::LinkIn = self.request.take()?;
+        let name = self.request.take_name()?;
+        let (caller, parent) = (self.request.caller(), self.request.node());
+        let entry = self.fs.link(caller, NodeId(args.oldnodeid), parent, name)?;
+        self.value(&abi::EntryOut::from(&entry))
+    }
+
+    fn open(&mut self) -> Outcome {
+        let args: abi::OpenIn = self.request.take()?;
+        let (caller, node) = (self.request.caller(), self.request.node());
+        let opened = self.fs.open(caller, node, args.flags)?;
+        self.value(&abi::OpenOut::from(&opened))
+    }
+
+    fn create(&mut self) -> Outcome {
+        let args: abi::CreateIn = self.request.take()?;
+        let name = self.request.take_name()?;
+        let (caller, parent) = (self.request.caller(), self.request.node());
+        let mode = create_mode(args.mode, args.umask);
+        let created = self.fs.create(caller, parent, name, mode, args.flags)?;
+        self.value(&abi::CreateOut::from(&created))
+    }
+
+    fn tmpfile(&mut self) -> Outcome {
+        let args: abi::CreateIn = self.request.take()?;
+        let (caller, parent) = (self.request.caller(), self.request.node());
+        let mode = create_mode(args.mode, args.umask);
+        let created = self.fs.tmpfile(caller, parent, mode, args.flags)?;
+        self.value(&abi::CreateOut::from(&created))
+    }
+
+    fn read(&mut self) -> Outcome {
+        let args: abi::ReadIn = self.request.take()?;
+        let read = Read {
+            handle: Handle(args.fh),
+            offset: args.offset,
+            size: args.size,
+        };
+        let node = self.request.node();
+        let data = self.fs.read(node, read, &mut self.thread.scratch)?;
+        let unique = self.request.header.unique;
+        self.device.reply(unique, Ok([data, &[]]));
+        Ok(())
+    }
+
+    fn write(&mut self) -> Outcome {
+        let args: abi::WriteIn = self.request.take()?;
+        let data = self.request.take_bytes(args.size)?;
+        let write = Write {
+            handle: Handle(args.fh),
+            offset: args.offset,
+            kill_suidgid: args.write_flags & WRITE_KILL_SUIDGID != 0,
+        };
+        let size = self.fs.write(self.request.node(), write, data)?;
+        self.value(&abi::WriteOut { size, padding: 0 })
+    }
+
+    fn flush(&mut self) -> Outcome {
+        let args: abi::FlushIn = self.request.take()?;
+        let node = self.request.node();
+        self.done(|fs| fs.flush(node, Handle(args.fh)))
+    }
+
+    fn release(&mut self) -> Outcome {
+        let args: abi::ReleaseIn = self.request.take()?;
+        self.fs.release(self.request.node(), Handle(args.fh));
+        self.reply([&[]; 2])
+    }
+
+    fn fsync(&mut self) -> Outcome {
+        let args: abi::FsyncIn = self.request.take()?;
+        let (node, data_only) = (self.request.node(), args.fsync_flags & FLAG != 0);
+        self.done(|fs| fs.fsync(node, Handle(args.fh), data_only))
+    }
+
+    fn fallocate(&mut self) -> Outcome {
+        let args: abi::FallocateIn = self.request.take()?;
+        let (node, handle) = (self.request.node(), Handle(args.fh));
+        self.done(|fs| fs.fallocate(node, handle, args.offset, args.length, args.mode))
+    }
+
+    fn lseek(&mut self) -> Outcome {
+        let args: abi::LseekIn = self.request.take()?;
+        let (node, handle) = (self.request.node(), Handle(args.fh));
+        let offset = self.fs.lseek(node, handle, args.offset, args.whence)?;
+        self.value(&abi::LseekOut { offset })
+    }
+
+    fn copy_range(&mut self) -> Result<u64, Errno> {
+        let args: abi::CopyFileRangeIn = self.request.take()?;
+        self.fs.copy_file_range(&CopyRange {
+            from: Handle(args.fh_in),
+            from_offset: args.off_in,
+            to_node: NodeId(args.nodeid_out),
+            to: Handle(args.fh_out),
+            to_offset: args.off_out,
+            len: args.len,
+        })
+    }
+
+    fn copy_file_range(&mut self) -> Outcome {
+        // The kernel asks for less than 4 GiB here.
+        let size = u32::try_from(self.copy_range()?).map_err(|_| Errno::IO)?;
+        self.value(&abi::WriteOut { size, padding: 0 })
+    }
+
+    fn copy_file_range_64(&mut self) -> Outcome {
+        let bytes_copied = self.copy_range()?;
+        self.value(&abi::CopyFileRangeOut { bytes_copied })
+    }
+
+    fn opendir(&mut self) -> Outcome {
+        let args: abi::OpenIn = self.request.take()?;
+        let (caller, node) = (self.request.caller(), self.request.node());
+        let opened = self.fs.opendir(caller, node, args.flags)?;
+        self.value(&abi::OpenOut::from(&opened))
+    }
+
+    fn readdir(&mut self) -> Outcome {
+        let args: abi::ReadIn = self.request.take()?;
+        let (node, names) = (self.request.node(), &mut self.thread.names);
+        names.restart(args.size);
+        self.fs.readdir(node, Handle(args.fh), args.offset, names)?;
+        self.reply([self.thread.names.records(), &[]])
+    }
+
+    fn readdirplus(&mut self) -> Outcome {
+        let args: abi::ReadIn = self.request.take()?;
+        let (node, names) = (self.request.node(), &mut self.thread.names_plus);
+        names.restart(args.size);
+        self.fs
+            .readdirplus(node, Handle(args.fh), args.offset, names)?;
+        self.reply([self.thread.names_plus.records(), &[]])
+    }
+
+    fn releasedir(&mut self) -> Outcome {
+        let args: abi::ReleaseIn = self.request.take()?;
+        self.fs.releasedir(self.request.node(), Handle(args.fh));
+        self.reply([&[]; 2])
+    }
+
+    fn fsyncdir(&mut self) -> Outcome {
+        let args: abi::FsyncIn = self.request.take()?;
+        let (node, data_only) = (self.request.node(), args.fsync_flags & FLAG != 0);
+        self.done(|fs| fs.fsyncdir(node, Handle(args.fh), data_only))
+    }
+
+    fn statfs(&mut self) -> Outcome {
+        let usage = self.fs.statfs(self.request.node())?;
+        self.value(&abi::StatfsOut::from(&usage))
+    }
+
+    fn setxattr(&mut self) -> Outcome {
+        let args: abi::SetxattrIn = self.request.take()?;
+        let name = self.request.take_name()?;
+        let value = self.request.take_bytes(args.size)?;
+        let (caller, node) = (self.request.caller(), self.request.node());
+        let kill_sgid = args.setxattr_flags & FLAG != 0;
+        self.done(|fs| fs.setxattr(caller, node, name, value, args.flags, kill_sgid))
+    }
+
+    fn getxattr(&mut self) -> Outcome {
+        let args: abi::GetxattrIn = self.request.take()?;
+        let name = self.request.take_name()?;
+        let value = self.fs.getxattr(self.request.node(), name)?;
+        self.xattr(&value, args.size)
+    }
+
+    fn listxattr(&mut self) -> Outcome {
+        let args: abi::GetxattrIn = self.request.take()?;
+        let names = self.fs.listxattr(self.request.node())?;
+        self.xattr(&names, args.size)
+    }
+
+    /// A caller without room asks for the size.
+    fn xattr(&self, value: &[u8], room: u32) -> Outcome {
+        let size = u32::try_from(value.len()).map_err(|_| Errno::TOOBIG)?;
+        match room {
+            0 => self.value(&abi::GetxattrOut { size, padding: 0 }),
+            room if size <= room => self.reply([value, &[]]),
+            _ => Err(Errno::RANGE),
+        }
+    }
+
+    fn removexattr(&mut self) -> Outcome {
+        let name = self.request.take_name()?;
+        let (caller, node) = (self.request.caller(), self.request.node());
+        self.done(|fs| fs.removexattr(caller, node, name))
+    }
+
+    fn ioctl(&mut self) -> Outcome {
+        let args: abi::IoctlIn = self.request.take()?;
+        let input = self.request.take_bytes(args.in_size)?;
+        let (node, handle) = (self.request.node(), Handle(args.fh));
+        let output = self.fs.ioctl(node, handle, args.cmd, input)?;
+        if output.len() > args.out_size as usize {
+            return Err(Errno::OVERFLOW);
+        }
+        self.reply([abi::IoctlOut::default().as_bytes(), &output])
+    }
+}
+
+fn create_mode(mode: u32, umask: u32) -> CreateMode {
+    CreateMode { mode, umask }
+}
+
+/// What a SETATTR asks for.
+fn changes(args: &abi::SetattrIn) -> SetAttr {
+    let valid = Valid::from_bits_retain(args.valid);
+    let time = |set, now, seconds: u64, nanoseconds| {
+        let at = SetTime::At(Time {
+            // The kernel has put the sign into it.
+            seconds: seconds as i64,
+            nanoseconds,
+        });
+        let time = match valid.contains(now) {
+            true => SetTime::Now,
+            false => at,
+        };
+        valid.contains(set).then_some(time)
+    };
+    SetAttr {
+        handle: valid.contains(Valid::FH).then_some(Handle(args.fh)),
+        mode: valid.contains(Valid::MODE).then_some(args.mode),
+        uid: valid.contains(Valid::UID).then_some(args.uid),
+        gid: valid.contains(Valid::GID).then_some(args.gid),
+        size: valid.contains(Valid::SIZE).then_some(args.size),
+        atime: time(Valid::ATIME, Valid::ATIME_NOW, args.atime, args.atimensec),
+        mtime: time(Valid::MTIME, Valid::MTIME_NOW, args.mtime, args.mtimensec),
+        kill_suidgid: valid.contains(Valid::KILL_SUIDGID),
+    }
+}

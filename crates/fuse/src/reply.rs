@@ -1,0 +1,144 @@
+//! What a file system returns, as the kernel reads it.
+
+use std::time::Duration;
+
+use crate::{
+    Attr, Entry, Opened, StatFs, Statx, Time,
+    abi::{self, AttrOut, CreateOut, EntryOut, OpenOut, StatfsOut, StatxOut, SxTime},
+    device_parts,
+};
+
+/// `STATX_BASIC_STATS`: what [`Attr`] tells.
+const STATX_BASIC: u32 = 0x7ff;
+
+/// `STATX_BTIME`.
+const STATX_BTIME: u32 = 0x800;
+
+impl From<&Attr> for abi::Attr {
+    fn from(attr: &Attr) -> Self {
+        Self {
+            ino: attr.ino,
+            size: attr.size,
+            blocks: attr.blocks,
+            // The kernel takes the sign back.
+            atime: attr.atime.seconds as u64,
+            mtime: attr.mtime.seconds as u64,
+            ctime: attr.ctime.seconds as u64,
+            atimensec: attr.atime.nanoseconds,
+            mtimensec: attr.mtime.nanoseconds,
+            ctimensec: attr.ctime.nanoseconds,
+            mode: attr.mode,
+            nlink: attr.nlink,
+            uid: attr.uid,
+            gid: attr.gid,
+            rdev: attr.rdev,
+            blksize: attr.blksize,
+            flags: 0,
+        }
+    }
+}
+
+impl From<&Entry> for EntryOut {
+    fn from(entry: &Entry) -> Self {
+        Self {
+            nodeid: entry.node.map_or(0, |node| node.0),
+            generation: entry.generation,
+            entry_valid: entry.entry_valid.as_secs(),
+            attr_valid: entry.attr_valid.as_secs(),
+            entry_valid_nsec: entry.entry_valid.subsec_nanos(),
+            attr_valid_nsec: entry.attr_valid.subsec_nanos(),
+            attr: (&entry.attr).into(),
+        }
+    }
+}
+
+impl From<&Opened> for OpenOut {
+    fn from(opened: &Opened) -> Self {
+        Self {
+            fh: opened.handle.0,
+            open_flags: opened.flags.bits(),
+            backing_id: opened.backing,
+        }
+    }
+}
+
+impl From<&(Entry, Opened)> for CreateOut {
+    fn from((entry, opened): &(Entry, Opened)) -> Self {
+        Self {
+            entry: entry.into(),
+            open: opened.into(),
+        }
+    }
+}
+
+impl From<&(Attr, Duration)> for AttrOut {
+    fn from((attr, valid): &(Attr, Duration)) -> Self {
+        Self {
+            attr_valid: valid.as_secs(),
+            attr_valid_nsec: valid.subsec_nanos(),
+            dummy: 0,
+            attr: attr.into(),
+        }
+    }
+}
+
+impl From<Time> for SxTime {
+    fn from(time: Time) -> Self {
+        Self {
+            tv_sec: time.seconds,
+            tv_nsec: time.nanoseconds,
+            reserved: 0,
+        }
+    }
+}
+
+impl From<&(Statx, Duration)> for StatxOut {
+    fn from((statx, valid): &(Statx, Duration)) -> Self {
+        let attr = &statx.attr;
+        let (rdev_major, rdev_minor) = device_parts(attr.rdev);
+        let birth = match statx.btime {
+            Some(_) => STATX_BTIME,
+            None => 0,
+        };
+        Self {
+            attr_valid: valid.as_secs(),
+            attr_valid_nsec: valid.subsec_nanos(),
+            stat: abi::Statx {
+                mask: STATX_BASIC | birth,
+                blksize: attr.blksize,
+                nlink: attr.nlink,
+                uid: attr.uid,
+                gid: attr.gid,
+                // The type and the permissions are the lower 16 bits.
+                mode: attr.mode as u16,
+                ino: attr.ino,
+                size: attr.size,
+                blocks: attr.blocks,
+                atime: attr.atime.into(),
+                btime: statx.btime.unwrap_or_default().into(),
+                ctime: attr.ctime.into(),
+                mtime: attr.mtime.into(),
+                rdev_major,
+                rdev_minor,
+                ..Default::default()
+            },
+            ..Default::default()
+        }
+    }
+}
+
+impl From<&StatFs> for StatfsOut {
+    fn from(usage: &StatFs) -> Self {
+        Self {
+            blocks: usage.blocks,
+            bfree: usage.blocks_free,
+            bavail: usage.blocks_available,
+            files: usage.files,
+            ffree: usage.files_free,
+            bsize: usage.io_size,
+            namelen: usage.name_max,
+            frsize: usage.block_size,
+            ..Default::default()
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! A request taken apart.
+
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
+
+use rustix::io::Errno;
+use zerocopy::{FromBytes, Immutable, KnownLayout};
+
+use crate::{
+    Caller, NodeId,
+    abi::{EXT_GROUPS, ExtHeader, InHeader},
+};
+
+/// A request, of which the kernel is not trusted with a single length.
+pub(crate) struct Request<'b> {
+    pub(crate) header: InHeader,
+    /// What is left of its arguments.
+    arguments: &'b [u8],
+    extensions: &'b [u8],
+}
+
+impl<'b> Request<'b> {
+    /// The request that fills `bytes`.
+    pub(crate) fn parse(bytes: &'b [u8]) -> Option<Self> {
+        let (header, body) = InHeader::read_from_prefix(bytes).ok()?;
+        if header.len as usize != bytes.len() {
+            return None;
+        }
+        let extensions = usize::from(header.total_extlen) * 8;
+        let (arguments, extensions) = body.split_at_checked(body.len().checked_sub(extensions)?)?;
+        Some(Self {
+            header,
+            arguments,
+            extensions,
+        })
+    }
+
+    pub(crate) fn node(&self) -> NodeId {
+        NodeId(self.header.nodeid)
+    }
+
+    pub(crate) fn caller(&self) -> Caller {
+        Caller {
+            uid: self.header.uid,
+            gid: self.header.gid,
+            pid: self.header.pid,
+            group: self.group(),
+        }
+    }
+
+    /// The extension that tells the caller's group: a count of 1, and the group.
+    fn group(&self) -> Option<u32> {
+        let mut rest = self.extensions;
+        while let Ok((header, body)) = ExtHeader::read_from_prefix(rest) {
+            if header.kind == EXT_GROUPS {
+                let (count, groups) = u32::read_from_prefix(body).ok()?;
+                let (group, _) = u32::read_from_prefix(groups).ok()?;
+                return (count > 0).then_some(group);
+            }
+            let size = (header.size as usize).max(size_of::<ExtHeader>());
+            rest = rest.get(size.next_multiple_of(8)..)?;
+        }
+        None
+    }
+
+    /// The next argument.
+    ///
+    /// # Errors
+    /// `EIO` if the request is too short for it.
+    pub(crate) fn take<T: FromBytes + Immutable + KnownLayout>(&mut self) -> Result<T, Errno> {
+        let (value, rest) = T::read_from_prefix(self.arguments).map_err(|_| Errno::IO)?;
+        self.arguments = rest;
+        Ok(value)
+    }
+
+    /// The next argument, which ends with a zero byte.
+    ///
+    /// # Errors
+    /// `EIO` if there is none.
+    pub(crate) fn take_name(&mut self) -> Result<&'b OsStr, Errno> {
+        let end = self.arguments.iter().position(|&byte| byte == 0);
+        let (name, rest) = self.arguments.split_at(end.ok_or(Errno::IO)?);
+        self.arguments = &rest[1..];
+        Ok(OsStr::from_bytes(name))
+    }
+
+    /// The next `len` bytes.
+    ///
+    /// # Errors
+    /// `EIO` if there are fewer.
+    pub(crate) fn take_bytes(&mut self, len: u32) -> Result<&'b [u8], Errno> {
+        let parts = self.arguments.split_at_checked(len as usize);
+        let (bytes, rest) = parts.ok_or(Errno::IO)?;
+        self.arguments = rest;
+        Ok(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zerocopy::IntoBytes;
+
+    use super::*;
+    use crate::abi::opcode;
+
+    fn request(body: &[u8], extensions: u16) -> Vec<u8> {
+        let header = InHeader {
+            len: (size_of::<InHeader>() + body.len()) as u32,
+            opcode: opcode::LOOKUP,
+            unique: 2,
+            nodeid: 1,
+            uid: 3,
+            gid: 4,
+            pid: 5,
+            total_extlen: extensions,
+            padding: 0,
+        };
+        [header.as_bytes(), body].concat()
+    }
+
+    #[test]
+    fn arguments_in_order() {
+        let bytes = request(b"\x07\0\0\0\0\0\0\0a name\0rest", 0);
+        let mut request = Request::parse(&bytes).unwrap();
+        assert_eq!(request.take::<u64>(), Ok(u64::from_le(7)));
+        assert_eq!(request.take_name(), Ok(OsStr::new("a name")));
+        assert_eq!(request.take_bytes(5), Err(Errno::IO));
+        assert_eq!(request.take_bytes(4), Ok(&b"rest"[..]));
+        assert_eq!(request.take_name(), Err(Errno::IO));
+        assert_eq!(request.take::<u64>(), Err(Errno::IO));
+    }
+
+    #[test]
+    fn lengths_that_are_wrong() {
+        let bytes = request(b"name\0", 0);
+        assert!(Request::parse(&bytes[..bytes.len() - 1]).is_none());
+        assert!(Request::parse(&bytes[..30]).is_none());
+        assert!(Request::parse(&request(b"1234567", 1)).is_none());
+    }
+
+    #[test]
+    fn the_group_of_the_caller() {
+        let group = [24_u32, EXT_GROUPS, 1, 99, 0, 0];
+        let bytes = request(&[b"n\0", group.as_bytes()].concat(), 3);
+        let mut request = Request::parse(&bytes).unwrap();
+        assert_eq!(request.caller().group, Some(99));
+        assert_eq!(request.take_name(), Ok(OsStr::new("n")));
+        assert_eq!(request.take_name(), Err(Errno::IO));
+    }
+
+    #[test]
+    fn extensions_that_are_nothing() {
+        for extension in [[0_u32, 0, 0, 0], [u32::MAX, 1, 1, 1], [8, EXT_GROUPS, 0, 0]] {
+            let bytes = request(extension.as_bytes(), 2);
+            assert_eq!(Request::parse(&bytes).unwrap().caller().group, None);
+        }
+    }
+}
