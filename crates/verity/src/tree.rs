@@ -14,6 +14,10 @@ use crate::{
     Descriptor, Digest, Mismatch, Place, TreeGeometry, TreeReadahead, hasher::BlockHasher,
 };
 
+/// How many bytes of the tree a random reader fetches at once: more than it needs, but storage gives
+/// them in hardly more time than one block, and hashing them takes less time than a request.
+const NEIGHBOURHOOD: usize = 64 << 10;
+
 /// A verified block of the tree, by level and index in the level.
 type Key = (usize, u64);
 type Node = Arc<[u8]>;
@@ -157,8 +161,9 @@ impl TreeReader {
         self.verified.contains_key(&(0, node)) || is_claimed(node, claims)
     }
 
-    /// Extends a range of blocks to be fetched ahead by a window, if reading is sequential or has
-    /// just begun at the beginning.
+    /// Extends a range of blocks to be fetched: ahead by a window, if reading is sequential or has
+    /// just begun at the beginning; else by the neighbours, which cost a random reader no request
+    /// more, and the reads after it one less for each.
     fn extended(
         &self,
         wanted: RangeInclusive<u64>,
@@ -166,17 +171,15 @@ impl TreeReader {
         claims: &Ranges,
     ) -> RangeInclusive<u64> {
         let (first, last) = wanted.into_inner();
-        let window = match (read_ahead, first) {
-            (true, _) => self.window,
+        let end = match (read_ahead, first) {
+            (true, _) => first + self.window,
             // Whoever reads the beginning may want no more than that.
             (false, 0) => self.window.div_ceil(4),
-            (false, _) => 1,
+            (false, _) => (first + 1).next_multiple_of(self.neighbours()),
         };
         // A window that ends where a block of the level above does needs only that one.
         let siblings_end = (first + 1).next_multiple_of(self.geometry.digests_per_block());
-        let end = (first + window)
-            .min(siblings_end)
-            .min(self.geometry.level_blocks(0));
+        let end = end.min(siblings_end).min(self.geometry.level_blocks(0));
         // What others fetch is theirs, and what is verified at the end need not be read again.
         let mut ahead = last + 1..end;
         let end = ahead
@@ -185,7 +188,20 @@ impl TreeReader {
             .unwrap_or(end);
         ahead.end = end;
         let ahead = ahead.rev().find(|&node| !self.is_known(node, claims));
-        first..=ahead.unwrap_or(last)
+        let behind = match read_ahead {
+            true => first..first,
+            false => first - first % self.neighbours()..first,
+        };
+        let behind = behind
+            .rev()
+            .take_while(|&node| !self.is_known(node, claims));
+        behind.last().unwrap_or(first)..=ahead.unwrap_or(last)
+    }
+
+    /// How many adjacent blocks are fetched with one that is needed by itself.
+    fn neighbours(&self) -> u64 {
+        let blocks = (NEIGHBOURHOOD / self.hasher.block_size()) as u64;
+        blocks.clamp(1, self.window)
     }
 
     /// The digest that a block must have: in its parent, which must be verified and at hand.
