@@ -3,6 +3,7 @@ use std::{
     fs::OpenOptions,
     io::{Read, Write, stdout},
     num::NonZeroUsize,
+    os::fd::OwnedFd,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::Arc,
@@ -20,6 +21,7 @@ use signal_hook::{
 };
 use verimount_image::{SingleFile, Tree};
 use verimount_serve::{MountOptions, Mounted, VerifiedTree, mount};
+use verimount_sys::take_inherited;
 
 use crate::{
     Outcome,
@@ -80,6 +82,8 @@ impl Mount {
         if !self.foreground && !background {
             return start_in_background();
         }
+        // Before anything else is opened; closed when paths such as /dev/fd/63 have been, too.
+        let inherited = background.then(take_inherited).transpose()?;
         let signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
         start_logging();
         let mounted = self.mount()?;
@@ -89,9 +93,9 @@ impl Mount {
             self.directory.display(),
             mounted.mode()
         );
-        match background {
-            true => self.detach(&ready)?,
-            false => say(ready),
+        match inherited {
+            Some(inherited) => self.detach(&ready, inherited)?,
+            None => say(ready),
         }
         mounted.serve(signals)?;
         Ok(Outcome::Good)
@@ -120,8 +124,9 @@ impl Mount {
         Ok(mount(Arc::new(served), &self.directory, &options)?)
     }
 
-    /// Tells the waiting command that all is well, and leaves its terminal and directory.
-    fn detach(&self, ready: &str) -> Result<()> {
+    /// Tells the waiting command that all is well, and leaves its terminal, its directory and what
+    /// its caller had open.
+    fn detach(&self, ready: &str, inherited: Vec<OwnedFd>) -> Result<()> {
         let nowhere = OpenOptions::new()
             .read(true)
             .write(true)
@@ -131,6 +136,7 @@ impl Mount {
             None => dup2_stderr(&nowhere)?,
         }
         dup2_stdin(&nowhere)?;
+        drop(inherited);
         // Whoever started it may be gone; that is no reason to end.
         let _ = setsid();
         chdir("/")?;

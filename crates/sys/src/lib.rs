@@ -3,6 +3,8 @@
 
 mod cachestat;
 mod fuse;
+mod inherited;
 
 pub use cachestat::cached_pages;
 pub use fuse::{clone_fuse_device, close_fuse_backing, open_fuse_backing};
+pub use inherited::take_inherited;

@@ -17,8 +17,8 @@ use crate::{
     args,
     common::{
         daemon::{Background, Daemon, eventually, umount, unless_busy},
-        run::{finish, verimount},
-        user::{User, is_root},
+        run::{binary, finish, verimount},
+        user::is_root,
         world::World,
     },
 };
@@ -226,18 +226,22 @@ fn what_is_mounted_can_be_used_at_once() {
     }
 }
 
-/// Nothing of the daemon keeps a pipe open that the command wrote to.
+/// A script in which `$0` is the command.
+fn shell(script: &str) -> Command {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", script]).arg(binary());
+    shell
+}
+
+/// Nothing of the daemon keeps a pipe open that the command wrote to, or was only given.
 #[test]
 fn a_pipe_from_the_command_ends() {
     let Some(world) = world() else { return };
     let image = world.sealed_image("image");
     let mnt = world.path("mnt");
-    for redirection in ["| cat", "2>&1 | cat"] {
-        let mut shell = Command::new("sh");
+    for redirection in ["| cat", "2>&1 | cat", "3>&1 | cat", "9>&1 | cat"] {
         let script = format!("\"$0\" mount \"$1\" \"$2\" --unpinned {redirection}");
-        shell
-            .args(["-c", &script])
-            .arg(crate::common::run::binary());
+        let mut shell = shell(&script);
         shell.arg(&image).arg(&mnt);
         let ended = finish(shell);
         let hello = fs::read(mnt.join("hello"));
@@ -247,17 +251,41 @@ fn a_pipe_from_the_command_ends() {
     }
 }
 
-/// What the daemon was started from can go: its directory is removed, its terminal is closed.
+/// Whatever is given as a path can be an open file that only has a number, as a shell's `<(…)` is.
+#[test]
+fn open_files_can_be_given_by_number() {
+    let Some(world) = world() else { return };
+    let image = world.image_with_sidecar("image");
+    let sidecar = world.path("image.verity");
+    let (public, secret) = world.keys("signer");
+    verimount(args!["sign", &image, "--key", &secret]).succeeds_quietly();
+    let (log, mnt) = (world.write("log", ""), world.path("mnt"));
+    let mut shell = shell(
+        "cat \"$3\" | \"$0\" mount /dev/fd/7 \"$5\" --key /dev/fd/6 --sidecar /dev/fd/8 \
+         --log /dev/fd/9 6<&0 7<\"$1\" 8<\"$2\" 9>>\"$4\"",
+    );
+    shell.args([&image, &sidecar, &public, &log, &mnt]);
+    finish(shell).succeeds();
+    let mounted = Background::adopt(&mnt);
+    assert_eq!(fs::read(mnt.join("hello")).unwrap(), HELLO);
+    let daemon = mounted.daemon().expect("there is no daemon");
+    let logs_to = fs::read_link(format!("/proc/{}/fd/2", daemon.as_raw_nonzero()));
+    assert_eq!(logs_to.unwrap(), log);
+    umount(&mnt);
+}
+
+/// What the daemon was started from can go: its directory is removed, its terminal and all other
+/// files that its caller had open are closed.
 #[test]
 fn the_daemon_holds_on_to_nothing() {
     let Some(world) = world() else { return };
     let image = world.sealed_image("image");
     let mnt = world.path("mnt");
     let started_in = world.directory("started in");
-    let mut command = User::Current.command();
-    command.arg("mount").arg(&image).arg(&mnt).arg("--unpinned");
-    command.current_dir(&started_in);
-    finish(command).succeeds();
+    let others = world.write("others", "");
+    let mut shell = shell("exec \"$0\" mount \"$1\" \"$2\" --unpinned 3<\"$3\" 7<\"$3\"");
+    shell.args([&image, &mnt, &others]).current_dir(&started_in);
+    finish(shell).succeeds();
     let mounted = Background::adopt(&mnt);
     let daemon = mounted.daemon().expect("there is no daemon");
     let proc = format!("/proc/{}", daemon.as_raw_nonzero());
@@ -268,6 +296,10 @@ fn the_daemon_holds_on_to_nothing() {
     for descriptor in 0..3 {
         let target = fs::read_link(format!("{proc}/fd/{descriptor}")).unwrap();
         assert_eq!(target, Path::new("/dev/null"), "{descriptor}");
+    }
+    for entry in fs::read_dir(format!("{proc}/fd")).unwrap() {
+        let path = entry.unwrap().path();
+        assert_ne!(fs::read_link(&path).unwrap(), others, "{path:?}");
     }
     umount(&mnt);
 }

@@ -1,0 +1,77 @@
+use std::{
+    fs, io,
+    os::fd::{FromRawFd, OwnedFd, RawFd},
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+};
+
+/// The first descriptor behind standard input, output and error.
+const FIRST: RawFd = 3;
+
+/// The descriptors that whoever started this process had open and left to it, but for the standard
+/// three. Until they are dropped, which closes them, they keep their numbers, for paths such as
+/// `/dev/fd/63`.
+///
+/// Only the first call finds any. What the process itself has opened by then must be close-on-exec,
+/// as is all that the standard library opens.
+///
+/// # Errors
+/// What the system says of `/proc/self/fd` or of a descriptor.
+pub fn take_inherited() -> io::Result<Vec<OwnedFd>> {
+    static TAKEN: AtomicBool = AtomicBool::new(false);
+    if TAKEN.swap(true, Relaxed) {
+        return Ok(Vec::new());
+    }
+    let mut inherited = Vec::new();
+    for entry in fs::read_dir("/proc/self/fd")? {
+        let number = entry?
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse().ok());
+        if let Some(descriptor) = number.filter(|number| *number >= FIRST)
+            && !is_close_on_exec(descriptor)?
+        {
+            // SAFETY: it is open, as it has flags. Nothing in this process owns it: what was opened
+            // here is close-on-exec, which the caller is asked for, and what was inherited is not,
+            // as exec would have closed it. Nor is it given away twice: one call comes this far.
+            inherited.push(unsafe { OwnedFd::from_raw_fd(descriptor) });
+        }
+    }
+    Ok(inherited)
+}
+
+fn is_close_on_exec(descriptor: RawFd) -> io::Result<bool> {
+    // SAFETY: the call has no other effect than to return flags or, if nothing is open under that
+    // number, an error.
+    match unsafe { libc::fcntl(descriptor, libc::F_GETFD) } {
+        -1 => Err(io::Error::last_os_error()),
+        flags => Ok(flags & libc::FD_CLOEXEC != 0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{Read, pipe},
+        os::fd::{AsRawFd, IntoRawFd},
+    };
+
+    use super::*;
+
+    #[test]
+    fn what_is_not_close_on_exec_was_inherited() {
+        let (mut reader, writer) = pipe().unwrap();
+        // As it would be after exec: nobody's, and without the flag.
+        let left = writer.into_raw_fd();
+        // SAFETY: the descriptor is open, and the call changes nothing else but its flags.
+        assert_eq!(unsafe { libc::fcntl(left, libc::F_SETFD, 0) }, 0);
+
+        let inherited = take_inherited().unwrap();
+        let numbers: Vec<_> = inherited.iter().map(AsRawFd::as_raw_fd).collect();
+        assert!(numbers.contains(&left), "{numbers:?}");
+        assert!(!numbers.contains(&reader.as_raw_fd()), "{numbers:?}");
+        assert!(take_inherited().unwrap().is_empty());
+
+        drop(inherited);
+        assert_eq!(reader.read(&mut [0]).unwrap(), 0, "the pipe is still open");
+    }
+}
