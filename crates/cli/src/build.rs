@@ -7,6 +7,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use verimount_names::printable;
 use verimount_romfs::{BlockSize, Options, Plan, Summary, VolumeName, plan};
 use verimount_source::FileSource;
 use verimount_verity::{SealLayout, seal};
@@ -61,7 +62,7 @@ impl Build {
         self.refuse_inside_tree()?;
         let interrupt = Interrupt::watch()?;
         let plan = plan(&self.tree, &options)?;
-        let shown = || self.image.display().to_string();
+        let shown = || printable(&self.image).to_string();
         let output = OutputFile::new(&self.image).with_context(shown)?;
         write_image(&plan, &output, &interrupt)?;
         let digest = match self.no_seal {
@@ -71,7 +72,7 @@ impl Build {
         output.commit().with_context(shown)?;
         report_losses(&self.tree, plan.summary());
         if let Some(digest) = digest {
-            writeln!(stdout(), "{digest} {}", self.image.display())?;
+            writeln!(stdout(), "{digest} {}", printable(&self.image))?;
         }
         Ok(Outcome::Good)
     }
@@ -85,7 +86,7 @@ impl Build {
         {
             bail!(
                 "{}: the image cannot be inside the directory it is made of",
-                self.image.display()
+                printable(&self.image)
             );
         }
         Ok(())
@@ -157,7 +158,7 @@ fn report_losses(tree: &Path, summary: &Summary) {
     if !losses.is_empty() {
         say(format_args!(
             "note: romfs stores no owners, times or permissions but the executable bit; {} has entries {}",
-            tree.display(),
+            printable(tree),
             losses.join(" and ")
         ));
     }

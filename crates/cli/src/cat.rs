@@ -6,6 +6,7 @@ use std::{
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use verimount_image::{FileKind, Inode, RomfsTree, Tree};
+use verimount_names::printable;
 use verimount_source::Scratch;
 
 use crate::{
@@ -44,7 +45,7 @@ impl Cat {
 }
 
 fn write_file(tree: &RomfsTree, path: &Path, out: &mut impl Write) -> Result<()> {
-    let shown = || path.display().to_string();
+    let shown = || printable(path).to_string();
     let inode = resolve(tree, path).with_context(shown)?;
     let attr = tree.attr(inode).with_context(shown)?;
     if attr.kind != FileKind::File {

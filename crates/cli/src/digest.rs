@@ -6,6 +6,7 @@ use std::{
 
 use anyhow::{Context, Result};
 use clap::Args;
+use verimount_names::printable;
 use verimount_source::ReadAt;
 use verimount_verity::{FileDigest, TreeParams, build_tree};
 
@@ -37,7 +38,7 @@ impl Digest {
         for file in &self.files {
             match digest(file, &params) {
                 Ok(digest) if self.compact => writeln!(stdout(), "{}", digest.digest())?,
-                Ok(digest) => writeln!(stdout(), "{digest} {}", file.display())?,
+                Ok(digest) => writeln!(stdout(), "{digest} {}", printable(file))?,
                 // One bad file says nothing of the others.
                 Err(error) => {
                     say_failed(&error);
@@ -58,6 +59,6 @@ fn digest(path: &Path, params: &TreeParams) -> Result<FileDigest> {
     };
     let built = build_tree(&source, params, all_processors(), &mut (), &mut progress);
     bar.finish_and_clear();
-    let descriptor = built.with_context(|| path.display().to_string())?;
+    let descriptor = built.with_context(|| printable(path).to_string())?;
     Ok(descriptor.file_digest())
 }

@@ -14,6 +14,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 use verimount_image::{Inode, RomfsTree};
+use verimount_names::printable;
 use verimount_romfs::{Node, NodeId, NodeKind};
 
 use crate::{
@@ -57,7 +58,7 @@ impl Extract {
             let target = extraction.root.join(path);
             extraction
                 .entry(&target, node)
-                .with_context(|| target.display().to_string())
+                .with_context(|| printable(&target).to_string())
         })?;
         bar.finish_and_clear();
         if extraction.skipped > 0 {
@@ -73,13 +74,13 @@ impl Extract {
 /// In an empty directory that nobody else writes to, names without slashes that are given only
 /// once each cannot lead outside.
 fn make_empty(directory: &Path) -> Result<()> {
-    let shown = || directory.display().to_string();
+    let shown = || printable(directory).to_string();
     match fs::create_dir(directory) {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             match directory.read_dir().with_context(shown)?.next() {
                 None => Ok(()),
-                Some(_) => bail!("{} is not empty", directory.display()),
+                Some(_) => bail!("{} is not empty", printable(directory)),
             }
         }
         Err(error) => Err(error).with_context(shown),

@@ -7,6 +7,7 @@ use std::{
 use anyhow::{Context, Result};
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
+use verimount_names::printable;
 
 use crate::{Cli, Outcome};
 
@@ -39,7 +40,7 @@ impl Man {
     pub(crate) fn run(self) -> Result<Outcome> {
         fs::create_dir_all(&self.directory)
             .and_then(|()| clap_mangen::generate_to(Cli::command(), &self.directory))
-            .with_context(|| self.directory.display().to_string())?;
+            .with_context(|| printable(&self.directory).to_string())?;
         Ok(Outcome::Good)
     }
 }

@@ -8,6 +8,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use verimount_names::printable;
 use verimount_source::FileSource;
 use verimount_verity::{KeyPair, SealLayout, Sealed, SecretKey};
 
@@ -44,7 +45,7 @@ impl Keygen {
         public.write(&pair.public)?;
         secret.keep();
         public.keep();
-        writeln!(stdout(), "{}", self.public.display())?;
+        writeln!(stdout(), "{}", printable(&self.public))?;
         Ok(Outcome::Good)
     }
 }
@@ -61,7 +62,7 @@ impl<'a> NewFile<'a> {
         let mut options = OpenOptions::new();
         let file = options.write(true).create_new(true).mode(mode).open(path);
         Ok(Self {
-            file: file.with_context(|| path.display().to_string())?,
+            file: file.with_context(|| printable(path).to_string())?,
             path,
             kept: false,
         })
@@ -70,7 +71,7 @@ impl<'a> NewFile<'a> {
     fn write(&self, text: &str) -> Result<()> {
         (&self.file)
             .write_all(text.as_bytes())
-            .with_context(|| self.path.display().to_string())
+            .with_context(|| printable(&self.path).to_string())
     }
 
     fn keep(mut self) {
@@ -130,8 +131,13 @@ impl Sign {
             .open(&seal_path)
             .map_err(anyhow::Error::from)
             .and_then(|file| Ok(sealed.write_signature(&file, &signature)?))
-            .with_context(|| seal_path.display().to_string())?;
-        writeln!(stdout(), "{} {}", sealed.file_digest(), self.file.display())?;
+            .with_context(|| printable(&seal_path).to_string())?;
+        writeln!(
+            stdout(),
+            "{} {}",
+            sealed.file_digest(),
+            printable(&self.file)
+        )?;
         Ok(Outcome::Good)
     }
 
@@ -145,7 +151,7 @@ impl Sign {
 }
 
 fn read_secret_key(path: &Path) -> Result<SecretKey> {
-    let shown = || path.display().to_string();
+    let shown = || printable(path).to_string();
     let text = read_key_file(path).with_context(shown)?;
     let password = match SecretKey::is_encrypted(&text).with_context(shown)? {
         true => Some(ask("Password of the secret key: ")?),

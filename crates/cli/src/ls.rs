@@ -1,11 +1,11 @@
 use std::{
     io::{BufWriter, Write, stdout},
-    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
 };
 
 use anyhow::Result;
 use clap::Args;
+use verimount_names::printable;
 use verimount_romfs::{Node, NodeKind};
 
 use crate::{
@@ -15,6 +15,9 @@ use crate::{
 };
 
 /// List what is in an image, verified, without mounting it
+///
+/// Each name takes one line: backslashes are written \\, line feeds \n, and other bytes that are no
+/// plain text \xHH, which printf %b undoes. All commands write names like this.
 #[derive(Args)]
 pub(crate) struct Ls {
     /// The image
@@ -51,8 +54,8 @@ impl Ls {
         if !found {
             anyhow::bail!(
                 "{}: there is no {}",
-                self.image.display(),
-                self.path.display()
+                printable(&self.image),
+                printable(&self.path)
             );
         }
         Ok(Outcome::Good)
@@ -71,7 +74,6 @@ impl Ls {
             };
             write!(out, "{letter} {:04o} {size:>12} ", node.permissions())?;
         }
-        out.write_all(path.as_os_str().as_bytes())?;
-        writeln!(out)
+        writeln!(out, "{}", printable(path))
     }
 }

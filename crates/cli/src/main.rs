@@ -24,7 +24,7 @@ use std::{io, process::ExitCode};
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
-use crate::message::say_failed;
+use crate::message::{say_failed, say_wrong_usage};
 
 /// Verified storage from user space: images and files of which every byte read has been checked.
 #[derive(Parser)]
@@ -61,7 +61,8 @@ enum Outcome {
 }
 
 fn main() -> ExitCode {
-    match run(Cli::parse().command) {
+    let cli = Cli::try_parse().unwrap_or_else(|error| say_wrong_usage(error));
+    match run(cli.command) {
         Ok(Outcome::Good) => ExitCode::SUCCESS,
         Ok(Outcome::Bad) => ExitCode::from(1),
         // Whoever reads our output has had enough of it.

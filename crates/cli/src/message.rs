@@ -4,6 +4,8 @@ use std::{
 };
 
 use anyhow::Error;
+use clap::error::{ContextKind, ContextValue};
+use verimount_names::one_line;
 
 /// Says why something failed: what was tried first, the deepest reason last.
 pub(crate) fn say_failed(error: &Error) {
@@ -27,7 +29,27 @@ pub(crate) fn reasons(error: &Error) -> String {
 
 /// Writes a line to standard error; if nobody reads it any more, that is no reason to end.
 pub(crate) fn say(line: impl Display) {
-    let _ = writeln!(io::stderr(), "{line}");
+    let _ = writeln!(io::stderr(), "{}", one_line(&line.to_string()));
+}
+
+/// Says what is wrong with the arguments, of which nobody knows who chose them: a shell's `*` takes
+/// all names as they are. Ends the process.
+pub(crate) fn say_wrong_usage(mut error: clap::Error) -> ! {
+    let unprintable: Vec<_> = error
+        .context()
+        .filter_map(|(kind, value)| match value {
+            ContextValue::String(text) => {
+                Some((kind, one_line(text).to_string())).filter(|(_, printable)| printable != text)
+            }
+            _ => None,
+        })
+        .collect();
+    for (kind, text) in unprintable {
+        error.insert(kind, ContextValue::String(text));
+        // It repeats the text.
+        error.remove(ContextKind::Suggested);
+    }
+    error.exit()
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ use signal_hook::{
     iterator::Signals,
 };
 use verimount_image::{SingleFile, Tree};
+use verimount_names::printable;
 use verimount_serve::{MountOptions, Mounted, VerifiedTree, mount};
 use verimount_sys::take_inherited;
 
@@ -75,7 +76,7 @@ impl Mount {
             bail!(
                 "refusing to mount {0} without knowing what it must be: \
                  give --digest or --key, or --unpinned to take it as it is",
-                self.source.display()
+                printable(&self.source)
             );
         }
         let background = env::var_os(BACKGROUND).is_some();
@@ -89,8 +90,8 @@ impl Mount {
         let mounted = self.mount()?;
         let ready = format!(
             "{} on {} ({})",
-            self.source.display(),
-            self.directory.display(),
+            printable(&self.source),
+            printable(&self.directory),
             mounted.mode()
         );
         match inherited {
@@ -117,7 +118,7 @@ impl Mount {
             served = served.with_measured(SingleFile::FILE);
         }
         let options = MountOptions {
-            source_name: self.source.display().to_string(),
+            source_name: printable(&self.source).to_string(),
             allow_other: self.allow_other,
             threads: self.threads.0.unwrap_or_else(auto_threads),
         };
@@ -152,7 +153,7 @@ fn open_log(path: &Path) -> Result<std::fs::File> {
         .create(true)
         .append(true)
         .open(path)
-        .with_context(|| path.display().to_string())
+        .with_context(|| printable(path).to_string())
 }
 
 /// Enough threads for the storage to have several requests at once, though few processors.

@@ -8,6 +8,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use verimount_image::{Blocks, Error as ImageError, RomfsTree, SingleFile};
+use verimount_names::printable;
 use verimount_source::{FileSource, ReadAhead, ReadAt};
 use verimount_verity::{Error as VerityError, Sealed, VerifiedReader};
 
@@ -26,7 +27,7 @@ pub(crate) struct Opened {
 impl Opened {
     /// Opens `path` as the options say.
     pub(crate) fn new(path: &Path, trust: &TrustArgs, read: &ReadArgs) -> Result<Self> {
-        let shown = || path.display().to_string();
+        let shown = || printable(path).to_string();
         let file = open_source(path)?;
         let permissions = file.file().metadata().with_context(shown)?.permissions();
         let source = in_blocks(file, read);
@@ -58,14 +59,14 @@ impl Opened {
         match RomfsTree::open(self.content.clone()) {
             Ok(tree) => Ok(Some(tree)),
             Err(ImageError::Image(verimount_romfs::Error::NotRomfs)) => Ok(None),
-            Err(error) => Err(error).with_context(|| self.path.display().to_string()),
+            Err(error) => Err(error).with_context(|| printable(&self.path).to_string()),
         }
     }
 
     /// The image that the content must be.
     pub(crate) fn required_image(&self) -> Result<RomfsTree> {
         self.image()?
-            .with_context(|| format!("{} is not a romfs image", self.path.display()))
+            .with_context(|| format!("{} is not a romfs image", printable(&self.path)))
     }
 
     /// The content as one file.
@@ -82,23 +83,23 @@ pub(crate) fn find_seal(path: &Path, source: Arc<dyn ReadAt>, read: &ReadArgs) -
     }
     match Sealed::open_appended(source.clone()) {
         Err(VerityError::NotSealed) => {}
-        other => return other.with_context(|| path.display().to_string()),
+        other => return other.with_context(|| printable(path).to_string()),
     }
     let sidecar = sidecar_path(path);
     if !sidecar.exists() {
         bail!(
             "{0} is not sealed: seal it with verimount seal {0}, or read it unchecked with --unverified",
-            path.display()
+            printable(path)
         );
     }
     open_sidecar(source, &sidecar, read)
 }
 
 fn open_sidecar(data: Arc<dyn ReadAt>, sidecar: &Path, read: &ReadArgs) -> Result<Sealed> {
-    let shown = || sidecar.display().to_string();
+    let shown = || printable(sidecar).to_string();
     let seal = open_source(sidecar)?;
     match Sealed::open_sidecar(data, in_blocks(seal, read)) {
-        Err(VerityError::NotSealed) => bail!("{} holds no seal", sidecar.display()),
+        Err(VerityError::NotSealed) => bail!("{} holds no seal", printable(sidecar)),
         other => other.with_context(shown),
     }
 }
@@ -124,5 +125,5 @@ pub(crate) fn open_source(path: &Path) -> Result<FileSource> {
             io::ErrorKind::IsADirectory => anyhow::anyhow!("it is a directory"),
             _ => error.into(),
         })
-        .with_context(|| path.display().to_string())
+        .with_context(|| printable(path).to_string())
 }

@@ -8,6 +8,7 @@ use std::{
 
 use anyhow::{Context, Result};
 use clap::Args;
+use verimount_names::printable;
 use verimount_romfs::{BlockSize as ImageBlockSize, VolumeName};
 use verimount_verity::{
     BlockSize, FileDigest, HashAlgorithm, PublicKey, Salt, TreeParams, TreeReadahead, Trust,
@@ -153,8 +154,9 @@ fn read_key(key: &str) -> Result<PublicKey> {
     match PublicKey::parse(key) {
         Ok(key) => Ok(key),
         Err(_) => {
-            let text = read_key_file(key.as_ref()).with_context(|| format!("public key {key}"))?;
-            PublicKey::parse(&text).with_context(|| key.to_owned())
+            let text = read_key_file(key.as_ref())
+                .with_context(|| format!("public key {}", printable(key)))?;
+            PublicKey::parse(&text).with_context(|| printable(key).to_string())
         }
     }
 }

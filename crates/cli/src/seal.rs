@@ -7,6 +7,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use verimount_names::printable;
 use verimount_source::{FileSource, ReadAt};
 use verimount_verity::{Descriptor, Error as VerityError, SealLayout, Sealed};
 
@@ -40,14 +41,14 @@ impl Seal {
             false => self.beside(&interrupt)?,
         };
         let digest = descriptor.file_digest();
-        writeln!(stdout(), "{digest} {}", self.file.display())?;
+        writeln!(stdout(), "{digest} {}", printable(&self.file))?;
         Ok(Outcome::Good)
     }
 
     fn beside(&self, interrupt: &Interrupt) -> Result<Descriptor> {
         let source = open_source(&self.file)?;
         let path = sidecar_path(&self.file);
-        let shown = || path.display().to_string();
+        let shown = || printable(&path).to_string();
         let output = OutputFile::new(&path).with_context(shown)?;
         let descriptor = self.write(&source, output.file(), SealLayout::Sidecar, interrupt)?;
         output.commit().with_context(shown)?;
@@ -55,12 +56,12 @@ impl Seal {
     }
 
     fn append(&self, interrupt: &Interrupt) -> Result<Descriptor> {
-        let shown = || self.file.display().to_string();
+        let shown = || printable(&self.file).to_string();
         let file = open_to_append(&self.file).with_context(shown)?;
         if !file.metadata().with_context(shown)?.is_file() {
             bail!(
                 "{}: a tree can be appended only to a regular file",
-                self.file.display()
+                printable(&self.file)
             );
         }
         let source = Arc::new(FileSource::new(file.try_clone()?).with_context(shown)?);
@@ -87,7 +88,7 @@ impl Seal {
             interrupt.go_on()
         });
         bar.finish_and_clear();
-        sealed.with_context(|| self.file.display().to_string())
+        sealed.with_context(|| printable(&self.file).to_string())
     }
 }
 

@@ -6,6 +6,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use rustix::{fs::getxattr, io::Errno};
+use verimount_names::{one_line, printable};
 use verimount_serve::{STATUS_XATTR, Status as MountStatus};
 
 use crate::Outcome;
@@ -28,7 +29,7 @@ impl Status {
     pub(crate) fn run(self) -> Result<Outcome> {
         let text = self.read()?;
         let status: MountStatus = serde_json::from_slice(&text)
-            .with_context(|| format!("{}: its status", self.directory.display()))?;
+            .with_context(|| format!("{}: its status", printable(&self.directory)))?;
         let mut out = stdout().lock();
         match self.json {
             true => writeln!(out, "{}", serde_json::to_string_pretty(&status)?)?,
@@ -48,19 +49,20 @@ impl Status {
                 Ok(text)
             }
             Err(Errno::NODATA | Errno::OPNOTSUPP) => {
-                bail!("{} is not a verimount mount", self.directory.display())
+                bail!("{} is not a verimount mount", printable(&self.directory))
             }
-            Err(error) => Err(error).with_context(|| self.directory.display().to_string()),
+            Err(error) => Err(error).with_context(|| printable(&self.directory).to_string()),
         }
     }
 }
 
+/// The texts come from whoever serves the directory, and that may be anybody.
 fn print(out: &mut impl Write, status: &MountStatus) -> std::io::Result<()> {
     let digest = status
         .digest
         .as_deref()
         .unwrap_or("none: nothing is verified");
-    writeln!(out, "digest         {digest}")?;
+    writeln!(out, "digest         {}", one_line(digest))?;
     writeln!(out, "size           {} bytes", status.size)?;
     writeln!(out, "verified       {} bytes", status.bytes_verified)?;
     writeln!(out, "data requests  {}", status.data_requests)?;
@@ -80,7 +82,9 @@ fn print(out: &mut impl Write, status: &MountStatus) -> std::io::Result<()> {
         writeln!(
             out,
             "  {} at {}: {}",
-            failure.file, failure.offset, failure.reason
+            one_line(&failure.file),
+            failure.offset,
+            one_line(&failure.reason)
         )?;
     }
     Ok(())

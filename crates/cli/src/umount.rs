@@ -2,6 +2,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::Args;
+use verimount_names::printable;
 
 use crate::Outcome;
 
@@ -19,7 +20,7 @@ pub(crate) struct Umount {
 impl Umount {
     pub(crate) fn run(self) -> Result<Outcome> {
         verimount_serve::unmount(&self.directory, self.lazy)
-            .with_context(|| self.directory.display().to_string())?;
+            .with_context(|| printable(&self.directory).to_string())?;
         Ok(Outcome::Good)
     }
 }

@@ -7,6 +7,7 @@ use std::{
 use anyhow::{Result, bail};
 use clap::Args;
 use serde::Serialize;
+use verimount_names::printable;
 use verimount_romfs::NodeKind;
 use verimount_source::ReadAt;
 use verimount_verity::{BadRange, BadReason, Place, VerifiedReader, survey};
@@ -39,7 +40,7 @@ const MAX_LISTED: usize = 10_000;
 
 #[derive(Serialize)]
 struct Report {
-    /// As text, which not every path is: other bytes are replaced.
+    /// As [`printable`] shows it: not every path is text.
     file: String,
     digest: String,
     size: u64,
@@ -75,7 +76,7 @@ struct Finding {
     /// What kind of block is to blame: data, or a level of the Merkle tree.
     place: String,
     reason: String,
-    /// As text, too.
+    /// As [`printable`] shows them.
     files: Vec<String>,
 }
 
@@ -113,7 +114,7 @@ impl Verify {
 
     fn survey(&self, reader: &VerifiedReader) -> Report {
         let mut report = Report {
-            file: self.file.display().to_string(),
+            file: printable(&self.file).to_string(),
             digest: reader.descriptor().file_digest().to_string(),
             size: reader.size(),
             ok: true,
@@ -179,7 +180,7 @@ fn name_files(opened: &Opened, findings: &mut [Finding]) {
         };
         let range = node.id.get().into()..data + u64::from(node.size);
         for finding in overlapping(findings, &range) {
-            finding.files.push(path.display().to_string());
+            finding.files.push(printable(path).to_string());
         }
         Ok(())
     });

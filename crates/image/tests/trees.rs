@@ -74,7 +74,7 @@ fn everything_in_an_image_is_found() {
                 pending.push((path.clone(), entry.attr.inode));
             }
             found.insert(
-                path.display().to_string(),
+                path.into_os_string().into_string().unwrap(),
                 (entry.attr.permissions, entry.attr.size),
             );
         }

@@ -1,6 +1,7 @@
 use std::{io, path::PathBuf};
 
 use thiserror::Error;
+use verimount_names::printable;
 use verimount_source::ReadError;
 
 use crate::{NodeId, index, name, reader, walk, writer};
@@ -28,7 +29,7 @@ pub enum Error {
     #[error("the romfs header at byte {} is not a symbolic link's", .0.get())]
     NotASymlink(NodeId),
     /// A part of the tree to be stored could not be read.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {source}", printable(path))]
     Tree {
         /// What could not be read.
         path: PathBuf,
@@ -36,13 +37,13 @@ pub enum Error {
         source: io::Error,
     },
     /// A file is not what it was when the image was planned.
-    #[error("{}: changed while the image was being made", path.display())]
+    #[error("{}: changed while the image was being made", printable(path))]
     Changed {
         /// The file.
         path: PathBuf,
     },
     /// The format has no room for a part of the tree.
-    #[error("{}: {reason}", path.display())]
+    #[error("{}: {reason}", printable(path))]
     Unstorable {
         /// What cannot be stored.
         path: PathBuf,

@@ -15,6 +15,7 @@ use rustix::{
     io::{FdFlags, fcntl_setfd},
     net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg},
 };
+use verimount_names::one_line;
 
 use crate::mount::{MountOptions, SUBTYPE};
 
@@ -49,7 +50,7 @@ pub(crate) fn mount(mount_point: &Path, options: &MountOptions) -> io::Result<Ow
     let status = program.wait()?;
     match device? {
         Some(device) if status.success() => Ok(device),
-        _ => Err(io::Error::other(said.trim().to_owned())),
+        _ => Err(io::Error::other(one_line(said.trim()).to_string())),
     }
 }
 

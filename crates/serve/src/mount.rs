@@ -10,6 +10,7 @@ use std::{
 use rustix::process::geteuid;
 use thiserror::Error;
 use verimount_fuse::{Serving, Session};
+use verimount_names::printable;
 
 use crate::{
     ImageFs, UnmountError, VerifiedTree, fusermount, image_fs::WISHES, kernel_mount,
@@ -59,7 +60,7 @@ impl fmt::Display for Mode {
 #[non_exhaustive]
 pub enum MountError {
     /// The mount point cannot be looked at.
-    #[error("mount point {path}: {reason}")]
+    #[error("mount point {}: {reason}", printable(path))]
     MountPoint {
         /// The mount point.
         path: PathBuf,
@@ -68,16 +69,16 @@ pub enum MountError {
         reason: io::Error,
     },
     /// The mount point is no directory.
-    #[error("mount point {0} is not a directory")]
+    #[error("mount point {} is not a directory", printable(.0))]
     NotADirectory(PathBuf),
     /// The mount point has entries, which the mount would hide.
-    #[error("mount point {0} is not empty")]
+    #[error("mount point {} is not empty", printable(.0))]
     NotEmpty(PathBuf),
     /// A FUSE file system is mounted there already.
-    #[error("{0} is already mounted; unmount it first: verimount umount {0}")]
+    #[error("{path} is already mounted; unmount it first: verimount umount {path}", path = printable(.0))]
     AlreadyMounted(PathBuf),
     /// A dead daemon's mount could not be cleared away.
-    #[error("the dead mount on {path} cannot be removed: {reason}")]
+    #[error("the dead mount on {} cannot be removed: {reason}", printable(path))]
     Dead {
         /// The mount point.
         path: PathBuf,
@@ -86,7 +87,7 @@ pub enum MountError {
         reason: UnmountError,
     },
     /// The kernel or `fusermount3` refused.
-    #[error("mounting on {path}: {reason}")]
+    #[error("mounting on {}: {reason}", printable(path))]
     Refused {
         /// The mount point.
         path: PathBuf,
@@ -196,7 +197,7 @@ fn watch(mut signals: signal_hook::iterator::Signals, mount_point: &Path) {
         return;
     }
     if let Err(error) = unmount(mount_point, true) {
-        tracing::error!(mount_point = %mount_point.display(), %error, "unmounting");
+        tracing::error!(%error, mount_point = %printable(mount_point), "unmounting");
     }
     if let Some(signal) = forever.next() {
         let _ = signal_hook::low_level::emulate_default_handler(signal);

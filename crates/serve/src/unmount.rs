@@ -5,6 +5,7 @@ use rustix::{
     mount::{UnmountFlags, unmount as umount2},
 };
 use thiserror::Error;
+use verimount_names::one_line;
 
 use crate::fusermount;
 
@@ -56,6 +57,6 @@ fn ask_fusermount(mount_point: &Path, lazy: bool) -> Result<(), UnmountError> {
     match said.trim() {
         said if said.contains("busy") => Err(UnmountError::Busy),
         said if said.contains("not found in") => Err(UnmountError::NotMounted),
-        said => Err(UnmountError::Refused(said.to_owned())),
+        said => Err(UnmountError::Refused(one_line(said).to_string())),
     }
 }

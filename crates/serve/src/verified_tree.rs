@@ -10,6 +10,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 use verimount_image::{Attr, Directory, Error, Inode, Tree, Usage, find_path};
+use verimount_names::printable;
 use verimount_source::{ReadError, Scratch};
 use verimount_verity::{FileDigest, Mismatch, Place, VerifiedReader};
 
@@ -58,7 +59,7 @@ pub struct Requests {
 /// A read that was refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// The file, from the root of the mount.
+    /// The file, from the root of the mount, as [`printable`] shows it.
     pub file: String,
     /// Where in the file the read began, in bytes.
     pub offset: u64,
@@ -143,9 +144,10 @@ impl VerifiedTree {
         }
     }
 
-    /// Logs a failed read, and keeps it for the status. `offset` is in the file.
+    /// Logs a failed read, and keeps it for the status. `offset` is in the file. The name comes last
+    /// in the line, so that none can look like another field.
     fn record(&self, inode: Inode, offset: u64, error: &Error) {
-        let file = self.name_of(inode).display().to_string();
+        let file = printable(&self.name_of(inode)).to_string();
         match mismatch_in(error) {
             Some(mismatch) => {
                 let level = match mismatch.place {
@@ -153,16 +155,16 @@ impl VerifiedTree {
                     Place::Tree(level) => level.to_string(),
                 };
                 tracing::error!(
-                    file,
                     offset,
                     level,
                     block = mismatch.offset,
                     expected = %mismatch.expected,
                     actual = %mismatch.actual,
+                    %file,
                     "block does not match",
                 );
             }
-            None => tracing::error!(file, offset, %error, "read failed"),
+            None => tracing::error!(offset, %error, %file, "read failed"),
         }
         let mut failures = lock(&self.failures);
         if failures.len() == RECENT_FAILURES {

@@ -76,7 +76,7 @@ fn at_a_terminal(script: &Path, arguments: &[&Path], typed: &str) -> Ended {
     let words: Vec<_> = [binary().as_path()]
         .iter()
         .chain(arguments)
-        .map(|word| format!("'{}'", word.display()))
+        .map(|word| format!("'{}'", word.to_str().unwrap()))
         .collect();
     let mut command = Command::new(script);
     command.args(["--quiet", "--return", "--command", &words.join(" ")]);

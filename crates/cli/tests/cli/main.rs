@@ -11,6 +11,7 @@ mod interrupts;
 mod keys;
 mod limits;
 mod mounting;
+mod names;
 mod ordinary_user;
 mod outputs;
 mod usage;

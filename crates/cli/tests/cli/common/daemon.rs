@@ -152,8 +152,7 @@ impl Daemon {
     }
 }
 
-/// Whether the daemon has said that the mount can be used. The mount's names in that may have line
-/// breaks.
+/// Whether the daemon has said that the mount can be used.
 fn is_ready(said: &str) -> bool {
     said.contains(" on ") && said.contains(" (read-ahead ")
 }

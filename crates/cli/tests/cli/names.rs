@@ -1,0 +1,240 @@
+//! Names and texts that would do something to a terminal, or pass for lines of ours, are written
+//! out wherever they are printed.
+
+use std::{
+    ffi::OsStr,
+    fs,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
+
+use rustix::fs::{XattrFlags, setxattr};
+use serde_json::{Value, json};
+use verimount_testkit::noise;
+
+use crate::{
+    args,
+    common::{
+        daemon::{Daemon, fuse_or_skip},
+        run::{Ended, verimount},
+        world::World,
+    },
+};
+
+/// Clears the screen, and says on a line of its own what we did not say.
+const HOSTILE: &[u8] = b"a\x1b[2J\nverimount: all is well\\\xff\xc2\x9b";
+
+/// How it is shown.
+const SHOWN: &str = r"a\x1b[2J\nverimount: all is well\\\xff\xc2\x9b";
+
+/// The same as text, for what is no path.
+const TEXT: &str = "a\x1b[2J\nverimount: all is well";
+const SHOWN_TEXT: &str = r"a\x1b[2J\nverimount: all is well";
+
+impl World {
+    fn hostile(&self) -> PathBuf {
+        self.root().join(OsStr::from_bytes(HOSTILE))
+    }
+
+    /// An image of one file of that name, with a wrong byte in it.
+    fn damaged_image_of_hostile(&self) -> PathBuf {
+        let tree = self.directory("tree");
+        let content = noise(10_000, 1);
+        fs::write(tree.join(OsStr::from_bytes(HOSTILE)), &content).unwrap();
+        let image = self.path("image");
+        verimount(args!["build", &tree, &image]).succeeds();
+        let mut bytes = fs::read(&image).unwrap();
+        let mut windows = bytes.windows(64);
+        let start = windows.position(|window| window == &content[..64]);
+        bytes[start.unwrap() + 5000] ^= 1;
+        fs::write(&image, bytes).unwrap();
+        image
+    }
+}
+
+impl Ended {
+    /// All it printed is text of whole lines, and the name is in it as it should be.
+    #[track_caller]
+    fn shows_the_name(&self) -> &Self {
+        let printed = format!("{}{}", self.text(), self.stderr);
+        is_harmless(&printed);
+        assert!(printed.contains(SHOWN), "{self:?}");
+        self
+    }
+}
+
+#[track_caller]
+fn is_harmless(printed: &str) {
+    let harmful = |character: char| character.is_control() && character != '\n';
+    assert!(!printed.contains(harmful), "{printed:?}");
+    let forged = printed
+        .lines()
+        .any(|line| line.starts_with("verimount: all is well"));
+    assert!(!forged, "{printed:?}");
+}
+
+#[test]
+fn in_images() {
+    let world = World::new();
+    let image = world.damaged_image_of_hostile();
+    let listed = verimount(args!["ls", &image]);
+    assert_eq!(
+        listed.shows_the_name().succeeds_quietly().text(),
+        format!("{SHOWN}\n")
+    );
+    verimount(args!["ls", "--long", &image]).shows_the_name();
+    let verified = verimount(args!["verify", &image]);
+    verified.shows_the_name().reports_bad_data();
+    assert!(
+        verified.text().contains(&format!("\n  in {SHOWN}\n")),
+        "{verified:?}"
+    );
+    let verified = verimount(args!["verify", "--json", &image]);
+    verified.reports_bad_data();
+    let report: Value = serde_json::from_slice(&verified.stdout).unwrap();
+    assert_eq!(report["bad"][0]["files"], json!([SHOWN]));
+    verimount(args!["cat", &image, OsStr::from_bytes(HOSTILE)]).shows_the_name();
+    verimount(args!["extract", &image, world.path("copy")])
+        .shows_the_name()
+        .fails();
+}
+
+#[test]
+fn in_mounts() {
+    if !fuse_or_skip() {
+        return;
+    }
+    let world = World::new();
+    let image = world.damaged_image_of_hostile();
+    let source = world.hostile();
+    fs::rename(image, &source).unwrap();
+    let mounted = Daemon::mount(&source, &world.directory("mnt"), &["--unpinned"]);
+    fs::read(mounted.directory().join(OsStr::from_bytes(HOSTILE))).unwrap_err();
+    let status = verimount(args!["status", mounted.directory()]);
+    status.shows_the_name().reports_bad_data();
+    let status = verimount(args!["status", "--json", mounted.directory()]);
+    let status: Value = serde_json::from_slice(&status.stdout).unwrap();
+    assert_eq!(status["recent_failures"][0]["file"], format!("/{SHOWN}"));
+    let log = mounted.unmount();
+    is_harmless(&log);
+    let (ready, failures) = log.split_once('\n').unwrap();
+    assert!(ready.contains(SHOWN), "{ready}");
+    // At the end, where it cannot pass for another field.
+    let failure = failures.lines().next().unwrap();
+    assert!(failure.ends_with(&format!(" file=/{SHOWN}")), "{failure}");
+}
+
+#[test]
+fn in_arguments() {
+    let world = World::new();
+    let (missing, folder) = (world.hostile(), world.directory("folder"));
+    for arguments in [
+        args!["build", &missing, world.path("image")],
+        args!["build", &folder, missing.join("image")],
+        args!["seal", &missing],
+        args!["digest", &missing],
+        args![
+            "keygen",
+            "-W",
+            missing.join("public"),
+            missing.join("secret")
+        ],
+        args!["sign", &missing, "--key", &missing],
+        args!["verify", &missing],
+        args!["ls", &missing],
+        args!["cat", &missing, "file"],
+        args!["extract", &missing, &folder],
+        args!["mount", &missing, &folder, "--unpinned"],
+        args!["mount", &missing, &folder],
+        args!["mount", world.sealed_image("image"), &missing, "--unpinned"],
+        args!["umount", &missing],
+        args!["status", &missing],
+        args![
+            "man",
+            world.write("file", "").join(OsStr::from_bytes(HOSTILE))
+        ],
+    ] {
+        verimount(arguments).shows_the_name().fails();
+    }
+}
+
+/// A shell's `*` takes all names as they are.
+#[test]
+fn in_wrong_arguments() {
+    let dashed = format!("--{TEXT}");
+    for arguments in [
+        args![TEXT],
+        args!["verify", "file", TEXT],
+        args!["verify", &dashed],
+        args!["mount", "source", "directory", "--threads", TEXT],
+        args!["mount", "source", "directory", "--digest", TEXT],
+    ] {
+        let ended = verimount(arguments);
+        ended.is_wrong_usage();
+        is_harmless(&ended.stderr);
+        assert!(ended.stderr.contains(SHOWN_TEXT), "{ended:?}");
+    }
+    let world = World::new();
+    let key = verimount(args!["verify", world.sealed_image("image"), "--key", TEXT]);
+    key.fails_saying(SHOWN_TEXT);
+}
+
+#[test]
+fn in_results() {
+    let world = World::new();
+    let name = world.hostile();
+    let beside = |ending: &str| {
+        let mut path = name.clone().into_os_string();
+        path.push(ending);
+        path
+    };
+    let tree = world.directory("tree");
+    fs::write(tree.join("file"), "").unwrap();
+    for arguments in [
+        args!["build", &tree, &name],
+        args!["verify", &name],
+        args!["digest", &name],
+        args!["seal", &name],
+        args!["keygen", "-W", beside(".pub"), beside(".key")],
+        args!["sign", &name, "--key", beside(".key")],
+    ] {
+        let ended = verimount(arguments);
+        ended.shows_the_name().succeeds_quietly();
+        assert_eq!(ended.text().lines().count(), 1, "{ended:?}");
+    }
+}
+
+/// Whoever serves a directory may say anything of it.
+#[test]
+fn in_a_status() {
+    let world = World::new();
+    let directory = world.directory("directory");
+    let failure = json!({ "file": TEXT, "offset": 0, "reason": TEXT });
+    let requests = json!({ "lookup": 0, "getattr": 0, "readdir": 0, "readlink": 0, "read": 0 });
+    let status = json!({
+        "digest": TEXT, "size": 0, "bytes_verified": 0, "data_requests": 0, "tree_requests": 0,
+        "tree_bytes": 0, "mismatches": 1, "requests": requests, "recent_failures": [failure],
+    });
+    if !has_status(&directory, &status) {
+        eprintln!("skipped: files here have no attributes");
+        return;
+    }
+    let printed = verimount(args!["status", &directory]);
+    is_harmless(printed.text());
+    assert!(
+        printed.text().contains(r"\x1b[2J\nverimount: all is well"),
+        "{printed:?}"
+    );
+}
+
+/// Gives a directory an attribute as a mount has it; whether there can be one.
+fn has_status(directory: &Path, status: &Value) -> bool {
+    let bytes = status.to_string().into_bytes();
+    setxattr(
+        directory,
+        "user.verimount.status",
+        &bytes,
+        XattrFlags::empty(),
+    )
+    .is_ok()
+}
