@@ -36,14 +36,18 @@ impl Digest {
         let params = self.tree_args.params();
         let mut outcome = Outcome::Good;
         for file in &self.files {
-            match digest(file, &params) {
-                Ok(digest) if self.compact => writeln!(stdout(), "{}", digest.digest())?,
-                Ok(digest) => writeln!(stdout(), "{digest} {}", printable(file))?,
+            let written = match digest(file, &params) {
+                Ok(digest) if self.compact => writeln!(stdout(), "{}", digest.digest()),
+                Ok(digest) => writeln!(stdout(), "{digest} {}", printable(file)),
                 // One bad file says nothing of the others.
                 Err(error) => {
                     say_failed(&error);
                     outcome = Outcome::Bad;
+                    continue;
                 }
+            };
+            if written.is_err() {
+                return outcome.reported(written);
             }
         }
         Ok(outcome)

@@ -60,6 +60,17 @@ enum Outcome {
     Bad,
 }
 
+impl Outcome {
+    /// This outcome of work whose report was written like this: the exit code tells it to those,
+    /// too, who had enough of the report.
+    fn reported(self, written: io::Result<()>) -> Result<Self> {
+        match written {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+            _ => Ok(self),
+        }
+    }
+}
+
 fn main() -> ExitCode {
     let cli = Cli::try_parse().unwrap_or_else(|error| say_wrong_usage(error));
     match run(cli.command) {

@@ -1,5 +1,5 @@
 use std::{
-    io::{Write, stdout},
+    io::{self, Write, stdout},
     path::PathBuf,
 };
 
@@ -30,15 +30,19 @@ impl Status {
         let text = self.read()?;
         let status: MountStatus = serde_json::from_slice(&text)
             .with_context(|| format!("{}: its status", printable(&self.directory)))?;
-        let mut out = stdout().lock();
-        match self.json {
-            true => writeln!(out, "{}", serde_json::to_string_pretty(&status)?)?,
-            false => print(&mut out, &status)?,
-        }
-        Ok(match status.mismatches {
+        let outcome = match status.mismatches {
             0 => Outcome::Good,
             _ => Outcome::Bad,
-        })
+        };
+        outcome.reported(self.write(&status))
+    }
+
+    fn write(&self, status: &MountStatus) -> io::Result<()> {
+        let mut out = stdout().lock();
+        match self.json {
+            true => writeln!(out, "{}", serde_json::to_string_pretty(status)?),
+            false => print(&mut out, status),
+        }
     }
 
     fn read(&self) -> Result<Vec<u8>> {
@@ -57,7 +61,7 @@ impl Status {
 }
 
 /// The texts come from whoever serves the directory, and that may be anybody.
-fn print(out: &mut impl Write, status: &MountStatus) -> std::io::Result<()> {
+fn print(out: &mut impl Write, status: &MountStatus) -> io::Result<()> {
     let digest = status
         .digest
         .as_deref()

@@ -91,17 +91,11 @@ impl Verify {
             true => report.compare_index(&opened),
             false => name_files(&opened, &mut report.bad),
         }
-        let written = self.write(&report);
-        if report.ok {
-            written?;
-            return Ok(Outcome::Good);
-        }
-        match written {
-            // The exit code says it to those, too, who had enough of the list.
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
-            other => other?,
-        }
-        Ok(Outcome::Bad)
+        let outcome = match report.ok {
+            true => Outcome::Good,
+            false => Outcome::Bad,
+        };
+        outcome.reported(self.write(&report))
     }
 
     fn write(&self, report: &Report) -> io::Result<()> {

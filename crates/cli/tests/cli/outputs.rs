@@ -17,7 +17,7 @@ use verimount_testkit::noise;
 use crate::{
     args,
     common::{
-        daemon::{Background, fuse_or_skip, umount},
+        daemon::{Background, Daemon, fuse_or_skip, umount},
         run::{Ended, binary, finish_spawned, verimount},
         user::root_or_skip,
         world::World,
@@ -80,6 +80,34 @@ fn a_closed_pipe_ends_it_quietly() {
         let ended = run_with(&arguments, closed_pipe().into(), Stdio::piped());
         ended.succeeds_quietly();
     }
+}
+
+/// Nobody reads what is bad, but the exit code says that something is.
+#[test]
+fn a_closed_pipe_does_not_make_bad_data_good() {
+    let world = World::new();
+    let file = world.write("file", noise(1 << 20, 1));
+    verimount(args!["seal", &file]).succeeds();
+    let mut bytes = fs::read(&file).unwrap();
+    bytes[500_000] ^= 1;
+    fs::write(&file, bytes).unwrap();
+    let mut commands = vec![
+        args!["verify", &file],
+        args!["verify", "--json", &file],
+        args!["digest", world.path("missing"), &file],
+    ];
+    let mounted =
+        fuse_or_skip().then(|| Daemon::mount(&file, &world.directory("mnt"), &["--unpinned"]));
+    if let Some(mounted) = &mounted {
+        fs::read(mounted.path("file")).unwrap_err();
+        commands.push(args!["status", mounted.directory()]);
+        commands.push(args!["status", "--json", mounted.directory()]);
+    }
+    for arguments in commands {
+        let ended = run_with(&arguments, closed_pipe().into(), Stdio::piped());
+        assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+    }
+    mounted.map(Daemon::unmount);
 }
 
 /// Nobody hears what it says, and that must not end it in another way.

@@ -7,10 +7,8 @@ use std::{
     ops::Range,
     os::unix::{ffi::OsStrExt, fs::FileExt},
     path::{Path, PathBuf},
-    process::Command,
 };
 
-use rustix::pipe::pipe;
 use serde_json::Value;
 use verimount_testkit::noise;
 
@@ -19,7 +17,7 @@ use crate::{
     common::{
         random_numbers,
         romfs::Image,
-        run::{Ended, binary, verimount},
+        run::{Ended, verimount},
         seed,
         world::World,
     },
@@ -298,23 +296,6 @@ fn people_read_the_same() {
     assert!(text.contains("  in a/large\n"), "{text}");
     assert!(text.contains("expected"), "{text}");
     assert!(text.contains(" bytes are bad"), "{text}");
-}
-
-/// Nobody reads how much is bad, but the exit code says that something is.
-#[test]
-fn the_exit_code_does_not_depend_on_readers() {
-    let sample = sample();
-    let position = sample.place("a/large").start + 1_000_000;
-    let mut bytes = sample.bytes.clone();
-    bytes[position as usize] ^= 1;
-    fs::write(&sample.image, bytes).unwrap();
-    for json in [&["--json"][..], &[]] {
-        let mut command = Command::new(binary());
-        command.arg("verify").arg(&sample.image).args(json);
-        let (_, writer) = pipe().unwrap();
-        let status = command.stdout(writer).status().unwrap();
-        assert_eq!(status.code(), Some(1));
-    }
 }
 
 #[test]
