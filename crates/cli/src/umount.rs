@@ -6,7 +6,7 @@ use verimount_names::printable;
 
 use crate::Outcome;
 
-/// Unmount a directory
+/// Unmount what verimount mount has mounted
 #[derive(Args)]
 pub(crate) struct Umount {
     /// The mount point

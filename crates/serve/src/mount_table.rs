@@ -5,12 +5,21 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use crate::mount::SUBTYPE;
+
 /// A line of `/proc/self/mountinfo`.
 pub(crate) struct MountEntry {
     /// Device number, as `MAJOR:MINOR`.
     pub(crate) device: String,
     pub(crate) mount_point: PathBuf,
     pub(crate) fs_type: String,
+}
+
+impl MountEntry {
+    /// Whether it is a mount of Verimount.
+    pub(crate) fn is_ours(&self) -> bool {
+        self.fs_type.strip_prefix("fuse.") == Some(SUBTYPE)
+    }
 }
 
 /// What is mounted on `mount_point`, topmost last mounted.
@@ -65,6 +74,7 @@ mod tests {
         assert_eq!(entry.device, "0:45");
         assert_eq!(entry.mount_point, Path::new("/mnt/a b\\"));
         assert_eq!(entry.fs_type, "fuse.verimount");
+        assert!(entry.is_ours());
         assert!(parse(b"").is_none());
         assert!(parse(b"1 2 3").is_none());
     }

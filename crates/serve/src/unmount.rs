@@ -7,7 +7,10 @@ use rustix::{
 use thiserror::Error;
 use verimount_names::one_line;
 
-use crate::fusermount;
+use crate::{
+    fusermount,
+    mount_table::{MountEntry, mounted_on},
+};
 
 /// Why a directory could not be unmounted.
 #[derive(Debug, Error)]
@@ -16,6 +19,15 @@ pub enum UnmountError {
     /// Nothing is mounted there.
     #[error("nothing is mounted on it")]
     NotMounted,
+    /// Something else is mounted there.
+    #[error(
+        "what is mounted on it is of type {}, not verimount's",
+        one_line(fs_type)
+    )]
+    NotOurs {
+        /// The type that the mount table shows.
+        fs_type: String,
+    },
     /// Files in it are open, or it is somebody's working directory.
     #[error("it is in use; close what uses it, or unmount with --lazy")]
     Busy,
@@ -27,14 +39,15 @@ pub enum UnmountError {
     System(#[source] io::Error),
 }
 
-/// Unmounts `mount_point`; with `lazy`, takes it out of sight at once and ends it when its last
-/// open file is closed.
+/// Unmounts what Verimount has mounted on `mount_point`, and nothing else; with `lazy`, takes it out
+/// of sight at once and ends it when its last open file is closed.
 ///
 /// Root asks the kernel, anybody else `fusermount3`.
 ///
 /// # Errors
 /// Any [`UnmountError`].
 pub fn unmount(mount_point: &Path, lazy: bool) -> Result<(), UnmountError> {
+    check_ours(mount_point)?;
     let flags = match lazy {
         true => UnmountFlags::DETACH | UnmountFlags::NOFOLLOW,
         false => UnmountFlags::NOFOLLOW,
@@ -45,6 +58,15 @@ pub fn unmount(mount_point: &Path, lazy: bool) -> Result<(), UnmountError> {
         Err(Errno::BUSY) => Err(UnmountError::Busy),
         Err(Errno::PERM) => ask_fusermount(mount_point, lazy),
         Err(other) => Err(UnmountError::System(other.into())),
+    }
+}
+
+fn check_ours(mount_point: &Path) -> Result<(), UnmountError> {
+    let absolute = mount_point.canonicalize().map_err(UnmountError::System)?;
+    match mounted_on(&absolute) {
+        Some(entry) if entry.is_ours() => Ok(()),
+        Some(MountEntry { fs_type, .. }) => Err(UnmountError::NotOurs { fs_type }),
+        None => Err(UnmountError::NotMounted),
     }
 }
 

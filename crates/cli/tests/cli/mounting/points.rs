@@ -128,6 +128,30 @@ fn a_sources_name_sets_no_options() {
     }
 }
 
+/// Root may unmount anything, but does not ask for that here.
+#[test]
+fn only_our_own_mounts_are_unmounted() {
+    let Some(world) = world() else { return };
+    if !is_root() {
+        verimount(args!["umount", "/proc"]).fails_saying("of type proc");
+        return;
+    }
+    let image = world.sealed_image("image");
+    let mnt = world.path("mnt");
+    let mounted = Daemon::mount(&image, &mnt, &["--unpinned"]);
+    // On top of ours, too.
+    mount("tmpfs", &mnt, "tmpfs", MountFlags::empty(), None).unwrap();
+    for lazy in [&["--lazy"][..], &[]] {
+        let mut umount = args!["umount", &mnt];
+        umount.extend(lazy.iter().map(Into::into));
+        verimount(umount).fails_saying("of type tmpfs");
+        assert!(is_empty(&mnt), "the mount below can be seen");
+    }
+    unmount(&mnt, UnmountFlags::empty()).unwrap();
+    umount(&mnt);
+    mounted.ends_well();
+}
+
 /// What was mounted on the directory before is there again afterwards, and stays.
 #[test]
 fn what_is_mounted_below_stays() {
