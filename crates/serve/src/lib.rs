@@ -3,6 +3,7 @@
 //! [`ImageFs`] is the thin adapter between the FUSE library and a [`VerifiedTree`], which holds all
 //! behaviour and is tested without a mount. [`mount()`] attaches one to a directory.
 
+mod attached;
 mod errno;
 mod fusermount;
 mod image_fs;

@@ -13,8 +13,13 @@ use verimount_fuse::{Serving, Session};
 use verimount_names::printable;
 
 use crate::{
-    ImageFs, UnmountError, VerifiedTree, fusermount, image_fs::WISHES, kernel_mount,
-    mount_table::mounted_on, unmount,
+    ImageFs, UnmountError, VerifiedTree,
+    attached::{Attached, Place},
+    fusermount,
+    image_fs::WISHES,
+    kernel_mount,
+    mount_table::mounted_on,
+    unmount,
 };
 
 /// How much root lets the kernel read ahead, in KiB: one request of the largest size.
@@ -122,14 +127,14 @@ pub fn mount(
     };
     let device = attach(&mount_point, options).map_err(refused)?;
     let attached = Attached {
-        mount_point: mount_point.clone(),
+        place: Place::new(mount_point.clone()),
         ended: false,
     };
     let fs = Arc::new(ImageFs::new(tree));
     let session = Session::new(fs, device, WISHES).map_err(refused)?;
     let serving = session.serve(options.threads).map_err(refused)?;
     let mode = Mode {
-        large_read_ahead: raise_read_ahead(&mount_point),
+        large_read_ahead: raise_read_ahead(&attached.place),
         cloned_device: serving.has_own_connections(),
     };
     Ok(Mounted {
@@ -151,21 +156,6 @@ fn attach(mount_point: &Path, options: &MountOptions) -> io::Result<OwnedFd> {
     fusermount::mount(mount_point, options)
 }
 
-/// What is mounted, as long as it must be unmounted if the work fails.
-struct Attached {
-    mount_point: PathBuf,
-    ended: bool,
-}
-
-impl Drop for Attached {
-    fn drop(&mut self) {
-        if !self.ended {
-            // The reason for the failure matters more than one more failure.
-            let _ = unmount(&self.mount_point, true);
-        }
-    }
-}
-
 impl Mounted {
     /// What the system allowed.
     pub fn mode(&self) -> Mode {
@@ -179,9 +169,9 @@ impl Mounted {
     /// # Errors
     /// What ended the connection to the kernel, if not an unmount.
     pub fn serve(mut self, signals: signal_hook::iterator::Signals) -> io::Result<()> {
-        let mount_point = self.attached.mount_point.clone();
+        let place = self.attached.place.clone();
         let handle = signals.handle();
-        let watcher = thread::Builder::new().spawn(move || watch(signals, &mount_point))?;
+        let watcher = thread::Builder::new().spawn(move || watch(signals, &place))?;
         let result = self.serving.join();
         // The session ends well when the kernel says that nothing is mounted any more.
         self.attached.ended = result.is_ok();
@@ -191,13 +181,13 @@ impl Mounted {
     }
 }
 
-fn watch(mut signals: signal_hook::iterator::Signals, mount_point: &Path) {
+fn watch(mut signals: signal_hook::iterator::Signals, place: &Place) {
     let mut forever = signals.forever();
     if forever.next().is_none() {
         return;
     }
-    if let Err(error) = unmount(mount_point, true) {
-        tracing::error!(%error, mount_point = %printable(mount_point), "unmounting");
+    if let Err(error) = place.leave() {
+        tracing::error!(%error, mount_point = %printable(&place.mount_point), "unmounting");
     }
     if let Some(signal) = forever.next() {
         let _ = signal_hook::low_level::emulate_default_handler(signal);
@@ -239,10 +229,10 @@ fn clear_dead_mount(path: &Path) -> Result<(), MountError> {
 }
 
 /// Lets the kernel read ahead more than FUSE may ask for; only root can.
-fn raise_read_ahead(mount_point: &Path) -> bool {
+fn raise_read_ahead(place: &Place) -> bool {
     geteuid().is_root()
-        && mounted_on(mount_point).is_some_and(|entry| {
-            let setting = format!("/sys/class/bdi/{}/read_ahead_kb", entry.device);
+        && place.device.as_ref().is_some_and(|device| {
+            let setting = format!("/sys/class/bdi/{device}/read_ahead_kb");
             fs::write(setting, READ_AHEAD_KB).is_ok()
         })
 }

@@ -16,7 +16,7 @@ use super::{ENOTCONN, error_number, is_empty, world};
 use crate::{
     args,
     common::{
-        daemon::{Background, Daemon, eventually, umount, unless_busy},
+        daemon::{Background, Daemon, eventually, umount, unless_busy, unmount_lazily},
         run::{binary, finish, verimount},
         user::is_root,
         world::World,
@@ -141,6 +141,24 @@ fn an_open_file_outlives_the_mount() {
         drop(opened);
         mounted.ends_well();
     }
+}
+
+/// Nor does a daemon whose own mount somebody has taken out of sight end a later one.
+#[test]
+fn a_signal_does_not_end_a_later_mount() {
+    let Some((world, content)) = world_with_large_file() else {
+        return;
+    };
+    let (file, mnt) = (world.path("large"), world.path("mnt"));
+    let mut earlier = Daemon::mount(&file, &mnt, &["--unpinned"]);
+    let opened = File::open(mnt.join("large")).unwrap();
+    unmount_lazily(&mnt);
+    let later = Daemon::mount(&file, &mnt, &["--unpinned"]);
+    earlier.signal(Signal::TERM);
+    drop(opened);
+    earlier.exits_well();
+    assert!(fs::read(mnt.join("large")).unwrap() == content);
+    later.unmount();
 }
 
 #[test]
