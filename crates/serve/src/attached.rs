@@ -1,4 +1,6 @@
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use rustix::{fs::statfs, io::Errno};
 
 use crate::{UnmountError, mount_table::mounted_on, unmount};
 
@@ -35,17 +37,28 @@ impl Place {
     }
 }
 
-/// What is mounted, as long as it must be unmounted if the work fails.
+/// What is mounted, for as long as this lives.
 pub(crate) struct Attached {
     pub(crate) place: Place,
+    /// Whether the kernel has said that the mount ended.
     pub(crate) ended: bool,
 }
 
 impl Drop for Attached {
     fn drop(&mut self) {
-        if !self.ended {
-            // The reason for the failure matters more than one more failure.
-            let _ = self.place.leave();
+        // The kernel says the same when it is unmounted and when its connection is aborted, which
+        // leaves it where it is, dead. What is alive there has been mounted since, and may have
+        // been given the same number.
+        let mount_point = &self.place.mount_point;
+        if self.place.is_in_sight() && (!self.ended || is_dead(mount_point)) {
+            // Whatever ended the work matters more than one more failure.
+            let _ = unmount(mount_point, true);
         }
     }
+}
+
+/// Whether nobody serves any more what is mounted on `mount_point`. The kernel keeps attributes and
+/// tells them as long as it can, but not this.
+pub(crate) fn is_dead(mount_point: &Path) -> bool {
+    statfs(mount_point).is_err_and(|error| error == Errno::NOTCONN)
 }

@@ -14,7 +14,7 @@ use verimount_names::printable;
 
 use crate::{
     ImageFs, UnmountError, VerifiedTree,
-    attached::{Attached, Place},
+    attached::{Attached, Place, is_dead},
     fusermount,
     image_fs::WISHES,
     kernel_mount,
@@ -80,7 +80,7 @@ pub enum MountError {
     #[error("mount point {} is not empty", printable(.0))]
     NotEmpty(PathBuf),
     /// A FUSE file system is mounted there already.
-    #[error("{path} is already mounted; unmount it first: verimount umount {path}", path = printable(.0))]
+    #[error("{} is already mounted; unmount it first", printable(.0))]
     AlreadyMounted(PathBuf),
     /// A dead daemon's mount could not be cleared away.
     #[error("the dead mount on {} cannot be removed: {reason}", printable(path))]
@@ -173,7 +173,7 @@ impl Mounted {
         let handle = signals.handle();
         let watcher = thread::Builder::new().spawn(move || watch(signals, &place))?;
         let result = self.serving.join();
-        // The session ends well when the kernel says that nothing is mounted any more.
+        // The session ends well when the kernel says that there is nothing more to serve.
         self.attached.ended = result.is_ok();
         handle.close();
         let _ = watcher.join();
@@ -196,17 +196,17 @@ fn watch(mut signals: signal_hook::iterator::Signals, place: &Place) {
 
 /// The absolute path of a mount point that can be used.
 fn checked_mount_point(path: &Path) -> Result<PathBuf, MountError> {
-    clear_dead_mount(path)?;
     let unusable = |reason| MountError::MountPoint {
         path: path.to_owned(),
         reason,
     };
     let absolute = path.canonicalize().map_err(unusable)?;
-    if !absolute.is_dir() {
-        return Err(MountError::NotADirectory(path.to_owned()));
-    }
+    clear_dead_mount(&absolute)?;
     if mounted_on(&absolute).is_some_and(|entry| entry.fs_type.starts_with("fuse")) {
         return Err(MountError::AlreadyMounted(path.to_owned()));
+    }
+    if !absolute.is_dir() {
+        return Err(MountError::NotADirectory(path.to_owned()));
     }
     let mut entries = absolute.read_dir().map_err(unusable)?;
     match entries.next() {
@@ -215,17 +215,16 @@ fn checked_mount_point(path: &Path) -> Result<PathBuf, MountError> {
     }
 }
 
-/// Unmounts what a daemon that died has left behind.
-fn clear_dead_mount(path: &Path) -> Result<(), MountError> {
-    match fs::metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotConnected => {
-            unmount(path, true).map_err(|reason| MountError::Dead {
-                path: path.to_owned(),
-                reason,
-            })
-        }
-        _ => Ok(()),
+/// Unmounts what a daemon of ours that died has left behind.
+fn clear_dead_mount(mount_point: &Path) -> Result<(), MountError> {
+    let ours = mounted_on(mount_point).is_some_and(|entry| entry.is_ours());
+    if !ours || !is_dead(mount_point) {
+        return Ok(());
     }
+    unmount(mount_point, true).map_err(|reason| MountError::Dead {
+        path: mount_point.to_owned(),
+        reason,
+    })
 }
 
 /// Lets the kernel read ahead more than FUSE may ask for; only root can.

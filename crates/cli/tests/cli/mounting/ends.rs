@@ -4,12 +4,16 @@ use std::{
     ffi::OsStr,
     fs::{self, File},
     io::Read,
-    os::unix::process::ExitStatusExt,
-    path::Path,
+    os::unix::{fs::MetadataExt, process::ExitStatusExt},
+    path::{Path, PathBuf},
     process::Command,
 };
 
-use rustix::process::{Signal, kill_process, test_kill_process};
+use rustix::{
+    fs::minor,
+    mount::{MountFlags, mount},
+    process::{Signal, kill_process, test_kill_process},
+};
 use verimount_testkit::{noise, tools};
 
 use super::{ENOTCONN, error_number, is_empty, world};
@@ -204,6 +208,56 @@ fn what_is_not_mounted_cannot_be_unmounted() {
     }
 }
 
+/// Aborts the connection behind a mount, given by its device number; `false`, after a note, where
+/// that cannot be done.
+fn abort(world: &World, device: u64) -> bool {
+    let mut control = PathBuf::from("/sys/fs/fuse/connections");
+    if is_root() {
+        control = world.directory("control");
+        mount("none", &control, "fusectl", MountFlags::empty(), None).unwrap();
+    }
+    let file = control.join(minor(device).to_string()).join("abort");
+    let aborted = fs::write(file, "1");
+    assert!(aborted.is_ok() || !is_root(), "{aborted:?}");
+    if aborted.is_err() {
+        eprintln!("skipped: fusectl is not mounted");
+    }
+    aborted.is_ok()
+}
+
+/// The daemon ends, and removes what the kernel leaves in its place.
+#[test]
+fn an_aborted_connection_leaves_no_mount_behind() {
+    let Some((world, _)) = world_with_large_file() else {
+        return;
+    };
+    let (file, mnt) = (world.path("large"), world.path("mnt"));
+    let mounted = Daemon::mount(&file, &mnt, &["--unpinned"]);
+    let mut opened = File::open(mnt.join("large")).unwrap();
+    if abort(&world, fs::metadata(&mnt).unwrap().dev()) {
+        mounted.ends_well();
+        assert_eq!(error_number(opened.read_to_end(&mut Vec::new())), ENOTCONN);
+    }
+}
+
+#[test]
+fn an_aborted_connection_does_not_end_a_later_mount() {
+    let Some((world, content)) = world_with_large_file() else {
+        return;
+    };
+    let (file, mnt) = (world.path("large"), world.path("mnt"));
+    let mut earlier = Daemon::mount(&file, &mnt, &["--unpinned"]);
+    let _opened = File::open(mnt.join("large")).unwrap();
+    let device = fs::metadata(&mnt).unwrap().dev();
+    unmount_lazily(&mnt);
+    let later = Daemon::mount(&file, &mnt, &["--unpinned"]);
+    if abort(&world, device) {
+        earlier.exits_well();
+    }
+    assert!(fs::read(mnt.join("large")).unwrap() == content);
+    later.unmount();
+}
+
 /// Whoever reads is told, and the directory can be used again.
 #[test]
 fn a_killed_daemon_is_replaced() {
@@ -218,6 +272,14 @@ fn a_killed_daemon_is_replaced() {
     assert_eq!(error_number(opened.read_to_end(&mut Vec::new())), ENOTCONN);
     assert_eq!(error_number(fs::metadata(mnt.join("large"))), ENOTCONN);
     drop(opened);
+
+    let mut killed = Daemon::mount(&file, &mnt, &["--unpinned"]);
+    assert!(fs::read(mnt.join("large")).unwrap() == content);
+    // What the kernel still knows of it does not make it look alive.
+    fs::metadata(&mnt).unwrap();
+    killed.signal(Signal::KILL);
+    killed.wait();
+    fs::metadata(&mnt).unwrap();
 
     let replaced = Daemon::mount(&file, &mnt, &["--unpinned"]);
     assert!(fs::read(mnt.join("large")).unwrap() == content);
