@@ -5,15 +5,15 @@
 
 mod blocks;
 mod error;
+mod paths;
 mod romfs;
-mod search;
 mod single;
 mod tree;
 
 pub use blocks::Blocks;
 pub use error::Error;
+pub use paths::Paths;
 pub use romfs::RomfsTree;
-pub use search::find_path;
 pub use single::SingleFile;
 pub use tree::{Attr, Directory, Entry, Inode, Tree, Usage};
 /// The type of a file: romfs has all that there are.

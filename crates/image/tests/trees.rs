@@ -2,14 +2,17 @@
 
 use std::{
     collections::BTreeMap,
-    ffi::OsStr,
+    ffi::{OsStr, OsString},
     fs,
     os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-use verimount_image::{Blocks, Error, FileKind, Inode, RomfsTree, SingleFile, Tree, find_path};
+use verimount_image::{
+    Attr, Blocks, Directory, Entry, Error, FileKind, Inode, Paths, RomfsTree, SingleFile, Tree,
+    Usage,
+};
 use verimount_romfs::{BlockSize, Options, VolumeName, plan};
 use verimount_source::{Counting, ReadAt, Scratch};
 use verimount_testkit::noise;
@@ -142,9 +145,50 @@ fn what_cannot_be_is_refused() {
 fn an_inode_has_a_path() {
     let tree = tree();
     let small = inode(&tree, "a/b/small").unwrap();
-    assert_eq!(find_path(&tree, small), Some("/a/b/small".into()));
-    assert_eq!(find_path(&tree, Inode::ROOT), Some("/".into()));
-    assert_eq!(find_path(&tree, Inode(3)), None);
+    let paths = Paths::new(&tree);
+    assert_eq!(paths.get(small), Some("/a/b/small".into()));
+    assert_eq!(paths.get(Inode::ROOT), Some("/".into()));
+    assert_eq!(paths.get(Inode(3)), None);
+}
+
+/// Directories inside each other without end, with as many names as fit.
+struct Endless;
+
+impl Tree for Endless {
+    fn attr(&self, inode: Inode) -> Result<Attr, Error> {
+        Ok(Attr {
+            inode,
+            kind: FileKind::Directory,
+            permissions: 0o755,
+            size: 0,
+        })
+    }
+
+    fn directory(&self, inode: Inode) -> Result<Arc<Directory>, Error> {
+        let attr = self.attr(Inode(inode.0 + 1))?;
+        let name = OsString::from("n".repeat(127)).into();
+        Ok(Arc::new(Directory::new(vec![Entry { name, attr }])))
+    }
+
+    fn read<'s>(&self, _: Inode, _: u64, _: usize, _: &'s mut Scratch) -> Result<&'s [u8], Error> {
+        Err(Error::IsADirectory)
+    }
+
+    fn usage(&self) -> Usage {
+        unreachable!("nobody asks")
+    }
+}
+
+#[test]
+fn paths_are_looked_for_within_bounds() {
+    let paths = Paths::new(&Endless);
+    let name = "n".repeat(127);
+    let second = PathBuf::from("/").join(&name).join(&name);
+    assert_eq!(paths.get(Inode(3)), Some(second));
+    // 31 names with their slashes are 3968 bytes, and 32 are too many.
+    assert!(paths.get(Inode(32)).is_some());
+    assert_eq!(paths.get(Inode(33)), None);
+    assert_eq!(paths.get(Inode(1 << 20)), None);
 }
 
 #[test]

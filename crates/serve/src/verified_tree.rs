@@ -1,24 +1,21 @@
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::VecDeque,
     ffi::OsStr,
     path::PathBuf,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
 };
 
 use serde::{Deserialize, Serialize};
-use verimount_image::{Attr, Directory, Error, Inode, Tree, Usage, find_path};
+use verimount_image::{Attr, Directory, Error, Inode, Paths, Tree, Usage};
 use verimount_names::printable;
 use verimount_source::{ReadError, Scratch};
 use verimount_verity::{FileDigest, Mismatch, Place, VerifiedReader};
 
 /// How many of the last failures a status tells.
 const RECENT_FAILURES: usize = 16;
-
-/// How many inodes whose reads failed have their names kept.
-const MAX_NAMES: usize = 1024;
 
 /// A tree whose content is read through a [`VerifiedReader`], with an account of what was asked.
 pub struct VerifiedTree {
@@ -29,7 +26,8 @@ pub struct VerifiedTree {
     measured: Option<Inode>,
     requests: RequestCounters,
     failures: Mutex<VecDeque<Failure>>,
-    names: Mutex<HashMap<Inode, PathBuf>>,
+    /// Found when a read fails for the first time.
+    paths: OnceLock<Paths>,
 }
 
 #[derive(Default)]
@@ -99,7 +97,7 @@ impl VerifiedTree {
             measured: None,
             requests: RequestCounters::default(),
             failures: Mutex::default(),
-            names: Mutex::default(),
+            paths: OnceLock::new(),
         }
     }
 
@@ -177,18 +175,11 @@ impl VerifiedTree {
         });
     }
 
-    /// The path of an inode, searched for when a read of it fails for the first time.
+    /// The path of an inode, or its number where none was found.
     fn name_of(&self, inode: Inode) -> PathBuf {
-        if let Some(name) = lock(&self.names).get(&inode) {
-            return name.clone();
-        }
-        let name = find_path(&*self.tree, inode)
-            .unwrap_or_else(|| PathBuf::from(format!("inode {}", inode.0)));
-        let mut names = lock(&self.names);
-        if names.len() < MAX_NAMES {
-            names.insert(inode, name.clone());
-        }
-        name
+        let paths = self.paths.get_or_init(|| Paths::new(&*self.tree));
+        let number = || PathBuf::from(format!("inode {}", inode.0));
+        paths.get(inode).unwrap_or_else(number)
     }
 
     fn recorded<T>(&self, inode: Inode, offset: u64, result: Result<T, Error>) -> Result<T, Error> {

@@ -6,13 +6,15 @@ use std::{
     path::Path,
 };
 
+use serde_json::Value;
 use verimount_testkit::noise;
 
-use super::{EIO, world, world_with_image};
+use super::{EIO, error_number, world, world_with_image};
 use crate::{
     args,
     common::{
         daemon::Daemon,
+        romfs::Image,
         run::verimount,
         tree::{Stored, assert_same, snapshot},
     },
@@ -51,6 +53,52 @@ fn a_changed_block_is_refused_until_it_is_right_again() {
     let bytes = read_block(&opened, bad).unwrap();
     assert!(bytes == content[bad as usize * 4096..][..4096]);
     drop(opened);
+    mounted.unmount();
+}
+
+/// To name the files of failed reads takes one look at all directories, however many reads fail:
+/// what cannot be listed is not tried again for each.
+#[test]
+fn names_are_looked_for_once() {
+    const LOST: u64 = 50;
+    const FILES: u64 = 20;
+    let Some(world) = world() else { return };
+    let tree = world.directory("tree");
+    for number in 0..LOST {
+        let lost = tree.join(format!("lost {number}"));
+        fs::create_dir(&lost).unwrap();
+        // The header of the second has a block to share with nothing but the end of the first.
+        fs::write(lost.join("a"), noise(4096 + 2000, number)).unwrap();
+        fs::write(lost.join(format!("b {number}")), noise(4096, LOST + number)).unwrap();
+    }
+    fs::create_dir(tree.join("files")).unwrap();
+    for number in 0..FILES {
+        let content = noise(8192, 2 * LOST + number);
+        fs::write(tree.join(format!("files/{number}")), content).unwrap();
+    }
+    let path = world.path("image");
+    verimount(args!["build", "--no-seal", &tree, &path]).succeeds();
+    let image = Image(fs::read(&path).unwrap()).without_index();
+    fs::write(&path, &image.0).unwrap();
+    verimount(args!["seal", "--append", &path]).succeeds_quietly();
+    let storage = writable(&path);
+    let flip = |at: usize| storage.write_all_at(&[!image.0[at]], at as u64).unwrap();
+    (0..LOST).for_each(|number| flip(image.header(&format!("b {number}")).at));
+    (0..FILES).for_each(|number| flip(image.header(&number.to_string()).at + 8192));
+
+    let mounted = Daemon::mount(&path, &world.path("mnt"), &["--unpinned"]);
+    for number in 0..FILES {
+        let file = File::open(mounted.path(&format!("files/{number}"))).unwrap();
+        assert_eq!(error_number(read_block(&file, 1)), EIO);
+    }
+    let status = verimount(args!["status", "--json", mounted.directory()]);
+    let status: Value = serde_json::from_slice(&status.stdout).unwrap();
+    let mismatches = status["mismatches"].as_u64().unwrap();
+    // Some are refused more than once, as they are read ahead, too.
+    assert!(mismatches < FILES * LOST / 2, "{mismatches}");
+    let failures = status["recent_failures"].as_array().unwrap();
+    let last = format!("/files/{}", FILES - 1);
+    assert_eq!(failures.last().unwrap()["file"], last);
     mounted.unmount();
 }
 

@@ -1,0 +1,65 @@
+use std::{
+    collections::{HashMap, hash_map},
+    ffi::OsStr,
+    path::PathBuf,
+};
+
+use crate::{Inode, Tree};
+
+/// The most names that are looked at, so that looking ends soon and takes less than some 60 MB.
+const MAX_NAMES: usize = 1 << 18;
+
+/// The longest path in bytes: Linux takes no longer ones.
+const MAX_LEN: usize = 4095;
+
+/// Paths of a tree's inodes, found in one walk.
+#[derive(Debug)]
+pub struct Paths {
+    /// The directory that each is in, and its name there.
+    names: HashMap<Inode, (Inode, Box<OsStr>)>,
+}
+
+impl Paths {
+    /// Looks into all directories that can be read, until it has seen a bounded number of names.
+    pub fn new(tree: &dyn Tree) -> Self {
+        let mut names = HashMap::new();
+        let mut looked_at = 0;
+        let mut pending = vec![Inode::ROOT];
+        while let Some(directory) = pending.pop() {
+            let Ok(content) = tree.directory(directory) else {
+                continue;
+            };
+            for entry in content.entries() {
+                if looked_at == MAX_NAMES {
+                    return Self { names };
+                }
+                looked_at += 1;
+                // A broken image may have directories inside themselves: none is entered twice.
+                if let hash_map::Entry::Vacant(vacant) = names.entry(entry.attr.inode) {
+                    vacant.insert((directory, entry.name.clone()));
+                    if entry.attr.is_directory() {
+                        pending.push(entry.attr.inode);
+                    }
+                }
+            }
+        }
+        Self { names }
+    }
+
+    /// A path of `inode` from the root, which is `/`.
+    pub fn get(&self, mut inode: Inode) -> Option<PathBuf> {
+        let mut names = Vec::new();
+        let mut len = 0;
+        while inode != Inode::ROOT {
+            let (directory, name) = self.names.get(&inode)?;
+            len += 1 + name.len();
+            if len > MAX_LEN {
+                return None;
+            }
+            names.push(&**name);
+            inode = *directory;
+        }
+        names.push(OsStr::new("/"));
+        Some(names.into_iter().rev().collect())
+    }
+}
