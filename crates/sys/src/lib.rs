@@ -2,9 +2,15 @@
 //! block says why it is sound.
 
 mod cachestat;
+mod file_handle;
 mod fuse;
 mod inherited;
+mod mount_attributes;
+mod thread_rights;
 
 pub use cachestat::cached_pages;
+pub use file_handle::FileHandle;
 pub use fuse::{clone_fuse_device, close_fuse_backing, open_fuse_backing};
 pub use inherited::take_inherited;
+pub use mount_attributes::seclude_mount;
+pub use thread_rights::{set_thread_fs_gid, set_thread_fs_uid, unshare_umask};

@@ -1,0 +1,95 @@
+use rustix::fs::{FileType, Statx, StatxFlags, StatxTimestamp};
+
+/// All that a mirror tells of a file: what `statx` gives, apart from what is the mount's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Attr {
+    /// The inode number that the source's file system gives it. Hard links share it.
+    pub inode: u64,
+    /// Type and permission bits, as in `st_mode`.
+    pub mode: u32,
+    /// How many names it has.
+    pub links: u32,
+    /// Its owner.
+    pub uid: u32,
+    /// Its group.
+    pub gid: u32,
+    /// A device's number; 0:0 for all else.
+    pub device: DeviceNumber,
+    /// Length in bytes.
+    pub size: u64,
+    /// Units of 512 bytes that it takes.
+    pub blocks: u64,
+    /// What its file system likes to be asked for at once, in bytes.
+    pub block_size: u32,
+    /// When it was last read.
+    pub accessed: Timestamp,
+    /// When its content last changed.
+    pub modified: Timestamp,
+    /// When anything of it last changed.
+    pub changed: Timestamp,
+    /// When it was made, where the file system knows.
+    pub born: Option<Timestamp>,
+}
+
+/// A device's number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeviceNumber {
+    /// Its major part.
+    pub major: u32,
+    /// Its minor part.
+    pub minor: u32,
+}
+
+/// A time since 1970 in UTC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Timestamp {
+    /// Whole seconds, rounded down.
+    pub seconds: i64,
+    /// Nanoseconds past them.
+    pub nanoseconds: u32,
+}
+
+impl Attr {
+    /// What it is.
+    pub fn file_type(&self) -> FileType {
+        FileType::from_raw_mode(self.mode)
+    }
+
+    /// Whether it is a directory.
+    pub fn is_directory(&self) -> bool {
+        self.file_type() == FileType::Directory
+    }
+}
+
+impl From<&Statx> for Attr {
+    fn from(found: &Statx) -> Self {
+        let knows_birth = found.stx_mask & StatxFlags::BTIME.bits() != 0;
+        Self {
+            inode: found.stx_ino,
+            mode: found.stx_mode.into(),
+            links: found.stx_nlink,
+            uid: found.stx_uid,
+            gid: found.stx_gid,
+            device: DeviceNumber {
+                major: found.stx_rdev_major,
+                minor: found.stx_rdev_minor,
+            },
+            size: found.stx_size,
+            blocks: found.stx_blocks,
+            block_size: found.stx_blksize,
+            accessed: found.stx_atime.into(),
+            modified: found.stx_mtime.into(),
+            changed: found.stx_ctime.into(),
+            born: knows_birth.then(|| found.stx_btime.into()),
+        }
+    }
+}
+
+impl From<StatxTimestamp> for Timestamp {
+    fn from(time: StatxTimestamp) -> Self {
+        Self {
+            seconds: time.tv_sec,
+            nanoseconds: time.tv_nsec,
+        }
+    }
+}

@@ -1,0 +1,131 @@
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::{
+    fs::{
+        AtFlags, CWD, Gid, Mode, OFlags, StatVfs, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, Uid,
+        chmodat, chownat, fstatvfs, ftruncate, utimensat,
+    },
+    io::Errno,
+};
+
+use super::Mirror;
+use crate::{
+    Attr, NodeId, Timestamp,
+    file::OpenFile,
+    reopen::{path_to, reopen},
+};
+
+/// What is to be changed of a file's attributes.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Changes {
+    /// New permission bits, set-id bits and sticky bit.
+    pub mode: Option<u32>,
+    /// A new owner.
+    pub uid: Option<u32>,
+    /// A new group.
+    pub gid: Option<u32>,
+    /// A new length in bytes.
+    pub size: Option<u64>,
+    /// When it shall have been read last.
+    pub accessed: Option<NewTime>,
+    /// When its content shall have changed last.
+    pub modified: Option<NewTime>,
+}
+
+/// A time to be set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NewTime {
+    /// The file system's present.
+    Now,
+    /// This one.
+    At(Timestamp),
+}
+
+/// What is said of a file besides its content.
+impl Mirror {
+    /// A file's attributes.
+    ///
+    /// # Errors
+    /// Any.
+    pub fn getattr(&self, node: NodeId) -> Result<Attr, Errno> {
+        let attr = |(_, attr)| attr;
+        if let Some(file) = self.at_hand(node) {
+            return self.source.examine_open(&file).map(attr);
+        }
+        let traces = self.nodes.traces(node).ok_or(Errno::STALE)?;
+        if let Ok(name) = traces.location.name() {
+            let directory = self.descriptor(traces.location.parent)?;
+            match self.source.examine(directory.as_fd(), name) {
+                Ok((file, found)) if file == traces.file => return Ok(found),
+                _ => {}
+            }
+        }
+        let file = self.descriptor(node)?;
+        self.source.examine_open(&file).map(attr)
+    }
+
+    /// Changes attributes and returns them all. `open` is by what the size is to be changed, if
+    /// there is such a thing.
+    ///
+    /// # Errors
+    /// Any; what comes first in [`Changes`] may then have been done.
+    pub fn setattr(
+        &self,
+        node: NodeId,
+        changes: &Changes,
+        open: Option<&OpenFile>,
+    ) -> Result<Attr, Errno> {
+        self.for_change()?;
+        self.rights.prepare_thread()?;
+        let file = self.descriptor(node)?;
+        // A new owner takes away set-id bits, so it goes before new ones.
+        if changes.uid.is_some() || changes.gid.is_some() {
+            let uid = changes.uid.map(Uid::from_raw);
+            let gid = changes.gid.map(Gid::from_raw);
+            chownat(&file, c"", uid, gid, AtFlags::EMPTY_PATH)?;
+        }
+        if let Some(mode) = changes.mode {
+            self.set_mode(&file, Mode::from_raw_mode(mode))?;
+        }
+        if let Some(size) = changes.size {
+            match open.filter(|open| open.is_writable()) {
+                Some(open) => ftruncate(open.fd()?, size)?,
+                None => ftruncate(reopen(&file, OFlags::WRONLY)?, size)?,
+            }
+        }
+        if changes.accessed.is_some() || changes.modified.is_some() {
+            let times = Timestamps {
+                last_access: timespec(changes.accessed),
+                last_modification: timespec(changes.modified),
+            };
+            utimensat(&file, c"", &times, AtFlags::EMPTY_PATH)?;
+        }
+        self.source.examine_open(&file).map(|(_, attr)| attr)
+    }
+
+    fn set_mode(&self, file: &OwnedFd, mode: Mode) -> Result<(), Errno> {
+        // Whether the caller may have that bit, the kernel has decided.
+        let _keeping = match mode.contains(Mode::SGID) {
+            true => Some(self.rights.keep_set_gid()?),
+            false => None,
+        };
+        chmodat(CWD, path_to(file), mode, AtFlags::empty())
+    }
+
+    /// How much the file system that a node is on has, and has left.
+    ///
+    /// # Errors
+    /// Any.
+    pub fn statfs(&self, node: NodeId) -> Result<StatVfs, Errno> {
+        fstatvfs(&self.descriptor(node)?)
+    }
+}
+
+fn timespec(time: Option<NewTime>) -> Timespec {
+    let (tv_sec, tv_nsec) = match time {
+        None => (0, UTIME_OMIT),
+        Some(NewTime::Now) => (0, UTIME_NOW),
+        Some(NewTime::At(time)) => (time.seconds, time.nanoseconds.into()),
+    };
+    Timespec { tv_sec, tv_nsec }
+}

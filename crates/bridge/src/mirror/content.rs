@@ -1,0 +1,103 @@
+use rustix::{
+    fs::{FallocateFlags, OFlags, SeekFrom, copy_file_range, fallocate, fdatasync, fsync, seek},
+    io::Errno,
+};
+
+use super::Mirror;
+use crate::{
+    NodeId,
+    file::{OpenFile, passed_on, wants_writing},
+    reopen::reopen,
+};
+
+/// What is done with a regular file's content. Reading and writing themselves are for whoever has
+/// the buffer, by [`OpenFile::fd`].
+impl Mirror {
+    /// Opens a file for reading and writing through this process.
+    ///
+    /// # Errors
+    /// Any.
+    pub fn open_file(&self, node: NodeId, flags: OFlags) -> Result<OpenFile, Errno> {
+        self.for_opening(flags)?;
+        let path = self.descriptor(node)?;
+        let flags = passed_on(flags);
+        Ok(self.opened(node, flags, reopen(path, flags)?))
+    }
+
+    /// Opens a file whose content others will read and write by themselves. It costs less, as the
+    /// file is only held here, until something is to be done with it.
+    ///
+    /// # Errors
+    /// Any.
+    pub fn hold_file(&self, node: NodeId, flags: OFlags) -> Result<OpenFile, Errno> {
+        self.for_opening(flags)?;
+        // Somebody has to truncate it.
+        if flags.contains(OFlags::TRUNC) {
+            return self.open_file(node, flags);
+        }
+        let path = self.descriptor(node)?;
+        let opened = self.opened.enter(node, &path);
+        Ok(OpenFile::held(node, passed_on(flags), path, opened))
+    }
+
+    fn for_opening(&self, flags: OFlags) -> Result<(), Errno> {
+        self.rights.prepare_thread()?;
+        match wants_writing(flags) {
+            true => self.for_change(),
+            false => Ok(()),
+        }
+    }
+
+    /// Puts a file's content on the disk, and its attributes, or of those only what it takes to read
+    /// the content back.
+    ///
+    /// # Errors
+    /// Any.
+    pub fn fsync(&self, file: &OpenFile, data_only: bool) -> Result<(), Errno> {
+        match data_only {
+            true => fdatasync(file.fd()?),
+            false => fsync(file.fd()?),
+        }
+    }
+
+    /// Reserves, frees or moves room in a file, as `fallocate` does.
+    ///
+    /// # Errors
+    /// Any.
+    pub fn fallocate(
+        &self,
+        file: &OpenFile,
+        mode: FallocateFlags,
+        offset: u64,
+        len: u64,
+    ) -> Result<(), Errno> {
+        self.for_change()?;
+        self.rights.prepare_thread()?;
+        fallocate(file.fd()?, mode, offset, len)
+    }
+
+    /// Copies up to `len` bytes from one file to another, as `copy_file_range` does. Returns how
+    /// many: fewer than asked for at the end of the file, or whenever the file system likes.
+    ///
+    /// # Errors
+    /// Any.
+    pub fn copy_range(
+        &self,
+        (from, mut from_offset): (&OpenFile, u64),
+        (to, mut to_offset): (&OpenFile, u64),
+        len: usize,
+    ) -> Result<usize, Errno> {
+        self.for_change()?;
+        self.rights.prepare_thread()?;
+        let offsets = (Some(&mut from_offset), Some(&mut to_offset));
+        copy_file_range(from.fd()?, offsets.0, to.fd()?, offsets.1, len)
+    }
+
+    /// Where the next data or hole is: [`SeekFrom::Data`] or [`SeekFrom::Hole`].
+    ///
+    /// # Errors
+    /// `ENXIO` behind the last one.
+    pub fn seek(&self, file: &OpenFile, to: SeekFrom) -> Result<u64, Errno> {
+        seek(file.fd()?, to)
+    }
+}

@@ -1,0 +1,99 @@
+use std::{
+    ffi::{OsStr, OsString},
+    os::{fd::AsFd, unix::ffi::OsStringExt},
+};
+
+use rustix::{
+    fs::{AtFlags, CWD, RenameFlags, linkat, readlinkat, renameat_with, unlinkat},
+    io::Errno,
+};
+
+use super::{Entry, Mirror};
+use crate::{NodeId, name::Name, reopen::path_to, table::Location};
+
+/// What is done with names: finding, linking, moving and removing them.
+impl Mirror {
+    /// What `name` stands for in a directory.
+    ///
+    /// # Errors
+    /// `ENOENT` if nothing, and any.
+    pub fn lookup(&self, parent: NodeId, name: &OsStr) -> Result<Entry, Errno> {
+        let name = Name::new(name)?;
+        let directory = self.descriptor(parent)?;
+        let found = self.source.examine(directory.as_fd(), name)?;
+        self.remember(found, parent, name)
+    }
+
+    /// Where a symbolic link leads.
+    ///
+    /// # Errors
+    /// Any.
+    pub fn readlink(&self, node: NodeId) -> Result<OsString, Errno> {
+        let link = self.descriptor(node)?;
+        let target = readlinkat(&link, c"", Vec::new())?;
+        Ok(OsString::from_vec(target.into_bytes()))
+    }
+
+    /// Gives a file another name. Fails if there is one like it.
+    ///
+    /// # Errors
+    /// Any.
+    pub fn link(&self, node: NodeId, parent: NodeId, name: &OsStr) -> Result<Entry, Errno> {
+        self.for_change()?;
+        let name = Name::new(name)?;
+        let file = self.descriptor(node)?;
+        let directory = self.descriptor(parent)?;
+        let flags = AtFlags::SYMLINK_FOLLOW;
+        linkat(CWD, path_to(&file), &directory, name.as_os_str(), flags)?;
+        self.remember(self.source.examine_open(&file)?, parent, name)
+    }
+
+    /// Removes the name of anything but a directory.
+    ///
+    /// # Errors
+    /// Any.
+    pub fn unlink(&self, parent: NodeId, name: &OsStr) -> Result<(), Errno> {
+        self.remove(parent, name, AtFlags::empty())
+    }
+
+    /// Removes an empty directory.
+    ///
+    /// # Errors
+    /// Any.
+    pub fn rmdir(&self, parent: NodeId, name: &OsStr) -> Result<(), Errno> {
+        self.remove(parent, name, AtFlags::REMOVEDIR)
+    }
+
+    fn remove(&self, parent: NodeId, name: &OsStr, flags: AtFlags) -> Result<(), Errno> {
+        self.for_change()?;
+        let name = Name::new(name)?;
+        let directory = self.descriptor(parent)?;
+        unlinkat(&directory, name.as_os_str(), flags)
+    }
+
+    /// Moves what is at one place, a name in a directory, to another.
+    ///
+    /// # Errors
+    /// Any.
+    pub fn rename(
+        &self,
+        from: (NodeId, &OsStr),
+        to: (NodeId, &OsStr),
+        flags: RenameFlags,
+    ) -> Result<(), Errno> {
+        self.for_change()?;
+        let (old, new) = (Name::new(from.1)?, Name::new(to.1)?);
+        let (source, target) = (self.descriptor(from.0)?, self.descriptor(to.0)?);
+        renameat_with(&source, old.as_os_str(), &target, new.as_os_str(), flags)?;
+        // The kernel goes on with the nodes that it has, and does not look their names up again.
+        if let Ok((file, _)) = self.source.examine(target.as_fd(), new) {
+            self.nodes.moved(file, Location::new(to.0, new));
+        }
+        if flags.contains(RenameFlags::EXCHANGE)
+            && let Ok((file, _)) = self.source.examine(source.as_fd(), old)
+        {
+            self.nodes.moved(file, Location::new(from.0, old));
+        }
+        Ok(())
+    }
+}

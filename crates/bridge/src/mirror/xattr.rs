@@ -1,0 +1,72 @@
+use std::ffi::OsStr;
+
+use rustix::{
+    fs::{XattrFlags, getxattr, getxattr_query, listxattr, listxattr_query, removexattr, setxattr},
+    io::Errno,
+};
+
+use super::Mirror;
+use crate::{NodeId, reopen::path_to};
+
+/// The access control list that goes with the permission bits, and changes them.
+const ACCESS_LIST: &str = "system.posix_acl_access";
+
+/// Extended attributes, of any kind of file. Access control lists are among them.
+impl Mirror {
+    /// Puts the value of an attribute into `value` and returns its length. If `value` is empty,
+    /// only that.
+    ///
+    /// # Errors
+    /// `ENODATA` if there is none, `ERANGE` if it is longer than `value`, and any.
+    pub fn getxattr(&self, node: NodeId, name: &OsStr, value: &mut [u8]) -> Result<usize, Errno> {
+        let path = path_to(&self.descriptor(node)?);
+        match value {
+            [] => getxattr_query(path, name),
+            _ => getxattr(path, name, value),
+        }
+    }
+
+    /// Puts the names of all attributes into `names`, each with a NUL behind it, and returns their
+    /// length. If `names` is empty, only that.
+    ///
+    /// # Errors
+    /// `ERANGE` if they are longer than `names`, and any.
+    pub fn listxattr(&self, node: NodeId, names: &mut [u8]) -> Result<usize, Errno> {
+        let path = path_to(&self.descriptor(node)?);
+        match names {
+            [] => listxattr_query(path),
+            _ => listxattr(path, names),
+        }
+    }
+
+    /// Sets an attribute. With `clear_set_gid`, a new access control list takes the set-group-id
+    /// bit away.
+    ///
+    /// # Errors
+    /// Any.
+    pub fn setxattr(
+        &self,
+        node: NodeId,
+        name: &OsStr,
+        value: &[u8],
+        flags: XattrFlags,
+        clear_set_gid: bool,
+    ) -> Result<(), Errno> {
+        self.for_change()?;
+        let file = self.descriptor(node)?;
+        let _keeping = match name == ACCESS_LIST && !clear_set_gid {
+            true => Some(self.rights.keep_set_gid()?),
+            false => None,
+        };
+        setxattr(path_to(&file), name, value, flags)
+    }
+
+    /// Removes an attribute.
+    ///
+    /// # Errors
+    /// `ENODATA` if there is none, and any.
+    pub fn removexattr(&self, node: NodeId, name: &OsStr) -> Result<(), Errno> {
+        self.for_change()?;
+        removexattr(path_to(&self.descriptor(node)?), name)
+    }
+}

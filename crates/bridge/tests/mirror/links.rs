@@ -1,0 +1,110 @@
+//! Nodes: one for each file, found again whatever it is called, and forgotten when told.
+
+use std::fs;
+
+use rustix::{
+    fs::{OFlags, RenameFlags},
+    io::Errno,
+};
+use verimount_bridge::NodeId;
+
+use crate::support::{Bench, new_file};
+
+#[test]
+fn hard_links_share_a_node() {
+    let bench = Bench::new();
+    fs::write(bench.source().join("a"), "content").unwrap();
+    let a = bench.find("a").unwrap();
+    let b = bench
+        .mirror
+        .link(a.node, NodeId::ROOT, "b".as_ref())
+        .unwrap();
+    assert_eq!(a.node, b.node);
+    assert_eq!(b.attr.links, 2);
+    assert_eq!(bench.find("b").unwrap().node, a.node);
+    assert_eq!(bench.find("a").unwrap().attr.inode, b.attr.inode);
+    assert_eq!(bench.mirror.remembered(), 1);
+}
+
+#[test]
+fn forgetting_frees() {
+    let bench = Bench::new();
+    fs::write(bench.source().join("a"), "").unwrap();
+    let node = bench.find("a").unwrap().node;
+    bench.find("a").unwrap();
+    assert!(!bench.mirror.forget(node, 1));
+    bench.mirror.getattr(node).unwrap();
+    assert!(bench.mirror.forget(node, 1));
+    assert_eq!(bench.mirror.remembered(), 0);
+    assert_eq!(bench.mirror.getattr(node), Err(Errno::STALE));
+    assert_ne!(bench.find("a").unwrap().node, node);
+}
+
+#[test]
+fn what_is_renamed_keeps_its_node() {
+    let bench = Bench::new();
+    for folder in ["one", "two"] {
+        fs::create_dir(bench.source().join(folder)).unwrap();
+    }
+    fs::write(bench.source().join("one/file"), "content").unwrap();
+    let [one, two] = ["one", "two"].map(|name| bench.find(name).unwrap().node);
+    let file = bench.find("one/file").unwrap().node;
+    let rename = |from: (NodeId, &str), to: (NodeId, &str), flags| {
+        bench
+            .mirror
+            .rename((from.0, from.1.as_ref()), (to.0, to.1.as_ref()), flags)
+    };
+    let none = RenameFlags::empty();
+    rename((one, "file"), (two, "renamed"), none).unwrap();
+    assert_eq!(bench.mirror.getattr(file).unwrap().size, 7);
+    rename((NodeId::ROOT, "two"), (one, "inner"), none).unwrap();
+    assert_eq!(
+        bench.mirror.path(file).unwrap().to_str(),
+        Some("one/inner/renamed")
+    );
+    assert_eq!(bench.mirror.getattr(file).unwrap().size, 7);
+
+    let directory = bench
+        .mirror
+        .mkdir(NodeId::ROOT, "dir".as_ref(), new_file(0o755))
+        .unwrap();
+    let taken = rename(
+        (two, "renamed"),
+        (NodeId::ROOT, "dir"),
+        RenameFlags::NOREPLACE,
+    );
+    assert_eq!(taken, Err(Errno::EXIST));
+    rename(
+        (two, "renamed"),
+        (NodeId::ROOT, "dir"),
+        RenameFlags::EXCHANGE,
+    )
+    .unwrap();
+    assert_eq!(bench.mirror.path(file).unwrap().to_str(), Some("dir"));
+    assert!(bench.mirror.getattr(directory.node).unwrap().is_directory());
+    assert_eq!(bench.mirror.getattr(file).unwrap().size, 7);
+}
+
+#[test]
+fn what_is_open_needs_no_name() {
+    let bench = Bench::new();
+    let name = "file".as_ref();
+    let flags = OFlags::RDWR | OFlags::EXCL;
+    let (entry, file) = bench
+        .mirror
+        .create(NodeId::ROOT, name, new_file(0o600), flags)
+        .unwrap();
+    bench.mirror.unlink(NodeId::ROOT, name).unwrap();
+    rustix::io::pwrite(file.fd().unwrap(), b"abc", 0).unwrap();
+    let attr = bench.mirror.getattr(entry.node).unwrap();
+    assert_eq!((attr.size, attr.links), (3, 0));
+    let again = bench.mirror.open_file(entry.node, OFlags::RDONLY).unwrap();
+    drop(file);
+    let mut content = [0; 4];
+    assert_eq!(
+        rustix::io::pread(again.fd().unwrap(), &mut content, 0),
+        Ok(3)
+    );
+    drop(again);
+    assert_eq!(bench.mirror.getattr(entry.node), Err(Errno::STALE));
+}

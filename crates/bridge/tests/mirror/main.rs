@@ -1,0 +1,7 @@
+//! The mirror against what the system says of the same directory.
+
+mod escape;
+mod links;
+mod listing;
+mod rights;
+mod support;

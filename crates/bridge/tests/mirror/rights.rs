@@ -1,0 +1,197 @@
+//! What is made belongs to who asked for it, as the source's own file system would have it.
+
+use std::{
+    fs,
+    os::unix::fs::{MetadataExt, PermissionsExt, chown},
+    thread,
+};
+
+use rustix::{
+    fs::{FileType, OFlags, XattrFlags},
+    thread::{CapabilitySet, capabilities},
+};
+use verimount_bridge::{Caller, Changes, DeviceNumber, NewFile, NodeId, Rights};
+
+use crate::support::{Bench, is_root, new_file};
+
+const SOMEBODY: Caller = Caller {
+    uid: 4321,
+    gid: 8765,
+    pid: 1,
+};
+
+fn new_of_somebody(mode: u32) -> NewFile {
+    NewFile {
+        caller: SOMEBODY,
+        mode,
+        umask: 0,
+    }
+}
+
+#[test]
+fn what_is_made_is_the_callers() {
+    if !is_root() {
+        return;
+    }
+    let bench = Bench::new();
+    let (root, new) = (NodeId::ROOT, new_of_somebody(0o640));
+    let none = DeviceNumber { major: 0, minor: 0 };
+    let mirror = &bench.mirror;
+    let (fifo, file) = (FileType::Fifo, OFlags::RDWR);
+    let made = [
+        mirror.create(root, "file".as_ref(), new, file).unwrap().0,
+        mirror.mkdir(root, "folder".as_ref(), new).unwrap(),
+        mirror
+            .mknod(root, "fifo".as_ref(), new, fifo, none)
+            .unwrap(),
+        mirror
+            .symlink(root, "link".as_ref(), "target".as_ref(), SOMEBODY)
+            .unwrap(),
+    ];
+    for entry in made {
+        assert_eq!(
+            (entry.attr.uid, entry.attr.gid),
+            (SOMEBODY.uid, SOMEBODY.gid)
+        );
+    }
+    // And root again after.
+    fs::write(bench.source().join("own"), "").unwrap();
+    assert_eq!(fs::metadata(bench.source().join("own")).unwrap().uid(), 0);
+}
+
+/// The kernel lets nobody ask who may not write to the directory; whether the caller may, is known
+/// by groups that only it knows.
+#[test]
+fn the_source_does_not_check_a_second_time() {
+    if !is_root() {
+        return;
+    }
+    let bench = Bench::new();
+    fs::set_permissions(bench.source(), fs::Permissions::from_mode(0o770)).unwrap();
+    let new = new_of_somebody(0o600);
+    let made = bench
+        .mirror
+        .mkdir(NodeId::ROOT, "folder".as_ref(), new)
+        .unwrap();
+    assert_eq!(made.attr.uid, SOMEBODY.uid);
+}
+
+#[test]
+fn setgid_directories_hand_on_their_group() {
+    if !is_root() {
+        return;
+    }
+    let bench = Bench::new();
+    chown(bench.source(), None, Some(77)).unwrap();
+    fs::set_permissions(bench.source(), fs::Permissions::from_mode(0o2777)).unwrap();
+    let folder = bench
+        .mirror
+        .mkdir(NodeId::ROOT, "folder".as_ref(), new_of_somebody(0o755));
+    let folder = folder.unwrap().attr;
+    assert_eq!((folder.gid, folder.mode & 0o7777), (77, 0o2755));
+    // The kernel has taken the bit away already, if it had to be.
+    let created = bench.mirror.create(
+        NodeId::ROOT,
+        "file".as_ref(),
+        new_of_somebody(0o2755),
+        OFlags::RDWR,
+    );
+    let file = created.unwrap().0.attr;
+    assert_eq!((file.gid, file.mode & 0o7777), (77, 0o2755));
+}
+
+#[test]
+fn set_id_bits_stay_where_they_are_set_and_go_when_written_to() {
+    let bench = Bench::new();
+    let flags = OFlags::RDWR;
+    let (entry, file) = bench
+        .mirror
+        .create(NodeId::ROOT, "file".as_ref(), new_file(0o755), flags)
+        .unwrap();
+    if is_root() {
+        chown(bench.source().join("file"), Some(4321), Some(8765)).unwrap();
+    }
+    let changes = Changes {
+        mode: Some(0o6755),
+        ..Changes::default()
+    };
+    let attr = bench.mirror.setattr(entry.node, &changes, None).unwrap();
+    assert_eq!(attr.mode & 0o7777, 0o6755);
+    rustix::io::pwrite(file.fd().unwrap(), b"x", 0).unwrap();
+    let attr = bench.mirror.getattr(entry.node).unwrap();
+    assert_eq!(attr.mode & 0o7777, 0o755);
+
+    bench.mirror.setattr(entry.node, &changes, None).unwrap();
+    let truncate = Changes {
+        size: Some(0),
+        ..Changes::default()
+    };
+    let attr = bench.mirror.setattr(entry.node, &truncate, None).unwrap();
+    assert_eq!(attr.mode & 0o7777, 0o755);
+}
+
+#[test]
+fn threads_that_serve_have_no_more_rights_than_they_need() {
+    if !is_root() {
+        return;
+    }
+    let effective = || capabilities(None).unwrap().effective;
+    let given_up = CapabilitySet::FSETID | CapabilitySet::SYS_RESOURCE;
+    let bench = Bench::new();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            Rights::Callers.prepare_thread().unwrap();
+            assert!(!effective().intersects(given_up));
+            for mode in [0o755, 0o2755] {
+                let name = format!("{mode:o}");
+                let new = new_of_somebody(mode);
+                bench
+                    .mirror
+                    .create(NodeId::ROOT, name.as_ref(), new, OFlags::RDWR)
+                    .unwrap();
+                assert!(!effective().intersects(given_up));
+                assert!(effective().contains(CapabilitySet::DAC_OVERRIDE));
+            }
+        });
+    });
+}
+
+#[test]
+fn the_umask_gives_way_to_a_default_access_control_list() {
+    let bench = Bench::new();
+    let masked = |mode, umask| NewFile {
+        umask,
+        ..new_file(mode)
+    };
+    let make = |name: &str, new| {
+        let made = bench.mirror.mkdir(NodeId::ROOT, name.as_ref(), new);
+        made.unwrap().attr.mode & 0o7777
+    };
+    assert_eq!(make("masked", masked(0o777, 0o027)), 0o750);
+    assert_eq!(make("differently", masked(0o777, 0o002)), 0o775);
+    assert_eq!(make("unmasked", masked(0o777, 0)), 0o777);
+    // user::rwx, group::rwx, other::r-x
+    let list: Vec<u8> = [
+        &2_u32.to_le_bytes()[..],
+        &entry(0x01, 7),
+        &entry(0x04, 7),
+        &entry(0x20, 5),
+    ]
+    .concat();
+    let name = "system.posix_acl_default".as_ref();
+    let set = bench
+        .mirror
+        .setxattr(NodeId::ROOT, name, &list, XattrFlags::empty(), false);
+    if set.is_err() {
+        return eprintln!("skipped: no access control lists here");
+    }
+    assert_eq!(make("listed", masked(0o777, 0o077)), 0o775);
+}
+
+/// `struct posix_acl_xattr_entry`.
+fn entry(tag: u16, permissions: u16) -> [u8; 8] {
+    let mut bytes = [0xff; 8];
+    bytes[..2].copy_from_slice(&tag.to_le_bytes());
+    bytes[2..4].copy_from_slice(&permissions.to_le_bytes());
+    bytes
+}

@@ -1,0 +1,74 @@
+//! A directory and its mirror.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use rustix::io::Errno;
+use verimount_bridge::{Caller, Entry, Mirror, MirrorOptions, NewFile, NodeId};
+
+/// Root.
+pub(crate) const ROOT: Caller = Caller {
+    uid: 0,
+    gid: 0,
+    pid: 1,
+};
+
+/// A file as its maker wants it, with nothing taken away.
+pub(crate) fn new_file(mode: u32) -> NewFile {
+    NewFile {
+        caller: ROOT,
+        mode,
+        umask: 0,
+    }
+}
+
+/// A directory, its mirror, and room beside it that must never be reached.
+pub(crate) struct Bench {
+    pub(crate) folder: tempfile::TempDir,
+    pub(crate) mirror: Mirror,
+}
+
+impl Bench {
+    pub(crate) fn new() -> Self {
+        Self::with(MirrorOptions::default())
+    }
+
+    pub(crate) fn with(options: MirrorOptions) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("source")).unwrap();
+        fs::create_dir(folder.path().join("outside")).unwrap();
+        let mirror = Mirror::open(&folder.path().join("source"), options).unwrap();
+        Self { folder, mirror }
+    }
+
+    /// Where the mirrored directory is.
+    pub(crate) fn source(&self) -> PathBuf {
+        self.folder.path().join("source")
+    }
+
+    /// Somewhere outside of it.
+    pub(crate) fn outside(&self) -> PathBuf {
+        self.folder.path().join("outside")
+    }
+
+    /// Looks a path up, one name after the other.
+    pub(crate) fn find(&self, path: impl AsRef<Path>) -> Result<Entry, Errno> {
+        let mut entry = None;
+        for name in path.as_ref() {
+            let parent = entry.map_or(NodeId::ROOT, |entry: Entry| entry.node);
+            entry = Some(self.mirror.lookup(parent, name)?);
+        }
+        Ok(entry.expect("a path has names"))
+    }
+}
+
+/// Whether this is root, as some tests need; says so if not.
+pub(crate) fn is_root() -> bool {
+    let is_root = rustix::process::geteuid().is_root();
+    if !is_root {
+        eprintln!("skipped: only root can do this");
+    }
+    is_root
+}
