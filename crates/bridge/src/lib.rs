@@ -19,6 +19,7 @@ mod mirror;
 mod name;
 mod node;
 mod opened;
+pub mod policy;
 mod reopen;
 mod rights;
 mod source;

@@ -1,0 +1,155 @@
+//! What is decided when a file is opened: by rules, of which the first that matches counts.
+//!
+//! The language is specified in `docs/POLICY.md`.
+
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::as_conversions,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::unwrap_used
+    )
+)]
+
+use std::{fmt, path::Path};
+
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+use condition::Condition;
+
+mod condition;
+mod document;
+mod error;
+mod explain;
+mod facts;
+mod glob;
+mod magic;
+mod one_or_many;
+mod size;
+mod text;
+
+pub use error::PolicyError;
+pub use explain::{Explanation, Outcome, Step};
+pub use facts::{Access, Facts};
+
+/// How a file's content is to be read and written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Decision {
+    /// By the kernel, without asking again.
+    Passthrough,
+    /// Each read and write through this process.
+    Relay,
+    /// Not at all: the open fails with `EACCES`.
+    Deny,
+}
+
+/// What a rule does with an open that it matches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Action {
+    /// It is decided.
+    Decide(Decision),
+    /// It is noted, and left to the rules that follow.
+    Audit,
+}
+
+#[derive(Debug)]
+struct Rule {
+    name: RuleName,
+    action: Action,
+    /// All must hold; those that cost least come first.
+    conditions: Vec<Condition>,
+}
+
+/// What a rule is called in messages.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RuleName {
+    /// Which one it is, counted from 1.
+    number: usize,
+    /// The line on which it begins, counted from 1.
+    line: usize,
+    name: Option<Box<str>>,
+}
+
+impl fmt::Display for RuleName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rule {} (line {})", self.number, self.line)?;
+        match &self.name {
+            Some(name) => write!(f, " {name:?}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Rules and a default. It never changes: another one takes its place.
+#[derive(Debug)]
+pub struct Policy {
+    rules: Vec<Rule>,
+    default: Decision,
+}
+
+impl Default for Policy {
+    /// Everything is passed through.
+    fn default() -> Self {
+        Self {
+            rules: Vec::new(),
+            default: Decision::Passthrough,
+        }
+    }
+}
+
+impl Policy {
+    /// Reads a policy's text; `file` is what messages call it.
+    ///
+    /// # Errors
+    /// What is wrong where, and what would be right.
+    pub fn parse(text: &str, file: &Path) -> Result<Self, PolicyError> {
+        document::parse(text).map_err(|defect| PolicyError::new(defect, text, file))
+    }
+
+    /// Decides an open. The rules that only take note of it are given to `audit`.
+    ///
+    /// # Errors
+    /// What the system says when something is read that a rule goes by. Nothing is decided then.
+    pub fn decide(
+        &self,
+        facts: &dyn Facts,
+        audit: &mut dyn FnMut(&RuleName),
+    ) -> Result<Decision, Errno> {
+        for rule in &self.rules {
+            if rule.unmet(facts)?.is_none() {
+                match rule.action {
+                    Action::Decide(decision) => return Ok(decision),
+                    Action::Audit => audit(&rule.name),
+                }
+            }
+        }
+        Ok(self.default)
+    }
+}
+
+impl Rule {
+    /// The first condition that does not hold.
+    fn unmet(&self, facts: &dyn Facts) -> Result<Option<&Condition>, Errno> {
+        for condition in &self.conditions {
+            if !condition.holds(facts)? {
+                return Ok(Some(condition));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl fmt::Display for Decision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Passthrough => "passthrough",
+            Self::Relay => "relay",
+            Self::Deny => "deny",
+        })
+    }
+}

@@ -1,0 +1,140 @@
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::{
+    Access, Action, Decision, Policy, Rule, RuleName,
+    condition::{Condition, Xattr},
+    error::Defect,
+    glob::Paths,
+    magic::Magic,
+    one_or_many::OneOrMany,
+    size::SizeRange,
+};
+
+/// The longest text in bytes: far more than anybody writes, and read in a moment.
+pub(crate) const MAX_LEN: usize = 1 << 20;
+
+/// The most rules: each open may have to be held against all of them.
+const MAX_RULES: usize = 1000;
+
+/// A policy as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    default: Option<Decision>,
+    #[serde(default)]
+    rule: Vec<Spanned<RuleDocument>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum ActionWord {
+    Passthrough,
+    Relay,
+    Deny,
+    Audit,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum AccessWord {
+    Read,
+    Write,
+    Any,
+}
+
+/// A rule as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RuleDocument {
+    name: Option<Box<str>>,
+    action: ActionWord,
+    access: Option<AccessWord>,
+    caller_uid: Option<OneOrMany<u32>>,
+    caller_gid: Option<OneOrMany<u32>>,
+    path: Option<Paths>,
+    size: Option<OneOrMany<SizeRange>>,
+    owner_uid: Option<OneOrMany<u32>>,
+    owner_gid: Option<OneOrMany<u32>>,
+    xattr: Option<OneOrMany<Xattr>>,
+    magic: Option<OneOrMany<Magic>>,
+}
+
+/// Reads a policy's text.
+pub(super) fn parse(text: &str) -> Result<Policy, Defect> {
+    if text.len() > MAX_LEN {
+        return Err(Defect {
+            at: MAX_LEN,
+            message: format!("more than the {MAX_LEN} bytes that a policy can have"),
+        });
+    }
+    let document: Document = toml::from_str(text).map_err(|error| Defect {
+        at: error.span().map_or(0, |span| span.start),
+        message: error.message().to_owned(),
+    })?;
+    if let Some(surplus) = document.rule.get(MAX_RULES) {
+        return Err(Defect {
+            at: surplus.span().start,
+            message: format!("more than the {MAX_RULES} rules that a policy can have"),
+        });
+    }
+    let numbered = (1..).zip(document.rule);
+    let rules = numbered.map(|(number, rule)| {
+        let line = line_of(text, rule.span().start);
+        rule.into_inner().into_rule(number, line)
+    });
+    Ok(Policy {
+        rules: rules.collect(),
+        default: document.default.unwrap_or(Decision::Passthrough),
+    })
+}
+
+/// The line, counted from 1, on which the byte at an offset is.
+pub(super) fn line_of(text: &str, offset: usize) -> usize {
+    let before = text.bytes().take(offset);
+    before
+        .filter(|byte| *byte == b'\n')
+        .count()
+        .saturating_add(1)
+}
+
+impl RuleDocument {
+    fn into_rule(self, number: usize, line: usize) -> Rule {
+        let access = self.access.and_then(|access| match access {
+            AccessWord::Read => Some(Access::Read),
+            AccessWord::Write => Some(Access::Write),
+            AccessWord::Any => None,
+        });
+        let conditions = [
+            access.map(Condition::Access),
+            self.caller_uid.map(Condition::CallerUid),
+            self.caller_gid.map(Condition::CallerGid),
+            self.path.map(Condition::Path),
+            self.size.map(Condition::Size),
+            self.owner_uid.map(Condition::OwnerUid),
+            self.owner_gid.map(Condition::OwnerGid),
+            self.xattr.map(Condition::Xattr),
+            self.magic.map(Condition::Magic),
+        ];
+        Rule {
+            name: RuleName {
+                number,
+                line,
+                name: self.name,
+            },
+            action: self.action.into(),
+            conditions: conditions.into_iter().flatten().collect(),
+        }
+    }
+}
+
+impl From<ActionWord> for Action {
+    fn from(word: ActionWord) -> Self {
+        match word {
+            ActionWord::Passthrough => Self::Decide(Decision::Passthrough),
+            ActionWord::Relay => Self::Decide(Decision::Relay),
+            ActionWord::Deny => Self::Decide(Decision::Deny),
+            ActionWord::Audit => Self::Audit,
+        }
+    }
+}

@@ -1,0 +1,48 @@
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+use super::document::line_of;
+
+/// A policy's text is not one.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{}:{line}:{column}: {message}", file.display())]
+pub struct PolicyError {
+    file: PathBuf,
+    line: usize,
+    column: usize,
+    message: String,
+}
+
+/// What is wrong, and at what offset in the text.
+#[derive(Debug)]
+pub(super) struct Defect {
+    pub(super) at: usize,
+    pub(super) message: String,
+}
+
+impl PolicyError {
+    pub(super) fn new(defect: Defect, text: &str, file: &Path) -> Self {
+        let before = text.get(..defect.at).unwrap_or(text);
+        let column = before
+            .rsplit('\n')
+            .next()
+            .map_or(0, |line| line.chars().count());
+        Self {
+            file: file.to_owned(),
+            line: line_of(text, defect.at),
+            column: column.saturating_add(1),
+            message: defect.message,
+        }
+    }
+
+    /// The line that is wrong, counted from 1.
+    pub fn line(&self) -> usize {
+        self.line
+    }
+
+    /// The character in it where it goes wrong, counted from 1.
+    pub fn column(&self) -> usize {
+        self.column
+    }
+}

@@ -1,0 +1,78 @@
+use std::{fmt, path::Path, str::FromStr};
+
+use globset::{Glob, GlobBuilder, GlobSet};
+use serde::{Deserialize, Deserializer, de};
+
+use super::{one_or_many::OneOrMany, text::from_text};
+
+/// The longest pattern in bytes: Linux has no longer paths.
+const MAX_LEN: usize = 4096;
+
+/// Patterns of paths below the source, of which one must match.
+#[derive(Debug)]
+pub(super) struct Paths {
+    patterns: OneOrMany<Pattern>,
+    set: GlobSet,
+}
+
+impl Paths {
+    pub(super) fn contain(&self, path: &Path) -> bool {
+        self.set.is_match(path)
+    }
+}
+
+impl fmt::Display for Paths {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.patterns.fmt(f)
+    }
+}
+
+impl<'de> Deserialize<'de> for Paths {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let patterns: OneOrMany<Pattern> = OneOrMany::deserialize(deserializer)?;
+        let mut set = GlobSet::builder();
+        for pattern in patterns.iter() {
+            set.add(pattern.0.clone());
+        }
+        match set.build() {
+            Ok(set) => Ok(Self { patterns, set }),
+            Err(error) => Err(de::Error::custom(error)),
+        }
+    }
+}
+
+/// A pattern of paths.
+#[derive(Debug)]
+struct Pattern(Glob);
+
+impl FromStr for Pattern {
+    type Err = String;
+
+    fn from_str(pattern: &str) -> Result<Self, String> {
+        if pattern.is_empty() || pattern.starts_with('/') {
+            return Err("a pattern is of paths below the source, which begin with no \"/\"".into());
+        }
+        if pattern.len() > MAX_LEN {
+            return Err(format!("a pattern has at most {MAX_LEN} bytes"));
+        }
+        let glob = GlobBuilder::new(pattern).literal_separator(true).build();
+        glob.map(Self).map_err(|error| {
+            format!(
+                "{}: allowed are *, ?, [a-z], {{one,other}} and, between slashes, **",
+                error.kind()
+            )
+        })
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.0.glob())
+    }
+}
+
+impl<'de> Deserialize<'de> for Pattern {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        from_text(deserializer)
+    }
+}

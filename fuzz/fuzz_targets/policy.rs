@@ -1,0 +1,73 @@
+//! Reads bytes as a policy, and decides an open by whatever comes of it.
+
+#![no_main]
+
+use std::{ffi::OsStr, path::Path};
+
+use libfuzzer_sys::fuzz_target;
+use rustix::io::Errno;
+use verimount_bridge::{
+    Caller,
+    policy::{Access, Facts, Outcome, Policy},
+};
+
+fuzz_target!(|input: &[u8]| {
+    let Ok(text) = str::from_utf8(input) else {
+        return;
+    };
+    match Policy::parse(text, Path::new("policy.toml")) {
+        Ok(policy) => {
+            let mut audits = 0;
+            let decision = policy.decide(&Open, &mut |_| audits += 1);
+            let explanation = policy.explain(&Open);
+            let explained = explanation.expect("nothing that can fail is asked");
+            assert_eq!(decision, Ok(explained.decision));
+            let steps = explained.steps.iter();
+            let audited = steps.filter(|step| step.outcome == Outcome::Audits);
+            assert_eq!(audited.count(), audits);
+        }
+        Err(error) => {
+            assert!(error.line() <= text.split('\n').count());
+            assert!(error.column() > 0);
+        }
+    }
+});
+
+/// An open of some file.
+struct Open;
+
+impl Facts for Open {
+    fn access(&self) -> Access {
+        Access::Write
+    }
+
+    fn caller(&self) -> Caller {
+        Caller {
+            uid: 1000,
+            gid: 100,
+            pid: 1,
+        }
+    }
+
+    fn path(&self) -> Result<&Path, Errno> {
+        Ok(Path::new("models/a/weights-01.bin"))
+    }
+
+    fn size(&self) -> Result<u64, Errno> {
+        Ok(1 << 20)
+    }
+
+    fn owner(&self) -> Result<(u32, u32), Errno> {
+        Ok((0, 100))
+    }
+
+    fn content(&self, offset: u64, bytes: &mut [u8]) -> Result<usize, Errno> {
+        assert!(offset + bytes.len() as u64 <= 4096);
+        bytes.fill(b'A');
+        Ok(bytes.len())
+    }
+
+    fn xattr(&self, name: &OsStr) -> Result<Option<Vec<u8>>, Errno> {
+        Ok(Some(name.as_encoded_bytes().to_vec()))
+    }
+}
