@@ -28,8 +28,8 @@ pub struct OpenFile {
 enum Content {
     /// Open for what its user wants.
     Open(Arc<OwnedFd>),
-    /// Held as a path, and opened when there is something to be done with it. For reading and
-    /// writing past us, a path is all it takes.
+    /// Held as a path, which is all that the kernel needs for reading and writing by itself, and
+    /// opened when there is something else to be done with it.
     Held {
         path: Arc<OwnedFd>,
         open: OnceLock<OwnedFd>,
@@ -46,8 +46,13 @@ impl OpenFile {
         }
     }
 
-    pub(crate) fn held(node: NodeId, flags: OFlags, path: Arc<OwnedFd>, opened: Opened) -> Self {
-        let open = OnceLock::new();
+    pub(crate) fn held(
+        node: NodeId,
+        flags: OFlags,
+        path: Arc<OwnedFd>,
+        open: OnceLock<OwnedFd>,
+        opened: Opened,
+    ) -> Self {
         Self {
             node,
             flags,
@@ -73,15 +78,15 @@ impl OpenFile {
         if let Some(file) = open.get() {
             return Ok(file.as_fd());
         }
-        // It was truncated when it was opened.
-        let file = reopen(path, self.flags.difference(OFlags::TRUNC))?;
+        let file = reopen(path, self.flags)?;
         Ok(open.get_or_init(|| file).as_fd())
     }
 
-    /// A descriptor that may be a path only: it does for registering the file as a backing file.
-    pub fn path_fd(&self) -> BorrowedFd<'_> {
+    /// By what the file is registered as a backing file, and whether that is a path only.
+    pub(crate) fn backing_fd(&self) -> (BorrowedFd<'_>, bool) {
         match &self.content {
-            Content::Open(file) | Content::Held { path: file, .. } => file.as_fd(),
+            Content::Open(file) => (file.as_fd(), false),
+            Content::Held { path, .. } => (path.as_fd(), true),
         }
     }
 

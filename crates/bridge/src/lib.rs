@@ -2,15 +2,21 @@
 //! take and return plain types, and errors are the numbers that the source's file system gives,
 //! since for a mirror they are the meaning.
 //!
-//! [`Mirror`] is the directory: names, attributes and content, found by [`NodeId`] as the kernel
-//! does. Lookups are counted ([`Entry`], [`Listed`]) until [`Mirror::forget`] takes them back. Files
-//! and directories that are open are objects ([`OpenFile`], [`OpenDirectory`]), closed when they are
-//! dropped; their content is read and written by descriptor, into whatever buffer the caller has.
+//! - [`Mirror`] is the directory: names, attributes and content, found by [`NodeId`] as the kernel
+//!   does. Lookups are counted ([`Entry`], [`Listed`]) until [`Bridge::forget`] takes them back.
+//! - [`Bridge`] opens the mirror's regular files: the [`Policy`](policy::Policy) says how, and
+//!   whatever is passed through has a backing file, made by an implementation of [`Register`].
+//! - [`BridgedFile`] and [`OpenDirectory`] are what is open, and closed when they are dropped.
+//!   Content is read and written by descriptor ([`OpenFile::fd`]), into whatever buffer the caller
+//!   has.
 //!
-//! A thread that serves a mirror is prepared by [`Rights::prepare_thread`].
+//! A thread that serves a bridge is prepared by [`Rights::prepare_thread`].
 
 mod attr;
+mod backing;
+mod bridge;
 mod caller;
+mod counters;
 mod directory;
 mod errno;
 mod file;
@@ -18,6 +24,7 @@ mod held;
 mod mirror;
 mod name;
 mod node;
+mod open_facts;
 mod opened;
 pub mod policy;
 mod reopen;
@@ -26,7 +33,10 @@ mod source;
 mod table;
 
 pub use attr::{Attr, DeviceNumber, Timestamp};
+pub use backing::{Passthrough, Register};
+pub use bridge::{Bridge, BridgedFile, explain};
 pub use caller::Caller;
+pub use counters::{BridgeStatus, Opens, PassthroughStatus, Relayed};
 pub use directory::{Listed, OpenDirectory};
 pub use file::OpenFile;
 pub use mirror::{Changes, Entry, Mirror, MirrorOptions, NewFile, NewTime};

@@ -104,7 +104,13 @@ impl Mirror {
         self.nodes.path(node).ok_or(Errno::STALE)
     }
 
-    /// Takes back `count` of the lookups that a node counts. At none, it is forgotten.
+    /// Whether a node is remembered.
+    pub(crate) fn remembers(&self, node: NodeId) -> bool {
+        self.nodes.contains(node)
+    }
+
+    /// Takes back `count` of the lookups that a node counts. At none it is forgotten, and this is
+    /// true.
     pub fn forget(&self, node: NodeId, count: u64) -> bool {
         let is_gone = self.nodes.forget(node, count);
         if is_gone {

@@ -8,6 +8,12 @@ pub struct NodeId(pub u64);
 impl NodeId {
     /// The source directory itself.
     pub const ROOT: Self = Self(1);
+
+    /// One of `parts`, such that nodes are spread evenly.
+    pub(crate) fn spread(self, parts: usize) -> usize {
+        // Multiplied by the golden ratio, any bits of a number make a difference to the highest.
+        (self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % parts
+    }
 }
 
 /// Tells a file of the source from all others, also from a later one that was given its inode

@@ -33,9 +33,7 @@ impl OpenedFiles {
     }
 
     fn shard(&self, node: NodeId) -> MutexGuard<'_, Shard> {
-        // The slot is in the id above the part of the node table that it is in.
-        let index = (node.0 >> 5) as usize % SHARDS;
-        let shard = self.0[index].lock();
+        let shard = self.0[node.spread(SHARDS)].lock();
         shard.unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -148,6 +148,11 @@ impl NodeTable {
         self.with(id, |node| node.handle = Some(Box::new(handle)));
     }
 
+    /// Whether a file is remembered.
+    pub(crate) fn contains(&self, id: NodeId) -> bool {
+        self.with(id, |_| ()).is_some()
+    }
+
     /// Whether a file's handle is known.
     pub(crate) fn has_handle(&self, id: NodeId) -> bool {
         self.with(id, |node| node.handle.is_some()) == Some(true)

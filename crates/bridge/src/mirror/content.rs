@@ -1,3 +1,5 @@
+use std::{os::fd::OwnedFd, sync::OnceLock};
+
 use rustix::{
     fs::{FallocateFlags, OFlags, SeekFrom, copy_file_range, fallocate, fdatasync, fsync, seek},
     io::Errno,
@@ -19,25 +21,31 @@ impl Mirror {
     /// Any.
     pub fn open_file(&self, node: NodeId, flags: OFlags) -> Result<OpenFile, Errno> {
         self.for_opening(flags)?;
-        let path = self.descriptor(node)?;
         let flags = passed_on(flags);
-        Ok(self.opened(node, flags, reopen(path, flags)?))
+        Ok(self.opened(node, flags, self.reopen(node, flags)?))
     }
 
-    /// Opens a file whose content others will read and write by themselves. It costs less, as the
-    /// file is only held here, until something is to be done with it.
+    /// Opens a file whose content the kernel will read and write by itself. One that is only read is
+    /// only held, until something is to be done with it, which saves opening it. One that is written
+    /// to is opened, as the kernel has but one error to tell why it could not.
     ///
     /// # Errors
     /// Any.
     pub fn hold_file(&self, node: NodeId, flags: OFlags) -> Result<OpenFile, Errno> {
         self.for_opening(flags)?;
-        // Somebody has to truncate it.
-        if flags.contains(OFlags::TRUNC) {
-            return self.open_file(node, flags);
-        }
         let path = self.descriptor(node)?;
         let opened = self.opened.enter(node, &path);
-        Ok(OpenFile::held(node, passed_on(flags), path, opened))
+        let flags = passed_on(flags);
+        let open = match wants_writing(flags) {
+            true => OnceLock::from(reopen(&path, flags)?),
+            false => OnceLock::new(),
+        };
+        Ok(OpenFile::held(node, flags, path, open, opened))
+    }
+
+    /// A descriptor of a file's own, open as the flags say.
+    pub(crate) fn reopen(&self, node: NodeId, flags: OFlags) -> Result<OwnedFd, Errno> {
+        reopen(self.descriptor(node)?, flags)
     }
 
     fn for_opening(&self, flags: OFlags) -> Result<(), Errno> {

@@ -1,0 +1,268 @@
+//! Which opens are passed through, and by which backing file.
+//!
+//! The kernel answers `EIO`, and says nothing more, where an inode is open both passed through and
+//! cached, or by two backing ids. So it is settled here, for each inode by itself: the first open
+//! says how, and those that follow do as it does until the last is closed.
+
+use std::{
+    collections::HashMap,
+    os::fd::BorrowedFd,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+};
+
+use quick_cache::sync::Cache;
+use rustix::io::Errno;
+
+use crate::{NodeId, counters::Counters};
+
+/// How many backing files of inodes that are not open any more are kept for their next open. Each
+/// takes about a kilobyte of the kernel's memory, and keeps its file on the disk if others delete
+/// it; so they are not many more than a build or a search comes back to.
+const MAX_IDLE: usize = 4096;
+
+/// Number of parts that are locked one by one.
+const SHARDS: usize = 16;
+
+/// Registers files with the kernel, for it to read and write them by itself.
+pub trait Register: Send + Sync {
+    /// What the kernel knows a backing file by. Dropping it takes the file back.
+    type Id: Send + Sync;
+
+    /// Registers a file, which may be open as a path only. The kernel will read and write it with
+    /// the rights that this thread has now, whatever the descriptor was opened for.
+    ///
+    /// # Errors
+    /// `EPERM` if that may not be or the mount was not made for it, `ELOOP` if the file's file
+    /// system is itself stacked too high, and any.
+    fn register(&self, file: BorrowedFd<'_>) -> Result<Self::Id, Errno>;
+}
+
+/// Whether files are to be passed through at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Passthrough {
+    /// No file is.
+    Never,
+    /// Whatever the policy says, if the kernel can.
+    Auto,
+    /// Whatever the policy says; opens fail if the kernel cannot.
+    Require,
+}
+
+/// How an inode's opens are served.
+pub(crate) enum Mode<Id> {
+    /// By the kernel, from this backing file.
+    Passthrough(Arc<Id>),
+    /// By this process.
+    Relay,
+}
+
+/// What is to be served, and how it would best be.
+#[derive(Clone, Copy)]
+pub(crate) enum Wanted<'a> {
+    Passthrough {
+        file: BorrowedFd<'a>,
+        /// Whether it may be kept when nobody has the file open. One that is open for writing would
+        /// keep others from running the file.
+        keep: bool,
+    },
+    Relay,
+}
+
+/// The inodes that are open, how each is served, and backing files for some that were.
+pub(crate) struct BackingTable<R: Register> {
+    register: R,
+    passthrough: Passthrough,
+    /// What the kernel said when it refused to pass files through. It is not asked again.
+    refusal: OnceLock<Errno>,
+    shards: [Mutex<HashMap<NodeId, Inode<R::Id>>>; SHARDS],
+    idle: Cache<NodeId, Arc<R::Id>>,
+    counters: Arc<Counters>,
+}
+
+/// An inode that is open or is being opened.
+struct Inode<Id> {
+    opens: usize,
+    settled: Arc<Mutex<Option<Settled<Id>>>>,
+}
+
+impl<Id> Default for Inode<Id> {
+    fn default() -> Self {
+        Self {
+            opens: 0,
+            settled: Arc::default(),
+        }
+    }
+}
+
+/// How an inode is served until its last open is closed.
+struct Settled<Id> {
+    mode: Mode<Id>,
+    keep: bool,
+}
+
+impl<R: Register> BackingTable<R> {
+    pub(crate) fn new(register: R, passthrough: Passthrough, counters: Arc<Counters>) -> Self {
+        Self {
+            register,
+            passthrough,
+            refusal: OnceLock::new(),
+            shards: Default::default(),
+            idle: Cache::new(MAX_IDLE),
+            counters,
+        }
+    }
+
+    /// Whether there is a point in having a file passed through.
+    pub(crate) fn can_pass_through(&self) -> bool {
+        if self.refusal.get().is_some() {
+            self.counters.fallbacks.add(1);
+        }
+        self.passthrough != Passthrough::Never && self.refusal.get().is_none()
+    }
+
+    /// Why no file is passed through any more, if so.
+    pub(crate) fn refusal(&self) -> Option<Errno> {
+        self.refusal.get().copied()
+    }
+
+    /// How many backing files are kept that nobody has open.
+    pub(crate) fn idle(&self) -> usize {
+        self.idle.len()
+    }
+
+    /// Settles how an open is served. It counts as open until what is returned is dropped.
+    pub(crate) fn open(
+        self: &Arc<Self>,
+        node: NodeId,
+        wanted: Wanted<'_>,
+    ) -> Result<ServedOpen<R>, Errno> {
+        let settled = {
+            let mut shard = self.shard(node);
+            let inode = shard.entry(node).or_default();
+            inode.opens += 1;
+            Arc::clone(&inode.settled)
+        };
+        // Whatever comes of it, it is closed in the end.
+        let mut open = ServedOpen {
+            node,
+            mode: Mode::Relay,
+            table: Arc::clone(self),
+        };
+        // Others that open this inode wait for what comes of it, and nobody else.
+        let mut settled = settled.lock().unwrap_or_else(PoisonError::into_inner);
+        let settled = match &mut *settled {
+            Some(settled) => {
+                match (&settled.mode, wanted) {
+                    (Mode::Passthrough(_), Wanted::Passthrough { .. }) => {
+                        self.counters.reused.add(1);
+                    }
+                    (Mode::Relay, Wanted::Relay) => {}
+                    _ => self.counters.followed.add(1),
+                }
+                settled
+            }
+            unsettled => unsettled.insert(self.settle(node, wanted)?),
+        };
+        if let Mode::Passthrough(id) = &settled.mode {
+            open.mode = Mode::Passthrough(Arc::clone(id));
+            self.counters.passthrough_open.add(1);
+        }
+        Ok(open)
+    }
+
+    fn settle(&self, node: NodeId, wanted: Wanted<'_>) -> Result<Settled<R::Id>, Errno> {
+        let relay = Settled {
+            mode: Mode::Relay,
+            keep: false,
+        };
+        let Wanted::Passthrough { file, keep } = wanted else {
+            return Ok(relay);
+        };
+        if let Some((_, id)) = self.idle.remove(&node) {
+            self.counters.reused.add(1);
+            let mode = Mode::Passthrough(id);
+            return Ok(Settled { mode, keep: true });
+        }
+        match self.register.register(file) {
+            Ok(id) => {
+                self.counters.registered.add(1);
+                let mode = Mode::Passthrough(Arc::new(id));
+                Ok(Settled { mode, keep })
+            }
+            Err(errno) if self.passthrough == Passthrough::Require => Err(errno),
+            Err(errno) => {
+                self.fall_back(errno);
+                Ok(relay)
+            }
+        }
+    }
+
+    /// Notes that the kernel would not take a file.
+    fn fall_back(&self, errno: Errno) {
+        self.counters.fallbacks.add(1);
+        // These hold for the whole mount; anything else may be about this file, or this moment.
+        let is_final = [Errno::PERM, Errno::LOOP, Errno::NOTTY, Errno::NOSYS].contains(&errno);
+        if is_final && self.refusal.set(errno).is_ok() {
+            tracing::warn!(%errno, "the kernel does not pass files through: all are relayed");
+        }
+    }
+
+    /// Forgets a backing file that was kept for the next open.
+    pub(crate) fn forget(&self, node: NodeId) {
+        self.idle.remove(&node);
+    }
+
+    fn close(&self, node: NodeId) {
+        let mut shard = self.shard(node);
+        let Some(inode) = shard.get_mut(&node) else {
+            return;
+        };
+        inode.opens -= 1;
+        if inode.opens > 0 {
+            return;
+        }
+        let inode = shard.remove(&node);
+        // Taking a backing file back is I/O.
+        drop(shard);
+        let settled = inode.and_then(|inode| Arc::into_inner(inode.settled));
+        let settled = settled.and_then(|settled| settled.into_inner().ok().flatten());
+        if let Some(Settled {
+            mode: Mode::Passthrough(id),
+            keep: true,
+        }) = settled
+        {
+            self.idle.insert(node, id);
+        }
+    }
+
+    fn shard(&self, node: NodeId) -> MutexGuard<'_, HashMap<NodeId, Inode<R::Id>>> {
+        let shard = self.shards[node.spread(SHARDS)].lock();
+        shard.unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// An open that is served in the way of its inode. To be dropped when the kernel has released it.
+pub(crate) struct ServedOpen<R: Register> {
+    node: NodeId,
+    mode: Mode<R::Id>,
+    table: Arc<BackingTable<R>>,
+}
+
+impl<R: Register> ServedOpen<R> {
+    /// The backing file, if it is passed through.
+    pub(crate) fn backing(&self) -> Option<&R::Id> {
+        match &self.mode {
+            Mode::Passthrough(id) => Some(id),
+            Mode::Relay => None,
+        }
+    }
+}
+
+impl<R: Register> Drop for ServedOpen<R> {
+    fn drop(&mut self) {
+        if let Mode::Passthrough(_) = self.mode {
+            self.table.counters.passthrough_open.subtract(1);
+        }
+        self.table.close(self.node);
+    }
+}

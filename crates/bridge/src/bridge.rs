@@ -1,0 +1,239 @@
+use std::{
+    ffi::OsStr,
+    path::Path,
+    sync::{Arc, PoisonError, RwLock},
+};
+
+use rustix::{fs::OFlags, io::Errno};
+
+use crate::{
+    BridgeStatus, Caller, Entry, Mirror, NewFile, NodeId, OpenFile, Passthrough, Register,
+    backing::{BackingTable, ServedOpen, Wanted},
+    counters::Counters,
+    file::wants_writing,
+    open_facts::{NewFacts, OpenFacts},
+    policy::{Access, Decision, Explanation, Facts, Policy, RuleName},
+};
+
+/// A mirror whose opens go by a policy.
+///
+/// What has nothing to do with opening regular files is the [`Mirror`]'s, but for
+/// [`Bridge::forget`].
+pub struct Bridge<R: Register> {
+    mirror: Arc<Mirror>,
+    policy: RwLock<Arc<Policy>>,
+    backing: Arc<BackingTable<R>>,
+    counters: Arc<Counters>,
+}
+
+/// A regular file that is open. It is closed when this is dropped, which must not be before the
+/// kernel has released it.
+pub struct BridgedFile<R: Register> {
+    file: OpenFile,
+    served: Option<ServedOpen<R>>,
+    backing: Arc<BackingTable<R>>,
+    mirror: Arc<Mirror>,
+}
+
+impl<R: Register> Bridge<R> {
+    /// Opens the files of `mirror` by `policy`, and passes them through by what `register` makes of
+    /// them.
+    pub fn new(mirror: Mirror, policy: Policy, passthrough: Passthrough, register: R) -> Self {
+        let counters = Arc::new(Counters::default());
+        let backing = BackingTable::new(register, passthrough, Arc::clone(&counters));
+        Self {
+            mirror: Arc::new(mirror),
+            policy: RwLock::new(Arc::new(policy)),
+            backing: Arc::new(backing),
+            counters,
+        }
+    }
+
+    /// The mirror.
+    pub fn mirror(&self) -> &Mirror {
+        &self.mirror
+    }
+
+    /// From now on, opens go by another policy. What is open stays as it is.
+    pub fn set_policy(&self, policy: Policy) {
+        let policy = Arc::new(policy);
+        *self.policy.write().unwrap_or_else(PoisonError::into_inner) = policy;
+    }
+
+    /// Opens a regular file.
+    ///
+    /// # Errors
+    /// `EACCES` if the policy denies it, what the kernel says if it has to pass the file through and
+    /// cannot, and as [`Mirror`].
+    pub fn open(
+        &self,
+        node: NodeId,
+        caller: Caller,
+        flags: OFlags,
+    ) -> Result<BridgedFile<R>, Errno> {
+        let access = access(flags);
+        let facts = OpenFacts::new(&self.mirror, node, caller, access);
+        let decision = self.decide(&facts)?;
+        let file = match decision {
+            Way::Passthrough => self.mirror.hold_file(node, flags)?,
+            Way::Relay => self.mirror.open_file(node, flags)?,
+        };
+        self.serve(decision, file)
+    }
+
+    /// Makes and opens a regular file. For the policy, that is writing.
+    ///
+    /// # Errors
+    /// As [`Self::open`] and [`Mirror::create`].
+    pub fn create(
+        &self,
+        parent: NodeId,
+        name: &OsStr,
+        new: NewFile,
+        flags: OFlags,
+    ) -> Result<(Entry, BridgedFile<R>), Errno> {
+        let way = self.decide(&NewFacts::new(&self.mirror, parent, name, new.caller))?;
+        let (entry, file) = self.mirror.create(parent, name, new, flags)?;
+        Ok((entry, self.serve(way, file)?))
+    }
+
+    /// Makes and opens a regular file without a name, for which the policy goes by the name of the
+    /// directory with a slash behind it.
+    ///
+    /// # Errors
+    /// As [`Self::open`] and [`Mirror::tmpfile`].
+    pub fn tmpfile(
+        &self,
+        parent: NodeId,
+        new: NewFile,
+        flags: OFlags,
+    ) -> Result<(Entry, BridgedFile<R>), Errno> {
+        let no_name = OsStr::new("");
+        let way = self.decide(&NewFacts::new(&self.mirror, parent, no_name, new.caller))?;
+        let (entry, file) = self.mirror.tmpfile(parent, new, flags)?;
+        Ok((entry, self.serve(way, file)?))
+    }
+
+    /// As [`Mirror::forget`].
+    pub fn forget(&self, node: NodeId, count: u64) {
+        if self.mirror.forget(node, count) {
+            self.backing.forget(node);
+        }
+    }
+
+    /// Notes that a read of this many bytes went through this process.
+    pub fn relayed_read(&self, bytes: usize) {
+        self.counters.relayed_reads.add(1);
+        self.counters.relayed_read_bytes.add(bytes as u64);
+    }
+
+    /// Notes that a write of this many bytes went through this process.
+    pub fn relayed_write(&self, bytes: usize) {
+        self.counters.relayed_writes.add(1);
+        self.counters.relayed_written_bytes.add(bytes as u64);
+    }
+
+    /// What was done so far.
+    pub fn status(&self) -> BridgeStatus {
+        let refusal = self.backing.refusal().map(|errno| errno.to_string());
+        BridgeStatus {
+            opens: self.counters.opens(),
+            passthrough: self.counters.passthrough(self.backing.idle(), refusal),
+            relayed: self.counters.relayed(),
+            remembered_files: self.mirror.remembered(),
+            held_files: self.mirror.held(),
+        }
+    }
+
+    /// What the policy wants of an open that it does not deny, as far as it can be had.
+    fn decide(&self, facts: &dyn Facts) -> Result<Way, Errno> {
+        let policy = Arc::clone(&self.policy.read().unwrap_or_else(PoisonError::into_inner));
+        let decision = policy.decide(facts, &mut |rule| self.audit(rule, facts))?;
+        self.counters.decided(decision);
+        match decision {
+            Decision::Deny => Err(Errno::ACCESS),
+            Decision::Passthrough if self.backing.can_pass_through() => Ok(Way::Passthrough),
+            Decision::Passthrough | Decision::Relay => Ok(Way::Relay),
+        }
+    }
+
+    fn audit(&self, rule: &RuleName, facts: &dyn Facts) {
+        self.counters.audits.add(1);
+        let Caller { uid, gid, pid } = facts.caller();
+        let (path, access) = (facts.path().unwrap_or(Path::new("?")), facts.access());
+        tracing::info!(%rule, path = %path.display(), %access, uid, gid, pid, "audited an open");
+    }
+
+    fn serve(&self, way: Way, file: OpenFile) -> Result<BridgedFile<R>, Errno> {
+        let wanted = match (way, file.backing_fd()) {
+            (Way::Passthrough, (file, keep)) => Wanted::Passthrough { file, keep },
+            (Way::Relay, _) => Wanted::Relay,
+        };
+        let served = self.backing.open(file.node(), wanted)?;
+        // What is not passed through after all must be open, and the opener told if it cannot be.
+        if served.backing().is_none() {
+            file.fd()?;
+        }
+        Ok(BridgedFile {
+            file,
+            served: Some(served),
+            backing: Arc::clone(&self.backing),
+            mirror: Arc::clone(&self.mirror),
+        })
+    }
+}
+
+/// How an open is to be served.
+#[derive(Debug, Clone, Copy)]
+enum Way {
+    Passthrough,
+    Relay,
+}
+
+/// What the policy calls an open with these flags.
+fn access(flags: OFlags) -> Access {
+    match wants_writing(flags) {
+        true => Access::Write,
+        false => Access::Read,
+    }
+}
+
+impl<R: Register> BridgedFile<R> {
+    /// The file, for what is to be done with it here.
+    pub fn file(&self) -> &OpenFile {
+        &self.file
+    }
+
+    /// What the kernel passes it through by; `None` if it is relayed.
+    pub fn backing(&self) -> Option<&R::Id> {
+        self.served.as_ref()?.backing()
+    }
+}
+
+impl<R: Register> Drop for BridgedFile<R> {
+    fn drop(&mut self) {
+        self.served = None;
+        // The kernel may have forgotten the file before it released it.
+        if !self.mirror.remembers(self.file.node()) {
+            self.backing.forget(self.file.node());
+        }
+    }
+}
+
+/// Says how `policy` would decide if `caller` opened the file at `path` below the source.
+///
+/// # Errors
+/// As [`Mirror::lookup`] and [`Policy::decide`].
+pub fn explain(
+    mirror: &Mirror,
+    policy: &Policy,
+    path: &Path,
+    caller: Caller,
+    access: Access,
+) -> Result<Explanation, Errno> {
+    let mut node = NodeId::ROOT;
+    for name in path {
+        node = mirror.lookup(node, name)?.node;
+    }
+    policy.explain(&OpenFacts::new(mirror, node, caller, access))
+}

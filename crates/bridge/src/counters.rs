@@ -1,0 +1,144 @@
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use serde::Serialize;
+
+use crate::policy::Decision;
+
+/// A number that any thread may change.
+#[derive(Debug, Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    pub(crate) fn add(&self, number: u64) {
+        self.0.fetch_add(number, Relaxed);
+    }
+
+    pub(crate) fn subtract(&self, number: u64) {
+        self.0.fetch_sub(number, Relaxed);
+    }
+
+    fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// What a bridge counts as it works.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) passthrough_opens: Counter,
+    pub(crate) relay_opens: Counter,
+    pub(crate) denied_opens: Counter,
+    pub(crate) audits: Counter,
+    pub(crate) followed: Counter,
+    pub(crate) passthrough_open: Counter,
+    pub(crate) registered: Counter,
+    pub(crate) reused: Counter,
+    pub(crate) fallbacks: Counter,
+    pub(crate) relayed_reads: Counter,
+    pub(crate) relayed_read_bytes: Counter,
+    pub(crate) relayed_writes: Counter,
+    pub(crate) relayed_written_bytes: Counter,
+}
+
+impl Counters {
+    pub(crate) fn decided(&self, decision: Decision) {
+        let counter = match decision {
+            Decision::Passthrough => &self.passthrough_opens,
+            Decision::Relay => &self.relay_opens,
+            Decision::Deny => &self.denied_opens,
+        };
+        counter.add(1);
+    }
+}
+
+/// What a bridge has done so far, and what it holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct BridgeStatus {
+    /// Opens, by what the policy decided.
+    pub opens: Opens,
+    /// What became of the opens that were to be passed through.
+    pub passthrough: PassthroughStatus,
+    /// What went through this process.
+    pub relayed: Relayed,
+    /// Files that the kernel remembers.
+    pub remembered_files: usize,
+    /// Files that are held because they were used lately.
+    pub held_files: usize,
+}
+
+/// Opens, by what the policy decided.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Opens {
+    /// To be passed through.
+    pub passthrough: u64,
+    /// To be relayed.
+    pub relay: u64,
+    /// Denied.
+    pub denied: u64,
+    /// Noted by a rule that decides nothing.
+    pub audited: u64,
+    /// Served otherwise than decided, since the file was open already.
+    pub followed: u64,
+}
+
+/// What became of the opens that were to be passed through.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PassthroughStatus {
+    /// Opens that are passed through now.
+    pub open: u64,
+    /// Backing files that were registered with the kernel.
+    pub registered: u64,
+    /// Opens that were served from a backing file that was registered before.
+    pub reused: u64,
+    /// Backing files that are kept for the next open.
+    pub idle: usize,
+    /// Opens that are relayed, since the kernel would not pass them through.
+    pub fallbacks: u64,
+    /// Why no file is passed through any more, if so.
+    pub refusal: Option<String>,
+}
+
+/// What went through this process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Relayed {
+    /// Reads.
+    pub reads: u64,
+    /// Bytes that were read.
+    pub read_bytes: u64,
+    /// Writes.
+    pub writes: u64,
+    /// Bytes that were written.
+    pub written_bytes: u64,
+}
+
+impl Counters {
+    pub(crate) fn opens(&self) -> Opens {
+        Opens {
+            passthrough: self.passthrough_opens.get(),
+            relay: self.relay_opens.get(),
+            denied: self.denied_opens.get(),
+            audited: self.audits.get(),
+            followed: self.followed.get(),
+        }
+    }
+
+    pub(crate) fn passthrough(&self, idle: usize, refusal: Option<String>) -> PassthroughStatus {
+        PassthroughStatus {
+            open: self.passthrough_open.get(),
+            registered: self.registered.get(),
+            reused: self.reused.get(),
+            idle,
+            fallbacks: self.fallbacks.get(),
+            refusal,
+        }
+    }
+
+    pub(crate) fn relayed(&self) -> Relayed {
+        Relayed {
+            reads: self.relayed_reads.get(),
+            read_bytes: self.relayed_read_bytes.get(),
+            writes: self.relayed_writes.get(),
+            written_bytes: self.relayed_written_bytes.get(),
+        }
+    }
+}

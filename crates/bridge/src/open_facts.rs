@@ -1,0 +1,157 @@
+use std::{
+    cell::OnceCell,
+    ffi::OsStr,
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
+};
+
+use rustix::{
+    fs::OFlags,
+    io::{Errno, pread},
+};
+
+use crate::{
+    Attr, Caller, Mirror, NodeId,
+    policy::{Access, Facts},
+};
+
+/// The most of an extended attribute's value that is compared, in bytes: the most there can be.
+const MAX_XATTR_LEN: usize = 64 << 10;
+
+/// What rules can go by when a file of a mirror is opened. Found out when it is asked for, and
+/// once.
+pub(crate) struct OpenFacts<'a> {
+    mirror: &'a Mirror,
+    node: NodeId,
+    caller: Caller,
+    access: Access,
+    path: OnceCell<PathBuf>,
+    attr: OnceCell<Attr>,
+    file: OnceCell<OwnedFd>,
+}
+
+impl<'a> OpenFacts<'a> {
+    pub(crate) fn new(mirror: &'a Mirror, node: NodeId, caller: Caller, access: Access) -> Self {
+        Self {
+            mirror,
+            node,
+            caller,
+            access,
+            path: OnceCell::new(),
+            attr: OnceCell::new(),
+            file: OnceCell::new(),
+        }
+    }
+
+    fn attr(&self) -> Result<&Attr, Errno> {
+        once(&self.attr, || self.mirror.getattr(self.node))
+    }
+}
+
+impl Facts for OpenFacts<'_> {
+    fn access(&self) -> Access {
+        self.access
+    }
+
+    fn caller(&self) -> Caller {
+        self.caller
+    }
+
+    fn path(&self) -> Result<&Path, Errno> {
+        once(&self.path, || self.mirror.path(self.node)).map(PathBuf::as_path)
+    }
+
+    fn size(&self) -> Result<u64, Errno> {
+        self.attr().map(|attr| attr.size)
+    }
+
+    fn owner(&self) -> Result<(u32, u32), Errno> {
+        self.attr().map(|attr| (attr.uid, attr.gid))
+    }
+
+    fn content(&self, offset: u64, bytes: &mut [u8]) -> Result<usize, Errno> {
+        let file = once(&self.file, || self.mirror.reopen(self.node, OFlags::RDONLY))?;
+        let mut done = 0;
+        loop {
+            match pread(file, &mut bytes[done..], offset + done as u64)? {
+                0 => return Ok(done),
+                len => done += len,
+            }
+        }
+    }
+
+    fn xattr(&self, name: &OsStr) -> Result<Option<Vec<u8>>, Errno> {
+        let mut value = vec![0; MAX_XATTR_LEN];
+        match self.mirror.getxattr(self.node, name, &mut value) {
+            Ok(len) => {
+                value.truncate(len);
+                Ok(Some(value))
+            }
+            Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(None),
+            Err(errno) => Err(errno),
+        }
+    }
+}
+
+/// What is in a cell, after putting it there if need be.
+fn once<T>(cell: &OnceCell<T>, find: impl FnOnce() -> Result<T, Errno>) -> Result<&T, Errno> {
+    match cell.get() {
+        Some(found) => Ok(found),
+        None => {
+            let found = find()?;
+            Ok(cell.get_or_init(|| found))
+        }
+    }
+}
+
+/// What rules can go by when a file is made: it is empty, and its maker's.
+pub(crate) struct NewFacts<'a> {
+    mirror: &'a Mirror,
+    parent: NodeId,
+    name: &'a OsStr,
+    caller: Caller,
+    path: OnceCell<PathBuf>,
+}
+
+impl<'a> NewFacts<'a> {
+    pub(crate) fn new(mirror: &'a Mirror, parent: NodeId, name: &'a OsStr, caller: Caller) -> Self {
+        Self {
+            mirror,
+            parent,
+            name,
+            caller,
+            path: OnceCell::new(),
+        }
+    }
+}
+
+impl Facts for NewFacts<'_> {
+    fn access(&self) -> Access {
+        Access::Write
+    }
+
+    fn caller(&self) -> Caller {
+        self.caller
+    }
+
+    fn path(&self) -> Result<&Path, Errno> {
+        let path = || Ok(self.mirror.path(self.parent)?.join(self.name));
+        once(&self.path, path).map(PathBuf::as_path)
+    }
+
+    fn size(&self) -> Result<u64, Errno> {
+        Ok(0)
+    }
+
+    fn owner(&self) -> Result<(u32, u32), Errno> {
+        Ok((self.caller.uid, self.caller.gid))
+    }
+
+    fn content(&self, _: u64, _: &mut [u8]) -> Result<usize, Errno> {
+        Ok(0)
+    }
+
+    fn xattr(&self, _: &OsStr) -> Result<Option<Vec<u8>>, Errno> {
+        Ok(None)
+    }
+}

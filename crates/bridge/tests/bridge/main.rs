@@ -1,0 +1,6 @@
+//! Opens by a policy, with backing files from a kernel that checks how they are used.
+
+mod kernel;
+mod opens;
+mod race;
+mod support;

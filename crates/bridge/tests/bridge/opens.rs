@@ -1,0 +1,212 @@
+//! One open after the other.
+
+use std::{
+    fs::{self, File},
+    os::unix::fs::MetadataExt,
+    sync::atomic::Ordering::SeqCst,
+};
+
+use rustix::{
+    fs::OFlags,
+    io::{Errno, pread, pwrite},
+};
+use verimount_bridge::{NewFile, NodeId, Passthrough};
+
+use crate::support::{Bench, CALLER};
+
+const READ: OFlags = OFlags::RDONLY;
+const WRITE: OFlags = OFlags::RDWR;
+
+#[test]
+fn an_inode_has_one_backing_file_for_all_its_opens() {
+    let bench = Bench::new("", Passthrough::Auto);
+    let node = bench.find("file");
+    let open = |flags| bench.bridge.open(node, CALLER, flags).unwrap();
+    let (first, second) = (open(READ), open(WRITE));
+    let [one, two] = [&first, &second].map(|file| file.backing().unwrap());
+    assert_eq!(one.number, two.number);
+    let inode = fs::metadata(bench.folder.path().join("file"))
+        .unwrap()
+        .ino();
+    assert_eq!(one.inode, inode);
+    let number = one.number;
+    drop((first, second));
+    // It is kept for the next open, and taken back when the file is forgotten.
+    assert_eq!(open(READ).backing().unwrap().number, number);
+    assert_eq!(bench.kernel.live.load(SeqCst), 1);
+    bench.bridge.forget(node, 1);
+    assert_eq!(bench.kernel.live.load(SeqCst), 0);
+    let status = bench.bridge.status();
+    assert_eq!((status.opens.passthrough, status.passthrough.open), (3, 0));
+    assert_eq!(
+        (status.passthrough.registered, status.passthrough.reused),
+        (1, 2)
+    );
+}
+
+/// The kernel may forget a file before it releases it.
+#[test]
+fn nothing_is_kept_of_a_forgotten_file() {
+    let bench = Bench::new("", Passthrough::Auto);
+    let node = bench.find("file");
+    let file = bench.bridge.open(node, CALLER, READ).unwrap();
+    bench.bridge.forget(node, 1);
+    drop(file);
+    assert_eq!(bench.kernel.live.load(SeqCst), 0);
+}
+
+/// A backing file that is open for writing would keep the file from being run.
+#[test]
+fn what_was_just_made_is_not_kept_open_for_writing() {
+    let bench = Bench::new("", Passthrough::Auto);
+    let new = NewFile {
+        caller: CALLER,
+        mode: 0o755,
+        umask: 0,
+    };
+    let name = "new".as_ref();
+    let created = bench.bridge.create(NodeId::ROOT, name, new, WRITE);
+    let (_, file) = created.unwrap();
+    assert!(file.backing().is_some());
+    drop(file);
+    assert_eq!(bench.kernel.live.load(SeqCst), 0);
+}
+
+#[test]
+fn opens_follow_the_one_that_was_first() {
+    let bench = Bench::new(
+        "[[rule]]\naction = \"relay\"\naccess = \"write\"",
+        Passthrough::Auto,
+    );
+    let node = bench.find("file");
+    let open = |flags| bench.bridge.open(node, CALLER, flags).unwrap();
+    let (reader, writer) = (open(READ), open(WRITE));
+    assert!(reader.backing().is_some() && writer.backing().is_some());
+    drop((reader, writer));
+    let (writer, reader) = (open(WRITE), open(READ));
+    assert!(writer.backing().is_none() && reader.backing().is_none());
+    let mut content = [0; 7];
+    pwrite(writer.file().fd().unwrap(), b"C", 0).unwrap();
+    pread(reader.file().fd().unwrap(), &mut content, 0).unwrap();
+    assert_eq!(&content, b"Content");
+    assert_eq!(bench.bridge.status().opens.followed, 2);
+}
+
+#[test]
+fn what_is_denied_stays_denied_while_others_have_it_open() {
+    let bench = Bench::new(
+        "[[rule]]\naction = \"deny\"\naccess = \"write\"\ncaller_uid = 1000",
+        Passthrough::Auto,
+    );
+    let node = bench.find("file");
+    let reader = bench.bridge.open(node, CALLER, READ).unwrap();
+    for flags in [WRITE, OFlags::WRONLY, READ | OFlags::TRUNC] {
+        let denied = bench.bridge.open(node, CALLER, flags);
+        assert_eq!(denied.err(), Some(Errno::ACCESS));
+    }
+    assert!(reader.backing().is_some());
+    let new = NewFile {
+        caller: CALLER,
+        mode: 0o600,
+        umask: 0,
+    };
+    let created = bench
+        .bridge
+        .create(NodeId::ROOT, "new".as_ref(), new, WRITE);
+    assert_eq!(created.err(), Some(Errno::ACCESS));
+    assert!(!bench.folder.path().join("new").exists());
+    let content = fs::read(bench.folder.path().join("file")).unwrap();
+    assert_eq!(content, b"content");
+    assert_eq!(bench.bridge.status().opens.denied, 4);
+}
+
+#[test]
+fn a_kernel_that_cannot_is_not_asked_again() {
+    for errno in [Errno::PERM, Errno::LOOP] {
+        let bench = Bench::new("", Passthrough::Auto);
+        bench.kernel.failures.lock().unwrap().push(errno);
+        let node = bench.find("file");
+        for _ in 0..3 {
+            let file = bench.bridge.open(node, CALLER, READ).unwrap();
+            assert!(file.backing().is_none());
+            let mut content = [0; 7];
+            assert_eq!(pread(file.file().fd().unwrap(), &mut content, 0), Ok(7));
+        }
+        let status = bench.bridge.status().passthrough;
+        assert_eq!((status.registered, status.fallbacks), (0, 3));
+        assert_eq!(status.refusal, Some(errno.to_string()));
+    }
+}
+
+#[test]
+fn one_file_that_cannot_be_passed_through_does_not_stand_for_all() {
+    let bench = Bench::new("", Passthrough::Auto);
+    bench.kernel.failures.lock().unwrap().push(Errno::NOMEM);
+    let node = bench.find("file");
+    let first = bench.bridge.open(node, CALLER, READ).unwrap();
+    let second = bench.bridge.open(node, CALLER, READ).unwrap();
+    assert!(first.backing().is_none() && second.backing().is_none());
+    drop((first, second));
+    let third = bench.bridge.open(node, CALLER, READ).unwrap();
+    assert!(third.backing().is_some());
+    assert_eq!(bench.bridge.status().passthrough.refusal, None);
+}
+
+#[test]
+fn what_is_required_fails_where_it_cannot_be_had() {
+    let bench = Bench::new("", Passthrough::Require);
+    bench.kernel.failures.lock().unwrap().push(Errno::PERM);
+    let node = bench.find("file");
+    let refused = bench.bridge.open(node, CALLER, READ);
+    assert_eq!(refused.err(), Some(Errno::PERM));
+    let file = bench.bridge.open(node, CALLER, READ).unwrap();
+    assert!(file.backing().is_some());
+}
+
+#[test]
+fn nothing_is_passed_through_where_nothing_shall_be() {
+    let bench = Bench::new("", Passthrough::Never);
+    let file = bench
+        .bridge
+        .open(bench.find("file"), CALLER, WRITE)
+        .unwrap();
+    assert!(file.backing().is_none());
+    assert_eq!(bench.bridge.status().passthrough.fallbacks, 0);
+}
+
+#[test]
+fn truncating_is_done_whoever_reads_and_writes() {
+    for passthrough in [Passthrough::Auto, Passthrough::Never] {
+        let bench = Bench::new("", passthrough);
+        let node = bench.find("file");
+        let _file = bench.bridge.open(node, CALLER, WRITE | OFlags::TRUNC);
+        let path = bench.folder.path().join("file");
+        assert_eq!(File::open(path).unwrap().metadata().unwrap().len(), 0);
+    }
+}
+
+#[test]
+fn rules_see_the_file_as_it_is() {
+    let bench = Bench::new(
+        "[[rule]]\naction = \"deny\"\npath = \"sub/file\"\n\
+         [[rule]]\naction = \"relay\"\nsize = \"7..8\"\nmagic = { text = \"tent\", offset = 3 }\n\
+         [[rule]]\naction = \"audit\"",
+        Passthrough::Auto,
+    );
+    let node = bench.find("file");
+    let open = || bench.bridge.open(node, CALLER, READ);
+    assert!(open().unwrap().backing().is_none());
+    fs::write(bench.folder.path().join("file"), "contents").unwrap();
+    assert!(open().unwrap().backing().is_some());
+    assert_eq!(bench.bridge.status().opens.audited, 1);
+    fs::create_dir(bench.folder.path().join("sub")).unwrap();
+    let (root, file) = (NodeId::ROOT, "file".as_ref());
+    let sub = bench.find("sub");
+    let none = rustix::fs::RenameFlags::empty();
+    let renamed = bench
+        .bridge
+        .mirror()
+        .rename((root, file), (sub, file), none);
+    renamed.unwrap();
+    assert_eq!(open().err(), Some(Errno::ACCESS));
+}

@@ -1,0 +1,43 @@
+//! A bridge over a directory with a file in it.
+
+use std::{fs, path::Path, sync::Arc};
+
+use verimount_bridge::{
+    Bridge, Caller, Mirror, MirrorOptions, NodeId, Passthrough, policy::Policy,
+};
+
+use crate::kernel::{Kernel, ToKernel};
+
+/// An ordinary user.
+pub(crate) const CALLER: Caller = Caller {
+    uid: 1000,
+    gid: 1000,
+    pid: 1,
+};
+
+pub(crate) struct Bench {
+    pub(crate) folder: tempfile::TempDir,
+    pub(crate) kernel: Arc<Kernel>,
+    pub(crate) bridge: Bridge<ToKernel>,
+}
+
+impl Bench {
+    pub(crate) fn new(policy: &str, passthrough: Passthrough) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("file"), "content").unwrap();
+        let kernel: Arc<Kernel> = Arc::default();
+        let mirror = Mirror::open(folder.path(), MirrorOptions::default()).unwrap();
+        let policy = Policy::parse(policy, Path::new("policy.toml")).unwrap();
+        let bridge = Bridge::new(mirror, policy, passthrough, ToKernel(Arc::clone(&kernel)));
+        Self {
+            folder,
+            kernel,
+            bridge,
+        }
+    }
+
+    pub(crate) fn find(&self, name: &str) -> NodeId {
+        let entry = self.bridge.mirror().lookup(NodeId::ROOT, name.as_ref());
+        entry.unwrap().node
+    }
+}
