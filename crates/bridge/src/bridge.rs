@@ -5,6 +5,7 @@ use std::{
 };
 
 use rustix::{fs::OFlags, io::Errno};
+use verimount_names::printable;
 
 use crate::{
     BridgeStatus, Caller, Entry, Mirror, NewFile, NodeId, OpenFile, Passthrough, Register,
@@ -161,7 +162,7 @@ impl<R: Register> Bridge<R> {
         self.counters.audits.add(1);
         let Caller { uid, gid, pid } = facts.caller();
         let (path, access) = (facts.path().unwrap_or(Path::new("?")), facts.access());
-        tracing::info!(%rule, path = %path.display(), %access, uid, gid, pid, "audited an open");
+        tracing::info!(%rule, path = %printable(path), %access, uid, gid, pid, "audited an open");
     }
 
     fn serve(&self, way: Way, file: OpenFile) -> Result<BridgedFile<R>, Errno> {

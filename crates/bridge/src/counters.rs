@@ -1,6 +1,6 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::policy::Decision;
 
@@ -52,7 +52,7 @@ impl Counters {
 }
 
 /// What a bridge has done so far, and what it holds.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BridgeStatus {
     /// Opens, by what the policy decided.
     pub opens: Opens,
@@ -67,7 +67,7 @@ pub struct BridgeStatus {
 }
 
 /// Opens, by what the policy decided.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Opens {
     /// To be passed through.
     pub passthrough: u64,
@@ -82,7 +82,7 @@ pub struct Opens {
 }
 
 /// What became of the opens that were to be passed through.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PassthroughStatus {
     /// Opens that are passed through now.
     pub open: u64,
@@ -99,7 +99,7 @@ pub struct PassthroughStatus {
 }
 
 /// What went through this process.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Relayed {
     /// Reads.
     pub reads: u64,

@@ -1,5 +1,7 @@
 //! The `verimount` command.
 
+mod background;
+mod bridge;
 mod build;
 mod cat;
 mod digest;
@@ -46,6 +48,7 @@ enum Command {
     Cat(cat::Cat),
     Extract(extract::Extract),
     Mount(mount::Mount),
+    Bridge(bridge::Bridge),
     Umount(umount::Umount),
     Status(status::Status),
     Completions(generate::Completions),
@@ -97,6 +100,7 @@ fn run(command: Command) -> Result<Outcome> {
         Command::Cat(command) => command.run(),
         Command::Extract(command) => command.run(),
         Command::Mount(command) => command.run(),
+        Command::Bridge(command) => command.run(),
         Command::Umount(command) => command.run(),
         Command::Status(command) => command.run(),
         Command::Completions(command) => command.run(),

@@ -201,6 +201,14 @@ pub(crate) fn all_processors() -> NonZeroUsize {
     thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }
 
+/// Enough threads for the storage to have several requests at once, though few processors.
+pub(crate) fn auto_threads() -> NonZeroUsize {
+    const MOST: NonZeroUsize = NonZeroUsize::new(8).unwrap();
+    all_processors()
+        .saturating_mul(const { NonZeroUsize::new(2).unwrap() })
+        .min(MOST)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,8 +6,9 @@ use std::{
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use rustix::{fs::getxattr, io::Errno};
+use verimount_bridge::BridgeStatus;
 use verimount_names::{one_line, printable};
-use verimount_serve::{STATUS_XATTR, Status as MountStatus};
+use verimount_serve::{ImageStatus, STATUS_XATTR, Status as MountStatus};
 
 use crate::Outcome;
 
@@ -30,9 +31,9 @@ impl Status {
         let text = self.read()?;
         let status: MountStatus = serde_json::from_slice(&text)
             .with_context(|| format!("{}: its status", printable(&self.directory)))?;
-        let outcome = match status.mismatches {
-            0 => Outcome::Good,
-            _ => Outcome::Bad,
+        let outcome = match &status {
+            MountStatus::Image(image) if image.mismatches > 0 => Outcome::Bad,
+            _ => Outcome::Good,
         };
         outcome.reported(self.write(&status))
     }
@@ -41,7 +42,10 @@ impl Status {
         let mut out = stdout().lock();
         match self.json {
             true => writeln!(out, "{}", serde_json::to_string_pretty(status)?),
-            false => print(&mut out, status),
+            false => match status {
+                MountStatus::Image(image) => print_image(&mut out, image),
+                MountStatus::Bridge(bridge) => print_bridge(&mut out, bridge),
+            },
         }
     }
 
@@ -61,7 +65,7 @@ impl Status {
 }
 
 /// The texts come from whoever serves the directory, and that may be anybody.
-fn print(out: &mut impl Write, status: &MountStatus) -> io::Result<()> {
+fn print_image(out: &mut impl Write, status: &ImageStatus) -> io::Result<()> {
     let digest = status
         .digest
         .as_deref()
@@ -92,4 +96,43 @@ fn print(out: &mut impl Write, status: &MountStatus) -> io::Result<()> {
         )?;
     }
     Ok(())
+}
+
+fn print_bridge(out: &mut impl Write, status: &BridgeStatus) -> io::Result<()> {
+    let (opens, passthrough) = (&status.opens, &status.passthrough);
+    writeln!(
+        out,
+        "opens          {} passed through, {} relayed, {} denied; {} audited",
+        opens.passthrough, opens.relay, opens.denied, opens.audited
+    )?;
+    writeln!(
+        out,
+        "               {} served otherwise, as the file was open already",
+        opens.followed
+    )?;
+    writeln!(
+        out,
+        "passthrough    {} open now, {} registered, {} from the cache, {} kept",
+        passthrough.open, passthrough.registered, passthrough.reused, passthrough.idle
+    )?;
+    writeln!(
+        out,
+        "fallbacks      {}{}",
+        passthrough.fallbacks,
+        match &passthrough.refusal {
+            Some(reason) => format!(": {}", one_line(reason)),
+            None => String::new(),
+        }
+    )?;
+    let relayed = &status.relayed;
+    writeln!(
+        out,
+        "relayed        {} reads of {} bytes, {} writes of {} bytes in all",
+        relayed.reads, relayed.read_bytes, relayed.writes, relayed.written_bytes
+    )?;
+    writeln!(
+        out,
+        "files          {} remembered, {} held",
+        status.remembered_files, status.held_files
+    )
 }

@@ -64,8 +64,12 @@ fn option_list(options: &MountOptions) -> String {
         true => ",allow_other",
         false => "",
     };
+    let access = match options.read_only {
+        true => "ro",
+        false => "rw",
+    };
     format!(
-        "ro,nosuid,nodev,default_permissions,fsname={source_name},subtype={SUBTYPE}{allow_other}"
+        "{access},nosuid,nodev,default_permissions,fsname={source_name},subtype={SUBTYPE}{allow_other}"
     )
 }
 

@@ -1,14 +1,14 @@
-use std::{ffi::OsStr, sync::Arc, time::Duration};
+use std::{ffi::OsStr, io, sync::Arc, time::Duration};
 
 use rustix::{fs::FileType, io::Errno};
 use verimount_fuse::{
-    Attr, Caller, Capabilities, Entry, FileSystem, Handle, Name, Names, NamesPlus, NodeId, Opened,
-    Read, StatFs, Time, Wishes, device_number,
+    Agreement, Attr, Caller, Capabilities, Connection, Entry, FileSystem, Handle, Name, Names,
+    NamesPlus, NodeId, Opened, Read, StatFs, Time, Wishes, device_number,
 };
 use verimount_image::{self as image, Error, FileKind, Inode, Tree};
 use verimount_source::Scratch;
 
-use crate::{STATUS_XATTR, VerifiedTree, errno::errno};
+use crate::{Mountable, STATUS_XATTR, Status, VerifiedTree, errno::errno};
 
 /// How long the kernel may keep names and attributes: they never change, so for as long as it
 /// likes.
@@ -24,7 +24,7 @@ const MAX_BACKGROUND: u16 = 128;
 const FS_IOC_MEASURE_VERITY: u32 = 0xc004_6686;
 
 /// What an image wants from the kernel: what never changes may be kept, and need not be opened.
-pub(crate) const WISHES: Wishes = Wishes {
+const WISHES: Wishes = Wishes {
     capabilities: Capabilities::NO_OPEN_SUPPORT
         .union(Capabilities::NO_OPENDIR_SUPPORT)
         .union(Capabilities::DO_READDIRPLUS)
@@ -48,6 +48,16 @@ impl ImageFs {
     /// Serves `tree`.
     pub fn new(tree: Arc<VerifiedTree>) -> Self {
         Self { tree }
+    }
+}
+
+impl Mountable for ImageFs {
+    fn wishes(&self) -> Wishes {
+        WISHES
+    }
+
+    fn agreed(&self, _: &Agreement, _: Connection) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -125,7 +135,8 @@ impl FileSystem for ImageFs {
         if node != NodeId::ROOT || name != STATUS_XATTR {
             return Err(Errno::NODATA);
         }
-        serde_json::to_vec(&self.tree.status()).map_err(|_| Errno::IO)
+        let status = Status::Image(self.tree.status());
+        serde_json::to_vec(&status).map_err(|_| Errno::IO)
     }
 
     fn listxattr(&self, node: NodeId) -> Result<Vec<u8>, Errno> {

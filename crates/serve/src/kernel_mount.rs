@@ -31,11 +31,13 @@ pub(crate) fn mount(mount_point: &Path, options: &MountOptions) -> io::Result<Ow
         geteuid().as_raw(),
         getegid().as_raw(),
     );
+    let mut flags = MountFlags::NOSUID | MountFlags::NODEV;
+    flags.set(MountFlags::RDONLY, options.read_only);
     mount2(
         &*options.source_name,
         mount_point,
         format!("fuse.{SUBTYPE}"),
-        MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV,
+        flags,
         &*CString::new(data)?,
     )?;
     Ok(device.into())

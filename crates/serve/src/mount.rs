@@ -8,16 +8,15 @@ use std::{
 };
 
 use rustix::process::geteuid;
+use signal_hook::{consts::SIGHUP, iterator::Signals, low_level::emulate_default_handler};
 use thiserror::Error;
-use verimount_fuse::{Serving, Session};
+use verimount_fuse::{Agreement, Connection, FileSystem, Serving, Session, Wishes};
 use verimount_names::printable;
 
 use crate::{
-    ImageFs, UnmountError, VerifiedTree,
+    UnmountError,
     attached::{Attached, Place, is_dead},
-    fusermount,
-    image_fs::WISHES,
-    kernel_mount,
+    fusermount, kernel_mount,
     mount_table::mounted_on,
     unmount,
 };
@@ -33,6 +32,8 @@ pub(crate) const SUBTYPE: &str = "verimount";
 pub struct MountOptions {
     /// What the mount table shows as the source.
     pub source_name: String,
+    /// Whether the kernel refuses all changes.
+    pub read_only: bool,
     /// Whether other users may use the mount.
     pub allow_other: bool,
     /// How many threads answer the kernel.
@@ -102,7 +103,19 @@ pub enum MountError {
     },
 }
 
-/// A mounted tree.
+/// What can be mounted: a file system and what it wants from the kernel.
+pub trait Mountable: FileSystem {
+    /// What to agree on with the kernel.
+    fn wishes(&self) -> Wishes;
+
+    /// The kernel has agreed to this; `connection` reaches it from now on.
+    ///
+    /// # Errors
+    /// Why the file system cannot work so.
+    fn agreed(&self, agreement: &Agreement, connection: Connection) -> io::Result<()>;
+}
+
+/// A mounted file system.
 ///
 /// Unless it is served to its end, it is unmounted.
 pub struct Mounted {
@@ -111,12 +124,12 @@ pub struct Mounted {
     mode: Mode,
 }
 
-/// Mounts `tree` on the empty directory `mount_point`; when this returns, it can be used.
+/// Mounts `fs` on the empty directory `mount_point`; when this returns, it can be used.
 ///
 /// # Errors
 /// Any [`MountError`].
-pub fn mount(
-    tree: Arc<VerifiedTree>,
+pub fn mount<F: Mountable>(
+    fs: Arc<F>,
     mount_point: &Path,
     options: &MountOptions,
 ) -> Result<Mounted, MountError> {
@@ -130,8 +143,9 @@ pub fn mount(
         place: Place::new(mount_point.clone()),
         ended: false,
     };
-    let fs = Arc::new(ImageFs::new(tree));
-    let session = Session::new(fs, device, WISHES).map_err(refused)?;
+    let session = Session::new(fs.clone(), device, fs.wishes()).map_err(refused)?;
+    fs.agreed(session.agreement(), session.connection())
+        .map_err(refused)?;
     let serving = session.serve(options.threads).map_err(refused)?;
     let mode = Mode {
         large_read_ahead: raise_read_ahead(&attached.place),
@@ -164,14 +178,14 @@ impl Mounted {
 
     /// Serves until it is unmounted, or until one of `signals` asks to end it: then it is taken out
     /// of sight at once, and served until its last open file is closed. A second signal ends the
-    /// process.
+    /// process. SIGHUP does not, if there is a `reload` to be called instead.
     ///
     /// # Errors
     /// What ended the connection to the kernel, if not an unmount.
-    pub fn serve(mut self, signals: signal_hook::iterator::Signals) -> io::Result<()> {
+    pub fn serve(mut self, signals: Signals, reload: Option<Reload>) -> io::Result<()> {
         let place = self.attached.place.clone();
         let handle = signals.handle();
-        let watcher = thread::Builder::new().spawn(move || watch(signals, &place))?;
+        let watcher = thread::Builder::new().spawn(move || watch(signals, &place, reload))?;
         let result = self.serving.join();
         // The session ends well when the kernel says that there is nothing more to serve.
         self.attached.ended = result.is_ok();
@@ -181,16 +195,25 @@ impl Mounted {
     }
 }
 
-fn watch(mut signals: signal_hook::iterator::Signals, place: &Place) {
-    let mut forever = signals.forever();
-    if forever.next().is_none() {
-        return;
-    }
-    if let Err(error) = place.leave() {
-        tracing::error!(%error, mount_point = %printable(&place.mount_point), "unmounting");
-    }
-    if let Some(signal) = forever.next() {
-        let _ = signal_hook::low_level::emulate_default_handler(signal);
+/// What is done at SIGHUP.
+pub type Reload = Box<dyn FnMut() + Send>;
+
+fn watch(mut signals: Signals, place: &Place, mut reload: Option<Reload>) {
+    let mut ending = false;
+    for signal in signals.forever() {
+        match (signal, &mut reload) {
+            (SIGHUP, Some(reload)) => reload(),
+            _ if ending => {
+                let _ = emulate_default_handler(signal);
+            }
+            _ => {
+                ending = true;
+                if let Err(error) = place.leave() {
+                    let mount_point = printable(&place.mount_point);
+                    tracing::error!(%error, %mount_point, "unmounting");
+                }
+            }
+        }
     }
 }
 

@@ -67,7 +67,7 @@ pub struct Failure {
 
 /// What a mount does and did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Status {
+pub struct ImageStatus {
     /// The file digest that everything is verified against; none if nothing is.
     pub digest: Option<String>,
     /// Size of the verified data in bytes.
@@ -115,7 +115,7 @@ impl VerifiedTree {
     }
 
     /// What was done so far.
-    pub fn status(&self) -> Status {
+    pub fn status(&self) -> ImageStatus {
         let stats = self.reader.as_ref().map(|reader| reader.stats());
         let stats = stats.unwrap_or_default();
         let digest = self
@@ -123,7 +123,7 @@ impl VerifiedTree {
             .as_ref()
             .map(|reader| reader.descriptor().file_digest());
         let requests = &self.requests;
-        Status {
+        ImageStatus {
             digest: digest.map(|digest| digest.to_string()),
             size: self.tree.usage().bytes,
             bytes_verified: stats.bytes_verified,

@@ -1,12 +1,13 @@
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
+use verimount_names::printable;
 
 use super::document::line_of;
 
 /// A policy's text is not one.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("{}:{line}:{column}: {message}", file.display())]
+#[error("{}:{line}:{column}: {message}", printable(file))]
 pub struct PolicyError {
     file: PathBuf,
     line: usize,

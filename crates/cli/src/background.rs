@@ -1,0 +1,142 @@
+//! A command that stays in the background when its work is under way.
+
+use std::{
+    env,
+    fs::OpenOptions,
+    io::{Read, Write, stdout},
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use rustix::{
+    process::{chdir, setsid},
+    stdio::{dup2_stderr, dup2_stdin, dup2_stdout},
+};
+use signal_hook::{
+    consts::{SIGHUP, SIGINT, SIGTERM},
+    iterator::Signals,
+};
+use verimount_names::printable;
+use verimount_serve::{Mounted, Reload};
+use verimount_sys::take_inherited;
+
+use crate::{Outcome, message::say};
+
+/// Where a mount's process stays.
+#[derive(Args)]
+pub(crate) struct BackgroundArgs {
+    /// Stay in the foreground, until unmounted or interrupted
+    #[arg(long)]
+    foreground: bool,
+    /// In the background, append messages to this file
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+}
+
+/// Set by the command in the foreground for the process that stays: it must say on standard output
+/// when the mount is ready.
+const BACKGROUND: &str = "VERIMOUNT_BACKGROUND";
+
+/// What it says, before what is to be shown.
+const READY: &str = "ready\n";
+
+/// What has been mounted, what to say of it, and what is done at SIGHUP instead of ending.
+pub(crate) struct Ready {
+    pub(crate) mounted: Mounted,
+    pub(crate) text: String,
+    pub(crate) reload: Option<Reload>,
+}
+
+impl BackgroundArgs {
+    /// Serves what `mount` mounts, in the background or not.
+    pub(crate) fn serve(&self, mount: impl FnOnce() -> Result<Ready>) -> Result<Outcome> {
+        let background = env::var_os(BACKGROUND).is_some();
+        if !self.foreground && !background {
+            return start_in_background();
+        }
+        // Before anything else is opened; closed when paths such as /dev/fd/63 have been, too.
+        let inherited = background.then(take_inherited).transpose()?;
+        let signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
+        start_logging();
+        let ready = mount()?;
+        match inherited {
+            Some(inherited) => self.detach(&ready.text, inherited)?,
+            None => say(ready.text),
+        }
+        ready.mounted.serve(signals, ready.reload)?;
+        Ok(Outcome::Good)
+    }
+
+    /// Tells the waiting command that all is well, and leaves its terminal, its directory and what
+    /// its caller had open.
+    fn detach(&self, ready: &str, inherited: Vec<OwnedFd>) -> Result<()> {
+        let nowhere = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open("/dev/null")?;
+        match &self.log {
+            Some(path) => dup2_stderr(open_log(path)?)?,
+            None => dup2_stderr(&nowhere)?,
+        }
+        dup2_stdin(&nowhere)?;
+        drop(inherited);
+        // Whoever started it may be gone; that is no reason to end.
+        let _ = setsid();
+        chdir("/")?;
+        write!(stdout(), "{READY}{ready}")?;
+        stdout().flush()?;
+        dup2_stdout(&nowhere)?;
+        Ok(())
+    }
+}
+
+fn open_log(path: &Path) -> Result<std::fs::File> {
+    OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(path)
+        .with_context(|| printable(path).to_string())
+}
+
+/// Runs this command once more as a process that stays, and waits until it is ready or has failed.
+fn start_in_background() -> Result<Outcome> {
+    let mut child = Command::new(env::current_exe()?)
+        .args(env::args_os().skip(1))
+        .env(BACKGROUND, "1")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("starting the mount's process")?;
+    let mut said = String::new();
+    let mut pipe = child.stdout.take().context("the process has no output")?;
+    pipe.read_to_string(&mut said)?;
+    match said.strip_prefix(READY) {
+        Some(ready) => {
+            say(ready);
+            Ok(Outcome::Good)
+        }
+        None => failed(&mut child),
+    }
+}
+
+/// The process has said why on standard error, which is ours too.
+fn failed(child: &mut Child) -> Result<Outcome> {
+    match child.wait()?.code() {
+        Some(code) if code != 0 => std::process::exit(code),
+        _ => bail!("the mount's process ended before the mount was ready"),
+    }
+}
+
+fn start_logging() {
+    let filter = tracing_subscriber::EnvFilter::builder()
+        .with_default_directive(tracing_subscriber::filter::LevelFilter::INFO.into())
+        .from_env_lossy();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .init();
+}

@@ -1,0 +1,204 @@
+use std::{
+    fs,
+    io::{self, Write, stdout},
+    num::NonZeroUsize,
+    path::{Path, PathBuf, absolute},
+    sync::Arc,
+};
+
+use anyhow::{Context, Result};
+use clap::{Args, ValueEnum};
+use rustix::{
+    fs::statfs,
+    process::{getegid, geteuid, getpid},
+};
+use verimount_bridge::{
+    Caller, Mirror, MirrorOptions, Passthrough, explain,
+    policy::{Access, Explanation, Outcome as RuleOutcome, Policy},
+};
+use verimount_names::{one_line, printable};
+use verimount_serve::{BridgeFs, BridgeOptions, CachePolicy, MountOptions, Reload, mount};
+
+use crate::{
+    Outcome,
+    background::{BackgroundArgs, Ready},
+    options::{Auto, auto_threads, parse_threads},
+};
+
+/// Mirror a directory through a policy that decides each open, at the source's own speed
+///
+/// Whatever the policy passes through is read and written by the kernel itself; that takes root.
+/// For anybody else all is relayed. SIGHUP reads the policy again.
+#[derive(Args)]
+pub(crate) struct Bridge {
+    /// The directory to mirror
+    #[arg(value_name = "SOURCE")]
+    source: PathBuf,
+    /// The mount point: an empty directory
+    #[arg(value_name = "DIR", required_unless_present = "explain")]
+    directory: Option<PathBuf>,
+    /// The policy, a TOML file; without, everything is passed through
+    #[arg(long, value_name = "FILE")]
+    policy: Option<PathBuf>,
+    /// Say how the policy decides the opening of this path below SOURCE, and why; mount nothing
+    #[arg(long, value_name = "PATH", conflicts_with = "directory")]
+    explain: Option<PathBuf>,
+    /// With --explain: opened for writing, not for reading
+    #[arg(long, requires = "explain")]
+    write: bool,
+    /// Whether files are passed through: require fails where the kernel cannot
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t)]
+    passthrough: When,
+    /// How long the kernel believes what it was told: strict asks each time, normal sees changes made
+    /// in the source within a second, exclusive is for a source that only this mount changes
+    #[arg(long, value_name = "HOW", default_value_t)]
+    cache: CachePolicy,
+    /// Refuse all changes
+    #[arg(long)]
+    read_only: bool,
+    /// Let other users use the mount, each with his own rights
+    #[arg(long)]
+    allow_other: bool,
+    /// Threads that answer the kernel: auto or a number
+    #[arg(long, value_name = "N", default_value = "auto", value_parser = parse_threads)]
+    threads: Auto<NonZeroUsize>,
+    #[command(flatten)]
+    background: BackgroundArgs,
+}
+
+/// Whether files are passed through.
+#[derive(Clone, Copy, Default, ValueEnum)]
+enum When {
+    /// Where the kernel can
+    #[default]
+    Auto,
+    /// No file is
+    Never,
+    /// Or fail
+    Require,
+}
+
+/// The magic number of overlayfs (`linux/magic.h`).
+const OVERLAYFS: u64 = 0x794c_7630;
+
+impl Bridge {
+    pub(crate) fn run(self) -> Result<Outcome> {
+        if let Some(path) = &self.explain {
+            return self.explain(path);
+        }
+        self.background.serve(|| self.mount())
+    }
+
+    fn mount(&self) -> Result<Ready> {
+        let directory = self.directory.as_deref().context("no mount point")?;
+        let fs = Arc::new(BridgeFs::new(
+            self.mirror()?,
+            self.policy()?,
+            BridgeOptions {
+                cache: self.cache,
+                passthrough: self.passthrough.into(),
+                is_stacked: is_stacked(&self.source)?,
+            },
+        ));
+        let options = MountOptions {
+            source_name: printable(&self.source).to_string(),
+            read_only: self.read_only,
+            allow_other: self.allow_other,
+            threads: self.threads.0.unwrap_or_else(auto_threads),
+        };
+        let mounted = mount(fs.clone(), directory, &options)?;
+        let text = format!(
+            "{} on {} ({}, cache {})",
+            printable(&self.source),
+            printable(directory),
+            mounted.mode(),
+            self.cache,
+        );
+        Ok(Ready {
+            mounted,
+            text,
+            reload: self.reload(fs)?,
+        })
+    }
+
+    fn mirror(&self) -> Result<Mirror> {
+        let options = MirrorOptions {
+            read_only: self.read_only,
+        };
+        Mirror::open(&self.source, options).with_context(|| printable(&self.source).to_string())
+    }
+
+    fn policy(&self) -> Result<Policy> {
+        self.policy
+            .as_deref()
+            .map_or_else(|| Ok(Policy::default()), read_policy)
+    }
+
+    /// What reads the policy again. One with an error does not take the place of the one before.
+    fn reload(&self, fs: Arc<BridgeFs>) -> Result<Option<Reload>> {
+        let Some(path) = &self.policy else {
+            return Ok(None);
+        };
+        // The process in the background has left the directory.
+        let path = absolute(path)?;
+        Ok(Some(Box::new(move || match read_policy(&path) {
+            Ok(policy) => {
+                fs.bridge().set_policy(policy);
+                tracing::info!(policy = %printable(&path), "read the policy again");
+            }
+            Err(error) => tracing::error!("the policy stays as it was: {error:#}"),
+        })))
+    }
+
+    fn explain(&self, path: &Path) -> Result<Outcome> {
+        let caller = Caller {
+            uid: geteuid().as_raw(),
+            gid: getegid().as_raw(),
+            pid: getpid().as_raw_nonzero().get().cast_unsigned(),
+        };
+        let access = match self.write {
+            true => Access::Write,
+            false => Access::Read,
+        };
+        let (mirror, policy) = (self.mirror()?, self.policy()?);
+        let explanation = explain(&mirror, &policy, path, caller, access)
+            .with_context(|| printable(path).to_string())?;
+        Outcome::Good.reported(print(&explanation))
+    }
+}
+
+fn read_policy(path: &Path) -> Result<Policy> {
+    let text = fs::read_to_string(path).with_context(|| printable(path).to_string())?;
+    Ok(Policy::parse(&text, path)?)
+}
+
+/// Whether a directory's file system is itself a layer above others.
+fn is_stacked(source: &Path) -> Result<bool> {
+    let found = statfs(source).with_context(|| printable(source).to_string())?;
+    Ok(found.f_type.cast_unsigned() == OVERLAYFS)
+}
+
+fn print(explanation: &Explanation) -> io::Result<()> {
+    let mut out = stdout().lock();
+    for step in &explanation.steps {
+        match &step.outcome {
+            RuleOutcome::Decides => writeln!(out, "{} decides", step.rule)?,
+            RuleOutcome::Audits => writeln!(out, "{} notes it", step.rule)?,
+            RuleOutcome::Unmet { condition, found } => {
+                let (condition, found) = (one_line(condition), one_line(found));
+                writeln!(out, "{}: not {condition}, but {found}", step.rule)?;
+            }
+        }
+    }
+    writeln!(out, "{}", explanation.decision)
+}
+
+impl From<When> for Passthrough {
+    fn from(when: When) -> Self {
+        match when {
+            When::Auto => Self::Auto,
+            When::Never => Self::Never,
+            When::Require => Self::Require,
+        }
+    }
+}

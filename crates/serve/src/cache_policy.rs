@@ -1,0 +1,59 @@
+use std::{fmt, str::FromStr, time::Duration};
+
+use verimount_fuse::Capabilities;
+
+/// How long the kernel may believe what it was told of a mirrored directory.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum CachePolicy {
+    /// Not at all: each use asks again.
+    Strict,
+    /// For a second; content is compared when a file is opened. So what others change in the source
+    /// is seen within a second, and by whoever opens the file after that at once.
+    #[default]
+    Normal,
+    /// For as long as it likes: the source must be changed through this mount only.
+    Exclusive,
+}
+
+impl CachePolicy {
+    /// How long names and attributes hold.
+    pub(crate) fn lifetime(self) -> Duration {
+        match self {
+            Self::Strict => Duration::ZERO,
+            Self::Normal => Duration::from_secs(1),
+            Self::Exclusive => Duration::from_secs(24 * 3600),
+        }
+    }
+
+    pub(crate) fn capabilities(self) -> Capabilities {
+        match self {
+            Self::Strict | Self::Normal => Capabilities::AUTO_INVAL_DATA,
+            Self::Exclusive => {
+                Capabilities::EXPLICIT_INVAL_DATA.union(Capabilities::CACHE_SYMLINKS)
+            }
+        }
+    }
+}
+
+impl fmt::Display for CachePolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Strict => "strict",
+            Self::Normal => "normal",
+            Self::Exclusive => "exclusive",
+        })
+    }
+}
+
+impl FromStr for CachePolicy {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "strict" => Ok(Self::Strict),
+            "normal" => Ok(Self::Normal),
+            "exclusive" => Ok(Self::Exclusive),
+            _ => Err("neither strict, normal nor exclusive"),
+        }
+    }
+}

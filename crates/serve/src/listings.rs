@@ -1,0 +1,68 @@
+use std::{
+    collections::VecDeque,
+    sync::{Mutex, PoisonError},
+};
+
+use rustix::io::Errno;
+use verimount_bridge::{Mirror, NodeId, OpenDirectory};
+
+/// How many directories of which a part was listed are kept open for the next part. More are
+/// opened again when they go on.
+const MAX_OPEN: usize = 64;
+
+/// Directories that are being listed. The kernel opens none, which saves a round trip for each: a
+/// directory is opened for its first part, and handed on from part to part.
+#[derive(Default)]
+pub(crate) struct Listings(Mutex<VecDeque<Listing>>);
+
+struct Listing {
+    node: NodeId,
+    /// Where it goes on.
+    position: u64,
+    directory: OpenDirectory,
+}
+
+impl Listings {
+    /// A directory to be listed from `position` on.
+    ///
+    /// # Errors
+    /// As [`Mirror::open_directory`].
+    pub(crate) fn take(
+        &self,
+        mirror: &Mirror,
+        node: NodeId,
+        position: u64,
+    ) -> Result<OpenDirectory, Errno> {
+        // At the beginning a directory is opened anew, so that what was made meanwhile is listed.
+        let kept = match position {
+            0 => None,
+            _ => self.find(node, position),
+        };
+        kept.map_or_else(|| mirror.open_directory(node), Ok)
+    }
+
+    fn find(&self, node: NodeId, position: u64) -> Option<OpenDirectory> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = kept
+            .iter()
+            .position(|listing| (listing.node, listing.position) == (node, position))?;
+        kept.remove(found).map(|listing| listing.directory)
+    }
+
+    /// Keeps a directory whose next part begins at `position`.
+    pub(crate) fn keep(&self, directory: OpenDirectory, position: u64) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let oldest = match kept.len() {
+            MAX_OPEN => kept.pop_front(),
+            _ => None,
+        };
+        kept.push_back(Listing {
+            node: directory.node(),
+            position,
+            directory,
+        });
+        drop(kept);
+        // Closing it is I/O.
+        drop(oldest);
+    }
+}
