@@ -2,12 +2,17 @@ use std::{
     collections::{HashMap, hash_map},
     ffi::OsStr,
     path::PathBuf,
+    time::{Duration, Instant},
 };
 
 use crate::{Inode, Tree};
 
-/// The most names that are looked at, so that looking ends soon and takes less than some 60 MB.
+/// The most names that are looked at, so that they take less than some 60 MB.
 const MAX_NAMES: usize = 1 << 18;
+
+/// How long is looked for names before what was found must do: what asks for them waits for it, and
+/// a broken image may have very many directories that take long to read and then cannot be.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The longest path in bytes: Linux takes no longer ones.
 const MAX_LEN: usize = 4095;
@@ -20,12 +25,13 @@ pub struct Paths {
 }
 
 impl Paths {
-    /// Looks into all directories that can be read, until it has seen a bounded number of names.
+    /// Looks into all directories that can be read, for a bounded time and number of names.
     pub fn new(tree: &dyn Tree) -> Self {
         let mut names = HashMap::new();
         let mut looked_at = 0;
         let mut pending = vec![Inode::ROOT];
-        while let Some(directory) = pending.pop() {
+        let give_up = Instant::now() + PATIENCE;
+        while let Some(directory) = pending.pop().filter(|_| Instant::now() < give_up) {
             let Ok(content) = tree.directory(directory) else {
                 continue;
             };
