@@ -1,14 +1,15 @@
 use std::{num::NonZeroUsize, path::PathBuf, sync::Arc};
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use clap::Args;
-use verimount_image::{SingleFile, Tree};
+use verimount_image::{Error as ImageError, RomfsTree, SingleFile, Tree};
 use verimount_names::printable;
 use verimount_serve::{ImageFs, MountOptions, Mounted, VerifiedTree, mount};
 
 use crate::{
     Outcome,
     background::{BackgroundArgs, Ready},
+    message::reasons,
     opened::Opened,
     options::{Auto, ReadArgs, TrustArgs, auto_threads, parse_threads},
 };
@@ -28,7 +29,7 @@ pub(crate) struct Mount {
     trust: TrustArgs,
     #[command(flatten)]
     read: ReadArgs,
-    /// Show an image as one file, too
+    /// Show an image as one file, too, or what may be one but is damaged at its beginning
     #[arg(long)]
     as_file: bool,
     /// Let other users use the mount
@@ -68,10 +69,7 @@ impl Mount {
 
     fn mount(&self) -> Result<Mounted> {
         let opened = Opened::new(&self.source, &self.trust, &self.read)?.read_ahead();
-        let image = match self.as_file {
-            true => None,
-            false => opened.image()?,
-        };
+        let image = self.image(&opened)?;
         let is_file = image.is_none();
         let tree: Box<dyn Tree> = match image {
             Some(image) => Box::new(image),
@@ -92,5 +90,24 @@ impl Mount {
             &self.directory,
             &options,
         )?)
+    }
+
+    /// The image, unless one file is to be shown.
+    fn image(&self, opened: &Opened) -> Result<Option<RomfsTree>> {
+        if self.as_file {
+            return Ok(None);
+        }
+        // Where it is damaged at its beginning, nothing tells an image from another file. To take
+        // it for a file then would let whoever damages it choose what is shown.
+        opened.image().map_err(|error| {
+            let unread = error.downcast_ref().and_then(ImageError::read_error);
+            match unread.is_some() {
+                true => anyhow!(
+                    "{}; what is left of it can be read with --as-file",
+                    reasons(&error)
+                ),
+                false => error,
+            }
+        })
     }
 }

@@ -9,7 +9,7 @@ use std::{
 use serde_json::Value;
 use verimount_testkit::noise;
 
-use super::{EIO, error_number, world, world_with_image};
+use super::{EIO, error_number, is_empty, world, world_with_image};
 use crate::{
     args,
     common::{
@@ -52,6 +52,30 @@ fn a_changed_block_is_refused_until_it_is_right_again() {
     storage.write_all_at(&[content[at as usize]], at).unwrap();
     let bytes = read_block(&opened, bad).unwrap();
     assert!(bytes == content[bad as usize * 4096..][..4096]);
+    drop(opened);
+    mounted.unmount();
+}
+
+/// Nothing tells then whether it is an image: whoever mounts it has to.
+#[test]
+fn what_is_damaged_at_its_beginning_is_one_file_if_that_is_said() {
+    let Some(world) = world() else { return };
+    let content = noise(100_000, 1);
+    let file = world.write("file", &content);
+    verimount(args!["seal", &file]).succeeds_quietly();
+    let image = world.sealed_image("image");
+    let mnt = world.path("mnt");
+    for path in [&file, &image] {
+        writable(path).write_all_at(b"-rom0fs-", 0).unwrap();
+        let ended = verimount(args!["mount", path, &mnt, "--unpinned"]);
+        ended.fails_saying("data block at 0 does not match");
+        ended.fails_saying("--as-file");
+        assert!(is_empty(&mnt));
+    }
+    let mounted = Daemon::mount(&file, &mnt, &["--unpinned", "--as-file"]);
+    let opened = File::open(mounted.path("file")).unwrap();
+    assert_eq!(error_number(read_block(&opened, 0)), EIO);
+    assert!(read_block(&opened, 1).unwrap() == content[4096..8192]);
     drop(opened);
     mounted.unmount();
 }
