@@ -5,7 +5,7 @@ use verimount_source::{ReadAt, Window};
 use crate::{
     Entry, Error, Limit, Node, NodeId, NodeKind,
     error::Defect,
-    geometry::{MAX_HEADER_LEN, to_usize},
+    geometry::{ALIGNMENT, MAX_HEADER_LEN, MIN_HEADER_LEN, to_usize},
     header::Header,
     index::Index,
     superblock::Superblock,
@@ -160,8 +160,21 @@ impl<S: ReadAt> Romfs<S> {
         let available = available
             .filter(|_| id >= self.root())
             .ok_or(Defect::HeaderRange.at(id))?;
+        let longest = to_usize(available).min(MAX_HEADER_LEN);
+        match self.header_within(id, longest) {
+            // It may be what follows the header that cannot be read.
+            Err(Error::Source(error)) => (to_usize(MIN_HEADER_LEN)..longest)
+                .step_by(to_usize(ALIGNMENT))
+                .map(|len| self.header_within(id, len))
+                .find(|header| matches!(header, Ok(_) | Err(Error::Source(_))))
+                .unwrap_or(Err(error.into())),
+            header => header,
+        }
+    }
+
+    /// The header of `id`, if it takes no more than `len` bytes, which is [`MAX_HEADER_LEN`] at most.
+    fn header_within(&self, id: NodeId, len: usize) -> Result<Header, Error> {
         let mut buf = [0; MAX_HEADER_LEN];
-        let len = to_usize(available).min(MAX_HEADER_LEN);
         let bytes = buf.get_mut(..len).unwrap_or_default();
         self.source.read_exact_at(bytes, id.into())?;
         Ok(Header::parse(id, bytes)?)

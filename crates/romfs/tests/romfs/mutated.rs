@@ -66,7 +66,7 @@ fn every_damaged_byte_of_a_header_is_noticed() {
     }
 }
 
-/// A source one of whose reads fails.
+/// A source that fails after some reads.
 struct Failing<'a> {
     image: &'a [u8],
     reads_left: AtomicUsize,
@@ -78,7 +78,9 @@ impl ReadAt for Failing<'_> {
     }
 
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
-        if self.reads_left.fetch_sub(1, Relaxed) == 0 {
+        let left = &self.reads_left;
+        let last = left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1));
+        if last.is_err() {
             return Err(ReadError::Rejected("not this one".into()));
         }
         self.image.read_exact_at(buf, offset)

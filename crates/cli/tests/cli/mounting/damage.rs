@@ -80,6 +80,44 @@ fn what_is_damaged_at_its_beginning_is_one_file_if_that_is_said() {
     mounted.unmount();
 }
 
+/// Without an index, headers are read where they are, right before the data of files; bad data does
+/// not hide the directory.
+#[test]
+fn bad_data_does_not_hide_its_file() {
+    let Some(world) = world() else { return };
+    let tree = world.directory("tree");
+    let names = [
+        "after",
+        "bad",
+        "of a name that takes several times sixteen bytes",
+    ];
+    for (number, name) in (0..).zip(names) {
+        fs::write(tree.join(name), noise(8192, number)).unwrap();
+    }
+    let path = world.path("image");
+    verimount(args!["build", "--no-seal", &tree, &path]).succeeds();
+    let image = Image(fs::read(&path).unwrap()).without_index();
+    fs::write(&path, &image.0).unwrap();
+    verimount(args!["seal", "--append", &path]).succeeds_quietly();
+    for name in &names[1..] {
+        let data = image.header(name).at.next_multiple_of(4096);
+        writable(&path)
+            .write_all_at(&[!image.0[data]], data as u64)
+            .unwrap();
+    }
+    let listed = verimount(args!["ls", &path]);
+    let listed: Vec<_> = listed.succeeds_quietly().text().lines().collect();
+    assert_eq!(listed, names);
+    let mounted = Daemon::mount(&path, &world.path("mnt"), &["--unpinned"]);
+    for (number, name) in (0..).zip(names) {
+        let file = File::open(mounted.path(name)).unwrap();
+        let content = noise(8192, number);
+        assert_eq!(read_block(&file, 0).is_ok(), number == 0, "{name}");
+        assert!(read_block(&file, 1).unwrap() == content[4096..], "{name}");
+    }
+    mounted.unmount();
+}
+
 /// To name the files of failed reads takes one look at all directories, however many reads fail:
 /// what cannot be listed is not tried again for each.
 #[test]
