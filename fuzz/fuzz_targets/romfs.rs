@@ -17,6 +17,9 @@ fuzz_target!(|bytes: &[u8]| {
 });
 
 fn read_everything(bytes: &[u8]) {
+    if let Ok(damaged) = Romfs::open_damaged(bytes) {
+        let _ = damaged.walk_damaged(|_| (), |_, _| Ok::<_, Error>(()));
+    }
     let Ok(image) = Romfs::open(bytes) else {
         return;
     };

@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use serde::Serialize;
 use verimount_names::printable;
-use verimount_romfs::NodeKind;
+use verimount_romfs::{Error as RomfsError, NodeKind, Romfs};
 use verimount_source::ReadAt;
 use verimount_verity::{BadRange, BadReason, Place, VerifiedReader, survey};
 
@@ -21,6 +21,9 @@ use crate::{
 };
 
 /// Read everything in a sealed file and name every bad range and the files in it
+///
+/// The files are those of an image, as far as what tells their names is not bad itself; a note says
+/// so if some cannot be named.
 #[derive(Args)]
 pub(crate) struct Verify {
     /// The sealed file or image
@@ -153,20 +156,19 @@ impl Finding {
     }
 }
 
-/// Finds out which files of an image lie in the bad ranges. An image too broken to be walked to
-/// its end gives the names found until then.
+/// Finds out which files of an image lie in the bad ranges, as far as what tells it is not bad.
 fn name_files(opened: &Opened, findings: &mut [Finding]) {
-    let tree = match opened.image() {
-        Ok(Some(tree)) => tree,
-        Ok(None) => return,
-        Err(error) => {
-            return say(format_args!(
-                "note: no files can be named: {}",
-                reasons(&error)
-            ));
-        }
+    let image = match Romfs::open_damaged(opened.content.clone()) {
+        Ok(image) => image,
+        // Nothing that can be read says that it is an image.
+        Err(RomfsError::NotRomfs | RomfsError::Source(_)) => return,
+        Err(error) => return say(format_args!("note: no files can be named: {error}")),
     };
-    let walked = tree.image().walk::<verimount_romfs::Error>(|path, node| {
+    let mut lost = None;
+    let lose = |error| {
+        lost.get_or_insert(error);
+    };
+    let walked = image.walk_damaged::<RomfsError>(lose, |path, node| {
         // A header and its name end where the data begins; only files and links have any.
         let data = match node.kind {
             NodeKind::File | NodeKind::Symlink => node.data_offset,
@@ -178,7 +180,7 @@ fn name_files(opened: &Opened, findings: &mut [Finding]) {
         }
         Ok(())
     });
-    if let Err(error) = walked {
+    if let Some(error) = walked.err().or(lost) {
         say(format_args!("note: not all files can be named: {error}"));
     }
 }

@@ -6,7 +6,7 @@ use crate::raw;
 pub(crate) const ALIGNMENT: u32 = 16;
 
 /// An image is padded to at least this; a header index starts on a multiple of it.
-const PADDING: u64 = 1024;
+pub(crate) const PADDING: u64 = 1024;
 
 /// The bytes at the start of an image that the superblock's checksum covers.
 pub(crate) const CHECKSUMMED: usize = 512;

@@ -6,9 +6,9 @@ use verimount_source::ReadAt;
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 use crate::{
-    Entry, Error, Limit, Node, NodeId, NodeKind,
+    BlockSize, Entry, Error, Limit, Node, NodeId, NodeKind,
     error::Defect,
-    geometry::{index_offset, len_of, to_usize},
+    geometry::{PADDING, index_offset, len_of, to_usize},
     name,
     node::data_can_follow,
     raw::{INDEX_MAGIC, IndexDirectory, IndexEntry, IndexHeader},
@@ -17,6 +17,9 @@ use crate::{
 
 /// Most directories of an index: their records stay in memory, in up to 20 MB.
 pub(crate) const MAX_DIRECTORIES: u32 = 1 << 20;
+
+/// How far from the end of an image its index is looked for: what two million entries take.
+const MAX_SEARCH: u64 = 64 << 20;
 
 /// A header index whose parts all lie inside the image.
 #[derive(Debug)]
@@ -45,7 +48,34 @@ struct Directory {
 impl Index {
     /// The index of an image with `image_size` accessible bytes, if it has one.
     pub(crate) fn find(source: &impl ReadAt, image_size: u32) -> Result<Option<Self>, Error> {
-        let at = index_offset(image_size);
+        Self::find_at(source, index_offset(image_size), image_size)
+    }
+
+    /// The index that `source` ends with, if it does, for whoever does not know the size of its
+    /// image. That is taken to be all that is before the index.
+    pub(crate) fn find_last(source: &impl ReadAt) -> Result<Option<Self>, Error> {
+        let size = source.size();
+        let places = (0..=size / PADDING)
+            .rev()
+            .map(|place| place.saturating_mul(PADDING));
+        for at in places.take_while(|at| size.saturating_sub(*at) <= MAX_SEARCH) {
+            let image_size = u32::try_from(at).unwrap_or(u32::MAX);
+            match Self::find_at(source, at, image_size) {
+                Ok(Some(index))
+                    if size.saturating_sub(index.end()) < BlockSize::MAX.bytes().into() =>
+                {
+                    return Ok(Some(index));
+                }
+                // What has no more of an index than the magic is something else.
+                Ok(_) | Err(Error::Corrupt(_) | Error::Unsupported(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
+
+    /// The index at `at`, if there is one.
+    fn find_at(source: &impl ReadAt, at: u64, image_size: u32) -> Result<Option<Self>, Error> {
         if at.saturating_add(len_of::<IndexHeader>(1)) > source.size() {
             return Ok(None);
         }
@@ -62,14 +92,25 @@ impl Index {
             name_bytes: header.name_bytes.get(),
             directories: OnceLock::new(),
         };
-        let end = index.offset_behind(index.entry_count, index.name_bytes);
-        if header.reserved != [0; 12] || end > source.size() {
+        if header.reserved != [0; 12] || index.end() > source.size() {
             return Err(Defect::IndexHeader.at(at).into());
         }
         if index.directory_count > MAX_DIRECTORIES {
             return Err(Error::Unsupported(Limit::Directories));
         }
         Ok(Some(index))
+    }
+
+    /// The accessible bytes of its image.
+    pub(crate) fn image_size(&self) -> u32 {
+        self.image_size
+    }
+
+    /// The root directory, whose header is the first.
+    pub(crate) fn root(&self, source: &impl ReadAt) -> Result<NodeId, Error> {
+        let first = self.directories(source)?.first();
+        let at = self.directories_offset();
+        Ok(first.ok_or(Defect::IndexDirectories.at(at))?.id)
     }
 
     /// The number of directories in the index.
@@ -80,6 +121,11 @@ impl Index {
     /// The offset in the image of the directory records.
     fn directories_offset(&self) -> u64 {
         self.at.saturating_add(len_of::<IndexHeader>(1))
+    }
+
+    /// The offset in the image of what comes behind the index.
+    fn end(&self) -> u64 {
+        self.offset_behind(self.entry_count, self.name_bytes)
     }
 
     /// The offset in the image of what comes behind `entries` entry records and `name_bytes` bytes

@@ -24,6 +24,7 @@
 
 mod block_size;
 mod check;
+mod damaged;
 mod error;
 mod geometry;
 mod header;

@@ -22,8 +22,8 @@ const MAX_CHAIN_LEN: usize = MAX_DIRECTORY_ENTRIES.saturating_add(2);
 /// Opening one reads its superblock only; headers are read, and checked, as they are asked for.
 #[derive(Debug)]
 pub struct Romfs<S> {
-    source: S,
-    superblock: Superblock,
+    pub(crate) source: S,
+    pub(crate) superblock: Superblock,
     pub(crate) index: Option<Index>,
 }
 
@@ -121,9 +121,20 @@ impl<S: ReadAt> Romfs<S> {
 
     /// The entries of a directory by following its chain of headers.
     pub(crate) fn chain(&self, directory: NodeId) -> Result<Vec<Entry>, Error> {
+        let mut entries = Vec::new();
+        self.follow_chain(directory, &mut entries)?;
+        reject_repeated_names(&entries, directory)?;
+        Ok(entries)
+    }
+
+    /// Adds what a directory's chain has up to its end or its first defect.
+    pub(crate) fn follow_chain(
+        &self,
+        directory: NodeId,
+        entries: &mut Vec<Entry>,
+    ) -> Result<(), Error> {
         let mut next = self.header(directory)?.first_child()?;
         let mut passed = HashSet::new();
-        let mut entries = Vec::new();
         while let Some(id) = next {
             if !passed.insert(id) {
                 return Err(Defect::ChainLoop.at(id).into());
@@ -139,8 +150,7 @@ impl<S: ReadAt> Romfs<S> {
                 entries.push(Entry { name, node });
             }
         }
-        reject_repeated_names(&entries, directory)?;
-        Ok(entries)
+        Ok(())
     }
 
     /// What a header in a chain stands for: itself, or what it links to.

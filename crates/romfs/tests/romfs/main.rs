@@ -1,6 +1,7 @@
 //! The reader and the writer against plain models, other tools, and hostile images.
 
 mod crafted;
+mod damaged;
 mod decoder;
 mod generate;
 mod golden;

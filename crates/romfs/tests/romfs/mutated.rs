@@ -11,6 +11,7 @@ use verimount_source::{Counting, ReadAt, ReadError};
 
 use crate::{
     crafted::fix_checksum,
+    damaged::Unreadable,
     decoder::Decoder,
     golden,
     model::{image_of_everything, in_image},
@@ -21,6 +22,7 @@ const MANY_READS: u64 = 100_000;
 
 /// Does everything that can be done with an image, and says whether all of it succeeded.
 fn exercise(image: &[u8]) -> Result<(), Error> {
+    salvage(image);
     let counted = Counting::new(image);
     let romfs = Romfs::open(&counted)?;
     for offset in (0..=image.len() + 32).step_by(16) {
@@ -33,6 +35,17 @@ fn exercise(image: &[u8]) -> Result<(), Error> {
     assert!(counted.counts().requests < MANY_READS);
     listed?;
     checked
+}
+
+/// Finds what is left, with and without the superblock.
+fn salvage(image: &[u8]) {
+    for range in [0..0, 0..1] {
+        let counted = Counting::new(Unreadable { image, range });
+        if let Ok(romfs) = Romfs::open_damaged(&counted) {
+            let _ = romfs.walk_damaged(|_| (), |_, _| Ok::<_, Error>(()));
+        }
+        assert!(counted.counts().requests < MANY_READS);
+    }
 }
 
 /// One image without index and one with.

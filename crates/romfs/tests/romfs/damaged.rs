@@ -1,0 +1,92 @@
+//! Images of which parts cannot be read.
+
+use std::{collections::BTreeSet, ops::Range, path::PathBuf};
+
+use verimount_romfs::{Error, Romfs};
+use verimount_source::{ReadAt, ReadError};
+
+use crate::model::{image_of_everything, in_image};
+
+/// Bytes of which a range cannot be read.
+pub(crate) struct Unreadable<'a> {
+    pub(crate) image: &'a [u8],
+    pub(crate) range: Range<u64>,
+}
+
+impl ReadAt for Unreadable<'_> {
+    fn size(&self) -> u64 {
+        self.image.size()
+    }
+
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
+        if offset < self.range.end && self.range.start < offset + buf.len() as u64 {
+            return Err(ReadError::Rejected("not that".into()));
+        }
+        self.image.read_exact_at(buf, offset)
+    }
+}
+
+/// All paths that are found, and whether it is said that there may be more.
+fn paths(image: &Romfs<Unreadable<'_>>) -> (BTreeSet<PathBuf>, bool) {
+    let mut paths = BTreeSet::new();
+    let mut lost = false;
+    let walked = image.walk_damaged(
+        |_| lost = true,
+        |path, _| {
+            paths.insert(path.to_owned());
+            Ok::<_, Error>(())
+        },
+    );
+    walked.unwrap();
+    (paths, lost)
+}
+
+fn blocks(image: &[u8]) -> impl Iterator<Item = Range<u64>> {
+    let starts = (0..image.len() as u64).step_by(1024);
+    starts.map(|start| start..start + 1024)
+}
+
+#[test]
+fn with_an_index_no_block_takes_names_away() {
+    let image = &image_of_everything();
+    let whole = in_image(&Romfs::open(image).unwrap()).unwrap();
+    for range in blocks(image) {
+        let romfs = Romfs::open_damaged(Unreadable { image, range }).unwrap();
+        let (paths, lost) = paths(&romfs);
+        assert!(!lost);
+        assert!(paths.iter().eq(whole.keys()), "{paths:?}");
+    }
+}
+
+#[test]
+fn without_one_only_what_is_behind_bad_headers_is_lost() {
+    let image = image_of_everything();
+    let size = Romfs::open(&image).unwrap().size() as usize;
+    let image = &image[..size];
+    let whole = in_image(&Romfs::open(image).unwrap()).unwrap();
+    // The first ones are read with the superblock.
+    let headers = headers(image).split_off(&512);
+    assert!(!headers.is_empty());
+    for at in headers {
+        let range = at..at + 1;
+        let romfs = Romfs::open_damaged(Unreadable { image, range }).unwrap();
+        let (paths, lost) = paths(&romfs);
+        assert!(lost && paths.len() < whole.len(), "{at}: {paths:?}");
+        assert!(paths.iter().all(|path| whole.contains_key(path)));
+    }
+    let superblock = Unreadable { image, range: 0..1 };
+    let refused = Romfs::open_damaged(superblock);
+    assert!(matches!(refused, Err(Error::Source(_))));
+}
+
+/// Where the headers are of all but the root, and of no hard links.
+fn headers(image: &[u8]) -> BTreeSet<u64> {
+    let mut headers = BTreeSet::new();
+    let romfs = Romfs::open(image).unwrap();
+    let walked = romfs.walk(|_, node| {
+        headers.insert(node.id.into());
+        Ok::<_, Error>(())
+    });
+    walked.unwrap();
+    headers
+}
