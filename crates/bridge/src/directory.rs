@@ -71,6 +71,8 @@ struct Stream {
     pending: VecDeque<RawEntry>,
     /// Where the first of them is.
     position: u64,
+    /// Whether anything was read.
+    is_used: bool,
 }
 
 impl OpenDirectory {
@@ -101,12 +103,13 @@ impl OpenDirectory {
         // Held during I/O: an open directory has but one position to read at.
         let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
         // At the beginning it is read anew, so that what was made meanwhile is listed.
-        if stream.position != position || position == 0 {
+        if stream.position != position || (position == 0 && stream.is_used) {
             stream.pending.clear();
             seek(&self.file, SeekFrom::Start(position))?;
             stream.position = position;
         }
         if stream.pending.is_empty() {
+            stream.is_used = true;
             self.read(&mut stream.pending)?;
         }
         while let Some(entry) = stream.pending.front() {

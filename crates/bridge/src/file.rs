@@ -12,6 +12,7 @@ use crate::{node::NodeId, opened::Opened, reopen::reopen};
 const PASSED_ON: OFlags = OFlags::ACCMODE
     .union(OFlags::APPEND)
     .union(OFlags::NOATIME)
+    .union(OFlags::NONBLOCK)
     .union(OFlags::SYNC)
     .union(OFlags::TRUNC);
 

@@ -1,4 +1,7 @@
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::{
+    ops::Deref,
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
+};
 
 use rustix::{
     fs::{CWD, Mode, OFlags, openat},
@@ -7,11 +10,33 @@ use rustix::{
 
 /// A path to the very file that a descriptor is of, whatever its name: for system calls that take
 /// no descriptors that are paths only. It must be followed, even to a symbolic link.
-pub(crate) fn path_to(file: impl AsFd) -> String {
-    format!("/proc/self/fd/{}", file.as_fd().as_raw_fd())
+///
+/// It borrows the descriptor: closed, its number could soon be another file's.
+pub(crate) struct PathTo<'file> {
+    path: String,
+    _file: BorrowedFd<'file>,
+}
+
+impl<'file> PathTo<'file> {
+    pub(crate) fn new(file: &'file impl AsFd) -> Self {
+        let file = file.as_fd();
+        Self {
+            path: format!("/proc/self/fd/{}", file.as_raw_fd()),
+            _file: file,
+        }
+    }
+}
+
+impl Deref for PathTo<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.path
+    }
 }
 
 /// Opens the very file that a descriptor is of once more.
-pub(crate) fn reopen(file: impl AsFd, flags: OFlags) -> Result<OwnedFd, Errno> {
-    openat(CWD, path_to(file), flags | OFlags::CLOEXEC, Mode::empty())
+pub(crate) fn reopen(file: &impl AsFd, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let flags = flags | OFlags::CLOEXEC;
+    openat(CWD, &*PathTo::new(file), flags, Mode::empty())
 }

@@ -12,7 +12,7 @@ use super::Mirror;
 use crate::{
     Attr, NodeId, Timestamp,
     file::OpenFile,
-    reopen::{path_to, reopen},
+    reopen::{PathTo, reopen},
 };
 
 /// What is to be changed of a file's attributes.
@@ -109,7 +109,7 @@ impl Mirror {
             true => Some(self.rights.keep_set_gid()?),
             false => None,
         };
-        chmodat(CWD, path_to(file), mode, AtFlags::empty())
+        chmodat(CWD, &*PathTo::new(file), mode, AtFlags::empty())
     }
 
     /// How much the file system that a node is on has, and has left.

@@ -21,7 +21,7 @@ impl Mirror {
     /// Any.
     pub fn open_directory(&self, node: NodeId) -> Result<OpenDirectory, Errno> {
         let path = self.descriptor(node)?;
-        let directory = reopen(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
+        let directory = reopen(&path, OFlags::RDONLY | OFlags::DIRECTORY)?;
         Ok(OpenDirectory::new(node, directory))
     }
 

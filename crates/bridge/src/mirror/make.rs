@@ -13,6 +13,7 @@ use crate::{
     Caller, DeviceNumber, NodeId,
     file::{OpenFile, passed_on},
     name::Name,
+    rights::Acting,
     table::Location,
 };
 
@@ -86,8 +87,8 @@ impl Mirror {
     /// # Errors
     /// Any.
     pub fn mkdir(&self, parent: NodeId, name: &OsStr, new: NewFile) -> Result<Entry, Errno> {
-        self.make_at(parent, name, new, |directory, name, mode| {
-            mkdirat(directory, name, mode)
+        self.make_at(parent, name, |directory, name| {
+            self.make(new, |mode| mkdirat(directory, name, mode))
         })
     }
 
@@ -104,8 +105,10 @@ impl Mirror {
         device: DeviceNumber,
     ) -> Result<Entry, Errno> {
         let device = makedev(device.major, device.minor);
-        self.make_at(parent, name, new, |directory, name, mode| {
-            mknodat(directory, name, file_type, mode, device)
+        self.make_at(parent, name, |directory, name| {
+            self.make(new, |mode| {
+                mknodat(directory, name, file_type, mode, device)
+            })
         })
     }
 
@@ -120,38 +123,32 @@ impl Mirror {
         target: &OsStr,
         caller: Caller,
     ) -> Result<Entry, Errno> {
-        // A symbolic link's mode is always the same.
-        let new = NewFile {
-            caller,
-            mode: 0,
-            umask: 0,
-        };
-        self.make_at(parent, name, new, |directory, name, _| {
+        self.make_at(parent, name, |directory, name| {
+            let _acting = self.acting_for(caller)?;
             symlinkat(target, directory, name)
         })
     }
 
+    /// Has something made at a name, and looks it up.
     fn make_at(
         &self,
         parent: NodeId,
         name: &OsStr,
-        new: NewFile,
-        make: impl FnOnce(&OwnedFd, &OsStr, Mode) -> Result<(), Errno>,
+        make: impl FnOnce(&OwnedFd, &OsStr) -> Result<(), Errno>,
     ) -> Result<Entry, Errno> {
         let name = Name::new(name)?;
         let directory = self.descriptor(parent)?;
-        self.make(new, |mode| make(&directory, name.as_os_str(), mode))?;
+        make(&directory, name.as_os_str())?;
         let found = self.source.examine(directory.as_fd(), name)?;
         self.remember(found, parent, name)
     }
 
-    /// Has a file made as the caller's.
+    /// Has something made as the caller's, with the mode that it shall have.
     fn make<T>(
         &self,
         new: NewFile,
         make: impl FnOnce(Mode) -> Result<T, Errno>,
     ) -> Result<T, Errno> {
-        self.for_change()?;
         let mode = Mode::from_raw_mode(new.mode);
         let mode = self
             .rights
@@ -161,7 +158,13 @@ impl Mirror {
             true => Some(self.rights.keep_set_gid()?),
             false => None,
         };
-        let _acting = self.rights.act_for(new.caller)?;
+        let _acting = self.acting_for(new.caller)?;
         make(mode)
+    }
+
+    /// What is made while this lives is the caller's, if anything may be made at all.
+    fn acting_for(&self, caller: Caller) -> Result<Acting, Errno> {
+        self.for_change()?;
+        self.rights.act_for(caller)
     }
 }

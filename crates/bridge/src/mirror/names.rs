@@ -9,7 +9,7 @@ use rustix::{
 };
 
 use super::{Entry, Mirror};
-use crate::{NodeId, name::Name, reopen::path_to, table::Location};
+use crate::{NodeId, name::Name, reopen::PathTo, table::Location};
 
 /// What is done with names: finding, linking, moving and removing them.
 impl Mirror {
@@ -44,7 +44,13 @@ impl Mirror {
         let file = self.descriptor(node)?;
         let directory = self.descriptor(parent)?;
         let flags = AtFlags::SYMLINK_FOLLOW;
-        linkat(CWD, path_to(&file), &directory, name.as_os_str(), flags)?;
+        linkat(
+            CWD,
+            &*PathTo::new(&file),
+            &directory,
+            name.as_os_str(),
+            flags,
+        )?;
         self.remember(self.source.examine_open(&file)?, parent, name)
     }
 

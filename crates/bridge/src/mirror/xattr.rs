@@ -6,7 +6,7 @@ use rustix::{
 };
 
 use super::Mirror;
-use crate::{NodeId, reopen::path_to};
+use crate::{NodeId, reopen::PathTo};
 
 /// The access control list that goes with the permission bits, and changes them.
 const ACCESS_LIST: &str = "system.posix_acl_access";
@@ -19,10 +19,11 @@ impl Mirror {
     /// # Errors
     /// `ENODATA` if there is none, `ERANGE` if it is longer than `value`, and any.
     pub fn getxattr(&self, node: NodeId, name: &OsStr, value: &mut [u8]) -> Result<usize, Errno> {
-        let path = path_to(&self.descriptor(node)?);
+        let file = self.descriptor(node)?;
+        let path = PathTo::new(&file);
         match value {
-            [] => getxattr_query(path, name),
-            _ => getxattr(path, name, value),
+            [] => getxattr_query(&*path, name),
+            _ => getxattr(&*path, name, value),
         }
     }
 
@@ -32,10 +33,11 @@ impl Mirror {
     /// # Errors
     /// `ERANGE` if they are longer than `names`, and any.
     pub fn listxattr(&self, node: NodeId, names: &mut [u8]) -> Result<usize, Errno> {
-        let path = path_to(&self.descriptor(node)?);
+        let file = self.descriptor(node)?;
+        let path = PathTo::new(&file);
         match names {
-            [] => listxattr_query(path),
-            _ => listxattr(path, names),
+            [] => listxattr_query(&*path),
+            _ => listxattr(&*path, names),
         }
     }
 
@@ -58,7 +60,7 @@ impl Mirror {
             true => Some(self.rights.keep_set_gid()?),
             false => None,
         };
-        setxattr(path_to(&file), name, value, flags)
+        setxattr(&*PathTo::new(&file), name, value, flags)
     }
 
     /// Removes an attribute.
@@ -67,6 +69,7 @@ impl Mirror {
     /// `ENODATA` if there is none, and any.
     pub fn removexattr(&self, node: NodeId, name: &OsStr) -> Result<(), Errno> {
         self.for_change()?;
-        removexattr(path_to(&self.descriptor(node)?), name)
+        let file = self.descriptor(node)?;
+        removexattr(&*PathTo::new(&file), name)
     }
 }

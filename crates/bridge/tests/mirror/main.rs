@@ -3,5 +3,6 @@
 mod escape;
 mod links;
 mod listing;
+mod model;
 mod rights;
 mod support;

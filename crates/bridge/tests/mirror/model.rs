@@ -1,0 +1,444 @@
+//! Any operations, done through the mirror and to a second directory without it: each must have the
+//! same result, and in the end both directories must be the same.
+
+use std::{
+    collections::BTreeMap,
+    ffi::OsStr,
+    fs,
+    os::{
+        fd::OwnedFd,
+        unix::fs::{FileTypeExt, MetadataExt},
+    },
+    path::{Path, PathBuf},
+};
+
+use proptest::prelude::*;
+use rustix::{
+    fs::{
+        AtFlags, CWD, FallocateFlags, FileType, Mode, OFlags, RenameFlags, Timespec, Timestamps,
+        XattrFlags, chmodat, fallocate, ftruncate, getxattr, linkat, mkdirat, mknodat, openat,
+        readlinkat, removexattr, renameat_with, setxattr, symlinkat, unlinkat, utimensat,
+    },
+    io::{Errno, pread, pwrite},
+};
+use verimount_bridge::{
+    Attr, Changes, DeviceNumber, Entry, Listed, Mirror, NewTime, NodeId, OpenFile, Timestamp,
+};
+
+use crate::support::{Bench, ROOT, new_file};
+
+/// A name in the directory itself, or in one below it.
+type Place = (Option<&'static str>, &'static str);
+
+#[derive(Debug, Clone)]
+enum Operation {
+    Create(Place, u32),
+    Mkdir(Place, u32),
+    Fifo(Place, u32),
+    Symlink(Place, &'static str),
+    Link(Place, Place),
+    Unlink(Place),
+    Rmdir(Place),
+    Rename(Place, Place, u32),
+    Readlink(Place),
+    Write(Place, u16, u8),
+    Truncate(Place, u16),
+    Reserve(Place, u16),
+    Chmod(Place, u32),
+    Touch(Place, i64),
+    SetXattr(Place, u8),
+    GetXattr(Place),
+    RemoveXattr(Place),
+    /// Through the mirror only: to be looked up again.
+    Forget(Place),
+}
+
+fn place() -> impl Strategy<Value = Place> {
+    let names = || prop::sample::select(vec!["a", "b", "c"]);
+    (prop::option::of(names()), names())
+}
+
+fn operation() -> impl Strategy<Value = Operation> {
+    use Operation::*;
+    let mode = || prop::sample::select(vec![0o600, 0o644, 0o755, 0o1777, 0o2755, 0o4711, 0o400]);
+    prop_oneof![
+        6 => (place(), mode()).prop_map(|(at, mode)| Create(at, mode)),
+        6 => (place(), mode()).prop_map(|(at, mode)| Mkdir(at, mode)),
+        1 => (place(), mode()).prop_map(|(at, mode)| Fifo(at, mode)),
+        1 => (place(), prop::sample::select(vec!["a", "/", "b/c"]))
+            .prop_map(|(at, target)| Symlink(at, target)),
+        2 => (place(), place()).prop_map(|(from, to)| Link(from, to)),
+        2 => place().prop_map(Unlink),
+        2 => place().prop_map(Rmdir),
+        4 => (place(), place(), 0..3u32).prop_map(|(from, to, flags)| Rename(from, to, flags)),
+        1 => place().prop_map(Readlink),
+        4 => (place(), any::<u16>(), any::<u8>()).prop_map(|(at, to, byte)| Write(at, to, byte)),
+        2 => (place(), any::<u16>()).prop_map(|(at, size)| Truncate(at, size)),
+        1 => (place(), any::<u16>()).prop_map(|(at, size)| Reserve(at, size)),
+        2 => (place(), mode()).prop_map(|(at, mode)| Chmod(at, mode)),
+        1 => (place(), any::<i32>()).prop_map(|(at, time)| Touch(at, time.into())),
+        2 => (place(), any::<u8>()).prop_map(|(at, value)| SetXattr(at, value)),
+        1 => place().prop_map(GetXattr),
+        1 => place().prop_map(RemoveXattr),
+        1 => place().prop_map(Forget),
+    ]
+}
+
+/// What an operation says, but for what is compared in the end.
+type Said = Result<Vec<u8>, Errno>;
+
+const NONE: Said = Ok(Vec::new());
+
+/// The directory without a mirror.
+struct Plain(PathBuf);
+
+impl Plain {
+    fn parent(&self, (directory, _): Place) -> Result<OwnedFd, Errno> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let root = openat(CWD, &self.0, flags, Mode::empty())?;
+        match directory {
+            Some(name) => openat(root, name, flags, Mode::empty()),
+            None => Ok(root),
+        }
+    }
+
+    /// A path to the very file: one that is not followed any further.
+    fn held(&self, at: Place) -> Result<(OwnedFd, String), Errno> {
+        use std::os::fd::AsRawFd;
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = openat(self.parent(at)?, at.1, flags, Mode::empty())?;
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        Ok((file, path))
+    }
+
+    fn open(&self, at: Place) -> Result<OwnedFd, Errno> {
+        let (_held, path) = self.held(at)?;
+        openat(CWD, path, OFlags::WRONLY | OFlags::NONBLOCK, Mode::empty())
+    }
+
+    fn apply(&self, operation: &Operation) -> Said {
+        match *operation {
+            Operation::Create(at, mode) => {
+                let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR;
+                openat(self.parent(at)?, at.1, flags, Mode::from_raw_mode(mode))?;
+            }
+            Operation::Mkdir(at, mode) => {
+                mkdirat(self.parent(at)?, at.1, Mode::from_raw_mode(mode))?;
+            }
+            Operation::Fifo(at, mode) => {
+                let mode = Mode::from_raw_mode(mode);
+                mknodat(self.parent(at)?, at.1, FileType::Fifo, mode, 0)?;
+            }
+            Operation::Symlink(at, target) => symlinkat(target, self.parent(at)?, at.1)?,
+            Operation::Link(from, to) => {
+                let (_held, path) = self.held(from)?;
+                let parent = self.parent(to)?;
+                linkat(CWD, path, parent, to.1, AtFlags::SYMLINK_FOLLOW)?;
+            }
+            Operation::Unlink(at) => unlinkat(self.parent(at)?, at.1, AtFlags::empty())?,
+            Operation::Rmdir(at) => unlinkat(self.parent(at)?, at.1, AtFlags::REMOVEDIR)?,
+            Operation::Rename(from, to, flags) => {
+                let (old, new) = (self.parent(from)?, self.parent(to)?);
+                let flags = RenameFlags::from_bits_retain(flags);
+                renameat_with(old, from.1, new, to.1, flags)?;
+            }
+            Operation::Readlink(at) => {
+                let target = readlinkat(self.held(at)?.0, "", Vec::new())?;
+                return Ok(target.into_bytes());
+            }
+            Operation::Write(at, offset, byte) => {
+                pwrite(self.open(at)?, &[byte], offset.into())?;
+            }
+            Operation::Truncate(at, size) => ftruncate(self.open(at)?, size.into())?,
+            Operation::Reserve(at, size) => {
+                let len = u64::from(size) + 1;
+                fallocate(self.open(at)?, FallocateFlags::empty(), 0, len)?;
+            }
+            Operation::Chmod(at, mode) => {
+                let (_held, path) = self.held(at)?;
+                chmodat(CWD, path, Mode::from_raw_mode(mode), AtFlags::empty())?;
+            }
+            Operation::Touch(at, seconds) => {
+                let time = Timespec {
+                    tv_sec: seconds,
+                    tv_nsec: 5,
+                };
+                let times = Timestamps {
+                    last_access: time,
+                    last_modification: time,
+                };
+                let parent = self.parent(at)?;
+                utimensat(parent, at.1, &times, AtFlags::SYMLINK_NOFOLLOW)?;
+            }
+            Operation::SetXattr(at, value) => {
+                let (_held, path) = self.held(at)?;
+                setxattr(path, "user.x", &[value], XattrFlags::empty())?;
+            }
+            Operation::GetXattr(at) => {
+                let (_held, path) = self.held(at)?;
+                let mut value = [0; 1];
+                getxattr(path, "user.x", &mut value)?;
+                return Ok(value.to_vec());
+            }
+            Operation::RemoveXattr(at) => {
+                let (_held, path) = self.held(at)?;
+                removexattr(path, "user.x")?;
+            }
+            Operation::Forget(_) => {}
+        }
+        NONE
+    }
+}
+
+/// The directory with a mirror, and how often each node was looked up.
+struct Mirrored<'a> {
+    mirror: &'a Mirror,
+    lookups: BTreeMap<NodeId, u64>,
+}
+
+impl Mirrored<'_> {
+    fn count(&mut self, entry: Entry) -> Entry {
+        *self.lookups.entry(entry.node).or_default() += 1;
+        entry
+    }
+
+    fn parent(&mut self, (directory, _): Place) -> Result<NodeId, Errno> {
+        match directory {
+            Some(name) => self.lookup(NodeId::ROOT, name),
+            None => Ok(NodeId::ROOT),
+        }
+    }
+
+    fn lookup(&mut self, parent: NodeId, name: &str) -> Result<NodeId, Errno> {
+        let entry = self.mirror.lookup(parent, name.as_ref())?;
+        Ok(self.count(entry).node)
+    }
+
+    fn node(&mut self, at: Place) -> Result<NodeId, Errno> {
+        let parent = self.parent(at)?;
+        self.lookup(parent, at.1)
+    }
+
+    fn open(&mut self, at: Place) -> Result<OpenFile, Errno> {
+        let flags = OFlags::WRONLY | OFlags::NONBLOCK;
+        let node = self.node(at)?;
+        self.mirror.open_file(node, flags)
+    }
+
+    fn change(&mut self, at: Place, changes: Changes) -> Result<(), Errno> {
+        let node = self.node(at)?;
+        let attr = self.mirror.setattr(node, &changes, None)?;
+        assert_eq!(self.mirror.getattr(node), Ok(attr));
+        Ok(())
+    }
+
+    fn apply(&mut self, operation: &Operation) -> Said {
+        let mirror = self.mirror;
+        match *operation {
+            Operation::Create(at, mode) => {
+                let flags = OFlags::RDWR | OFlags::EXCL;
+                let parent = self.parent(at)?;
+                let made = mirror.create(parent, at.1.as_ref(), new_file(mode), flags)?;
+                self.count(made.0);
+            }
+            Operation::Mkdir(at, mode) => {
+                let parent = self.parent(at)?;
+                let made = mirror.mkdir(parent, at.1.as_ref(), new_file(mode))?;
+                self.count(made);
+            }
+            Operation::Fifo(at, mode) => {
+                let (parent, device) = (self.parent(at)?, DeviceNumber { major: 0, minor: 0 });
+                let new = new_file(mode);
+                let made = mirror.mknod(parent, at.1.as_ref(), new, FileType::Fifo, device)?;
+                self.count(made);
+            }
+            Operation::Symlink(at, target) => {
+                let parent = self.parent(at)?;
+                let made = mirror.symlink(parent, at.1.as_ref(), target.as_ref(), ROOT)?;
+                self.count(made);
+            }
+            Operation::Link(from, to) => {
+                let (node, parent) = (self.node(from)?, self.parent(to)?);
+                let made = mirror.link(node, parent, to.1.as_ref())?;
+                assert_eq!(self.count(made).node, node);
+            }
+            Operation::Unlink(at) => mirror.unlink(self.parent(at)?, at.1.as_ref())?,
+            Operation::Rmdir(at) => mirror.rmdir(self.parent(at)?, at.1.as_ref())?,
+            Operation::Rename(from, to, flags) => {
+                let (old, new) = (self.parent(from)?, self.parent(to)?);
+                let flags = RenameFlags::from_bits_retain(flags);
+                mirror.rename((old, from.1.as_ref()), (new, to.1.as_ref()), flags)?;
+            }
+            Operation::Readlink(at) => {
+                let node = self.node(at)?;
+                return Ok(mirror.readlink(node)?.into_encoded_bytes());
+            }
+            Operation::Write(at, offset, byte) => {
+                pwrite(self.open(at)?.fd()?, &[byte], offset.into())?;
+            }
+            Operation::Truncate(at, size) => {
+                let size = Some(size.into());
+                let changes = Changes {
+                    size,
+                    ..Changes::default()
+                };
+                // The kernel knows what can be truncated, and does not ask for anything else.
+                drop(self.open(at)?);
+                self.change(at, changes)?;
+            }
+            Operation::Reserve(at, size) => {
+                let file = self.open(at)?;
+                let len = u64::from(size) + 1;
+                mirror.fallocate(&file, FallocateFlags::empty(), 0, len)?;
+            }
+            Operation::Chmod(at, mode) => {
+                let mode = Some(mode);
+                self.change(
+                    at,
+                    Changes {
+                        mode,
+                        ..Changes::default()
+                    },
+                )?;
+            }
+            Operation::Touch(at, seconds) => {
+                let time = Some(NewTime::At(Timestamp {
+                    seconds,
+                    nanoseconds: 5,
+                }));
+                let changes = Changes {
+                    accessed: time,
+                    modified: time,
+                    ..Changes::default()
+                };
+                self.change(at, changes)?;
+            }
+            Operation::SetXattr(at, value) => {
+                let (node, flags) = (self.node(at)?, XattrFlags::empty());
+                mirror.setxattr(node, "user.x".as_ref(), &[value], flags, false)?;
+            }
+            Operation::GetXattr(at) => {
+                let (node, mut value) = (self.node(at)?, [0; 1]);
+                mirror.getxattr(node, "user.x".as_ref(), &mut value)?;
+                return Ok(value.to_vec());
+            }
+            Operation::RemoveXattr(at) => {
+                let node = self.node(at)?;
+                mirror.removexattr(node, "user.x".as_ref())?;
+            }
+            Operation::Forget(at) => {
+                if let Ok(node) = self.node(at) {
+                    let count = self.lookups.remove(&node).unwrap();
+                    assert!(mirror.forget(node, count));
+                }
+            }
+        }
+        NONE
+    }
+
+    /// Lists everything below a directory, and compares it with what the system says of it.
+    fn compare(&mut self, node: NodeId, path: &Path) {
+        let directory = self.mirror.open_directory(node).unwrap();
+        let mut entries = Vec::new();
+        let mut add = |listed: Listed<'_>| {
+            if let Some(entry) = listed.entry {
+                entries.push((listed.name.to_owned(), entry));
+            }
+            true
+        };
+        self.mirror.list_plus(&directory, 0, &mut add).unwrap();
+        assert_eq!(entries.len(), fs::read_dir(path).unwrap().count());
+        for (name, entry) in entries {
+            let path = path.join(name);
+            self.count(entry);
+            assert_is(&entry.attr, &path);
+            assert_eq!(self.mirror.getattr(entry.node), Ok(entry.attr));
+            if entry.attr.is_directory() {
+                self.compare(entry.node, &path);
+            } else if entry.attr.file_type() == FileType::RegularFile {
+                let file = self.mirror.open_file(entry.node, OFlags::RDONLY).unwrap();
+                let mut content = vec![0; entry.attr.size as usize];
+                pread(file.fd().unwrap(), &mut content, 0).unwrap();
+                assert_eq!(content, fs::read(path).unwrap());
+            }
+        }
+    }
+}
+
+/// Attributes are what the system says that they are.
+fn assert_is(attr: &Attr, path: &Path) {
+    let found = fs::symlink_metadata(path).unwrap();
+    assert_eq!(attr.inode, found.ino());
+    assert_eq!(attr.mode, found.mode());
+    assert_eq!(u64::from(attr.links), found.nlink());
+    assert_eq!((attr.uid, attr.gid), (found.uid(), found.gid()));
+    assert_eq!(attr.size, found.size());
+    assert_eq!(attr.blocks, found.blocks());
+    assert_eq!(u64::from(attr.block_size), found.blksize());
+    for (time, seconds, nanoseconds) in [
+        (attr.modified, found.mtime(), found.mtime_nsec()),
+        (attr.changed, found.ctime(), found.ctime_nsec()),
+    ] {
+        assert_eq!(
+            (time.seconds, i64::from(time.nanoseconds)),
+            (seconds, nanoseconds)
+        );
+    }
+}
+
+/// All that a directory holds, but for what cannot be the same in another.
+fn contents(path: &Path) -> BTreeMap<PathBuf, String> {
+    let mut all = BTreeMap::new();
+    let mut pending = vec![PathBuf::new()];
+    while let Some(below) = pending.pop() {
+        let found = fs::symlink_metadata(path.join(&below)).unwrap();
+        let kind = found.file_type();
+        let mut xattr = [0; 1];
+        let at = path.join(&below);
+        let content = match () {
+            () if kind.is_dir() => {
+                let names = fs::read_dir(&at).unwrap();
+                pending.extend(names.map(|entry| below.join(entry.unwrap().file_name())));
+                vec![]
+            }
+            () if kind.is_symlink() => fs::read_link(&at)
+                .unwrap()
+                .into_os_string()
+                .into_encoded_bytes(),
+            () if kind.is_fifo() => vec![],
+            () => fs::read(&at).unwrap(),
+        };
+        let xattr = rustix::fs::lgetxattr(&at, OsStr::new("user.x"), &mut xattr).map(|_| xattr);
+        let (mode, links) = (found.mode(), found.nlink());
+        let time = Some(found.mtime()).filter(|_| found.mtime_nsec() == 5);
+        let description = format!("{mode:o} {links} {time:?} {xattr:?} {content:?}");
+        all.insert(below, description);
+    }
+    all
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_mirror_does_what_the_system_does(
+        operations in prop::collection::vec(operation(), 1..80),
+    ) {
+        rustix::process::umask(Mode::empty());
+        let bench = Bench::new();
+        let plain = Plain(bench.outside());
+        let mut mirrored = Mirrored {
+            mirror: &bench.mirror,
+            lookups: BTreeMap::new(),
+        };
+        for operation in &operations {
+            prop_assert_eq!(mirrored.apply(operation), plain.apply(operation), "{:?}", operation);
+        }
+        prop_assert_eq!(contents(&bench.source()), contents(&bench.outside()));
+        mirrored.compare(NodeId::ROOT, &bench.source());
+        for (node, count) in mirrored.lookups {
+            prop_assert!(bench.mirror.forget(node, count));
+        }
+        prop_assert_eq!(bench.mirror.remembered(), 0);
+    }
+}
