@@ -2,10 +2,15 @@
 
 use std::{
     fs,
+    panic::resume_unwind,
     path::{Path, PathBuf},
+    thread,
 };
 
-use rustix::io::Errno;
+use rustix::{
+    io::Errno,
+    thread::{CapabilitySet, capabilities, set_capabilities},
+};
 use verimount_bridge::{Caller, Entry, Mirror, MirrorOptions, NewFile, NodeId};
 
 /// Root.
@@ -71,4 +76,17 @@ pub(crate) fn is_root() -> bool {
         eprintln!("skipped: only root can do this");
     }
     is_root
+}
+
+/// Runs `work` in a thread that has none of root's capabilities, as if it were an ordinary user's.
+pub(crate) fn as_ordinary_user<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    thread::scope(|scope| {
+        let worker = scope.spawn(|| {
+            let mut sets = capabilities(None).unwrap();
+            sets.effective = CapabilitySet::empty();
+            set_capabilities(None, sets).unwrap();
+            work()
+        });
+        worker.join().unwrap_or_else(|panic| resume_unwind(panic))
+    })
 }
