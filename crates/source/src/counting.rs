@@ -1,6 +1,6 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::{ReadAt, ReadError};
+use crate::{ReadAt, ReadError, WriteAt, WriteError};
 
 /// How many reads reached a source, and how many bytes they asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -11,35 +11,76 @@ pub struct ReadCounts {
     pub bytes: u64,
 }
 
-/// Counts the reads that pass through to another source. Hints are not reads.
+/// How many writes and flushes reached a storage, and how many bytes they wrote.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct WriteCounts {
+    /// Calls of [`WriteAt::write_all_at`] and [`WriteAt::write_durable_at`].
+    pub requests: u64,
+    /// Those of them that were to be durable.
+    pub durable: u64,
+    /// Bytes those calls wrote.
+    pub bytes: u64,
+    /// Bytes that calls of [`WriteAt::zero`] made zero.
+    pub zeroed: u64,
+    /// Calls of [`WriteAt::flush`].
+    pub flushes: u64,
+}
+
+/// Counts what passes through to another source or storage. Hints are not counted.
 #[derive(Debug, Default)]
 pub struct Counting<S> {
     inner: S,
-    requests: AtomicU64,
-    bytes: AtomicU64,
+    reads: AtomicU64,
+    bytes_read: AtomicU64,
+    writes: AtomicU64,
+    durable_writes: AtomicU64,
+    bytes_written: AtomicU64,
+    bytes_zeroed: AtomicU64,
+    flushes: AtomicU64,
 }
 
 impl<S> Counting<S> {
-    /// Counts the reads of `inner` from now on.
+    /// Counts what `inner` is asked for from now on.
     pub fn new(inner: S) -> Self {
         Self {
             inner,
-            requests: AtomicU64::new(0),
-            bytes: AtomicU64::new(0),
+            reads: AtomicU64::new(0),
+            bytes_read: AtomicU64::new(0),
+            writes: AtomicU64::new(0),
+            durable_writes: AtomicU64::new(0),
+            bytes_written: AtomicU64::new(0),
+            bytes_zeroed: AtomicU64::new(0),
+            flushes: AtomicU64::new(0),
         }
     }
 
-    /// What was counted so far.
+    /// What was read so far.
     pub fn counts(&self) -> ReadCounts {
         ReadCounts {
-            requests: self.requests.load(Relaxed),
-            bytes: self.bytes.load(Relaxed),
+            requests: self.reads.load(Relaxed),
+            bytes: self.bytes_read.load(Relaxed),
+        }
+    }
+
+    /// What was written and flushed so far.
+    pub fn write_counts(&self) -> WriteCounts {
+        WriteCounts {
+            requests: self.writes.load(Relaxed),
+            durable: self.durable_writes.load(Relaxed),
+            bytes: self.bytes_written.load(Relaxed),
+            zeroed: self.bytes_zeroed.load(Relaxed),
+            flushes: self.flushes.load(Relaxed),
         }
     }
 
     /// The source behind the counter.
     pub fn inner(&self) -> &S {
         &self.inner
+    }
+
+    fn count_write(&self, bytes: &[u8]) {
+        self.writes.fetch_add(1, Relaxed);
+        self.bytes_written.fetch_add(bytes.len() as u64, Relaxed);
     }
 }
 
@@ -49,12 +90,35 @@ impl<S: ReadAt> ReadAt for Counting<S> {
     }
 
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
-        self.requests.fetch_add(1, Relaxed);
-        self.bytes.fetch_add(buf.len() as u64, Relaxed);
+        self.reads.fetch_add(1, Relaxed);
+        self.bytes_read.fetch_add(buf.len() as u64, Relaxed);
         self.inner.read_exact_at(buf, offset)
     }
 
     fn will_need(&self, offset: u64, len: u64) {
         self.inner.will_need(offset, len);
+    }
+}
+
+impl<S: WriteAt> WriteAt for Counting<S> {
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> Result<(), WriteError> {
+        self.count_write(bytes);
+        self.inner.write_all_at(bytes, offset)
+    }
+
+    fn write_durable_at(&self, bytes: &[u8], offset: u64) -> Result<(), WriteError> {
+        self.count_write(bytes);
+        self.durable_writes.fetch_add(1, Relaxed);
+        self.inner.write_durable_at(bytes, offset)
+    }
+
+    fn zero(&self, offset: u64, len: u64) -> Result<(), WriteError> {
+        self.bytes_zeroed.fetch_add(len, Relaxed);
+        self.inner.zero(offset, len)
+    }
+
+    fn flush(&self) -> Result<(), WriteError> {
+        self.flushes.fetch_add(1, Relaxed);
+        self.inner.flush()
     }
 }

@@ -38,3 +38,33 @@ pub enum ReadError {
     #[error(transparent)]
     Rejected(Box<dyn Error + Send + Sync>),
 }
+
+/// Why a write or flush was not done, or only in part.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum WriteError {
+    /// The operating system refused or failed the write.
+    #[error("writing {len} bytes at {offset}: {source}")]
+    Io {
+        /// First byte to be written.
+        offset: u64,
+        /// Number of bytes to be written.
+        len: u64,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The range to be written is not inside the storage.
+    #[error("{len} bytes at {offset} are not inside a storage of {size} bytes")]
+    PastEnd {
+        /// First byte to be written.
+        offset: u64,
+        /// Number of bytes to be written.
+        len: u64,
+        /// The storage's size in bytes.
+        size: u64,
+    },
+    /// The operating system failed to make what was written durable. What of it survives a crash
+    /// is unknown from then on, also after a later flush that succeeds.
+    #[error("flushing: {0}")]
+    Flush(#[source] io::Error),
+}

@@ -38,11 +38,7 @@ impl FileSource {
     /// What `open` says, and as [`Self::new`].
     pub fn open(path: &Path) -> io::Result<Self> {
         // Not waiting for somebody to write to it, if it is a named pipe: it is then refused.
-        let mut source = Self::new(open_with(path, OFlags::NONBLOCK)?)?;
-        // By its descriptor, so that it is the same file for sure.
-        let same = format!("/proc/self/fd/{}", source.file.as_raw_fd());
-        source.direct = open_with(same.as_ref(), OFlags::DIRECT).ok();
-        Ok(source)
+        Ok(Self::new(open_with(path, OFlags::NONBLOCK)?)?.reading_directly())
     }
 
     /// Takes an open file, to be read through the page cache. Its size is what it is now.
@@ -66,6 +62,14 @@ impl FileSource {
             direct: None,
             size,
         })
+    }
+
+    /// Makes large reads bypass the page cache, where that can be done.
+    pub(crate) fn reading_directly(mut self) -> Self {
+        // By its descriptor, so that it is the same file for sure.
+        let same = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        self.direct = open_with(same.as_ref(), OFlags::DIRECT).ok();
+        self
     }
 
     /// The open file.

@@ -1,0 +1,141 @@
+use std::{
+    fs::{File, OpenOptions, TryLockError},
+    io::{self, IoSlice},
+    os::unix::fs::{FileExt, OpenOptionsExt},
+    path::Path,
+};
+
+use rustix::{
+    fs::{FallocateFlags, OFlags, fallocate},
+    io::{Errno, ReadWriteFlags, pwritev2},
+};
+
+use crate::{FileSource, ReadAt, ReadError, WriteAt, WriteError, write_at::check_write};
+
+/// How much is written at a time where zeros have to be written, in bytes.
+const ZEROS: usize = 1 << 20;
+
+/// A regular file or block device to read and write, which no other process uses meanwhile.
+#[derive(Debug)]
+pub struct FileStorage {
+    source: FileSource,
+}
+
+impl FileStorage {
+    /// Opens `path` for reading and writing, and locks it until the storage is dropped.
+    ///
+    /// # Errors
+    /// What `open` says; [`io::ErrorKind::ResourceBusy`] if it is in use already: locked by another
+    /// storage, or a block device that is mounted or part of another; and as [`FileSource::new`].
+    pub fn open(path: &Path) -> io::Result<Self> {
+        // Of a block device, EXCL asks for the claim that a mount of it would have. NONBLOCK: not
+        // waiting for somebody to read it, if it is a named pipe: it is then refused.
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .custom_flags((OFlags::EXCL | OFlags::NONBLOCK).bits() as i32)
+            .open(path)?;
+        let source = FileSource::new(file)?.reading_directly();
+        source.file().try_lock().map_err(|error| match error {
+            TryLockError::WouldBlock => io::Error::new(
+                io::ErrorKind::ResourceBusy,
+                "it is in use by another process",
+            ),
+            TryLockError::Error(error) => error,
+        })?;
+        Ok(Self { source })
+    }
+
+    fn file(&self) -> &File {
+        self.source.file()
+    }
+
+    fn write_zeros(&self, offset: u64, len: u64) -> io::Result<()> {
+        let zeros = vec![0; ZEROS.min(usize::try_from(len).unwrap_or(ZEROS))];
+        let mut done = 0;
+        while done < len {
+            let step = (len - done).min(ZEROS as u64);
+            self.file()
+                .write_all_at(&zeros[..step as usize], offset + done)?;
+            done += step;
+        }
+        Ok(())
+    }
+}
+
+impl ReadAt for FileStorage {
+    fn size(&self) -> u64 {
+        self.source.size()
+    }
+
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
+        self.source.read_exact_at(buf, offset)
+    }
+
+    fn will_need(&self, offset: u64, len: u64) {
+        self.source.will_need(offset, len);
+    }
+}
+
+impl WriteAt for FileStorage {
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> Result<(), WriteError> {
+        let len = bytes.len() as u64;
+        check_write(offset, len, self.size())?;
+        self.file()
+            .write_all_at(bytes, offset)
+            .map_err(|source| WriteError::Io {
+                offset,
+                len,
+                source,
+            })
+    }
+
+    /// Makes only these bytes durable, not all that the file has in the page cache.
+    fn write_durable_at(&self, bytes: &[u8], offset: u64) -> Result<(), WriteError> {
+        let len = bytes.len() as u64;
+        check_write(offset, len, self.size())?;
+        write_all_dsync(self.file(), bytes, offset).map_err(|source| WriteError::Io {
+            offset,
+            len,
+            source,
+        })
+    }
+
+    fn zero(&self, offset: u64, len: u64) -> Result<(), WriteError> {
+        check_write(offset, len, self.size())?;
+        if len == 0 {
+            return Ok(());
+        }
+        let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        match fallocate(self.file(), punch, offset, len) {
+            Ok(()) => Ok(()),
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => self.write_zeros(offset, len),
+            Err(error) => Err(error.into()),
+        }
+        .map_err(|source| WriteError::Io {
+            offset,
+            len,
+            source,
+        })
+    }
+
+    fn flush(&self) -> Result<(), WriteError> {
+        self.file().sync_data().map_err(WriteError::Flush)
+    }
+}
+
+fn write_all_dsync(file: &File, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
+    while !bytes.is_empty() {
+        let buf = [IoSlice::new(bytes)];
+        match pwritev2(file, &buf, offset, ReadWriteFlags::DSYNC) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => {
+                bytes = &bytes[written..];
+                offset += written as u64;
+            }
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
