@@ -1,0 +1,101 @@
+use std::ops::Range;
+
+/// A set of small numbers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Bits {
+    words: Box<[u64]>,
+}
+
+impl Bits {
+    /// An empty set of numbers below `len`.
+    pub(crate) fn new(len: usize) -> Self {
+        Self {
+            words: vec![0; len.div_ceil(64)].into(),
+        }
+    }
+
+    pub(crate) fn insert(&mut self, range: Range<usize>) {
+        for (word, mask) in masks(range) {
+            self.words[word] |= mask;
+        }
+    }
+
+    pub(crate) fn remove(&mut self, range: Range<usize>) {
+        for (word, mask) in masks(range) {
+            self.words[word] &= !mask;
+        }
+    }
+
+    pub(crate) fn contains(&self, number: usize) -> bool {
+        self.words[number / 64] >> (number % 64) & 1 == 1
+    }
+
+    pub(crate) fn contains_all(&self, range: Range<usize>) -> bool {
+        masks(range).all(|(word, mask)| self.words[word] & mask == mask)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.words.iter().all(|&word| word == 0)
+    }
+}
+
+/// The words that hold the numbers of a range, and where in them.
+fn masks(range: Range<usize>) -> impl Iterator<Item = (usize, u64)> {
+    let last = range.end.div_ceil(64);
+    (range.start / 64..last).filter_map(move |word| {
+        let start = range.start.saturating_sub(word * 64);
+        let end = (range.end - word * 64).min(64);
+        (start < end).then(|| (word, (u64::MAX >> (64 - (end - start))) << start))
+    })
+}
+
+/// The longest runs of numbers in `range` for which `is_in` holds.
+pub(crate) fn runs(
+    range: Range<usize>,
+    is_in: impl Fn(usize) -> bool,
+) -> impl Iterator<Item = Range<usize>> {
+    let mut next = range.start;
+    std::iter::from_fn(move || {
+        let start = (next..range.end).find(|&number| is_in(number))?;
+        let end = (start..range.end)
+            .find(|&number| !is_in(number))
+            .unwrap_or(range.end);
+        next = end;
+        Some(start..end)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_set_is_a_set(
+            changes in prop::collection::vec((any::<bool>(), 0usize..200, 0usize..200), 0..20),
+            range in (0usize..200, 0usize..200),
+        ) {
+            let mut bits = Bits::new(200);
+            let mut model = BTreeSet::new();
+            for (is_insertion, start, end) in changes {
+                if is_insertion {
+                    bits.insert(start..end);
+                    model.extend(start..end);
+                } else {
+                    bits.remove(start..end);
+                    model.retain(|number| !(start..end).contains(number));
+                }
+            }
+            let range = range.0..range.1.max(range.0);
+            prop_assert_eq!(bits.is_empty(), model.is_empty());
+            prop_assert_eq!(bits.contains_all(range.clone()), range.clone().all(|number| model.contains(&number)));
+            let members: Vec<usize> = runs(range.clone(), |number| bits.contains(number)).flatten().collect();
+            let expected: Vec<usize> = range.filter(|number| model.contains(number)).collect();
+            prop_assert_eq!(members, expected);
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Blocks and their tags, each at its place on the devices.
+
+use std::{ops::Range, sync::Arc};
+
+use crate::{
+    BadBlock, Error, SECTOR, geometry::Geometry, storage::Storage, tag_cache::TagCache,
+    tagger::Tagger,
+};
+
+/// How many zeros are tagged at a time, in bytes.
+const ZERO_STEP: usize = 1 << 20;
+
+/// What all modes have below them: blocks that are written and read with their tags, in place and
+/// with no regard to crashes.
+///
+/// Ranges are of sectors and made of whole blocks, and callers order requests that overlap.
+///
+/// **What is durable when.** Nothing, before [`Self::flush`] returns: a block's data is handed to
+/// the storage before its tag is put into the cache, and the cache is written back before the
+/// storage is flushed, so that after a flush both are durable. In between, either may be there
+/// without the other; a mode that must not let that be seen keeps its own record elsewhere first.
+pub(crate) struct Blocks {
+    pub(crate) storage: Arc<Storage>,
+    pub(crate) geometry: Geometry,
+    pub(crate) tagger: Tagger,
+    tags: TagCache,
+}
+
+impl Blocks {
+    pub(crate) fn new(
+        storage: Arc<Storage>,
+        geometry: Geometry,
+        tagger: Tagger,
+        cache_bytes: usize,
+    ) -> Self {
+        Self {
+            tags: TagCache::new(storage.clone(), &geometry, cache_bytes),
+            storage,
+            geometry,
+            tagger,
+        }
+    }
+
+    /// Reads blocks without asking whether they match their tags.
+    pub(crate) fn read_unverified(&self, sector: u64, buf: &mut [u8]) -> Result<(), Error> {
+        let mut rest = buf;
+        for extent in self.geometry.extents(self.sectors(sector, rest.len())) {
+            let (own, others) = rest.split_at_mut((extent.sectors * SECTOR) as usize);
+            self.storage.read_data(own, extent.position * SECTOR)?;
+            rest = others;
+        }
+        Ok(())
+    }
+
+    /// Reads blocks, and gives those that do not match their tags.
+    pub(crate) fn read(&self, sector: u64, buf: &mut [u8]) -> Result<Vec<BadBlock>, Error> {
+        let blocks = self.blocks(self.sectors(sector, buf.len()));
+        // The tags that are missing come in while the data is read.
+        self.tags.will_need(blocks.clone());
+        self.read_unverified(sector, buf)?;
+        let stored = self.tags.get(blocks)?;
+        Ok(self.tagger.mismatches(sector, buf, &stored))
+    }
+
+    /// Writes blocks whose tags have been computed.
+    pub(crate) fn write(&self, sector: u64, bytes: &[u8], tags: &[u8]) -> Result<(), Error> {
+        let range = self.sectors(sector, bytes.len());
+        let mut rest = bytes;
+        for extent in self.geometry.extents(range.clone()) {
+            let (own, others) = rest.split_at((extent.sectors * SECTOR) as usize);
+            self.storage.write_data(own, extent.position * SECTOR)?;
+            rest = others;
+        }
+        self.set_tags(range.start, tags)
+    }
+
+    /// Makes blocks zero, giving back their space where the storage can.
+    pub(crate) fn zero(&self, range: Range<u64>) -> Result<(), Error> {
+        self.zero_data(range.clone())?;
+        self.set_zero_tags(range)
+    }
+
+    /// Gives blocks that are zero their tags.
+    pub(crate) fn set_zero_tags(&self, range: Range<u64>) -> Result<(), Error> {
+        let zeros = vec![0; ZERO_STEP.min(((range.end - range.start) * SECTOR) as usize)];
+        for sector in range.clone().step_by(ZERO_STEP / SECTOR as usize) {
+            let len = zeros.len().min(((range.end - sector) * SECTOR) as usize);
+            self.set_tags(sector, &self.tagger.tags(sector, &zeros[..len]))?;
+        }
+        Ok(())
+    }
+
+    /// Gives back the space of blocks, and marks them as having no contents.
+    pub(crate) fn discard(&self, range: Range<u64>) -> Result<(), Error> {
+        self.zero_data(range.clone())?;
+        let blocks = self.blocks(range.clone());
+        let tags = self.tagger.discarded((blocks.end - blocks.start) as usize);
+        self.set_tags(range.start, &tags)
+    }
+
+    /// Sets the tags of the blocks from `sector` on, whatever their data is.
+    pub(crate) fn set_tags(&self, sector: u64, tags: &[u8]) -> Result<(), Error> {
+        let block = sector >> self.geometry.shape().block_size.log2_sectors();
+        self.tags.set(block, tags)
+    }
+
+    /// Makes all blocks that were written, with their tags, durable.
+    pub(crate) fn flush(&self) -> Result<(), Error> {
+        self.tags.write_back()?;
+        self.storage.flush()
+    }
+
+    fn zero_data(&self, range: Range<u64>) -> Result<(), Error> {
+        for extent in self.geometry.extents(range) {
+            self.storage
+                .zero_data(extent.position * SECTOR, extent.sectors * SECTOR)?;
+        }
+        Ok(())
+    }
+
+    fn sectors(&self, sector: u64, len: usize) -> Range<u64> {
+        sector..sector + len as u64 / SECTOR
+    }
+
+    fn blocks(&self, sectors: Range<u64>) -> Range<u64> {
+        let log2 = self.geometry.shape().block_size.log2_sectors();
+        sectors.start >> log2..sectors.end >> log2
+    }
+}

@@ -1,0 +1,498 @@
+//! Where everything lies. All positions are in sectors of 512 bytes unless they say otherwise.
+
+use std::{num::NonZeroU32, ops::Range};
+
+use crate::{
+    Error, SECTOR, Unsupported,
+    journal::JournalLayout,
+    superblock::{Shape, Superblock},
+};
+
+/// Sectors of the superblock.
+const SUPERBLOCK_SECTORS: u64 = 8;
+
+/// Sectors that must be left behind the journal for a volume to be worth having, and the least that
+/// the tags of an area are padded to.
+const METADATA_PADDING: u64 = 8;
+
+/// The base-2 logarithm of the largest buffer of metadata that the kernel has, in sectors. It wants
+/// tags on a device of their own to end before that device does, padded to a buffer.
+const LOG2_MAX_BUFFER: u8 = 7;
+
+/// The base-2 logarithm of its smallest.
+const LOG2_MIN_BUFFER: u8 = 3;
+
+/// The sectors of a journal at most, unless more are asked for: 64 MiB.
+const MAX_DEFAULT_JOURNAL: u64 = 131_072;
+
+/// The base-2 logarithm of how many times smaller than the data a journal is, unless its size is
+/// asked for.
+const LOG2_JOURNAL_PART: u8 = 7;
+
+/// The sizes of what a volume is stored on, in sectors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StorageSize {
+    /// Of the device with the superblock, the journal and the tags.
+    pub(crate) metadata: u64,
+    /// Of the device with the data; the same where there is but one.
+    pub(crate) data: u64,
+}
+
+/// The place of every sector and tag of one volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Geometry {
+    /// Reserved sectors before the superblock.
+    start: u64,
+    shape: Shape,
+    journal: JournalLayout,
+    /// Sectors before the first area, from `start` on.
+    initial: u64,
+    /// Sectors of the tags of one area.
+    run: u64,
+    provided_data_sectors: u64,
+}
+
+/// A part of the volume's sectors that lies in one piece on the data device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Extent {
+    /// The first of the volume's sectors.
+    pub(crate) sector: u64,
+    /// Where it is on the data device.
+    pub(crate) position: u64,
+    /// How many there are.
+    pub(crate) sectors: u64,
+}
+
+impl Geometry {
+    /// The geometry of the volume that `superblock` describes, which must fit into its storage.
+    pub(crate) fn of(
+        superblock: &Superblock,
+        start: u64,
+        size: StorageSize,
+    ) -> Result<Self, Error> {
+        let geometry = Self {
+            provided_data_sectors: superblock.provided_data_sectors,
+            ..Self::without_data(superblock.shape, start)?
+        };
+        match geometry.fits(size, LOG2_MIN_BUFFER) {
+            true => Ok(geometry),
+            false => Err(Error::TooSmall {
+                available: size.metadata.min(size.data),
+            }),
+        }
+    }
+
+    /// The geometry of the largest volume of `shape` that fits into the storage.
+    pub(crate) fn largest(shape: Shape, start: u64, size: StorageSize) -> Result<Self, Error> {
+        let mut geometry = Self::without_data(shape, start)?;
+        match shape.interleave {
+            Some(_) => {
+                for bit in (3..u64::BITS).rev() {
+                    let smaller = geometry.provided_data_sectors;
+                    geometry.provided_data_sectors |= 1 << bit;
+                    if !geometry.fits(size, LOG2_MIN_BUFFER) {
+                        geometry.provided_data_sectors = smaller;
+                    }
+                }
+            }
+            None => {
+                let blocks = size.data >> shape.block_size.log2_sectors();
+                geometry.provided_data_sectors = blocks << shape.block_size.log2_sectors();
+            }
+        }
+        let is_empty = geometry.provided_data_sectors == 0;
+        match !is_empty && geometry.fits(size, LOG2_MIN_BUFFER) {
+            true => Ok(geometry),
+            false => Err(Error::TooSmall {
+                available: size.metadata.min(size.data),
+            }),
+        }
+    }
+
+    /// The number of journal sections that a new volume of otherwise this shape has, as the kernel
+    /// chooses it: for a journal of `sectors` sectors, or of a part of the data's size. Where tags
+    /// are on a device of their own, the journal has at most what they leave.
+    pub(crate) fn journal_sections(
+        shape: Shape,
+        sectors: Option<u64>,
+        start: u64,
+        size: StorageSize,
+    ) -> Result<NonZeroU32, Error> {
+        let default = || (size.data >> LOG2_JOURNAL_PART).min(MAX_DEFAULT_JOURNAL);
+        let wanted = JournalLayout::new(&shape).sections(sectors.unwrap_or_else(default));
+        if shape.interleave.is_some() {
+            return Ok(wanted);
+        }
+        let fits = |sections: u32, log2_buffer| {
+            let shape = Shape {
+                journal_sections: NonZeroU32::new(sections)?,
+                ..shape
+            };
+            let geometry = Self::largest(shape, start, size).ok()?;
+            geometry
+                .fits(size, log2_buffer)
+                .then_some(shape.journal_sections)
+        };
+        (LOG2_MIN_BUFFER..=LOG2_MAX_BUFFER)
+            .rev()
+            .find_map(|log2_buffer| {
+                let most = (0..u32::BITS).rev().fold(0, |most, bit| {
+                    let more = most | (1 << bit);
+                    match more <= wanted.get() && fits(more, log2_buffer).is_some() {
+                        true => more,
+                        false => most,
+                    }
+                });
+                NonZeroU32::new(most)
+            })
+            .ok_or(Error::TooSmall {
+                available: size.metadata.min(size.data),
+            })
+    }
+
+    fn without_data(shape: Shape, start: u64) -> Result<Self, Error> {
+        let journal = JournalLayout::new(&shape);
+        let journal_sectors = journal.section_sectors() * u64::from(shape.journal_sections.get());
+        if SUPERBLOCK_SECTORS + journal_sectors > u32::MAX.into() {
+            return Err(Unsupported::JournalSize(journal_sectors).into());
+        }
+        let run = match shape.interleave {
+            Some(interleave) => {
+                let padding = shape.padding.bytes();
+                if padding / SECTOR > METADATA_PADDING && interleave.log2_sectors() < 7 {
+                    return Err(Unsupported::NarrowLegacy.into());
+                }
+                let log2_blocks = interleave.log2_sectors() - shape.block_size.log2_sectors();
+                let tags = u64::from(shape.tag_size.get()) << log2_blocks;
+                tags.next_multiple_of(padding) / SECTOR
+            }
+            None => 0,
+        };
+        Ok(Self {
+            start,
+            shape,
+            journal,
+            initial: SUPERBLOCK_SECTORS + journal_sectors,
+            run,
+            provided_data_sectors: 0,
+        })
+    }
+
+    /// Whether everything is inside the storage. Where it is, no position below can overflow.
+    fn fits(&self, size: StorageSize, log2_buffer: u8) -> bool {
+        let has_room = self
+            .start
+            .checked_add(self.initial + METADATA_PADDING)
+            .is_some_and(|end| end < size.metadata);
+        // In 128 bits nothing overflows here: the factors have at most 64 and 42.
+        let provided = u128::from(self.provided_data_sectors);
+        let first = u128::from(self.start) + u128::from(self.initial);
+        let reaches = match self.shape.interleave {
+            Some(interleave) => {
+                let areas = provided.div_ceil(1 << interleave.log2_sectors());
+                first + areas * u128::from(self.run) + provided <= size.metadata.into()
+            }
+            None => {
+                let tags = (provided >> self.shape.block_size.log2_sectors())
+                    * u128::from(self.shape.tag_size.get());
+                let buffers = tags.div_ceil(u128::from(SECTOR) << log2_buffer);
+                provided <= size.data.into()
+                    && first + (buffers << log2_buffer) <= size.metadata.into()
+            }
+        };
+        has_room && reaches
+    }
+
+    pub(crate) fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    pub(crate) fn journal(&self) -> &JournalLayout {
+        &self.journal
+    }
+
+    pub(crate) fn provided_data_sectors(&self) -> u64 {
+        self.provided_data_sectors
+    }
+
+    /// The number of blocks, and so of tags.
+    pub(crate) fn blocks(&self) -> u64 {
+        self.provided_data_sectors >> self.shape.block_size.log2_sectors()
+    }
+
+    /// The size of the data in bytes.
+    pub(crate) fn size(&self) -> u64 {
+        self.provided_data_sectors * SECTOR
+    }
+
+    /// Where the superblock begins, in bytes.
+    pub(crate) fn superblock_offset(&self) -> u64 {
+        self.start * SECTOR
+    }
+
+    /// Where the journal begins, in bytes. A bitmap takes its place.
+    pub(crate) fn journal_offset(&self) -> u64 {
+        (self.start + SUPERBLOCK_SECTORS) * SECTOR
+    }
+
+    /// Where the sectors of `range` lie, a piece for each area.
+    pub(crate) fn extents(&self, range: Range<u64>) -> impl Iterator<Item = Extent> {
+        let geometry = *self;
+        let mut sector = range.start;
+        std::iter::from_fn(move || {
+            let sectors = geometry
+                .area_end(sector)
+                .min(range.end)
+                .checked_sub(sector)?;
+            let extent = Extent {
+                sector,
+                position: geometry.data_position(sector),
+                sectors,
+            };
+            sector += sectors;
+            (sectors > 0).then_some(extent)
+        })
+    }
+
+    /// How many blocks have their tags in one piece.
+    pub(crate) fn blocks_per_area(&self) -> u64 {
+        match self.shape.interleave {
+            Some(interleave) => {
+                1 << (interleave.log2_sectors() - self.shape.block_size.log2_sectors())
+            }
+            None => self.blocks(),
+        }
+    }
+
+    /// Where the tags of the area `area` begin on the metadata device, in bytes.
+    pub(crate) fn area_tags_offset(&self, area: u64) -> u64 {
+        let areas_before = match self.shape.interleave {
+            Some(interleave) => (area << interleave.log2_sectors()) + area * self.run,
+            None => 0,
+        };
+        (self.start + self.initial + areas_before) * SECTOR
+    }
+
+    fn data_position(&self, sector: u64) -> u64 {
+        match self.shape.interleave {
+            Some(interleave) => {
+                let area = sector >> interleave.log2_sectors();
+                // Every area's tags come before its data.
+                self.start + self.initial + (area + 1) * self.run + sector
+            }
+            None => sector,
+        }
+    }
+
+    fn area_end(&self, sector: u64) -> u64 {
+        match self.shape.interleave {
+            Some(interleave) => {
+                ((sector >> interleave.log2_sectors()) + 1) << interleave.log2_sectors()
+            }
+            None => u64::MAX,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{BlockSize, Interleave, Padding, TagSize};
+
+    fn shape(tag_size: u16, block_size: u64, padding: Padding) -> Shape {
+        Shape {
+            block_size: BlockSize::new(block_size).unwrap(),
+            tag_size: TagSize::new(tag_size).unwrap(),
+            interleave: Some(Interleave::DEFAULT),
+            padding,
+            journal_sections: NonZeroU32::MIN,
+            journal_mac: false,
+        }
+    }
+
+    /// A device alone, of `sectors` sectors.
+    fn alone(sectors: u64) -> StorageSize {
+        StorageSize {
+            metadata: sectors,
+            data: sectors,
+        }
+    }
+
+    fn largest(
+        mut shape: Shape,
+        journal: Option<u64>,
+        start: u64,
+        size: StorageSize,
+    ) -> Result<Geometry, Error> {
+        shape.journal_sections = Geometry::journal_sections(shape, journal, start, size)?;
+        Geometry::largest(shape, start, size)
+    }
+
+    /// What the kernel makes of an image of 32 MiB: `integritysetup format` with `--tag-size`,
+    /// `--sector-size` and, for the legacy padding, `--integrity-legacy-padding`.
+    #[test]
+    fn volumes_are_as_large_as_the_kernels() {
+        for (tag, block, padding, provided) in [
+            (4, 512, Padding::Legacy, 64_664),
+            (20, 512, Padding::Legacy, 62_552),
+            (4, 4096, Padding::Fixed, 65_072),
+        ] {
+            let geometry = largest(shape(tag, block, padding), None, 0, alone(65_536)).unwrap();
+            assert_eq!(geometry.provided_data_sectors(), provided, "{tag} {block}");
+        }
+    }
+
+    #[test]
+    fn data_begins_where_the_kernels_does() {
+        for (tag, block, first) in [(4, 512, 315_392), (4, 4096, 221_184)] {
+            let shape = shape(tag, block, Padding::Fixed);
+            let geometry = largest(shape, None, 0, alone(65_536)).unwrap();
+            let extent = geometry.extents(0..1).next().unwrap();
+            assert_eq!(extent.position * SECTOR, first);
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let shape = shape(4, 512, Padding::Fixed);
+        for sectors in 0..190 {
+            assert!(largest(shape, None, 0, alone(sectors)).is_err());
+        }
+        assert!(largest(shape, None, u64::MAX, alone(u64::MAX)).is_err());
+        assert!(largest(shape, None, 1 << 60, alone(1 << 59)).is_err());
+        assert!(largest(shape, None, 0, alone(u64::MAX)).is_ok());
+        let narrow = Shape {
+            interleave: Some(Interleave::new(64).unwrap()),
+            padding: Padding::Legacy,
+            ..shape
+        };
+        let refused = largest(narrow, None, 0, alone(1 << 20));
+        assert!(matches!(
+            refused,
+            Err(Error::Unsupported(Unsupported::NarrowLegacy))
+        ));
+    }
+
+    fn shapes() -> impl Strategy<Value = Shape> {
+        let interleave = prop::option::weighted(0.8, 3u8..=12);
+        (
+            0u8..=3,
+            1u16..=TagSize::MAX,
+            interleave,
+            any::<bool>(),
+            any::<bool>(),
+        )
+            .prop_map(
+                |(log2_block, tag_size, interleave, is_legacy, journal_mac)| Shape {
+                    block_size: BlockSize::from_log2_sectors(log2_block).unwrap(),
+                    tag_size: TagSize::new(tag_size).unwrap(),
+                    interleave: interleave.map(|log2| {
+                        Interleave::from_log2_sectors(if is_legacy { log2.max(7) } else { log2 })
+                            .unwrap()
+                    }),
+                    padding: if is_legacy {
+                        Padding::Legacy
+                    } else {
+                        Padding::Fixed
+                    },
+                    journal_sections: NonZeroU32::MIN,
+                    journal_mac,
+                },
+            )
+    }
+
+    /// Every byte of a device, and whether something lies there.
+    struct Map(Vec<bool>);
+
+    impl Map {
+        fn take(&mut self, range: Range<u64>) {
+            for taken in &mut self.0[range.start as usize..range.end as usize] {
+                assert!(!*taken, "two things lie at the same place");
+                *taken = true;
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(400))]
+
+        /// The areas are laid out one after the other here, without any arithmetic of their own.
+        #[test]
+        fn nothing_overlaps_and_everything_is_where_the_format_says(
+            shape in shapes(),
+            start in 0u64..20,
+            sectors in 0u64..12_000,
+            metadata_sectors in 0u64..12_000,
+            journal in prop::option::of(0u64..3000),
+        ) {
+            let is_split = shape.interleave.is_none();
+            let size = match is_split {
+                true => StorageSize { metadata: metadata_sectors, data: sectors },
+                false => alone(sectors),
+            };
+            let Ok(geometry) = largest(shape, journal, start, size) else { return Ok(()) };
+            let bytes = |sectors: u64| vec![false; (sectors * SECTOR) as usize];
+            let (mut metadata, mut data) = (Map(bytes(size.metadata)), Map(bytes(if is_split { size.data } else { 0 })));
+            let block = shape.block_size.sectors();
+            let tag = u64::from(shape.tag_size.get());
+
+            metadata.take(0..start * SECTOR);
+            metadata.take(geometry.superblock_offset()..geometry.journal_offset());
+            let journal_end = geometry.area_tags_offset(0);
+            metadata.take(geometry.journal_offset()..journal_end);
+
+            let mut position = journal_end;
+            let mut sector = 0;
+            while sector < geometry.provided_data_sectors() {
+                let area = match shape.interleave {
+                    Some(interleave) => 1 << interleave.log2_sectors(),
+                    None => u64::MAX,
+                };
+                let area_sectors = area.min(geometry.provided_data_sectors() - sector);
+                let tags = geometry.area_tags_offset(sector / area);
+                prop_assert_eq!(tags, position);
+                metadata.take(tags..tags + area_sectors / block * tag);
+                if let Some(interleave) = shape.interleave {
+                    prop_assert_eq!(geometry.blocks_per_area(), (1 << interleave.log2_sectors()) / block);
+                    position += (geometry.blocks_per_area() * tag).next_multiple_of(shape.padding.bytes());
+                }
+                let data_start = if is_split { 0 } else { position };
+                for number in 0..area_sectors {
+                    let extent = geometry.extents(sector + number..u64::MAX).next().unwrap();
+                    prop_assert_eq!(extent.position * SECTOR, data_start + number * SECTOR);
+                    let place = extent.position * SECTOR;
+                    let device = if is_split { &mut data } else { &mut metadata };
+                    device.take(place..place + SECTOR);
+                }
+                position = data_start + area_sectors * SECTOR;
+                sector += area_sectors;
+            }
+        }
+
+        /// As many sectors as possible: in multiples of 8, which is how the kernel counts.
+        #[test]
+        fn no_larger_volume_fits(shape in shapes(), start in 0u64..20, sectors in 0u64..1 << 40) {
+            let Ok(geometry) = largest(shape, None, start, alone(sectors)) else { return Ok(()) };
+            if shape.interleave.is_some() {
+                let larger = Geometry { provided_data_sectors: geometry.provided_data_sectors + 8, ..geometry };
+                prop_assert!(!larger.fits(alone(sectors), LOG2_MIN_BUFFER));
+            }
+        }
+
+        #[test]
+        fn extents_are_the_range(shape in shapes(), start in 0u64..100_000, len in 0u64..100_000) {
+            let geometry = Geometry::without_data(shape, 3).unwrap();
+            let mut next = start;
+            for extent in geometry.extents(start..start + len) {
+                prop_assert_eq!(extent.sector, next);
+                prop_assert!(extent.sectors > 0);
+                let last = next + extent.sectors - 1;
+                prop_assert_eq!(geometry.data_position(last), extent.position + extent.sectors - 1);
+                next += extent.sectors;
+            }
+            prop_assert_eq!(next, start + len);
+        }
+    }
+}

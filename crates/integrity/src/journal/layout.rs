@@ -1,0 +1,84 @@
+use std::{num::NonZeroU32, ops::Range};
+
+use crate::{
+    raw::{JOURNAL_CONTENTS, JOURNAL_MAC_PART, SECTOR},
+    superblock::Shape,
+};
+
+/// The sectors of a section that hold entries. The blocks' data follows them.
+pub(crate) const METADATA_SECTORS: usize = 8;
+
+/// Bytes at the end of each data sector that its entry holds, for the commit id takes their place.
+pub(crate) const LAST_BYTES: usize = 8;
+
+/// Entries begin at multiples of this.
+const ENTRY_ALIGNMENT: usize = 8;
+
+/// Where things lie in a section of the journal.
+///
+/// An entry is the sector where its block belongs, the last bytes of each of the block's sectors,
+/// and the tag.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct JournalLayout {
+    sectors_per_block: usize,
+    entry_size: usize,
+    tag_size: usize,
+    entries: usize,
+}
+
+impl JournalLayout {
+    pub(crate) fn new(shape: &Shape) -> Self {
+        let sectors_per_block = 1 << shape.block_size.log2_sectors();
+        let tag_size = shape.tag_size.bytes();
+        let entry_size = (size_of::<u64>() + LAST_BYTES * sectors_per_block + tag_size)
+            .next_multiple_of(ENTRY_ALIGNMENT);
+        let room = match shape.journal_mac {
+            true => JOURNAL_CONTENTS - JOURNAL_MAC_PART,
+            false => JOURNAL_CONTENTS,
+        };
+        Self {
+            sectors_per_block,
+            entry_size,
+            tag_size,
+            entries: room / entry_size * METADATA_SECTORS,
+        }
+    }
+
+    /// The entries of a section.
+    pub(crate) fn entries(&self) -> usize {
+        self.entries
+    }
+
+    /// The sectors of a section.
+    pub(crate) fn section_sectors(&self) -> u64 {
+        self.section_len() as u64 / SECTOR as u64
+    }
+
+    /// The bytes of a section.
+    pub(crate) fn section_len(&self) -> usize {
+        (METADATA_SECTORS + self.entries * self.sectors_per_block) * SECTOR
+    }
+
+    /// How many sections a journal of `sectors` sectors has: at least one.
+    pub(crate) fn sections(&self, sectors: u64) -> NonZeroU32 {
+        let sections = u32::try_from(sectors / self.section_sectors()).unwrap_or(u32::MAX);
+        NonZeroU32::new(sections).unwrap_or(NonZeroU32::MIN)
+    }
+
+    /// The bytes of a section that hold the sector where the block of `entry` belongs.
+    pub(crate) fn entry_sector(&self, entry: usize) -> Range<usize> {
+        let start = self.entry(entry);
+        start..start + size_of::<u64>()
+    }
+
+    /// Entries go around the metadata sectors.
+    fn entry(&self, entry: usize) -> usize {
+        entry % METADATA_SECTORS * SECTOR + entry / METADATA_SECTORS * self.entry_size
+    }
+}
+
+/// The largest entry has room in a sector, with a MAC.
+const _: () = assert!(
+    size_of::<u64>() + LAST_BYTES * 8 + crate::TagSize::MAX as usize
+        <= JOURNAL_CONTENTS - JOURNAL_MAC_PART
+);

@@ -1,0 +1,227 @@
+use std::{fmt, str::FromStr};
+
+use thiserror::Error;
+
+/// A sector, the unit of all positions in the format, in bytes.
+pub const SECTOR: u64 = 512;
+
+/// A parameter that dm-integrity does not have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ParamError {
+    /// Another block size.
+    #[error("the sector size must be 512, 1024, 2048 or 4096")]
+    BlockSize,
+    /// Another tag size.
+    #[error("a tag must have 1 to {} bytes", TagSize::MAX)]
+    TagSize,
+    /// Another interleave.
+    #[error("the interleave must be a power of two from 8 to 2^31 sectors")]
+    Interleave,
+    /// Another algorithm.
+    #[error(
+        "the integrity algorithm must be crc32c, crc32, xxhash64, sha1, sha256, sha512, \
+         blake2b-256, blake2s-256, hmac-sha256 or hmac-sha512"
+    )]
+    Algorithm,
+    /// Another mode.
+    #[error("the mode must be direct or recovery")]
+    Mode,
+    /// A key of no bytes, or of too many.
+    #[error("a key must have 1 to {} bytes", crate::Key::MAX)]
+    Key,
+}
+
+/// The size of the blocks that have a tag each: 512, 1024, 2048 or 4096 bytes. What users know as
+/// the volume's sector size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct BlockSize {
+    log2_sectors: u8,
+}
+
+impl BlockSize {
+    /// 4096 bytes: a page, and the least metadata.
+    pub const DEFAULT: Self = Self { log2_sectors: 3 };
+
+    /// 512 bytes, a sector.
+    pub const SECTOR: Self = Self { log2_sectors: 0 };
+
+    /// The block size of `bytes` bytes.
+    ///
+    /// # Errors
+    /// [`ParamError::BlockSize`] unless it is 512, 1024, 2048 or 4096.
+    pub const fn new(bytes: u64) -> Result<Self, ParamError> {
+        match bytes {
+            512 => Ok(Self { log2_sectors: 0 }),
+            1024 => Ok(Self { log2_sectors: 1 }),
+            2048 => Ok(Self { log2_sectors: 2 }),
+            4096 => Ok(Self { log2_sectors: 3 }),
+            _ => Err(ParamError::BlockSize),
+        }
+    }
+
+    /// The block size of 2 to the power of `log2` sectors; `None` from 16 sectors on.
+    pub(crate) const fn from_log2_sectors(log2: u8) -> Option<Self> {
+        match log2 {
+            0..=3 => Some(Self { log2_sectors: log2 }),
+            _ => None,
+        }
+    }
+
+    /// The base-2 logarithm of the size in sectors.
+    pub const fn log2_sectors(self) -> u8 {
+        self.log2_sectors
+    }
+
+    /// The size in sectors.
+    pub const fn sectors(self) -> u64 {
+        1 << self.log2_sectors
+    }
+
+    /// The size in bytes.
+    pub const fn bytes(self) -> usize {
+        512 << self.log2_sectors
+    }
+}
+
+impl Default for BlockSize {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+/// The bytes that each block's tag takes. A hash that is longer is cut, a shorter one is padded
+/// with zeros.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct TagSize(u16);
+
+impl TagSize {
+    /// What a journal entry for a block of 4096 bytes has room for in its sector.
+    pub const MAX: u16 = 424;
+
+    /// All of a SHA-256.
+    pub(crate) const SHA256: Self = Self(32);
+
+    /// The tag size of `bytes` bytes.
+    ///
+    /// # Errors
+    /// [`ParamError::TagSize`] for 0 and above [`Self::MAX`].
+    pub const fn new(bytes: u16) -> Result<Self, ParamError> {
+        match bytes {
+            1..=Self::MAX => Ok(Self(bytes)),
+            _ => Err(ParamError::TagSize),
+        }
+    }
+
+    /// The size in bytes.
+    pub const fn get(self) -> u16 {
+        self.0
+    }
+
+    /// The size in bytes, for lengths in memory.
+    pub(crate) const fn bytes(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// How many sectors of data follow the tags that belong to them: a power of two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Interleave {
+    log2_sectors: u8,
+}
+
+impl Interleave {
+    /// 32768 sectors, which is 16 MiB.
+    pub const DEFAULT: Self = Self { log2_sectors: 15 };
+
+    /// The interleave of `sectors` sectors.
+    ///
+    /// # Errors
+    /// [`ParamError::Interleave`] unless it is a power of two from 8 to 2^31.
+    pub const fn new(sectors: u64) -> Result<Self, ParamError> {
+        match sectors.is_power_of_two() {
+            true => Self::from_log2_sectors(sectors.trailing_zeros() as u8),
+            false => Err(ParamError::Interleave),
+        }
+    }
+
+    /// The interleave of 2 to the power of `log2` sectors.
+    ///
+    /// # Errors
+    /// [`ParamError::Interleave`] unless `log2` is 3 to 31.
+    pub const fn from_log2_sectors(log2: u8) -> Result<Self, ParamError> {
+        match log2 {
+            3..=31 => Ok(Self { log2_sectors: log2 }),
+            _ => Err(ParamError::Interleave),
+        }
+    }
+
+    /// The base-2 logarithm of the size in sectors.
+    pub const fn log2_sectors(self) -> u8 {
+        self.log2_sectors
+    }
+}
+
+impl Default for Interleave {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+/// What the tags of one area are padded to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Padding {
+    /// 128 KiB: what kernels before 5.12 understand.
+    Legacy,
+    /// 4 KiB.
+    #[default]
+    Fixed,
+}
+
+impl Padding {
+    /// The padding in bytes.
+    pub(crate) const fn bytes(self) -> u64 {
+        match self {
+            Self::Legacy => 128 << 10,
+            Self::Fixed => 4 << 10,
+        }
+    }
+}
+
+/// How a volume keeps data and tags consistent when the machine crashes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Mode {
+    #[default]
+    /// Nothing is done for it: after a crash, blocks that were being written fail to verify.
+    Direct,
+    /// Read only, without replaying the journal and *without checking*: for rescuing what can be
+    /// read of a volume that no other mode opens.
+    RecoveryUnverified,
+}
+
+impl Mode {
+    /// The name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Direct => "direct",
+            Self::RecoveryUnverified => "recovery",
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Mode {
+    type Err = ParamError;
+
+    fn from_str(name: &str) -> Result<Self, ParamError> {
+        [Self::Direct, Self::RecoveryUnverified]
+            .into_iter()
+            .find(|mode| mode.name() == name)
+            .ok_or(ParamError::Mode)
+    }
+}

@@ -1,0 +1,149 @@
+use std::{
+    collections::VecDeque,
+    ops::Range,
+    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+};
+
+/// Orders requests that overlap, and lets all others run at once.
+///
+/// Requests wait for those before them that they conflict with, so none waits for ever.
+#[derive(Debug, Default)]
+pub(crate) struct RangeLocks {
+    requests: Mutex<Requests>,
+    released: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Requests {
+    /// Those that hold their lock or wait for it, in the order in which they came.
+    queue: VecDeque<Request>,
+    next_id: u64,
+}
+
+#[derive(Debug)]
+struct Request {
+    id: u64,
+    range: Range<u64>,
+    access: Access,
+}
+
+/// What a request does with its range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// It reads, as others may at the same time.
+    Shared,
+    /// It writes.
+    Exclusive,
+}
+
+/// A range that is locked until this is dropped.
+#[derive(Debug)]
+pub(crate) struct RangeGuard<'a> {
+    locks: &'a RangeLocks,
+    id: u64,
+}
+
+impl RangeLocks {
+    /// Waits until no request that came before conflicts with this one.
+    pub(crate) fn lock(&self, range: Range<u64>, access: Access) -> RangeGuard<'_> {
+        let mut requests = self.requests();
+        let id = requests.next_id;
+        requests.next_id += 1;
+        requests.queue.push_back(Request { id, range, access });
+        while requests.must_wait(id) {
+            requests = self
+                .released
+                .wait(requests)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        RangeGuard { locks: self, id }
+    }
+
+    // A panic cannot leave the queue half changed: each change is a single call.
+    fn requests(&self) -> MutexGuard<'_, Requests> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Requests {
+    fn must_wait(&self, id: u64) -> bool {
+        let position = self.queue.partition_point(|request| request.id < id);
+        let mut before = self.queue.range(..position);
+        let own = &self.queue[position];
+        before.any(|request| request.conflicts_with(own))
+    }
+}
+
+impl Request {
+    fn conflicts_with(&self, other: &Self) -> bool {
+        let is_shared = self.access == Access::Shared && other.access == Access::Shared;
+        let overlaps = self.range.start < other.range.end && other.range.start < self.range.end;
+        overlaps && !is_shared
+    }
+}
+
+impl Drop for RangeGuard<'_> {
+    fn drop(&mut self) {
+        let mut requests = self.locks.requests();
+        requests.queue.retain(|request| request.id != self.id);
+        let somebody_may_wait = !requests.queue.is_empty();
+        drop(requests);
+        if somebody_may_wait {
+            self.locks.released.notify_all();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::atomic::{AtomicI64, Ordering::SeqCst},
+        thread,
+    };
+
+    use super::*;
+
+    #[test]
+    fn what_does_not_overlap_is_not_ordered() {
+        let locks = RangeLocks::default();
+        let _first = locks.lock(0..10, Access::Exclusive);
+        let _second = locks.lock(10..20, Access::Exclusive);
+        let _third = locks.lock(20..30, Access::Shared);
+        let _fourth = locks.lock(20..30, Access::Shared);
+    }
+
+    /// Each thread adds 1 to each number of its range while it reads, and a lot while it writes:
+    /// what it then finds tells who else is there.
+    #[test]
+    fn overlapping_requests_exclude_one_another() {
+        const WRITING: i64 = 1000;
+        let locks = RangeLocks::default();
+        let users: Vec<AtomicI64> = (0..64).map(|_| AtomicI64::new(0)).collect();
+        thread::scope(|scope| {
+            for thread in 0..8_u64 {
+                let (locks, users) = (&locks, &users);
+                scope.spawn(move || {
+                    for round in 0..2000_u64 {
+                        let start = (thread * 7 + round * 13) % 56;
+                        let range = start..start + 1 + round % 8;
+                        let (access, weight) = match (round + thread) % 3 {
+                            0 => (Access::Exclusive, WRITING),
+                            _ => (Access::Shared, 1),
+                        };
+                        let _guard = locks.lock(range.clone(), access);
+                        let own = &users[range.start as usize..range.end as usize];
+                        for user in own {
+                            let before = user.fetch_add(weight, SeqCst);
+                            assert!(before < if weight == WRITING { 1 } else { WRITING });
+                        }
+                        thread::yield_now();
+                        for user in own {
+                            user.fetch_sub(weight, SeqCst);
+                        }
+                    }
+                });
+            }
+        });
+        assert!(locks.requests().queue.is_empty());
+    }
+}

@@ -1,0 +1,66 @@
+//! The structures as they lie on a volume: little-endian, unaligned, unchecked.
+
+use zerocopy::{
+    FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
+    little_endian::{U16, U32, U64},
+};
+
+/// A sector in bytes, for lengths in memory.
+pub(crate) const SECTOR: usize = 512;
+
+/// The first eight bytes of every volume.
+pub(crate) const MAGIC: [u8; 8] = *b"integrt\0";
+
+/// The bits of [`Superblock::flags`].
+pub(crate) mod flag {
+    pub(crate) const JOURNAL_MAC: u32 = 1;
+    pub(crate) const RECALCULATING: u32 = 2;
+    pub(crate) const DIRTY_BITMAP: u32 = 4;
+    pub(crate) const FIXED_PADDING: u32 = 8;
+    pub(crate) const FIXED_HMAC: u32 = 0x10;
+    pub(crate) const INLINE: u32 = 0x20;
+}
+
+/// The superblock. Zeros follow, up to [`SUPERBLOCK_SIZE`], except for a MAC at the end of its
+/// first sector.
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub(crate) struct Superblock {
+    pub(crate) magic: [u8; 8],
+    pub(crate) version: u8,
+    /// 0 where tags are on a device of their own.
+    pub(crate) log2_interleave_sectors: u8,
+    pub(crate) tag_size: U16,
+    pub(crate) journal_sections: U32,
+    pub(crate) provided_data_sectors: U64,
+    pub(crate) flags: U32,
+    pub(crate) log2_sectors_per_block: u8,
+    pub(crate) log2_blocks_per_bitmap_bit: u8,
+    pub(crate) reserved: [u8; 2],
+    pub(crate) recalculation_sector: U64,
+    pub(crate) reserved2: [u8; 8],
+    pub(crate) salt: [u8; 16],
+}
+
+/// Bytes that the superblock takes on a volume.
+pub(crate) const SUPERBLOCK_SIZE: usize = 4096;
+
+/// A sector of the journal: of entries or of data, a part of a MAC where it is of entries and the
+/// journal has one, and the commit id.
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub(crate) struct JournalSector {
+    pub(crate) contents: [u8; JOURNAL_CONTENTS],
+    pub(crate) commit_id: U64,
+}
+
+/// Bytes of a journal sector before its commit id.
+pub(crate) const JOURNAL_CONTENTS: usize = 504;
+
+/// Bytes of a section's MAC that each of its metadata sectors holds, the last of the contents.
+pub(crate) const JOURNAL_MAC_PART: usize = 8;
+
+const _: () = {
+    assert!(size_of::<Superblock>() == 64);
+    assert!(size_of::<JournalSector>() == SECTOR);
+};

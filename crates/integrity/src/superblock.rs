@@ -1,0 +1,346 @@
+//! The superblock: what a volume is, and the state it was left in.
+
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::as_conversions,
+        clippy::indexing_slicing,
+        clippy::unwrap_used
+    )
+)]
+
+use std::num::NonZeroU32;
+
+use zerocopy::{FromBytes, IntoBytes};
+
+use crate::{
+    BlockSize, Corruption, Error, Interleave, Padding, TagSize, Unsupported,
+    mac::Mac,
+    raw::{self, SUPERBLOCK_SIZE, flag},
+};
+
+/// What is hashed before every block and before what a MAC covers, so that equal volumes differ.
+pub(crate) type Salt = [u8; 16];
+
+/// What a volume's superblock says. Algorithm, key and mode are not in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Superblock {
+    /// The shape that the volume was formatted with.
+    pub(crate) shape: Shape,
+    /// How many sectors of data the volume offers.
+    pub(crate) provided_data_sectors: u64,
+    /// The salt of volumes with the HMAC fix.
+    pub(crate) salt: Option<Salt>,
+    /// The sector from which on tags may be wrong because they are yet to be computed anew.
+    pub(crate) recalculation: Option<u64>,
+    /// The journal's place holds a bitmap of the regions that were being written.
+    pub(crate) dirty_bitmap: bool,
+    /// The base-2 logarithm of how many blocks a bit of the bitmap stands for.
+    pub(crate) log2_blocks_per_bitmap_bit: u8,
+}
+
+/// What everything's place on a volume follows from, together with the size of the storage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Shape {
+    pub(crate) block_size: BlockSize,
+    pub(crate) tag_size: TagSize,
+    /// None where tags are on a device of their own.
+    pub(crate) interleave: Option<Interleave>,
+    pub(crate) padding: Padding,
+    pub(crate) journal_sections: NonZeroU32,
+    pub(crate) journal_mac: bool,
+}
+
+impl Superblock {
+    /// Validates the first sector of a volume, except for a MAC in it.
+    pub(crate) fn parse(sector: &[u8]) -> Result<Self, Error> {
+        let (raw, _) = raw::Superblock::ref_from_prefix(sector).map_err(|_| Error::NotIntegrity)?;
+        if raw.magic != raw::MAGIC {
+            return Err(Error::NotIntegrity);
+        }
+        let flags = raw.flags.get();
+        if raw.version == 6 || flags & flag::INLINE != 0 {
+            return Err(Unsupported::Inline.into());
+        }
+        if !(1..=5).contains(&raw.version) {
+            return Err(Unsupported::Version(raw.version).into());
+        }
+        let known = flag::JOURNAL_MAC
+            | flag::RECALCULATING
+            | flag::DIRTY_BITMAP
+            | flag::FIXED_PADDING
+            | flag::FIXED_HMAC;
+        if flags & !known != 0 {
+            return Err(Unsupported::Flags(flags & !known).into());
+        }
+        let shape = Shape::parse(raw)?;
+        let provided_data_sectors = raw.provided_data_sectors.get();
+        if provided_data_sectors == 0
+            || !provided_data_sectors.is_multiple_of(shape.block_size.sectors())
+        {
+            return Err(Corruption::ProvidedDataSectors(provided_data_sectors).into());
+        }
+        Ok(Self {
+            shape,
+            provided_data_sectors,
+            salt: (flags & flag::FIXED_HMAC != 0).then_some(raw.salt),
+            recalculation: (flags & flag::RECALCULATING != 0)
+                .then_some(raw.recalculation_sector.get()),
+            dirty_bitmap: flags & flag::DIRTY_BITMAP != 0,
+            log2_blocks_per_bitmap_bit: raw.log2_blocks_per_bitmap_bit,
+        })
+    }
+
+    /// The superblock as it lies on the volume, with its MAC if it is to have one.
+    pub(crate) fn encode(&self, mac: Option<&Mac>) -> [u8; SUPERBLOCK_SIZE] {
+        let mut bytes = [0; SUPERBLOCK_SIZE];
+        let raw = raw::Superblock {
+            magic: raw::MAGIC,
+            version: self.version(),
+            log2_interleave_sectors: self.shape.interleave.map_or(0, Interleave::log2_sectors),
+            tag_size: self.shape.tag_size.get().into(),
+            journal_sections: self.shape.journal_sections.get().into(),
+            provided_data_sectors: self.provided_data_sectors.into(),
+            flags: self.flags().into(),
+            log2_sectors_per_block: self.shape.block_size.log2_sectors(),
+            log2_blocks_per_bitmap_bit: self.log2_blocks_per_bitmap_bit,
+            reserved: [0; 2],
+            recalculation_sector: self.recalculation.unwrap_or(0).into(),
+            reserved2: [0; 8],
+            salt: self.salt.unwrap_or_default(),
+        };
+        // The array is longer than the structure.
+        let _ = raw.write_to_prefix(&mut bytes);
+        if let (Some(mac), Some(_), Some(sector)) =
+            (mac, self.salt, bytes.first_chunk_mut::<{ raw::SECTOR }>())
+        {
+            mac.seal_superblock(sector);
+        }
+        bytes
+    }
+
+    /// The lowest version of the format that has what the volume uses: older kernels then know
+    /// whether they can open it.
+    pub fn version(&self) -> u8 {
+        if self.salt.is_some() {
+            5
+        } else if self.shape.padding == Padding::Fixed {
+            4
+        } else if self.dirty_bitmap {
+            3
+        } else if self.shape.interleave.is_none() || self.recalculation.is_some() {
+            2
+        } else {
+            1
+        }
+    }
+
+    /// How many sectors of data the volume offers, of 512 bytes each.
+    pub fn provided_data_sectors(&self) -> u64 {
+        self.provided_data_sectors
+    }
+
+    /// The size of the blocks that have a tag each.
+    pub fn block_size(&self) -> BlockSize {
+        self.shape.block_size
+    }
+
+    /// The size of a tag.
+    pub fn tag_size(&self) -> TagSize {
+        self.shape.tag_size
+    }
+
+    /// How many sectors of data follow their tags; `None` where tags are on a device of their own.
+    pub fn interleave(&self) -> Option<Interleave> {
+        self.shape.interleave
+    }
+
+    /// What the tags of an area are padded to.
+    pub fn padding(&self) -> Padding {
+        self.shape.padding
+    }
+
+    /// The number of journal sections.
+    pub fn journal_sections(&self) -> u32 {
+        self.shape.journal_sections.get()
+    }
+
+    /// Whether the journal is protected by a MAC, for which a key is needed.
+    pub fn has_journal_mac(&self) -> bool {
+        self.shape.journal_mac
+    }
+
+    /// Whether blocks are hashed with a salt, and MACs cover where things lie.
+    pub fn has_hmac_fix(&self) -> bool {
+        self.salt.is_some()
+    }
+
+    /// The sector from which on tags may be wrong because they are yet to be computed anew.
+    pub fn recalculation_sector(&self) -> Option<u64> {
+        self.recalculation
+            .filter(|&sector| sector < self.provided_data_sectors)
+    }
+
+    /// Whether the volume is in use in bitmap mode, or was when the machine crashed.
+    pub fn has_dirty_bitmap(&self) -> bool {
+        self.dirty_bitmap
+    }
+
+    fn flags(&self) -> u32 {
+        [
+            (self.shape.journal_mac, flag::JOURNAL_MAC),
+            (self.recalculation.is_some(), flag::RECALCULATING),
+            (self.dirty_bitmap, flag::DIRTY_BITMAP),
+            (self.shape.padding == Padding::Fixed, flag::FIXED_PADDING),
+            (self.salt.is_some(), flag::FIXED_HMAC),
+        ]
+        .into_iter()
+        .filter(|&(is_set, _)| is_set)
+        .fold(0, |flags, (_, flag)| flags | flag)
+    }
+}
+
+impl Shape {
+    fn parse(raw: &raw::Superblock) -> Result<Self, Error> {
+        let flags = raw.flags.get();
+        let log2_block = raw.log2_sectors_per_block;
+        let block_size = BlockSize::from_log2_sectors(log2_block)
+            .ok_or(Corruption::SectorsPerBlock(log2_block))?;
+        let tag_size = raw.tag_size.get();
+        let log2_interleave = raw.log2_interleave_sectors;
+        let interleave = match log2_interleave {
+            0 => None,
+            log2 => Some(
+                Interleave::from_log2_sectors(log2)
+                    .map_err(|_| Corruption::Interleave(log2_interleave))?,
+            ),
+        };
+        let padding = match flags & flag::FIXED_PADDING {
+            0 => Padding::Legacy,
+            _ => Padding::Fixed,
+        };
+        Ok(Self {
+            block_size,
+            tag_size: TagSize::new(tag_size).map_err(|_| Corruption::TagSize(tag_size))?,
+            interleave,
+            padding,
+            journal_sections: NonZeroU32::new(raw.journal_sections.get())
+                .ok_or(Corruption::NoJournal)?,
+            journal_mac: flags & flag::JOURNAL_MAC != 0,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// As `integritysetup` makes them today, but for the salt.
+    fn superblock() -> Superblock {
+        Superblock {
+            shape: Shape {
+                block_size: BlockSize::DEFAULT,
+                tag_size: TagSize::new(4).unwrap(),
+                interleave: Some(Interleave::DEFAULT),
+                padding: Padding::Fixed,
+                journal_sections: NonZeroU32::new(2).unwrap(),
+                journal_mac: false,
+            },
+            provided_data_sectors: 65_072,
+            salt: Some([7; 16]),
+            recalculation: None,
+            dirty_bitmap: false,
+            log2_blocks_per_bitmap_bit: 12,
+        }
+    }
+
+    #[test]
+    fn every_field_is_where_the_format_has_it() {
+        let mut expected = [0; SUPERBLOCK_SIZE];
+        expected[..8].copy_from_slice(b"integrt\0");
+        expected[8..16].copy_from_slice(&[5, 15, 4, 0, 2, 0, 0, 0]);
+        expected[16..24].copy_from_slice(&65_072_u64.to_le_bytes());
+        expected[24..32].copy_from_slice(&[0x18, 0, 0, 0, 3, 12, 0, 0]);
+        expected[48..64].copy_from_slice(&[7; 16]);
+        assert_eq!(superblock().encode(None), expected);
+    }
+
+    #[test]
+    fn the_version_is_the_lowest_that_has_what_is_used() {
+        let mut superblock = superblock();
+        assert_eq!(superblock.version(), 5);
+        superblock.salt = None;
+        assert_eq!(superblock.version(), 4);
+        superblock.shape.padding = Padding::Legacy;
+        assert_eq!(superblock.version(), 1);
+        superblock.recalculation = Some(0);
+        assert_eq!(superblock.version(), 2);
+        superblock.dirty_bitmap = true;
+        assert_eq!(superblock.version(), 3);
+        superblock.dirty_bitmap = false;
+        superblock.recalculation = None;
+        superblock.shape.interleave = None;
+        assert_eq!(superblock.version(), 2);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let refused = |at: usize, bytes: &[u8]| {
+            let mut sector = superblock().encode(None);
+            sector[at..at + bytes.len()].copy_from_slice(bytes);
+            Superblock::parse(&sector[..512]).unwrap_err()
+        };
+        assert!(matches!(refused(0, b"X"), Error::NotIntegrity));
+        for (at, byte) in [(8, 6), (24, 0x38)] {
+            let error = refused(at, &[byte]);
+            assert!(matches!(error, Error::Unsupported(Unsupported::Inline)));
+        }
+        for (at, byte) in [(8, 0), (8, 7), (25, 1)] {
+            assert!(matches!(refused(at, &[byte]), Error::Unsupported(_)));
+        }
+        for (at, bytes) in [
+            (9, &[1][..]),
+            (9, &[32]),
+            (10, &[0, 0]),
+            (10, &[0xa9, 1]),
+            (12, &[0]),
+            (16, &[0x31]),
+            (16, &[0; 8]),
+            (28, &[4]),
+        ] {
+            assert!(matches!(refused(at, bytes), Error::Corrupt(_)), "{at}");
+        }
+        assert!(matches!(Superblock::parse(&[]), Err(Error::NotIntegrity)));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_accepted_is_stored_again_as_it_was(
+            // Arbitrary, but not so much that hardly any is accepted.
+            (log2_interleave, tag_size, sections) in (0u8..40, 0u8..=255, 0u8..=255),
+            (blocks, flags, log2_block) in (0u64..100, 0u8..0x20, 0u8..5),
+            salt: [u8; 16],
+        ) {
+            let mut bytes = superblock().encode(None);
+            bytes[9..16].copy_from_slice(&[log2_interleave, tag_size, 0, sections, 0, 0, 0]);
+            bytes[16..24].copy_from_slice(&(blocks * 8).to_le_bytes());
+            bytes[24] = flags;
+            bytes[28] = log2_block;
+            bytes[48..64].copy_from_slice(&salt);
+            if let Ok(parsed) = Superblock::parse(&bytes[..512]) {
+                let again = Superblock::parse(&parsed.encode(None)[..512]).unwrap();
+                prop_assert_eq!(again, parsed);
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_refused_or_accepted(mut sector: [u8; 64]) {
+            let _ = Superblock::parse(&sector);
+            sector[..8].copy_from_slice(&raw::MAGIC);
+            let _ = Superblock::parse(&sector);
+        }
+    }
+}

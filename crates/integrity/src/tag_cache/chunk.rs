@@ -1,0 +1,158 @@
+use std::{iter, ops::Range};
+
+use crate::{
+    bits::{Bits, runs},
+    raw::SECTOR,
+};
+
+/// Tags that lie in one piece, of which some are held and some are not.
+///
+/// What is held is known in two ways: tags that were set, and sectors that are as they are stored,
+/// or newer. Both are needed, for a tag may be in two sectors, and a sector has parts of many tags.
+#[derive(Debug)]
+pub(super) struct Chunk {
+    bytes: Box<[u8]>,
+    tag_size: usize,
+    tags: usize,
+    /// Tags that were set since the chunk was made.
+    set: Bits,
+    /// Sectors of which all bytes are known.
+    known: Bits,
+    /// Sectors that are newer than they are stored.
+    dirty: Bits,
+    /// Reads and writes of it that are under way: it must not be forgotten meanwhile.
+    pub(super) pins: u32,
+    /// Somebody reads it from the storage.
+    pub(super) is_loading: bool,
+    /// When it was used last.
+    pub(super) last_used: u64,
+}
+
+impl Chunk {
+    pub(super) fn new(tags: usize, tag_size: usize) -> Self {
+        let sectors = (tags * tag_size).div_ceil(SECTOR);
+        Self {
+            bytes: vec![0; sectors * SECTOR].into(),
+            tag_size,
+            tags,
+            set: Bits::new(tags),
+            known: Bits::new(sectors),
+            dirty: Bits::new(sectors),
+            pins: 0,
+            is_loading: false,
+            last_used: 0,
+        }
+    }
+
+    pub(super) fn sectors(&self) -> usize {
+        self.bytes.len() / SECTOR
+    }
+
+    pub(super) fn is_dirty(&self) -> bool {
+        !self.dirty.is_empty()
+    }
+
+    /// Whether all of these tags are held.
+    pub(super) fn holds(&self, tags: Range<usize>) -> bool {
+        self.set.contains_all(tags.clone())
+            || self.known.contains_all(self.sectors_of(tags.clone()))
+            || tags.into_iter().all(|tag| {
+                self.set.contains(tag) || self.known.contains_all(self.sectors_of(tag..tag + 1))
+            })
+    }
+
+    /// The bytes of tags that are held.
+    pub(super) fn tags(&self, tags: Range<usize>) -> &[u8] {
+        debug_assert!(self.holds(tags.clone()));
+        &self.bytes[tags.start * self.tag_size..tags.end * self.tag_size]
+    }
+
+    /// Sets tags, beginning with the tag `first`.
+    pub(super) fn set(&mut self, first: usize, bytes: &[u8]) {
+        let tags = first..first + bytes.len() / self.tag_size;
+        let start = first * self.tag_size;
+        self.bytes[start..start + bytes.len()].copy_from_slice(bytes);
+        self.set.insert(tags.clone());
+        let sectors = self.sectors_of(tags);
+        for sector in sectors.clone() {
+            if !self.known.contains(sector) && self.set.contains_all(self.tags_of(sector)) {
+                self.known.insert(sector..sector + 1);
+            }
+        }
+        self.dirty.insert(sectors);
+    }
+
+    /// The sectors that must be read before these tags are held, in one piece, widened to whole
+    /// multiples of `granule` sectors.
+    pub(super) fn missing(&self, tags: Range<usize>, granule: usize) -> Range<usize> {
+        let sectors = self.sectors_of(tags);
+        let is_missing = |&sector: &usize| !self.known.contains(sector);
+        let first = sectors.clone().find(is_missing);
+        let last = sectors.rev().find(is_missing);
+        match (first, last) {
+            (Some(first), Some(last)) => {
+                let start = first / granule * granule;
+                start..(last + 1).next_multiple_of(granule).min(self.sectors())
+            }
+            _ => 0..0,
+        }
+    }
+
+    /// Takes in what was read of the sectors from `first` on. What is held already is newer.
+    pub(super) fn fill(&mut self, first: usize, stored: &[u8]) {
+        for (sector, stored) in (first..).zip(stored.chunks_exact(SECTOR)) {
+            if !self.known.contains(sector) {
+                self.fill_sector(sector, stored);
+                self.known.insert(sector..sector + 1);
+            }
+        }
+    }
+
+    fn fill_sector(&mut self, sector: usize, stored: &[u8]) {
+        let place = sector * SECTOR..(sector + 1) * SECTOR;
+        let held: Vec<Range<usize>> = runs(self.tags_of(sector), |tag| self.set.contains(tag))
+            .map(|tags| tags.start * self.tag_size..tags.end * self.tag_size)
+            .map(|bytes| bytes.start.max(place.start)..bytes.end.min(place.end))
+            .collect();
+        let mut next = place.start;
+        for kept in held.into_iter().chain(iter::once(place.end..place.end)) {
+            let from = next - place.start..kept.start - place.start;
+            self.bytes[next..kept.start].copy_from_slice(&stored[from]);
+            next = kept.end;
+        }
+    }
+
+    /// Runs of sectors that cannot be written before they are read.
+    pub(super) fn edges(&self) -> Vec<Range<usize>> {
+        runs(0..self.sectors(), |sector| {
+            self.dirty.contains(sector) && !self.known.contains(sector)
+        })
+        .collect()
+    }
+
+    /// Takes all runs of sectors that are to be written and can be, as they are now: from here on
+    /// they count as stored.
+    pub(super) fn take_dirty(&mut self) -> Vec<(usize, Vec<u8>)> {
+        let taken: Vec<Range<usize>> = runs(0..self.sectors(), |sector| {
+            self.dirty.contains(sector) && self.known.contains(sector)
+        })
+        .collect();
+        taken
+            .into_iter()
+            .map(|sectors| {
+                self.dirty.remove(sectors.clone());
+                let bytes = &self.bytes[sectors.start * SECTOR..sectors.end * SECTOR];
+                (sectors.start, bytes.to_vec())
+            })
+            .collect()
+    }
+
+    fn sectors_of(&self, tags: Range<usize>) -> Range<usize> {
+        tags.start * self.tag_size / SECTOR..(tags.end * self.tag_size).div_ceil(SECTOR)
+    }
+
+    fn tags_of(&self, sector: usize) -> Range<usize> {
+        let end = ((sector + 1) * SECTOR).div_ceil(self.tag_size);
+        sector * SECTOR / self.tag_size..end.min(self.tags)
+    }
+}

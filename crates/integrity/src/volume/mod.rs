@@ -1,0 +1,315 @@
+//! An open volume: requests of any bytes, ordered where they overlap, checked, and counted.
+
+mod counters;
+mod open;
+mod request;
+
+use std::{
+    ops::Range,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use verimount_source::{ReadAt, ReadError};
+
+use crate::{
+    BadBlock, Error, Mode, SECTOR, Superblock,
+    blocks::Blocks,
+    range_lock::{Access, RangeGuard, RangeLocks},
+};
+
+pub use counters::VolumeStats;
+pub use open::OpenOptions;
+
+use counters::Counters;
+use request::{Request, Split};
+
+/// A block volume of which every read is checked.
+///
+/// Requests may begin and end at any byte; what they need of a block beyond that is read and
+/// checked, too. Any number of threads may use a volume at once: requests that overlap are done in
+/// the order in which they came, others at the same time.
+///
+/// A write survives a crash once a [`Self::flush`] that began after it has returned. What a crash
+/// does to writes before that depends on the [`Mode`].
+///
+/// After a write or flush has failed, all later ones fail with [`Error::Latched`], because what the
+/// storage holds is then not known. Reads go on.
+pub struct Volume {
+    blocks: Blocks,
+    consistency: Consistency,
+    locks: RangeLocks,
+    superblock: Mutex<Superblock>,
+    allows_discards: bool,
+    counters: Counters,
+}
+
+/// What a volume does to survive a crash, and what it needs for it.
+enum Consistency {
+    Direct,
+    RecoveryUnverified,
+}
+
+impl Volume {
+    /// Opens the volume on `devices`.
+    ///
+    /// # Errors
+    /// [`Error::NotIntegrity`], [`Error::Corrupt`], [`Error::Unsupported`] or [`Error::TooSmall`]
+    /// for what is on the devices, [`Error::Usage`] for options that do not fit it,
+    /// [`Error::Source`] and [`Error::Write`].
+    pub fn open(devices: crate::Devices, options: &OpenOptions) -> Result<Self, Error> {
+        open::open(devices, options)
+    }
+
+    /// The size in bytes.
+    pub fn size(&self) -> u64 {
+        self.blocks.geometry.size()
+    }
+
+    /// The mode that the volume was opened in.
+    pub fn mode(&self) -> Mode {
+        match self.consistency {
+            Consistency::Direct => Mode::Direct,
+            Consistency::RecoveryUnverified => Mode::RecoveryUnverified,
+        }
+    }
+
+    /// What the superblock says now.
+    pub fn superblock(&self) -> Superblock {
+        self.superblock_mut().clone()
+    }
+
+    /// What was done so far.
+    pub fn stats(&self) -> VolumeStats {
+        self.counters.stats()
+    }
+
+    /// Why no write is possible any more, if a write or flush has failed.
+    pub fn failure(&self) -> Option<String> {
+        self.blocks.storage.failure().map(ToString::to_string)
+    }
+
+    /// Fills `buf` with the bytes from `offset` on, all of which match their tags.
+    ///
+    /// # Errors
+    /// [`Error::Mismatch`] if a block that the range touches does not match its tag,
+    /// [`Error::PastEnd`], [`Error::Source`]. What `buf` then holds must not be used.
+    pub fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<(), Error> {
+        let Some(request) = self.request(offset, buf.len())? else {
+            return Ok(());
+        };
+        let _guard = self.lock(&request, Access::Shared);
+        match request.is_aligned() {
+            true => self.read_blocks(request.sectors().start, buf)?,
+            false => {
+                let mut blocks = vec![0; request.blocks_len()];
+                self.read_blocks(request.sectors().start, &mut blocks)?;
+                buf.copy_from_slice(&blocks[request.in_blocks()]);
+            }
+        }
+        self.counters.count_read(buf.len());
+        Ok(())
+    }
+
+    /// Writes all of `bytes` from `offset` on.
+    ///
+    /// # Errors
+    /// [`Error::Mismatch`] if a block of which only a part is written does not match its tag,
+    /// [`Error::ReadOnly`], [`Error::PastEnd`], [`Error::Source`], [`Error::Latched`].
+    pub fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), Error> {
+        self.check_writable()?;
+        let Some(request) = self.request(offset, bytes.len())? else {
+            return Ok(());
+        };
+        let sector = request.sectors().start;
+        match request.is_aligned() {
+            true => {
+                let tags = self.blocks.tagger.tags(sector, bytes);
+                let _guard = self.lock(&request, Access::Exclusive);
+                self.write_blocks(sector, bytes, &tags)?;
+            }
+            false => {
+                let _guard = self.lock(&request, Access::Exclusive);
+                let blocks = self.merged(&request, bytes)?;
+                let tags = self.blocks.tagger.tags(sector, &blocks);
+                self.write_blocks(sector, &blocks, &tags)?;
+            }
+        }
+        self.counters.count_write(bytes.len());
+        Ok(())
+    }
+
+    /// Returns when every write that had returned before survives a crash.
+    ///
+    /// # Errors
+    /// [`Error::Latched`].
+    pub fn flush(&self) -> Result<(), Error> {
+        match &self.consistency {
+            Consistency::Direct => self.blocks.flush(),
+            Consistency::RecoveryUnverified => Ok(()),
+        }
+    }
+
+    /// Makes `len` bytes from `offset` on zero, without writing zeros where the storage can do
+    /// without.
+    ///
+    /// # Errors
+    /// As [`Self::write_at`].
+    pub fn write_zeroes(&self, offset: u64, len: u64) -> Result<(), Error> {
+        self.check_writable()?;
+        let Split { edges, whole } = self.split(offset, len)?;
+        for edge in edges {
+            let zeros = vec![0; (edge.end - edge.start) as usize];
+            self.write_at(&zeros, edge.start)?;
+        }
+        let _guard = self.locks.lock(whole.clone(), Access::Exclusive);
+        match &self.consistency {
+            Consistency::Direct => self.blocks.zero(whole),
+            Consistency::RecoveryUnverified => Err(Error::ReadOnly),
+        }
+    }
+
+    /// Says that the contents of `len` bytes from `offset` on are not needed any more. The blocks
+    /// that are wholly inside read as zeros from then on, and their space is given back where the
+    /// storage can.
+    ///
+    /// # Errors
+    /// [`Error::DiscardNotAllowed`], [`Error::ReadOnly`], [`Error::PastEnd`], [`Error::Latched`].
+    pub fn discard(&self, offset: u64, len: u64) -> Result<(), Error> {
+        self.check_writable()?;
+        if !self.allows_discards {
+            return Err(Error::DiscardNotAllowed);
+        }
+        let whole = self.split(offset, len)?.whole;
+        let _guard = self.locks.lock(whole.clone(), Access::Exclusive);
+        match &self.consistency {
+            Consistency::Direct => self.blocks.discard(whole),
+            Consistency::RecoveryUnverified => Err(Error::ReadOnly),
+        }
+    }
+
+    /// Flushes the volume and leaves it as it is to be when nobody uses it.
+    ///
+    /// A volume that is dropped without this is as after a crash, except that nothing that had been
+    /// handed to the storage is lost.
+    ///
+    /// # Errors
+    /// [`Error::Latched`].
+    pub fn close(self) -> Result<(), Error> {
+        self.flush()
+    }
+
+    fn check_writable(&self) -> Result<(), Error> {
+        match self.consistency {
+            Consistency::RecoveryUnverified => Err(Error::ReadOnly),
+            Consistency::Direct => self.blocks.storage.check_latch(),
+        }
+    }
+
+    /// The request for `len` bytes from `offset` on; none for no bytes.
+    fn request(&self, offset: u64, len: usize) -> Result<Option<Request>, Error> {
+        let range = self.checked_range(offset, len as u64)?;
+        let block_size = self.blocks.geometry.shape().block_size;
+        Ok((len > 0).then(|| Request::new(range, block_size)))
+    }
+
+    fn checked_range(&self, offset: u64, len: u64) -> Result<Range<u64>, Error> {
+        let size = self.size();
+        match offset.checked_add(len) {
+            Some(end) if end <= size => Ok(offset..end),
+            _ => Err(Error::PastEnd { offset, len, size }),
+        }
+    }
+
+    fn split(&self, offset: u64, len: u64) -> Result<Split, Error> {
+        let range = self.checked_range(offset, len)?;
+        Ok(Split::new(range, self.blocks.geometry.shape().block_size))
+    }
+
+    fn lock(&self, request: &Request, access: Access) -> RangeGuard<'_> {
+        self.locks.lock(request.sectors(), access)
+    }
+
+    /// Reads whole blocks that match their tags.
+    fn read_blocks(&self, sector: u64, buf: &mut [u8]) -> Result<(), Error> {
+        let bad = self.find_bad_blocks(sector, buf)?;
+        self.counters.count_mismatches(bad.len());
+        for block in &bad {
+            tracing::error!(
+                sector = block.sector,
+                expected = %block.expected,
+                actual = %block.actual,
+                "a block does not match its tag"
+            );
+        }
+        let more = bad.len().saturating_sub(1) as u64;
+        match bad.into_iter().next() {
+            Some(first) => Err(Error::Mismatch {
+                first: Box::new(first),
+                more,
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// Reads whole blocks, and gives those that do not match their tags and should.
+    fn find_bad_blocks(&self, sector: u64, buf: &mut [u8]) -> Result<Vec<BadBlock>, Error> {
+        let mut bad = match &self.consistency {
+            Consistency::Direct => self.blocks.read(sector, buf)?,
+            Consistency::RecoveryUnverified => {
+                self.blocks.read_unverified(sector, buf)?;
+                Vec::new()
+            }
+        };
+        if self.allows_discards {
+            bad.retain(|block| {
+                let is_discarded = block.is_discarded();
+                if is_discarded {
+                    // Whatever the storage has there, it is not what anybody wrote.
+                    let start = ((block.sector - sector) * SECTOR) as usize;
+                    let len = self.blocks.geometry.shape().block_size.bytes();
+                    buf[start..start + len].fill(0);
+                }
+                !is_discarded
+            });
+        }
+        Ok(bad)
+    }
+
+    /// The whole blocks that a request touches, with `bytes` in them.
+    fn merged(&self, request: &Request, bytes: &[u8]) -> Result<Vec<u8>, Error> {
+        let mut blocks = vec![0; request.blocks_len()];
+        for edge in request.partial_blocks() {
+            let sector = request.sectors().start + edge.start as u64 / SECTOR;
+            self.read_blocks(sector, &mut blocks[edge])?;
+        }
+        blocks[request.in_blocks()].copy_from_slice(bytes);
+        Ok(blocks)
+    }
+
+    /// Writes whole blocks whose tags have been computed.
+    fn write_blocks(&self, sector: u64, bytes: &[u8], tags: &[u8]) -> Result<(), Error> {
+        match &self.consistency {
+            Consistency::Direct => self.blocks.write(sector, bytes, tags),
+            Consistency::RecoveryUnverified => Err(Error::ReadOnly),
+        }
+    }
+
+    fn superblock_mut(&self) -> MutexGuard<'_, Superblock> {
+        self.superblock
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ReadAt for Volume {
+    fn size(&self) -> u64 {
+        self.size()
+    }
+
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
+        self.read_at(buf, offset).map_err(|error| match error {
+            Error::Source(error) => error,
+            error => ReadError::Rejected(Box::new(error)),
+        })
+    }
+}

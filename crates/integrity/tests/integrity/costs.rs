@@ -1,0 +1,134 @@
+//! How much metadata is read and written. 64 MiB here stand for the 1 GiB of the benchmarks; the
+//! ratios are the same.
+
+use verimount_integrity::{FormatOptions, Mode};
+use verimount_testkit::noise;
+
+use crate::common::{KB, MB, World};
+
+const DATA: u64 = 64 * MB;
+const REQUEST: u64 = 64 * KB;
+
+/// A volume of at least `DATA` bytes of which nothing has been read or written.
+fn world() -> World {
+    World::new(DATA + 4 * MB, FormatOptions::default()).unwrap()
+}
+
+/// What writing `DATA` bytes in order costs, with a flush behind every `flush_every` bytes.
+struct Cost {
+    reads: u64,
+    bytes_read: u64,
+    /// Bytes written for each byte of data.
+    ratio: f64,
+}
+
+fn write_in_order(mode: Mode, start: u64, flush_every: u64) -> Cost {
+    let world = world();
+    let volume = world.open(mode);
+    let (reads, writes) = (world.metadata.counts(), world.metadata.write_counts());
+    let bytes = noise(REQUEST as usize, 1);
+    for offset in (start..start + DATA - MB).step_by(REQUEST as usize) {
+        volume.write_at(&bytes, offset).unwrap();
+        if (offset - start + REQUEST).is_multiple_of(flush_every) {
+            volume.flush().unwrap();
+        }
+    }
+    volume.flush().unwrap();
+    let reads_after = world.metadata.counts();
+    let written = world.metadata.write_counts().bytes - writes.bytes;
+    Cost {
+        reads: reads_after.requests - reads.requests,
+        bytes_read: reads_after.bytes - reads.bytes,
+        ratio: written as f64 / (DATA - MB) as f64,
+    }
+}
+
+const MODES: [(Mode, f64); 1] = [(Mode::Direct, 1.002)];
+
+#[test]
+fn what_is_written_whole_is_never_read() {
+    for (mode, ratio) in MODES {
+        let cost = write_in_order(mode, 0, u64::MAX);
+        assert_eq!(cost.reads, 0, "{mode}");
+        assert!(cost.ratio <= ratio, "{mode}: {}", cost.ratio);
+    }
+}
+
+/// 1 MiB has 256 tags of 4 bytes: two whole sectors.
+#[test]
+fn flushes_between_whole_sectors_of_tags_read_nothing() {
+    for (mode, _) in MODES {
+        let cost = write_in_order(mode, 0, MB);
+        assert_eq!(cost.reads, 0, "{mode}");
+    }
+}
+
+#[test]
+fn other_flushes_read_two_sectors_at_most() {
+    for (mode, _) in MODES {
+        let cost = write_in_order(mode, REQUEST, MB);
+        let flushes = DATA / MB;
+        assert!(cost.reads > 0, "{mode}: this shows nothing");
+        assert!(cost.reads <= 2 * flushes, "{mode}: {}", cost.reads);
+        assert_eq!(cost.bytes_read, cost.reads * 512, "{mode}");
+    }
+}
+
+#[test]
+fn random_writes_read_the_tags_once_at_most() {
+    for (mode, _) in MODES {
+        let world = world();
+        let volume = world.open(mode);
+        let before = world.metadata.counts().bytes;
+        let blocks = DATA / (4 * KB);
+        let bytes = noise(4 * KB as usize, 1);
+        for number in 0..blocks {
+            // A factor without a common divisor: every block once, in no order.
+            let block = number * 6151 % blocks;
+            volume.write_at(&bytes, block * 4 * KB).unwrap();
+            if number % 1000 == 0 {
+                volume.flush().unwrap();
+            }
+        }
+        volume.flush().unwrap();
+        let read = world.metadata.counts().bytes - before;
+        assert!(read <= blocks * 4, "{mode}: {read}");
+    }
+}
+
+/// The tags of 16 MiB, which is an area, come with one request.
+#[test]
+fn sequential_reads_load_tags_ahead() {
+    let world = world();
+    let volume = world.open(Mode::Direct);
+    let before = world.metadata.counts();
+    let mut buf = vec![0; REQUEST as usize];
+    for offset in (0..DATA).step_by(REQUEST as usize) {
+        volume.read_at(&mut buf, offset).unwrap();
+    }
+    let after = world.metadata.counts();
+    let data_requests = DATA / REQUEST;
+    let tag_requests = after.requests - before.requests - data_requests;
+    // One more for the beginning, when nobody could know that the reads are sequential.
+    assert!(tag_requests <= DATA / (16 * MB) + 1, "{tag_requests}");
+    // Those of a whole page are read there.
+    assert!(after.bytes - before.bytes <= DATA / 1024 + DATA + 4 * KB);
+}
+
+/// However little memory there is, sequential writes need no reads.
+#[test]
+fn a_small_cache_writes_whole_sectors_first() {
+    let world = world();
+    let options = verimount_integrity::OpenOptions {
+        cache_bytes: 0,
+        ..world.open_options(Mode::Direct)
+    };
+    let volume = verimount_integrity::Volume::open(world.devices(), &options).unwrap();
+    let before = world.metadata.counts().requests;
+    let bytes = noise(REQUEST as usize, 1);
+    for offset in (0..DATA).step_by(REQUEST as usize) {
+        volume.write_at(&bytes, offset).unwrap();
+    }
+    volume.flush().unwrap();
+    assert_eq!(world.metadata.counts().requests, before);
+}
