@@ -90,9 +90,8 @@ impl Blocks {
         Ok(())
     }
 
-    /// Gives back the space of blocks, and marks them as having no contents.
-    pub(crate) fn discard(&self, range: Range<u64>) -> Result<(), Error> {
-        self.zero_data(range.clone())?;
+    /// Marks blocks as having no contents.
+    pub(crate) fn set_discarded_tags(&self, range: Range<u64>) -> Result<(), Error> {
         let blocks = self.blocks(range.clone());
         let tags = self.tagger.discarded((blocks.end - blocks.start) as usize);
         self.set_tags(range.start, &tags)
@@ -104,13 +103,31 @@ impl Blocks {
         self.tags.set(block, tags)
     }
 
+    /// Hands those tags to the storage that fill whole sectors, which needs no reads.
+    pub(crate) fn write_back_whole_tag_sectors(&self) -> Result<(), Error> {
+        self.tags.write_back_whole_sectors()
+    }
+
+    /// Whether the tag of the block at `sector` was not handed to the storage yet.
+    pub(crate) fn has_dirty_tag(&self, sector: u64) -> bool {
+        let block = sector >> self.geometry.shape().block_size.log2_sectors();
+        self.tags.is_dirty(block)
+    }
+
+    /// Makes all that was handed to the storage durable, which is not all tags.
+    pub(crate) fn flush_storage(&self) -> Result<(), Error> {
+        self.storage.flush()
+    }
+
     /// Makes all blocks that were written, with their tags, durable.
     pub(crate) fn flush(&self) -> Result<(), Error> {
         self.tags.write_back()?;
         self.storage.flush()
     }
 
-    fn zero_data(&self, range: Range<u64>) -> Result<(), Error> {
+    /// Makes the data of blocks zero, whatever their tags are, giving back its space where the
+    /// storage can.
+    pub(crate) fn zero_data(&self, range: Range<u64>) -> Result<(), Error> {
         for extent in self.geometry.extents(range) {
             self.storage
                 .zero_data(extent.position * SECTOR, extent.sectors * SECTOR)?;

@@ -93,6 +93,39 @@ pub enum Corruption {
     /// The superblock's MAC does not match.
     #[error("the superblock's MAC does not match: the key is wrong or the superblock was changed")]
     SuperblockMac,
+    /// A journal sector's commit id is none.
+    #[error(
+        "sector {sector} of journal section {section} has no commit id: the journal is damaged, \
+         or encrypted, which is not supported"
+    )]
+    CommitId {
+        /// The section.
+        section: u32,
+        /// The sector in the section.
+        sector: u32,
+    },
+    /// The journal's sequence numbers are all in use.
+    #[error("the journal has sectors of all four sequence numbers")]
+    CommitSequence,
+    /// A journal section's MAC does not match.
+    #[error(
+        "the MAC of journal section {0} does not match: the key is wrong or the journal was changed"
+    )]
+    JournalMac(u32),
+    /// A journal entry is for a sector at which no block begins.
+    #[error("an entry in journal section {section} is for sector {sector}, where no block begins")]
+    JournalSector {
+        /// The section.
+        section: u32,
+        /// The sector that the entry is for.
+        sector: u64,
+    },
+    /// A journal entry's data does not match the tag beside it.
+    #[error("the journal's data for sector {sector} does not match its tag")]
+    JournalTag {
+        /// The sector that the entry is for.
+        sector: u64,
+    },
 }
 
 /// What of dm-integrity is not supported.

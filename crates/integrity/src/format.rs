@@ -9,7 +9,7 @@ use crate::{
     BlockSize, Devices, Error, Integrity, Interleave, Padding, SECTOR, Superblock, TagSize, Usage,
     blocks::Blocks,
     geometry::Geometry,
-    journal::{Ring, Sequence},
+    journal::Ring,
     raw::SUPERBLOCK_SIZE,
     storage::Storage,
     superblock::{Salt, Shape},
@@ -91,8 +91,7 @@ pub fn format(
     // Whatever volume there was is none from here on, also if this is interrupted.
     let place = geometry.superblock_offset();
     storage.write_metadata_durable(&[0; SUPERBLOCK_SIZE], place)?;
-    Ring::new(storage.clone(), &geometry, mac.clone(), superblock.salt)
-        .write_empty(0..superblock.journal_sections(), Sequence::FIRST)?;
+    Ring::new(storage.clone(), &geometry, mac.clone(), superblock.salt).initialise()?;
     let blocks = Blocks::new(storage.clone(), geometry, tagger, CACHE_BYTES);
     write_zeros(&blocks, options.is_zero, progress)?;
     blocks.flush()?;

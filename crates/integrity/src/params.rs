@@ -25,7 +25,7 @@ pub enum ParamError {
     )]
     Algorithm,
     /// Another mode.
-    #[error("the mode must be direct or recovery")]
+    #[error("the mode must be journal, direct or recovery")]
     Mode,
     /// A key of no bytes, or of too many.
     #[error("a key must have 1 to {} bytes", crate::Key::MAX)]
@@ -191,7 +191,10 @@ impl Padding {
 /// How a volume keeps data and tags consistent when the machine crashes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Mode {
+    /// Everything is written twice, first to a journal: a crash loses no block that was flushed, and
+    /// leaves each other one as it was or as it was to be.
     #[default]
+    Journal,
     /// Nothing is done for it: after a crash, blocks that were being written fail to verify.
     Direct,
     /// Read only, without replaying the journal and *without checking*: for rescuing what can be
@@ -203,6 +206,7 @@ impl Mode {
     /// The name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Journal => "journal",
             Self::Direct => "direct",
             Self::RecoveryUnverified => "recovery",
         }
@@ -219,7 +223,7 @@ impl FromStr for Mode {
     type Err = ParamError;
 
     fn from_str(name: &str) -> Result<Self, ParamError> {
-        [Self::Direct, Self::RecoveryUnverified]
+        [Self::Journal, Self::Direct, Self::RecoveryUnverified]
             .into_iter()
             .find(|mode| mode.name() == name)
             .ok_or(ParamError::Mode)

@@ -103,6 +103,11 @@ impl Storage {
         })
     }
 
+    /// Makes all that was written to the metadata device durable.
+    pub(crate) fn flush_metadata(&self) -> Result<(), Error> {
+        self.change(|devices| devices.metadata.flush())
+    }
+
     /// Fails if anything had failed before that must not be followed by a write.
     pub(crate) fn check_latch(&self) -> Result<(), Error> {
         match self.failure.get() {

@@ -71,6 +71,25 @@ impl JournalLayout {
         start..start + size_of::<u64>()
     }
 
+    /// The bytes of a section that hold the last bytes of each sector of the block of `entry`.
+    pub(crate) fn entry_last_bytes(&self, entry: usize) -> Range<usize> {
+        let start = self.entry(entry) + size_of::<u64>();
+        start..start + LAST_BYTES * self.sectors_per_block
+    }
+
+    /// The bytes of a section that hold the tag of `entry`.
+    pub(crate) fn entry_tag(&self, entry: usize) -> Range<usize> {
+        let start = self.entry_last_bytes(entry).end;
+        start..start + self.tag_size
+    }
+
+    /// The bytes of a section that hold the sectors of the block of `entry`.
+    pub(crate) fn entry_data(&self, entry: usize) -> Range<usize> {
+        let len = self.sectors_per_block * SECTOR;
+        let start = METADATA_SECTORS * SECTOR + entry * len;
+        start..start + len
+    }
+
     /// Entries go around the metadata sectors.
     fn entry(&self, entry: usize) -> usize {
         entry % METADATA_SECTORS * SECTOR + entry / METADATA_SECTORS * self.entry_size

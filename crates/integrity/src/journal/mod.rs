@@ -2,11 +2,16 @@
 //! of them.
 
 mod layout;
+mod pending;
+mod replay;
 mod ring;
 mod section;
 mod sequence;
+mod writer;
 
 pub(crate) use layout::JournalLayout;
-pub(crate) use ring::Ring;
+pub(crate) use replay::{Replayed, replay};
+pub(crate) use ring::{Position, Ring};
 pub(crate) use section::SectionFormat;
 pub(crate) use sequence::Sequence;
+pub(crate) use writer::Journal;

@@ -2,10 +2,30 @@ use std::{ops::Range, sync::Arc};
 
 use crate::{Error, geometry::Geometry, mac::Mac, storage::Storage, superblock::Salt};
 
-use super::{SectionFormat, Sequence};
+use super::{Replayed, SectionFormat, Sequence};
 
 /// How much of the journal is written at once, in bytes.
 const WRITE_SIZE: usize = 1 << 20;
+
+/// A place in the ring: a section, and the lap in which it is written next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Position {
+    pub(crate) section: u32,
+    pub(crate) sequence: Sequence,
+}
+
+impl Position {
+    /// The place behind it, in a ring of `sections` sections.
+    pub(crate) fn next(self, sections: u32) -> Self {
+        match self.section.checked_add(1) {
+            Some(section) if section < sections => Self { section, ..self },
+            _ => Self {
+                section: 0,
+                sequence: self.sequence.next(),
+            },
+        }
+    }
+}
 
 /// The journal's sections, as they lie on the metadata device.
 #[derive(Clone)]
@@ -13,6 +33,7 @@ pub(crate) struct Ring {
     storage: Arc<Storage>,
     format: SectionFormat,
     offset: u64,
+    sections: u32,
 }
 
 impl Ring {
@@ -27,7 +48,30 @@ impl Ring {
             storage,
             format: SectionFormat::new(*geometry.journal(), mac, salt),
             offset: geometry.journal_offset(),
+            sections: geometry.shape().journal_sections.get(),
         }
+    }
+
+    pub(crate) fn format(&self) -> &SectionFormat {
+        &self.format
+    }
+
+    /// The number of sections.
+    pub(crate) fn sections(&self) -> u32 {
+        self.sections
+    }
+
+    /// Makes it a fresh journal, durably.
+    pub(crate) fn initialise(&self) -> Result<Replayed, Error> {
+        self.write_empty(0..self.sections, Sequence::FIRST)?;
+        self.flush()?;
+        Ok(Replayed::FRESH)
+    }
+
+    /// Reads a section.
+    pub(crate) fn read(&self, section: u32, bytes: &mut [u8]) -> Result<(), Error> {
+        self.storage
+            .read_metadata(bytes, self.section_offset(section))
     }
 
     /// Writes sections that are adjacent, the first being `section`.
@@ -57,6 +101,11 @@ impl Ring {
             self.write(first, bytes)?;
         }
         Ok(())
+    }
+
+    /// Makes all sections that were written durable.
+    pub(crate) fn flush(&self) -> Result<(), Error> {
+        self.storage.flush_metadata()
     }
 
     fn section_offset(&self, section: u32) -> u64 {

@@ -8,7 +8,10 @@ use crate::{
     superblock::Salt,
 };
 
-use super::{JournalLayout, Sequence, layout::METADATA_SECTORS};
+use super::{
+    JournalLayout, Sequence,
+    layout::{LAST_BYTES, METADATA_SECTORS},
+};
 
 /// The sector field of an entry that is not used.
 const UNUSED: u64 = 0xffff_ffff_0000_0000;
@@ -35,6 +38,27 @@ impl SectionFormat {
         }
     }
 
+    /// Puts a block into a section that was cleared.
+    pub(crate) fn put(
+        &self,
+        bytes: &mut [u8],
+        entry: usize,
+        sector: u64,
+        block: &[u8],
+        tag: &[u8],
+    ) {
+        bytes[self.layout.entry_sector(entry)].copy_from_slice(&sector.to_le_bytes());
+        bytes[self.layout.entry_tag(entry)].copy_from_slice(tag);
+        bytes[self.layout.entry_data(entry)].copy_from_slice(block);
+        let last_bytes = self.layout.entry_last_bytes(entry);
+        for (last, sector) in bytes[last_bytes]
+            .chunks_exact_mut(LAST_BYTES)
+            .zip(block.chunks_exact(SECTOR))
+        {
+            last.copy_from_slice(&sector[JOURNAL_CONTENTS..]);
+        }
+    }
+
     /// Writes the section's MAC, and the commit ids of `sequence`.
     pub(crate) fn seal(&self, bytes: &mut [u8], section: u32, sequence: Sequence) {
         if let Some(mac) = self.mac(bytes, section) {
@@ -45,6 +69,56 @@ impl SectionFormat {
         for (number, sector) in (0..).zip(bytes.chunks_exact_mut(SECTOR)) {
             let commit_id = sequence.commit_id(section, number);
             sector[JOURNAL_CONTENTS..].copy_from_slice(&commit_id.to_le_bytes());
+        }
+    }
+
+    /// Whether the section's MAC is the one it must have, if the journal has one.
+    pub(crate) fn is_authentic(&self, bytes: &[u8], section: u32) -> bool {
+        let mut found = [0; SECTION_MAC];
+        for (sector, part) in found.chunks_exact_mut(JOURNAL_MAC_PART).enumerate() {
+            part.copy_from_slice(&bytes[mac_part(sector)]);
+        }
+        self.mac(bytes, section)
+            .is_none_or(|mac| subtle::ConstantTimeEq::ct_eq(&mac[..], &found[..]).into())
+    }
+
+    /// The lap in which each sector was written; none where the commit id is no such.
+    pub(crate) fn sequences(
+        bytes: &[u8],
+        section: u32,
+    ) -> impl Iterator<Item = (u32, Option<Sequence>)> {
+        (0..)
+            .zip(bytes.chunks_exact(SECTOR))
+            .map(move |(number, sector)| {
+                let commit_id = sector.last_chunk().map_or(0, |id| u64::from_le_bytes(*id));
+                (number, Sequence::of(commit_id, section, number))
+            })
+    }
+
+    /// Where the block of an entry belongs; none if the entry is not used.
+    pub(crate) fn sector(&self, bytes: &[u8], entry: usize) -> Option<u64> {
+        let field = &bytes[self.layout.entry_sector(entry)];
+        let sector = field
+            .first_chunk()
+            .map_or(UNUSED, |field| u64::from_le_bytes(*field));
+        (sector >> 32 != UNUSED >> 32).then_some(sector)
+    }
+
+    /// The tag of an entry.
+    pub(crate) fn tag<'a>(&self, bytes: &'a [u8], entry: usize) -> &'a [u8] {
+        &bytes[self.layout.entry_tag(entry)]
+    }
+
+    /// Puts together the block of an entry, at the end of `out`.
+    pub(crate) fn append_block(&self, bytes: &[u8], entry: usize, out: &mut Vec<u8>) {
+        let data = &bytes[self.layout.entry_data(entry)];
+        let last_bytes = &bytes[self.layout.entry_last_bytes(entry)];
+        for (sector, last) in data
+            .chunks_exact(SECTOR)
+            .zip(last_bytes.chunks_exact(LAST_BYTES))
+        {
+            out.extend_from_slice(&sector[..JOURNAL_CONTENTS]);
+            out.extend_from_slice(last);
         }
     }
 

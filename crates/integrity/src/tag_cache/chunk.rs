@@ -52,6 +52,12 @@ impl Chunk {
         !self.dirty.is_empty()
     }
 
+    /// Whether a sector with a part of these tags is newer than it is stored.
+    pub(super) fn has_dirty(&self, tags: Range<usize>) -> bool {
+        self.sectors_of(tags)
+            .any(|sector| self.dirty.contains(sector))
+    }
+
     /// Whether all of these tags are held.
     pub(super) fn holds(&self, tags: Range<usize>) -> bool {
         self.set.contains_all(tags.clone())

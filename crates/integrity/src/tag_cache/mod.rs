@@ -150,6 +150,20 @@ impl TagCache {
         self.write_dirty(Extent::All)
     }
 
+    /// Writes those tags that were set that fill whole sectors.
+    pub(crate) fn write_back_whole_sectors(&self) -> Result<(), Error> {
+        self.write_dirty(Extent::WholeSectors)
+    }
+
+    /// Whether the tag of a block was set and is not written back.
+    pub(crate) fn is_dirty(&self, block: u64) -> bool {
+        let state = self.state();
+        self.layout.pieces(block..block + 1).any(|piece| {
+            let chunk = state.chunks.get(&piece.id);
+            chunk.is_some_and(|chunk| chunk.has_dirty(piece.tags))
+        })
+    }
+
     /// Writes tags because there are too many to keep: those that are incomplete only if they are
     /// too many by themselves, for they may yet be completed.
     fn relieve(&self) -> Result<(), Error> {

@@ -1,5 +1,6 @@
 //! An open volume: requests of any bytes, ordered where they overlap, checked, and counted.
 
+mod consistency;
 mod counters;
 mod open;
 mod request;
@@ -20,6 +21,7 @@ use crate::{
 pub use counters::VolumeStats;
 pub use open::OpenOptions;
 
+use consistency::Consistency;
 use counters::Counters;
 use request::{Request, Split};
 
@@ -43,12 +45,6 @@ pub struct Volume {
     counters: Counters,
 }
 
-/// What a volume does to survive a crash, and what it needs for it.
-enum Consistency {
-    Direct,
-    RecoveryUnverified,
-}
-
 impl Volume {
     /// Opens the volume on `devices`.
     ///
@@ -67,10 +63,7 @@ impl Volume {
 
     /// The mode that the volume was opened in.
     pub fn mode(&self) -> Mode {
-        match self.consistency {
-            Consistency::Direct => Mode::Direct,
-            Consistency::RecoveryUnverified => Mode::RecoveryUnverified,
-        }
+        self.consistency.mode()
     }
 
     /// What the superblock says now.
@@ -125,13 +118,14 @@ impl Volume {
             true => {
                 let tags = self.blocks.tagger.tags(sector, bytes);
                 let _guard = self.lock(&request, Access::Exclusive);
-                self.write_blocks(sector, bytes, &tags)?;
+                self.consistency.write(&self.blocks, sector, bytes, &tags)?;
             }
             false => {
                 let _guard = self.lock(&request, Access::Exclusive);
                 let blocks = self.merged(&request, bytes)?;
                 let tags = self.blocks.tagger.tags(sector, &blocks);
-                self.write_blocks(sector, &blocks, &tags)?;
+                self.consistency
+                    .write(&self.blocks, sector, &blocks, &tags)?;
             }
         }
         self.counters.count_write(bytes.len());
@@ -143,10 +137,7 @@ impl Volume {
     /// # Errors
     /// [`Error::Latched`].
     pub fn flush(&self) -> Result<(), Error> {
-        match &self.consistency {
-            Consistency::Direct => self.blocks.flush(),
-            Consistency::RecoveryUnverified => Ok(()),
-        }
+        self.consistency.flush(&self.blocks)
     }
 
     /// Makes `len` bytes from `offset` on zero, without writing zeros where the storage can do
@@ -162,10 +153,7 @@ impl Volume {
             self.write_at(&zeros, edge.start)?;
         }
         let _guard = self.locks.lock(whole.clone(), Access::Exclusive);
-        match &self.consistency {
-            Consistency::Direct => self.blocks.zero(whole),
-            Consistency::RecoveryUnverified => Err(Error::ReadOnly),
-        }
+        self.consistency.zero(&self.blocks, whole)
     }
 
     /// Says that the contents of `len` bytes from `offset` on are not needed any more. The blocks
@@ -181,10 +169,7 @@ impl Volume {
         }
         let whole = self.split(offset, len)?.whole;
         let _guard = self.locks.lock(whole.clone(), Access::Exclusive);
-        match &self.consistency {
-            Consistency::Direct => self.blocks.discard(whole),
-            Consistency::RecoveryUnverified => Err(Error::ReadOnly),
-        }
+        self.consistency.discard(&self.blocks, whole)
     }
 
     /// Flushes the volume and leaves it as it is to be when nobody uses it.
@@ -195,13 +180,13 @@ impl Volume {
     /// # Errors
     /// [`Error::Latched`].
     pub fn close(self) -> Result<(), Error> {
-        self.flush()
+        self.consistency.close(&self.blocks)
     }
 
     fn check_writable(&self) -> Result<(), Error> {
-        match self.consistency {
-            Consistency::RecoveryUnverified => Err(Error::ReadOnly),
-            Consistency::Direct => self.blocks.storage.check_latch(),
+        match self.mode() {
+            Mode::RecoveryUnverified => Err(Error::ReadOnly),
+            _ => self.blocks.storage.check_latch(),
         }
     }
 
@@ -253,13 +238,7 @@ impl Volume {
 
     /// Reads whole blocks, and gives those that do not match their tags and should.
     fn find_bad_blocks(&self, sector: u64, buf: &mut [u8]) -> Result<Vec<BadBlock>, Error> {
-        let mut bad = match &self.consistency {
-            Consistency::Direct => self.blocks.read(sector, buf)?,
-            Consistency::RecoveryUnverified => {
-                self.blocks.read_unverified(sector, buf)?;
-                Vec::new()
-            }
-        };
+        let mut bad = self.consistency.read(&self.blocks, sector, buf)?;
         if self.allows_discards {
             bad.retain(|block| {
                 let is_discarded = block.is_discarded();
@@ -284,14 +263,6 @@ impl Volume {
         }
         blocks[request.in_blocks()].copy_from_slice(bytes);
         Ok(blocks)
-    }
-
-    /// Writes whole blocks whose tags have been computed.
-    fn write_blocks(&self, sector: u64, bytes: &[u8], tags: &[u8]) -> Result<(), Error> {
-        match &self.consistency {
-            Consistency::Direct => self.blocks.write(sector, bytes, tags),
-            Consistency::RecoveryUnverified => Err(Error::ReadOnly),
-        }
     }
 
     fn superblock_mut(&self) -> MutexGuard<'_, Superblock> {

@@ -1,8 +1,14 @@
 use std::sync::{Arc, Mutex};
 
 use crate::{
-    Devices, Error, Integrity, Mode, SECTOR, Superblock, Usage, Volume, blocks::Blocks,
-    geometry::Geometry, range_lock::RangeLocks, raw, storage::Storage,
+    Devices, Error, Integrity, Mode, SECTOR, Superblock, Usage, Volume,
+    blocks::Blocks,
+    geometry::Geometry,
+    journal::{Journal, Ring, replay},
+    mac::Mac,
+    range_lock::RangeLocks,
+    raw,
+    storage::Storage,
 };
 
 use super::{Consistency, Counters};
@@ -43,7 +49,7 @@ impl Default for OpenOptions {
 pub(super) fn open(devices: Devices, options: &OpenOptions) -> Result<Volume, Error> {
     let has_data_device = devices.has_data_device();
     let storage = Arc::new(Storage::new(devices));
-    let superblock = read_superblock(&storage, options)?;
+    let (superblock, mac) = read_superblock(&storage, options)?;
     match (superblock.interleave(), has_data_device) {
         (Some(_), true) => return Err(Usage::DataDeviceUnused.into()),
         (None, false) => return Err(Usage::DataDeviceMissing.into()),
@@ -51,10 +57,19 @@ pub(super) fn open(devices: Devices, options: &OpenOptions) -> Result<Volume, Er
     }
     let geometry = Geometry::of(&superblock, options.reserved_sectors, storage.size())?;
     let tagger = options.integrity.tagger(&superblock)?;
+    let ring = Ring::new(storage.clone(), &geometry, mac, superblock.salt);
     let blocks = Blocks::new(storage, geometry, tagger, options.cache_bytes);
     let consistency = match options.mode {
+        Mode::Journal => {
+            let replayed = replay(&ring, &blocks, true)?;
+            let journal = Journal::new(ring, replayed, &blocks);
+            Consistency::Journal(Box::new(journal))
+        }
+        Mode::Direct => {
+            replay(&ring, &blocks, false)?;
+            Consistency::Direct
+        }
         Mode::RecoveryUnverified => Consistency::RecoveryUnverified,
-        Mode::Direct => Consistency::Direct,
     };
     Ok(Volume {
         blocks,
@@ -66,7 +81,10 @@ pub(super) fn open(devices: Devices, options: &OpenOptions) -> Result<Volume, Er
     })
 }
 
-fn read_superblock(storage: &Storage, options: &OpenOptions) -> Result<Superblock, Error> {
+fn read_superblock(
+    storage: &Storage,
+    options: &OpenOptions,
+) -> Result<(Superblock, Option<Mac>), Error> {
     let mut sector = [0; raw::SECTOR];
     let available = storage.size().metadata;
     if options.reserved_sectors >= available {
@@ -78,5 +96,5 @@ fn read_superblock(storage: &Storage, options: &OpenOptions) -> Result<Superbloc
     if let (Some(mac), true) = (&mac, superblock.has_hmac_fix()) {
         mac.check_superblock(&sector)?;
     }
-    Ok(superblock)
+    Ok((superblock, mac))
 }

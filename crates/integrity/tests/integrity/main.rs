@@ -2,6 +2,8 @@
 
 mod common;
 mod costs;
+mod crash;
 mod damage;
 mod format;
+mod journal;
 mod model;

@@ -21,7 +21,7 @@ enum Action {
 }
 
 fn modes() -> impl Strategy<Value = Mode> {
-    prop_oneof![Just(Mode::Direct)]
+    prop_oneof![Just(Mode::Direct), Just(Mode::Journal)]
 }
 
 fn actions() -> impl Strategy<Value = Vec<Action>> {

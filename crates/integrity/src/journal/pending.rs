@@ -1,0 +1,127 @@
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+/// The blocks and tags of one write.
+#[derive(Debug)]
+struct Write {
+    data: Vec<u8>,
+    tags: Vec<u8>,
+}
+
+/// One block of a write.
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
+    pub(super) sector: u64,
+    write: Arc<Write>,
+    index: usize,
+    sizes: Sizes,
+}
+
+/// The sizes of a block and a tag in bytes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sizes {
+    pub(super) block: usize,
+    pub(super) tag: usize,
+}
+
+impl Entry {
+    pub(super) fn data(&self) -> &[u8] {
+        &self.write.data[self.index * self.sizes.block..][..self.sizes.block]
+    }
+
+    pub(super) fn tag(&self) -> &[u8] {
+        &self.write.tags[self.index * self.sizes.tag..][..self.sizes.tag]
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.write, &other.write) && self.index == other.index
+    }
+}
+
+/// Blocks that are newer than what is at their place.
+#[derive(Debug)]
+pub(super) struct Pending {
+    sizes: Sizes,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The newest contents of each block.
+    newest: HashMap<u64, Entry>,
+    /// What is not in the journal yet, in the order in which it was written.
+    uncommitted: Vec<Entry>,
+}
+
+impl Pending {
+    pub(super) fn new(sizes: Sizes) -> Self {
+        Self {
+            sizes,
+            state: Mutex::default(),
+        }
+    }
+
+    /// Takes in a write, and gives how many blocks are not in the journal yet.
+    pub(super) fn add(&self, sector: u64, data: &[u8], tags: &[u8]) -> usize {
+        let write = Arc::new(Write {
+            data: data.to_vec(),
+            tags: tags.to_vec(),
+        });
+        let step = self.sizes.block / crate::raw::SECTOR;
+        let mut state = self.state();
+        for (index, sector) in (sector..)
+            .step_by(step)
+            .take(data.len() / self.sizes.block)
+            .enumerate()
+        {
+            let entry = Entry {
+                sector,
+                write: write.clone(),
+                index,
+                sizes: self.sizes,
+            };
+            state.newest.insert(sector, entry.clone());
+            state.uncommitted.push(entry);
+        }
+        state.uncommitted.len()
+    }
+
+    /// How many blocks are not in the journal yet.
+    pub(super) fn uncommitted(&self) -> usize {
+        self.state().uncommitted.len()
+    }
+
+    /// Takes the oldest blocks that are not in the journal yet: `most` of them, or as many as there
+    /// are, cut to a multiple of `multiple`.
+    pub(super) fn take(&self, most: usize, multiple: usize) -> Vec<Entry> {
+        let mut state = self.state();
+        let count = state.uncommitted.len().min(most) / multiple * multiple;
+        state.uncommitted.drain(..count).collect()
+    }
+
+    /// The newest contents of each block of a range that has any here.
+    pub(super) fn newest(&self, sectors: impl Iterator<Item = u64>) -> Vec<Option<Entry>> {
+        let state = self.state();
+        sectors
+            .map(|sector| state.newest.get(&sector).cloned())
+            .collect()
+    }
+
+    /// Forgets blocks that have come to their place, unless they are newer by now.
+    pub(super) fn settle<'a>(&self, entries: impl Iterator<Item = &'a Entry>) {
+        let mut state = self.state();
+        for entry in entries {
+            let newest = state.newest.get(&entry.sector);
+            if newest.is_some_and(|newest| newest.is_same(entry)) {
+                state.newest.remove(&entry.sector);
+            }
+        }
+    }
+
+    // Nothing can panic between the changes that belong together.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

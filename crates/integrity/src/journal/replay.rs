@@ -1,0 +1,239 @@
+//! What a journal holds when a volume is opened, and bringing it to its place.
+
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::as_conversions,
+        clippy::indexing_slicing,
+        clippy::unwrap_used
+    )
+)]
+
+use crate::{Corruption, Error, blocks::Blocks};
+
+use super::{Position, Ring, SectionFormat, Sequence};
+
+/// How many bytes of adjacent blocks are gathered before they are written.
+const WRITE_SIZE: usize = 1 << 20;
+
+/// What the commit ids and entries of a journal say.
+struct Scan {
+    /// For each section the lap in which all of its sectors were written, if it is the same.
+    laps: Vec<Option<Sequence>>,
+    /// For each sequence number the last section that has a sector of it.
+    last_sections: [Option<u32>; Sequence::COUNT],
+    /// No section has an entry.
+    is_empty: bool,
+}
+
+/// A journal of which everything is in place.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Replayed {
+    /// Where it goes on.
+    pub(crate) position: Position,
+    /// There are entries in it still, which would be replayed again.
+    pub(crate) has_entries: bool,
+}
+
+impl Replayed {
+    /// A journal all of whose sections were written without entries.
+    pub(crate) const FRESH: Self = Self {
+        position: Position {
+            section: 0,
+            sequence: Sequence::SECOND,
+        },
+        has_entries: false,
+    };
+}
+
+/// Writes what the journal holds to its place, makes it durable, and gives the place in the
+/// journal from which on it may be overwritten.
+///
+/// Nothing is changed in the journal before everything in it is durable elsewhere, so that a crash
+/// at any point leaves all for the next time. `goes_on`: the volume is going to be used with a
+/// journal, which need not be cleared if it is whole.
+pub(crate) fn replay(ring: &Ring, blocks: &Blocks, goes_on: bool) -> Result<Replayed, Error> {
+    let scan = Scan::new(ring)?;
+    let oldest = scan.oldest(ring.sections())?;
+    let (matching, end) = scan.matching(oldest, ring.sections());
+    let is_empty = scan.is_empty || scan.was_being_cleared()?;
+    if !is_empty {
+        let mut position = oldest;
+        for _ in 0..matching {
+            replay_section(ring, blocks, position.section)?;
+            position = position.next(ring.sections());
+        }
+        blocks.flush()?;
+    }
+    match matching == ring.sections() && (goes_on || is_empty) {
+        true => Ok(Replayed {
+            position: end,
+            has_entries: !scan.is_empty,
+        }),
+        false => Ok(Replayed {
+            position: clear(ring, oldest.section, scan.last()?.previous().previous())?,
+            has_entries: false,
+        }),
+    }
+}
+
+impl Scan {
+    fn new(ring: &Ring) -> Result<Self, Error> {
+        let mut scan = Self {
+            laps: Vec::new(),
+            last_sections: [None; Sequence::COUNT],
+            is_empty: true,
+        };
+        let format = ring.format();
+        let mut bytes = vec![0; format.layout.section_len()];
+        for section in 0..ring.sections() {
+            ring.read(section, &mut bytes)?;
+            let lap = scan.note_sectors(section, &bytes)?;
+            scan.laps.push(lap);
+            let mut entries = 0..format.layout.entries();
+            scan.is_empty &= entries.all(|entry| format.sector(&bytes, entry).is_none());
+        }
+        Ok(scan)
+    }
+
+    fn note_sectors(&mut self, section: u32, bytes: &[u8]) -> Result<Option<Sequence>, Error> {
+        let mut first = None;
+        let mut is_uniform = true;
+        for (sector, sequence) in SectionFormat::sequences(bytes, section) {
+            let sequence = sequence.ok_or(Corruption::CommitId { section, sector })?;
+            is_uniform &= *first.get_or_insert(sequence) == sequence;
+            if let Some(last) = self.last_sections.get_mut(sequence.index()) {
+                *last = Some(section);
+            }
+        }
+        Ok(first.filter(|_| is_uniform))
+    }
+
+    fn last_section(&self, sequence: Sequence) -> Option<u32> {
+        self.last_sections.get(sequence.index()).copied().flatten()
+    }
+
+    fn is_used(&self, sequence: Sequence) -> bool {
+        self.last_section(sequence).is_some()
+    }
+
+    /// The latest lap: the one before the first that is not used, where those after the highest
+    /// number go on with the lowest.
+    fn last(&self) -> Result<Sequence, Error> {
+        let highest = Sequence::all()
+            .rev()
+            .find(|&sequence| self.is_used(sequence));
+        let wraps = self.is_used(Sequence::LAST);
+        let first_unused = Sequence::all().find(|&sequence| !self.is_used(sequence));
+        match (wraps, first_unused, highest) {
+            (true, Some(unused), _) => Ok(unused.previous()),
+            (false, _, Some(highest)) => Ok(highest),
+            _ => Err(Corruption::CommitSequence.into()),
+        }
+    }
+
+    /// Clearing leaves the lap before the last unused, and the one before that used.
+    fn was_being_cleared(&self) -> Result<bool, Error> {
+        let before = self.last()?.previous();
+        Ok(!self.is_used(before) && self.is_used(before.previous()))
+    }
+
+    /// The section that was written longest ago, with its lap: the one after the last of the last
+    /// lap.
+    fn oldest(&self, sections: u32) -> Result<Position, Error> {
+        let last = self.last()?;
+        let newest = Position {
+            section: self.last_section(last).unwrap_or(0),
+            sequence: last.previous(),
+        };
+        Ok(newest.next(sections))
+    }
+
+    /// How many sections from `oldest` on are whole and of the laps that they should be of, and
+    /// the place behind them.
+    fn matching(&self, oldest: Position, sections: u32) -> (u32, Position) {
+        let mut position = oldest;
+        for count in 0..sections {
+            let index = usize::try_from(position.section).unwrap_or(usize::MAX);
+            if self.laps.get(index) != Some(&Some(position.sequence)) {
+                return (count, position);
+            }
+            position = position.next(sections);
+        }
+        (sections, position)
+    }
+}
+
+fn replay_section(ring: &Ring, blocks: &Blocks, section: u32) -> Result<(), Error> {
+    let format = ring.format();
+    let mut bytes = vec![0; format.layout.section_len()];
+    ring.read(section, &mut bytes)?;
+    if !format.is_authentic(&bytes, section) {
+        return Err(Corruption::JournalMac(section).into());
+    }
+    let mut run = Run::default();
+    for entry in 0..format.layout.entries() {
+        let Some(sector) = format.sector(&bytes, entry) else {
+            continue;
+        };
+        let block_sectors = blocks.geometry.shape().block_size.sectors();
+        if !sector.is_multiple_of(block_sectors) {
+            return Err(Corruption::JournalSector { section, sector }.into());
+        }
+        // Entries for what a smaller volume does not have any more, or never had.
+        if sector >= blocks.geometry.provided_data_sectors() {
+            continue;
+        }
+        if run.end != Some(sector) || run.data.len() >= WRITE_SIZE {
+            run.write(blocks)?;
+            run.start = sector;
+        }
+        let tag = format.tag(&bytes, entry);
+        let before = run.data.len();
+        format.append_block(&bytes, entry, &mut run.data);
+        let block = run.data.get(before..).unwrap_or_default();
+        if !blocks.tagger.mismatches(sector, block, tag).is_empty() {
+            return Err(Corruption::JournalTag { sector }.into());
+        }
+        run.tags.extend_from_slice(tag);
+        run.end = sector.checked_add(block_sectors);
+    }
+    run.write(blocks)
+}
+
+/// Adjacent blocks that are written together.
+#[derive(Default)]
+struct Run {
+    start: u64,
+    /// The sector behind them; none if there are none.
+    end: Option<u64>,
+    data: Vec<u8>,
+    tags: Vec<u8>,
+}
+
+impl Run {
+    fn write(&mut self, blocks: &Blocks) -> Result<(), Error> {
+        if self.end.take().is_some() {
+            blocks.write(self.start, &self.data, &self.tags)?;
+            self.data.clear();
+            self.tags.clear();
+        }
+        Ok(())
+    }
+}
+
+/// Clears the journal in an order in which it is never taken for one that holds something: once the
+/// oldest section is cleared, nothing matches any more.
+fn clear(ring: &Ring, oldest: u32, sequence: Sequence) -> Result<Position, Error> {
+    let after = oldest.saturating_add(1);
+    ring.write_empty(oldest..after, sequence)?;
+    ring.flush()?;
+    ring.write_empty(after..ring.sections(), sequence)?;
+    ring.write_empty(0..oldest, sequence)?;
+    ring.flush()?;
+    Ok(Position {
+        section: 0,
+        sequence: sequence.next(),
+    })
+}

@@ -1,0 +1,121 @@
+//! What each mode does when, so that a crash at any point leaves a volume that can be used.
+
+use std::ops::Range;
+
+use crate::{BadBlock, Error, Mode, SECTOR, blocks::Blocks, journal::Journal};
+
+/// How many zeros are written at a time where they have to be, in bytes.
+const ZEROS: usize = 1 << 20;
+
+/// A volume's mode, with what it needs.
+///
+/// This is the order in which things are written; a semicolon stands for "and then, when that
+/// survives a crash". "In place" is the order of [`Blocks`]: data, and at any time after it the tag.
+///
+/// | mode | write | flush |
+/// |---|---|---|
+/// | journal | memory, later journal sections; in place; the sections may be reused | journal sections; |
+/// | direct | in place | all tags; |
+///
+/// A discard in journal mode empties the journal first, for its entries would bring back what is
+/// discarded, and writes tags; data. With tags that say "discarded" the data can be anything; with
+/// the tags of data that is gone it could not be read.
+pub(super) enum Consistency {
+    Journal(Box<Journal>),
+    Direct,
+    RecoveryUnverified,
+}
+
+impl Consistency {
+    pub(super) fn mode(&self) -> Mode {
+        match self {
+            Self::Journal(_) => Mode::Journal,
+            Self::Direct => Mode::Direct,
+            Self::RecoveryUnverified => Mode::RecoveryUnverified,
+        }
+    }
+
+    /// Reads blocks, and gives those that do not match their tags.
+    pub(super) fn read(
+        &self,
+        blocks: &Blocks,
+        sector: u64,
+        buf: &mut [u8],
+    ) -> Result<Vec<BadBlock>, Error> {
+        match self {
+            Self::Journal(journal) => journal.read(blocks, sector, buf),
+            Self::Direct => blocks.read(sector, buf),
+            Self::RecoveryUnverified => {
+                blocks.read_unverified(sector, buf)?;
+                Ok(Vec::new())
+            }
+        }
+    }
+
+    /// Writes blocks whose tags have been computed.
+    pub(super) fn write(
+        &self,
+        blocks: &Blocks,
+        sector: u64,
+        data: &[u8],
+        tags: &[u8],
+    ) -> Result<(), Error> {
+        match self {
+            Self::Journal(journal) => journal.write(blocks, sector, data, tags),
+            Self::Direct => blocks.write(sector, data, tags),
+            Self::RecoveryUnverified => Err(Error::ReadOnly),
+        }
+    }
+
+    /// Makes blocks zero.
+    pub(super) fn zero(&self, blocks: &Blocks, range: Range<u64>) -> Result<(), Error> {
+        match self {
+            Self::Journal(journal) => {
+                let zeros = vec![0; ZEROS.min(((range.end - range.start) * SECTOR) as usize)];
+                for sector in range.clone().step_by(ZEROS / SECTOR as usize) {
+                    let len = zeros.len().min(((range.end - sector) * SECTOR) as usize);
+                    let tags = blocks.tagger.tags(sector, &zeros[..len]);
+                    journal.write(blocks, sector, &zeros[..len], &tags)?;
+                }
+                Ok(())
+            }
+            Self::Direct => blocks.zero(range),
+            Self::RecoveryUnverified => Err(Error::ReadOnly),
+        }
+    }
+
+    /// Marks blocks as having no contents, and gives back their space.
+    pub(super) fn discard(&self, blocks: &Blocks, range: Range<u64>) -> Result<(), Error> {
+        match self {
+            Self::Journal(journal) => {
+                journal.clear(blocks)?;
+                blocks.set_discarded_tags(range.clone())?;
+                blocks.flush()?;
+                blocks.zero_data(range)
+            }
+            Self::Direct => {
+                blocks.zero_data(range.clone())?;
+                blocks.set_discarded_tags(range)
+            }
+            Self::RecoveryUnverified => Err(Error::ReadOnly),
+        }
+    }
+
+    /// Makes everything that was written durable.
+    pub(super) fn flush(&self, blocks: &Blocks) -> Result<(), Error> {
+        match self {
+            Self::Journal(journal) => journal.flush(blocks),
+            Self::Direct => blocks.flush(),
+            Self::RecoveryUnverified => Ok(()),
+        }
+    }
+
+    /// Makes everything durable in place, and leaves nothing for the next time to be done.
+    pub(super) fn close(&self, blocks: &Blocks) -> Result<(), Error> {
+        match self {
+            Self::Journal(journal) => journal.clear(blocks),
+            Self::Direct => blocks.flush(),
+            Self::RecoveryUnverified => Ok(()),
+        }
+    }
+}
