@@ -34,6 +34,21 @@ impl Bits {
         masks(range).all(|(word, mask)| self.words[word] & mask == mask)
     }
 
+    /// The numbers of a range as bits, the lowest first. `range` is one of whole words.
+    pub(crate) fn to_le_bytes(&self, range: Range<usize>) -> Vec<u8> {
+        let words = &self.words[range.start / 64..range.end / 64];
+        words.iter().flat_map(|word| word.to_le_bytes()).collect()
+    }
+
+    /// The set whose members are these bits, of whole words.
+    pub(crate) fn from_le_bytes(bytes: &[u8]) -> Self {
+        let (words, _) = bytes.as_chunks();
+        let words = words.iter().map(|word| u64::from_le_bytes(*word));
+        Self {
+            words: words.collect(),
+        }
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.words.iter().all(|&word| word == 0)
     }

@@ -90,6 +90,12 @@ impl Blocks {
         Ok(())
     }
 
+    /// Gives back the space of blocks, and marks them as having no contents.
+    pub(crate) fn discard(&self, range: Range<u64>) -> Result<(), Error> {
+        self.zero_data(range.clone())?;
+        self.set_discarded_tags(range)
+    }
+
     /// Marks blocks as having no contents.
     pub(crate) fn set_discarded_tags(&self, range: Range<u64>) -> Result<(), Error> {
         let blocks = self.blocks(range.clone());

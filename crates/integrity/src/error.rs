@@ -144,6 +144,12 @@ pub enum Unsupported {
     /// A layout in which the kernel's tags and data overlap.
     #[error("an interleave of less than 128 sectors with the legacy padding")]
     NarrowLegacy,
+    /// Tags cannot be computed anew without vouching for changed data.
+    #[error(
+        "recalculating keyed tags, which would vouch for data that was changed, unless the volume \
+         has the HMAC fix and a journal MAC"
+    )]
+    KeyedRecalculation,
     /// A journal that takes 2^32 sectors or more.
     #[error("a journal of {0} sectors")]
     JournalSize(u64),

@@ -235,6 +235,11 @@ impl Geometry {
         (self.start + SUPERBLOCK_SECTORS) * SECTOR
     }
 
+    /// The bytes of the journal.
+    pub(crate) fn journal_len(&self) -> u64 {
+        (self.initial - SUPERBLOCK_SECTORS) * SECTOR
+    }
+
     /// Where the sectors of `range` lie, a piece for each area.
     pub(crate) fn extents(&self, range: Range<u64>) -> impl Iterator<Item = Extent> {
         let geometry = *self;
@@ -440,7 +445,7 @@ mod tests {
 
             metadata.take(0..start * SECTOR);
             metadata.take(geometry.superblock_offset()..geometry.journal_offset());
-            let journal_end = geometry.area_tags_offset(0);
+            let journal_end = geometry.journal_offset() + geometry.journal_len();
             metadata.take(geometry.journal_offset()..journal_end);
 
             let mut position = journal_end;

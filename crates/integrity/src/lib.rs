@@ -8,6 +8,7 @@
 //! The format is specified in `docs/formats/dm-integrity.md`.
 
 mod algorithm;
+mod bitmap;
 mod bits;
 mod blocks;
 mod error;
@@ -21,6 +22,7 @@ mod mismatch;
 mod params;
 mod range_lock;
 mod raw;
+mod recalculation;
 mod storage;
 mod superblock;
 mod tag_cache;

@@ -25,7 +25,7 @@ pub enum ParamError {
     )]
     Algorithm,
     /// Another mode.
-    #[error("the mode must be journal, direct or recovery")]
+    #[error("the mode must be journal, bitmap, direct or recovery")]
     Mode,
     /// A key of no bytes, or of too many.
     #[error("a key must have 1 to {} bytes", crate::Key::MAX)]
@@ -195,6 +195,9 @@ pub enum Mode {
     /// leaves each other one as it was or as it was to be.
     #[default]
     Journal,
+    /// Which regions are being written is noted first: after a crash their tags are computed anew,
+    /// whatever data is there.
+    Bitmap,
     /// Nothing is done for it: after a crash, blocks that were being written fail to verify.
     Direct,
     /// Read only, without replaying the journal and *without checking*: for rescuing what can be
@@ -207,6 +210,7 @@ impl Mode {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Journal => "journal",
+            Self::Bitmap => "bitmap",
             Self::Direct => "direct",
             Self::RecoveryUnverified => "recovery",
         }
@@ -223,9 +227,14 @@ impl FromStr for Mode {
     type Err = ParamError;
 
     fn from_str(name: &str) -> Result<Self, ParamError> {
-        [Self::Journal, Self::Direct, Self::RecoveryUnverified]
-            .into_iter()
-            .find(|mode| mode.name() == name)
-            .ok_or(ParamError::Mode)
+        [
+            Self::Journal,
+            Self::Bitmap,
+            Self::Direct,
+            Self::RecoveryUnverified,
+        ]
+        .into_iter()
+        .find(|mode| mode.name() == name)
+        .ok_or(ParamError::Mode)
     }
 }

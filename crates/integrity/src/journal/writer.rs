@@ -162,6 +162,19 @@ impl Journal {
         Ok(())
     }
 
+    /// Brings everything that was written before to its place, and lets nobody do the same while
+    /// `action` runs.
+    pub(crate) fn with_all_in_place<T>(
+        &self,
+        blocks: &Blocks,
+        action: impl FnOnce() -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let mut committer = self.committer();
+        self.commit(&mut committer, blocks, Extent::All)?;
+        self.bring_to_place(&mut committer, blocks)?;
+        action()
+    }
+
     /// How many blocks are committed at once without being asked for.
     fn batch(&self) -> usize {
         let layout = &self.ring.format().layout;

@@ -2,7 +2,14 @@
 
 use std::ops::Range;
 
-use crate::{BadBlock, Error, Mode, SECTOR, blocks::Blocks, journal::Journal};
+use crate::{
+    BadBlock, Error, Mode, SECTOR,
+    bitmap::Bitmap,
+    blocks::Blocks,
+    journal::{Journal, Ring},
+};
+
+use super::SavedSuperblock;
 
 /// How many zeros are written at a time where they have to be, in bytes.
 const ZEROS: usize = 1 << 20;
@@ -15,6 +22,7 @@ const ZEROS: usize = 1 << 20;
 /// | mode | write | flush |
 /// |---|---|---|
 /// | journal | memory, later journal sections; in place; the sections may be reused | journal sections; |
+/// | bitmap | bits of the regions; in place | all tags; now and then the bits are cleared |
 /// | direct | in place | all tags; |
 ///
 /// A discard in journal mode empties the journal first, for its entries would bring back what is
@@ -22,6 +30,7 @@ const ZEROS: usize = 1 << 20;
 /// the tags of data that is gone it could not be read.
 pub(super) enum Consistency {
     Journal(Box<Journal>),
+    Bitmap(Box<Bitmap>),
     Direct,
     RecoveryUnverified,
 }
@@ -30,6 +39,7 @@ impl Consistency {
     pub(super) fn mode(&self) -> Mode {
         match self {
             Self::Journal(_) => Mode::Journal,
+            Self::Bitmap(_) => Mode::Bitmap,
             Self::Direct => Mode::Direct,
             Self::RecoveryUnverified => Mode::RecoveryUnverified,
         }
@@ -44,7 +54,7 @@ impl Consistency {
     ) -> Result<Vec<BadBlock>, Error> {
         match self {
             Self::Journal(journal) => journal.read(blocks, sector, buf),
-            Self::Direct => blocks.read(sector, buf),
+            Self::Bitmap(_) | Self::Direct => blocks.read(sector, buf),
             Self::RecoveryUnverified => {
                 blocks.read_unverified(sector, buf)?;
                 Ok(Vec::new())
@@ -62,6 +72,10 @@ impl Consistency {
     ) -> Result<(), Error> {
         match self {
             Self::Journal(journal) => journal.write(blocks, sector, data, tags),
+            Self::Bitmap(bitmap) => {
+                bitmap.mark(&(sector..sector + data.len() as u64 / SECTOR))?;
+                blocks.write(sector, data, tags)
+            }
             Self::Direct => blocks.write(sector, data, tags),
             Self::RecoveryUnverified => Err(Error::ReadOnly),
         }
@@ -79,6 +93,10 @@ impl Consistency {
                 }
                 Ok(())
             }
+            Self::Bitmap(bitmap) => {
+                bitmap.mark(&range)?;
+                blocks.zero(range)
+            }
             Self::Direct => blocks.zero(range),
             Self::RecoveryUnverified => Err(Error::ReadOnly),
         }
@@ -93,10 +111,11 @@ impl Consistency {
                 blocks.flush()?;
                 blocks.zero_data(range)
             }
-            Self::Direct => {
-                blocks.zero_data(range.clone())?;
-                blocks.set_discarded_tags(range)
+            Self::Bitmap(bitmap) => {
+                bitmap.mark(&range)?;
+                blocks.discard(range)
             }
+            Self::Direct => blocks.discard(range),
             Self::RecoveryUnverified => Err(Error::ReadOnly),
         }
     }
@@ -105,15 +124,25 @@ impl Consistency {
     pub(super) fn flush(&self, blocks: &Blocks) -> Result<(), Error> {
         match self {
             Self::Journal(journal) => journal.flush(blocks),
-            Self::Direct => blocks.flush(),
+            Self::Bitmap(_) | Self::Direct => blocks.flush(),
             Self::RecoveryUnverified => Ok(()),
         }
     }
 
     /// Makes everything durable in place, and leaves nothing for the next time to be done.
-    pub(super) fn close(&self, blocks: &Blocks) -> Result<(), Error> {
+    pub(super) fn close(
+        &self,
+        blocks: &Blocks,
+        ring: &Ring,
+        superblock: &SavedSuperblock,
+    ) -> Result<(), Error> {
         match self {
             Self::Journal(journal) => journal.clear(blocks),
+            Self::Bitmap(_) => {
+                blocks.flush()?;
+                ring.initialise()?;
+                superblock.update(|superblock| superblock.dirty_bitmap = false)
+            }
             Self::Direct => blocks.flush(),
             Self::RecoveryUnverified => Ok(()),
         }

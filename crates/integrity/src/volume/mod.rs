@@ -3,19 +3,21 @@
 mod consistency;
 mod counters;
 mod open;
+mod prepare;
+mod recalculate;
 mod request;
+mod saved_superblock;
 
-use std::{
-    ops::Range,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::ops::Range;
 
 use verimount_source::{ReadAt, ReadError};
 
 use crate::{
     BadBlock, Error, Mode, SECTOR, Superblock,
     blocks::Blocks,
+    journal::Ring,
     range_lock::{Access, RangeGuard, RangeLocks},
+    recalculation::Recalculation,
 };
 
 pub use counters::VolumeStats;
@@ -24,6 +26,7 @@ pub use open::OpenOptions;
 use consistency::Consistency;
 use counters::Counters;
 use request::{Request, Split};
+use saved_superblock::SavedSuperblock;
 
 /// A block volume of which every read is checked.
 ///
@@ -40,7 +43,9 @@ pub struct Volume {
     blocks: Blocks,
     consistency: Consistency,
     locks: RangeLocks,
-    superblock: Mutex<Superblock>,
+    recalculation: Recalculation,
+    superblock: SavedSuperblock,
+    ring: Ring,
     allows_discards: bool,
     counters: Counters,
 }
@@ -68,7 +73,7 @@ impl Volume {
 
     /// What the superblock says now.
     pub fn superblock(&self) -> Superblock {
-        self.superblock_mut().clone()
+        self.superblock.get()
     }
 
     /// What was done so far.
@@ -137,7 +142,15 @@ impl Volume {
     /// # Errors
     /// [`Error::Latched`].
     pub fn flush(&self) -> Result<(), Error> {
-        self.consistency.flush(&self.blocks)
+        match &self.consistency {
+            Consistency::Bitmap(bitmap) if bitmap.is_clearing_due() => {
+                let end = self.blocks.geometry.provided_data_sectors();
+                let _all = self.locks.lock(0..end, Access::Exclusive);
+                self.consistency.flush(&self.blocks)?;
+                bitmap.clear_below(self.recalculation.position().unwrap_or(u64::MAX))
+            }
+            consistency => consistency.flush(&self.blocks),
+        }
     }
 
     /// Makes `len` bytes from `offset` on zero, without writing zeros where the storage can do
@@ -180,7 +193,8 @@ impl Volume {
     /// # Errors
     /// [`Error::Latched`].
     pub fn close(self) -> Result<(), Error> {
-        self.consistency.close(&self.blocks)
+        self.consistency
+            .close(&self.blocks, &self.ring, &self.superblock)
     }
 
     fn check_writable(&self) -> Result<(), Error> {
@@ -239,6 +253,7 @@ impl Volume {
     /// Reads whole blocks, and gives those that do not match their tags and should.
     fn find_bad_blocks(&self, sector: u64, buf: &mut [u8]) -> Result<Vec<BadBlock>, Error> {
         let mut bad = self.consistency.read(&self.blocks, sector, buf)?;
+        bad.retain(|block| !self.recalculation.is_unchecked(block.sector));
         if self.allows_discards {
             bad.retain(|block| {
                 let is_discarded = block.is_discarded();
@@ -263,12 +278,6 @@ impl Volume {
         }
         blocks[request.in_blocks()].copy_from_slice(bytes);
         Ok(blocks)
-    }
-
-    fn superblock_mut(&self) -> MutexGuard<'_, Superblock> {
-        self.superblock
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,17 +1,12 @@
-use std::sync::{Arc, Mutex};
+use std::{sync::Arc, time::Duration};
 
 use crate::{
-    Devices, Error, Integrity, Mode, SECTOR, Superblock, Usage, Volume,
-    blocks::Blocks,
-    geometry::Geometry,
-    journal::{Journal, Ring, replay},
-    mac::Mac,
-    range_lock::RangeLocks,
-    raw,
-    storage::Storage,
+    Devices, Error, Integrity, Mode, SECTOR, Superblock, Usage, Volume, blocks::Blocks,
+    geometry::Geometry, journal::Ring, mac::Mac, range_lock::RangeLocks, raw,
+    recalculation::Recalculation, storage::Storage,
 };
 
-use super::{Consistency, Counters};
+use super::{Counters, SavedSuperblock, prepare::Unprepared};
 
 /// How a volume is opened.
 #[derive(Debug, Clone)]
@@ -27,11 +22,17 @@ pub struct OpenOptions {
     pub allow_discards: bool,
     /// The memory for tags, in bytes.
     pub cache_bytes: usize,
+    /// How long the bits of regions that are not written any more are kept at least, in bitmap
+    /// mode. Setting one costs a durable write; what is kept is what a crash makes unchecked.
+    pub bitmap_clear_interval: Duration,
 }
 
 impl OpenOptions {
     /// Holds the tags of 16 GiB with 4 bytes for each 4096.
     pub const DEFAULT_CACHE_BYTES: usize = 16 << 20;
+
+    /// What the kernel does.
+    pub const DEFAULT_BITMAP_CLEAR_INTERVAL: Duration = Duration::from_secs(10);
 }
 
 impl Default for OpenOptions {
@@ -42,6 +43,7 @@ impl Default for OpenOptions {
             reserved_sectors: 0,
             allow_discards: false,
             cache_bytes: Self::DEFAULT_CACHE_BYTES,
+            bitmap_clear_interval: Self::DEFAULT_BITMAP_CLEAR_INTERVAL,
         }
     }
 }
@@ -57,25 +59,24 @@ pub(super) fn open(devices: Devices, options: &OpenOptions) -> Result<Volume, Er
     }
     let geometry = Geometry::of(&superblock, options.reserved_sectors, storage.size())?;
     let tagger = options.integrity.tagger(&superblock)?;
-    let ring = Ring::new(storage.clone(), &geometry, mac, superblock.salt);
-    let blocks = Blocks::new(storage, geometry, tagger, options.cache_bytes);
-    let consistency = match options.mode {
-        Mode::Journal => {
-            let replayed = replay(&ring, &blocks, true)?;
-            let journal = Journal::new(ring, replayed, &blocks);
-            Consistency::Journal(Box::new(journal))
-        }
-        Mode::Direct => {
-            replay(&ring, &blocks, false)?;
-            Consistency::Direct
-        }
-        Mode::RecoveryUnverified => Consistency::RecoveryUnverified,
+    let ring = Ring::new(storage.clone(), &geometry, mac.clone(), superblock.salt);
+    let blocks = Blocks::new(storage.clone(), geometry, tagger, options.cache_bytes);
+    let superblock = SavedSuperblock::new(storage, &geometry, mac, superblock);
+    let unprepared = Unprepared {
+        blocks: &blocks,
+        ring: ring.clone(),
+        superblock: &superblock,
+        may_recalculate: Recalculation::is_allowed(&options.integrity, &superblock.get()),
+        bitmap_clear_interval: options.bitmap_clear_interval,
     };
+    let (consistency, recalculation) = unprepared.prepare(options.mode)?;
     Ok(Volume {
         blocks,
         consistency,
         locks: RangeLocks::default(),
-        superblock: Mutex::new(superblock),
+        recalculation,
+        superblock,
+        ring,
         allows_discards: options.allow_discards,
         counters: Counters::default(),
     })

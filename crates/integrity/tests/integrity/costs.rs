@@ -48,7 +48,11 @@ fn write_in_order(mode: Mode, start: u64, flush_every: u64) -> Cost {
     }
 }
 
-const MODES: [(Mode, f64); 2] = [(Mode::Direct, 1.002), (Mode::Journal, 2.05)];
+const MODES: [(Mode, f64); 3] = [
+    (Mode::Direct, 1.002),
+    (Mode::Bitmap, 1.002),
+    (Mode::Journal, 2.05),
+];
 
 #[test]
 fn what_is_written_whole_is_never_read() {

@@ -1,6 +1,11 @@
 //! The power fails at any point, also while the volume is being opened after the last time.
 
-use std::{env, ops::Range, sync::Arc};
+use std::{
+    env,
+    ops::{ControlFlow, Range},
+    sync::Arc,
+    time::Duration,
+};
 
 use proptest::prelude::*;
 use verimount_integrity::{
@@ -89,9 +94,13 @@ fn world(has_mac: bool) -> World {
 fn open(world: &World, storage: Arc<dyn WriteAt>, mode: Mode) -> Result<Volume, Error> {
     let options = OpenOptions {
         allow_discards: true,
+        // At each flush.
+        bitmap_clear_interval: Duration::ZERO,
         ..world.open_options(mode)
     };
-    Volume::open(Devices::new(storage), &options)
+    let volume = Volume::open(Devices::new(storage), &options)?;
+    volume.recalculate(&mut |_| ControlFlow::Continue(()))?;
+    Ok(volume)
 }
 
 /// Does as much as there is power for.
@@ -165,7 +174,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(cases()))]
     #[test]
     fn what_was_flushed_survives(
-        mode in prop_oneof![Just(Mode::Journal), Just(Mode::Direct)],
+        mode in prop_oneof![Just(Mode::Journal), Just(Mode::Bitmap), Just(Mode::Direct)],
         has_mac: bool,
         actions in actions(),
         power in 1u64..150,

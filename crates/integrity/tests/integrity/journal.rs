@@ -32,7 +32,7 @@ fn crashed_world(journal_mac: bool) -> (World, Vec<u8>) {
 #[test]
 fn every_mode_replays_what_was_committed() {
     for journal_mac in [false, true] {
-        for mode in [Mode::Journal, Mode::Direct] {
+        for mode in [Mode::Journal, Mode::Bitmap, Mode::Direct] {
             let (world, bytes) = crashed_world(journal_mac);
             let mut buf = vec![0; bytes.len()];
             let before = world.open(Mode::RecoveryUnverified);

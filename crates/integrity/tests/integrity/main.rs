@@ -1,5 +1,6 @@
 //! Volumes as their users see them.
 
+mod bitmap;
 mod common;
 mod costs;
 mod crash;

@@ -1,11 +1,13 @@
 //! Whatever is done to a volume, it holds what a plain array would.
 
+use std::time::Duration;
+
 use proptest::prelude::*;
 use verimount_integrity::{
-    Algorithm, BlockSize, FormatOptions, Interleave, Mode, OpenOptions, TagSize, Volume,
+    Algorithm, BlockSize, FormatOptions, Integrity, Interleave, Mode, OpenOptions, TagSize, Volume,
 };
 
-use crate::common::{KB, World, contents, integrity, memory};
+use crate::common::{KB, World, contents, integrity, key, memory};
 
 /// How much of a volume is used, in bytes: enough for several areas.
 const USED: u64 = 200 * KB;
@@ -21,7 +23,7 @@ enum Action {
 }
 
 fn modes() -> impl Strategy<Value = Mode> {
-    prop_oneof![Just(Mode::Direct), Just(Mode::Journal)]
+    prop_oneof![Just(Mode::Direct), Just(Mode::Journal), Just(Mode::Bitmap)]
 }
 
 fn actions() -> impl Strategy<Value = Vec<Action>> {
@@ -61,14 +63,19 @@ fn options() -> impl Strategy<Value = (FormatOptions, bool)> {
     )
         .prop_map(
             |(algorithm, block_size, tag_size, log2, hmac_fix, has_data_device, reserved)| {
+                let is_keyed = algorithm.is_keyed();
                 let options = FormatOptions {
-                    integrity: integrity(algorithm),
+                    integrity: Integrity {
+                        journal_mac: is_keyed.then(|| (Algorithm::HmacSha256, key(2))),
+                        ..integrity(algorithm)
+                    },
                     block_size: BlockSize::new(block_size).unwrap(),
                     tag_size: Some(TagSize::new(tag_size).unwrap()),
                     interleave: (!has_data_device)
                         .then(|| Interleave::from_log2_sectors(log2).unwrap()),
                     journal_sectors: Some(300),
-                    hmac_fix,
+                    // What bitmap mode asks of a volume with a key.
+                    hmac_fix: hmac_fix || is_keyed,
                     reserved_sectors: reserved,
                     ..FormatOptions::default()
                 };
@@ -111,6 +118,8 @@ fn open(world: &World, mode: Mode) -> Volume {
         allow_discards: true,
         // As little as possible: chunks come and go.
         cache_bytes: 0,
+        // At each flush.
+        bitmap_clear_interval: Duration::ZERO,
         ..world.open_options(mode)
     };
     Volume::open(world.devices(), &options).unwrap()

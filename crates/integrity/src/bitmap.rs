@@ -1,0 +1,210 @@
+//! The bitmap: which regions are being written. It lies where the journal would be.
+
+use std::{
+    ops::Range,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use crate::{
+    Error,
+    bits::{Bits, runs},
+    geometry::Geometry,
+    storage::Storage,
+};
+
+/// The base-2 logarithm of the sectors that a bit stands for, if there is room for so many bits:
+/// 16 MiB.
+const DEFAULT_LOG2_SECTORS: u8 = 15;
+
+/// The bitmap is written in blocks of this many bytes.
+const BLOCK: usize = 4096;
+
+const BITS_PER_BLOCK: usize = 8 * BLOCK;
+
+/// What the bits of a volume's bitmap stand for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BitmapLayout {
+    offset: u64,
+    bits: usize,
+    log2_sectors_per_bit: u8,
+    log2_sectors_per_block: u8,
+}
+
+impl BitmapLayout {
+    /// As many bits as are usual, or as there is room for.
+    pub(crate) fn new(geometry: &Geometry) -> Result<Self, Error> {
+        let log2_block = geometry.shape().block_size.log2_sectors();
+        (DEFAULT_LOG2_SECTORS - log2_block..64)
+            .find_map(|log2| Self::with_blocks_per_bit(geometry, log2))
+            .ok_or(Error::TooSmall {
+                available: geometry.journal_len() / crate::SECTOR,
+            })
+    }
+
+    /// A bit for each 2 to the power of `log2_blocks` blocks, if there is room for so many.
+    pub(crate) fn with_blocks_per_bit(geometry: &Geometry, log2_blocks: u8) -> Option<Self> {
+        let log2_sectors_per_block = geometry.shape().block_size.log2_sectors();
+        let log2_sectors_per_bit = log2_blocks.checked_add(log2_sectors_per_block)?;
+        let per_bit = 1_u64.checked_shl(log2_sectors_per_bit.into())?;
+        let bits = geometry.provided_data_sectors().div_ceil(per_bit);
+        let len = bits.div_ceil(BITS_PER_BLOCK as u64) * BLOCK as u64;
+        (len <= geometry.journal_len()).then_some(Self {
+            offset: geometry.journal_offset(),
+            bits: usize::try_from(bits).ok()?,
+            log2_sectors_per_bit,
+            log2_sectors_per_block,
+        })
+    }
+
+    /// What the superblock says of it.
+    pub(crate) fn log2_blocks_per_bit(&self) -> u8 {
+        self.log2_sectors_per_bit - self.log2_sectors_per_block
+    }
+
+    /// The bits as they are stored.
+    pub(crate) fn read(&self, storage: &Storage) -> Result<Bits, Error> {
+        let mut bytes = vec![0; self.len()];
+        storage.read_metadata(&mut bytes, self.offset)?;
+        let mut bits = Bits::from_le_bytes(&bytes);
+        // What is behind them stands for nothing.
+        bits.remove(self.bits..self.len() * 8);
+        Ok(bits)
+    }
+
+    /// No bits.
+    pub(crate) fn none(&self) -> Bits {
+        Bits::new(self.len() * 8)
+    }
+
+    /// The bits of all regions from `sector` on.
+    pub(crate) fn all_from(&self, sector: u64) -> Bits {
+        let mut bits = self.none();
+        bits.insert(self.bit(sector)..self.bits);
+        bits
+    }
+
+    /// The bit of a sector.
+    pub(crate) fn bit(&self, sector: u64) -> usize {
+        usize::try_from(sector >> self.log2_sectors_per_bit).unwrap_or(usize::MAX)
+    }
+
+    /// The sector behind the region of a bit.
+    pub(crate) fn end(&self, bit: usize) -> u64 {
+        (bit as u64 + 1) << self.log2_sectors_per_bit
+    }
+
+    fn bits_of(&self, sectors: &Range<u64>) -> Range<usize> {
+        match sectors.is_empty() {
+            true => 0..0,
+            false => self.bit(sectors.start)..self.bit(sectors.end - 1) + 1,
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.bits.div_ceil(BITS_PER_BLOCK) * BLOCK
+    }
+}
+
+/// The bitmap of a volume that is in use.
+pub(crate) struct Bitmap {
+    storage: Arc<Storage>,
+    layout: BitmapLayout,
+    /// How long bits are kept at least, that the next writes to their regions may still need.
+    clear_interval: Duration,
+    state: Mutex<State>,
+    /// Held while bits are written: of two writes of the same bits, the later must come last.
+    writing: Mutex<()>,
+}
+
+struct State {
+    /// Bits that are set and survive a crash.
+    durable: Bits,
+    last_cleared: Instant,
+}
+
+impl Bitmap {
+    /// Writes `bits` as the volume's bitmap, durably.
+    pub(crate) fn create(
+        storage: Arc<Storage>,
+        layout: BitmapLayout,
+        bits: Bits,
+        clear_interval: Duration,
+    ) -> Result<Self, Error> {
+        storage.write_metadata_durable(&bits.to_le_bytes(0..layout.len() * 8), layout.offset)?;
+        Ok(Self {
+            storage,
+            layout,
+            clear_interval,
+            state: Mutex::new(State {
+                durable: bits,
+                last_cleared: Instant::now(),
+            }),
+            writing: Mutex::default(),
+        })
+    }
+
+    /// Returns when the bits of these sectors, which are going to be written, survive a crash.
+    pub(crate) fn mark(&self, sectors: &Range<u64>) -> Result<(), Error> {
+        let bits = self.layout.bits_of(sectors);
+        let is_marked = || self.state().durable.contains_all(bits.clone());
+        if is_marked() {
+            return Ok(());
+        }
+        let _writing = self.writing();
+        if is_marked() {
+            return Ok(());
+        }
+        let mut marked = self.state().durable.clone();
+        marked.insert(bits.clone());
+        let blocks = bits.start / BITS_PER_BLOCK..bits.end.div_ceil(BITS_PER_BLOCK);
+        let (bytes, offset) = self.stored(&marked, blocks);
+        self.storage.write_metadata_durable(&bytes, offset)?;
+        self.state().durable.insert(bits);
+        Ok(())
+    }
+
+    /// Whether bits have been kept for long enough.
+    pub(crate) fn is_clearing_due(&self) -> bool {
+        self.state().last_cleared.elapsed() >= self.clear_interval
+    }
+
+    /// Clears the bits of all regions that end at `limit` or before. Everything that was written
+    /// there must be durable, and nobody may write meanwhile.
+    pub(crate) fn clear_below(&self, limit: u64) -> Result<(), Error> {
+        let _writing = self.writing();
+        let end = self.layout.bit(limit).min(self.layout.bits);
+        let mut cleared = self.state().durable.clone();
+        cleared.remove(0..end);
+        let has_changed = |block: usize| {
+            let bits = block * BITS_PER_BLOCK..(block + 1) * BITS_PER_BLOCK;
+            let before = self.state().durable.to_le_bytes(bits.clone());
+            before != cleared.to_le_bytes(bits)
+        };
+        // Not durably: a bit that is set for nothing does no harm.
+        for blocks in runs(0..end.div_ceil(BITS_PER_BLOCK), has_changed) {
+            let (bytes, offset) = self.stored(&cleared, blocks);
+            self.storage.write_metadata(&bytes, offset)?;
+        }
+        let mut state = self.state();
+        state.durable = cleared;
+        state.last_cleared = Instant::now();
+        Ok(())
+    }
+
+    /// Some blocks of the bitmap as they are stored, and where.
+    fn stored(&self, bits: &Bits, blocks: Range<usize>) -> (Vec<u8>, u64) {
+        let offset = self.layout.offset + (blocks.start * BLOCK) as u64;
+        let range = blocks.start * BITS_PER_BLOCK..blocks.end * BITS_PER_BLOCK;
+        (bits.to_le_bytes(range), offset)
+    }
+
+    fn writing(&self) -> MutexGuard<'_, ()> {
+        self.writing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    // Each change of the state is a single call.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,149 @@
+//! Bitmap mode, and computing tags anew.
+
+use std::ops::ControlFlow;
+
+use verimount_integrity::{
+    Algorithm, BlockSize, Error, FormatOptions, Integrity, Mode, Unsupported, Volume,
+};
+use verimount_source::{ReadAt, WriteAt};
+use verimount_testkit::noise;
+
+use crate::common::{KB, MB, World, contents, integrity, key};
+
+const SIZE: u64 = 64 * MB;
+
+/// A volume that was written in its first region, and not closed. Then a block was changed that
+/// nobody has written: `bad` bytes after the beginning of the device.
+fn crashed_world(bad: u64) -> World {
+    let options = FormatOptions {
+        block_size: BlockSize::SECTOR,
+        ..FormatOptions::default()
+    };
+    let world = World::new(SIZE, options).unwrap();
+    let volume = world.open(Mode::Bitmap);
+    volume.write_at(&noise(MB as usize, 1), 0).unwrap();
+    volume.flush().unwrap();
+    drop(volume);
+    let mut byte = [0];
+    world.metadata.read_exact_at(&mut byte, bad).unwrap();
+    world.metadata.write_all_at(&[byte[0] ^ 1], bad).unwrap();
+    world
+}
+
+fn recalculate(volume: &Volume) -> u64 {
+    let mut bytes = 0;
+    volume
+        .recalculate(&mut |more| {
+            bytes += more;
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    bytes
+}
+
+#[test]
+fn only_dirty_regions_get_new_tags() {
+    for (bad, is_dirty) in [(4 * MB, true), (40 * MB, false)] {
+        let world = crashed_world(bad);
+        let volume = world.open(Mode::Bitmap);
+        assert_eq!(volume.recalculation_sector(), Some(0));
+        // A region that may have been written when the machine crashed is not checked yet.
+        let mut buf = vec![0; 8 * MB as usize];
+        volume.read_at(&mut buf, 0).unwrap();
+        assert!(recalculate(&volume) <= 16 * MB);
+        assert_eq!(volume.recalculation_sector(), None);
+        volume.close().unwrap();
+
+        let volume = world.open(Mode::Direct);
+        let mut buf = vec![0; volume.size() as usize];
+        assert_eq!(volume.read_at(&mut buf, 0).is_ok(), is_dirty);
+    }
+}
+
+#[test]
+fn other_modes_compute_all_tags_anew() {
+    for mode in [Mode::Direct, Mode::Journal] {
+        let world = crashed_world(40 * MB);
+        let volume = world.open(mode);
+        assert_eq!(recalculate(&volume), volume.size());
+        contents(&volume);
+        volume.close().unwrap();
+        assert!(
+            !world
+                .open(Mode::RecoveryUnverified)
+                .superblock()
+                .has_dirty_bitmap()
+        );
+        contents(&world.open(Mode::Direct));
+    }
+}
+
+#[test]
+fn recalculating_goes_on_where_it_ended() {
+    let world = crashed_world(40 * MB);
+    let volume = world.open(Mode::Direct);
+    let mut bytes = 0;
+    let result = volume.recalculate(&mut |more| {
+        bytes += more;
+        match bytes >= 20 * MB {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    });
+    assert!(matches!(result, Err(Error::Cancelled)));
+    drop(volume);
+    let volume = world.open(Mode::Direct);
+    assert_eq!(recalculate(&volume), volume.size() - bytes);
+}
+
+#[test]
+fn a_volume_that_was_closed_needs_nothing() {
+    let world = World::new(SIZE, FormatOptions::default()).unwrap();
+    let volume = world.open(Mode::Bitmap);
+    volume.write_at(&noise(MB as usize, 1), 30 * MB).unwrap();
+    volume.close().unwrap();
+    for mode in [Mode::Bitmap, Mode::Journal, Mode::Direct] {
+        let volume = world.open(mode);
+        assert_eq!(volume.recalculation_sector(), None);
+        volume.close().unwrap();
+    }
+}
+
+/// 16 MiB for a bit: each costs one write of a page that is durable at once.
+#[test]
+fn a_bit_is_written_once() {
+    let world = World::new(SIZE, FormatOptions::default()).unwrap();
+    let volume = world.open(Mode::Bitmap);
+    let before = world.metadata.write_counts().durable;
+    for offset in (0..volume.size() - 64 * KB).step_by(64 << 10) {
+        volume.write_at(&noise(64 << 10, 1), offset).unwrap();
+    }
+    assert_eq!(world.metadata.write_counts().durable - before, 4);
+}
+
+#[test]
+fn keyed_tags_are_computed_anew_only_where_the_superblock_is_protected() {
+    for (journal_mac, hmac_fix, is_allowed) in [
+        (true, true, true),
+        (false, true, false),
+        (true, false, false),
+        (false, false, false),
+    ] {
+        let options = FormatOptions {
+            integrity: Integrity {
+                journal_mac: journal_mac.then(|| (Algorithm::HmacSha256, key(3))),
+                ..integrity(Algorithm::HmacSha256)
+            },
+            hmac_fix,
+            ..FormatOptions::default()
+        };
+        let world = World::new(16 * MB, options).unwrap();
+        match Volume::open(world.devices(), &world.open_options(Mode::Bitmap)) {
+            Ok(_) => assert!(is_allowed),
+            Err(error) => {
+                let is_named = matches!(error, Error::Unsupported(Unsupported::KeyedRecalculation));
+                assert!(is_named && !is_allowed);
+            }
+        }
+    }
+}
