@@ -93,7 +93,7 @@ pub fn format(
     storage.write_metadata_durable(&[0; SUPERBLOCK_SIZE], place)?;
     Ring::new(storage.clone(), &geometry, mac.clone(), superblock.salt).initialise()?;
     let blocks = Blocks::new(storage.clone(), geometry, tagger, CACHE_BYTES);
-    write_zeros(&blocks, options.is_zero, progress)?;
+    write_zeros(&blocks, 0, options.is_zero, progress)?;
     blocks.flush()?;
     storage.write_metadata_durable(&superblock.encode(mac.as_ref()), place)?;
     Ok(superblock)
@@ -139,10 +139,15 @@ impl FormatOptions {
     }
 }
 
-/// Makes all blocks zero, and gives them their tags.
-fn write_zeros(blocks: &Blocks, is_zero: bool, progress: &mut Progress<'_>) -> Result<(), Error> {
+/// Makes all blocks from the sector `start` on zero, and gives them their tags.
+pub(crate) fn write_zeros(
+    blocks: &Blocks,
+    start: u64,
+    is_zero: bool,
+    progress: &mut Progress<'_>,
+) -> Result<(), Error> {
     let end = blocks.geometry.provided_data_sectors();
-    for start in (0..end).step_by(STEP as usize) {
+    for start in (start..end).step_by(STEP as usize) {
         let range = start..end.min(start + STEP);
         match is_zero {
             true => blocks.set_zero_tags(range.clone())?,

@@ -1,10 +1,10 @@
 use std::{io, num::NonZeroUsize, ops::ControlFlow};
 
-use verimount_source::{ReadAt, ReadError, Scratch};
+use verimount_source::{ReadAt, ReadError, Scratch, in_order};
 
 use crate::{
     Descriptor, Digest, Error, TreeGeometry, TreeParams, descriptor::checked_geometry,
-    hasher::BlockHasher, ordered::in_order,
+    hasher::BlockHasher,
 };
 
 /// How much data a thread reads and hashes at a time: small enough to stay in its cache between

@@ -15,7 +15,6 @@ mod error;
 mod geometry;
 mod hasher;
 mod mismatch;
-mod ordered;
 mod params;
 mod readahead;
 mod sealed;

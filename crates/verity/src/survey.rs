@@ -1,9 +1,9 @@
 use std::{num::NonZeroUsize, ops::Range};
 
 use thiserror::Error;
-use verimount_source::{ReadAt, ReadError, Scratch};
+use verimount_source::{ReadAt, ReadError, Scratch, in_order};
 
-use crate::{Mismatch, Place, VerifiedReader, ordered::in_order};
+use crate::{Mismatch, Place, VerifiedReader};
 
 /// How much is read at a time while nothing is wrong.
 const CHUNK: u64 = 1 << 20;

@@ -1,7 +1,9 @@
 //! An open volume: requests of any bytes, ordered where they overlap, checked, and counted.
 
+mod check;
 mod consistency;
 mod counters;
+mod grow;
 mod open;
 mod prepare;
 mod recalculate;
@@ -20,7 +22,9 @@ use crate::{
     recalculation::Recalculation,
 };
 
+pub use check::{BadRange, BadReason};
 pub use counters::VolumeStats;
+pub use grow::grow;
 pub use open::OpenOptions;
 
 use consistency::Consistency;

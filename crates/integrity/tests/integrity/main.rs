@@ -1,6 +1,7 @@
 //! Volumes as their users see them.
 
 mod bitmap;
+mod check;
 mod common;
 mod costs;
 mod crash;

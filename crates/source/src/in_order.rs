@@ -4,7 +4,7 @@ use std::{
     thread,
 };
 
-use verimount_source::Scratch;
+use crate::Scratch;
 
 /// How many finished items may wait for each thread: enough that none idles while another one's
 /// turn comes.
@@ -15,7 +15,13 @@ const WAITING: usize = 8;
 ///
 /// Each thread works with its own scratch buffer. Memory is bounded by the number of threads. Where
 /// the system starts fewer than that, the calling thread does their work.
-pub(crate) fn in_order<T: Send, E>(
+///
+/// # Errors
+/// What `consume` gives.
+///
+/// # Panics
+/// If `work` does.
+pub fn in_order<T: Send, E>(
     count: u64,
     threads: NonZeroUsize,
     work: impl Fn(u64, &mut Scratch) -> T + Sync,

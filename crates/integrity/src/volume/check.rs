@@ -1,0 +1,153 @@
+use std::{num::NonZeroUsize, ops::Range};
+
+use thiserror::Error;
+use verimount_source::{Scratch, in_order};
+
+use crate::{BadBlock, Error, Progress, SECTOR, Volume, range_lock::Access, raw};
+
+/// How much is checked at a time while all of it can be read, in sectors.
+const CHUNK: u64 = 2048;
+
+/// Sectors of a volume that cannot be handed out.
+#[derive(Debug)]
+pub struct BadRange {
+    /// The sectors, whole blocks.
+    pub sectors: Range<u64>,
+    /// What is wrong with the first block.
+    pub reason: BadReason,
+}
+
+/// Why a block cannot be handed out.
+#[derive(Debug, Error)]
+pub enum BadReason {
+    /// It does not match its tag.
+    #[error(transparent)]
+    Mismatch(BadBlock),
+    /// It or its tag cannot be read.
+    #[error(transparent)]
+    Unreadable(Error),
+}
+
+impl Volume {
+    /// Reads all blocks with up to `threads` threads, and reports every bad range to `found`, in
+    /// order. `progress` is told how many bytes more were looked at, and can end it there.
+    ///
+    /// # Errors
+    /// [`Error::Cancelled`].
+    pub fn check(
+        &self,
+        threads: NonZeroUsize,
+        found: &mut dyn FnMut(BadRange),
+        progress: &mut Progress<'_>,
+    ) -> Result<(), Error> {
+        let end = self.blocks.geometry.provided_data_sectors();
+        let chunk = |number: u64| number * CHUNK..end.min((number + 1) * CHUNK);
+        let mut open: Option<BadRange> = None;
+        let result = in_order(
+            end.div_ceil(CHUNK),
+            threads,
+            |number, scratch| self.check_chunk(chunk(number), scratch),
+            |number, bad| {
+                for next in bad {
+                    match &mut open {
+                        Some(last) if last.continues_in(&next) => {
+                            last.sectors.end = next.sectors.end;
+                        }
+                        _ => open.replace(next).into_iter().for_each(&mut *found),
+                    }
+                }
+                let sectors = chunk(number);
+                match progress((sectors.end - sectors.start) * SECTOR).is_break() {
+                    true => Err(Error::Cancelled),
+                    false => Ok(()),
+                }
+            },
+        );
+        open.into_iter().for_each(found);
+        result
+    }
+
+    /// Gives the blocks of these sectors the tags of the data that they have, whatever it is.
+    ///
+    /// # Errors
+    /// [`Error::PastEnd`] for sectors that are not whole blocks of the volume, and as
+    /// [`Self::write_at`].
+    pub fn accept_unverified(&self, sectors: Range<u64>) -> Result<(), Error> {
+        self.check_writable()?;
+        let block_sectors = self.blocks.geometry.shape().block_size.sectors();
+        let is_whole = [sectors.start, sectors.end]
+            .iter()
+            .all(|sector| sector.is_multiple_of(block_sectors));
+        let end = self.blocks.geometry.provided_data_sectors();
+        if !is_whole || sectors.start > sectors.end || sectors.end > end {
+            return Err(Error::PastEnd {
+                offset: sectors.start.saturating_mul(SECTOR),
+                len: sectors
+                    .end
+                    .saturating_sub(sectors.start)
+                    .saturating_mul(SECTOR),
+                size: self.size(),
+            });
+        }
+        for start in sectors.clone().step_by(CHUNK as usize) {
+            let chunk = start..sectors.end.min(start + CHUNK);
+            let _guard = self.locks.lock(chunk.clone(), Access::Exclusive);
+            let mut data = vec![0; (chunk.end - chunk.start) as usize * raw::SECTOR];
+            // Which of them do not match is what shall not matter.
+            self.find_bad_blocks(start, &mut data)?;
+            let tags = self.blocks.tagger.tags(start, &data);
+            self.consistency.write(&self.blocks, start, &data, &tags)?;
+        }
+        self.flush()
+    }
+
+    /// The bad blocks of a chunk: read at once if that can be, else block by block.
+    fn check_chunk(&self, sectors: Range<u64>, scratch: &mut Scratch) -> Vec<BadRange> {
+        if let Ok(bad) = self.check_sectors(sectors.clone(), scratch) {
+            return bad;
+        }
+        let block_sectors = self.blocks.geometry.shape().block_size.sectors();
+        sectors
+            .step_by(block_sectors as usize)
+            .map(|start| start..start + block_sectors)
+            .flat_map(|block| {
+                self.check_sectors(block.clone(), scratch)
+                    .unwrap_or_else(|error| {
+                        vec![BadRange {
+                            sectors: block,
+                            reason: BadReason::Unreadable(error),
+                        }]
+                    })
+            })
+            .collect()
+    }
+
+    fn check_sectors(
+        &self,
+        sectors: Range<u64>,
+        scratch: &mut Scratch,
+    ) -> Result<Vec<BadRange>, Error> {
+        let _guard = self.locks.lock(sectors.clone(), Access::Shared);
+        let buf = scratch.grown((sectors.end - sectors.start) as usize * raw::SECTOR);
+        let bad = self.find_bad_blocks(sectors.start, buf)?;
+        let block_sectors = self.blocks.geometry.shape().block_size.sectors();
+        Ok(bad
+            .into_iter()
+            .map(|block| BadRange {
+                sectors: block.sector..block.sector + block_sectors,
+                reason: BadReason::Mismatch(block),
+            })
+            .collect())
+    }
+}
+
+impl BadRange {
+    fn continues_in(&self, next: &Self) -> bool {
+        self.sectors.end == next.sectors.start
+            && matches!(
+                (&self.reason, &next.reason),
+                (BadReason::Mismatch(_), BadReason::Mismatch(_))
+                    | (BadReason::Unreadable(_), BadReason::Unreadable(_))
+            )
+    }
+}
