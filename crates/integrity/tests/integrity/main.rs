@@ -6,6 +6,8 @@ mod common;
 mod costs;
 mod crash;
 mod damage;
+mod failures;
 mod format;
 mod journal;
 mod model;
+mod threads;

@@ -1,0 +1,49 @@
+//! After a failed write or flush, nothing more is written.
+
+use std::sync::Arc;
+
+use verimount_integrity::{Devices, Error, FormatOptions, Mode, Volume};
+use verimount_testkit::{Power, Volatile};
+
+use crate::common::{MB, World};
+
+/// The storage fails from some write or flush on: the request that meets it says why, and so do all
+/// later ones.
+#[test]
+fn a_failure_ends_all_writing_and_no_reading() {
+    for mode in [Mode::Journal, Mode::Bitmap, Mode::Direct] {
+        let world = World::new(16 * MB, FormatOptions::default()).unwrap();
+        let stored = world.metadata.inner().to_vec();
+        let mut failures = 0;
+        for actions in 1..20 {
+            let storage = Arc::new(Volatile::new(stored.clone(), Power::for_actions(actions)));
+            let devices = Devices::new(storage);
+            let Ok(volume) = Volume::open(devices, &world.open_options(mode)) else {
+                continue;
+            };
+            let mut first = None;
+            for number in 0..10 {
+                let result = volume
+                    .write_at(&[1; 4096], number * 8192)
+                    .and_then(|()| volume.flush());
+                match (result, &first) {
+                    (Ok(()), None) => {}
+                    (Ok(()), Some(_)) => panic!("a write after a failure"),
+                    (Err(Error::Latched(reason)), None) => first = Some(reason.to_string()),
+                    (Err(Error::Latched(reason)), Some(first)) => {
+                        assert_eq!(reason.to_string(), *first);
+                    }
+                    (Err(error), _) => panic!("{error}"),
+                }
+            }
+            assert_eq!(volume.failure(), first);
+            failures += u32::from(first.is_some());
+            // What was written is read, from memory or from where it is.
+            let mut buf = [0; 4096];
+            volume.read_at(&mut buf, MB).unwrap();
+            assert_eq!(buf, [0; 4096]);
+            assert!(first.is_none() || volume.close().is_err());
+        }
+        assert!(failures > 3, "{mode}: this shows nothing");
+    }
+}

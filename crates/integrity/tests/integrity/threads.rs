@@ -1,0 +1,69 @@
+//! Many threads at once.
+
+use std::{sync::Barrier, thread, time::Duration};
+
+use verimount_integrity::{BlockSize, FormatOptions, Interleave, Mode, OpenOptions, Volume};
+
+use crate::common::{KB, World};
+
+const THREADS: u64 = 4;
+const ROUNDS: u64 = 150;
+
+/// Every thread writes, flushes and reads, partly where others do: what is read is always what one
+/// single write has written.
+#[test]
+fn a_read_sees_whole_writes() {
+    for mode in [Mode::Journal, Mode::Bitmap, Mode::Direct] {
+        let options = FormatOptions {
+            block_size: BlockSize::SECTOR,
+            interleave: Some(Interleave::new(32).unwrap()),
+            journal_sectors: Some(4 * 180),
+            ..FormatOptions::default()
+        };
+        let world = World::new(1024 * KB, options).unwrap();
+        let options = OpenOptions {
+            cache_bytes: 0,
+            bitmap_clear_interval: Duration::ZERO,
+            ..world.open_options(mode)
+        };
+        let volume = Volume::open(world.devices(), &options).unwrap();
+        let start = Barrier::new(THREADS as usize);
+        thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let (volume, start) = (&volume, &start);
+                scope.spawn(move || {
+                    start.wait();
+                    use_volume(volume, thread);
+                });
+            }
+        });
+        volume.close().unwrap();
+    }
+}
+
+fn use_volume(volume: &Volume, thread: u64) {
+    // Places of 5 KiB each, which begin and end in the middle of blocks.
+    const PLACE: usize = 5000;
+    for round in 0..ROUNDS {
+        let place = (thread * 3 + round * 7) % 8;
+        let offset = place * PLACE as u64;
+        let mut buf = [0; PLACE];
+        match round % 3 {
+            0 => volume
+                .write_at(&[(thread * ROUNDS + round) as u8; PLACE], offset)
+                .unwrap(),
+            1 => {
+                volume.read_at(&mut buf, offset).unwrap();
+                assert!(buf.iter().all(|&byte| byte == buf[0]), "a torn write");
+            }
+            _ if round % 5 == 0 => volume.flush().unwrap(),
+            _ => {
+                // Where nobody else writes.
+                let own = 100_000 + thread * 50_000;
+                volume.write_at(&[round as u8; 3000], own).unwrap();
+                volume.read_at(&mut buf[..3000], own).unwrap();
+                assert_eq!(buf[..3000], [round as u8; 3000]);
+            }
+        }
+    }
+}
