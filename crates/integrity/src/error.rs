@@ -165,6 +165,11 @@ pub enum Usage {
     /// A key for an algorithm that has none.
     #[error("the integrity algorithm has no key")]
     KeyUnused,
+    /// No block matches its tag.
+    #[error(
+        "no block that was tried matches its tag: the integrity algorithm or the key is another one"
+    )]
+    NothingMatches,
     /// The volume has a journal MAC, but no key for it was given.
     #[error("the volume has a journal MAC: its algorithm and key are needed")]
     JournalMacMissing,

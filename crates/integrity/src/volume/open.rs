@@ -8,6 +8,9 @@ use crate::{
 
 use super::{Counters, SavedSuperblock, prepare::Unprepared};
 
+/// How many blocks are tried at least, if the volume has as many.
+const PROBES: u64 = 16;
+
 /// How a volume is opened.
 #[derive(Debug, Clone)]
 pub struct OpenOptions {
@@ -20,6 +23,9 @@ pub struct OpenOptions {
     /// Whether blocks may be discarded. A block that is marked as discarded then passes with any
     /// contents, and reads as zeros.
     pub allow_discards: bool,
+    /// Whether to refuse a volume of which no block matches its tag, of a few that are tried: the
+    /// algorithm or the key is then most likely another one. Recovery mode never asks.
+    pub probe: bool,
     /// The memory for tags, in bytes.
     pub cache_bytes: usize,
     /// How long the bits of regions that are not written any more are kept at least, in bitmap
@@ -42,6 +48,7 @@ impl Default for OpenOptions {
             mode: Mode::default(),
             reserved_sectors: 0,
             allow_discards: false,
+            probe: true,
             cache_bytes: Self::DEFAULT_CACHE_BYTES,
             bitmap_clear_interval: Self::DEFAULT_BITMAP_CLEAR_INTERVAL,
         }
@@ -61,6 +68,9 @@ pub(super) fn open(devices: Devices, options: &OpenOptions) -> Result<Volume, Er
     let tagger = options.integrity.tagger(&superblock)?;
     let ring = Ring::new(storage.clone(), &geometry, mac.clone(), superblock.salt);
     let blocks = Blocks::new(storage.clone(), geometry, tagger, options.cache_bytes);
+    if options.probe && options.mode != Mode::RecoveryUnverified {
+        probe(&blocks)?;
+    }
     let superblock = SavedSuperblock::new(storage, &geometry, mac, superblock);
     let unprepared = Unprepared {
         blocks: &blocks,
@@ -80,6 +90,21 @@ pub(super) fn open(devices: Devices, options: &OpenOptions) -> Result<Volume, Er
         allows_discards: options.allow_discards,
         counters: Counters::default(),
     })
+}
+
+/// Fails if no block matches its tag, of a few from all over the volume.
+fn probe(blocks: &Blocks) -> Result<(), Error> {
+    let count = blocks.geometry.blocks();
+    let block_size = blocks.geometry.shape().block_size;
+    let mut buf = vec![0; block_size.bytes()];
+    for block in (0..count).step_by((count / PROBES).max(1) as usize) {
+        // What cannot be read, or was discarded, says nothing of the algorithm.
+        match blocks.read(block * block_size.sectors(), &mut buf) {
+            Ok(bad) if bad.iter().any(|block| !block.is_discarded()) => {}
+            _ => return Ok(()),
+        }
+    }
+    Err(Usage::NothingMatches.into())
 }
 
 fn read_superblock(

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use verimount_integrity::{
-    Algorithm, BlockSize, Error, FormatOptions, Interleave, Mode, OpenOptions, Tag, Volume,
+    Algorithm, BlockSize, Error, FormatOptions, Interleave, Mode, OpenOptions, Tag, Usage, Volume,
 };
 use verimount_source::{ReadAt, WriteAt};
 use verimount_testkit::noise;
@@ -83,6 +83,14 @@ fn another_key_matches_nothing() {
     let world = written_world(Algorithm::HmacSha256);
     let mut options = world.open_options(Mode::Direct);
     options.integrity.key = Some(key(2));
+    let before = world.metadata.write_counts();
+    for mode in [Mode::Journal, Mode::Direct] {
+        options.mode = mode;
+        let refused = Volume::open(world.devices(), &options).err();
+        assert!(matches!(refused, Some(Error::Usage(Usage::NothingMatches))));
+    }
+    assert_eq!(world.metadata.write_counts(), before);
+    options.probe = false;
     let volume = Volume::open(world.devices(), &options).unwrap();
     let result = volume.read_at(&mut [0; 4096], 0);
     assert!(matches!(result, Err(Error::Mismatch { more: 7, .. })));

@@ -1,0 +1,74 @@
+//! Loading tags.
+
+use std::{ops::Range, sync::MutexGuard};
+
+use crate::{Error, raw::SECTOR};
+
+use super::{MAX_REQUEST, TagCache, layout::Piece, state::State};
+
+/// What is read for a few tags that are missing, in sectors: a page.
+const GRANULE: usize = 8;
+
+impl TagCache {
+    /// Reads what `piece` lacks, and for a sequential reader the rest of the area, which comes next.
+    pub(super) fn load<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        piece: &Piece,
+        is_sequential: bool,
+    ) -> Result<MutexGuard<'a, State>, Error> {
+        let ids = match is_sequential {
+            true => self.loadable(&state, piece.id),
+            false => piece.id..piece.id + 1,
+        };
+        self.make_room(&mut state, (ids.end - ids.start) as usize);
+        let first = state.chunk(piece.id, &self.layout);
+        let sectors = match is_sequential {
+            true => 0..first.sectors(),
+            false => first.missing(piece.tags.clone(), GRANULE),
+        };
+        for id in ids.clone() {
+            let chunk = state.chunk(id, &self.layout);
+            chunk.is_loading = true;
+            chunk.pins += 1;
+        }
+        drop(state);
+
+        let last_len = self.layout.tags(ids.end - 1) * self.layout.tag_size();
+        let end = match is_sequential {
+            true => self.layout.offset(ids.end - 1) + last_len.next_multiple_of(SECTOR) as u64,
+            false => self.layout.offset(piece.id) + (sectors.end * SECTOR) as u64,
+        };
+        let start = self.layout.offset(piece.id) + (sectors.start * SECTOR) as u64;
+        let mut stored = vec![0; (end - start) as usize];
+        let result = self.storage.read_metadata(&mut stored, start);
+
+        let mut state = self.state();
+        for id in ids.clone() {
+            let chunk = state.chunk(id, &self.layout);
+            if result.is_ok() {
+                let first_sector = if id == piece.id { sectors.start } else { 0 };
+                let from = self.layout.offset(id) + (first_sector * SECTOR) as u64 - start;
+                let own = &stored[from as usize..];
+                let len = (chunk.sectors() - first_sector) * SECTOR;
+                chunk.fill(first_sector, &own[..len.min(own.len())]);
+            }
+            chunk.is_loading = false;
+            state.unpin(id);
+        }
+        self.loaded.notify_all();
+        result?;
+        Ok(state)
+    }
+
+    /// The chunks from `id` on that are read in one request: of one area, as far as nobody reads
+    /// them already.
+    fn loadable(&self, state: &State, id: u64) -> Range<u64> {
+        let area = self.layout.rest_of_area(id);
+        let most = (MAX_REQUEST / self.layout.chunk_len()).clamp(1, self.max_chunks / 4) as u64;
+        let end = (id + 1..area.end.min(id + most))
+            .find(|&id| state.is_loading(id))
+            .unwrap_or(area.end.min(id + most));
+        id..end
+    }
+}

@@ -1,0 +1,44 @@
+use std::collections::{BTreeSet, HashMap};
+
+use super::{
+    chunk::Chunk,
+    layout::{ChunkLayout, Piece},
+};
+
+/// What a cache holds.
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) chunks: HashMap<u64, Chunk>,
+    /// Those of them that are to be written, in order.
+    pub(super) dirty: BTreeSet<u64>,
+    clock: u64,
+}
+
+impl State {
+    pub(super) fn holds(&self, piece: &Piece) -> bool {
+        self.chunks
+            .get(&piece.id)
+            .is_some_and(|chunk| chunk.holds(piece.tags.clone()))
+    }
+
+    pub(super) fn is_loading(&self, id: u64) -> bool {
+        self.chunks.get(&id).is_some_and(|chunk| chunk.is_loading)
+    }
+
+    /// The chunk `id`, new if there was none.
+    pub(super) fn chunk(&mut self, id: u64, layout: &ChunkLayout) -> &mut Chunk {
+        self.clock += 1;
+        let chunk = self
+            .chunks
+            .entry(id)
+            .or_insert_with(|| Chunk::new(layout.tags(id), layout.tag_size()));
+        chunk.last_used = self.clock;
+        chunk
+    }
+
+    pub(super) fn unpin(&mut self, id: u64) {
+        if let Some(chunk) = self.chunks.get_mut(&id) {
+            chunk.pins -= 1;
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Writing tags back.
+
+use std::sync::PoisonError;
+
+use crate::{Error, raw::SECTOR};
+
+use super::{MAX_REQUEST, TagCache};
+
+/// Which tags are written back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    /// Those that fill whole sectors, which need no read.
+    WholeSectors,
+    All,
+}
+
+impl TagCache {
+    /// Writes all tags that were set, and returns when the storage has them. They are not durable
+    /// before the storage is flushed.
+    pub(crate) fn write_back(&self) -> Result<(), Error> {
+        self.write_dirty(Extent::All)
+    }
+
+    /// Writes those tags that were set that fill whole sectors.
+    pub(crate) fn write_back_whole_sectors(&self) -> Result<(), Error> {
+        self.write_dirty(Extent::WholeSectors)
+    }
+
+    /// Whether the tag of a block was set and is not written back.
+    pub(crate) fn is_dirty(&self, block: u64) -> bool {
+        let state = self.state();
+        self.layout.pieces(block..block + 1).any(|piece| {
+            let chunk = state.chunks.get(&piece.id);
+            chunk.is_some_and(|chunk| chunk.has_dirty(piece.tags))
+        })
+    }
+
+    /// Writes tags because there are too many to keep: those that are incomplete only if they are
+    /// too many by themselves, for they may yet be completed.
+    pub(super) fn relieve(&self) -> Result<(), Error> {
+        self.write_dirty(Extent::WholeSectors)?;
+        let is_full = self.state().dirty.len() > self.max_chunks / 2;
+        match is_full {
+            true => self.write_dirty(Extent::All),
+            false => Ok(()),
+        }
+    }
+
+    fn write_dirty(&self, extent: Extent) -> Result<(), Error> {
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut next = 0;
+        loop {
+            let ids = self.next_dirty(next);
+            let Some(&last) = ids.last() else {
+                return Ok(());
+            };
+            let result = self.write_chunks(&ids, extent);
+            let mut state = self.state();
+            for &id in &ids {
+                state.unpin(id);
+            }
+            drop(state);
+            // What failed may have been stored in part, and is not marked as to be written any more.
+            result.map_err(|error| self.storage.latch(error))?;
+            next = last + 1;
+        }
+    }
+
+    /// A few dirty chunks from `next` on, pinned.
+    fn next_dirty(&self, next: u64) -> Vec<u64> {
+        let count = (MAX_REQUEST / self.layout.chunk_len()).max(1);
+        let mut state = self.state();
+        let ids: Vec<u64> = state.dirty.range(next..).take(count).copied().collect();
+        for &id in &ids {
+            state.chunk(id, &self.layout).pins += 1;
+        }
+        ids
+    }
+
+    fn write_chunks(&self, ids: &[u64], extent: Extent) -> Result<(), Error> {
+        if extent == Extent::All {
+            for &id in ids {
+                self.read_edges(id)?;
+            }
+        }
+        for (offset, bytes) in self.take_dirty(ids) {
+            self.storage.write_metadata(&bytes, offset)?;
+        }
+        Ok(())
+    }
+
+    /// Reads the sectors of a chunk of which only a part was set.
+    fn read_edges(&self, id: u64) -> Result<(), Error> {
+        let edges = self.state().chunk(id, &self.layout).edges();
+        for sectors in edges {
+            let mut stored = vec![0; sectors.len() * SECTOR];
+            let offset = self.layout.offset(id) + (sectors.start * SECTOR) as u64;
+            self.storage.read_metadata(&mut stored, offset)?;
+            let mut state = self.state();
+            state.chunk(id, &self.layout).fill(sectors.start, &stored);
+        }
+        Ok(())
+    }
+
+    /// What is to be written of these chunks and where, with all that is adjacent in one piece.
+    fn take_dirty(&self, ids: &[u64]) -> Vec<(u64, Vec<u8>)> {
+        let mut requests: Vec<(u64, Vec<u8>)> = Vec::new();
+        let mut state = self.state();
+        for &id in ids {
+            let chunk = state.chunk(id, &self.layout);
+            for (sector, bytes) in chunk.take_dirty() {
+                let offset = self.layout.offset(id) + (sector * SECTOR) as u64;
+                match requests.last_mut() {
+                    Some((start, before)) if *start + before.len() as u64 == offset => {
+                        before.extend(bytes);
+                    }
+                    _ => requests.push((offset, bytes)),
+                }
+            }
+            if !chunk.is_dirty() {
+                state.dirty.remove(&id);
+            }
+        }
+        requests
+    }
+}
