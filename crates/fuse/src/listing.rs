@@ -80,12 +80,6 @@ impl NamesPlus {
         self.0.records()
     }
 
-    /// Whether a name of `len` bytes can still be added.
-    pub fn has_room(&self, len: usize) -> bool {
-        let record = size_of::<EntryOut>() + size_of::<Dirent>() + len;
-        record.next_multiple_of(ALIGNMENT) <= self.0.room - self.0.records.len()
-    }
-
     /// Adds a name and its file, which the kernel then remembers once more, as after a lookup; an
     /// entry without a file (`.` and `..`) is only listed. False if there is no room for it: then
     /// the listing is done.

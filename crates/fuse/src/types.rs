@@ -117,16 +117,10 @@ bitflags! {
     /// How the kernel treats an open file (`FOPEN_*`).
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub struct OpenFlags: u32 {
-        /// Reads and writes bypass the page cache.
-        const DIRECT_IO = 1 << 0;
         /// Cached pages stay.
         const KEEP_CACHE = 1 << 1;
-        /// The kernel may cache this directory's listing.
-        const CACHE_DIR = 1 << 3;
         /// Closing need not be told: no FLUSH.
         const NOFLUSH = 1 << 5;
-        /// Direct writes to one file may be under way at once.
-        const PARALLEL_DIRECT_WRITES = 1 << 6;
         /// Reads and writes go to the backing file, past this file system.
         const PASSTHROUGH = 1 << 7;
     }
@@ -152,8 +146,6 @@ bitflags! {
         const READDIRPLUS_AUTO = 1 << 14;
         /// Direct I/O requests may be under way at once.
         const ASYNC_DIO = 1 << 15;
-        /// The kernel holds written data back.
-        const WRITEBACK_CACHE = 1 << 16;
         /// `ENOSYS` to OPEN ends all OPENs.
         const NO_OPEN_SUPPORT = 1 << 17;
         /// Several operations in one directory at once.
@@ -177,8 +169,6 @@ bitflags! {
         const INIT_EXT = 1 << 30;
         /// Creating tells the caller's group that owns the directory.
         const CREATE_SUPP_GROUP = 1 << 34;
-        /// Shared mappings of files opened for direct I/O.
-        const DIRECT_IO_ALLOW_MMAP = 1 << 36;
         /// Reads and writes that go to a backing file.
         const PASSTHROUGH = 1 << 37;
     }

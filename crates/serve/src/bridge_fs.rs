@@ -47,8 +47,7 @@ const CAPABILITIES: Capabilities = Capabilities::ATOMIC_O_TRUNC
     // Access control lists on directories are inherited, so the umask is for us to apply.
     .union(Capabilities::POSIX_ACL)
     .union(Capabilities::DONT_MASK)
-    .union(Capabilities::HANDLE_KILLPRIV_V2)
-    .union(Capabilities::DIRECT_IO_ALLOW_MMAP);
+    .union(Capabilities::HANDLE_KILLPRIV_V2);
 
 /// Registers files with the kernel, once there is a connection to it.
 #[derive(Clone, Default)]
