@@ -54,7 +54,7 @@ const MALFORMED_READ: [(&str, &str); 10] = [
     ("--block-size", "2M"),
 ];
 
-const SUBCOMMANDS: [Subcommand; 14] = [
+const SUBCOMMANDS: [Subcommand; 15] = [
     Subcommand {
         name: "build",
         required: &[("DIR", "."), ("IMAGE", "image")],
@@ -151,6 +151,27 @@ const SUBCOMMANDS: [Subcommand; 14] = [
             ("--threads", "0"),
             ("--threads", "many"),
             ("--digest", "sha256:00"),
+        ],
+    },
+    Subcommand {
+        name: "bridge",
+        required: &[("SOURCE", "source"), ("DIR", "directory")],
+        options: &[
+            "--policy",
+            "--explain",
+            "--write",
+            "--passthrough",
+            "--cache",
+            "--read-only",
+            "--allow-other",
+            "--threads",
+            "--foreground",
+            "--log",
+        ],
+        malformed: &[
+            ("--passthrough", "perhaps"),
+            ("--cache", "no"),
+            ("--threads", "0"),
         ],
     },
     Subcommand {
