@@ -4,7 +4,10 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
 };
 
-use rustix::{fs::OFlags, io::Errno};
+use rustix::{
+    fs::OFlags,
+    io::{Errno, pread, pwrite},
+};
 use verimount_names::printable;
 
 use crate::{
@@ -34,6 +37,7 @@ pub struct BridgedFile<R: Register> {
     served: Option<ServedOpen<R>>,
     backing: Arc<BackingTable<R>>,
     mirror: Arc<Mirror>,
+    counters: Arc<Counters>,
 }
 
 impl<R: Register> Bridge<R> {
@@ -122,18 +126,6 @@ impl<R: Register> Bridge<R> {
         }
     }
 
-    /// Notes that a read of this many bytes went through this process.
-    pub fn relayed_read(&self, bytes: usize) {
-        self.counters.relayed_reads.add(1);
-        self.counters.relayed_read_bytes.add(bytes as u64);
-    }
-
-    /// Notes that a write of this many bytes went through this process.
-    pub fn relayed_write(&self, bytes: usize) {
-        self.counters.relayed_writes.add(1);
-        self.counters.relayed_written_bytes.add(bytes as u64);
-    }
-
     /// What was done so far.
     pub fn status(&self) -> BridgeStatus {
         let refusal = self.backing.refusal().map(|errno| errno.to_string());
@@ -180,6 +172,7 @@ impl<R: Register> Bridge<R> {
             served: Some(served),
             backing: Arc::clone(&self.backing),
             mirror: Arc::clone(&self.mirror),
+            counters: Arc::clone(&self.counters),
         })
     }
 }
@@ -203,6 +196,37 @@ impl<R: Register> BridgedFile<R> {
     /// The file, for what is to be done with it here.
     pub fn file(&self) -> &OpenFile {
         &self.file
+    }
+
+    /// Reads from `offset` on into `buf` and returns how many bytes: fewer only at the end.
+    ///
+    /// # Errors
+    /// Any.
+    pub fn read(&self, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
+        let count = pread(self.file.fd()?, buf, offset)?;
+        self.counters.relayed_read(count);
+        Ok(count)
+    }
+
+    /// Writes `data` from `offset` on and returns how many bytes of it: what could be written counts,
+    /// and whoever tries the rest again is told why it could not.
+    ///
+    /// # Errors
+    /// Any, if nothing could be written.
+    pub fn write(&self, data: &[u8], offset: u64) -> Result<usize, Errno> {
+        // So that set-id bits are cleared.
+        self.mirror.rights().prepare_thread()?;
+        let file = self.file.fd()?;
+        let mut done = 0;
+        while done < data.len() {
+            match pwrite(file, &data[done..], offset + done as u64) {
+                Ok(count) => done += count,
+                Err(_) if done > 0 => break,
+                Err(errno) => return Err(errno),
+            }
+        }
+        self.counters.relayed_write(done);
+        Ok(done)
     }
 
     /// What the kernel passes it through by; `None` if it is relayed.

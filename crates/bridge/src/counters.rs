@@ -34,10 +34,10 @@ pub(crate) struct Counters {
     pub(crate) registered: Counter,
     pub(crate) reused: Counter,
     pub(crate) fallbacks: Counter,
-    pub(crate) relayed_reads: Counter,
-    pub(crate) relayed_read_bytes: Counter,
-    pub(crate) relayed_writes: Counter,
-    pub(crate) relayed_written_bytes: Counter,
+    relayed_reads: Counter,
+    relayed_read_bytes: Counter,
+    relayed_writes: Counter,
+    relayed_written_bytes: Counter,
 }
 
 impl Counters {
@@ -112,6 +112,18 @@ pub struct Relayed {
 }
 
 impl Counters {
+    /// Notes that a read of this many bytes went through this process.
+    pub(crate) fn relayed_read(&self, bytes: usize) {
+        self.relayed_reads.add(1);
+        self.relayed_read_bytes.add(bytes as u64);
+    }
+
+    /// Notes that a write of this many bytes went through this process.
+    pub(crate) fn relayed_write(&self, bytes: usize) {
+        self.relayed_writes.add(1);
+        self.relayed_written_bytes.add(bytes as u64);
+    }
+
     pub(crate) fn opens(&self) -> Opens {
         Opens {
             passthrough: self.passthrough_opens.get(),

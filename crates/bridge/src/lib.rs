@@ -7,10 +7,8 @@
 //! - [`Bridge`] opens the mirror's regular files: the [`Policy`](policy::Policy) says how, and
 //!   whatever is passed through has a backing file, made by an implementation of [`Register`].
 //! - [`BridgedFile`] and [`OpenDirectory`] are what is open, and closed when they are dropped.
-//!   Content is read and written by descriptor ([`OpenFile::fd`]), into whatever buffer the caller
-//!   has.
 //!
-//! A thread that serves a bridge is prepared by [`Rights::prepare_thread`].
+//! Each operation prepares the thread that it runs in as far as it has to ([`Rights`]).
 
 mod attr;
 mod backing;

@@ -81,8 +81,8 @@ impl Rights {
     }
 
     /// Prepares the calling thread for serving a mirror, for as long as it lives; a second time,
-    /// nothing is done. Operations that make files see to it themselves; a thread that writes to
-    /// files or registers them for passthrough must have called this before.
+    /// nothing is done. Operations see to it themselves; whoever writes by [`crate::OpenFile::fd`]
+    /// must have called this before.
     ///
     /// # Errors
     /// What `prctl` and `capset` say.

@@ -8,7 +8,7 @@ use std::{
 
 use rustix::{
     fs::{FallocateFlags, FileType, OFlags, RenameFlags, SeekFrom, XattrFlags},
-    io::{Errno, pread, pwrite},
+    io::Errno,
 };
 use verimount_bridge::{
     self as bridge, Bridge, BridgedFile, Changes, DeviceNumber, Mirror, NewFile, NewTime,
@@ -370,25 +370,13 @@ impl FileSystem for BridgeFs {
         if scratch.len() < size {
             scratch.resize(size, 0);
         }
-        let count = pread(file.file().fd()?, &mut scratch[..size], read.offset)?;
-        self.bridge.relayed_read(count);
+        let count = file.read(&mut scratch[..size], read.offset)?;
         Ok(&scratch[..count])
     }
 
     fn write(&self, _: NodeId, write: Write, data: &[u8]) -> Result<u32, Errno> {
         let file = self.files.get(write.handle)?;
-        let fd = file.file().fd()?;
-        let mut done = 0;
-        while done < data.len() {
-            match pwrite(fd, &data[done..], write.offset + done as u64) {
-                Ok(count) => done += count,
-                // What was written counts; the rest is tried again, and its error told then.
-                Err(_) if done > 0 => break,
-                Err(error) => return Err(error),
-            }
-        }
-        self.bridge.relayed_write(done);
-        Ok(done as u32)
+        Ok(file.write(data, write.offset)? as u32)
     }
 
     fn release(&self, _: NodeId, handle: Handle) {

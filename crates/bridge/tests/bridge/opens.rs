@@ -2,14 +2,12 @@
 
 use std::{
     fs::{self, File},
-    os::unix::fs::MetadataExt,
+    os::unix::fs::{MetadataExt, PermissionsExt},
     sync::atomic::Ordering::SeqCst,
+    thread,
 };
 
-use rustix::{
-    fs::OFlags,
-    io::{Errno, pread, pwrite},
-};
+use rustix::{fs::OFlags, io::Errno};
 use verimount_bridge::{NewFile, NodeId, Passthrough};
 
 use crate::support::{Bench, CALLER};
@@ -85,11 +83,18 @@ fn opens_follow_the_one_that_was_first() {
     drop((reader, writer));
     let (writer, reader) = (open(WRITE), open(READ));
     assert!(writer.backing().is_none() && reader.backing().is_none());
-    let mut content = [0; 7];
-    pwrite(writer.file().fd().unwrap(), b"C", 0).unwrap();
-    pread(reader.file().fd().unwrap(), &mut content, 0).unwrap();
-    assert_eq!(&content, b"Content");
-    assert_eq!(bench.bridge.status().opens.followed, 2);
+    let mut content = [0; 8];
+    assert_eq!(writer.write(b"C", 0), Ok(1));
+    assert_eq!(reader.read(&mut content, 0), Ok(7));
+    assert_eq!(&content[..7], b"Content");
+    assert_eq!(reader.write(b"C", 0), Err(Errno::BADF));
+    let status = bench.bridge.status();
+    assert_eq!(status.opens.followed, 2);
+    assert_eq!((status.relayed.reads, status.relayed.read_bytes), (1, 7));
+    assert_eq!(
+        (status.relayed.writes, status.relayed.written_bytes),
+        (1, 1)
+    );
 }
 
 #[test]
@@ -130,7 +135,7 @@ fn a_kernel_that_cannot_is_not_asked_again() {
             let file = bench.bridge.open(node, CALLER, READ).unwrap();
             assert!(file.backing().is_none());
             let mut content = [0; 7];
-            assert_eq!(pread(file.file().fd().unwrap(), &mut content, 0), Ok(7));
+            assert_eq!(file.read(&mut content, 0), Ok(7));
         }
         let status = bench.bridge.status().passthrough;
         assert_eq!((status.registered, status.fallbacks), (0, 3));
@@ -183,6 +188,22 @@ fn truncating_is_done_whoever_reads_and_writes() {
         let path = bench.folder.path().join("file");
         assert_eq!(File::open(path).unwrap().metadata().unwrap().len(), 0);
     }
+}
+
+/// Whichever thread it is that writes, be it the first thing that it does.
+#[test]
+fn relayed_writes_clear_set_id_bits() {
+    let bench = Bench::new("", Passthrough::Never);
+    let path = bench.folder.path().join("file");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o6755)).unwrap();
+    let file = bench
+        .bridge
+        .open(bench.find("file"), CALLER, WRITE)
+        .unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| file.write(b"x", 0).unwrap());
+    });
+    assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o755);
 }
 
 #[test]
