@@ -5,7 +5,7 @@ use std::{
 };
 
 use rustix::{
-    fs::{AtFlags, CWD, Mode, OFlags, Statx, StatxFlags, fstatfs, openat, statx},
+    fs::{AtFlags, CWD, Mode, OFlags, Statx, StatxFlags, openat, statx},
     io::Errno,
     mount::{OpenTreeFlags, open_tree},
 };
@@ -17,10 +17,6 @@ use crate::{Attr, errno::errno, name::Name, node::FileId};
 const WANTED: StatxFlags = StatxFlags::BASIC_STATS
     .union(StatxFlags::BTIME)
     .union(StatxFlags::MNT_ID);
-
-/// File systems that are known to have nothing to say when a file is closed, by the magic numbers
-/// of `linux/magic.h`: ext4, XFS, Btrfs, tmpfs and F2FS.
-const LOCAL: [i64; 5] = [0xef53, 0x5846_5342, 0x9123_683e, 0x0102_1994, 0xf2f5_2010];
 
 /// The directory that is mirrored, held so that nothing leads out of it.
 ///
@@ -37,7 +33,6 @@ pub(crate) struct Source {
     /// All files of the mirror are on this mount.
     mount_id: u64,
     has_handles: bool,
-    reports_at_close: bool,
 }
 
 impl Source {
@@ -53,7 +48,6 @@ impl Source {
         if found.stx_mask & StatxFlags::MNT_ID.bits() == 0 {
             return Err(Errno::OPNOTSUPP);
         }
-        let file_system = fstatfs(&root)?.f_type;
         let handle = FileHandle::of(&root);
         let opened = handle.and_then(|handle| handle.open(&root, OFlags::PATH.bits() as i32));
         Ok(Self {
@@ -61,7 +55,6 @@ impl Source {
             _clone: clone,
             mount_id: found.stx_mnt_id,
             has_handles: opened.is_ok(),
-            reports_at_close: !LOCAL.contains(&file_system),
         })
     }
 
@@ -73,11 +66,6 @@ impl Source {
     /// Whether files can be found again by their handles.
     pub(crate) fn has_handles(&self) -> bool {
         self.has_handles
-    }
-
-    /// Whether its file system may have something to say when a file is closed.
-    pub(crate) fn reports_at_close(&self) -> bool {
-        self.reports_at_close
     }
 
     /// What is at a name.

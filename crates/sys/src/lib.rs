@@ -2,7 +2,6 @@
 //! block says why it is sound.
 
 mod cachestat;
-mod close;
 mod file_handle;
 mod fuse;
 mod inherited;
@@ -10,7 +9,6 @@ mod mount_attributes;
 mod thread_rights;
 
 pub use cachestat::cached_pages;
-pub use close::close;
 pub use file_handle::FileHandle;
 pub use fuse::{clone_fuse_device, close_fuse_backing, open_fuse_backing};
 pub use inherited::take_inherited;

@@ -5,18 +5,14 @@ use rustix::{
     io::Errno,
 };
 
-use verimount_sys::close;
-
 use super::Mirror;
 use crate::{
     NodeId,
-    errno::errno,
     file::{OpenFile, passed_on, wants_writing},
     reopen::reopen,
 };
 
-/// What is done with a regular file's content. Reading and writing themselves are for whoever has
-/// the buffer, by [`OpenFile::fd`].
+/// What is done with a regular file's content, besides reading and writing it.
 impl Mirror {
     /// Opens a file for reading and writing through this process.
     ///
@@ -57,24 +53,6 @@ impl Mirror {
             true => self.for_change(),
             false => Ok(()),
         }
-    }
-
-    /// Whether [`Self::flush`] has anything to say on the source's file system. Where it has not,
-    /// nobody needs to ask.
-    pub fn reports_at_close(&self) -> bool {
-        self.source.reports_at_close()
-    }
-
-    /// Says what could not be written so far, as far as the file system tells at each close.
-    ///
-    /// # Errors
-    /// Any.
-    pub fn flush(&self, file: &OpenFile) -> Result<(), Errno> {
-        if !self.reports_at_close() {
-            return Ok(());
-        }
-        let again = file.fd()?.try_clone_to_owned();
-        again.and_then(close).map_err(|error| errno(&error))
     }
 
     /// Puts a file's content on the disk, and its attributes, or of those only what it takes to read
