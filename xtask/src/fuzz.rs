@@ -20,7 +20,7 @@ use crate::{
 /// The fuzz crate, below the repository's top folder; not a member of the workspace.
 pub(crate) const MANIFEST: &str = "fuzz/Cargo.toml";
 
-const TARGETS: [&str; 3] = ["romfs", "sealed", "signature"];
+const TARGETS: [&str; 4] = ["policy", "romfs", "sealed", "signature"];
 
 /// What cargo-fuzz passes for coverage feedback. One codegen unit: counters and their table must
 /// stay together. Debug assertions: an overflow is a finding.
