@@ -46,17 +46,14 @@ impl Device {
     }
 
     /// Answers the request `unique`.
-    pub(crate) fn reply(&self, unique: u64, answer: Result<[&[u8]; 2], Errno>) {
-        let (error, [head, data]) = match answer {
-            Ok(parts) => (0, parts),
-            Err(error) => (-error.raw_os_error(), [&[][..]; 2]),
-        };
-        let header = OutHeader {
-            len: (size_of::<OutHeader>() + head.len() + data.len()) as u32,
-            error,
-            unique,
-        };
-        self.send(&[header.as_bytes(), head, data]);
+    pub(crate) fn reply(&self, unique: u64, answer: Result<&[u8], Errno>) {
+        let header = OutHeader::of(unique, answer);
+        let parts = [header.as_bytes(), answer.unwrap_or_default()];
+        match writev(&self.0, &parts.map(IoSlice::new)) {
+            // ENOENT: its caller has given up. ENODEV: it is unmounted.
+            Ok(_) | Err(Errno::NOENT | Errno::NODEV) => {}
+            Err(error) => tracing::error!(%error, "answering the kernel"),
+        }
     }
 
     /// Tells the kernel what it did not ask for.
@@ -72,14 +69,6 @@ impl Device {
         };
         let parts = [header.as_bytes(), head, data].map(IoSlice::new);
         writev(&self.0, &parts).map(drop)
-    }
-
-    fn send(&self, parts: &[&[u8]; 3]) {
-        match writev(&self.0, &parts.map(IoSlice::new)) {
-            // ENOENT: its caller has given up. ENODEV: it is unmounted.
-            Ok(_) | Err(Errno::NOENT | Errno::NODEV) => {}
-            Err(error) => tracing::error!(%error, "answering the kernel"),
-        }
     }
 }
 

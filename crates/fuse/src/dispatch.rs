@@ -1,13 +1,12 @@
 //! From request to operation, and from its result to an answer.
 
 use rustix::io::Errno;
-use zerocopy::IntoBytes;
+use zerocopy::{Immutable, IntoBytes};
 
 use crate::{
     CopyRange, CreateMode, FileSystem, Handle, Names, NamesPlus, NodeId, Read, SetAttr, SetTime,
     Time, Write,
     abi::{self, opcode},
-    device::Device,
     request::Request,
     types::Valid,
 };
@@ -24,40 +23,39 @@ pub(crate) struct Thread<S> {
     scratch: S,
     names: Names,
     names_plus: NamesPlus,
+    /// The answer under way, where it is neither of the above.
+    answer: Vec<u8>,
 }
 
-type Outcome = Result<(), Errno>;
+/// What a request is answered with: bytes that lie in a [`Thread`], or an error.
+type Outcome<'t> = Result<&'t [u8], Errno>;
 
 /// One request under way.
-struct Exchange<'r, F: FileSystem> {
-    fs: &'r F,
-    device: &'r Device,
+struct Exchange<'t, 'r, F: FileSystem> {
+    fs: &'t F,
     request: Request<'r>,
-    thread: &'r mut Thread<F::Scratch>,
+    thread: &'t mut Thread<F::Scratch>,
 }
 
-/// Has `fs` do what a request asks for, and answers it.
-pub(crate) fn dispatch<F: FileSystem>(
-    fs: &F,
-    device: &Device,
+/// Has `fs` do what a request asks for; returns the answer, which does not need the request.
+///
+/// # Errors
+/// What the caller is to get.
+pub(crate) fn dispatch<'t, F: FileSystem>(
+    fs: &'t F,
     request: Request<'_>,
-    thread: &mut Thread<F::Scratch>,
-) {
-    let unique = request.header.unique;
-    let mut exchange = Exchange {
+    thread: &'t mut Thread<F::Scratch>,
+) -> Outcome<'t> {
+    let exchange = Exchange {
         fs,
-        device,
         request,
         thread,
     };
-    if let Err(error) = exchange.run() {
-        device.reply(unique, Err(error));
-    }
+    exchange.run()
 }
 
-impl<F: FileSystem> Exchange<'_, F> {
-    /// Answers, unless there is an error to answer with.
-    fn run(&mut self) -> Outcome {
+impl<'t, F: FileSystem> Exchange<'t, '_, F> {
+    fn run(self) -> Outcome<'t> {
         match self.request.header.opcode {
             opcode::READ => self.read(),
             opcode::WRITE => self.write(),
@@ -103,37 +101,39 @@ impl<F: FileSystem> Exchange<'_, F> {
         }
     }
 
-    fn reply(&self, parts: [&[u8]; 2]) -> Outcome {
-        self.device.reply(self.request.header.unique, Ok(parts));
-        Ok(())
+    fn value(self, value: &(impl IntoBytes + Immutable)) -> Outcome<'t> {
+        let answer = &mut self.thread.answer;
+        answer.clear();
+        answer.extend_from_slice(value.as_bytes());
+        Ok(answer)
     }
 
-    fn value(&self, value: &(impl IntoBytes + zerocopy::Immutable)) -> Outcome {
-        self.reply([value.as_bytes(), &[]])
+    fn bytes(self, bytes: Vec<u8>) -> Outcome<'t> {
+        self.thread.answer = bytes;
+        Ok(&self.thread.answer)
     }
 
     /// Answers an operation that returns nothing.
-    fn done(&self, operation: impl FnOnce(&F) -> Outcome) -> Outcome {
+    fn done(self, operation: impl FnOnce(&F) -> Result<(), Errno>) -> Outcome<'t> {
         operation(self.fs)?;
-        self.reply([&[]; 2])
+        Ok(&[])
     }
 
-    fn lookup(&mut self) -> Outcome {
+    fn lookup(mut self) -> Outcome<'t> {
         let name = self.request.take_name()?;
         let (caller, parent) = (self.request.caller(), self.request.node());
         let entry = self.fs.lookup(caller, parent, name)?;
         self.value(&abi::EntryOut::from(&entry))
     }
 
-    fn forget(&mut self) -> Outcome {
-        // It is never answered, not even if it is wrong.
+    fn forget(mut self) -> Outcome<'t> {
         if let Ok(forget) = self.request.take::<abi::ForgetIn>() {
             self.fs.forget(self.request.node(), forget.nlookup);
         }
-        Ok(())
+        Ok(&[])
     }
 
-    fn batch_forget(&mut self) -> Outcome {
+    fn batch_forget(mut self) -> Outcome<'t> {
         if let Ok(batch) = self.request.take::<abi::BatchForgetIn>() {
             for _ in 0..batch.count {
                 let Ok(one) = self.request.take::<abi::ForgetOne>() else {
@@ -142,39 +142,36 @@ impl<F: FileSystem> Exchange<'_, F> {
                 self.fs.forget(NodeId(one.nodeid), one.nlookup);
             }
         }
-        Ok(())
+        Ok(&[])
     }
 
-    fn getattr(&mut self) -> Outcome {
+    fn getattr(mut self) -> Outcome<'t> {
         let args: abi::GetattrIn = self.request.take()?;
         let handle = (args.getattr_flags & FLAG != 0).then_some(Handle(args.fh));
         let attr = self.fs.getattr(self.request.node(), handle)?;
         self.value(&abi::AttrOut::from(&attr))
     }
 
-    fn statx(&mut self) -> Outcome {
+    fn statx(mut self) -> Outcome<'t> {
         let args: abi::StatxIn = self.request.take()?;
         let handle = (args.getattr_flags & FLAG != 0).then_some(Handle(args.fh));
         let statx = self.fs.statx(self.request.node(), handle)?;
         self.value(&abi::StatxOut::from(&statx))
     }
 
-    fn setattr(&mut self) -> Outcome {
+    fn setattr(mut self) -> Outcome<'t> {
         let args: abi::SetattrIn = self.request.take()?;
         let (caller, node) = (self.request.caller(), self.request.node());
         let attr = self.fs.setattr(caller, node, &changes(&args))?;
         self.value(&abi::AttrOut::from(&attr))
     }
 
-    fn readlink(&mut self) -> Outcome {
+    fn readlink(self) -> Outcome<'t> {
         let node = self.request.node();
-        let target = self.fs.readlink(node, &mut self.thread.scratch)?;
-        let unique = self.request.header.unique;
-        self.device.reply(unique, Ok([target, &[]]));
-        Ok(())
+        self.fs.readlink(node, &mut self.thread.scratch)
     }
 
-    fn symlink(&mut self) -> Outcome {
+    fn symlink(mut self) -> Outcome<'t> {
         let name = self.request.take_name()?;
         let target = self.request.take_name()?;
         let (caller, parent) = (self.request.caller(), self.request.node());
@@ -182,7 +179,7 @@ impl<F: FileSystem> Exchange<'_, F> {
         self.value(&abi::EntryOut::from(&entry))
     }
 
-    fn mknod(&mut self) -> Outcome {
+    fn mknod(mut self) -> Outcome<'t> {
         let args: abi::MknodIn = self.request.take()?;
         let name = self.request.take_name()?;
         let (caller, parent) = (self.request.caller(), self.request.node());
@@ -191,7 +188,7 @@ impl<F: FileSystem> Exchange<'_, F> {
         self.value(&abi::EntryOut::from(&entry))
     }
 
-    fn mkdir(&mut self) -> Outcome {
+    fn mkdir(mut self) -> Outcome<'t> {
         let args: abi::MkdirIn = self.request.take()?;
         let name = self.request.take_name()?;
         let (caller, parent) = (self.request.caller(), self.request.node());
@@ -200,36 +197,36 @@ impl<F: FileSystem> Exchange<'_, F> {
         self.value(&abi::EntryOut::from(&entry))
     }
 
-    fn unlink(&mut self) -> Outcome {
+    fn unlink(mut self) -> Outcome<'t> {
         let name = self.request.take_name()?;
         let (caller, parent) = (self.request.caller(), self.request.node());
         self.done(|fs| fs.unlink(caller, parent, name))
     }
 
-    fn rmdir(&mut self) -> Outcome {
+    fn rmdir(mut self) -> Outcome<'t> {
         let name = self.request.take_name()?;
         let (caller, parent) = (self.request.caller(), self.request.node());
         self.done(|fs| fs.rmdir(caller, parent, name))
     }
 
-    fn rename(&mut self) -> Outcome {
+    fn rename(mut self) -> Outcome<'t> {
         let args: abi::RenameIn = self.request.take()?;
         self.rename_to(NodeId(args.newdir), 0)
     }
 
-    fn rename2(&mut self) -> Outcome {
+    fn rename2(mut self) -> Outcome<'t> {
         let args: abi::Rename2In = self.request.take()?;
         self.rename_to(NodeId(args.newdir), args.flags)
     }
 
-    fn rename_to(&mut self, directory: NodeId, flags: u32) -> Outcome {
+    fn rename_to(mut self, directory: NodeId, flags: u32) -> Outcome<'t> {
         let from = (self.request.node(), self.request.take_name()?);
         let to = (directory, self.request.take_name()?);
         let caller = self.request.caller();
         self.done(|fs| fs.rename(caller, from, to, flags))
     }
 
-    fn link(&mut self) -> Outcome {
+    fn link(mut self) -> Outcome<'t> {
         let args: abi::LinkIn = self.request.take()?;
         let name = self.request.take_name()?;
         let (caller, parent) = (self.request.caller(), self.request.node());
@@ -237,14 +234,14 @@ impl<F: FileSystem> Exchange<'_, F> {
         self.value(&abi::EntryOut::from(&entry))
     }
 
-    fn open(&mut self) -> Outcome {
+    fn open(mut self) -> Outcome<'t> {
         let args: abi::OpenIn = self.request.take()?;
         let (caller, node) = (self.request.caller(), self.request.node());
         let opened = self.fs.open(caller, node, args.flags)?;
         self.value(&abi::OpenOut::from(&opened))
     }
 
-    fn create(&mut self) -> Outcome {
+    fn create(mut self) -> Outcome<'t> {
         let args: abi::CreateIn = self.request.take()?;
         let name = self.request.take_name()?;
         let (caller, parent) = (self.request.caller(), self.request.node());
@@ -253,7 +250,7 @@ impl<F: FileSystem> Exchange<'_, F> {
         self.value(&abi::CreateOut::from(&created))
     }
 
-    fn tmpfile(&mut self) -> Outcome {
+    fn tmpfile(mut self) -> Outcome<'t> {
         let args: abi::CreateIn = self.request.take()?;
         let (caller, parent) = (self.request.caller(), self.request.node());
         let mode = create_mode(args.mode, args.umask);
@@ -261,7 +258,7 @@ impl<F: FileSystem> Exchange<'_, F> {
         self.value(&abi::CreateOut::from(&created))
     }
 
-    fn read(&mut self) -> Outcome {
+    fn read(mut self) -> Outcome<'t> {
         let args: abi::ReadIn = self.request.take()?;
         let read = Read {
             handle: Handle(args.fh),
@@ -269,13 +266,10 @@ impl<F: FileSystem> Exchange<'_, F> {
             size: args.size,
         };
         let node = self.request.node();
-        let data = self.fs.read(node, read, &mut self.thread.scratch)?;
-        let unique = self.request.header.unique;
-        self.device.reply(unique, Ok([data, &[]]));
-        Ok(())
+        self.fs.read(node, read, &mut self.thread.scratch)
     }
 
-    fn write(&mut self) -> Outcome {
+    fn write(mut self) -> Outcome<'t> {
         let args: abi::WriteIn = self.request.take()?;
         let data = self.request.take_bytes(args.size)?;
         let write = Write {
@@ -287,31 +281,31 @@ impl<F: FileSystem> Exchange<'_, F> {
         self.value(&abi::WriteOut { size, padding: 0 })
     }
 
-    fn flush(&mut self) -> Outcome {
+    fn flush(mut self) -> Outcome<'t> {
         let args: abi::FlushIn = self.request.take()?;
         let node = self.request.node();
         self.done(|fs| fs.flush(node, Handle(args.fh)))
     }
 
-    fn release(&mut self) -> Outcome {
+    fn release(mut self) -> Outcome<'t> {
         let args: abi::ReleaseIn = self.request.take()?;
         self.fs.release(self.request.node(), Handle(args.fh));
-        self.reply([&[]; 2])
+        Ok(&[])
     }
 
-    fn fsync(&mut self) -> Outcome {
+    fn fsync(mut self) -> Outcome<'t> {
         let args: abi::FsyncIn = self.request.take()?;
         let (node, data_only) = (self.request.node(), args.fsync_flags & FLAG != 0);
         self.done(|fs| fs.fsync(node, Handle(args.fh), data_only))
     }
 
-    fn fallocate(&mut self) -> Outcome {
+    fn fallocate(mut self) -> Outcome<'t> {
         let args: abi::FallocateIn = self.request.take()?;
         let (node, handle) = (self.request.node(), Handle(args.fh));
         self.done(|fs| fs.fallocate(node, handle, args.offset, args.length, args.mode))
     }
 
-    fn lseek(&mut self) -> Outcome {
+    fn lseek(mut self) -> Outcome<'t> {
         let args: abi::LseekIn = self.request.take()?;
         let (node, handle) = (self.request.node(), Handle(args.fh));
         let offset = self.fs.lseek(node, handle, args.offset, args.whence)?;
@@ -330,59 +324,59 @@ impl<F: FileSystem> Exchange<'_, F> {
         })
     }
 
-    fn copy_file_range(&mut self) -> Outcome {
+    fn copy_file_range(mut self) -> Outcome<'t> {
         // The kernel asks for less than 4 GiB here.
         let size = u32::try_from(self.copy_range()?).map_err(|_| Errno::IO)?;
         self.value(&abi::WriteOut { size, padding: 0 })
     }
 
-    fn copy_file_range_64(&mut self) -> Outcome {
+    fn copy_file_range_64(mut self) -> Outcome<'t> {
         let bytes_copied = self.copy_range()?;
         self.value(&abi::CopyFileRangeOut { bytes_copied })
     }
 
-    fn opendir(&mut self) -> Outcome {
+    fn opendir(mut self) -> Outcome<'t> {
         let args: abi::OpenIn = self.request.take()?;
         let (caller, node) = (self.request.caller(), self.request.node());
         let opened = self.fs.opendir(caller, node, args.flags)?;
         self.value(&abi::OpenOut::from(&opened))
     }
 
-    fn readdir(&mut self) -> Outcome {
+    fn readdir(mut self) -> Outcome<'t> {
         let args: abi::ReadIn = self.request.take()?;
         let (node, names) = (self.request.node(), &mut self.thread.names);
         names.restart(args.size);
         self.fs.readdir(node, Handle(args.fh), args.offset, names)?;
-        self.reply([self.thread.names.records(), &[]])
+        Ok(self.thread.names.records())
     }
 
-    fn readdirplus(&mut self) -> Outcome {
+    fn readdirplus(mut self) -> Outcome<'t> {
         let args: abi::ReadIn = self.request.take()?;
         let (node, names) = (self.request.node(), &mut self.thread.names_plus);
         names.restart(args.size);
         self.fs
             .readdirplus(node, Handle(args.fh), args.offset, names)?;
-        self.reply([self.thread.names_plus.records(), &[]])
+        Ok(self.thread.names_plus.records())
     }
 
-    fn releasedir(&mut self) -> Outcome {
+    fn releasedir(mut self) -> Outcome<'t> {
         let args: abi::ReleaseIn = self.request.take()?;
         self.fs.releasedir(self.request.node(), Handle(args.fh));
-        self.reply([&[]; 2])
+        Ok(&[])
     }
 
-    fn fsyncdir(&mut self) -> Outcome {
+    fn fsyncdir(mut self) -> Outcome<'t> {
         let args: abi::FsyncIn = self.request.take()?;
         let (node, data_only) = (self.request.node(), args.fsync_flags & FLAG != 0);
         self.done(|fs| fs.fsyncdir(node, Handle(args.fh), data_only))
     }
 
-    fn statfs(&mut self) -> Outcome {
+    fn statfs(self) -> Outcome<'t> {
         let usage = self.fs.statfs(self.request.node())?;
         self.value(&abi::StatfsOut::from(&usage))
     }
 
-    fn setxattr(&mut self) -> Outcome {
+    fn setxattr(mut self) -> Outcome<'t> {
         let args: abi::SetxattrIn = self.request.take()?;
         let name = self.request.take_name()?;
         let value = self.request.take_bytes(args.size)?;
@@ -391,36 +385,36 @@ impl<F: FileSystem> Exchange<'_, F> {
         self.done(|fs| fs.setxattr(caller, node, name, value, args.flags, kill_sgid))
     }
 
-    fn getxattr(&mut self) -> Outcome {
+    fn getxattr(mut self) -> Outcome<'t> {
         let args: abi::GetxattrIn = self.request.take()?;
         let name = self.request.take_name()?;
         let value = self.fs.getxattr(self.request.node(), name)?;
-        self.xattr(&value, args.size)
+        self.xattr(value, args.size)
     }
 
-    fn listxattr(&mut self) -> Outcome {
+    fn listxattr(mut self) -> Outcome<'t> {
         let args: abi::GetxattrIn = self.request.take()?;
         let names = self.fs.listxattr(self.request.node())?;
-        self.xattr(&names, args.size)
+        self.xattr(names, args.size)
     }
 
     /// A caller without room asks for the size.
-    fn xattr(&self, value: &[u8], room: u32) -> Outcome {
+    fn xattr(self, value: Vec<u8>, room: u32) -> Outcome<'t> {
         let size = u32::try_from(value.len()).map_err(|_| Errno::TOOBIG)?;
         match room {
             0 => self.value(&abi::GetxattrOut { size, padding: 0 }),
-            room if size <= room => self.reply([value, &[]]),
+            room if size <= room => self.bytes(value),
             _ => Err(Errno::RANGE),
         }
     }
 
-    fn removexattr(&mut self) -> Outcome {
+    fn removexattr(mut self) -> Outcome<'t> {
         let name = self.request.take_name()?;
         let (caller, node) = (self.request.caller(), self.request.node());
         self.done(|fs| fs.removexattr(caller, node, name))
     }
 
-    fn ioctl(&mut self) -> Outcome {
+    fn ioctl(mut self) -> Outcome<'t> {
         let args: abi::IoctlIn = self.request.take()?;
         let input = self.request.take_bytes(args.in_size)?;
         let (node, handle) = (self.request.node(), Handle(args.fh));
@@ -428,7 +422,7 @@ impl<F: FileSystem> Exchange<'_, F> {
         if output.len() > args.out_size as usize {
             return Err(Errno::OVERFLOW);
         }
-        self.reply([abi::IoctlOut::default().as_bytes(), &output])
+        self.bytes([abi::IoctlOut::default().as_bytes(), &output].concat())
     }
 }
 

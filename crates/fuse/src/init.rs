@@ -3,6 +3,7 @@
 use std::io;
 
 use rustix::io::Errno;
+use zerocopy::IntoBytes;
 
 use crate::{
     Capabilities,
@@ -81,7 +82,7 @@ pub(crate) fn agree(device: &Device, wishes: &Wishes) -> io::Result<Agreement> {
         minor: offer.minor.min(MINOR),
     };
     let answer = answer(&agreement, &offer, wishes);
-    device.reply(unique, Ok([zerocopy::IntoBytes::as_bytes(&answer), &[]]));
+    device.reply(unique, Ok(answer.as_bytes()));
     Ok(agreement)
 }
 

@@ -18,6 +18,7 @@ mod reply;
 mod request;
 mod session;
 mod types;
+mod worker;
 
 pub use connection::{Backing, Connection};
 pub use filesystem::FileSystem;

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use rustix::io::Errno;
+
 use crate::{
     Attr, Entry, Opened, StatFs, Statx, Time,
-    abi::{self, AttrOut, CreateOut, EntryOut, OpenOut, StatfsOut, StatxOut, SxTime},
+    abi::{self, AttrOut, CreateOut, EntryOut, OpenOut, OutHeader, StatfsOut, StatxOut, SxTime},
     device_parts,
 };
 
@@ -13,6 +15,17 @@ const STATX_BASIC: u32 = 0x7ff;
 
 /// `STATX_BTIME`.
 const STATX_BTIME: u32 = 0x800;
+
+impl OutHeader {
+    /// The header of an answer to the request `unique`.
+    pub(crate) fn of(unique: u64, answer: Result<&[u8], Errno>) -> Self {
+        Self {
+            len: (size_of::<Self>() + answer.map_or(0, <[u8]>::len)) as u32,
+            error: answer.map_or_else(|error| -error.raw_os_error(), |_| 0),
+            unique,
+        }
+    }
+}
 
 impl From<&Attr> for abi::Attr {
     fn from(attr: &Attr) -> Self {

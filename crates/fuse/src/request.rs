@@ -7,7 +7,7 @@ use zerocopy::{FromBytes, Immutable, KnownLayout};
 
 use crate::{
     Caller, NodeId,
-    abi::{EXT_GROUPS, ExtHeader, InHeader},
+    abi::{EXT_GROUPS, ExtHeader, InHeader, opcode},
 };
 
 /// A request, of which the kernel is not trusted with a single length.
@@ -32,6 +32,11 @@ impl<'b> Request<'b> {
             arguments,
             extensions,
         })
+    }
+
+    /// Whether the kernel waits for an answer.
+    pub(crate) fn is_answered(&self) -> bool {
+        !matches!(self.header.opcode, opcode::FORGET | opcode::BATCH_FORGET)
     }
 
     pub(crate) fn node(&self) -> NodeId {
@@ -100,7 +105,6 @@ mod tests {
     use zerocopy::IntoBytes;
 
     use super::*;
-    use crate::abi::opcode;
 
     fn request(body: &[u8], extensions: u16) -> Vec<u8> {
         let header = InHeader {

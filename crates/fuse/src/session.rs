@@ -2,20 +2,16 @@ use std::{
     io,
     num::NonZeroUsize,
     os::fd::OwnedFd,
-    panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     thread::{self, JoinHandle},
 };
-
-use rustix::io::Errno;
 
 use crate::{
     Agreement, Connection, FileSystem, Wishes,
     abi::{InHeader, MIN_READ_BUFFER, WriteIn},
     device::Device,
-    dispatch::{Thread, dispatch},
     init::agree,
-    request::Request,
+    worker::Worker,
 };
 
 /// A file system's connection to the kernel, agreed on and not yet served.
@@ -69,13 +65,10 @@ impl<F: FileSystem> Session<F> {
         let shared = || vec![self.device.clone(); threads.get()];
         let devices = own.map_or_else(shared, |own| own.into_iter().map(Arc::new).collect());
         let threads = devices.into_iter().map(|device| {
-            let worker = Worker {
-                fs: self.fs.clone(),
-                device,
-                buffer: vec![0; buffer_size(&self.wishes)],
-            };
+            let fs = self.fs.clone();
+            let room = buffer_size(&self.wishes);
             let builder = thread::Builder::new().name("fuse".to_owned());
-            builder.spawn(move || worker.run())
+            builder.spawn(move || Worker::new(fs).serve_device(&device, room))
         });
         Ok(Serving {
             threads: threads.collect::<Result<_, _>>()?,
@@ -112,42 +105,5 @@ impl Serving {
         // Each is waited for, whatever became of another.
         let ends: Vec<_> = ends.collect();
         ends.into_iter().collect()
-    }
-}
-
-/// What one thread answers requests with.
-struct Worker<F> {
-    fs: Arc<F>,
-    device: Arc<Device>,
-    buffer: Vec<u8>,
-}
-
-impl<F: FileSystem> Worker<F> {
-    /// Answers requests until the mount ends.
-    fn run(mut self) -> io::Result<()> {
-        let mut thread = Thread::default();
-        while let Some(len) = self.device.receive(&mut self.buffer)? {
-            match Request::parse(&self.buffer[..len]) {
-                Some(request) => answer(&*self.fs, &self.device, request, &mut thread),
-                None => tracing::error!(len, "the kernel sent a request that is none"),
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Answers a request, even if the file system panics: its caller must not wait for ever.
-fn answer<F: FileSystem>(
-    fs: &F,
-    device: &Device,
-    request: Request<'_>,
-    thread: &mut Thread<F::Scratch>,
-) {
-    let unique = request.header.unique;
-    let dispatched = catch_unwind(AssertUnwindSafe(|| dispatch(fs, device, request, thread)));
-    if dispatched.is_err() {
-        // What the thread kept may be half done.
-        *thread = Thread::default();
-        device.reply(unique, Err(Errno::IO));
     }
 }
