@@ -4,13 +4,17 @@
 mod cachestat;
 mod file_handle;
 mod fuse;
+mod fuse_ring;
 mod inherited;
+mod mapping;
 mod mount_attributes;
+mod ring;
 mod thread_rights;
 
 pub use cachestat::cached_pages;
 pub use file_handle::FileHandle;
 pub use fuse::{clone_fuse_device, close_fuse_backing, open_fuse_backing};
+pub use fuse_ring::{FuseRing, FuseRingRequest, WaitingFuseRing};
 pub use inherited::take_inherited;
 pub use mount_attributes::seclude_mount;
 pub use thread_rights::{set_thread_fs_gid, set_thread_fs_uid, unshare_umask};
