@@ -1,19 +1,23 @@
 //! The agreement with the kernel that comes before everything else.
 
-use std::io;
+use std::{io, num::NonZeroUsize, sync::Arc};
 
-use rustix::io::Errno;
+use rustix::{io::Errno, param::page_size};
 use zerocopy::IntoBytes;
 
 use crate::{
     Capabilities,
-    abi::{InitIn, InitOut, MAJOR, MINOR, OLDEST_MINOR, opcode},
+    abi::{InitIn, InitOut, MAJOR, MIN_READ_BUFFER, MINOR, OLDEST_MINOR, opcode},
     device::Device,
+    queues::{Place, places},
     request::Request,
 };
 
-/// The size of a page, in bytes: the unit of the largest request.
-const PAGE: u32 = 4096;
+/// `FUSE_OVER_IO_URING`: once it is agreed on, nothing happens until all queues are served.
+const OVER_IO_URING: u64 = 1 << 41;
+
+/// The longest arguments that are no data, in bytes: an extended attribute's value and name.
+const MAX_ARGUMENTS: usize = 64 * 1024 + 256;
 
 /// What is always asked for: it changes how messages look, or there is no reason not to.
 const ALWAYS: Capabilities = Capabilities::ASYNC_READ
@@ -39,6 +43,10 @@ pub struct Wishes {
     /// With [`Capabilities::PASSTHROUGH`]: how many layers of file systems this one may be above
     /// of; 1 or 2.
     pub max_stack_depth: u32,
+    /// How many threads are to answer on each processor through io_uring, where the system allows
+    /// that and the largest request is at least 128 KiB; else, and if `None`, all comes through
+    /// `/dev/fuse`.
+    pub io_uring: Option<NonZeroUsize>,
 }
 
 /// What was agreed on.
@@ -50,22 +58,13 @@ pub struct Agreement {
     pub minor: u32,
 }
 
-/// Waits for the kernel's offer and answers it.
+/// Waits for the kernel's offer and answers it. The places in its queues are for io_uring: if there
+/// are any, they must be served.
 ///
 /// # Errors
 /// What the system says; `Unsupported` for a kernel before Linux 5.17.
-pub(crate) fn agree(device: &Device, wishes: &Wishes) -> io::Result<Agreement> {
-    let mut buffer = vec![0; crate::abi::MIN_READ_BUFFER];
-    let Some(len) = device.receive(&mut buffer)? else {
-        return Err(io::Error::other("unmounted before it was ready"));
-    };
-    let invalid = || io::Error::new(io::ErrorKind::InvalidData, "no FUSE INIT request");
-    let mut request = Request::parse(&buffer[..len]).ok_or_else(invalid)?;
-    let unique = request.header.unique;
-    let offer: InitIn = request.take().map_err(|_| invalid())?;
-    if request.header.opcode != opcode::INIT {
-        return Err(invalid());
-    }
+pub(crate) fn agree(device: &Arc<Device>, wishes: &Wishes) -> io::Result<(Agreement, Vec<Place>)> {
+    let (unique, offer) = receive_offer(device)?;
     if offer.major != MAJOR || offer.minor < OLDEST_MINOR {
         device.reply(unique, Err(Errno::PROTO));
         return Err(io::Error::new(
@@ -81,9 +80,52 @@ pub(crate) fn agree(device: &Device, wishes: &Wishes) -> io::Result<Agreement> {
         capabilities: Capabilities::from_bits_truncate(offered) & (wishes.capabilities | ALWAYS),
         minor: offer.minor.min(MINOR),
     };
-    let answer = answer(&agreement, &offer, wishes);
+    let mut answer = answer(&agreement, &offer, wishes);
+    let queues = match offered & OVER_IO_URING {
+        0 => Vec::new(),
+        _ => queues(device, wishes, payload_len(&answer)),
+    };
+    if !queues.is_empty() {
+        answer.flags2 |= (OVER_IO_URING >> 32) as u32;
+    }
     device.reply(unique, Ok(answer.as_bytes()));
-    Ok(agreement)
+    Ok((agreement, queues))
+}
+
+/// The kernel's first request, by its number and its content.
+fn receive_offer(device: &Device) -> io::Result<(u64, InitIn)> {
+    let mut buffer = vec![0; MIN_READ_BUFFER];
+    let Some(len) = device.receive(&mut buffer)? else {
+        return Err(io::Error::other("unmounted before it was ready"));
+    };
+    let invalid = || io::Error::new(io::ErrorKind::InvalidData, "no FUSE INIT request");
+    let mut request = Request::parse(&buffer[..len]).ok_or_else(invalid)?;
+    if request.header.opcode != opcode::INIT {
+        return Err(invalid());
+    }
+    let offer = request.take().map_err(|_| invalid())?;
+    Ok((request.header.unique, offer))
+}
+
+/// Places in the kernel's queues, with all that can fail done; none where they are not wished for
+/// or cannot be had.
+fn queues(device: &Arc<Device>, wishes: &Wishes, payload_len: usize) -> Vec<Place> {
+    let threads = wishes.io_uring.filter(|_| payload_len >= MAX_ARGUMENTS);
+    let places = threads.map(|threads| places(device, threads, payload_len));
+    places.transpose().map_or_else(
+        |error| {
+            tracing::info!(%error, "answering through /dev/fuse, not io_uring");
+            Vec::new()
+        },
+        Option::unwrap_or_default,
+    )
+}
+
+/// The room that the kernel wants for what a request or an answer holds besides its headers, in
+/// bytes.
+fn payload_len(answer: &InitOut) -> usize {
+    let pages = usize::from(answer.max_pages) * page_size();
+    MIN_READ_BUFFER.max(answer.max_write as usize).max(pages)
 }
 
 fn answer(agreement: &Agreement, offer: &InitIn, wishes: &Wishes) -> InitOut {
@@ -104,7 +146,7 @@ fn answer(agreement: &Agreement, offer: &InitIn, wishes: &Wishes) -> InitOut {
         max_write: wishes.max_write,
         // Times are kept to the nanosecond.
         time_gran: 1,
-        max_pages: wishes.max_read.max(wishes.max_write).div_ceil(PAGE) as u16,
+        max_pages: (wishes.max_read.max(wishes.max_write) as usize).div_ceil(page_size()) as u16,
         max_stack_depth: stack_depth,
         ..Default::default()
     }

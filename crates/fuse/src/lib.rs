@@ -1,8 +1,9 @@
 //! FUSE as Linux speaks it, from protocol 7.36 (Linux 5.17) to 7.45.
 //!
 //! A [`FileSystem`] answers with plain values; it knows nothing of messages. A [`Session`] agrees
-//! with the kernel, reads requests, has them answered and sends the answers. It needs two system
-//! calls a request.
+//! with the kernel, reads requests, has them answered and sends the answers: through `/dev/fuse`
+//! with two system calls a request, or through io_uring with one (Linux 6.14, where it is switched
+//! on).
 //!
 //! What a file system does not do must be mounted by its user: this crate is given `/dev/fuse`
 //! after that. The source of all facts is `linux/fuse.h`, which is under the BSD licence, too.
@@ -14,6 +15,8 @@ mod dispatch;
 mod filesystem;
 mod init;
 mod listing;
+mod processors;
+mod queues;
 mod reply;
 mod request;
 mod session;
@@ -24,7 +27,7 @@ pub use connection::{Backing, Connection};
 pub use filesystem::FileSystem;
 pub use init::{Agreement, Wishes};
 pub use listing::{Name, Names, NamesPlus};
-pub use session::{Serving, Session};
+pub use session::{Serving, Session, Transport};
 pub use types::{
     Attr, Caller, Capabilities, CopyRange, CreateMode, Entry, Handle, NodeId, OpenFlags, Opened,
     Read, SetAttr, SetTime, StatFs, Statx, Time, Write, device_number, device_parts,

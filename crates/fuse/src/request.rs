@@ -13,7 +13,9 @@ use crate::{
 /// A request, of which the kernel is not trusted with a single length.
 pub(crate) struct Request<'b> {
     pub(crate) header: InHeader,
-    /// What is left of its arguments.
+    /// The operation's own structure, if it has come by itself and is still to be taken.
+    operation: &'b [u8],
+    /// What is left of the other arguments.
     arguments: &'b [u8],
     extensions: &'b [u8],
 }
@@ -25,10 +27,29 @@ impl<'b> Request<'b> {
         if header.len as usize != bytes.len() {
             return None;
         }
+        Self::of(header, &[], body)
+    }
+
+    /// The request that came in three parts: what begins with its header, what begins with the
+    /// operation's structure, and the arguments behind that.
+    pub(crate) fn parse_parts(
+        header: &'b [u8],
+        operation: &'b [u8],
+        arguments: &'b [u8],
+    ) -> Option<Self> {
+        let (header, _) = InHeader::read_from_prefix(header).ok()?;
+        let others = size_of::<InHeader>() + arguments.len();
+        let operation = operation.get(..(header.len as usize).checked_sub(others)?)?;
+        Self::of(header, operation, arguments)
+    }
+
+    fn of(header: InHeader, operation: &'b [u8], arguments: &'b [u8]) -> Option<Self> {
         let extensions = usize::from(header.total_extlen) * 8;
-        let (arguments, extensions) = body.split_at_checked(body.len().checked_sub(extensions)?)?;
+        let end = arguments.len().checked_sub(extensions)?;
+        let (arguments, extensions) = arguments.split_at_checked(end)?;
         Some(Self {
             header,
+            operation,
             arguments,
             extensions,
         })
@@ -72,8 +93,12 @@ impl<'b> Request<'b> {
     /// # Errors
     /// `EIO` if the request is too short for it.
     pub(crate) fn take<T: FromBytes + Immutable + KnownLayout>(&mut self) -> Result<T, Errno> {
-        let (value, rest) = T::read_from_prefix(self.arguments).map_err(|_| Errno::IO)?;
-        self.arguments = rest;
+        let source = match self.operation.is_empty() {
+            true => &mut self.arguments,
+            false => &mut self.operation,
+        };
+        let (value, rest) = T::read_from_prefix(source).map_err(|_| Errno::IO)?;
+        *source = rest;
         Ok(value)
     }
 
@@ -131,6 +156,22 @@ mod tests {
         assert_eq!(request.take_bytes(4), Ok(&b"rest"[..]));
         assert_eq!(request.take_name(), Err(Errno::IO));
         assert_eq!(request.take::<u64>(), Err(Errno::IO));
+    }
+
+    #[test]
+    fn a_request_in_parts() {
+        let bytes = request(b"\x07\0\0\0\0\0\0\0a name\0", 0);
+        let (header, body) = bytes.split_at(size_of::<InHeader>());
+        let (operation, name) = body.split_at(8);
+        let room = [operation, &[9; 8]].concat();
+        let mut request = Request::parse_parts(header, &room, name).unwrap();
+        assert_eq!(request.take::<u64>(), Ok(u64::from_le(7)));
+        assert_eq!(request.take_name(), Ok(OsStr::new("a name")));
+        assert_eq!(request.take::<u64>(), Err(Errno::IO));
+
+        assert!(Request::parse_parts(header, &room[..7], name).is_none());
+        assert!(Request::parse_parts(header, &room, &[0; 16]).is_none());
+        assert!(Request::parse_parts(&header[..39], &room, name).is_none());
     }
 
     #[test]

@@ -1,8 +1,8 @@
 use std::{
-    io,
+    fmt, io, mem,
     num::NonZeroUsize,
     os::fd::OwnedFd,
-    sync::Arc,
+    sync::{Arc, mpsc},
     thread::{self, JoinHandle},
 };
 
@@ -11,8 +11,12 @@ use crate::{
     abi::{InHeader, MIN_READ_BUFFER, WriteIn},
     device::Device,
     init::agree,
+    queues::Place,
     worker::Worker,
 };
+
+/// A thread that answers the kernel.
+type Handle = JoinHandle<io::Result<()>>;
 
 /// A file system's connection to the kernel, agreed on and not yet served.
 pub struct Session<F: FileSystem> {
@@ -20,12 +24,34 @@ pub struct Session<F: FileSystem> {
     device: Arc<Device>,
     wishes: Wishes,
     agreement: Agreement,
+    queues: Vec<Place>,
 }
 
 /// A file system that is being served.
 pub struct Serving {
-    threads: Vec<JoinHandle<io::Result<()>>>,
-    own_connections: bool,
+    threads: Vec<Handle>,
+    transport: Transport,
+}
+
+/// How requests come and answers go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transport {
+    /// Through `/dev/fuse`, opened once.
+    SharedDevice,
+    /// Through `/dev/fuse`, opened by each thread for itself.
+    OwnDevices,
+    /// Through io_uring, on the processor of the caller.
+    IoUring,
+}
+
+impl fmt::Display for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::SharedDevice => "device shared",
+            Self::OwnDevices => "device per thread",
+            Self::IoUring => "io_uring",
+        })
+    }
 }
 
 impl<F: FileSystem> Session<F> {
@@ -35,12 +61,13 @@ impl<F: FileSystem> Session<F> {
     /// What the system says; `Unsupported` for a kernel before Linux 5.17.
     pub fn new(fs: Arc<F>, device: OwnedFd, wishes: Wishes) -> io::Result<Self> {
         let device = Arc::new(Device::new(device));
-        let agreement = agree(&device, &wishes)?;
+        let (agreement, queues) = agree(&device, &wishes)?;
         Ok(Self {
             fs,
             device,
             wishes,
             agreement,
+            queues,
         })
     }
 
@@ -54,27 +81,73 @@ impl<F: FileSystem> Session<F> {
         Connection::new(self.device.clone())
     }
 
-    /// Answers the kernel from `threads` threads.
+    /// Answers the kernel: through io_uring where that was agreed on, else from `threads` threads
+    /// through `/dev/fuse`.
     ///
     /// # Errors
     /// What the system says to a new thread.
-    pub fn serve(self, threads: NonZeroUsize) -> io::Result<Serving> {
-        let own = (0..threads.get()).map(|_| self.device.clone_connection());
-        let own: Option<Vec<_>> = own.map(Result::ok).collect();
-        let own_connections = own.is_some();
-        let shared = || vec![self.device.clone(); threads.get()];
-        let devices = own.map_or_else(shared, |own| own.into_iter().map(Arc::new).collect());
-        let threads = devices.into_iter().map(|device| {
-            let fs = self.fs.clone();
-            let room = buffer_size(&self.wishes);
-            let builder = thread::Builder::new().name("fuse".to_owned());
-            builder.spawn(move || Worker::new(fs).serve_device(&device, room))
-        });
+    pub fn serve(mut self, threads: NonZeroUsize) -> io::Result<Serving> {
+        let queues = mem::take(&mut self.queues);
+        let (mut handles, all_registered) = self.serve_queues(queues)?;
+        let (devices, transport) = match all_registered {
+            // What needs no answer comes through the device even so.
+            true => (vec![self.device.clone()], Transport::IoUring),
+            false => self.devices(threads),
+        };
+        for device in devices {
+            let (fs, room) = (self.fs.clone(), buffer_size(&self.wishes));
+            handles.push(spawn(move || Worker::new(fs).serve_device(&device, room))?);
+        }
         Ok(Serving {
-            threads: threads.collect::<Result<_, _>>()?,
-            own_connections,
+            threads: handles,
+            transport,
         })
     }
+
+    /// A connection for each thread, be it the same for all.
+    fn devices(&self, threads: NonZeroUsize) -> (Vec<Arc<Device>>, Transport) {
+        let own = (0..threads.get()).map(|_| self.device.clone_connection());
+        let own: Result<Vec<_>, _> = own.map(|device| device.map(Arc::new)).collect();
+        match own {
+            Ok(own) => (own, Transport::OwnDevices),
+            Err(_) => {
+                let shared = vec![self.device.clone(); threads.get()];
+                (shared, Transport::SharedDevice)
+            }
+        }
+    }
+
+    /// Serves the places in the kernel's queues, each from a thread of its own; says whether the
+    /// kernel uses them, which is all or none.
+    fn serve_queues(&self, queues: Vec<Place>) -> io::Result<(Vec<Handle>, bool)> {
+        let (report, reports) = mpsc::channel();
+        let expected = queues.len();
+        let threads = queues.into_iter().map(|place| {
+            let (fs, report) = (self.fs.clone(), report.clone());
+            spawn(move || {
+                place.move_here();
+                match place.ring.register() {
+                    Ok(ring) => {
+                        let _ = report.send(());
+                        drop(report);
+                        Worker::new(fs).serve_ring(ring)
+                    }
+                    Err(error) => {
+                        tracing::warn!(%error, "the kernel refuses a ring of io_uring");
+                        Ok(())
+                    }
+                }
+            })
+        });
+        let threads = threads.collect::<Result<_, _>>()?;
+        drop(report);
+        let registered = reports.iter().count();
+        Ok((threads, expected > 0 && registered == expected))
+    }
+}
+
+fn spawn(work: impl FnOnce() -> io::Result<()> + Send + 'static) -> io::Result<Handle> {
+    thread::Builder::new().name("fuse".to_owned()).spawn(work)
 }
 
 /// The room for the largest request.
@@ -84,9 +157,9 @@ fn buffer_size(wishes: &Wishes) -> usize {
 }
 
 impl Serving {
-    /// Whether each thread has a connection of its own; else they share one.
-    pub fn has_own_connections(&self) -> bool {
-        self.own_connections
+    /// How it is served.
+    pub fn transport(&self) -> Transport {
+        self.transport
     }
 
     /// Waits for the end of the mount.

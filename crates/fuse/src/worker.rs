@@ -5,9 +5,12 @@ use std::{
 };
 
 use rustix::io::Errno;
+use verimount_sys::WaitingFuseRing;
+use zerocopy::transmute;
 
 use crate::{
     FileSystem,
+    abi::OutHeader,
     device::Device,
     dispatch::{Thread, dispatch},
     request::Request,
@@ -46,6 +49,30 @@ impl<F: FileSystem> Worker<F> {
             if is_answered {
                 device.reply(unique, answer);
             }
+        }
+        Ok(())
+    }
+
+    /// Answers what comes through `ring`, until the mount ends.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(crate) fn serve_ring(mut self, ring: WaitingFuseRing<Arc<Device>>) -> io::Result<()> {
+        let mut next = ring.wait()?;
+        while let Some(received) = next {
+            let (header, operation) = (received.header(), received.operation());
+            let request = Request::parse_parts(header, operation, received.payload());
+            let (unique, answer) = match request {
+                Some(request) => (request.header.unique, self.answer(request)),
+                None => {
+                    tracing::error!("the kernel sent a request that is none");
+                    (0, Err(Errno::IO))
+                }
+            };
+            let fits = |answer: &&[u8]| answer.len() <= received.room();
+            let answer = answer.and_then(|answer| Some(answer).filter(fits).ok_or(Errno::TOOBIG));
+            let header = transmute!(OutHeader::of(unique, answer));
+            next = received.answer(&header, answer.unwrap_or_default())?;
         }
         Ok(())
     }

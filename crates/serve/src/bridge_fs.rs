@@ -198,6 +198,7 @@ impl Mountable for BridgeFs {
             max_readahead: MAX_REQUEST,
             max_background: MAX_BACKGROUND,
             max_stack_depth: 1 + u32::from(self.options.is_stacked),
+            io_uring: None,
         }
     }
 

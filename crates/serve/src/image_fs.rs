@@ -37,6 +37,8 @@ const WISHES: Wishes = Wishes {
     max_readahead: MAX_REQUEST,
     max_background: MAX_BACKGROUND,
     max_stack_depth: 0,
+    // Large reads gain more from threads that any processor may run.
+    io_uring: None,
 };
 
 /// The adapter between FUSE and a [`VerifiedTree`].

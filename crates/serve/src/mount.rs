@@ -10,7 +10,7 @@ use std::{
 use rustix::process::geteuid;
 use signal_hook::{consts::SIGHUP, iterator::Signals, low_level::emulate_default_handler};
 use thiserror::Error;
-use verimount_fuse::{Agreement, Connection, FileSystem, Serving, Session, Wishes};
+use verimount_fuse::{Agreement, Connection, FileSystem, Serving, Session, Transport, Wishes};
 use verimount_names::printable;
 
 use crate::{
@@ -45,19 +45,14 @@ pub struct MountOptions {
 pub struct Mode {
     /// The kernel reads ahead in the largest requests; else in 128 KiB.
     pub large_read_ahead: bool,
-    /// Each thread has its own connection to the kernel; else they share one.
-    pub cloned_device: bool,
+    /// How requests come.
+    pub transport: Transport,
 }
 
 impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let read_ahead = if self.large_read_ahead { "1M" } else { "128K" };
-        let device = if self.cloned_device {
-            "per thread"
-        } else {
-            "shared"
-        };
-        write!(f, "read-ahead {read_ahead}, device {device}")
+        write!(f, "read-ahead {read_ahead}, {}", self.transport)
     }
 }
 
@@ -149,7 +144,7 @@ pub fn mount<F: Mountable>(
     let serving = session.serve(options.threads).map_err(refused)?;
     let mode = Mode {
         large_read_ahead: raise_read_ahead(&attached.place),
-        cloned_device: serving.has_own_connections(),
+        transport: serving.transport(),
     };
     Ok(Mounted {
         serving,

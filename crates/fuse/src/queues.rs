@@ -1,0 +1,63 @@
+//! The kernel's queues for io_uring: one for each processor, whose requests come from there.
+
+use std::{io, num::NonZeroUsize, sync::Arc};
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use verimount_sys::FuseRing;
+
+use crate::{device::Device, processors};
+
+/// With more processors than this, threads for each of them are not made: they would be more than
+/// a file system is worth.
+const MAX_PROCESSORS: u16 = 256;
+
+/// A place in a queue, for one thread.
+pub(crate) struct Place {
+    /// What requests come through.
+    pub(crate) ring: FuseRing<Arc<Device>>,
+    /// The processor that the queue is for, if threads of this process may run there.
+    processor: Option<usize>,
+}
+
+/// Places in all queues: `threads` in each, but one where this process may not run, or no
+/// processor is at the moment. `payload_len` is the length of the largest request or answer, but
+/// for its headers.
+///
+/// # Errors
+/// What the system says; `Unsupported` for too many processors.
+pub(crate) fn places(
+    device: &Arc<Device>,
+    threads: NonZeroUsize,
+    payload_len: usize,
+) -> io::Result<Vec<Place>> {
+    let possible = processors::possible()?;
+    if possible > MAX_PROCESSORS {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    let allowed = sched_getaffinity(None)?;
+    let mut places = Vec::new();
+    for queue in 0..possible {
+        let number = usize::from(queue);
+        let processor = allowed.is_set(number).then_some(number);
+        for _ in 0..processor.map_or(1, |_| threads.get()) {
+            places.push(Place {
+                ring: FuseRing::new(device.clone(), queue, payload_len)?,
+                processor,
+            });
+        }
+    }
+    Ok(places)
+}
+
+impl Place {
+    /// Moves the calling thread to the queue's processor: a request is then handed over without
+    /// waking another one.
+    pub(crate) fn move_here(&self) {
+        if let Some(processor) = self.processor {
+            let mut only = CpuSet::new();
+            only.set(processor);
+            // If it was taken away meanwhile, the thread may be anywhere.
+            let _ = sched_setaffinity(None, &only);
+        }
+    }
+}

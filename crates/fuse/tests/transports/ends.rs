@@ -1,0 +1,138 @@
+use std::{
+    env, fs,
+    fs::File,
+    io::{BufRead, BufReader, Read, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+    process::{Command, Stdio},
+    sync::Arc,
+    thread,
+};
+
+use rustix::{
+    fs::OFlags,
+    mount::{UnmountFlags, unmount},
+};
+use verimount_fuse::Transport;
+
+use crate::{
+    memory_fs::{MemoryFs, SLOW},
+    mounted::{MountPoint, Mounted, Wanted, errno, is_disconnected, serve},
+};
+
+#[test]
+fn what_cannot_be_had_is_not_used() {
+    let Some(mounted) = Mounted::new(Wanted::IoUringInVain) else {
+        return;
+    };
+    assert_eq!(mounted.transport, Transport::OwnDevices);
+    fs::write(mounted.path("file"), "content").unwrap();
+    assert_eq!(fs::read(mounted.path("file")).unwrap(), b"content");
+    mounted.unmount();
+}
+
+#[test]
+fn an_abort_while_requests_are_under_way() {
+    for wanted in [Wanted::Device, Wanted::IoUring] {
+        let Some(mut mounted) = Mounted::new(wanted) else {
+            continue;
+        };
+        let path = mounted.path(SLOW);
+        fs::write(&path, "content").unwrap();
+        let mut options = File::options();
+        // Each read is a request.
+        let options = options
+            .read(true)
+            .custom_flags(OFlags::DIRECT.bits() as i32);
+        let opened: Vec<_> = (0..4).map(|_| options.open(&path).unwrap()).collect();
+        // Two are with the file system at least, others may wait for a thread of it.
+        let readers = opened
+            .into_iter()
+            .map(|mut file| thread::spawn(move || errno(file.read(&mut [0; 10]))));
+        let readers: Vec<_> = readers.collect();
+        mounted.fs.await_slow(2);
+        mounted.abort();
+        for reader in readers {
+            let error = reader.join().unwrap();
+            assert!(is_disconnected(error), "{error}");
+        }
+        mounted.fs.let_go();
+        mounted.join();
+    }
+}
+
+#[test]
+fn an_unmount_out_of_sight() {
+    for wanted in [Wanted::Device, Wanted::IoUring] {
+        let Some(mut mounted) = Mounted::new(wanted) else {
+            continue;
+        };
+        let path = mounted.path("file");
+        fs::write(&path, "content").unwrap();
+        let mut file = File::open(&path).unwrap();
+        unmount(mounted.root(), UnmountFlags::DETACH).unwrap();
+        assert!(!path.exists());
+        // It is served for as long as it is open.
+        let mut content = Vec::new();
+        file.read_to_end(&mut content).unwrap();
+        assert_eq!(content, b"content");
+        drop(file);
+        mounted.join();
+    }
+}
+
+/// Tells a copy of this program where to mount, and how.
+const DAEMON: &str = "VERIMOUNT_TEST_DAEMON";
+
+#[test]
+fn a_daemon_that_is_killed() {
+    for wanted in ["device", "io_uring"] {
+        let folder = MountPoint::new();
+        let mut daemon = Command::new(env::current_exe().unwrap())
+            .args(["--exact", "ends::daemon", "--ignored", "--nocapture"])
+            .env(
+                DAEMON,
+                format!("{wanted}:{}", folder.path().to_str().unwrap()),
+            )
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(daemon.stdout.take().unwrap()).lines();
+        let mounted = lines
+            .map(Result::unwrap)
+            .any(|line| line.ends_with("mounted"));
+        if mounted {
+            let path = folder.path().join(SLOW);
+            fs::write(&path, "content").unwrap();
+            let reader = thread::spawn(move || errno(fs::read(path)));
+            daemon.kill().unwrap();
+            let error = reader.join().unwrap();
+            assert!(is_disconnected(error), "{error}");
+            assert!(is_disconnected(errno(fs::metadata(folder.path()))));
+        }
+        assert!(daemon.wait().unwrap().success() != mounted);
+    }
+}
+
+/// Serves until it is killed.
+#[test]
+#[ignore = "the daemon of another test"]
+fn daemon() {
+    let Ok(what) = env::var(DAEMON) else {
+        return;
+    };
+    let (wanted, folder) = what.split_once(':').unwrap();
+    let wanted = match wanted {
+        "device" => Wanted::Device,
+        _ => Wanted::IoUring,
+    };
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let fs = Arc::<MemoryFs>::default();
+    if let Some(serving) = serve(fs, Path::new(folder), wanted) {
+        println!("mounted");
+        std::io::stdout().flush().unwrap();
+        serving.join().unwrap();
+    }
+}

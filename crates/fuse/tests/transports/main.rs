@@ -1,0 +1,7 @@
+//! The same file system over each way to the kernel.
+
+mod ends;
+mod memory_fs;
+mod mounted;
+mod operations;
+mod processors;

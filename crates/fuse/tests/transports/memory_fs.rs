@@ -1,0 +1,384 @@
+//! A file system in memory. The kernel believes nothing of names and attributes for longer than it
+//! takes, so that every access is a request.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    ffi::{OsStr, OsString},
+    os::unix::ffi::OsStrExt,
+    sync::{Condvar, Mutex, MutexGuard},
+    time::Duration,
+};
+
+use rustix::{fs::FileType, io::Errno};
+use verimount_fuse::{
+    Attr, Caller, CreateMode, Entry, FileSystem, Handle, Name, Names, NamesPlus, NodeId, OpenFlags,
+    Opened, Read, SetAttr, Write,
+};
+
+/// A file of this name makes whoever reads it panic.
+pub(crate) const PANIC: &str = "panic";
+
+/// A read of a file of this name waits until [`MemoryFs::let_go`].
+pub(crate) const SLOW: &str = "slow";
+
+#[derive(Default)]
+pub(crate) struct MemoryFs {
+    nodes: Mutex<Nodes>,
+    slow: Mutex<Slow>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Slow {
+    waiting: usize,
+    let_go: bool,
+}
+
+#[derive(Default)]
+struct Node {
+    mode: u32,
+    /// How often the kernel remembers it.
+    lookups: u64,
+    content: Vec<u8>,
+    names: BTreeMap<OsString, NodeId>,
+    xattrs: BTreeMap<OsString, Vec<u8>>,
+}
+
+struct Nodes {
+    all: HashMap<NodeId, Node>,
+    last: NodeId,
+}
+
+impl Default for Nodes {
+    fn default() -> Self {
+        let root = Node {
+            mode: FileType::Directory.as_raw_mode() | 0o755,
+            ..Default::default()
+        };
+        Self {
+            all: HashMap::from([(NodeId::ROOT, root)]),
+            last: NodeId::ROOT,
+        }
+    }
+}
+
+impl Nodes {
+    fn get(&mut self, node: NodeId) -> Result<&mut Node, Errno> {
+        self.all.get_mut(&node).ok_or(Errno::STALE)
+    }
+
+    fn find(&mut self, parent: NodeId, name: &OsStr) -> Result<NodeId, Errno> {
+        let found = self.get(parent)?.names.get(name);
+        found.copied().ok_or(Errno::NOENT)
+    }
+
+    fn make(&mut self, parent: NodeId, name: &OsStr, mode: u32) -> Result<NodeId, Errno> {
+        if self.find(parent, name).is_ok() {
+            return Err(Errno::EXIST);
+        }
+        let made = NodeId(self.last.0 + 1);
+        let node = Node {
+            mode,
+            ..Default::default()
+        };
+        self.all.insert(made, node);
+        self.get(parent)?.names.insert(name.to_owned(), made);
+        self.last = made;
+        Ok(made)
+    }
+
+    fn attr(&mut self, node: NodeId) -> Result<Attr, Errno> {
+        let found = self.get(node)?;
+        Ok(Attr {
+            ino: node.0,
+            mode: found.mode,
+            size: found.content.len() as u64,
+            nlink: 1,
+            blksize: 4096,
+            ..Default::default()
+        })
+    }
+
+    /// The entry of a file that the kernel remembers once more.
+    fn entry(&mut self, node: NodeId) -> Result<Entry, Errno> {
+        self.get(node)?.lookups += 1;
+        Ok(Entry {
+            node: Some(node),
+            generation: 0,
+            attr: self.attr(node)?,
+            entry_valid: Duration::ZERO,
+            attr_valid: Duration::ZERO,
+        })
+    }
+
+    fn list(&mut self, node: NodeId) -> Result<Vec<(OsString, NodeId)>, Errno> {
+        let names = &self.get(node)?.names;
+        Ok(names
+            .iter()
+            .map(|(name, node)| (name.clone(), *node))
+            .collect())
+    }
+}
+
+impl MemoryFs {
+    fn nodes(&self) -> MutexGuard<'_, Nodes> {
+        self.nodes.lock().unwrap()
+    }
+
+    /// How many files but the root the kernel remembers.
+    pub(crate) fn remembered(&self) -> usize {
+        let nodes = self.nodes();
+        nodes.all.values().filter(|node| node.lookups > 0).count()
+    }
+
+    /// Waits until `count` reads of [`SLOW`] wait.
+    pub(crate) fn await_slow(&self, count: usize) {
+        let slow = self.slow.lock().unwrap();
+        let waits = |slow: &mut Slow| slow.waiting < count;
+        drop(self.changed.wait_while(slow, waits).unwrap());
+    }
+
+    /// Ends the reads of [`SLOW`].
+    pub(crate) fn let_go(&self) {
+        self.slow.lock().unwrap().let_go = true;
+        self.changed.notify_all();
+    }
+
+    fn wait_slowly(&self) {
+        let mut slow = self.slow.lock().unwrap();
+        slow.waiting += 1;
+        self.changed.notify_all();
+        drop(self.changed.wait_while(slow, |slow| !slow.let_go).unwrap());
+    }
+}
+
+impl FileSystem for MemoryFs {
+    type Scratch = Vec<u8>;
+
+    fn lookup(&self, _: Caller, parent: NodeId, name: &OsStr) -> Result<Entry, Errno> {
+        let mut nodes = self.nodes();
+        let node = nodes.find(parent, name)?;
+        nodes.entry(node)
+    }
+
+    fn forget(&self, node: NodeId, count: u64) {
+        if let Ok(node) = self.nodes().get(node) {
+            node.lookups = node
+                .lookups
+                .checked_sub(count)
+                .expect("forgotten too often");
+        }
+    }
+
+    fn getattr(&self, node: NodeId, _: Option<Handle>) -> Result<(Attr, Duration), Errno> {
+        Ok((self.nodes().attr(node)?, Duration::ZERO))
+    }
+
+    fn setattr(
+        &self,
+        _: Caller,
+        node: NodeId,
+        changes: &SetAttr,
+    ) -> Result<(Attr, Duration), Errno> {
+        let mut nodes = self.nodes();
+        if let Some(size) = changes.size {
+            nodes.get(node)?.content.resize(size as usize, 0);
+        }
+        Ok((nodes.attr(node)?, Duration::ZERO))
+    }
+
+    fn mkdir(
+        &self,
+        _: Caller,
+        parent: NodeId,
+        name: &OsStr,
+        mode: CreateMode,
+    ) -> Result<Entry, Errno> {
+        let mut nodes = self.nodes();
+        let mode = FileType::Directory.as_raw_mode() | mode.mode;
+        let node = nodes.make(parent, name, mode)?;
+        nodes.entry(node)
+    }
+
+    fn create(
+        &self,
+        _: Caller,
+        parent: NodeId,
+        name: &OsStr,
+        mode: CreateMode,
+        _: u32,
+    ) -> Result<(Entry, Opened), Errno> {
+        let mut nodes = self.nodes();
+        let node = nodes.make(parent, name, mode.mode)?;
+        Ok((nodes.entry(node)?, OPENED))
+    }
+
+    fn symlink(
+        &self,
+        _: Caller,
+        parent: NodeId,
+        name: &OsStr,
+        target: &OsStr,
+    ) -> Result<Entry, Errno> {
+        let mut nodes = self.nodes();
+        let node = nodes.make(parent, name, FileType::Symlink.as_raw_mode() | 0o777)?;
+        nodes.get(node)?.content = target.as_bytes().to_vec();
+        nodes.entry(node)
+    }
+
+    fn readlink<'s>(&self, node: NodeId, scratch: &'s mut Vec<u8>) -> Result<&'s [u8], Errno> {
+        scratch.clone_from(&self.nodes().get(node)?.content);
+        Ok(scratch)
+    }
+
+    fn unlink(&self, _: Caller, parent: NodeId, name: &OsStr) -> Result<(), Errno> {
+        let names = &mut self.nodes();
+        let removed = names.get(parent)?.names.remove(name);
+        removed.map(drop).ok_or(Errno::NOENT)
+    }
+
+    fn rename(
+        &self,
+        _: Caller,
+        from: (NodeId, &OsStr),
+        to: (NodeId, &OsStr),
+        _: u32,
+    ) -> Result<(), Errno> {
+        let mut nodes = self.nodes();
+        let node = nodes.find(from.0, from.1)?;
+        nodes.get(from.0)?.names.remove(from.1);
+        nodes.get(to.0)?.names.insert(to.1.to_owned(), node);
+        Ok(())
+    }
+
+    fn open(&self, _: Caller, _: NodeId, _: u32) -> Result<Opened, Errno> {
+        Ok(OPENED)
+    }
+
+    fn opendir(&self, _: Caller, _: NodeId, _: u32) -> Result<Opened, Errno> {
+        Ok(OPENED)
+    }
+
+    fn read<'s>(
+        &self,
+        node: NodeId,
+        read: Read,
+        scratch: &'s mut Vec<u8>,
+    ) -> Result<&'s [u8], Errno> {
+        let (slow, panic) = {
+            let mut nodes = self.nodes();
+            let is = |found: Result<NodeId, Errno>| found == Ok(node);
+            let slow = is(nodes.find(NodeId::ROOT, OsStr::new(SLOW)));
+            (slow, is(nodes.find(NodeId::ROOT, OsStr::new(PANIC))))
+        };
+        assert!(!panic, "as the test wants it");
+        if slow {
+            self.wait_slowly();
+        }
+        let mut nodes = self.nodes();
+        let content = &nodes.get(node)?.content;
+        let start = content.len().min(read.offset as usize);
+        let end = content.len().min(start + read.size as usize);
+        scratch.clear();
+        scratch.extend_from_slice(&content[start..end]);
+        Ok(scratch)
+    }
+
+    fn write(&self, node: NodeId, write: Write, data: &[u8]) -> Result<u32, Errno> {
+        let mut nodes = self.nodes();
+        let content = &mut nodes.get(node)?.content;
+        let start = write.offset as usize;
+        let end = start + data.len();
+        content.resize(content.len().max(end), 0);
+        content[start..end].copy_from_slice(data);
+        Ok(data.len() as u32)
+    }
+
+    fn readdir(
+        &self,
+        node: NodeId,
+        _: Handle,
+        position: u64,
+        names: &mut Names,
+    ) -> Result<(), Errno> {
+        let mut nodes = self.nodes();
+        let all = (1..).zip(nodes.list(node)?).skip(position as usize);
+        for (next, (name, node)) in all {
+            let mode = nodes.get(node)?.mode;
+            if !names.add(named(&name, node, mode, next)) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn readdirplus(
+        &self,
+        node: NodeId,
+        _: Handle,
+        position: u64,
+        names: &mut NamesPlus,
+    ) -> Result<(), Errno> {
+        let mut nodes = self.nodes();
+        let all = (1..).zip(nodes.list(node)?).skip(position as usize);
+        for (next, (name, node)) in all {
+            let entry = nodes.entry(node)?;
+            if !names.add(named(&name, node, entry.attr.mode, next), &entry) {
+                // The kernel does not get to know of it.
+                nodes.get(node)?.lookups -= 1;
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn setxattr(
+        &self,
+        _: Caller,
+        node: NodeId,
+        name: &OsStr,
+        value: &[u8],
+        _: u32,
+        _: bool,
+    ) -> Result<(), Errno> {
+        let mut nodes = self.nodes();
+        let xattrs = &mut nodes.get(node)?.xattrs;
+        xattrs.insert(name.to_owned(), value.to_vec());
+        Ok(())
+    }
+
+    fn getxattr(&self, node: NodeId, name: &OsStr) -> Result<Vec<u8>, Errno> {
+        let mut nodes = self.nodes();
+        let value = nodes.get(node)?.xattrs.get(name);
+        value.cloned().ok_or(Errno::NODATA)
+    }
+
+    fn listxattr(&self, node: NodeId) -> Result<Vec<u8>, Errno> {
+        let mut nodes = self.nodes();
+        let names = nodes.get(node)?.xattrs.keys();
+        Ok(names
+            .flat_map(|name| [name.as_bytes(), &[0]].concat())
+            .collect())
+    }
+
+    fn removexattr(&self, _: Caller, node: NodeId, name: &OsStr) -> Result<(), Errno> {
+        let mut nodes = self.nodes();
+        let removed = nodes.get(node)?.xattrs.remove(name);
+        removed.map(drop).ok_or(Errno::NODATA)
+    }
+}
+
+const OPENED: Opened = Opened {
+    handle: Handle(0),
+    flags: OpenFlags::empty(),
+    backing: 0,
+};
+
+fn named(name: &OsStr, node: NodeId, mode: u32, next: u64) -> Name<'_> {
+    Name {
+        name,
+        ino: node.0,
+        mode,
+        next,
+    }
+}
