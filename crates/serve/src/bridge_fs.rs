@@ -1,6 +1,7 @@
 use std::{
     ffi::OsStr,
     io,
+    num::NonZeroUsize,
     os::fd::BorrowedFd,
     sync::{Arc, OnceLock},
     time::Duration,
@@ -30,6 +31,10 @@ const MAX_REQUEST: u32 = 1 << 20;
 
 /// How many requests that nobody waits for the kernel may have under way at once.
 const MAX_BACKGROUND: u16 = 128;
+
+/// How many threads answer on each processor through io_uring: one that waits for storage does not
+/// hold up another.
+const THREADS_PER_PROCESSOR: NonZeroUsize = NonZeroUsize::new(2).unwrap();
 
 /// The longest value of an extended attribute, in bytes: the kernel's limit.
 const MAX_XATTR: usize = 64 << 10;
@@ -198,7 +203,7 @@ impl Mountable for BridgeFs {
             max_readahead: MAX_REQUEST,
             max_background: MAX_BACKGROUND,
             max_stack_depth: 1 + u32::from(self.options.is_stacked),
-            io_uring: None,
+            io_uring: Some(THREADS_PER_PROCESSOR),
         }
     }
 
