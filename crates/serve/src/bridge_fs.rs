@@ -34,7 +34,7 @@ const MAX_BACKGROUND: u16 = 128;
 
 /// How many threads answer on each processor through io_uring: one that waits for storage does not
 /// hold up another.
-const THREADS_PER_PROCESSOR: NonZeroUsize = NonZeroUsize::new(2).unwrap();
+const THREADS_PER_PROCESSOR: NonZeroUsize = NonZeroUsize::new(4).unwrap();
 
 /// The longest value of an extended attribute, in bytes: the kernel's limit.
 const MAX_XATTR: usize = 64 << 10;
