@@ -24,12 +24,11 @@ impl OpenedFiles {
 
     /// Notes that a file was opened, for as long as what is returned lives.
     pub(crate) fn enter(self: &Arc<Self>, node: NodeId, file: &Arc<OwnedFd>) -> Opened {
+        let file = Arc::downgrade(file);
         let mut shard = self.shard(node);
-        shard.entry(node).or_default().push(Arc::downgrade(file));
-        Opened {
-            node,
-            files: Arc::clone(self),
-        }
+        shard.entry(node).or_default().push(Weak::clone(&file));
+        let files = Arc::clone(self);
+        Opened { node, file, files }
     }
 
     fn shard(&self, node: NodeId) -> MutexGuard<'_, Shard> {
@@ -38,10 +37,11 @@ impl OpenedFiles {
     }
 }
 
-/// Says of a file that it is open. To be dropped after the descriptor.
+/// Says of a file that it is open.
 #[derive(Debug)]
 pub(crate) struct Opened {
     node: NodeId,
+    file: Weak<OwnedFd>,
     files: Arc<OpenedFiles>,
 }
 
@@ -49,10 +49,32 @@ impl Drop for Opened {
     fn drop(&mut self) {
         let mut shard = self.files.shard(self.node);
         if let Some(open) = shard.get_mut(&self.node) {
-            open.retain(|file| file.strong_count() != 0);
+            // Only one: opens may share a descriptor.
+            if let Some(this) = open.iter().position(|file| file.ptr_eq(&self.file)) {
+                open.swap_remove(this);
+            }
             if open.is_empty() {
                 shard.remove(&self.node);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_stays_of_what_is_closed() {
+        let files: Arc<OpenedFiles> = Arc::default();
+        let node = NodeId(5);
+        // Somebody else goes on holding it.
+        let file = Arc::new(OwnedFd::from(std::fs::File::open("/").unwrap()));
+        let (first, second) = (files.enter(node, &file), files.enter(node, &file));
+        drop(first);
+        assert!(files.get(node).is_some());
+        drop(second);
+        assert!(files.get(node).is_none());
+        assert!(files.0.iter().all(|shard| shard.lock().unwrap().is_empty()));
     }
 }
