@@ -160,6 +160,29 @@ pub(crate) fn ensure_same_file(user: User, a: &Path, b: &Path) -> Result<()> {
     command::run(user.command("cmp").arg(a).arg(b))
 }
 
+/// Checks that both folders hold the same files with the same bytes.
+pub(crate) fn ensure_same_tree(a: &Path, b: &Path) -> Result<()> {
+    command::run(
+        Command::new("diff")
+            .args(["-r", "--no-dereference"])
+            .args([a, b]),
+    )
+}
+
+/// Every file in `folder` with its size, sorted.
+pub(crate) fn listing(folder: &Path) -> Result<Vec<String>> {
+    let mut find = Command::new("find");
+    sorted_lines(find.arg(folder).args(["-type", "f", "-printf", "%P %s\\n"]))
+}
+
+/// What `command` prints, sorted.
+pub(crate) fn sorted_lines(command: &mut Command) -> Result<Vec<String>> {
+    let printed = command::stdout(command)?;
+    let mut lines: Vec<String> = printed.lines().map(str::to_owned).collect();
+    lines.sort();
+    Ok(lines)
+}
+
 /// The type of the file system that holds `path`.
 pub(crate) fn file_system(path: &Path) -> Result<String> {
     let mut findmnt = Command::new("findmnt");

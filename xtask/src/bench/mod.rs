@@ -2,6 +2,7 @@
 
 mod cache;
 mod data;
+mod fio;
 mod images;
 mod lab;
 mod latency;

@@ -40,40 +40,53 @@ pub(crate) struct Sealed {
 impl Sealed {
     /// Mounts with further `options`, by and for `user`.
     pub(crate) fn mount(&self, lab: &Lab, user: User, options: &[&str]) -> Result<Mount> {
-        let point = new_point(lab, user)?;
         let mut mount = lab.verimount(user);
-        // In the foreground, for the process to be a child: its memory is looked at.
         mount
             .arg("mount")
-            .arg("--foreground")
             .args(["--digest", &self.digest])
-            .args(options);
-        mount
-            .arg(&self.source)
-            .arg(point.path())
-            .stdin(Stdio::null());
-        let log = lab.path("mounts.log");
-        let messages = File::options().create(true).append(true).open(&log)?;
-        let daemon = Some(mount.stderr(messages).spawn()?);
-        let mut mount = Mount {
-            point,
-            daemon,
-            user,
-        };
-        mount.wait_until_ready().with_context(|| last_line(&log))?;
-        Ok(mount)
+            .args(options)
+            .arg(&self.source);
+        foreground(lab, user, mount)
     }
 }
 
-fn last_line(file: &Path) -> String {
-    let text = fs::read_to_string(file).unwrap_or_default();
-    text.lines().last().unwrap_or_default().to_owned()
+/// Mounts with `mount`, a command of ours that lacks but the mount point.
+///
+/// In the foreground, for the process to be a child: its memory is looked at.
+fn foreground(lab: &Lab, user: User, mut mount: Command) -> Result<Mount> {
+    let point = new_point(lab, user)?;
+    let log = Log::of(lab);
+    mount.arg("--foreground").arg(point.path());
+    let daemon = Some(log.record(&mut mount)?.spawn()?);
+    let mut mount = Mount {
+        point,
+        daemon,
+        user,
+    };
+    mount.wait_until_ready().with_context(|| log.last_line())?;
+    Ok(mount)
 }
 
 /// Mounts an image with squashfuse.
 pub(crate) fn squashfuse(lab: &Lab, image: &Path) -> Result<Mount> {
+    let mut squashfuse = Command::new("squashfuse");
+    squashfuse.arg(image);
+    background(lab, squashfuse)
+}
+
+/// Mounts an image with the kernel's own file system, on a loop device that goes with the mount.
+pub(crate) fn kernel(lab: &Lab, file_system: &str, image: &Path) -> Result<Mount> {
+    let mut mount = Command::new("mount");
+    mount.args(["-t", file_system, "-o", "loop,ro"]).arg(image);
+    background(lab, mount)
+}
+
+/// Mounts with `mount`, a command that lacks but the mount point and ends once all is mounted.
+fn background(lab: &Lab, mut mount: Command) -> Result<Mount> {
     let point = new_point(lab, User::Caller)?;
-    command::run(Command::new("squashfuse").arg(image).arg(point.path()))?;
+    let log = Log::of(lab);
+    mount.arg(point.path());
+    command::run(log.record(&mut mount)?).with_context(|| log.last_line())?;
     Ok(Mount {
         point,
         daemon: None,
@@ -81,20 +94,24 @@ pub(crate) fn squashfuse(lab: &Lab, image: &Path) -> Result<Mount> {
     })
 }
 
-/// Mounts an image with the kernel's own file system, on a loop device that goes with the mount.
-pub(crate) fn kernel(lab: &Lab, file_system: &str, image: &Path) -> Result<Mount> {
-    let point = new_point(lab, User::Caller)?;
-    let mut mount = Command::new("mount");
-    mount
-        .args(["-t", file_system, "-o", "loop,ro"])
-        .arg(image)
-        .arg(point.path());
-    command::run(mount.stderr(Stdio::null()))?;
-    Ok(Mount {
-        point,
-        daemon: None,
-        user: User::Caller,
-    })
+/// The file that has what all mounts say.
+struct Log(PathBuf);
+
+impl Log {
+    fn of(lab: &Lab) -> Self {
+        Self(lab.path("mounts.log"))
+    }
+
+    /// Lets `mount` say it there.
+    fn record<'c>(&self, mount: &'c mut Command) -> Result<&'c mut Command> {
+        let file = File::options().create(true).append(true).open(&self.0)?;
+        Ok(mount.stdin(Stdio::null()).stderr(file))
+    }
+
+    fn last_line(&self) -> String {
+        let text = fs::read_to_string(&self.0).unwrap_or_default();
+        text.lines().last().unwrap_or_default().to_owned()
+    }
 }
 
 /// A new folder to mount on, which `user` owns.
@@ -142,10 +159,10 @@ impl Mount {
                 .as_mut()
                 .and_then(|child| child.try_wait().ok()?)
             {
-                bail!("`verimount mount` ended before it was ready: {status}");
+                bail!("the process that was to serve it ended: {status}");
             }
             if start.elapsed() > PATIENCE {
-                bail!("`verimount mount` is not ready after {PATIENCE:?}");
+                bail!("not mounted after {PATIENCE:?}");
             }
             thread::sleep(Duration::from_millis(1));
         }

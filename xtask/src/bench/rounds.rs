@@ -16,6 +16,15 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
+    /// Of a count, which is the same each time.
+    pub(crate) fn exact(value: f64) -> Self {
+        Self {
+            median: value,
+            min: value,
+            max: value,
+        }
+    }
+
     /// `None` of no values.
     pub(crate) fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut sorted: Vec<f64> = values.into_iter().collect();
@@ -53,6 +62,17 @@ impl<'a> Contest<'a> {
     ) -> Self {
         self.variants.push((name.into(), Box::new(measure)));
         self
+    }
+
+    /// Adds a variant for each of `subjects`, by their names. All are measured alike.
+    pub(crate) fn variants<S: Copy + 'a>(
+        self,
+        subjects: impl IntoIterator<Item = (&'a str, S)>,
+        measure: impl Fn(S) -> Result<f64> + Copy + 'a,
+    ) -> Self {
+        subjects.into_iter().fold(self, |contest, (name, subject)| {
+            contest.variant(name, move || measure(subject))
+        })
     }
 
     /// Measures. Each round begins with another variant, so that none always follows the same one.

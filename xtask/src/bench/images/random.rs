@@ -1,17 +1,14 @@
-use std::{path::Path, process::Command};
+use std::path::Path;
 
 use anyhow::{Context, Result};
-use serde_json::Value;
 
 use super::Large;
-use crate::{
-    bench::{
-        lab::{Lab, User, ensure_same_file, has},
-        mounts::Sealed,
-        report::{Bar, Compare, Report},
-        rounds::Contest,
-    },
-    command,
+use crate::bench::{
+    fio::{fio, job},
+    lab::{Lab, User, ensure_same_file, has},
+    mounts::Sealed,
+    report::{Bar, Compare, Report},
+    rounds::Contest,
 };
 
 const BLOCK: u64 = 4096;
@@ -32,7 +29,7 @@ pub(super) fn run(lab: &Lab, report: &mut Report, large: &Large) -> Result<()> {
     let samples = Contest::default()
         .variant("plain file", || {
             lab.make_cold(reads * BLOCK)?;
-            fio(&large.plain, reads)
+            seconds(&large.plain, reads)
         })
         .variant("verimount, image", mounted(&large.image))
         .variant("verimount, sealed file", mounted(&large.sealed))
@@ -60,27 +57,21 @@ fn mounted(lab: &Lab, large: &Large, source: &Sealed) -> Result<f64> {
     let mount = source.mount(lab, User::Caller, &[])?;
     let file = mount.path().join(Large::NAME);
     lab.make_cold(lab.sizes.random_reads * BLOCK)?;
-    let seconds = fio(&file, lab.sizes.random_reads)?;
+    let seconds = seconds(&file, lab.sizes.random_reads)?;
     ensure_same_file(User::Caller, &large.plain, &file)?;
     Ok(seconds)
 }
 
 /// How many seconds the reads took, by fio's own clock.
-fn fio(file: &Path, reads: u64) -> Result<f64> {
-    let mut fio = Command::new("fio");
-    fio.args([
-        "--name=random",
-        "--readonly",
-        "--rw=randread",
-        "--bs=4k",
-        "--ioengine=psync",
-    ]);
-    fio.args(["--randrepeat=1", "--output-format=json"]);
-    fio.arg(format!("--number_ios={reads}"))
-        .arg(format!("--filename={}", file.display()));
-    let json: Value = serde_json::from_str(&command::stdout(&mut fio)?)?;
-    let read = &json["jobs"][0]["read"];
-    let (total, rate) = (read["total_ios"].as_f64(), read["iops"].as_f64());
+fn seconds(file: &Path, reads: u64) -> Result<f64> {
+    let mut fio = fio(file);
+    fio.args(["--readonly", "--rw=randread", "--bs=4k"]);
+    fio.args(["--ioengine=psync", "--randrepeat=1"]);
+    let job = job(fio.arg(format!("--number_ios={reads}")))?;
+    let (total, rate) = (
+        job["read"]["total_ios"].as_f64(),
+        job["read"]["iops"].as_f64(),
+    );
     total
         .zip(rate)
         .map(|(total, rate)| total / rate)

@@ -48,16 +48,11 @@ pub(super) fn run(lab: &Lab, report: &mut Report, large: &Large) -> Result<()> {
         large.size()
     ));
     report.say(table);
-    let exact = Spread {
-        median: ahead,
-        min: ahead,
-        max: ahead,
-    };
     report.require(
         "MiB of data per tree request",
         Bar::AtLeast(16.0),
         "",
-        exact,
+        Spread::exact(ahead),
     );
     Ok(())
 }

@@ -3,15 +3,12 @@ use std::{path::Path, process::Command};
 use anyhow::{Result, ensure};
 
 use super::subjects::{OURS, Subject, subjects};
-use crate::{
-    bench::{
-        data,
-        lab::{Lab, seconds, seconds_piped},
-        mounts::Mount,
-        report::{Bar, Compare, Report},
-        rounds::{Contest, Samples},
-    },
-    command,
+use crate::bench::{
+    data,
+    lab::{Lab, ensure_same_tree, listing, seconds, seconds_piped},
+    mounts::Mount,
+    report::{Bar, Compare, Report},
+    rounds::{Contest, Samples},
 };
 
 /// Reading everything, and listing everything, in a tree that is in no cache.
@@ -46,11 +43,10 @@ fn measure(
     subjects: &[Subject],
     measure: impl Fn(&Subject) -> Result<f64> + Copy,
 ) -> Result<Samples> {
-    let mut contest = Contest::default();
-    for subject in subjects {
-        contest = contest.variant(&subject.name, move || measure(subject));
-    }
-    contest.run(lab.rounds)
+    let subjects = subjects.iter().map(|subject| (&subject.name[..], subject));
+    Contest::default()
+        .variants(subjects, measure)
+        .run(lab.rounds)
 }
 
 /// Compares our time with that of every variant whose name begins so.
@@ -76,11 +72,7 @@ fn read_all(lab: &Lab, subject: &Subject, tree: &Path, bytes: u64) -> Result<f64
     tar.args(["cf", "-", "."]).current_dir(folder);
     // Not straight to /dev/null: tar would notice, and read nothing.
     let seconds = seconds_piped(&mut tar, &mut Command::new("cat"))?;
-    command::run(
-        Command::new("diff")
-            .args(["-r", "--no-dereference"])
-            .args([tree, folder]),
-    )?;
+    ensure_same_tree(tree, folder)?;
     Ok(seconds)
 }
 
@@ -95,13 +87,4 @@ fn list_all(lab: &Lab, subject: &Subject, tree: &Path) -> Result<f64> {
         subject.name
     );
     Ok(seconds)
-}
-
-/// Every file with its size, sorted.
-fn listing(folder: &Path) -> Result<Vec<String>> {
-    let mut find = Command::new("find");
-    let printed = command::stdout(find.arg(folder).args(["-type", "f", "-printf", "%P %s\\n"]))?;
-    let mut lines: Vec<String> = printed.lines().map(str::to_owned).collect();
-    lines.sort();
-    Ok(lines)
 }

@@ -85,11 +85,10 @@ fn read(
         ensure_same_file(User::Caller, plain, &file)?;
         Ok(seconds)
     };
-    let mut contest = Contest::default().variant(RAW, raw);
-    for block_size in BLOCK_SIZES {
-        contest = contest.variant(block_size, move || mounted(block_size));
-    }
-    let samples = contest.run(lab.rounds)?;
+    let samples = Contest::default()
+        .variant(RAW, raw)
+        .variants(BLOCK_SIZES.map(|size| (size, size)), mounted)
+        .run(lab.rounds)?;
     let title = format!("{TITLE}, `{program}` of {} MiB, cold", bytes >> 20);
     say(report, &title, &samples, in_2020)
 }
@@ -107,11 +106,9 @@ fn find(lab: &Lab, report: &mut Report) -> Result<()> {
                 .args(["-printf", "%s\\n"]),
         )
     };
-    let mut contest = Contest::default();
-    for block_size in BLOCK_SIZES {
-        contest = contest.variant(block_size, move || mounted(block_size));
-    }
-    let samples = contest.run(lab.rounds)?;
+    let samples = Contest::default()
+        .variants(BLOCK_SIZES.map(|size| (size, size)), mounted)
+        .run(lab.rounds)?;
     let (files, size) = (lab.sizes.files(), bytes / 1_000_000);
     let title = format!("{TITLE}, `find` over {files} files of {size} MB, cold");
     say(report, &title, &samples, FIND_IN_2020)
