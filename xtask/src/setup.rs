@@ -45,8 +45,12 @@ const TEST: &[Tool] = &[
 
 /// What benchmarks measure with, and what they compare with.
 const BENCH: &[Tool] = &[
+    tool("bindfs", "bindfs"),
     tool("fio", "fio"),
     tool("fsverity", "fsverity"),
+    tool("fuse-overlayfs", "fuse-overlayfs"),
+    tool("git", "git"),
+    tool("mergerfs", "mergerfs"),
     tool("mkfs.erofs", "erofs-utils"),
     tool("mksquashfs", "squashfs-tools"),
     tool("openssl", "openssl"),

@@ -15,6 +15,10 @@ pub(crate) struct Sizes {
     pub(crate) file: u64,
     /// Bytes of the file in the tables of 2020.
     pub(crate) seed_file: u64,
+    /// Bytes of the file that is read and written through a bridge.
+    pub(crate) bridged_file: u64,
+    /// The package of this workspace that is built through a bridge.
+    pub(crate) built_package: &'static str,
     /// Random reads of 4 KiB.
     pub(crate) random_reads: u64,
     /// Folders of the tree, in each level of two.
@@ -31,6 +35,8 @@ impl Sizes {
     pub(crate) const FULL: Self = Self {
         file: 1 << 30,
         seed_file: 250 << 20,
+        bridged_file: 1 << 30,
+        built_package: "verimount-romfs",
         random_reads: 20_000,
         folders: [24, 25],
         files_per_folder: 16,
@@ -41,6 +47,8 @@ impl Sizes {
     pub(crate) const SMOKE: Self = Self {
         file: 16 << 20,
         seed_file: 4 << 20,
+        bridged_file: 2 << 20,
+        built_package: "verimount-names",
         random_reads: 200,
         folders: [4, 5],
         files_per_folder: 8,

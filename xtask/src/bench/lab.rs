@@ -82,6 +82,11 @@ impl Lab {
         self.folder.path().join(name)
     }
 
+    /// A new folder in the folder, removed with all that is in it when it is dropped.
+    pub(crate) fn new_folder(&self) -> Result<tempfile::TempDir> {
+        Ok(tempfile::tempdir_in(self.folder.path())?)
+    }
+
     /// Whether caches can be dropped, mounts made by the kernel, and other users chosen.
     pub(crate) fn is_root(&self) -> bool {
         rustix::process::geteuid().is_root()

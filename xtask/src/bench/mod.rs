@@ -1,8 +1,10 @@
 //! `cargo xtask bench`: side-by-side measurements with those who do the same work otherwise.
 
+mod bridge;
 mod cache;
 mod data;
 mod fio;
+mod fuse_trace;
 mod images;
 mod lab;
 mod latency;
@@ -37,8 +39,8 @@ use crate::{
 pub(crate) struct Options {
     /// What to measure; all of it when not said
     names: Vec<Name>,
-    /// How often each variant is measured; ratios are medians over rounds
-    #[arg(long, default_value_t = 5)]
+    /// How often each variant is measured; ratios are medians over rounds. Once with --smoke
+    #[arg(long, default_value_t = 5, default_value_if("smoke", "true", "1"))]
     rounds: usize,
     /// The folder to work in, on the disk to be measured; 6 GiB must be free
     #[arg(long, default_value_os_t = env::temp_dir())]
@@ -50,6 +52,8 @@ pub(crate) struct Options {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Name {
+    /// A mirrored directory: round trips, fio, and work with many small files
+    Bridge,
     /// Verified images: digest, cold and warm reads, a tree of files, requests, memory
     Images,
     /// The tables of 2020: tree read-ahead, and the block size of romfs
@@ -59,6 +63,7 @@ enum Name {
 impl Name {
     fn measure(self, lab: &Lab, report: &mut Report) -> Result<()> {
         match self {
+            Self::Bridge => bridge::run(lab, report),
             Self::Images => images::run(lab, report),
             Self::Seeds => seeds::run(lab, report),
         }

@@ -50,6 +50,13 @@ impl Sealed {
     }
 }
 
+/// Mirrors the directory `source` with further `options`.
+pub(crate) fn bridge(lab: &Lab, source: &Path, options: &[&str]) -> Result<Mount> {
+    let mut bridge = lab.verimount(User::Caller);
+    bridge.arg("bridge").args(options).arg(source);
+    foreground(lab, User::Caller, bridge)
+}
+
 /// Mounts with `mount`, a command of ours that lacks but the mount point.
 ///
 /// In the foreground, for the process to be a child: its memory is looked at.
@@ -82,7 +89,7 @@ pub(crate) fn kernel(lab: &Lab, file_system: &str, image: &Path) -> Result<Mount
 }
 
 /// Mounts with `mount`, a command that lacks but the mount point and ends once all is mounted.
-fn background(lab: &Lab, mut mount: Command) -> Result<Mount> {
+pub(crate) fn background(lab: &Lab, mut mount: Command) -> Result<Mount> {
     let point = new_point(lab, User::Caller)?;
     let log = Log::of(lab);
     mount.arg(point.path());
@@ -134,13 +141,14 @@ impl Mount {
         self.point.path()
     }
 
-    /// What `verimount status` counts under this name.
+    /// What `verimount status` counts under this name, such as `relayed/reads`.
     pub(crate) fn counter(&self, lab: &Lab, name: &str) -> Result<u64> {
         let mut status = lab.verimount(self.user);
         let json = command::stdout(status.arg("status").arg("--json").arg(self.path()))?;
         let status: Value = serde_json::from_str(&json)?;
-        status[name]
-            .as_u64()
+        let counter = status.pointer(&format!("/{name}"));
+        counter
+            .and_then(Value::as_u64)
             .with_context(|| format!("no {name} in {json}"))
     }
 

@@ -129,6 +129,11 @@ impl Report {
     ) -> Result<()> {
         self.section(title);
         self.say(table);
+        self.keep(title, unit, samples)
+    }
+
+    /// Keeps samples that no table of their own shows, and a plot of them.
+    pub(crate) fn keep(&mut self, title: &str, unit: &str, samples: &Samples) -> Result<()> {
         let bars = samples
             .names()
             .map(|name| Ok((name, samples.spread(name)?)));

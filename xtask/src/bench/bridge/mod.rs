@@ -1,0 +1,37 @@
+//! A mirrored directory beside the directory itself, and beside those who mirror otherwise.
+
+mod build;
+mod git;
+mod reads_and_writes;
+mod round_trips;
+mod subjects;
+mod untar;
+mod walk;
+mod workload;
+
+use anyhow::Result;
+
+use self::{
+    subjects::{Subject, possible},
+    workload::Tree,
+};
+use super::{lab::Lab, report::Report};
+
+pub(crate) fn run(lab: &Lab, report: &mut Report) -> Result<()> {
+    let peers = possible(lab, report, &Subject::PEERS)?;
+    let and_peers = |ours: &[Subject]| [ours, &peers].concat();
+
+    let bridges = [Subject::OURS, Subject::RELAY, Subject::EXCLUSIVE];
+    round_trips::run(lab, report, &and_peers(&bridges))?;
+
+    let ways = [Subject::NATIVE, Subject::PASSTHROUGH, Subject::RELAY];
+    let ways = possible(lab, report, &ways)?;
+    reads_and_writes::run(lab, report, &and_peers(&ways))?;
+
+    let subjects = and_peers(&[Subject::NATIVE, Subject::OURS, Subject::EXCLUSIVE]);
+    let tree = Tree::make(lab)?;
+    untar::run(lab, report, &subjects, &tree)?;
+    walk::run(lab, report, &subjects, &tree)?;
+    git::run(lab, report, &subjects, &tree)?;
+    build::run(lab, report, &subjects)
+}
