@@ -1,12 +1,13 @@
 use std::{
     ffi::OsStr,
+    io::IoSlice,
     path::Path,
     sync::{Arc, PoisonError, RwLock},
 };
 
 use rustix::{
     fs::OFlags,
-    io::{Errno, pread, pwrite},
+    io::{Errno, ReadWriteFlags, pread, pwritev2},
 };
 use verimount_names::printable;
 
@@ -208,18 +209,24 @@ impl<R: Register> BridgedFile<R> {
         Ok(count)
     }
 
-    /// Writes `data` from `offset` on and returns how many bytes of it: what could be written counts,
-    /// and whoever tries the rest again is told why it could not.
+    /// Writes `data` from `offset` on, or to `append`, behind whatever is there, and returns how many
+    /// bytes of it: what could be written counts, and whoever tries the rest again is told why it
+    /// could not.
     ///
     /// # Errors
     /// Any, if nothing could be written.
-    pub fn write(&self, data: &[u8], offset: u64) -> Result<usize, Errno> {
+    pub fn write(&self, data: &[u8], offset: u64, append: bool) -> Result<usize, Errno> {
         // So that set-id bits are cleared.
         self.mirror.rights().prepare_thread()?;
         let file = self.file.fd()?;
+        let flags = match append {
+            true => ReadWriteFlags::APPEND,
+            false => ReadWriteFlags::empty(),
+        };
         let mut done = 0;
         while done < data.len() {
-            match pwrite(file, &data[done..], offset + done as u64) {
+            let rest = [IoSlice::new(&data[done..])];
+            match pwritev2(file, &rest, offset + done as u64, flags) {
                 Ok(count) => done += count,
                 Err(_) if done > 0 => break,
                 Err(errno) => return Err(errno),

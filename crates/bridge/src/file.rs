@@ -5,7 +5,7 @@ use std::{
 
 use rustix::{fs::OFlags, io::Errno};
 
-use crate::{node::NodeId, opened::Opened, reopen::reopen};
+use crate::{node::NodeId, opened::Opened, reopen::reopen_content};
 
 /// Flags of an open that are the file's own matter. The others are the kernel's, which deals with
 /// them before it asks; direct I/O is one, since it is for the reader's buffer, not for ours.
@@ -79,7 +79,7 @@ impl OpenFile {
         if let Some(file) = open.get() {
             return Ok(file.as_fd());
         }
-        let file = reopen(path, self.flags)?;
+        let file = reopen_content(path, self.flags)?;
         Ok(open.get_or_init(|| file).as_fd())
     }
 

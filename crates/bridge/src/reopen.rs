@@ -35,6 +35,18 @@ impl Deref for PathTo<'_> {
     }
 }
 
+/// Opens the content of the very file that a descriptor is of.
+///
+/// Not for appending, even if the flags say so: that is a matter of each write, as the user may
+/// switch it off, and pages that were mapped are written where they belong. But a file that may
+/// only be appended to cannot be opened otherwise.
+pub(crate) fn reopen_content(file: impl AsFd, flags: OFlags) -> Result<OwnedFd, Errno> {
+    match reopen(&file, flags.difference(OFlags::APPEND)) {
+        Err(Errno::PERM) if flags.contains(OFlags::APPEND) => reopen(&file, flags),
+        opened => opened,
+    }
+}
+
 /// Opens the very file that a descriptor is of once more.
 pub(crate) fn reopen(file: &impl AsFd, flags: OFlags) -> Result<OwnedFd, Errno> {
     let flags = flags | OFlags::CLOEXEC;

@@ -1,6 +1,6 @@
 //! From request to operation, and from its result to an answer.
 
-use rustix::io::Errno;
+use rustix::{fs::OFlags, io::Errno};
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::{
@@ -13,6 +13,9 @@ use crate::{
 
 /// `FUSE_GETATTR_FH`, `FUSE_FSYNC_FDATASYNC`, `FUSE_SETXATTR_ACL_KILL_SGID`.
 const FLAG: u32 = 1;
+
+/// `FUSE_WRITE_CACHE`.
+const WRITE_CACHE: u32 = 1;
 
 /// `FUSE_WRITE_KILL_SUIDGID`.
 const WRITE_KILL_SUIDGID: u32 = 1 << 2;
@@ -275,6 +278,7 @@ impl<'t, F: FileSystem> Exchange<'t, '_, F> {
         let write = Write {
             handle: Handle(args.fh),
             offset: args.offset,
+            append: is_append(&args),
             kill_suidgid: args.write_flags & WRITE_KILL_SUIDGID != 0,
         };
         let size = self.fs.write(self.request.node(), write, data)?;
@@ -424,6 +428,11 @@ impl<'t, F: FileSystem> Exchange<'t, '_, F> {
         }
         self.bytes([abi::IoctlOut::default().as_bytes(), &output].concat())
     }
+}
+
+fn is_append(args: &abi::WriteIn) -> bool {
+    let is_mapped = args.write_flags & WRITE_CACHE != 0;
+    !is_mapped && OFlags::from_bits_retain(args.flags).contains(OFlags::APPEND)
 }
 
 fn create_mode(mode: u32, umask: u32) -> CreateMode {

@@ -240,6 +240,9 @@ pub struct Write {
     pub handle: Handle,
     /// Where, in bytes.
     pub offset: u64,
+    /// The writer wants it at the end, wherever that is by now. Pages that were mapped are written
+    /// where they belong, even if their file was opened for appending.
+    pub append: bool,
     /// The write takes the set-id bits away.
     pub kill_suidgid: bool,
 }

@@ -382,7 +382,7 @@ impl FileSystem for BridgeFs {
 
     fn write(&self, _: NodeId, write: Write, data: &[u8]) -> Result<u32, Errno> {
         let file = self.files.get(write.handle)?;
-        Ok(file.write(data, write.offset)? as u32)
+        Ok(file.write(data, write.offset, write.append)? as u32)
     }
 
     fn release(&self, _: NodeId, handle: Handle) {

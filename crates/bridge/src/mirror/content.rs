@@ -9,7 +9,7 @@ use super::Mirror;
 use crate::{
     NodeId,
     file::{OpenFile, passed_on, wants_writing},
-    reopen::reopen,
+    reopen::reopen_content,
 };
 
 /// What is done with a regular file's content, besides reading and writing it.
@@ -36,15 +36,15 @@ impl Mirror {
         let opened = self.opened.enter(node, &path);
         let flags = passed_on(flags);
         let open = match wants_writing(flags) {
-            true => OnceLock::from(reopen(&path, flags)?),
+            true => OnceLock::from(reopen_content(&path, flags)?),
             false => OnceLock::new(),
         };
         Ok(OpenFile::held(node, flags, path, open, opened))
     }
 
-    /// A descriptor of a file's own, open as the flags say.
+    /// A descriptor of a file's own, to read and write by as the flags say.
     pub(crate) fn reopen(&self, node: NodeId, flags: OFlags) -> Result<OwnedFd, Errno> {
-        reopen(&self.descriptor(node)?, flags)
+        reopen_content(&self.descriptor(node)?, flags)
     }
 
     fn for_opening(&self, flags: OFlags) -> Result<(), Errno> {

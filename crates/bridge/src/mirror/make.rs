@@ -49,7 +49,7 @@ impl Mirror {
     ) -> Result<(Entry, OpenFile), Errno> {
         let name = Name::new(name)?;
         let directory = self.descriptor(parent)?;
-        let create = passed_on(flags) | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let create = new_content(flags) | OFlags::CREATE | OFlags::EXCL;
         let file = self.make(new, |mode| {
             openat(&directory, name.as_os_str(), create, mode)
         });
@@ -74,7 +74,7 @@ impl Mirror {
     ) -> Result<(Entry, OpenFile), Errno> {
         let directory = self.descriptor(parent)?;
         let exclusive = flags.intersection(OFlags::EXCL);
-        let create = passed_on(flags) | exclusive | OFlags::TMPFILE | OFlags::CLOEXEC;
+        let create = new_content(flags) | exclusive | OFlags::TMPFILE;
         let file = self.make(new, |mode| openat(&directory, c".", create, mode))?;
         let (id, attr) = self.source.examine_open(&file)?;
         let node = self.nodes.remember(id, Location::unnamed(parent))?;
@@ -167,4 +167,10 @@ impl Mirror {
         self.for_change()?;
         self.rights.act_for(caller)
     }
+}
+
+/// The flags by which a new file's content is opened; why not for appending, see
+/// [`reopen_content`](crate::reopen::reopen_content).
+fn new_content(flags: OFlags) -> OFlags {
+    passed_on(flags).difference(OFlags::APPEND) | OFlags::CLOEXEC
 }

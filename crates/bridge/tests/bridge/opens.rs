@@ -84,10 +84,10 @@ fn opens_follow_the_one_that_was_first() {
     let (writer, reader) = (open(WRITE), open(READ));
     assert!(writer.backing().is_none() && reader.backing().is_none());
     let mut content = [0; 8];
-    assert_eq!(writer.write(b"C", 0), Ok(1));
+    assert_eq!(writer.write(b"C", 0, false), Ok(1));
     assert_eq!(reader.read(&mut content, 0), Ok(7));
     assert_eq!(&content[..7], b"Content");
-    assert_eq!(reader.write(b"C", 0), Err(Errno::BADF));
+    assert_eq!(reader.write(b"C", 0, false), Err(Errno::BADF));
     let status = bench.bridge.status();
     assert_eq!(status.opens.followed, 2);
     assert_eq!((status.relayed.reads, status.relayed.read_bytes), (1, 7));
@@ -201,7 +201,7 @@ fn relayed_writes_clear_set_id_bits() {
         .open(bench.find("file"), CALLER, WRITE)
         .unwrap();
     thread::scope(|scope| {
-        scope.spawn(|| file.write(b"x", 0).unwrap());
+        scope.spawn(|| file.write(b"x", 0, false).unwrap());
     });
     assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o755);
 }
