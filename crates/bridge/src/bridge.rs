@@ -12,7 +12,8 @@ use rustix::{
 use verimount_names::printable;
 
 use crate::{
-    BridgeStatus, Caller, Entry, Mirror, NewFile, NodeId, OpenFile, Passthrough, Register,
+    Attr, BridgeStatus, Caller, Changes, Entry, Mirror, NewFile, NodeId, OpenFile, Passthrough,
+    Register,
     backing::{BackingTable, ServedOpen, Wanted},
     counters::Counters,
     file::wants_writing,
@@ -118,6 +119,25 @@ impl<R: Register> Bridge<R> {
         let way = self.decide(&NewFacts::new(&self.mirror, parent, no_name, new.caller))?;
         let (entry, file) = self.mirror.tmpfile(parent, new, flags)?;
         Ok((entry, self.serve(way, file)?))
+    }
+
+    /// As [`Mirror::setattr`]. For the policy, to change the length of a file that is not open is to
+    /// open it for writing.
+    ///
+    /// # Errors
+    /// `EACCES` if the policy denies it, and as [`Mirror::setattr`].
+    pub fn setattr(
+        &self,
+        node: NodeId,
+        caller: Caller,
+        changes: &Changes,
+        open: Option<&BridgedFile<R>>,
+    ) -> Result<Attr, Errno> {
+        if changes.size.is_some() && open.is_none() {
+            self.decide(&OpenFacts::new(&self.mirror, node, caller, Access::Write))?;
+        }
+        let open = open.map(BridgedFile::file);
+        self.mirror.setattr(node, changes, open)
     }
 
     /// As [`Mirror::forget`].

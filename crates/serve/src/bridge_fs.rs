@@ -247,16 +247,18 @@ impl FileSystem for BridgeFs {
 
     fn setattr(
         &self,
-        _: Caller,
+        caller: Caller,
         node: NodeId,
         changes: &SetAttr,
     ) -> Result<(Attr, Duration), Errno> {
         let open = changes.handle.map(|handle| self.files.get(handle));
         let open = open.transpose()?;
-        let open = open.as_deref().map(BridgedFile::file);
-        let found = self
-            .mirror()
-            .setattr(inner(node), &inner_changes(changes), open)?;
+        let found = self.bridge.setattr(
+            inner(node),
+            inner_caller(caller),
+            &inner_changes(changes),
+            open.as_deref(),
+        )?;
         Ok(self.attr(&found))
     }
 
