@@ -398,7 +398,8 @@ impl<'t, F: FileSystem> Exchange<'t, '_, F> {
 
     fn listxattr(mut self) -> Outcome<'t> {
         let args: abi::GetxattrIn = self.request.take()?;
-        let names = self.fs.listxattr(self.request.node())?;
+        let (caller, node) = (self.request.caller(), self.request.node());
+        let names = self.fs.listxattr(caller, node)?;
         self.xattr(names, args.size)
     }
 

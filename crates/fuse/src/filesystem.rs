@@ -263,7 +263,7 @@ pub trait FileSystem: Send + Sync + 'static {
     }
 
     /// The names of all extended attributes, each with a zero byte behind it.
-    fn listxattr(&self, node: NodeId) -> Result<Vec<u8>, Errno> {
+    fn listxattr(&self, caller: Caller, node: NodeId) -> Result<Vec<u8>, Errno> {
         Err(Errno::NOSYS)
     }
 

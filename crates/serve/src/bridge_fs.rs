@@ -522,8 +522,13 @@ impl FileSystem for BridgeFs {
         with_room(|room| self.mirror().getxattr(inner(node), name, room))
     }
 
-    fn listxattr(&self, node: NodeId) -> Result<Vec<u8>, Errno> {
-        with_room(|room| self.mirror().listxattr(inner(node), room))
+    fn listxattr(&self, caller: Caller, node: NodeId) -> Result<Vec<u8>, Errno> {
+        let names = with_room(|room| self.mirror().listxattr(inner(node), room))?;
+        Ok(match caller.uid {
+            0 => names,
+            // The kernel checks who reads such an attribute, but leaves the list to us.
+            _ => without_trusted(&names),
+        })
     }
 
     fn removexattr(&self, _: Caller, node: NodeId, name: &OsStr) -> Result<(), Errno> {
@@ -543,6 +548,13 @@ fn with_room(read: impl Fn(&mut [u8]) -> Result<usize, Errno>) -> Result<Vec<u8>
     };
     value.truncate(len);
     Ok(value)
+}
+
+/// The names that do not begin as those do which only root may see.
+fn without_trusted(names: &[u8]) -> Vec<u8> {
+    let each = names.split_inclusive(|byte| *byte == 0);
+    let seen = each.filter(|name| !name.starts_with(b"trusted."));
+    seen.collect::<Vec<_>>().concat()
 }
 
 fn inner(node: NodeId) -> bridge::NodeId {

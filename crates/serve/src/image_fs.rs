@@ -141,7 +141,7 @@ impl FileSystem for ImageFs {
         serde_json::to_vec(&status).map_err(|_| Errno::IO)
     }
 
-    fn listxattr(&self, node: NodeId) -> Result<Vec<u8>, Errno> {
+    fn listxattr(&self, _: Caller, node: NodeId) -> Result<Vec<u8>, Errno> {
         match node {
             NodeId::ROOT => Ok(format!("{STATUS_XATTR}\0").into_bytes()),
             _ => Ok(Vec::new()),

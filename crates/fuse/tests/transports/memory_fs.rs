@@ -353,7 +353,7 @@ impl FileSystem for MemoryFs {
         value.cloned().ok_or(Errno::NODATA)
     }
 
-    fn listxattr(&self, node: NodeId) -> Result<Vec<u8>, Errno> {
+    fn listxattr(&self, _: Caller, node: NodeId) -> Result<Vec<u8>, Errno> {
         let mut nodes = self.nodes();
         let names = nodes.get(node)?.xattrs.keys();
         Ok(names
