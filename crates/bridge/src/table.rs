@@ -143,6 +143,15 @@ impl NodeTable {
         }
     }
 
+    /// The node of a file, if it is remembered.
+    pub(crate) fn find(&self, file: FileId) -> Option<NodeId> {
+        let hash = self.hash(file);
+        let index = shard_of(hash);
+        let shard = self.shard(index);
+        let slot = shard.find(hash, file)?;
+        Some(node_id(shard.slots[slot as usize].turn, slot, index))
+    }
+
     /// Notes a file's handle.
     pub(crate) fn set_handle(&self, id: NodeId, handle: FileHandle) {
         self.with(id, |node| node.handle = Some(Box::new(handle)));

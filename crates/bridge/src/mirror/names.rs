@@ -1,6 +1,9 @@
 use std::{
     ffi::{OsStr, OsString},
-    os::{fd::AsFd, unix::ffi::OsStringExt},
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::ffi::OsStringExt,
+    },
 };
 
 use rustix::{
@@ -74,7 +77,20 @@ impl Mirror {
         self.for_change()?;
         let name = Name::new(name)?;
         let directory = self.descriptor(parent)?;
+        if !flags.contains(AtFlags::REMOVEDIR) {
+            self.keep_at_hand(directory.as_fd(), name);
+        }
         unlinkat(&directory, name.as_os_str(), flags)
+    }
+
+    /// Keeps a file at hand that is about to lose a name: it may have been looked up by somebody who
+    /// is about to open it, which must work as it would if that had happened a moment before.
+    fn keep_at_hand(&self, directory: BorrowedFd<'_>, name: Name<'_>) {
+        if let Ok((found, file)) = self.source.hold(directory, name)
+            && let Some(node) = self.nodes.find(file)
+        {
+            self.keep(node, found);
+        }
     }
 
     /// Moves what is at one place, a name in a directory, to another.
@@ -90,6 +106,9 @@ impl Mirror {
         self.for_change()?;
         let (old, new) = (Name::new(from.1)?, Name::new(to.1)?);
         let (source, target) = (self.descriptor(from.0)?, self.descriptor(to.0)?);
+        if !flags.intersects(RenameFlags::EXCHANGE | RenameFlags::NOREPLACE) {
+            self.keep_at_hand(target.as_fd(), new);
+        }
         renameat_with(&source, old.as_os_str(), &target, new.as_os_str(), flags)?;
         // The kernel goes on with the nodes that it has, and does not look their names up again.
         if let Ok((file, _)) = self.source.examine(target.as_fd(), new) {
