@@ -3,7 +3,8 @@ use rustix::fs::{FileType, Statx, StatxFlags, StatxTimestamp};
 /// All that a mirror tells of a file: what `statx` gives, apart from what is the mount's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attr {
-    /// The inode number that the source's file system gives it. Hard links share it.
+    /// The inode number that the source's file system gives it; changed where that is another
+    /// device than the source's. Hard links share it.
     pub inode: u64,
     /// Type and permission bits, as in `st_mode`.
     pub mode: u32,

@@ -39,7 +39,7 @@ pub struct OpenDirectory {
 pub struct Listed<'a> {
     /// The name; `.` and `..` are listed, too.
     pub name: &'a OsStr,
-    /// The inode number that the directory tells.
+    /// The inode number: its entry's, or what the directory tells.
     pub inode: u64,
     /// What the directory says that it is; [`FileType::Unknown`] if nothing.
     pub file_type: FileType,

@@ -18,6 +18,10 @@ const WANTED: StatxFlags = StatxFlags::BASIC_STATS
     .union(StatxFlags::BTIME)
     .union(StatxFlags::MNT_ID);
 
+/// Which bits of an inode number tell devices apart: above those that inode numbers need, and with
+/// room for the device numbers that are given out where a file system has several.
+const DEVICE_SHIFT: u32 = 40;
+
 /// The directory that is mirrored, held so that nothing leads out of it.
 ///
 /// As root it is a clone of the mount that the directory is on, which begins at the directory and
@@ -32,6 +36,9 @@ pub(crate) struct Source {
     _clone: Option<OwnedFd>,
     /// All files of the mirror are on this mount.
     mount_id: u64,
+    /// The directory's device. Files on one mount can be on several: btrfs has one for each
+    /// subvolume, overlayfs one for each layer.
+    device: u64,
     has_handles: bool,
 }
 
@@ -48,12 +55,14 @@ impl Source {
         if found.stx_mask & StatxFlags::MNT_ID.bits() == 0 {
             return Err(Errno::OPNOTSUPP);
         }
+        let FileId { device, .. } = (&found).into();
         let handle = FileHandle::of(&root);
         let opened = handle.and_then(|handle| handle.open(&root, OFlags::PATH.bits() as i32));
         Ok(Self {
             root: Arc::new(root),
             _clone: clone,
             mount_id: found.stx_mnt_id,
+            device,
             has_handles: opened.is_ok(),
         })
     }
@@ -108,6 +117,10 @@ impl Source {
             true => Ok((found.into(), found.into())),
             false => Err(Errno::XDEV),
         }
+        let (file, mut attr): (FileId, Attr) = (found.into(), found.into());
+        // The mirror is one device. There, two files with one inode number would be taken for one.
+        attr.inode ^= (file.device ^ self.device) << DEVICE_SHIFT;
+        Ok((file, attr))
     }
 }
 

@@ -63,7 +63,7 @@ impl Mirror {
             let entry = self.entry(directory, raw);
             let is_added = add(Listed {
                 name: raw.name(),
-                inode: raw.inode,
+                inode: entry.map_or(raw.inode, |entry| entry.attr.inode),
                 file_type: raw.file_type,
                 next: raw.next,
                 entry,
