@@ -86,6 +86,13 @@ impl Mirror {
         self.rights
     }
 
+    /// Whether what is mounted below the source is met there, and refused with `EXDEV`: so it is
+    /// unless this process is root's. It must not be the mirror's own mount, which cannot answer
+    /// what is asked for its sake.
+    pub fn meets_mounts(&self) -> bool {
+        self.source.meets_mounts()
+    }
+
     /// How many files are remembered.
     pub fn remembered(&self) -> usize {
         self.nodes.len()

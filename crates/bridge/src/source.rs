@@ -33,7 +33,7 @@ const DEVICE_SHIFT: u32 = 40;
 pub(crate) struct Source {
     root: Arc<OwnedFd>,
     /// Keeps the clone attached to its files: it dissolves when this is closed.
-    _clone: Option<OwnedFd>,
+    clone: Option<OwnedFd>,
     /// All files of the mirror are on this mount.
     mount_id: u64,
     /// The directory's device. Files on one mount can be on several: btrfs has one for each
@@ -60,7 +60,7 @@ impl Source {
         let opened = handle.and_then(|handle| handle.open(&root, OFlags::PATH.bits() as i32));
         Ok(Self {
             root: Arc::new(root),
-            _clone: clone,
+            clone,
             mount_id: found.stx_mnt_id,
             device,
             has_handles: opened.is_ok(),
@@ -70,6 +70,11 @@ impl Source {
     /// The directory itself.
     pub(crate) fn root(&self) -> &Arc<OwnedFd> {
         &self.root
+    }
+
+    /// Whether what is mounted below the directory is met there, and refused.
+    pub(crate) fn meets_mounts(&self) -> bool {
+        self.clone.is_none()
     }
 
     /// Whether files can be found again by their handles.
@@ -113,9 +118,8 @@ impl Source {
     }
 
     fn checked(&self, found: &Statx) -> Result<(FileId, Attr), Errno> {
-        match found.stx_mnt_id == self.mount_id {
-            true => Ok((found.into(), found.into())),
-            false => Err(Errno::XDEV),
+        if found.stx_mnt_id != self.mount_id {
+            return Err(Errno::XDEV);
         }
         let (file, mut attr): (FileId, Attr) = (found.into(), found.into());
         // The mirror is one device. There, two files with one inode number would be taken for one.

@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use rustix::{
     fs::statfs,
@@ -91,8 +91,16 @@ impl Bridge {
 
     fn mount(&self) -> Result<Ready> {
         let directory = self.directory.as_deref().context("no mount point")?;
+        let mirror = self.mirror()?;
+        if mirror.meets_mounts() && is_below(directory, &self.source) {
+            bail!(
+                "{} is in {}, which only root can mirror from there",
+                printable(directory),
+                printable(&self.source)
+            );
+        }
         let fs = Arc::new(BridgeFs::new(
-            self.mirror()?,
+            mirror,
             self.policy()?,
             BridgeOptions {
                 cache: self.cache,
@@ -170,6 +178,15 @@ impl Bridge {
 fn read_policy(path: &Path) -> Result<Policy> {
     let text = fs::read_to_string(path).with_context(|| printable(path).to_string())?;
     Ok(Policy::parse(&text, path)?)
+}
+
+/// Whether a directory is anywhere below another one.
+fn is_below(directory: &Path, above: &Path) -> bool {
+    match (directory.canonicalize(), above.canonicalize()) {
+        (Ok(directory), Ok(above)) => directory != above && directory.starts_with(above),
+        // There is no such directory: whoever needs it will say so.
+        _ => false,
+    }
 }
 
 /// Whether a directory's file system is itself a layer above others.
