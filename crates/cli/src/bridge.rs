@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use rustix::{
     fs::statfs,
-    process::{getegid, geteuid, getpid},
+    process::{Resource, Rlimit, getegid, geteuid, getpid, getrlimit, setrlimit},
 };
 use verimount_bridge::{
     Caller, Mirror, MirrorOptions, Passthrough, explain,
@@ -91,6 +91,7 @@ impl Bridge {
 
     fn mount(&self) -> Result<Ready> {
         let directory = self.directory.as_deref().context("no mount point")?;
+        raise_open_files();
         let mirror = self.mirror()?;
         if mirror.meets_mounts() && is_below(directory, &self.source) {
             bail!(
@@ -178,6 +179,18 @@ impl Bridge {
 fn read_policy(path: &Path) -> Result<Policy> {
     let text = fs::read_to_string(path).with_context(|| printable(path).to_string())?;
     Ok(Policy::parse(&text, path)?)
+}
+
+/// Lets this process open as many files as it ever may: each that is open through the mount takes up
+/// to two.
+fn raise_open_files() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        ..limit
+    };
+    // With what there is it works, too.
+    let _ = setrlimit(Resource::Nofile, raised);
 }
 
 /// Whether a directory is anywhere below another one.
