@@ -112,12 +112,33 @@ impl<R: Register> BackingTable<R> {
         }
     }
 
+    /// Finds out, with any file, whether the kernel passes files through for this process.
+    pub(crate) fn probe(&self, file: BorrowedFd<'_>) -> Result<(), Errno> {
+        if self.passthrough == Passthrough::Never {
+            return Ok(());
+        }
+        match (self.register.register(file), self.passthrough) {
+            (Err(errno), Passthrough::Require) if is_final(errno) => Err(errno),
+            (Err(errno), _) if is_final(errno) => {
+                let _ = self.refusal.set(errno);
+                Ok(())
+            }
+            // Whatever else it says is about the file.
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether files are passed through, as far as is known.
+    pub(crate) fn passes_through(&self) -> bool {
+        self.passthrough != Passthrough::Never && self.refusal.get().is_none()
+    }
+
     /// Whether there is a point in having a file passed through.
     pub(crate) fn can_pass_through(&self) -> bool {
         if self.refusal.get().is_some() {
             self.counters.fallbacks.add(1);
         }
-        self.passthrough != Passthrough::Never && self.refusal.get().is_none()
+        self.passes_through()
     }
 
     /// Why no file is passed through any more, if so.
@@ -200,9 +221,7 @@ impl<R: Register> BackingTable<R> {
     /// Notes that the kernel would not take a file.
     fn fall_back(&self, errno: Errno) {
         self.counters.fallbacks.add(1);
-        // These hold for the whole mount; anything else may be about this file, or this moment.
-        let is_final = [Errno::PERM, Errno::LOOP, Errno::NOTTY, Errno::NOSYS].contains(&errno);
-        if is_final && self.refusal.set(errno).is_ok() {
+        if is_final(errno) && self.refusal.set(errno).is_ok() {
             tracing::warn!(%errno, "the kernel does not pass files through: all are relayed");
         }
     }
@@ -239,6 +258,12 @@ impl<R: Register> BackingTable<R> {
         let shard = self.shards[node.spread(SHARDS)].lock();
         shard.unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether what the kernel says of a file holds for the whole mount; anything else may be about this
+/// file, or this moment.
+fn is_final(errno: Errno) -> bool {
+    [Errno::PERM, Errno::LOOP, Errno::NOTTY, Errno::NOSYS].contains(&errno)
 }
 
 /// An open that is served in the way of its inode. To be dropped when the kernel has released it.

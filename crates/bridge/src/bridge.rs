@@ -56,6 +56,20 @@ impl<R: Register> Bridge<R> {
         }
     }
 
+    /// Finds out whether the kernel passes files through for this process; without, that is found
+    /// out when a file is opened.
+    ///
+    /// # Errors
+    /// What the kernel says, if it cannot and has to.
+    pub fn probe_passthrough(&self) -> Result<(), Errno> {
+        self.backing.probe(self.mirror.root())
+    }
+
+    /// Whether files are passed through if the policy says so, as far as is known.
+    pub fn passes_through(&self) -> bool {
+        self.backing.passes_through()
+    }
+
     /// The mirror.
     pub fn mirror(&self) -> &Mirror {
         &self.mirror

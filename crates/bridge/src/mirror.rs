@@ -1,5 +1,5 @@
 use std::{
-    os::fd::{AsFd, OwnedFd},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -79,6 +79,11 @@ impl Mirror {
             rights: Rights::of_this_process()?,
             read_only: options.read_only,
         })
+    }
+
+    /// The source directory itself.
+    pub(crate) fn root(&self) -> BorrowedFd<'_> {
+        self.source.root().as_fd()
     }
 
     /// In whose name files are made.

@@ -117,10 +117,14 @@ impl Bridge {
         };
         let mounted = mount(fs.clone(), directory, &options)?;
         let text = format!(
-            "{} on {} ({}, cache {})",
+            "{} on {} ({}, {}, cache {})",
             printable(&self.source),
             printable(directory),
             mounted.mode(),
+            match fs.bridge().passes_through() {
+                true => "passthrough",
+                false => "relay",
+            },
             self.cache,
         );
         Ok(Ready {

@@ -215,7 +215,11 @@ impl Mountable for BridgeFs {
             ));
         }
         let _ = self.registrar.0.set(connection);
-        Ok(())
+        self.bridge.probe_passthrough().map_err(|errno| {
+            io::Error::other(format!(
+                "the kernel does not pass files through here: {errno}"
+            ))
+        })
     }
 }
 
