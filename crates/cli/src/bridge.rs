@@ -2,7 +2,7 @@ use std::{
     fs,
     io::{self, Write, stdout},
     num::NonZeroUsize,
-    path::{Path, PathBuf, absolute},
+    path::{Component, Path, PathBuf, absolute},
     sync::Arc,
 };
 
@@ -40,11 +40,11 @@ pub(crate) struct Bridge {
     /// The policy, a TOML file; without, everything is passed through
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
-    /// Say how the policy decides the opening of this path below SOURCE, and why; mount nothing
+    /// Say how the policy decides the opening of this file below SOURCE, and why; mount nothing
     #[arg(long, value_name = "PATH", conflicts_with = "directory")]
     explain: Option<PathBuf>,
     /// With --explain: opened for writing, not for reading
-    #[arg(long, requires = "explain")]
+    #[arg(long, requires = "explain", conflicts_with = "directory")]
     write: bool,
     /// Whether files are passed through: require fails where the kernel cannot
     #[arg(long, value_name = "WHEN", value_enum, default_value_t)]
@@ -174,9 +174,36 @@ impl Bridge {
             false => Access::Read,
         };
         let (mirror, policy) = (self.mirror()?, self.policy()?);
-        let explanation = explain(&mirror, &policy, path, caller, access)
-            .with_context(|| printable(path).to_string())?;
+        let named = || printable(path).to_string();
+        let below = self.below_source(path)?;
+        let found = self.source.join(&below).symlink_metadata();
+        if !found.with_context(named)?.is_file() {
+            bail!(
+                "{} is not a regular file, and a policy decides no others",
+                named()
+            );
+        }
+        let explanation = explain(&mirror, &policy, &below, caller, access).with_context(named)?;
         Outcome::Good.reported(print(&explanation))
+    }
+
+    /// Where a path is below the source, be it given from there or from the root.
+    fn below_source(&self, path: &Path) -> Result<PathBuf> {
+        let given = match path.is_absolute() {
+            true => path.strip_prefix(absolute(&self.source)?).ok(),
+            false => Some(path),
+        };
+        let names = given.and_then(|given| {
+            let steps = given.components();
+            let steps = steps.filter(|step| *step != Component::CurDir);
+            // Nothing but names leads down.
+            let names = steps.map(|step| matches!(step, Component::Normal(_)).then_some(step));
+            names.collect::<Option<PathBuf>>()
+        });
+        names.with_context(|| {
+            let (path, source) = (printable(path), printable(&self.source));
+            format!("{path} is not below {source}")
+        })
     }
 }
 
