@@ -37,7 +37,8 @@ impl Device {
         loop {
             match read(&self.0, &mut *buffer) {
                 Ok(len) => return Ok(Some(len)),
-                Err(Errno::NODEV) => return Ok(None),
+                // ECONNABORTED: it ended while a request was being read.
+                Err(Errno::NODEV | Errno::CONNABORTED) => return Ok(None),
                 // ENOENT: its caller gave up before it was read.
                 Err(Errno::INTR | Errno::NOENT) => {}
                 Err(error) => return Err(error.into()),
