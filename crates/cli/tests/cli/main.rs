@@ -2,6 +2,7 @@
 //! signals go in, only its output, files and exit code are judged.
 
 mod bad_input;
+mod bridge;
 mod build;
 mod common;
 mod contents;

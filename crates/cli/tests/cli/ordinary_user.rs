@@ -1,4 +1,5 @@
-//! Mounting takes no root: everything in `mounting` once more, as somebody who is not.
+//! Mounting takes no root: everything in `mounting` and `bridge` once
+//! more, as somebody who is not.
 
 use std::{
     env,
@@ -50,6 +51,11 @@ fn pass_as_nobody(names: &[&str]) {
 #[test]
 fn mounts() {
     pass_as_nobody(&["mounting::"]);
+}
+
+#[test]
+fn bridges() {
+    pass_as_nobody(&["bridge::"]);
 }
 
 #[test]

@@ -61,6 +61,28 @@ impl Daemon {
             .unwrap_or_else(|said| panic!("not mounted: {said}"))
     }
 
+    /// Mirrors the directory `source` on `directory`.
+    #[track_caller]
+    pub(crate) fn bridge(source: &Path, directory: &Path, options: &[&str]) -> Self {
+        Self::bridge_as(User::Current.command(), source, directory, options)
+    }
+
+    /// Mirrors with this command.
+    #[track_caller]
+    pub(crate) fn bridge_as(
+        mut command: Command,
+        source: &Path,
+        directory: &Path,
+        options: &[&str],
+    ) -> Self {
+        command
+            .arg("bridge")
+            .arg(source)
+            .arg(directory)
+            .args(options);
+        Self::spawn(command, directory).unwrap_or_else(|said| panic!("not mounted: {said}"))
+    }
+
     /// Mounts with this command; what it said, if it ended without.
     pub(crate) fn start(
         mut command: Command,
@@ -68,8 +90,16 @@ impl Daemon {
         directory: &Path,
         options: &[&str],
     ) -> Result<Self, String> {
-        command.arg("mount").arg(source).arg(directory);
-        command.arg("--foreground").args(options);
+        command
+            .arg("mount")
+            .arg(source)
+            .arg(directory)
+            .args(options);
+        Self::spawn(command, directory)
+    }
+
+    fn spawn(mut command: Command, directory: &Path) -> Result<Self, String> {
+        command.arg("--foreground");
         command.stdin(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let watchdog = Watchdog::new(&child, PATIENCE);

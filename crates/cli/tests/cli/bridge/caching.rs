@@ -1,0 +1,120 @@
+//! How soon what others change in the source is seen.
+
+use std::{
+    fs::{self, File},
+    os::unix::fs::{FileExt, PermissionsExt},
+    thread::sleep,
+    time::Duration,
+};
+
+use super::{WAYS, error_of, mount, world};
+
+/// For how long the kernel may go by what it was told: a second, and what a busy machine adds.
+const AFTER_A_SECOND: Duration = Duration::from_millis(1100);
+
+#[test]
+fn strictly_all_is_seen_at_once() {
+    for way in WAYS {
+        let Some(world) = world() else { return };
+        let src = world.path("src");
+        fs::write(src.join("file"), "one").unwrap();
+        let mounted = mount(&world, &["--cache", "strict", "--passthrough", way]);
+        let mnt = mounted.directory();
+        for round in 0..50 {
+            assert_eq!(fs::read(mnt.join("file")).unwrap().len(), 3 + round);
+            assert!(!mnt.join(format!("new {round}")).exists());
+            fs::write(src.join("file"), "x".repeat(4 + round)).unwrap();
+            fs::write(src.join(format!("new {round}")), "").unwrap();
+            assert!(mnt.join(format!("new {round}")).exists());
+            assert_eq!(
+                fs::metadata(mnt.join("file")).unwrap().len(),
+                4 + round as u64
+            );
+            assert_eq!(fs::read_dir(mnt).unwrap().count(), 2 + round);
+            let mode = 0o600 | round as u32 & 7;
+            fs::set_permissions(src.join("file"), PermissionsExt::from_mode(mode)).unwrap();
+            let seen = fs::metadata(mnt.join("file")).unwrap().permissions().mode();
+            assert_eq!(seen & 0o777, mode);
+        }
+        mounted.unmount();
+    }
+}
+
+/// Content by whoever opens the file, all else within a second.
+#[test]
+fn normally_all_is_seen_within_a_second() {
+    for way in WAYS {
+        let Some(world) = world() else { return };
+        let src = world.path("src");
+        fs::write(src.join("file"), "one").unwrap();
+        fs::write(src.join("other"), "").unwrap();
+        let mounted = mount(&world, &["--passthrough", way]);
+        let mnt = mounted.directory();
+        for round in 0..20_u8 {
+            // Of the same length, so that only times tell.
+            fs::write(src.join("file"), [round; 3]).unwrap();
+            assert_eq!(fs::read(mnt.join("file")).unwrap(), [round; 3]);
+        }
+        assert_eq!(fs::read_dir(mnt).unwrap().count(), 2);
+        assert!(!mnt.join("new").exists());
+        fs::metadata(mnt.join("other")).unwrap();
+        fs::write(src.join("new"), "new").unwrap();
+        fs::write(src.join("other"), "longer").unwrap();
+        sleep(AFTER_A_SECOND);
+        assert_eq!(fs::metadata(mnt.join("other")).unwrap().len(), 6);
+        assert_eq!(fs::read(mnt.join("new")).unwrap(), b"new");
+        assert_eq!(fs::read_dir(mnt).unwrap().count(), 3);
+        fs::remove_file(src.join("new")).unwrap();
+        sleep(AFTER_A_SECOND);
+        assert_eq!(
+            error_of(File::open(mnt.join("new"))),
+            rustix::io::Errno::NOENT
+        );
+        mounted.unmount();
+    }
+}
+
+/// Also where the name stands for another file than before.
+#[test]
+fn a_file_that_others_replace() {
+    for way in WAYS {
+        let Some(world) = world() else { return };
+        let src = world.path("src");
+        fs::write(src.join("file"), "before").unwrap();
+        let mounted = mount(&world, &["--cache", "strict", "--passthrough", way]);
+        let opened = File::open(mounted.path("file")).unwrap();
+        fs::write(src.join("new"), "after").unwrap();
+        fs::rename(src.join("new"), src.join("file")).unwrap();
+        assert_eq!(fs::read(mounted.path("file")).unwrap(), b"after");
+        let mut content = [0; 6];
+        opened.read_exact_at(&mut content, 0).unwrap();
+        assert_eq!(&content, b"before");
+        drop(opened);
+        mounted.unmount();
+    }
+}
+
+/// Where only the mount changes the source, what was changed through it is seen at once.
+#[test]
+fn exclusively_own_changes_are_seen_at_once() {
+    for way in WAYS {
+        let Some(world) = world() else { return };
+        fs::write(world.path("src/file"), "one").unwrap();
+        let mounted = mount(&world, &["--cache", "exclusive", "--passthrough", way]);
+        let mnt = mounted.directory();
+        for round in 0..20_usize {
+            assert_eq!(fs::read_dir(mnt).unwrap().count(), 1 + round);
+            fs::write(mnt.join("file"), "x".repeat(round)).unwrap();
+            assert_eq!(fs::metadata(mnt.join("file")).unwrap().len(), round as u64);
+            assert_eq!(fs::read(mnt.join("file")).unwrap().len(), round);
+            fs::write(mnt.join(format!("new {round}")), "new").unwrap();
+            fs::rename(
+                mnt.join(format!("new {round}")),
+                mnt.join(format!("{round}")),
+            )
+            .unwrap();
+            assert!(!mnt.join(format!("new {round}")).exists());
+        }
+        mounted.unmount();
+    }
+}

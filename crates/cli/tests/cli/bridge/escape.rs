@@ -1,0 +1,203 @@
+//! Whoever may do anything they like in the source and in its mirror, gets nowhere else by the
+//! bridge, which may.
+
+use std::{
+    env,
+    ffi::OsStr,
+    fs::{self, File, OpenOptions},
+    os::unix::fs::{PermissionsExt, symlink},
+    path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::{
+    fs::{CWD, RenameFlags, renameat_with},
+    io::Errno,
+};
+
+use super::{mount, world};
+use crate::common::{
+    user::{User, as_nobody, reachable_copy, root_or_skip},
+    world::World,
+};
+
+/// Tells the attacker, who is a process of this program, which directories are attacked.
+const ATTACKED: &str = "VERIMOUNT_TEST_ATTACKED";
+
+/// What is said by files in the source, and by files that nobody but root may read.
+const INSIDE: &[u8] = b"inside";
+const OUTSIDE: &[u8] = b"outside";
+
+const SECONDS: u64 = 4;
+
+/// Pairs of names that are exchanged all the time: one is a directory, the other leads outside.
+const PAIRS: [(&str, &str); 4] = [
+    ("direct", "direct link"),
+    ("relative", "relative link"),
+    ("deep/er", "deep/er link"),
+    ("file", "file link"),
+];
+
+fn lay_out(world: &World, user: &User) -> PathBuf {
+    let outside = world.directory("outside");
+    for name in ["secret", "other"] {
+        fs::write(outside.join(name), OUTSIDE).unwrap();
+        fs::set_permissions(outside.join(name), PermissionsExt::from_mode(0o600)).unwrap();
+    }
+    fs::set_permissions(&outside, PermissionsExt::from_mode(0o700)).unwrap();
+    let src = world.path("src");
+    user.own(&src);
+    for directory in ["direct", "relative", "deep", "deep/er"] {
+        fs::create_dir(src.join(directory)).unwrap();
+        user.own(&src.join(directory));
+        let secret = src.join(directory).join("secret");
+        fs::write(&secret, INSIDE).unwrap();
+        user.own(&secret);
+    }
+    fs::write(src.join("file"), INSIDE).unwrap();
+    user.own(&src.join("file"));
+    symlink(&outside, src.join("direct link")).unwrap();
+    symlink("../outside", src.join("relative link")).unwrap();
+    symlink(&outside, src.join("deep/er link")).unwrap();
+    symlink(outside.join("secret"), src.join("file link")).unwrap();
+    outside
+}
+
+/// The attacker: does nothing unless started as such.
+#[test]
+#[ignore = "is started by another test"]
+fn attack() {
+    let Some(attacked) = env::var_os(ATTACKED) else {
+        return;
+    };
+    let directories: Vec<_> = env::split_paths(&attacked).collect();
+    let end = Instant::now() + Duration::from_secs(SECONDS);
+    thread::scope(|scope| {
+        for at in &directories {
+            for pair in PAIRS {
+                scope.spawn(move || exchange(at, pair, end));
+            }
+        }
+        // All is tried by the mirror, whichever way names are exchanged.
+        for _ in 0..2 {
+            for (name, _) in PAIRS {
+                let path = directories[0].join(name);
+                scope.spawn(move || reach_out(&path, end));
+            }
+        }
+    });
+}
+
+fn exchange(at: &Path, (one, other): (&str, &str), end: Instant) {
+    while Instant::now() < end {
+        let (one, other) = (at.join(one), at.join(other));
+        // Where another thread was in between, it is tried again.
+        let _ = renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE);
+    }
+}
+
+/// Tries everything that would do harm if the path led outside.
+fn reach_out(path: &Path, end: Instant) {
+    let mut reached = 0;
+    while Instant::now() < end {
+        let (secret, other) = (path.join("secret"), path.join("other"));
+        for file in [path, &secret, &other] {
+            if let Ok(found) = fs::read(file) {
+                assert_ne!(found, OUTSIDE, "{file:?}");
+                reached += 1;
+            }
+        }
+        let names = fs::read_dir(path).into_iter().flatten().flatten();
+        for name in names {
+            assert_ne!(name.file_name(), OsStr::new("other"), "{path:?}");
+        }
+        // Nobody may do any of these outside.
+        for file in [path, &secret] {
+            if let Ok(file) = OpenOptions::new().append(true).open(file) {
+                let _ = file.set_permissions(PermissionsExt::from_mode(0o600));
+            }
+        }
+        let new = path.join("new");
+        let _ = File::create(&new);
+        let _ = fs::hard_link(&secret, path.join("hard"));
+        let _ = fs::remove_file(path.join("hard"));
+        let _ = fs::remove_file(&new);
+        let _ = fs::create_dir(&new);
+        let _ = fs::remove_dir(&new);
+        let _ = fs::set_permissions(&secret, PermissionsExt::from_mode(0o644));
+        let _ = symlink("/etc/passwd", &new);
+        let _ = fs::remove_file(&new);
+    }
+    assert!(reached > 0, "{path:?}: nothing was ever read");
+}
+
+/// Attacks, as an ordinary user, a mirror that root has mounted; both the mirror and the source are
+/// the attacker's to change.
+#[test]
+fn nobody_gets_out_of_the_source() {
+    if !root_or_skip() {
+        return;
+    }
+    for options in [&[][..], &["--cache", "strict", "--passthrough", "never"]] {
+        let Some(world) = world() else { return };
+        let user = User::ordinary(&world);
+        let outside = lay_out(&world, &user);
+        let mounted = mount(&world, &[options, &["--allow-other"]].concat());
+        let listing = |at: &Path| {
+            let names = fs::read_dir(at).unwrap().map(|name| name.unwrap().path());
+            let mut found: Vec<_> = names
+                .map(|path| {
+                    (
+                        fs::metadata(&path).unwrap().permissions(),
+                        fs::read(&path).unwrap(),
+                        path,
+                    )
+                })
+                .collect();
+            found.sort_by(|one, other| one.2.cmp(&other.2));
+            found
+        };
+        let before = listing(&outside);
+        let program = reachable_copy(&env::current_exe().unwrap(), &world);
+        let attacked = env::join_paths([mounted.directory(), &world.path("src")]).unwrap();
+        let output = as_nobody(&program)
+            .args([
+                "--exact",
+                "bridge::escape::attack",
+                "--ignored",
+                "--nocapture",
+            ])
+            .env(ATTACKED, attacked)
+            .current_dir(world.root())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+        assert!(
+            String::from_utf8_lossy(&output.stdout).contains("1 passed"),
+            "{said}"
+        );
+        assert!(listing(&outside) == before, "something outside was changed");
+        mounted.unmount();
+    }
+}
+
+/// A link in the source leads whoever follows it to where they may go themselves.
+#[test]
+fn links_are_followed_with_the_callers_rights() {
+    let Some(world) = world() else { return };
+    let outside = world.write("outside", OUTSIDE);
+    symlink(&outside, world.path("src/link")).unwrap();
+    symlink("/proc/self/status", world.path("src/own")).unwrap();
+    let mounted = mount(&world, &[]);
+    assert_eq!(fs::read(mounted.path("link")).unwrap(), OUTSIDE);
+    let status = fs::read_to_string(mounted.path("own")).unwrap();
+    let name = fs::read_to_string("/proc/self/comm").unwrap();
+    assert!(status.starts_with(&format!("Name:\t{name}")), "{status}");
+    let above = File::open(mounted.directory().join("../outside")).is_ok();
+    assert!(above, "the directory above the mount point is what it was");
+    let no_name = fs::metadata(mounted.path("link/..")).map_err(|error| error.raw_os_error());
+    assert_eq!(no_name.err(), Some(Some(Errno::NOTDIR.raw_os_error())));
+    mounted.unmount();
+}

@@ -1,0 +1,102 @@
+//! A directory mirrored through a policy. Nearly all of this also runs as an ordinary user, by
+//! `ordinary_user`.
+
+mod appending;
+mod caching;
+mod changes;
+mod ends;
+mod escape;
+mod limits;
+mod names;
+mod ownership;
+mod policy;
+mod race;
+mod read_only;
+mod status;
+mod storage;
+mod usage;
+
+use std::{io, path::Path, process::Command};
+
+use serde_json::Value;
+use verimount_testkit::tools;
+
+use crate::{
+    args,
+    common::{
+        daemon::{Daemon, fuse_or_skip},
+        run::{Ended, finish, verimount},
+        world::World,
+    },
+};
+
+/// How files can be read and written: by the kernel where it can, and through the bridge.
+const WAYS: [&str; 2] = ["auto", "never"];
+
+/// A world with an empty source `src` and a mount point `mnt`; `None`, after a note, where nothing
+/// can be mounted.
+fn world() -> Option<World> {
+    if !fuse_or_skip() {
+        return None;
+    }
+    let world = World::new();
+    world.directory("src");
+    world.directory("mnt");
+    Some(world)
+}
+
+/// Mirrors `src` on `mnt`.
+#[track_caller]
+fn mount(world: &World, options: &[&str]) -> Daemon {
+    Daemon::bridge(&world.path("src"), &world.path("mnt"), options)
+}
+
+/// The same, with files read and written in this one of the [`WAYS`].
+#[track_caller]
+fn mount_in(world: &World, way: &str) -> Daemon {
+    mount(world, &["--passthrough", way])
+}
+
+/// The same, by a policy with this text.
+#[track_caller]
+fn mount_by(world: &World, policy: &str) -> Daemon {
+    let policy = world.write("policy.toml", policy);
+    mount(world, &["--policy", policy.to_str().unwrap()])
+}
+
+/// What `verimount status` says of a mount.
+#[track_caller]
+fn status(directory: &Path) -> Value {
+    let status = verimount(args!["status", "--json", directory]);
+    serde_json::from_slice(&status.succeeds().stdout).unwrap()
+}
+
+/// Whether the kernel passes files through to this bridge; a note that work is skipped if not.
+fn passes_through_or_skip(directory: &Path) -> bool {
+    let passes = status(directory)["passthrough"]["refusal"].is_null();
+    if !passes {
+        eprintln!("skipped: the kernel passes no files through here");
+    }
+    passes
+}
+
+/// Runs a Python script, which can map files; `None` where there is no Python.
+fn python(script: &str, arguments: &[&Path]) -> Option<Ended> {
+    let mut python = Command::new(tools::find("python3")?);
+    python.args(["-c", script]).args(arguments);
+    Some(finish(python))
+}
+
+/// Changes a file's length to 7 without opening it; what Python says of it.
+fn truncate(path: &Path) -> Option<Ended> {
+    python("import os, sys; os.truncate(sys.argv[1], 7)", &[path])
+}
+
+/// The name of the error of what failed.
+#[track_caller]
+fn error_of<T>(result: io::Result<T>) -> rustix::io::Errno {
+    match result {
+        Ok(_) => panic!("it should have failed"),
+        Err(error) => rustix::io::Errno::from_io_error(&error).expect("an error of the system"),
+    }
+}

@@ -1,0 +1,267 @@
+//! Whose what is made becomes, and who may do what: as on the source.
+
+use std::{
+    fs,
+    os::unix::fs::{MetadataExt, PermissionsExt, chown},
+    path::Path,
+    process::Command,
+};
+
+use rustix::mount::{MountFlags, mount as mount_system};
+use verimount_testkit::tools;
+
+use super::{WAYS, mount, mount_in, world};
+use crate::common::{
+    run::{Ended, finish},
+    user::root_or_skip,
+    world::World,
+};
+
+/// Runs a shell script in a directory, as somebody with these ids and further groups.
+fn shell_as(uid: u32, gid: u32, groups: &[u32], directory: &Path, script: &str) -> Ended {
+    let setpriv = tools::find("setpriv").expect("util-linux is part of every system");
+    let mut command = Command::new(setpriv);
+    command
+        .arg(format!("--reuid={uid}"))
+        .arg(format!("--regid={gid}"));
+    match groups {
+        [] => command.arg("--clear-groups"),
+        groups => {
+            let groups: Vec<_> = groups.iter().map(u32::to_string).collect();
+            command.arg("--groups").arg(groups.join(","))
+        }
+    };
+    command
+        .args(["--", "sh", "-ec", script])
+        .current_dir(directory);
+    finish(command)
+}
+
+/// A world whose source everybody may change, for root.
+fn open_world() -> Option<World> {
+    if !root_or_skip() {
+        return None;
+    }
+    let world = world()?;
+    fs::set_permissions(world.path("src"), PermissionsExt::from_mode(0o777)).unwrap();
+    Some(world)
+}
+
+/// Does the same in the mirror and in a directory like the source, and compares what came of it.
+#[track_caller]
+fn comes_out_alike(
+    world: &World,
+    way: &str,
+    prepare: &str,
+    users: &[(u32, u32, &[u32])],
+    script: &str,
+) {
+    let native = world.directory(&format!("native {way}"));
+    let source = world.directory(&format!("source {way}"));
+    let root = |at: &Path, script: &str| shell_as(0, 0, &[], at, script);
+    for at in [&native, &source] {
+        fs::set_permissions(at, PermissionsExt::from_mode(0o777)).unwrap();
+        root(at, prepare).succeeds();
+    }
+    let mnt = world.path("mnt");
+    let options = ["--allow-other", "--passthrough", way];
+    let mounted = crate::common::daemon::Daemon::bridge(&source, &mnt, &options);
+    for (uid, gid, groups) in users {
+        let [here, there] = [&native, &mnt].map(|at| shell_as(*uid, *gid, groups, at, script));
+        assert_eq!(there.text(), here.text());
+        assert_eq!(there.stderr, here.stderr);
+        let list = "find . ! -path . -printf '%p %y %m %U %G %n %s\n' | sort";
+        let [here, there] = [&native, &mnt].map(|at| root(at, list).text().to_owned());
+        assert_eq!(there, here);
+        assert_eq!(root(&source, list).text(), here);
+    }
+    mounted.unmount();
+}
+
+const NOBODY: (u32, u32, &[u32]) = (65534, 65534, &[]);
+const SOMEBODY: (u32, u32, &[u32]) = (4321, 8765, &[777, 888]);
+
+#[test]
+fn what_is_made_is_its_makers() {
+    let Some(world) = open_world() else { return };
+    let script = "
+        umask 027; d=d$(id -u); mkdir $d; echo file > $d/file; ln -s file $d/link; mkfifo $d/fifo
+        ln $d/file $d/hard; umask 0; echo open > $d/open; mkdir -m 1777 $d/sticky
+        install -m 755 /bin/true $d/program; $d/program
+        touch -d '2001-02-03 04:05:06.789 UTC' $d/file; stat -c %y $d/file
+        ! chown 0 $d/file 2>&1; ! chgrp 0 $d/file 2>&1; chmod 6755 $d/program; stat -c %a $d/program
+        [ $(id -u) = 0 ] || echo x >> $d/program
+    ";
+    for way in WAYS {
+        comes_out_alike(&world, way, "", &[NOBODY, SOMEBODY, (0, 0, &[])], script);
+    }
+}
+
+/// Set-group-id directories, groups one belongs to, and bits that only members may set.
+#[test]
+fn groups_are_handed_on() {
+    let Some(world) = open_world() else { return };
+    let prepare = "
+        mkdir shared; chgrp 777 shared; chmod 2775 shared
+        mkdir closed; chgrp 888 closed; chmod 770 closed; echo secret > closed/file; chmod 640 closed/file
+        chgrp 888 closed/file; mkdir other; chmod 2777 other; chgrp 999 other
+    ";
+    let script = "
+        u=$(id -u); umask 002
+        ( mkdir shared/d$u; echo > shared/f$u; echo > shared/d$u/inner; chmod 2755 shared/f$u ) 2>&1 || true
+        ( cat closed/file; echo > closed/new$u ) 2>&1 || true
+        ( mkdir other/d$u; echo > other/f$u; chmod 2755 other/f$u; chgrp 888 other/f$u ) 2>&1 || true
+    ";
+    for way in WAYS {
+        let users = [NOBODY, SOMEBODY];
+        comes_out_alike(&world, way, prepare, &users, script);
+    }
+}
+
+#[test]
+fn what_is_denied_on_the_source_is_denied() {
+    let Some(world) = open_world() else { return };
+    let prepare = "
+        echo secret > private; chmod 600 private; echo public > public; mkdir -m 700 closed
+        echo hidden > closed/file; mkdir -m 1777 sticky; echo mine > sticky/mine; mkdir -m 711 passage
+        echo found > passage/file; echo append > append; chmod 622 append; chmod 755 .
+    ";
+    let script = "
+        for command in 'cat private' 'cat closed/file' 'ls closed' 'echo x >> public' 'rm public' \
+            'mv public other' 'rm -f sticky/mine' 'mv sticky/mine sticky/yours' 'ls passage' \
+            'cat passage/file' 'chmod 777 public' 'touch -d 2001-01-01 public' 'mkdir new' 'ln public hard' \
+            'ln -s x link' 'mknod null c 1 3' 'truncate -s 0 public' 'echo x >> append' 'cat append' \
+            'setfattr -n user.x -v y public' 'cat public'
+        do sh -c \"$command\" > out$$ 2>&1 || echo \"$command: failed\"; done 2> /dev/null; true
+    ";
+    for way in WAYS {
+        comes_out_alike(&world, way, prepare, &[NOBODY, SOMEBODY], script);
+    }
+}
+
+/// Access control lists decide, and new files inherit them.
+#[test]
+fn access_control_lists() {
+    let Some(world) = open_world() else { return };
+    if tools::find("setfacl").is_none() {
+        return;
+    }
+    let prepare = "
+        mkdir d; chmod 700 d; setfacl -m u:4321:rwx -d -m u:65534:rw,g::r,o::- d
+        echo listed > listed; chmod 600 listed; setfacl -m u:65534:r,g:888:rw listed
+    ";
+    let script = "
+        umask 022; u=$(id -u); cat listed 2>&1 || true; ( echo x >> listed ) 2>&1 || true
+        ( echo > d/new$u; mkdir d/d$u ) 2>&1 || true; getfacl -nR . 2>&1 | grep -v '^# file' | sort
+    ";
+    for way in WAYS {
+        comes_out_alike(&world, way, prepare, &[NOBODY, SOMEBODY], script);
+    }
+}
+
+/// Everybody's writes take away a program's set-user-id bit, passed through or not.
+#[test]
+fn changed_programs_lose_their_rights() {
+    let Some(world) = open_world() else { return };
+    for way in WAYS {
+        let mounted = mount(&world, &["--allow-other", "--passthrough", way]);
+        let program = world.path("src/program");
+        for change in [
+            "echo x >> program",
+            "truncate -s 1 program",
+            "echo > program",
+        ] {
+            fs::write(&program, "program").unwrap();
+            fs::set_permissions(&program, PermissionsExt::from_mode(0o6777)).unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(1100));
+            shell_as(65534, 65534, &[], mounted.directory(), change).succeeds();
+            let mode = fs::metadata(&program).unwrap().mode() & 0o7777;
+            assert_eq!(mode, 0o777, "{change}");
+        }
+        mounted.unmount();
+    }
+}
+
+#[test]
+fn device_nodes_are_shown_and_lead_nowhere() {
+    let Some(world) = open_world() else { return };
+    let mounted = mount_in(&world, "auto");
+    shell_as(
+        0,
+        0,
+        &[],
+        mounted.directory(),
+        "mknod null c 1 3; mknod disk b 259 65535",
+    )
+    .succeeds();
+    let (known, seen) = (world.path("src/null"), mounted.path("null"));
+    let [known, seen] = [known, seen].map(|path| fs::metadata(path).unwrap());
+    assert_eq!((seen.mode(), seen.rdev()), (known.mode(), known.rdev()));
+    assert!(fs::read(mounted.path("null")).is_err());
+    assert!(fs::read(mounted.path("disk")).is_err());
+    mounted.unmount();
+}
+
+/// Without `--allow-other` it is nobody else's.
+#[test]
+fn others_are_kept_out() {
+    let Some(world) = open_world() else { return };
+    fs::write(world.path("src/file"), "content").unwrap();
+    let mounted = mount(&world, &[]);
+    let script = format!("cat '{}'", mounted.path("file").display());
+    assert!(
+        !shell_as(65534, 65534, &[], Path::new("/"), &script)
+            .status
+            .success()
+    );
+    mounted.unmount();
+}
+
+/// The names of attributes that only root may see.
+#[test]
+fn trusted_attributes_are_roots() {
+    let Some(world) = open_world() else { return };
+    let file = world.path("src/file");
+    fs::write(&file, "content").unwrap();
+    for name in ["trusted.one", "user.two"] {
+        let set = rustix::fs::setxattr(&file, name, b"value", rustix::fs::XattrFlags::CREATE);
+        if set.is_err() {
+            return eprintln!("skipped: there are no such attributes here");
+        }
+    }
+    chown(&file, Some(65534), Some(65534)).unwrap();
+    let mounted = mount(&world, &["--allow-other"]);
+    let list = "import os; print(sorted(os.listxattr('file')))";
+    let script = format!("python3 -c \"{list}\"");
+    if tools::find("python3").is_none() {
+        return;
+    }
+    let seen = |uid| shell_as(uid, uid, &[], mounted.directory(), &script);
+    assert_eq!(seen(0).text(), "['trusted.one', 'user.two']\n");
+    assert_eq!(seen(65534).text(), "['user.two']\n");
+    mounted.unmount();
+}
+
+/// What is mounted in the source is not part of it.
+#[test]
+fn mounts_in_the_source_are_left_out() {
+    let Some(world) = open_world() else { return };
+    let inner = world.path("src/inner");
+    fs::create_dir(&inner).unwrap();
+    fs::write(inner.join("below"), "").unwrap();
+    mount_system("tmpfs", &inner, "tmpfs", MountFlags::empty(), None).unwrap();
+    fs::write(inner.join("above"), "").unwrap();
+    let mounted = mount(&world, &[]);
+    mount_system(
+        "tmpfs",
+        &world.path("src"),
+        "tmpfs",
+        MountFlags::empty(),
+        None,
+    )
+    .unwrap();
+    let names = fs::read_dir(mounted.path("inner")).unwrap();
+    let names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["below"]);
+    mounted.unmount();
+}

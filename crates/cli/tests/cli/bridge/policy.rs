@@ -1,0 +1,321 @@
+//! Each open is decided by the rules as they are at that time.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    os::{fd::AsRawFd, unix::fs::OpenOptionsExt},
+    path::Path,
+};
+
+use rustix::{
+    fs::{CWD, Mode, OFlags, XattrFlags, openat},
+    io::Errno,
+    process::Signal,
+};
+
+use super::{error_of, mount_by, passes_through_or_skip, status, truncate, world};
+use crate::{
+    args,
+    common::{
+        daemon::{Daemon, eventually},
+        run::verimount,
+        user::is_root,
+        world::World,
+    },
+};
+
+/// How many opens of each kind a mount counts: passed through, relayed, denied, audited.
+fn opens(directory: &Path) -> [u64; 4] {
+    let status = status(directory);
+    ["passthrough", "relay", "denied", "audited"]
+        .map(|kind| status["opens"][kind].as_u64().unwrap())
+}
+
+/// What an open adds to these counts.
+#[track_caller]
+fn counted(mounted: &Daemon, open: impl FnOnce()) -> [u64; 4] {
+    let before = opens(mounted.directory());
+    open();
+    let after = opens(mounted.directory());
+    std::array::from_fn(|kind| after[kind] - before[kind])
+}
+
+const DENIED: [u64; 4] = [0, 0, 1, 0];
+const PASSED: [u64; 4] = [1, 0, 0, 0];
+const RELAYED: [u64; 4] = [0, 1, 0, 0];
+
+fn read(path: &Path) {
+    fs::read(path).unwrap();
+}
+
+fn is_denied(path: &Path) {
+    assert_eq!(error_of(File::open(path)), Errno::ACCESS);
+}
+
+#[test]
+fn the_first_rule_that_matches_decides() {
+    let Some(world) = world() else { return };
+    let src = world.path("src");
+    fs::create_dir_all(src.join("deep/er")).unwrap();
+    for (name, content) in [
+        ("secret.key", "key"),
+        ("deep/er/secret.key", "key"),
+        ("program", "#!/bin/sh\n"),
+        ("small", "s"),
+        ("large", &"l".repeat(5000)),
+    ] {
+        fs::write(src.join(name), content).unwrap();
+    }
+    fs::write(src.join("marked"), "m".repeat(5000)).unwrap();
+    let marked = rustix::fs::setxattr(
+        src.join("marked"),
+        "user.kind",
+        b"secret",
+        XattrFlags::CREATE,
+    );
+    let mounted = mount_by(
+        &world,
+        r#"
+        [[rule]]
+        action = "deny"
+        path = "**/*.key"
+        [[rule]]
+        name = "programs"
+        action = "audit"
+        magic = { text = "\#!" }
+        [[rule]]
+        action = "deny"
+        xattr = { name = "user.kind", equals = "secret" }
+        [[rule]]
+        action = "relay"
+        size = "..1K"
+        "#
+        .replace("\\#", "#")
+        .as_str(),
+    );
+    if !passes_through_or_skip(mounted.directory()) {
+        return;
+    }
+    let count = |name: &str, open: fn(&Path)| counted(&mounted, || open(&mounted.path(name)));
+    assert_eq!(count("secret.key", is_denied), DENIED);
+    assert_eq!(count("deep/er/secret.key", is_denied), DENIED);
+    assert_eq!(count("small", read), RELAYED);
+    assert_eq!(count("large", read), PASSED);
+    assert_eq!(count("program", read), [0, 1, 0, 1]);
+    if marked.is_ok() {
+        assert_eq!(count("marked", is_denied), DENIED);
+    }
+    assert!(mounted.unmount().contains("programs"));
+}
+
+#[test]
+fn making_and_truncating_is_writing() {
+    let Some(world) = world() else { return };
+    fs::write(world.path("src/file"), "content").unwrap();
+    let mounted = mount_by(&world, "[[rule]]\naction = \"deny\"\naccess = \"write\"\n");
+    let (file, new) = (mounted.path("file"), mounted.path("new"));
+    let mut options = OpenOptions::new();
+    assert_eq!(error_of(options.write(true).open(&file)), Errno::ACCESS);
+    assert_eq!(error_of(File::create(&file)), Errno::ACCESS);
+    assert_eq!(error_of(File::create(&new)), Errno::ACCESS);
+    let truncates = OFlags::TRUNC.bits() as i32;
+    let truncated = OpenOptions::new()
+        .read(true)
+        .custom_flags(truncates)
+        .open(&file);
+    assert_eq!(error_of(truncated), Errno::ACCESS);
+    if let Some(truncated) = truncate(&file) {
+        assert!(
+            truncated.stderr.contains("PermissionError"),
+            "{truncated:?}"
+        );
+    }
+    let nameless = openat(
+        CWD,
+        mounted.directory(),
+        OFlags::TMPFILE | OFlags::RDWR,
+        Mode::RWXU,
+    );
+    assert_eq!(nameless.err(), Some(Errno::ACCESS));
+    // What may be read is not opened for more by going back to it.
+    let reader = File::open(&file).unwrap();
+    let back = format!("/proc/self/fd/{}", reader.as_raw_fd());
+    let reopened = OpenOptions::new().write(true).open(back);
+    assert_eq!(error_of(reopened), Errno::ACCESS);
+    drop(reader);
+    assert_eq!(fs::read(&file).unwrap(), b"content");
+    assert_eq!(fs::read_dir(world.path("src")).unwrap().count(), 1);
+    mounted.unmount();
+}
+
+#[test]
+fn rules_go_by_who_opens() {
+    let Some(world) = world() else { return };
+    fs::write(world.path("src/file"), "content").unwrap();
+    let uid = rustix::process::geteuid().as_raw();
+    let policy = |uid| format!("[[rule]]\naction = \"deny\"\ncaller_uid = {uid}\n");
+    let mounted = mount_by(&world, &policy(uid));
+    is_denied(&mounted.path("file"));
+    mounted.unmount();
+    let mounted = mount_by(&world, &policy(uid + 1));
+    read(&mounted.path("file"));
+    mounted.unmount();
+}
+
+/// What is open already is served as it was, whatever the rules say by then.
+#[test]
+fn the_policy_is_read_again() {
+    let Some(world) = world() else { return };
+    fs::write(world.path("src/file"), "content").unwrap();
+    let mounted = mount_by(&world, "default = \"relay\"");
+    let file = mounted.path("file");
+    let mut opened = File::open(&file).unwrap();
+    world.write("policy.toml", "default = \"deny\"");
+    mounted.signal(Signal::HUP);
+    eventually("the policy is read", || File::open(&file).is_err());
+    is_denied(&file);
+    let mut content = String::new();
+    std::io::Read::read_to_string(&mut opened, &mut content).unwrap();
+    assert_eq!(content, "content");
+    drop(opened);
+    // One with a mistake changes nothing, nor does one that is gone.
+    for mistake in [Some("default = \"dény\""), None] {
+        match mistake {
+            Some(text) => drop(world.write("policy.toml", text)),
+            None => fs::remove_file(world.path("policy.toml")).unwrap(),
+        }
+        let said = mounted.log().matches("the policy stays as it was").count();
+        mounted.signal(Signal::HUP);
+        eventually("it is refused", || {
+            mounted.log().matches("the policy stays as it was").count() > said
+        });
+        is_denied(&file);
+    }
+    assert!(
+        mounted.log().contains("policy.toml:1:11: "),
+        "{}",
+        mounted.log()
+    );
+    world.write("policy.toml", "");
+    mounted.signal(Signal::HUP);
+    eventually("the policy is read", || File::open(&file).is_ok());
+    mounted.unmount();
+}
+
+/// Without a policy there is nothing to read again: then SIGHUP ends the mount, as it does others.
+#[test]
+fn without_a_policy_a_hangup_ends_the_mount() {
+    let Some(world) = world() else { return };
+    let mounted = super::mount(&world, &[]);
+    mounted.signal(Signal::HUP);
+    mounted.ends_well();
+}
+
+#[test]
+fn mistakes_are_named_with_their_place() {
+    let Some(world) = world() else { return };
+    for (text, place) in [
+        ("default = \"dény\"", "policy.toml:1:11: "),
+        (
+            "[[rule]]\naction = \"deny\"\nsize = \"1K..x\"",
+            "policy.toml:3:8: ",
+        ),
+        (
+            "[[rule]]\naction = \"deny\"\npath = \"[\"",
+            "policy.toml:3:8: ",
+        ),
+        (
+            "[[rule]]\naction = \"deny\"\nsise = \"1K..\"",
+            "policy.toml:3:1: ",
+        ),
+        ("[[rule]]\nname = \"x\"", "policy.toml:1:1: "),
+        ("[[rule", "policy.toml:1:"),
+    ] {
+        let policy = world.write("policy.toml", text);
+        let (src, mnt) = (world.path("src"), world.path("mnt"));
+        for foreground in [true, false] {
+            let mut bridge = args!["bridge", &src, &mnt, "--policy", &policy];
+            bridge.extend(foreground.then(|| "--foreground".into()));
+            verimount(bridge).fails_saying(place);
+        }
+    }
+}
+
+#[track_caller]
+fn explained(world: &World, arguments: &[&str]) -> String {
+    let mut explain = args![
+        "bridge",
+        world.path("src"),
+        "--policy",
+        world.path("policy.toml")
+    ];
+    explain.extend(arguments.iter().map(Into::into));
+    let ended = verimount(explain);
+    ended.succeeds_quietly().text().to_owned()
+}
+
+#[test]
+fn decisions_are_explained() {
+    let Some(world) = world() else { return };
+    fs::create_dir(world.path("src/folder")).unwrap();
+    fs::write(world.path("src/folder/file"), "content").unwrap();
+    world.write(
+        "policy.toml",
+        "[[rule]]\naction = \"audit\"\n\
+         [[rule]]\nname = \"large\"\naction = \"relay\"\nsize = \"1K..\"\n\
+         [[rule]]\naction = \"deny\"\naccess = \"write\"\n",
+    );
+    let read = explained(&world, &["--explain", "folder/file"]);
+    let lines: Vec<_> = read.lines().collect();
+    assert_eq!(lines.len(), 4, "{read}");
+    assert!(lines[0].starts_with("rule 1 (line 1)"), "{read}");
+    assert!(
+        lines[1].starts_with("rule 2 (line 3) \"large\": not "),
+        "{read}"
+    );
+    assert!(lines[1].contains('7'), "{read}");
+    assert!(lines[2].starts_with("rule 3 (line 7): not "), "{read}");
+    assert_eq!(lines[3], "passthrough");
+    let written = explained(&world, &["--explain", "./folder/file", "--write"]);
+    let decides = "rule 3 (line 7) decides";
+    assert!(
+        written.ends_with(&format!("{decides}\ndeny\n")),
+        "{written}"
+    );
+    // Where it is on this machine does as well.
+    let path = world.path("src/folder/file");
+    assert_eq!(
+        explained(&world, &["--explain", path.to_str().unwrap()]),
+        read
+    );
+    for (path, said) in [
+        ("missing", "No such file"),
+        ("../policy.toml", "not below"),
+        ("/etc/passwd", "not below"),
+        ("folder", "not a regular file"),
+    ] {
+        let policy = world.path("policy.toml");
+        let src = world.path("src");
+        let explain = args!["bridge", &src, "--policy", &policy, "--explain", path];
+        verimount(explain).fails_saying(said);
+    }
+}
+
+/// It decides without what the caller could do about it: also for the user who mounted.
+#[test]
+fn what_a_rule_goes_by_must_be_readable() {
+    if is_root() {
+        return;
+    }
+    let Some(world) = world() else { return };
+    let file = world.path("src/file");
+    fs::write(&file, "content").unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o200);
+    fs::set_permissions(&file, mode).unwrap();
+    let mounted = mount_by(
+        &world,
+        "[[rule]]\naction = \"deny\"\nmagic = { text = \"x\" }\n",
+    );
+    let opened = OpenOptions::new().write(true).open(mounted.path("file"));
+    assert_eq!(error_of(opened), Errno::ACCESS);
+    mounted.unmount();
+}

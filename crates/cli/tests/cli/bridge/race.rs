@@ -1,0 +1,191 @@
+//! Many open, change, move and replace the same files at once. The kernel answers `EIO` where one
+//! file is open both passed through and cached, so no order of opens and closes may bring that about.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::io::Errno;
+
+use super::{mount_by, status, world};
+use crate::common::{random_numbers, seed};
+
+/// As many threads, each with a part of the file that it alone writes to.
+const THREADS: usize = 50;
+
+/// Length of such a part: not a divisor of the page, so that writers share pages.
+const PART: usize = 3000;
+
+/// How long all of it goes on; in seconds, `VERIMOUNT_RACE_SECONDS` says otherwise.
+const SECONDS: u64 = 4;
+
+/// Reading alone is passed through and writing relayed, so both are always wanted.
+const POLICY: &str = "[[rule]]\naction = \"relay\"\naccess = \"write\"\n";
+
+fn duration() -> Duration {
+    let given = std::env::var("VERIMOUNT_RACE_SECONDS").ok();
+    Duration::from_secs(given.map_or(SECONDS, |text| text.parse().unwrap()))
+}
+
+/// Names of one file, some of which are there and some not.
+fn names(directory: &Path) -> Vec<PathBuf> {
+    let names = (0..4).map(|number| directory.join(format!("name {number}")));
+    names.collect()
+}
+
+/// Opens the file by any of its names: they move, but one is always there.
+fn open(names: &[PathBuf], write: bool, number: u64) -> io::Result<File> {
+    for attempt in 0..1000 {
+        let name = &names[(number as usize + attempt) % names.len()];
+        match OpenOptions::new().read(true).write(write).open(name) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            other => return other,
+        }
+    }
+    panic!("no name leads to it");
+}
+
+/// Writes one thread's part of the file and reads all of it back.
+fn work(names: &[PathBuf], part: usize, number: u64) -> io::Result<()> {
+    let offset = (part * PART) as u64;
+    let byte = (number >> 32) as u8;
+    {
+        let file = open(names, true, number)?;
+        file.write_all_at(&[byte; PART], offset)?;
+    }
+    let mut found = [0; PART];
+    open(names, number & 1 == 0, number >> 8)?.read_exact_at(&mut found, offset)?;
+    assert!(found == [byte; PART], "wrong bytes in part {part}");
+    Ok(())
+}
+
+/// Gives the file names and takes others away, always leaving the first.
+fn rename(names: &[PathBuf], number: u64) -> io::Result<()> {
+    let [one, other] = [0, 2].map(|shift| &names[1 + (number >> shift) as usize % 3]);
+    let done = match number >> 60 {
+        0..5 => fs::hard_link(&names[0], one),
+        5..8 => fs::remove_file(one),
+        _ => fs::rename(one, other),
+    };
+    match done {
+        Err(error) if !is_about_names(&error) => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn is_about_names(error: &io::Error) -> bool {
+    use io::ErrorKind::{AlreadyExists, NotFound};
+    matches!(error.kind(), AlreadyExists | NotFound)
+}
+
+#[test]
+fn one_file_is_opened_by_many() {
+    let Some(world) = world() else { return };
+    let source = world.path("src");
+    fs::write(source.join("name 0"), vec![0; THREADS * PART]).unwrap();
+    let mounted = mount_by(&world, POLICY);
+    let names = names(mounted.directory());
+    let (seed, end, count) = (seed(), Instant::now() + duration(), AtomicU64::new(0));
+    thread::scope(|scope| {
+        for part in 0..THREADS {
+            let (names, count) = (&names, &count);
+            scope.spawn(move || {
+                for round in 0.. {
+                    if Instant::now() > end {
+                        break;
+                    }
+                    let seed = seed.wrapping_add((part as u64) << 32 | round);
+                    let numbers = random_numbers(2, u64::MAX, seed);
+                    work(names, part, numbers[0]).unwrap();
+                    if part < 4 {
+                        rename(names, numbers[1]).unwrap();
+                    }
+                    count.fetch_add(1, Relaxed);
+                }
+            });
+        }
+    });
+    let status = status(mounted.directory());
+    eprintln!("{} rounds, {status}", count.into_inner());
+    let opens = &status["opens"];
+    assert!(opens["relay"].as_u64() > Some(0) && opens["passthrough"].as_u64() > Some(0));
+    assert_eq!(status["passthrough"]["open"], 0);
+    mounted.unmount();
+}
+
+/// A file that is replaced by renaming another one over it is there at any time, and whole.
+#[test]
+fn a_file_is_replaced_while_it_is_read() {
+    let Some(world) = world() else { return };
+    let mounted = mount_by(&world, POLICY);
+    let path = mounted.path("file");
+    let content = |writer: u8| vec![writer; 5000];
+    fs::write(&path, content(0)).unwrap();
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for writer in 1..3 {
+            let (path, done) = (&path, &done);
+            scope.spawn(move || {
+                let new = path.with_extension(writer.to_string());
+                while !done.load(Relaxed) {
+                    fs::write(&new, content(writer)).unwrap();
+                    fs::rename(&new, path).unwrap();
+                }
+            });
+        }
+        let readers: Vec<_> = (0..4)
+            .map(|_| {
+                let path = &path;
+                scope.spawn(move || {
+                    let end = Instant::now() + duration() / 2;
+                    while Instant::now() < end {
+                        let found = fs::read(path)?;
+                        assert!(found == content(found[0]), "a mixture");
+                    }
+                    Ok::<_, io::Error>(())
+                })
+            })
+            .collect();
+        let results: Vec<_> = readers
+            .into_iter()
+            .map(thread::ScopedJoinHandle::join)
+            .collect();
+        done.store(true, Relaxed);
+        for result in results {
+            result.unwrap().unwrap();
+        }
+    });
+    mounted.unmount();
+}
+
+/// As with lock files: whoever finds none makes one.
+#[test]
+fn a_file_is_made_and_removed_by_many() {
+    let Some(world) = world() else { return };
+    let mounted = mount_by(&world, POLICY);
+    let path = mounted.path("lock");
+    let end = Instant::now() + duration() / 2;
+    thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                while Instant::now() < end {
+                    let made = File::create_new(&path);
+                    let refused = made.err().and_then(|error| Errno::from_io_error(&error));
+                    assert!(matches!(refused, None | Some(Errno::EXIST)), "{refused:?}");
+                    let opened = OpenOptions::new().append(true).create(true).open(&path);
+                    opened.unwrap();
+                    let removed = fs::remove_file(&path);
+                    let refused = removed.err().and_then(|error| Errno::from_io_error(&error));
+                    assert!(matches!(refused, None | Some(Errno::NOENT)), "{refused:?}");
+                }
+            });
+        }
+    });
+    mounted.unmount();
+}

@@ -1,0 +1,132 @@
+//! What is passed through, the bridge never sees: neither with ordinary reads and writes, nor with
+//! asynchronous or mapped ones.
+
+use std::{
+    fs::{self, File},
+    path::Path,
+    process::Command,
+};
+
+use serde_json::Value;
+use verimount_testkit::tools;
+
+use super::{mount, mount_in, passes_through_or_skip, status, world};
+use crate::{
+    args,
+    common::run::{finish, verimount},
+};
+
+/// What has been relayed: reads and their bytes, writes and their bytes.
+fn relayed(status: &Value) -> [u64; 4] {
+    ["reads", "read_bytes", "writes", "written_bytes"]
+        .map(|what| status["relayed"][what].as_u64().unwrap())
+}
+
+/// Reads and writes a file in one of fio's ways, with each block checked after. `false`, after a
+/// note, where it is not to be had.
+fn fio(engine: &str, path: &Path) -> bool {
+    let Some(fio) = tools::find("fio") else {
+        return false;
+    };
+    let mut fio = Command::new(fio);
+    fio.args([
+        "--name=job",
+        "--size=4M",
+        "--bs=4k",
+        "--rw=randrw",
+        "--verify=crc32c",
+    ]);
+    fio.args([
+        "--iodepth=8",
+        "--verify_fatal=1",
+        "--verify_state_save=0",
+        "--fallocate=none",
+    ]);
+    fio.arg(format!("--ioengine={engine}"));
+    fio.arg(format!("--filename={}", path.display()));
+    let ended = finish(fio);
+    let is_refused = ended.stderr.contains("Operation not permitted");
+    if engine == "io_uring" && is_refused {
+        eprintln!("skipped: io_uring is not allowed here");
+        return false;
+    }
+    ended.succeeds();
+    true
+}
+
+#[test]
+fn what_is_passed_through_is_not_seen() {
+    let Some(world) = world() else { return };
+    let mounted = mount_in(&world, "auto");
+    let directory = mounted.directory();
+    if !passes_through_or_skip(directory) {
+        return;
+    }
+    fs::write(mounted.path("file"), vec![7; 4 << 20]).unwrap();
+    for engine in ["psync", "mmap", "libaio", "io_uring"] {
+        fio(engine, &mounted.path("file"));
+        let status = status(directory);
+        assert_eq!(relayed(&status), [0; 4], "{engine}");
+        assert_eq!(status["opens"]["relay"], 0);
+    }
+    assert!(status(directory)["opens"]["passthrough"].as_u64() > Some(4));
+    mounted.unmount();
+}
+
+#[test]
+fn what_is_relayed_is_counted() {
+    let Some(world) = world() else { return };
+    let mounted = mount_in(&world, "never");
+    fs::write(mounted.path("file"), [7; 300_000]).unwrap();
+    assert_eq!(fs::read(mounted.path("file")).unwrap().len(), 300_000);
+    let [reads, read, writes, written] = relayed(&status(mounted.directory()));
+    assert!(reads > 0 && read >= 300_000);
+    assert!(writes > 0 && written == 300_000);
+    for engine in ["psync", "mmap", "libaio"] {
+        fio(engine, &mounted.path("engine"));
+    }
+    mounted.unmount();
+}
+
+#[test]
+fn what_is_open_is_counted() {
+    let Some(world) = world() else { return };
+    let mounted = mount_in(&world, "auto");
+    let directory = mounted.directory();
+    if !passes_through_or_skip(directory) {
+        return;
+    }
+    fs::write(mounted.path("file"), "content").unwrap();
+    let before = status(directory);
+    let open: Vec<_> = (0..5)
+        .map(|_| File::open(mounted.path("file")).unwrap())
+        .collect();
+    let during = status(directory);
+    assert_eq!(during["passthrough"]["open"], 5);
+    let count = |status: &Value, what: &str| status["passthrough"][what].as_u64().unwrap();
+    // One backing file does for all of them.
+    let registered = count(&during, "registered") - count(&before, "registered");
+    let reused = count(&during, "reused") - count(&before, "reused");
+    assert_eq!((registered + reused, registered <= 1), (5, true));
+    drop(open);
+    crate::common::daemon::eventually("they are released", || {
+        status(directory)["passthrough"]["open"] == 0
+    });
+    mounted.unmount();
+}
+
+#[test]
+fn status_for_people() {
+    let Some(world) = world() else { return };
+    fs::write(world.path("src/file"), "content").unwrap();
+    let mounted = mount(&world, &["--passthrough", "never"]);
+    fs::read(mounted.path("file")).unwrap();
+    let status = verimount(args!["status", mounted.directory()]);
+    let text = status.succeeds_quietly().text().to_owned();
+    assert!(
+        text.contains("0 passed through, 0 relayed, 0 denied") || text.contains("1 "),
+        "{text}"
+    );
+    assert!(text.contains("1 reads of 7 bytes"), "{text}");
+    mounted.unmount();
+}

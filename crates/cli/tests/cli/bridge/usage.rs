@@ -1,0 +1,150 @@
+//! Wrong usage, wrong paths, and what is said of them.
+
+use std::fs;
+
+use super::{mount, world};
+use crate::{
+    args,
+    common::{
+        run::verimount,
+        user::{is_root, root_or_skip},
+    },
+};
+
+#[test]
+fn wrong_usage() {
+    for arguments in [
+        args!["bridge"],
+        args!["bridge", "src"],
+        args!["bridge", "src", "mnt", "other"],
+        args!["bridge", "src", "mnt", "--passthrough", "always"],
+        args!["bridge", "src", "mnt", "--cache", "some"],
+        args!["bridge", "src", "mnt", "--threads", "0"],
+        args!["bridge", "src", "mnt", "--explain", "file"],
+        args!["bridge", "src", "mnt", "--write"],
+        args!["bridge", "src", "mnt", "--digest", "sha256:00"],
+    ] {
+        verimount(arguments).is_wrong_usage();
+    }
+}
+
+#[test]
+fn wrong_paths() {
+    let Some(world) = world() else { return };
+    let (src, mnt) = (world.path("src"), world.path("mnt"));
+    let file = world.write("file", "");
+    let missing = world.path("missing");
+    let full = world.directory("full");
+    fs::write(full.join("file"), "").unwrap();
+    for (source, directory, said) in [
+        (&missing, &mnt, "missing: No such file"),
+        (&file, &mnt, "file: Not a directory"),
+        (&src, &missing, "missing: No such file"),
+        (&src, &file, "not a directory"),
+        (&src, &full, "not empty"),
+    ] {
+        for foreground in [false, true] {
+            let mut bridge = args!["bridge", source, directory];
+            bridge.extend(foreground.then(|| "--foreground".into()));
+            verimount(bridge).fails_saying(said);
+        }
+    }
+    let bridge = args!["bridge", &src, &mnt, "--policy", &missing];
+    verimount(bridge).fails_saying("missing: No such file");
+    let bridge = args!["bridge", &src, &mnt, "--policy", &src];
+    verimount(bridge).fails_saying("src: Is a directory");
+}
+
+#[test]
+fn where_something_is_mounted_nothing_else_is() {
+    let Some(world) = world() else { return };
+    let mounted = mount(&world, &[]);
+    let (src, mnt) = (world.path("src"), world.path("mnt"));
+    verimount(args!["bridge", &src, &mnt]).fails_saying("already mounted");
+    mounted.unmount();
+}
+
+/// Below its own source, a mount would wait for itself; only root can leave it out of the mirror.
+#[test]
+fn a_mount_point_in_the_source() {
+    let Some(world) = world() else { return };
+    let src = world.path("src");
+    let inside = src.join("inside");
+    fs::create_dir(&inside).unwrap();
+    fs::write(src.join("file"), "content").unwrap();
+    if is_root() {
+        let mounted = crate::common::daemon::Daemon::bridge(&src, &inside, &["--threads", "1"]);
+        assert_eq!(fs::read(inside.join("file")).unwrap(), b"content");
+        assert_eq!(fs::read_dir(inside.join("inside")).unwrap().count(), 0);
+        mounted.unmount();
+    } else {
+        verimount(args!["bridge", &src, &inside]).fails_saying("only root");
+    }
+}
+
+/// An empty directory mirrored on itself is as good as any.
+#[test]
+fn a_source_that_is_the_mount_point() {
+    let Some(world) = world() else { return };
+    let src = world.path("src");
+    let mounted = crate::common::daemon::Daemon::bridge(&src, &src, &["--threads", "1"]);
+    fs::write(src.join("file"), "content").unwrap();
+    assert_eq!(fs::read(src.join("file")).unwrap(), b"content");
+    fs::remove_file(src.join("file")).unwrap();
+    mounted.unmount();
+}
+
+#[test]
+fn passthrough_can_be_required() {
+    let Some(world) = world() else { return };
+    let (src, mnt) = (world.path("src"), world.path("mnt"));
+    let bridge = args!["bridge", &src, &mnt, "--passthrough", "require"];
+    if !is_root() {
+        verimount(bridge).fails_saying("does not pass files through");
+        return;
+    }
+    let mounted = mount(&world, &[]);
+    let passes = super::passes_through_or_skip(&mnt);
+    assert_eq!(mounted.log().contains(" passthrough, "), passes);
+    mounted.unmount();
+    if passes {
+        mount(&world, &["--passthrough", "require"]).unmount();
+    }
+    let relayed = mount(&world, &["--passthrough", "never"]);
+    assert!(relayed.log().contains(" relay, "));
+    relayed.unmount();
+}
+
+/// Two file systems below one directory, as overlayfs has them, may number their files alike. In
+/// the mirror, which is one device, two files with one number would be taken for one.
+#[test]
+fn files_of_several_devices_have_numbers_of_their_own() {
+    use std::os::unix::fs::MetadataExt;
+
+    use rustix::mount::{MountFlags, mount as mount_system};
+    if !root_or_skip() {
+        return;
+    }
+    let Some(world) = world() else { return };
+    let mut lower = Vec::new();
+    for name in ["one", "two"] {
+        let layer = world.directory(name);
+        mount_system("tmpfs", &layer, "tmpfs", MountFlags::empty(), None).unwrap();
+        fs::write(layer.join(name), name).unwrap();
+        lower.push(layer.display().to_string());
+    }
+    let layers = format!("lowerdir={}", lower.join(":"));
+    let layers = std::ffi::CString::new(layers).unwrap();
+    let src = world.path("src");
+    if mount_system("overlay", &src, "overlay", MountFlags::RDONLY, &*layers).is_err() {
+        return eprintln!("skipped: there is no overlayfs here");
+    }
+    let inode = |path: std::path::PathBuf| fs::metadata(path).unwrap().ino();
+    if inode(src.join("one")) != inode(src.join("two")) {
+        eprintln!("note: the layers do not number their files alike");
+    }
+    let mounted = mount(&world, &[]);
+    assert_ne!(inode(mounted.path("one")), inode(mounted.path("two")));
+    assert_eq!(fs::read(mounted.path("two")).unwrap(), b"two");
+    mounted.unmount();
+}
