@@ -106,5 +106,8 @@ fn what_is_open_needs_no_name() {
         Ok(3)
     );
     drop(again);
+    // Whoever looked it up before may still open it.
+    assert_eq!(bench.mirror.getattr(entry.node).unwrap().links, 0);
+    assert!(bench.mirror.forget(entry.node, 1));
     assert_eq!(bench.mirror.getattr(entry.node), Err(Errno::STALE));
 }

@@ -208,7 +208,7 @@ fn others_are_kept_out() {
     let Some(world) = open_world() else { return };
     fs::write(world.path("src/file"), "content").unwrap();
     let mounted = mount(&world, &[]);
-    let script = format!("cat '{}'", mounted.path("file").display());
+    let script = format!("cat '{}'", mounted.path("file").to_str().unwrap());
     assert!(
         !shell_as(65534, 65534, &[], Path::new("/"), &script)
             .status
@@ -254,7 +254,7 @@ fn mounts_in_the_source_are_left_out() {
     let mounted = mount(&world, &[]);
     mount_system(
         "tmpfs",
-        &world.path("src"),
+        world.path("src"),
         "tmpfs",
         MountFlags::empty(),
         None,

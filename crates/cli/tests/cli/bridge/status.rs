@@ -43,7 +43,7 @@ fn fio(engine: &str, path: &Path) -> bool {
         "--fallocate=none",
     ]);
     fio.arg(format!("--ioengine={engine}"));
-    fio.arg(format!("--filename={}", path.display()));
+    fio.arg(format!("--filename={}", path.to_str().unwrap()));
     let ended = finish(fio);
     let is_refused = ended.stderr.contains("Operation not permitted");
     if engine == "io_uring" && is_refused {

@@ -25,7 +25,7 @@ fn world_with_file_system(options: &str) -> Option<World> {
     let options = CString::new(options).unwrap();
     mount_system(
         "tmpfs",
-        &world.path("src"),
+        world.path("src"),
         "tmpfs",
         MountFlags::empty(),
         &*options,

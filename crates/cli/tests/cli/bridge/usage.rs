@@ -131,7 +131,7 @@ fn files_of_several_devices_have_numbers_of_their_own() {
         let layer = world.directory(name);
         mount_system("tmpfs", &layer, "tmpfs", MountFlags::empty(), None).unwrap();
         fs::write(layer.join(name), name).unwrap();
-        lower.push(layer.display().to_string());
+        lower.push(layer.to_str().unwrap().to_owned());
     }
     let layers = format!("lowerdir={}", lower.join(":"));
     let layers = std::ffi::CString::new(layers).unwrap();
