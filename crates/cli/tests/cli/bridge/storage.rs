@@ -14,7 +14,7 @@ use rustix::{
 };
 
 use super::{WAYS, error_of, mount_in, world};
-use crate::common::{user::root_or_skip, world::World};
+use crate::common::{daemon::eventually, user::root_or_skip, world::World};
 
 /// A world whose source is a file system of its own; only root can make one.
 fn world_with_file_system(options: &str) -> Option<World> {
@@ -63,8 +63,11 @@ fn a_full_disk() {
         assert_eq!(reserved, Err(Errno::NOSPC));
         let made = (0..30).try_for_each(|number| fs::create_dir(mnt.join(number.to_string())));
         assert_eq!(error_of(made), Errno::NOSPC);
-        // Room that is given back can be used.
+        // Room that is given back can be used, once the kernel has told that the file is let go.
         fs::remove_file(mnt.join("large")).unwrap();
+        eventually("there is room", || {
+            statvfs(mnt).is_ok_and(|usage| usage.f_bfree > usage.f_blocks / 2)
+        });
         fs::write(mnt.join("other"), vec![8; 1 << 20]).unwrap();
         drop(file);
         mounted.unmount();
