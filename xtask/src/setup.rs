@@ -35,12 +35,16 @@ const MOUNT: &[Tool] = &[tool("fusermount3", "fuse3")];
 
 /// The programs that tests compare with, and the compiler for libFuzzer.
 const TEST: &[Tool] = &[
+    tool("fio", "fio"),
     tool("fsverity", "fsverity"),
     tool("g++", "g++"),
     tool("genromfs", "genromfs"),
     tool("grub-fstest", "grub-common"),
+    tool("integritysetup", "cryptsetup-bin"),
     tool("minisign", "minisign"),
     tool("openssl", "openssl"),
+    tool("python3", "python3"),
+    tool("setfacl", "acl"),
 ];
 
 /// What benchmarks measure with, and what they compare with.
