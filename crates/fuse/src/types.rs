@@ -117,6 +117,8 @@ bitflags! {
     /// How the kernel treats an open file (`FOPEN_*`).
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub struct OpenFlags: u32 {
+        /// Reads and writes go past the page cache.
+        const DIRECT_IO = 1 << 0;
         /// Cached pages stay.
         const KEEP_CACHE = 1 << 1;
         /// Closing need not be told: no FLUSH.
@@ -169,6 +171,8 @@ bitflags! {
         const INIT_EXT = 1 << 30;
         /// Creating tells the caller's group that owns the directory.
         const CREATE_SUPP_GROUP = 1 << 34;
+        /// Files whose reads and writes go past the page cache can still be mapped and shared.
+        const DIRECT_IO_ALLOW_MMAP = 1 << 36;
         /// Reads and writes that go to a backing file.
         const PASSTHROUGH = 1 << 37;
     }

@@ -4,7 +4,7 @@ use std::{
     num::NonZeroUsize,
     os::fd::BorrowedFd,
     sync::{Arc, OnceLock},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use rustix::{
@@ -22,8 +22,10 @@ use verimount_fuse::{
 };
 
 use crate::{
-    CachePolicy, Mountable, STATUS_XATTR, Status, handles::Handles, listings::Listings,
-    unchanged::LastSeen,
+    CachePolicy, Mountable, STATUS_XATTR, Status,
+    handles::Handles,
+    listings::Listings,
+    unchanged::{LastSeen, Pages, Stamp},
 };
 
 /// The largest request, in bytes: as much as the kernel puts into one.
@@ -52,7 +54,8 @@ const CAPABILITIES: Capabilities = Capabilities::ATOMIC_O_TRUNC
     // Access control lists on directories are inherited, so the umask is for us to apply.
     .union(Capabilities::POSIX_ACL)
     .union(Capabilities::DONT_MASK)
-    .union(Capabilities::HANDLE_KILLPRIV_V2);
+    .union(Capabilities::HANDLE_KILLPRIV_V2)
+    .union(Capabilities::DIRECT_IO_ALLOW_MMAP);
 
 /// Registers files with the kernel, once there is a connection to it.
 #[derive(Clone, Default)]
@@ -84,9 +87,16 @@ pub struct BridgeFs {
     bridge: Bridge<Registrar>,
     registrar: Registrar,
     options: BridgeOptions,
-    files: Handles<BridgedFile<Registrar>>,
+    files: Handles<Open>,
     listings: Listings,
     last_seen: LastSeen,
+}
+
+/// What a handle stands for.
+struct Open {
+    file: BridgedFile<Registrar>,
+    /// What the kernel does with its pages when it has opened it.
+    pages: Pages,
 }
 
 impl BridgeFs {
@@ -142,17 +152,24 @@ impl BridgeFs {
         // No file system tells anything at close that it does not tell at fsync; so one round trip
         // less for each open.
         let mut flags = OpenFlags::NOFLUSH;
-        let backing = match file.backing() {
+        let (backing, pages) = match file.backing() {
             Some(backing) => {
                 flags |= OpenFlags::PASSTHROUGH;
-                backing.id()
+                if file.file().is_writable() {
+                    self.last_seen.forget(file.file().node());
+                }
+                (backing.id(), Pages::Keep)
             }
             None => {
-                flags.set(OpenFlags::KEEP_CACHE, self.may_keep_cache(&file));
-                0
+                // While a write through the page cache is under way, a page that it has changed can
+                // be dropped, and read anew before the write arrives here. So it goes past the cache.
+                flags.set(OpenFlags::DIRECT_IO, file.file().is_writable());
+                let pages = self.pages(file.file().node());
+                flags.set(OpenFlags::KEEP_CACHE, pages == Pages::Keep);
+                (0, pages)
             }
         };
-        let handle = self.files.insert(file);
+        let handle = self.files.insert(Open { file, pages });
         Opened {
             handle,
             flags,
@@ -160,16 +177,19 @@ impl BridgeFs {
         }
     }
 
-    /// Whether pages of a relayed file that the kernel may have still hold.
-    fn may_keep_cache(&self, file: &BridgedFile<Registrar>) -> bool {
-        let node = file.file().node();
-        match self.options.cache {
-            CachePolicy::Strict => false,
-            CachePolicy::Normal => {
-                let found = self.mirror().getattr(node);
-                found.is_ok_and(|attr| self.last_seen.is_unchanged(node, &attr))
-            }
-            CachePolicy::Exclusive => true,
+    /// What is to be done with pages that the kernel may have of a file that is to be relayed.
+    fn pages(&self, node: bridge::NodeId) -> Pages {
+        let asked = SystemTime::now();
+        match (self.options.cache, self.mirror().getattr(node)) {
+            (CachePolicy::Strict, _) | (_, Err(_)) => Pages::Drop,
+            (_, Ok(attr)) => self.last_seen.pages(node, Stamp::new(&attr), asked),
+        }
+    }
+
+    /// Notes that the kernel, which asks for this file, has done with opening it.
+    fn was_opened(&self, open: &Open) {
+        if let Pages::DropBefore(stamp) = open.pages {
+            self.last_seen.dropped(open.file.file().node(), stamp);
         }
     }
 
@@ -261,7 +281,7 @@ impl FileSystem for BridgeFs {
             inner(node),
             inner_caller(caller),
             &inner_changes(changes),
-            open.as_deref(),
+            open.as_ref().map(|open| &open.file),
         )?;
         Ok(self.attr(&found))
     }
@@ -377,27 +397,30 @@ impl FileSystem for BridgeFs {
     }
 
     fn read<'s>(&self, _: NodeId, read: Read, scratch: &'s mut Vec<u8>) -> Result<&'s [u8], Errno> {
-        let file = self.files.get(read.handle)?;
+        let open = self.files.get(read.handle)?;
+        self.was_opened(&open);
         let size = read.size.min(MAX_REQUEST) as usize;
         if scratch.len() < size {
             scratch.resize(size, 0);
         }
-        let count = file.read(&mut scratch[..size], read.offset)?;
+        let count = open.file.read(&mut scratch[..size], read.offset)?;
         Ok(&scratch[..count])
     }
 
     fn write(&self, _: NodeId, write: Write, data: &[u8]) -> Result<u32, Errno> {
-        let file = self.files.get(write.handle)?;
-        Ok(file.write(data, write.offset, write.append)? as u32)
+        let open = self.files.get(write.handle)?;
+        Ok(open.file.write(data, write.offset, write.append)? as u32)
     }
 
     fn release(&self, _: NodeId, handle: Handle) {
-        self.files.remove(handle);
+        if let Some(open) = self.files.remove(handle) {
+            self.was_opened(&open);
+        }
     }
 
     fn fsync(&self, _: NodeId, handle: Handle, data_only: bool) -> Result<(), Errno> {
-        let file = self.files.get(handle)?;
-        self.mirror().fsync(file.file(), data_only)
+        let open = self.files.get(handle)?;
+        self.mirror().fsync(open.file.file(), data_only)
     }
 
     fn fallocate(
@@ -408,9 +431,9 @@ impl FileSystem for BridgeFs {
         len: u64,
         mode: u32,
     ) -> Result<(), Errno> {
-        let file = self.files.get(handle)?;
+        let open = self.files.get(handle)?;
         let mode = FallocateFlags::from_bits_retain(mode);
-        self.mirror().fallocate(file.file(), mode, offset, len)
+        self.mirror().fallocate(open.file.file(), mode, offset, len)
     }
 
     fn lseek(&self, _: NodeId, handle: Handle, offset: u64, whence: u32) -> Result<u64, Errno> {
@@ -421,15 +444,15 @@ impl FileSystem for BridgeFs {
             SEEK_HOLE => SeekFrom::Hole(offset),
             _ => return Err(Errno::INVAL),
         };
-        let file = self.files.get(handle)?;
-        self.mirror().seek(file.file(), to)
+        let open = self.files.get(handle)?;
+        self.mirror().seek(open.file.file(), to)
     }
 
     fn copy_file_range(&self, range: &CopyRange) -> Result<u64, Errno> {
         let (from, to) = (self.files.get(range.from)?, self.files.get(range.to)?);
         let copied = self.mirror().copy_range(
-            (from.file(), range.from_offset),
-            (to.file(), range.to_offset),
+            (from.file.file(), range.from_offset),
+            (to.file.file(), range.to_offset),
             usize::try_from(range.len).unwrap_or(usize::MAX),
         )?;
         Ok(copied as u64)
