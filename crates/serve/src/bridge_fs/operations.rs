@@ -1,0 +1,364 @@
+use std::{ffi::OsStr, time::Duration};
+
+use rustix::{
+    fs::{FallocateFlags, FileType, OFlags, RenameFlags, SeekFrom, XattrFlags},
+    io::Errno,
+};
+use verimount_bridge::DeviceNumber;
+use verimount_fuse::{
+    Attr, Caller, CopyRange, CreateMode, Entry, FileSystem, Handle, Names, NamesPlus, NodeId,
+    Opened, Read, SetAttr, StatFs, Statx, Write, device_parts,
+};
+
+use super::{
+    BridgeFs, MAX_REQUEST,
+    values::{inner, inner_caller, inner_changes, name, new_file, time},
+};
+use crate::{STATUS_XATTR, Status};
+
+/// The longest value of an extended attribute, in bytes: the kernel's limit.
+const MAX_XATTR: usize = 64 << 10;
+
+/// Enough room for most values and lists of extended attributes, in bytes.
+const USUAL_XATTR: usize = 256;
+
+impl FileSystem for BridgeFs {
+    type Scratch = Vec<u8>;
+
+    fn lookup(&self, _: Caller, parent: NodeId, name: &OsStr) -> Result<Entry, Errno> {
+        match self.mirror().lookup(inner(parent), name) {
+            Ok(found) => Ok(self.entry(found)),
+            Err(Errno::NOENT) => Ok(self.no_entry()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn forget(&self, node: NodeId, count: u64) {
+        self.bridge.forget(inner(node), count);
+    }
+
+    fn getattr(&self, node: NodeId, _: Option<Handle>) -> Result<(Attr, Duration), Errno> {
+        Ok(self.attr(&self.mirror().getattr(inner(node))?))
+    }
+
+    fn statx(&self, node: NodeId, _: Option<Handle>) -> Result<(Statx, Duration), Errno> {
+        let found = self.mirror().getattr(inner(node))?;
+        let (attr, lifetime) = self.attr(&found);
+        let btime = found.born.map(time);
+        Ok((Statx { attr, btime }, lifetime))
+    }
+
+    fn setattr(
+        &self,
+        caller: Caller,
+        node: NodeId,
+        changes: &SetAttr,
+    ) -> Result<(Attr, Duration), Errno> {
+        let open = changes.handle.map(|handle| self.files.get(handle));
+        let open = open.transpose()?;
+        let found = self.bridge.setattr(
+            inner(node),
+            inner_caller(caller),
+            &inner_changes(changes),
+            open.as_ref().map(|open| &open.file),
+        )?;
+        Ok(self.attr(&found))
+    }
+
+    fn readlink<'s>(&self, node: NodeId, scratch: &'s mut Vec<u8>) -> Result<&'s [u8], Errno> {
+        *scratch = self.mirror().readlink(inner(node))?.into_encoded_bytes();
+        Ok(scratch)
+    }
+
+    fn symlink(
+        &self,
+        caller: Caller,
+        parent: NodeId,
+        name: &OsStr,
+        target: &OsStr,
+    ) -> Result<Entry, Errno> {
+        let made = self
+            .mirror()
+            .symlink(inner(parent), name, target, inner_caller(caller))?;
+        Ok(self.entry(made))
+    }
+
+    fn mknod(
+        &self,
+        caller: Caller,
+        parent: NodeId,
+        name: &OsStr,
+        mode: CreateMode,
+        rdev: u32,
+    ) -> Result<Entry, Errno> {
+        let (major, minor) = device_parts(rdev);
+        let made = self.mirror().mknod(
+            inner(parent),
+            name,
+            new_file(caller, mode),
+            FileType::from_raw_mode(mode.mode),
+            DeviceNumber { major, minor },
+        )?;
+        Ok(self.entry(made))
+    }
+
+    fn mkdir(
+        &self,
+        caller: Caller,
+        parent: NodeId,
+        name: &OsStr,
+        mode: CreateMode,
+    ) -> Result<Entry, Errno> {
+        let made = self
+            .mirror()
+            .mkdir(inner(parent), name, new_file(caller, mode))?;
+        Ok(self.entry(made))
+    }
+
+    fn unlink(&self, _: Caller, parent: NodeId, name: &OsStr) -> Result<(), Errno> {
+        self.mirror().unlink(inner(parent), name)
+    }
+
+    fn rmdir(&self, _: Caller, parent: NodeId, name: &OsStr) -> Result<(), Errno> {
+        self.mirror().rmdir(inner(parent), name)
+    }
+
+    fn rename(
+        &self,
+        _: Caller,
+        from: (NodeId, &OsStr),
+        to: (NodeId, &OsStr),
+        flags: u32,
+    ) -> Result<(), Errno> {
+        self.mirror().rename(
+            (inner(from.0), from.1),
+            (inner(to.0), to.1),
+            RenameFlags::from_bits_retain(flags),
+        )
+    }
+
+    fn link(&self, _: Caller, node: NodeId, parent: NodeId, name: &OsStr) -> Result<Entry, Errno> {
+        let made = self.mirror().link(inner(node), inner(parent), name)?;
+        Ok(self.entry(made))
+    }
+
+    fn open(&self, caller: Caller, node: NodeId, flags: u32) -> Result<Opened, Errno> {
+        let flags = OFlags::from_bits_retain(flags);
+        let file = self.bridge.open(inner(node), inner_caller(caller), flags)?;
+        Ok(self.opened(file))
+    }
+
+    fn create(
+        &self,
+        caller: Caller,
+        parent: NodeId,
+        name: &OsStr,
+        mode: CreateMode,
+        flags: u32,
+    ) -> Result<(Entry, Opened), Errno> {
+        let flags = OFlags::from_bits_retain(flags);
+        let new = new_file(caller, mode);
+        let (made, file) = self.bridge.create(inner(parent), name, new, flags)?;
+        Ok((self.entry(made), self.opened(file)))
+    }
+
+    fn tmpfile(
+        &self,
+        caller: Caller,
+        parent: NodeId,
+        mode: CreateMode,
+        flags: u32,
+    ) -> Result<(Entry, Opened), Errno> {
+        let flags = OFlags::from_bits_retain(flags);
+        let new = new_file(caller, mode);
+        let (made, file) = self.bridge.tmpfile(inner(parent), new, flags)?;
+        Ok((self.entry(made), self.opened(file)))
+    }
+
+    fn read<'s>(&self, _: NodeId, read: Read, scratch: &'s mut Vec<u8>) -> Result<&'s [u8], Errno> {
+        let open = self.files.get(read.handle)?;
+        self.was_opened(&open);
+        let size = read.size.min(MAX_REQUEST) as usize;
+        if scratch.len() < size {
+            scratch.resize(size, 0);
+        }
+        let count = open.file.read(&mut scratch[..size], read.offset)?;
+        Ok(&scratch[..count])
+    }
+
+    fn write(&self, _: NodeId, write: Write, data: &[u8]) -> Result<u32, Errno> {
+        let open = self.files.get(write.handle)?;
+        Ok(open.file.write(data, write.offset, write.append)? as u32)
+    }
+
+    fn release(&self, _: NodeId, handle: Handle) {
+        if let Some(open) = self.files.remove(handle) {
+            self.was_opened(&open);
+        }
+    }
+
+    fn fsync(&self, _: NodeId, handle: Handle, data_only: bool) -> Result<(), Errno> {
+        let open = self.files.get(handle)?;
+        self.mirror().fsync(open.file.file(), data_only)
+    }
+
+    fn fallocate(
+        &self,
+        _: NodeId,
+        handle: Handle,
+        offset: u64,
+        len: u64,
+        mode: u32,
+    ) -> Result<(), Errno> {
+        let open = self.files.get(handle)?;
+        let mode = FallocateFlags::from_bits_retain(mode);
+        self.mirror().fallocate(open.file.file(), mode, offset, len)
+    }
+
+    fn lseek(&self, _: NodeId, handle: Handle, offset: u64, whence: u32) -> Result<u64, Errno> {
+        const SEEK_DATA: u32 = 3;
+        const SEEK_HOLE: u32 = 4;
+        let to = match whence {
+            SEEK_DATA => SeekFrom::Data(offset),
+            SEEK_HOLE => SeekFrom::Hole(offset),
+            _ => return Err(Errno::INVAL),
+        };
+        let open = self.files.get(handle)?;
+        self.mirror().seek(open.file.file(), to)
+    }
+
+    fn copy_file_range(&self, range: &CopyRange) -> Result<u64, Errno> {
+        let (from, to) = (self.files.get(range.from)?, self.files.get(range.to)?);
+        let copied = self.mirror().copy_range(
+            (from.file.file(), range.from_offset),
+            (to.file.file(), range.to_offset),
+            usize::try_from(range.len).unwrap_or(usize::MAX),
+        )?;
+        Ok(copied as u64)
+    }
+
+    fn opendir(&self, _: Caller, _: NodeId, _: u32) -> Result<Opened, Errno> {
+        // The kernel never asks again; what it caches of a listing it compares by the directory's
+        // time.
+        Err(Errno::NOSYS)
+    }
+
+    fn readdir(
+        &self,
+        node: NodeId,
+        _: Handle,
+        position: u64,
+        names: &mut Names,
+    ) -> Result<(), Errno> {
+        self.list(node, position, |directory| {
+            let mut next = None;
+            self.mirror().list(directory, position, &mut |listed| {
+                let is_added = names.add(name(&listed));
+                if is_added {
+                    next = Some(listed.next);
+                }
+                is_added
+            })?;
+            Ok(next)
+        })
+    }
+
+    fn readdirplus(
+        &self,
+        node: NodeId,
+        _: Handle,
+        position: u64,
+        names: &mut NamesPlus,
+    ) -> Result<(), Errno> {
+        self.list(node, position, |directory| {
+            let mut next = None;
+            self.mirror()
+                .list_plus(directory, position, &mut |listed| {
+                    let entry = listed.entry.map(|found| self.entry(found));
+                    let entry = entry.unwrap_or_else(|| self.no_entry());
+                    let is_added = names.add(name(&listed), &entry);
+                    if is_added {
+                        next = Some(listed.next);
+                    }
+                    is_added
+                })?;
+            Ok(next)
+        })
+    }
+
+    fn fsyncdir(&self, node: NodeId, _: Handle, data_only: bool) -> Result<(), Errno> {
+        let directory = self.mirror().open_directory(inner(node))?;
+        self.mirror().fsync_directory(&directory, data_only)
+    }
+
+    fn statfs(&self, node: NodeId) -> Result<StatFs, Errno> {
+        let usage = self.mirror().statfs(inner(node))?;
+        Ok(StatFs {
+            // The counts are in units of the one; FUSE has 32 bits for either.
+            block_size: usage.f_frsize as u32,
+            io_size: usage.f_bsize as u32,
+            blocks: usage.f_blocks,
+            blocks_free: usage.f_bfree,
+            blocks_available: usage.f_bavail,
+            files: usage.f_files,
+            files_free: usage.f_ffree,
+            name_max: usage.f_namemax as u32,
+        })
+    }
+
+    fn setxattr(
+        &self,
+        _: Caller,
+        node: NodeId,
+        name: &OsStr,
+        value: &[u8],
+        flags: u32,
+        kill_sgid: bool,
+    ) -> Result<(), Errno> {
+        let flags = XattrFlags::from_bits_retain(flags);
+        self.mirror()
+            .setxattr(inner(node), name, value, flags, kill_sgid)
+    }
+
+    fn getxattr(&self, node: NodeId, name: &OsStr) -> Result<Vec<u8>, Errno> {
+        if node == NodeId::ROOT && name == STATUS_XATTR {
+            let status = Status::Bridge(self.bridge.status());
+            return serde_json::to_vec(&status).map_err(|_| Errno::IO);
+        }
+        with_room(|room| self.mirror().getxattr(inner(node), name, room))
+    }
+
+    fn listxattr(&self, caller: Caller, node: NodeId) -> Result<Vec<u8>, Errno> {
+        let names = with_room(|room| self.mirror().listxattr(inner(node), room))?;
+        Ok(match caller.uid {
+            0 => names,
+            // The kernel checks who reads such an attribute, but leaves the list to us.
+            _ => without_trusted(&names),
+        })
+    }
+
+    fn removexattr(&self, _: Caller, node: NodeId, name: &OsStr) -> Result<(), Errno> {
+        self.mirror().removexattr(inner(node), name)
+    }
+}
+
+/// Calls `read` with room for most values, and if that is too little, for any.
+fn with_room(read: impl Fn(&mut [u8]) -> Result<usize, Errno>) -> Result<Vec<u8>, Errno> {
+    let mut value = vec![0; USUAL_XATTR];
+    let len = match read(&mut value) {
+        Err(Errno::RANGE) => {
+            value.resize(MAX_XATTR, 0);
+            read(&mut value)?
+        }
+        other => other?,
+    };
+    value.truncate(len);
+    Ok(value)
+}
+
+/// The names that do not begin as those do which only root may see.
+fn without_trusted(names: &[u8]) -> Vec<u8> {
+    let each = names.split_inclusive(|byte| *byte == 0);
+    let seen = each.filter(|name| !name.starts_with(b"trusted."));
+    seen.collect::<Vec<_>>().concat()
+}

@@ -1,0 +1,77 @@
+//! FUSE's values as a mirror's, and a mirror's as FUSE's.
+
+use verimount_bridge::{self as bridge, Changes, NewFile, NewTime};
+use verimount_fuse::{
+    Attr, Caller, CreateMode, Name, NodeId, SetAttr, SetTime, Time, device_number,
+};
+
+pub(super) fn inner(node: NodeId) -> bridge::NodeId {
+    bridge::NodeId(node.0)
+}
+
+pub(super) fn inner_caller(caller: Caller) -> bridge::Caller {
+    bridge::Caller {
+        uid: caller.uid,
+        gid: caller.gid,
+        pid: caller.pid,
+    }
+}
+
+pub(super) fn new_file(caller: Caller, mode: CreateMode) -> NewFile {
+    NewFile {
+        caller: inner_caller(caller),
+        mode: mode.mode,
+        umask: mode.umask,
+    }
+}
+
+pub(super) fn inner_changes(changes: &SetAttr) -> Changes {
+    let new_time = |time| match time {
+        SetTime::Now => NewTime::Now,
+        SetTime::At(at) => NewTime::At(bridge::Timestamp {
+            seconds: at.seconds,
+            nanoseconds: at.nanoseconds,
+        }),
+    };
+    Changes {
+        mode: changes.mode,
+        uid: changes.uid,
+        gid: changes.gid,
+        size: changes.size,
+        accessed: changes.atime.map(new_time),
+        modified: changes.mtime.map(new_time),
+    }
+}
+
+pub(super) fn name<'l>(listed: &bridge::Listed<'l>) -> Name<'l> {
+    Name {
+        name: listed.name,
+        ino: listed.inode,
+        mode: listed.file_type.as_raw_mode(),
+        next: listed.next,
+    }
+}
+
+pub(super) fn time(time: bridge::Timestamp) -> Time {
+    Time {
+        seconds: time.seconds,
+        nanoseconds: time.nanoseconds,
+    }
+}
+
+pub(super) fn fuse_attr(found: &bridge::Attr) -> Attr {
+    Attr {
+        ino: found.inode,
+        size: found.size,
+        blocks: found.blocks,
+        atime: time(found.accessed),
+        mtime: time(found.modified),
+        ctime: time(found.changed),
+        mode: found.mode,
+        nlink: found.links,
+        uid: found.uid,
+        gid: found.gid,
+        rdev: device_number(found.device.major, found.device.minor),
+        blksize: found.block_size,
+    }
+}
