@@ -65,6 +65,10 @@ impl Storage {
         self.devices.size()
     }
 
+    pub(crate) fn metadata(&self) -> &dyn WriteAt {
+        &*self.devices.metadata
+    }
+
     pub(crate) fn read_metadata(&self, buf: &mut [u8], offset: u64) -> Result<(), Error> {
         Ok(self.devices.metadata.read_exact_at(buf, offset)?)
     }

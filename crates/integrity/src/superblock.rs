@@ -12,10 +12,11 @@
 
 use std::num::NonZeroU32;
 
+use verimount_source::ReadAt;
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::{
-    BlockSize, Corruption, Error, Interleave, Padding, TagSize, Unsupported,
+    BlockSize, Corruption, Error, Interleave, Padding, SECTOR, TagSize, Unsupported,
     mac::Mac,
     raw::{self, SUPERBLOCK_SIZE, flag},
 };
@@ -52,7 +53,32 @@ pub(crate) struct Shape {
     pub(crate) journal_mac: bool,
 }
 
+/// The first sector of the volume on `device`, of which formatting left the first `reserved_sectors`
+/// alone.
+pub(crate) fn read_sector(
+    device: &(impl ReadAt + ?Sized),
+    reserved_sectors: u64,
+) -> Result<[u8; raw::SECTOR], Error> {
+    let available = device.size() / SECTOR;
+    if reserved_sectors >= available {
+        return Err(Error::TooSmall { available });
+    }
+    let mut sector = [0; raw::SECTOR];
+    device.read_exact_at(&mut sector, reserved_sectors.saturating_mul(SECTOR))?;
+    Ok(sector)
+}
+
 impl Superblock {
+    /// Reads what the volume on `device` says of itself, which takes no key: a MAC is not checked.
+    /// `reserved_sectors`: those at the beginning of the device that formatting left alone.
+    ///
+    /// # Errors
+    /// [`Error::NotIntegrity`], [`Error::Corrupt`], [`Error::Unsupported`], [`Error::TooSmall`] or
+    /// [`Error::Source`].
+    pub fn read(device: &(impl ReadAt + ?Sized), reserved_sectors: u64) -> Result<Self, Error> {
+        Self::parse(&read_sector(device, reserved_sectors)?)
+    }
+
     /// Validates the first sector of a volume, except for a MAC in it.
     pub(crate) fn parse(sector: &[u8]) -> Result<Self, Error> {
         let (raw, _) = raw::Superblock::ref_from_prefix(sector).map_err(|_| Error::NotIntegrity)?;

@@ -6,7 +6,7 @@ use std::{
 };
 
 use rustix::{
-    fs::{FallocateFlags, OFlags, fallocate},
+    fs::{FallocateFlags, OFlags, SeekFrom, fallocate, seek},
     io::{Errno, ReadWriteFlags, pwritev2},
 };
 
@@ -44,6 +44,12 @@ impl FileStorage {
             TryLockError::Error(error) => error,
         })?;
         Ok(Self { source })
+    }
+
+    /// Whether it is known without reading it that all of it is zero: nothing was ever written to a
+    /// new sparse file.
+    pub fn is_known_zero(&self) -> bool {
+        matches!(seek(self.file(), SeekFrom::Data(0)), Err(Errno::NXIO))
     }
 
     fn file(&self) -> &File {

@@ -1,9 +1,9 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    Devices, Error, Integrity, Mode, SECTOR, Superblock, Usage, Volume, blocks::Blocks,
-    geometry::Geometry, journal::Ring, mac::Mac, range_lock::RangeLocks, raw,
-    recalculation::Recalculation, storage::Storage,
+    Devices, Error, Integrity, Mode, Superblock, Usage, Volume, blocks::Blocks, geometry::Geometry,
+    journal::Ring, mac::Mac, range_lock::RangeLocks, recalculation::Recalculation,
+    storage::Storage, superblock::read_sector,
 };
 
 use super::{Counters, SavedSuperblock, prepare::Unprepared};
@@ -111,12 +111,7 @@ fn read_superblock(
     storage: &Storage,
     options: &OpenOptions,
 ) -> Result<(Superblock, Option<Mac>), Error> {
-    let mut sector = [0; raw::SECTOR];
-    let available = storage.size().metadata;
-    if options.reserved_sectors >= available {
-        return Err(Error::TooSmall { available });
-    }
-    storage.read_metadata(&mut sector, options.reserved_sectors * SECTOR)?;
+    let sector = read_sector(storage.metadata(), options.reserved_sectors)?;
     let superblock = Superblock::parse(&sector)?;
     let mac = options.integrity.mac(&superblock.shape)?;
     if let (Some(mac), true) = (&mac, superblock.has_hmac_fix()) {
