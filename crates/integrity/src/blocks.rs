@@ -41,6 +41,14 @@ impl Blocks {
         }
     }
 
+    /// The same, with each sector of tags read before it is changed for the first time.
+    pub(crate) fn reading_tags_back(self) -> Self {
+        Self {
+            tags: self.tags.reading_back(),
+            ..self
+        }
+    }
+
     /// Reads blocks without asking whether they match their tags.
     pub(crate) fn read_unverified(&self, sector: u64, buf: &mut [u8]) -> Result<(), Error> {
         let mut rest = buf;

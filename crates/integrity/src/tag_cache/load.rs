@@ -61,6 +61,34 @@ impl TagCache {
         Ok(state)
     }
 
+    /// Reads the sectors of these blocks' tags that are not known, one by one.
+    pub(super) fn read_back(&self, blocks: Range<u64>) -> Result<(), Error> {
+        for piece in self.layout.pieces(blocks) {
+            let mut state = self.state();
+            self.make_room(&mut state, 1);
+            let chunk = state.chunk(piece.id, &self.layout);
+            let missing = chunk.missing(piece.tags, 1);
+            chunk.pins += 1;
+            drop(state);
+            let result = missing
+                .into_iter()
+                .try_for_each(|sector| self.read_sectors(piece.id, sector..sector + 1));
+            self.state().unpin(piece.id);
+            result?;
+        }
+        Ok(())
+    }
+
+    /// Reads these sectors of a chunk, which is pinned.
+    pub(super) fn read_sectors(&self, id: u64, sectors: Range<usize>) -> Result<(), Error> {
+        let mut stored = vec![0; sectors.len() * SECTOR];
+        let offset = self.layout.offset(id) + (sectors.start * SECTOR) as u64;
+        self.storage.read_metadata(&mut stored, offset)?;
+        let mut state = self.state();
+        state.chunk(id, &self.layout).fill(sectors.start, &stored);
+        Ok(())
+    }
+
     /// The chunks from `id` on that are read in one request: of one area, as far as nobody reads
     /// them already.
     fn loadable(&self, state: &State, id: u64) -> Range<u64> {

@@ -46,6 +46,7 @@ pub(crate) struct TagCache {
     /// tags must come last. Nobody else waits for it.
     writing: Mutex<()>,
     streams: Streams,
+    reads_back: bool,
 }
 
 impl TagCache {
@@ -61,6 +62,16 @@ impl TagCache {
             loaded: Condvar::new(),
             writing: Mutex::default(),
             streams: Streams::default(),
+            reads_back: false,
+        }
+    }
+
+    /// The same, but each sector is read before tags in it are set for the first time. That is what
+    /// the cache is there to avoid: it shows what it is worth.
+    pub(crate) fn reading_back(self) -> Self {
+        Self {
+            reads_back: true,
+            ..self
         }
     }
 
@@ -109,6 +120,9 @@ impl TagCache {
     pub(crate) fn set(&self, first: u64, tags: &[u8]) -> Result<(), Error> {
         let mut rest = tags;
         let count = (tags.len() / self.layout.tag_size()) as u64;
+        if self.reads_back {
+            self.read_back(first..first + count)?;
+        }
         let mut state = self.state();
         for piece in self.layout.pieces(first..first + count) {
             let (own, others) = rest.split_at(piece.tags.len() * self.layout.tag_size());

@@ -92,14 +92,9 @@ impl TagCache {
     /// Reads the sectors of a chunk of which only a part was set.
     fn read_edges(&self, id: u64) -> Result<(), Error> {
         let edges = self.state().chunk(id, &self.layout).edges();
-        for sectors in edges {
-            let mut stored = vec![0; sectors.len() * SECTOR];
-            let offset = self.layout.offset(id) + (sectors.start * SECTOR) as u64;
-            self.storage.read_metadata(&mut stored, offset)?;
-            let mut state = self.state();
-            state.chunk(id, &self.layout).fill(sectors.start, &stored);
-        }
-        Ok(())
+        edges
+            .into_iter()
+            .try_for_each(|sectors| self.read_sectors(id, sectors))
     }
 
     /// What is to be written of these chunks and where, with all that is adjacent in one piece.
