@@ -5,6 +5,8 @@
 //! if it matches its tags; how writes stay consistent with them through a crash is the
 //! [`Mode`]'s business.
 //!
+//! [`format()`] makes a volume and [`Volume::open`] opens one; `examples/volume.rs` shows both.
+//!
 //! The format is specified in `docs/formats/dm-integrity.md`.
 
 mod algorithm;
