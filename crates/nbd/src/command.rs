@@ -1,0 +1,132 @@
+//! From request to operation, and from its result to an answer.
+
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::as_conversions,
+        clippy::indexing_slicing,
+        clippy::unwrap_used
+    )
+)]
+
+use std::io;
+
+use rustix::io::Errno;
+use verimount_source::AlignedBuf;
+
+use crate::{
+    Export,
+    protocol::{CommandFlags, MAX_REQUEST, REQUEST_MAGIC, RequestHeader, command},
+};
+
+/// A request, but for the data of a write.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Request {
+    pub(crate) cookie: u64,
+    command: u16,
+    flags: u16,
+    offset: u64,
+    len: u32,
+}
+
+impl Request {
+    /// Takes a request as it came.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidData`] for what is none, or brings more data than any may: nobody
+    /// knows then where the next one begins.
+    pub(crate) fn parse(header: &RequestHeader) -> io::Result<Self> {
+        let request = Self {
+            cookie: header.cookie.get(),
+            command: header.command.get(),
+            flags: header.flags.get(),
+            offset: header.offset.get(),
+            len: header.len.get(),
+        };
+        let brings_too_much = request.command == command::WRITE && request.len > MAX_REQUEST;
+        if header.magic.get() != REQUEST_MAGIC || brings_too_much {
+            let reason = "the client sent a request that is none";
+            return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
+        }
+        Ok(request)
+    }
+
+    /// Whether the client will send no more, and wants no answer.
+    pub(crate) fn is_last(&self) -> bool {
+        self.command == command::DISCONNECT
+    }
+
+    /// How much data comes with it.
+    pub(crate) fn data_len(&self) -> usize {
+        match self.command {
+            command::WRITE => self.len(),
+            _ => 0,
+        }
+    }
+
+    /// Has `export` do what is asked for. `buffer` has the data of a write. Returns how many bytes at
+    /// its beginning are the answer.
+    ///
+    /// # Errors
+    /// What the client is to get.
+    pub(crate) fn perform(
+        &self,
+        export: &impl Export,
+        buffer: &mut AlignedBuf,
+    ) -> Result<usize, Errno> {
+        let flags = CommandFlags::from_bits(self.flags).ok_or(Errno::INVAL)?;
+        let changes = !matches!(self.command, command::READ | command::FLUSH);
+        if changes && export.is_read_only() {
+            return Err(Errno::PERM);
+        }
+        self.check_range(export.size(), changes)?;
+        match self.command {
+            command::READ if self.len > MAX_REQUEST => return Err(Errno::INVAL),
+            command::READ => {
+                export.read(buffer.grown(self.len()), self.offset)?;
+                return Ok(self.len());
+            }
+            command::WRITE => export.write(buffer.grown(self.len()), self.offset)?,
+            command::FLUSH => export.flush()?,
+            command::TRIM if export.can_trim() => export.trim(self.offset, self.len.into())?,
+            command::WRITE_ZEROES => export.write_zeroes(self.offset, self.len.into())?,
+            _ => return Err(Errno::INVAL),
+        }
+        if changes && flags.contains(CommandFlags::FUA) {
+            export.flush()?;
+        }
+        Ok(0)
+    }
+
+    fn check_range(&self, size: u64, changes: bool) -> Result<(), Errno> {
+        match self.offset.checked_add(self.len.into()) {
+            Some(end) if end <= size => Ok(()),
+            _ if changes => Err(Errno::NOSPC),
+            _ => Err(Errno::INVAL),
+        }
+    }
+
+    fn len(&self) -> usize {
+        // It is as small as that on all machines that there are.
+        usize::try_from(self.len).unwrap_or(usize::MAX)
+    }
+}
+
+/// The number that NBD has for an error, which is Linux's for those that it has.
+pub(crate) fn error_number(error: Errno) -> u32 {
+    let named = match error {
+        Errno::PERM
+        | Errno::IO
+        | Errno::NOMEM
+        | Errno::INVAL
+        | Errno::NOSPC
+        | Errno::OVERFLOW
+        | Errno::NOTSUP
+        | Errno::SHUTDOWN => error,
+        Errno::ROFS => Errno::PERM,
+        Errno::DQUOT => Errno::NOSPC,
+        _ => Errno::IO,
+    };
+    named.raw_os_error().unsigned_abs()
+}

@@ -1,0 +1,203 @@
+//! The agreement with a client that comes before everything else.
+
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::as_conversions,
+        clippy::indexing_slicing,
+        clippy::unwrap_used
+    )
+)]
+
+use std::io::{self, Read, Write};
+
+use zerocopy::{
+    FromBytes, FromZeros, IntoBytes,
+    big_endian::{U16, U32},
+};
+
+use crate::{
+    Export,
+    protocol::{
+        BlockSizeInfo, ExportInfo, Greeting, HandshakeFlags, MAGIC, MAX_OPTION, MAX_REQUEST,
+        OPTION_MAGIC, OPTION_REPLY_MAGIC, OptionHeader, OptionReply, TransmissionFlags, info,
+        option, reply,
+    },
+};
+
+/// What the answer to the oldest way of choosing an export ends with.
+const ZEROES: [u8; 124] = [0; 124];
+
+/// Agrees with a client on the export, which is the only one, and has an empty name. `false` if the
+/// client does not want it after all.
+///
+/// # Errors
+/// What the system says, and [`io::ErrorKind::InvalidData`] for what no client may say.
+pub(crate) fn agree(stream: &mut (impl Read + Write), export: &impl Export) -> io::Result<bool> {
+    let offered = HandshakeFlags::all();
+    let greeting = Greeting {
+        magic: MAGIC.into(),
+        option_magic: OPTION_MAGIC.into(),
+        // There are as many bits of it as that.
+        flags: U16::try_from(U32::new(offered.bits())).unwrap_or_default(),
+    };
+    stream.write_all(greeting.as_bytes())?;
+    let mut flags = U32::ZERO;
+    stream.read_exact(flags.as_mut_bytes())?;
+    let wanted = HandshakeFlags::from_bits(flags.get()).ok_or(invalid("flags that are none"))?;
+    if !wanted.contains(HandshakeFlags::FIXED_NEWSTYLE) {
+        return Err(invalid("the old handshake"));
+    }
+    let mut negotiation = Negotiation {
+        stream,
+        export,
+        wanted,
+    };
+    loop {
+        if let Some(is_agreed) = negotiation.answer_option()? {
+            return Ok(is_agreed);
+        }
+    }
+}
+
+struct Negotiation<'a, S, E> {
+    stream: &'a mut S,
+    export: &'a E,
+    wanted: HandshakeFlags,
+}
+
+impl<S: Read + Write, E: Export> Negotiation<'_, S, E> {
+    /// Answers one option; says whether the export is agreed on, if that is decided.
+    fn answer_option(&mut self) -> io::Result<Option<bool>> {
+        let mut header = OptionHeader::new_zeroed();
+        self.stream.read_exact(header.as_mut_bytes())?;
+        if header.magic.get() != OPTION_MAGIC || header.len.get() > MAX_OPTION {
+            return Err(invalid("an option that is none"));
+        }
+        let mut data = Vec::new();
+        let len = header.len.get().into();
+        if (&mut *self.stream)
+            .take(len)
+            .read_to_end(&mut data)?
+            .try_into()
+            != Ok(len)
+        {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let option = header.option.get();
+        match option {
+            option::EXPORT_NAME => self.choose(&data).map(Some),
+            option::GO | option::INFO => {
+                let is_told = self.tell(option, &data)?;
+                Ok((is_told && option == option::GO).then_some(true))
+            }
+            option::LIST if data.is_empty() => {
+                // The length of the name, of which there is nothing.
+                self.reply(option, reply::SERVER, &[U32::ZERO.as_bytes()])?;
+                self.reply(option, reply::ACK, &[])?;
+                Ok(None)
+            }
+            option::LIST => {
+                self.reply(option, reply::ERR_INVALID, &[])?;
+                Ok(None)
+            }
+            option::ABORT => {
+                // It need not wait for that.
+                let _ = self.reply(option, reply::ACK, &[]);
+                Ok(Some(false))
+            }
+            _ => {
+                self.reply(option, reply::ERR_UNSUP, &[])?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Answers the oldest way of choosing an export, which has no way to refuse.
+    fn choose(&mut self, name: &[u8]) -> io::Result<bool> {
+        if !name.is_empty() {
+            return Err(invalid("the name of an export that there is not"));
+        }
+        self.stream.write_all(self.export_info().as_bytes())?;
+        if !self.wanted.contains(HandshakeFlags::NO_ZEROES) {
+            self.stream.write_all(&ZEROES)?;
+        }
+        Ok(true)
+    }
+
+    /// Tells what a client wants to know of an export; says whether it could.
+    fn tell(&mut self, option: u32, data: &[u8]) -> io::Result<bool> {
+        let Some((name, wanted)) = parse_info(data) else {
+            self.reply(option, reply::ERR_INVALID, &[])?;
+            return Ok(false);
+        };
+        if !name.is_empty() {
+            self.reply(option, reply::ERR_UNKNOWN, &[])?;
+            return Ok(false);
+        }
+        let export = self.export_info();
+        let kind = U16::new(info::EXPORT);
+        let parts = [kind.as_bytes(), export.as_bytes()];
+        self.reply(option, reply::INFO, &parts)?;
+        if wanted.iter().any(|wanted| wanted.get() == info::BLOCK_SIZE) {
+            let sizes = self.export.block_sizes();
+            let sizes = BlockSizeInfo {
+                minimum: sizes.minimum.into(),
+                preferred: sizes.preferred.into(),
+                maximum: MAX_REQUEST.into(),
+            };
+            let kind = U16::new(info::BLOCK_SIZE);
+            let parts = [kind.as_bytes(), sizes.as_bytes()];
+            self.reply(option, reply::INFO, &parts)?;
+        }
+        self.reply(option, reply::ACK, &[])?;
+        Ok(true)
+    }
+
+    fn reply(&mut self, option: u32, kind: u32, parts: &[&[u8]]) -> io::Result<()> {
+        let data = parts.concat();
+        let header = OptionReply {
+            magic: OPTION_REPLY_MAGIC.into(),
+            option: option.into(),
+            kind: kind.into(),
+            // Nothing that is ever said here is as long as that.
+            len: u32::try_from(data.len()).unwrap_or(u32::MAX).into(),
+        };
+        self.stream.write_all(&[header.as_bytes(), &data].concat())
+    }
+
+    fn export_info(&self) -> ExportInfo {
+        let mut flags = TransmissionFlags::HAS_FLAGS
+            | TransmissionFlags::SEND_FLUSH
+            // A flush is of what any client wrote.
+            | TransmissionFlags::CAN_MULTI_CONN;
+        match self.export.is_read_only() {
+            true => flags |= TransmissionFlags::READ_ONLY,
+            false => {
+                flags |= TransmissionFlags::SEND_FUA | TransmissionFlags::SEND_WRITE_ZEROES;
+                flags.set(TransmissionFlags::SEND_TRIM, self.export.can_trim());
+            }
+        }
+        ExportInfo {
+            size: self.export.size().into(),
+            flags: flags.bits().into(),
+        }
+    }
+}
+
+/// The name of an export, and what a client wants to know of it.
+fn parse_info(data: &[u8]) -> Option<(&[u8], &[U16])> {
+    let (len, rest) = U32::ref_from_prefix(data).ok()?;
+    let (name, rest) = rest.split_at_checked(usize::try_from(len.get()).ok()?)?;
+    let (count, rest) = U16::ref_from_prefix(rest).ok()?;
+    let wanted = <[U16]>::ref_from_bytes_with_elems(rest, count.get().into()).ok()?;
+    Some((name, wanted))
+}
+
+fn invalid(what: &str) -> io::Error {
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        format!("the client said {what}"),
+    )
+}

@@ -1,0 +1,17 @@
+//! NBD as clients speak it, over a Unix socket: the fixed newstyle handshake, and all commands that
+//! a disk has.
+//!
+//! An [`Export`] answers with plain values; it knows nothing of messages. A [`Server`] lets clients
+//! in, agrees with them, reads requests, has them answered by several threads and sends the answers.
+//!
+//! The source of all facts is the NBD project's `doc/proto.md`.
+
+mod command;
+mod connection;
+mod export;
+mod handshake;
+mod protocol;
+mod server;
+
+pub use export::{BlockSizes, Export};
+pub use server::Server;

@@ -1,0 +1,110 @@
+//! A server with a disk in memory.
+
+use std::{num::NonZeroUsize, path::PathBuf, sync::Mutex, thread};
+
+use rustix::io::Errno;
+use verimount_nbd::{BlockSizes, Export, Server};
+
+use super::client::Client;
+
+/// The size of the disk, in bytes.
+pub(crate) const SIZE: u64 = 1 << 20;
+
+/// Reading this byte fails.
+pub(crate) const BAD: u64 = 500_000;
+
+/// A disk in memory, and what was done with it.
+pub(crate) struct Disk {
+    pub(crate) bytes: Mutex<Vec<u8>>,
+    pub(crate) flushes: Mutex<usize>,
+    pub(crate) trims: Mutex<Vec<(u64, u64)>>,
+    pub(crate) is_read_only: bool,
+    pub(crate) can_trim: bool,
+}
+
+impl Default for Disk {
+    fn default() -> Self {
+        Self {
+            bytes: Mutex::new(vec![7; SIZE as usize]),
+            flushes: Mutex::default(),
+            trims: Mutex::default(),
+            is_read_only: false,
+            can_trim: true,
+        }
+    }
+}
+
+impl Export for Disk {
+    fn size(&self) -> u64 {
+        SIZE
+    }
+
+    fn block_sizes(&self) -> BlockSizes {
+        BlockSizes {
+            minimum: 512,
+            preferred: 65536,
+        }
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.is_read_only
+    }
+
+    fn can_trim(&self) -> bool {
+        self.can_trim
+    }
+
+    fn read(&self, buf: &mut [u8], offset: u64) -> Result<(), Errno> {
+        if (offset..offset + buf.len() as u64).contains(&BAD) {
+            return Err(Errno::IO);
+        }
+        buf.copy_from_slice(&self.bytes.lock().unwrap()[offset as usize..][..buf.len()]);
+        Ok(())
+    }
+
+    fn write(&self, bytes: &[u8], offset: u64) -> Result<(), Errno> {
+        assert!(bytes != b"panic", "as it was told to");
+        self.bytes.lock().unwrap()[offset as usize..][..bytes.len()].copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn flush(&self) -> Result<(), Errno> {
+        *self.flushes.lock().unwrap() += 1;
+        Ok(())
+    }
+
+    fn trim(&self, offset: u64, len: u64) -> Result<(), Errno> {
+        self.trims.lock().unwrap().push((offset, len));
+        Ok(())
+    }
+
+    fn write_zeroes(&self, offset: u64, len: u64) -> Result<(), Errno> {
+        self.bytes.lock().unwrap()[offset as usize..][..len as usize].fill(0);
+        Ok(())
+    }
+}
+
+/// Serves a disk while `work` uses it; gives it back.
+pub(crate) fn serving(disk: Disk, work: impl FnOnce(&dyn Fn() -> Client, &Disk)) -> Disk {
+    let folder = tempfile::tempdir().unwrap();
+    let socket: PathBuf = folder.path().join("socket");
+    let server = Server::bind(&socket).unwrap();
+    let threads = NonZeroUsize::new(4).unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| server.serve(&disk, threads));
+        // Also if the work fails, so that the failure is seen.
+        let _stop = Stop(&server);
+        work(&|| Client::connect(&socket), &disk);
+    });
+    drop(server);
+    assert!(!socket.exists());
+    disk
+}
+
+struct Stop<'a>(&'a Server);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
