@@ -8,7 +8,7 @@ use clap::Args;
 use rustix::{fs::getxattr, io::Errno};
 use verimount_bridge::BridgeStatus;
 use verimount_names::{one_line, printable};
-use verimount_serve::{ImageStatus, STATUS_XATTR, Status as MountStatus};
+use verimount_serve::{ImageStatus, STATUS_XATTR, Status as MountStatus, VolumeStatus};
 
 use crate::Outcome;
 
@@ -33,6 +33,7 @@ impl Status {
             .with_context(|| format!("{}: its status", printable(&self.directory)))?;
         let outcome = match &status {
             MountStatus::Image(image) if image.mismatches > 0 => Outcome::Bad,
+            MountStatus::Volume(volume) if volume.mismatches > 0 => Outcome::Bad,
             _ => Outcome::Good,
         };
         outcome.reported(self.write(&status))
@@ -45,6 +46,7 @@ impl Status {
             false => match status {
                 MountStatus::Image(image) => print_image(&mut out, image),
                 MountStatus::Bridge(bridge) => print_bridge(&mut out, bridge),
+                MountStatus::Volume(volume) => print_volume(&mut out, volume),
             },
         }
     }
@@ -135,4 +137,37 @@ fn print_bridge(out: &mut impl Write, status: &BridgeStatus) -> io::Result<()> {
         "files          {} remembered, {} held",
         status.remembered_files, status.held_files
     )
+}
+
+fn print_volume(out: &mut impl Write, status: &VolumeStatus) -> io::Result<()> {
+    let (size, block_size) = (status.size, status.block_size);
+    writeln!(out, "mode           {}", one_line(&status.mode))?;
+    writeln!(
+        out,
+        "size           {size} bytes in sectors of {block_size}"
+    )?;
+    writeln!(out, "verified       {} bytes", status.bytes_read)?;
+    writeln!(out, "written        {} bytes", status.bytes_written)?;
+    let requests = &status.requests;
+    writeln!(
+        out,
+        "kernel asked   {} read, {} write, {} flush, {} discard, {} zero",
+        requests.read, requests.write, requests.flush, requests.discard, requests.zero
+    )?;
+    let storage = &status.storage;
+    writeln!(
+        out,
+        "storage        {} reads of {} bytes, {} writes of {} bytes in all, {} flushes",
+        storage.reads, storage.read_bytes, storage.writes, storage.written_bytes, storage.flushes
+    )?;
+    if let Some(sector) = status.unchecked_from {
+        writeln!(
+            out,
+            "unchecked      from sector {sector} on, until tags are computed anew"
+        )?;
+    }
+    if let Some(reason) = &status.failure {
+        writeln!(out, "read-only      {}", one_line(reason))?;
+    }
+    writeln!(out, "mismatches     {}", status.mismatches)
 }

@@ -123,6 +123,8 @@ bitflags! {
         const KEEP_CACHE = 1 << 1;
         /// Closing need not be told: no FLUSH.
         const NOFLUSH = 1 << 5;
+        /// With [`Self::DIRECT_IO`]: writes that end inside the file may be under way at once.
+        const PARALLEL_DIRECT_WRITES = 1 << 6;
         /// Reads and writes go to the backing file, past this file system.
         const PASSTHROUGH = 1 << 7;
     }

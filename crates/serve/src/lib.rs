@@ -1,12 +1,14 @@
-//! Serves directory trees to the kernel through FUSE.
+//! Serves directory trees and volumes to the kernel through FUSE.
 //!
-//! [`ImageFs`] and [`BridgeFs`] are the thin adapters between FUSE and what holds all behaviour and
-//! is tested without a mount: a [`VerifiedTree`] and a [`Bridge`](verimount_bridge::Bridge).
+//! [`ImageFs`], [`BridgeFs`] and [`VolumeFs`] are the thin adapters between FUSE and what holds all
+//! behaviour and is tested without a mount: a [`VerifiedTree`], a
+//! [`Bridge`](verimount_bridge::Bridge) and a [`Volume`](verimount_integrity::Volume).
 //! [`mount()`] attaches one to a directory.
 
 mod attached;
 mod bridge_fs;
 mod cache_policy;
+mod disk;
 mod errno;
 mod fusermount;
 mod handles;
@@ -19,6 +21,9 @@ mod status;
 mod unchanged;
 mod unmount;
 mod verified_tree;
+mod volume_export;
+mod volume_fs;
+mod volume_status;
 
 pub use bridge_fs::{BridgeFs, BridgeOptions, Registrar};
 pub use cache_policy::CachePolicy;
@@ -27,6 +32,9 @@ pub use mount::{Mode, MountError, MountOptions, Mountable, Mounted, Reload, moun
 pub use status::Status;
 pub use unmount::{UnmountError, unmount};
 pub use verified_tree::{Failure, ImageStatus, Requests, VerifiedTree};
+pub use volume_export::VolumeExport;
+pub use volume_fs::{DiskAccess, VolumeFs};
+pub use volume_status::{StorageCounts, VolumeRequests, VolumeStatus};
 
 /// The extended attribute of a mount's root directory that holds its [`Status`] as JSON.
 pub const STATUS_XATTR: &str = "user.verimount.status";

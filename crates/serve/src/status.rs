@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 use verimount_bridge::BridgeStatus;
 
-use crate::ImageStatus;
+use crate::{ImageStatus, VolumeStatus};
 
 /// What a mount does and did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -11,4 +11,6 @@ pub enum Status {
     Image(ImageStatus),
     /// Of a mirrored directory.
     Bridge(BridgeStatus),
+    /// Of a volume.
+    Volume(VolumeStatus),
 }

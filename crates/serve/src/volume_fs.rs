@@ -1,0 +1,279 @@
+use std::{ffi::OsStr, io, sync::Arc, time::Duration};
+
+use rustix::{
+    fs::{FallocateFlags, FileType},
+    io::Errno,
+};
+use verimount_fuse::{
+    Agreement, Attr, Caller, Capabilities, Connection, Entry, FileSystem, Handle, Name, Names,
+    NamesPlus, NodeId, OpenFlags, Opened, Read, SetAttr, StatFs, Time, Wishes, Write,
+};
+use verimount_integrity::Volume;
+use verimount_source::{Counting, FileStorage, Scratch};
+
+use crate::{Mountable, STATUS_XATTR, Status, disk::Disk};
+
+/// The only file.
+const DISK: &str = "disk";
+const DISK_NODE: NodeId = NodeId(2);
+
+/// How long the kernel may keep names and attributes: but for the time, of which the kernel itself
+/// sees every change, they never change.
+const FOREVER: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+
+/// The largest request, in bytes: as much as the kernel puts into one.
+const MAX_REQUEST: u32 = 1 << 20;
+
+/// What everything is counted in that has a unit, in bytes: a page, and the largest block of a
+/// volume. Loop devices discard in multiples of it.
+const UNIT: u32 = 4096;
+
+/// What a volume wants from the kernel.
+const WISHES: Wishes = Wishes {
+    capabilities: Capabilities::NO_OPENDIR_SUPPORT
+        .union(Capabilities::DO_READDIRPLUS)
+        .union(Capabilities::PARALLEL_DIROPS)
+        .union(Capabilities::ASYNC_DIO)
+        // Without it the kernel asks for an extended attribute before each write.
+        .union(Capabilities::HANDLE_KILLPRIV_V2),
+    max_read: MAX_REQUEST,
+    max_write: MAX_REQUEST,
+    max_readahead: MAX_REQUEST,
+    max_background: 128,
+    max_stack_depth: 0,
+    // Large requests gain more from threads that any processor may run.
+    io_uring: None,
+};
+
+/// How the kernel treats the disk: reads and writes come here as they are. Whoever uses a disk has a
+/// cache above it already; a second one would only hold what that one holds, take a copy more, and
+/// split what is written. Nor may a read be answered in part, which is to say that the file ends
+/// there: the page cache would put zeros behind it.
+const OPEN_FLAGS: OpenFlags = OpenFlags::DIRECT_IO
+    .union(OpenFlags::PARALLEL_DIRECT_WRITES)
+    .union(OpenFlags::NOFLUSH);
+
+/// Who may use the disk.
+#[derive(Debug, Clone, Copy)]
+pub struct DiskAccess {
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Permissions, as in `stat`.
+    pub mode: u32,
+}
+
+/// The adapter between FUSE and a [`Volume`]: a directory with one file, `disk`, which behaves like
+/// a block device.
+pub struct VolumeFs {
+    disk: Disk,
+    access: DiskAccess,
+}
+
+impl VolumeFs {
+    /// Serves `volume`, which is on `devices`.
+    pub fn new(
+        volume: Arc<Volume>,
+        devices: Vec<Arc<Counting<FileStorage>>>,
+        access: DiskAccess,
+    ) -> Self {
+        Self {
+            disk: Disk::new(volume, devices),
+            access,
+        }
+    }
+
+    fn attr(&self, node: NodeId) -> Attr {
+        let nanoseconds = self.disk.last_write();
+        let written = Time {
+            seconds: (nanoseconds / 1_000_000_000).cast_signed(),
+            nanoseconds: (nanoseconds % 1_000_000_000) as u32,
+        };
+        let attr = Attr {
+            ino: node.0,
+            atime: written,
+            mtime: written,
+            ctime: written,
+            nlink: 1,
+            uid: self.access.uid,
+            gid: self.access.gid,
+            blksize: UNIT,
+            ..Attr::default()
+        };
+        match node {
+            DISK_NODE => Attr {
+                size: self.disk.size(),
+                blocks: self.disk.size() / 512,
+                mode: FileType::RegularFile.as_raw_mode() | self.access.mode & 0o666,
+                ..attr
+            },
+            _ => Attr {
+                mode: FileType::Directory.as_raw_mode() | 0o555,
+                ..attr
+            },
+        }
+    }
+
+    fn entry(&self, node: NodeId) -> Entry {
+        Entry {
+            node: Some(node),
+            generation: 0,
+            attr: self.attr(node),
+            entry_valid: FOREVER,
+            attr_valid: FOREVER,
+        }
+    }
+
+    /// Gives the entries from `position` on to `add`, until it says that there is no room for more.
+    fn list(&self, position: u64, add: &mut dyn FnMut(Name<'_>, &Entry) -> bool) {
+        let entries = [(".", NodeId::ROOT), ("..", NodeId::ROOT), (DISK, DISK_NODE)];
+        let position = usize::try_from(position).unwrap_or(usize::MAX);
+        for (next, (name, node)) in (1..).zip(entries).skip(position) {
+            let mut entry = self.entry(node);
+            if node == NodeId::ROOT {
+                // Listed and no more: it is not remembered by these names.
+                entry.node = None;
+            }
+            let name = Name {
+                name: OsStr::new(name),
+                ino: node.0,
+                mode: entry.attr.mode,
+                next,
+            };
+            if !add(name, &entry) {
+                break;
+            }
+        }
+    }
+}
+
+impl Mountable for VolumeFs {
+    fn wishes(&self) -> Wishes {
+        WISHES
+    }
+
+    fn agreed(&self, _: &Agreement, _: Connection) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl FileSystem for VolumeFs {
+    type Scratch = Scratch;
+
+    fn lookup(&self, _: Caller, parent: NodeId, name: &OsStr) -> Result<Entry, Errno> {
+        match (parent, name.to_str()) {
+            (NodeId::ROOT, Some(DISK)) => Ok(self.entry(DISK_NODE)),
+            _ => Err(Errno::NOENT),
+        }
+    }
+
+    fn getattr(&self, node: NodeId, _: Option<Handle>) -> Result<(Attr, Duration), Errno> {
+        Ok((self.attr(node), FOREVER))
+    }
+
+    fn setattr(
+        &self,
+        _: Caller,
+        node: NodeId,
+        changes: &SetAttr,
+    ) -> Result<(Attr, Duration), Errno> {
+        if changes.mode.or(changes.uid).or(changes.gid).is_some() {
+            return Err(Errno::PERM);
+        }
+        if changes
+            .size
+            .is_some_and(|size| !self.disk.can_have_size(size))
+        {
+            return Err(Errno::INVAL);
+        }
+        Ok((self.attr(node), FOREVER))
+    }
+
+    fn open(&self, _: Caller, _: NodeId, _: u32) -> Result<Opened, Errno> {
+        Ok(Opened {
+            handle: Handle(0),
+            flags: OPEN_FLAGS,
+            backing: 0,
+        })
+    }
+
+    fn opendir(&self, _: Caller, _: NodeId, _: u32) -> Result<Opened, Errno> {
+        // The kernel never asks again.
+        Err(Errno::NOSYS)
+    }
+
+    fn read<'s>(&self, _: NodeId, read: Read, scratch: &'s mut Scratch) -> Result<&'s [u8], Errno> {
+        let len = read.size.min(MAX_REQUEST);
+        self.disk.read(read.offset, len, scratch)
+    }
+
+    fn write(&self, _: NodeId, write: Write, data: &[u8]) -> Result<u32, Errno> {
+        let offset = match write.append {
+            true => self.disk.size(),
+            false => write.offset,
+        };
+        Ok(self.disk.write(data, offset)? as u32)
+    }
+
+    fn fsync(&self, _: NodeId, _: Handle, _: bool) -> Result<(), Errno> {
+        self.disk.flush()
+    }
+
+    fn syncfs(&self) -> Result<(), Errno> {
+        self.disk.flush()
+    }
+
+    fn fallocate(
+        &self,
+        _: NodeId,
+        _: Handle,
+        offset: u64,
+        len: u64,
+        mode: u32,
+    ) -> Result<(), Errno> {
+        let mode = FallocateFlags::from_bits_retain(mode);
+        self.disk.allocate(mode, offset, len)
+    }
+
+    fn readdir(&self, _: NodeId, _: Handle, position: u64, names: &mut Names) -> Result<(), Errno> {
+        self.list(position, &mut |name, _| names.add(name));
+        Ok(())
+    }
+
+    fn readdirplus(
+        &self,
+        _: NodeId,
+        _: Handle,
+        position: u64,
+        names: &mut NamesPlus,
+    ) -> Result<(), Errno> {
+        self.list(position, &mut |name, entry| names.add(name, entry));
+        Ok(())
+    }
+
+    fn statfs(&self, _: NodeId) -> Result<StatFs, Errno> {
+        Ok(StatFs {
+            block_size: UNIT,
+            io_size: UNIT,
+            blocks: self.disk.size().div_ceil(UNIT.into()),
+            name_max: DISK.len() as u32,
+            ..StatFs::default()
+        })
+    }
+
+    fn getxattr(&self, node: NodeId, name: &OsStr) -> Result<Vec<u8>, Errno> {
+        if node != NodeId::ROOT || name != STATUS_XATTR {
+            return Err(Errno::NODATA);
+        }
+        let status = Status::Volume(self.disk.status());
+        serde_json::to_vec(&status).map_err(|_| Errno::IO)
+    }
+
+    fn listxattr(&self, _: Caller, node: NodeId) -> Result<Vec<u8>, Errno> {
+        match node {
+            NodeId::ROOT => Ok(format!("{STATUS_XATTR}\0").into_bytes()),
+            _ => Ok(Vec::new()),
+        }
+    }
+}
