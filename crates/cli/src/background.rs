@@ -43,16 +43,27 @@ const BACKGROUND: &str = "VERIMOUNT_BACKGROUND";
 /// What it says, before what is to be shown.
 const READY: &str = "ready\n";
 
-/// What has been mounted, what to say of it, and what is done at SIGHUP instead of ending.
+/// What can be used from now on.
 pub(crate) struct Ready {
-    pub(crate) mounted: Mounted,
+    /// What to say of it.
     pub(crate) text: String,
-    pub(crate) reload: Option<Reload>,
+    /// Serves it until it ends, or until a signal asks for that.
+    pub(crate) serve: Box<dyn FnOnce(Signals) -> Result<()>>,
+}
+
+impl Ready {
+    /// What has been mounted, what to say of it, and what is done at SIGHUP instead of ending.
+    pub(crate) fn mounted(mounted: Mounted, text: String, reload: Option<Reload>) -> Self {
+        Self {
+            text,
+            serve: Box::new(|signals| Ok(mounted.serve(signals, reload)?)),
+        }
+    }
 }
 
 impl BackgroundArgs {
-    /// Serves what `mount` mounts, in the background or not.
-    pub(crate) fn serve(&self, mount: impl FnOnce() -> Result<Ready>) -> Result<Outcome> {
+    /// Serves what `begin` makes ready, in the background or not.
+    pub(crate) fn serve(&self, begin: impl FnOnce() -> Result<Ready>) -> Result<Outcome> {
         let background = env::var_os(BACKGROUND).is_some();
         if !self.foreground && !background {
             return start_in_background();
@@ -61,12 +72,12 @@ impl BackgroundArgs {
         let inherited = background.then(take_inherited).transpose()?;
         let signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
         start_logging();
-        let ready = mount()?;
+        let ready = begin()?;
         match inherited {
             Some(inherited) => self.detach(&ready.text, inherited)?,
-            None => say(ready.text),
+            None => say(&ready.text),
         }
-        ready.mounted.serve(signals, ready.reload)?;
+        (ready.serve)(signals)?;
         Ok(Outcome::Good)
     }
 

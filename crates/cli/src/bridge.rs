@@ -1,7 +1,6 @@
 use std::{
     fs,
     io::{self, Write, stdout},
-    num::NonZeroUsize,
     path::{Component, Path, PathBuf, absolute},
     sync::Arc,
 };
@@ -17,13 +16,9 @@ use verimount_bridge::{
     policy::{Access, Explanation, Outcome as RuleOutcome, Policy},
 };
 use verimount_names::{one_line, printable};
-use verimount_serve::{BridgeFs, BridgeOptions, CachePolicy, MountOptions, Reload, mount};
+use verimount_serve::{BridgeFs, BridgeOptions, CachePolicy, Reload, mount};
 
-use crate::{
-    Outcome,
-    background::{BackgroundArgs, Ready},
-    options::{Auto, auto_threads, parse_threads},
-};
+use crate::{Outcome, background::Ready, mount_args::MountArgs};
 
 /// Mirror a directory through a policy that decides each open, at the source's own speed
 ///
@@ -56,14 +51,8 @@ pub(crate) struct Bridge {
     /// Refuse all changes
     #[arg(long)]
     read_only: bool,
-    /// Let other users use the mount, each with his own rights
-    #[arg(long)]
-    allow_other: bool,
-    /// Threads that answer the kernel: auto or a number
-    #[arg(long, value_name = "N", default_value = "auto", value_parser = parse_threads)]
-    threads: Auto<NonZeroUsize>,
     #[command(flatten)]
-    background: BackgroundArgs,
+    mount: MountArgs,
 }
 
 /// Whether files are passed through.
@@ -86,7 +75,7 @@ impl Bridge {
         if let Some(path) = &self.explain {
             return self.explain(path);
         }
-        self.background.serve(|| self.mount())
+        self.mount.background.serve(|| self.mount())
     }
 
     fn mount(&self) -> Result<Ready> {
@@ -109,12 +98,8 @@ impl Bridge {
                 is_stacked: is_stacked(&self.source)?,
             },
         ));
-        let options = MountOptions {
-            source_name: printable(&self.source).to_string(),
-            read_only: self.read_only,
-            allow_other: self.allow_other,
-            threads: self.threads.0.unwrap_or_else(auto_threads),
-        };
+        let source_name = printable(&self.source).to_string();
+        let options = self.mount.options(source_name, self.read_only);
         let mounted = mount(fs.clone(), directory, &options)?;
         let text = format!(
             "{} on {} ({}, {}, cache {})",
@@ -127,11 +112,7 @@ impl Bridge {
             },
             self.cache,
         );
-        Ok(Ready {
-            mounted,
-            text,
-            reload: self.reload(fs)?,
-        })
+        Ok(Ready::mounted(mounted, text, self.reload(fs)?))
     }
 
     fn mirror(&self) -> Result<Mirror> {

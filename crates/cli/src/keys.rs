@@ -1,7 +1,6 @@
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::OpenOptions,
     io::{IsTerminal, Write, stdin, stdout},
-    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -14,6 +13,7 @@ use verimount_verity::{KeyPair, SealLayout, Sealed, SecretKey};
 
 use crate::{
     Outcome,
+    new_file::NewFile,
     opened::{find_seal, open_source, sidecar_path},
     options::{ReadArgs, read_key_file},
 };
@@ -47,43 +47,6 @@ impl Keygen {
         public.keep();
         writeln!(stdout(), "{}", printable(&self.public))?;
         Ok(Outcome::Good)
-    }
-}
-
-/// A file that was not there before, as no key is ever overwritten; removed again unless kept.
-struct NewFile<'a> {
-    file: File,
-    path: &'a Path,
-    kept: bool,
-}
-
-impl<'a> NewFile<'a> {
-    fn create(path: &'a Path, mode: u32) -> Result<Self> {
-        let mut options = OpenOptions::new();
-        let file = options.write(true).create_new(true).mode(mode).open(path);
-        Ok(Self {
-            file: file.with_context(|| printable(path).to_string())?,
-            path,
-            kept: false,
-        })
-    }
-
-    fn write(&self, text: &str) -> Result<()> {
-        (&self.file)
-            .write_all(text.as_bytes())
-            .with_context(|| printable(&self.path).to_string())
-    }
-
-    fn keep(mut self) {
-        self.kept = true;
-    }
-}
-
-impl Drop for NewFile<'_> {
-    fn drop(&mut self) {
-        if !self.kept {
-            let _ = fs::remove_file(self.path);
-        }
     }
 }
 

@@ -12,6 +12,8 @@ mod keys;
 mod ls;
 mod message;
 mod mount;
+mod mount_args;
+mod new_file;
 mod opened;
 mod options;
 mod output_file;
@@ -20,6 +22,7 @@ mod seal;
 mod status;
 mod umount;
 mod verify;
+mod volume;
 
 use std::{io, process::ExitCode};
 
@@ -28,7 +31,8 @@ use clap::{Parser, Subcommand};
 
 use crate::message::{say_failed, say_wrong_usage};
 
-/// Verified storage from user space: images and files of which every byte read has been checked.
+/// Verified storage from user space: images, files and volumes of which every byte read has been
+/// checked.
 #[derive(Parser)]
 #[command(version, max_term_width = 100)]
 struct Cli {
@@ -49,6 +53,8 @@ enum Command {
     Extract(extract::Extract),
     Mount(mount::Mount),
     Bridge(bridge::Bridge),
+    #[command(subcommand)]
+    Volume(volume::Volume),
     Umount(umount::Umount),
     Status(status::Status),
     Completions(generate::Completions),
@@ -101,6 +107,7 @@ fn run(command: Command) -> Result<Outcome> {
         Command::Extract(command) => command.run(),
         Command::Mount(command) => command.run(),
         Command::Bridge(command) => command.run(),
+        Command::Volume(command) => command.run(),
         Command::Umount(command) => command.run(),
         Command::Status(command) => command.run(),
         Command::Completions(command) => command.run(),

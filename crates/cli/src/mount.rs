@@ -1,17 +1,18 @@
-use std::{num::NonZeroUsize, path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc};
 
 use anyhow::{Result, anyhow, bail};
 use clap::Args;
 use verimount_image::{Error as ImageError, RomfsTree, SingleFile, Tree};
 use verimount_names::printable;
-use verimount_serve::{ImageFs, MountOptions, Mounted, VerifiedTree, mount};
+use verimount_serve::{ImageFs, Mounted, VerifiedTree, mount};
 
 use crate::{
     Outcome,
-    background::{BackgroundArgs, Ready},
+    background::Ready,
     message::reasons,
+    mount_args::MountArgs,
     opened::Opened,
-    options::{Auto, ReadArgs, TrustArgs, auto_threads, parse_threads},
+    options::{ReadArgs, TrustArgs},
 };
 
 /// Mount an image, or a sealed file as one file, so that every byte read has been verified
@@ -32,14 +33,8 @@ pub(crate) struct Mount {
     /// Show an image as one file, too, or what may be one but is damaged at its beginning
     #[arg(long)]
     as_file: bool,
-    /// Let other users use the mount
-    #[arg(long)]
-    allow_other: bool,
-    /// Threads that answer the kernel: auto or a number
-    #[arg(long, value_name = "N", default_value = "auto", value_parser = parse_threads)]
-    threads: Auto<NonZeroUsize>,
     #[command(flatten)]
-    background: BackgroundArgs,
+    mount: MountArgs,
 }
 
 impl Mount {
@@ -51,7 +46,7 @@ impl Mount {
                 printable(&self.source)
             );
         }
-        self.background.serve(|| {
+        self.mount.background.serve(|| {
             let mounted = self.mount()?;
             let text = format!(
                 "{} on {} ({})",
@@ -59,11 +54,7 @@ impl Mount {
                 printable(&self.directory),
                 mounted.mode()
             );
-            Ok(Ready {
-                mounted,
-                text,
-                reload: None,
-            })
+            Ok(Ready::mounted(mounted, text, None))
         })
     }
 
@@ -79,12 +70,9 @@ impl Mount {
         if is_file {
             served = served.with_measured(SingleFile::FILE);
         }
-        let options = MountOptions {
-            source_name: printable(&self.source).to_string(),
-            read_only: true,
-            allow_other: self.allow_other,
-            threads: self.threads.0.unwrap_or_else(auto_threads),
-        };
+        let options = self
+            .mount
+            .options(printable(&self.source).to_string(), true);
         Ok(mount(
             Arc::new(ImageFs::new(Arc::new(served))),
             &self.directory,

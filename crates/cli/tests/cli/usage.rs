@@ -6,6 +6,7 @@ use crate::common::run::verimount;
 
 /// A subcommand, as it must explain itself.
 struct Subcommand {
+    /// With that of the command that it is a subcommand of.
     name: &'static str,
     /// What it cannot do without, in order; values that are well formed.
     required: &'static [(&'static str, &'static str)],
@@ -54,7 +55,19 @@ const MALFORMED_READ: [(&str, &str); 10] = [
     ("--block-size", "2M"),
 ];
 
-const SUBCOMMANDS: [Subcommand; 15] = [
+const USE: [&str; 9] = [
+    "--data-device",
+    "--integrity",
+    "--integrity-key-file",
+    "--journal-integrity",
+    "--journal-integrity-key-file",
+    "--mode",
+    "--allow-discards",
+    "--tag-cache",
+    "--tag-read-back",
+];
+
+const SUBCOMMANDS: [Subcommand; 20] = [
     Subcommand {
         name: "build",
         required: &[("DIR", "."), ("IMAGE", "image")],
@@ -175,6 +188,95 @@ const SUBCOMMANDS: [Subcommand; 15] = [
         ],
     },
     Subcommand {
+        name: "volume format",
+        required: &[("VOLUME", "volume")],
+        options: &[
+            USE[0],
+            USE[1],
+            USE[2],
+            USE[3],
+            USE[4],
+            USE[5],
+            "--size",
+            "--force",
+            "--sector-size",
+            "--tag-size",
+            "--interleave-sectors",
+            "--journal-size",
+            "--integrity-legacy-padding",
+            "--integrity-legacy-hmac",
+        ],
+        malformed: &[
+            ("--size", "0"),
+            ("--size", "1X"),
+            ("--integrity", "md5"),
+            ("--sector-size", "8K"),
+            ("--tag-size", "0"),
+            ("--tag-size", "65537"),
+            ("--interleave-sectors", "12"),
+            ("--journal-size", "much"),
+            ("--mode", "fast"),
+        ],
+    },
+    Subcommand {
+        name: "volume info",
+        required: &[("VOLUME", "volume")],
+        options: &["--json"],
+        malformed: &[],
+    },
+    Subcommand {
+        name: "volume check",
+        required: &[("VOLUME", "volume")],
+        options: &[
+            USE[0], USE[1], USE[2], USE[3], USE[4], USE[6], "--accept", "--json",
+        ],
+        malformed: &[
+            ("--integrity", ""),
+            ("--accept", "8"),
+            ("--accept", "8..8"),
+            ("--accept", "-8..8"),
+        ],
+    },
+    Subcommand {
+        name: "volume mount",
+        required: &[("VOLUME", "volume"), ("DIR", "directory")],
+        options: &[
+            USE[0],
+            USE[1],
+            USE[2],
+            USE[3],
+            USE[4],
+            USE[5],
+            USE[6],
+            USE[7],
+            USE[8],
+            "--allow-other",
+            "--threads",
+            "--foreground",
+            "--log",
+        ],
+        malformed: &[("--mode", "fast"), ("--threads", "0"), ("--tag-cache", "x")],
+    },
+    Subcommand {
+        name: "volume serve",
+        required: &[("VOLUME", "volume"), ("--socket", "--socket=socket")],
+        options: &[
+            USE[0],
+            USE[1],
+            USE[2],
+            USE[3],
+            USE[4],
+            USE[5],
+            USE[6],
+            USE[7],
+            USE[8],
+            "--threads",
+            "--foreground",
+            "--log",
+        ],
+        malformed: &[("--mode", "fast"), ("--threads", "0")],
+    },
+    Subcommand {
         name: "umount",
         required: &[("DIR", "directory")],
         options: &["--lazy"],
@@ -217,7 +319,7 @@ impl Subcommand {
     /// The subcommand with the first `count` of its required arguments.
     fn with_required(&self, count: usize) -> Vec<&'static str> {
         let required = self.required[..count].iter().map(|(_, value)| *value);
-        [self.name].into_iter().chain(required).collect()
+        self.name.split(' ').chain(required).collect()
     }
 
     fn complete(&self) -> Vec<&'static str> {
@@ -225,37 +327,39 @@ impl Subcommand {
     }
 }
 
+/// The subcommands that a command's help lists, with what comes before them.
+fn listed(before: &[&str]) -> BTreeSet<String> {
+    let help = verimount([before, &["--help"]].concat());
+    let help = help.succeeds_quietly().text();
+    let (_, listed) = help.split_once("Commands:\n").unwrap();
+    let (listed, _) = listed.split_once("\n\n").unwrap();
+    // The lines that go on with an explanation are indented more.
+    let lines = listed.lines().filter_map(|line| line.strip_prefix("  "));
+    let names = lines.filter_map(|line| line.split(' ').next());
+    names
+        .filter(|name| !["", "help"].contains(name))
+        .map(|name| [before, &[name]].concat().join(" "))
+        .collect()
+}
+
 /// So that a new subcommand is tested, too.
 #[test]
 fn no_subcommand_is_missing_here() {
-    let help = verimount(["--help"]);
-    let (_, listed) = help
-        .succeeds_quietly()
-        .text()
-        .split_once("Commands:\n")
-        .unwrap();
-    let (listed, _) = listed.split_once("\n\n").unwrap();
-    // The lines that go on with an explanation are indented more.
-    let listed: BTreeSet<&str> = listed
-        .lines()
-        .filter_map(|line| {
-            line.strip_prefix("  ")
-                .filter(|line| !line.starts_with(' '))
-        })
-        .map(|line| line.split(' ').next().unwrap())
-        .filter(|name| *name != "help")
-        .collect();
+    let mut all = listed(&[]);
+    assert!(all.remove("volume"));
+    all.extend(listed(&["volume"]));
     let here = SUBCOMMANDS.iter().map(|subcommand| subcommand.name);
-    assert_eq!(listed, here.collect());
+    assert_eq!(all, here.map(str::to_owned).collect());
 }
 
 #[test]
 fn help_mentions_every_argument() {
     each(|subcommand| {
+        let name: Vec<_> = subcommand.name.split(' ').collect();
         let help = [
-            verimount([subcommand.name, "--help"]),
-            verimount([subcommand.name, "-h"]),
-            verimount(["help", subcommand.name]),
+            verimount([&name[..], &["--help"]].concat()),
+            verimount([&name[..], &["-h"]].concat()),
+            verimount([&["help"], &name[..]].concat()),
         ];
         for help in help {
             let text = help.succeeds_quietly().text();
@@ -274,7 +378,9 @@ fn help_mentions_every_argument() {
 #[test]
 fn help_mentions_nothing_that_is_not_listed_here() {
     each(|subcommand| {
-        let help = verimount([subcommand.name, "-h"]);
+        let mut arguments = subcommand.with_required(0);
+        arguments.push("-h");
+        let help = verimount(arguments);
         let shown = help
             .text()
             .lines()

@@ -1,0 +1,38 @@
+mod args;
+mod check;
+mod format;
+mod info;
+mod mount;
+mod opened;
+mod serve;
+
+use anyhow::Result;
+use clap::Subcommand;
+
+use crate::Outcome;
+
+/// Make and use volumes: writable disks of which every block is checked, in the format of the
+/// kernel's dm-integrity
+///
+/// The options have the names that integritysetup gives them. A volume does not tell its algorithm,
+/// key or mode: they are said each time.
+#[derive(Subcommand)]
+pub(crate) enum Volume {
+    Format(format::Format),
+    Info(info::Info),
+    Check(check::Check),
+    Mount(mount::Mount),
+    Serve(serve::Serve),
+}
+
+impl Volume {
+    pub(crate) fn run(self) -> Result<Outcome> {
+        match self {
+            Self::Format(command) => command.run(),
+            Self::Info(command) => command.run(),
+            Self::Check(command) => command.run(),
+            Self::Mount(command) => command.run(),
+            Self::Serve(command) => command.run(),
+        }
+    }
+}

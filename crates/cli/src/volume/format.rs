@@ -1,0 +1,186 @@
+use std::{
+    io::{Write, stdout},
+    num::NonZeroU64,
+    path::Path,
+};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use verimount_integrity::{
+    BlockSize, FormatOptions, Interleave, Mode, Padding, SECTOR, Superblock, TagSize, format,
+};
+use verimount_names::printable;
+use verimount_source::ReadAt;
+
+use crate::{
+    Outcome, interrupt::Interrupt, message::say, new_file::NewFile, options::parse_size,
+    progress::bytes_bar,
+};
+
+use super::args::{Device, DeviceArgs, IntegrityArgs, devices_of};
+
+/// Make a file or block device a volume, all of whose blocks are zero
+#[derive(Args)]
+pub(crate) struct Format {
+    #[command(flatten)]
+    devices: DeviceArgs,
+    /// Make VOLUME a new file of this size, which takes storage only for what is written
+    #[arg(long, value_name = "SIZE", value_parser = parse_file_size)]
+    size: Option<NonZeroU64>,
+    /// Overwrite whatever the devices hold
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    integrity: IntegrityArgs,
+    /// The size of the blocks that have a tag each: 512, 1K, 2K or 4K
+    #[arg(long, value_name = "SIZE", default_value = "4K", value_parser = parse_block_size)]
+    sector_size: BlockSize,
+    /// Bytes of a tag, if not all that the algorithm gives
+    #[arg(long, value_name = "BYTES", value_parser = parse_tag_size)]
+    tag_size: Option<TagSize>,
+    /// Sectors of 512 bytes of data behind the tags that belong to them: a power of two; 32768 if
+    /// not given
+    #[arg(long, value_name = "N", value_parser = parse_interleave)]
+    interleave_sectors: Option<Interleave>,
+    /// Size of the journal, if not a 128th of the data and at most 64M
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    journal_size: Option<u64>,
+    /// Pad tags as the oldest kernels do
+    #[arg(long)]
+    integrity_legacy_padding: bool,
+    /// Use neither a salt nor MACs of where things lie, as older kernels do
+    #[arg(long)]
+    integrity_legacy_hmac: bool,
+    /// The mode that it will be used in, which is not stored
+    #[arg(long, value_name = "MODE", default_value_t)]
+    mode: Mode,
+}
+
+/// How much of a device tells whether it holds anything: more than any file system leaves alone at
+/// its beginning.
+const LOOKED_AT: u64 = 1 << 20;
+
+impl Format {
+    pub(crate) fn run(self) -> Result<Outcome> {
+        let interrupt = Interrupt::watch()?;
+        // What can be wrong with the arguments alone is so before there is a file.
+        let options = self.options()?;
+        let file = self.size.map(|size| new_file(&self.devices.volume, size));
+        let file = file.transpose()?;
+        let devices = self.devices.open()?;
+        if !self.force {
+            for (device, path) in devices.iter().zip(self.devices.paths()) {
+                refuse_to_overwrite(device, path)?;
+            }
+        }
+        let options = FormatOptions {
+            is_zero: devices.iter().all(|device| device.inner().is_known_zero()),
+            ..options
+        };
+        let superblock = format_devices(&devices, &options, &interrupt);
+        let superblock = superblock.with_context(|| self.devices.shown())?;
+        file.into_iter().for_each(NewFile::keep);
+        self.report(&superblock, &options)
+    }
+
+    fn options(&self) -> Result<FormatOptions> {
+        Ok(FormatOptions {
+            integrity: self.integrity.integrity()?,
+            block_size: self.sector_size,
+            tag_size: self.tag_size,
+            interleave: self.interleave_sectors,
+            padding: match self.integrity_legacy_padding {
+                true => Padding::Legacy,
+                false => Padding::Fixed,
+            },
+            journal_sectors: self.journal_size.map(|size| size / SECTOR),
+            hmac_fix: !self.integrity_legacy_hmac,
+            ..FormatOptions::default()
+        })
+    }
+
+    fn report(&self, superblock: &Superblock, options: &FormatOptions) -> Result<Outcome> {
+        let algorithm = options.integrity.algorithm;
+        let is_usual = algorithm == Default::default()
+            && options.integrity.journal_mac.is_none()
+            && self.mode == Mode::default();
+        if !is_usual {
+            say(format_args!(
+                "note: the volume does not tell how to use it: say --integrity {algorithm}{}{} --mode {}",
+                if algorithm.is_keyed() {
+                    " and its key"
+                } else {
+                    ""
+                },
+                if superblock.has_journal_mac() {
+                    ", --journal-integrity and its key"
+                } else {
+                    ""
+                },
+                self.mode
+            ));
+        }
+        Outcome::Good.reported(writeln!(
+            stdout(),
+            "{}: {} bytes in sectors of {}, each with a {algorithm} tag of {}",
+            self.devices.shown(),
+            superblock.provided_data_sectors() * SECTOR,
+            superblock.block_size().bytes(),
+            superblock.tag_size().get(),
+        ))
+    }
+}
+
+fn new_file(path: &Path, size: NonZeroU64) -> Result<NewFile<'_>> {
+    let file = NewFile::create(path, 0o666)?;
+    file.set_len(size.get())?;
+    Ok(file)
+}
+
+fn refuse_to_overwrite(device: &Device, path: &Path) -> Result<()> {
+    if device.inner().is_known_zero() {
+        return Ok(());
+    }
+    let mut beginning = vec![0; device.size().min(LOOKED_AT) as usize];
+    let read = device.read_exact_at(&mut beginning, 0);
+    read.with_context(|| printable(path).to_string())?;
+    if beginning.iter().any(|&byte| byte != 0) {
+        bail!(
+            "{} is not empty; --force overwrites what it holds",
+            printable(path)
+        );
+    }
+    Ok(())
+}
+
+fn format_devices(
+    devices: &[Device],
+    options: &FormatOptions,
+    interrupt: &Interrupt,
+) -> Result<Superblock> {
+    let data = devices.last().map_or(0, ReadAt::size);
+    let bar = bytes_bar(data, "formatting");
+    let made = format(devices_of(devices), options, &mut |bytes| {
+        bar.inc(bytes);
+        interrupt.go_on()
+    });
+    bar.finish_and_clear();
+    Ok(made?)
+}
+
+fn parse_file_size(text: &str) -> Result<NonZeroU64, String> {
+    NonZeroU64::new(parse_size(text)?).ok_or_else(|| "a volume cannot be empty".to_owned())
+}
+
+fn parse_block_size(text: &str) -> Result<BlockSize, String> {
+    BlockSize::new(parse_size(text)?).map_err(|error| error.to_string())
+}
+
+fn parse_tag_size(text: &str) -> Result<TagSize, String> {
+    let bytes = u16::try_from(parse_size(text)?).unwrap_or(u16::MAX);
+    TagSize::new(bytes).map_err(|error| error.to_string())
+}
+
+fn parse_interleave(text: &str) -> Result<Interleave, String> {
+    Interleave::new(parse_size(text)?).map_err(|error| error.to_string())
+}

@@ -1,0 +1,120 @@
+use std::{
+    io::{self, Write, stdout},
+    path::PathBuf,
+};
+
+use anyhow::{Context, Result};
+use clap::Args;
+use serde::Serialize;
+use verimount_integrity::{Interleave, Padding, SECTOR, Superblock};
+use verimount_names::printable;
+
+use crate::{Outcome, opened::open_source};
+
+/// Show what a volume says of itself; this takes no key
+#[derive(Args)]
+pub(crate) struct Info {
+    /// The volume: a regular file or block device
+    #[arg(value_name = "VOLUME")]
+    volume: PathBuf,
+    /// Print it as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Report {
+    /// As [`printable`] shows it: not every path is text.
+    volume: String,
+    /// Of the disk, in bytes.
+    size: u64,
+    version: u8,
+    sector_size: u64,
+    tag_size: u16,
+    /// None where the data is on a device of its own.
+    interleave_sectors: Option<u64>,
+    journal_sections: u32,
+    journal_mac: bool,
+    hmac_fix: bool,
+    legacy_padding: bool,
+    /// Whether it is open in bitmap mode, or was when the machine crashed.
+    dirty_bitmap: bool,
+    /// From where on tags are to be computed anew.
+    recalculation_sector: Option<u64>,
+}
+
+impl Info {
+    pub(crate) fn run(self) -> Result<Outcome> {
+        let source = open_source(&self.volume)?;
+        let superblock = Superblock::read(&source, 0);
+        let superblock = superblock.with_context(|| printable(&self.volume).to_string())?;
+        let report = Report::new(printable(&self.volume).to_string(), &superblock);
+        let mut out = stdout().lock();
+        Outcome::Good.reported(match self.json {
+            true => writeln!(out, "{}", serde_json::to_string_pretty(&report)?),
+            false => report.print(&mut out),
+        })
+    }
+}
+
+impl Report {
+    fn new(volume: String, superblock: &Superblock) -> Self {
+        let sectors = |interleave: Interleave| 1 << interleave.log2_sectors();
+        Self {
+            volume,
+            size: superblock.provided_data_sectors() * SECTOR,
+            version: superblock.version(),
+            sector_size: superblock.block_size().bytes() as u64,
+            tag_size: superblock.tag_size().get(),
+            interleave_sectors: superblock.interleave().map(sectors),
+            journal_sections: superblock.journal_sections(),
+            journal_mac: superblock.has_journal_mac(),
+            hmac_fix: superblock.has_hmac_fix(),
+            legacy_padding: superblock.padding() == Padding::Legacy,
+            dirty_bitmap: superblock.has_dirty_bitmap(),
+            recalculation_sector: superblock.recalculation_sector(),
+        }
+    }
+
+    fn print(&self, out: &mut impl Write) -> io::Result<()> {
+        writeln!(out, "size           {} bytes", self.size)?;
+        writeln!(out, "version        {}", self.version)?;
+        writeln!(out, "sector size    {} bytes", self.sector_size)?;
+        writeln!(out, "tag size       {} bytes", self.tag_size)?;
+        match self.interleave_sectors {
+            Some(sectors) => writeln!(out, "interleave     {sectors} sectors")?,
+            None => writeln!(out, "interleave     none: the data is on another device")?,
+        }
+        let padding = if self.legacy_padding {
+            "legacy"
+        } else {
+            "fixed"
+        };
+        writeln!(out, "padding        {padding}")?;
+        let fix = if self.hmac_fix {
+            "fixed, with a salt"
+        } else {
+            "legacy"
+        };
+        writeln!(out, "hmac           {fix}")?;
+        let mac = if self.journal_mac {
+            "with a MAC"
+        } else {
+            "without MAC"
+        };
+        writeln!(
+            out,
+            "journal        {} sections {mac}",
+            self.journal_sections
+        )?;
+        let bitmap = match self.dirty_bitmap {
+            true => "in use, or left by a crash",
+            false => "none",
+        };
+        writeln!(out, "bitmap         {bitmap}")?;
+        match self.recalculation_sector {
+            Some(sector) => writeln!(out, "recalculation  from sector {sector} on"),
+            None => writeln!(out, "recalculation  none"),
+        }
+    }
+}

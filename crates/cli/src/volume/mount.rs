@@ -1,0 +1,69 @@
+use std::{fs, os::unix::fs::MetadataExt, path::PathBuf, sync::Arc};
+
+use anyhow::{Context, Result};
+use clap::Args;
+use verimount_integrity::Mode;
+use verimount_names::printable;
+use verimount_serve::{DiskAccess, Mounted, VolumeFs, mount};
+
+use crate::{Outcome, background::Ready, mount_args::MountArgs};
+
+use super::{args::UseArgs, opened::OpenedVolume};
+
+/// Mount a volume as a directory with one file, disk, that behaves like a block device
+///
+/// It can be looped, be given to a virtual machine, and be read and written as it is. Whoever may
+/// use VOLUME may use the disk.
+#[derive(Args)]
+pub(crate) struct Mount {
+    #[command(flatten)]
+    volume: UseArgs,
+    /// The mount point: an empty directory
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    #[command(flatten)]
+    mount: MountArgs,
+}
+
+impl Mount {
+    pub(crate) fn run(self) -> Result<Outcome> {
+        self.mount.background.serve(|| {
+            let opened = self.volume.open()?;
+            let mode = opened.volume().mode();
+            let mounted = match self.mount(&opened) {
+                Ok(mounted) => mounted,
+                Err(error) => {
+                    opened.close()?;
+                    return Err(error);
+                }
+            };
+            Ok(Ready {
+                text: format!(
+                    "{} on {} ({}, {mode} mode)",
+                    self.volume.devices.shown(),
+                    printable(&self.directory),
+                    mounted.mode(),
+                ),
+                serve: Box::new(|signals| opened.serve(|| Ok(mounted.serve(signals, None)?))),
+            })
+        })
+    }
+
+    fn mount(&self, opened: &OpenedVolume) -> Result<Mounted> {
+        let volume = opened.volume();
+        let read_only = volume.mode() == Mode::RecoveryUnverified;
+        let options = self.mount.options(self.volume.devices.shown(), read_only);
+        let fs = VolumeFs::new(volume, opened.devices().to_vec(), self.access()?);
+        Ok(mount(Arc::new(fs), &self.directory, &options)?)
+    }
+
+    fn access(&self) -> Result<DiskAccess> {
+        let metadata = fs::metadata(&self.volume.devices.volume);
+        let metadata = metadata.with_context(|| self.volume.devices.shown())?;
+        Ok(DiskAccess {
+            uid: metadata.uid(),
+            gid: metadata.gid(),
+            mode: metadata.mode(),
+        })
+    }
+}

@@ -1,0 +1,75 @@
+use std::{
+    ops::ControlFlow,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    thread,
+};
+
+use anyhow::{Context, Result};
+use verimount_integrity::{Error, Mode, Volume};
+
+use super::args::Device;
+
+/// A volume that is in use, to be left as it is to be when nobody uses it.
+pub(super) struct OpenedVolume {
+    volume: Arc<Volume>,
+    devices: Vec<Device>,
+}
+
+impl OpenedVolume {
+    pub(super) fn new(volume: Volume, devices: Vec<Device>) -> Self {
+        Self {
+            volume: Arc::new(volume),
+            devices,
+        }
+    }
+
+    /// A share of the volume, which has to be given up before it can be closed.
+    pub(super) fn volume(&self) -> Arc<Volume> {
+        self.volume.clone()
+    }
+
+    pub(super) fn devices(&self) -> &[Device] {
+        &self.devices
+    }
+
+    /// Computes the tags anew that a crash has left to be, while `serve` lets the volume be used,
+    /// and closes it in the end.
+    pub(super) fn serve(self, serve: impl FnOnce() -> Result<()>) -> Result<()> {
+        let ended = AtomicBool::new(false);
+        let served = thread::scope(|scope| {
+            if self.volume.mode() != Mode::RecoveryUnverified {
+                scope.spawn(|| recalculate(&self.volume, &ended));
+            }
+            let served = serve();
+            ended.store(true, Relaxed);
+            served
+        });
+        // Whatever ended the serving, what was written is to be kept.
+        served.and(self.close())
+    }
+
+    /// Leaves the volume as it is to be.
+    pub(super) fn close(self) -> Result<()> {
+        let volume = Arc::into_inner(self.volume).context("the volume is still in use")?;
+        Ok(volume.close()?)
+    }
+}
+
+fn recalculate(volume: &Volume, ended: &AtomicBool) {
+    let Some(sector) = volume.recalculation_sector() else {
+        return;
+    };
+    tracing::info!(sector, "computing tags anew");
+    let done = volume.recalculate(&mut |_| match ended.load(Relaxed) {
+        true => ControlFlow::Break(()),
+        false => ControlFlow::Continue(()),
+    });
+    match done {
+        Ok(()) => tracing::info!("all blocks are checked again"),
+        Err(Error::Cancelled) => {}
+        Err(error) => tracing::error!(%error, "computing tags anew"),
+    }
+}
