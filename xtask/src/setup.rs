@@ -41,9 +41,13 @@ const TEST: &[Tool] = &[
     tool("genromfs", "genromfs"),
     tool("grub-fstest", "grub-common"),
     tool("integritysetup", "cryptsetup-bin"),
+    tool("losetup", "mount"),
     tool("minisign", "minisign"),
+    tool("mkfs.ext4", "e2fsprogs"),
+    tool("nbdcopy", "libnbd-bin"),
     tool("openssl", "openssl"),
     tool("python3", "python3"),
+    tool("qemu-img", "qemu-utils"),
     tool("setfacl", "acl"),
 ];
 

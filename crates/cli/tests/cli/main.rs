@@ -17,3 +17,4 @@ mod ordinary_user;
 mod outputs;
 mod usage;
 mod verify;
+mod volume;

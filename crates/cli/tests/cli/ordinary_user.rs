@@ -1,4 +1,4 @@
-//! Mounting takes no root: everything in `mounting` and `bridge` once
+//! Mounting takes no root: everything in `mounting`, `bridge` and `volume` once
 //! more, as somebody who is not.
 
 use std::{
@@ -56,6 +56,11 @@ fn mounts() {
 #[test]
 fn bridges() {
     pass_as_nobody(&["bridge::"]);
+}
+
+#[test]
+fn volumes() {
+    pass_as_nobody(&["volume::"]);
 }
 
 #[test]

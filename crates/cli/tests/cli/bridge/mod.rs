@@ -24,7 +24,7 @@ use verimount_testkit::tools;
 use crate::{
     args,
     common::{
-        daemon::{Daemon, fuse_or_skip},
+        daemon::{self, Daemon},
         run::{Ended, finish, verimount},
         world::World,
     },
@@ -36,12 +36,8 @@ const WAYS: [&str; 2] = ["auto", "never"];
 /// A world with an empty source `src` and a mount point `mnt`; `None`, after a note, where nothing
 /// can be mounted.
 fn world() -> Option<World> {
-    if !fuse_or_skip() {
-        return None;
-    }
-    let world = World::new();
+    let world = daemon::world()?;
     world.directory("src");
-    world.directory("mnt");
     Some(world)
 }
 

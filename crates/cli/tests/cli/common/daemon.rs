@@ -21,6 +21,7 @@ use verimount_testkit::tools;
 use super::{
     run::{Ended, Watchdog, verimount},
     user::{User, is_root},
+    world::World,
 };
 use crate::args;
 
@@ -42,6 +43,16 @@ pub(crate) fn fuse_or_skip() -> bool {
         eprintln!("skipped: there is no /dev/fuse");
     }
     there && (is_root() || tools::find("fusermount3").is_some())
+}
+
+/// A world with a mount point `mnt`; `None`, after a note, where nothing can be mounted.
+pub(crate) fn world() -> Option<World> {
+    if !fuse_or_skip() {
+        return None;
+    }
+    let world = World::new();
+    world.directory("mnt");
+    Some(world)
 }
 
 /// A mount whose daemon is our child.
@@ -81,6 +92,24 @@ impl Daemon {
             .arg(directory)
             .args(options);
         Self::spawn(command, directory).unwrap_or_else(|said| panic!("not mounted: {said}"))
+    }
+
+    /// Mounts the volume `volume` on `directory`.
+    #[track_caller]
+    pub(crate) fn volume(volume: &Path, directory: &Path, options: &[&str]) -> Self {
+        let mut command = User::Current.command();
+        command.args(["volume", "mount"]).arg(volume).arg(directory);
+        command.args(options);
+        Self::spawn(command, directory).unwrap_or_else(|said| panic!("not mounted: {said}"))
+    }
+
+    /// Serves the volume `volume` to NBD clients at `socket`, which stands for the directory.
+    #[track_caller]
+    pub(crate) fn nbd(volume: &Path, socket: &Path, options: &[&str]) -> Self {
+        let mut command = User::Current.command();
+        command.args(["volume", "serve"]).arg(volume);
+        command.arg("--socket").arg(socket).args(options);
+        Self::spawn(command, socket).unwrap_or_else(|said| panic!("not served: {said}"))
     }
 
     /// Mounts with this command; what it said, if it ended without.
@@ -189,9 +218,9 @@ impl Daemon {
     }
 }
 
-/// Whether the daemon has said that the mount can be used.
+/// Whether the daemon has said that what it serves can be used.
 fn is_ready(said: &str) -> bool {
-    said.contains(" on ") && said.contains(" (read-ahead ")
+    said.contains(" on ") && (said.contains(" (read-ahead ") || said.contains(" (NBD, "))
 }
 
 /// Keeps the daemon from waiting for somebody who reads what it says.

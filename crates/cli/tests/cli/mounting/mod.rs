@@ -10,7 +10,7 @@ use std::{fs, io, path::Path};
 
 use crate::{
     args,
-    common::{daemon::fuse_or_skip, run::verimount, tree::create, world::World},
+    common::{daemon::world, run::verimount, tree::create, world::World},
 };
 
 /// A world with a mount point `mnt`, a tree of everything, and its image `image`; `None`, after a
@@ -22,16 +22,6 @@ fn world_with_image(options: &[&str]) -> Option<World> {
     let mut build = args!["build", &tree, world.path("image")];
     build.extend(options.iter().map(Into::into));
     verimount(build).succeeds();
-    Some(world)
-}
-
-/// A world with a mount point; `None`, after a note, where nothing can be mounted.
-fn world() -> Option<World> {
-    if !fuse_or_skip() {
-        return None;
-    }
-    let world = World::new();
-    world.directory("mnt");
     Some(world)
 }
 

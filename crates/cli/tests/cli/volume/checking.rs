@@ -1,0 +1,95 @@
+//! What `check` finds, and what it is told to accept.
+
+use std::os::unix::fs::FileExt;
+
+use verimount_testkit::noise;
+
+use super::{error_of, flip_where, format, json, mount, open_disk, read, world};
+use crate::{args, common::run::verimount};
+
+#[test]
+fn bad_ranges_are_named_and_accepted_only_when_told_to() {
+    let Some(world) = world() else { return };
+    let path = format(&world, &[]);
+    let content = noise(3 * 4096, 1);
+    let mounted = mount(&world, &[]);
+    open_disk(&mounted).write_all_at(&content, 1 << 20).unwrap();
+    mounted.unmount();
+    verimount(args!["volume", "check", &path]).succeeds_quietly();
+
+    flip_where(&path, &content[..4096]);
+    flip_where(&path, &content[8192..]);
+    let checked = verimount(args!["volume", "check", &path]);
+    checked.reports_bad_data();
+    assert!(checked.text().contains("2048..2056: "), "{checked:?}");
+    assert!(checked.text().contains("2064..2072: "), "{checked:?}");
+    assert!(checked.text().contains("8192 of "), "{checked:?}");
+    let report = json(args!["volume", "check", "--json", &path], 1);
+    assert_eq!(report["ok"], false);
+    assert_eq!(report["bad_bytes"], 8192);
+    assert_eq!(report["bad_ranges"], 2);
+    let starts = [0, 1].map(|bad| report["bad"][bad]["start_sector"].clone());
+    assert_eq!(starts, [2048, 2064]);
+
+    // A part of a block, and what is behind the end, are no ranges of it.
+    for range in ["2048..2052", "0..1000000"] {
+        let accept = args!["volume", "check", &path, "--accept", range];
+        world.unchanged_by(|| {
+            verimount(accept).fails_saying("not inside a volume");
+        });
+    }
+    let accept = args!["volume", "check", &path, "--accept", "2048..2056"];
+    let accepted = verimount(accept);
+    accepted.reports_bad_data();
+    assert!(!accepted.text().contains("2048..2056: "), "{accepted:?}");
+    assert!(accepted.text().contains("2064..2072: "), "{accepted:?}");
+    let mounted = mount(&world, &[]);
+    let disk = open_disk(&mounted);
+    let mut changed = content.clone();
+    changed[0] ^= 1;
+    assert_eq!(read(&disk, 1 << 20, 8192).unwrap(), changed[..8192]);
+    error_of(read(&disk, (1 << 20) + 8192, 4096));
+    drop(disk);
+    mounted.unmount();
+    let accept = args!["volume", "check", &path, "--accept", "2064..2072"];
+    verimount(accept).succeeds_quietly();
+}
+
+/// It leaves alone what needs nothing.
+#[test]
+fn checking_changes_nothing() {
+    let Some(world) = world() else { return };
+    for mode in super::MODES {
+        let path = format(&world, &[]);
+        let mounted = mount(&world, &["--mode", mode]);
+        open_disk(&mounted)
+            .write_all_at(&noise(100_000, 1), 5000)
+            .unwrap();
+        mounted.unmount();
+        world.unchanged_by(|| {
+            verimount(args!["volume", "check", &path]).succeeds_quietly();
+        });
+        std::fs::remove_file(path).unwrap();
+    }
+}
+
+/// Blocks that were discarded pass only where that is allowed.
+#[test]
+fn discarded_blocks() {
+    let Some(world) = world() else { return };
+    let path = format(&world, &[]);
+    let mounted = mount(&world, &["--allow-discards"]);
+    let disk = open_disk(&mounted);
+    let content = noise(8192, 1);
+    disk.write_all_at(&content, 0).unwrap();
+    let punch = rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;
+    rustix::fs::fallocate(&disk, punch, 4000, 4192).unwrap();
+    let expected = [&content[..4000], &[0; 4192]].concat();
+    assert_eq!(read(&disk, 0, 8192).unwrap(), expected);
+    drop(disk);
+    mounted.unmount();
+    let checked = verimount(args!["volume", "check", &path]);
+    checked.reports_bad_data();
+    assert!(checked.text().contains("8..16: "), "{checked:?}");
+    verimount(args!["volume", "check", &path, "--allow-discards"]).succeeds_quietly();
+}

@@ -1,0 +1,222 @@
+//! The NBD server, with real clients.
+
+use std::{fs, os::unix::process::ExitStatusExt, path::Path, process::Command};
+
+use rustix::process::Signal;
+use serde_json::Value;
+use verimount_testkit::{noise, tools};
+
+use super::{MODES, flip_where, format, json};
+use crate::{
+    args,
+    common::{
+        daemon::Daemon,
+        run::{Ended, finish, verimount},
+        world::World,
+    },
+};
+
+/// Serves `vol.img` at `socket`.
+#[track_caller]
+fn serve(world: &World, options: &[&str]) -> Daemon {
+    Daemon::nbd(&world.path("vol.img"), &world.path("socket"), options)
+}
+
+/// Ends a server, which leaves no socket behind.
+#[track_caller]
+fn end(world: &World, mut served: Daemon) -> String {
+    served.signal(Signal::TERM);
+    let log = served.exits_well();
+    assert!(!world.path("socket").exists());
+    log
+}
+
+fn uri(world: &World) -> String {
+    format!("nbd+unix:///?socket={}", text(&world.path("socket")))
+}
+
+/// Runs a client; `None`, after a note, where there is none.
+fn client(program: &str, arguments: &[&str]) -> Option<Ended> {
+    let mut command = Command::new(tools::find(program)?);
+    command.args(arguments);
+    Some(finish(command))
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn nbdinfo_is_told_all() {
+    let world = World::new();
+    let path = format(&world, &["--sector-size", "1K"]);
+    let size = &json(args!["volume", "info", "--json", &path], 0)["size"];
+    for (options, writable, trims) in [
+        (&[][..], true, false),
+        (&["--allow-discards"], true, true),
+        (&["--mode", "recovery"], false, false),
+    ] {
+        let served = serve(&world, options);
+        let Some(ended) = client("nbdinfo", &["--json", &uri(&world)]) else {
+            return;
+        };
+        let info: Value = serde_json::from_str(ended.succeeds().text()).unwrap();
+        let export = &info["exports"][0];
+        assert_eq!(&export["export-size"], size);
+        assert_eq!(export["block_size_minimum"], 1024);
+        assert_eq!(export["block_size_preferred"], 1 << 20);
+        assert_eq!(export["block_size_maximum"], 32 << 20);
+        assert_eq!(export["is_read_only"], !writable);
+        for (what, can) in [
+            ("can_flush", true),
+            ("can_multi_conn", true),
+            ("can_fua", writable),
+            ("can_zero", writable),
+            ("can_trim", trims),
+        ] {
+            assert_eq!(export[what], can, "{what} with {options:?}");
+        }
+        end(&world, served);
+    }
+}
+
+#[test]
+fn what_is_copied_there_is_copied_back() {
+    for mode in MODES {
+        let world = World::new();
+        let path = format(&world, &[]);
+        let size = json(args!["volume", "info", "--json", &path], 0)["size"].as_u64();
+        let mut content = noise(5 << 20, 1);
+        content.resize(size.unwrap() as usize, 0);
+        let from = world.write("from", &content);
+        let to = world.path("to");
+        let served = serve(&world, &["--mode", mode]);
+        let uri = uri(&world);
+        let Some(copied) = client("nbdcopy", &["--flush", text(&from), &uri]) else {
+            return;
+        };
+        copied.succeeds();
+        client("nbdcopy", &[&uri, text(&to)]).unwrap().succeeds();
+        assert!(fs::read(&to).unwrap() == content);
+        end(&world, served);
+        verimount(args!["volume", "check", &path]).succeeds_quietly();
+        let served = serve(&world, &["--mode", mode]);
+        let compare = ["compare", "-f", "raw", "-F", "raw", text(&from), &uri];
+        let Some(compared) = client("qemu-img", &compare) else {
+            return;
+        };
+        compared.succeeds();
+        end(&world, served);
+    }
+}
+
+#[test]
+fn qemu_converts_to_and_from_it() {
+    let world = World::new();
+    let path = format(&world, &[]);
+    let size = json(args!["volume", "info", "--json", &path], 0)["size"].as_u64();
+    let mut content = noise(3 << 20, 1);
+    content.resize(size.unwrap() as usize, 0);
+    let raw = world.write("raw", &content);
+    let qcow2 = world.path("qcow2");
+    let served = serve(&world, &["--allow-discards"]);
+    let uri = uri(&world);
+    let convert = ["convert", "-n", "-f", "raw", "-O", "raw", text(&raw), &uri];
+    let Some(converted) = client("qemu-img", &convert) else {
+        return;
+    };
+    converted.succeeds();
+    let convert = ["convert", "-f", "raw", "-O", "qcow2", &uri, text(&qcow2)];
+    client("qemu-img", &convert).unwrap().succeeds();
+    let compare = [
+        "compare",
+        "-f",
+        "raw",
+        "-F",
+        "qcow2",
+        text(&raw),
+        text(&qcow2),
+    ];
+    client("qemu-img", &compare).unwrap().succeeds();
+    end(&world, served);
+}
+
+#[test]
+fn a_changed_byte_is_noticed() {
+    let world = World::new();
+    let path = format(&world, &[]);
+    let content = noise(4 << 20, 1);
+    let from = world.write("from", &content);
+    let to = world.path("to");
+    let served = serve(&world, &[]);
+    let uri = uri(&world);
+    let Some(copied) = client("nbdcopy", &[text(&from), &uri]) else {
+        return;
+    };
+    copied.succeeds();
+    end(&world, served);
+    flip_where(&path, &content[4096..8192]);
+    let served = serve(&world, &[]);
+    let copied = client("nbdcopy", &[&uri, text(&to)]).unwrap();
+    assert!(copied.stderr.contains("Input/output error"), "{copied:?}");
+    let convert = ["convert", "-f", "raw", "-O", "raw", &uri, text(&to)];
+    if let Some(converted) = client("qemu-img", &convert) {
+        assert!(
+            converted.stderr.contains("Input/output error"),
+            "{converted:?}"
+        );
+    }
+    // It goes on.
+    let Some(info) = client("nbdinfo", &["--size", &uri]) else {
+        return;
+    };
+    info.succeeds();
+    let log = end(&world, served);
+    let line = log.lines().find(|line| line.contains("ERROR")).unwrap();
+    for word in ["sector=8 ", "expected=", "actual="] {
+        assert!(line.contains(word), "{line}");
+    }
+}
+
+#[test]
+fn a_killed_server_loses_nothing_that_was_flushed() {
+    let world = World::new();
+    format(&world, &[]);
+    let content = noise(4 << 20, 1);
+    let from = world.write("from", &content);
+    let to = world.path("to");
+    let mut killed = serve(&world, &[]);
+    let uri = uri(&world);
+    let Some(copied) = client("nbdcopy", &["--flush", text(&from), &uri]) else {
+        return;
+    };
+    copied.succeeds();
+    killed.signal(Signal::KILL);
+    assert_eq!(killed.wait().signal(), Some(Signal::KILL.as_raw()));
+    // The socket that it has left makes way.
+    assert!(world.path("socket").exists());
+    let served = serve(&world, &[]);
+    client("nbdcopy", &[&uri, text(&to)]).unwrap().succeeds();
+    assert!(fs::read(&to).unwrap()[..content.len()] == content);
+    end(&world, served);
+}
+
+#[test]
+fn a_socket_that_is_in_use() {
+    let world = World::new();
+    let path = format(&world, &[]);
+    let served = serve(&world, &[]);
+    let socket = world.path("socket");
+    for foreground in [true, false] {
+        let mut again = args!["volume", "serve", &path, "--socket", &socket];
+        again.extend(foreground.then(|| "--foreground".into()));
+        verimount(again).fails_saying("socket: Address already in use");
+    }
+    assert!(socket.exists());
+    end(&world, served);
+    let file = world.write("file", "content");
+    world.unchanged_by(|| {
+        let serve = args!["volume", "serve", &path, "--socket", &file];
+        verimount(serve).fails_saying("file: Address already in use");
+    });
+}

@@ -1,0 +1,118 @@
+//! However a volume's daemon ends, what was flushed is there.
+
+use std::os::unix::{fs::FileExt, process::ExitStatusExt};
+
+use rustix::process::Signal;
+use verimount_testkit::noise;
+
+use super::{MODES, format, json, mount, open_disk, read, world};
+use crate::{
+    args,
+    common::{
+        daemon::{Background, eventually, umount},
+        run::{finish, verimount},
+        user::User,
+    },
+};
+
+#[test]
+fn a_killed_daemon_loses_nothing_that_was_flushed() {
+    let content = noise(2 << 20, 1);
+    for mode in MODES {
+        let Some(world) = world() else { return };
+        let path = format(&world, &[]);
+        let mut killed = mount(&world, &["--mode", mode]);
+        let disk = open_disk(&killed);
+        disk.write_all_at(&content, 4096).unwrap();
+        disk.sync_all().unwrap();
+        killed.signal(Signal::KILL);
+        assert_eq!(killed.wait().signal(), Some(Signal::KILL.as_raw()));
+        drop(disk);
+        let info = json(args!["volume", "info", "--json", &path], 0);
+        assert_eq!(info["dirty_bitmap"], mode == "bitmap");
+        // The dead mount makes way for the new one.
+        let mounted = mount(&world, &["--mode", mode]);
+        assert!(read(&open_disk(&mounted), 4096, content.len()).unwrap() == content);
+        mounted.unmount();
+        verimount(args!["volume", "check", &path]).succeeds_quietly();
+        let info = json(args!["volume", "info", "--json", &path], 0);
+        assert_eq!(info["dirty_bitmap"], false);
+        assert!(info["recalculation_sector"].is_null());
+    }
+}
+
+/// Tags that a crash in bitmap mode has left are computed anew, by whoever is first.
+#[test]
+fn tags_are_computed_anew() {
+    for checks in [false, true] {
+        let Some(world) = world() else { return };
+        let path = format(&world, &[]);
+        let mut killed = mount(&world, &["--mode", "bitmap"]);
+        open_disk(&killed)
+            .write_all_at(&noise(1 << 20, 1), 0)
+            .unwrap();
+        killed.signal(Signal::KILL);
+        killed.wait();
+        drop(killed);
+        if checks {
+            let checked = verimount(args!["volume", "check", &path]);
+            checked.succeeds_quietly();
+            assert!(checked.stderr.contains("bytes anew"), "{checked:?}");
+        } else {
+            let mounted = mount(&world, &["--mode", "bitmap"]);
+            eventually("all is checked again", || {
+                let status = json(args!["status", "--json", mounted.directory()], 0);
+                status["unchecked_from"].is_null()
+            });
+            mounted.unmount();
+        }
+        let checked = verimount(args!["volume", "check", &path]);
+        assert!(!checked.succeeds_quietly().stderr.contains("anew"));
+    }
+}
+
+#[test]
+fn what_is_in_use_is_finished() {
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+        let Some(world) = world() else { return };
+        let path = format(&world, &[]);
+        let mounted = mount(&world, &["--mode", "bitmap"]);
+        let disk = open_disk(&mounted);
+        disk.write_all_at(b"before ", 0).unwrap();
+        verimount(args!["umount", mounted.directory()]).fails_saying("in use");
+        mounted.signal(signal);
+        eventually("it is out of sight", || {
+            std::fs::read_dir(mounted.directory()).is_ok_and(|names| names.count() == 0)
+        });
+        disk.write_all_at(b"after", 7).unwrap();
+        drop(disk);
+        mounted.ends_well();
+        let info = json(args!["volume", "info", "--json", &path], 0);
+        assert_eq!(info["dirty_bitmap"], false);
+        let mounted = mount(&world, &[]);
+        assert_eq!(read(&open_disk(&mounted), 0, 12).unwrap(), b"before after");
+        mounted.unmount();
+    }
+}
+
+#[test]
+fn a_daemon_in_the_background() {
+    let Some(world) = world() else { return };
+    format(&world, &[]);
+    let mnt = world.path("mnt");
+    let mounted = Background::adopt(&mnt);
+    let mut command = User::Current.command();
+    // All are found although the daemon leaves this directory.
+    command.args(["volume", "mount", "vol.img", "mnt", "--log", "log"]);
+    command.current_dir(world.root());
+    finish(command).succeeds();
+    let disk = std::fs::File::options().write(true).open(mnt.join("disk"));
+    disk.unwrap().write_all_at(b"content", 0).unwrap();
+    umount(&mnt);
+    drop(mounted);
+    eventually("it is closed", || {
+        verimount(args!["volume", "check", world.path("vol.img")])
+            .status
+            .success()
+    });
+}

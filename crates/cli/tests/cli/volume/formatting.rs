@@ -1,0 +1,147 @@
+//! What is made, and what is said of it.
+
+use std::{
+    fs::{self, File},
+    os::unix::fs::MetadataExt,
+    process::{Command, Stdio},
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+use verimount_testkit::{noise, tools};
+
+use super::{format, json};
+use crate::{
+    args,
+    common::{
+        daemon::eventually,
+        run::{binary, finish, finish_spawned, verimount},
+        world::World,
+    },
+};
+
+/// The kernel's own tool reads what we make.
+#[test]
+fn integritysetup_agrees() {
+    let Some(integritysetup) = tools::find("integritysetup") else {
+        return;
+    };
+    for options in [
+        &[][..],
+        &["--integrity", "sha256", "--sector-size", "512"],
+        &["--tag-size", "3", "--interleave-sectors", "1K"],
+        &["--integrity-legacy-padding", "--integrity-legacy-hmac"],
+        &["--journal-size", "1M", "--sector-size", "1K"],
+    ] {
+        let world = World::new();
+        let path = format(&world, options);
+        let mut dump = Command::new(&integritysetup);
+        dump.arg("dump").arg(&path);
+        let dumped = finish(dump);
+        let info = json(args!["volume", "info", "--json", &path], 0);
+        let said = |name: &str| {
+            let mut fields = dumped.text().split_whitespace();
+            fields.find(|field| *field == name).expect(name);
+            fields.next().unwrap().parse::<u64>().unwrap()
+        };
+        assert_eq!(info["version"], said("superblock_version"), "{options:?}");
+        assert_eq!(info["tag_size"], said("integrity_tag_size"));
+        assert_eq!(info["journal_sections"], said("journal_sections"));
+        let sectors = said("provided_data_sectors");
+        assert_eq!(info["size"], sectors * 512);
+        let log2 = said("log2_interleave_sectors");
+        assert_eq!(info["interleave_sectors"], 1_u64 << log2);
+        assert_eq!(info["sector_size"], said("sector_size"));
+    }
+}
+
+#[test]
+fn a_new_file_is_sparse_and_all_zero() {
+    let world = World::new();
+    let path = world.path("vol.img");
+    let format = args!["volume", "format", &path, "--size", "1G"];
+    let made = verimount(format);
+    made.succeeds_quietly();
+    let metadata = fs::metadata(&path).unwrap();
+    assert_eq!(metadata.len(), 1 << 30);
+    assert!(metadata.blocks() * 512 < 32 << 20, "{metadata:?}");
+    let info = json(args!["volume", "info", "--json", &path], 0);
+    assert!(made.text().contains(&info["size"].to_string()), "{made:?}");
+    let checked = verimount(args!["volume", "check", &path]);
+    checked.succeeds_quietly();
+}
+
+#[test]
+fn how_to_use_it_is_said_where_it_is_not_usual() {
+    let world = World::new();
+    let path = world.path("vol.img");
+    let options = ["--size", "8M", "--integrity", "sha1", "--mode", "bitmap"];
+    let mut format = args!["volume", "format", &path];
+    format.extend(options.iter().map(Into::into));
+    let made = verimount(format);
+    made.succeeds_quietly();
+    let note = "--integrity sha1 --mode bitmap";
+    assert!(made.stderr.contains(note), "{made:?}");
+}
+
+#[test]
+fn what_holds_anything_is_not_overwritten() {
+    let world = World::new();
+    let mut content = vec![0; 16 << 20];
+    content[70_000] = 1;
+    let path = world.write("file", &content);
+    world.unchanged_by(|| {
+        verimount(args!["volume", "format", &path]).fails_saying("not empty");
+        let new = args!["volume", "format", &path, "--size", "8M"];
+        verimount(new).fails_saying("File exists");
+    });
+    verimount(args!["volume", "format", &path, "--force"]).succeeds_quietly();
+    verimount(args!["volume", "check", &path]).succeeds_quietly();
+    verimount(args!["volume", "format", &path]).fails_saying("not empty");
+}
+
+/// What was there before is not there any more.
+#[test]
+fn what_is_overwritten_is_gone() {
+    let world = World::new();
+    let content = noise(16 << 20, 1);
+    let path = world.write("file", &content);
+    verimount(args!["volume", "format", &path, "--force"]).succeeds_quietly();
+    let bytes = fs::read(&path).unwrap();
+    let left = (0..bytes.len()).step_by(4096);
+    let left = left.filter(|&at| bytes[at..at + 4096] == content[at..at + 4096]);
+    assert_eq!(left.count(), 0);
+}
+
+#[test]
+fn a_metadata_device() {
+    let world = World::new();
+    let (tags, data) = (world.path("tags"), world.path("data"));
+    File::create(&tags).unwrap().set_len(4 << 20).unwrap();
+    File::create(&data).unwrap().set_len(64 << 20).unwrap();
+    let devices = || args![&tags, "--data-device", &data];
+    verimount([args!["volume", "format"], devices()].concat()).succeeds_quietly();
+    let info = json(args!["volume", "info", "--json", &tags], 0);
+    assert_eq!(info["size"], 64 << 20);
+    assert!(info["interleave_sectors"].is_null());
+    verimount([args!["volume", "check"], devices()].concat()).succeeds_quietly();
+    verimount(args!["volume", "check", &tags]).fails_saying("device of its own");
+    verimount(args!["volume", "check", &tags, "--data-device", &tags]).fails_saying("in use");
+}
+
+#[test]
+fn an_interrupted_format_leaves_no_new_file() {
+    for signal in [Signal::INT, Signal::TERM] {
+        let world = World::new();
+        let path = world.path("vol.img");
+        let mut format = Command::new(binary());
+        format.args(["volume", "format", "--size", "1T", "--sector-size", "512"]);
+        format.arg(&path).stdin(Stdio::null());
+        format.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = format.spawn().unwrap();
+        let has_tags = || fs::metadata(&path).is_ok_and(|found| found.blocks() > 1000);
+        eventually("some tags are written", has_tags);
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        finish_spawned(child, "format".to_owned()).fails_saying("interrupted");
+        assert!(!path.exists());
+    }
+}

@@ -1,0 +1,162 @@
+//! A file system on the looped disk: the kernel is the user then.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use rustix::mount::{MountFlags, UnmountFlags, mount as mount_system, unmount};
+use verimount_testkit::{noise, tools};
+
+use super::{flip_where, json, mount, world};
+use crate::{
+    args,
+    common::{
+        daemon::eventually,
+        run::{Ended, finish, verimount},
+        tree::{assert_same, create, snapshot},
+        user::root_or_skip,
+    },
+};
+
+/// A loop device, detached in the end.
+struct Loop(PathBuf);
+
+impl Loop {
+    /// Loops a file; `None`, after a note, where that cannot be done.
+    fn new(disk: &Path, direct: bool) -> Option<Self> {
+        let losetup = tools::find("losetup")?;
+        let direct = if direct { "on" } else { "off" };
+        let direct = format!("--direct-io={direct}");
+        let mut attach = Command::new(losetup);
+        attach.args(["--find", "--show", &direct]).arg(disk);
+        let attached = finish(attach);
+        if attached
+            .stderr
+            .contains("cannot find an unused loop device")
+        {
+            eprintln!("skipped: there are no loop devices here");
+            return None;
+        }
+        Some(Self(attached.succeeds().text().trim().into()))
+    }
+
+    fn run(&self, program: &str, options: &[&str]) -> Option<Ended> {
+        let mut command = Command::new(tools::find(program)?);
+        command.args(options).arg(&self.0);
+        Some(finish(command))
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let losetup = tools::find("losetup").unwrap();
+        let _ = Command::new(losetup).arg("--detach").arg(&self.0).status();
+    }
+}
+
+/// What is mounted on a directory, unmounted in the end.
+struct Mounted<'a>(&'a Path);
+
+impl<'a> Mounted<'a> {
+    fn ext4(device: &Loop, directory: &'a Path) -> Self {
+        mount_system(&device.0, directory, "ext4", MountFlags::empty(), None).unwrap();
+        Self(directory)
+    }
+}
+
+impl Drop for Mounted<'_> {
+    fn drop(&mut self) {
+        eventually("it is not busy", || {
+            unmount(self.0, UnmountFlags::empty()).is_ok()
+        });
+    }
+}
+
+#[test]
+fn a_file_system_on_it() {
+    if !root_or_skip() {
+        return;
+    }
+    for (mode, direct) in [
+        ("journal", true),
+        ("bitmap", false),
+        ("bitmap", true),
+        ("direct", true),
+    ] {
+        let Some(world) = world() else { return };
+        let path = world.path("vol.img");
+        verimount(args!["volume", "format", &path, "--size", "64M"]).succeeds_quietly();
+        let tree = world.directory("tree");
+        create(&tree, true);
+        // Longer than ext4 has them.
+        fs::remove_file(tree.join("long target")).unwrap();
+        let ext4 = world.directory("ext4");
+        let mounted = mount(&world, &["--mode", mode]);
+        let Some(device) = Loop::new(&mounted.path("disk"), direct) else {
+            return;
+        };
+        let Some(made) = device.run("mkfs.ext4", &["-q"]) else {
+            return;
+        };
+        made.succeeds();
+        let files = Mounted::ext4(&device, &ext4);
+        let mut copy = Command::new("cp");
+        copy.arg("-a").arg(&tree).arg(&ext4);
+        finish(copy).succeeds();
+        drop(files);
+        device.run("fsck.ext4", &["-f", "-n"]).unwrap().succeeds();
+        drop(device);
+        mounted.unmount();
+        verimount(args!["volume", "check", &path]).succeeds_quietly();
+        // Nothing is read from what the kernel has kept.
+        let mounted = mount(&world, &["--mode", mode]);
+        let device = Loop::new(&mounted.path("disk"), direct).unwrap();
+        let files = Mounted::ext4(&device, &ext4);
+        assert_same(
+            &snapshot(&ext4.join("tree")).unwrap(),
+            &snapshot(&tree).unwrap(),
+        );
+        drop(files);
+        drop(device);
+        mounted.unmount();
+    }
+}
+
+#[test]
+fn a_changed_byte_below_a_file_system() {
+    if !root_or_skip() {
+        return;
+    }
+    let Some(world) = world() else { return };
+    let path = world.path("vol.img");
+    verimount(args!["volume", "format", &path, "--size", "64M"]).succeeds_quietly();
+    let ext4 = world.directory("ext4");
+    let content = noise(1 << 20, 1);
+    let mounted = mount(&world, &[]);
+    let Some(device) = Loop::new(&mounted.path("disk"), true) else {
+        return;
+    };
+    let Some(made) = device.run("mkfs.ext4", &["-q"]) else {
+        return;
+    };
+    made.succeeds();
+    let files = Mounted::ext4(&device, &ext4);
+    fs::write(ext4.join("bad"), &content).unwrap();
+    fs::write(ext4.join("good"), noise(1 << 20, 2)).unwrap();
+    drop(files);
+    drop(device);
+    mounted.unmount();
+    let mounted = mount(&world, &[]);
+    flip_where(&path, &content[40_960..45_056]);
+    let device = Loop::new(&mounted.path("disk"), true).unwrap();
+    let files = Mounted::ext4(&device, &ext4);
+    super::error_of(fs::read(ext4.join("bad")));
+    assert!(fs::read(ext4.join("good")).unwrap() == noise(1 << 20, 2));
+    drop(files);
+    drop(device);
+    let status = json(args!["status", "--json", mounted.directory()], 1);
+    assert!(status["mismatches"].as_u64() > Some(0));
+    mounted.unmount();
+}

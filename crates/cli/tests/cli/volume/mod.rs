@@ -1,0 +1,102 @@
+//! Volumes: made, mounted, served to NBD clients, checked. Nearly all of this also runs as an
+//! ordinary user, by `ordinary_user`.
+
+mod bad_input;
+mod checking;
+mod clients;
+mod disk;
+mod ends;
+mod formatting;
+mod looped;
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io,
+    os::unix::fs::{FileExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+};
+
+use rustix::{fs::OFlags, io::Errno};
+use serde_json::Value;
+
+use crate::{
+    args,
+    common::{
+        daemon::{Daemon, world},
+        run::verimount,
+        world::World,
+    },
+};
+
+/// The modes that anything can be written in.
+const MODES: [&str; 3] = ["journal", "bitmap", "direct"];
+
+/// Makes a new volume `vol.img` of 16 MiB.
+#[track_caller]
+fn format(world: &World, options: &[&str]) -> PathBuf {
+    let path = world.path("vol.img");
+    let mut format = args!["volume", "format", &path, "--size", "16M"];
+    format.extend(options.iter().map(Into::into));
+    verimount(format).succeeds();
+    path
+}
+
+/// Mounts `vol.img`.
+#[track_caller]
+fn mount(world: &World, options: &[&str]) -> Daemon {
+    Daemon::volume(&world.path("vol.img"), &world.path("mnt"), options)
+}
+
+/// The disk of a mount, opened for reading and writing.
+#[track_caller]
+fn open_disk(mounted: &Daemon) -> File {
+    let mut options = OpenOptions::new();
+    let opened = options.read(true).write(true).open(mounted.path("disk"));
+    opened.unwrap()
+}
+
+#[track_caller]
+fn read(disk: &File, offset: u64, len: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; len];
+    disk.read_exact_at(&mut bytes, offset).map(|()| bytes)
+}
+
+/// The JSON that a command prints, which ends with this exit code.
+#[track_caller]
+fn json(arguments: Vec<std::ffi::OsString>, code: i32) -> Value {
+    let ended = verimount(arguments);
+    assert_eq!(ended.status.code(), Some(code), "{ended:?}");
+    serde_json::from_slice(&ended.stdout).unwrap()
+}
+
+/// Changes a bit of the only place in `path` that holds these bytes; gives its offset.
+#[track_caller]
+fn flip_where(path: &Path, bytes: &[u8]) -> u64 {
+    let content = fs::read(path).unwrap();
+    let mut found = (0..content.len() - bytes.len()).step_by(512);
+    let at = found
+        .find(|&at| &content[at..at + bytes.len()] == bytes)
+        .expect("the data is where it belongs");
+    let file = OpenOptions::new().write(true).open(path).unwrap();
+    file.write_all_at(&[content[at] ^ 1], at as u64).unwrap();
+    // Nobody reads what there was before.
+    file.sync_all().unwrap();
+    at as u64
+}
+
+/// A file opened past the page cache.
+fn open_directly(path: &Path) -> File {
+    let direct = OFlags::DIRECT.bits() as i32;
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).custom_flags(direct);
+    options.open(path).unwrap()
+}
+
+/// The name of the error of what failed.
+#[track_caller]
+fn error_of<T>(result: io::Result<T>) -> Errno {
+    match result {
+        Ok(_) => panic!("it should have failed"),
+        Err(error) => Errno::from_io_error(&error).expect("an error of the system"),
+    }
+}
