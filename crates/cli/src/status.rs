@@ -1,6 +1,6 @@
 use std::{
     io::{self, Write, stdout},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 use anyhow::{Context, Result, bail};
@@ -28,9 +28,7 @@ const MAX_STATUS: usize = 64 << 10;
 
 impl Status {
     pub(crate) fn run(self) -> Result<Outcome> {
-        let text = self.read()?;
-        let status: MountStatus = serde_json::from_slice(&text)
-            .with_context(|| format!("{}: its status", printable(&self.directory)))?;
+        let status = read_status(&self.directory)?;
         let outcome = match &status {
             MountStatus::Image(image) if image.mismatches > 0 => Outcome::Bad,
             MountStatus::Volume(volume) if volume.mismatches > 0 => Outcome::Bad,
@@ -50,20 +48,17 @@ impl Status {
             },
         }
     }
+}
 
-    fn read(&self) -> Result<Vec<u8>> {
-        let mut text = vec![0; MAX_STATUS];
-        match getxattr(&self.directory, STATUS_XATTR, &mut text[..]) {
-            Ok(len) => {
-                text.truncate(len);
-                Ok(text)
-            }
-            Err(Errno::NODATA | Errno::OPNOTSUPP) => {
-                bail!("{} is not a verimount mount", printable(&self.directory))
-            }
-            Err(error) => Err(error).with_context(|| printable(&self.directory).to_string()),
-        }
-    }
+/// What a mount tells of itself.
+pub(crate) fn read_status(directory: &Path) -> Result<MountStatus> {
+    let shown = || printable(directory).to_string();
+    let mut text = vec![0; MAX_STATUS];
+    let len = match getxattr(directory, STATUS_XATTR, &mut text[..]) {
+        Err(Errno::NODATA | Errno::OPNOTSUPP) => bail!("{} is not a verimount mount", shown()),
+        other => other.with_context(shown)?,
+    };
+    serde_json::from_slice(&text[..len]).with_context(|| format!("{}: its status", shown()))
 }
 
 /// The texts come from whoever serves the directory, and that may be anybody.

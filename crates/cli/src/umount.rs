@@ -3,10 +3,11 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use clap::Args;
 use verimount_names::printable;
+use verimount_serve::{DaemonEnd, Status, unmount};
 
-use crate::Outcome;
+use crate::{Outcome, status::read_status};
 
-/// Unmount what verimount mount has mounted
+/// Unmount what verimount has mounted; of a volume, wait until it is closed
 #[derive(Args)]
 pub(crate) struct Umount {
     /// The mount point
@@ -19,8 +20,23 @@ pub(crate) struct Umount {
 
 impl Umount {
     pub(crate) fn run(self) -> Result<Outcome> {
-        verimount_serve::unmount(&self.directory, self.lazy)
+        let closing = self.closing();
+        unmount(&self.directory, self.lazy)
             .with_context(|| printable(&self.directory).to_string())?;
+        if let Some(closing) = closing {
+            closing.wait();
+        }
         Ok(Outcome::Good)
+    }
+
+    /// The end of the process that closes a volume after it was unmounted.
+    fn closing(&self) -> Option<DaemonEnd> {
+        if self.lazy {
+            return None;
+        }
+        match read_status(&self.directory).ok()? {
+            Status::Volume(volume) => volume.daemon?.end(),
+            _ => None,
+        }
     }
 }

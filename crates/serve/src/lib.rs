@@ -8,6 +8,7 @@
 mod attached;
 mod bridge_fs;
 mod cache_policy;
+mod daemon;
 mod disk;
 mod errno;
 mod fusermount;
@@ -27,6 +28,7 @@ mod volume_status;
 
 pub use bridge_fs::{BridgeFs, BridgeOptions, Registrar};
 pub use cache_policy::CachePolicy;
+pub use daemon::{Daemon, DaemonEnd};
 pub use image_fs::ImageFs;
 pub use mount::{Mode, MountError, MountOptions, Mountable, Mounted, Reload, mount};
 pub use status::Status;

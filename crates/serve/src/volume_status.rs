@@ -7,9 +7,13 @@ use serde::{Deserialize, Serialize};
 use verimount_integrity::Volume;
 use verimount_source::{Counting, FileStorage};
 
+use crate::Daemon;
+
 /// What a mounted volume does and did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VolumeStatus {
+    /// Who serves it, and has closed the volume when it ends.
+    pub daemon: Option<Daemon>,
     /// What is done to survive a crash.
     pub mode: String,
     /// Size of the disk in bytes.
@@ -111,6 +115,7 @@ pub(crate) fn status(
 ) -> VolumeStatus {
     let stats = volume.stats();
     VolumeStatus {
+        daemon: Daemon::current(),
         mode: volume.mode().to_string(),
         size: volume.size(),
         block_size: volume.superblock().block_size().bytes() as u64,
