@@ -9,6 +9,7 @@ mod demo;
 mod deny;
 mod fuzz;
 mod interrupt;
+mod kernel_test;
 mod mount_point;
 mod setup;
 mod test;
@@ -25,6 +26,10 @@ enum Task {
     Bench(bench::Options),
     /// Show what Verimount does: build, mount, read back, damage, verify
     Demo,
+    /// Check that what Verimount writes is what the kernel reads, and the other way round
+    KernelTest,
+    #[command(hide = true)]
+    Guest(kernel_test::guest::Options),
     Test(test::Options),
     /// Touch and free memory; what the benchmarks run before they fill the page cache
     #[command(hide = true)]
@@ -49,6 +54,8 @@ fn perform(task: Task) -> Result<()> {
     match task {
         Task::Bench(options) => bench::run(&options),
         Task::Demo => demo::run(),
+        Task::Guest(options) => kernel_test::guest::run(&options),
+        Task::KernelTest => kernel_test::run(),
         Task::Test(options) => test::run(&options),
         Task::TouchMemory { bytes } => {
             bench::touch_memory(bytes);

@@ -17,6 +17,7 @@ use crate::command;
 pub(crate) enum Purpose {
     Bench,
     Demo,
+    KernelTest,
     Test,
 }
 
@@ -65,11 +66,24 @@ const BENCH: &[Tool] = &[
     tool("squashfuse", "squashfuse"),
 ];
 
+/// What unpacks and boots Debian's kernel, and what is run in it.
+const KERNEL_TEST: &[Tool] = &[
+    tool("busybox", "busybox-static"),
+    tool("cpio", "cpio"),
+    tool("depmod", "kmod"),
+    tool("fsverity", "fsverity"),
+    tool("genromfs", "genromfs"),
+    tool("integritysetup", "cryptsetup-bin"),
+    tool("mkfs.ext4", "e2fsprogs"),
+    tool("qemu-system-x86_64", "qemu-system-x86"),
+];
+
 impl Purpose {
     fn tools(self) -> impl Iterator<Item = &'static Tool> {
         let further = match self {
             Self::Bench => BENCH,
             Self::Demo => &[],
+            Self::KernelTest => KERNEL_TEST,
             Self::Test => TEST,
         };
         MOUNT.iter().chain(further)

@@ -1,0 +1,112 @@
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, Result};
+
+use crate::command;
+
+/// Debian's package that depends on the newest kernel.
+const NEWEST: &str = "linux-image-amd64";
+
+/// Debian's kernel and its modules, unpacked but not installed.
+pub(super) struct Kernel {
+    root: PathBuf,
+    version: String,
+}
+
+impl Kernel {
+    /// The newest kernel, unpacked below `folder`: fetched only if it is not there yet.
+    pub(super) fn unpacked(folder: &Path) -> Result<Self> {
+        let depends = command::stdout(Command::new("apt-cache").args(["depends", NEWEST]))?;
+        let package = depends
+            .split_whitespace()
+            .find(|word| word.starts_with("linux-image-") && *word != NEWEST)
+            .with_context(|| format!("{NEWEST} depends on no kernel"))?;
+        let version = package.trim_start_matches("linux-image-").to_owned();
+        let kernel = Self {
+            root: folder.join(&version),
+            version,
+        };
+        if !kernel.image().is_file() {
+            kernel.fetch(package, folder)?;
+        }
+        Ok(kernel)
+    }
+
+    /// What `uname -r` says.
+    pub(super) fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// What boots.
+    pub(super) fn image(&self) -> PathBuf {
+        self.root.join(format!("boot/vmlinuz-{}", self.version))
+    }
+
+    /// The directory that has `lib/modules`.
+    pub(super) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The files of these modules and of all they need, each after what it needs.
+    pub(super) fn modules(&self, names: &[&str]) -> Result<Vec<PathBuf>> {
+        let folder = self.root.join("lib/modules").join(&self.version);
+        let table = fs::read_to_string(folder.join("modules.dep"))?;
+        let mut files = Vec::new();
+        for name in names {
+            let line = table
+                .lines()
+                .find(|line| {
+                    line.split_once(':')
+                        .is_some_and(|(file, _)| is_module(file, name))
+                })
+                .with_context(|| format!("Linux {} has no module {name}", self.version))?;
+            // What is needed first stands last.
+            for file in line.split([' ', ':']).filter(|file| !file.is_empty()).rev() {
+                let file = folder.join(file);
+                if !files.contains(&file) {
+                    files.push(file);
+                }
+            }
+        }
+        Ok(files)
+    }
+
+    fn fetch(&self, package: &str, folder: &Path) -> Result<()> {
+        println!("Fetching {package}");
+        let download = folder.join("download");
+        fs::create_dir_all(&download)?;
+        command::run(
+            Command::new("apt-get")
+                .args(["--quiet", "download", package])
+                .current_dir(&download),
+        )?;
+        let fetched = fs::read_dir(&download)?
+            .next()
+            .context("nothing was fetched")??;
+        let unpacked = folder.join("unpacked");
+        command::run(
+            Command::new("dpkg-deb")
+                .arg("--extract")
+                .arg(fetched.path())
+                .arg(&unpacked),
+        )?;
+        command::run(
+            Command::new("depmod")
+                .arg("--basedir")
+                .arg(&unpacked)
+                .arg(&self.version),
+        )?;
+        fs::rename(unpacked, &self.root)?;
+        Ok(fs::remove_dir_all(download)?)
+    }
+}
+
+fn is_module(file: &str, name: &str) -> bool {
+    Path::new(file)
+        .file_name()
+        .is_some_and(|file| file.to_str() == Some(&format!("{name}.ko")))
+}

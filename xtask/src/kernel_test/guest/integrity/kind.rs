@@ -1,0 +1,113 @@
+use verimount_integrity::{Algorithm, Mode, Padding};
+
+/// What a journal's MAC is computed with.
+pub(super) const JOURNAL_MAC: Algorithm = Algorithm::HmacSha256;
+
+/// What a volume is like.
+#[derive(Clone)]
+pub(super) struct Kind {
+    pub(super) algorithm: Algorithm,
+    pub(super) block_size: u64,
+    pub(super) mode: Mode,
+    pub(super) tag_size: Option<u16>,
+    pub(super) padding: Padding,
+    pub(super) has_data_device: bool,
+    pub(super) has_journal_mac: bool,
+}
+
+impl Default for Kind {
+    fn default() -> Self {
+        Self {
+            algorithm: Algorithm::Crc32c,
+            block_size: 4096,
+            mode: Mode::Journal,
+            tag_size: None,
+            padding: Padding::Fixed,
+            has_data_device: false,
+            has_journal_mac: false,
+        }
+    }
+}
+
+/// What Linux has had no dm-integrity tags of since 5.19.
+const NOT_IN_THE_KERNEL: Algorithm = Algorithm::Blake2s256;
+
+/// Each value of each parameter, and those together that depend on one another.
+pub(super) fn kinds() -> Vec<Kind> {
+    const MODES: [Mode; 3] = [Mode::Journal, Mode::Bitmap, Mode::Direct];
+    let default = Kind::default;
+    let mut kinds = Vec::new();
+    for algorithm in Algorithm::ALL {
+        let (tag_size, kind) = match algorithm {
+            NOT_IN_THE_KERNEL => continue,
+            // `integritysetup` does not know how long it is.
+            Algorithm::Blake2b256 => (Some(32), default()),
+            _ => (None, default()),
+        };
+        kinds.push(Kind {
+            algorithm,
+            tag_size,
+            ..kind
+        });
+    }
+    for mode in MODES {
+        for block_size in [512, 1024, 2048, 4096] {
+            for has_data_device in [false, true] {
+                kinds.push(Kind {
+                    mode,
+                    block_size,
+                    has_data_device,
+                    ..default()
+                });
+            }
+        }
+        // The bitmap with keyed tags is what we refuse unless there is a journal MAC, too, since a
+        // crash would be an occasion to have tags made of data that somebody without the key has
+        // changed; and with a journal MAC `integritysetup` refuses it.
+        if mode != Mode::Bitmap {
+            kinds.push(Kind {
+                mode,
+                algorithm: Algorithm::HmacSha256,
+                has_journal_mac: true,
+                ..default()
+            });
+        }
+        kinds.push(Kind {
+            mode,
+            padding: Padding::Legacy,
+            ..default()
+        });
+    }
+    for tag_size in [1, 3, 50] {
+        kinds.push(Kind {
+            tag_size: Some(tag_size),
+            ..default()
+        });
+    }
+    kinds
+}
+
+impl Kind {
+    pub(super) fn describe(&self) -> String {
+        let Self {
+            algorithm,
+            block_size,
+            mode,
+            ..
+        } = self;
+        let mut text = format!("{algorithm}, sectors of {block_size}, {mode}");
+        if let Some(tag_size) = self.tag_size {
+            text += &format!(", tags of {tag_size}");
+        }
+        if self.padding == Padding::Legacy {
+            text += ", legacy padding";
+        }
+        if self.has_data_device {
+            text += ", data device";
+        }
+        if self.has_journal_mac {
+            text += ", journal MAC";
+        }
+        text
+    }
+}

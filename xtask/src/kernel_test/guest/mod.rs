@@ -1,0 +1,60 @@
+//! What runs in the guest: the tests, with the kernel's own tools and this machine's programs.
+
+mod integrity;
+mod romfs;
+mod scratch;
+mod tests;
+mod verity;
+
+use std::{fs, path::PathBuf, process::Command};
+
+use anyhow::Result;
+use clap::Args;
+
+use self::{scratch::Scratch, tests::Tests};
+use super::report::Line;
+use crate::command;
+
+/// What the tests need of the kernel.
+const MODULES: [&str; 11] = [
+    "blake2b_generic",
+    "crc32_generic",
+    "crc32c_generic",
+    "dm-integrity",
+    "ext4",
+    "fuse",
+    "loop",
+    "romfs",
+    "sha1_generic",
+    "sha512_generic",
+    "xxhash_generic",
+];
+
+/// Run by `kernel-test` in its guest
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// The directory that has the kernel's lib/modules
+    #[arg(long)]
+    kernel: PathBuf,
+
+    /// The program to test
+    #[arg(long)]
+    verimount: PathBuf,
+}
+
+pub(crate) fn run(options: &Options) -> Result<()> {
+    command::run(
+        Command::new("modprobe")
+            .arg("--dirname")
+            .arg(&options.kernel)
+            .arg("--all")
+            .args(MODULES),
+    )?;
+    let scratch = Scratch::new(PathBuf::from("/run/scratch"))?;
+    romfs::run(&mut Tests::new("romfs"), &scratch, &options.verimount)?;
+    verity::run(&mut Tests::new("fs-verity"), &scratch)?;
+    integrity::run(&mut Tests::new("dm-integrity"), &scratch)?;
+    fs::remove_dir_all(scratch.path())?;
+    Line::End.print();
+    Ok(())
+}

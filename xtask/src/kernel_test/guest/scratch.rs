@@ -1,0 +1,82 @@
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::Result;
+
+use crate::{command, mount_point::MountPoint};
+
+/// A directory for what tests make.
+pub(super) struct Scratch(PathBuf);
+
+impl Scratch {
+    pub(super) fn new(path: PathBuf) -> Result<Self> {
+        fs::create_dir_all(&path)?;
+        Ok(Self(path))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// An empty directory of this name, whatever was there before.
+    pub(super) fn directory(&self, name: &str) -> Result<PathBuf> {
+        let path = self.0.join(name);
+        if path.exists() {
+            fs::remove_dir_all(&path)?;
+        }
+        fs::create_dir(&path)?;
+        Ok(path)
+    }
+
+    /// A file of this name and length that holds nothing but zeros.
+    pub(super) fn file(&self, name: &str, len: u64) -> Result<PathBuf> {
+        let path = self.0.join(name);
+        File::create(&path)?.set_len(len)?;
+        Ok(path)
+    }
+
+    /// The file system in the file `image`, mounted by the kernel on a directory of this name.
+    pub(super) fn mount(
+        &self,
+        image: &Path,
+        file_system: &str,
+        options: &str,
+        name: &str,
+    ) -> Result<MountPoint> {
+        let point = MountPoint::new(self.0.join(name))?;
+        command::run(
+            Command::new("mount")
+                .args(["-t", file_system, "-o"])
+                .arg(format!("loop,{options}"))
+                .arg(image)
+                .arg(point.path()),
+        )?;
+        Ok(point)
+    }
+}
+
+/// A file as a block device, until this is dropped.
+pub(super) struct LoopDevice(PathBuf);
+
+impl LoopDevice {
+    pub(super) fn attach(file: &Path) -> Result<Self> {
+        let mut attach = Command::new("losetup");
+        attach.args(["--find", "--show"]).arg(file);
+        Ok(Self(command::stdout(&mut attach)?.into()))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for LoopDevice {
+    fn drop(&mut self) {
+        if let Err(error) = command::run(Command::new("losetup").arg("--detach").arg(&self.0)) {
+            eprintln!("{error:#}");
+        }
+    }
+}
