@@ -7,8 +7,8 @@ use crate::{
     tagger::Tagger,
 };
 
-/// How many zeros are tagged at a time, in bytes.
-const ZERO_STEP: usize = 1 << 20;
+/// How many sectors get tags at a time that do not depend on what is written.
+const TAG_STEP: u64 = 2048;
 
 /// What all modes have below them: blocks that are written and read with their tags, in place and
 /// with no regard to crashes.
@@ -90,10 +90,11 @@ impl Blocks {
 
     /// Gives blocks that are zero their tags.
     pub(crate) fn set_zero_tags(&self, range: Range<u64>) -> Result<(), Error> {
-        let zeros = vec![0; ZERO_STEP.min(((range.end - range.start) * SECTOR) as usize)];
-        for sector in range.clone().step_by(ZERO_STEP / SECTOR as usize) {
-            let len = zeros.len().min(((range.end - sector) * SECTOR) as usize);
-            self.set_tags(sector, &self.tagger.tags(sector, &zeros[..len]))?;
+        let zeros = vec![0; (TAG_STEP.min(range.end - range.start) * SECTOR) as usize];
+        for step in steps(range) {
+            let len = ((step.end - step.start) * SECTOR) as usize;
+            let tags = self.tagger.tags(step.start, &zeros[..len]);
+            self.set_tags(step.start, &tags)?;
         }
         Ok(())
     }
@@ -106,9 +107,22 @@ impl Blocks {
 
     /// Marks blocks as having no contents.
     pub(crate) fn set_discarded_tags(&self, range: Range<u64>) -> Result<(), Error> {
-        let blocks = self.blocks(range.clone());
-        let tags = self.tagger.discarded((blocks.end - blocks.start) as usize);
-        self.set_tags(range.start, &tags)
+        for step in steps(range) {
+            let blocks = self.blocks(step.clone());
+            let tags = self.tagger.discarded((blocks.end - blocks.start) as usize);
+            self.set_tags(step.start, &tags)?;
+        }
+        Ok(())
+    }
+
+    /// Those of the blocks, each with its sectors, whose tags lie in two sectors: a crash may leave
+    /// one half of such a tag as it was.
+    pub(crate) fn with_split_tags(&self, range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+        let block_sectors = self.geometry.shape().block_size.sectors();
+        range
+            .step_by(block_sectors as usize)
+            .filter(|&sector| self.geometry.has_split_tag(sector))
+            .map(move |sector| sector..sector + block_sectors)
     }
 
     /// Sets the tags of the blocks from `sector` on, whatever their data is.
@@ -157,4 +171,12 @@ impl Blocks {
         let log2 = self.geometry.shape().block_size.log2_sectors();
         sectors.start >> log2..sectors.end >> log2
     }
+}
+
+/// A range of sectors in parts of [`TAG_STEP`].
+fn steps(range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+    range
+        .clone()
+        .step_by(TAG_STEP as usize)
+        .map(move |start| start..range.end.min(start + TAG_STEP))
 }

@@ -278,6 +278,14 @@ impl Geometry {
         (self.start + self.initial + areas_before) * SECTOR
     }
 
+    /// Whether the tag of the block at `sector` lies in two sectors.
+    pub(crate) fn has_split_tag(&self, sector: u64) -> bool {
+        let block = (sector >> self.shape.block_size.log2_sectors()) % self.blocks_per_area();
+        let tag_size = u64::from(self.shape.tag_size.get());
+        let start = block * tag_size;
+        start / SECTOR != (start + tag_size - 1) / SECTOR
+    }
+
     fn data_position(&self, sector: u64) -> u64 {
         match self.shape.interleave {
             Some(interleave) => {

@@ -27,7 +27,8 @@ const ZEROS: usize = 1 << 20;
 ///
 /// A discard in journal mode empties the journal first, for its entries would bring back what is
 /// discarded, and writes tags; data. With tags that say "discarded" the data can be anything; with
-/// the tags of data that is gone it could not be read.
+/// the tags of data that is gone it could not be read. A tag that lies in two sectors could come to
+/// one of them only, so the journal makes its block zero instead.
 pub(super) enum Consistency {
     Journal(Box<Journal>),
     Bitmap(Box<Bitmap>),
@@ -106,8 +107,16 @@ impl Consistency {
     pub(super) fn discard(&self, blocks: &Blocks, range: Range<u64>) -> Result<(), Error> {
         match self {
             Self::Journal(journal) => {
+                for block in blocks.with_split_tags(range.clone()) {
+                    self.zero(blocks, block)?;
+                }
                 journal.clear(blocks)?;
-                blocks.set_discarded_tags(range.clone())?;
+                let mut start = range.start;
+                for block in blocks.with_split_tags(range.clone()) {
+                    blocks.set_discarded_tags(start..block.start)?;
+                    start = block.end;
+                }
+                blocks.set_discarded_tags(start..range.end)?;
                 blocks.flush()?;
                 blocks.zero_data(range)
             }
