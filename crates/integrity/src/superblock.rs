@@ -24,6 +24,9 @@ use crate::{
 /// What is hashed before every block and before what a MAC covers, so that equal volumes differ.
 pub(crate) type Salt = [u8; 16];
 
+/// A number of blocks per bit that no bitmap has.
+const NO_BITMAP: u8 = u8::MAX;
+
 /// What a volume's superblock says. Algorithm, key and mode are not in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Superblock {
@@ -211,6 +214,11 @@ impl Superblock {
     /// Whether the volume is in use in bitmap mode, or was when the machine crashed.
     pub fn has_dirty_bitmap(&self) -> bool {
         self.dirty_bitmap
+    }
+
+    /// Says that what is in the bitmap's place is none: then all regions count as dirty.
+    pub(crate) fn forget_bitmap(&mut self) {
+        self.log2_blocks_per_bitmap_bit = NO_BITMAP;
     }
 
     fn flags(&self) -> u32 {

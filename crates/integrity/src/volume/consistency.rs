@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::{
-    BadBlock, Error, Mode, SECTOR,
+    BadBlock, Error, Mode, SECTOR, Superblock,
     bitmap::Bitmap,
     blocks::Blocks,
     journal::{Journal, Ring},
@@ -149,6 +149,10 @@ impl Consistency {
             Self::Journal(journal) => journal.clear(blocks),
             Self::Bitmap(_) => {
                 blocks.flush()?;
+                // If all tags are right, it does no harm to take the journal for a bitmap.
+                if superblock.get().recalculation_sector().is_some() {
+                    superblock.update(Superblock::forget_bitmap)?;
+                }
                 ring.initialise()?;
                 superblock.update(|superblock| superblock.dirty_bitmap = false)
             }

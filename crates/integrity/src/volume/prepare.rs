@@ -13,10 +13,6 @@ use crate::{
 
 use super::{SavedSuperblock, consistency::Consistency};
 
-/// A number of blocks per bit that no bitmap has: what is in the bitmap's place is none, and all
-/// regions count as dirty.
-const NO_BITMAP: u8 = u8::MAX;
-
 /// A volume of which only this is missing for it to be used.
 pub(super) struct Unprepared<'a> {
     pub(super) blocks: &'a Blocks,
@@ -58,20 +54,28 @@ impl Unprepared<'_> {
         }
     }
 
-    /// Makes the journal's place a bitmap. As long as nothing was written, what is there in
-    /// between does no harm, whatever it is taken for.
+    /// Makes the journal's place a bitmap. If all tags are right, what is there in between does no
+    /// harm, whatever it is taken for; else it must not be taken for a bitmap.
     fn begin_bitmap(self) -> Result<(Consistency, Recalculation), Error> {
         self.check_may_recalculate()?;
         replay(&self.ring, self.blocks, false)?;
         let layout = BitmapLayout::new(&self.blocks.geometry)?;
+        let position = self.superblock.get().recalculation_sector();
         self.superblock.update(|superblock| {
             superblock.dirty_bitmap = true;
             superblock.log2_blocks_per_bitmap_bit = layout.log2_blocks_per_bit();
+            if position.is_some() {
+                superblock.forget_bitmap();
+            }
         })?;
-        let position = self.superblock.get().recalculation_sector();
         let bits = position.map_or_else(|| layout.none(), |position| layout.all_from(position));
         let storage = self.blocks.storage.clone();
         let bitmap = Bitmap::create(storage, layout, bits, self.bitmap_clear_interval)?;
+        if position.is_some() {
+            self.superblock.update(|superblock| {
+                superblock.log2_blocks_per_bitmap_bit = layout.log2_blocks_per_bit();
+            })?;
+        }
         let recalculation = self.recalculation(position.unwrap_or(self.end()));
         Ok((Consistency::Bitmap(Box::new(bitmap)), recalculation))
     }
@@ -115,7 +119,7 @@ impl Unprepared<'_> {
             // Before the bitmap is gone.
             self.superblock.update(|superblock| {
                 superblock.recalculation = Some(0);
-                superblock.log2_blocks_per_bitmap_bit = NO_BITMAP;
+                superblock.forget_bitmap();
             })?;
         }
         let replayed = self.ring.initialise()?;
