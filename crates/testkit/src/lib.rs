@@ -1,13 +1,19 @@
-//! What Verimount's tests and benchmarks share: sources that fail and wait, storage that loses what was not flushed, generated data, and
-//! the external tools that serve as oracles.
+//! What Verimount's tests and benchmarks share: sources that fail and wait, devices whose crashes
+//! can be simulated, generated data, and the external tools that serve as oracles.
 
+mod crash_point;
+mod faulty;
 mod flipped;
 mod pattern;
+mod random;
+mod recording;
 mod slow;
 pub mod tools;
-mod volatile;
 
+pub use crash_point::CrashPoint;
+pub use faulty::{Fault, Faulty};
 pub use flipped::Flipped;
 pub use pattern::{noise, pattern};
+pub use random::Random;
+pub use recording::{Recorder, Recording};
 pub use slow::Slow;
-pub use volatile::{Power, Volatile};

@@ -3,20 +3,22 @@
 use std::sync::Arc;
 
 use verimount_integrity::{Devices, Error, FormatOptions, Mode, Volume};
-use verimount_testkit::{Power, Volatile};
+use verimount_source::MemoryStorage;
+use verimount_testkit::{Fault, Faulty};
 
 use crate::common::{MB, World};
 
-/// The storage fails from some write or flush on: the request that meets it says why, and so do all
-/// later ones.
+/// One write or flush fails: the request that meets it says why, and so do all later ones, though
+/// the storage could do them.
 #[test]
 fn a_failure_ends_all_writing_and_no_reading() {
     for mode in [Mode::Journal, Mode::Bitmap, Mode::Direct] {
         let world = World::new(16 * MB, FormatOptions::default()).unwrap();
         let stored = world.metadata.inner().to_vec();
         let mut failures = 0;
-        for actions in 1..20 {
-            let storage = Arc::new(Volatile::new(stored.clone(), Power::for_actions(actions)));
+        for good in 0..20 {
+            let memory = MemoryStorage::new(stored.clone());
+            let storage = Arc::new(Faulty::new(memory, Fault::Write, good));
             let devices = Devices::new(storage);
             let Ok(volume) = Volume::open(devices, &world.open_options(mode)) else {
                 continue;

@@ -4,7 +4,6 @@ mod bitmap;
 mod check;
 mod common;
 mod costs;
-mod crash;
 mod damage;
 mod failures;
 mod format;

@@ -1,0 +1,158 @@
+//! The machine crashes at any point, also while it recovers from a crash.
+//!
+//! Every write and flush of a volume is recorded, and for each of them the volume is opened as a
+//! crash may have left it there: with each part of what was not flushed, or without it. One of these
+//! states is then gone on with, so that the next crashes meet the recovery.
+
+mod making;
+mod model;
+mod report;
+mod run;
+mod scenario;
+
+use std::{
+    env,
+    ops::Range,
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
+    thread,
+};
+
+use verimount_integrity::Mode;
+use verimount_testkit::Random;
+
+use model::Model;
+use report::Report;
+use run::{Recovered, Run};
+use scenario::{MODES, Scenario};
+
+/// A sector in bytes.
+const SECTOR: usize = 512;
+
+/// How often the machine crashes for good, and the volume is gone on with.
+const ROUNDS: usize = 3;
+
+/// The seeds that are tried unless [`SEEDS`] says otherwise: what takes a few seconds.
+const DEFAULT_SEEDS: Range<u64> = 0..24;
+
+/// The environment variable with the first and the last seed to be tried.
+const SEEDS: &str = "VERIMOUNT_CRASH_SEEDS";
+
+#[test]
+fn what_was_flushed_survives_a_crash_at_any_point() {
+    let report = for_all_seeds(simulate);
+    println!("{report}");
+}
+
+/// Tries one volume.
+fn simulate(seed: u64, report: &Report) {
+    let mut random = Random::new(seed);
+    let scenario = Scenario::new(seed);
+    let mut before = scenario.formatted();
+    for round in 0..ROUNDS {
+        let mode = match round {
+            0 => scenario.mode,
+            _ => mostly(scenario.mode, &mut random),
+        };
+        // Whatever interrupts the recovery, this is what it has to come to.
+        let found = Recovered::new(&scenario, &before, mode).found;
+        let mut model = Model::new(mode, found, scenario.block_sectors());
+        model.is_recovering = round > 0;
+        let run = Run::new(&scenario, before, model, &mut random);
+        before = crash(&scenario, &run, &mut random, report);
+    }
+}
+
+/// Has the machine crash at every point of a run, and looks at what is left. Gives one of the states
+/// that it is left in.
+fn crash(scenario: &Scenario, run: &Run, random: &mut Random, report: &Report) -> Vec<Vec<u8>> {
+    let chosen_point = random.below(run.recording.events() + 1);
+    let mut chosen = None;
+    for point in run.recording.crash_points() {
+        let model = run.model_at(point.events);
+        report.count_point(model);
+        let states: Vec<_> = point.states(random.number()).collect();
+        for state in &states {
+            report.count_state(model);
+            let mode = mostly(model.mode, random);
+            let result = catch_unwind(|| check(scenario, model, state, mode));
+            result.unwrap_or_else(|panic| {
+                eprintln!(
+                    "after {} of {} writes and flushes, in {} mode, opened in {mode} mode",
+                    point.events,
+                    run.recording.events(),
+                    model.mode
+                );
+                resume_unwind(panic)
+            });
+        }
+        if point.events == chosen_point {
+            chosen = Some(states[random.below(states.len())].clone());
+        }
+    }
+    chosen.expect("the point is one of them")
+}
+
+/// Fails unless every block is what it may be, and is the same if the volume is opened once more.
+fn check(scenario: &Scenario, model: &Model, state: &[Vec<u8>], mode: Mode) {
+    let Recovered { found, after } = Recovered::new(scenario, state, mode);
+    model.check(&found);
+    if after != state {
+        let again = Recovered::new(scenario, &after, mode);
+        assert_eq!(again.found, found, "recovered twice");
+    }
+}
+
+/// A mode: most of the time this one.
+fn mostly(mode: Mode, random: &mut Random) -> Mode {
+    match random.below(4) {
+        0 => random.choose(&MODES),
+        _ => mode,
+    }
+}
+
+/// Runs `simulate` for each seed, on all processors.
+///
+/// # Panics
+/// If any of them does, with the lowest seed that does.
+fn for_all_seeds(simulate: impl Fn(u64, &Report) + Sync) -> Report {
+    let seeds = seeds();
+    let report = Report::default();
+    let next = AtomicU64::new(seeds.start);
+    let lowest_failing = AtomicU64::new(u64::MAX);
+    let has_failed = AtomicBool::new(false);
+    let work = || {
+        // All lower seeds are under way or done when one is taken, so none is missed.
+        while !has_failed.load(SeqCst) {
+            let seed = next.fetch_add(1, SeqCst);
+            if seed >= seeds.end {
+                return;
+            }
+            if catch_unwind(AssertUnwindSafe(|| simulate(seed, &report))).is_err() {
+                lowest_failing.fetch_min(seed, SeqCst);
+                has_failed.store(true, SeqCst);
+            }
+        }
+    };
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| {
+        for _ in 0..processors {
+            scope.spawn(work);
+        }
+    });
+    let seed = lowest_failing.into_inner();
+    assert!(seed == u64::MAX, "seed {seed} fails");
+    println!("seeds {seeds:?}");
+    report
+}
+
+fn seeds() -> Range<u64> {
+    let Ok(seeds) = env::var(SEEDS) else {
+        return DEFAULT_SEEDS;
+    };
+    let ends = seeds.split_once("..").and_then(|(start, end)| {
+        let start = start.parse().ok()?;
+        Some(start..end.parse().ok()?)
+    });
+    ends.unwrap_or_else(|| panic!("{SEEDS} must be FIRST..END"))
+}

@@ -1,0 +1,105 @@
+//! Crashes while a volume is made, or made larger.
+
+use std::ops::ControlFlow;
+
+use verimount_integrity::{Error, Mode, Volume, format, grow};
+use verimount_testkit::{Random, Recording};
+
+use crate::{
+    SECTOR, for_all_seeds,
+    model::Stamp,
+    run::{contents, write},
+    scenario::{Memory, Scenario, devices_of},
+};
+
+/// How much larger the devices of a volume that grows become, in bytes.
+const GROWTH: usize = 80 * SECTOR;
+
+/// There is the old volume, none, or the new one; and the new one once formatting has returned.
+#[test]
+fn an_interrupted_format_leaves_no_volume_or_a_whole_one() {
+    for_all_seeds(|seed, _| {
+        let scenario = Scenario::new(seed);
+        let (before, old) = written(&scenario, seed);
+        let recording = Recording::new(before);
+        let mut options = scenario.options.clone();
+        options.is_zero = false;
+        format(devices_of(&recording), &options, &mut |_| {
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+        for point in recording.crash_points() {
+            for state in point.states(seed) {
+                let is_complete = point.events == recording.events();
+                match found(&scenario, state) {
+                    None => assert!(!is_complete, "there is no volume"),
+                    Some(found) => {
+                        let is_new = found.iter().flatten().flatten().all(|&stamp| stamp == 0);
+                        let is_whole = found.iter().all(Option::is_some);
+                        let is_old = !is_complete && found == old;
+                        assert!(is_old || (is_new && is_whole), "{found:?}");
+                    }
+                }
+            }
+        }
+    });
+}
+
+/// The volume has its old size or the new one, and its contents in any case.
+#[test]
+fn an_interrupted_growth_loses_nothing() {
+    for_all_seeds(|seed, _| {
+        let scenario = Scenario::new(seed);
+        let (mut before, old) = written(&scenario, seed);
+        for device in &mut before {
+            device.resize(device.len() + GROWTH, 7);
+        }
+        let recording = Recording::new(before);
+        let options = scenario.open_options(Mode::Direct);
+        let superblock = grow(devices_of(&recording), &options, false, &mut |_| {
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+        let blocks = superblock.provided_data_sectors() as usize / scenario.block_sectors();
+        assert!(blocks > old.len());
+        for point in recording.crash_points() {
+            for state in point.states(seed) {
+                let found = found(&scenario, state).expect("there is a volume");
+                let is_complete = point.events == recording.events();
+                let is_grown = found.len() == blocks;
+                assert!(is_grown || (!is_complete && found.len() == old.len()));
+                let (kept, new) = found.split_at(old.len());
+                assert_eq!(kept, old);
+                let zero = Some(vec![0; scenario.block_sectors()]);
+                assert!(new.iter().all(|block| *block == zero));
+            }
+        }
+    });
+}
+
+/// What the devices hold of a volume that was written and flushed, and its blocks.
+fn written(scenario: &Scenario, seed: u64) -> (Vec<Vec<u8>>, Vec<Option<Vec<Stamp>>>) {
+    let memory = Memory::new(scenario.formatted());
+    let volume = scenario.open(memory.devices(), Mode::Journal);
+    let sectors = volume.size() as usize / SECTOR;
+    write(
+        &volume,
+        0..sectors,
+        Random::new(seed).number() as Stamp >> 1,
+    );
+    volume.flush().unwrap();
+    let found = contents(&volume, scenario.block_sectors());
+    // As it is in use: what was written is in the journal.
+    drop(volume);
+    (memory.contents(), found)
+}
+
+/// The blocks of the volume, if there is one.
+fn found(scenario: &Scenario, state: Vec<Vec<u8>>) -> Option<Vec<Option<Vec<Stamp>>>> {
+    let options = scenario.open_options(Mode::Direct);
+    match Volume::open(Memory::new(state).devices(), &options) {
+        Ok(volume) => Some(contents(&volume, scenario.block_sectors())),
+        Err(Error::NotIntegrity) => None,
+        Err(error) => panic!("{error}"),
+    }
+}

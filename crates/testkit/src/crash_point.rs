@@ -1,0 +1,255 @@
+//! What devices may hold after a crash.
+
+use std::iter;
+
+use crate::{
+    Random,
+    recording::{Action, Event, SECTOR},
+};
+
+/// Of as many writes or sectors all subsets are tried: 1024 at most.
+const MAX_ALL_SUBSETS: usize = 10;
+
+/// How many subsets are tried that are chosen by chance, of writes and of sectors each.
+const CHOSEN_BY_CHANCE: u64 = 12;
+
+/// A moment at which the machine crashes.
+///
+/// What was flushed before is durable. Of what was written since, its *open* writes, each sector may
+/// have come to the device or not, whatever became of the others. The write that the crash meets is
+/// open, even if it was to be durable.
+#[derive(Debug, Clone)]
+pub struct CrashPoint {
+    /// How many writes and flushes were complete.
+    pub events: usize,
+    caches: Caches,
+}
+
+/// What the devices hold for sure, and what else is on its way.
+#[derive(Debug, Clone)]
+struct Caches {
+    durable: Vec<Vec<u8>>,
+    /// In the order in which they were written.
+    open: Vec<OpenSector>,
+}
+
+#[derive(Debug, Clone)]
+struct OpenSector {
+    /// The number of the write that it is a part of.
+    write: usize,
+    device: usize,
+    offset: usize,
+    bytes: [u8; SECTOR],
+}
+
+impl CrashPoint {
+    pub(crate) fn all(
+        before: Vec<Vec<u8>>,
+        events: Vec<Event>,
+    ) -> impl Iterator<Item = Self> + use<> {
+        let mut caches = Caches {
+            durable: before,
+            open: Vec::new(),
+        };
+        let events = events.into_iter().map(Some).chain(iter::once(None));
+        events.enumerate().map(move |(number, event)| {
+            let mut point = Self {
+                events: number,
+                caches: caches.clone(),
+            };
+            if let Some(event) = event {
+                point.caches.begin(number, &event);
+                caches.begin(number, &event);
+                caches.complete(&event);
+            }
+            point
+        })
+    }
+
+    /// What the devices may hold afterwards: everything that is possible if it is not too much,
+    /// else some of it, of which a part is chosen by `seed`.
+    pub fn states(&self, seed: u64) -> impl Iterator<Item = Vec<Vec<u8>>> {
+        let survivors = self.survivors(seed);
+        survivors
+            .into_iter()
+            .map(|survivors| self.caches.with(&survivors))
+    }
+
+    /// Which of the open sectors survive, in all cases that are tried.
+    fn survivors(&self, seed: u64) -> Vec<Vec<bool>> {
+        let open = &self.caches.open;
+        if open.len() <= MAX_ALL_SUBSETS {
+            return subsets(open.len()).collect();
+        }
+        let mut random = Random::new(seed);
+        let mut chance = |len: usize| -> Vec<Vec<bool>> {
+            (0..CHOSEN_BY_CHANCE)
+                .map(|_| iter::repeat_with(|| random.coin()).take(len).collect())
+                .collect()
+        };
+        let writes = self.writes();
+        let count = writes.last().map_or(0, |last| last + 1);
+        let of_writes: Vec<Vec<bool>> = match count <= MAX_ALL_SUBSETS {
+            true => subsets(count).collect(),
+            false => prefixes(count)
+                .chain(all_but_one(count))
+                .chain(single(count))
+                .chain(chance(count))
+                .collect(),
+        };
+        let whole = |set: &Vec<bool>| writes.iter().map(|&write| set[write]).collect();
+        let mut survivors: Vec<Vec<bool>> = of_writes.iter().map(whole).collect();
+        survivors.extend(chance(open.len()));
+        survivors.sort_unstable();
+        survivors.dedup();
+        survivors
+    }
+
+    /// For each open sector the number of its write among the open ones.
+    fn writes(&self) -> Vec<usize> {
+        let runs = self
+            .caches
+            .open
+            .chunk_by(|one, other| one.write == other.write);
+        runs.enumerate()
+            .flat_map(|(number, sectors)| iter::repeat_n(number, sectors.len()))
+            .collect()
+    }
+}
+
+impl Caches {
+    fn begin(&mut self, number: usize, event: &Event) {
+        let Action::Write { offset, bytes, .. } = &event.action else {
+            return;
+        };
+        let (sectors, _) = bytes.as_chunks();
+        self.open
+            .extend(sectors.iter().enumerate().map(|(index, bytes)| OpenSector {
+                write: number,
+                device: event.device,
+                offset: offset + index * SECTOR,
+                bytes: *bytes,
+            }));
+    }
+
+    fn complete(&mut self, event: &Event) {
+        let range = match &event.action {
+            Action::Write {
+                is_durable: false, ..
+            } => return,
+            Action::Write { offset, bytes, .. } => *offset..offset + bytes.len(),
+            Action::Flush => 0..usize::MAX,
+        };
+        let is_durable =
+            |sector: &OpenSector| sector.device == event.device && range.contains(&sector.offset);
+        let survivors: Vec<bool> = self.open.iter().map(is_durable).collect();
+        self.durable = self.with(&survivors);
+        self.open.retain(|sector| !is_durable(sector));
+    }
+
+    /// What the devices hold with these of the open sectors: of several versions of a sector, the
+    /// newest of them.
+    fn with(&self, survivors: &[bool]) -> Vec<Vec<u8>> {
+        let mut devices = self.durable.clone();
+        for (sector, &survives) in self.open.iter().zip(survivors) {
+            if survives {
+                devices[sector.device][sector.offset..][..SECTOR].copy_from_slice(&sector.bytes);
+            }
+        }
+        devices
+    }
+}
+
+fn subsets(len: usize) -> impl Iterator<Item = Vec<bool>> {
+    (0..1_u32 << len).map(move |bits| (0..len).map(|number| bits >> number & 1 == 1).collect())
+}
+
+fn prefixes(len: usize) -> impl Iterator<Item = Vec<bool>> {
+    (0..=len).map(move |end| (0..len).map(|number| number < end).collect())
+}
+
+fn all_but_one(len: usize) -> impl Iterator<Item = Vec<bool>> {
+    (0..len).map(move |lost| (0..len).map(|number| number != lost).collect())
+}
+
+fn single(len: usize) -> impl Iterator<Item = Vec<bool>> {
+    (0..len).map(move |kept| (0..len).map(|number| number == kept).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use verimount_source::WriteAt;
+
+    use super::*;
+    use crate::Recording;
+
+    /// The first byte of each sector, in all states of each crash point.
+    fn states(recording: &Recording) -> Vec<BTreeSet<Vec<u8>>> {
+        let first_bytes = |devices: Vec<Vec<u8>>| {
+            let sectors = devices.iter().flat_map(|bytes| bytes.chunks(SECTOR));
+            sectors.map(|sector| sector[0]).collect()
+        };
+        recording
+            .crash_points()
+            .map(|point| point.states(1).map(first_bytes).collect())
+            .collect()
+    }
+
+    fn set<const N: usize>(states: [&[u8]; N]) -> BTreeSet<Vec<u8>> {
+        states.map(<[u8]>::to_vec).into()
+    }
+
+    #[test]
+    fn what_was_flushed_survives_and_the_rest_may() {
+        let recording = Recording::new(vec![vec![0; 2 * SECTOR]]);
+        let device = recording.devices().next().unwrap();
+        device.write_all_at(&[1; SECTOR], 0).unwrap();
+        device.flush().unwrap();
+        device.write_all_at(&[2; 2 * SECTOR], 0).unwrap();
+        device.write_durable_at(&[3; SECTOR], 0).unwrap();
+        let torn = set([&[1, 0], &[1, 2], &[2, 0], &[2, 2]]);
+        let overwritten = set([&[3, 0], &[3, 2]]);
+        assert_eq!(
+            states(&recording),
+            [
+                set([&[0, 0], &[1, 0]]),
+                set([&[0, 0], &[1, 0]]),
+                torn.clone(),
+                &torn | &overwritten,
+                overwritten,
+            ]
+        );
+    }
+
+    #[test]
+    fn each_device_is_flushed_by_itself() {
+        let recording = Recording::new(vec![vec![0; SECTOR]; 2]);
+        let devices: Vec<_> = recording.devices().collect();
+        devices[0].write_all_at(&[1; SECTOR], 0).unwrap();
+        devices[1].zero(0, SECTOR as u64).unwrap();
+        devices[1].flush().unwrap();
+        let last = states(&recording).pop().unwrap();
+        assert_eq!(last, set([&[0, 0], &[1, 0]]));
+    }
+
+    #[test]
+    fn of_many_writes_each_may_be_the_only_one_that_is_lost_or_kept() {
+        let count = 2 * MAX_ALL_SUBSETS;
+        let recording = Recording::new(vec![vec![0; count * SECTOR]]);
+        for number in 0..count {
+            let device = recording.devices().next().unwrap();
+            device
+                .write_all_at(&[1; SECTOR], (number * SECTOR) as u64)
+                .unwrap();
+        }
+        let last = states(&recording).pop().unwrap();
+        for ones in [0, 1, count - 1, count] {
+            let alike = last
+                .iter()
+                .filter(|state| state.iter().filter(|&&byte| byte == 1).count() == ones);
+            assert!(alike.count() >= if ones % count == 0 { 1 } else { count });
+        }
+    }
+}
