@@ -10,7 +10,7 @@ mod sequence;
 mod writer;
 
 pub(crate) use layout::JournalLayout;
-pub(crate) use replay::{Replayed, replay};
+pub(crate) use replay::{Replayed, Scan, replay};
 pub(crate) use ring::{Position, Ring};
 pub(crate) use section::SectionFormat;
 pub(crate) use sequence::Sequence;

@@ -18,13 +18,13 @@ use super::{Position, Ring, SectionFormat, Sequence};
 const WRITE_SIZE: usize = 1 << 20;
 
 /// What the commit ids and entries of a journal say.
-struct Scan {
+pub(crate) struct Scan {
     /// For each section the lap in which all of its sectors were written, if it is the same.
     laps: Vec<Option<Sequence>>,
     /// For each sequence number the last section that has a sector of it.
     last_sections: [Option<u32>; Sequence::COUNT],
     /// No section has an entry.
-    is_empty: bool,
+    pub(crate) is_empty: bool,
 }
 
 /// A journal of which everything is in place.
@@ -47,14 +47,18 @@ impl Replayed {
     };
 }
 
-/// Writes what the journal holds to its place, makes it durable, and gives the place in the
+/// Writes what the journal, of which `scan` tells, holds to its place, makes it durable, and gives the place in the
 /// journal from which on it may be overwritten.
 ///
 /// Nothing is changed in the journal before everything in it is durable elsewhere, so that a crash
 /// at any point leaves all for the next time. `goes_on`: the volume is going to be used with a
 /// journal, which need not be cleared if it is whole.
-pub(crate) fn replay(ring: &Ring, blocks: &Blocks, goes_on: bool) -> Result<Replayed, Error> {
-    let scan = Scan::new(ring)?;
+pub(crate) fn replay(
+    scan: &Scan,
+    ring: &Ring,
+    blocks: &Blocks,
+    goes_on: bool,
+) -> Result<Replayed, Error> {
     let oldest = scan.oldest(ring.sections())?;
     let (matching, end) = scan.matching(oldest, ring.sections());
     let is_empty = scan.is_empty || scan.was_being_cleared()?;
@@ -79,7 +83,8 @@ pub(crate) fn replay(ring: &Ring, blocks: &Blocks, goes_on: bool) -> Result<Repl
 }
 
 impl Scan {
-    fn new(ring: &Ring) -> Result<Self, Error> {
+    /// Reads a journal.
+    pub(crate) fn new(ring: &Ring) -> Result<Self, Error> {
         let mut scan = Self {
             laps: Vec::new(),
             last_sections: [None; Sequence::COUNT],

@@ -8,9 +8,6 @@ use crate::{
 
 use super::{Counters, SavedSuperblock, prepare::Unprepared};
 
-/// How many blocks are tried at least, if the volume has as many.
-const PROBES: u64 = 16;
-
 /// How a volume is opened.
 #[derive(Debug, Clone)]
 pub struct OpenOptions {
@@ -23,8 +20,9 @@ pub struct OpenOptions {
     /// Whether blocks may be discarded. A block that is marked as discarded then passes with any
     /// contents, and reads as zeros.
     pub allow_discards: bool,
-    /// Whether to refuse a volume of which no block matches its tag, of a few that are tried: the
-    /// algorithm or the key is then most likely another one. Recovery mode never asks.
+    /// Whether to refuse a volume of which no block matches its tag, of a few that are tried and
+    /// that no crash was going to be repaired in: the algorithm or the key is then most likely
+    /// another one. Recovery mode never asks.
     pub probe: bool,
     /// The memory for tags, in bytes.
     pub cache_bytes: usize,
@@ -75,9 +73,6 @@ pub(super) fn open(devices: Devices, options: &OpenOptions) -> Result<Volume, Er
     if options.tag_read_back {
         blocks = blocks.reading_tags_back();
     }
-    if options.probe && options.mode != Mode::RecoveryUnverified {
-        probe(&blocks)?;
-    }
     let superblock = SavedSuperblock::new(storage, &geometry, mac, superblock);
     let unprepared = Unprepared {
         blocks: &blocks,
@@ -85,6 +80,7 @@ pub(super) fn open(devices: Devices, options: &OpenOptions) -> Result<Volume, Er
         superblock: &superblock,
         may_recalculate: Recalculation::is_allowed(&options.integrity, &superblock.get()),
         bitmap_clear_interval: options.bitmap_clear_interval,
+        is_probed: options.probe,
     };
     let (consistency, recalculation) = unprepared.prepare(options.mode)?;
     Ok(Volume {
@@ -97,21 +93,6 @@ pub(super) fn open(devices: Devices, options: &OpenOptions) -> Result<Volume, Er
         allows_discards: options.allow_discards,
         counters: Counters::default(),
     })
-}
-
-/// Fails if no block matches its tag, of a few from all over the volume.
-fn probe(blocks: &Blocks) -> Result<(), Error> {
-    let count = blocks.geometry.blocks();
-    let block_size = blocks.geometry.shape().block_size;
-    let mut buf = vec![0; block_size.bytes()];
-    for block in (0..count).step_by((count / PROBES).max(1) as usize) {
-        // What cannot be read, or was discarded, says nothing of the algorithm.
-        match blocks.read(block * block_size.sectors(), &mut buf) {
-            Ok(bad) if bad.iter().any(|block| !block.is_discarded()) => {}
-            _ => return Ok(()),
-        }
-    }
-    Err(Usage::NothingMatches.into())
 }
 
 fn read_superblock(

@@ -4,14 +4,17 @@
 use std::time::Duration;
 
 use crate::{
-    Error, Mode, Unsupported,
+    Error, Mode, Unsupported, Usage,
     bitmap::{Bitmap, BitmapLayout},
     blocks::Blocks,
-    journal::{Journal, Replayed, Ring, replay},
+    journal::{Journal, Replayed, Ring, Scan, replay},
     recalculation::Recalculation,
 };
 
 use super::{SavedSuperblock, consistency::Consistency};
+
+/// How many blocks are tried at least, if the volume has as many.
+const PROBES: u64 = 16;
 
 /// A volume of which only this is missing for it to be used.
 pub(super) struct Unprepared<'a> {
@@ -20,6 +23,8 @@ pub(super) struct Unprepared<'a> {
     pub(super) superblock: &'a SavedSuperblock,
     pub(super) may_recalculate: bool,
     pub(super) bitmap_clear_interval: Duration,
+    /// A volume of which nothing matches is refused.
+    pub(super) is_probed: bool,
 }
 
 impl Unprepared<'_> {
@@ -37,7 +42,7 @@ impl Unprepared<'_> {
                     true => self.leave_bitmap()?,
                     false => {
                         self.check_recalculation()?;
-                        replay(&self.ring, self.blocks, mode == Mode::Journal)?
+                        self.replay(mode == Mode::Journal)?
                     }
                 };
                 let position = self.superblock.get().recalculation_sector();
@@ -58,7 +63,7 @@ impl Unprepared<'_> {
     /// harm, whatever it is taken for; else it must not be taken for a bitmap.
     fn begin_bitmap(self) -> Result<(Consistency, Recalculation), Error> {
         self.check_may_recalculate()?;
-        replay(&self.ring, self.blocks, false)?;
+        self.replay(false)?;
         let layout = BitmapLayout::new(&self.blocks.geometry)?;
         let position = self.superblock.get().recalculation_sector();
         self.superblock.update(|superblock| {
@@ -92,6 +97,7 @@ impl Unprepared<'_> {
                 (layout, layout.all_from(0))
             }
         };
+        self.probe(|sector| !bits.contains(layout.bit(sector)))?;
         let regions = bits.clone();
         let storage = self.blocks.storage.clone();
         let bitmap = Bitmap::create(storage, layout, bits, self.bitmap_clear_interval)?;
@@ -111,7 +117,11 @@ impl Unprepared<'_> {
     /// nobody knows which regions are dirty, so all tags will be computed anew.
     fn leave_bitmap(&self) -> Result<Replayed, Error> {
         let is_clean = match self.stored_layout() {
-            Some(layout) => layout.read(&self.blocks.storage)?.is_empty(),
+            Some(layout) => {
+                let bits = layout.read(&self.blocks.storage)?;
+                self.probe(|sector| !bits.contains(layout.bit(sector)))?;
+                bits.is_empty()
+            }
             None => false,
         };
         if !is_clean {
@@ -128,6 +138,41 @@ impl Unprepared<'_> {
             superblock.log2_blocks_per_bitmap_bit = 0;
         })?;
         Ok(replayed)
+    }
+
+    /// Brings to its place what the journal holds.
+    fn replay(&self, goes_on: bool) -> Result<Replayed, Error> {
+        let scan = Scan::new(&self.ring)?;
+        // Blocks that have entries may be in place in part, and entries are checked themselves.
+        if scan.is_empty {
+            let position = self.superblock.get().recalculation_sector();
+            self.probe(|sector| position.is_none_or(|position| sector < position))?;
+        }
+        replay(&scan, &self.ring, self.blocks, goes_on)
+    }
+
+    /// Fails if no block matches its tag, of a few from all over the volume of which `is_known` says
+    /// that a crash cannot be why.
+    fn probe(&self, is_known: impl Fn(u64) -> bool) -> Result<(), Error> {
+        let block_size = self.blocks.geometry.shape().block_size;
+        let mut buf = vec![0; block_size.bytes()];
+        let mut has_tried = false;
+        let step = (self.blocks.geometry.blocks() / PROBES).max(1) * block_size.sectors();
+        for sector in (0..self.end()).step_by(step as usize) {
+            if !self.is_probed || !is_known(sector) {
+                continue;
+            }
+            has_tried = true;
+            // What cannot be read, or was discarded, says nothing of the algorithm.
+            match self.blocks.read(sector, &mut buf) {
+                Ok(bad) if bad.iter().any(|block| !block.is_discarded()) => {}
+                _ => return Ok(()),
+            }
+        }
+        match has_tried {
+            true => Err(Usage::NothingMatches.into()),
+            false => Ok(()),
+        }
     }
 
     fn stored_layout(&self) -> Option<BitmapLayout> {

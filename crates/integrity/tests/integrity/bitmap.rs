@@ -41,6 +41,22 @@ fn recalculate(volume: &Volume) -> u64 {
     bytes
 }
 
+/// Nothing matches then, but not because the algorithm is another one.
+#[test]
+fn a_volume_that_was_written_all_over_can_be_opened_after_a_crash() {
+    for mode in [Mode::Bitmap, Mode::Direct, Mode::Journal] {
+        let world = World::new(SIZE, FormatOptions::default()).unwrap();
+        let volume = world.open(Mode::Bitmap);
+        let bytes = noise(volume.size() as usize, 1);
+        volume.write_at(&bytes, 0).unwrap();
+        // The tags are still in memory.
+        drop(volume);
+        let volume = world.open(mode);
+        recalculate(&volume);
+        assert!(contents(&volume) == bytes);
+    }
+}
+
 #[test]
 fn only_dirty_regions_get_new_tags() {
     for (bad, is_dirty) in [(4 * MB, true), (40 * MB, false)] {

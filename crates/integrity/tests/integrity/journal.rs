@@ -44,6 +44,30 @@ fn every_mode_replays_what_was_committed() {
     }
 }
 
+/// Nothing matches then, but not because the algorithm is another one.
+#[test]
+fn a_volume_all_of_which_is_in_the_journal_can_be_opened() {
+    const JOURNAL_SECTORS: u64 = 15 * 392;
+    let options = FormatOptions {
+        journal_sectors: Some(JOURNAL_SECTORS),
+        ..FormatOptions::default()
+    };
+    let world = World::new(4 * MB, options).unwrap();
+    let volume = world.open(Mode::Journal);
+    let bytes = noise(volume.size() as usize, 4);
+    volume.write_at(&bytes, 0).unwrap();
+    volume.flush().unwrap();
+    drop(volume);
+    let tags = 4 * KB + JOURNAL_SECTORS * 512;
+    let in_place = vec![7; (4 * MB - tags) as usize];
+    world.metadata.write_all_at(&in_place, tags).unwrap();
+    for mode in [Mode::Journal, Mode::Bitmap, Mode::Direct] {
+        let volume = world.open(mode);
+        assert!(contents(&volume) == bytes);
+        volume.close().unwrap();
+    }
+}
+
 #[test]
 fn replaying_twice_is_replaying_once() {
     let (world, bytes) = crashed_world(false);
