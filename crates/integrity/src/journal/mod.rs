@@ -1,6 +1,7 @@
 //! The journal: a ring of sections, each of which holds the blocks of some writes and what is known
 //! of them.
 
+mod committed;
 mod layout;
 mod pending;
 mod replay;

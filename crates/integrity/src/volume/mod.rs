@@ -6,16 +6,15 @@ mod counters;
 mod grow;
 mod open;
 mod prepare;
+mod read;
 mod recalculate;
 mod request;
 mod saved_superblock;
 
 use std::ops::Range;
 
-use verimount_source::{ReadAt, ReadError};
-
 use crate::{
-    BadBlock, Error, Mode, SECTOR, Superblock,
+    Error, Mode, Superblock,
     blocks::Blocks,
     journal::Ring,
     range_lock::{Access, RangeGuard, RangeLocks},
@@ -230,70 +229,5 @@ impl Volume {
 
     fn lock(&self, request: &Request, access: Access) -> RangeGuard<'_> {
         self.locks.lock(request.sectors(), access)
-    }
-
-    /// Reads whole blocks that match their tags.
-    fn read_blocks(&self, sector: u64, buf: &mut [u8]) -> Result<(), Error> {
-        let bad = self.find_bad_blocks(sector, buf)?;
-        self.counters.count_mismatches(bad.len());
-        for block in &bad {
-            tracing::error!(
-                sector = block.sector,
-                expected = %block.expected,
-                actual = %block.actual,
-                "a block does not match its tag"
-            );
-        }
-        let more = bad.len().saturating_sub(1) as u64;
-        match bad.into_iter().next() {
-            Some(first) => Err(Error::Mismatch {
-                first: Box::new(first),
-                more,
-            }),
-            None => Ok(()),
-        }
-    }
-
-    /// Reads whole blocks, and gives those that do not match their tags and should.
-    fn find_bad_blocks(&self, sector: u64, buf: &mut [u8]) -> Result<Vec<BadBlock>, Error> {
-        let mut bad = self.consistency.read(&self.blocks, sector, buf)?;
-        bad.retain(|block| !self.recalculation.is_unchecked(block.sector));
-        if self.allows_discards {
-            bad.retain(|block| {
-                let is_discarded = block.is_discarded();
-                if is_discarded {
-                    // Whatever the storage has there, it is not what anybody wrote.
-                    let start = ((block.sector - sector) * SECTOR) as usize;
-                    let len = self.blocks.geometry.shape().block_size.bytes();
-                    buf[start..start + len].fill(0);
-                }
-                !is_discarded
-            });
-        }
-        Ok(bad)
-    }
-
-    /// The whole blocks that a request touches, with `bytes` in them.
-    fn merged(&self, request: &Request, bytes: &[u8]) -> Result<Vec<u8>, Error> {
-        let mut blocks = vec![0; request.blocks_len()];
-        for edge in request.partial_blocks() {
-            let sector = request.sectors().start + edge.start as u64 / SECTOR;
-            self.read_blocks(sector, &mut blocks[edge])?;
-        }
-        blocks[request.in_blocks()].copy_from_slice(bytes);
-        Ok(blocks)
-    }
-}
-
-impl ReadAt for Volume {
-    fn size(&self) -> u64 {
-        self.size()
-    }
-
-    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
-        self.read_at(buf, offset).map_err(|error| match error {
-            Error::Source(error) => error,
-            error => ReadError::Rejected(Box::new(error)),
-        })
     }
 }
