@@ -6,6 +6,7 @@ mod common;
 mod costs;
 mod damage;
 mod failures;
+mod faults;
 mod format;
 mod journal;
 mod model;
