@@ -5,6 +5,7 @@
 
 mod bench;
 mod command;
+mod crash;
 mod demo;
 mod deny;
 mod fuzz;
@@ -24,6 +25,7 @@ use clap::Parser;
 #[command(bin_name = "cargo xtask", about, disable_help_subcommand = true)]
 enum Task {
     Bench(bench::Options),
+    Crash(crash::Options),
     /// Show what Verimount does: build, mount, read back, damage, verify
     Demo,
     /// Check that what Verimount writes is what the kernel reads, and the other way round
@@ -53,6 +55,7 @@ fn main() -> ExitCode {
 fn perform(task: Task) -> Result<()> {
     match task {
         Task::Bench(options) => bench::run(&options),
+        Task::Crash(options) => crash::run(&options),
         Task::Demo => demo::run(),
         Task::Guest(options) => kernel_test::guest::run(&options),
         Task::KernelTest => kernel_test::run(),
