@@ -56,13 +56,21 @@ impl Recalculation {
     /// The next `most` sectors of which tags may be wrong, or fewer.
     pub(crate) fn next(&self, most: u64) -> Option<Range<u64>> {
         let mut start = self.position()?;
+        let mut end = start.saturating_add(most).min(self.end);
         if let Some((layout, bits)) = &self.regions {
-            while start < self.end && !bits.contains(layout.bit(start)) {
-                start = layout.end(layout.bit(start));
+            let is_dirty = |sector| bits.contains(layout.bit(sector));
+            let end_of_region = |sector| layout.end(layout.bit(sector));
+            while start < self.end && !is_dirty(start) {
+                start = end_of_region(start);
+            }
+            // What is behind them is right, and stays checked.
+            end = start;
+            let most = start.saturating_add(most).min(self.end);
+            while end < most && is_dirty(end) {
+                end = end_of_region(end).min(most);
             }
         }
-        let end = start.saturating_add(most).min(self.end);
-        Some(start.min(end)..end)
+        Some(start.min(self.end)..end.min(self.end))
     }
 
     /// Notes that it has come to `sector`.

@@ -76,6 +76,34 @@ fn only_dirty_regions_get_new_tags() {
     }
 }
 
+/// A bitmap with a bit for each block, of which all but one are set: the one block is wrong.
+#[test]
+fn what_lies_between_dirty_regions_stays_checked() {
+    const SIZE: u64 = 512 * KB;
+    let options = FormatOptions {
+        block_size: BlockSize::SECTOR,
+        ..FormatOptions::default()
+    };
+    let world = World::new(SIZE, options).unwrap();
+    world.metadata.write_all_at(&[1], SIZE - 64 * KB).unwrap();
+    let volume = world.open(Mode::Direct);
+    let mut buf = vec![0; volume.size() as usize];
+    let Err(Error::Mismatch { first, .. }) = volume.read_at(&mut buf, 0) else {
+        panic!("that was no data");
+    };
+    let mut bitmap = vec![0xff; 4 * KB as usize];
+    bitmap[first.sector as usize / 8] ^= 1 << (first.sector % 8);
+    world.metadata.write_all_at(&bitmap, 4 * KB).unwrap();
+    // The superblock's flags with that for the bitmap, and the blocks for a bit.
+    world.metadata.write_all_at(&[0x1c], 24).unwrap();
+    world.metadata.write_all_at(&[0], 29).unwrap();
+
+    let volume = world.open(Mode::Bitmap);
+    assert_eq!(recalculate(&volume), volume.size() - 512);
+    let result = volume.read_at(&mut buf, 0);
+    assert!(matches!(result, Err(Error::Mismatch { more: 0, .. })));
+}
+
 #[test]
 fn other_modes_compute_all_tags_anew() {
     for mode in [Mode::Direct, Mode::Journal] {
