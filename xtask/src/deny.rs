@@ -1,22 +1,20 @@
 //! The dependencies' licences, sources, bans and advisories, checked with `cargo deny`.
 
-use std::{
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{path::Path, process::Command};
 
 use anyhow::Result;
-use verimount_testkit::tools;
 
-use crate::{
-    command,
-    workspace::{cargo, root},
+use crate::{cargo_tool::CargoTool, command, workspace::root};
+
+const CARGO_DENY: CargoTool = CargoTool {
+    program: "cargo-deny",
+    versions: "^0.20",
 };
 
 /// Checks everything that `deny.toml` asks for, but the advisories only where their database, a
 /// git repository, can be fetched: builds are often cut off from all but the package registry.
 pub(crate) fn check(target: &Path) -> Result<()> {
-    let program = installed(target)?;
+    let program = CARGO_DENY.installed(target)?;
     let deny = || {
         let mut deny = Command::new(&program);
         deny.current_dir(root());
@@ -30,26 +28,4 @@ pub(crate) fn check(target: &Path) -> Result<()> {
         println!("NOT CHECKED: security advisories, because their database cannot be fetched here");
         Ok(())
     }
-}
-
-/// Where `cargo-deny` is: the user's own, or one installed below Cargo's target folder. Debian has
-/// no package of it, so the first time it is compiled, which takes some minutes.
-fn installed(target: &Path) -> Result<PathBuf> {
-    if let Some(program) = tools::locate("cargo-deny") {
-        return Ok(program);
-    }
-    let tools = target.join("tools");
-    let program = tools.join("bin/cargo-deny");
-    if !program.is_file() {
-        println!(
-            "Installing cargo-deny in {}, once; this takes some minutes",
-            tools.display()
-        );
-        let mut install = cargo("install");
-        install
-            .args(["--locked", "cargo-deny@^0.20", "--root"])
-            .arg(&tools);
-        command::run(&mut install)?;
-    }
-    Ok(program)
 }

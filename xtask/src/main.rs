@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_methods)]
 
 mod bench;
+mod cargo_tool;
 mod command;
 mod crash;
 mod demo;
