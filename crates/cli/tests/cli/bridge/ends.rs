@@ -2,6 +2,7 @@
 
 use std::{
     fs::{self, File, OpenOptions},
+    io,
     os::unix::{fs::FileExt, process::ExitStatusExt},
 };
 
@@ -34,10 +35,10 @@ fn a_killed_daemon_loses_nothing() {
             fs::create_dir(mnt.join("new")),
             file.sync_all(),
         ] {
-            assert_eq!(error_of(result), Errno::NOTCONN);
+            assert_is_over(result);
         }
         if way == "never" {
-            assert_eq!(error_of(file.write_at(b"lost", 0)), Errno::NOTCONN);
+            assert_is_over(file.write_at(b"lost", 0));
         }
         assert_eq!(fs::read(world.path("src/file")).unwrap(), b"content");
         let replaced = mount_in(&world, way);
@@ -45,6 +46,15 @@ fn a_killed_daemon_loses_nothing() {
         drop(file);
         replaced.unmount();
     }
+}
+
+/// Over io_uring, a process can be gone before its connection is, and requests that are made in
+/// between are given up.
+#[track_caller]
+fn assert_is_over<T>(result: io::Result<T>) {
+    let error = error_of(result);
+    let errors = [Errno::NOTCONN, Errno::CONNABORTED, Errno::CANCELED];
+    assert!(errors.contains(&error), "{error}");
 }
 
 #[test]
