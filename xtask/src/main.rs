@@ -6,6 +6,7 @@
 mod bench;
 mod cargo_tool;
 mod command;
+mod conformance;
 mod crash;
 mod demo;
 mod deny;
@@ -26,6 +27,7 @@ use clap::Parser;
 #[command(bin_name = "cargo xtask", about, disable_help_subcommand = true)]
 enum Task {
     Bench(bench::Options),
+    Conformance(conformance::Options),
     Crash(crash::Options),
     /// Show what Verimount does: build, mount, read back, damage, verify
     Demo,
@@ -56,6 +58,7 @@ fn main() -> ExitCode {
 fn perform(task: Task) -> Result<()> {
     match task {
         Task::Bench(options) => bench::run(&options),
+        Task::Conformance(options) => conformance::run(&options),
         Task::Crash(options) => crash::run(&options),
         Task::Demo => demo::run(),
         Task::Guest(options) => kernel_test::guest::run(&options),

@@ -16,6 +16,7 @@ use crate::command;
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Purpose {
     Bench,
+    Conformance,
     Demo,
     KernelTest,
     Test,
@@ -40,6 +41,7 @@ const TEST: &[Tool] = &[
     tool("fsverity", "fsverity"),
     tool("g++", "g++"),
     tool("genromfs", "genromfs"),
+    tool("git", "git"),
     tool("grub-fstest", "grub-common"),
     tool("integritysetup", "cryptsetup-bin"),
     tool("losetup", "mount"),
@@ -50,6 +52,16 @@ const TEST: &[Tool] = &[
     tool("python3", "python3"),
     tool("qemu-img", "qemu-utils"),
     tool("setfacl", "acl"),
+    tool("sqlite3", "sqlite3"),
+];
+
+/// What works in mirrored directories, and makes the file systems that they are on.
+const CONFORMANCE: &[Tool] = &[
+    tool("git", "git"),
+    tool("mkfs.btrfs", "btrfs-progs"),
+    tool("mkfs.ext4", "e2fsprogs"),
+    tool("mkfs.xfs", "xfsprogs"),
+    tool("sqlite3", "sqlite3"),
 ];
 
 /// What benchmarks measure with, and what they compare with.
@@ -82,6 +94,7 @@ impl Purpose {
     fn tools(self) -> impl Iterator<Item = &'static Tool> {
         let further = match self {
             Self::Bench => BENCH,
+            Self::Conformance => CONFORMANCE,
             Self::Demo => &[],
             Self::KernelTest => KERNEL_TEST,
             Self::Test => TEST,

@@ -7,7 +7,7 @@ use clap::Args;
 use verimount_testkit::tools::REQUIRE_TOOLS;
 
 use crate::{
-    command, deny, fuzz, kernel_test,
+    command, conformance, deny, fuzz, kernel_test,
     setup::{self, Purpose},
     workspace::{cargo, target},
 };
@@ -15,7 +15,7 @@ use crate::{
 /// Run every check and test; stop at the first that fails
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Leave out what takes minutes: the kernel's tests and the fuzz targets
+    /// Leave out what takes minutes: mirrored directories' conformance, the kernel, fuzz targets
     #[arg(long)]
     quick: bool,
 }
@@ -47,9 +47,10 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         command::run(&mut test)
     })?;
     if options.quick {
-        println!("== Kernel, fuzz targets: left out (--quick)");
+        println!("== Conformance, kernel, fuzz targets: left out (--quick)");
         return Ok(());
     }
+    step("Conformance of mirrored directories", conformance::check)?;
     step("Kernel", kernel_test::run)?;
     step("Fuzz targets", || fuzz::run(&target.join("fuzz")))
 }

@@ -1,0 +1,72 @@
+//! `fsx`: random reads, writes, mappings and changes of length of one file, each compared with what
+//! it should give.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, Result};
+
+use super::output;
+use crate::cargo_tool::CargoTool;
+
+const TOOL: CargoTool = CargoTool {
+    program: "fsx",
+    versions: "^0.3",
+};
+
+/// What the operations are chosen by: the same in each run.
+const SEED: u32 = 2020;
+
+/// How often it does what. To wait for the disk brings little to light but takes most of the time,
+/// so it is rare, and mappings that were written to are not waited for.
+const SETTINGS: &str = "nomsyncafterwrite = true
+[weights]
+read = 10
+write = 10
+mapread = 10
+mapwrite = 10
+sendfile = 5
+copy_file_range = 5
+truncate = 5
+close_open = 2
+invalidate = 2
+posix_fallocate = 2
+punch_hole = 2
+posix_fadvise = 2
+fsync = 0.1
+fdatasync = 0.1
+";
+
+pub(super) struct Fsx {
+    program: PathBuf,
+    settings: PathBuf,
+}
+
+impl Fsx {
+    /// Keeps what it needs in `folder`.
+    pub(super) fn new(target: &Path, folder: &Path) -> Result<Self> {
+        let settings = folder.join("fsx.toml");
+        fs::write(&settings, SETTINGS)?;
+        Ok(Self {
+            program: TOOL.installed(target)?,
+            settings,
+        })
+    }
+
+    /// Does so many operations in `directory`; returns what to say about it.
+    pub(super) fn run(&self, directory: &Path, operations: u32) -> Result<String> {
+        let mut fsx = Command::new(&self.program);
+        fsx.arg("-f")
+            .arg(&self.settings)
+            .args(["-N", &operations.to_string()])
+            .args(["-S", &SEED.to_string()])
+            .arg("-P")
+            .arg(self.settings.parent().context("a file is in a folder")?)
+            .arg(directory.join("fsx"));
+        output(&mut fsx)?;
+        Ok(format!("fsx: {operations} operations with seed {SEED}"))
+    }
+}

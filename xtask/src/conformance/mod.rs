@@ -1,0 +1,213 @@
+//! `cargo xtask conformance`: other people's test suites and programs, in a directory as it is and as
+//! bridges show it.
+
+mod fsx;
+mod git;
+mod io_uring;
+mod pjdfstest;
+mod source;
+mod sqlite;
+mod way;
+
+use std::{
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::Args;
+
+use self::{
+    fsx::Fsx,
+    io_uring::Switch,
+    pjdfstest::{Outcomes, Pjdfstest},
+    source::{Kind, Source},
+    way::Way,
+};
+use crate::{
+    command, interrupt,
+    setup::{self, Purpose},
+    workspace::{cargo, target},
+};
+
+/// How much is done.
+struct Extent {
+    /// What is mirrored, and how many operations fsx does there in each way to use it.
+    sources: &'static [(Kind, u32)],
+    /// Each SQLite writer's, in each way.
+    transactions: u32,
+}
+
+const FULL: Extent = Extent {
+    sources: &[
+        (Kind::Tmpfs, 200_000),
+        (Kind::Disk("ext4"), 20_000),
+        (Kind::Disk("xfs"), 20_000),
+        (Kind::Disk("btrfs"), 20_000),
+        (Kind::Overlay, 20_000),
+    ],
+    transactions: 1000,
+};
+
+/// Two minutes.
+const SHORT: Extent = Extent {
+    sources: &[(Kind::Disk("ext4"), 5_000)],
+    transactions: 50,
+};
+
+/// For how many seconds one file is opened by many.
+const RACE_SECONDS: &str = "60";
+
+/// Run other people's suites in mirrored directories: pjdfstest, fsx, git, SQLite
+///
+/// All of it takes an hour; with TMPDIR in memory, half of that.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Do as little as `cargo xtask test` does
+    #[arg(long)]
+    short: bool,
+}
+
+pub(crate) fn run(options: &Options) -> Result<()> {
+    setup::ensure_ready(Purpose::Conformance)?;
+    if options.short {
+        return check();
+    }
+    exercise(&FULL)?;
+    println!("== Opens at the same time, for {RACE_SECONDS} s");
+    command::run(tests("bridge::race").env("VERIMOUNT_RACE_SECONDS", RACE_SECONDS))?;
+    let Some(_switch) = Switch::turn(true) else {
+        return Ok(());
+    };
+    println!("== The bridge's own tests, over io_uring");
+    command::run(&mut tests("bridge::"))
+}
+
+/// As much of it as fits among other tests.
+pub(crate) fn check() -> Result<()> {
+    exercise(&SHORT)
+}
+
+/// What runs our own tests of this name.
+fn tests(name: &str) -> Command {
+    let mut test = cargo("test");
+    test.args(["--workspace", "--locked", "--test", "cli", "--"])
+        .args(["--nocapture", name]);
+    test
+}
+
+/// Compiles the program as its own tests do, where it also finds mistakes in arithmetic.
+fn build_verimount(target: &Path) -> Result<PathBuf> {
+    let mut build = cargo("test");
+    build.args(["--workspace", "--locked", "--test", "cli", "--no-run"]);
+    command::run(&mut build)?;
+    Ok(target.join("debug/verimount"))
+}
+
+fn exercise(extent: &Extent) -> Result<()> {
+    let target = target()?;
+    let verimount = build_verimount(&target)?;
+    let folder = tempfile::Builder::new().prefix("verimount-").tempdir()?;
+    // Other users are to reach what is in it.
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o755))?;
+    let suites = Suites {
+        pjdfstest: Pjdfstest::new(&target, folder.path())?,
+        fsx: Fsx::new(&target, folder.path())?,
+        transactions: extent.transactions,
+    };
+    println!("Exceptions in pjdfstest:\n{}", pjdfstest::exceptions());
+    let mut failed = 0;
+    for (kind, operations) in extent.for_this_user() {
+        let source = Source::new(folder.path(), kind)?;
+        failed += suites.run(&source, kind, operations, &verimount)?;
+    }
+    ensure!(failed == 0, "{failed} of them failed");
+    Ok(())
+}
+
+impl Extent {
+    /// The sources, for those who may not make file systems in what they have.
+    fn for_this_user(&self) -> Vec<(Kind, u32)> {
+        match rustix::process::geteuid().is_root() {
+            true => self.sources.to_vec(),
+            false => vec![(Kind::Folder, self.sources[0].1)],
+        }
+    }
+}
+
+struct Suites {
+    pjdfstest: Pjdfstest,
+    fsx: Fsx,
+    transactions: u32,
+}
+
+impl Suites {
+    /// Runs all of them in a source as it is and in each way to mirror it; returns how many failed.
+    fn run(&self, source: &Source, kind: Kind, operations: u32, verimount: &Path) -> Result<usize> {
+        println!("== {}, as it is", kind.name());
+        let native = self.pjdfstest.run(source, source.path())?;
+        println!("  {}", native.summary());
+        let mut failed = self.programs(source.path(), operations)?;
+        for way in Way::all() {
+            println!("== {}, {}", kind.name(), way.name());
+            let bridge = way.bridge(verimount, source.path())?;
+            failed += report(self.compare(source, &native, bridge.path()))?;
+            failed += self.programs(bridge.path(), operations)?;
+            failed += report(bridge.end().map(|()| "no errors in its log".to_owned()))?;
+        }
+        Ok(failed)
+    }
+
+    fn compare(&self, source: &Source, native: &Outcomes, directory: &Path) -> Result<String> {
+        self.pjdfstest.run(source, directory)?.compare(native)
+    }
+
+    /// Runs what must always work; returns how much of it did not.
+    fn programs(&self, directory: &Path, operations: u32) -> Result<usize> {
+        let folder = directory.join("programs");
+        fs::create_dir(&folder)?;
+        let failed = report(self.fsx.run(&folder, operations))?
+            + report(git::run(&folder))?
+            + report(sqlite::run(&folder, self.transactions))?;
+        remove(&folder)?;
+        Ok(failed)
+    }
+}
+
+/// Removes a directory with all that is in it.
+fn remove(folder: &Path) -> Result<()> {
+    let removed = fs::remove_dir_all(folder);
+    removed.with_context(|| format!("removing {}", folder.display()))
+}
+
+/// Says what came of a suite; returns how many failed, which is none or one. One that failed ends
+/// nothing, unless somebody wants to end it all.
+fn report(result: Result<String>) -> Result<usize> {
+    interrupt::check()?;
+    match result {
+        Ok(text) => println!("  {text}"),
+        Err(error) => {
+            println!("  FAILED: {error:#}");
+            return Ok(1);
+        }
+    }
+    Ok(0)
+}
+
+/// What `command` writes; all that it said, if it failed.
+fn output(command: &mut Command) -> Result<String> {
+    let output = command.output();
+    let output = output.with_context(|| format!("cannot run `{}`", command::describe(command)))?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        bail!(
+            "`{}`: {}\n{text}{said}",
+            command::describe(command),
+            output.status
+        );
+    }
+    Ok(text)
+}

@@ -1,0 +1,87 @@
+//! The directories that are mirrored.
+
+use std::{
+    fs::{self, File, Permissions},
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    process::Command,
+};
+
+use anyhow::Result;
+
+use crate::{command, mount_point::MountPoint};
+
+/// Bytes of the file that a file system is made in, which has holes: XFS asks for at least 300 MiB.
+const SIZE: u64 = 1 << 30;
+
+/// What the directory to be mirrored is on.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Kind {
+    /// Whatever temporary files are on.
+    Folder,
+    /// A new file system of this name, in a file; takes root.
+    Disk(&'static str),
+    /// A new one in memory; takes root.
+    Tmpfs,
+    /// A new one above another directory; takes root.
+    Overlay,
+}
+
+/// A directory to be mirrored, which is empty at first; unmounted when this is dropped.
+#[derive(Debug)]
+pub(super) struct Source(MountPoint);
+
+impl Source {
+    /// A new one in `folder`, which takes the name of the kind.
+    pub(super) fn new(folder: &Path, kind: Kind) -> Result<Self> {
+        let point = MountPoint::new(folder.join(kind.name()))?;
+        kind.mount(folder, point.path())?;
+        // Other users work in it, too.
+        fs::set_permissions(point.path(), Permissions::from_mode(0o755))?;
+        Ok(Self(point))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// Whether it is a file system of its own, with which anything may be done.
+    pub(super) fn is_own(&self) -> bool {
+        self.0.is_mounted()
+    }
+}
+
+impl Kind {
+    /// Makes and mounts the file system, if there is one, on `path`; keeps what it needs in `folder`.
+    fn mount(self, folder: &Path, path: &Path) -> Result<()> {
+        let mut mount = Command::new("mount");
+        match self {
+            Self::Folder => return Ok(()),
+            Self::Disk(file_system) => {
+                let image = path.with_extension("img");
+                File::create(&image)?.set_len(SIZE)?;
+                let mut make = Command::new(format!("mkfs.{file_system}"));
+                command::run(make.arg("-q").arg(&image))?;
+                mount.args(["-o", "loop"]).arg(&image);
+            }
+            Self::Tmpfs => _ = mount.args(["-t", "tmpfs", "none"]),
+            Self::Overlay => {
+                let layers = ["lower", "upper", "work"].map(|name| folder.join(name));
+                layers.iter().try_for_each(fs::create_dir)?;
+                let [lower, upper, work] = layers.map(|layer| layer.display().to_string());
+                let options = format!("lowerdir={lower},upperdir={upper},workdir={work}");
+                mount.args(["-t", "overlay", "-o", &options, "none"]);
+            }
+        }
+        command::run(mount.arg(path))
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Folder => "folder",
+            Self::Disk(file_system) => file_system,
+            Self::Tmpfs => "tmpfs",
+            Self::Overlay => "overlay",
+        }
+    }
+}
