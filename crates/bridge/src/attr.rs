@@ -1,4 +1,4 @@
-use rustix::fs::{FileType, Statx, StatxFlags, StatxTimestamp};
+use rustix::fs::{FileType, Mode, Statx, StatxFlags, StatxTimestamp};
 
 /// All that a mirror tells of a file: what `statx` gives, apart from what is the mount's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,6 +59,12 @@ impl Attr {
     /// Whether it is a directory.
     pub fn is_directory(&self) -> bool {
         self.file_type() == FileType::Directory
+    }
+
+    /// Whether it is a regular file with a set-user-id or set-group-id bit, which a write may clear.
+    pub fn has_set_id(&self) -> bool {
+        let bits = Mode::from_raw_mode(self.mode).intersects(Mode::SUID | Mode::SGID);
+        bits && self.file_type() == FileType::RegularFile
     }
 }
 

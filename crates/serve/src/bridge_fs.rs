@@ -114,7 +114,16 @@ impl BridgeFs {
     }
 
     fn attr(&self, found: &bridge::Attr) -> (Attr, Duration) {
-        (fuse_attr(found), self.options.cache.lifetime())
+        (fuse_attr(found), self.attr_lifetime(found))
+    }
+
+    /// How long the kernel may believe in attributes. Where a write clears set-id bits, it clears
+    /// them in the source alone, so there they are asked for each time.
+    fn attr_lifetime(&self, found: &bridge::Attr) -> Duration {
+        match found.has_set_id() {
+            true => Duration::ZERO,
+            false => self.options.cache.lifetime(),
+        }
     }
 
     fn entry(&self, found: bridge::Entry) -> Entry {
@@ -124,7 +133,7 @@ impl BridgeFs {
             generation: 0,
             attr: fuse_attr(&found.attr),
             entry_valid: self.options.cache.lifetime(),
-            attr_valid: self.options.cache.lifetime(),
+            attr_valid: self.attr_lifetime(&found.attr),
         }
     }
 

@@ -1,11 +1,14 @@
 //! How soon what others change in the source is seen.
 
 use std::{
-    fs::{self, File},
+    fs::{self, File, OpenOptions},
+    io::Write,
     os::unix::fs::{FileExt, PermissionsExt},
     thread::sleep,
     time::Duration,
 };
+
+use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
 use super::{WAYS, error_of, mount, world};
 
@@ -115,6 +118,28 @@ fn exclusively_own_changes_are_seen_at_once() {
             .unwrap();
             assert!(!mnt.join(format!("new {round}")).exists());
         }
+        mounted.unmount();
+    }
+}
+
+/// Whoever asks for nothing that the kernel knows to have changed is told of the mode, too.
+#[test]
+fn cleared_set_id_bits_are_seen_at_once() {
+    for way in WAYS {
+        let Some(world) = world() else { return };
+        let mounted = mount(&world, &["--cache", "exclusive", "--passthrough", way]);
+        let path = mounted.path("file");
+        fs::write(&path, "one").unwrap();
+        fs::set_permissions(&path, PermissionsExt::from_mode(0o4755)).unwrap();
+        let mode = || {
+            let found = statx(CWD, &path, AtFlags::empty(), StatxFlags::MODE);
+            found.unwrap().stx_mode & 0o7777
+        };
+        assert_eq!(mode(), 0o4755);
+        let mut file = OpenOptions::new().append(true).open(&path).unwrap();
+        file.write_all(b"two").unwrap();
+        drop(file);
+        assert_eq!(mode(), 0o755);
         mounted.unmount();
     }
 }
