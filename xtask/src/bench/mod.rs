@@ -14,6 +14,8 @@ mod report;
 mod rounds;
 mod seeds;
 mod table;
+mod tree;
+mod volumes;
 
 use std::{
     env, fs,
@@ -58,6 +60,8 @@ enum Name {
     Images,
     /// The tables of 2020: tree read-ahead, and the block size of romfs
     Seeds,
+    /// Volumes: requests, speed, checking, and a file system on a looped disk
+    Volumes,
 }
 
 impl Name {
@@ -66,6 +70,7 @@ impl Name {
             Self::Bridge => bridge::run(lab, report),
             Self::Images => images::run(lab, report),
             Self::Seeds => seeds::run(lab, report),
+            Self::Volumes => volumes::run(lab, report),
         }
     }
 }

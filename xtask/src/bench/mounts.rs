@@ -57,6 +57,13 @@ pub(crate) fn bridge(lab: &Lab, source: &Path, options: &[&str]) -> Result<Mount
     foreground(lab, User::Caller, bridge)
 }
 
+/// Mounts the volume in the file `storage` with further `options`.
+pub(crate) fn volume(lab: &Lab, storage: &Path, options: &[&str]) -> Result<Mount> {
+    let mut mount = lab.verimount(User::Caller);
+    mount.args(["volume", "mount"]).args(options).arg(storage);
+    foreground(lab, User::Caller, mount)
+}
+
 /// Mounts with `mount`, a command of ours that lacks but the mount point.
 ///
 /// In the foreground, for the process to be a child: its memory is looked at.

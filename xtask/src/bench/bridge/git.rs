@@ -4,14 +4,12 @@ use std::{path::Path, process::Command};
 
 use anyhow::{Result, ensure};
 
-use super::{
-    subjects::Subject,
-    workload::{Tree, Workload},
-};
+use super::{subjects::Subject, workload::Workload};
 use crate::{
     bench::{
         lab::{Lab, has, seconds},
         report::Report,
+        tree::Tree,
     },
     command,
 };

@@ -11,11 +11,8 @@ mod workload;
 
 use anyhow::Result;
 
-use self::{
-    subjects::{Subject, possible},
-    workload::Tree,
-};
-use super::{lab::Lab, report::Report};
+use self::subjects::{Subject, possible};
+use super::{lab::Lab, report::Report, tree::Tree};
 
 pub(crate) fn run(lab: &Lab, report: &mut Report) -> Result<()> {
     let peers = possible(lab, report, &Subject::PEERS)?;
@@ -26,7 +23,7 @@ pub(crate) fn run(lab: &Lab, report: &mut Report) -> Result<()> {
 
     let ways = [Subject::NATIVE, Subject::PASSTHROUGH, Subject::RELAY];
     let ways = possible(lab, report, &ways)?;
-    reads_and_writes::run(lab, report, &and_peers(&ways))?;
+    reads_and_writes::run(lab, report, &ways)?;
 
     let subjects = and_peers(&[Subject::NATIVE, Subject::OURS, Subject::EXCLUSIVE]);
     let tree = Tree::make(lab)?;

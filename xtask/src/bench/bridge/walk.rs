@@ -4,13 +4,11 @@ use std::{path::Path, process::Command};
 
 use anyhow::{Result, ensure};
 
-use super::{
-    subjects::Subject,
-    workload::{Tree, Workload},
-};
+use super::{subjects::Subject, workload::Workload};
 use crate::bench::{
     lab::{Lab, listing, seconds, seconds_piped, sorted_lines},
     report::Report,
+    tree::Tree,
 };
 
 pub(super) fn run(lab: &Lab, report: &mut Report, subjects: &[Subject], tree: &Tree) -> Result<()> {

@@ -1,72 +1,13 @@
 //! What is done with a directory of many files, in as many ways to use the directory.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-};
-
 use anyhow::Result;
 
 use super::subjects::{EXCLUSIVE, NATIVE, OURS, Subject};
-use crate::{
-    bench::{
-        data,
-        lab::{Lab, seconds},
-        report::{Bar, Compare, Report},
-        rounds::{Contest, Samples},
-    },
-    command,
+use crate::bench::{
+    lab::Lab,
+    report::{Bar, Compare, Report},
+    rounds::{Contest, Samples},
 };
-
-/// The tree of files: as it is, and in an archive.
-pub(super) struct Tree {
-    /// The directory that holds nothing else.
-    pub(super) source: PathBuf,
-    pub(super) archive: PathBuf,
-    /// How much there is, for people to read.
-    pub(super) size: String,
-    bytes: u64,
-}
-
-impl Tree {
-    /// What the tree's top is called, in the directory and in the archive.
-    pub(super) const NAME: &str = "tree";
-
-    pub(super) fn make(lab: &Lab) -> Result<Self> {
-        let source = lab.path("mirrored");
-        fs::create_dir(&source)?;
-        let bytes = data::write_tree(&source.join(Self::NAME), &lab.sizes)?;
-        let archive = lab.path("tree.tar");
-        let mut tar = Command::new("tar");
-        tar.arg("cf").arg(&archive).arg("-C").arg(&source);
-        command::run(tar.arg(Self::NAME))?;
-        Ok(Self {
-            source,
-            archive,
-            size: format!("{} files, {} MB", lab.sizes.files(), bytes / 1_000_000),
-            bytes,
-        })
-    }
-
-    /// What unpacks the archive into `folder`.
-    pub(super) fn unpack(&self, folder: &Path) -> Command {
-        let mut tar = Command::new("tar");
-        tar.arg("xf").arg(&self.archive).arg("-C").arg(folder);
-        tar
-    }
-
-    /// Makes ready for as much to be written as there is in the archive, and that be in the cache.
-    pub(super) fn make_ready(&self, lab: &Lab) -> Result<()> {
-        if lab.is_root() {
-            lab.make_cold(self.bytes)?;
-        } else {
-            rustix::fs::sync();
-        }
-        seconds(Command::new("cat").arg(&self.archive))?;
-        Ok(())
-    }
-}
 
 /// One piece of work.
 pub(super) struct Workload {

@@ -1,0 +1,44 @@
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use super::{speed::fill, subjects::Subject};
+use crate::bench::{
+    lab::{Lab, User, has, seconds},
+    report::{Bar, Compare, Report},
+    rounds::Contest,
+};
+
+const CAT: &str = "cat of the volume's file";
+const CHECK: &str = "verimount volume check";
+
+pub(super) fn run(lab: &Lab, report: &mut Report) -> Result<()> {
+    let bytes = lab.sizes.bridged_file;
+    let title = format!("Checking {} MiB, cold", bytes >> 20);
+    if !lab.is_root() || !has("fio") {
+        report.leave_out(&title, "needs root and fio");
+        return Ok(());
+    }
+    let volume = Subject::ALL.into_iter().find(Subject::is_volume);
+    let mut disk = volume.context("a volume")?.disk(lab, bytes)?;
+    fill(&disk, bytes)?;
+    let file = disk.close();
+    let samples = Contest::default()
+        .variant(CAT, || {
+            lab.make_cold(bytes)?;
+            seconds(Command::new("cat").arg(file))
+        })
+        .variant(CHECK, || {
+            lab.make_cold(bytes)?;
+            seconds(
+                lab.verimount(User::Caller)
+                    .args(["volume", "check"])
+                    .arg(file),
+            )
+        })
+        .run(lab.rounds)?;
+    report.times(&title, &samples, Compare::Speed { bytes })?;
+    let text = format!("{CHECK}: speed / {CAT}");
+    report.require(&text, Bar::AtLeast(0.8), "x", samples.ratio(CAT, CHECK)?);
+    Ok(())
+}

@@ -1,0 +1,18 @@
+//! Volumes beside files that nobody checks.
+
+mod check;
+mod speed;
+mod subjects;
+mod tags;
+mod untar;
+
+use anyhow::Result;
+
+use super::{lab::Lab, report::Report};
+
+pub(crate) fn run(lab: &Lab, report: &mut Report) -> Result<()> {
+    tags::run(lab, report)?;
+    speed::run(lab, report)?;
+    check::run(lab, report)?;
+    untar::run(lab, report)
+}

@@ -1,0 +1,125 @@
+//! What is read and written besides the data.
+
+use anyhow::Result;
+
+use super::subjects::{Disk, Subject};
+use crate::bench::{
+    fio::{self, fio},
+    lab::{Lab, has},
+    report::{Bar, Report, figure},
+    rounds::Spread,
+    table::Table,
+};
+
+/// How something is written.
+struct Job {
+    name: &'static str,
+    options: &'static [&'static str],
+    /// Bytes of a write.
+    block: u64,
+    /// The most reads of tags for each flush.
+    most_reads: f64,
+}
+
+const JOBS: [Job; 3] = [
+    Job {
+        name: "64 KiB in order, one flush",
+        options: &["--rw=write"],
+        block: 65_536,
+        most_reads: 0.0,
+    },
+    Job {
+        name: "64 KiB in order, a flush every MiB",
+        options: &["--rw=write", "--fsync=16"],
+        block: 65_536,
+        most_reads: 2.0,
+    },
+    Job {
+        name: "4 KiB at random, one flush",
+        options: &["--rw=randwrite"],
+        block: 4096,
+        most_reads: f64::INFINITY,
+    },
+];
+
+/// What it cost.
+struct Cost {
+    reads: u64,
+    read_bytes: u64,
+    written_bytes: u64,
+    flushes: u64,
+}
+
+pub(super) fn run(lab: &Lab, report: &mut Report) -> Result<()> {
+    let bytes = lab.sizes.bridged_file;
+    let title = format!("Requests for writing {} MiB to a new volume", bytes >> 20);
+    if !has("fio") {
+        report.leave_out(&title, "fio is not installed");
+        return Ok(());
+    }
+    let volumes = Subject::ALL.into_iter().filter(Subject::is_volume);
+    let subjects: Vec<_> = volumes.chain([Subject::READ_BACK]).collect();
+    let mut table = Table::new([
+        "writes",
+        "variant",
+        "reads",
+        "bytes read",
+        "written / data",
+        "flushes",
+    ]);
+    for job in &JOBS {
+        for subject in &subjects {
+            let cost = job.cost(lab, subject)?;
+            table.row([
+                job.name.to_owned(),
+                subject.name.to_owned(),
+                cost.reads.to_string(),
+                cost.read_bytes.to_string(),
+                figure(cost.written_bytes as f64 / bytes as f64),
+                cost.flushes.to_string(),
+            ]);
+            if subject.name != Subject::READ_BACK.name && job.most_reads.is_finite() {
+                let flushes = bytes.div_ceil(16 * job.block);
+                let per_flush = cost.reads as f64 / flushes as f64;
+                let text = format!("{}, {}: reads for each flush", job.name, subject.name);
+                let bar = Bar::AtMost(job.most_reads);
+                report.require(&text, bar, "", Spread::exact(per_flush));
+            }
+        }
+    }
+    report.section(&title);
+    report.say(table);
+    Ok(())
+}
+
+impl Job {
+    fn cost(&self, lab: &Lab, subject: &Subject) -> Result<Cost> {
+        let bytes = lab.sizes.bridged_file;
+        let disk = subject.disk(lab, bytes)?;
+        // Opening reads the superblock, and tries some blocks.
+        let before = Cost::of(lab, &disk)?;
+        let mut fio = fio(disk.path());
+        fio.args(self.options).arg(format!("--bs={}", self.block));
+        fio.args(["--end_fsync=1", "--randrepeat=1"]);
+        fio::job(fio.arg(format!("--size={bytes}")))?;
+        let after = Cost::of(lab, &disk)?;
+        Ok(Cost {
+            reads: after.reads - before.reads,
+            read_bytes: after.read_bytes - before.read_bytes,
+            written_bytes: after.written_bytes - before.written_bytes,
+            flushes: after.flushes - before.flushes,
+        })
+    }
+}
+
+impl Cost {
+    fn of(lab: &Lab, disk: &Disk) -> Result<Self> {
+        let counter = |name: &str| disk.counter(lab, &format!("storage/{name}"));
+        Ok(Self {
+            reads: counter("reads")?,
+            read_bytes: counter("read_bytes")?,
+            written_bytes: counter("written_bytes")?,
+            flushes: counter("flushes")?,
+        })
+    }
+}
