@@ -11,7 +11,7 @@ use crate::{
 /// How a mount is served.
 #[derive(Args)]
 pub(crate) struct MountArgs {
-    /// Let other users use the mount, each with his own rights
+    /// Let other users use the mount, each with their own rights
     #[arg(long)]
     allow_other: bool,
     /// Threads that answer the kernel: auto or a number

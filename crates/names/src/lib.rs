@@ -2,7 +2,7 @@
 //! that a terminal obeys.
 //!
 //! A file name can hold any bytes but `/` and NUL. Shown as it is, a line feed in it would begin a
-//! line of its maker's choosing, and an escape sequence would have the terminal do his will.
+//! line of its maker's choosing, and an escape sequence would have the terminal do that maker's will.
 
 use std::{
     ffi::OsStr,
