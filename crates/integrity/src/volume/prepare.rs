@@ -16,6 +16,9 @@ use super::{SavedSuperblock, consistency::Consistency};
 /// How many blocks are tried at least, if the volume has as many.
 const PROBES: u64 = 16;
 
+/// How many blocks must have been tried for none to match: fewer may just be damaged.
+const LEAST_PROBES: u64 = 4;
+
 /// A volume of which only this is missing for it to be used.
 pub(super) struct Unprepared<'a> {
     pub(super) blocks: &'a Blocks,
@@ -156,22 +159,22 @@ impl Unprepared<'_> {
     fn probe(&self, is_known: impl Fn(u64) -> bool) -> Result<(), Error> {
         let block_size = self.blocks.geometry.shape().block_size;
         let mut buf = vec![0; block_size.bytes()];
-        let mut has_tried = false;
+        let mut tried = 0;
         let step = (self.blocks.geometry.blocks() / PROBES).max(1) * block_size.sectors();
         for sector in (0..self.end()).step_by(step as usize) {
             if !self.is_probed || !is_known(sector) {
                 continue;
             }
-            has_tried = true;
+            tried += 1;
             // What cannot be read, or was discarded, says nothing of the algorithm.
             match self.blocks.read(sector, &mut buf) {
                 Ok(bad) if bad.iter().any(|block| !block.is_discarded()) => {}
                 _ => return Ok(()),
             }
         }
-        match has_tried {
-            true => Err(Usage::NothingMatches.into()),
-            false => Ok(()),
+        match tried < LEAST_PROBES {
+            true => Ok(()),
+            false => Err(Usage::NothingMatches.into()),
         }
     }
 
