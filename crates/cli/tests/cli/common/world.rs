@@ -133,8 +133,10 @@ impl Drop for World {
     fn drop(&mut self) {
         // What a failed test left mounted must not be looked into while the folder is removed.
         let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        // The last first, which may hide others.
         let mounted = table
             .lines()
+            .rev()
             .filter_map(|line| line.split(' ').nth(4))
             .map(unescaped)
             .filter(|path| Path::new(path).starts_with(&self.root));
