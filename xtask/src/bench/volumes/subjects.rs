@@ -1,7 +1,7 @@
 //! The same disk as a file, as a file that another process relays, and as a volume.
 
 use std::{
-    fs::{self, File},
+    fs::File,
     path::{Path, PathBuf},
 };
 
@@ -42,6 +42,7 @@ enum Form {
 
 /// A new disk that holds zeros, until this is dropped.
 pub(super) struct Disk {
+    // Before the folder, so that it is unmounted before its storage is removed.
     mount: Option<Mount>,
     path: PathBuf,
     storage: PathBuf,
@@ -122,13 +123,5 @@ impl Disk {
             Some(mount) => mount.counter(lab, name),
             None => Ok(0),
         }
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        // Before the folder is removed.
-        self.mount = None;
-        let _ = fs::remove_file(&self.storage);
     }
 }

@@ -2,11 +2,11 @@
 
 use anyhow::Result;
 
-use super::subjects::{Disk, Subject};
+use super::subjects::{Disk, JOURNAL, Subject};
 use crate::bench::{
     fio::{self, fio},
     lab::{Lab, has},
-    report::{Bar, Report, figure},
+    report::{Bar, Report, figure, mebibytes},
     rounds::Spread,
     table::Table,
 };
@@ -17,8 +17,12 @@ struct Job {
     options: &'static [&'static str],
     /// Bytes of a write.
     block: u64,
-    /// The most reads of tags for each flush.
-    most_reads: f64,
+    /// The most requests that read, for each MiB.
+    most_reads: Option<f64>,
+    /// The most bytes that are read, as a multiple of all tags.
+    most_tags_read: Option<f64>,
+    /// The most bytes that are written, as a multiple of the data: in journal mode, and otherwise.
+    most_written: Option<[f64; 2]>,
 }
 
 const JOBS: [Job; 3] = [
@@ -26,21 +30,30 @@ const JOBS: [Job; 3] = [
         name: "64 KiB in order, one flush",
         options: &["--rw=write"],
         block: 65_536,
-        most_reads: 0.0,
+        most_reads: Some(0.0),
+        most_tags_read: None,
+        most_written: Some([2.05, 1.002]),
     },
     Job {
         name: "64 KiB in order, a flush every MiB",
         options: &["--rw=write", "--fsync=16"],
         block: 65_536,
-        most_reads: 2.0,
+        most_reads: Some(2.0),
+        most_tags_read: None,
+        most_written: None,
     },
     Job {
         name: "4 KiB at random, one flush",
         options: &["--rw=randwrite"],
         block: 4096,
-        most_reads: f64::INFINITY,
+        most_reads: None,
+        most_tags_read: Some(1.0),
+        most_written: None,
     },
 ];
+
+/// Bytes of data for each byte of tags, as volumes are by default.
+const DATA_PER_TAG: f64 = 1024.0;
 
 /// What it cost.
 struct Cost {
@@ -78,12 +91,8 @@ pub(super) fn run(lab: &Lab, report: &mut Report) -> Result<()> {
                 figure(cost.written_bytes as f64 / bytes as f64),
                 cost.flushes.to_string(),
             ]);
-            if subject.name != Subject::READ_BACK.name && job.most_reads.is_finite() {
-                let flushes = bytes.div_ceil(16 * job.block);
-                let per_flush = cost.reads as f64 / flushes as f64;
-                let text = format!("{}, {}: reads for each flush", job.name, subject.name);
-                let bar = Bar::AtMost(job.most_reads);
-                report.require(&text, bar, "", Spread::exact(per_flush));
+            if subject.name != Subject::READ_BACK.name {
+                job.require(report, subject, &cost, bytes);
             }
         }
     }
@@ -93,6 +102,35 @@ pub(super) fn run(lab: &Lab, report: &mut Report) -> Result<()> {
 }
 
 impl Job {
+    fn require(&self, report: &mut Report, subject: &Subject, cost: &Cost, bytes: u64) {
+        let data = bytes as f64;
+        let most_written = self
+            .most_written
+            .map(|[journal, other]| match subject.name {
+                JOURNAL => journal,
+                _ => other,
+            });
+        let read = cost.read_bytes as f64 * DATA_PER_TAG;
+        for (what, most, figure) in [
+            (
+                "reads for each MiB",
+                self.most_reads,
+                cost.reads as f64 / mebibytes(bytes),
+            ),
+            ("bytes read / tags", self.most_tags_read, read / data),
+            (
+                "bytes written / data",
+                most_written,
+                cost.written_bytes as f64 / data,
+            ),
+        ] {
+            if let Some(most) = most {
+                let text = format!("{}, {}: {what}", self.name, subject.name);
+                report.require(&text, Bar::AtMost(most), "", Spread::exact(figure));
+            }
+        }
+    }
+
     fn cost(&self, lab: &Lab, subject: &Subject) -> Result<Cost> {
         let bytes = lab.sizes.bridged_file;
         let disk = subject.disk(lab, bytes)?;

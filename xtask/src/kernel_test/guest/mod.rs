@@ -51,9 +51,9 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             .args(MODULES),
     )?;
     let scratch = Scratch::new(PathBuf::from("/run/scratch"))?;
-    romfs::run(&mut Tests::new("romfs"), &scratch, &options.verimount)?;
-    verity::run(&mut Tests::new("fs-verity"), &scratch)?;
-    integrity::run(&mut Tests::new("dm-integrity"), &scratch)?;
+    romfs::run(&Tests::new("romfs"), &scratch, &options.verimount)?;
+    verity::run(&Tests::new("fs-verity"), &scratch)?;
+    integrity::run(&Tests::new("dm-integrity"), &scratch)?;
     fs::remove_dir_all(scratch.path())?;
     Line::End.print();
     Ok(())

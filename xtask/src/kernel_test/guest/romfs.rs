@@ -23,7 +23,7 @@ const SIZES: [usize; 12] = [0, 1, 15, 16, 17, 511, 1023, 1024, 4095, 4096, 4097,
 
 const BLOCK_SIZES: [&str; 6] = ["1K", "2K", "4K", "16K", "64K", "1M"];
 
-pub(super) fn run(tests: &mut Tests, scratch: &Scratch, verimount: &Path) -> Result<()> {
+pub(super) fn run(tests: &Tests, scratch: &Scratch, verimount: &Path) -> Result<()> {
     let tree = scratch.directory("tree")?;
     grow(&tree)?;
     let image = scratch.path().join("image");

@@ -13,7 +13,7 @@ impl Tests {
     }
 
     /// Does one test.
-    pub(super) fn test(&mut self, test: &str, work: impl FnOnce() -> Result<()>) {
+    pub(super) fn test(&self, test: &str, work: impl FnOnce() -> Result<()>) {
         let group = self.group;
         match work() {
             Ok(()) => Line::Passed { group }.print(),

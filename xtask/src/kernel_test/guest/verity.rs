@@ -42,7 +42,7 @@ const SALTS: [&[u8]; 3] = [&[], &[0xA5; 7], &[0x5A; 32]];
 /// The size of the file system, in bytes.
 const FILE_SYSTEM: u64 = 256 << 20;
 
-pub(super) fn run(tests: &mut Tests, scratch: &Scratch) -> Result<()> {
+pub(super) fn run(tests: &Tests, scratch: &Scratch) -> Result<()> {
     let image = scratch.file("ext4", FILE_SYSTEM)?;
     command::stdout(
         Command::new("mkfs.ext4")
@@ -51,7 +51,7 @@ pub(super) fn run(tests: &mut Tests, scratch: &Scratch) -> Result<()> {
     )?;
     let mounted = scratch.mount(&image, "ext4", "rw", "verity")?;
     let file = mounted.path().join("file");
-    let mut test = |size, algorithm, salt: &[u8]| {
+    let test = |size, algorithm, salt: &[u8]| {
         let test = format!("{size} bytes, {algorithm}, {} bytes of salt", salt.len());
         tests.test(&test, || compare(&file, size, algorithm, salt));
     };

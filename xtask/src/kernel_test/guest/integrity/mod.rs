@@ -35,7 +35,7 @@ enum Side {
     Verimount,
 }
 
-pub(super) fn run(tests: &mut Tests, scratch: &Scratch) -> Result<()> {
+pub(super) fn run(tests: &Tests, scratch: &Scratch) -> Result<()> {
     for kind in kinds() {
         for first in [Side::Kernel, Side::Verimount] {
             let test = format!("{}, formatted by {first:?}", kind.describe());
