@@ -67,6 +67,23 @@ const USE: [&str; 9] = [
     "--tag-read-back",
 ];
 
+/// The options of [`USE`], and more.
+const fn with_use<const ALL: usize, const MORE: usize>(
+    more: [&'static str; MORE],
+) -> [&'static str; ALL] {
+    assert!(ALL == USE.len() + MORE);
+    let mut all = [""; ALL];
+    let mut place = 0;
+    while place < ALL {
+        all[place] = match place < USE.len() {
+            true => USE[place],
+            false => more[place - USE.len()],
+        };
+        place += 1;
+    }
+    all
+}
+
 const SUBCOMMANDS: [Subcommand; 20] = [
     Subcommand {
         name: "build",
@@ -240,40 +257,13 @@ const SUBCOMMANDS: [Subcommand; 20] = [
     Subcommand {
         name: "volume mount",
         required: &[("VOLUME", "volume"), ("DIR", "directory")],
-        options: &[
-            USE[0],
-            USE[1],
-            USE[2],
-            USE[3],
-            USE[4],
-            USE[5],
-            USE[6],
-            USE[7],
-            USE[8],
-            "--allow-other",
-            "--threads",
-            "--foreground",
-            "--log",
-        ],
+        options: &with_use::<13, _>(["--allow-other", "--threads", "--foreground", "--log"]),
         malformed: &[("--mode", "fast"), ("--threads", "0"), ("--tag-cache", "x")],
     },
     Subcommand {
         name: "volume serve",
         required: &[("VOLUME", "volume"), ("--socket", "--socket=socket")],
-        options: &[
-            USE[0],
-            USE[1],
-            USE[2],
-            USE[3],
-            USE[4],
-            USE[5],
-            USE[6],
-            USE[7],
-            USE[8],
-            "--threads",
-            "--foreground",
-            "--log",
-        ],
+        options: &with_use::<12, _>(["--threads", "--foreground", "--log"]),
         malformed: &[("--mode", "fast"), ("--threads", "0")],
     },
     Subcommand {
