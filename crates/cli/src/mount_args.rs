@@ -17,6 +17,9 @@ pub(crate) struct MountArgs {
     /// Threads that answer the kernel: auto or a number
     #[arg(long, value_name = "N", default_value = "auto", value_parser = parse_threads)]
     threads: Auto<NonZeroUsize>,
+    /// Keep idle processors from sleeping while requests come, for faster answers; takes root
+    #[arg(long)]
+    awake: bool,
     #[command(flatten)]
     pub(crate) background: BackgroundArgs,
 }
@@ -29,6 +32,7 @@ impl MountArgs {
             read_only,
             allow_other: self.allow_other,
             threads: self.threads.0.unwrap_or_else(auto_threads),
+            awake: self.awake,
         }
     }
 }

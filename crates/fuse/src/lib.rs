@@ -9,6 +9,7 @@
 //! after that. The source of all facts is `linux/fuse.h`, which is under the BSD licence, too.
 
 mod abi;
+mod awake;
 mod connection;
 mod device;
 mod dispatch;
@@ -23,6 +24,7 @@ mod session;
 mod types;
 mod worker;
 
+pub use awake::Awake;
 pub use connection::{Backing, Connection};
 pub use filesystem::FileSystem;
 pub use init::{Agreement, Wishes};

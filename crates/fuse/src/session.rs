@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::{
-    Agreement, Connection, FileSystem, Wishes,
+    Agreement, Awake, Connection, FileSystem, Wishes,
     abi::{InHeader, MIN_READ_BUFFER, WriteIn},
     device::Device,
     init::agree,
@@ -82,21 +82,23 @@ impl<F: FileSystem> Session<F> {
     }
 
     /// Answers the kernel: through io_uring where that was agreed on, else from `threads` threads
-    /// through `/dev/fuse`.
+    /// through `/dev/fuse`. `awake` keeps processors awake meanwhile.
     ///
     /// # Errors
     /// What the system says to a new thread.
-    pub fn serve(mut self, threads: NonZeroUsize) -> io::Result<Serving> {
+    pub fn serve(mut self, threads: NonZeroUsize, awake: Option<Awake>) -> io::Result<Serving> {
+        let awake = awake.map(Arc::new);
         let queues = mem::take(&mut self.queues);
-        let (mut handles, all_registered) = self.serve_queues(queues)?;
+        let (mut handles, all_registered) = self.serve_queues(queues, awake.as_ref())?;
         let (devices, transport) = match all_registered {
             // What needs no answer comes through the device even so.
             true => (vec![self.device.clone()], Transport::IoUring),
             false => self.devices(threads),
         };
         for device in devices {
-            let (fs, room) = (self.fs.clone(), buffer_size(&self.wishes));
-            handles.push(spawn(move || Worker::new(fs).serve_device(&device, room))?);
+            let worker = self.worker(awake.as_ref());
+            let room = buffer_size(&self.wishes);
+            handles.push(spawn(move || worker().serve_device(&device, room))?);
         }
         Ok(Serving {
             threads: handles,
@@ -117,20 +119,30 @@ impl<F: FileSystem> Session<F> {
         }
     }
 
+    /// What makes a worker, in the thread where it is called.
+    fn worker(&self, awake: Option<&Arc<Awake>>) -> impl FnOnce() -> Worker<F> + use<F> {
+        let (fs, awake) = (self.fs.clone(), awake.cloned());
+        || Worker::new(fs, awake)
+    }
+
     /// Serves the places in the kernel's queues, each from a thread of its own; says whether the
     /// kernel uses them, which is all or none.
-    fn serve_queues(&self, queues: Vec<Place>) -> io::Result<(Vec<Handle>, bool)> {
+    fn serve_queues(
+        &self,
+        queues: Vec<Place>,
+        awake: Option<&Arc<Awake>>,
+    ) -> io::Result<(Vec<Handle>, bool)> {
         let (report, reports) = mpsc::channel();
         let expected = queues.len();
         let threads = queues.into_iter().map(|place| {
-            let (fs, report) = (self.fs.clone(), report.clone());
+            let (worker, report) = (self.worker(awake), report.clone());
             spawn(move || {
                 place.move_here();
                 match place.ring.register() {
                     Ok(ring) => {
                         let _ = report.send(());
                         drop(report);
-                        Worker::new(fs).serve_ring(ring)
+                        worker().serve_ring(ring)
                     }
                     Err(error) => {
                         tracing::warn!(%error, "the kernel refuses a ring of io_uring");

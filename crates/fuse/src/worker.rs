@@ -9,7 +9,7 @@ use verimount_sys::WaitingFuseRing;
 use zerocopy::transmute;
 
 use crate::{
-    FileSystem,
+    Awake, FileSystem,
     abi::OutHeader,
     device::Device,
     dispatch::{Thread, dispatch},
@@ -19,15 +19,17 @@ use crate::{
 /// What one thread answers requests with.
 pub(crate) struct Worker<F: FileSystem> {
     fs: Arc<F>,
+    awake: Option<Arc<Awake>>,
     thread: Thread<F::Scratch>,
     panicked: bool,
 }
 
 impl<F: FileSystem> Worker<F> {
     /// To be made by its thread, to which what it keeps may be bound.
-    pub(crate) fn new(fs: Arc<F>) -> Self {
+    pub(crate) fn new(fs: Arc<F>, awake: Option<Arc<Awake>>) -> Self {
         Self {
             fs,
+            awake,
             thread: Thread::default(),
             panicked: false,
         }
@@ -79,6 +81,9 @@ impl<F: FileSystem> Worker<F> {
 
     /// The answer to a request, even if the file system panics: its caller must not wait for ever.
     fn answer(&mut self, request: Request<'_>) -> Result<&[u8], Errno> {
+        if let Some(awake) = &self.awake {
+            awake.request();
+        }
         if self.panicked {
             // What the thread kept may be half done.
             self.thread = Thread::default();

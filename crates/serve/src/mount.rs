@@ -10,7 +10,9 @@ use std::{
 use rustix::process::geteuid;
 use signal_hook::{consts::SIGHUP, iterator::Signals, low_level::emulate_default_handler};
 use thiserror::Error;
-use verimount_fuse::{Agreement, Connection, FileSystem, Serving, Session, Transport, Wishes};
+use verimount_fuse::{
+    Agreement, Awake, Connection, FileSystem, Serving, Session, Transport, Wishes,
+};
 use verimount_names::printable;
 
 use crate::{
@@ -38,6 +40,8 @@ pub struct MountOptions {
     pub allow_other: bool,
     /// How many threads answer the kernel.
     pub threads: NonZeroUsize,
+    /// Whether idle processors are kept awake while requests come, which only root can.
+    pub awake: bool,
 }
 
 /// What the system allowed a mount.
@@ -87,6 +91,9 @@ pub enum MountError {
         #[source]
         reason: UnmountError,
     },
+    /// Processors cannot be kept awake.
+    #[error("keeping processors awake, through /dev/cpu_dma_latency: {0}")]
+    Awake(#[source] io::Error),
     /// The kernel or `fusermount3` refused.
     #[error("mounting on {}: {reason}", printable(path))]
     Refused {
@@ -129,6 +136,8 @@ pub fn mount<F: Mountable>(
     options: &MountOptions,
 ) -> Result<Mounted, MountError> {
     let mount_point = checked_mount_point(mount_point)?;
+    let awake = options.awake.then(Awake::new).transpose();
+    let awake = awake.map_err(MountError::Awake)?;
     let refused = |reason| MountError::Refused {
         path: mount_point.clone(),
         reason,
@@ -141,7 +150,7 @@ pub fn mount<F: Mountable>(
     let session = Session::new(fs.clone(), device, fs.wishes()).map_err(refused)?;
     fs.agreed(session.agreement(), session.connection())
         .map_err(refused)?;
-    let serving = session.serve(options.threads).map_err(refused)?;
+    let serving = session.serve(options.threads, awake).map_err(refused)?;
     let mode = Mode {
         large_read_ahead: raise_read_ahead(&attached.place),
         transport: serving.transport(),

@@ -165,6 +165,7 @@ const SUBCOMMANDS: [Subcommand; 20] = [
         options: &[
             "--as-file",
             "--allow-other",
+            "--awake",
             "--threads",
             "--foreground",
             "--log",
@@ -194,6 +195,7 @@ const SUBCOMMANDS: [Subcommand; 20] = [
             "--cache",
             "--read-only",
             "--allow-other",
+            "--awake",
             "--threads",
             "--foreground",
             "--log",
@@ -257,7 +259,13 @@ const SUBCOMMANDS: [Subcommand; 20] = [
     Subcommand {
         name: "volume mount",
         required: &[("VOLUME", "volume"), ("DIR", "directory")],
-        options: &with_use::<13, _>(["--allow-other", "--threads", "--foreground", "--log"]),
+        options: &with_use::<14, _>([
+            "--allow-other",
+            "--awake",
+            "--threads",
+            "--foreground",
+            "--log",
+        ]),
         malformed: &[("--mode", "fast"), ("--threads", "0"), ("--tag-cache", "x")],
     },
     Subcommand {

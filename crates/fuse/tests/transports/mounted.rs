@@ -150,7 +150,7 @@ pub(crate) fn serve(fs: Arc<MemoryFs>, folder: &Path, wanted: Wanted) -> Option<
         io_uring: (wanted != Wanted::Device).then_some(threads),
     };
     let session = Session::new(fs, device.into(), wishes).unwrap();
-    Some(session.serve(threads).unwrap())
+    Some(session.serve(threads, None).unwrap())
 }
 
 /// The kernel's switch for io_uring, set for as long as this lives. It is one for all mounts, but

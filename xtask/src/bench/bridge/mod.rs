@@ -16,16 +16,17 @@ use super::{lab::Lab, report::Report, tree::Tree};
 
 pub(crate) fn run(lab: &Lab, report: &mut Report) -> Result<()> {
     let peers = possible(lab, report, &Subject::PEERS)?;
-    let and_peers = |ours: &[Subject]| [ours, &peers].concat();
-
     let bridges = [Subject::OURS, Subject::RELAY, Subject::EXCLUSIVE];
-    round_trips::run(lab, report, &and_peers(&bridges))?;
+    round_trips::run(lab, report, &[&bridges[..], &peers].concat())?;
 
     let ways = [Subject::NATIVE, Subject::PASSTHROUGH, Subject::RELAY];
     let ways = possible(lab, report, &ways)?;
     reads_and_writes::run(lab, report, &ways)?;
 
-    let subjects = and_peers(&[Subject::NATIVE, Subject::OURS, Subject::EXCLUSIVE]);
+    let mut subjects = vec![Subject::NATIVE];
+    let bridges = [Subject::OURS, Subject::EXCLUSIVE, Subject::AWAKE];
+    subjects.extend(possible(lab, report, &bridges)?);
+    subjects.extend(peers);
     let tree = Tree::make(lab)?;
     untar::run(lab, report, &subjects, &tree)?;
     walk::run(lab, report, &subjects, &tree)?;

@@ -22,6 +22,9 @@ pub(super) const OURS: &str = "verimount";
 /// The bridge of a source that nobody else changes.
 pub(super) const EXCLUSIVE: &str = "verimount, cache exclusive";
 
+/// The bridge that keeps processors awake while requests come.
+pub(super) const AWAKE: &str = "verimount, awake";
+
 /// The bridge that passes files through or fails.
 pub(super) const PASSTHROUGH: &str = "verimount, passthrough";
 
@@ -51,6 +54,7 @@ impl Subject {
     pub(super) const NATIVE: Self = Self::new(NATIVE, Form::Native);
     pub(super) const OURS: Self = Self::new(OURS, Form::Ours(&[]));
     pub(super) const EXCLUSIVE: Self = Self::new(EXCLUSIVE, Form::Ours(&["--cache", "exclusive"]));
+    pub(super) const AWAKE: Self = Self::new(AWAKE, Form::Ours(&["--awake"]));
     pub(super) const PASSTHROUGH: Self =
         Self::new(PASSTHROUGH, Form::Ours(&["--passthrough", "require"]));
     pub(super) const RELAY: Self = Self::new(RELAY, Form::Ours(&["--passthrough", "never"]));
@@ -89,7 +93,7 @@ impl Subject {
 
     /// Why it cannot be measured here, if that is so.
     fn obstacle(&self, lab: &Lab) -> Result<Option<String>> {
-        let needs_root = [PASSTHROUGH, PASSTHROUGH_HP].contains(&self.name);
+        let needs_root = [AWAKE, PASSTHROUGH, PASSTHROUGH_HP].contains(&self.name);
         if needs_root && !lab.is_root() {
             return Ok(Some(Lab::NEEDS_ROOT.to_owned()));
         }

@@ -2,12 +2,15 @@
 
 use anyhow::Result;
 
-use super::subjects::{EXCLUSIVE, NATIVE, OURS, Subject};
+use super::subjects::{AWAKE, EXCLUSIVE, NATIVE, OURS, Subject};
 use crate::bench::{
     lab::Lab,
     report::{Bar, Compare, Report},
     rounds::{Contest, Samples},
 };
+
+/// Our own ways among the subjects.
+const BRIDGES: [&str; 3] = [OURS, EXCLUSIVE, AWAKE];
 
 /// One piece of work.
 pub(super) struct Workload {
@@ -33,7 +36,8 @@ impl Workload {
             .variants(named, measure)
             .run(lab.rounds)?;
         report.times(&self.title, &samples, Compare::Time)?;
-        for ours in [OURS, EXCLUSIVE] {
+        let measured = |name: &&str| BRIDGES.contains(name);
+        for ours in samples.names().filter(measured) {
             if let Some(most) = self.most {
                 let text = format!("{}, {ours}: time / native", self.name);
                 report.require(&text, Bar::AtMost(most), "x", samples.ratio(ours, NATIVE)?);
@@ -51,7 +55,7 @@ fn fastest_peer(samples: &Samples) -> Result<Option<&str>> {
     let mut fastest: Option<(f64, &str)> = None;
     for name in samples.names() {
         let median = samples.spread(name)?.median;
-        let is_peer = ![NATIVE, OURS, EXCLUSIVE].contains(&name);
+        let is_peer = name != NATIVE && !BRIDGES.contains(&name);
         if is_peer && fastest.is_none_or(|(least, _)| median < least) {
             fastest = Some((median, name));
         }

@@ -1,6 +1,6 @@
 //! Wrong usage, wrong paths, and what is said of them.
 
-use std::fs;
+use std::fs::{self, File};
 
 use super::{mount, world};
 use crate::{
@@ -62,6 +62,23 @@ fn where_something_is_mounted_nothing_else_is() {
     let (src, mnt) = (world.path("src"), world.path("mnt"));
     verimount(args!["bridge", &src, &mnt]).fails_saying("already mounted");
     mounted.unmount();
+}
+
+/// Only root may set the kernel's limit, and not every kernel has it.
+#[test]
+fn processors_are_kept_awake_or_it_is_said_why_not() {
+    let Some(world) = world() else { return };
+    let limit = "/dev/cpu_dma_latency";
+    let (src, mnt) = (world.path("src"), world.path("mnt"));
+    fs::write(src.join("file"), "content").unwrap();
+    match File::options().write(true).open(limit) {
+        Ok(_) => {
+            let mounted = mount(&world, &["--awake"]);
+            assert_eq!(fs::read(mnt.join("file")).unwrap(), b"content");
+            mounted.unmount();
+        }
+        Err(_) => _ = verimount(args!["bridge", &src, &mnt, "--awake"]).fails_saying(limit),
+    }
 }
 
 /// Below its own source, a mount would wait for itself; only root can leave it out of the mirror.

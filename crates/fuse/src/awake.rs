@@ -1,0 +1,138 @@
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Write},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+/// What the kernel asks how long an idle processor may take to wake (its "PM quality of service"). A
+/// limit holds for as long as it is held open, and so not beyond the end of this process.
+const LIMIT: &str = "/dev/cpu_dma_latency";
+
+/// Idle processors do not sleep at all, in microseconds as the kernel reads them.
+const NONE: i32 = 0;
+/// Idle processors may take any time.
+const ANY: i32 = -1;
+
+/// How long after the last request processors may sleep again: longer than a program that uses a mount
+/// takes between two calls, and short beside the time in which nobody uses it.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// Keeps idle processors awake while requests come.
+///
+/// A request passes from a processor to another one and back. To wake one that sleeps takes longer than
+/// most requests do: of a virtual machine, some 25 µs each time.
+pub struct Awake {
+    shared: Arc<Shared>,
+    keeper: JoinHandle<()>,
+}
+
+struct Shared {
+    /// Whether a request came since the keeper last looked.
+    asked: AtomicBool,
+    ended: AtomicBool,
+}
+
+impl Awake {
+    /// # Errors
+    /// What the system says: only root may set this limit, and not every kernel has it.
+    pub fn new() -> io::Result<Self> {
+        Self::limiting(OpenOptions::new().write(true).open(LIMIT)?)
+    }
+
+    fn limiting(limit: File) -> io::Result<Self> {
+        let shared = Arc::new(Shared {
+            asked: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
+        });
+        let keeper = {
+            let shared = shared.clone();
+            let builder = thread::Builder::new().name("awake".to_owned());
+            builder.spawn(move || {
+                if let Err(error) = shared.keep(limit) {
+                    tracing::warn!(%error, "processors are no longer kept awake: {LIMIT}");
+                }
+            })?
+        };
+        Ok(Self { shared, keeper })
+    }
+
+    /// A request has come.
+    pub(crate) fn request(&self) {
+        // Read before it is written, so that the threads do not take it from each other each time.
+        let asked = &self.shared.asked;
+        if !asked.load(Relaxed) && !asked.swap(true, Relaxed) {
+            self.keeper.thread().unpark();
+        }
+    }
+}
+
+impl Shared {
+    fn keep(&self, mut limit: File) -> io::Result<()> {
+        let mut set = |microseconds: i32| limit.write_all(&microseconds.to_ne_bytes());
+        while !self.ended.load(Relaxed) {
+            if self.asked.load(Relaxed) {
+                set(NONE)?;
+                while self.asked.swap(false, Relaxed) {
+                    thread::sleep(PAUSE);
+                }
+                set(ANY)?;
+            }
+            thread::park();
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Awake {
+    fn drop(&mut self) {
+        self.shared.ended.store(true, Relaxed);
+        self.keeper.thread().unpark();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt;
+
+    use super::*;
+
+    /// Waits until so many limits were set.
+    fn limits(file: &File, count: usize) -> Vec<i32> {
+        let len = count * size_of::<i32>();
+        while file.metadata().unwrap().len() < len as u64 {
+            thread::yield_now();
+        }
+        let mut bytes = vec![0; len];
+        file.read_exact_at(&mut bytes, 0).unwrap();
+        let (limits, _) = bytes.as_chunks();
+        limits.iter().copied().map(i32::from_ne_bytes).collect()
+    }
+
+    #[test]
+    fn limited_while_requests_come() {
+        let file = tempfile::tempfile().unwrap();
+        let awake = Awake::limiting(file.try_clone().unwrap()).unwrap();
+        awake.request();
+        assert_eq!(limits(&file, 2), [NONE, ANY]);
+        awake.request();
+        assert_eq!(limits(&file, 4), [NONE, ANY, NONE, ANY]);
+    }
+
+    #[test]
+    fn ends_when_dropped() {
+        let file = tempfile::tempfile().unwrap();
+        let awake = Awake::limiting(file.try_clone().unwrap()).unwrap();
+        let shared = Arc::downgrade(&awake.shared);
+        awake.request();
+        drop(awake);
+        // Its thread has let go of it.
+        while shared.strong_count() > 0 {
+            thread::yield_now();
+        }
+    }
+}
