@@ -10,6 +10,7 @@ use verimount_bridge::{
     Caller,
     policy::{Access, Facts, Outcome, Policy},
 };
+use verimount_verity::FileDigest;
 
 fuzz_target!(|input: &[u8]| {
     let Ok(text) = str::from_utf8(input) else {
@@ -69,5 +70,9 @@ impl Facts for Open {
 
     fn xattr(&self, name: &OsStr) -> Result<Option<Vec<u8>>, Errno> {
         Ok(Some(name.as_encoded_bytes().to_vec()))
+    }
+
+    fn verity_digest(&self) -> Result<Option<FileDigest>, Errno> {
+        Ok(None)
     }
 }

@@ -6,9 +6,12 @@ use std::{
 };
 
 use rustix::{
-    fs::OFlags,
+    fs::{OFlags, fstatfs},
     io::{Errno, pread},
 };
+
+use verimount_sys::measure_verity;
+use verimount_verity::{Digest, FileDigest, HashAlgorithm};
 
 use crate::{
     Attr, Caller, Mirror, NodeId,
@@ -17,6 +20,9 @@ use crate::{
 
 /// The most of an extended attribute's value that is compared, in bytes: the most there can be.
 const MAX_XATTR_LEN: usize = 64 << 10;
+
+/// The magic number of FUSE (`linux/magic.h`).
+const FUSE: u64 = 0x6573_5546;
 
 /// What rules can go by when a file of a mirror is opened. Found out when it is asked for, and
 /// once.
@@ -46,6 +52,11 @@ impl<'a> OpenFacts<'a> {
     fn attr(&self) -> Result<&Attr, Errno> {
         once(&self.attr, || self.mirror.getattr(self.node))
     }
+
+    /// The file, to be looked into.
+    fn file(&self) -> Result<&OwnedFd, Errno> {
+        once(&self.file, || self.mirror.reopen(self.node, OFlags::RDONLY))
+    }
 }
 
 impl Facts for OpenFacts<'_> {
@@ -70,7 +81,7 @@ impl Facts for OpenFacts<'_> {
     }
 
     fn content(&self, offset: u64, bytes: &mut [u8]) -> Result<usize, Errno> {
-        let file = once(&self.file, || self.mirror.reopen(self.node, OFlags::RDONLY))?;
+        let file = self.file()?;
         let mut done = 0;
         loop {
             match pread(file, &mut bytes[done..], offset + done as u64)? {
@@ -90,6 +101,21 @@ impl Facts for OpenFacts<'_> {
             Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(None),
             Err(errno) => Err(errno),
         }
+    }
+
+    fn verity_digest(&self) -> Result<Option<FileDigest>, Errno> {
+        let file = self.file()?;
+        // Behind FUSE, somebody's process answers, and the kernel verifies nothing.
+        if fstatfs(file)?.f_type.cast_unsigned() == FUSE {
+            return Ok(None);
+        }
+        let measured = measure_verity(file);
+        let measured =
+            measured.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+        Ok(measured.and_then(|(number, bytes)| {
+            let algorithm = HashAlgorithm::from_number(u8::try_from(number).ok()?)?;
+            Digest::new(algorithm, &bytes).map(FileDigest::from)
+        }))
     }
 }
 
@@ -152,6 +178,10 @@ impl Facts for NewFacts<'_> {
     }
 
     fn xattr(&self, _: &OsStr) -> Result<Option<Vec<u8>>, Errno> {
+        Ok(None)
+    }
+
+    fn verity_digest(&self) -> Result<Option<FileDigest>, Errno> {
         Ok(None)
     }
 }

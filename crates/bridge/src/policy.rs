@@ -20,8 +20,10 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use condition::Condition;
+use digests::Digests;
 
 mod condition;
+mod digests;
 mod document;
 mod error;
 mod explain;
@@ -49,10 +51,12 @@ pub enum Decision {
 }
 
 /// What a rule does with an open that it matches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 enum Action {
     /// It is decided.
     Decide(Decision),
+    /// What has one of these digests is passed through, all else denied.
+    Verify(Digests),
     /// It is noted, and left to the rules that follow.
     Audit,
 }
@@ -122,8 +126,9 @@ impl Policy {
     ) -> Result<Decision, Errno> {
         for rule in &self.rules {
             if rule.unmet(facts)?.is_none() {
-                match rule.action {
-                    Action::Decide(decision) => return Ok(decision),
+                match &rule.action {
+                    Action::Decide(decision) => return Ok(*decision),
+                    Action::Verify(digests) => return Ok(digests.find(facts)?.decision()),
                     Action::Audit => audit(&rule.name),
                 }
             }

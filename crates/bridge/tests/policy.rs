@@ -11,6 +11,7 @@ use verimount_bridge::{
     Caller,
     policy::{Access, Decision, Facts, Policy},
 };
+use verimount_verity::FileDigest;
 
 /// An open as it may be, and what was asked of it.
 struct Open {
@@ -20,6 +21,7 @@ struct Open {
     content: Vec<u8>,
     owner: (u32, u32),
     xattrs: Vec<(&'static str, &'static str)>,
+    verity_digest: Option<FileDigest>,
     asked: RefCell<Vec<&'static str>>,
     /// What reading content fails with.
     broken: Option<Errno>,
@@ -38,6 +40,7 @@ impl Open {
             content: b"\x7fELF and more".to_vec(),
             owner: (0, 0),
             xattrs: vec![("user.kind", "model")],
+            verity_digest: None,
             asked: RefCell::default(),
             broken: None,
         }
@@ -94,6 +97,11 @@ impl Facts for Open {
         self.note("xattr");
         let found = self.xattrs.iter().find(|(other, _)| *other == name);
         Ok(found.map(|(_, value)| value.as_bytes().to_vec()))
+    }
+
+    fn verity_digest(&self) -> Result<Option<FileDigest>, Errno> {
+        self.note("verity digest");
+        Ok(self.verity_digest)
     }
 }
 
@@ -240,21 +248,90 @@ fn an_explanation_says_what_each_rule_came_to() {
     let explain = |path| policy.explain(&Open::reading(path)).unwrap().to_string();
     assert_eq!(
         explain("a/b"),
-        "rule 1 (line 2) \"keys\": does not match: path matches \"**/*.key\" or \"secret/**\"; \
-         found \"a/b\"\n\
-         rule 2 (line 6): matches: audit\n\
-         rule 3 (line 8): does not match: size is in 1073741824..; found 13\n\
-         default: passthrough"
+        "rule 1 (line 2) \"keys\": not path matches \"**/*.key\" or \"secret/**\", but \"a/b\"\n\
+         rule 2 (line 6) notes it\n\
+         rule 3 (line 8): not size is in 1073741824.., but 13\n\
+         passthrough"
     );
+    assert_eq!(explain("a/b.key"), "rule 1 (line 2) \"keys\" decides\ndeny");
+}
+
+#[test]
+fn what_the_kernel_verifies_goes_by_its_digest() {
+    let listed = format!("sha256:{}", "a1".repeat(32));
+    let policy = parse(&format!(
+        r#"
+        [[rule]]
+        action = "verified"
+        path = "models/**"
+        digests = ["{listed}", "sha512:{}"]
+        "#,
+        "b2".repeat(64)
+    ));
+    let unlisted = listed.replace("a1", "b1");
+    for (digest, decision, words) in [
+        (
+            Some(&listed),
+            Decision::Passthrough,
+            format!("{listed} is listed"),
+        ),
+        (
+            Some(&unlisted),
+            Decision::Deny,
+            format!("{unlisted} is not listed"),
+        ),
+        (
+            None,
+            Decision::Deny,
+            "the kernel does not verify the file".to_owned(),
+        ),
+    ] {
+        let open = Open {
+            verity_digest: digest.map(|digest| digest.parse().unwrap()),
+            ..Open::reading("models/a")
+        };
+        assert_eq!(decide(&policy, &open), decision);
+        assert_eq!(open.asked.take(), ["path", "verity digest"]);
+        assert_eq!(
+            policy.explain(&open).unwrap().to_string(),
+            format!("rule 1 (line 2) decides: {words}\n{decision}")
+        );
+    }
     assert_eq!(
-        explain("a/b.key"),
-        "rule 1 (line 2) \"keys\": matches: deny"
+        decide(&policy, &Open::reading("other")),
+        Decision::Passthrough
+    );
+}
+
+#[test]
+fn digests_are_for_one_action_alone() {
+    let digest = format!("sha256:{}", "a1".repeat(32));
+    let text = format!("[[rule]]\naction = \"relay\"\ndigests = \"{digest}\"");
+    let error = Policy::parse(&text, Path::new("policy.toml")).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "policy.toml:3:11: digests are for the action \"verified\" alone"
     );
 }
 
 #[test]
 fn mistakes_are_pointed_at() {
     for (text, place, said) in [
+        (
+            "[[rule]]\naction = \"verified\"",
+            "2:10",
+            "\"verified\" needs digests",
+        ),
+        (
+            "[[rule]]\naction = \"relay\"\ndigests = \"sha256:00\"",
+            "3:11",
+            "a digest is written sha256:HEX",
+        ),
+        (
+            "[[rule]]\naction = \"verified\"\ndigests = []",
+            "3:11",
+            "an empty list",
+        ),
         (
             "default = \"pass\"",
             "1:11",
@@ -362,11 +439,12 @@ fn the_documents_examples_are_policies() {
         .skip(1)
         .map(|rest| rest.split("```").next().unwrap())
         .collect();
-    assert_eq!(examples.len(), 3);
-    let [keys, default, all] = examples[..] else {
-        unreachable!()
+    let [keys, default, verified, all] = examples[..] else {
+        panic!("{examples:?}")
     };
     let decided = |text, open| decide(&parse(text), &open);
+    let unverified = Open::reading("models/a");
+    assert_eq!(decided(verified, unverified), Decision::Deny);
     let key = Open::reading("home/me/.ssh/id");
     assert_eq!(decided(keys, key), Decision::Deny);
     assert_eq!(decided(keys, Open::reading("home/file")), Decision::Relay);

@@ -1,6 +1,6 @@
 use std::{
     fs,
-    io::{self, Write, stdout},
+    io::{Write, stdout},
     path::{Component, Path, PathBuf, absolute},
     sync::Arc,
 };
@@ -13,9 +13,9 @@ use rustix::{
 };
 use verimount_bridge::{
     Caller, Mirror, MirrorOptions, Passthrough, explain,
-    policy::{Access, Explanation, Outcome as RuleOutcome, Policy},
+    policy::{Access, Policy},
 };
-use verimount_names::{one_line, printable};
+use verimount_names::printable;
 use verimount_serve::{BridgeFs, BridgeOptions, CachePolicy, Reload, mount};
 
 use crate::{Outcome, background::Ready, mount_args::MountArgs};
@@ -165,7 +165,7 @@ impl Bridge {
             );
         }
         let explanation = explain(&mirror, &policy, &below, caller, access).with_context(named)?;
-        Outcome::Good.reported(print(&explanation))
+        Outcome::Good.reported(writeln!(stdout(), "{explanation}"))
     }
 
     /// Where a path is below the source, be it given from there or from the root.
@@ -218,21 +218,6 @@ fn is_below(directory: &Path, above: &Path) -> bool {
 fn is_stacked(source: &Path) -> Result<bool> {
     let found = statfs(source).with_context(|| printable(source).to_string())?;
     Ok(found.f_type.cast_unsigned() == OVERLAYFS)
-}
-
-fn print(explanation: &Explanation) -> io::Result<()> {
-    let mut out = stdout().lock();
-    for step in &explanation.steps {
-        match &step.outcome {
-            RuleOutcome::Decides => writeln!(out, "{} decides", step.rule)?,
-            RuleOutcome::Audits => writeln!(out, "{} notes it", step.rule)?,
-            RuleOutcome::Unmet { condition, found } => {
-                let (condition, found) = (one_line(condition), one_line(found));
-                writeln!(out, "{}: not {condition}, but {found}", step.rule)?;
-            }
-        }
-    }
-    writeln!(out, "{}", explanation.decision)
 }
 
 impl From<When> for Passthrough {

@@ -3,6 +3,7 @@
 
 mod cachestat;
 mod file_handle;
+mod fs_verity;
 mod fuse;
 mod fuse_ring;
 mod inherited;
@@ -13,6 +14,7 @@ mod thread_rights;
 
 pub use cachestat::cached_pages;
 pub use file_handle::FileHandle;
+pub use fs_verity::measure_verity;
 pub use fuse::{clone_fuse_device, close_fuse_backing, open_fuse_backing};
 pub use fuse_ring::{FuseRing, FuseRingRequest, WaitingFuseRing};
 pub use inherited::take_inherited;

@@ -8,7 +8,7 @@ use crate::HashAlgorithm;
 const MAX_DIGEST_SIZE: usize = 64;
 
 /// A hash value. Displayed as lower-case hexadecimal digits.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Digest {
     algorithm: HashAlgorithm,
     /// Zero behind the digest's own length, so that comparing whole arrays compares digests.
@@ -62,7 +62,7 @@ impl fmt::Debug for Digest {
 
 /// A file's digest: the hash of its descriptor. Displayed and parsed as `sha256:HEX`, as the
 /// kernel's tools print it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FileDigest(pub(crate) Digest);
 
 impl FileDigest {
@@ -80,6 +80,13 @@ impl FileDigest {
         bytes.extend((algorithm.digest_size() as u16).to_le_bytes());
         bytes.extend(self.0.as_bytes());
         bytes
+    }
+}
+
+impl From<Digest> for FileDigest {
+    /// Takes the hash of a descriptor for what it is.
+    fn from(digest: Digest) -> Self {
+        Self(digest)
     }
 }
 

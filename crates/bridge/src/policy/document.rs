@@ -4,6 +4,7 @@ use toml::Spanned;
 use super::{
     Access, Action, Decision, Policy, Rule, RuleName,
     condition::{Condition, Xattr},
+    digests::Digests,
     error::Defect,
     glob::Paths,
     magic::Magic,
@@ -33,6 +34,7 @@ enum ActionWord {
     Relay,
     Deny,
     Audit,
+    Verified,
 }
 
 #[derive(Deserialize)]
@@ -48,7 +50,8 @@ enum AccessWord {
 #[serde(deny_unknown_fields)]
 struct RuleDocument {
     name: Option<Box<str>>,
-    action: ActionWord,
+    action: Spanned<ActionWord>,
+    digests: Option<Spanned<Digests>>,
     access: Option<AccessWord>,
     caller_uid: Option<OneOrMany<u32>>,
     caller_gid: Option<OneOrMany<u32>>,
@@ -84,7 +87,7 @@ pub(super) fn parse(text: &str) -> Result<Policy, Defect> {
         rule.into_inner().into_rule(number, line)
     });
     Ok(Policy {
-        rules: rules.collect(),
+        rules: rules.collect::<Result<_, _>>()?,
         default: document.default.unwrap_or(Decision::Passthrough),
     })
 }
@@ -99,7 +102,7 @@ pub(super) fn line_of(text: &str, offset: usize) -> usize {
 }
 
 impl RuleDocument {
-    fn into_rule(self, number: usize, line: usize) -> Rule {
+    fn into_rule(self, number: usize, line: usize) -> Result<Rule, Defect> {
         let access = self.access.and_then(|access| match access {
             AccessWord::Read => Some(Access::Read),
             AccessWord::Write => Some(Access::Write),
@@ -116,25 +119,39 @@ impl RuleDocument {
             self.xattr.map(Condition::Xattr),
             self.magic.map(Condition::Magic),
         ];
-        Rule {
+        Ok(Rule {
             name: RuleName {
                 number,
                 line,
                 name: self.name,
             },
-            action: self.action.into(),
+            action: action(self.action, self.digests)?,
             conditions: conditions.into_iter().flatten().collect(),
-        }
+        })
     }
 }
 
-impl From<ActionWord> for Action {
-    fn from(word: ActionWord) -> Self {
-        match word {
-            ActionWord::Passthrough => Self::Decide(Decision::Passthrough),
-            ActionWord::Relay => Self::Decide(Decision::Relay),
-            ActionWord::Deny => Self::Decide(Decision::Deny),
-            ActionWord::Audit => Self::Audit,
+/// Digests belong to one of the actions, and it to them.
+fn action(word: Spanned<ActionWord>, digests: Option<Spanned<Digests>>) -> Result<Action, Defect> {
+    let at = word.span().start;
+    let decision = match (word.into_inner(), digests) {
+        (ActionWord::Verified, Some(digests)) => return Ok(Action::Verify(digests.into_inner())),
+        (ActionWord::Verified, None) => {
+            return Err(Defect {
+                at,
+                message: "\"verified\" needs digests = [\"sha256:…\", …]".to_owned(),
+            });
         }
-    }
+        (_, Some(digests)) => {
+            return Err(Defect {
+                at: digests.span().start,
+                message: "digests are for the action \"verified\" alone".to_owned(),
+            });
+        }
+        (ActionWord::Audit, None) => return Ok(Action::Audit),
+        (ActionWord::Passthrough, None) => Decision::Passthrough,
+        (ActionWord::Relay, None) => Decision::Relay,
+        (ActionWord::Deny, None) => Decision::Deny,
+    };
+    Ok(Action::Decide(decision))
 }

@@ -2,8 +2,9 @@ use std::fmt;
 
 use rustix::io::Errno;
 use serde::Serialize;
+use verimount_names::one_line;
 
-use super::{Action, Decision, Facts, Policy, RuleName};
+use super::{Action, Decision, Facts, Policy, RuleName, digests::Found};
 
 /// Why an open is decided as it is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -29,6 +30,13 @@ pub struct Step {
 pub enum Outcome {
     /// It decides.
     Decides,
+    /// It decides by the digest by which the kernel verifies the file.
+    Verifies {
+        /// That digest, if there is one.
+        digest: Option<String>,
+        /// Whether the rule lists it.
+        listed: bool,
+    },
     /// It takes note, and leaves the decision to others.
     Audits,
     /// It does not match.
@@ -49,15 +57,20 @@ impl Policy {
         let mut steps = Vec::new();
         let mut decision = None;
         for rule in &self.rules {
-            let outcome = match (rule.unmet(facts)?, rule.action) {
+            let outcome = match (rule.unmet(facts)?, &rule.action) {
                 (Some(condition), _) => Outcome::Unmet {
                     condition: condition.to_string(),
                     found: condition.found(facts)?,
                 },
                 (None, Action::Audit) => Outcome::Audits,
                 (None, Action::Decide(decided)) => {
-                    decision = Some(decided);
+                    decision = Some(*decided);
                     Outcome::Decides
+                }
+                (None, Action::Verify(digests)) => {
+                    let found = digests.find(facts)?;
+                    decision = Some(found.decision());
+                    found.into()
                 }
             };
             steps.push(Step {
@@ -73,17 +86,43 @@ impl Policy {
     }
 }
 
+impl From<Found> for Outcome {
+    fn from(found: Found) -> Self {
+        let (digest, listed) = match found {
+            Found::Listed(digest) => (Some(digest), true),
+            Found::Unlisted(digest) => (Some(digest), false),
+            Found::Unverified => (None, false),
+        };
+        Self::Verifies {
+            digest: digest.map(|digest| digest.to_string()),
+            listed,
+        }
+    }
+}
+
 impl fmt::Display for Explanation {
+    /// A line for each step, and one for the decision.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for Step { rule, outcome } in &self.steps {
             match outcome {
-                Outcome::Decides => return write!(f, "{rule}: matches: {}", self.decision),
-                Outcome::Audits => writeln!(f, "{rule}: matches: audit")?,
+                Outcome::Decides => writeln!(f, "{rule} decides")?,
+                Outcome::Verifies {
+                    digest: Some(digest),
+                    listed,
+                } => {
+                    let listed = if *listed { "listed" } else { "not listed" };
+                    writeln!(f, "{rule} decides: {digest} is {listed}")?;
+                }
+                Outcome::Verifies { digest: None, .. } => {
+                    writeln!(f, "{rule} decides: the kernel does not verify the file")?;
+                }
+                Outcome::Audits => writeln!(f, "{rule} notes it")?,
                 Outcome::Unmet { condition, found } => {
-                    writeln!(f, "{rule}: does not match: {condition}; found {found}")?;
+                    let (condition, found) = (one_line(condition), one_line(found));
+                    writeln!(f, "{rule}: not {condition}, but {found}")?;
                 }
             }
         }
-        write!(f, "default: {}", self.decision)
+        write!(f, "{}", self.decision)
     }
 }

@@ -2,6 +2,7 @@ use std::{ffi::OsStr, fmt, path::Path};
 
 use rustix::io::Errno;
 use serde::Deserialize;
+use verimount_verity::FileDigest;
 
 use crate::Caller;
 
@@ -62,4 +63,11 @@ pub trait Facts {
     /// # Errors
     /// What the system says.
     fn xattr(&self, name: &OsStr) -> Result<Option<Vec<u8>>, Errno>;
+
+    /// The fs-verity digest by which the kernel verifies each read of its content; `None` if it does
+    /// not.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn verity_digest(&self) -> Result<Option<FileDigest>, Errno>;
 }

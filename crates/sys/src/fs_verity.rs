@@ -1,0 +1,68 @@
+//! What the kernel knows of a file that it verifies, from `linux/fsverity.h`.
+
+use std::{
+    io,
+    os::fd::{AsFd, AsRawFd},
+    ptr,
+};
+
+/// `FS_IOC_MEASURE_VERITY`: `_IOWR('f', 134, struct fsverity_digest)`.
+const MEASURE: u32 = 0xc004_6686;
+
+/// The longest digest that Linux has, in bytes: the one of SHA-512.
+const MAX_DIGEST_LEN: u16 = 64;
+
+/// `struct fsverity_digest`, with room behind it.
+#[repr(C)]
+struct Measured {
+    algorithm: u16,
+    size: u16,
+    digest: [u8; MAX_DIGEST_LEN as usize],
+}
+
+/// The digest by which the kernel verifies each read of `file`, behind the number of its hash (1 is
+/// SHA-256, 2 is SHA-512). `None` for a file that it does not verify.
+///
+/// # Errors
+/// Any other.
+pub fn measure_verity(file: impl AsFd) -> io::Result<Option<(u16, Vec<u8>)>> {
+    let mut measured = Measured {
+        algorithm: 0,
+        size: MAX_DIGEST_LEN,
+        digest: [0; MAX_DIGEST_LEN as usize],
+    };
+    let argument = ptr::from_mut(&mut measured);
+    // SAFETY: the kernel reads `size`, and writes the two numbers and behind them at most `size` bytes,
+    // for all of which there is room until the call returns; it keeps no pointer. The descriptor is
+    // borrowed, so it stays open.
+    match unsafe { libc::ioctl(file.as_fd().as_raw_fd(), MEASURE.into(), argument) } {
+        -1 => match io::Error::last_os_error() {
+            // Not this file; no file of this kind; not on this file system; not by this kernel.
+            error if is_unverified(&error) => Ok(None),
+            error => Err(error),
+        },
+        _ => {
+            let digest = measured.digest.get(..measured.size.into());
+            Ok(digest.map(|digest| (measured.algorithm, digest.to_vec())))
+        }
+    }
+}
+
+fn is_unverified(error: &io::Error) -> bool {
+    [libc::ENODATA, libc::ENOTTY, libc::EOPNOTSUPP]
+        .map(Some)
+        .contains(&error.raw_os_error())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the kernel does verify takes a file system made for it, and is tested there.
+    #[test]
+    fn other_files_have_none() {
+        let file = tempfile::tempfile().unwrap();
+        assert_eq!(measure_verity(&file).unwrap(), None);
+        assert_eq!(measure_verity(io::stdin()).unwrap(), None);
+    }
+}
