@@ -25,6 +25,12 @@ pub(crate) struct Sizes {
     pub(crate) folders: [usize; 2],
     /// Files in each of the tree's lower folders.
     pub(crate) files_per_folder: usize,
+    /// Bytes of the files whose images are mounted.
+    pub(crate) images: &'static [u64],
+    /// Files in the directories that are mirrored and walked.
+    pub(crate) mirrored: &'static [u64],
+    /// Bytes of the volumes that are mounted.
+    pub(crate) volumes: &'static [u64],
     /// Bytes of disk that all of it takes at the most.
     pub(crate) disk: u64,
 }
@@ -40,7 +46,10 @@ impl Sizes {
         random_reads: 20_000,
         folders: [24, 25],
         files_per_folder: 16,
-        disk: 6 << 30,
+        images: &[1 << 20, 32 << 20, 1 << 30, 3 << 30],
+        mirrored: &[1_000, 10_000, 100_000, 1_000_000],
+        volumes: &[1 << 30, 32 << 30, 1 << 40],
+        disk: 10 << 30,
     };
 
     /// Enough to see that the benchmarks work.
@@ -52,12 +61,27 @@ impl Sizes {
         random_reads: 200,
         folders: [4, 5],
         files_per_folder: 8,
+        images: &[1 << 20, 4 << 20],
+        mirrored: &[10, 100],
+        volumes: &[16 << 20, 64 << 20],
         disk: 1 << 28,
     };
 
     /// How many files the tree has.
     pub(crate) fn files(&self) -> usize {
         self.folders[0] * self.folders[1] * self.files_per_folder
+    }
+}
+
+/// A number of bytes as people say it, exactly.
+pub(crate) fn bytes_label(bytes: u64) -> String {
+    let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
+    let fitting = units
+        .iter()
+        .find(|(shift, _)| bytes.trailing_zeros() >= *shift);
+    match fitting {
+        Some((shift, unit)) => format!("{} {unit}", bytes >> shift),
+        None => format!("{bytes} B"),
     }
 }
 

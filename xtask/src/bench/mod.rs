@@ -5,10 +5,12 @@ mod cache;
 mod data;
 mod fio;
 mod fuse_trace;
+mod growth;
 mod images;
 mod lab;
 mod latency;
 mod mounts;
+mod page;
 mod plot;
 mod report;
 mod rounds;
@@ -39,12 +41,13 @@ use crate::{
 /// Measure side by side; print tables, and write JSON, Markdown and plots to target/bench
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// What to measure; all of it when not said
+    /// What to measure
+    #[arg(default_value = "all")]
     names: Vec<Name>,
     /// How often each variant is measured; ratios are medians over rounds. Once with --smoke
     #[arg(long, default_value_t = 5, default_value_if("smoke", "true", "1"))]
     rounds: usize,
-    /// The folder to work in, on the disk to be measured; 6 GiB must be free
+    /// The folder to work in, on the disk to be measured; 10 GiB must be free
     #[arg(long, default_value_os_t = env::temp_dir())]
     dir: PathBuf,
     /// Use little data, to see that the benchmarks work; the figures mean nothing
@@ -54,8 +57,12 @@ pub(crate) struct Options {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Name {
+    /// All of what follows
+    All,
     /// A mirrored directory: round trips, fio, and work with many small files
     Bridge,
+    /// Time and memory against size, of images, mirrored directories and volumes
+    Growth,
     /// Verified images: digest, cold and warm reads, a tree of files, requests, memory
     Images,
     /// The tables of 2020: tree read-ahead, and the block size of romfs
@@ -64,13 +71,45 @@ enum Name {
     Volumes,
 }
 
+/// What all reports of a run are written to together.
+const PAGE: &str = "report.html";
+
+/// What one report is about.
+#[derive(Debug, Clone, Copy)]
+struct Benchmark {
+    title: &'static str,
+    run: fn(&Lab, &mut Report) -> Result<()>,
+}
+
+impl Benchmark {
+    const BRIDGE: Self = Self::new("bridge", bridge::run);
+    const GROWTH: Self = Self::new("growth", growth::run);
+    const IMAGES: Self = Self::new("images", images::run);
+    const SEEDS: Self = Self::new("seeds", seeds::run);
+    const VOLUMES: Self = Self::new("volumes", volumes::run);
+
+    const ALL: &[Self] = &[
+        Self::SEEDS,
+        Self::IMAGES,
+        Self::BRIDGE,
+        Self::VOLUMES,
+        Self::GROWTH,
+    ];
+
+    const fn new(title: &'static str, run: fn(&Lab, &mut Report) -> Result<()>) -> Self {
+        Self { title, run }
+    }
+}
+
 impl Name {
-    fn measure(self, lab: &Lab, report: &mut Report) -> Result<()> {
+    fn benchmarks(self) -> &'static [Benchmark] {
         match self {
-            Self::Bridge => bridge::run(lab, report),
-            Self::Images => images::run(lab, report),
-            Self::Seeds => seeds::run(lab, report),
-            Self::Volumes => volumes::run(lab, report),
+            Self::All => Benchmark::ALL,
+            Self::Bridge => &[Benchmark::BRIDGE],
+            Self::Growth => &[Benchmark::GROWTH],
+            Self::Images => &[Benchmark::IMAGES],
+            Self::Seeds => &[Benchmark::SEEDS],
+            Self::Volumes => &[Benchmark::VOLUMES],
         }
     }
 }
@@ -85,38 +124,38 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         eprintln!("{missing:#}\nWithout them, their rows are left out.");
     }
     let results = workspace::target()?.join("bench");
-    let names = match &options.names[..] {
-        [] => Name::value_variants(),
-        names => names,
-    };
-    names
-        .iter()
-        .try_for_each(|name| measure(*name, options, &results))
+    let environment = environment(options)?;
+    let benchmarks = options.names.iter().flat_map(|name| name.benchmarks());
+    let reports = benchmarks.map(|benchmark| measure(benchmark, options, &environment, &results));
+    let reports: Vec<_> = reports.collect::<Result<_>>()?;
+    let page = results.join(PAGE);
+    page::write(&reports, &environment, &page)?;
+    println!("All of it is in {}", page.display());
+    Ok(())
 }
 
-fn measure(name: Name, options: &Options, results: &Path) -> Result<()> {
+fn measure(
+    benchmark: &Benchmark,
+    options: &Options,
+    environment: &Value,
+    results: &Path,
+) -> Result<Report> {
     let sizes = if options.smoke {
         Sizes::SMOKE
     } else {
         Sizes::FULL
     };
     let lab = Lab::new(&options.dir, options.rounds, sizes)?;
-    let environment = environment(options)?;
-    let title = name.to_possible_value().expect("no name is hidden");
-    let title = title.get_name();
+    let title = benchmark.title;
     // A disk and a memory file system are two different questions.
-    let mut report = Report::new(&format!("{title}-{}", lab::file_system(&options.dir)?));
-    report.say(format_args!("## {title}\n"));
-    for (key, value) in environment.as_object().into_iter().flatten() {
-        let value = value.to_string();
-        report.say(format_args!("- {key}: {}", value.trim_matches('"')));
-    }
-    let result = name.measure(&lab, &mut report);
+    let file_system = lab::file_system(&options.dir)?;
+    let mut report = Report::new(&format!("{title}-{file_system}"), title, environment);
+    let result = (benchmark.run)(&lab, &mut report);
     if let Err(error) = &result {
         report.cut_short(error);
     }
-    report.finish(&environment, results)?;
-    result
+    report.finish(environment, results)?;
+    result.map(|()| report)
 }
 
 /// Runs this task again, compiled as what it measures is.

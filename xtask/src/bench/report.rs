@@ -1,6 +1,6 @@
 //! What a benchmark found: printed as it goes, and saved as JSON, Markdown and plots.
 
-use std::{fmt::Write, fs, path::Path};
+use std::{fmt, fs, path::Path};
 
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -40,15 +40,28 @@ pub(crate) enum Compare {
 #[derive(Debug)]
 pub(crate) struct Report {
     name: String,
-    text: String,
+    /// What it is about, and what its figures depend on besides the code, as Markdown.
+    head: String,
+    blocks: Vec<Block>,
     contests: Vec<Value>,
     plots: Vec<(String, String)>,
     requirements: Vec<Requirement>,
     left_out: Vec<String>,
 }
 
+/// A part of a report.
 #[derive(Debug)]
-struct Requirement {
+pub(crate) enum Block {
+    Title(String),
+    Text(String),
+    Table(Table),
+    /// As SVG; not in texts.
+    Plot(String),
+}
+
+/// A figure, and what it must be.
+#[derive(Debug)]
+pub(crate) struct Requirement {
     text: String,
     bar: Bar,
     unit: &'static str,
@@ -56,10 +69,18 @@ struct Requirement {
 }
 
 impl Report {
-    pub(crate) fn new(name: &str) -> Self {
+    /// Begins a report; `name` is that of its files.
+    pub(crate) fn new(name: &str, title: &str, environment: &Value) -> Self {
+        let mut head = format!("## {title}\n\n");
+        for (key, value) in environment.as_object().into_iter().flatten() {
+            let value = value.to_string();
+            head += &format!("- {key}: {}\n", value.trim_matches('"'));
+        }
+        println!("{head}");
         Self {
             name: name.to_owned(),
-            text: String::new(),
+            head,
+            blocks: Vec::new(),
             contests: Vec::new(),
             plots: Vec::new(),
             requirements: Vec::new(),
@@ -67,20 +88,34 @@ impl Report {
         }
     }
 
-    /// Prints and keeps a paragraph, a heading or a table.
-    pub(crate) fn say(&mut self, text: impl std::fmt::Display) {
-        println!("{text}");
-        let _ = writeln!(self.text, "{text}");
+    /// What it is about, and where it was measured.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn blocks(&self) -> &[Block] {
+        &self.blocks
+    }
+
+    pub(crate) fn requirements(&self) -> &[Requirement] {
+        &self.requirements
+    }
+
+    /// Prints and keeps a paragraph or a table.
+    pub(crate) fn say(&mut self, block: impl Into<Block>) {
+        let block = block.into();
+        println!("{block}");
+        self.blocks.push(block);
     }
 
     /// Begins a section.
     pub(crate) fn section(&mut self, title: &str) {
-        self.say(format_args!("\n### {title}\n"));
+        self.say(Block::Title(title.to_owned()));
     }
 
     /// Notes what was not measured, and why.
     pub(crate) fn leave_out(&mut self, what: &str, why: &str) {
-        self.say(format_args!("Left out: {what} ({why})"));
+        self.say(format!("Left out: {what} ({why})"));
         self.left_out.push(format!("{what} ({why})"));
     }
 
@@ -132,16 +167,43 @@ impl Report {
         self.keep(title, unit, samples)
     }
 
+    /// Adds a section with a table, and a plot of what is in it against sizes.
+    pub(crate) fn against_size(
+        &mut self,
+        title: &str,
+        table: Table,
+        unit: &str,
+        points: &[(f64, &str, Spread)],
+        samples: &Samples,
+    ) -> Result<()> {
+        self.section(title);
+        self.say(table);
+        self.plot(title, plot::line(title, unit, points));
+        self.keep_samples(title, unit, samples);
+        Ok(())
+    }
+
     /// Keeps samples that no table of their own shows, and a plot of them.
     pub(crate) fn keep(&mut self, title: &str, unit: &str, samples: &Samples) -> Result<()> {
         let bars = samples
             .names()
             .map(|name| Ok((name, samples.spread(name)?)));
-        let plot = plot::bars(title, unit, &bars.collect::<Result<Vec<_>>>()?);
-        self.plots.push((title.to_owned(), plot));
+        self.plot(
+            title,
+            plot::bars(title, unit, &bars.collect::<Result<Vec<_>>>()?),
+        );
+        self.keep_samples(title, unit, samples);
+        Ok(())
+    }
+
+    fn keep_samples(&mut self, title: &str, unit: &str, samples: &Samples) {
         self.contests
             .push(json!({ "title": title, "unit": unit, "samples": samples.to_json() }));
-        Ok(())
+    }
+
+    fn plot(&mut self, title: &str, svg: String) {
+        self.blocks.push(Block::Plot(svg.clone()));
+        self.plots.push((title.to_owned(), svg));
     }
 
     /// Compares a figure with what it must be; shown at the end.
@@ -155,8 +217,9 @@ impl Report {
     }
 
     /// Prints the last lines and writes all of it to files in `folder`.
-    pub(crate) fn finish(mut self, environment: &Value, folder: &Path) -> Result<()> {
-        self.say_requirements();
+    pub(crate) fn finish(&mut self, environment: &Value, folder: &Path) -> Result<()> {
+        let requirements = self.requirements_text();
+        println!("{requirements}");
         fs::create_dir_all(folder)?;
         let file = |end: &str| folder.join(format!("{}{end}", self.name));
         let json = json!({
@@ -166,7 +229,12 @@ impl Report {
             "left_out": self.left_out,
         });
         fs::write(file(".json"), serde_json::to_string_pretty(&json)?)?;
-        fs::write(file(".md"), &self.text)?;
+        let blocks = self.blocks.iter().map(|block| format!("{block}\n"));
+        let blocks: String = blocks.collect();
+        fs::write(
+            file(".md"),
+            format!("{}\n{blocks}{requirements}", self.head),
+        )?;
         for (title, svg) in &self.plots {
             fs::write(file(&format!("-{}.svg", slug(title))), svg)?;
         }
@@ -174,25 +242,57 @@ impl Report {
         Ok(())
     }
 
-    fn say_requirements(&mut self) {
+    fn requirements_text(&self) -> String {
         if self.requirements.is_empty() {
-            return;
+            return String::new();
         }
-        let mut table = Table::new(["requirement", "bar", "figure (min..max)", "met"]);
+        let mut table = Table::new(Requirement::HEADER);
         for requirement in &self.requirements {
             table.row(requirement.cells());
         }
-        self.section("Requirements");
-        self.say(table);
+        format!("\n### Requirements\n\n{table}")
+    }
+}
+
+impl fmt::Display for Block {
+    /// As Markdown.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Title(title) => write!(f, "\n### {title}\n"),
+            Self::Text(text) => f.write_str(text),
+            Self::Table(table) => table.fmt(f),
+            Self::Plot(_) => Ok(()),
+        }
+    }
+}
+
+impl From<Table> for Block {
+    fn from(table: Table) -> Self {
+        Self::Table(table)
+    }
+}
+
+impl From<String> for Block {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<&str> for Block {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
     }
 }
 
 impl Requirement {
-    fn is_met(&self) -> bool {
+    pub(crate) const HEADER: [&str; 4] = ["requirement", "bar", "figure (min..max)", "met"];
+
+    pub(crate) fn is_met(&self) -> bool {
         self.bar.is_met_by(self.figure.median)
     }
 
-    fn cells(&self) -> [String; 4] {
+    /// As under the header.
+    pub(crate) fn cells(&self) -> [String; 4] {
         let unit = self.unit;
         let bar = match self.bar {
             Bar::AtLeast(bound) => format!(">= {bound}{unit}"),

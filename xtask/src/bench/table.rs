@@ -1,6 +1,6 @@
 //! Tables of text, as Markdown that also reads well in a terminal.
 
-use std::fmt;
+use std::{fmt, iter};
 
 /// A table; its first column holds names, the others figures.
 #[derive(Debug, Clone)]
@@ -23,19 +23,23 @@ impl Table {
         assert_eq!(cells.len(), self.header.len(), "a row fits its header");
         self.rows.push(cells);
     }
+
+    /// The cells of its header, and then of its rows.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = &Vec<String>> {
+        iter::once(&self.header).chain(&self.rows)
+    }
 }
 
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let lines = || std::iter::once(&self.header).chain(&self.rows);
         let width = |column: usize| {
-            lines()
+            self.lines()
                 .map(|cells| cells[column].chars().count())
                 .max()
                 .unwrap_or(0)
         };
         let widths: Vec<usize> = (0..self.header.len()).map(width).collect();
-        for (index, cells) in lines().enumerate() {
+        for (index, cells) in self.lines().enumerate() {
             for (column, (cell, width)) in cells.iter().zip(&widths).enumerate() {
                 if column == 0 {
                     write!(f, "| {cell:width$} ")?;
