@@ -1,6 +1,7 @@
 mod args;
 mod check;
 mod format;
+mod grow;
 mod info;
 mod mount;
 mod opened;
@@ -21,6 +22,7 @@ pub(crate) enum Volume {
     Format(format::Format),
     Info(info::Info),
     Check(check::Check),
+    Grow(grow::Grow),
     Mount(mount::Mount),
     Serve(serve::Serve),
 }
@@ -31,6 +33,7 @@ impl Volume {
             Self::Format(command) => command.run(),
             Self::Info(command) => command.run(),
             Self::Check(command) => command.run(),
+            Self::Grow(command) => command.run(),
             Self::Mount(command) => command.run(),
             Self::Serve(command) => command.run(),
         }

@@ -84,7 +84,7 @@ const fn with_use<const ALL: usize, const MORE: usize>(
     all
 }
 
-const SUBCOMMANDS: [Subcommand; 20] = [
+const SUBCOMMANDS: [Subcommand; 21] = [
     Subcommand {
         name: "build",
         required: &[("DIR", "."), ("IMAGE", "image")],
@@ -255,6 +255,12 @@ const SUBCOMMANDS: [Subcommand; 20] = [
             ("--accept", "8..8"),
             ("--accept", "-8..8"),
         ],
+    },
+    Subcommand {
+        name: "volume grow",
+        required: &[("VOLUME", "volume")],
+        options: &[USE[0], USE[1], USE[2], USE[3], USE[4], "--size"],
+        malformed: &[("--integrity", ""), ("--size", "x")],
     },
     Subcommand {
         name: "volume mount",

@@ -7,6 +7,7 @@ mod clients;
 mod disk;
 mod ends;
 mod formatting;
+mod growing;
 mod looped;
 
 use std::{

@@ -1,0 +1,89 @@
+//! Volumes on storage that became larger.
+
+use std::{fs::OpenOptions, os::unix::fs::FileExt};
+
+use verimount_testkit::noise;
+
+use super::{MODES, format, json, mount, open_disk, read};
+use crate::{
+    args,
+    common::{daemon::world, run::verimount, world::World},
+};
+
+const MIB: u64 = 1 << 20;
+
+#[test]
+fn by_making_the_file_longer() {
+    let Some(world) = world() else { return };
+    for mode in MODES {
+        let path = format(&world, &[]);
+        let content = noise(100_000, 1);
+        let mounted = mount(&world, &["--mode", mode]);
+        let disk = open_disk(&mounted);
+        let old = disk.metadata().unwrap().len();
+        disk.write_all_at(&content, old - 100_000).unwrap();
+        disk.sync_all().unwrap();
+        // In use, it stays as it is.
+        verimount(args!["volume", "grow", &path, "--size", "64M"]).fails_saying("in use");
+        assert_eq!(path.metadata().unwrap().len(), 16 * MIB);
+        drop(disk);
+        mounted.unmount();
+
+        let grown = verimount(args!["volume", "grow", &path, "--size", "64M"]);
+        grown.succeeds();
+        let info = json(args!["volume", "info", "--json", &path], 0);
+        let new = info["size"].as_u64().unwrap();
+        assert!(new > 60 * MIB, "{new}");
+        assert!(
+            grown
+                .text()
+                .contains(&format!("{new} bytes, {} more", new - old))
+        );
+
+        let mounted = mount(&world, &["--mode", mode]);
+        let disk = open_disk(&mounted);
+        assert_eq!(disk.metadata().unwrap().len(), new);
+        assert_eq!(read(&disk, old - 100_000, 100_000).unwrap(), content);
+        let added = read(&disk, old, (new - old) as usize).unwrap();
+        assert!(added.iter().all(|byte| *byte == 0));
+        drop(disk);
+        mounted.unmount();
+        std::fs::remove_file(path).unwrap();
+    }
+}
+
+/// Whatever the longer part held becomes zeros.
+#[test]
+fn with_a_file_that_is_longer_already() {
+    let world = World::new();
+    let path = format(&world, &[]);
+    let unchanged = verimount(args!["volume", "grow", &path]);
+    unchanged.succeeds();
+    assert!(unchanged.text().contains("no room"), "{unchanged:?}");
+    let file = OpenOptions::new().write(true).open(&path).unwrap();
+    file.write_all_at(&noise(MIB as usize, 2), 16 * MIB)
+        .unwrap();
+    verimount(args!["volume", "grow", &path]).succeeds();
+    let checked = json(args!["volume", "check", "--json", &path], 0);
+    assert!(checked["size"].as_u64().unwrap() > 16 * MIB);
+}
+
+#[test]
+fn what_cannot_grow_is_left_alone() {
+    let world = World::new();
+    let path = format(&world, &[]);
+    let before = std::fs::read(&path).unwrap();
+    let grow = |options: &[&str]| {
+        let mut grow = args!["volume", "grow", &path];
+        grow.extend(options.iter().map(Into::into));
+        verimount(grow)
+    };
+    grow(&["--size", "8M"]).fails_saying("volumes do not shrink");
+    grow(&["--size", "64M", "--integrity", "sha256"]).fails_saying("vol.img");
+    let missing = args!["volume", "grow", world.path("missing")];
+    verimount(missing).fails_saying("missing: No such file");
+    let foreign = world.write("foreign", vec![7; 1 << 20]);
+    verimount(args!["volume", "grow", &foreign, "--size", "8M"]).fails_saying("foreign");
+    assert_eq!(foreign.metadata().unwrap().len(), 1 << 20);
+    assert!(std::fs::read(&path).unwrap() == before);
+}
