@@ -317,6 +317,7 @@ impl Requirement {
 /// A number with about three digits.
 pub(crate) fn figure(value: f64) -> String {
     match value.abs() {
+        0.0 => "0".to_owned(),
         size if size >= 100.0 => format!("{value:.0}"),
         size if size >= 10.0 => format!("{value:.1}"),
         size if size >= 0.1 => format!("{value:.2}"),

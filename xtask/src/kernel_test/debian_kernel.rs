@@ -6,6 +6,7 @@ use std::{
 
 use anyhow::{Context, Result};
 
+use super::archive::Archive;
 use crate::command;
 
 /// Debian's package that depends on the newest kernel.
@@ -18,9 +19,9 @@ pub(super) struct Kernel {
 }
 
 impl Kernel {
-    /// The newest kernel, unpacked below `folder`: fetched only if it is not there yet.
-    pub(super) fn unpacked(folder: &Path) -> Result<Self> {
-        let depends = command::stdout(Command::new("apt-cache").args(["depends", NEWEST]))?;
+    /// The newest kernel of an archive, unpacked below `folder`: fetched only if it is not there yet.
+    pub(super) fn unpacked(archive: &Archive, folder: &Path) -> Result<Self> {
+        let depends = command::stdout(archive.apt("apt-cache").args(["depends", NEWEST]))?;
         let package = depends
             .split_whitespace()
             .find(|word| word.starts_with("linux-image-") && *word != NEWEST)
@@ -31,7 +32,7 @@ impl Kernel {
             version,
         };
         if !kernel.image().is_file() {
-            kernel.fetch(package, folder)?;
+            kernel.fetch(archive, package, folder)?;
         }
         Ok(kernel)
     }
@@ -51,12 +52,17 @@ impl Kernel {
         &self.root
     }
 
-    /// The files of these modules and of all they need, each after what it needs.
+    /// The files of these modules, unless they are in the kernel itself, and of all they need, each
+    /// after what it needs.
     pub(super) fn modules(&self, names: &[&str]) -> Result<Vec<PathBuf>> {
         let folder = self.root.join("lib/modules").join(&self.version);
         let table = fs::read_to_string(folder.join("modules.dep"))?;
+        let builtin = fs::read_to_string(folder.join("modules.builtin"))?;
         let mut files = Vec::new();
         for name in names {
+            if builtin.lines().any(|file| is_module(file, name)) {
+                continue;
+            }
             let line = table
                 .lines()
                 .find(|line| {
@@ -75,12 +81,13 @@ impl Kernel {
         Ok(files)
     }
 
-    fn fetch(&self, package: &str, folder: &Path) -> Result<()> {
+    fn fetch(&self, archive: &Archive, package: &str, folder: &Path) -> Result<()> {
         println!("Fetching {package}");
         let download = folder.join("download");
         fs::create_dir_all(&download)?;
         command::run(
-            Command::new("apt-get")
+            archive
+                .apt("apt-get")
                 .args(["--quiet", "download", package])
                 .current_dir(&download),
         )?;
@@ -105,8 +112,10 @@ impl Kernel {
     }
 }
 
+/// Newer kernels' modules are compressed.
 fn is_module(file: &str, name: &str) -> bool {
-    Path::new(file)
-        .file_name()
-        .is_some_and(|file| file.to_str() == Some(&format!("{name}.ko")))
+    let file = Path::new(file).file_name().and_then(|file| file.to_str());
+    file.is_some_and(|file| {
+        file.strip_suffix(".xz").unwrap_or(file).strip_suffix(".ko") == Some(name)
+    })
 }

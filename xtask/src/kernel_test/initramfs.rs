@@ -1,4 +1,5 @@
 use std::{
+    ffi::OsStr,
     fs::{self, File},
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
@@ -49,14 +50,25 @@ pub(super) fn pack(kernel: &Kernel, shell_command: &str, folder: &Path) -> Resul
     fs::write(root.join("command"), shell_command)?;
     let mut order = String::new();
     for module in kernel.modules(&MODULES)? {
-        let name = module.file_name().and_then(|name| name.to_str());
+        let name = module.file_stem().and_then(|name| name.to_str());
         let name = name.context("a module without a name")?;
-        fs::copy(&module, root.join("modules").join(name))?;
+        unpack(&module, &root.join("modules").join(name))?;
         order += name;
         order += "\n";
     }
     fs::write(root.join("modules/order"), order)?;
     archive(&root, folder.join("initramfs"))
+}
+
+/// Copies a module, which may be compressed.
+fn unpack(module: &Path, to: &Path) -> Result<()> {
+    if module.extension() == Some(OsStr::new("xz")) {
+        let mut xz = Command::new("xz");
+        xz.args(["--decompress", "--stdout"]).arg(module);
+        return command::run(xz.stdout(File::create(to)?));
+    }
+    fs::copy(module, to)?;
+    Ok(())
 }
 
 fn archive(root: &Path, archive: PathBuf) -> Result<PathBuf> {

@@ -1,5 +1,7 @@
 //! What runs in the guest: the tests, with the kernel's own tools and this machine's programs.
 
+mod bridge;
+mod extents;
 mod integrity;
 mod romfs;
 mod scratch;
@@ -53,6 +55,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let scratch = Scratch::new(PathBuf::from("/run/scratch"))?;
     romfs::run(&Tests::new("romfs"), &scratch, &options.verimount)?;
     verity::run(&Tests::new("fs-verity"), &scratch)?;
+    bridge::run(&Tests::new("bridge"), &scratch, &options.verimount)?;
     integrity::run(&Tests::new("dm-integrity"), &scratch)?;
     fs::remove_dir_all(scratch.path())?;
     Line::End.print();

@@ -5,7 +5,7 @@ use std::{
     num::NonZeroUsize,
     ops::ControlFlow,
     os::unix::fs::FileExt,
-    path::Path,
+    path::{Path, PathBuf},
     process::Command,
 };
 
@@ -16,7 +16,11 @@ use verimount_verity::{
     BlockSize, DESCRIPTOR_SIZE, HashAlgorithm, SEAL_BLOCK, Salt, SealLayout, TreeParams, seal,
 };
 
-use super::{scratch::Scratch, tests::Tests};
+use super::{
+    extents::{BLOCK, Extents},
+    scratch::Scratch,
+    tests::Tests,
+};
 use crate::command;
 
 /// Lengths with no and one level of a tree, and just beside.
@@ -43,12 +47,7 @@ const SALTS: [&[u8]; 3] = [&[], &[0xA5; 7], &[0x5A; 32]];
 const FILE_SYSTEM: u64 = 256 << 20;
 
 pub(super) fn run(tests: &Tests, scratch: &Scratch) -> Result<()> {
-    let image = scratch.file("ext4", FILE_SYSTEM)?;
-    command::stdout(
-        Command::new("mkfs.ext4")
-            .args(["-q", "-O", "verity", "-b", "4096"])
-            .arg(&image),
-    )?;
+    let image = make_file_system(scratch)?;
     let mounted = scratch.mount(&image, "ext4", "rw", "verity")?;
     let file = mounted.path().join("file");
     let test = |size, algorithm, salt: &[u8]| {
@@ -65,8 +64,52 @@ pub(super) fn run(tests: &Tests, scratch: &Scratch) -> Result<()> {
     for (algorithm, size) in LARGE {
         test(size, algorithm, SALTS[1]);
     }
+    for size in SIZES {
+        tests.test(&format!("{size} bytes, as they are stored"), || {
+            compare_stored(&image, &file, size)
+        });
+    }
     drop(mounted);
     Ok(fs::remove_file(image)?)
+}
+
+/// A file system that can verify files.
+pub(super) fn make_file_system(scratch: &Scratch) -> Result<PathBuf> {
+    let image = scratch.file("ext4", FILE_SYSTEM)?;
+    command::stdout(
+        Command::new("mkfs.ext4")
+            .args(["-q", "-O", "verity", "-b"])
+            .arg(BLOCK.to_string())
+            .arg(&image),
+    )?;
+    Ok(image)
+}
+
+/// A file with our seal behind it is what ext4 stores of a file.
+fn compare_stored(image: &Path, path: &Path, size: usize) -> Result<()> {
+    fs::write(path, pattern(size))?;
+    let sealed = tempfile::tempfile_in("/run")?;
+    sealed.write_all_at(&pattern(size), 0)?;
+    let data = FileSource::new(sealed.try_clone()?)?;
+    seal(
+        &data,
+        &sealed,
+        SealLayout::Appended,
+        &TreeParams::default(),
+        NonZeroUsize::MIN,
+        &mut |_| ControlFlow::Continue(()),
+    )?;
+    enable(path, &[])?;
+    let stored = Extents::of(path)?.read(image)?;
+    let ours = read(&sealed, 0, sealed.metadata()?.len() as usize)?;
+    ensure!(
+        stored.len() == ours.len(),
+        "ext4 stores {} bytes, and we {}",
+        stored.len(),
+        ours.len()
+    );
+    ensure!(stored == ours, "ext4 stores something else");
+    Ok(fs::remove_file(path)?)
 }
 
 fn compare(path: &Path, size: usize, algorithm: HashAlgorithm, salt: &[u8]) -> Result<()> {
@@ -87,9 +130,10 @@ fn compare(path: &Path, size: usize, algorithm: HashAlgorithm, salt: &[u8]) -> R
         &mut |_| ControlFlow::Continue(()),
     )?;
     drop(source);
-    enable(path, &params)?;
-    let measured = command::stdout(Command::new("fsverity").arg("measure").arg(path))?;
-    let digest = measured.split(' ').next().context("nothing was measured")?;
+    let salt: String = salt.iter().map(|byte| format!("{byte:02x}")).collect();
+    let mut options = vec![format!("--hash-alg={algorithm}")];
+    options.extend((!salt.is_empty()).then(|| format!("--salt={salt}")));
+    let digest = enable(path, &options)?;
     ensure!(
         digest == descriptor.file_digest().to_string(),
         "the kernel says {digest}"
@@ -104,20 +148,13 @@ fn compare(path: &Path, size: usize, algorithm: HashAlgorithm, salt: &[u8]) -> R
     Ok(fs::remove_file(path)?)
 }
 
-fn enable(path: &Path, params: &TreeParams) -> Result<()> {
+/// Has the kernel verify a file from now on, and gives its digest.
+pub(super) fn enable(path: &Path, options: &[String]) -> Result<String> {
     let mut enable = Command::new("fsverity");
-    enable.arg("enable").arg(path);
-    enable.arg(format!("--hash-alg={}", params.algorithm));
-    let salt: String = params
-        .salt
-        .as_bytes()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    if !salt.is_empty() {
-        enable.arg(format!("--salt={salt}"));
-    }
-    command::run(&mut enable)
+    command::run(enable.arg("enable").arg(path).args(options))?;
+    let measured = command::stdout(Command::new("fsverity").arg("measure").arg(path))?;
+    let digest = measured.split(' ').next();
+    Ok(digest.context("nothing was measured")?.to_owned())
 }
 
 fn dump(what: &str, path: &Path) -> Result<Vec<u8>> {

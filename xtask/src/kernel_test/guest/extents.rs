@@ -1,0 +1,70 @@
+use std::{fs::File, os::unix::fs::FileExt, path::Path, process::Command};
+
+use anyhow::{Context, Result};
+use rustix::fs::sync;
+
+use crate::command;
+
+/// The block of the file systems made here, in bytes.
+pub(super) const BLOCK: u64 = 4096;
+
+/// Where a file's blocks are in its file system, also behind its end.
+pub(super) struct Extents(Vec<Extent>);
+
+/// Blocks in a row, all counted in blocks.
+struct Extent {
+    logical: u64,
+    physical: u64,
+    count: u64,
+}
+
+impl Extents {
+    /// Where the blocks of `file` are, after all that has been written is in its place.
+    pub(super) fn of(file: &Path) -> Result<Self> {
+        sync();
+        let mut filefrag = Command::new("filefrag");
+        let table = command::stdout(filefrag.arg("-v").arg(format!("-b{BLOCK}")).arg(file))?;
+        // `   0:        0..       2:   42108409..  42108411:      3:             last,eof`
+        let extents = table.lines().filter_map(|line| {
+            let mut columns = line.split(':').map(str::trim);
+            let _: u64 = columns.next()?.parse().ok()?;
+            let mut first = || columns.next()?.split("..").next()?.trim().parse().ok();
+            let (logical, physical) = (first()?, first()?);
+            let count = columns.next()?.parse().ok()?;
+            Some(Extent {
+                logical,
+                physical,
+                count,
+            })
+        });
+        Ok(Self(extents.collect()))
+    }
+
+    /// Where the byte at `offset` is in the file system, if anywhere.
+    pub(super) fn place(&self, offset: u64) -> Option<u64> {
+        let block = offset / BLOCK;
+        let extent = self
+            .0
+            .iter()
+            .find(|extent| (extent.logical..extent.logical + extent.count).contains(&block))?;
+        Some((extent.physical + block - extent.logical) * BLOCK + offset % BLOCK)
+    }
+
+    /// What is stored of the file in the file system `image`, to the end of its last block; zeros where
+    /// there is none.
+    pub(super) fn read(&self, image: &Path) -> Result<Vec<u8>> {
+        let image = File::open(image)?;
+        let ends = self.0.iter().map(|extent| extent.logical + extent.count);
+        let blocks = ends.max().context("the file has no blocks")?;
+        let mut stored = vec![0; usize::try_from(blocks * BLOCK)?];
+        for (offset, block) in (0..)
+            .step_by(BLOCK as usize)
+            .zip(stored.chunks_mut(BLOCK as usize))
+        {
+            if let Some(place) = self.place(offset) {
+                image.read_exact_at(block, place)?;
+            }
+        }
+        Ok(stored)
+    }
+}
