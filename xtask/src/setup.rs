@@ -72,8 +72,11 @@ const BENCH: &[Tool] = &[
     tool("fuse-overlayfs", "fuse-overlayfs"),
     tool("git", "git"),
     tool("mergerfs", "mergerfs"),
+    tool("mkfs.btrfs", "btrfs-progs"),
     tool("mkfs.erofs", "erofs-utils"),
+    tool("mkfs.ext4", "e2fsprogs"),
     tool("mksquashfs", "squashfs-tools"),
+    tool("nbdkit", "nbdkit"),
     tool("openssl", "openssl"),
     tool("squashfuse", "squashfuse"),
 ];

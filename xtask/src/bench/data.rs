@@ -15,8 +15,11 @@ pub(crate) struct Sizes {
     pub(crate) file: u64,
     /// Bytes of the file in the tables of 2020.
     pub(crate) seed_file: u64,
-    /// Bytes of the file that is read and written through a bridge.
+    /// Bytes of the file that is read and written through a bridge, and of volumes whose requests
+    /// are counted.
     pub(crate) bridged_file: u64,
+    /// Bytes of the disks whose speed is measured.
+    pub(crate) measured_disk: u64,
     /// The package of this workspace that is built through a bridge.
     pub(crate) built_package: &'static str,
     /// Random reads of 4 KiB.
@@ -42,6 +45,7 @@ impl Sizes {
         file: 1 << 30,
         seed_file: 250 << 20,
         bridged_file: 1 << 30,
+        measured_disk: 512 << 20,
         built_package: "verimount-romfs",
         random_reads: 20_000,
         folders: [24, 25],
@@ -57,6 +61,7 @@ impl Sizes {
         file: 16 << 20,
         seed_file: 4 << 20,
         bridged_file: 2 << 20,
+        measured_disk: 2 << 20,
         built_package: "verimount-names",
         random_reads: 200,
         folders: [4, 5],

@@ -9,14 +9,26 @@ use crate::command;
 
 /// fio with one job on `file`; what the job does is left to be said.
 pub(crate) fn fio(file: &Path) -> Command {
+    with_job(&[format!("--filename={}", file.display())])
+}
+
+/// fio with one job on the disk that an NBD server has at `socket`.
+pub(crate) fn nbd(socket: &Path) -> Command {
+    let uri = format!("--uri=nbd+unix:///?socket={}", socket.display());
+    with_job(&["--ioengine=nbd".to_owned(), uri])
+}
+
+fn with_job(place: &[String]) -> Command {
     let mut fio = Command::new("fio");
-    fio.args(["--name=job", "--output-format=json"])
-        .arg(format!("--filename={}", file.display()));
+    fio.args(["--name=job", "--output-format=json"]).args(place);
     fio
 }
 
 /// What fio reports of its job.
 pub(crate) fn job(fio: &mut Command) -> Result<Value> {
-    let mut report: Value = serde_json::from_str(&command::stdout(fio)?)?;
+    let printed = command::stdout(fio)?;
+    // The engine for NBD says first that it has connected.
+    let report = printed.find('{').map_or("", |start| &printed[start..]);
+    let mut report: Value = serde_json::from_str(report)?;
     Ok(report["jobs"][0].take())
 }

@@ -90,8 +90,13 @@ pub(crate) fn squashfuse(lab: &Lab, image: &Path) -> Result<Mount> {
 
 /// Mounts an image with the kernel's own file system, on a loop device that goes with the mount.
 pub(crate) fn kernel(lab: &Lab, file_system: &str, image: &Path) -> Result<Mount> {
+    looped(lab, file_system, "loop,ro", image)
+}
+
+/// Mounts the file system in `file` as the kernel does, with these `options`.
+pub(crate) fn looped(lab: &Lab, file_system: &str, options: &str, file: &Path) -> Result<Mount> {
     let mut mount = Command::new("mount");
-    mount.args(["-t", file_system, "-o", "loop,ro"]).arg(image);
+    mount.args(["-t", file_system, "-o", options]).arg(file);
     background(lab, mount)
 }
 
@@ -108,21 +113,21 @@ pub(crate) fn background(lab: &Lab, mut mount: Command) -> Result<Mount> {
     })
 }
 
-/// The file that has what all mounts say.
-struct Log(PathBuf);
+/// The file that has what all mounts and servers say.
+pub(crate) struct Log(PathBuf);
 
 impl Log {
-    fn of(lab: &Lab) -> Self {
+    pub(crate) fn of(lab: &Lab) -> Self {
         Self(lab.path("mounts.log"))
     }
 
-    /// Lets `mount` say it there.
-    fn record<'c>(&self, mount: &'c mut Command) -> Result<&'c mut Command> {
+    /// Lets `command` say it there.
+    pub(crate) fn record<'c>(&self, command: &'c mut Command) -> Result<&'c mut Command> {
         let file = File::options().create(true).append(true).open(&self.0)?;
-        Ok(mount.stdin(Stdio::null()).stderr(file))
+        Ok(command.stdin(Stdio::null()).stderr(file))
     }
 
-    fn last_line(&self) -> String {
+    pub(crate) fn last_line(&self) -> String {
         let text = fs::read_to_string(&self.0).unwrap_or_default();
         text.lines().last().unwrap_or_default().to_owned()
     }

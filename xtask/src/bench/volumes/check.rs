@@ -1,8 +1,8 @@
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
-use super::{speed::fill, subjects::Subject};
+use super::subjects::Subject;
 use crate::bench::{
     lab::{Lab, User, has, seconds},
     report::{Bar, Compare, Report},
@@ -19,10 +19,10 @@ pub(super) fn run(lab: &Lab, report: &mut Report) -> Result<()> {
         report.leave_out(&title, "needs root and fio");
         return Ok(());
     }
-    let volume = Subject::ALL.into_iter().find(Subject::is_volume);
-    let mut disk = volume.context("a volume")?.disk(lab, bytes)?;
-    fill(&disk, bytes)?;
-    let file = disk.close();
+    let [volume, ..] = Subject::VOLUMES;
+    let storage = volume.storage(lab, bytes)?;
+    storage.disk(lab)?.fill(bytes)?;
+    let file = storage.file();
     let samples = Contest::default()
         .variant(CAT, || {
             lab.make_cold(bytes)?;

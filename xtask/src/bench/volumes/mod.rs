@@ -1,6 +1,7 @@
-//! Volumes beside files that nobody checks.
+//! Volumes beside files and disks that nobody checks.
 
 mod check;
+mod server;
 mod speed;
 mod subjects;
 mod tags;

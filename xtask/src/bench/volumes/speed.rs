@@ -1,8 +1,10 @@
+//! How fast disks are read and written.
+
 use anyhow::{Context, Result};
 
-use super::subjects::{BITMAP, DIRECT, Disk, JOURNAL, RELAYED, Subject};
+use super::subjects::{BITMAP, DIRECT, Disk, JOURNAL, NBDKIT, RELAYED, Storage, Subject};
 use crate::bench::{
-    fio::{self, fio},
+    fio,
     lab::{Lab, has},
     report::{Bar, Compare, Report, mebibytes},
     rounds::{Contest, Samples},
@@ -14,55 +16,60 @@ const BLOCK: u64 = 4096;
 /// What is done with a disk.
 struct Job {
     name: &'static str,
-    options: &'static [&'static str],
+    pattern: Pattern,
     is_read: bool,
-    is_random: bool,
-    /// The least speed in direct and bitmap mode, as a multiple of an unchecked file's.
+    /// The least speed in direct and bitmap mode, as a multiple of an unchecked disk's.
     least: f64,
 }
 
-const SEQUENTIAL: &[&str] = &["--ioengine=psync", "--bs=64k", "--end_fsync=1"];
-const RANDOM: &[&str] = &[
-    "--ioengine=libaio",
-    "--iodepth=16",
-    "--direct=1",
-    "--bs=4k",
-    "--end_fsync=1",
-];
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pattern {
+    Sequential,
+    Random,
+}
 
 const JOBS: [Job; 4] = [
     Job {
         name: "write",
-        options: SEQUENTIAL,
+        pattern: Pattern::Sequential,
         is_read: false,
-        is_random: false,
         least: 0.8,
     },
     Job {
         name: "read",
-        options: SEQUENTIAL,
+        pattern: Pattern::Sequential,
         is_read: true,
-        is_random: false,
         least: 0.85,
     },
     Job {
         name: "randwrite",
-        options: RANDOM,
+        pattern: Pattern::Random,
         is_read: false,
-        is_random: true,
         least: 0.7,
     },
     Job {
         name: "randread",
-        options: RANDOM,
+        pattern: Pattern::Random,
         is_read: true,
-        is_random: true,
         least: 0.7,
     },
 ];
 
 /// The least speed of writes in journal mode.
 const JOURNAL_LEAST: f64 = 0.4;
+
+/// Disks that are used in one way, and the one of them that nobody checks.
+struct Field {
+    name: &'static str,
+    subjects: Vec<Subject>,
+    unchecked: &'static str,
+}
+
+/// A subject in a contest, with its disk's storage if that is made but once.
+struct Contender<'a> {
+    subject: &'a Subject,
+    full: Option<Storage>,
+}
 
 pub(super) fn run(lab: &Lab, report: &mut Report) -> Result<()> {
     let title = "Reads and writes of a disk";
@@ -74,75 +81,142 @@ pub(super) fn run(lab: &Lab, report: &mut Report) -> Result<()> {
         report.leave_out(title, Lab::NEEDS_ROOT);
         return Ok(());
     }
-    for job in &JOBS {
-        let subjects = Subject::ALL;
-        let named = subjects.iter().map(|subject| (subject.name, subject));
-        let samples = Contest::default()
-            .variants(named, |subject| job.seconds(lab, subject))
-            .run(lab.rounds)?;
-        let bytes = job.bytes(lab);
-        let title = format!("{} MiB, {}", mebibytes(bytes), job.describe());
-        report.times(&title, &samples, Compare::Speed { bytes })?;
-        job.require(report, &samples)?;
+    let files = Subject::FILES.into_iter().chain(Subject::OF_BTRFS);
+    let fields = [
+        Field {
+            name: "As a file",
+            subjects: present(files, report),
+            unchecked: RELAYED,
+        },
+        Field {
+            name: "Over NBD",
+            subjects: present(Subject::SERVED, report),
+            unchecked: NBDKIT,
+        },
+    ];
+    for field in &fields {
+        let is_unchecked = |subject: &Subject| subject.name == field.unchecked;
+        if field.subjects.iter().any(is_unchecked) {
+            JOBS.iter()
+                .try_for_each(|job| job.compare(lab, field, report))?;
+        }
     }
     Ok(())
 }
 
+/// Those of `subjects` that can be measured here.
+fn present(subjects: impl IntoIterator<Item = Subject>, report: &mut Report) -> Vec<Subject> {
+    let mut present = Vec::new();
+    for subject in subjects {
+        match subject.lacks() {
+            Some(program) => {
+                report.leave_out(subject.name, &format!("{program} is not installed"));
+            }
+            None => present.push(subject),
+        }
+    }
+    present
+}
+
 impl Job {
+    fn compare(&self, lab: &Lab, field: &Field, report: &mut Report) -> Result<()> {
+        let contenders: Vec<Contender<'_>> = field
+            .subjects
+            .iter()
+            .map(|subject| self.contender(lab, subject))
+            .collect::<Result<_>>()?;
+        let named = contenders
+            .iter()
+            .map(|contender| (contender.subject.name, contender));
+        let samples = Contest::default()
+            .variants(named, |contender| self.seconds(lab, contender))
+            .run(lab.rounds)?;
+        let bytes = self.bytes(lab);
+        let title = format!(
+            "{}, {} MiB: {}",
+            field.name,
+            mebibytes(bytes),
+            self.describe()
+        );
+        report.times(&title, &samples, Compare::Speed { bytes })?;
+        self.require(report, field, &samples)
+    }
+
     fn describe(&self) -> String {
-        let way = if self.is_read {
-            "cold"
-        } else {
-            "with fsync at the end"
+        let way = match self.is_read {
+            true => "cold",
+            false => "with fsync at the end",
         };
-        match self.is_random {
-            true => format!("{} of 4 KiB, 16 at once, {way}", self.name),
-            false => format!("{} of 64 KiB, {way}", self.name),
+        match self.pattern {
+            Pattern::Sequential => format!("{} of 64 KiB, {way}", self.name),
+            Pattern::Random => format!("{} of 4 KiB, 16 at once, {way}", self.name),
         }
     }
 
     fn bytes(&self, lab: &Lab) -> u64 {
-        match self.is_random {
-            true => lab.sizes.random_reads * BLOCK,
-            false => lab.sizes.bridged_file,
+        match self.pattern {
+            Pattern::Sequential => lab.sizes.measured_disk,
+            Pattern::Random => lab.sizes.random_reads * BLOCK,
         }
     }
 
-    /// How many seconds it takes with a disk that is new, or for reads, full.
-    fn seconds(&self, lab: &Lab, subject: &Subject) -> Result<f64> {
-        let size = lab.sizes.bridged_file;
-        let disk = subject.disk(lab, size)?;
-        if self.is_read || self.is_random {
-            fill(&disk, size)?;
+    /// Fills a disk, unless this job is to write a new one.
+    fn contender<'a>(&self, lab: &Lab, subject: &'a Subject) -> Result<Contender<'a>> {
+        let size = lab.sizes.measured_disk;
+        let full = match (self.pattern, self.is_read) {
+            (Pattern::Sequential, false) => None,
+            _ => {
+                let storage = subject.storage(lab, size)?;
+                storage.disk(lab)?.fill(size)?;
+                Some(storage)
+            }
+        };
+        Ok(Contender { subject, full })
+    }
+
+    /// How many seconds it takes.
+    fn seconds(&self, lab: &Lab, contender: &Contender<'_>) -> Result<f64> {
+        let size = lab.sizes.measured_disk;
+        match &contender.full {
+            Some(storage) => {
+                lab.make_cold(size)?;
+                self.seconds_of(lab, &storage.disk(lab)?)
+            }
+            None => {
+                let storage = contender.subject.storage(lab, size)?;
+                lab.make_cold(size)?;
+                self.seconds_of(lab, &storage.disk(lab)?)
+            }
         }
-        lab.make_cold(size)?;
-        let mut fio = fio(disk.path());
-        fio.arg(format!("--rw={}", self.name)).args(self.options);
-        fio.arg(format!("--size={size}"));
+    }
+
+    fn seconds_of(&self, lab: &Lab, disk: &Disk) -> Result<f64> {
+        let mut fio = match self.pattern {
+            Pattern::Sequential => disk.fio("psync"),
+            Pattern::Random => disk.fio("libaio"),
+        };
+        fio.args(match self.pattern {
+            Pattern::Sequential => &["--bs=64k"][..],
+            Pattern::Random => &["--bs=4k", "--iodepth=16", "--direct=1"],
+        });
+        fio.arg(format!("--rw={}", self.name)).arg("--end_fsync=1");
+        fio.arg(format!("--size={}", lab.sizes.measured_disk));
         fio.arg(format!("--io_size={}", self.bytes(lab)));
         let done = fio::job(&mut fio)?;
         let milliseconds = done["job_runtime"].as_f64().context("no time")?;
         Ok(milliseconds / 1e3)
     }
 
-    fn require(&self, report: &mut Report, samples: &Samples) -> Result<()> {
+    fn require(&self, report: &mut Report, field: &Field, samples: &Samples) -> Result<()> {
         for name in [DIRECT, BITMAP, JOURNAL] {
             let least = match (name, self.is_read) {
                 (JOURNAL, false) => JOURNAL_LEAST,
                 _ => self.least,
             };
-            let text = format!("{}, {name}: speed / {RELAYED}", self.name);
-            let ratio = samples.ratio(RELAYED, name)?;
+            let text = format!("{}, {name}: speed / {}", self.name, field.unchecked);
+            let ratio = samples.ratio(field.unchecked, name)?;
             report.require(&text, Bar::AtLeast(least), "x", ratio);
         }
         Ok(())
     }
-}
-
-/// Writes all of a disk.
-pub(super) fn fill(disk: &Disk, bytes: u64) -> Result<()> {
-    let mut fio = fio(disk.path());
-    fio.args(["--rw=write", "--bs=1m", "--end_fsync=1"]);
-    fio::job(fio.arg(format!("--size={bytes}")))?;
-    Ok(())
 }

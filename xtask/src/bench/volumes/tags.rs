@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use super::subjects::{Disk, JOURNAL, Subject};
 use crate::bench::{
-    fio::{self, fio},
+    fio,
     lab::{Lab, has},
     report::{Bar, Report, figure, mebibytes},
     rounds::Spread,
@@ -70,8 +70,7 @@ pub(super) fn run(lab: &Lab, report: &mut Report) -> Result<()> {
         report.leave_out(&title, "fio is not installed");
         return Ok(());
     }
-    let volumes = Subject::ALL.into_iter().filter(Subject::is_volume);
-    let subjects: Vec<_> = volumes.chain([Subject::READ_BACK]).collect();
+    let subjects = Subject::VOLUMES.iter().chain([&Subject::READ_BACK]);
     let mut table = Table::new([
         "writes",
         "variant",
@@ -81,7 +80,7 @@ pub(super) fn run(lab: &Lab, report: &mut Report) -> Result<()> {
         "flushes",
     ]);
     for job in &JOBS {
-        for subject in &subjects {
+        for subject in subjects.clone() {
             let cost = job.cost(lab, subject)?;
             table.row([
                 job.name.to_owned(),
@@ -133,10 +132,11 @@ impl Job {
 
     fn cost(&self, lab: &Lab, subject: &Subject) -> Result<Cost> {
         let bytes = lab.sizes.bridged_file;
-        let disk = subject.disk(lab, bytes)?;
+        let storage = subject.storage(lab, bytes)?;
+        let disk = storage.disk(lab)?;
         // Opening reads the superblock, and tries some blocks.
         let before = Cost::of(lab, &disk)?;
-        let mut fio = fio(disk.path());
+        let mut fio = disk.fio("psync");
         fio.args(self.options).arg(format!("--bs={}", self.block));
         fio.args(["--end_fsync=1", "--randrepeat=1"]);
         fio::job(fio.arg(format!("--size={bytes}")))?;

@@ -1,14 +1,14 @@
 //! A file system on a looped disk.
 
-use std::{path::Path, process::Command};
+use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use super::subjects::{BITMAP, PLAIN, Subject};
 use crate::{
     bench::{
         lab::{Lab, ensure_same_tree, seconds},
-        mounts::{self, Mount},
+        mounts,
         report::{Bar, Compare, Report},
         rounds::Contest,
         tree::Tree,
@@ -26,11 +26,14 @@ pub(super) fn run(lab: &Lab, report: &mut Report) -> Result<()> {
         return Ok(());
     }
     let tree = Tree::make(lab)?;
-    let named = Subject::ALL.iter().map(|subject| (subject.name, subject));
+    let named = Subject::FILES.iter().map(|subject| (subject.name, subject));
     let samples = Contest::default()
         .variants(named, |subject| {
-            let disk = subject.disk(lab, DISK)?;
-            let mounted = ext4(lab, disk.path())?;
+            let storage = subject.storage(lab, DISK)?;
+            let disk = storage.disk(lab)?;
+            let path = disk.path().context("a file")?;
+            command::run(Command::new("mkfs.ext4").args(["-q", "-F"]).arg(path))?;
+            let mounted = mounts::looped(lab, "ext4", "loop", path)?;
             tree.make_ready(lab)?;
             let untar = seconds(&mut tree.unpack(mounted.path()))?;
             let sync = seconds(Command::new("sync").arg("-f").arg(mounted.path()))?;
@@ -43,11 +46,4 @@ pub(super) fn run(lab: &Lab, report: &mut Report) -> Result<()> {
     let text = format!("{title}, {BITMAP}: time / {PLAIN}");
     report.require(&text, Bar::AtMost(1.5), "x", samples.ratio(BITMAP, PLAIN)?);
     Ok(())
-}
-
-fn ext4(lab: &Lab, disk: &Path) -> Result<Mount> {
-    command::run(Command::new("mkfs.ext4").args(["-q", "-F"]).arg(disk))?;
-    let mut mount = Command::new("mount");
-    mount.args(["-t", "ext4", "-o", "loop"]).arg(disk);
-    mounts::background(lab, mount)
 }
