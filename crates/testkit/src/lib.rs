@@ -4,6 +4,7 @@
 mod crash_point;
 mod faulty;
 mod flipped;
+mod hard_disk;
 mod pattern;
 mod random;
 mod recording;
@@ -13,6 +14,7 @@ pub mod tools;
 pub use crash_point::CrashPoint;
 pub use faulty::{Fault, Faulty};
 pub use flipped::Flipped;
+pub use hard_disk::HardDisk;
 pub use pattern::{noise, pattern};
 pub use random::Random;
 pub use recording::{Recorder, Recording};

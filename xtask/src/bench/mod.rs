@@ -65,7 +65,7 @@ enum Name {
     Growth,
     /// Verified images: digest, cold and warm reads, a tree of files, requests, memory
     Images,
-    /// The tables of 2020: tree read-ahead, and the block size of romfs
+    /// The tables of 2020: tree read-ahead, the block size of romfs, tags that are not read back
     Seeds,
     /// Volumes: requests, speed, checking, and a file system on a looped disk
     Volumes,

@@ -2,6 +2,7 @@
 
 mod block_size;
 mod read_ahead;
+mod tags;
 
 use anyhow::Result;
 
@@ -9,5 +10,6 @@ use super::{lab::Lab, report::Report};
 
 pub(crate) fn run(lab: &Lab, report: &mut Report) -> Result<()> {
     read_ahead::run(lab, report)?;
-    block_size::run(lab, report)
+    block_size::run(lab, report)?;
+    tags::run(lab, report)
 }
