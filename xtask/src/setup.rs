@@ -53,6 +53,7 @@ const TEST: &[Tool] = &[
     tool("qemu-img", "qemu-utils"),
     tool("setfacl", "acl"),
     tool("sqlite3", "sqlite3"),
+    tool("veritysetup", "cryptsetup-bin"),
 ];
 
 /// What works in mirrored directories, and makes the file systems that they are on.
@@ -92,6 +93,7 @@ const KERNEL_TEST: &[Tool] = &[
     tool("mkfs.ext4", "e2fsprogs"),
     tool("qemu-system-x86_64", "qemu-system-x86"),
     tool("xz", "xz-utils"),
+    tool("veritysetup", "cryptsetup-bin"),
 ];
 
 impl Purpose {

@@ -112,7 +112,7 @@ impl Verify {
     fn survey(&self, reader: &VerifiedReader) -> Report {
         let mut report = Report {
             file: printable(&self.file).to_string(),
-            digest: reader.descriptor().file_digest().to_string(),
+            digest: reader.identity().to_string(),
             size: reader.size(),
             ok: true,
             bad_bytes: 0,

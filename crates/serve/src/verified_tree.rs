@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use verimount_image::{Attr, Directory, Error, Inode, Paths, Tree, Usage};
 use verimount_names::printable;
 use verimount_source::{ReadError, Scratch};
-use verimount_verity::{FileDigest, Mismatch, Place, VerifiedReader};
+use verimount_verity::{FileDigest, Identity, Mismatch, Place, VerifiedReader};
 
 /// How many of the last failures a status tells.
 const RECENT_FAILURES: usize = 16;
@@ -68,7 +68,7 @@ pub struct Failure {
 /// What a mount does and did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImageStatus {
-    /// The file digest that everything is verified against; none if nothing is.
+    /// The file digest or root hash that everything is verified against; none if nothing is.
     pub digest: Option<String>,
     /// Size of the verified data in bytes.
     pub size: u64,
@@ -110,21 +110,22 @@ impl VerifiedTree {
 
     /// The digest of a file, where it has one of its own.
     pub fn measure(&self, inode: Inode) -> Option<FileDigest> {
-        let reader = self.reader.as_ref()?;
-        (self.measured == Some(inode)).then(|| reader.descriptor().file_digest())
+        match self.reader.as_ref()?.identity() {
+            Identity::FileDigest(digest) if self.measured == Some(inode) => Some(*digest),
+            _ => None,
+        }
     }
 
     /// What was done so far.
     pub fn status(&self) -> ImageStatus {
         let stats = self.reader.as_ref().map(|reader| reader.stats());
         let stats = stats.unwrap_or_default();
-        let digest = self
-            .reader
-            .as_ref()
-            .map(|reader| reader.descriptor().file_digest());
         let requests = &self.requests;
         ImageStatus {
-            digest: digest.map(|digest| digest.to_string()),
+            digest: self
+                .reader
+                .as_ref()
+                .map(|reader| reader.identity().to_string()),
             size: self.tree.usage().bytes,
             bytes_verified: stats.bytes_verified,
             data_requests: stats.data_requests,

@@ -4,7 +4,7 @@ use verimount_source::{ReadAt, ReadError, Scratch, in_order};
 
 use crate::{
     Descriptor, Digest, Error, TreeGeometry, TreeParams, descriptor::checked_geometry,
-    hasher::BlockHasher,
+    hasher::BlockHasher, params::Hashing,
 };
 
 /// How much data a thread reads and hashes at a time: small enough to stay in its cache between
@@ -48,8 +48,21 @@ pub fn build_tree(
     progress: &mut Progress<'_>,
 ) -> Result<Descriptor, Error> {
     let geometry = checked_geometry(params, data.size())?;
-    let hasher = BlockHasher::new(params);
-    let mut assembler = Assembler::new(&geometry, &hasher, sink);
+    let root = build_levels(data, &params.hashing(), &geometry, threads, sink, progress)?;
+    Ok(Descriptor::new(params.clone(), geometry, root))
+}
+
+/// Builds the levels of the tree over `data`, and gives the root hash.
+pub(crate) fn build_levels(
+    data: &dyn ReadAt,
+    hashing: &Hashing,
+    geometry: &TreeGeometry,
+    threads: NonZeroUsize,
+    sink: &mut dyn TreeSink,
+    progress: &mut Progress<'_>,
+) -> Result<Digest, Error> {
+    let hasher = hashing.data_hasher();
+    let mut assembler = Assembler::new(geometry, hashing.tree_hasher(), sink);
     in_order(
         data.size().div_ceil(CHUNK as u64),
         threads,
@@ -62,8 +75,7 @@ pub fn build_tree(
             }
         },
     )?;
-    let root = assembler.finish()?;
-    Ok(Descriptor::new(params.clone(), geometry, root))
+    assembler.finish()
 }
 
 fn chunk_len(size: u64, chunk: u64) -> usize {
@@ -88,7 +100,7 @@ fn hash_chunk(
 /// Puts digests, as they come, into blocks; stores full blocks and passes their digests upwards.
 struct Assembler<'a> {
     geometry: &'a TreeGeometry,
-    hasher: &'a BlockHasher,
+    hasher: BlockHasher,
     sink: &'a mut dyn TreeSink,
     /// The block that each level is filling. One more, above the topmost level, takes the root.
     filling: Vec<Vec<u8>>,
@@ -96,11 +108,7 @@ struct Assembler<'a> {
 }
 
 impl<'a> Assembler<'a> {
-    fn new(
-        geometry: &'a TreeGeometry,
-        hasher: &'a BlockHasher,
-        sink: &'a mut dyn TreeSink,
-    ) -> Self {
+    fn new(geometry: &'a TreeGeometry, hasher: BlockHasher, sink: &'a mut dyn TreeSink) -> Self {
         Self {
             geometry,
             hasher,
@@ -219,7 +227,7 @@ mod tests {
     /// The tree by its definition, all in memory: each level as one buffer, topmost first.
     fn plain_tree(data: &[u8], params: &TreeParams) -> (Vec<u8>, Vec<u8>) {
         use sha2::Digest as _;
-        let salt = params.salt.prefix(params.algorithm);
+        let salt = params.hashing().prefix;
         let block_size = params.block_size.bytes();
         let hash_blocks = |bytes: &[u8]| -> Vec<u8> {
             bytes

@@ -12,7 +12,7 @@ use zerocopy::{
 
 use crate::{
     BlockSize, Corruption, Digest, Error, FileDigest, HashAlgorithm, Salt, TreeGeometry,
-    TreeParams, geometry::MAX_DATA_SIZE, hasher::hash_plain,
+    TreeParams, hasher::hash_plain,
 };
 
 /// `struct fsverity_descriptor`.
@@ -70,7 +70,7 @@ impl Descriptor {
         let block_size = BlockSize::from_log2(raw.log_blocksize)
             .map_err(|_| Error::Unsupported("another block size"))?;
         let split = raw.salt.split_at_checked(raw.salt_size.into());
-        let (salt, salt_padding) = split.ok_or(Corruption::SaltSize(raw.salt_size))?;
+        let (salt, salt_padding) = split.ok_or(Corruption::SaltSize(raw.salt_size.into()))?;
         let split = raw.root_hash.split_at_checked(algorithm.digest_size());
         let (root, root_padding) = split.ok_or(Corruption::Reserved)?;
         let mut padding = [salt_padding, root_padding, &raw.reserved].into_iter();
@@ -80,7 +80,7 @@ impl Descriptor {
         let params = TreeParams {
             algorithm,
             block_size,
-            salt: Salt::new(salt).map_err(|_| Corruption::SaltSize(raw.salt_size))?,
+            salt: Salt::new(salt).map_err(|_| Corruption::SaltSize(raw.salt_size.into()))?,
         };
         let geometry = checked_geometry(&params, raw.data_size.get())?;
         let root = Digest::new(algorithm, root).ok_or(Corruption::Reserved)?;
@@ -125,19 +125,41 @@ impl Descriptor {
     }
 }
 
+/// The most levels a tree of fs-verity can have, as in the kernel.
+const MAX_LEVELS: usize = 8;
+
 /// The shape of the tree over `data_size` bytes, if there can be one.
 pub(crate) fn checked_geometry(params: &TreeParams, data_size: u64) -> Result<TreeGeometry, Error> {
-    match data_size {
-        0..=MAX_DATA_SIZE => TreeGeometry::new(params, data_size),
-        _ => None,
-    }
-    .ok_or(Error::TooLarge(data_size))
+    TreeGeometry::new(&params.hashing(), data_size)
+        .filter(|geometry| geometry.levels() <= MAX_LEVELS)
+        .ok_or(Error::TooLarge(data_size))
 }
 
-fn zero_padded<const N: usize>(bytes: &[u8]) -> [u8; N] {
+/// `bytes`, with zeros behind them.
+pub(crate) fn zero_padded<const N: usize>(bytes: &[u8]) -> [u8; N] {
     let mut padded = [0; N];
     for (to, from) in padded.iter_mut().zip(bytes) {
         *to = *from;
     }
     padded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_many_levels_are_refused() {
+        let params = TreeParams {
+            algorithm: HashAlgorithm::Sha512,
+            block_size: BlockSize::from_log2(10).expect("the smallest"),
+            ..TreeParams::default()
+        };
+        // 16 digests a block: 16^8 blocks of 1 KiB are the most that 8 levels reach.
+        let most = 1 << (4 * 8 + 10);
+        assert!(checked_geometry(&params, most).is_ok());
+        assert!(checked_geometry(&params, most + 1).is_err());
+        let largest = crate::geometry::MAX_DATA_SIZE;
+        assert!(checked_geometry(&TreeParams::default(), largest).is_ok());
+    }
 }

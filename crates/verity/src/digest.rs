@@ -96,6 +96,24 @@ impl fmt::Display for FileDigest {
     }
 }
 
+/// What everything is verified against, displayed as the tools of its format print it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Identity {
+    /// A file's digest, of fs-verity.
+    FileDigest(FileDigest),
+    /// The root hash of a tree of dm-verity.
+    RootHash(Digest),
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::FileDigest(digest) => digest.fmt(f),
+            Self::RootHash(digest) => digest.fmt(f),
+        }
+    }
+}
+
 /// A text that is not a file digest.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("a digest is written sha256:HEX with 64 digits or sha512:HEX with 128")]

@@ -3,7 +3,7 @@ use std::io;
 use thiserror::Error;
 use verimount_source::ReadError;
 
-use crate::FileDigest;
+use crate::{Digest, FileDigest, HashAlgorithm};
 
 /// Why a tree, descriptor, seal or signature could not be used or made.
 #[derive(Debug, Error)]
@@ -38,6 +38,36 @@ pub enum Error {
         /// The digest that the seal has.
         actual: Box<FileDigest>,
     },
+    /// There is no dm-verity superblock where one was looked for.
+    #[error("there is no dm-verity superblock")]
+    NoSuperblock,
+    /// The data cannot be sealed for dm-verity.
+    #[error("its {size} bytes are not one or more whole blocks of {block_size}")]
+    NotWholeBlocks {
+        /// The size of the data in bytes.
+        size: u64,
+        /// The size of data blocks in bytes.
+        block_size: usize,
+    },
+    /// The root hash that was asked for is not of the superblock's hash.
+    #[error(
+        "it uses {algorithm}, of which a root hash has {} bytes, not {actual}",
+        algorithm.digest_size()
+    )]
+    RootHashSize {
+        /// The superblock's hash.
+        algorithm: HashAlgorithm,
+        /// The size of the root hash that was asked for, in bytes.
+        actual: usize,
+    },
+    /// The hash area is not the one that was asked for, or its topmost block is damaged.
+    #[error("its root hash is {actual}, not {expected}")]
+    WrongRootHash {
+        /// The root hash that was asked for.
+        expected: Box<Digest>,
+        /// The digest of the topmost block.
+        actual: Box<Digest>,
+    },
     /// A key was given, but the seal holds no signature.
     #[error("it is not signed")]
     NotSigned,
@@ -61,7 +91,7 @@ pub enum Corruption {
     DescriptorSize(u64),
     /// A salt size over its limit.
     #[error("the salt size is {0}")]
-    SaltSize(u8),
+    SaltSize(u16),
     /// Bytes that must be zero are not.
     #[error("reserved bytes of the descriptor are not zero")]
     Reserved,
@@ -80,6 +110,25 @@ pub enum Corruption {
         expected: u64,
         /// The size of the data.
         actual: u64,
+    },
+    /// The superblock says that there is no data.
+    #[error("the superblock counts no data blocks")]
+    NoBlocks,
+    /// The file ends within the hash area.
+    #[error("the hash area ends at {expected}, the file at {actual}")]
+    HashAreaEnd {
+        /// Where the hash area ends, in bytes.
+        expected: u64,
+        /// The size of the file.
+        actual: u64,
+    },
+    /// The hash area begins within the data.
+    #[error("the hash area at {offset} overlaps the data of {data_size} bytes")]
+    Overlap {
+        /// Where the superblock is, in bytes.
+        offset: u64,
+        /// The size of the data.
+        data_size: u64,
     },
     /// The bytes in the signature's place are not a minisign signature.
     #[error("the signature is not a minisign signature")]

@@ -1,9 +1,6 @@
 use std::ops::Range;
 
-use crate::{HashAlgorithm, TreeParams};
-
-/// The most levels a tree can have, as in the kernel.
-const MAX_LEVELS: usize = 8;
+use crate::{HashAlgorithm, params::Hashing};
 
 /// The shape of a Merkle tree: how many blocks each level has and where they are stored.
 ///
@@ -12,7 +9,8 @@ const MAX_LEVELS: usize = 8;
 /// Data of one block or none has no levels.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TreeGeometry {
-    block_log2: u8,
+    data_block_log2: u8,
+    hash_block_log2: u8,
     digest_size: usize,
     data_size: u64,
     /// Indexed by level number.
@@ -27,21 +25,19 @@ struct Level {
 }
 
 impl TreeGeometry {
-    /// The tree's shape for `data_size` bytes of data; `None` where it would have more levels
-    /// than the kernel supports.
-    pub fn new(params: &TreeParams, data_size: u64) -> Option<Self> {
-        let digest_size = params.algorithm.digest_size();
-        let block_log2 = params.block_size.log2();
-        let digests_per_block = (params.block_size.bytes() / digest_size) as u64;
+    /// The tree's shape for `data_size` bytes of data; `None` for more than [`MAX_DATA_SIZE`].
+    pub(crate) fn new(hashing: &Hashing, data_size: u64) -> Option<Self> {
+        if data_size > MAX_DATA_SIZE {
+            return None;
+        }
+        let digest_size = hashing.algorithm.digest_size();
+        let digests_per_block = (1 << hashing.hash_block_log2) / digest_size as u64;
 
         let mut sizes = Vec::new();
-        let mut blocks = data_size.div_ceil(1 << block_log2);
+        let mut blocks = data_size.div_ceil(1 << hashing.data_block_log2);
         while blocks > 1 {
             blocks = blocks.div_ceil(digests_per_block);
             sizes.push(blocks);
-        }
-        if sizes.len() > MAX_LEVELS {
-            return None;
         }
         let mut start = 0;
         let mut levels: Vec<Level> = sizes
@@ -55,7 +51,8 @@ impl TreeGeometry {
             .collect();
         levels.reverse();
         Some(Self {
-            block_log2,
+            data_block_log2: hashing.data_block_log2,
+            hash_block_log2: hashing.hash_block_log2,
             digest_size,
             data_size,
             levels,
@@ -69,7 +66,7 @@ impl TreeGeometry {
 
     /// Number of data blocks; the last may be short.
     pub fn data_blocks(&self) -> u64 {
-        self.data_size.div_ceil(1 << self.block_log2)
+        self.data_size.div_ceil(1 << self.data_block_log2)
     }
 
     /// Number of levels.
@@ -79,7 +76,7 @@ impl TreeGeometry {
 
     /// Size of the stored tree in bytes.
     pub fn tree_size(&self) -> u64 {
-        self.levels.iter().map(|level| level.blocks).sum::<u64>() << self.block_log2
+        self.levels.iter().map(|level| level.blocks).sum::<u64>() << self.hash_block_log2
     }
 
     /// Number of blocks in `level`.
@@ -89,12 +86,12 @@ impl TreeGeometry {
 
     /// Where in the stored tree, in bytes, the block `index` of `level` begins.
     pub fn node_offset(&self, level: usize, index: u64) -> u64 {
-        (self.levels[level].start + index) << self.block_log2
+        (self.levels[level].start + index) << self.hash_block_log2
     }
 
-    /// How many digests a block holds.
+    /// How many digests a block of the tree holds.
     pub fn digests_per_block(&self) -> u64 {
-        ((1 << self.block_log2) / self.digest_size) as u64
+        ((1 << self.hash_block_log2) / self.digest_size) as u64
     }
 
     /// The block that holds the digest of block `index` one level below (of the data, for a block
@@ -111,7 +108,7 @@ impl TreeGeometry {
     pub fn covered_data(&self, level: usize, index: u64) -> Range<u64> {
         let blocks_each = u128::from(self.digests_per_block()).pow(level as u32 + 1);
         let byte = |node: u64| {
-            let byte = (u128::from(node) * blocks_each) << self.block_log2;
+            let byte = (u128::from(node) * blocks_each) << self.data_block_log2;
             byte.min(u128::from(self.data_size)) as u64
         };
         byte(index)..byte(index + 1)
@@ -119,8 +116,8 @@ impl TreeGeometry {
 
     /// The bytes of data in the data block `index`.
     pub fn data_block(&self, index: u64) -> Range<u64> {
-        let start = index << self.block_log2;
-        start..self.data_size.min(start + (1 << self.block_log2))
+        let start = index << self.data_block_log2;
+        start..self.data_size.min(start + (1 << self.data_block_log2))
     }
 }
 
@@ -129,28 +126,28 @@ impl TreeGeometry {
 pub(crate) const MAX_DATA_SIZE: u64 = i64::MAX as u64 - (1 << 20);
 
 /// The algorithm's digest size divides every block size, which all arithmetic here relies on.
-const _: () = assert!(1024 % HashAlgorithm::Sha512.digest_size() == 0);
+const _: () = assert!(512 % HashAlgorithm::Sha512.digest_size() == 0);
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::BlockSize;
 
-    fn geometry(log2: u8, algorithm: HashAlgorithm, size: u64) -> Option<TreeGeometry> {
-        let params = TreeParams {
-            algorithm,
-            block_size: BlockSize::from_log2(log2).unwrap(),
-            ..TreeParams::default()
+    fn geometry(data_log2: u8, hash_log2: u8, size: u64) -> Option<TreeGeometry> {
+        let hashing = Hashing {
+            algorithm: HashAlgorithm::Sha256,
+            data_block_log2: data_log2,
+            hash_block_log2: hash_log2,
+            prefix: Vec::new(),
         };
-        TreeGeometry::new(&params, size)
+        TreeGeometry::new(&hashing, size)
     }
 
     #[test]
     fn sizes_around_the_edges_of_levels() {
         let blocks = |size| {
-            let tree = geometry(12, HashAlgorithm::Sha256, size).unwrap();
+            let tree = geometry(12, 12, size).unwrap();
             (0..tree.levels())
                 .map(|level| tree.level_blocks(level))
                 .collect::<Vec<_>>()
@@ -166,18 +163,17 @@ mod tests {
     }
 
     #[test]
-    fn too_many_levels_are_refused() {
-        // 16 digests a block: 16^8 blocks of 1 KiB are the most that 8 levels reach.
-        let most = 16u64.pow(8) << 10;
-        assert!(geometry(10, HashAlgorithm::Sha512, most).is_some());
-        assert!(geometry(10, HashAlgorithm::Sha512, most + 1).is_none());
-        assert!(geometry(12, HashAlgorithm::Sha256, MAX_DATA_SIZE).is_some());
+    fn what_cannot_be_addressed_is_refused() {
+        assert!(geometry(9, 9, MAX_DATA_SIZE).is_some());
+        assert!(geometry(9, 9, MAX_DATA_SIZE + 1).is_none());
     }
 
     proptest! {
         #[test]
-        fn every_level_is_stored_once_and_covers_the_data(log2 in 10u8..=16, size in 0u64..1 << 40) {
-            let Some(tree) = geometry(log2, HashAlgorithm::Sha256, size) else { return Ok(()) };
+        fn every_level_is_stored_once_and_covers_the_data(
+            data_log2 in 9u8..=16, hash_log2 in 9u8..=16, size in 0u64..1 << 40,
+        ) {
+            let tree = geometry(data_log2, hash_log2, size).unwrap();
             let mut end = tree.tree_size();
             for level in 0..tree.levels() {
                 let blocks = tree.level_blocks(level);

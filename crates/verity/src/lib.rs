@@ -1,17 +1,21 @@
-//! Merkle trees in the kernel's fs-verity format: build, seal, sign, and read verified.
+//! Merkle trees in the kernel's formats, fs-verity and dm-verity: build, seal, sign, and read
+//! verified.
 //!
 //! A file's *digest* is the hash of its [`Descriptor`], which holds the root of a Merkle tree over
 //! the file's blocks. [`build_tree`] computes it, [`Sealed`] finds tree and descriptor again where
 //! sealing stored them, and a [`VerifiedReader`] hands out bytes only after they matched the tree.
 //!
 //! Format: the kernel's `Documentation/filesystems/fsverity.rst`, restated in
-//! `docs/formats/fs-verity.md`.
+//! `docs/formats/fs-verity.md`. What dm-verity does differently is in [`dm_verity`]; hashing,
+//! building and reading are the same.
 
 mod algorithm;
 mod builder;
 mod descriptor;
 mod digest;
+pub mod dm_verity;
 mod error;
+mod file_sink;
 mod geometry;
 mod hasher;
 mod mismatch;
@@ -26,11 +30,11 @@ mod verified;
 pub use algorithm::HashAlgorithm;
 pub use builder::{Progress, TreeSink, build_tree};
 pub use descriptor::{DESCRIPTOR_SIZE, Descriptor};
-pub use digest::{Digest, FileDigest, ParseDigestError, parse_hex};
+pub use digest::{Digest, FileDigest, Identity, ParseDigestError, parse_hex};
 pub use error::{Corruption, Error};
 pub use geometry::TreeGeometry;
 pub use mismatch::{Mismatch, Place};
-pub use params::{BlockSize, ParamError, Salt, TreeParams};
+pub use params::{BlockSize, BlockSizeFrom, ParamError, Salt, SaltUpTo, TreeParams};
 pub use readahead::TreeReadahead;
 pub use sealed::{SEAL_BLOCK, SealLayout, Sealed, seal};
 pub use signature::{KeyPair, MAX_SIGNATURE_SIZE, PublicKey, SecretKey, Signature};

@@ -1,8 +1,8 @@
 use thiserror::Error;
 
-use crate::HashAlgorithm;
+use crate::{HashAlgorithm, dm_verity, hasher::BlockHasher};
 
-/// A tree parameter that fs-verity does not have.
+/// A tree parameter that the format does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ParamError {
@@ -10,44 +10,60 @@ pub enum ParamError {
     #[error("the hash must be sha256 or sha512")]
     Algorithm,
     /// Another block size.
-    #[error("the Merkle tree block size must be a power of two from 1K to 64K")]
-    BlockSize,
+    #[error("the Merkle tree block size must be a power of two from {least} to 64K")]
+    BlockSize {
+        /// The smallest in bytes, as people write it.
+        least: &'static str,
+    },
     /// A longer salt.
-    #[error("a salt has at most {} bytes", Salt::MAX)]
-    Salt,
+    #[error("a salt has at most {most} bytes")]
+    Salt {
+        /// The most bytes it can have.
+        most: usize,
+    },
 }
 
-/// The size of a Merkle tree's blocks, of data and hashes alike: a power of two, 1 KiB to 64 KiB.
+/// The size of blocks: a power of two, from 2 to the power of `LEAST_LOG2` bytes to 64 KiB, the
+/// largest page of any processor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BlockSize {
+pub struct BlockSizeFrom<const LEAST_LOG2: u8> {
     log2: u8,
 }
 
-impl BlockSize {
+/// The size of blocks in fs-verity, of data and hashes alike: 1 KiB to 64 KiB.
+pub type BlockSize = BlockSizeFrom<10>;
+
+impl<const LEAST_LOG2: u8> BlockSizeFrom<LEAST_LOG2> {
     /// 4096 bytes, what the kernel's tools use unless told otherwise.
     pub const DEFAULT: Self = Self { log2: 12 };
+
+    const MOST_LOG2: u8 = 16;
 
     /// The block size of `bytes` bytes.
     ///
     /// # Errors
-    /// [`ParamError::BlockSize`] unless it is a power of two from 1024 to 65536.
+    /// [`ParamError::BlockSize`] unless it is a power of two from the least to 65536.
     pub fn new(bytes: u64) -> Result<Self, ParamError> {
         match bytes.is_power_of_two() {
             true => Self::from_log2(bytes.trailing_zeros() as u8),
-            false => Err(ParamError::BlockSize),
+            false => Err(Self::ERROR),
         }
     }
 
     /// The block size of 2 to the power of `log2` bytes.
     ///
     /// # Errors
-    /// [`ParamError::BlockSize`] unless `log2` is 10 to 16.
+    /// [`ParamError::BlockSize`] unless `log2` is at least `LEAST_LOG2` and at most 16.
     pub const fn from_log2(log2: u8) -> Result<Self, ParamError> {
-        match log2 {
-            10..=16 => Ok(Self { log2 }),
-            _ => Err(ParamError::BlockSize),
+        match LEAST_LOG2 <= log2 && log2 <= Self::MOST_LOG2 {
+            true => Ok(Self { log2 }),
+            false => Err(Self::ERROR),
         }
     }
+
+    const ERROR: ParamError = ParamError::BlockSize {
+        least: if LEAST_LOG2 < 10 { "512" } else { "1K" },
+    };
 
     /// The base-2 logarithm of the size in bytes.
     pub const fn log2(self) -> u8 {
@@ -60,28 +76,37 @@ impl BlockSize {
     }
 }
 
-impl Default for BlockSize {
+impl From<BlockSize> for dm_verity::BlockSize {
+    fn from(size: BlockSize) -> Self {
+        Self { log2: size.log2 }
+    }
+}
+
+impl<const LEAST_LOG2: u8> Default for BlockSizeFrom<LEAST_LOG2> {
     fn default() -> Self {
         Self::DEFAULT
     }
 }
 
-/// Up to 32 bytes that are hashed before every block. No salt: nothing is.
+/// Up to `MOST` bytes that are hashed before every block. No salt: nothing is.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Salt(Vec<u8>);
+pub struct SaltUpTo<const MOST: usize>(Vec<u8>);
 
-impl Salt {
+/// A salt of fs-verity: up to 32 bytes.
+pub type Salt = SaltUpTo<32>;
+
+impl<const MOST: usize> SaltUpTo<MOST> {
     /// The most bytes a salt can have.
-    pub const MAX: usize = 32;
+    pub const MAX: usize = MOST;
 
     /// Takes a salt's bytes.
     ///
     /// # Errors
     /// [`ParamError::Salt`] if there are more than [`Self::MAX`].
     pub fn new(bytes: &[u8]) -> Result<Self, ParamError> {
-        match bytes.len() <= Self::MAX {
+        match bytes.len() <= MOST {
             true => Ok(Self(bytes.to_vec())),
-            false => Err(ParamError::Salt),
+            false => Err(ParamError::Salt { most: MOST }),
         }
     }
 
@@ -89,18 +114,15 @@ impl Salt {
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
+}
 
-    /// What is hashed before each block: the salt, padded with zeros to the hash's internal block.
-    pub(crate) fn prefix(&self, algorithm: HashAlgorithm) -> Vec<u8> {
-        let mut prefix = self.0.clone();
-        if !prefix.is_empty() {
-            prefix.resize(algorithm.internal_block_size(), 0);
-        }
-        prefix
+impl From<Salt> for dm_verity::Salt {
+    fn from(salt: Salt) -> Self {
+        Self(salt.0)
     }
 }
 
-/// Everything a Merkle tree depends on besides the data.
+/// Everything a Merkle tree of fs-verity depends on besides the data.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TreeParams {
     /// The hash.
@@ -109,4 +131,42 @@ pub struct TreeParams {
     pub block_size: BlockSize,
     /// What is hashed before each block.
     pub salt: Salt,
+}
+
+impl TreeParams {
+    /// The salt is padded with zeros to the hash's internal block.
+    pub(crate) fn hashing(&self) -> Hashing {
+        let mut prefix = self.salt.as_bytes().to_vec();
+        if !prefix.is_empty() {
+            prefix.resize(self.algorithm.internal_block_size(), 0);
+        }
+        Hashing {
+            algorithm: self.algorithm,
+            data_block_log2: self.block_size.log2(),
+            hash_block_log2: self.block_size.log2(),
+            prefix,
+        }
+    }
+}
+
+/// How data and tree are hashed, in either format.
+#[derive(Debug, Clone)]
+pub(crate) struct Hashing {
+    pub(crate) algorithm: HashAlgorithm,
+    /// The base-2 logarithm of the size of data blocks in bytes, 9 to 16.
+    pub(crate) data_block_log2: u8,
+    /// The same of the tree's blocks.
+    pub(crate) hash_block_log2: u8,
+    /// What is hashed before each block, of the data and of the tree.
+    pub(crate) prefix: Vec<u8>,
+}
+
+impl Hashing {
+    pub(crate) fn data_hasher(&self) -> BlockHasher {
+        BlockHasher::new(self, self.data_block_log2)
+    }
+
+    pub(crate) fn tree_hasher(&self) -> BlockHasher {
+        BlockHasher::new(self, self.hash_block_log2)
+    }
 }

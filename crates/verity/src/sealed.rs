@@ -5,13 +5,14 @@
     clippy::as_conversions
 )]
 
-use std::{fs::File, io, num::NonZeroUsize, os::unix::fs::FileExt, sync::Arc};
+use std::{fs::File, num::NonZeroUsize, os::unix::fs::FileExt, sync::Arc};
 
 use verimount_source::{ReadAt, Window};
 
 use crate::{
     Corruption, DESCRIPTOR_SIZE, Descriptor, Error, FileDigest, MAX_SIGNATURE_SIZE, Progress,
-    Signature, TreeParams, TreeSink, build_tree,
+    Signature, TreeParams, build_tree,
+    file_sink::{FileSink, cut_off_if_failed},
 };
 
 /// The block that a seal's descriptor begins at, and whose last 4 bytes hold its size: the block
@@ -23,9 +24,6 @@ const TREE_ALIGNMENT: u64 = 65536;
 
 /// Size of the number at a seal's very end.
 const TRAILER_SIZE: u64 = 4;
-
-/// How much of a tree is gathered before it is written.
-const WRITE_SIZE: usize = 1 << 20;
 
 /// Where a seal is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -183,12 +181,9 @@ pub fn seal(
         SealLayout::Appended => data.size(),
         SealLayout::Sidecar => 0,
     };
-    let result = write_seal(data, file, start, layout, params, threads, progress);
-    if result.is_err() {
-        // The reason for the failure matters more than one more failure.
-        let _ = file.set_len(start);
-    }
-    result
+    cut_off_if_failed(file, start, || {
+        write_seal(data, file, start, layout, params, threads, progress)
+    })
 }
 
 fn write_seal(
@@ -203,12 +198,7 @@ fn write_seal(
     let tree = start
         .checked_next_multiple_of(TREE_ALIGNMENT)
         .ok_or(Error::TooLarge(start))?;
-    let mut sink = FileSink {
-        file,
-        start: tree,
-        pending_offset: 0,
-        pending: Vec::new(),
-    };
+    let mut sink = FileSink::new(file, tree);
     let descriptor = build_tree(data, params, threads, &mut sink, progress)?;
     sink.flush().map_err(Error::Write)?;
     write_descriptor(file, &descriptor, layout, &[])?;
@@ -300,42 +290,4 @@ fn tree_window(
 ) -> Result<Arc<dyn ReadAt>, Error> {
     let size = descriptor.geometry().tree_size();
     Ok(Arc::new(Window::new(file, placement.tree, size)?))
-}
-
-/// Writes a tree's blocks to a file, in few large writes.
-struct FileSink<'a> {
-    file: &'a File,
-    /// Where in the file the tree begins.
-    start: u64,
-    /// Where in the tree the blocks that wait to be written begin.
-    pending_offset: u64,
-    pending: Vec<u8>,
-}
-
-impl FileSink<'_> {
-    fn pending_end(&self) -> Option<u64> {
-        let len = u64::try_from(self.pending.len()).ok()?;
-        self.pending_offset.checked_add(len)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        let at = self
-            .start
-            .checked_add(self.pending_offset)
-            .ok_or(io::ErrorKind::FileTooLarge)?;
-        self.file.write_all_at(&self.pending, at)?;
-        self.pending.clear();
-        Ok(())
-    }
-}
-
-impl TreeSink for FileSink<'_> {
-    fn put(&mut self, offset: u64, block: &[u8]) -> io::Result<()> {
-        if self.pending_end() != Some(offset) || self.pending.len() >= WRITE_SIZE {
-            self.flush()?;
-            self.pending_offset = offset;
-        }
-        self.pending.extend(block);
-        Ok(())
-    }
 }

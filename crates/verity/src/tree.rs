@@ -11,7 +11,7 @@ use quick_cache::sync::Cache;
 use verimount_source::{Counting, ReadAt, ReadCounts, ReadError};
 
 use crate::{
-    Descriptor, Digest, Mismatch, Place, TreeGeometry, TreeReadahead, hasher::BlockHasher,
+    Digest, Mismatch, Place, TreeGeometry, TreeReadahead, hasher::BlockHasher, params::Hashing,
 };
 
 /// How many bytes of the tree a random reader fetches at once: more than it needs, but storage gives
@@ -27,7 +27,7 @@ pub(crate) struct TreeReader {
     source: Counting<Arc<dyn ReadAt>>,
     geometry: TreeGeometry,
     root: Digest,
-    hasher: Arc<BlockHasher>,
+    hasher: BlockHasher,
     verified: Cache<Key, Node>,
     /// The most blocks of level 0 that are read ahead.
     window: u64,
@@ -65,19 +65,20 @@ pub(crate) struct Fetch<'a> {
 impl TreeReader {
     pub(crate) fn new(
         source: Arc<dyn ReadAt>,
-        descriptor: &Descriptor,
-        hasher: Arc<BlockHasher>,
+        hashing: &Hashing,
+        geometry: TreeGeometry,
+        root: Digest,
         readahead: TreeReadahead,
         cache_bytes: usize,
     ) -> Self {
-        let geometry = descriptor.geometry().clone();
+        let hasher = hashing.tree_hasher();
         let block_size = hasher.block_size();
-        let data_per_node = geometry.digests_per_block() * block_size as u64;
+        let data_per_node = geometry.digests_per_block() << hashing.data_block_log2;
         let cached_blocks = cache_bytes / block_size;
         let window = readahead.blocks(data_per_node, block_size as u64);
         Self {
             source: Counting::new(source),
-            root: *descriptor.root(),
+            root,
             verified: Cache::new(cached_blocks),
             // What the cache cannot keep until it is needed would be read ahead again and again.
             window: window.min(cached_blocks as u64 / 4).max(1),

@@ -9,8 +9,8 @@ use std::{
 use verimount_source::{Counting, ReadAt, ReadError, Scratch, Streams, check_range};
 
 use crate::{
-    Descriptor, Error, FileDigest, Mismatch, Place, PublicKey, Sealed, TreeReadahead,
-    hasher::BlockHasher, tree::TreeReader,
+    Digest, Error, FileDigest, Identity, Mismatch, Place, PublicKey, Sealed, TreeGeometry,
+    TreeReadahead, hasher::BlockHasher, params::Hashing, tree::TreeReader,
 };
 
 /// Why a file's digest is believed.
@@ -80,16 +80,28 @@ pub struct VerifyStats {
     pub mismatches: u64,
 }
 
+/// Data, and the stored tree over it, with the root hash that is believed.
+pub(crate) struct Rooted {
+    pub(crate) data: Arc<dyn ReadAt>,
+    pub(crate) tree: Arc<dyn ReadAt>,
+    pub(crate) hashing: Hashing,
+    pub(crate) geometry: TreeGeometry,
+    pub(crate) root: Digest,
+    pub(crate) identity: Identity,
+}
+
 /// The data of a sealed file. Every byte it hands out has been hashed in the buffer it is handed
 /// out in, and matched the tree.
 ///
-/// It reads whole blocks of the tree's block size; [`ReadAt::read_borrowed`] hands them out
+/// It reads whole blocks of the size that the tree was built with; [`ReadAt::read_borrowed`] hands them out
 /// without copying.
 pub struct VerifiedReader {
     data: Counting<Arc<dyn ReadAt>>,
     tree: TreeReader,
-    descriptor: Descriptor,
-    hasher: Arc<BlockHasher>,
+    geometry: TreeGeometry,
+    root: Digest,
+    identity: Identity,
+    hasher: BlockHasher,
     streams: Streams,
     bytes_verified: AtomicU64,
     mismatches: AtomicU64,
@@ -103,28 +115,42 @@ impl VerifiedReader {
     /// [`Error::Corrupt`] for a signature that is none.
     pub fn new(sealed: &Sealed, trust: &Trust, options: VerifyOptions) -> Result<Self, Error> {
         trust.check(sealed)?;
-        let descriptor = sealed.descriptor().clone();
-        let hasher = Arc::new(BlockHasher::new(descriptor.params()));
-        Ok(Self {
-            data: Counting::new(sealed.data_unverified().clone()),
+        let descriptor = sealed.descriptor();
+        let rooted = Rooted {
+            data: sealed.data_unverified().clone(),
+            tree: sealed.tree_unverified().clone(),
+            hashing: descriptor.params().hashing(),
+            geometry: descriptor.geometry().clone(),
+            root: *descriptor.root(),
+            identity: Identity::FileDigest(sealed.file_digest()),
+        };
+        Ok(Self::rooted(rooted, options))
+    }
+
+    pub(crate) fn rooted(rooted: Rooted, options: VerifyOptions) -> Self {
+        Self {
+            data: Counting::new(rooted.data),
             tree: TreeReader::new(
-                sealed.tree_unverified().clone(),
-                &descriptor,
-                hasher.clone(),
+                rooted.tree,
+                &rooted.hashing,
+                rooted.geometry.clone(),
+                rooted.root,
                 options.tree_readahead,
                 options.cache_bytes,
             ),
-            descriptor,
-            hasher,
+            geometry: rooted.geometry,
+            root: rooted.root,
+            identity: rooted.identity,
+            hasher: rooted.hashing.data_hasher(),
             streams: Streams::default(),
             bytes_verified: AtomicU64::new(0),
             mismatches: AtomicU64::new(0),
-        })
+        }
     }
 
-    /// What identifies the file.
-    pub fn descriptor(&self) -> &Descriptor {
-        &self.descriptor
+    /// What everything is verified against.
+    pub fn identity(&self) -> &Identity {
+        &self.identity
     }
 
     /// What was read and verified so far.
@@ -145,8 +171,7 @@ impl VerifiedReader {
 
     /// The bytes of data in the block that holds the byte at `offset`.
     pub(crate) fn block_at(&self, offset: u64) -> Range<u64> {
-        let geometry = self.descriptor.geometry();
-        geometry.data_block(offset / self.block_size() as u64)
+        self.geometry.data_block(offset / self.block_size() as u64)
     }
 
     /// Fills `buf` with the blocks from `first` on, and verifies them there. `buf` has room for
@@ -157,10 +182,10 @@ impl VerifiedReader {
             return Ok(());
         }
         let last = first + blocks - 1;
-        let geometry = self.descriptor.geometry();
+        let geometry = &self.geometry;
         let result = if geometry.levels() == 0 {
             self.read_hashed(buf, digests, first)
-                .and_then(|()| self.compare(first, digests, self.descriptor.root().as_bytes()))
+                .and_then(|()| self.compare(first, digests, self.root.as_bytes()))
         } else {
             let leaves = geometry.parent(first).0..=geometry.parent(last).0;
             self.read_against(buf, digests, first, leaves)
@@ -190,7 +215,7 @@ impl VerifiedReader {
         let mut block = first;
         let mut rest = &*digests;
         for node in &nodes {
-            let (_, place) = self.descriptor.geometry().parent(block);
+            let (_, place) = self.geometry.parent(block);
             let expected = &node[place.start..];
             let here = rest.len().min(expected.len());
             let (now, later) = rest.split_at(here);
@@ -223,7 +248,7 @@ impl VerifiedReader {
             .zip(actual.chunks_exact(size).zip(expected.chunks_exact(size)))
             .find(|(_, (actual, expected))| actual != expected)
             .expect("runs of digests that differ differ in a digest");
-        let covers = self.descriptor.geometry().data_block(block);
+        let covers = self.geometry.data_block(block);
         Err(ReadError::Rejected(Box::new(Mismatch {
             place: Place::Data,
             offset: covers.start,
@@ -242,7 +267,7 @@ impl VerifiedReader {
 
 impl ReadAt for VerifiedReader {
     fn size(&self) -> u64 {
-        self.descriptor.geometry().data_size()
+        self.geometry.data_size()
     }
 
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {

@@ -1,0 +1,18 @@
+//! Merkle trees in the kernel's dm-verity format.
+//!
+//! A device's *root hash* is the root of a Merkle tree over its blocks. [`seal`] stores the tree
+//! behind a superblock, [`HashArea`] finds it again, and the reader that it becomes hands out bytes
+//! only after they matched the root hash.
+//!
+//! Format: the kernel's `Documentation/admin-guide/device-mapper/verity.rst`, restated in
+//! `docs/formats/dm-verity.md`.
+
+mod hash_area;
+mod params;
+mod seal;
+mod superblock;
+
+pub use hash_area::HashArea;
+pub use params::{BlockSize, Params, Salt};
+pub use seal::{SealedDevice, seal};
+pub use superblock::SUPERBLOCK_SIZE;

@@ -1,0 +1,138 @@
+#![deny(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::arithmetic_side_effects,
+    clippy::as_conversions
+)]
+
+use std::sync::Arc;
+
+use verimount_source::{ReadAt, ReadError, Window};
+
+use super::{Params, SUPERBLOCK_SIZE, superblock::Superblock};
+use crate::{
+    Corruption, Digest, Error, Identity, TreeGeometry, VerifiedReader, VerifyOptions,
+    verified::Rooted,
+};
+
+/// Data, and the Merkle tree of dm-verity over it; nothing verified yet.
+pub struct HashArea {
+    superblock: Superblock,
+    data: Arc<dyn ReadAt>,
+    tree: Arc<dyn ReadAt>,
+}
+
+impl HashArea {
+    /// Finds the hash area of a file that holds the data, too: its superblock is at `offset`, in
+    /// bytes.
+    ///
+    /// # Errors
+    /// [`Error::NoSuperblock`] where there is none, [`Error::Corrupt`], [`Error::Unsupported`] or
+    /// [`Error::TooLarge`] where it cannot be used, [`Error::Source`].
+    pub fn open_appended(file: Arc<dyn ReadAt>, offset: u64) -> Result<Self, Error> {
+        let area = Self::open_beside(file.clone(), file, offset)?;
+        let data_size = area.geometry().data_size();
+        match data_size <= offset {
+            true => Ok(area),
+            false => Err(Corruption::Overlap { offset, data_size }.into()),
+        }
+    }
+
+    /// Takes `data` and another file that holds its hash area, with the superblock at `offset`.
+    ///
+    /// The data may be followed by something else, as on the kernel's devices.
+    ///
+    /// # Errors
+    /// As [`Self::open_appended`].
+    pub fn open_beside(
+        data: Arc<dyn ReadAt>,
+        hashes: Arc<dyn ReadAt>,
+        offset: u64,
+    ) -> Result<Self, Error> {
+        let mut bytes = [0; SUPERBLOCK_SIZE];
+        match hashes.read_exact_at(&mut bytes, offset) {
+            Err(ReadError::PastEnd { .. }) => return Err(Error::NoSuperblock),
+            read => read?,
+        }
+        let superblock = Superblock::parse(&bytes)?;
+        let expected = superblock.geometry.data_size();
+        let actual = data.size();
+        let data = Window::new(data, 0, expected)
+            .map_err(|_| Corruption::DataSize { expected, actual })?;
+        Ok(Self {
+            tree: tree_window(hashes, &superblock, offset)?,
+            data: Arc::new(data),
+            superblock,
+        })
+    }
+
+    /// The tree's parameters.
+    pub fn params(&self) -> &Params {
+        &self.superblock.params
+    }
+
+    /// The tree's shape.
+    pub fn geometry(&self) -> &TreeGeometry {
+        &self.superblock.geometry
+    }
+
+    /// Reads the data, whose root hash must be `root`.
+    ///
+    /// # Errors
+    /// [`Error::RootHashSize`] for a root hash of another algorithm, [`Error::WrongRootHash`] if the
+    /// topmost block has another, [`Error::Source`].
+    pub fn verified(self, root: &[u8], options: VerifyOptions) -> Result<VerifiedReader, Error> {
+        let algorithm = self.params().algorithm;
+        let root = Digest::new(algorithm, root).ok_or(Error::RootHashSize {
+            algorithm,
+            actual: root.len(),
+        })?;
+        self.check_root(root)?;
+        let rooted = Rooted {
+            hashing: self.params().hashing(),
+            geometry: self.superblock.geometry,
+            data: self.data,
+            tree: self.tree,
+            root,
+            identity: Identity::RootHash(root),
+        };
+        Ok(VerifiedReader::rooted(rooted, options))
+    }
+
+    /// Looks at the topmost block, so that a wrong root hash is told from damage at once.
+    fn check_root(&self, expected: Digest) -> Result<(), Error> {
+        if self.geometry().levels() == 0 {
+            return Ok(());
+        }
+        let hasher = self.params().hashing().tree_hasher();
+        let mut topmost = vec![0; hasher.block_size()];
+        self.tree.read_exact_at(&mut topmost, 0)?;
+        let actual = hasher.digest(&hasher.hash_run(&topmost));
+        match actual == expected {
+            true => Ok(()),
+            false => Err(Error::WrongRootHash {
+                expected: Box::new(expected),
+                actual: Box::new(actual),
+            }),
+        }
+    }
+}
+
+fn tree_window(
+    hashes: Arc<dyn ReadAt>,
+    superblock: &Superblock,
+    offset: u64,
+) -> Result<Arc<dyn ReadAt>, Error> {
+    let actual = hashes.size();
+    let place = match superblock.tree_place(offset) {
+        // Without a tree, the file may end before the place where it would begin.
+        Some(place) if place.is_empty() => 0..0,
+        Some(place) if place.end <= actual => place,
+        place => {
+            let expected = place.map_or(u64::MAX, |place| place.end);
+            return Err(Corruption::HashAreaEnd { expected, actual }.into());
+        }
+    };
+    let size = superblock.geometry.tree_size();
+    Ok(Arc::new(Window::new(hashes, place.start, size)?))
+}

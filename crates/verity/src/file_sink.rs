@@ -1,0 +1,76 @@
+#![deny(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::arithmetic_side_effects,
+    clippy::as_conversions
+)]
+
+use std::{fs::File, io, os::unix::fs::FileExt};
+
+use crate::{Error, TreeSink};
+
+/// How much of a tree is gathered before it is written.
+const WRITE_SIZE: usize = 1 << 20;
+
+/// Writes a tree's blocks to a file, in few large writes.
+pub(crate) struct FileSink<'a> {
+    file: &'a File,
+    /// Where in the file the tree begins.
+    start: u64,
+    /// Where in the tree the blocks that wait to be written begin.
+    pending_offset: u64,
+    pending: Vec<u8>,
+}
+
+impl<'a> FileSink<'a> {
+    /// For a tree that begins at `start` in the file, in bytes.
+    pub(crate) fn new(file: &'a File, start: u64) -> Self {
+        Self {
+            file,
+            start,
+            pending_offset: 0,
+            pending: Vec::new(),
+        }
+    }
+
+    fn pending_end(&self) -> Option<u64> {
+        let len = u64::try_from(self.pending.len()).ok()?;
+        self.pending_offset.checked_add(len)
+    }
+
+    /// Writes what waits to be written.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        let at = self
+            .start
+            .checked_add(self.pending_offset)
+            .ok_or(io::ErrorKind::FileTooLarge)?;
+        self.file.write_all_at(&self.pending, at)?;
+        self.pending.clear();
+        Ok(())
+    }
+}
+
+impl TreeSink for FileSink<'_> {
+    fn put(&mut self, offset: u64, block: &[u8]) -> io::Result<()> {
+        if self.pending_end() != Some(offset) || self.pending.len() >= WRITE_SIZE {
+            self.flush()?;
+            self.pending_offset = offset;
+        }
+        self.pending.extend(block);
+        Ok(())
+    }
+}
+
+/// Writes to `file`, which has `len` bytes; if that fails, what was appended is cut off again.
+pub(crate) fn cut_off_if_failed<T>(
+    file: &File,
+    len: u64,
+    write: impl FnOnce() -> Result<T, Error>,
+) -> Result<T, Error> {
+    let result = write();
+    if result.is_err() {
+        // The reason for the failure matters more than one more failure.
+        let _ = file.set_len(len);
+    }
+    result
+}
