@@ -5,6 +5,7 @@ mod bridge;
 mod build;
 mod cat;
 mod digest;
+mod dm_verity;
 mod extract;
 mod generate;
 mod interrupt;

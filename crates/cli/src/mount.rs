@@ -17,7 +17,7 @@ use crate::{
 
 /// Mount an image, or a sealed file as one file, so that every byte read has been verified
 ///
-/// One of --digest, --key, --unpinned and --unverified says what is to be believed.
+/// One of --digest, --root-hash, --key, --unpinned and --unverified says what is to be believed.
 #[derive(Args)]
 pub(crate) struct Mount {
     /// The sealed image or file
@@ -42,7 +42,7 @@ impl Mount {
         if !self.trust.is_given() {
             bail!(
                 "refusing to mount {0} without knowing what it must be: \
-                 give --digest or --key, or --unpinned to take it as it is",
+                 give --digest, --root-hash or --key, or --unpinned to take it as it is",
                 printable(&self.source)
             );
         }

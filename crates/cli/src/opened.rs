@@ -39,6 +39,11 @@ impl Opened {
                 let reader = Arc::new(reader.with_context(shown)?);
                 (reader.clone(), Some(reader))
             }
+            Grounds::DmVerity(root_hash) => {
+                let reader = trust.dm_verity.open(root_hash, path, source, read)?;
+                let reader = Arc::new(reader);
+                (reader.clone(), Some(reader))
+            }
         };
         Ok(Self {
             content,
@@ -104,7 +109,8 @@ fn open_sidecar(data: Arc<dyn ReadAt>, sidecar: &Path, read: &ReadArgs) -> Resul
     }
 }
 
-fn in_blocks(file: FileSource, read: &ReadArgs) -> Arc<dyn ReadAt> {
+/// A file, read in requests of the size that was asked for.
+pub(crate) fn in_blocks(file: FileSource, read: &ReadArgs) -> Arc<dyn ReadAt> {
     match read.block_size.0 {
         Some(size) => Arc::new(Blocks::new(file, size)),
         None => Arc::new(file),

@@ -15,6 +15,8 @@ use verimount_verity::{
     VerifyOptions,
 };
 
+use crate::dm_verity::{DmVerityArgs, RootHash};
+
 /// A number of bytes: digits, then nothing or one of K, M, G and T.
 pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
     let (digits, shift) = match text.char_indices().last() {
@@ -107,38 +109,49 @@ impl TreeArgs {
 
 /// Which file it must be.
 #[derive(Args)]
-#[group(multiple = false)]
+#[group(skip)]
 pub(crate) struct TrustArgs {
     /// The digest it must have, such as sha256:3d24…
-    #[arg(long, value_name = "DIGEST")]
+    #[arg(long, value_name = "DIGEST", group = "trust")]
     digest: Option<FileDigest>,
     /// The minisign public key it must be signed with: a file, or the key itself
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, value_name = "KEY", group = "trust")]
     key: Option<String>,
     /// Take the digest that it has: finds damage, but not a forgery
-    #[arg(long)]
+    #[arg(long, group = "trust")]
     unpinned: bool,
     /// Read without any check what carries no Merkle tree
-    #[arg(long)]
+    #[arg(long, group = "trust")]
     unverified: bool,
+    #[command(flatten)]
+    pub(crate) dm_verity: DmVerityArgs,
 }
 
 /// On what grounds a file is read.
-pub(crate) enum Grounds {
+pub(crate) enum Grounds<'a> {
     Verified(Trust),
+    /// Its dm-verity tree has this root hash.
+    DmVerity(&'a RootHash),
     Unverified,
 }
 
 impl TrustArgs {
     /// Whether any was given.
     pub(crate) fn is_given(&self) -> bool {
-        self.digest.is_some() || self.key.is_some() || self.unpinned || self.unverified
+        self.digest.is_some()
+            || self.key.is_some()
+            || self.unpinned
+            || self.unverified
+            || self.dm_verity.root_hash().is_some()
     }
 
     /// What was asked for; nothing asks for no certain digest.
-    pub(crate) fn grounds(&self) -> Result<Grounds> {
+    pub(crate) fn grounds(&self) -> Result<Grounds<'_>> {
         if self.unverified {
             return Ok(Grounds::Unverified);
+        }
+        if let Some(root_hash) = self.dm_verity.root_hash() {
+            return Ok(Grounds::DmVerity(root_hash));
         }
         let trust = match (&self.digest, &self.key) {
             (Some(digest), _) => Trust::Digest(*digest),

@@ -6,6 +6,7 @@ mod bridge;
 mod build;
 mod common;
 mod contents;
+mod dm_verity;
 mod flips;
 mod hostile;
 mod interrupts;

@@ -16,7 +16,15 @@ struct Subcommand {
 }
 
 const TREE: [&str; 3] = ["--hash-alg", "--tree-block-size", "--salt"];
-const TRUST: [&str; 4] = ["--digest", "--key", "--unpinned", "--unverified"];
+const TRUST: [&str; 7] = [
+    "--digest",
+    "--key",
+    "--unpinned",
+    "--unverified",
+    "--root-hash",
+    "--hash-offset",
+    "--data-blocks",
+];
 const READ: [&str; 4] = [
     "--sidecar",
     "--tree-readahead",
@@ -39,7 +47,11 @@ const MALFORMED_TREE: [(&str, &str); 9] = [
     ),
 ];
 
-const MALFORMED_READ: [(&str, &str); 10] = [
+const MALFORMED_READ: [(&str, &str); 14] = [
+    ("--root-hash", ""),
+    ("--root-hash", "sha256:00"),
+    ("--hash-offset", "-1"),
+    ("--data-blocks", "much"),
     ("--digest", ""),
     ("--digest", "sha256"),
     ("--digest", "sha256:"),
@@ -106,8 +118,20 @@ const SUBCOMMANDS: [Subcommand; 21] = [
     Subcommand {
         name: "seal",
         required: &[("FILE", "file")],
-        options: &["--append", TREE[0], TREE[1], TREE[2]],
-        malformed: &MALFORMED_TREE,
+        options: &[
+            "--append",
+            "--format",
+            "--data-block-size",
+            TREE[0],
+            TREE[1],
+            TREE[2],
+        ],
+        malformed: &[
+            ("--format", "dm-integrity"),
+            ("--data-block-size", "256"),
+            ("--data-block-size", "128K"),
+            ("--tree-block-size", "512"),
+        ],
     },
     Subcommand {
         name: "digest",
@@ -131,7 +155,8 @@ const SUBCOMMANDS: [Subcommand; 21] = [
         name: "verify",
         required: &[("FILE", "file")],
         options: &[
-            "--json", TRUST[0], TRUST[1], TRUST[2], TRUST[3], READ[0], READ[1], READ[2], READ[3],
+            "--json", TRUST[0], TRUST[1], TRUST[2], TRUST[3], TRUST[4], TRUST[5], TRUST[6],
+            READ[0], READ[1], READ[2], READ[3],
         ],
         malformed: &MALFORMED_READ,
     },
@@ -139,7 +164,8 @@ const SUBCOMMANDS: [Subcommand; 21] = [
         name: "ls",
         required: &[("IMAGE", "image")],
         options: &[
-            "--long", TRUST[0], TRUST[1], TRUST[2], TRUST[3], READ[0], READ[1], READ[2], READ[3],
+            "--long", TRUST[0], TRUST[1], TRUST[2], TRUST[3], TRUST[4], TRUST[5], TRUST[6],
+            READ[0], READ[1], READ[2], READ[3],
         ],
         malformed: &MALFORMED_READ,
     },
@@ -147,7 +173,8 @@ const SUBCOMMANDS: [Subcommand; 21] = [
         name: "cat",
         required: &[("IMAGE", "image"), ("PATH", "path")],
         options: &[
-            TRUST[0], TRUST[1], TRUST[2], TRUST[3], READ[0], READ[1], READ[2], READ[3],
+            TRUST[0], TRUST[1], TRUST[2], TRUST[3], TRUST[4], TRUST[5], TRUST[6], READ[0], READ[1],
+            READ[2], READ[3],
         ],
         malformed: &MALFORMED_READ,
     },
@@ -155,7 +182,8 @@ const SUBCOMMANDS: [Subcommand; 21] = [
         name: "extract",
         required: &[("IMAGE", "image"), ("DIR", "directory")],
         options: &[
-            TRUST[0], TRUST[1], TRUST[2], TRUST[3], READ[0], READ[1], READ[2], READ[3],
+            TRUST[0], TRUST[1], TRUST[2], TRUST[3], TRUST[4], TRUST[5], TRUST[6], READ[0], READ[1],
+            READ[2], READ[3],
         ],
         malformed: &MALFORMED_READ,
     },
@@ -173,6 +201,9 @@ const SUBCOMMANDS: [Subcommand; 21] = [
             TRUST[1],
             TRUST[2],
             TRUST[3],
+            TRUST[4],
+            TRUST[5],
+            TRUST[6],
             READ[0],
             READ[1],
             READ[2],
@@ -464,7 +495,13 @@ fn malformed_values_are_refused() {
 fn only_one_reason_to_trust_can_be_given() {
     const DIGEST: &str =
         "--digest=sha256:3d248ca542a24fc62d1c43b916eae5016878e2533c88238480b26128a1f1af95";
-    let reasons = [DIGEST, "--key=key", "--unpinned", "--unverified"];
+    let reasons = [
+        DIGEST,
+        "--root-hash=00",
+        "--key=key",
+        "--unpinned",
+        "--unverified",
+    ];
     for subcommand in SUBCOMMANDS
         .iter()
         .filter(|each| each.options.contains(&"--unpinned"))

@@ -1,0 +1,279 @@
+//! Images sealed for dm-verity, by us and by `veritysetup`.
+
+use std::{
+    ffi::OsString,
+    fs::{self, File},
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use verimount_testkit::{noise, tools};
+
+use crate::{
+    args,
+    common::{
+        daemon::{Daemon, fuse_or_skip},
+        run::verimount,
+        world::{HELLO, World},
+    },
+};
+
+/// An image with its hash area.
+struct Sealed {
+    world: World,
+    image: PathBuf,
+    root_hash: String,
+    /// Where the superblock is, if in the image.
+    offset: Option<u64>,
+}
+
+impl Sealed {
+    fn beside() -> Self {
+        Self::new(&[])
+    }
+
+    fn appended() -> Self {
+        Self::new(&["--append"])
+    }
+
+    fn new(options: &[&str]) -> Self {
+        let world = World::new();
+        let image = world.plain_image("image");
+        let size = fs::metadata(&image).unwrap().len();
+        let mut seal = args!["seal", "--format", "dm-verity", &image];
+        seal.extend(options.iter().map(OsString::from));
+        let ended = verimount(seal);
+        ended.succeeds_quietly();
+        let root_hash = ended.text().split(' ').next().unwrap().to_owned();
+        let offset = options.contains(&"--append").then_some(size);
+        Self {
+            world,
+            image,
+            root_hash,
+            offset,
+        }
+    }
+
+    /// The file with the hash area.
+    fn hashes(&self) -> PathBuf {
+        match self.offset {
+            Some(_) => self.image.clone(),
+            None => self.world.path("image.verity"),
+        }
+    }
+
+    /// The options that a reader needs.
+    fn trust(&self) -> Vec<String> {
+        let offset = self.offset.map(|at| format!("--hash-offset={at}"));
+        let mut options = vec![format!("--root-hash={}", self.root_hash)];
+        options.extend(offset);
+        options
+    }
+
+    /// Writes into the superblock.
+    fn change(&self, offset: u64, bytes: &[u8]) {
+        let file = File::options().write(true).open(self.hashes()).unwrap();
+        let start = self.offset.unwrap_or(0);
+        file.write_all_at(bytes, start + offset).unwrap();
+    }
+
+    /// All who read refuse it with these words.
+    #[track_caller]
+    fn is_refused(&self, trust: &[String], words: &str) {
+        let mount_point = self.world.path("mount point");
+        let _ = fs::create_dir(&mount_point);
+        for mut command in [
+            args!["verify", &self.image],
+            args!["ls", &self.image],
+            args!["cat", &self.image, HELLO],
+            args!["mount", &self.image, &mount_point],
+        ] {
+            command.extend(trust.iter().map(OsString::from));
+            self.world
+                .unchanged_by(|| verimount(command))
+                .fails_saying(words);
+        }
+    }
+}
+
+/// What `veritysetup` says of a data file and a hash file.
+fn veritysetup(action: &str, data: &Path, hashes: &Path, options: &[String]) -> Option<String> {
+    let mut command = Command::new(tools::find("veritysetup")?);
+    let output = command.arg(action).args([data, hashes]).args(options);
+    let output = output.output().unwrap();
+    assert!(output.status.success(), "{command:?}: {output:?}");
+    Some(String::from_utf8(output.stdout).unwrap())
+}
+
+#[test]
+fn what_we_seal_is_accepted_by_all() {
+    for sealed in [Sealed::beside(), Sealed::appended()] {
+        let mut options = sealed.trust();
+        let mut verify = args!["verify", &sealed.image];
+        verify.extend(options.iter().map(OsString::from));
+        verimount(verify).succeeds_quietly();
+        // For veritysetup the root hash is an argument.
+        options[0] = sealed.root_hash.clone();
+        veritysetup("verify", &sealed.image, &sealed.hashes(), &options);
+    }
+}
+
+#[test]
+fn what_veritysetup_seals_is_accepted() {
+    let world = World::new();
+    let image = world.plain_image("image");
+    let hashes = world.path("hashes");
+    for hash in ["sha256", "sha512"] {
+        let options = [format!("--hash={hash}"), "--data-block-size=512".to_owned()];
+        let Some(said) = veritysetup("format", &image, &hashes, &options) else {
+            return;
+        };
+        let root_hash = said
+            .lines()
+            .find_map(|line| line.strip_prefix("Root hash:"));
+        let root_hash = root_hash.unwrap().trim();
+        verimount(args![
+            "cat",
+            &image,
+            HELLO,
+            "--root-hash",
+            root_hash,
+            "--sidecar",
+            &hashes
+        ])
+        .succeeds_quietly();
+    }
+}
+
+#[test]
+fn a_flipped_byte_is_an_error_in_a_mount() {
+    if !fuse_or_skip() {
+        return;
+    }
+    for sealed in [Sealed::beside(), Sealed::appended()] {
+        let trust = sealed.trust();
+        let trust: Vec<_> = trust.iter().map(String::as_str).collect();
+        let mount_point = sealed.world.directory("mnt");
+        let mounted = Daemon::mount(&sealed.image, &mount_point, &trust);
+        let noise = noise(70_000, 1);
+        assert!(fs::read(mounted.path("folder/noise")).unwrap() == noise);
+        mounted.unmount();
+
+        let bytes = fs::read(&sealed.image).unwrap();
+        let place = bytes
+            .windows(64)
+            .position(|bytes| bytes == &noise[40_000..40_064]);
+        let file = File::options().write(true).open(&sealed.image).unwrap();
+        file.write_all_at(&[!noise[40_000]], place.unwrap() as u64)
+            .unwrap();
+
+        let mounted = Daemon::mount(&sealed.image, &mount_point, &trust);
+        let error = fs::read(mounted.path("folder/noise")).unwrap_err();
+        assert_eq!(
+            error.raw_os_error(),
+            Some(rustix::io::Errno::IO.raw_os_error())
+        );
+        assert_eq!(fs::read(mounted.path(HELLO)).unwrap(), b"Hello, world!\n");
+        mounted.unmount();
+        let mut verify = args!["verify", &sealed.image];
+        verify.extend(trust.iter().map(OsString::from));
+        let ended = verimount(verify);
+        ended.reports_bad_data();
+        assert!(ended.text().contains("in folder/noise"), "{ended:?}");
+    }
+}
+
+#[test]
+fn a_wrong_root_hash_is_refused() {
+    for sealed in [Sealed::beside(), Sealed::appended()] {
+        let mut trust = sealed.trust();
+        let digit = if sealed.root_hash.starts_with('0') {
+            "1"
+        } else {
+            "0"
+        };
+        trust[0].replace_range("--root-hash=".len().."--root-hash=".len() + 1, digit);
+        sealed.is_refused(&trust, "its root hash is");
+        trust[0] = format!("--root-hash={}", "0".repeat(128));
+        sealed.is_refused(
+            &trust,
+            "it uses sha256, of which a root hash has 32 bytes, not 64",
+        );
+    }
+}
+
+#[test]
+fn a_bad_superblock_is_refused() {
+    for (offset, bytes, words) in [
+        (0, &b"crypt"[..], "there is no dm-verity superblock"),
+        (8, &[2], "uses another superblock version"),
+        (12, &[0], "uses hash type 0, that of Chrome OS"),
+        (32, b"sha1\0\0", "uses another hash"),
+        (65, &[0], "uses another block size"),
+        (72, &[0; 8], "the superblock counts no data blocks"),
+        (76, &[1], "bytes, the sealed one had"),
+        (79, &[1], "is too large for a Merkle tree"),
+        (81, &[2], "the salt size is 512"),
+    ] {
+        for sealed in [Sealed::beside(), Sealed::appended()] {
+            sealed.change(offset, bytes);
+            sealed.is_refused(&sealed.trust(), words);
+        }
+    }
+}
+
+#[test]
+fn a_hash_area_in_the_wrong_place_is_refused() {
+    for sealed in [Sealed::beside(), Sealed::appended()] {
+        let hashes = File::options().write(true).open(sealed.hashes()).unwrap();
+        hashes
+            .set_len(hashes.metadata().unwrap().len() - 1)
+            .unwrap();
+        sealed.is_refused(&sealed.trust(), "the hash area ends at");
+    }
+    let sealed = Sealed::appended();
+    let blocks = sealed.offset.unwrap() / 4096;
+    sealed.change(72, &(blocks + 1).to_le_bytes());
+    sealed.is_refused(&sealed.trust(), "overlaps the data of");
+    let mut trust = sealed.trust();
+    trust[1] = "--hash-offset=16M".to_owned();
+    sealed.is_refused(&trust, "there is no dm-verity superblock");
+    sealed.is_refused(&trust[..1], "name the hash area's place");
+}
+
+/// The tree's own blocks are below the root hash, too: only their number tells them from the data.
+#[test]
+fn the_number_of_data_blocks_can_be_pinned() {
+    let sealed = Sealed::beside();
+    let blocks = fs::metadata(&sealed.image).unwrap().len() / 4096;
+    let hashes = fs::read(sealed.hashes()).unwrap();
+    // One level: its block becomes the data, and its digest stays the root hash.
+    assert_eq!(hashes.len(), 2 * 4096);
+    sealed.world.write("image", &hashes[4096..]);
+    sealed.change(72, &1_u64.to_le_bytes());
+
+    let mut trust = sealed.trust();
+    let mut verify = args!["verify", &sealed.image];
+    verify.extend(trust.iter().map(OsString::from));
+    verimount(verify).succeeds_quietly();
+    trust.push(format!("--data-blocks={blocks}"));
+    sealed.is_refused(&trust, "its hash area is for 1 data blocks, not");
+}
+
+#[test]
+fn only_whole_blocks_are_sealed() {
+    let world = World::new();
+    for (size, options) in [(0, &[][..]), (4097, &[]), (513, &["--data-block-size=512"])] {
+        let file = world.write("file", noise(size, 1));
+        for append in [&[][..], &["--append"]] {
+            let mut seal = args!["seal", "--format=dm-verity", &file];
+            seal.extend(options.iter().chain(append).map(OsString::from));
+            world
+                .unchanged_by(|| verimount(seal))
+                .fails_saying("are not one or more whole blocks");
+        }
+    }
+    let file = world.write("file", noise(512, 1));
+    verimount(args!["seal", &file, "--data-block-size=512"]).fails_saying("one block size");
+}
