@@ -92,8 +92,8 @@ const KERNEL_TEST: &[Tool] = &[
     tool("integritysetup", "cryptsetup-bin"),
     tool("mkfs.ext4", "e2fsprogs"),
     tool("qemu-system-x86_64", "qemu-system-x86"),
-    tool("xz", "xz-utils"),
     tool("veritysetup", "cryptsetup-bin"),
+    tool("xz", "xz-utils"),
 ];
 
 impl Purpose {
