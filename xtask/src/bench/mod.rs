@@ -13,6 +13,7 @@ mod mounts;
 mod page;
 mod plot;
 mod report;
+mod requirement;
 mod rounds;
 mod seeds;
 mod table;

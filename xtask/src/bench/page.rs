@@ -9,7 +9,10 @@ use std::{
 use anyhow::Result;
 use serde_json::Value;
 
-use super::report::{Block, Report, Requirement};
+use super::{
+    report::{Block, Report},
+    requirement::Requirement,
+};
 
 const HEAD: &str = "<!DOCTYPE html>
 <html lang=\"en\">
