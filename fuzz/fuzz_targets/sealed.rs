@@ -9,10 +9,9 @@
 use std::sync::{Arc, LazyLock};
 
 use libfuzzer_sys::fuzz_target;
-use verimount_source::{ReadAt, Scratch};
-use verimount_verity::{
-    Error, FileDigest, Sealed, TreeReadahead, Trust, VerifiedReader, VerifyOptions,
-};
+use verimount_fuzz::verified::{OPTIONS, check_reads, parts};
+use verimount_source::ReadAt;
+use verimount_verity::{Error, FileDigest, Sealed, Trust, VerifiedReader};
 
 /// The largest of the inputs to begin with.
 const SEED: &[u8] = include_bytes!("../seeds/sealed/two-levels");
@@ -35,11 +34,6 @@ fuzz_target!(|input: &[u8]| {
     check(data, Sealed::open_appended(Arc::new(file)));
 });
 
-fn parts(input: &[u8]) -> Option<(&[u8], &[u8])> {
-    let (len, rest) = input.split_first_chunk()?;
-    rest.split_at_checked(u16::from_le_bytes(*len).into())
-}
-
 fn source(bytes: &[u8]) -> Arc<dyn ReadAt> {
     Arc::new(bytes.to_vec())
 }
@@ -49,27 +43,15 @@ fn check(data: &[u8], sealed: Result<Sealed, Error>) {
         return;
     };
     let _ = sealed.signature();
+    let check_reads = |trust: &Trust, expected| {
+        if let Ok(reader) = VerifiedReader::new(&sealed, trust, OPTIONS) {
+            check_reads(&reader, expected);
+        }
+    };
     // Appended, data of another length may be meant.
     if sealed.data_unverified().size() == data.len() as u64 {
-        check_reads(&sealed, &Trust::Unpinned, data);
+        check_reads(&Trust::Unpinned, data);
     }
     let (original, digest) = *ORIGINAL;
-    check_reads(&sealed, &Trust::Digest(digest), original);
-}
-
-fn check_reads(sealed: &Sealed, trust: &Trust, expected: &[u8]) {
-    let options = VerifyOptions {
-        tree_readahead: TreeReadahead::Auto,
-        cache_bytes: 1 << 16,
-    };
-    let Ok(reader) = VerifiedReader::new(sealed, trust, options) else {
-        return;
-    };
-    let size = usize::try_from(reader.size()).expect("no more than the input has");
-    let mut scratch = Scratch::default();
-    for range in [0..size, size / 2..size, size / 3..size / 2] {
-        if let Ok(bytes) = reader.read_borrowed(&mut scratch, range.start as u64, range.len()) {
-            assert_eq!(bytes, &expected[range]);
-        }
-    }
+    check_reads(&Trust::Digest(digest), original);
 }

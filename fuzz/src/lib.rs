@@ -1,4 +1,6 @@
-//! A small volume, which the targets for volumes give parts of.
+//! What targets share: a small volume, which those for volumes give parts of, and verified reads.
+
+pub mod verified;
 
 use std::{
     ops::ControlFlow,

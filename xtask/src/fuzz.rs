@@ -20,8 +20,9 @@ use crate::{
 /// The fuzz crate, below the repository's top folder; not a member of the workspace.
 pub(crate) const MANIFEST: &str = "fuzz/Cargo.toml";
 
-const TARGETS: [&str; 7] = [
+const TARGETS: [&str; 8] = [
     "bitmap",
+    "dm_verity",
     "journal",
     "policy",
     "romfs",
