@@ -40,8 +40,7 @@ impl Opened {
                 (reader.clone(), Some(reader))
             }
             Grounds::DmVerity(root_hash) => {
-                let reader = trust.dm_verity.open(root_hash, path, source, read)?;
-                let reader = Arc::new(reader);
+                let reader = Arc::new(trust.dm_verity.open(root_hash, path, source, read)?);
                 (reader.clone(), Some(reader))
             }
         };

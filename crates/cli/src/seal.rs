@@ -152,8 +152,7 @@ impl Made {
 }
 
 fn parse_data_block_size(text: &str) -> Result<dm_verity::BlockSize, String> {
-    dm_verity::BlockSize::new(parse_size(text)?)
-        .map_err(|_| "a data block size is a power of two from 512 to 64K".to_owned())
+    dm_verity::BlockSize::new(parse_size(text)?).map_err(|error| error.to_string())
 }
 
 fn open_to_append(path: &Path) -> std::io::Result<File> {

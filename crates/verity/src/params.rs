@@ -10,10 +10,10 @@ pub enum ParamError {
     #[error("the hash must be sha256 or sha512")]
     Algorithm,
     /// Another block size.
-    #[error("the Merkle tree block size must be a power of two from {least} to 64K")]
+    #[error("a block size must be a power of two from {least} to 65536")]
     BlockSize {
-        /// The smallest in bytes, as people write it.
-        least: &'static str,
+        /// The smallest in bytes.
+        least: usize,
     },
     /// A longer salt.
     #[error("a salt has at most {most} bytes")]
@@ -62,7 +62,7 @@ impl<const LEAST_LOG2: u8> BlockSizeFrom<LEAST_LOG2> {
     }
 
     const ERROR: ParamError = ParamError::BlockSize {
-        least: if LEAST_LOG2 < 10 { "512" } else { "1K" },
+        least: 1 << LEAST_LOG2,
     };
 
     /// The base-2 logarithm of the size in bytes.
