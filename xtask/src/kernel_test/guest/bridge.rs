@@ -27,7 +27,7 @@ const PASSTHROUGH: (u32, u32) = (6, 9);
 
 pub(super) fn run(tests: &Tests, scratch: &Scratch, verimount: &Path) -> Result<()> {
     let image = make_file_system(scratch)?;
-    let mounted = scratch.mount(&image, "ext4", "rw", "verity")?;
+    let mounted = scratch.mount(&image, "ext4", "loop,rw", "verity")?;
     let source = mounted.path();
     fs::write(source.join("listed"), pattern(LEN))?;
     fs::write(source.join("unlisted"), pattern(LEN + 1))?;

@@ -1,6 +1,7 @@
 //! What runs in the guest: the tests, with the kernel's own tools and this machine's programs.
 
 mod bridge;
+mod dm_verity;
 mod extents;
 mod integrity;
 mod romfs;
@@ -18,11 +19,12 @@ use super::report::Line;
 use crate::command;
 
 /// What the tests need of the kernel.
-const MODULES: [&str; 11] = [
+const MODULES: [&str; 12] = [
     "blake2b_generic",
     "crc32_generic",
     "crc32c_generic",
     "dm-integrity",
+    "dm-verity",
     "ext4",
     "fuse",
     "loop",
@@ -56,6 +58,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     romfs::run(&Tests::new("romfs"), &scratch, &options.verimount)?;
     verity::run(&Tests::new("fs-verity"), &scratch)?;
     bridge::run(&Tests::new("bridge"), &scratch, &options.verimount)?;
+    dm_verity::run(&Tests::new("dm-verity"), &scratch, &options.verimount)?;
     integrity::run(&Tests::new("dm-integrity"), &scratch)?;
     fs::remove_dir_all(scratch.path())?;
     Line::End.print();

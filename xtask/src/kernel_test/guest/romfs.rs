@@ -46,7 +46,7 @@ pub(super) fn run(tests: &Tests, scratch: &Scratch, verimount: &Path) -> Result<
 }
 
 /// Makes a tree of all that romfs can hold.
-fn grow(root: &Path) -> Result<()> {
+pub(super) fn grow(root: &Path) -> Result<()> {
     let deep = root.join("a directory/another/and one more");
     fs::create_dir_all(&deep)?;
     fs::create_dir(root.join("empty"))?;
@@ -80,7 +80,7 @@ fn grow(root: &Path) -> Result<()> {
 
 /// What is seen of a file.
 #[derive(Debug, PartialEq)]
-struct Seen {
+pub(super) struct Seen {
     mode: u32,
     device: u64,
     /// What is in it, or where it leads.
@@ -89,9 +89,18 @@ struct Seen {
     same_as: Option<PathBuf>,
 }
 
+impl Seen {
+    pub(super) fn content(&self) -> Option<&[u8]> {
+        self.content.as_deref()
+    }
+}
+
+/// What is seen of all files, by their paths.
+pub(super) type Found = BTreeMap<PathBuf, Seen>;
+
 fn compare(scratch: &Scratch, verimount: &Path, image: &Path) -> Result<()> {
     let theirs = {
-        let point = scratch.mount(image, "romfs", "ro", "theirs")?;
+        let point = scratch.mount(image, "romfs", "loop,ro", "theirs")?;
         walk(point.path())?
     };
     let ours = {
@@ -106,7 +115,12 @@ fn compare(scratch: &Scratch, verimount: &Path, image: &Path) -> Result<()> {
         "the kernel sees {} files",
         theirs.len()
     );
-    for (path, theirs) in &theirs {
+    ensure_same(&ours, &theirs)
+}
+
+/// Whether we see what the kernel sees.
+pub(super) fn ensure_same(ours: &Found, theirs: &Found) -> Result<()> {
+    for (path, theirs) in theirs {
         let ours = ours.get(path);
         let ours = ours.with_context(|| format!("{} is missing", path.display()))?;
         ensure!(
@@ -121,8 +135,8 @@ fn compare(scratch: &Scratch, verimount: &Path, image: &Path) -> Result<()> {
     Ok(())
 }
 
-fn walk(root: &Path) -> Result<BTreeMap<PathBuf, Seen>> {
-    let mut found = BTreeMap::new();
+pub(super) fn walk(root: &Path) -> Result<Found> {
+    let mut found = Found::new();
     let mut first_names = BTreeMap::new();
     let mut folders = vec![root.to_owned()];
     while let Some(folder) = folders.pop() {

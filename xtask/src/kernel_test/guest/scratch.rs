@@ -38,7 +38,7 @@ impl Scratch {
         Ok(path)
     }
 
-    /// The file system in the file `image`, mounted by the kernel on a directory of this name.
+    /// The file system in a device, or with the option `loop` in a file, mounted by the kernel on a directory of this name.
     pub(super) fn mount(
         &self,
         image: &Path,
@@ -49,8 +49,7 @@ impl Scratch {
         let point = MountPoint::new(self.0.join(name))?;
         command::run(
             Command::new("mount")
-                .args(["-t", file_system, "-o"])
-                .arg(format!("loop,{options}"))
+                .args(["-t", file_system, "-o", options])
                 .arg(image)
                 .arg(point.path()),
         )?;

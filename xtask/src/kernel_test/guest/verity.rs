@@ -48,7 +48,7 @@ const FILE_SYSTEM: u64 = 256 << 20;
 
 pub(super) fn run(tests: &Tests, scratch: &Scratch) -> Result<()> {
     let image = make_file_system(scratch)?;
-    let mounted = scratch.mount(&image, "ext4", "rw", "verity")?;
+    let mounted = scratch.mount(&image, "ext4", "loop,rw", "verity")?;
     let file = mounted.path().join("file");
     let test = |size, algorithm, salt: &[u8]| {
         let test = format!("{size} bytes, {algorithm}, {} bytes of salt", salt.len());

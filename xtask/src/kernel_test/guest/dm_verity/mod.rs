@@ -1,0 +1,279 @@
+//! Images that either sealed for dm-verity show the same through the kernel's device and through our
+//! mount, and a changed byte is an error in both.
+//!
+//! The kernel's romfs reads blocks of 1 KiB, which a device of larger data blocks does not have. Such
+//! devices are compared as they are.
+
+mod device;
+
+use std::{
+    fs::{self, File},
+    io,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, Result, ensure};
+use rustix::io::Errno;
+use verimount_testkit::noise;
+
+use self::device::{Device, veritysetup};
+use super::{
+    romfs::{self, Seen},
+    scratch::Scratch,
+    tests::Tests,
+};
+use crate::{command, mount_point::MountPoint};
+
+/// The file that is damaged, and its length: more than the kernel reads ahead at once.
+const LARGE: (&str, usize) = ("large", 1 << 20);
+
+/// Pairs of sizes of data and hash blocks. The kernel has none that are larger than its page.
+const BLOCK_SIZES: [(&str, &str); 4] = [
+    ("512", "1024"),
+    ("1024", "4096"),
+    ("4096", "1024"),
+    ("4096", "4096"),
+];
+
+/// The largest data blocks below the kernel's romfs.
+const ROMFS_BLOCK: usize = 1024;
+
+const SALTS: [&str; 2] = [
+    "",
+    "a5a5a5a5a5a5a5a55a5a5a5a5a5a5a5aa5a5a5a5a5a5a5a55a5a5a5a5a5a5a5a",
+];
+
+/// Who seals an image.
+#[derive(Debug, Clone, Copy)]
+enum Sealer {
+    Veritysetup,
+    Verimount,
+}
+
+/// How an image is sealed.
+#[derive(Debug, Clone, Copy)]
+struct Kind {
+    sealer: Sealer,
+    hash: &'static str,
+    block_sizes: (&'static str, &'static str),
+    salt: &'static str,
+    is_appended: bool,
+}
+
+pub(super) fn run(tests: &Tests, scratch: &Scratch, verimount: &Path) -> Result<()> {
+    let tree = scratch.directory("tree")?;
+    romfs::grow(&tree)?;
+    fs::write(tree.join(LARGE.0), noise(LARGE.1, 9))?;
+    let image = scratch.path().join("image");
+    let mut build = Command::new(verimount);
+    build.args(["build", "--no-seal"]).arg(&tree).arg(&image);
+    command::stdout(&mut build)?;
+    for kind in kinds() {
+        tests.test(&format!("{kind:?}"), || {
+            let sealed = scratch.path().join("sealed");
+            fs::copy(&image, &sealed)?;
+            let bench = Bench::new(scratch, verimount, sealed, kind)?;
+            match kind.block_sizes.0.parse::<usize>()? <= ROMFS_BLOCK {
+                true => bench.compare_trees(),
+                false => bench.compare_devices(),
+            }
+        });
+    }
+    Ok(())
+}
+
+fn kinds() -> Vec<Kind> {
+    let mut kinds = Vec::new();
+    for sealer in [Sealer::Veritysetup, Sealer::Verimount] {
+        for hash in ["sha256", "sha512"] {
+            for block_sizes in BLOCK_SIZES {
+                for (is_appended, salt) in [(false, SALTS[0]), (true, SALTS[1])] {
+                    kinds.push(Kind {
+                        sealer,
+                        hash,
+                        block_sizes,
+                        salt,
+                        is_appended,
+                    });
+                }
+            }
+        }
+    }
+    kinds
+}
+
+/// A sealed image.
+struct Bench<'a> {
+    scratch: &'a Scratch,
+    verimount: &'a Path,
+    image: PathBuf,
+    /// The file with the hash area.
+    hashes: PathBuf,
+    root_hash: String,
+    /// How many bytes of the image are data.
+    size: u64,
+    /// Where in that file the superblock is.
+    hash_offset: u64,
+}
+
+impl<'a> Bench<'a> {
+    fn new(scratch: &'a Scratch, verimount: &'a Path, image: PathBuf, kind: Kind) -> Result<Self> {
+        let size = fs::metadata(&image)?.len();
+        let sidecar = scratch.path().join("sealed.verity");
+        let mut bench = Self {
+            scratch,
+            verimount,
+            hashes: if kind.is_appended {
+                image.clone()
+            } else {
+                sidecar
+            },
+            image,
+            root_hash: String::new(),
+            size,
+            hash_offset: if kind.is_appended { size } else { 0 },
+        };
+        bench.root_hash = match kind.sealer {
+            Sealer::Veritysetup => bench.seal_with_veritysetup(kind)?,
+            Sealer::Verimount => bench.seal_with_verimount(kind)?,
+        };
+        Ok(bench)
+    }
+
+    fn seal_with_verimount(&self, kind: Kind) -> Result<String> {
+        let mut seal = Command::new(self.verimount);
+        seal.args(["seal", "--format", "dm-verity"])
+            .arg(&self.image);
+        seal.args(["--hash-alg", kind.hash, "--salt", kind.salt]);
+        let (data, hash) = kind.block_sizes;
+        seal.args(["--data-block-size", data, "--tree-block-size", hash]);
+        if kind.is_appended {
+            seal.arg("--append");
+        }
+        let said = command::stdout(&mut seal)?;
+        let (root_hash, _) = said.split_once(' ').context("no root hash")?;
+        Ok(root_hash.to_owned())
+    }
+
+    fn seal_with_veritysetup(&self, kind: Kind) -> Result<String> {
+        let (data, hash) = kind.block_sizes;
+        let data_blocks = self.size / data.parse::<u64>()?;
+        let mut format = veritysetup("format");
+        format.arg(&self.image).arg(&self.hashes);
+        format.arg(format!("--hash={}", kind.hash));
+        format.arg(format!(
+            "--salt={}",
+            if kind.salt.is_empty() { "-" } else { kind.salt }
+        ));
+        format.arg(format!("--data-block-size={data}"));
+        format.arg(format!("--hash-block-size={hash}"));
+        format.arg(format!("--data-blocks={data_blocks}"));
+        format.arg(format!("--hash-offset={}", self.hash_offset));
+        let said = command::stdout(&mut format)?;
+        let root_hash = said
+            .lines()
+            .find_map(|line| line.strip_prefix("Root hash:"));
+        Ok(root_hash.context("no root hash")?.trim().to_owned())
+    }
+
+    /// Compares the files that both show, also after a byte has changed.
+    fn compare_trees(&self) -> Result<()> {
+        let theirs = {
+            let device = Device::open(self)?;
+            romfs::walk(self.mount_device(&device)?.path())?
+        };
+        let ours = romfs::walk(self.mount(&[])?.path())?;
+        romfs::ensure_same(&ours, &theirs)?;
+        let name = Path::new(LARGE.0);
+        ensure!(theirs.contains_key(name), "nothing was mounted");
+
+        self.damage()?;
+        let device = Device::open(self)?;
+        let point = self.mount_device(&device)?;
+        ensure_refused(point.path(), &theirs).context("the kernel")?;
+        ensure_refused(self.mount(&[])?.path(), &theirs).context("verimount")
+    }
+
+    /// Compares the bytes that both show, also after one has changed.
+    fn compare_devices(&self) -> Result<()> {
+        let mut image = fs::read(&self.image)?;
+        image.truncate(self.size.try_into()?);
+        let theirs = fs::read(Device::open(self)?.path())?;
+        ensure!(theirs == image, "the kernel shows something else");
+        let name = self.image.file_name().context("a name")?;
+        let ours = fs::read(self.mount(&["--as-file"])?.path().join(name))?;
+        ensure!(ours == image, "we show something else");
+
+        let place = self.damage()?;
+        let device = Device::open(self)?;
+        ensure_block_refused(&device.path(), place, &image).context("the kernel")?;
+        let mounted = self.mount(&["--as-file"])?;
+        ensure_block_refused(&mounted.path().join(name), place, &image).context("verimount")
+    }
+
+    fn mount_device(&self, device: &Device) -> Result<MountPoint> {
+        self.scratch.mount(&device.path(), "romfs", "ro", "theirs")
+    }
+
+    /// Our mount.
+    fn mount(&self, options: &[&str]) -> Result<MountPoint> {
+        let point = MountPoint::new(self.scratch.path().join("ours"))?;
+        let mut mount = Command::new(self.verimount);
+        mount.arg("mount").arg(&self.image).arg(point.path());
+        mount.args(["--root-hash", &self.root_hash, "--allow-other"]);
+        if self.hashes == self.image {
+            mount.arg(format!("--hash-offset={}", self.hash_offset));
+        }
+        command::stdout(mount.args(options))?;
+        Ok(point)
+    }
+
+    /// Changes a byte in the middle of the large file; gives its place in the image.
+    fn damage(&self) -> Result<u64> {
+        let content = noise(LARGE.1, 9);
+        let image = fs::read(&self.image)?;
+        let place = image
+            .windows(64)
+            .position(|bytes| bytes == &content[..64])
+            .context("the file is not in the image")?
+            + LARGE.1 / 2;
+        let file = File::options().write(true).open(&self.image)?;
+        file.write_all_at(&[!image[place]], place as u64)?;
+        Ok(place as u64)
+    }
+}
+
+/// The damaged file cannot be read, and another one is as it was.
+fn ensure_refused(root: &Path, before: &romfs::Found) -> Result<()> {
+    ensure_io_error(fs::read(root.join(LARGE.0)))?;
+    let other = Path::new("70000 bytes");
+    let content = before.get(other).and_then(Seen::content);
+    ensure!(
+        Some(fs::read(root.join(other))?.as_slice()) == content,
+        "another file has changed"
+    );
+    Ok(())
+}
+
+/// The page around the damaged byte cannot be read, and another one is as it was.
+fn ensure_block_refused(path: &Path, place: u64, before: &[u8]) -> Result<()> {
+    const PAGE: u64 = 4096;
+    let file = File::open(path)?;
+    let mut page = [0; PAGE as usize];
+    ensure_io_error(file.read_exact_at(&mut page, place / PAGE * PAGE))?;
+    file.read_exact_at(&mut page, 0)?;
+    ensure!(before.starts_with(&page), "another block has changed");
+    Ok(())
+}
+
+fn ensure_io_error<T>(read: io::Result<T>) -> Result<()> {
+    let error = read.err();
+    let number = error.as_ref().and_then(io::Error::raw_os_error);
+    ensure!(
+        number == Some(Errno::IO.raw_os_error()),
+        "what was damaged: {error:?}"
+    );
+    Ok(())
+}
