@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use verimount_image::{Blocks, Error as ImageError, RomfsTree, SingleFile};
 use verimount_names::printable;
 use verimount_source::{FileSource, ReadAhead, ReadAt};
-use verimount_verity::{Error as VerityError, Sealed, VerifiedReader};
+use verimount_verity::{Error as VerityError, Sealed, VerifiedReader, dm_verity::HashArea};
 
 use crate::options::{Grounds, ReadArgs, TrustArgs, all_processors};
 
@@ -101,8 +101,12 @@ pub(crate) fn find_seal(path: &Path, source: Arc<dyn ReadAt>, read: &ReadArgs) -
 
 fn open_sidecar(data: Arc<dyn ReadAt>, sidecar: &Path, read: &ReadArgs) -> Result<Sealed> {
     let shown = || printable(sidecar).to_string();
-    let seal = open_source(sidecar)?;
-    match Sealed::open_sidecar(data, in_blocks(seal, read)) {
+    let seal = in_blocks(open_source(sidecar)?, read);
+    match Sealed::open_sidecar(data.clone(), seal.clone()) {
+        Err(VerityError::NotSealed) if HashArea::open_beside(data, seal, 0).is_ok() => bail!(
+            "{} is a hash area of dm-verity: give its --root-hash",
+            printable(sidecar)
+        ),
         Err(VerityError::NotSealed) => bail!("{} holds no seal", printable(sidecar)),
         other => other.with_context(shown),
     }

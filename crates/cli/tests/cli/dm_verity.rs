@@ -204,6 +204,15 @@ fn a_wrong_root_hash_is_refused() {
 }
 
 #[test]
+fn without_a_root_hash_nothing_is_believed() {
+    let trust = ["--unpinned".to_owned()];
+    Sealed::beside().is_refused(
+        &trust,
+        "image.verity is a hash area of dm-verity: give its --root-hash",
+    );
+}
+
+#[test]
 fn a_bad_superblock_is_refused() {
     for (offset, bytes, words) in [
         (0, &b"crypt"[..], "there is no dm-verity superblock"),
