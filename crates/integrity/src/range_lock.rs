@@ -18,6 +18,8 @@ struct Requests {
     /// Those that hold their lock or wait for it, in the order in which they came.
     queue: VecDeque<Request>,
     next_id: u64,
+    /// How many threads are waiting.
+    waiting: usize,
 }
 
 #[derive(Debug)]
@@ -51,10 +53,12 @@ impl RangeLocks {
         requests.next_id += 1;
         requests.queue.push_back(Request { id, range, access });
         while requests.must_wait(id) {
+            requests.waiting += 1;
             requests = self
                 .released
                 .wait(requests)
                 .unwrap_or_else(PoisonError::into_inner);
+            requests.waiting -= 1;
         }
         RangeGuard { locks: self, id }
     }
@@ -86,9 +90,10 @@ impl Drop for RangeGuard<'_> {
     fn drop(&mut self) {
         let mut requests = self.locks.requests();
         requests.queue.retain(|request| request.id != self.id);
-        let somebody_may_wait = !requests.queue.is_empty();
+        // To notify takes a system call, whether or not anybody waits.
+        let somebody_waits = requests.waiting > 0;
         drop(requests);
-        if somebody_may_wait {
+        if somebody_waits {
             self.locks.released.notify_all();
         }
     }
