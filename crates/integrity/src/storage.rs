@@ -112,6 +112,11 @@ impl Storage {
         self.change(|devices| devices.metadata.flush())
     }
 
+    /// Lets the metadata device begin to write what the next flush makes durable.
+    pub(crate) fn begin_metadata_flush(&self) -> Result<(), Error> {
+        self.change(|devices| devices.metadata.begin_flush())
+    }
+
     /// Fails if anything had failed before that must not be followed by a write.
     pub(crate) fn check_latch(&self) -> Result<(), Error> {
         match self.failure.get() {

@@ -121,4 +121,8 @@ impl<S: WriteAt> WriteAt for Counting<S> {
         self.flushes.fetch_add(1, Relaxed);
         self.inner.flush()
     }
+
+    fn begin_flush(&self) -> Result<(), WriteError> {
+        self.inner.begin_flush()
+    }
 }

@@ -9,6 +9,7 @@ use rustix::{
     fs::{FallocateFlags, OFlags, SeekFrom, fallocate, seek},
     io::{Errno, ReadWriteFlags, pwritev2},
 };
+use verimount_sys::begin_writeback;
 
 use crate::{FileSource, ReadAt, ReadError, WriteAt, WriteError, write_at::check_write};
 
@@ -127,6 +128,13 @@ impl WriteAt for FileStorage {
 
     fn flush(&self) -> Result<(), WriteError> {
         self.file().sync_data().map_err(WriteError::Flush)
+    }
+
+    fn begin_flush(&self) -> Result<(), WriteError> {
+        match begin_writeback(self.file()) {
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(()),
+            other => other.map_err(WriteError::Flush),
+        }
     }
 }
 

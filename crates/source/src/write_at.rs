@@ -36,6 +36,17 @@ pub trait WriteAt: ReadAt {
     /// # Errors
     /// [`WriteError::Flush`].
     fn flush(&self) -> Result<(), WriteError>;
+
+    /// Says that [`Self::flush`] will be called soon, and returns without waiting.
+    ///
+    /// A storage that holds writes back begins to carry them out, so that the flush has less to
+    /// wait for. Nothing survives a crash before the flush.
+    ///
+    /// # Errors
+    /// As [`Self::flush`], which need not say it again.
+    fn begin_flush(&self) -> Result<(), WriteError> {
+        Ok(())
+    }
 }
 
 /// Checks that `len` bytes from `offset` on lie inside a storage of `size` bytes.
@@ -66,6 +77,10 @@ macro_rules! forward_write_at {
 
             fn flush(&self) -> Result<(), WriteError> {
                 (**self).flush()
+            }
+
+            fn begin_flush(&self) -> Result<(), WriteError> {
+                (**self).begin_flush()
             }
         }
     )*};

@@ -11,6 +11,7 @@ mod mapping;
 mod mount_attributes;
 mod ring;
 mod thread_rights;
+mod writeback;
 
 pub use cachestat::cached_pages;
 pub use file_handle::FileHandle;
@@ -20,3 +21,4 @@ pub use fuse_ring::{FuseRing, FuseRingRequest, WaitingFuseRing};
 pub use inherited::take_inherited;
 pub use mount_attributes::seclude_mount;
 pub use thread_rights::{set_thread_fs_gid, set_thread_fs_uid, unshare_umask};
+pub use writeback::begin_writeback;

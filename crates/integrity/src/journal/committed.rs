@@ -87,7 +87,8 @@ impl Committed {
             }
             self.ring.write(first.section, &bytes)?;
         }
-        Ok(())
+        // The storage then works while the next blocks come in.
+        self.ring.begin_flush()
     }
 
     /// Makes all sections durable.

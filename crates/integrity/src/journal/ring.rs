@@ -108,6 +108,11 @@ impl Ring {
         self.storage.flush_metadata()
     }
 
+    /// Lets the storage begin to write the sections, which will soon have to be durable.
+    pub(crate) fn begin_flush(&self) -> Result<(), Error> {
+        self.storage.begin_metadata_flush()
+    }
+
     fn section_offset(&self, section: u32) -> u64 {
         self.offset + u64::from(section) * self.format.layout.section_len() as u64
     }

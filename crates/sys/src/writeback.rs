@@ -1,0 +1,38 @@
+use std::{
+    io,
+    os::fd::{AsFd, AsRawFd},
+};
+
+/// Begins to write all of a file that is only in the page cache, and does not wait for it. What it
+/// says of failures, `fsync` need not say again.
+///
+/// # Errors
+/// What writing comes to: `ENOSPC`, `EIO`; `ESPIPE` for what has no pages, and `ENOSYS` where the
+/// system has no such call.
+pub fn begin_writeback(file: impl AsFd) -> io::Result<()> {
+    let descriptor = file.as_fd().as_raw_fd();
+    // SAFETY: the call takes numbers only, and no memory of ours. The descriptor is borrowed, so it
+    // stays open.
+    let result = unsafe { libc::sync_file_range(descriptor, 0, 0, libc::SYNC_FILE_RANGE_WRITE) };
+    match result {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn only_what_has_pages_is_written() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&[1; 10 * 4096]).unwrap();
+        begin_writeback(&file).unwrap();
+        let (pipe, _) = io::pipe().unwrap();
+        let error = begin_writeback(&pipe).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::ESPIPE));
+    }
+}
