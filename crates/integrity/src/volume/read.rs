@@ -36,7 +36,6 @@ impl Volume {
         buf: &mut [u8],
     ) -> Result<Vec<BadBlock>, Error> {
         let mut bad = self.consistency.read(&self.blocks, sector, buf)?;
-        bad.retain(|block| !self.recalculation.is_unchecked(block.sector));
         if self.allows_discards {
             bad.retain(|block| {
                 let is_discarded = block.is_discarded();
@@ -49,6 +48,7 @@ impl Volume {
                 !is_discarded
             });
         }
+        bad.retain(|block| !self.recalculation.is_unchecked(block.sector));
         Ok(bad)
     }
 

@@ -1,3 +1,5 @@
+use std::ops::Range;
+
 use crate::{Error, Progress, SECTOR, Volume, range_lock::Access, raw};
 
 use super::consistency::Consistency;
@@ -50,10 +52,27 @@ impl Volume {
         self.save_recalculation()
     }
 
-    fn recalculate_range(&self, range: &std::ops::Range<u64>) -> Result<(), Error> {
+    fn recalculate_range(&self, range: &Range<u64>) -> Result<(), Error> {
         let mut data = vec![0; (range.end - range.start) as usize * raw::SECTOR];
-        self.blocks.read_unverified(range.start, &mut data)?;
-        let tags = self.blocks.tagger.tags(range.start, &data);
+        // What was discarded stays so: with a tag of what the storage has there it would come back.
+        let discarded: Vec<u64> = match self.allows_discards {
+            true => {
+                let bad = self.blocks.read(range.start, &mut data)?;
+                let discarded = bad.iter().filter(|block| block.is_discarded());
+                discarded.map(|block| block.sector).collect()
+            }
+            false => {
+                self.blocks.read_unverified(range.start, &mut data)?;
+                Vec::new()
+            }
+        };
+        let mut tags = self.blocks.tagger.tags(range.start, &data);
+        let mark = self.blocks.tagger.discarded(1);
+        let block_sectors = self.blocks.geometry.shape().block_size.sectors();
+        for sector in discarded {
+            let number = ((sector - range.start) / block_sectors) as usize;
+            tags[number * mark.len()..][..mark.len()].copy_from_slice(&mark);
+        }
         self.blocks.set_tags(range.start, &tags)
     }
 

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use verimount_integrity::{
-    Algorithm, BlockSize, Error, FormatOptions, Integrity, Mode, Unsupported, Volume,
+    Algorithm, BlockSize, Error, FormatOptions, Integrity, Mode, OpenOptions, Unsupported, Volume,
 };
 use verimount_source::{ReadAt, WriteAt};
 use verimount_testkit::noise;
@@ -55,6 +55,42 @@ fn a_volume_that_was_written_all_over_can_be_opened_after_a_crash() {
         recalculate(&volume);
         assert!(contents(&volume) == bytes);
     }
+}
+
+/// What the storage has where a block was discarded can be anything, and must not come back because
+/// the block's neighbour was being written.
+#[test]
+fn what_was_discarded_stays_so() {
+    let world = World::new(SIZE, FormatOptions::default()).unwrap();
+    let open = |mode| {
+        let options = OpenOptions {
+            allow_discards: true,
+            ..world.open_options(mode)
+        };
+        Volume::open(world.devices(), &options).unwrap()
+    };
+    let [old, neighbour] = [1, 2].map(|seed| noise(4096, seed));
+    let volume = open(Mode::Direct);
+    volume.write_at(&old, 0).unwrap();
+    let stored = world.metadata.inner().to_vec();
+    let mut blocks = stored.chunks(4096);
+    let place = blocks.position(|block| block == old).unwrap() as u64 * 4096;
+    volume.discard(0, 4096).unwrap();
+    volume.close().unwrap();
+    // As if it had been given back, and no more.
+    world.metadata.write_all_at(&old, place).unwrap();
+
+    let volume = open(Mode::Bitmap);
+    volume.write_at(&neighbour, 4096).unwrap();
+    drop(volume);
+    let volume = open(Mode::Bitmap);
+    let expected = [&[0; 4096], &neighbour[..]].concat();
+    let mut found = vec![1; 8192];
+    volume.read_at(&mut found, 0).unwrap();
+    assert!(found == expected, "before its tag is computed anew");
+    recalculate(&volume);
+    volume.read_at(&mut found, 0).unwrap();
+    assert!(found == expected);
 }
 
 #[test]
