@@ -66,6 +66,11 @@ impl CrashPoint {
         })
     }
 
+    /// Whether anything was written that may be lost.
+    pub fn has_open_writes(&self) -> bool {
+        !self.caches.open.is_empty()
+    }
+
     /// What the devices may hold afterwards: everything that is possible if it is not too much,
     /// else some of it, of which a part is chosen by `seed`.
     pub fn states(&self, seed: u64) -> impl Iterator<Item = Vec<Vec<u8>>> {
@@ -232,6 +237,10 @@ mod tests {
         devices[1].flush().unwrap();
         let last = states(&recording).pop().unwrap();
         assert_eq!(last, set([&[0, 0], &[1, 0]]));
+        let has_open_writes = || recording.crash_points().last().unwrap().has_open_writes();
+        assert!(has_open_writes());
+        devices[0].flush().unwrap();
+        assert!(!has_open_writes());
     }
 
     #[test]

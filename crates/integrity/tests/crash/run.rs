@@ -66,6 +66,10 @@ impl Run {
         self.model.is_recovering = false;
         self.model.is_recalculating = volume.recalculation_sector().is_some();
         self.note();
+        // What is written from here on must find all of the recovery done, however a crash mixes them.
+        let now = self.recording.crash_points().last();
+        let is_durable = now.is_some_and(|now| !now.has_open_writes());
+        assert!(is_durable, "what opening has written may be lost");
         Session { volume, run: self }
     }
 
