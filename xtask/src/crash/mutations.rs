@@ -34,7 +34,7 @@ impl Mutation {
     }
 }
 
-pub(super) const MUTATIONS: [Mutation; 41] = [
+pub(super) const MUTATIONS: [Mutation; 40] = [
     Mutation {
         file: "storage.rs",
         name: "of a flush, the one of the data device",
@@ -340,15 +340,6 @@ pub(super) const MUTATIONS: [Mutation; 41] = [
         self.blocks.flush()?;
 ",
         after: "",
-    },
-    Mutation {
-        file: "volume/recalculate.rs",
-        name: "computing tags anew only when the journal's blocks are in place",
-        before: "journal.with_all_in_place(&self.blocks, || self.recalculate_range(&range))?;",
-        after: "
-                    let _ = journal;
-                    self.recalculate_range(&range)?;
-",
     },
     Mutation {
         file: "journal/writer.rs",

@@ -34,8 +34,9 @@ impl Volume {
         while let Some(range) = self.recalculation.next(STEP) {
             let _guard = self.locks.lock(range.clone(), Access::Exclusive);
             match &self.consistency {
+                // What is newer in the journal brings its tags with it.
                 Consistency::Journal(journal) => {
-                    journal.with_all_in_place(&self.blocks, || self.recalculate_range(&range))?;
+                    journal.with_places_unchanged(|| self.recalculate_range(&range))?;
                 }
                 _ => self.recalculate_range(&range)?,
             }
