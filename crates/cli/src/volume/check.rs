@@ -107,16 +107,23 @@ impl Check {
             bad: Vec::new(),
         };
         let bar = bytes_bar(volume.size(), "checking");
+        let mut bytes_done = 0;
         let checked = volume.check(
             all_processors(),
             &mut |bad| report.add(&bad),
             &mut |bytes| {
+                bytes_done += bytes;
                 bar.inc(bytes);
                 interrupt.go_on()
             },
         );
         bar.finish_and_clear();
-        checked?;
+        checked.with_context(|| {
+            let Report {
+                size, bad_bytes, ..
+            } = report;
+            format!("checked {bytes_done} of {size} bytes, {bad_bytes} of them bad")
+        })?;
         Ok(report)
     }
 

@@ -15,7 +15,7 @@ use crate::{
     args,
     common::{
         daemon::eventually,
-        run::{Ended, binary, finish_spawned},
+        run::{Ended, binary, finish_spawned, verimount},
         world::World,
     },
 };
@@ -117,6 +117,35 @@ fn an_interrupted_build_leaves_no_image() {
         let left = fs::read_dir(&folder).unwrap().count();
         assert_eq!(left, usize::from(older.is_some()));
     }
+}
+
+/// How much a process has read so far, in bytes.
+fn bytes_read(child: &Child) -> u64 {
+    let counts = fs::read_to_string(format!("/proc/{}/io", child.id())).unwrap_or_default();
+    let read = counts.lines().find_map(|line| line.strip_prefix("rchar: "));
+    read.map_or(0, |bytes| bytes.parse().unwrap())
+}
+
+#[test]
+fn an_interrupted_check_says_how_far_it_came() {
+    let world = World::new();
+    let path = world.path("vol.img");
+    verimount(args!["volume", "format", &path, "--size", "16G"]).succeeds();
+    let last_write = || fs::metadata(&path).unwrap().modified().unwrap();
+    let before = last_write();
+    for signal in SIGNALS {
+        let child = start(args!["volume", "check", &path]);
+        // The journal is read first, which is less than that.
+        eventually("it has begun", || bytes_read(&child) > 256 << 20);
+        let ended = interrupt(child, signal);
+        ended.fails_saying("interrupted");
+        let words: Vec<&str> = ended.stderr.split([' ', ':']).collect();
+        let checked = words.iter().position(|word| *word == "checked").unwrap();
+        let [done, size] = [1, 3].map(|word| words[checked + word].parse::<u64>().unwrap());
+        assert!(0 < done && done < size, "{ended:?}");
+        assert!(ended.stdout.is_empty(), "{ended:?}");
+    }
+    assert_eq!(last_write(), before);
 }
 
 /// Nothing can be undone then, but there is nothing to undo.
