@@ -245,6 +245,28 @@ fn a_changed_byte_is_noticed() {
     }
 }
 
+/// A part of the storage is gone. What is there can be read and written all the same.
+#[test]
+fn a_part_that_cannot_be_read() {
+    for mode in MODES {
+        let Some(world) = world() else { return };
+        let path = format(&world, &[]);
+        let mounted = mount(&world, &["--mode", mode]);
+        let disk = open_disk(&mounted);
+        let file = OpenOptions::new().write(true).open(&path).unwrap();
+        file.set_len(8 << 20).unwrap();
+        assert_eq!(error_of(read(&disk, 12 << 20, 4096)), Errno::IO);
+        let content = noise(1 << 20, 1);
+        disk.write_all_at(&content, 0).unwrap();
+        disk.sync_all().unwrap();
+        assert!(read(&disk, 0, content.len()).unwrap() == content);
+        let status = json(args!["status", "--json", mounted.directory()], 0);
+        assert!(status["failure"].is_null(), "{status}");
+        drop(disk);
+        mounted.unmount();
+    }
+}
+
 #[test]
 fn what_it_does_is_told() {
     let Some(world) = world() else { return };
