@@ -18,25 +18,25 @@ use crate::{
 
 /// Serves `vol.img` at `socket`.
 #[track_caller]
-fn serve(world: &World, options: &[&str]) -> Daemon {
+pub(super) fn serve(world: &World, options: &[&str]) -> Daemon {
     Daemon::nbd(&world.path("vol.img"), &world.path("socket"), options)
 }
 
 /// Ends a server, which leaves no socket behind.
 #[track_caller]
-fn end(world: &World, mut served: Daemon) -> String {
+pub(super) fn end(world: &World, mut served: Daemon) -> String {
     served.signal(Signal::TERM);
     let log = served.exits_well();
     assert!(!world.path("socket").exists());
     log
 }
 
-fn uri(world: &World) -> String {
+pub(super) fn uri(world: &World) -> String {
     format!("nbd+unix:///?socket={}", text(&world.path("socket")))
 }
 
 /// Runs a client; `None`, after a note, where there is none.
-fn client(program: &str, arguments: &[&str]) -> Option<Ended> {
+pub(super) fn client(program: &str, arguments: &[&str]) -> Option<Ended> {
     let mut command = Command::new(tools::find(program)?);
     command.args(arguments);
     Some(finish(command))

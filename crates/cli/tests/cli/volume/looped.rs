@@ -1,7 +1,7 @@
 //! A file system on the looped disk: the kernel is the user then.
 
 use std::{
-    fs,
+    fs::{self, File},
     path::{Path, PathBuf},
     process::Command,
 };
@@ -21,11 +21,11 @@ use crate::{
 };
 
 /// A loop device, detached in the end.
-struct Loop(PathBuf);
+pub(super) struct Loop(PathBuf);
 
 impl Loop {
     /// Loops a file; `None`, after a note, where that cannot be done.
-    fn new(disk: &Path, direct: bool) -> Option<Self> {
+    pub(super) fn new(disk: &Path, direct: bool) -> Option<Self> {
         let losetup = tools::find("losetup")?;
         let direct = if direct { "on" } else { "off" };
         let direct = format!("--direct-io={direct}");
@@ -40,6 +40,10 @@ impl Loop {
             return None;
         }
         Some(Self(attached.succeeds().text().trim().into()))
+    }
+
+    pub(super) fn open(&self) -> File {
+        File::open(&self.0).unwrap()
     }
 
     fn run(&self, program: &str, options: &[&str]) -> Option<Ended> {

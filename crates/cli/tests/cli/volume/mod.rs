@@ -9,6 +9,7 @@ mod ends;
 mod formatting;
 mod growing;
 mod looped;
+mod one_bad_block;
 
 use std::{
     fs::{self, File, OpenOptions},

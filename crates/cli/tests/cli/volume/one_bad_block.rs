@@ -1,0 +1,158 @@
+//! Of 1 MiB with a bad block, exactly that block is missing, whoever reads it in whatever way.
+
+use std::{
+    fs::{self, File},
+    io,
+    os::unix::fs::FileExt,
+};
+
+use rustix::{fs::sendfile, io::Errno};
+use verimount_testkit::noise;
+
+use super::{clients, flip_where, format, looped::Loop, mount, open_disk, world};
+use crate::common::{user::root_or_skip, world::World};
+
+const LEN: usize = 1 << 20;
+const BLOCK: usize = 4096;
+const BAD: usize = 171;
+
+/// Makes `vol.img` a volume that begins with `noise(LEN, 1)`, of which one block is bad.
+#[track_caller]
+fn damage(world: &World) {
+    let path = format(world, &[]);
+    let content = noise(LEN, 1);
+    let mounted = mount(world, &[]);
+    open_disk(&mounted).write_all_at(&content, 0).unwrap();
+    mounted.unmount();
+    flip_where(&path, &content[BAD * BLOCK..][..BLOCK]);
+}
+
+/// Reads as much as it can, as whoever rescues data does: all that is left, or where that fails,
+/// the next block.
+#[track_caller]
+fn assert_one_is_missing(mut read: impl FnMut(u64, usize) -> io::Result<Vec<u8>>) {
+    let mut expected = noise(LEN, 1);
+    expected[BAD * BLOCK..][..BLOCK].fill(0);
+    let mut found = Vec::new();
+    let mut missing = Vec::new();
+    while found.len() < LEN {
+        let at = found.len() as u64;
+        match read(at, LEN - found.len()).or_else(|_| read(at, BLOCK)) {
+            Ok(bytes) => {
+                assert!(!bytes.is_empty(), "the end is at {at}");
+                found.extend(bytes);
+            }
+            Err(error) => {
+                assert_eq!(Errno::from_io_error(&error), Some(Errno::IO));
+                missing.push(found.len() / BLOCK);
+                found.resize(found.len() + BLOCK, 0);
+            }
+        }
+    }
+    assert_eq!(missing, [BAD]);
+    assert!(found == expected);
+}
+
+fn read_some(file: &File, at: u64, len: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; len];
+    let len = file.read_at(&mut bytes, at)?;
+    bytes.truncate(len);
+    Ok(bytes)
+}
+
+#[test]
+fn from_the_disk() {
+    let Some(world) = world() else { return };
+    damage(&world);
+    let mounted = mount(&world, &[]);
+    let disk = open_disk(&mounted);
+    assert_one_is_missing(|at, len| read_some(&disk, at, len));
+    // As of any disk, a request that comes to a bad block gets nothing. Many take what is short for
+    // the end, and would put zeros behind it.
+    let before = read_some(&disk, 0, (BAD + 1) * BLOCK);
+    assert_eq!(super::error_of(before), Errno::IO);
+    drop(disk);
+    mounted.unmount();
+}
+
+/// `sendfile` has the kernel read pages, and more of them than were asked for.
+#[test]
+fn from_the_page_cache() {
+    let Some(world) = world() else { return };
+    damage(&world);
+    let mounted = mount(&world, &[]);
+    let disk = open_disk(&mounted);
+    assert_one_is_missing(|at, len| {
+        let to = world.path("sent");
+        let mut at = at;
+        sendfile(File::create(&to)?, &disk, Some(&mut at), len)?;
+        fs::read(to)
+    });
+    drop(disk);
+    mounted.unmount();
+}
+
+#[test]
+fn from_a_loop_device() {
+    if !root_or_skip() {
+        return;
+    }
+    let Some(world) = world() else { return };
+    damage(&world);
+    let mounted = mount(&world, &[]);
+    for direct in [false, true] {
+        let Some(device) = Loop::new(&mounted.path("disk"), direct) else {
+            return;
+        };
+        let file = device.open();
+        assert_one_is_missing(|at, len| read_some(&file, at, len));
+    }
+    mounted.unmount();
+}
+
+/// QEMU takes what is short for the end of a file, and hands zeros to its guest.
+#[test]
+fn from_qemu() {
+    let Some(world) = world() else { return };
+    damage(&world);
+    let mounted = mount(&world, &[]);
+    let disk = mounted.path("disk");
+    let disk = disk.to_str().unwrap();
+    for options in [&[][..], &["-n", "-i", "native"], &["-n", "-i", "io_uring"]] {
+        if !qemu_misses_one(disk, options) {
+            return;
+        }
+    }
+    mounted.unmount();
+    let served = clients::serve(&world, &[]);
+    qemu_misses_one(&clients::uri(&world), &[]);
+    clients::end(&world, served);
+}
+
+/// Fails unless QEMU cannot read all blocks at once, but each by itself, except the bad one. Gives
+/// whether there is a QEMU.
+#[track_caller]
+fn qemu_misses_one(disk: &str, options: &[&str]) -> bool {
+    let blocks = (0..LEN / BLOCK).map(|block| format!("read {} {BLOCK}", block * BLOCK));
+    let reads = [format!("read 0 {LEN}")].into_iter().chain(blocks);
+    let commands: Vec<String> = reads.flat_map(|read| ["-c".into(), read]).collect();
+    let mut arguments = vec!["-r", "-f", "raw"];
+    arguments.extend(options);
+    arguments.extend(commands.iter().map(String::as_str));
+    arguments.push(disk);
+    let Some(ended) = clients::client("qemu-io", &arguments) else {
+        return false;
+    };
+    let stdout = String::from_utf8_lossy(&ended.stdout);
+    let done = |line: &&str| line.starts_with("read ");
+    let failed: Vec<usize> = stdout
+        .lines()
+        .filter(done)
+        .enumerate()
+        .filter(|(_, line)| *line == "read failed: Input/output error")
+        .map(|(number, _)| number)
+        .collect();
+    assert_eq!(stdout.lines().filter(done).count(), 1 + LEN / BLOCK);
+    assert_eq!(failed, [0, 1 + BAD], "{options:?}: {ended:?}");
+    true
+}
