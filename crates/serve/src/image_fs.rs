@@ -7,6 +7,7 @@ use verimount_fuse::{
 };
 use verimount_image::{self as image, Error, FileKind, Inode, Tree};
 use verimount_source::Scratch;
+use verimount_sys::FS_IOC_MEASURE_VERITY;
 
 use crate::{Mountable, STATUS_XATTR, Status, VerifiedTree, errno::errno};
 
@@ -19,9 +20,6 @@ const MAX_REQUEST: u32 = 1 << 20;
 
 /// How many reads ahead the kernel may have under way at once.
 const MAX_BACKGROUND: u16 = 128;
-
-/// `FS_IOC_MEASURE_VERITY`: `_IOWR('f', 134, struct fsverity_digest)`.
-const FS_IOC_MEASURE_VERITY: u32 = 0xc004_6686;
 
 /// What an image wants from the kernel: what never changes may be kept, and need not be opened.
 const WISHES: Wishes = Wishes {

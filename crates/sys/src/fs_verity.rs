@@ -1,13 +1,11 @@
 //! What the kernel knows of a file that it verifies, from `linux/fsverity.h`.
 
-use std::{
-    io,
-    os::fd::{AsFd, AsRawFd},
-    ptr,
-};
+use std::{io, os::fd::AsFd, ptr};
 
-/// `FS_IOC_MEASURE_VERITY`: `_IOWR('f', 134, struct fsverity_digest)`.
-const MEASURE: u32 = 0xc004_6686;
+use crate::ioctl::ioctl;
+
+/// Asks for a file's digest: `_IOWR('f', 134, struct fsverity_digest)`.
+pub const FS_IOC_MEASURE_VERITY: u32 = 0xc004_6686;
 
 /// The longest digest that Linux has, in bytes: the one of SHA-512.
 const MAX_DIGEST_LEN: u16 = 64;
@@ -31,20 +29,18 @@ pub fn measure_verity(file: impl AsFd) -> io::Result<Option<(u16, Vec<u8>)>> {
         size: MAX_DIGEST_LEN,
         digest: [0; MAX_DIGEST_LEN as usize],
     };
-    let argument = ptr::from_mut(&mut measured);
+    let argument = ptr::from_mut(&mut measured).cast_const().cast();
     // SAFETY: the kernel reads `size`, and writes the two numbers and behind them at most `size` bytes,
-    // for all of which there is room until the call returns; it keeps no pointer. The descriptor is
-    // borrowed, so it stays open.
-    match unsafe { libc::ioctl(file.as_fd().as_raw_fd(), MEASURE.into(), argument) } {
-        -1 => match io::Error::last_os_error() {
-            // Not this file; no file of this kind; not on this file system; not by this kernel.
-            error if is_unverified(&error) => Ok(None),
-            error => Err(error),
-        },
-        _ => {
+    // for all of which there is room until the call returns; it keeps no pointer. The pointer was made
+    // from a mutable reference.
+    match unsafe { ioctl(file, FS_IOC_MEASURE_VERITY, argument) } {
+        Ok(_) => {
             let digest = measured.digest.get(..measured.size.into());
             Ok(digest.map(|digest| (measured.algorithm, digest.to_vec())))
         }
+        // Not this file; no file of this kind; not on this file system; not by this kernel.
+        Err(error) if is_unverified(&error) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

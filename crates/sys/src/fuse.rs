@@ -6,6 +6,8 @@ use std::{
     ptr,
 };
 
+use crate::ioctl::ioctl;
+
 /// `FUSE_DEV_IOC_CLONE`: `_IOR(229, 0, uint32_t)`.
 const CLONE: u32 = 0x8004_e500;
 
@@ -58,14 +60,4 @@ pub fn close_fuse_backing(device: impl AsFd, id: i32) -> io::Result<()> {
     // SAFETY: the kernel reads one 32-bit number, which lives until the call returns, and keeps no
     // pointer.
     unsafe { ioctl(device, BACKING_CLOSE, ptr::from_ref(&id).cast()) }.map(drop)
-}
-
-/// # Safety
-/// `argument` points to what `command` reads or writes.
-unsafe fn ioctl(device: impl AsFd, command: u32, argument: *const libc::c_void) -> io::Result<i32> {
-    // SAFETY: the caller answers for the argument; the descriptor is borrowed, so it stays open.
-    match unsafe { libc::ioctl(device.as_fd().as_raw_fd(), command.into(), argument) } {
-        -1 => Err(io::Error::last_os_error()),
-        value => Ok(value),
-    }
 }

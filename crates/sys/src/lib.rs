@@ -7,6 +7,7 @@ mod fs_verity;
 mod fuse;
 mod fuse_ring;
 mod inherited;
+mod ioctl;
 mod mapping;
 mod mount_attributes;
 mod ring;
@@ -15,7 +16,7 @@ mod writeback;
 
 pub use cachestat::cached_pages;
 pub use file_handle::FileHandle;
-pub use fs_verity::measure_verity;
+pub use fs_verity::{FS_IOC_MEASURE_VERITY, measure_verity};
 pub use fuse::{clone_fuse_device, close_fuse_backing, open_fuse_backing};
 pub use fuse_ring::{FuseRing, FuseRingRequest, WaitingFuseRing};
 pub use inherited::take_inherited;

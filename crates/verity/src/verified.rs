@@ -93,8 +93,8 @@ pub(crate) struct Rooted {
 /// The data of a sealed file. Every byte it hands out has been hashed in the buffer it is handed
 /// out in, and matched the tree.
 ///
-/// It reads whole blocks of the size that the tree was built with; [`ReadAt::read_borrowed`] hands them out
-/// without copying.
+/// It reads whole blocks of the size that the tree was built with; [`ReadAt::read_borrowed`] hands
+/// them out without copying.
 pub struct VerifiedReader {
     data: Counting<Arc<dyn ReadAt>>,
     tree: TreeReader,

@@ -1,8 +1,8 @@
-use std::{fs, process::Command, time::Instant};
+use std::{fs, process::Command};
 
 use anyhow::Result;
 
-use super::{Cost, Sized};
+use super::{Cost, Sized, time_to_mount};
 use crate::bench::{
     data::{self, bytes_label},
     lab::{Lab, User, seconds},
@@ -23,7 +23,9 @@ pub(super) fn run(lab: &Lab, report: &mut Report) -> Result<()> {
         unit,
     };
     let title = "Time to mount an image";
-    cost(title, "ms").measure(lab, report, &images, |image| mounting(lab, image))?;
+    cost(title, "ms").measure(lab, report, &images, |image| {
+        time_to_mount(lab, || image.mount(lab, User::Caller, &[]))
+    })?;
     let title = "Peak memory of an image's mount, all of it read";
     cost(title, "MiB").measure(lab, report, &images, |image| memory(lab, image))?;
     for image in images {
@@ -45,17 +47,6 @@ fn image(lab: &Lab, bytes: u64) -> Result<Sized<Sealed>> {
         },
         label,
     })
-}
-
-fn mounting(lab: &Lab, image: &Sealed) -> Result<f64> {
-    if lab.is_root() {
-        lab.make_cold(0)?;
-    }
-    let start = Instant::now();
-    let mount = image.mount(lab, User::Caller, &[])?;
-    let milliseconds = start.elapsed().as_secs_f64() * 1e3;
-    drop(mount);
-    Ok(milliseconds)
 }
 
 fn memory(lab: &Lab, image: &Sealed) -> Result<f64> {

@@ -4,10 +4,13 @@ mod images;
 mod mirrors;
 mod volumes;
 
+use std::time::Instant;
+
 use anyhow::Result;
 
 use super::{
     lab::Lab,
+    mounts::Mount,
     report::{Report, figure, range},
     rounds::{Contest, Spread},
     table::Table,
@@ -26,6 +29,18 @@ struct Sized<T> {
     /// The size as people say it.
     label: String,
     thing: T,
+}
+
+/// How many milliseconds it takes until something is mounted, cold where that can be had.
+fn time_to_mount(lab: &Lab, mount: impl FnOnce() -> Result<Mount>) -> Result<f64> {
+    if lab.is_root() {
+        lab.make_cold(0)?;
+    }
+    let start = Instant::now();
+    let mount = mount()?;
+    let milliseconds = start.elapsed().as_secs_f64() * 1e3;
+    drop(mount);
+    Ok(milliseconds)
 }
 
 /// A cost of things, in `unit`.

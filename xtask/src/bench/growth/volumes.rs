@@ -1,12 +1,11 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    time::Instant,
 };
 
 use anyhow::Result;
 
-use super::{Cost, Sized};
+use super::{Cost, Sized, time_to_mount};
 use crate::{
     bench::{
         data::bytes_label,
@@ -28,7 +27,9 @@ pub(super) fn run(lab: &Lab, report: &mut Report) -> Result<()> {
         unit,
     };
     let title = "Time to mount a volume";
-    cost(title, "ms").measure(lab, report, &volumes, |volume| mounting(lab, volume))?;
+    cost(title, "ms").measure(lab, report, &volumes, |volume| {
+        time_to_mount(lab, || mounts::volume(lab, volume, &[]))
+    })?;
     let title = "Peak memory of a volume's mount";
     cost(title, "MiB").measure(lab, report, &volumes, |volume| memory(lab, volume))?;
     for volume in volumes {
@@ -48,17 +49,6 @@ fn volume(lab: &Lab, bytes: u64) -> Result<Sized<PathBuf>> {
         label,
         thing: storage,
     })
-}
-
-fn mounting(lab: &Lab, storage: &Path) -> Result<f64> {
-    if lab.is_root() {
-        lab.make_cold(0)?;
-    }
-    let start = Instant::now();
-    let mount = mounts::volume(lab, storage, &[])?;
-    let milliseconds = start.elapsed().as_secs_f64() * 1e3;
-    drop(mount);
-    Ok(milliseconds)
 }
 
 fn memory(lab: &Lab, storage: &Path) -> Result<f64> {

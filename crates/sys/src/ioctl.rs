@@ -1,0 +1,18 @@
+use std::{
+    io,
+    os::fd::{AsFd, AsRawFd},
+};
+
+/// # Safety
+/// `argument` points to what `command` reads or writes.
+pub(crate) unsafe fn ioctl(
+    file: impl AsFd,
+    command: u32,
+    argument: *const libc::c_void,
+) -> io::Result<i32> {
+    // SAFETY: the caller answers for the argument; the descriptor is borrowed, so it stays open.
+    match unsafe { libc::ioctl(file.as_fd().as_raw_fd(), command.into(), argument) } {
+        -1 => Err(io::Error::last_os_error()),
+        value => Ok(value),
+    }
+}
