@@ -14,8 +14,11 @@ use crate::{
 /// Most entries of a directory, so that a listing takes less than some 400 MB.
 pub(crate) const MAX_DIRECTORY_ENTRIES: usize = 1 << 20;
 
-/// Most headers in a directory's chain: its entries, `.` and `..`.
-const MAX_CHAIN_LEN: usize = MAX_DIRECTORY_ENTRIES.saturating_add(2);
+/// Most headers in a directory's chain that are no entries: `.` and `..`.
+const MAX_ANCESTORS: usize = 2;
+
+/// Most headers in a directory's chain.
+const MAX_CHAIN_LEN: usize = MAX_DIRECTORY_ENTRIES.saturating_add(MAX_ANCESTORS);
 
 /// A romfs image.
 ///
@@ -135,6 +138,7 @@ impl<S: ReadAt> Romfs<S> {
     ) -> Result<(), Error> {
         let mut next = self.header(directory)?.first_child()?;
         let mut passed = HashSet::new();
+        let mut ancestors = 0_usize;
         while let Some(id) = next {
             if !passed.insert(id) {
                 return Err(Defect::ChainLoop.at(id).into());
@@ -144,11 +148,17 @@ impl<S: ReadAt> Romfs<S> {
             }
             let header = self.header(id)?;
             next = header.next();
-            if !header.stands_for_ancestor()? {
-                let node = self.target(&header)?;
-                let name = header.name;
-                entries.push(Entry { name, node });
+            if header.stands_for_ancestor()? {
+                // They are no entries, by which a walk is bounded.
+                ancestors = ancestors.saturating_add(1);
+                if ancestors > MAX_ANCESTORS {
+                    return Err(Defect::RepeatedName.at(directory).into());
+                }
+                continue;
             }
+            let node = self.target(&header)?;
+            let name = header.name;
+            entries.push(Entry { name, node });
         }
         Ok(())
     }

@@ -258,7 +258,7 @@ fn names_are_names() {
 
 #[test]
 fn names_in_a_directory_differ() {
-    let image = image(
+    let repeated = image(
         1024,
         &[
             header(FIRST, FIRST + 32, FILE, 0, b"same"),
@@ -266,7 +266,12 @@ fn names_in_a_directory_differ() {
             header(FIRST + 64, 0, FILE, 0, b"same"),
         ],
     );
-    assert_corrupt(&image, ROOT, "two entries of the same name");
+    assert_corrupt(&repeated, ROOT, "two entries of the same name");
+    // The root has one `.` and one `..`, which many directories could share unnoticed.
+    for name in [&b"."[..], b".."] {
+        let image = image(1024, &[header(FIRST, 0, LINK, ROOT, name)]);
+        assert_corrupt(&image, ROOT, "two entries of the same name");
+    }
 }
 
 #[test]
