@@ -12,7 +12,7 @@ pub enum Error {
     /// The storage could not be read.
     #[error(transparent)]
     Source(#[from] ReadError),
-    /// The storage could not be written.
+    /// The storage could not be written: the reason in [`Error::Latched`].
     #[error(transparent)]
     Write(#[from] WriteError),
     /// What is read does not begin as a volume does.
@@ -44,7 +44,8 @@ pub enum Error {
         /// How many there are after it.
         more: u64,
     },
-    /// A write or flush had failed before: what the storage holds is not known for sure any more.
+    /// A write or flush has failed, in this request or one before: what the storage holds is not
+    /// known for sure any more.
     #[error("the volume is read-only since a write failed: {0}")]
     Latched(Arc<Error>),
     /// The request is outside the volume.

@@ -71,8 +71,8 @@ impl Default for FormatOptions {
 /// and then, how many bytes more of the volume have their tags, and can end it there.
 ///
 /// # Errors
-/// [`Error::TooSmall`], [`Error::Usage`], [`Error::Unsupported`], [`Error::Write`] or
-/// [`Error::Cancelled`].
+/// [`Error::TooSmall`], [`Error::Usage`], [`Error::Unsupported`], [`Error::Random`],
+/// [`Error::Latched`] or [`Error::Cancelled`].
 pub fn format(
     devices: Devices,
     options: &FormatOptions,

@@ -73,3 +73,59 @@ impl Export for VolumeExport {
         zeroed.map_err(|error| volume_failed(&error))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::ops::ControlFlow;
+
+    use verimount_integrity::{Devices, FormatOptions, OpenOptions, format};
+    use verimount_source::MemoryStorage;
+    use verimount_testkit::{Fault, Faulty};
+
+    use super::*;
+
+    const BLOCK: usize = 4096;
+
+    /// A volume whose storage fails with the first write, and never again.
+    fn failing_once() -> VolumeExport {
+        let formatted = Arc::new(MemoryStorage::new(vec![0; 1 << 20]));
+        let options = FormatOptions {
+            is_zero: true,
+            ..FormatOptions::default()
+        };
+        format(Devices::new(formatted.clone()), &options, &mut |_| {
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+        let memory = MemoryStorage::new(formatted.to_vec());
+        let storage = Arc::new(Faulty::new(memory, Fault::Write, 0));
+        let options = OpenOptions {
+            mode: Mode::Direct,
+            allow_discards: true,
+            ..OpenOptions::default()
+        };
+        let volume = Volume::open(Devices::new(storage), &options).unwrap();
+        VolumeExport::new(Arc::new(volume), true)
+    }
+
+    /// Whatever the storage could do again: who knows what it has lost.
+    #[test]
+    fn after_a_failed_write_a_client_can_read_but_not_write() {
+        let export = failing_once();
+        let (len, other) = (BLOCK as u64, 2 * BLOCK as u64);
+        let failed = export.write(&[1; BLOCK], 0);
+        assert_eq!(failed, Err(Errno::IO));
+        assert!(export.volume.failure().is_some());
+        for later in [
+            export.write(&[1; BLOCK], other),
+            export.write_zeroes(other, len),
+            export.trim(other, len),
+            export.flush(),
+        ] {
+            assert_eq!(later, failed);
+        }
+        let mut found = [1; BLOCK];
+        export.read(&mut found, other).unwrap();
+        assert_eq!(found, [0; BLOCK]);
+    }
+}

@@ -59,7 +59,7 @@ impl Volume {
     /// # Errors
     /// [`Error::NotIntegrity`], [`Error::Corrupt`], [`Error::Unsupported`] or [`Error::TooSmall`]
     /// for what is on the devices, [`Error::Usage`] for options that do not fit it,
-    /// [`Error::Source`] and [`Error::Write`].
+    /// [`Error::Source`] and [`Error::Latched`].
     pub fn open(devices: crate::Devices, options: &OpenOptions) -> Result<Self, Error> {
         open::open(devices, options)
     }
