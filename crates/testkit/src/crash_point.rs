@@ -80,6 +80,12 @@ impl CrashPoint {
             .map(|survivors| self.caches.with(&survivors))
     }
 
+    /// One of the [states](Self::states), chosen by chance.
+    pub fn any_state(&self, random: &mut Random) -> Vec<Vec<u8>> {
+        let survivors = self.survivors(random.number());
+        self.caches.with(&survivors[random.below(survivors.len())])
+    }
+
     /// Which of the open sectors survive, in all cases that are tried.
     fn survivors(&self, seed: u64) -> Vec<Vec<bool>> {
         let open = &self.caches.open;

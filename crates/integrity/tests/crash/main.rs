@@ -32,6 +32,9 @@ const SECTOR: usize = 512;
 /// How often the machine crashes for good, and the volume is gone on with.
 const ROUNDS: usize = 3;
 
+/// How often it crashes after that while the volume is opened.
+const OPENINGS: usize = 4;
+
 /// The seeds that are tried unless [`SEEDS`] says otherwise: what takes a few seconds.
 const DEFAULT_SEEDS: Range<u64> = 0..24;
 
@@ -40,7 +43,10 @@ const SEEDS: &str = "VERIMOUNT_CRASH_SEEDS";
 
 #[test]
 fn what_was_flushed_survives_a_crash_at_any_point() {
-    let report = for_all_seeds(simulate);
+    let report = for_all_seeds(|seed, report| {
+        simulate(seed, report);
+        report.count_seed();
+    });
     println!("{report}");
 }
 
@@ -54,13 +60,35 @@ fn simulate(seed: u64, report: &Report) {
             0 => scenario.mode,
             _ => mostly(scenario.mode, &mut random),
         };
-        // Whatever interrupts the recovery, this is what it has to come to.
-        let found = Recovered::new(&scenario, &before, mode).found;
-        let mut model = Model::new(mode, found, scenario.block_sectors());
+        let mut model = expected(&scenario, &before, mode);
         model.is_recovering = round > 0;
         let run = Run::new(&scenario, before, model, &mut random);
         before = crash(&scenario, &run, &mut random, report);
     }
+    // Numbers of its own, so that what comes before it in a seed stays as it was.
+    crash_opening(&scenario, before, &mut Random::new(!seed), report);
+}
+
+/// Has the machine crash again and again before what a crash has left can be used, in whichever
+/// mode it is opened.
+fn crash_opening(
+    scenario: &Scenario,
+    mut before: Vec<Vec<u8>>,
+    random: &mut Random,
+    report: &Report,
+) {
+    for _ in 0..OPENINGS {
+        let mut model = expected(scenario, &before, random.choose(&MODES));
+        model.is_recovering = true;
+        let run = Run::opening(scenario, before, model);
+        before = crash(scenario, &run, random, report);
+    }
+}
+
+/// What opening the volume in this mode has to come to, whatever interrupts it.
+fn expected(scenario: &Scenario, before: &[Vec<u8>], mode: Mode) -> Model {
+    let found = Recovered::new(scenario, before, mode).found;
+    Model::new(mode, found, scenario.block_sectors())
 }
 
 /// Has the machine crash at every point of a run, and looks at what is left. Gives one of the states

@@ -89,12 +89,6 @@ impl Model {
 
     /// Notes that sectors are going to be written.
     pub(crate) fn write(&mut self, sectors: Range<usize>, stamp: Stamp) {
-        let doubt = match self.mode {
-            Mode::Journal | Mode::RecoveryUnverified => Doubt::None,
-            Mode::Bitmap => Doubt::Torn,
-            Mode::Direct if self.is_recalculating => Doubt::Unknown,
-            Mode::Direct => Doubt::Mismatch,
-        };
         for number in self.blocks_of(&sectors) {
             let first = number * self.block_sectors;
             let block = &mut self.blocks[number];
@@ -108,6 +102,20 @@ impl Model {
                 }
             }
             block.versions.push(version);
+        }
+        self.rewrite(sectors);
+    }
+
+    /// Notes that blocks are going to be written as they are, with new tags.
+    pub(crate) fn rewrite(&mut self, sectors: Range<usize>) {
+        let doubt = match self.mode {
+            Mode::Journal | Mode::RecoveryUnverified => Doubt::None,
+            Mode::Bitmap => Doubt::Torn,
+            Mode::Direct if self.is_recalculating => Doubt::Unknown,
+            Mode::Direct => Doubt::Mismatch,
+        };
+        for number in self.blocks_of(&sectors) {
+            let block = &mut self.blocks[number];
             block.doubt = block.doubt.max(doubt);
         }
     }

@@ -2,16 +2,27 @@
 
 use std::{
     fmt,
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
 };
 
 use verimount_integrity::Mode;
 
 use crate::{model::Model, scenario::MODES};
 
+/// How often it is said how far this has come: a line now and then of what may take hours.
+const INTERVAL: Duration = Duration::from_secs(60);
+
 /// How many crashes were simulated in each mode.
-#[derive(Debug, Default)]
-pub(crate) struct Report([Counts; 3]);
+#[derive(Debug)]
+pub(crate) struct Report {
+    counts: [Counts; 3],
+    seeds: AtomicU64,
+    last_said: Mutex<Instant>,
+}
 
 #[derive(Debug, Default)]
 struct Counts {
@@ -20,7 +31,33 @@ struct Counts {
     states: AtomicU64,
 }
 
+impl Default for Report {
+    fn default() -> Self {
+        Self {
+            counts: Default::default(),
+            seeds: AtomicU64::new(0),
+            last_said: Mutex::new(Instant::now()),
+        }
+    }
+}
+
 impl Report {
+    /// Counts a seed that is done, and says now and then how far this has come.
+    pub(crate) fn count_seed(&self) {
+        let seeds = self.seeds.fetch_add(1, Relaxed) + 1;
+        let mut last_said = self.last_said.lock().unwrap();
+        if last_said.elapsed() >= INTERVAL {
+            *last_said = Instant::now();
+            let total = |of: fn(&Counts) -> &AtomicU64| -> u64 {
+                let counts = self.counts.iter().map(of);
+                counts.map(|count| count.load(Relaxed)).sum()
+            };
+            let points = total(|counts| &counts.points);
+            let states = total(|counts| &counts.states);
+            println!("so far {seeds} seeds, {points} crash points, {states} states");
+        }
+    }
+
     /// Counts a point at which the machine crashes.
     pub(crate) fn count_point(&self, model: &Model) {
         let counts = self.counts(model.mode);
@@ -36,13 +73,14 @@ impl Report {
 
     fn counts(&self, mode: Mode) -> &Counts {
         let index = MODES.iter().position(|&other| other == mode);
-        &self.0[index.expect("only these modes write")]
+        &self.counts[index.expect("only these modes write")]
     }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (mode, counts) in MODES.iter().zip(&self.0) {
+        writeln!(f, "{} seeds", self.seeds.load(Relaxed))?;
+        for (mode, counts) in MODES.iter().zip(&self.counts) {
             writeln!(
                 f,
                 "{mode}: {} crash points, {} of them in recovery, {} states",

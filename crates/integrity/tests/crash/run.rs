@@ -3,7 +3,7 @@
 use std::ops::{ControlFlow, Range};
 
 use verimount_integrity::{Error, Mode, Volume};
-use verimount_testkit::{Random, Recording};
+use verimount_testkit::{Random, Recording, read_blocks};
 
 use crate::{
     SECTOR,
@@ -28,13 +28,7 @@ impl Run {
         random: &mut Random,
     ) -> Self {
         let mode = model.mode;
-        let mut run = Self {
-            recording: Recording::new(before),
-            timeline: Vec::new(),
-            model,
-        };
-        run.note();
-        let mut session = run.open(scenario, mode);
+        let mut session = Self::begin(before, model).open(scenario, mode);
         if random.coin() {
             session.perform(Action::Recalculate, random);
         }
@@ -54,10 +48,26 @@ impl Run {
         }
     }
 
+    /// Opens the volume, and does nothing with it.
+    pub(crate) fn opening(scenario: &Scenario, before: Vec<Vec<u8>>, model: Model) -> Self {
+        let mode = model.mode;
+        Self::begin(before, model).open(scenario, mode).run
+    }
+
     /// What holds when so many writes and flushes are complete.
     pub(crate) fn model_at(&self, events: usize) -> &Model {
         let behind = self.timeline.partition_point(|&(from, _)| from <= events);
         &self.timeline[behind - 1].1
+    }
+
+    fn begin(before: Vec<Vec<u8>>, model: Model) -> Self {
+        let mut run = Self {
+            recording: Recording::new(before),
+            timeline: Vec::new(),
+            model,
+        };
+        run.note();
+        run
     }
 
     fn open(mut self, scenario: &Scenario, mode: Mode) -> Session {
@@ -117,6 +127,8 @@ impl Session {
             }
             Action::Accept(range) => {
                 let sectors = range.start as u64..range.end as u64;
+                self.run.model.rewrite(range);
+                self.run.note();
                 self.volume.accept_unverified(sectors).unwrap();
                 self.run.model.flush();
                 self.run.note();
@@ -181,11 +193,16 @@ impl Recovered {
 pub(crate) fn contents(volume: &Volume, block_sectors: usize) -> Vec<Option<Vec<Stamp>>> {
     let block_len = block_sectors * SECTOR;
     let mut bytes = vec![0; volume.size() as usize];
-    let all_match = reads(volume, &mut bytes, 0);
-    let blocks = bytes.chunks_exact_mut(block_len).enumerate();
+    let read = |buf: &mut [u8], offset| match volume.read_at(buf, offset) {
+        Ok(()) => Ok(true),
+        Err(Error::Mismatch { .. }) => Ok(false),
+        Err(error) => Err(error),
+    };
+    let matches = read_blocks(&mut bytes, block_len, read).unwrap();
+    let blocks = bytes.chunks_exact(block_len).enumerate();
     blocks
-        .map(|(number, block)| {
-            let matches = all_match || reads(volume, block, number * block_len);
+        .zip(matches)
+        .map(|((number, block), matches)| {
             matches.then(|| {
                 let sectors = (number * block_sectors..).zip(block.chunks_exact(SECTOR));
                 sectors
@@ -194,13 +211,4 @@ pub(crate) fn contents(volume: &Volume, block_sectors: usize) -> Vec<Option<Vec<
             })
         })
         .collect()
-}
-
-/// Whether all blocks that are read match.
-fn reads(volume: &Volume, buf: &mut [u8], offset: usize) -> bool {
-    match volume.read_at(buf, offset as u64) {
-        Ok(()) => true,
-        Err(Error::Mismatch { .. }) => false,
-        Err(error) => panic!("{error}"),
-    }
 }
