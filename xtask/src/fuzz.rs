@@ -20,10 +20,11 @@ use crate::{
 /// The fuzz crate, below the repository's top folder; not a member of the workspace.
 pub(crate) const MANIFEST: &str = "fuzz/Cargo.toml";
 
-const TARGETS: [&str; 8] = [
+const TARGETS: [&str; 9] = [
     "bitmap",
     "dm_verity",
     "journal",
+    "nbd",
     "policy",
     "romfs",
     "sealed",
