@@ -112,6 +112,7 @@ fn begin(title: &str, width: f64, height: f64) -> String {
          viewBox=\"0 0 {width} {height}\" font-family=\"sans-serif\" font-size=\"13\">\n\
          <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n\
          <text x=\"12\" y=\"24\" font-size=\"15\" font-weight=\"bold\">{}</text>\n",
-        escape(title)
+        // A title is Markdown, a chart is not.
+        escape(&title.replace('`', ""))
     )
 }
