@@ -35,6 +35,8 @@ enum Task {
     KernelTest,
     #[command(hide = true)]
     Guest(kernel_test::guest::Options),
+    #[command(hide = true)]
+    WriteWithoutEnd(kernel_test::killed::writer::Options),
     Test(test::Options),
     /// Touch and free memory; what the benchmarks run before they fill the page cache
     #[command(hide = true)]
@@ -64,6 +66,7 @@ fn perform(task: Task) -> Result<()> {
         Task::Guest(options) => kernel_test::guest::run(&options),
         Task::KernelTest => kernel_test::run(),
         Task::Test(options) => test::run(&options),
+        Task::WriteWithoutEnd(options) => kernel_test::killed::writer::run(&options),
         Task::TouchMemory { bytes } => {
             bench::touch_memory(bytes);
             Ok(())

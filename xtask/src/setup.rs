@@ -87,6 +87,7 @@ const KERNEL_TEST: &[Tool] = &[
     tool("busybox", "busybox-static"),
     tool("cpio", "cpio"),
     tool("depmod", "kmod"),
+    tool("dmsetup", "dmsetup"),
     tool("fsverity", "fsverity"),
     tool("genromfs", "genromfs"),
     tool("integritysetup", "cryptsetup-bin"),

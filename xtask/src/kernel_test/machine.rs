@@ -1,14 +1,15 @@
 use std::{
     env,
     io::{BufRead, BufReader},
-    path::Path,
+    path::PathBuf,
     process::{Child, ChildStdout, Command, Stdio},
     sync::mpsc::{self, Receiver, RecvTimeoutError},
     thread,
     time::Duration,
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use tempfile::TempDir;
 
 use super::{
@@ -27,29 +28,37 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// The guest's memory in MiB. Whatever its tests write is held in it.
 const MEMORY: &str = "2048";
 
-/// A kernel that hangs or panics ends the machine, or is silent.
-const KERNEL_OPTIONS: &str = "console=ttyS0 loglevel=3 panic=-1 oops=panic random.trust_cpu=on";
+/// A kernel that hangs or panics ends the machine, or is silent. None tests its timer, which would be
+/// found missing where this machine is too busy for it to tick in time.
+const KERNEL_OPTIONS: &str =
+    "console=ttyS0 loglevel=3 panic=-1 oops=panic random.trust_cpu=on no_timer_check";
 
-/// What is run in the guest.
+/// A machine that can be started.
 pub(super) struct Machine {
     qemu: Command,
+    folder: TempDir,
+}
+
+/// A machine that runs. It is ended when this is dropped.
+pub(super) struct Running {
+    qemu: Child,
+    console: Receiver<String>,
     _folder: TempDir,
 }
 
 impl Machine {
-    /// Gets ready a machine that boots `kernel` and runs this program's tests in it.
-    pub(super) fn new(kernel: &Kernel, verimount: &Path) -> Result<Self> {
+    /// Gets ready a machine that boots `kernel` and runs a task of this program in it.
+    pub(super) fn new(kernel: &Kernel, task: &str) -> Result<Self> {
         let folder = TempDir::new()?;
         let program = env::current_exe()?;
         let shell_command = format!(
-            "exec '{}' guest --kernel '{}' --verimount '{}'",
+            "exec '{}' {task} --kernel '{}'",
             program.display(),
             kernel.root().display(),
-            verimount.display()
         );
         let initramfs = initramfs::pack(kernel, &shell_command, folder.path())?;
         let mut qemu = Command::new("qemu-system-x86_64");
-        qemu.args(["-machine", "q35", "-cpu", "max", "-smp", "2"])
+        qemu.args(["-machine", "q35", "-cpu", "max", "-smp", "1"])
             .args([
                 "-m",
                 MEMORY,
@@ -69,30 +78,100 @@ impl Machine {
             .arg(format!("virtio-9p-pci,fsdev=root,mount_tag={HOST}"))
             .stdin(Stdio::null())
             .stdout(Stdio::piped());
-        Ok(Self {
-            qemu,
-            _folder: folder,
-        })
+        Ok(Self { qemu, folder })
     }
 
-    /// Runs it until it switches itself off. Each line of its console goes to `take`.
-    pub(super) fn run(mut self, take: &mut dyn FnMut(&str)) -> Result<()> {
-        let mut child = self.qemu.spawn().context("cannot run QEMU")?;
-        let output = child.stdout.take().context("no console")?;
-        let followed = follow(&lines_of(output), take);
-        if followed.is_err() {
-            child.kill()?;
+    /// Gives it these files as disks, in order.
+    pub(super) fn with_disks<'a>(mut self, disks: impl Iterator<Item = &'a PathBuf>) -> Self {
+        for (number, disk) in disks.enumerate() {
+            let drive = format!("if=none,format=raw,id=disk{number},file={}", disk.display());
+            let device = format!("virtio-blk-pci,drive=disk{number}");
+            self.qemu.args(["-drive", &drive, "-device", &device]);
         }
-        let ended = end(&mut child);
-        followed.and(ended)
+        self
+    }
+
+    pub(super) fn start(mut self) -> Result<Running> {
+        let mut qemu = self.qemu.spawn().context("cannot run QEMU")?;
+        let output = qemu.stdout.take().context("no console")?;
+        Ok(Running {
+            qemu,
+            console: lines_of(output),
+            _folder: self.folder,
+        })
     }
 }
 
-fn end(child: &mut Child) -> Result<()> {
-    let status = child.wait()?;
-    match status.success() {
-        true => Ok(()),
-        false => bail!("QEMU: {status}"),
+impl Running {
+    /// Waits until it has switched itself off. Each line of its console goes to `take`.
+    ///
+    /// # Errors
+    /// As [`Self::line`], or QEMU fails.
+    pub(super) fn follow(mut self, take: &mut dyn FnMut(&str)) -> Result<()> {
+        while let Some(line) = self.line()? {
+            take(&line);
+        }
+        let status = self.qemu.wait()?;
+        ensure!(status.success(), "QEMU: {status}");
+        Ok(())
+    }
+
+    /// The next line of its console; none if it has ended.
+    ///
+    /// # Errors
+    /// It is silent for long.
+    pub(super) fn line(&self) -> Result<Option<String>> {
+        let mut silence = Duration::ZERO;
+        loop {
+            interrupt::check()?;
+            match self.console.recv_timeout(PAUSE) {
+                Ok(line) => return Ok(Some(line)),
+                Err(RecvTimeoutError::Timeout) if silence < SILENCE => silence += PAUSE,
+                Err(RecvTimeoutError::Timeout) => {
+                    bail!("nothing was heard of the guest for {} s", SILENCE.as_secs())
+                }
+                Err(RecvTimeoutError::Disconnected) => return Ok(None),
+            }
+        }
+    }
+
+    /// The lines of its console that have come already.
+    pub(super) fn heard(&self) -> impl Iterator<Item = String> {
+        self.console.try_iter()
+    }
+
+    /// Stops it where it is. Its disks do not change any more when this returns.
+    pub(super) fn stop(&self) -> Result<()> {
+        interrupt::check()?;
+        let process = Pid::from_child(&self.qemu);
+        kill_process(process, Signal::STOP)?;
+        // All threads are out of the kernel then.
+        let options = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        let status = waitid(WaitId::Pid(process), options)?;
+        ensure!(
+            status.is_some_and(|status| status.stopped()),
+            "QEMU has ended"
+        );
+        Ok(())
+    }
+
+    /// Lets it go on.
+    pub(super) fn go_on(&self) -> Result<()> {
+        Ok(kill_process(Pid::from_child(&self.qemu), Signal::CONT)?)
+    }
+
+    /// Ends it where it is.
+    pub(super) fn kill(&mut self) -> Result<()> {
+        self.qemu.kill()?;
+        self.qemu.wait()?;
+        Ok(())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // There is nobody to tell, and it has mostly ended.
+        let _ = self.kill();
     }
 }
 
@@ -108,22 +187,4 @@ fn lines_of(output: ChildStdout) -> Receiver<String> {
         }
     });
     lines
-}
-
-fn follow(lines: &Receiver<String>, take: &mut dyn FnMut(&str)) -> Result<()> {
-    let mut silence = Duration::ZERO;
-    loop {
-        interrupt::check()?;
-        match lines.recv_timeout(PAUSE) {
-            Ok(line) => {
-                take(&line);
-                silence = Duration::ZERO;
-            }
-            Err(RecvTimeoutError::Timeout) if silence < SILENCE => silence += PAUSE,
-            Err(RecvTimeoutError::Timeout) => {
-                bail!("nothing was heard of the guest for {} s", SILENCE.as_secs())
-            }
-            Err(RecvTimeoutError::Disconnected) => return Ok(()),
-        }
-    }
 }

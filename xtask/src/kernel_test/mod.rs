@@ -1,18 +1,21 @@
 //! `cargo xtask kernel-test`: what Verimount writes is read by the kernel, and the other way round.
 //!
-//! Debian's kernel runs in QEMU, and then the newer one of its backports, with this machine's root directory below its own, read-only. In it
-//! runs this same program, which does the tests and writes a line for each.
+//! Debian's kernel and the newer one of its backports run in a QEMU each, at the same time, with this
+//! machine's root directory below their own, read-only. In them runs this same program, which does
+//! the tests and writes a line for each. Another guest of each kernel is killed while it writes.
 
 mod archive;
 mod debian_kernel;
 pub(crate) mod guest;
 mod initramfs;
+mod integritysetup;
+pub(crate) mod killed;
 mod machine;
 mod report;
 
-use std::path::Path;
+use std::{panic::resume_unwind, path::Path, thread};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 
 use self::{archive::Archive, debian_kernel::Kernel, machine::Machine, report::Report};
 use crate::{
@@ -25,23 +28,43 @@ pub(crate) fn run() -> Result<()> {
     let target = workspace::target()?;
     let verimount = workspace::build_verimount()?;
     let folder = target.join("kernel-test");
-    let kernel = Kernel::unpacked(&Archive::of_release(), &folder)?;
-    run_in(&kernel, &verimount)?;
+    let mut kernels = vec![Kernel::unpacked(&Archive::of_release(), &folder)?];
     let newer = Archive::of_backports(&folder.join("backports"))
         .and_then(|archive| Kernel::unpacked(&archive, &folder));
     match newer {
-        Ok(newer) => run_in(&newer, &verimount),
-        Err(error) => {
-            println!("LEFT OUT: the kernel of Debian's backports: {error:#}");
-            Ok(())
-        }
+        Ok(newer) => kernels.push(newer),
+        Err(error) => println!("LEFT OUT: the kernel of Debian's backports: {error:#}"),
     }
+    run_in_all(&kernels, &verimount)
+}
+
+/// Tests these kernels at the same time, each to its end whatever becomes of the others.
+fn run_in_all(kernels: &[Kernel], verimount: &Path) -> Result<()> {
+    let failures = thread::scope(|scope| {
+        let start = |kernel| (kernel, scope.spawn(move || run_in(kernel, verimount)));
+        let guests: Vec<_> = kernels.iter().map(start).collect();
+        let ended = guests.into_iter().map(|(kernel, guest)| {
+            let result = guest.join().unwrap_or_else(|panic| resume_unwind(panic));
+            let error = result.err()?;
+            Some(format!("Linux {}: {error:#}", kernel.version()))
+        });
+        ended.flatten().collect::<Vec<_>>()
+    });
+    ensure!(failures.is_empty(), "{}", failures.join("; "));
+    Ok(())
 }
 
 fn run_in(kernel: &Kernel, verimount: &Path) -> Result<()> {
-    println!("Starting Linux {} in QEMU", kernel.version());
-    let mut report = Report::default();
-    let ended = Machine::new(kernel, verimount)?.run(&mut |line| report.take(line));
-    let concluded = report.conclude();
-    ended.and(concluded)
+    let mut report = Report::new(&format!("Linux {}", kernel.version()));
+    let ended = test_in_guest(kernel, verimount, &mut report)
+        .and_then(|()| killed::run(kernel, &mut report));
+    report.conclude(ended)
+}
+
+fn test_in_guest(kernel: &Kernel, verimount: &Path, report: &mut Report) -> Result<()> {
+    let task = format!("guest --verimount '{}'", verimount.display());
+    let guest = Machine::new(kernel, &task)?.start()?;
+    guest.follow(&mut |line| report.take(line))?;
+    ensure!(report.is_whole(), "the guest ended before its tests did");
+    Ok(())
 }

@@ -8,9 +8,11 @@ pub(super) const MARK: &str = "@test ";
 /// How many lines of the console are kept, to be shown if something fails.
 const MAX_CONSOLE: usize = 200;
 
-/// What the guest's tests came to.
+/// What a guest's tests came to.
 #[derive(Debug, Default)]
 pub(super) struct Report {
+    /// The guest, of which there may be several at a time.
+    guest: String,
     /// How many tests passed, by their group, in order.
     passed: Vec<(String, usize)>,
     failed: usize,
@@ -33,21 +35,18 @@ pub(super) enum Line<'a> {
 }
 
 impl Report {
+    /// Of tests that are still to be done in this guest.
+    pub(super) fn new(guest: &str) -> Self {
+        Self {
+            guest: guest.to_owned(),
+            ..Self::default()
+        }
+    }
+
     /// Takes a line of the guest's console.
     pub(super) fn take(&mut self, line: &str) {
         match Line::parse(line) {
-            Some(Line::Passed { group }) => match self.passed.last_mut() {
-                Some((last, passed)) if last == group => *passed += 1,
-                _ => {
-                    println!("Testing {group}");
-                    self.passed.push((group.to_owned(), 1));
-                }
-            },
-            Some(Line::Failed { group, test, why }) => {
-                println!("FAILED {group}: {test}: {why}");
-                self.failed += 1;
-            }
-            Some(Line::End) => self.is_whole = true,
+            Some(line) => self.note(&line),
             None => {
                 if self.console.len() == MAX_CONSOLE {
                     self.console.pop_front();
@@ -57,20 +56,45 @@ impl Report {
         }
     }
 
-    /// Prints how many tests passed.
+    /// Notes what became of a test.
+    pub(super) fn note(&mut self, line: &Line<'_>) {
+        match line {
+            Line::Passed { group } => match self.passed.last_mut() {
+                Some((last, passed)) if last == group => *passed += 1,
+                _ => {
+                    println!("{}: testing {group}", self.guest);
+                    self.passed.push(((*group).to_owned(), 1));
+                }
+            },
+            Line::Failed { group, test, why } => {
+                println!("{}: FAILED {group}: {test}: {why}", self.guest);
+                self.failed += 1;
+            }
+            Line::End => self.is_whole = true,
+        }
+    }
+
+    /// Whether the guest has said that it has done all its tests.
+    pub(super) fn is_whole(&self) -> bool {
+        self.is_whole
+    }
+
+    /// Prints how many tests passed, at once: other guests' reports may come at the same time.
     ///
     /// # Errors
-    /// Some failed, or were not run; the guest's console is then shown, too.
-    pub(super) fn conclude(&self) -> Result<()> {
+    /// Some failed, or `ended` says why not all were done; the guest's console is then shown, too.
+    pub(super) fn conclude(&self, ended: Result<()>) -> Result<()> {
+        let guest = &self.guest;
+        let mut lines = Vec::new();
         for (group, passed) in &self.passed {
-            println!("{group}: {passed} passed");
+            lines.push(format!("{guest}: {group}: {passed} passed\n"));
         }
-        if self.failed > 0 || !self.is_whole {
-            for line in &self.console {
-                println!("  guest: {line}");
-            }
+        if self.failed > 0 || ended.is_err() {
+            let console = self.console.iter();
+            lines.extend(console.map(|line| format!("{guest}: console: {line}\n")));
         }
-        ensure!(self.is_whole, "the guest ended before its tests did");
+        print!("{}", lines.concat());
+        ended?;
         ensure!(self.failed == 0, "{} tests failed", self.failed);
         Ok(())
     }

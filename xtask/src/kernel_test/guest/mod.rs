@@ -9,7 +9,11 @@ mod scratch;
 mod tests;
 mod verity;
 
-use std::{fs, path::PathBuf, process::Command};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use anyhow::Result;
 use clap::Args;
@@ -47,13 +51,7 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result<()> {
-    command::run(
-        Command::new("modprobe")
-            .arg("--dirname")
-            .arg(&options.kernel)
-            .arg("--all")
-            .args(MODULES),
-    )?;
+    load(&MODULES, &options.kernel)?;
     let scratch = Scratch::new(PathBuf::from("/run/scratch"))?;
     romfs::run(&Tests::new("romfs"), &scratch, &options.verimount)?;
     verity::run(&Tests::new("fs-verity"), &scratch)?;
@@ -63,4 +61,11 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     fs::remove_dir_all(scratch.path())?;
     Line::End.print();
     Ok(())
+}
+
+/// Loads modules of the kernel whose lib/modules is in this directory.
+pub(super) fn load(modules: &[&str], kernel: &Path) -> Result<()> {
+    let mut modprobe = Command::new("modprobe");
+    modprobe.arg("--dirname").arg(kernel).arg("--all");
+    command::run(modprobe.args(modules))
 }

@@ -1,20 +1,41 @@
 use std::{
+    fs::File,
+    os::unix::fs::{FileExt, OpenOptionsExt},
     path::{Path, PathBuf},
     process::Command,
+    thread,
+    time::Duration,
 };
 
-use anyhow::Result;
+use anyhow::{Result, bail};
+use rustix::{
+    fs::{OFlags, SeekFrom, seek},
+    io::Errno,
+};
 use verimount_integrity::{Mode, Padding};
+use verimount_source::AlignedBuf;
 
-use super::{Bench, kind::JOURNAL_MAC};
-use crate::{command, kernel_test::guest::scratch::LoopDevice};
+use super::{
+    Bench,
+    blocks::{Blocks, all_blocks},
+};
+use crate::{
+    command,
+    kernel_test::{
+        guest::scratch::LoopDevice,
+        integritysetup::{KEY_SIZE, integritysetup},
+    },
+};
 
 /// The name of the kernel's volume.
 const NAME: &str = "volume";
 
+/// How often it is looked whether tags are still being computed anew.
+const PAUSE: Duration = Duration::from_millis(20);
+
 /// The devices as the kernel's.
 pub(super) struct Attached<'a> {
-    bench: &'a Bench,
+    pub(super) bench: &'a Bench,
     device: LoopDevice,
     data_device: Option<LoopDevice>,
 }
@@ -30,37 +51,24 @@ impl<'a> Attached<'a> {
     }
 
     fn integritysetup(&self, action: &str) -> Command {
-        let kind = &self.bench.kind;
-        let mut command = Command::new("integritysetup");
-        command
-            .env("DM_DISABLE_UDEV", "1")
-            .args([action, "--batch-mode"]);
+        let Bench { kind, key_file, .. } = self.bench;
+        let journal_key = kind.has_journal_mac.then_some(key_file.as_path());
+        let data_device = self.data_device.as_ref().map(LoopDevice::path);
+        let mut command = integritysetup(action, journal_key, data_device);
         command.arg("--integrity").arg(kind.algorithm.name());
         if kind.algorithm.is_keyed() {
-            command
-                .arg("--integrity-key-file")
-                .arg(&self.bench.key_file);
-            command.arg("--integrity-key-size=32");
-        }
-        if kind.has_journal_mac {
-            command.arg("--journal-integrity").arg(JOURNAL_MAC.name());
-            command
-                .arg("--journal-integrity-key-file")
-                .arg(&self.bench.key_file);
-            command.arg("--journal-integrity-key-size=32");
+            command.arg("--integrity-key-file").arg(key_file);
+            command.arg(format!("--integrity-key-size={KEY_SIZE}"));
         }
         match kind.mode {
             Mode::Bitmap => command.arg("--integrity-bitmap-mode"),
             Mode::Direct => command.arg("--integrity-no-journal"),
             _ => &mut command,
         };
-        if let Some(data) = &self.data_device {
-            command.arg("--data-device").arg(data.path());
-        }
         command
     }
 
-    pub(super) fn format(&self) -> Result<()> {
+    pub(super) fn format(&self, options: &[&str]) -> Result<()> {
         let kind = &self.bench.kind;
         let mut format = self.integritysetup("format");
         format.arg("--sector-size").arg(kind.block_size.to_string());
@@ -70,16 +78,14 @@ impl<'a> Attached<'a> {
         if kind.padding == Padding::Legacy {
             format.arg("--integrity-legacy-padding");
         }
-        command::stdout(format.arg(self.device.path()))?;
+        command::stdout(format.args(options).arg(self.device.path()))?;
         Ok(())
     }
 
-    pub(super) fn open(&self) -> Result<Opened> {
-        command::stdout(
-            self.integritysetup("open")
-                .arg(self.device.path())
-                .arg(NAME),
-        )?;
+    pub(super) fn open(&self, options: &[&str]) -> Result<Opened> {
+        let mut open = self.integritysetup("open");
+        open.args(options).arg(self.device.path()).arg(NAME);
+        command::stdout(&mut open)?;
         Ok(Opened)
     }
 }
@@ -90,6 +96,53 @@ pub(super) struct Opened;
 impl Opened {
     pub(super) fn path(&self) -> PathBuf {
         Path::new("/dev/mapper").join(NAME)
+    }
+
+    /// The first sector of which the tag is yet to be computed anew; none if there is none.
+    pub(super) fn recalculation_sector(&self) -> Result<Option<u64>> {
+        let mut status = Command::new("dmsetup");
+        let status = command::stdout(status.args(["status", NAME]))?;
+        // Start, length, target, mismatches; sectors of data, and of how many the tags are right.
+        let fields: Vec<&str> = status.split_whitespace().collect();
+        let [.., end, sector] = fields[..] else {
+            bail!("dmsetup says {status}");
+        };
+        match sector {
+            "-" => Ok(None),
+            _ if sector == end => Ok(None),
+            _ => Ok(Some(sector.parse()?)),
+        }
+    }
+
+    /// Waits until no tag is to be computed anew any more. A guest in which that never ends is silent.
+    pub(super) fn wait_for_recalculation(&self) -> Result<()> {
+        while self.recalculation_sector()?.is_some() {
+            thread::sleep(PAUSE);
+        }
+        Ok(())
+    }
+
+    /// The blocks of `block_len` bytes, `None` for those that the kernel refuses to read.
+    pub(super) fn blocks(&self, block_len: usize) -> Result<Blocks> {
+        // Past the page cache, which reads whole pages.
+        let file = File::options()
+            .read(true)
+            .custom_flags(OFlags::DIRECT.bits().cast_signed())
+            .open(self.path())?;
+        let size = seek(&file, SeekFrom::End(0))?;
+        let mut aligned = AlignedBuf::default();
+        all_blocks(size, block_len, |buf, offset| {
+            let aligned = aligned.grown(buf.len());
+            match file.read_exact_at(aligned, offset) {
+                Ok(()) => buf.copy_from_slice(aligned),
+                // What EIO is for those who read through the page cache.
+                Err(error) if error.raw_os_error() == Some(Errno::ILSEQ.raw_os_error()) => {
+                    return Ok(false);
+                }
+                Err(error) => return Err(error.into()),
+            }
+            Ok(true)
+        })
     }
 }
 

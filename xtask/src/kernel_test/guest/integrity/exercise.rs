@@ -27,13 +27,19 @@ pub(super) fn writes(turn: u64) -> Vec<(u64, Vec<u8>)> {
 /// Puts the pieces into `contents`, each whole; returns where each of them is now.
 fn place(contents: &mut [u8], writes: &[(u64, Vec<u8>)]) -> Vec<(u64, usize)> {
     let mut places = Vec::new();
-    for (place, bytes) in writes {
-        let start = ((contents.len() as u64 * place) >> 16) as usize;
-        let end = contents.len().min(start + bytes.len());
-        contents[start..end].copy_from_slice(&bytes[..end - start]);
-        places.push((start as u64, end - start));
+    for write in writes {
+        let (start, bytes) = fit(write, contents.len() as u64);
+        contents[start as usize..][..bytes.len()].copy_from_slice(bytes);
+        places.push((start, bytes.len()));
     }
     places
+}
+
+/// Where a piece is in a volume of `size` bytes, and as much of it as there is room for.
+pub(super) fn fit((place, bytes): &(u64, Vec<u8>), size: u64) -> (u64, &[u8]) {
+    let start = (size * place) >> 16;
+    let len = bytes.len().min((size - start) as usize);
+    (start, &bytes[..len])
 }
 
 pub(super) fn exercise_kernel(
@@ -59,12 +65,7 @@ pub(super) fn exercise(
     contents: &[u8],
     writes: &[(u64, Vec<u8>)],
 ) -> Result<Vec<u8>> {
-    let mut bad = Vec::new();
-    let mut go_on = |_| ControlFlow::Continue(());
-    volume.check(NonZeroUsize::MIN, &mut |range| bad.push(range), &mut go_on)?;
-    if let Some(first) = bad.first() {
-        bail!("bad: {:?} ({})", first.sectors, first.reason);
-    }
+    check(&volume)?;
     let mut found = vec![0; volume.size() as usize];
     volume.read_at(&mut found, 0)?;
     compare(&found, contents)?;
@@ -74,6 +75,17 @@ pub(super) fn exercise(
     }
     volume.close()?;
     Ok(found)
+}
+
+/// Fails if any block does not match its tag.
+pub(super) fn check(volume: &Volume) -> Result<()> {
+    let mut bad = Vec::new();
+    let mut go_on = |_| ControlFlow::Continue(());
+    volume.check(NonZeroUsize::MIN, &mut |range| bad.push(range), &mut go_on)?;
+    match bad.first() {
+        Some(first) => bail!("bad: {:?} ({})", first.sectors, first.reason),
+        None => Ok(()),
+    }
 }
 
 /// Fails unless a volume holds what it should; a new one, zeros.

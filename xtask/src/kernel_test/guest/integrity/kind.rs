@@ -1,8 +1,5 @@
 use verimount_integrity::{Algorithm, Mode, Padding};
 
-/// What a journal's MAC is computed with.
-pub(super) const JOURNAL_MAC: Algorithm = Algorithm::HmacSha256;
-
 /// What a volume is like.
 #[derive(Clone)]
 pub(super) struct Kind {

@@ -1,8 +1,11 @@
 //! Volumes that the kernel and we write in turn hold what either wrote.
 
 mod attached;
+mod blocks;
+mod crashes;
 mod exercise;
 mod kind;
+mod recalculation;
 
 use std::{
     fs,
@@ -11,7 +14,7 @@ use std::{
     sync::Arc,
 };
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use verimount_integrity::{
     BlockSize, Devices, FormatOptions, Integrity, Key, OpenOptions, TagSize, Volume, format,
 };
@@ -21,9 +24,10 @@ use verimount_testkit::noise;
 use self::{
     attached::Attached,
     exercise::{exercise, exercise_kernel, writes},
-    kind::{JOURNAL_MAC, Kind, kinds},
+    kind::{Kind, kinds},
 };
 use super::{scratch::Scratch, tests::Tests};
+use crate::kernel_test::integritysetup::{JOURNAL_MAC, KEY_SIZE};
 
 /// The size of a volume's device, and of its data device if it has one, in bytes.
 const DEVICE: u64 = 4 << 20;
@@ -40,10 +44,12 @@ pub(super) fn run(tests: &Tests, scratch: &Scratch) -> Result<()> {
         for first in [Side::Kernel, Side::Verimount] {
             let test = format!("{}, formatted by {first:?}", kind.describe());
             tests.test(&test, || {
-                Bench::new(scratch, kind.clone())?.take_turns(first)
+                Bench::new(scratch, kind.clone(), DEVICE)?.take_turns(first)
             });
         }
     }
+    crashes::run(&Tests::new("dm-integrity after crashes"), scratch)?;
+    recalculation::run(&Tests::new("dm-integrity recalculation"), scratch);
     Ok(())
 }
 
@@ -57,15 +63,16 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(scratch: &Scratch, kind: Kind) -> Result<Self> {
+    /// A volume on devices of `size` bytes each, which hold zeros.
+    fn new(scratch: &Scratch, kind: Kind, size: u64) -> Result<Self> {
         let data_device = kind
             .has_data_device
-            .then(|| scratch.file("data device", DEVICE));
+            .then(|| scratch.file("data device", size));
         let key_file = scratch.path().join("key");
-        fs::write(&key_file, noise(32, 7))?;
+        fs::write(&key_file, noise(KEY_SIZE, 7))?;
         Ok(Self {
             kind,
-            device: scratch.file("device", DEVICE)?,
+            device: scratch.file("device", size)?,
             data_device: data_device.transpose()?,
             key_file,
             contents: Vec::new(),
@@ -78,18 +85,15 @@ impl Bench {
             Side::Verimount => Side::Kernel,
         };
         match first {
-            Side::Kernel => Attached::new(&self)?.format()?,
-            Side::Verimount => {
-                let mut go_on = |_| ControlFlow::Continue(());
-                format(self.devices()?, &self.format_options()?, &mut go_on)?;
-            }
+            Side::Kernel => Attached::new(&self)?.format(&[])?,
+            Side::Verimount => self.format(None)?,
         }
         for (turn, side) in [first, second, first, second].into_iter().enumerate() {
             let writes = writes(turn as u64);
             match side {
                 Side::Kernel => {
                     let attached = Attached::new(&self)?;
-                    let opened = attached.open()?;
+                    let opened = attached.open(&[])?;
                     self.contents = exercise_kernel(&opened.path(), &self.contents, &writes)?;
                 }
                 Side::Verimount => {
@@ -101,14 +105,27 @@ impl Bench {
         Ok(())
     }
 
+    /// Makes it a volume of ours, with a journal of as many sectors.
+    fn format(&self, journal_sectors: Option<u64>) -> Result<()> {
+        let options = FormatOptions {
+            journal_sectors,
+            ..self.format_options()?
+        };
+        let mut go_on = |_| ControlFlow::Continue(());
+        format(self.devices()?, &options, &mut go_on)?;
+        Ok(())
+    }
+
+    /// The device and, if there is one, the data device.
+    fn paths(&self) -> impl Iterator<Item = &Path> {
+        let paths = [Some(&self.device), self.data_device.as_ref()];
+        paths.into_iter().flatten().map(PathBuf::as_path)
+    }
+
     fn devices(&self) -> Result<Devices> {
-        let open =
-            |path: &Path| Ok::<Arc<dyn WriteAt>, anyhow::Error>(Arc::new(FileStorage::open(path)?));
-        let device = open(&self.device)?;
-        Ok(match &self.data_device {
-            Some(data) => Devices::with_data_device(device, open(data)?),
-            None => Devices::new(device),
-        })
+        let storages = self.paths().map(FileStorage::open);
+        let storages = storages.collect::<Result<Vec<_>, _>>()?;
+        in_order(storages.into_iter().map(Arc::new))
     }
 
     fn integrity(&self) -> Result<Integrity> {
@@ -140,4 +157,13 @@ impl Bench {
             ..OpenOptions::default()
         })
     }
+}
+
+/// The devices of a volume, in the order in which a [`Bench`] has them.
+fn in_order<D: WriteAt + 'static>(mut devices: impl Iterator<Item = Arc<D>>) -> Result<Devices> {
+    let device = devices.next().context("a volume has a device")?;
+    Ok(match devices.next() {
+        Some(data) => Devices::with_data_device(device, data),
+        None => Devices::new(device),
+    })
 }

@@ -1,0 +1,159 @@
+//! Tags that the kernel has begun to compute anew are finished by us, and the other way round.
+
+use std::{
+    fs::{self, File},
+    ops::ControlFlow,
+    os::unix::fs::FileExt,
+};
+
+use anyhow::{Result, bail, ensure};
+use verimount_integrity::{Algorithm, Error, Mode, OpenOptions, Superblock, Volume};
+use verimount_source::FileSource;
+
+use super::{
+    Bench, DEVICE, Side,
+    attached::Attached,
+    blocks::{Blocks, blocks, ensure_same},
+    exercise::{check, fit, writes},
+    kind::Kind,
+};
+use crate::kernel_test::guest::{scratch::Scratch, tests::Tests};
+
+/// The size of the devices, in bytes, where the kernel is interrupted: it goes 16 MiB at a time.
+const LARGE_DEVICE: u64 = 64 << 20;
+
+/// How often it is tried to interrupt the kernel behind the beginning and before the end.
+const ATTEMPTS: usize = 5;
+
+pub(super) fn run(tests: &Tests, scratch: &Scratch) {
+    for kind in kinds() {
+        for (first, size) in [(Side::Kernel, LARGE_DEVICE), (Side::Verimount, DEVICE)] {
+            let test = format!("{}, begun by {first:?}", kind.describe());
+            tests.test(&test, || {
+                let bench = Bench::new(scratch, kind.clone(), size)?;
+                match first {
+                    Side::Kernel => begun_by_kernel(&bench),
+                    Side::Verimount => begun_by_us(&bench),
+                }
+            });
+        }
+    }
+}
+
+fn kinds() -> Vec<Kind> {
+    let mut kinds = vec![Kind {
+        algorithm: Algorithm::HmacSha256,
+        has_journal_mac: true,
+        ..Kind::default()
+    }];
+    for (algorithm, block_size, has_data_device) in [
+        (Algorithm::Crc32c, 512, false),
+        (Algorithm::Crc32c, 4096, true),
+        (Algorithm::Sha256, 512, true),
+    ] {
+        kinds.push(Kind {
+            algorithm,
+            block_size,
+            has_data_device,
+            ..Kind::default()
+        });
+    }
+    kinds
+}
+
+fn begun_by_kernel(bench: &Bench) -> Result<()> {
+    let attached = Attached::new(bench)?;
+    let position = interrupt_kernel(&attached)?;
+    let volume = Volume::open(bench.devices()?, &bench.open_options()?)?;
+    ensure!(
+        volume.recalculation_sector() == Some(position),
+        "we do not go on where the kernel was"
+    );
+    volume.recalculate(&mut |_| ControlFlow::Continue(()))?;
+    let found = checked_blocks(volume)?;
+    ensure_kernel_finds(&found, &attached)
+}
+
+/// Has the kernel begin on devices where nothing matches, and says how far it has come.
+fn interrupt_kernel(attached: &Attached) -> Result<u64> {
+    for _ in 0..ATTEMPTS {
+        for path in attached.bench.paths() {
+            let size = fs::metadata(path)?.len();
+            let file = File::create(path)?;
+            file.set_len(size)?;
+            for piece in &writes(0) {
+                let (offset, bytes) = fit(piece, size);
+                file.write_all_at(bytes, offset)?;
+            }
+        }
+        attached.format(&["--no-wipe"])?;
+        drop(attached.open(&["--integrity-recalculate"])?);
+        if let Some(position) = interrupted_at(attached.bench)? {
+            return Ok(position);
+        }
+    }
+    bail!("the kernel could not be interrupted")
+}
+
+/// The machine crashes before the tags of what was written in bitmap mode are on the device. Whoever
+/// goes on in another mode cannot tell which they are.
+fn begun_by_us(bench: &Bench) -> Result<()> {
+    bench.format(None)?;
+    let bitmap = OpenOptions {
+        mode: Mode::Bitmap,
+        ..bench.open_options()?
+    };
+    let volume = Volume::open(bench.devices()?, &bitmap)?;
+    for piece in &writes(0) {
+        let (offset, bytes) = fit(piece, volume.size());
+        volume.write_at(bytes, offset)?;
+    }
+    let written = blocks(&volume)?;
+    drop(volume);
+    let volume = Volume::open(bench.devices()?, &bench.open_options()?)?;
+    let interrupted = volume.recalculate(&mut |_| ControlFlow::Break(()));
+    ensure!(
+        matches!(interrupted, Err(Error::Cancelled)),
+        "not interrupted: {interrupted:?}"
+    );
+    volume.close()?;
+    let position = interrupted_at(bench)?;
+    ensure!(position.is_some(), "not interrupted in the middle");
+
+    let attached = Attached::new(bench)?;
+    let opened = attached.open(&[])?;
+    opened.wait_for_recalculation()?;
+    drop(opened);
+    ensure_kernel_finds(&written, &attached)?;
+    let volume = Volume::open(bench.devices()?, &bench.open_options()?)?;
+    ensure!(checked_blocks(volume)? == written, "we find something else");
+    Ok(())
+}
+
+/// Where whoever goes on has to begin, if that is neither the beginning nor the end.
+fn interrupted_at(bench: &Bench) -> Result<Option<u64>> {
+    let superblock = Superblock::read(&FileSource::open(&bench.device)?, 0)?;
+    Ok(superblock.recalculation_sector().filter(|&at| at > 0))
+}
+
+/// The blocks of a volume all of whose tags are right, and are known to be.
+fn checked_blocks(volume: Volume) -> Result<Blocks> {
+    let unchecked = volume.recalculation_sector();
+    ensure!(unchecked.is_none(), "unchecked from {unchecked:?} on");
+    check(&volume)?;
+    let found = blocks(&volume)?;
+    volume.close()?;
+    Ok(found)
+}
+
+/// Fails unless the kernel can read all blocks, which hold this, and has no tag to compute.
+fn ensure_kernel_finds(expected: &Blocks, attached: &Attached) -> Result<()> {
+    let opened = attached.open(&[])?;
+    let unchecked = opened.recalculation_sector()?;
+    ensure!(
+        unchecked.is_none(),
+        "the kernel does not check from {unchecked:?} on"
+    );
+    let block_len = attached.bench.kind.block_size as usize;
+    ensure_same(expected, &opened.blocks(block_len)?)
+}

@@ -1,0 +1,29 @@
+use std::fmt;
+
+/// What begins a line of the console that is about a flush.
+const MARK: &str = "@flushed ";
+
+/// What the guest says when it has flushed a volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Flushed {
+    pub(super) volume: usize,
+    /// All writes up to this one were written before.
+    pub(super) generation: u64,
+}
+
+impl Flushed {
+    pub(super) fn parse(line: &str) -> Option<Self> {
+        let (_, said) = line.split_once(MARK)?;
+        let (volume, generation) = said.split_once(' ')?;
+        Some(Self {
+            volume: volume.parse().ok()?,
+            generation: generation.parse().ok()?,
+        })
+    }
+}
+
+impl fmt::Display for Flushed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{MARK}{} {}", self.volume, self.generation)
+    }
+}
