@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use verimount_testkit::tools::REQUIRE_TOOLS;
+use verimount_testkit::{QUICK, tools::REQUIRE_TOOLS};
 
 use crate::{
     command, conformance, deny, fuzz, kernel_test,
@@ -15,7 +15,8 @@ use crate::{
 /// Run every check and test; stop at the first that fails
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Leave out what takes minutes: mirrored directories' conformance, the kernel, fuzz targets
+    /// Leave out what takes minutes: mirrored directories' conformance, the kernel, fuzz targets,
+    /// and most of the changed bytes under a fresh mount each
     #[arg(long)]
     quick: bool,
 }
@@ -44,6 +45,9 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         let mut test = cargo("test");
         test.args(["--workspace", "--locked"])
             .env(REQUIRE_TOOLS, "1");
+        if options.quick {
+            test.env(QUICK, "1");
+        }
         command::run(&mut test)
     })?;
     if options.quick {
