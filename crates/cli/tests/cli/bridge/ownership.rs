@@ -12,6 +12,7 @@ use verimount_testkit::tools;
 
 use super::{WAYS, mount, mount_in, world};
 use crate::common::{
+    daemon::{Daemon, eventually},
     run::{Ended, finish},
     user::root_or_skip,
     world::World,
@@ -65,7 +66,7 @@ fn comes_out_alike(
     }
     let mnt = world.path("mnt");
     let options = ["--allow-other", "--passthrough", way];
-    let mounted = crate::common::daemon::Daemon::bridge(&source, &mnt, &options);
+    let mounted = Daemon::bridge(&source, &mnt, &options);
     for (uid, gid, groups) in users {
         let [here, there] = [&native, &mnt].map(|at| shell_as(*uid, *gid, groups, at, script));
         assert_eq!(there.text(), here.text());
@@ -173,7 +174,9 @@ fn changed_programs_lose_their_rights() {
         ] {
             fs::write(&program, "program").unwrap();
             fs::set_permissions(&program, PermissionsExt::from_mode(0o6777)).unwrap();
-            std::thread::sleep(std::time::Duration::from_millis(1100));
+            eventually("its rights are seen", || {
+                fs::metadata(mounted.path("program")).unwrap().mode() & 0o7777 == 0o6777
+            });
             shell_as(65534, 65534, &[], mounted.directory(), change).succeeds();
             let mode = fs::metadata(&program).unwrap().mode() & 0o7777;
             assert_eq!(mode, 0o777, "{change}");
