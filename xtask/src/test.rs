@@ -7,7 +7,7 @@ use clap::Args;
 use verimount_testkit::{QUICK, tools::REQUIRE_TOOLS};
 
 use crate::{
-    command, conformance, deny, fuzz, kernel_test,
+    command, conformance, crash, deny, fuzz, kernel_test,
     setup::{self, Purpose},
     workspace::{cargo, target},
 };
@@ -15,11 +15,14 @@ use crate::{
 /// Run every check and test; stop at the first that fails
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Leave out what takes minutes: mirrored directories' conformance, the kernel, fuzz targets,
-    /// and most of the changed bytes under a fresh mount each
+    /// Leave out what takes minutes: mirrored directories' conformance, the kernel, fuzz targets, and
+    /// most of the simulated crashes and of the bytes that are changed below mounts
     #[arg(long)]
     quick: bool,
 }
+
+/// Of simulated crashes, if there is little time.
+const QUICK_SEEDS: &str = "0..6";
 
 pub(crate) fn run(options: &Options) -> Result<()> {
     setup::ensure_ready(Purpose::Test)?;
@@ -46,7 +49,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         test.args(["--workspace", "--locked"])
             .env(REQUIRE_TOOLS, "1");
         if options.quick {
-            test.env(QUICK, "1");
+            test.env(QUICK, "1").env(crash::SEEDS, QUICK_SEEDS);
         }
         command::run(&mut test)
     })?;

@@ -18,7 +18,7 @@ pub use faulty::{Fault, Faulty};
 pub use flipped::Flipped;
 pub use hard_disk::HardDisk;
 pub use pattern::{noise, pattern};
-pub use quick::{QUICK, is_quick};
+pub use quick::{QUICK, all_or_some};
 pub use random::Random;
 pub use read_blocks::read_blocks;
 pub use recording::{Recorder, Recording};

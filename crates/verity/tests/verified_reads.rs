@@ -101,48 +101,64 @@ proptest! {
 /// read gives the right bytes or is refused, and what is right without the change stays readable.
 #[test]
 fn every_single_changed_byte_is_refused_or_harmless() {
-    let data = noise(64 * 1024 + 100, 2);
+    const THREADS: usize = 2;
+    let data = &noise(64 * 1024 + 100, 2);
     for layout in [SealLayout::Appended, SealLayout::Sidecar] {
-        let bytes = sealed_bytes(&data, layout, &small_blocks());
-        let positions = bytes.len() as u64;
-        let seal = Arc::new(Flipped::new(bytes));
-        let open = || match layout {
-            SealLayout::Appended => Sealed::open_appended(seal.clone()),
-            SealLayout::Sidecar => Sealed::open_sidecar(Arc::new(data.clone()), seal.clone()),
-        };
-        let digest = open().unwrap().file_digest();
-        let mut refused = 0;
-        for position in 0..positions {
-            seal.flip(position);
-            let Ok(sealed) = open() else {
-                refused += 1;
-                continue;
-            };
-            let trust = Trust::Digest(digest);
-            let Ok(reader) = VerifiedReader::new(&sealed, &trust, VerifyOptions::default()) else {
-                refused += 1;
-                continue;
-            };
-            let mut block = [0; 1024];
-            let mut bad_blocks = 0;
-            for (offset, expected) in (0..).step_by(1024).zip(data.chunks(1024)) {
-                let block = &mut block[..expected.len()];
-                match reader.read_exact_at(block, offset) {
-                    Ok(()) => assert_eq!(block, expected, "flipped {position}, read {offset}"),
-                    Err(ReadError::Rejected(_)) => bad_blocks += 1,
-                    Err(error) => panic!("flipped {position}, read {offset}: {error}"),
-                }
-            }
-            if layout == SealLayout::Appended && position < data.len() as u64 {
-                assert_eq!(bad_blocks, 1, "a changed byte of data is in one block");
-            }
-            refused += u64::from(bad_blocks > 0);
-        }
+        let bytes = &sealed_bytes(data, layout, &small_blocks());
+        let refused: usize = thread::scope(|scope| {
+            let threads: Vec<_> = (0..THREADS)
+                .map(|first| {
+                    let positions = (0..bytes.len() as u64).skip(first).step_by(THREADS);
+                    scope.spawn(move || count_refused(data, bytes, layout, positions))
+                })
+                .collect();
+            let counts = threads.into_iter().map(|thread| thread.join().unwrap());
+            counts.sum()
+        });
         assert!(refused > 0, "no change was noticed");
         if layout == SealLayout::Appended {
-            assert!(refused >= data.len() as u64, "{refused} of {positions}");
+            assert!(refused >= data.len(), "{refused} of {}", bytes.len());
         }
     }
+}
+
+/// Changes the byte at each of `positions` of what was sealed, and counts those that are noticed.
+fn count_refused(
+    data: &[u8],
+    bytes: &[u8],
+    layout: SealLayout,
+    positions: impl Iterator<Item = u64>,
+) -> usize {
+    let seal = Arc::new(Flipped::new(bytes.to_vec()));
+    let open = || match layout {
+        SealLayout::Appended => Sealed::open_appended(seal.clone()),
+        SealLayout::Sidecar => Sealed::open_sidecar(Arc::new(data.to_vec()), seal.clone()),
+    };
+    let trust = Trust::Digest(open().unwrap().file_digest());
+    let is_refused = |&position: &u64| {
+        seal.flip(position);
+        let Ok(sealed) = open() else {
+            return true;
+        };
+        let Ok(reader) = VerifiedReader::new(&sealed, &trust, VerifyOptions::default()) else {
+            return true;
+        };
+        let mut block = [0; 1024];
+        let mut bad_blocks = 0;
+        for (offset, expected) in (0..).step_by(1024).zip(data.chunks(1024)) {
+            let block = &mut block[..expected.len()];
+            match reader.read_exact_at(block, offset) {
+                Ok(()) => assert_eq!(block, expected, "flipped {position}, read {offset}"),
+                Err(ReadError::Rejected(_)) => bad_blocks += 1,
+                Err(error) => panic!("flipped {position}, read {offset}: {error}"),
+            }
+        }
+        if layout == SealLayout::Appended && position < data.len() as u64 {
+            assert_eq!(bad_blocks, 1, "a changed byte of data is in one block");
+        }
+        bad_blocks > 0
+    };
+    positions.filter(is_refused).count()
 }
 
 #[test]

@@ -12,7 +12,7 @@ use clap::Args;
 use crate::{command, workspace::cargo};
 
 /// The environment variable that tells the test which seeds to try.
-const SEEDS: &str = "VERIMOUNT_CRASH_SEEDS";
+pub(crate) const SEEDS: &str = "VERIMOUNT_CRASH_SEEDS";
 
 /// Simulate crashes of volumes at every point of what is done to them
 #[derive(Debug, Args)]

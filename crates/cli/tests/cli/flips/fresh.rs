@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use verimount_testkit::{is_quick, noise};
+use verimount_testkit::{all_or_some, noise};
 
 use super::sample::{Sample, THREADS, place, small_sample};
 use crate::{
@@ -17,9 +17,6 @@ use crate::{
     },
 };
 
-/// Of how many positions one is tried if there is little time.
-const QUICK_STEP: usize = 16;
-
 /// All that is read before any file is: superblock, headers, index, small files among them,
 /// descriptor and padding.
 #[test]
@@ -28,15 +25,7 @@ fn every_other_byte() {
         return;
     }
     let sample = small_sample();
-    let mut positions = sample.other_positions();
-    if is_quick() {
-        let start = seed() as usize % QUICK_STEP;
-        positions = positions
-            .into_iter()
-            .skip(start)
-            .step_by(QUICK_STEP)
-            .collect();
-    }
+    let positions = all_or_some(sample.other_positions(), seed());
     // Interleaved, as those that prevent mounting take less time than the others.
     let interleaved = |first| positions.iter().copied().skip(first).step_by(THREADS);
     let shared_out: Vec<_> = (0..THREADS).flat_map(interleaved).collect();

@@ -4,11 +4,12 @@ use std::{fs::File, io, os::unix::fs::FileExt};
 
 use rustix::fs::{Advice, fadvise};
 use serde_json::Value;
+use verimount_testkit::all_or_some;
 
 use super::{copy::is_refusal, sample::small_sample};
 use crate::{
     args,
-    common::{daemon::fuse_or_skip, run::verimount},
+    common::{daemon::fuse_or_skip, run::verimount, seed},
 };
 
 /// Data and tree of large files: each changed byte is noticed, and takes away only its block, or,
@@ -19,7 +20,8 @@ fn every_byte_of_data_and_tree() {
         return;
     }
     let sample = small_sample();
-    sample.in_threads(&sample.live_positions(), |copy, positions| {
+    let positions = all_or_some(sample.live_positions(), seed());
+    sample.in_threads(&positions, |copy, positions| {
         let uncached = ["--tree-cache", "0", "--tree-readahead", "off"];
         let daemon = copy
             .mount(&uncached)
