@@ -191,9 +191,9 @@ pub(crate) fn sorted_lines(command: &mut Command) -> Result<Vec<String>> {
 /// The type of the file system that holds `path`.
 pub(crate) fn file_system(path: &Path) -> Result<String> {
     let mut findmnt = Command::new("findmnt");
-    command::stdout(
-        findmnt
-            .args(["--noheadings", "--output=FSTYPE", "--target"])
-            .arg(path),
-    )
+    findmnt.args(["--noheadings", "--output=FSTYPE", "--target"]);
+    let printed = command::stdout(findmnt.arg(path))?;
+    // Of several that are mounted at the same place, the last one covers the others.
+    let last = printed.lines().last();
+    Ok(last.context("findmnt names no file system")?.to_owned())
 }
