@@ -25,8 +25,9 @@ impl CargoTool {
                 tools.display()
             );
             let mut install = cargo("install");
+            // Not optimised, which would take longer than all that it does for us.
             install
-                .args(["--locked", "--root"])
+                .args(["--locked", "--debug", "--root"])
                 .arg(&tools)
                 .arg(format!("{}@{}", self.program, self.versions));
             command::run(&mut install)?;

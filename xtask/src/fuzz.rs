@@ -35,6 +35,10 @@ const TARGETS: [&str; 9] = [
 /// How long each target is fuzzed, in seconds.
 const TIME: u32 = 60;
 
+/// How long one input may take, in seconds. Milliseconds are what it takes, but the host of a virtual
+/// machine may stop it in between.
+const INPUT_TIME: u32 = 30;
+
 /// What cargo-fuzz passes for coverage feedback. One codegen unit: counters and their table must
 /// stay together. Debug assertions: an overflow is a finding.
 const FLAGS: [&str; 8] = [
@@ -107,7 +111,8 @@ fn fuzz(programs: &Path, target: &str, work: &Path) -> Result<String> {
         .arg(&corpus)
         .arg(root().join("fuzz/seeds").join(target))
         .arg(format!("-max_total_time={TIME}"))
-        .args(["-rss_limit_mb=512", "-timeout=10"])
+        .arg(format!("-timeout={INPUT_TIME}"))
+        .arg("-rss_limit_mb=512")
         .arg(format!("-artifact_prefix={}/{target}-", work.display()))
         .stdout(File::create(&log)?)
         .stderr(File::options().append(true).open(&log)?);

@@ -39,3 +39,12 @@ pub(crate) fn build_verimount() -> Result<PathBuf> {
     command::run(cargo("build").args(["--release", "--locked", "--package", "verimount"]))?;
     Ok(target()?.join("release/verimount"))
 }
+
+/// Compiles the program as its own tests do, where it also finds mistakes in arithmetic; returns where
+/// it is.
+pub(crate) fn build_tested_verimount() -> Result<PathBuf> {
+    let mut build = cargo("test");
+    build.args(["--workspace", "--locked", "--test", "cli", "--no-run"]);
+    command::run(&mut build)?;
+    Ok(target()?.join("debug/verimount"))
+}

@@ -12,7 +12,7 @@ mod way;
 use std::{
     fs::{self, Permissions},
     os::unix::fs::PermissionsExt,
-    path::{Path, PathBuf},
+    path::Path,
     process::Command,
 };
 
@@ -29,7 +29,7 @@ use self::{
 use crate::{
     command, interrupt,
     setup::{self, Purpose},
-    workspace::{cargo, target},
+    workspace::{build_tested_verimount, cargo, target},
 };
 
 /// How much is done.
@@ -98,17 +98,9 @@ fn tests(name: &str) -> Command {
     test
 }
 
-/// Compiles the program as its own tests do, where it also finds mistakes in arithmetic.
-fn build_verimount(target: &Path) -> Result<PathBuf> {
-    let mut build = cargo("test");
-    build.args(["--workspace", "--locked", "--test", "cli", "--no-run"]);
-    command::run(&mut build)?;
-    Ok(target.join("debug/verimount"))
-}
-
 fn exercise(extent: &Extent) -> Result<()> {
     let target = target()?;
-    let verimount = build_verimount(&target)?;
+    let verimount = build_tested_verimount()?;
     let folder = tempfile::Builder::new().prefix("verimount-").tempdir()?;
     // Other users are to reach what is in it.
     fs::set_permissions(folder.path(), Permissions::from_mode(0o755))?;

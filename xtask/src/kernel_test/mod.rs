@@ -26,7 +26,7 @@ use crate::{
 pub(crate) fn run() -> Result<()> {
     setup::ensure_ready(Purpose::KernelTest)?;
     let target = workspace::target()?;
-    let verimount = workspace::build_verimount()?;
+    let verimount = workspace::build_tested_verimount()?;
     let folder = target.join("kernel-test");
     let mut kernels = vec![Kernel::unpacked(&Archive::of_release(), &folder)?];
     let newer = Archive::of_backports(&folder.join("backports"))
