@@ -1,4 +1,4 @@
-//! Reads bytes as a policy, and decides an open by whatever comes of it.
+//! Reads bytes as a policy, and decides an open and a move by whatever comes of it.
 
 #![no_main]
 
@@ -8,7 +8,7 @@ use libfuzzer_sys::fuzz_target;
 use rustix::io::Errno;
 use verimount_bridge::{
     Caller,
-    policy::{Access, Facts, Outcome, Policy},
+    policy::{Access, Decision, Facts, Kind, Move, Outcome, Policy},
 };
 use verimount_verity::FileDigest;
 
@@ -19,13 +19,23 @@ fuzz_target!(|input: &[u8]| {
     match Policy::parse(text, Path::new("policy.toml")) {
         Ok(policy) => {
             let mut audits = 0;
-            let decision = policy.decide(&Open, &mut |_| audits += 1);
-            let explanation = policy.explain(&Open);
+            let decision = decide(&policy, FROM, &mut || audits += 1);
+            let explanation = policy.explain(&Open(FROM));
             let explained = explanation.expect("nothing that can fail is asked");
-            assert_eq!(decision, Ok(explained.decision));
+            assert_eq!(decision, explained.decision);
             let steps = explained.steps.iter();
             let audited = steps.filter(|step| step.outcome == Outcome::Audits);
             assert_eq!(audited.count(), audits);
+            for (kind, from, to) in [
+                (Kind::File, FROM, TO),
+                (Kind::Directory, "models", "public"),
+            ] {
+                let [from, to] = [from, to].map(Path::new);
+                let moved = Move { kind, from, to };
+                if decision == Decision::Deny && policy.loosened_by(moved, None).is_none() {
+                    assert_eq!(decide(&policy, TO, &mut || ()), Decision::Deny);
+                }
+            }
         }
         Err(error) => {
             assert!(error.line() <= text.split('\n').count());
@@ -34,8 +44,18 @@ fuzz_target!(|input: &[u8]| {
     }
 });
 
-/// An open of some file.
-struct Open;
+/// Where a file is, and where it is moved to.
+const FROM: &str = "models/a/weights-01.bin";
+const TO: &str = "public/a/weights-01.bin";
+
+fn decide(policy: &Policy, path: &'static str, audit: &mut dyn FnMut()) -> Decision {
+    let decided = policy.decide(&Open(path), &mut |_| audit());
+    let (decision, _) = decided.expect("nothing that can fail is asked");
+    decision
+}
+
+/// An open of some file at this path.
+struct Open(&'static str);
 
 impl Facts for Open {
     fn access(&self) -> Access {
@@ -51,7 +71,7 @@ impl Facts for Open {
     }
 
     fn path(&self) -> Result<&Path, Errno> {
-        Ok(Path::new("models/a/weights-01.bin"))
+        Ok(Path::new(self.0))
     }
 
     fn size(&self) -> Result<u64, Errno> {

@@ -22,6 +22,7 @@ pub(crate) fn run() -> Result<()> {
 
     say("A real tree: the source code of this repository.");
     demo.show("cp", &["-r", path(&root().join("crates"))?, "app"])?;
+    demo.let_everybody_read("app")?;
 
     say("An image of it, with its Merkle tree. The digest stands for every byte.");
     let built = demo.show("verimount", &["build", "app", "app.img"])?;
@@ -70,6 +71,13 @@ impl Demo {
             .prefix("verimount-demo-")
             .tempdir()?;
         Ok(Self { folder, verimount })
+    }
+
+    /// An image is refused of what only its owner may read, as files may be that a careful user checks out.
+    fn let_everybody_read(&self, tree: &str) -> Result<()> {
+        let mut chmod = Command::new("chmod");
+        chmod.current_dir(self.folder.path());
+        command::run(chmod.args(["-R", "a+rX", tree]))
     }
 
     /// Shows a command line, runs it in the folder, and shows and returns what it printed.

@@ -53,6 +53,7 @@ const TEST: &[Tool] = &[
     tool("qemu-img", "qemu-utils"),
     tool("setfacl", "acl"),
     tool("sqlite3", "sqlite3"),
+    tool("strace", "strace"),
     tool("veritysetup", "cryptsetup-bin"),
 ];
 

@@ -1,6 +1,9 @@
-//! `cargo xtask test`: every check and test, cheapest first.
+//! `cargo xtask test`: checks and tests, cheapest first.
 
-use std::time::Instant;
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context, Result};
 use clap::Args;
@@ -12,25 +15,29 @@ use crate::{
     workspace::{cargo, target},
 };
 
-/// Run every check and test; stop at the first that fails
+/// Check and test; stop at the first step that fails
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Leave out what takes minutes: mirrored directories' conformance, the kernel, fuzz targets, and
-    /// most of the simulated crashes and of the bytes that are changed below mounts
+    /// Do all that there is: also check the dependencies, test mirrored directories' conformance and
+    /// agreement with the kernel, fuzz, try every changed byte below mounts, and simulate more crashes
     #[arg(long)]
-    quick: bool,
+    full: bool,
+    /// Leave out those steps of --full that would not end within so many minutes
+    #[arg(long, value_name = "N", requires = "full")]
+    minutes: Option<u64>,
 }
 
-/// Of simulated crashes, if there is little time.
+/// Simulated crashes where not all is tried.
 const QUICK_SEEDS: &str = "0..6";
 
 pub(crate) fn run(options: &Options) -> Result<()> {
+    let start = Instant::now();
     setup::ensure_ready(Purpose::Test)?;
+    let target = target()?;
     step("Format", || {
         command::run(cargo("fmt").args(["--all", "--check"]))?;
         command::run(cargo("fmt").args(["--manifest-path", fuzz::MANIFEST, "--check"]))
     })?;
-    let target = target()?;
     step("Lints", || {
         let mut clippy = cargo("clippy");
         clippy.args(["--workspace", "--all-targets", "--locked"]);
@@ -43,23 +50,47 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             .env("RUSTDOCFLAGS", "-Dwarnings");
         command::run(&mut doc)
     })?;
-    step("Dependencies", || deny::check(&target))?;
     step("Tests", || {
         let mut test = cargo("test");
         test.args(["--workspace", "--locked"])
             .env(REQUIRE_TOOLS, "1");
-        if options.quick {
+        if !options.full {
             test.env(QUICK, "1").env(crash::SEEDS, QUICK_SEEDS);
         }
         command::run(&mut test)
     })?;
-    if options.quick {
-        println!("== Conformance, kernel, fuzz targets: left out (--quick)");
+    if !options.full {
         return Ok(());
     }
-    step("Conformance of mirrored directories", conformance::check)?;
-    step("Kernel", kernel_test::run)?;
-    step("Fuzz targets", || fuzz::run(&target.join("fuzz")))
+    let end = options.minutes.map(|minutes| start + minutes_long(minutes));
+    for (name, minutes, work) in FURTHER_STEPS {
+        let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+        match left {
+            Some(left) if left < minutes_long(minutes) => println!(
+                "== {name}: LEFT OUT: it can take {minutes} minutes, and {} are left\n",
+                left.as_secs() / 60
+            ),
+            _ => step(name, || work(&target))?,
+        }
+    }
+    Ok(())
+}
+
+/// What is only part of the full test: its name, how many minutes it can take on a busy machine of two
+/// processors, and the work, with the folder for what is built.
+type FurtherStep = (&'static str, u64, fn(&Path) -> Result<()>);
+
+const FURTHER_STEPS: [FurtherStep; 4] = [
+    ("Dependencies", 5, deny::check),
+    ("Conformance of mirrored directories", 6, |_| {
+        conformance::check()
+    }),
+    ("Kernel", 25, |_| kernel_test::run()),
+    ("Fuzz targets", 12, |target| fuzz::run(&target.join("fuzz"))),
+];
+
+fn minutes_long(minutes: u64) -> Duration {
+    Duration::from_secs(60 * minutes)
 }
 
 /// Runs one step, with its name before it and its time after it.

@@ -6,19 +6,17 @@
 
 use std::{
     collections::HashMap,
-    os::fd::BorrowedFd,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
-use quick_cache::sync::Cache;
 use rustix::io::Errno;
 
-use crate::{NodeId, counters::Counters};
-
-/// How many backing files of inodes that are not open any more are kept for their next open. Each
-/// takes about a kilobyte of the kernel's memory, and keeps its file on the disk if others delete
-/// it; so they are not many more than a build or a search comes back to.
-const MAX_IDLE: usize = 4096;
+use crate::{
+    NodeId,
+    counters::Counters,
+    kept::{KeepsFile, KeptFiles},
+};
 
 /// Number of parts that are locked one by one.
 const SHARDS: usize = 16;
@@ -26,7 +24,7 @@ const SHARDS: usize = 16;
 /// Registers files with the kernel, for it to read and write them by itself.
 pub trait Register: Send + Sync {
     /// What the kernel knows a backing file by. Dropping it takes the file back.
-    type Id: Send + Sync;
+    type Id: Send + Sync + 'static;
 
     /// Registers a file, which may be open as a path only. The kernel will read and write it with
     /// the rights that this thread has now, whatever the descriptor was opened for.
@@ -61,9 +59,9 @@ pub(crate) enum Mode<Id> {
 pub(crate) enum Wanted<'a> {
     Passthrough {
         file: BorrowedFd<'a>,
-        /// Whether it may be kept when nobody has the file open. One that is open for writing would
-        /// keep others from running the file.
-        keep: bool,
+        /// The same file as a path, if it may be kept when nobody has the file open. One that is
+        /// open for writing would keep others from running the file.
+        keep: Option<&'a Arc<OwnedFd>>,
     },
     Relay,
 }
@@ -75,7 +73,8 @@ pub(crate) struct BackingTable<R: Register> {
     /// What the kernel said when it refused to pass files through. It is not asked again.
     refusal: OnceLock<Errno>,
     shards: [Mutex<HashMap<NodeId, Inode<R::Id>>>; SHARDS],
-    idle: Cache<NodeId, Arc<R::Id>>,
+    /// Backing files of inodes that are not open any more, for their next open.
+    idle: Arc<KeptFiles<Idle<R::Id>>>,
     counters: Arc<Counters>,
 }
 
@@ -97,7 +96,27 @@ impl<Id> Default for Inode<Id> {
 /// How an inode is served until its last open is closed.
 struct Settled<Id> {
     mode: Mode<Id>,
-    keep: bool,
+    /// By which path its backing file is kept after that, if it is.
+    keep: Option<Arc<OwnedFd>>,
+}
+
+/// A backing file that is kept. The path tells what becomes of the file.
+struct Idle<Id> {
+    id: Arc<Id>,
+    path: Arc<OwnedFd>,
+}
+
+impl<Id> Clone for Idle<Id> {
+    fn clone(&self) -> Self {
+        let (id, path) = (Arc::clone(&self.id), Arc::clone(&self.path));
+        Self { id, path }
+    }
+}
+
+impl<Id: Send + Sync + 'static> KeepsFile for Idle<Id> {
+    fn file(&self) -> BorrowedFd<'_> {
+        self.path.as_fd()
+    }
 }
 
 impl<R: Register> BackingTable<R> {
@@ -107,7 +126,7 @@ impl<R: Register> BackingTable<R> {
             passthrough,
             refusal: OnceLock::new(),
             shards: Default::default(),
-            idle: Cache::new(MAX_IDLE),
+            idle: Arc::new(KeptFiles::new()),
             counters,
         }
     }
@@ -194,20 +213,20 @@ impl<R: Register> BackingTable<R> {
     fn settle(&self, node: NodeId, wanted: Wanted<'_>) -> Result<Settled<R::Id>, Errno> {
         let relay = Settled {
             mode: Mode::Relay,
-            keep: false,
+            keep: None,
         };
         let Wanted::Passthrough { file, keep } = wanted else {
             return Ok(relay);
         };
-        if let Some((_, id)) = self.idle.remove(&node) {
+        if let Some(Idle { id, path }) = self.idle.remove(node) {
             self.counters.reused.add(1);
-            let mode = Mode::Passthrough(id);
-            return Ok(Settled { mode, keep: true });
+            let (mode, keep) = (Mode::Passthrough(id), Some(path));
+            return Ok(Settled { mode, keep });
         }
         match self.register.register(file) {
             Ok(id) => {
                 self.counters.registered.add(1);
-                let mode = Mode::Passthrough(Arc::new(id));
+                let (mode, keep) = (Mode::Passthrough(Arc::new(id)), keep.map(Arc::clone));
                 Ok(Settled { mode, keep })
             }
             Err(errno) if self.passthrough == Passthrough::Require => Err(errno),
@@ -228,7 +247,7 @@ impl<R: Register> BackingTable<R> {
 
     /// Forgets a backing file that was kept for the next open.
     pub(crate) fn forget(&self, node: NodeId) {
-        self.idle.remove(&node);
+        self.idle.remove(node);
     }
 
     fn close(&self, node: NodeId) {
@@ -247,10 +266,10 @@ impl<R: Register> BackingTable<R> {
         let settled = settled.and_then(|settled| settled.into_inner().ok().flatten());
         if let Some(Settled {
             mode: Mode::Passthrough(id),
-            keep: true,
+            keep: Some(path),
         }) = settled
         {
-            self.idle.insert(node, id);
+            self.idle.insert(node, Idle { id, path });
         }
     }
 

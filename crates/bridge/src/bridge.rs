@@ -1,6 +1,10 @@
+mod decide;
+mod names;
+
 use std::{
     ffi::OsStr,
     io::IoSlice,
+    os::fd::AsFd,
     path::Path,
     sync::{Arc, PoisonError, RwLock},
 };
@@ -9,7 +13,6 @@ use rustix::{
     fs::OFlags,
     io::{Errno, ReadWriteFlags, pread, pwritev2},
 };
-use verimount_names::printable;
 
 use crate::{
     Attr, BridgeStatus, Caller, Changes, Entry, Mirror, NewFile, NodeId, OpenFile, Passthrough,
@@ -18,16 +21,19 @@ use crate::{
     counters::Counters,
     file::wants_writing,
     open_facts::{NewFacts, OpenFacts},
-    policy::{Access, Decision, Explanation, Facts, Policy, RuleName},
+    policy::{Access, Explanation, Policy},
 };
 
 /// A mirror whose opens go by a policy.
 ///
-/// What has nothing to do with opening regular files is the [`Mirror`]'s, but for
-/// [`Bridge::forget`].
+/// What has nothing to do with opening regular files, nor with their names, is the [`Mirror`]'s, but
+/// for [`Bridge::forget`].
 pub struct Bridge<R: Register> {
     mirror: Arc<Mirror>,
     policy: RwLock<Arc<Policy>>,
+    /// Held in common while it is noted by which name a file was found, and alone while names are
+    /// changed in a way that the policy may deny.
+    names: RwLock<()>,
     backing: Arc<BackingTable<R>>,
     counters: Arc<Counters>,
 }
@@ -51,6 +57,7 @@ impl<R: Register> Bridge<R> {
         Self {
             mirror: Arc::new(mirror),
             policy: RwLock::new(Arc::new(policy)),
+            names: RwLock::default(),
             backing: Arc::new(backing),
             counters,
         }
@@ -62,7 +69,11 @@ impl<R: Register> Bridge<R> {
     /// # Errors
     /// What the kernel says, if it cannot and has to.
     pub fn probe_passthrough(&self) -> Result<(), Errno> {
-        self.backing.probe(self.mirror.root())
+        // The kernel refuses directories before it looks at how high their file system is stacked.
+        match self.mirror.some_file() {
+            Some(file) => self.backing.probe(file.as_fd()),
+            None => self.backing.probe(self.mirror.root()),
+        }
     }
 
     /// Whether files are passed through if the policy says so, as far as is known.
@@ -75,9 +86,11 @@ impl<R: Register> Bridge<R> {
         &self.mirror
     }
 
-    /// From now on, opens go by another policy. What is open stays as it is.
+    /// From now on, all goes by another policy; what is being done with names is waited for. What is
+    /// open stays as it is.
     pub fn set_policy(&self, policy: Policy) {
         let policy = Arc::new(policy);
+        let _alone = self.names.write().unwrap_or_else(PoisonError::into_inner);
         *self.policy.write().unwrap_or_else(PoisonError::into_inner) = policy;
     }
 
@@ -94,12 +107,12 @@ impl<R: Register> Bridge<R> {
     ) -> Result<BridgedFile<R>, Errno> {
         let access = access(flags);
         let facts = OpenFacts::new(&self.mirror, node, caller, access);
-        let decision = self.decide(&facts)?;
-        let file = match decision {
+        let way = self.way(self.decide("open", &facts)?);
+        let file = match way {
             Way::Passthrough => self.mirror.hold_file(node, flags)?,
             Way::Relay => self.mirror.open_file(node, flags)?,
         };
-        self.serve(decision, file)
+        self.serve(way, file)
     }
 
     /// Makes and opens a regular file. For the policy, that is writing.
@@ -113,9 +126,15 @@ impl<R: Register> Bridge<R> {
         new: NewFile,
         flags: OFlags,
     ) -> Result<(Entry, BridgedFile<R>), Errno> {
-        let way = self.decide(&NewFacts::new(&self.mirror, parent, name, new.caller))?;
-        let (entry, file) = self.mirror.create(parent, name, new, flags)?;
-        Ok((entry, self.serve(way, file)?))
+        let (way, (entry, file)) = {
+            let _names = self.keep_names();
+            let facts = NewFacts::new(&self.mirror, parent, name, new.caller);
+            let way = self.way(self.decide("create", &facts)?);
+            (way, self.mirror.create(parent, name, new, flags)?)
+        };
+        let served = self.serve(way, file);
+        let file = served.inspect_err(|_| self.take_back(entry, Some((parent, name))))?;
+        Ok((entry, file))
     }
 
     /// Makes and opens a regular file without a name, for which the policy goes by the name of the
@@ -130,9 +149,15 @@ impl<R: Register> Bridge<R> {
         flags: OFlags,
     ) -> Result<(Entry, BridgedFile<R>), Errno> {
         let no_name = OsStr::new("");
-        let way = self.decide(&NewFacts::new(&self.mirror, parent, no_name, new.caller))?;
-        let (entry, file) = self.mirror.tmpfile(parent, new, flags)?;
-        Ok((entry, self.serve(way, file)?))
+        let (way, (entry, file)) = {
+            let _names = self.keep_names();
+            let facts = NewFacts::new(&self.mirror, parent, no_name, new.caller);
+            let way = self.way(self.decide("create", &facts)?);
+            (way, self.mirror.tmpfile(parent, new, flags)?)
+        };
+        let served = self.serve(way, file);
+        let file = served.inspect_err(|_| self.take_back(entry, None))?;
+        Ok((entry, file))
     }
 
     /// As [`Mirror::setattr`]. For the policy, to change the length of a file that is not open is to
@@ -148,10 +173,11 @@ impl<R: Register> Bridge<R> {
         open: Option<&BridgedFile<R>>,
     ) -> Result<Attr, Errno> {
         if changes.size.is_some() && open.is_none() {
-            self.decide(&OpenFacts::new(&self.mirror, node, caller, Access::Write))?;
+            let facts = OpenFacts::new(&self.mirror, node, caller, Access::Write);
+            self.decide("truncate", &facts)?;
         }
         let open = open.map(BridgedFile::file);
-        self.mirror.setattr(node, changes, open)
+        self.mirror.setattr(caller, node, changes, open)
     }
 
     /// As [`Mirror::forget`].
@@ -173,23 +199,19 @@ impl<R: Register> Bridge<R> {
         }
     }
 
-    /// What the policy wants of an open that it does not deny, as far as it can be had.
-    fn decide(&self, facts: &dyn Facts) -> Result<Way, Errno> {
-        let policy = Arc::clone(&self.policy.read().unwrap_or_else(PoisonError::into_inner));
-        let decision = policy.decide(facts, &mut |rule| self.audit(rule, facts))?;
-        self.counters.decided(decision);
-        match decision {
-            Decision::Deny => Err(Errno::ACCESS),
-            Decision::Passthrough if self.backing.can_pass_through() => Ok(Way::Passthrough),
-            Decision::Passthrough | Decision::Relay => Ok(Way::Relay),
+    /// Undoes that a file was made, at a name if it has one.
+    fn take_back(&self, made: Entry, place: Option<(NodeId, &OsStr)>) {
+        if let Some((parent, name)) = place {
+            let _alone = self.names.write().unwrap_or_else(PoisonError::into_inner);
+            if let Ok(found) = self.mirror.lookup(parent, name) {
+                if found.node == made.node {
+                    // If it stays, it is empty.
+                    let _ = self.mirror.unlink(parent, name);
+                }
+                self.forget(found.node, 1);
+            }
         }
-    }
-
-    fn audit(&self, rule: &RuleName, facts: &dyn Facts) {
-        self.counters.audits.add(1);
-        let Caller { uid, gid, pid } = facts.caller();
-        let (path, access) = (facts.path().unwrap_or(Path::new("?")), facts.access());
-        tracing::info!(%rule, path = %printable(path), %access, uid, gid, pid, "audited an open");
+        self.forget(made.node, 1);
     }
 
     fn serve(&self, way: Way, file: OpenFile) -> Result<BridgedFile<R>, Errno> {
@@ -202,6 +224,7 @@ impl<R: Register> Bridge<R> {
         if served.backing().is_none() {
             file.fd()?;
         }
+        self.counters.opened(served.backing().is_some());
         Ok(BridgedFile {
             file,
             served: Some(served),
@@ -243,20 +266,15 @@ impl<R: Register> BridgedFile<R> {
         Ok(count)
     }
 
-    /// Writes `data` from `offset` on, or to `append`, behind whatever is there, and returns how many
-    /// bytes of it: what could be written counts, and whoever tries the rest again is told why it
-    /// could not.
+    /// Writes `data` from `offset` on, with the flags of `pwritev2`, and returns how many bytes of it:
+    /// what could be written counts, and a caller that tries the rest again is told why it could not.
     ///
     /// # Errors
     /// Any, if nothing could be written.
-    pub fn write(&self, data: &[u8], offset: u64, append: bool) -> Result<usize, Errno> {
+    pub fn write(&self, data: &[u8], offset: u64, flags: ReadWriteFlags) -> Result<usize, Errno> {
         // So that set-id bits are cleared.
         self.mirror.rights().prepare_thread()?;
         let file = self.file.fd()?;
-        let flags = match append {
-            true => ReadWriteFlags::APPEND,
-            false => ReadWriteFlags::empty(),
-        };
         let mut done = 0;
         while done < data.len() {
             let rest = [IoSlice::new(&data[done..])];

@@ -2,8 +2,6 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use serde::{Deserialize, Serialize};
 
-use crate::policy::Decision;
-
 /// A number that any thread may change.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicU64);
@@ -25,9 +23,9 @@ impl Counter {
 /// What a bridge counts as it works.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
-    pub(crate) passthrough_opens: Counter,
-    pub(crate) relay_opens: Counter,
-    pub(crate) denied_opens: Counter,
+    passthrough_opens: Counter,
+    relay_opens: Counter,
+    pub(crate) denied: Counter,
     pub(crate) audits: Counter,
     pub(crate) followed: Counter,
     pub(crate) passthrough_open: Counter,
@@ -40,21 +38,11 @@ pub(crate) struct Counters {
     relayed_written_bytes: Counter,
 }
 
-impl Counters {
-    pub(crate) fn decided(&self, decision: Decision) {
-        let counter = match decision {
-            Decision::Passthrough => &self.passthrough_opens,
-            Decision::Relay => &self.relay_opens,
-            Decision::Deny => &self.denied_opens,
-        };
-        counter.add(1);
-    }
-}
-
 /// What a bridge has done so far, and what it holds.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct BridgeStatus {
-    /// Opens, by what the policy decided.
+    /// What became of opens.
     pub opens: Opens,
     /// What became of the opens that were to be passed through.
     pub passthrough: PassthroughStatus,
@@ -66,14 +54,15 @@ pub struct BridgeStatus {
     pub held_files: usize,
 }
 
-/// Opens, by what the policy decided.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// What became of opens.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Opens {
-    /// To be passed through.
+    /// Passed through.
     pub passthrough: u64,
-    /// To be relayed.
+    /// Relayed, whether the policy wanted that or the file could not be passed through.
     pub relay: u64,
-    /// Denied.
+    /// Denied; with what else the policy denied: new lengths, and names made, moved or removed.
     pub denied: u64,
     /// Noted by a rule that decides nothing.
     pub audited: u64,
@@ -82,7 +71,8 @@ pub struct Opens {
 }
 
 /// What became of the opens that were to be passed through.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct PassthroughStatus {
     /// Opens that are passed through now.
     pub open: u64,
@@ -92,14 +82,15 @@ pub struct PassthroughStatus {
     pub reused: u64,
     /// Backing files that are kept for the next open.
     pub idle: usize,
-    /// Opens that are relayed, since the kernel would not pass them through.
+    /// Opens that were relayed, since the kernel would not pass them through.
     pub fallbacks: u64,
     /// Why no file is passed through any more, if so.
     pub refusal: Option<String>,
 }
 
 /// What went through this process.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Relayed {
     /// Reads.
     pub reads: u64,
@@ -112,6 +103,14 @@ pub struct Relayed {
 }
 
 impl Counters {
+    /// Notes that a file was opened, and how it is served.
+    pub(crate) fn opened(&self, is_passed_through: bool) {
+        match is_passed_through {
+            true => self.passthrough_opens.add(1),
+            false => self.relay_opens.add(1),
+        }
+    }
+
     /// Notes that a read of this many bytes went through this process.
     pub(crate) fn relayed_read(&self, bytes: usize) {
         self.relayed_reads.add(1);
@@ -128,7 +127,7 @@ impl Counters {
         Opens {
             passthrough: self.passthrough_opens.get(),
             relay: self.relay_opens.get(),
-            denied: self.denied_opens.get(),
+            denied: self.denied.get(),
             audited: self.audits.get(),
             followed: self.followed.get(),
         }

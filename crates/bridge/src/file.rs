@@ -83,11 +83,11 @@ impl OpenFile {
         Ok(open.get_or_init(|| file).as_fd())
     }
 
-    /// By what the file is registered as a backing file, and whether that is a path only.
-    pub(crate) fn backing_fd(&self) -> (BorrowedFd<'_>, bool) {
+    /// By what the file is registered as a backing file; and if that is a path only, the path.
+    pub(crate) fn backing_fd(&self) -> (BorrowedFd<'_>, Option<&Arc<OwnedFd>>) {
         match &self.content {
-            Content::Open(file) => (file.as_fd(), false),
-            Content::Held { path, .. } => (path.as_fd(), true),
+            Content::Open(file) => (file.as_fd(), None),
+            Content::Held { path, .. } => (path.as_fd(), Some(path)),
         }
     }
 

@@ -10,7 +10,7 @@ use verimount_sys::FileHandle;
 use crate::{
     Attr, NodeId, Rights,
     file::OpenFile,
-    held::HeldFiles,
+    kept::KeptFiles,
     name::Name,
     node::FileId,
     opened::OpenedFiles,
@@ -59,7 +59,9 @@ pub struct Entry {
 pub struct Mirror {
     source: Source,
     nodes: NodeTable,
-    held: HeldFiles,
+    /// Files that were used lately, each held as a path only, by which it is at hand whatever it is
+    /// called.
+    held: Arc<KeptFiles<Arc<OwnedFd>>>,
     opened: Arc<OpenedFiles>,
     rights: Rights,
     read_only: bool,
@@ -71,12 +73,13 @@ impl Mirror {
     /// # Errors
     /// What `open` says; `EOPNOTSUPP` before Linux 5.8.
     pub fn open(path: &Path, options: MirrorOptions) -> Result<Self, Errno> {
+        let source = Source::open(path, options.read_only)?;
         Ok(Self {
-            source: Source::open(path, options.read_only)?,
+            rights: Rights::of_this_process(source.file_system())?,
+            source,
             nodes: NodeTable::default(),
-            held: HeldFiles::new(),
+            held: Arc::new(KeptFiles::new()),
             opened: Arc::default(),
-            rights: Rights::of_this_process()?,
             read_only: options.read_only,
         })
     }
@@ -96,6 +99,11 @@ impl Mirror {
     /// what is asked for its sake.
     pub fn meets_mounts(&self) -> bool {
         self.source.meets_mounts()
+    }
+
+    /// Whether the source's file system may itself be a layer above others.
+    pub fn is_stacked(&self) -> bool {
+        self.source.file_system().is_stacked()
     }
 
     /// How many files are remembered.
@@ -131,10 +139,10 @@ impl Mirror {
         is_gone
     }
 
-    /// The one gate that all that changes anything must pass.
+    /// The one gate that all that changes anything must pass: with no more rights than it needs.
     fn for_change(&self) -> Result<(), Errno> {
         match self.read_only {
-            false => Ok(()),
+            false => self.rights.prepare_thread(),
             true => Err(Errno::ROFS),
         }
     }
@@ -150,7 +158,8 @@ impl Mirror {
             }
             let traces = self.nodes.traces(at).ok_or(Errno::STALE)?;
             if let Some(handle) = &traces.handle
-                && let Ok(found) = self.source.hold_by_handle(handle)
+                && let Ok((found, file)) = self.source.hold_by_handle(handle)
+                && file == traces.file
             {
                 break self.keep(at, found);
             }
@@ -219,5 +228,31 @@ fn stale(errno: Errno) -> Errno {
     match errno {
         Errno::NOENT | Errno::NOTDIR => Errno::STALE,
         errno => errno,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// As on a file system that gives a later file the inode number of an earlier one, and whose
+    /// handles hold nothing else.
+    #[test]
+    fn a_handle_that_leads_to_another_file_is_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("file"), "wanted").unwrap();
+        fs::write(folder.path().join("other"), "x").unwrap();
+        let mirror = Mirror::open(folder.path(), MirrorOptions::default()).unwrap();
+        if !mirror.source.has_handles() {
+            return eprintln!("skipped: no files can be found by handles here");
+        }
+        let node = mirror.lookup(NodeId::ROOT, "file".as_ref()).unwrap().node;
+        let other = fs::File::open(folder.path().join("other")).unwrap();
+        let handle = FileHandle::of(other).unwrap();
+        mirror.nodes.set_handle(node, handle);
+        let found = mirror.descriptor(node).unwrap();
+        assert_eq!(mirror.source.examine_open(found).unwrap().1.size, 6);
     }
 }

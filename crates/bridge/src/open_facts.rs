@@ -6,7 +6,7 @@ use std::{
 };
 
 use rustix::{
-    fs::{OFlags, fstatfs},
+    fs::OFlags,
     io::{Errno, pread},
 };
 
@@ -15,14 +15,12 @@ use verimount_verity::{Digest, FileDigest, HashAlgorithm};
 
 use crate::{
     Attr, Caller, Mirror, NodeId,
+    file_system::FileSystemKind,
     policy::{Access, Facts},
 };
 
 /// The most of an extended attribute's value that is compared, in bytes: the most there can be.
 const MAX_XATTR_LEN: usize = 64 << 10;
-
-/// The magic number of FUSE (`linux/magic.h`).
-const FUSE: u64 = 0x6573_5546;
 
 /// What rules can go by when a file of a mirror is opened. Found out when it is asked for, and
 /// once.
@@ -34,6 +32,8 @@ pub(crate) struct OpenFacts<'a> {
     path: OnceCell<PathBuf>,
     attr: OnceCell<Attr>,
     file: OnceCell<OwnedFd>,
+    /// Whether nothing may be waited for but storage.
+    at_once: bool,
 }
 
 impl<'a> OpenFacts<'a> {
@@ -46,7 +46,17 @@ impl<'a> OpenFacts<'a> {
             path: OnceCell::new(),
             attr: OnceCell::new(),
             file: OnceCell::new(),
+            at_once: false,
         }
+    }
+
+    /// The same for what is done with names, with the path that the file will have. Whoever has a
+    /// lease on the file is not waited for, since others wait for what is done with names: the error is
+    /// `EBUSY`.
+    pub(crate) fn at(mut self, path: PathBuf) -> Self {
+        self.path = OnceCell::from(path);
+        self.at_once = true;
+        self
     }
 
     fn attr(&self) -> Result<&Attr, Errno> {
@@ -55,7 +65,14 @@ impl<'a> OpenFacts<'a> {
 
     /// The file, to be looked into.
     fn file(&self) -> Result<&OwnedFd, Errno> {
-        once(&self.file, || self.mirror.reopen(self.node, OFlags::RDONLY))
+        once(&self.file, || {
+            let mut flags = OFlags::RDONLY;
+            flags.set(OFlags::NONBLOCK, self.at_once);
+            match self.mirror.reopen(self.node, flags) {
+                Err(Errno::AGAIN) if self.at_once => Err(Errno::BUSY),
+                opened => opened,
+            }
+        })
     }
 }
 
@@ -83,12 +100,13 @@ impl Facts for OpenFacts<'_> {
     fn content(&self, offset: u64, bytes: &mut [u8]) -> Result<usize, Errno> {
         let file = self.file()?;
         let mut done = 0;
-        loop {
+        while done < bytes.len() {
             match pread(file, &mut bytes[done..], offset + done as u64)? {
-                0 => return Ok(done),
+                0 => break,
                 len => done += len,
             }
         }
+        Ok(done)
     }
 
     fn xattr(&self, name: &OsStr) -> Result<Option<Vec<u8>>, Errno> {
@@ -106,7 +124,7 @@ impl Facts for OpenFacts<'_> {
     fn verity_digest(&self) -> Result<Option<FileDigest>, Errno> {
         let file = self.file()?;
         // Behind FUSE, somebody's process answers, and the kernel verifies nothing.
-        if fstatfs(file)?.f_type.cast_unsigned() == FUSE {
+        if FileSystemKind::of(file)?.is_answered_by_a_process() {
             return Ok(None);
         }
         let measured = measure_verity(file);

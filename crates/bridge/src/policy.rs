@@ -1,4 +1,5 @@
-//! What is decided when a file is opened: by rules, of which the first that matches counts.
+//! What is decided when a file is opened, and what a new name may not undo of it: by rules, of
+//! which the first that matches counts.
 //!
 //! The language is specified in `docs/POLICY.md`.
 
@@ -30,13 +31,16 @@ mod explain;
 mod facts;
 mod glob;
 mod magic;
+mod moves;
 mod one_or_many;
+mod reach;
 mod size;
 mod text;
 
 pub use error::PolicyError;
 pub use explain::{Explanation, Outcome, Step};
 pub use facts::{Access, Facts};
+pub use moves::{Kind, Move};
 
 /// How a file's content is to be read and written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,11 +93,15 @@ impl fmt::Display for RuleName {
     }
 }
 
+/// By what something is decided: a rule, or `None` for the default.
+pub type DecidedBy<'a> = Option<&'a RuleName>;
+
 /// Rules and a default. It never changes: another one takes its place.
 #[derive(Debug)]
 pub struct Policy {
     rules: Vec<Rule>,
     default: Decision,
+    log_denials: bool,
 }
 
 impl Default for Policy {
@@ -102,6 +110,7 @@ impl Default for Policy {
         Self {
             rules: Vec::new(),
             default: Decision::Passthrough,
+            log_denials: false,
         }
     }
 }
@@ -115,6 +124,11 @@ impl Policy {
         document::parse(text).map_err(|defect| PolicyError::new(defect, text, file))
     }
 
+    /// Whether what is denied is to be logged.
+    pub fn logs_denials(&self) -> bool {
+        self.log_denials
+    }
+
     /// Decides an open. The rules that only take note of it are given to `audit`.
     ///
     /// # Errors
@@ -123,17 +137,21 @@ impl Policy {
         &self,
         facts: &dyn Facts,
         audit: &mut dyn FnMut(&RuleName),
-    ) -> Result<Decision, Errno> {
+    ) -> Result<(Decision, DecidedBy<'_>), Errno> {
         for rule in &self.rules {
             if rule.unmet(facts)?.is_none() {
-                match &rule.action {
-                    Action::Decide(decision) => return Ok(*decision),
-                    Action::Verify(digests) => return Ok(digests.find(facts)?.decision()),
-                    Action::Audit => audit(&rule.name),
-                }
+                let decision = match &rule.action {
+                    Action::Decide(decision) => *decision,
+                    Action::Verify(digests) => digests.find(facts)?.decision(),
+                    Action::Audit => {
+                        audit(&rule.name);
+                        continue;
+                    }
+                };
+                return Ok((decision, Some(&rule.name)));
             }
         }
-        Ok(self.default)
+        Ok((self.default, None))
     }
 }
 

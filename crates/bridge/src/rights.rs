@@ -17,6 +17,9 @@
 //!   it. Where a bit is asked for that the kernel has already granted, [`KeepingSetGid`] takes the
 //!   capability back for a moment.
 //! - **`CAP_SYS_RESOURCE` is given up**, which would let everybody ignore quotas.
+//! - **The file system user id is not 0** on a file system that reserves blocks for root and goes by
+//!   that id (ext4 does): else everybody could fill them. That goes for registered files, too. On any
+//!   other it stays 0, as there it may be what a server checks.
 //!
 //! As an ordinary user, everything happens with that user's rights and nothing is switched.
 
@@ -33,7 +36,7 @@ use rustix::{
 };
 use verimount_sys::{set_thread_fs_gid, set_thread_fs_uid, unshare_umask};
 
-use crate::Caller;
+use crate::{Caller, file_system::FileSystemKind};
 
 /// What root must be allowed for work to be done in others' names.
 const NEEDED: CapabilitySet = CapabilitySet::CHOWN
@@ -46,11 +49,17 @@ const NEEDED: CapabilitySet = CapabilitySet::CHOWN
 /// What no operation may make use of.
 const GIVEN_UP: CapabilitySet = CapabilitySet::FSETID.union(CapabilitySet::SYS_RESOURCE);
 
+/// The id that stands for nobody: no file system reserves anything for it.
+const NOBODY: u32 = 65534;
+
 /// In whose name files are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rights {
     /// In each caller's: this process is root's.
-    Callers,
+    Callers {
+        /// The file system user id of a thread while it makes nothing.
+        between: u32,
+    },
     /// In that of the user who runs this process.
     Own,
 }
@@ -68,14 +77,15 @@ thread_local! {
 }
 
 impl Rights {
-    /// What this process can do.
-    ///
-    /// # Errors
-    /// What `capget` says.
-    pub fn of_this_process() -> Result<Self, Errno> {
+    /// What this process can do on a file system of this kind.
+    pub(crate) fn of_this_process(file_system: FileSystemKind) -> Result<Self, Errno> {
         let is_able = capabilities(None)?.effective.contains(NEEDED);
+        let between = match file_system.reserves_blocks() {
+            true => NOBODY,
+            false => 0,
+        };
         Ok(match is_able && geteuid().is_root() {
-            true => Self::Callers,
+            true => Self::Callers { between },
             false => Self::Own,
         })
     }
@@ -94,10 +104,11 @@ impl Rights {
         if let Preparation::Done(umask) = PREPARATION.get() {
             return Ok(umask);
         }
-        if self == Self::Callers {
+        if let Self::Callers { between } = self {
             let bits = capabilities_secure_bits()? | CapabilitiesSecureBits::NO_SETUID_FIXUP;
             set_capabilities_secure_bits(bits)?;
             change_effective(|effective| effective.difference(GIVEN_UP))?;
+            set_thread_fs_uid(between);
         }
         let own = unshare_umask().is_ok().then(|| {
             let none = Mode::empty();
@@ -111,22 +122,19 @@ impl Rights {
     /// Makes what this thread makes the caller's, until what is returned is dropped.
     pub(crate) fn act_for(self, caller: Caller) -> Result<Acting, Errno> {
         self.prepare_thread()?;
-        let before = match self {
-            Self::Callers if (caller.uid, caller.gid) != (0, 0) => {
-                let gid = set_thread_fs_gid(caller.gid);
-                let uid = set_thread_fs_uid(caller.uid);
-                Some((uid, gid))
-            }
-            _ => None,
-        };
+        let (mut uid, mut gid) = (None, None);
+        if let Self::Callers { between } = self {
+            gid = (caller.gid != 0).then(|| set_thread_fs_gid(caller.gid));
+            uid = (caller.uid != between).then(|| set_thread_fs_uid(caller.uid));
+        }
         let _thread = PhantomData;
-        Ok(Acting { before, _thread })
+        Ok(Acting { uid, gid, _thread })
     }
 
     /// Lets a set-group-id bit that the kernel has granted stay, until what is returned is dropped.
     pub(crate) fn keep_set_gid(self) -> Result<KeepingSetGid, Errno> {
         self.prepare_thread()?;
-        if self == Self::Callers {
+        if let Self::Callers { .. } = self {
             change_effective(|effective| effective.union(CapabilitySet::FSETID))?;
         }
         Ok(KeepingSetGid {
@@ -162,18 +170,18 @@ fn change_effective(change: impl FnOnce(CapabilitySet) -> CapabilitySet) -> Resu
 /// While this lives, what its thread makes is the caller's.
 #[must_use]
 pub(crate) struct Acting {
-    /// The ids to go back to.
-    before: Option<(u32, u32)>,
+    /// The user id to go back to, if it was changed.
+    uid: Option<u32>,
+    /// The group id to go back to, if it was changed.
+    gid: Option<u32>,
     /// Another thread must not drop it.
     _thread: PhantomData<*const ()>,
 }
 
 impl Drop for Acting {
     fn drop(&mut self) {
-        if let Some((uid, gid)) = self.before {
-            set_thread_fs_uid(uid);
-            set_thread_fs_gid(gid);
-        }
+        self.uid.map(set_thread_fs_uid);
+        self.gid.map(set_thread_fs_gid);
     }
 }
 
@@ -187,7 +195,7 @@ pub(crate) struct KeepingSetGid {
 
 impl Drop for KeepingSetGid {
     fn drop(&mut self) {
-        if self.rights == Rights::Callers {
+        if let Rights::Callers { .. } = self.rights {
             // To have fewer capabilities is never denied.
             let _ = change_effective(|effective| effective.difference(GIVEN_UP));
         }

@@ -11,7 +11,7 @@ use rustix::{
 };
 use verimount_sys::{FileHandle, seclude_mount};
 
-use crate::{Attr, errno::errno, name::Name, node::FileId};
+use crate::{Attr, errno::errno, file_system::FileSystemKind, name::Name, node::FileId};
 
 /// What is asked of every file: all that it takes to tell it from others and to describe it.
 const WANTED: StatxFlags = StatxFlags::BASIC_STATS
@@ -40,6 +40,7 @@ pub(crate) struct Source {
     /// subvolume, overlayfs one for each layer.
     device: u64,
     has_handles: bool,
+    file_system: FileSystemKind,
 }
 
 impl Source {
@@ -58,12 +59,14 @@ impl Source {
         let FileId { device, .. } = (&found).into();
         let handle = FileHandle::of(&root);
         let opened = handle.and_then(|handle| handle.open(&root, OFlags::PATH.bits() as i32));
+        let file_system = FileSystemKind::of(&root)?;
         Ok(Self {
             root: Arc::new(root),
             clone,
             mount_id: found.stx_mnt_id,
             device,
             has_handles: opened.is_ok(),
+            file_system,
         })
     }
 
@@ -80,6 +83,11 @@ impl Source {
     /// Whether files can be found again by their handles.
     pub(crate) fn has_handles(&self) -> bool {
         self.has_handles
+    }
+
+    /// The kind of file system that the directory is on.
+    pub(crate) fn file_system(&self) -> FileSystemKind {
+        self.file_system
     }
 
     /// What is at a name.
@@ -104,17 +112,18 @@ impl Source {
         name: Name<'_>,
     ) -> Result<(OwnedFd, FileId), Errno> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let held = openat(directory, name.as_os_str(), flags, Mode::empty())?;
-        let (file, _) = self.examine_open(&held)?;
-        Ok((held, file))
+        self.identified(openat(directory, name.as_os_str(), flags, Mode::empty())?)
     }
 
     /// Opens the file of a handle as a path only.
-    pub(crate) fn hold_by_handle(&self, handle: &FileHandle) -> Result<OwnedFd, Errno> {
-        let flags = OFlags::PATH.bits() as i32;
-        handle
-            .open(&*self.root, flags)
-            .map_err(|error| errno(&error))
+    pub(crate) fn hold_by_handle(&self, handle: &FileHandle) -> Result<(OwnedFd, FileId), Errno> {
+        let held = handle.open(&*self.root, OFlags::PATH.bits() as i32);
+        self.identified(held.map_err(|error| errno(&error))?)
+    }
+
+    fn identified(&self, held: OwnedFd) -> Result<(OwnedFd, FileId), Errno> {
+        let (file, _) = self.examine_open(&held)?;
+        Ok((held, file))
     }
 
     fn checked(&self, found: &Statx) -> Result<(FileId, Attr), Errno> {

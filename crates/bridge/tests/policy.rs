@@ -110,7 +110,7 @@ fn parse(text: &str) -> Policy {
 }
 
 fn decide(policy: &Policy, open: &Open) -> Decision {
-    policy.decide(open, &mut |_| {}).unwrap()
+    policy.decide(open, &mut |_| {}).unwrap().0
 }
 
 /// Whether a rule with these conditions matches.
@@ -138,7 +138,7 @@ fn the_first_rule_that_matches_decides() {
     let decided = |path| {
         let mut audited = Vec::new();
         let mut audit = |rule: &verimount_bridge::policy::RuleName| audited.push(rule.to_string());
-        let decision = policy.decide(&Open::reading(path), &mut audit).unwrap();
+        let (decision, _) = policy.decide(&Open::reading(path), &mut audit).unwrap();
         assert_eq!(audited, ["rule 1 (line 3) \"everything\""]);
         decision
     };
@@ -342,7 +342,11 @@ fn mistakes_are_pointed_at() {
             "1:11",
             "expected one of `passthrough`, `relay`, `deny`",
         ),
-        ("rules = []", "1:1", "expected `default` or `rule`"),
+        (
+            "rules = []",
+            "1:1",
+            "expected one of `default`, `log_denials`, `rule`",
+        ),
         ("[[rule]]\npath = \"x\"", "1:1", "missing field `action`"),
         (
             "[[rule]]\naction = \"allow\"",

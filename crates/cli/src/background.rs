@@ -5,7 +5,7 @@ use std::{
     fs::OpenOptions,
     io::{Read, Write, stdout},
     os::fd::OwnedFd,
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Child, Command, Stdio},
 };
 
@@ -23,7 +23,11 @@ use verimount_names::printable;
 use verimount_serve::{Mounted, Reload};
 use verimount_sys::take_inherited;
 
-use crate::{Outcome, message::say};
+use crate::{
+    Outcome,
+    log::{Log, LogFile},
+    message::say,
+};
 
 /// Where a mount's process stays.
 #[derive(Args)]
@@ -31,7 +35,7 @@ pub(crate) struct BackgroundArgs {
     /// Stay in the foreground, until unmounted or interrupted
     #[arg(long)]
     foreground: bool,
-    /// In the background, append messages to this file
+    /// In the background, append messages to this file; at most 40 of one kind a minute
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
 }
@@ -71,45 +75,67 @@ impl BackgroundArgs {
         // Before anything else is opened; closed when paths such as /dev/fd/63 have been, too.
         let inherited = background.then(take_inherited).transpose()?;
         let signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
-        start_logging();
+        let log = Log::start()?;
+        let served = self.serve_here(begin, inherited, signals, &log);
+        log.finish();
+        served
+    }
+
+    /// Serves in this process, which `inherited` what it did not open itself if it is to stay in the
+    /// background.
+    fn serve_here(
+        &self,
+        begin: impl FnOnce() -> Result<Ready>,
+        inherited: Option<Vec<OwnedFd>>,
+        signals: Signals,
+        log: &Log,
+    ) -> Result<Outcome> {
+        // Before anything is mounted, which would have to be undone.
+        let log_file = match inherited {
+            Some(_) => self.log_file()?,
+            None => None,
+        };
         let ready = begin()?;
         match inherited {
-            Some(inherited) => self.detach(&ready.text, inherited)?,
+            Some(inherited) => detach(&ready.text, inherited, log, log_file)?,
             None => say(&ready.text),
         }
         (ready.serve)(signals)?;
         Ok(Outcome::Good)
     }
 
-    /// Tells the waiting command that all is well, and leaves its terminal, its directory and what
-    /// its caller had open.
-    fn detach(&self, ready: &str, inherited: Vec<OwnedFd>) -> Result<()> {
-        let nowhere = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .open("/dev/null")?;
-        match &self.log {
-            Some(path) => dup2_stderr(open_log(path)?)?,
-            None => dup2_stderr(&nowhere)?,
-        }
-        dup2_stdin(&nowhere)?;
-        drop(inherited);
-        // Whoever started it may be gone; that is no reason to end.
-        let _ = setsid();
-        chdir("/")?;
-        write!(stdout(), "{READY}{ready}")?;
-        stdout().flush()?;
-        dup2_stdout(&nowhere)?;
-        Ok(())
+    fn log_file(&self) -> Result<Option<LogFile>> {
+        let open =
+            |path: &PathBuf| LogFile::open(path).with_context(|| printable(path).to_string());
+        self.log.as_ref().map(open).transpose()
     }
 }
 
-fn open_log(path: &Path) -> Result<std::fs::File> {
-    OpenOptions::new()
-        .create(true)
-        .append(true)
-        .open(path)
-        .with_context(|| printable(path).to_string())
+/// Tells the waiting command that all is well, and leaves its terminal, its directory and what its
+/// caller had open.
+fn detach(
+    ready: &str,
+    inherited: Vec<OwnedFd>,
+    log: &Log,
+    log_file: Option<LogFile>,
+) -> Result<()> {
+    let nowhere = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open("/dev/null")?;
+    match log_file {
+        Some(file) => log.write_to(file)?,
+        None => dup2_stderr(&nowhere)?,
+    }
+    dup2_stdin(&nowhere)?;
+    drop(inherited);
+    // Whoever started it may be gone; that is no reason to end.
+    let _ = setsid();
+    chdir("/")?;
+    write!(stdout(), "{READY}{ready}")?;
+    stdout().flush()?;
+    dup2_stdout(&nowhere)?;
+    Ok(())
 }
 
 /// Runs this command once more as a process that stays, and waits until it is ready or has failed.
@@ -139,15 +165,4 @@ fn failed(child: &mut Child) -> Result<Outcome> {
         Some(code) if code != 0 => std::process::exit(code),
         _ => bail!("the mount's process ended before the mount was ready"),
     }
-}
-
-fn start_logging() {
-    let filter = tracing_subscriber::EnvFilter::builder()
-        .with_default_directive(tracing_subscriber::filter::LevelFilter::INFO.into())
-        .from_env_lossy();
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(false)
-        .init();
 }

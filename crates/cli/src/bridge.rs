@@ -7,10 +7,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
-use rustix::{
-    fs::statfs,
-    process::{Resource, Rlimit, getegid, geteuid, getpid, getrlimit, setrlimit},
-};
+use rustix::process::{Resource, Rlimit, getegid, geteuid, getpid, getrlimit, setrlimit};
 use verimount_bridge::{
     Caller, Mirror, MirrorOptions, Passthrough, explain,
     policy::{Access, Policy},
@@ -24,6 +21,9 @@ use crate::{Outcome, background::Ready, mount_args::MountArgs};
 ///
 /// Whatever the policy passes through is read and written by the kernel itself; that takes root.
 /// For anybody else all is relayed. SIGHUP reads the policy again.
+///
+/// WARNING: locks do not reach from the mount to the source. Programs that share files by locks, such
+/// as SQLite's users, must all work in the mount: one that uses the source meanwhile damages the file.
 #[derive(Args)]
 pub(crate) struct Bridge {
     /// The directory to mirror
@@ -67,9 +67,6 @@ enum When {
     Require,
 }
 
-/// The magic number of overlayfs (`linux/magic.h`).
-const OVERLAYFS: u64 = 0x794c_7630;
-
 impl Bridge {
     pub(crate) fn run(self) -> Result<Outcome> {
         if let Some(path) = &self.explain {
@@ -95,7 +92,7 @@ impl Bridge {
             BridgeOptions {
                 cache: self.cache,
                 passthrough: self.passthrough.into(),
-                is_stacked: is_stacked(&self.source)?,
+                is_shared: self.mount.allow_other,
             },
         ));
         let source_name = printable(&self.source).to_string();
@@ -194,7 +191,7 @@ fn read_policy(path: &Path) -> Result<Policy> {
 }
 
 /// Lets this process open as many files as it ever may: each that is open through the mount takes up
-/// to two.
+/// to two, and it is among these that users get their shares.
 fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {
@@ -212,12 +209,6 @@ fn is_below(directory: &Path, above: &Path) -> bool {
         // There is no such directory: whoever needs it will say so.
         _ => false,
     }
-}
-
-/// Whether a directory's file system is itself a layer above others.
-fn is_stacked(source: &Path) -> Result<bool> {
-    let found = statfs(source).with_context(|| printable(source).to_string())?;
-    Ok(found.f_type.cast_unsigned() == OVERLAYFS)
 }
 
 impl From<When> for Passthrough {

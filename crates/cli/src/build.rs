@@ -1,21 +1,21 @@
 use std::{
     io::{BufWriter, Write, stdout},
     ops::ControlFlow,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::Arc,
 };
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use verimount_names::printable;
-use verimount_romfs::{BlockSize, Options, Plan, Summary, VolumeName, plan};
-use verimount_source::FileSource;
+use verimount_romfs::{BlockSize, Error as RomfsError, Options, Plan, Romfs, VolumeName, plan};
+use verimount_source::{FileSource, ReadAt};
 use verimount_verity::{SealLayout, seal};
 
 use crate::{
     Outcome,
     interrupt::Interrupt,
-    message::say,
+    losses::{self, LossArgs},
     options::{Auto, TreeArgs, all_processors, parse_image_block_size, parse_volume_name},
     output_file::{OutputFile, folder_of},
     progress::bytes_bar,
@@ -23,14 +23,14 @@ use crate::{
 
 /// Make a reproducible romfs image of a directory, sealed with a Merkle tree; print its digest
 ///
-/// The same tree gives the same bytes, whatever its times and owners. romfs stores neither of them,
-/// nor permissions beyond the executable bit.
+/// The same tree gives the same bytes, whatever its times and owners. romfs has no place for them, nor
+/// for extended attributes and permissions but the executable bit: what an image loses is said.
 #[derive(Args)]
 pub(crate) struct Build {
     /// The directory
     #[arg(value_name = "DIR")]
     tree: PathBuf,
-    /// The image to make, in place of any that is there
+    /// The image to make, in place of an older one
     #[arg(value_name = "IMAGE")]
     image: PathBuf,
     /// Size that the data of larger files is aligned to, and the image padded to: a power of two
@@ -43,6 +43,11 @@ pub(crate) struct Build {
     /// Make a plain image, without a Merkle tree
     #[arg(long)]
     no_seal: bool,
+    /// Replace IMAGE even if it is no romfs image
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    losses: LossArgs,
     #[command(flatten)]
     tree_args: TreeArgs,
 }
@@ -60,17 +65,19 @@ impl Build {
             },
         };
         self.refuse_inside_tree()?;
+        self.refuse_to_replace()?;
         let interrupt = Interrupt::watch()?;
         let plan = plan(&self.tree, &options)?;
+        self.losses.check(&self.tree, plan.losses())?;
         let shown = || printable(&self.image).to_string();
-        let output = OutputFile::new(&self.image).with_context(shown)?;
+        let output = OutputFile::replacing(&self.image).with_context(shown)?;
         write_image(&plan, &output, &interrupt)?;
         let digest = match self.no_seal {
             true => None,
             false => Some(self.seal(&output, &interrupt).with_context(shown)?),
         };
         output.commit().with_context(shown)?;
-        report_losses(&self.tree, plan.summary());
+        losses::report(plan.losses());
         if let Some(digest) = digest {
             writeln!(stdout(), "{digest} {}", printable(&self.image))?;
         }
@@ -90,6 +97,22 @@ impl Build {
             );
         }
         Ok(())
+    }
+
+    /// What is neither an image nor empty was hardly meant.
+    fn refuse_to_replace(&self) -> Result<()> {
+        if self.force || !self.image.is_file() {
+            return Ok(());
+        }
+        let shown = || printable(&self.image).to_string();
+        let older = FileSource::open(&self.image).with_context(shown)?;
+        match Romfs::open(&older) {
+            Err(RomfsError::NotRomfs) if older.size() != 0 => bail!(
+                "{}: it exists and is not a romfs image; to replace it, give --force",
+                shown()
+            ),
+            _ => Ok(()),
+        }
     }
 
     fn seal(&self, output: &OutputFile, interrupt: &Interrupt) -> Result<String> {
@@ -138,28 +161,5 @@ impl<W: Write> Write for Interruptible<'_, W> {
 
     fn flush(&mut self) -> std::io::Result<()> {
         self.inner.flush()
-    }
-}
-
-/// Says once what the image does not hold of the tree.
-fn report_losses(tree: &Path, summary: &Summary) {
-    let losses = [
-        (summary.owners_lost, "not owned by root"),
-        (
-            summary.permissions_lost,
-            "with other permissions than 0644 or 0755",
-        ),
-    ];
-    let losses: Vec<String> = losses
-        .iter()
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, what)| format!("{count} {what}"))
-        .collect();
-    if !losses.is_empty() {
-        say(format_args!(
-            "note: romfs stores no owners, times or permissions but the executable bit; {} has entries {}",
-            printable(tree),
-            losses.join(" and ")
-        ));
     }
 }

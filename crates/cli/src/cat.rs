@@ -18,7 +18,9 @@ use crate::{
 /// How much is read, verified and written at a time.
 const CHUNK: usize = 1 << 20;
 
-/// Write files of an image to standard output, verified, without mounting it
+/// Write files of an image to standard output, without mounting it
+///
+/// All that is read is verified; with --digest, --root-hash or --key also whether it is the right image.
 #[derive(Args)]
 pub(crate) struct Cat {
     /// The image
@@ -71,7 +73,8 @@ pub(crate) fn copy_content(tree: &RomfsTree, inode: Inode, out: &mut impl Write)
     }
 }
 
-fn resolve(tree: &RomfsTree, path: &Path) -> Result<Inode, verimount_image::Error> {
+/// What is at a path from the image's root; symbolic links are not followed.
+pub(crate) fn resolve(tree: &RomfsTree, path: &Path) -> Result<Inode, verimount_image::Error> {
     path.strip_prefix("/")
         .unwrap_or(path)
         .iter()

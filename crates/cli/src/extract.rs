@@ -1,10 +1,10 @@
 use std::{
     collections::HashMap,
-    ffi::OsString,
+    ffi::OsStr,
     fs::{self, OpenOptions},
     io,
     os::unix::{
-        ffi::OsStringExt,
+        ffi::OsStrExt,
         fs::{OpenOptionsExt, PermissionsExt, symlink},
     },
     path::{Path, PathBuf},
@@ -13,9 +13,10 @@ use std::{
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
-use verimount_image::{Inode, RomfsTree};
+use verimount_image::{Inode, RomfsTree, Tree};
 use verimount_names::printable;
 use verimount_romfs::{Node, NodeId, NodeKind};
+use verimount_source::Scratch;
 
 use crate::{
     Outcome,
@@ -26,7 +27,9 @@ use crate::{
     progress::bytes_bar,
 };
 
-/// Copy everything out of an image, verified, without mounting it
+/// Copy everything out of an image, without mounting it
+///
+/// All that is read is verified; with --digest, --root-hash or --key also whether it is the right image.
 #[derive(Args)]
 pub(crate) struct Extract {
     /// The image
@@ -50,6 +53,7 @@ impl Extract {
         let mut extraction = Extraction {
             tree: &tree,
             root: &self.directory,
+            bytes_left: tree.image().size().into(),
             extracted: HashMap::new(),
             skipped: 0,
         };
@@ -90,6 +94,9 @@ fn make_empty(directory: &Path) -> Result<()> {
 struct Extraction<'a> {
     tree: &'a RomfsTree,
     root: &'a Path,
+    /// How many more bytes there can be in files. In an image no two files share a byte, so all of
+    /// them together are smaller than it; if files overlap, a small image could fill any disk.
+    bytes_left: u64,
     /// Where the files are that may have more names, all but directories.
     extracted: HashMap<NodeId, PathBuf>,
     skipped: u64,
@@ -103,22 +110,26 @@ impl Extraction<'_> {
         if let Some(first) = self.extracted.get(&node.id) {
             return Ok(fs::hard_link(first, target)?);
         }
+        let left = self.bytes_left.checked_sub(node.size.into());
+        self.bytes_left = left.context(
+            "its data overlaps that of other files: with it they have more bytes than the image",
+        )?;
         match node.kind {
             NodeKind::Directory => {}
             NodeKind::File => self.file(target, node)?,
             NodeKind::Symlink => {
-                let mut content = Vec::new();
-                copy_content(self.tree, inode(node), &mut content)?;
-                symlink(OsString::from_vec(content), target)?;
+                let mut scratch = Scratch::default();
+                let content = self.tree.readlink(inode(node), &mut scratch)?;
+                symlink(OsStr::from_bytes(content), target)?;
             }
             NodeKind::BlockDevice { major, minor } => {
-                self.special(target, FileType::BlockDevice, (major, minor))?;
+                self.special(target, node, FileType::BlockDevice, (major, minor))?;
             }
             NodeKind::CharDevice { major, minor } => {
-                self.special(target, FileType::CharacterDevice, (major, minor))?;
+                self.special(target, node, FileType::CharacterDevice, (major, minor))?;
             }
-            NodeKind::Socket => self.special(target, FileType::Socket, (0, 0))?,
-            NodeKind::Fifo => self.special(target, FileType::Fifo, (0, 0))?,
+            NodeKind::Socket => self.special(target, node, FileType::Socket, (0, 0))?,
+            NodeKind::Fifo => self.special(target, node, FileType::Fifo, (0, 0))?,
         }
         self.extracted.insert(node.id, target.to_owned());
         Ok(())
@@ -135,8 +146,14 @@ impl Extraction<'_> {
         Ok(file.set_permissions(permissions)?)
     }
 
-    fn special(&mut self, target: &Path, kind: FileType, device: (u16, u16)) -> Result<()> {
-        let mode = Mode::from_raw_mode(0o600);
+    fn special(
+        &mut self,
+        target: &Path,
+        node: &Node,
+        kind: FileType,
+        device: (u16, u16),
+    ) -> Result<()> {
+        let mode = Mode::from_raw_mode(node.permissions().into());
         let device = makedev(device.0.into(), device.1.into());
         match mknodat(CWD, target, kind, mode, device) {
             Err(rustix::io::Errno::PERM) => self.skipped += 1,

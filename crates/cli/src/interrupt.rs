@@ -1,5 +1,5 @@
 use std::{
-    io,
+    fs, io,
     ops::ControlFlow,
     sync::{
         Arc,
@@ -7,16 +7,22 @@ use std::{
     },
 };
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 /// Notices that the user wants to end the work, so that it can be undone first.
 pub(crate) struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// Watches for SIGINT and SIGTERM from now on. A second one ends the process.
+    /// Watches for SIGHUP, SIGINT and SIGTERM from now on. A second one ends the process.
+    ///
+    /// What the process was started to ignore, as `nohup` does with SIGHUP, it goes on to ignore.
     pub(crate) fn watch() -> io::Result<Self> {
         let asked = Arc::new(AtomicBool::new(false));
-        for signal in [SIGINT, SIGTERM] {
+        let ignored = ignored_signals();
+        for signal in [SIGHUP, SIGINT, SIGTERM] {
+            if ignored >> (signal - 1) & 1 == 1 {
+                continue;
+            }
             // Registered first, so that the first signal does not yet find the flag set.
             signal_hook::flag::register_conditional_default(signal, asked.clone())?;
             signal_hook::flag::register(signal, asked.clone())?;
@@ -31,4 +37,14 @@ impl Interrupt {
             false => ControlFlow::Continue(()),
         }
     }
+}
+
+/// The signals that the process ignores, the first in the lowest bit; none where the kernel does
+/// not tell.
+fn ignored_signals() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let digits = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    digits.map_or(0, |digits| {
+        u64::from_str_radix(digits.trim(), 16).unwrap_or(0)
+    })
 }

@@ -1,21 +1,22 @@
 use std::{
-    fs::OpenOptions,
-    io::{IsTerminal, Write, stdin, stdout},
+    fs::{self, File, OpenOptions},
+    io::{self, IsTerminal, Write, stdin, stdout},
+    os::unix::fs::{MetadataExt, fchown},
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use verimount_names::printable;
 use verimount_source::FileSource;
-use verimount_verity::{KeyPair, SealLayout, Sealed, SecretKey};
+use verimount_verity::{KeyPair, SealLayout, Sealed, SecretKey, Signature};
 
 use crate::{
     Outcome,
-    new_file::NewFile,
-    opened::{find_seal, open_source, sidecar_path},
-    options::{ReadArgs, read_key_file},
+    opened::{find_seal, open_source, open_to_change, sidecar_path},
+    options::{ReadArgs, read_key_file, read_short_text},
+    output_file::OutputFile,
 };
 
 /// Make a minisign key pair: a public key to give away and a secret one to sign with
@@ -28,47 +29,89 @@ pub(crate) struct Keygen {
     #[arg(value_name = "SECRET")]
     secret: PathBuf,
     /// Do not protect the secret key with a password
-    #[arg(long, short = 'W')]
+    #[arg(long, short = 'W', conflicts_with = "password_file")]
     no_password: bool,
+    #[command(flatten)]
+    password: PasswordArgs,
 }
 
 impl Keygen {
     pub(crate) fn run(self) -> Result<Outcome> {
+        let secret = new_file(&self.secret, 0o600)?;
+        let public = new_file(&self.public, 0o644)?;
         let password = match self.no_password {
             true => None,
-            false => Some(new_password()?),
+            false => Some(self.password.new_password()?),
         };
         let pair = KeyPair::generate(password)?;
-        let secret = NewFile::create(&self.secret, 0o600)?;
-        let public = NewFile::create(&self.public, 0o644)?;
-        secret.write(&pair.secret)?;
-        public.write(&pair.public)?;
-        secret.keep();
-        public.keep();
+        write_file(secret, &pair.secret, &self.secret)?;
+        write_file(public, &pair.public, &self.public).inspect_err(|_| {
+            // Alone, it would be in the way of the next attempt.
+            let _ = fs::remove_file(&self.secret);
+        })?;
         writeln!(stdout(), "{}", printable(&self.public))?;
         Ok(Outcome::Good)
     }
 }
 
-fn new_password() -> Result<String> {
-    let password = ask("Password for the secret key: ")?;
-    if password.is_empty() {
-        bail!("an empty password protects nothing; for a key without one, say --no-password");
+fn new_file(path: &Path, mode: u32) -> Result<OutputFile> {
+    OutputFile::new(path, mode).with_context(|| printable(path).to_string())
+}
+
+fn write_file(file: OutputFile, text: &str, path: &Path) -> Result<()> {
+    let written = file.file().write_all(text.as_bytes());
+    written
+        .and_then(|()| file.commit())
+        .with_context(|| printable(path).to_string())
+}
+
+/// Where a secret key's password comes from.
+#[derive(Args)]
+#[group(skip)]
+struct PasswordArgs {
+    /// Take the password from the first line of this file, - for standard input, instead of asking
+    /// for it
+    #[arg(long, value_name = "FILE")]
+    password_file: Option<PathBuf>,
+}
+
+impl PasswordArgs {
+    fn new_password(&self) -> Result<String> {
+        let password = self.password("Password for the secret key: ")?;
+        if password.is_empty() {
+            bail!("an empty password protects nothing; for a key without one, say --no-password");
+        }
+        if self.password_file.is_none() && ask("The same password again: ")? != password {
+            bail!("the passwords differ; no key was made");
+        }
+        Ok(password)
     }
-    if ask("The same password again: ")? != password {
-        bail!("the passwords differ; no key was made");
+
+    fn password(&self, prompt: &str) -> Result<String> {
+        let Some(path) = &self.password_file else {
+            return ask(prompt);
+        };
+        let text = match path.as_os_str() == "-" {
+            true => read_short_text(stdin().lock()),
+            false => File::open(path).and_then(read_short_text),
+        };
+        let text = text.with_context(|| printable(path).to_string())?;
+        Ok(text.lines().next().unwrap_or_default().to_owned())
     }
-    Ok(password)
 }
 
 fn ask(prompt: &str) -> Result<String> {
     if !stdin().is_terminal() {
-        bail!("a password is needed, and there is no terminal to ask for it");
+        bail!(
+            "a password is needed, and there is no terminal to ask for it; --password-file takes it from a file"
+        );
     }
     rpassword::prompt_password(prompt).context("reading the password")
 }
 
 /// Sign the digest of a sealed file; the signature is kept in its seal
+///
+/// However that is interrupted, the seal has its old signature or the new one.
 #[derive(Args)]
 pub(crate) struct Sign {
     /// The sealed file
@@ -78,6 +121,8 @@ pub(crate) struct Sign {
     #[arg(long, value_name = "FILE")]
     key: PathBuf,
     #[command(flatten)]
+    password: PasswordArgs,
+    #[command(flatten)]
     read: ReadArgs,
 }
 
@@ -85,16 +130,12 @@ impl Sign {
     pub(crate) fn run(self) -> Result<Outcome> {
         let source: Arc<FileSource> = Arc::new(open_source(&self.file)?);
         let sealed = find_seal(&self.file, source, &self.read)?;
-        let key = read_secret_key(&self.key)?;
+        let key = self.secret_key()?;
         let signature = key.sign(&sealed.file_digest())?;
-        let seal_path = self.seal_path(&sealed);
-        OpenOptions::new()
-            .read(true)
-            .write(true)
-            .open(&seal_path)
-            .map_err(anyhow::Error::from)
-            .and_then(|file| Ok(sealed.write_signature(&file, &signature)?))
-            .with_context(|| printable(&seal_path).to_string())?;
+        match sealed.layout() {
+            SealLayout::Appended => self.sign_appended(&sealed, &signature),
+            SealLayout::Sidecar => self.sign_sidecar(&sealed, &signature),
+        }?;
         writeln!(
             stdout(),
             "{} {}",
@@ -104,21 +145,48 @@ impl Sign {
         Ok(Outcome::Good)
     }
 
-    fn seal_path(&self, sealed: &Sealed) -> PathBuf {
-        match (sealed.layout(), &self.read.sidecar) {
-            (SealLayout::Appended, _) => self.file.clone(),
-            (SealLayout::Sidecar, Some(path)) => path.clone(),
-            (SealLayout::Sidecar, None) => sidecar_path(&self.file),
-        }
+    fn sign_appended(&self, sealed: &Sealed, signature: &Signature) -> Result<()> {
+        let file = open_to_change(&self.file)?;
+        let shown = || printable(&self.file).to_string();
+        let content = Arc::new(FileSource::new(file.try_clone()?).with_context(shown)?);
+        // From here on nobody else signs it.
+        let locked = Sealed::open_appended(content.clone()).with_context(shown)?;
+        ensure!(
+            locked.file_digest() == sealed.file_digest(),
+            "{} was changed meanwhile",
+            shown()
+        );
+        let replaced = locked.replace_signature(&file, &*content, signature);
+        replaced.with_context(shown)
     }
-}
 
-fn read_secret_key(path: &Path) -> Result<SecretKey> {
-    let shown = || printable(path).to_string();
-    let text = read_key_file(path).with_context(shown)?;
-    let password = match SecretKey::is_encrypted(&text).with_context(shown)? {
-        true => Some(ask("Password of the secret key: ")?),
-        false => None,
-    };
-    SecretKey::parse(&text, password).with_context(shown)
+    fn sign_sidecar(&self, sealed: &Sealed, signature: &Signature) -> Result<()> {
+        let path = self.read.sidecar.clone();
+        let path = path.unwrap_or_else(|| sidecar_path(&self.file));
+        let replace = || {
+            // Not a link to it, which stays one.
+            let path = path.canonicalize()?;
+            // Only who may write to it may replace it.
+            let mut old = OpenOptions::new().read(true).write(true).open(&path)?;
+            let new = OutputFile::replacing(&path)?;
+            io::copy(&mut old, &mut new.file())?;
+            sealed.write_signature(new.file(), signature)?;
+            let metadata = old.metadata()?;
+            // Root gives it back to its owner; others can own it only themselves.
+            let _ = fchown(new.file(), Some(metadata.uid()), Some(metadata.gid()));
+            new.file().set_permissions(metadata.permissions())?;
+            Ok::<_, anyhow::Error>(new.commit()?)
+        };
+        replace().with_context(|| printable(&path).to_string())
+    }
+
+    fn secret_key(&self) -> Result<SecretKey> {
+        let shown = || printable(&self.key).to_string();
+        let text = read_key_file(&self.key).with_context(shown)?;
+        let password = match SecretKey::is_encrypted(&text).with_context(shown)? {
+            true => Some(self.password.password("Password of the secret key: ")?),
+            false => None,
+        };
+        SecretKey::parse(&text, password).with_context(shown)
+    }
 }

@@ -3,18 +3,22 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Args;
+use verimount_image::{Error as ImageError, RomfsTree};
 use verimount_names::printable;
 use verimount_romfs::{Node, NodeKind};
 
 use crate::{
     Outcome,
+    cat::resolve,
     opened::Opened,
     options::{ReadArgs, TrustArgs},
 };
 
-/// List what is in an image, verified, without mounting it
+/// List what is in an image, without mounting it
+///
+/// All that is read is verified; with --digest, --root-hash or --key also whether it is the right image.
 ///
 /// Each name takes one line: backslashes are written \\, line feeds \n, and other bytes that are no
 /// plain text \xHH, which printf %b undoes. All commands write names like this.
@@ -39,26 +43,33 @@ impl Ls {
     pub(crate) fn run(self) -> Result<Outcome> {
         let opened = Opened::new(&self.image, &self.trust, &self.read)?;
         let tree = opened.required_image()?;
-        let wanted = self.path.strip_prefix("/").unwrap_or(&self.path);
+        let node = self.wanted(&tree)?;
+        let path = self.path.strip_prefix("/").unwrap_or(&self.path);
+        let path: PathBuf = path.components().collect();
         let mut out = BufWriter::new(stdout().lock());
-        let mut found = wanted.as_os_str().is_empty();
-        tree.image().walk(|path, node| {
-            if !path.starts_with(wanted) {
-                return Ok(());
-            }
-            found = true;
-            self.print(&mut out, path, node)
-                .map_err(anyhow::Error::from)
-        })?;
+        if node.id != tree.image().root() {
+            self.print(&mut out, &path, &node)?;
+        }
+        if node.kind == NodeKind::Directory {
+            tree.image().walk_below(node.id, path, |path, node| {
+                self.print(&mut out, path, node)
+                    .map_err(anyhow::Error::from)
+            })?;
+        }
         out.flush()?;
-        if !found {
-            anyhow::bail!(
+        Ok(Outcome::Good)
+    }
+
+    fn wanted(&self, tree: &RomfsTree) -> Result<Node> {
+        match resolve(tree, &self.path) {
+            Ok(inode) => Ok(tree.node(inode)?),
+            Err(ImageError::NotFound | ImageError::NotADirectory) => bail!(
                 "{}: there is no {}",
                 printable(&self.image),
                 printable(&self.path)
-            );
+            ),
+            Err(error) => Err(error.into()),
         }
-        Ok(Outcome::Good)
     }
 
     fn print(&self, out: &mut impl Write, path: &Path, node: &Node) -> std::io::Result<()> {

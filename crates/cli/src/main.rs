@@ -10,11 +10,12 @@ mod extract;
 mod generate;
 mod interrupt;
 mod keys;
+mod log;
+mod losses;
 mod ls;
 mod message;
 mod mount;
 mod mount_args;
-mod new_file;
 mod opened;
 mod options;
 mod output_file;
@@ -88,10 +89,13 @@ fn main() -> ExitCode {
         Ok(Outcome::Bad) => ExitCode::from(1),
         // Whoever reads our output has had enough of it.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
-        Err(error) => {
-            say_failed(&error);
-            ExitCode::from(1)
-        }
+        Err(error) => match error.downcast() {
+            Ok(error) => say_wrong_usage(error),
+            Err(error) => {
+                say_failed(&error);
+                ExitCode::from(1)
+            }
+        },
     }
 }
 

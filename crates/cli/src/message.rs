@@ -4,7 +4,7 @@ use std::{
 };
 
 use anyhow::Error;
-use clap::error::{ContextKind, ContextValue};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use verimount_names::one_line;
 
 /// Says why something failed: what was tried first, the deepest reason last.
@@ -30,6 +30,12 @@ pub(crate) fn reasons(error: &Error) -> String {
 /// Writes a line to standard error; if nobody reads it any more, that is no reason to end.
 pub(crate) fn say(line: impl Display) {
     let _ = writeln!(io::stderr(), "{}", one_line(&line.to_string()));
+}
+
+/// The error of arguments that are right one by one, but not together. The process ends as with any other
+/// wrong usage.
+pub(crate) fn wrong_usage(text: impl Display) -> Error {
+    clap::Error::raw(ErrorKind::ArgumentConflict, format_args!("{text}\n")).into()
 }
 
 /// Says what is wrong with the arguments, of which nobody knows who chose them: a shell's `*` takes

@@ -1,6 +1,6 @@
 use std::{path::PathBuf, sync::Arc};
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, anyhow};
 use clap::Args;
 use verimount_image::{Error as ImageError, RomfsTree, SingleFile, Tree};
 use verimount_names::printable;
@@ -9,7 +9,7 @@ use verimount_serve::{ImageFs, Mounted, VerifiedTree, mount};
 use crate::{
     Outcome,
     background::Ready,
-    message::reasons,
+    message::{reasons, wrong_usage},
     mount_args::MountArgs,
     opened::Opened,
     options::{ReadArgs, TrustArgs},
@@ -40,11 +40,11 @@ pub(crate) struct Mount {
 impl Mount {
     pub(crate) fn run(self) -> Result<Outcome> {
         if !self.trust.is_given() {
-            bail!(
-                "refusing to mount {0} without knowing what it must be: \
+            return Err(wrong_usage(format_args!(
+                "refusing to mount {} without knowing what it must be: \
                  give --digest, --root-hash or --key, or --unpinned to take it as it is",
                 printable(&self.source)
-            );
+            )));
         }
         self.mount.background.serve(|| {
             let mounted = self.mount()?;

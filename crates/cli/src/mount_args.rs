@@ -13,7 +13,7 @@ use crate::{
 pub(crate) struct MountArgs {
     /// Let other users use the mount, each with their own rights
     #[arg(long)]
-    allow_other: bool,
+    pub(crate) allow_other: bool,
     /// Threads that answer the kernel: auto or a number
     #[arg(long, value_name = "N", default_value = "auto", value_parser = parse_threads)]
     threads: Auto<NonZeroUsize>,

@@ -1,18 +1,26 @@
 use std::{
     ffi::{OsStr, OsString},
+    fs::{File, OpenOptions, TryLockError},
     io,
-    os::unix::fs::PermissionsExt,
+    os::unix::fs::{OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use anyhow::{Context, Result, bail};
+use rustix::fs::OFlags;
 use verimount_image::{Blocks, Error as ImageError, RomfsTree, SingleFile};
 use verimount_names::printable;
+use verimount_romfs::{Error as RomfsError, Romfs};
 use verimount_source::{FileSource, ReadAhead, ReadAt};
-use verimount_verity::{Error as VerityError, Sealed, VerifiedReader, dm_verity::HashArea};
+use verimount_verity::{
+    Corruption, Error as VerityError, Sealed, VerifiedReader, dm_verity::HashArea,
+};
 
-use crate::options::{Grounds, ReadArgs, TrustArgs, all_processors};
+use crate::{
+    message::say,
+    options::{Grounds, ReadArgs, TrustArgs, all_processors},
+};
 
 /// A file opened for reading, verified unless that was declined.
 pub(crate) struct Opened {
@@ -44,6 +52,14 @@ impl Opened {
                 (reader.clone(), Some(reader))
             }
         };
+        if let Some(reader) = reader.as_ref().filter(|_| !trust.is_given()) {
+            say(format_args!(
+                "note: {} is checked only against the digest that it gives itself, {}: \
+                 to know that it is the right one, give --digest or --key",
+                shown(),
+                reader.identity()
+            ));
+        }
         Ok(Self {
             content,
             reader,
@@ -62,7 +78,7 @@ impl Opened {
     pub(crate) fn image(&self) -> Result<Option<RomfsTree>> {
         match RomfsTree::open(self.content.clone()) {
             Ok(tree) => Ok(Some(tree)),
-            Err(ImageError::Image(verimount_romfs::Error::NotRomfs)) => Ok(None),
+            Err(ImageError::Image(RomfsError::NotRomfs)) => Ok(None),
             Err(error) => Err(error).with_context(|| printable(&self.path).to_string()),
         }
     }
@@ -83,7 +99,7 @@ impl Opened {
 /// The seal in `sidecar` if one was named; else at the end of the file; else in `FILE.verity`.
 pub(crate) fn find_seal(path: &Path, source: Arc<dyn ReadAt>, read: &ReadArgs) -> Result<Sealed> {
     if let Some(sidecar) = &read.sidecar {
-        return open_sidecar(source, sidecar, read);
+        return open_sidecar(path, source, sidecar, read);
     }
     match Sealed::open_appended(source.clone()) {
         Err(VerityError::NotSealed) => {}
@@ -91,15 +107,26 @@ pub(crate) fn find_seal(path: &Path, source: Arc<dyn ReadAt>, read: &ReadArgs) -
     }
     let sidecar = sidecar_path(path);
     if !sidecar.exists() {
+        // An image tells its size at its start, unlike other files.
+        if let Err(error @ RomfsError::Truncated { .. }) = Romfs::open(source) {
+            return Err(error).with_context(|| printable(path).to_string());
+        }
         bail!(
-            "{0} is not sealed: seal it with verimount seal {0}, or read it unchecked with --unverified",
-            printable(path)
+            "{0} has no seal at its end, nor is there a {1}: if it is complete, seal it with \
+             verimount seal {0}, or read it unchecked with --unverified",
+            printable(path),
+            printable(&sidecar)
         );
     }
-    open_sidecar(source, &sidecar, read)
+    open_sidecar(path, source, &sidecar, read)
 }
 
-fn open_sidecar(data: Arc<dyn ReadAt>, sidecar: &Path, read: &ReadArgs) -> Result<Sealed> {
+fn open_sidecar(
+    path: &Path,
+    data: Arc<dyn ReadAt>,
+    sidecar: &Path,
+    read: &ReadArgs,
+) -> Result<Sealed> {
     let shown = || printable(sidecar).to_string();
     let seal = in_blocks(open_source(sidecar)?, read);
     match Sealed::open_sidecar(data.clone(), seal.clone()) {
@@ -108,6 +135,15 @@ fn open_sidecar(data: Arc<dyn ReadAt>, sidecar: &Path, read: &ReadArgs) -> Resul
             printable(sidecar)
         ),
         Err(VerityError::NotSealed) => bail!("{} holds no seal", printable(sidecar)),
+        Err(VerityError::Corrupt(Corruption::DataSize { expected, actual })) => bail!(
+            "{} {}: {actual} bytes are there, {expected} were sealed in {}",
+            printable(path),
+            match actual < expected {
+                true => "is truncated",
+                false => "was changed",
+            },
+            shown()
+        ),
         other => other.with_context(shown),
     }
 }
@@ -135,4 +171,25 @@ pub(crate) fn open_source(path: &Path) -> Result<FileSource> {
             _ => error.into(),
         })
         .with_context(|| printable(path).to_string())
+}
+
+/// Opens a regular file whose end is to be changed, and keeps other processes from doing the same.
+pub(crate) fn open_to_change(path: &Path) -> Result<File> {
+    let open = || {
+        // Not waiting for somebody to read it, if it is a named pipe: it is then refused.
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .custom_flags(OFlags::NONBLOCK.bits() as i32)
+            .open(path)?;
+        if !file.metadata()?.is_file() {
+            bail!("a tree can be appended only to a regular file");
+        }
+        match file.try_lock() {
+            Ok(()) => Ok(file),
+            Err(TryLockError::WouldBlock) => bail!("it is in use by another process"),
+            Err(TryLockError::Error(error)) => Err(error.into()),
+        }
+    };
+    open().with_context(|| printable(path).to_string())
 }

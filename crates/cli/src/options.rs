@@ -120,7 +120,7 @@ pub(crate) struct TrustArgs {
     /// Take the digest that it has: finds damage, but not a forgery
     #[arg(long, group = "trust")]
     unpinned: bool,
-    /// Read without any check what carries no Merkle tree
+    /// Check nothing, and take the whole file as it is, with any Merkle tree at its end
     #[arg(long, group = "trust")]
     unverified: bool,
     #[command(flatten)]
@@ -176,10 +176,15 @@ fn read_key(key: &str) -> Result<PublicKey> {
 
 /// Reads a key's file; a pipe does, too.
 pub(crate) fn read_key_file(path: &Path) -> io::Result<String> {
+    read_short_text(File::open(path)?)
+}
+
+/// Reads the text of a key or password.
+pub(crate) fn read_short_text(from: impl Read) -> io::Result<String> {
     /// Many times what a key takes, comments and all; what is longer is none.
     const MAX_SIZE: u64 = 64 << 10;
     let mut text = String::new();
-    File::open(path)?.take(MAX_SIZE).read_to_string(&mut text)?;
+    from.take(MAX_SIZE).read_to_string(&mut text)?;
     Ok(text)
 }
 

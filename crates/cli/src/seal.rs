@@ -1,5 +1,5 @@
 use std::{
-    fs::{File, OpenOptions},
+    fs::File,
     io::{Write, stdout},
     path::{Path, PathBuf},
     sync::Arc,
@@ -10,15 +10,16 @@ use clap::{Args, ValueEnum};
 use verimount_names::printable;
 use verimount_source::{FileSource, ReadAt};
 use verimount_verity::{
-    Descriptor, Error as VerityError, Identity, SealLayout, Sealed,
-    dm_verity::{self, SealedDevice},
+    Descriptor, Error as VerityError, Identity, SealLayout, Sealed, append_seal,
+    dm_verity::{self, HashArea, SealedDevice},
+    is_signed, seal,
 };
 
 use crate::{
     Outcome,
     interrupt::Interrupt,
-    message::say,
-    opened::{open_source, sidecar_path},
+    message::{say, wrong_usage},
+    opened::{open_source, open_to_change, sidecar_path},
     options::{TreeArgs, all_processors, parse_size},
     output_file::OutputFile,
     progress::bytes_bar,
@@ -31,8 +32,14 @@ pub(crate) struct Seal {
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Append the tree to the file, instead of writing FILE.verity beside it
+    ///
+    /// If that is interrupted in any way, the file is as it was, or known to be unfinished: no other
+    /// command takes it for data, and the same command again completes it.
     #[arg(long)]
     append: bool,
+    /// Replace FILE.verity also if it is signed, or no seal
+    #[arg(long, conflicts_with = "append")]
+    force: bool,
     /// Which of the kernel's formats: fs-verity, or dm-verity, for which the root hash is printed
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = Format::FsVerity)]
     format: Format,
@@ -60,7 +67,9 @@ struct Made {
 impl Seal {
     pub(crate) fn run(self) -> Result<Outcome> {
         if self.format == Format::FsVerity && self.data_block_size.is_some() {
-            bail!("fs-verity has one block size for data and tree: give only --tree-block-size");
+            return Err(wrong_usage(
+                "fs-verity has one block size for data and tree: give only --tree-block-size",
+            ));
         }
         let interrupt = Interrupt::watch()?;
         let made = match self.append {
@@ -77,34 +86,70 @@ impl Seal {
     }
 
     fn beside(&self, interrupt: &Interrupt) -> Result<Made> {
-        let source = open_source(&self.file)?;
+        let source = Arc::new(open_source(&self.file)?);
+        self.look_at_end(source.clone())?;
         let path = sidecar_path(&self.file);
         let shown = || printable(&path).to_string();
-        let output = OutputFile::new(&path).with_context(shown)?;
-        let made = self.write(&source, output.file(), SealLayout::Sidecar, interrupt)?;
+        let output = OutputFile::replacing(&path).with_context(shown)?;
+        self.refuse_to_replace(&path, source.clone())?;
+        let made = self.make(&source, output.file(), SealLayout::Sidecar, interrupt)?;
         output.commit().with_context(shown)?;
         Ok(made)
     }
 
+    /// Says if the file ends with a seal; refuses it if it ends with a part of one.
+    fn look_at_end(&self, source: Arc<FileSource>) -> Result<()> {
+        let shown = || printable(&self.file).to_string();
+        match Sealed::open_appended(source) {
+            Ok(_) => say(format_args!(
+                "note: {} ends with a seal, which is found sooner than the one beside it",
+                shown()
+            )),
+            Err(error @ VerityError::Unfinished { .. }) => return Err(error).with_context(shown),
+            Err(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Refuses to replace a file that sealing could not make again.
+    fn refuse_to_replace(&self, sidecar: &Path, data: Arc<FileSource>) -> Result<()> {
+        if self.force || !sidecar.exists() {
+            return Ok(());
+        }
+        let seal = Arc::new(open_source(sidecar)?);
+        let is_hash_area = || {
+            let area = HashArea::open_beside(data, seal.clone(), 0);
+            !matches!(area, Err(VerityError::NoSuperblock))
+        };
+        match is_signed(&*seal) {
+            Ok(true) => bail!(
+                "{} is signed; --force replaces it by one without a signature",
+                printable(sidecar)
+            ),
+            Err(VerityError::NotSealed) if !is_hash_area() => {
+                bail!("{} is no seal; --force overwrites it", printable(sidecar))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn append(&self, interrupt: &Interrupt) -> Result<Made> {
         let shown = || printable(&self.file).to_string();
-        let file = open_to_append(&self.file).with_context(shown)?;
-        if !file.metadata().with_context(shown)?.is_file() {
-            bail!(
-                "{}: a tree can be appended only to a regular file",
-                printable(&self.file)
-            );
-        }
+        let file = open_to_change(&self.file)?;
         let source = Arc::new(FileSource::new(file.try_clone()?).with_context(shown)?);
         match Sealed::open_appended(source.clone()) {
             Ok(_) => return Err(VerityError::AlreadySealed).with_context(shown),
             Err(VerityError::Source(error)) => return Err(error).with_context(shown),
+            Err(VerityError::Unfinished { data_size }) => say(format_args!(
+                "note: {}: its sealing was interrupted; completing the seal of its {data_size} bytes of data",
+                shown()
+            )),
             Err(_) => {}
         }
-        self.write(&source, &file, SealLayout::Appended, interrupt)
+        self.make(&source, &file, SealLayout::Appended, interrupt)
     }
 
-    fn write(
+    fn make(
         &self,
         source: &FileSource,
         file: &File,
@@ -119,15 +164,23 @@ impl Seal {
             interrupt.go_on()
         };
         let made = match self.format {
-            Format::FsVerity => {
-                verimount_verity::seal(source, file, layout, &params, threads, &mut progress)
-                    .map(Made::fs_verity)
+            Format::FsVerity => match layout {
+                SealLayout::Sidecar => seal(source, file, layout, &params, threads, &mut progress),
+                SealLayout::Appended => append_seal(source, file, &params, threads, &mut progress),
             }
+            .map(Made::fs_verity),
             Format::DmVerity => {
                 let mut params = dm_verity::Params::from(params);
                 params.data_block_size = self.data_block_size.unwrap_or(params.data_block_size);
-                dm_verity::seal(source, file, layout, &params, threads, &mut progress)
-                    .map(Made::dm_verity)
+                match layout {
+                    SealLayout::Sidecar => {
+                        dm_verity::seal(source, file, layout, &params, threads, &mut progress)
+                    }
+                    SealLayout::Appended => {
+                        dm_verity::append_seal(source, file, &params, threads, &mut progress)
+                    }
+                }
+                .map(Made::dm_verity)
             }
         };
         bar.finish_and_clear();
@@ -153,8 +206,4 @@ impl Made {
 
 fn parse_data_block_size(text: &str) -> Result<dm_verity::BlockSize, String> {
     dm_verity::BlockSize::new(parse_size(text)?).map_err(|error| error.to_string())
-}
-
-fn open_to_append(path: &Path) -> std::io::Result<File> {
-    OpenOptions::new().read(true).write(true).open(path)
 }

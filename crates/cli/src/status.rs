@@ -6,9 +6,10 @@ use std::{
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use rustix::{fs::getxattr, io::Errno};
+use serde::de::DeserializeOwned;
 use verimount_bridge::BridgeStatus;
 use verimount_names::{one_line, printable};
-use verimount_serve::{ImageStatus, STATUS_XATTR, Status as MountStatus, VolumeStatus};
+use verimount_serve::{ImageStatus, STATUS_XATTR, Status as MountStatus, VolumeStatus, is_mount};
 
 use crate::Outcome;
 
@@ -28,7 +29,7 @@ const MAX_STATUS: usize = 64 << 10;
 
 impl Status {
     pub(crate) fn run(self) -> Result<Outcome> {
-        let status = read_status(&self.directory)?;
+        let status: MountStatus = read_status(&self.directory)?;
         let outcome = match &status {
             MountStatus::Image(image) if image.mismatches > 0 => Outcome::Bad,
             MountStatus::Volume(volume) if volume.mismatches > 0 => Outcome::Bad,
@@ -50,15 +51,27 @@ impl Status {
     }
 }
 
-/// What a mount tells of itself.
-pub(crate) fn read_status(directory: &Path) -> Result<MountStatus> {
+/// What a mount tells of itself: a [`MountStatus`], or a part of it.
+///
+/// # Errors
+/// The directory is not one that the mount table shows as a mount of ours: there, anybody could have
+/// set the attribute.
+pub(crate) fn read_status<S: DeserializeOwned>(directory: &Path) -> Result<S> {
     let shown = || printable(directory).to_string();
     let mut text = vec![0; MAX_STATUS];
-    let len = match getxattr(directory, STATUS_XATTR, &mut text[..]) {
-        Err(Errno::NODATA | Errno::OPNOTSUPP) => bail!("{} is not a verimount mount", shown()),
-        other => other.with_context(shown)?,
+    let len = match is_mount(directory).with_context(shown)? {
+        false => None,
+        true => match getxattr(directory, STATUS_XATTR, &mut text[..]) {
+            Err(Errno::NODATA | Errno::OPNOTSUPP) => None,
+            other => Some(other.with_context(shown)?),
+        },
     };
-    serde_json::from_slice(&text[..len]).with_context(|| format!("{}: its status", shown()))
+    match len {
+        None => bail!("{} is not a verimount mount", shown()),
+        Some(len) => {
+            serde_json::from_slice(&text[..len]).with_context(|| format!("{}: its status", shown()))
+        }
+    }
 }
 
 /// The texts come from whoever serves the directory, and that may be anybody.
@@ -165,4 +178,35 @@ fn print_volume(out: &mut impl Write, status: &VolumeStatus) -> io::Result<()> {
         writeln!(out, "read-only      {}", one_line(reason))?;
     }
     writeln!(out, "mismatches     {}", status.mismatches)
+}
+
+#[cfg(test)]
+mod tests {
+    use verimount_serve::Failure;
+
+    use super::*;
+
+    /// Any process can serve a mount of this name, and say anything of it.
+    #[test]
+    fn texts_are_printed_on_one_line_each() {
+        let text = "a\x1b[2J\nverimount: all is well".to_owned();
+        let status = ImageStatus {
+            digest: Some(text.clone()),
+            recent_failures: vec![Failure {
+                file: text.clone(),
+                offset: 0,
+                reason: text.clone(),
+            }],
+            ..ImageStatus::default()
+        };
+        let mut printed = Vec::new();
+        print_image(&mut printed, &status).unwrap();
+        let printed = String::from_utf8(printed).unwrap();
+        let shown = r"a\x1b[2J\nverimount: all is well";
+        assert_eq!(printed.matches(shown).count(), 3, "{printed}");
+        let lines = printed.split_terminator('\n');
+        for line in lines {
+            assert!(!line.chars().any(char::is_control), "{line:?}");
+        }
+    }
 }

@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use clap::Args;
 use verimount_names::printable;
-use verimount_serve::{DaemonEnd, Status, unmount};
+use verimount_serve::{Closer, DaemonEnd, unmount};
 
 use crate::{Outcome, status::read_status};
 
@@ -34,9 +34,6 @@ impl Umount {
         if self.lazy {
             return None;
         }
-        match read_status(&self.directory).ok()? {
-            Status::Volume(volume) => volume.daemon?.end(),
-            _ => None,
-        }
+        read_status::<Closer>(&self.directory).ok()?.daemon?.end()
     }
 }

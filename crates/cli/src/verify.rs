@@ -4,7 +4,7 @@ use std::{
     path::PathBuf,
 };
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
 use verimount_names::printable;
@@ -14,7 +14,7 @@ use verimount_verity::{BadRange, BadReason, Place, VerifiedReader, survey};
 
 use crate::{
     Outcome,
-    message::{reasons, say},
+    message::{reasons, say, wrong_usage},
     opened::Opened,
     options::{ReadArgs, TrustArgs, all_processors},
     progress::bytes_bar,
@@ -22,7 +22,8 @@ use crate::{
 
 /// Read everything in a sealed file and name every bad range and the files in it
 ///
-/// The files are those of an image, as far as what tells their names is not bad itself; a note says
+/// Without --digest, --root-hash or --key this finds damage, but not a forgery: whoever changes a file can
+/// seal it again. The files are those of an image, as far as what tells their names is not bad itself; a note says
 /// so if some cannot be named.
 #[derive(Args)]
 pub(crate) struct Verify {
@@ -87,7 +88,7 @@ impl Verify {
     pub(crate) fn run(self) -> Result<Outcome> {
         let opened = Opened::new(&self.file, &self.trust, &self.read)?;
         let Some(reader) = &opened.reader else {
-            bail!("there is nothing to verify without a Merkle tree");
+            return Err(wrong_usage("--unverified leaves nothing to verify"));
         };
         let mut report = self.survey(reader);
         match report.ok {

@@ -61,8 +61,8 @@ impl Awake {
         Ok(Self { shared, keeper })
     }
 
-    /// A request has come.
-    pub(crate) fn request(&self) {
+    /// Notes that a request has come.
+    pub fn request(&self) {
         // Read before it is written, so that the threads do not take it from each other each time.
         let asked = &self.shared.asked;
         if !asked.load(Relaxed) && !asked.swap(true, Relaxed) {

@@ -4,8 +4,8 @@ use rustix::{fs::OFlags, io::Errno};
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::{
-    CopyRange, CreateMode, FileSystem, Handle, Names, NamesPlus, NodeId, Read, SetAttr, SetTime,
-    Time, Write,
+    CopyRange, CreateMode, Durability, FileSystem, Handle, Names, NamesPlus, NodeId, Read, SetAttr,
+    SetTime, Time, Write,
     abi::{self, opcode},
     request::Request,
     types::Valid,
@@ -92,7 +92,6 @@ impl<'t, F: FileSystem> Exchange<'t, '_, F> {
             opcode::REMOVEXATTR => self.removexattr(),
             opcode::FSYNC => self.fsync(),
             opcode::FSYNCDIR => self.fsyncdir(),
-            opcode::SYNCFS => self.done(F::syncfs),
             opcode::STATFS => self.statfs(),
             opcode::FALLOCATE => self.fallocate(),
             opcode::LSEEK => self.lseek(),
@@ -279,6 +278,7 @@ impl<'t, F: FileSystem> Exchange<'t, '_, F> {
             handle: Handle(args.fh),
             offset: args.offset,
             append: is_append(&args),
+            durability: durability(&args),
             kill_suidgid: args.write_flags & WRITE_KILL_SUIDGID != 0,
         };
         let size = self.fs.write(self.request.node(), write, data)?;
@@ -434,6 +434,18 @@ impl<'t, F: FileSystem> Exchange<'t, '_, F> {
 fn is_append(args: &abi::WriteIn) -> bool {
     let is_mapped = args.write_flags & WRITE_CACHE != 0;
     !is_mapped && OFlags::from_bits_retain(args.flags).contains(OFlags::APPEND)
+}
+
+fn durability(args: &abi::WriteIn) -> Durability {
+    let flags = OFlags::from_bits_retain(args.flags);
+    // `O_DSYNC`, of which rustix has no correct constant, is one of the two bits of `O_SYNC`.
+    if flags.contains(OFlags::SYNC) {
+        Durability::DataAndAttributes
+    } else if flags.intersects(OFlags::SYNC) {
+        Durability::Data
+    } else {
+        Durability::None
+    }
 }
 
 fn create_mode(mode: u32, umask: u32) -> CreateMode {

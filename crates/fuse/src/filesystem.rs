@@ -238,11 +238,6 @@ pub trait FileSystem: Send + Sync + 'static {
         Err(Errno::NOSYS)
     }
 
-    /// Makes everything durable.
-    fn syncfs(&self) -> Result<(), Errno> {
-        Err(Errno::NOSYS)
-    }
-
     /// Sets an extended attribute. `kill_sgid`: setting an access control list takes the set-group
     /// bit away.
     fn setxattr(

@@ -43,10 +43,22 @@ pub struct Wishes {
     /// With [`Capabilities::PASSTHROUGH`]: how many layers of file systems this one may be above
     /// of; 1 or 2.
     pub max_stack_depth: u32,
-    /// How many threads are to answer on each processor through io_uring, where the system allows
-    /// that and the largest request is at least 128 KiB; else, and if `None`, all comes through
-    /// `/dev/fuse`.
-    pub io_uring: Option<NonZeroUsize>,
+    /// How the kernel is to be answered.
+    pub answering: Answering,
+}
+
+/// How the kernel is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answering {
+    /// Through `/dev/fuse`, by a number of threads.
+    ByThreads,
+    /// Through io_uring, by so many threads on each processor, where the system allows that and the
+    /// largest request is at least 128 KiB; else as [`Self::ByThreads`].
+    ByProcessor(NonZeroUsize),
+    /// Through `/dev/fuse`, so that no user's requests hold up another's: by a number of threads, and
+    /// by more when all of them wait, of which each user gets a share. Requests beyond that wait,
+    /// and take no thread. With io_uring they would keep others from being sent.
+    Fairly,
 }
 
 /// What was agreed on.
@@ -110,7 +122,10 @@ fn receive_offer(device: &Device) -> io::Result<(u64, InitIn)> {
 /// Places in the kernel's queues, with all that can fail done; none where they are not wished for
 /// or cannot be had.
 fn queues(device: &Arc<Device>, wishes: &Wishes, payload_len: usize) -> Vec<Place> {
-    let threads = wishes.io_uring.filter(|_| payload_len >= MAX_ARGUMENTS);
+    let threads = match wishes.answering {
+        Answering::ByProcessor(threads) if payload_len >= MAX_ARGUMENTS => Some(threads),
+        _ => None,
+    };
     let places = threads.map(|threads| places(device, threads, payload_len));
     places.transpose().map_or_else(
         |error| {

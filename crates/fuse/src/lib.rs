@@ -16,21 +16,26 @@ mod dispatch;
 mod filesystem;
 mod init;
 mod listing;
+mod pool;
 mod processors;
 mod queues;
 mod reply;
 mod request;
 mod session;
+mod shares;
+mod turns;
 mod types;
 mod worker;
 
 pub use awake::Awake;
 pub use connection::{Backing, Connection};
 pub use filesystem::FileSystem;
-pub use init::{Agreement, Wishes};
+pub use init::{Agreement, Answering, Wishes};
 pub use listing::{Name, Names, NamesPlus};
 pub use session::{Serving, Session, Transport};
+pub use shares::Shares;
 pub use types::{
-    Attr, Caller, Capabilities, CopyRange, CreateMode, Entry, Handle, NodeId, OpenFlags, Opened,
-    Read, SetAttr, SetTime, StatFs, Statx, Time, Write, device_number, device_parts,
+    Attr, Caller, Capabilities, CopyRange, CreateMode, Durability, Entry, Handle, NodeId,
+    OpenFlags, Opened, Read, SetAttr, SetTime, StatFs, Statx, Time, Write, device_number,
+    device_parts,
 };

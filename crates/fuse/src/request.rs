@@ -11,6 +11,7 @@ use crate::{
 };
 
 /// A request, of which the kernel is not trusted with a single length.
+#[derive(Clone)]
 pub(crate) struct Request<'b> {
     pub(crate) header: InHeader,
     /// The operation's own structure, if it has come by itself and is still to be taken.

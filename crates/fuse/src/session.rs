@@ -7,10 +7,11 @@ use std::{
 };
 
 use crate::{
-    Agreement, Awake, Connection, FileSystem, Wishes,
+    Agreement, Answering, Awake, Connection, FileSystem, Wishes,
     abi::{InHeader, MIN_READ_BUFFER, WriteIn},
     device::Device,
     init::agree,
+    pool::Pool,
     queues::Place,
     worker::Worker,
 };
@@ -82,7 +83,7 @@ impl<F: FileSystem> Session<F> {
     }
 
     /// Answers the kernel: through io_uring where that was agreed on, else from `threads` threads
-    /// through `/dev/fuse`. `awake` keeps processors awake meanwhile.
+    /// through `/dev/fuse`, or more where it is done fairly. `awake` keeps processors awake meanwhile.
     ///
     /// # Errors
     /// What the system says to a new thread.
@@ -95,10 +96,15 @@ impl<F: FileSystem> Session<F> {
             true => (vec![self.device.clone()], Transport::IoUring),
             false => self.devices(threads),
         };
-        for device in devices {
-            let worker = self.worker(awake.as_ref());
-            let room = buffer_size(&self.wishes);
-            handles.push(spawn(move || worker().serve_device(&device, room))?);
+        match self.wishes.answering {
+            Answering::Fairly => handles.extend(self.serve_fairly(devices, awake.as_ref())?),
+            _ => {
+                for device in devices {
+                    let worker = self.worker(awake.as_ref());
+                    let room = buffer_size(&self.wishes);
+                    handles.push(spawn(move || worker().serve_device(&device, room))?);
+                }
+            }
         }
         Ok(Serving {
             threads: handles,
@@ -119,10 +125,39 @@ impl<F: FileSystem> Session<F> {
         }
     }
 
+    /// Serves each device from a thread of its own, and all from further ones when those wait.
+    fn serve_fairly(
+        &self,
+        devices: Vec<Arc<Device>>,
+        awake: Option<&Arc<Awake>>,
+    ) -> io::Result<Vec<Handle>> {
+        let room = buffer_size(&self.wishes);
+        let pool = Pool::new(devices.len());
+        let threads = devices.into_iter().map(|device| {
+            let (worker, pool) = (self.worker(awake), pool.clone());
+            spawn(move || {
+                let end = worker().serve_fairly(&device, room, &pool, false);
+                pool.end();
+                end
+            })
+        });
+        let mut handles: Vec<_> = threads.collect::<Result<_, _>>()?;
+        let (worker, device) = (self.worker(awake), self.device.clone());
+        handles.push(spawn(move || {
+            pool.keep(|| {
+                if let Err(error) = worker().serve_fairly(&device, room, &pool, true) {
+                    tracing::error!(%error, "a thread that answers the kernel ended");
+                }
+            });
+            Ok(())
+        })?);
+        Ok(handles)
+    }
+
     /// What makes a worker, in the thread where it is called.
-    fn worker(&self, awake: Option<&Arc<Awake>>) -> impl FnOnce() -> Worker<F> + use<F> {
+    fn worker(&self, awake: Option<&Arc<Awake>>) -> impl Fn() -> Worker<F> + use<F> {
         let (fs, awake) = (self.fs.clone(), awake.cloned());
-        || Worker::new(fs, awake)
+        move || Worker::new(fs.clone(), awake.clone())
     }
 
     /// Serves the places in the kernel's queues, each from a thread of its own; says whether the

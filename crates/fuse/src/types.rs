@@ -246,11 +246,27 @@ pub struct Write {
     pub handle: Handle,
     /// Where, in bytes.
     pub offset: u64,
-    /// The writer wants it at the end, wherever that is by now. Pages that were mapped are written
-    /// where they belong, even if their file was opened for appending.
+    /// The file is open for appending, so the writer wants it at the end, wherever that is by now.
+    /// `offset` is the end that the kernel knows of, unless the writer said `RWF_NOAPPEND`, which
+    /// the kernel does not pass on. Pages that were mapped are written where they belong, even if
+    /// their file was opened for appending.
     pub append: bool,
+    /// What must survive a crash when the write is answered.
+    pub durability: Durability,
     /// The write takes the set-id bits away.
     pub kill_suidgid: bool,
+}
+
+/// What of a write must survive a crash before it is answered, as the flags of `open` and of
+/// `pwritev2` say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// Nothing.
+    None,
+    /// The data, and what it takes to read it back: `O_DSYNC` or `RWF_DSYNC`.
+    Data,
+    /// The data and all attributes: `O_SYNC` or `RWF_SYNC`.
+    DataAndAttributes,
 }
 
 /// What something is created with.

@@ -13,6 +13,7 @@ use crate::{
     abi::OutHeader,
     device::Device,
     dispatch::{Thread, dispatch},
+    pool::Pool,
     request::Request,
 };
 
@@ -42,17 +43,61 @@ impl<F: FileSystem> Worker<F> {
     pub(crate) fn serve_device(mut self, device: &Device, room: usize) -> io::Result<()> {
         let mut buffer = vec![0; room];
         while let Some(len) = device.receive(&mut buffer)? {
-            let Some(request) = Request::parse(&buffer[..len]) else {
-                tracing::error!(len, "the kernel sent a request that is none");
-                continue;
-            };
-            let (unique, is_answered) = (request.header.unique, request.is_answered());
-            let answer = self.answer(request);
-            if is_answered {
-                device.reply(unique, answer);
+            if let Some(request) = parse(&buffer[..len]) {
+                self.answer_through(device, request);
             }
         }
         Ok(())
+    }
+
+    /// The same, as one of the threads of `pool`, so that no user's requests hold up another's. If it
+    /// was `added`, until there are enough without it.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(crate) fn serve_fairly(
+        mut self,
+        device: &Arc<Device>,
+        room: usize,
+        pool: &Pool,
+        added: bool,
+    ) -> io::Result<()> {
+        let mut buffer = vec![0; room];
+        while let Some(len) = device.receive(&mut buffer)? {
+            pool.busy();
+            self.answer_in_turn(device, &buffer[..len], pool);
+            pool.idle();
+            if added && pool.may_leave() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Answers a request if its turn has come, and then those of the same user that had to wait.
+    fn answer_in_turn(&mut self, device: &Arc<Device>, received: &[u8], pool: &Pool) {
+        let Some(request) = parse(received) else {
+            return;
+        };
+        let Some(mut turn) = pool.turns.begin(&request, received, device) else {
+            return;
+        };
+        self.answer_through(device, request);
+        while let Some((next, waiting)) = pool.turns.end(turn) {
+            pool.done();
+            if let Some(request) = parse(&waiting.request) {
+                self.answer_through(&waiting.device, request);
+            }
+            turn = next;
+        }
+    }
+
+    fn answer_through(&mut self, device: &Device, request: Request<'_>) {
+        let (unique, is_answered) = (request.header.unique, request.is_answered());
+        let answer = self.answer(request);
+        if is_answered {
+            device.reply(unique, answer);
+        }
     }
 
     /// Answers what comes through `ring`, until the mount ends.
@@ -93,4 +138,15 @@ impl<F: FileSystem> Worker<F> {
         self.panicked = answer.is_err();
         answer.unwrap_or(Err(Errno::IO))
     }
+}
+
+fn parse(received: &[u8]) -> Option<Request<'_>> {
+    let request = Request::parse(received);
+    if request.is_none() {
+        tracing::error!(
+            len = received.len(),
+            "the kernel sent a request that is none"
+        );
+    }
+    request
 }

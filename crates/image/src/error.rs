@@ -14,9 +14,12 @@ pub enum Error {
     /// It is a directory.
     #[error("it is a directory")]
     IsADirectory,
-    /// It is neither a file nor a symbolic link.
+    /// It is neither a file nor a directory.
     #[error("it has no content")]
     NoContent,
+    /// It is not a symbolic link.
+    #[error("it is not a symbolic link")]
+    NotASymlink,
     /// The image is broken or could not be read.
     #[error(transparent)]
     Image(#[from] verimount_romfs::Error),

@@ -4,6 +4,7 @@
 //! without a mount.
 
 mod blocks;
+mod directories;
 mod error;
 mod paths;
 mod romfs;
@@ -15,6 +16,6 @@ pub use error::Error;
 pub use paths::Paths;
 pub use romfs::RomfsTree;
 pub use single::SingleFile;
-pub use tree::{Attr, Directory, Entry, Inode, Tree, Usage};
+pub use tree::{Attr, Inode, Tree, Usage};
 /// The type of a file: romfs has all that there are.
 pub use verimount_romfs::NodeKind as FileKind;

@@ -1,11 +1,12 @@
 use std::{
     collections::{HashMap, hash_map},
     ffi::OsStr,
+    ops::ControlFlow,
     path::PathBuf,
     time::{Duration, Instant},
 };
 
-use crate::{Inode, Tree};
+use crate::{Attr, Inode, Tree};
 
 /// The most names that are looked at, so that they take less than some 60 MB.
 const MAX_NAMES: usize = 1 << 18;
@@ -32,21 +33,24 @@ impl Paths {
         let mut pending = vec![Inode::ROOT];
         let give_up = Instant::now() + PATIENCE;
         while let Some(directory) = pending.pop().filter(|_| Instant::now() < give_up) {
-            let Ok(content) = tree.directory(directory) else {
-                continue;
-            };
-            for entry in content.entries() {
+            let mut add = |name: &OsStr, attr: &Attr| {
                 if looked_at == MAX_NAMES {
-                    return Self { names };
+                    return ControlFlow::Break(());
                 }
                 looked_at += 1;
                 // A broken image may have directories inside themselves: none is entered twice.
-                if let hash_map::Entry::Vacant(vacant) = names.entry(entry.attr.inode) {
-                    vacant.insert((directory, entry.name.clone()));
-                    if entry.attr.is_directory() {
-                        pending.push(entry.attr.inode);
+                if let hash_map::Entry::Vacant(vacant) = names.entry(attr.inode) {
+                    vacant.insert((directory, name.into()));
+                    if attr.is_directory() {
+                        pending.push(attr.inode);
                     }
                 }
+                ControlFlow::Continue(())
+            };
+            // What cannot be read has no names.
+            let _ = tree.list(directory, 0, &mut add);
+            if looked_at == MAX_NAMES {
+                break;
             }
         }
         Self { names }

@@ -1,13 +1,13 @@
-use std::{ffi::OsString, os::unix::ffi::OsStringExt, sync::Arc};
+use std::{ffi::OsStr, ops::ControlFlow, os::unix::ffi::OsStrExt, sync::Arc};
 
-use quick_cache::{Weighter, sync::Cache};
-use verimount_romfs::{MAX_NAME_LEN, Node, NodeId, NodeKind, Romfs};
+use quick_cache::sync::Cache;
+use verimount_romfs::{Entries, MAX_NAME_LEN, Node, NodeId, NodeKind, Romfs};
 use verimount_source::{ReadAt, Scratch};
 
-use crate::{Attr, Directory, Entry, Error, Inode, Tree, Usage, tree::clamp};
+use crate::{Attr, Error, Inode, Tree, Usage, directories::Directories, tree::clamp};
 
-/// How many bytes of directories are kept.
-const DIRECTORY_CACHE_BYTES: u64 = 8 << 20;
+/// How many bytes of directories are kept: more than a million entries with short names.
+const KEPT_BYTES: usize = 64 << 20;
 
 /// How many file headers are kept.
 const NODE_CACHE_ENTRIES: usize = 1 << 16;
@@ -15,17 +15,8 @@ const NODE_CACHE_ENTRIES: usize = 1 << 16;
 /// The tree in a romfs image. An inode's number is the offset of its header.
 pub struct RomfsTree {
     image: Romfs<Arc<dyn ReadAt>>,
-    directories: Cache<Inode, Arc<Directory>, ByMemory>,
+    directories: Directories,
     nodes: Cache<Inode, Node>,
-}
-
-#[derive(Clone)]
-struct ByMemory;
-
-impl Weighter<Inode, Arc<Directory>> for ByMemory {
-    fn weight(&self, _: &Inode, directory: &Arc<Directory>) -> u64 {
-        directory.memory()
-    }
 }
 
 impl RomfsTree {
@@ -34,15 +25,9 @@ impl RomfsTree {
     /// # Errors
     /// [`Error::Image`] if it is no romfs image.
     pub fn open(source: Arc<dyn ReadAt>) -> Result<Self, Error> {
-        // An average directory, for the cache to guess how many there may be.
-        const DIRECTORY_BYTES: u64 = 2048;
         Ok(Self {
             image: Romfs::open(source)?,
-            directories: Cache::with_weighter(
-                (DIRECTORY_CACHE_BYTES / DIRECTORY_BYTES) as usize,
-                DIRECTORY_CACHE_BYTES,
-                ByMemory,
-            ),
+            directories: Directories::new(KEPT_BYTES),
             nodes: Cache::new(NODE_CACHE_ENTRIES),
         })
     }
@@ -52,7 +37,11 @@ impl RomfsTree {
         &self.image
     }
 
-    fn node(&self, inode: Inode) -> Result<Node, Error> {
+    /// What the image says of an inode.
+    ///
+    /// # Errors
+    /// Any [`Error`].
+    pub fn node(&self, inode: Inode) -> Result<Node, Error> {
         if let Some(node) = self.nodes.get(&inode) {
             return Ok(node);
         }
@@ -78,6 +67,20 @@ impl RomfsTree {
         }
     }
 
+    fn entries(&self, directory: Inode) -> Result<Arc<Entries>, Error> {
+        if self.node(directory)?.kind != NodeKind::Directory {
+            return Err(Error::NotADirectory);
+        }
+        Ok(self.directories.get(&self.image, self.id(directory)?)?)
+    }
+
+    /// The attributes of a node that somebody learns of, and so will ask for.
+    fn found(&self, node: &Node) -> Attr {
+        let attr = self.attr_of(node);
+        self.nodes.insert(attr.inode, *node);
+        attr
+    }
+
     fn attr_of(&self, node: &Node) -> Attr {
         Attr {
             inode: self.inode(node.id),
@@ -93,23 +96,26 @@ impl Tree for RomfsTree {
         Ok(self.attr_of(&self.node(inode)?))
     }
 
-    fn directory(&self, inode: Inode) -> Result<Arc<Directory>, Error> {
-        if let Some(directory) = self.directories.get(&inode) {
-            return Ok(directory);
+    fn list(
+        &self,
+        directory: Inode,
+        position: u64,
+        add: &mut dyn FnMut(&OsStr, &Attr) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        let entries = self.entries(directory)?;
+        let position = usize::try_from(position).unwrap_or(usize::MAX);
+        for entry in entries.iter_from(position) {
+            let name = OsStr::from_bytes(entry.name);
+            if add(name, &self.found(&entry.node)).is_break() {
+                break;
+            }
         }
-        let id = self.id(inode)?;
-        if self.node(inode)?.kind != NodeKind::Directory {
-            return Err(Error::NotADirectory);
-        }
-        let entries = self.image.entries(id)?.into_iter().map(|entry| {
-            let attr = self.attr_of(&entry.node);
-            self.nodes.insert(attr.inode, entry.node);
-            let name = OsString::from_vec(entry.name.into_vec()).into_boxed_os_str();
-            Entry { name, attr }
-        });
-        let directory = Arc::new(Directory::new(entries.collect()));
-        self.directories.insert(inode, directory.clone());
-        Ok(directory)
+        Ok(())
+    }
+
+    fn lookup(&self, directory: Inode, name: &OsStr) -> Result<Attr, Error> {
+        let found = self.entries(directory)?.find(name.as_bytes());
+        Ok(self.found(&found.ok_or(Error::NotFound)?))
     }
 
     fn read<'s>(
@@ -121,7 +127,7 @@ impl Tree for RomfsTree {
     ) -> Result<&'s [u8], Error> {
         let node = self.node(inode)?;
         match node.kind {
-            NodeKind::File | NodeKind::Symlink => {}
+            NodeKind::File => {}
             NodeKind::Directory => return Err(Error::IsADirectory),
             _ => return Err(Error::NoContent),
         }
@@ -132,6 +138,14 @@ impl Tree for RomfsTree {
         // Inside the image: the reader has checked that all of the content is.
         let start = node.data_offset + offset;
         Ok(self.image.source().read_borrowed(scratch, start, len)?)
+    }
+
+    fn readlink<'s>(&self, inode: Inode, scratch: &'s mut Scratch) -> Result<&'s [u8], Error> {
+        let node = self.node(inode)?;
+        match node.kind {
+            NodeKind::Symlink => Ok(self.image.symlink_target(&node, scratch)?),
+            _ => Err(Error::NotASymlink),
+        }
     }
 
     fn usage(&self) -> Usage {

@@ -1,16 +1,18 @@
 use std::{
     ffi::{OsStr, OsString},
+    ops::ControlFlow,
     sync::Arc,
 };
 
 use verimount_source::{ReadAt, Scratch};
 
-use crate::{Attr, Directory, Entry, Error, FileKind, Inode, Tree, Usage, tree::clamp};
+use crate::{Attr, Error, FileKind, Inode, Tree, Usage, tree::clamp};
 
 /// A directory that holds one file.
 pub struct SingleFile {
     content: Arc<dyn ReadAt>,
-    directory: Arc<Directory>,
+    name: OsString,
+    attr: Attr,
 }
 
 impl SingleFile {
@@ -25,10 +27,18 @@ impl SingleFile {
             permissions: if executable { 0o755 } else { 0o644 },
             size: content.size(),
         };
-        let name = OsString::from(name).into_boxed_os_str();
         Self {
             content,
-            directory: Arc::new(Directory::new(vec![Entry { name, attr }])),
+            name: name.into(),
+            attr,
+        }
+    }
+
+    fn check_directory(&self, inode: Inode) -> Result<(), Error> {
+        match inode {
+            Inode::ROOT => Ok(()),
+            Self::FILE => Err(Error::NotADirectory),
+            _ => Err(Error::NotFound),
         }
     }
 }
@@ -42,16 +52,31 @@ impl Tree for SingleFile {
                 permissions: 0o755,
                 size: 0,
             }),
-            Self::FILE => Ok(self.directory.entries()[0].attr),
+            Self::FILE => Ok(self.attr),
             _ => Err(Error::NotFound),
         }
     }
 
-    fn directory(&self, inode: Inode) -> Result<Arc<Directory>, Error> {
-        match inode {
-            Inode::ROOT => Ok(self.directory.clone()),
-            Self::FILE => Err(Error::NotADirectory),
-            _ => Err(Error::NotFound),
+    fn list(
+        &self,
+        directory: Inode,
+        position: u64,
+        add: &mut dyn FnMut(&OsStr, &Attr) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        self.check_directory(directory)?;
+        if position == 0 {
+            // There is nothing more, whatever it wants.
+            let _ = add(&self.name, &self.attr);
+        }
+        Ok(())
+    }
+
+    fn lookup(&self, directory: Inode, name: &OsStr) -> Result<Attr, Error> {
+        self.check_directory(directory)?;
+        if name == self.name {
+            Ok(self.attr)
+        } else {
+            Err(Error::NotFound)
         }
     }
 
@@ -73,6 +98,11 @@ impl Tree for SingleFile {
             }
             _ => Err(Error::NotFound),
         }
+    }
+
+    fn readlink<'s>(&self, inode: Inode, _: &'s mut Scratch) -> Result<&'s [u8], Error> {
+        self.attr(inode)?;
+        Err(Error::NotASymlink)
     }
 
     fn usage(&self) -> Usage {

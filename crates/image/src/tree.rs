@@ -1,4 +1,4 @@
-use std::{ffi::OsStr, sync::Arc};
+use std::{ffi::OsStr, ops::ControlFlow};
 
 use verimount_romfs::NodeKind as FileKind;
 use verimount_source::Scratch;
@@ -34,53 +34,6 @@ impl Attr {
     }
 }
 
-/// A name in a directory.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
-    /// The name: any bytes but `/` and NUL.
-    pub name: Box<OsStr>,
-    /// What the name stands for.
-    pub attr: Attr,
-}
-
-/// All names of a directory, but `.` and `..`.
-#[derive(Debug)]
-pub struct Directory {
-    entries: Vec<Entry>,
-    /// Positions in `entries`, sorted by name.
-    by_name: Vec<u32>,
-}
-
-impl Directory {
-    /// Takes a directory's entries. Their order is kept: it is the one in which reading the files
-    /// is cheapest.
-    pub fn new(entries: Vec<Entry>) -> Self {
-        let mut by_name: Vec<u32> = (0u32..).take(entries.len()).collect();
-        by_name.sort_unstable_by(|&a, &b| entries[a as usize].name.cmp(&entries[b as usize].name));
-        Self { entries, by_name }
-    }
-
-    /// The entries, in the directory's own order.
-    pub fn entries(&self) -> &[Entry] {
-        &self.entries
-    }
-
-    /// The entry of this name.
-    pub fn find(&self, name: &OsStr) -> Option<&Entry> {
-        let entry = |position: u32| &self.entries[position as usize];
-        self.by_name
-            .binary_search_by(|&position| (*entry(position).name).cmp(name))
-            .ok()
-            .map(|found| entry(self.by_name[found]))
-    }
-
-    /// About how much memory this takes, in bytes.
-    pub(crate) fn memory(&self) -> u64 {
-        let names: usize = self.entries.iter().map(|entry| entry.name.len()).sum();
-        (names + self.entries.len() * (size_of::<Entry>() + size_of::<u32>())) as u64
-    }
-}
-
 /// How much a tree holds, for `statfs`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Usage {
@@ -98,25 +51,27 @@ pub trait Tree: Send + Sync {
     /// Any [`Error`].
     fn attr(&self, inode: Inode) -> Result<Attr, Error>;
 
-    /// All entries of a directory.
+    /// Gives the entries of a directory, all but `.` and `..`, to `add`, from the one at `position`
+    /// on, until `add` says that it wants no more. Their order is always the same: the one in which
+    /// reading the files is cheapest.
     ///
     /// # Errors
     /// Any [`Error`].
-    fn directory(&self, inode: Inode) -> Result<Arc<Directory>, Error>;
+    fn list(
+        &self,
+        directory: Inode,
+        position: u64,
+        add: &mut dyn FnMut(&OsStr, &Attr) -> ControlFlow<()>,
+    ) -> Result<(), Error>;
 
     /// What `name` stands for in a directory.
     ///
     /// # Errors
     /// Any [`Error`], [`Error::NotFound`] if nothing.
-    fn lookup(&self, directory: Inode, name: &OsStr) -> Result<Attr, Error> {
-        self.directory(directory)?
-            .find(name)
-            .map(|entry| entry.attr)
-            .ok_or(Error::NotFound)
-    }
+    fn lookup(&self, directory: Inode, name: &OsStr) -> Result<Attr, Error>;
 
-    /// Up to `len` bytes of a file's or symbolic link's content from `offset` on, in `scratch`:
-    /// fewer only where the content ends.
+    /// Up to `len` bytes of a file's content from `offset` on, in `scratch`: fewer only where the
+    /// content ends.
     ///
     /// # Errors
     /// Any [`Error`].
@@ -127,6 +82,12 @@ pub trait Tree: Send + Sync {
         len: usize,
         scratch: &'s mut Scratch,
     ) -> Result<&'s [u8], Error>;
+
+    /// The target of a symbolic link, in `scratch`: not empty and without NUL.
+    ///
+    /// # Errors
+    /// Any [`Error`].
+    fn readlink<'s>(&self, inode: Inode, scratch: &'s mut Scratch) -> Result<&'s [u8], Error>;
 
     /// How much the tree holds.
     fn usage(&self) -> Usage;

@@ -4,14 +4,14 @@ use std::{
     collections::BTreeMap,
     ffi::{OsStr, OsString},
     fs,
+    ops::ControlFlow,
     os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use verimount_image::{
-    Attr, Blocks, Directory, Entry, Error, FileKind, Inode, Paths, RomfsTree, SingleFile, Tree,
-    Usage,
+    Attr, Blocks, Error, FileKind, Inode, Paths, RomfsTree, SingleFile, Tree, Usage,
 };
 use verimount_romfs::{BlockSize, Options, VolumeName, plan};
 use verimount_source::{Counting, ReadAt, Scratch};
@@ -52,6 +52,25 @@ fn inode(tree: &dyn Tree, path: &str) -> Result<Inode, Error> {
         })
 }
 
+/// All entries of a directory, which the tree must also give from any position on.
+fn listed(tree: &dyn Tree, directory: Inode) -> Result<Vec<(OsString, Attr)>, Error> {
+    let from = |position| {
+        let mut entries = Vec::new();
+        let listed = tree.list(directory, position, &mut |name, attr| {
+            entries.push((name.to_owned(), *attr));
+            ControlFlow::Continue(())
+        });
+        listed.map(|()| entries)
+    };
+    let all = from(0)?;
+    for position in 0..all.len() + 2 {
+        let rest = all.get(position..).unwrap_or_default();
+        assert_eq!(from(position as u64).unwrap(), rest);
+    }
+    assert_eq!(from(u64::MAX).unwrap(), []);
+    Ok(all)
+}
+
 fn content(tree: &dyn Tree, inode: Inode, piece: usize) -> Vec<u8> {
     let mut scratch = Scratch::default();
     let mut all = Vec::new();
@@ -70,15 +89,16 @@ fn everything_in_an_image_is_found() {
     let mut found = BTreeMap::new();
     let mut pending = vec![(PathBuf::new(), Inode::ROOT)];
     while let Some((path, inode)) = pending.pop() {
-        for entry in tree.directory(inode).unwrap().entries() {
-            let path = path.join(&*entry.name);
-            assert_eq!(tree.attr(entry.attr.inode).unwrap(), entry.attr);
-            if entry.attr.is_directory() {
-                pending.push((path.clone(), entry.attr.inode));
+        for (name, attr) in listed(&tree, inode).unwrap() {
+            let path = path.join(&name);
+            assert_eq!(tree.attr(attr.inode).unwrap(), attr);
+            assert_eq!(tree.lookup(inode, &name).unwrap(), attr);
+            if attr.is_directory() {
+                pending.push((path.clone(), attr.inode));
             }
             found.insert(
                 path.into_os_string().into_string().unwrap(),
-                (entry.attr.permissions, entry.attr.size),
+                (attr.permissions, attr.size),
             );
         }
     }
@@ -103,12 +123,10 @@ fn content_comes_in_pieces_of_any_size() {
     for piece in [1000, 4096, 100_000, 1 << 20] {
         assert_eq!(content(&tree, large, piece), noise(100_000, 1));
     }
-    assert_eq!(
-        content(&tree, inode(&tree, "symlink").unwrap(), 4096),
-        b"a/b"
-    );
     assert_eq!(content(&tree, inode(&tree, "a/b/c/empty").unwrap(), 1), b"");
     let mut scratch = Scratch::default();
+    let symlink = inode(&tree, "symlink").unwrap();
+    assert_eq!(tree.readlink(symlink, &mut scratch).unwrap(), b"a/b");
     for offset in [100_000, 100_001, u64::MAX] {
         assert_eq!(tree.read(large, offset, 10, &mut scratch).unwrap(), b"");
     }
@@ -133,12 +151,33 @@ fn what_cannot_be_is_refused() {
         inode(&tree, "a/b/small/x"),
         Err(Error::NotADirectory)
     ));
-    assert!(matches!(tree.directory(small), Err(Error::NotADirectory)));
+    assert!(matches!(listed(&tree, small), Err(Error::NotADirectory)));
+    let target = tree.readlink(small, &mut scratch);
+    assert!(matches!(target, Err(Error::NotASymlink)));
+    let symlink = inode(&tree, "symlink").unwrap();
+    let read = tree.read(symlink, 0, 1, &mut scratch);
+    assert!(matches!(read, Err(Error::NoContent)));
     let read = tree.read(Inode::ROOT, 0, 1, &mut scratch);
     assert!(matches!(read, Err(Error::IsADirectory)));
     for unknown in [0, 2, 7, 1 << 33, u64::MAX] {
         assert!(tree.attr(Inode(unknown)).is_err(), "{unknown}");
     }
+}
+
+#[test]
+fn a_target_with_a_nul_in_it_is_refused() {
+    let mut bytes = image();
+    let name = bytes.windows(8).position(|window| window == b"symlink\0");
+    // The header ends with the name and its padding, on a multiple of 16.
+    let target = name.unwrap() + 16;
+    assert_eq!(&bytes[target..target + 3], b"a/b");
+    bytes[target + 1] = 0;
+    let tree = RomfsTree::open(Arc::new(bytes)).unwrap();
+    let symlink = inode(&tree, "symlink").unwrap();
+    let mut scratch = Scratch::default();
+    let refused = tree.readlink(symlink, &mut scratch).unwrap_err();
+    assert!(refused.is_about_content(), "{refused}");
+    assert!(refused.to_string().contains("a NUL in it"), "{refused}");
 }
 
 #[test]
@@ -164,14 +203,27 @@ impl Tree for Endless {
         })
     }
 
-    fn directory(&self, inode: Inode) -> Result<Arc<Directory>, Error> {
-        let attr = self.attr(Inode(inode.0 + 1))?;
-        let name = OsString::from("n".repeat(127)).into();
-        Ok(Arc::new(Directory::new(vec![Entry { name, attr }])))
+    fn list(
+        &self,
+        directory: Inode,
+        _: u64,
+        add: &mut dyn FnMut(&OsStr, &Attr) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        let attr = self.attr(Inode(directory.0 + 1))?;
+        let _ = add(OsStr::new(&"n".repeat(127)), &attr);
+        Ok(())
+    }
+
+    fn lookup(&self, _: Inode, _: &OsStr) -> Result<Attr, Error> {
+        unreachable!("nobody asks")
     }
 
     fn read<'s>(&self, _: Inode, _: u64, _: usize, _: &'s mut Scratch) -> Result<&'s [u8], Error> {
         Err(Error::IsADirectory)
+    }
+
+    fn readlink<'s>(&self, _: Inode, _: &'s mut Scratch) -> Result<&'s [u8], Error> {
+        Err(Error::NotASymlink)
     }
 
     fn usage(&self) -> Usage {
@@ -202,7 +254,7 @@ fn a_single_file_is_a_tree() {
     );
     assert_eq!(content(&tree, attr.inode, 3000), bytes);
     assert!(matches!(
-        tree.directory(attr.inode),
+        listed(&tree, attr.inode),
         Err(Error::NotADirectory)
     ));
     assert!(matches!(tree.attr(Inode(3)), Err(Error::NotFound)));

@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::{
-    Error,
+    Error, Unsupported,
     bits::{Bits, runs},
     geometry::Geometry,
     storage::Storage,
@@ -21,6 +21,10 @@ const DEFAULT_LOG2_SECTORS: u8 = 15;
 const BLOCK: usize = 4096;
 
 const BITS_PER_BLOCK: usize = 8 * BLOCK;
+
+/// The longest bitmap in bytes. A few copies of it are in memory, and the superblock of a sparse file
+/// can ask for any length. With regions of the usual size it is enough for 2 EiB.
+const MAX_LEN: usize = 16 << 20;
 
 /// How many bits are set ahead at most, as many as are set before: whoever writes in order then waits
 /// less often, and a crash makes 128 MiB more unchecked.
@@ -40,7 +44,8 @@ impl BitmapLayout {
     pub(crate) fn new(geometry: &Geometry) -> Result<Self, Error> {
         let log2_block = geometry.shape().block_size.log2_sectors();
         (DEFAULT_LOG2_SECTORS - log2_block..64)
-            .find_map(|log2| Self::with_blocks_per_bit(geometry, log2))
+            .filter_map(|log2| Self::with_blocks_per_bit(geometry, log2))
+            .find(|layout| layout.len() <= MAX_LEN)
             .ok_or(Error::TooSmall {
                 available: geometry.journal_len() / crate::SECTOR,
             })
@@ -67,7 +72,13 @@ impl BitmapLayout {
     }
 
     /// The bits as they are stored.
+    ///
+    /// # Errors
+    /// [`Unsupported::BitmapSize`] before any memory is taken, and as reading.
     pub(crate) fn read(&self, storage: &Storage) -> Result<Bits, Error> {
+        if self.len() > MAX_LEN {
+            return Err(Unsupported::BitmapSize(self.len() as u64).into());
+        }
         let mut bytes = vec![0; self.len()];
         storage.read_metadata(&mut bytes, self.offset)?;
         let mut bits = Bits::from_le_bytes(&bytes);

@@ -154,6 +154,12 @@ pub enum Unsupported {
     /// A journal that takes 2^32 sectors or more.
     #[error("a journal of {0} sectors")]
     JournalSize(u64),
+    /// A bitmap that takes more than 16 MiB.
+    #[error(
+        "a bitmap of {0} bytes, more than 16 MiB: let the kernel close the volume, or open it in \
+         recovery mode"
+    )]
+    BitmapSize(u64),
 }
 
 /// Parameters that do not fit together, or not the volume.

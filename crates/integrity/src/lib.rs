@@ -40,4 +40,4 @@ pub use mismatch::{BadBlock, Tag};
 pub use params::{BlockSize, Interleave, Mode, Padding, ParamError, SECTOR, TagSize};
 pub use storage::Devices;
 pub use superblock::Superblock;
-pub use volume::{BadRange, BadReason, OpenOptions, Volume, VolumeStats, grow};
+pub use volume::{BadRange, BadReason, CommitTimer, OpenOptions, Volume, VolumeStats, grow};

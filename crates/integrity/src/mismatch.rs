@@ -6,7 +6,7 @@ use crate::tagger::DISCARDED;
 
 /// A block that does not match its tag.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("the block at sector {sector}: its tag is {expected}, not {actual}")]
+#[error("the block at sector {sector}: its tag is {expected}, not {actual}{}", self.guess())]
 pub struct BadBlock {
     /// The volume's sector at which the block begins.
     pub sector: u64,
@@ -17,9 +17,18 @@ pub struct BadBlock {
 }
 
 impl BadBlock {
-    /// Whether the stored tag is that of a discarded block.
-    pub(crate) fn is_discarded(&self) -> bool {
+    /// Whether the stored tag is that of a discarded block, which matches only where discards are
+    /// allowed.
+    pub fn is_discarded(&self) -> bool {
         matches!(&self.expected, Tag::Known(bytes) if bytes.iter().all(|&byte| byte == DISCARDED))
+    }
+
+    /// What the tag hints at.
+    fn guess(&self) -> &'static str {
+        match self.is_discarded() {
+            true => "; it looks discarded, not damaged: allow discards to let it pass",
+            false => "",
+        }
     }
 }
 

@@ -1,7 +1,10 @@
 //! What a volume is stored on, and the latch: after one failed write or flush, no other write
 //! reaches it.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{
+    Arc, Mutex, OnceLock, PoisonError,
+    atomic::{AtomicU64, Ordering::SeqCst},
+};
 
 use verimount_source::{WriteAt, WriteError};
 
@@ -51,6 +54,12 @@ impl Devices {
 pub(crate) struct Storage {
     devices: Devices,
     failure: OnceLock<Arc<Error>>,
+    /// Held while something is made durable, until a failure is known to all. The system tells one
+    /// caller only that it has lost what was written before: to another one that asks at the same
+    /// time it would say that all is well.
+    durability: Mutex<()>,
+    /// How many flushes of all devices have succeeded.
+    flushes: AtomicU64,
 }
 
 impl Storage {
@@ -58,6 +67,8 @@ impl Storage {
         Self {
             devices,
             failure: OnceLock::new(),
+            durability: Mutex::default(),
+            flushes: AtomicU64::new(0),
         }
     }
 
@@ -94,27 +105,35 @@ impl Storage {
     }
 
     pub(crate) fn write_metadata_durable(&self, bytes: &[u8], offset: u64) -> Result<(), Error> {
-        self.change(|devices| devices.metadata.write_durable_at(bytes, offset))
+        self.durably(|devices| devices.metadata.write_durable_at(bytes, offset))
     }
 
-    /// Makes all that was written to either device durable.
+    /// Makes all that was written to either device durable. Callers that wait for one another share
+    /// a flush.
     pub(crate) fn flush(&self) -> Result<(), Error> {
-        self.change(|devices| {
+        let before = self.flushes.load(SeqCst);
+        self.durably(|devices| {
+            // The first of two may have been under way already. The second began after this call.
+            if self.flushes.load(SeqCst) >= before + 2 {
+                return Ok(());
+            }
             if let Some(data) = &devices.data {
                 data.flush()?;
             }
-            devices.metadata.flush()
+            devices.metadata.flush()?;
+            self.flushes.fetch_add(1, SeqCst);
+            Ok(())
         })
     }
 
     /// Makes all that was written to the metadata device durable.
     pub(crate) fn flush_metadata(&self) -> Result<(), Error> {
-        self.change(|devices| devices.metadata.flush())
+        self.durably(|devices| devices.metadata.flush())
     }
 
     /// Lets the metadata device begin to write what the next flush makes durable.
     pub(crate) fn begin_metadata_flush(&self) -> Result<(), Error> {
-        self.change(|devices| devices.metadata.begin_flush())
+        self.durably(|devices| devices.metadata.begin_flush())
     }
 
     /// Fails if anything had failed before that must not be followed by a write.
@@ -137,6 +156,18 @@ impl Storage {
             Arc::new(error)
         });
         Error::Latched(failure.clone())
+    }
+
+    fn durably(
+        &self,
+        change: impl FnOnce(&Devices) -> Result<(), WriteError>,
+    ) -> Result<(), Error> {
+        // What a panic leaves was not made durable, and nobody has been told that it was.
+        let _durability = self
+            .durability
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        self.change(change)
     }
 
     fn change(&self, change: impl FnOnce(&Devices) -> Result<(), WriteError>) -> Result<(), Error> {

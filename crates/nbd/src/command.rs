@@ -13,7 +13,6 @@
 use std::io;
 
 use rustix::io::Errno;
-use verimount_source::AlignedBuf;
 
 use crate::{
     Export,
@@ -65,16 +64,21 @@ impl Request {
         }
     }
 
-    /// Has `export` do what is asked for. `buffer` has the data of a write. Returns how many bytes at
-    /// its beginning are the answer.
+    /// How much memory its data needs, or that of its answer.
+    pub(crate) fn buffer_len(&self) -> usize {
+        match self.command {
+            command::WRITE => self.len(),
+            command::READ if self.len <= MAX_REQUEST => self.len(),
+            _ => 0,
+        }
+    }
+
+    /// Has `export` do what is asked for. `buffer` is as long as [`Self::buffer_len`] says at least,
+    /// and has the data of a write. Returns how many bytes at its beginning are the answer.
     ///
     /// # Errors
     /// What the client is to get.
-    pub(crate) fn perform(
-        &self,
-        export: &impl Export,
-        buffer: &mut AlignedBuf,
-    ) -> Result<usize, Errno> {
+    pub(crate) fn perform(&self, export: &impl Export, buffer: &mut [u8]) -> Result<usize, Errno> {
         let flags = CommandFlags::from_bits(self.flags).ok_or(Errno::INVAL)?;
         let changes = !matches!(self.command, command::READ | command::FLUSH);
         if changes && export.is_read_only() {
@@ -84,10 +88,10 @@ impl Request {
         match self.command {
             command::READ if self.len > MAX_REQUEST => return Err(Errno::INVAL),
             command::READ => {
-                export.read(buffer.grown(self.len()), self.offset)?;
+                export.read(part(buffer, self.len())?, self.offset)?;
                 return Ok(self.len());
             }
-            command::WRITE => export.write(buffer.grown(self.len()), self.offset)?,
+            command::WRITE => export.write(part(buffer, self.len())?, self.offset)?,
             command::FLUSH => export.flush()?,
             command::TRIM if export.can_trim() => export.trim(self.offset, self.len.into())?,
             command::WRITE_ZEROES => export.write_zeroes(self.offset, self.len.into())?,
@@ -111,6 +115,11 @@ impl Request {
         // It is as small as that on all machines that there are.
         usize::try_from(self.len).unwrap_or(usize::MAX)
     }
+}
+
+/// The first `len` bytes, which there are.
+fn part(buffer: &mut [u8], len: usize) -> Result<&mut [u8], Errno> {
+    buffer.get_mut(..len).ok_or(Errno::NOMEM)
 }
 
 /// The number that NBD has for an error, which is Linux's for those that it has.

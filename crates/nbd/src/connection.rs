@@ -4,18 +4,20 @@ use std::{
     num::NonZeroUsize,
     os::unix::net::UnixStream,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     thread,
+    time::Duration,
 };
 
 use rustix::io::Errno;
-use verimount_source::AlignedBuf;
 use zerocopy::{FromZeros, IntoBytes};
 
 use crate::{
     Export,
+    clients::{Client, Until},
     command::{Request, error_number},
     handshake,
+    memory::{Buffer, Memory},
     protocol::{REPLY_MAGIC, ReplyHeader, RequestHeader},
 };
 
@@ -23,68 +25,95 @@ use crate::{
 ///
 /// Each thread takes the next request, does what it asks for, and sends the answer, whatever others
 /// do meanwhile.
-struct Connection<'a, E> {
-    stream: &'a UnixStream,
+pub(crate) struct Connection<'a, E> {
+    client: &'a Arc<Client>,
     export: &'a E,
+    memory: &'a Memory,
     /// Whether the client has said all that it will. Held while a request is read.
     has_ended: Mutex<bool>,
     /// Held while an answer is sent.
     sending: Mutex<()>,
 }
 
-/// Serves a client to its end, from `threads` threads.
-///
-/// # Errors
-/// What the system says, and [`io::ErrorKind::InvalidData`] for what no client may say.
-pub(crate) fn serve(
-    stream: &UnixStream,
-    export: &impl Export,
-    threads: NonZeroUsize,
-) -> io::Result<()> {
-    let mut shared = stream;
-    if !handshake::agree(&mut shared, export)? {
-        return Ok(());
-    }
-    let connection = Connection {
-        stream,
-        export,
-        has_ended: Mutex::new(false),
-        sending: Mutex::new(()),
-    };
-    thread::scope(|scope| {
-        for _ in 1..threads.get() {
-            let work = || connection.work();
-            // With fewer it works, too.
-            let _ = thread::Builder::new().spawn_scoped(scope, work);
+impl<'a, E: Export> Connection<'a, E> {
+    /// Agrees with a client on the export, in so much time at most; `None` if it does not want it
+    /// after all.
+    ///
+    /// # Errors
+    /// What the system says, [`io::ErrorKind::TimedOut`], and [`io::ErrorKind::InvalidData`] for what
+    /// no client may say.
+    pub(crate) fn agree(
+        client: &'a Arc<Client>,
+        export: &'a E,
+        memory: &'a Memory,
+        time: Duration,
+    ) -> io::Result<Option<Self>> {
+        let mut stream = Until::new(client.stream(), time);
+        if !handshake::agree(&mut stream, export)? {
+            return Ok(None);
         }
-        connection.work()
-    })
-}
+        stream.lift()?;
+        Ok(Some(Self {
+            client,
+            export,
+            memory,
+            has_ended: Mutex::new(false),
+            sending: Mutex::new(()),
+        }))
+    }
 
-impl<E: Export> Connection<'_, E> {
+    /// Serves the client to its end, from `threads` threads.
+    ///
+    /// # Errors
+    /// What the system says, and [`io::ErrorKind::InvalidData`] for what no client may say.
+    pub(crate) fn serve(&self, threads: NonZeroUsize) -> io::Result<()> {
+        thread::scope(|scope| {
+            for _ in 1..threads.get() {
+                let work = || self.work();
+                // With fewer it works, too.
+                let _ = thread::Builder::new().spawn_scoped(scope, work);
+            }
+            self.work()
+        })
+    }
+
     fn work(&self) -> io::Result<()> {
-        let mut buffer = AlignedBuf::default();
-        let result = self.answer_all(&mut buffer);
+        let result = self.answer_all();
         if result.is_err() {
             // The others then find that it has ended.
-            let _ = self.stream.shutdown(Shutdown::Both);
+            let _ = self.client.stream().shutdown(Shutdown::Both);
         }
         result
     }
 
-    fn answer_all(&self, buffer: &mut AlignedBuf) -> io::Result<()> {
-        while let Some(request) = self.next(buffer)? {
-            // Its client must not wait for ever, even if the export panics.
-            let perform = AssertUnwindSafe(|| request.perform(self.export, buffer));
-            let answer = catch_unwind(perform).unwrap_or(Err(Errno::IO));
-            let answer = answer.map(|len| &buffer.as_slice()[..len]);
-            self.send(request.cookie, answer)?;
+    fn answer_all(&self) -> io::Result<()> {
+        while let Some((request, buffer)) = self.next()? {
+            self.answer(&request, buffer)?;
+            self.client.note_activity();
         }
         Ok(())
     }
 
-    /// The next request, with its data in `buffer`; `None` when there are no more.
-    fn next(&self, buffer: &mut AlignedBuf) -> io::Result<Option<Request>> {
+    fn answer(&self, request: &Request, mut buffer: Buffer<'_>) -> io::Result<()> {
+        // Its client must not wait for ever, even if the export panics.
+        let perform = AssertUnwindSafe(|| request.perform(self.export, &mut buffer));
+        match catch_unwind(perform).unwrap_or(Err(Errno::IO)) {
+            Ok(0) => {
+                // Others can use it while the client takes the answer.
+                drop(buffer);
+                self.send(request.cookie, Ok(&[]))
+            }
+            Ok(len) => self.send(request.cookie, Ok(&buffer[..len])),
+            Err(error) => {
+                drop(buffer);
+                self.send(request.cookie, Err(error))
+            }
+        }
+    }
+
+    /// The next request, with the memory that it needs and the data that it brings; `None` when there
+    /// are no more.
+    fn next(&self) -> io::Result<Option<(Request, Buffer<'a>)>> {
         // Whoever panicked here has read half a request; nothing good comes after it.
         let Ok(mut has_ended) = self.has_ended.lock() else {
             return Ok(None);
@@ -92,22 +121,28 @@ impl<E: Export> Connection<'_, E> {
         if *has_ended {
             return Ok(None);
         }
-        let request = self.receive(buffer);
+        let request = self.receive();
         *has_ended = !matches!(request, Ok(Some(_)));
         request
     }
 
-    fn receive(&self, buffer: &mut AlignedBuf) -> io::Result<Option<Request>> {
-        let mut stream = self.stream;
+    fn receive(&self) -> io::Result<Option<(Request, Buffer<'a>)>> {
+        let mut stream = self.client.stream();
         let mut header = RequestHeader::new_zeroed();
         match stream.read_exact(header.as_mut_bytes()) {
             // Many clients just go.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
             other => other?,
         }
+        self.client.note_activity();
         let request = Request::parse(&header)?;
-        stream.read_exact(buffer.grown(request.data_len()))?;
-        Ok((!request.is_last()).then_some(request))
+        let mut buffer = self.memory.take(request.buffer_len(), self.client);
+        if request.data_len() > 0 {
+            let data = &mut buffer[..request.data_len()];
+            self.memory
+                .transfer(self.client, || stream.read_exact(data))?;
+        }
+        Ok((!request.is_last()).then_some((request, buffer)))
     }
 
     fn send(&self, cookie: u64, answer: Result<&[u8], Errno>) -> io::Result<()> {
@@ -116,9 +151,16 @@ impl<E: Export> Connection<'_, E> {
             error: answer.err().map_or(0, error_number).into(),
             cookie: cookie.into(),
         };
+        let header = header.as_bytes();
         let data = answer.unwrap_or_default();
+        let stream = self.client.stream();
         let _sending = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
-        write_both(self.stream, header.as_bytes(), data)
+        match data.is_empty() {
+            true => write_both(stream, header, data),
+            false => self
+                .memory
+                .transfer(self.client, || write_both(stream, header, data)),
+        }
     }
 }
 

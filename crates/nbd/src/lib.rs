@@ -6,12 +6,16 @@
 //!
 //! The source of all facts is the NBD project's `doc/proto.md`.
 
+mod clients;
 mod command;
 mod connection;
 mod export;
 mod handshake;
+mod limits;
+mod memory;
 mod protocol;
 mod server;
 
 pub use export::{BlockSizes, Export};
+pub use limits::Limits;
 pub use server::Server;

@@ -1,6 +1,5 @@
 use std::{
     fs, io,
-    net::Shutdown,
     num::NonZeroUsize,
     os::unix::{
         fs::FileTypeExt,
@@ -8,7 +7,7 @@ use std::{
     },
     path::{Path, PathBuf, absolute},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
     thread,
@@ -23,11 +22,12 @@ use rustix::{
     },
 };
 
-use crate::{Export, connection};
-
-/// How many clients may be connected at once: more than any use has, and few enough that each may
-/// take its threads' memory.
-const MAX_CLIENTS: usize = 32;
+use crate::{
+    Export, Limits,
+    clients::{Client, Clients},
+    connection::Connection,
+    memory::Memory,
+};
 
 /// How many may wait to be let in.
 const BACKLOG: i32 = 16;
@@ -40,7 +40,8 @@ pub struct Server {
     listener: UnixListener,
     path: PathBuf,
     has_stopped: AtomicBool,
-    clients: Mutex<Vec<Arc<UnixStream>>>,
+    limits: Limits,
+    clients: Clients,
 }
 
 impl Server {
@@ -61,30 +62,50 @@ impl Server {
             listener: listener?,
             path,
             has_stopped: AtomicBool::new(false),
-            clients: Mutex::default(),
+            limits: Limits::default(),
+            clients: Clients::default(),
         })
     }
 
+    /// The same with other limits.
+    pub fn with_limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
     /// Serves `export` to all clients, each from `threads` threads, until [`Self::stop`]; then what
-    /// has been asked for is still answered.
+    /// has been asked for is still answered, as far as clients take it soon.
     pub fn serve(&self, export: &impl Export, threads: NonZeroUsize) {
+        let memory = Memory::new(self.limits.memory, self.limits.stall);
         thread::scope(|scope| {
             while let Some(client) = self.next_client() {
+                let (served, memory) = (client.clone(), &memory);
                 let serve = move || {
-                    if let Err(error) = connection::serve(&client, export, threads) {
+                    if let Err(error) = self.serve_client(&served, export, memory, threads) {
                         tracing::warn!(%error, "the connection to a client ended");
                     }
-                    self.clients().retain(|other| !Arc::ptr_eq(other, &client));
+                    self.clients.remove(&served);
                 };
-                // Without a thread, it is gone.
                 if let Err(error) = thread::Builder::new().spawn_scoped(scope, serve) {
                     tracing::warn!(%error, "a client cannot be served");
+                    self.clients.remove(&client);
                 }
             }
-            for client in &*self.clients() {
-                let _ = client.shutdown(Shutdown::Read);
-            }
+            self.clients.dismiss(self.limits.grace);
         });
+    }
+
+    fn serve_client(
+        &self,
+        client: &Arc<Client>,
+        export: &impl Export,
+        memory: &Memory,
+        threads: NonZeroUsize,
+    ) -> io::Result<()> {
+        match Connection::agree(client, export, memory, self.limits.handshake)? {
+            Some(connection) => connection.serve(threads),
+            None => Ok(()),
+        }
     }
 
     /// Lets nobody in any more, and takes no more requests.
@@ -94,33 +115,23 @@ impl Server {
     }
 
     /// The next client, which counts as connected; `None` when there are to be no more.
-    fn next_client(&self) -> Option<Arc<UnixStream>> {
+    fn next_client(&self) -> Option<Arc<Client>> {
         loop {
             let accepted = self.listener.accept();
             if self.has_stopped.load(Relaxed) {
                 return None;
             }
             match accepted {
-                Ok((client, _)) => {
-                    let mut clients = self.clients();
-                    if clients.len() < MAX_CLIENTS {
-                        let client = Arc::new(client);
-                        clients.push(client.clone());
-                        return Some(client);
-                    }
-                    tracing::warn!("a client is turned away: there are too many");
-                }
+                Ok((stream, _)) => match self.clients.admit(stream, &self.limits) {
+                    Some(client) => return Some(client),
+                    None => tracing::warn!("a client is turned away: there are too many"),
+                },
                 Err(error) => {
                     tracing::warn!(%error, "a client cannot connect");
                     thread::sleep(PAUSE);
                 }
             }
         }
-    }
-
-    // A panic cannot leave it in a state that the type does not allow.
-    fn clients(&self) -> std::sync::MutexGuard<'_, Vec<Arc<UnixStream>>> {
-        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

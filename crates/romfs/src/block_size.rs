@@ -20,17 +20,6 @@ impl BlockSize {
     pub fn bytes(self) -> u32 {
         self.0
     }
-
-    /// The largest block size that divides `len`; [`BlockSize::MIN`] where none does.
-    ///
-    /// This is how a reader finds the block size of an image, which stores none: an image is
-    /// padded to its block size.
-    pub fn largest_dividing(len: u64) -> Self {
-        let log2 = len
-            .trailing_zeros()
-            .clamp(Self::MIN.0.trailing_zeros(), Self::MAX.0.trailing_zeros());
-        Self(1 << log2)
-    }
 }
 
 impl TryFrom<u64> for BlockSize {
@@ -68,15 +57,5 @@ mod tests {
         ] {
             assert_eq!(BlockSize::try_from(bytes), Err(InvalidBlockSize(bytes)));
         }
-    }
-
-    #[test]
-    fn the_largest_dividing_size_stays_in_range() {
-        let dividing = |len| BlockSize::largest_dividing(len).bytes();
-        assert_eq!(dividing(0), 1 << 20);
-        assert_eq!(dividing(1), 1 << 10);
-        assert_eq!(dividing(3 << 12), 1 << 12);
-        assert_eq!(dividing((1 << 20) + 512), 1 << 10);
-        assert_eq!(dividing(1 << 40), 1 << 20);
     }
 }

@@ -1,6 +1,6 @@
 //! Comparing the header index with the headers it copies.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use verimount_source::ReadAt;
 
@@ -8,6 +8,7 @@ use crate::{
     Error, Node, NodeId, Romfs,
     error::Defect,
     geometry::{index_offset, to_usize},
+    reader::MAX_DIRECTORY_ENTRIES,
 };
 
 impl<S: ReadAt> Romfs<S> {
@@ -25,14 +26,15 @@ impl<S: ReadAt> Romfs<S> {
         };
         let mut reached = 0_usize;
         let list = |directory: NodeId| {
-            let entries = self.chain(directory)?;
-            if entries != index.entries(self.source(), directory)? {
+            let entries = self.chain(directory, MAX_DIRECTORY_ENTRIES)?;
+            if entries != index.entries(self.source(), directory, MAX_DIRECTORY_ENTRIES)? {
                 return Err(Defect::IndexDisagrees.at(directory).into());
             }
             reached = reached.saturating_add(1);
             Ok(entries)
         };
-        self.walk_listed(list, |_: &Path, _: &Node| Ok::<_, Error>(()))?;
+        let root = (self.root(), PathBuf::new());
+        self.walk_listed(root, list, |_: &Path, _: &Node| Ok::<_, Error>(()))?;
 
         let indexed = index.directory_count();
         if to_usize(indexed) != reached {

@@ -1,10 +1,13 @@
 //! What is left of an image of which parts cannot be read: enough to say which files are damaged.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use verimount_source::ReadAt;
 
-use crate::{Entry, Error, Node, NodeId, Romfs, index::Index, superblock::Superblock};
+use crate::{
+    Entries, Error, Node, NodeId, Romfs, index::Index, reader::MAX_DIRECTORY_ENTRIES,
+    superblock::Superblock,
+};
 
 /// More bytes than there can be between the last data or the start of the last header and an index:
 /// a directory's three headers and padding.
@@ -73,18 +76,18 @@ impl<S: ReadAt> Romfs<S> {
         visit: impl FnMut(&Path, &Node) -> Result<(), E>,
     ) -> Result<(), E> {
         let list = |directory| Ok(self.readable_entries(directory, &mut lost));
-        self.walk_listed(list, visit)
+        self.walk_listed((self.root(), PathBuf::new()), list, visit)
     }
 
     /// The entries of a directory that can be found.
-    fn readable_entries(&self, directory: NodeId, lost: &mut impl FnMut(Error)) -> Vec<Entry> {
+    fn readable_entries(&self, directory: NodeId, lost: &mut impl FnMut(Error)) -> Entries {
         if let Some(index) = &self.index
-            && let Ok(entries) = index.entries(&self.source, directory)
+            && let Ok(entries) = index.entries(&self.source, directory, MAX_DIRECTORY_ENTRIES)
         {
             return entries;
         }
-        let mut entries = Vec::new();
-        if let Err(error) = self.follow_chain(directory, &mut entries) {
+        let mut entries = Entries::default();
+        if let Err(error) = self.follow_chain(directory, MAX_DIRECTORY_ENTRIES, &mut entries) {
             lost(error);
         }
         entries

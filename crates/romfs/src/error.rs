@@ -16,6 +16,14 @@ pub enum Error {
     /// What is read does not begin as a romfs image does.
     #[error("not a romfs image")]
     NotRomfs,
+    /// The image's end is missing.
+    #[error("truncated romfs image: {available} bytes are there, of {size} or more")]
+    Truncated {
+        /// The bytes that the superblock counts. Padding, index and seal follow them.
+        size: u32,
+        /// The bytes that are there.
+        available: u64,
+    },
     /// The image contradicts the format or itself.
     #[error("corrupt romfs image: {0}")]
     Corrupt(Corruption),
@@ -36,10 +44,10 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
-    /// A file is not what it was when the image was planned.
+    /// A file or directory is not what it was when the image was begun.
     #[error("{}: changed while the image was being made", printable(path))]
     Changed {
-        /// The file.
+        /// The file or directory.
         path: PathBuf,
     },
     /// The format has no room for a part of the tree.
@@ -79,8 +87,6 @@ impl Corruption {
 /// What is wrong with a structure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub(crate) enum Defect {
-    #[error("the superblock gives a size of {size} bytes, of which {available} are there")]
-    Size { size: u32, available: u64 },
     #[error("the superblock's checksum does not match")]
     SuperblockChecksum,
     #[error("the volume name has no end or more than {} bytes", name::MAX_LEN)]
@@ -157,9 +163,9 @@ pub enum Limit {
     /// The directories on one path have too many entries together.
     #[error(
         "more than {} entries in the directories on one path",
-        walk::MAX_PENDING_ENTRIES
+        walk::MAX_HELD_ENTRIES
     )]
-    PendingEntries,
+    HeldEntries,
 }
 
 /// Why the format has no room for a part of a tree.

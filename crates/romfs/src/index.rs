@@ -2,17 +2,16 @@
 
 use std::{ops::Range, sync::OnceLock};
 
-use verimount_source::ReadAt;
+use verimount_source::{ReadAt, Scratch};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 use crate::{
-    BlockSize, Entry, Error, Limit, Node, NodeId, NodeKind,
+    BlockSize, Entries, Error, Limit, Node, NodeId, NodeKind,
     error::Defect,
     geometry::{PADDING, index_offset, len_of, to_usize},
     name,
     node::data_can_follow,
     raw::{INDEX_MAGIC, IndexDirectory, IndexEntry, IndexHeader},
-    reader::{MAX_DIRECTORY_ENTRIES, reject_repeated_names},
 };
 
 /// Most directories of an index: their records stay in memory, in up to 20 MB.
@@ -20,6 +19,9 @@ pub(crate) const MAX_DIRECTORIES: u32 = 1 << 20;
 
 /// How far from the end of an image its index is looked for: what two million entries take.
 const MAX_SEARCH: u64 = 64 << 20;
+
+/// How much of a directory is read at a time, in bytes: whole records.
+const PIECE: usize = 1 << 20;
 
 /// A header index whose parts all lie inside the image.
 #[derive(Debug)]
@@ -137,50 +139,53 @@ impl Index {
             .saturating_add(name_bytes.into())
     }
 
-    /// The entries of a directory, in one read.
-    pub(crate) fn entries(&self, source: &impl ReadAt, id: NodeId) -> Result<Vec<Entry>, Error> {
+    /// The entries of a directory that has no more than `most` of them.
+    pub(crate) fn entries(
+        &self,
+        source: &impl ReadAt,
+        id: NodeId,
+        most: usize,
+    ) -> Result<Entries, Error> {
         let directories = self.directories(source)?;
         let directory = directories
             .binary_search_by_key(&id, |directory| directory.id)
             .ok()
             .and_then(|number| directories.get(number))
             .ok_or(Defect::NotIndexed.at(id))?;
-        if directory.entries.len() > MAX_DIRECTORY_ENTRIES {
+        if directory.entries.len() > most {
             return Err(Error::Unsupported(Limit::DirectoryEntries));
         }
-        let at = self.offset_behind(directory.entries.start, directory.names.start);
-        let mut bytes = vec![0; directory.bytes()];
-        source.read_exact_at(&mut bytes, at)?;
-        let entries = self
-            .parse(directory, &bytes)
-            .map_err(|defect| defect.at(at))?;
-        reject_repeated_names(&entries, id)?;
+        let mut entries = self.read_entries(source, directory)?;
+        entries.sort_names().map_err(|defect| defect.at(id))?;
         Ok(entries)
     }
 
-    /// Takes a directory's records, and the names behind them, apart.
-    fn parse(&self, directory: &Directory, bytes: &[u8]) -> Result<Vec<Entry>, Defect> {
-        let count = directory.entries.len();
-        let (records, names) = <[IndexEntry]>::ref_from_prefix_with_elems(bytes, count)
-            .map_err(|_| Defect::IndexEntry)?;
-        if records.first().is_some_and(|first| first.name.get() != 0) {
-            return Err(Defect::IndexEntry);
+    /// Reads a directory's records, and the names behind them, piece by piece: most directories
+    /// are in one piece.
+    fn read_entries(&self, source: &impl ReadAt, directory: &Directory) -> Result<Entries, Error> {
+        let at = self.offset_behind(directory.entries.start, directory.names.start);
+        let at_fault = |defect: Defect| defect.at(at);
+        let mut entries = Entries::with_capacity(directory.entries.len(), directory.names.len());
+        let mut scratch = Scratch::default();
+        for start in (0..directory.bytes()).step_by(PIECE) {
+            let len = directory.bytes().saturating_sub(start).min(PIECE);
+            let offset = at.saturating_add(u64::try_from(start).unwrap_or(u64::MAX));
+            let piece = source.read_borrowed(&mut scratch, offset, len)?;
+            let records_len = directory.record_bytes().saturating_sub(start).min(len);
+            let (records, names) = piece.split_at_checked(records_len).unwrap_or_default();
+            let records = <[IndexEntry]>::ref_from_bytes(records)
+                .map_err(|_| at_fault(Defect::IndexEntry))?;
+            for record in records {
+                self.add_record(record, &mut entries).map_err(at_fault)?;
+            }
+            entries.push_names(names);
         }
-        let starts = records.iter().map(|record| to_usize(record.name.get()));
-        let ends = starts.clone().skip(1).chain([names.len()]);
-        records
-            .iter()
-            .zip(starts.zip(ends))
-            .map(|(record, (start, end))| {
-                let name = names.get(start..end).ok_or(Defect::IndexEntry)?;
-                self.entry(record, name)
-            })
-            .collect()
+        entries.check_names().map_err(at_fault)?;
+        Ok(entries)
     }
 
-    /// Checks one entry.
-    fn entry(&self, record: &IndexEntry, name: &[u8]) -> Result<Entry, Defect> {
-        name::check(name)?;
+    /// Checks one entry but for its name, and adds it.
+    fn add_record(&self, record: &IndexEntry, entries: &mut Entries) -> Result<(), Defect> {
         let mode = record.header_and_mode.get();
         let id = NodeId::from_word(mode);
         let detail = record.detail.get();
@@ -191,12 +196,11 @@ impl Index {
         } else {
             (detail, size) == (kind.device(), 0)
         };
-        if name::is_dot(name) || id.get() >= self.image_size || !details_fit {
+        if id.get() >= self.image_size || !details_fit {
             return Err(Defect::IndexEntry);
         }
         let node = Node::new(id, mode, kind, (detail, size), self.image_size)?;
-        let name = name.into();
-        Ok(Entry { name, node })
+        entries.push_unnamed(record.name.get(), &node)
     }
 
     fn directories(&self, source: &impl ReadAt) -> Result<&[Directory], Error> {
@@ -231,8 +235,12 @@ impl Index {
 impl Directory {
     /// Bytes of its entry records and names.
     fn bytes(&self) -> usize {
-        let records = size_of::<IndexEntry>().saturating_mul(self.entries.len());
-        records.saturating_add(self.names.len())
+        self.record_bytes().saturating_add(self.names.len())
+    }
+
+    /// Bytes of its entry records.
+    fn record_bytes(&self) -> usize {
+        size_of::<IndexEntry>().saturating_mul(self.entries.len())
     }
 
     /// The directory of `record`, whose entries and names go on up to `end`.

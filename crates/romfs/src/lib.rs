@@ -25,9 +25,11 @@
 mod block_size;
 mod check;
 mod damaged;
+mod entries;
 mod error;
 mod geometry;
 mod header;
+mod header_window;
 mod index;
 mod name;
 mod node;
@@ -38,9 +40,10 @@ mod walk;
 mod writer;
 
 pub use block_size::{BlockSize, InvalidBlockSize};
+pub use entries::{Entries, Entry};
 pub use error::{Corruption, Error, Limit, Unstorable};
 pub use name::{InvalidVolumeName, VolumeName};
-pub use node::{Entry, Node, NodeId, NodeKind};
+pub use node::{Node, NodeId, NodeKind};
 pub use reader::Romfs;
 pub use walk::MAX_DEPTH;
-pub use writer::{MAX_NAME_LEN, Options, Plan, Summary, plan};
+pub use writer::{Example, Loss, Losses, Lost, MAX_NAME_LEN, Options, Plan, Summary, plan};

@@ -179,12 +179,3 @@ pub(crate) fn data_can_follow(id: NodeId, offset: u32) -> bool {
             .checked_sub(id.get())
             .is_some_and(|len| headers.contains(&to_usize(len)))
 }
-
-/// A directory's entry.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
-    /// Its name: 1 to 128 bytes, without slash and NUL, and neither `.` nor `..`.
-    pub name: Box<[u8]>,
-    /// What it names.
-    pub node: Node,
-}

@@ -1,24 +1,22 @@
 use std::collections::HashSet;
 
-use verimount_source::{ReadAt, Window};
+use verimount_source::{ReadAt, Scratch, Window};
 
 use crate::{
-    Entry, Error, Limit, Node, NodeId, NodeKind,
+    Entries, Error, Limit, Node, NodeId, NodeKind,
     error::Defect,
     geometry::{ALIGNMENT, MAX_HEADER_LEN, MIN_HEADER_LEN, to_usize},
     header::Header,
+    header_window::HeaderWindow,
     index::Index,
     superblock::Superblock,
 };
 
-/// Most entries of a directory, so that a listing takes less than some 400 MB.
+/// Most entries of a directory: with the longest names, they take 155 MB of memory.
 pub(crate) const MAX_DIRECTORY_ENTRIES: usize = 1 << 20;
 
 /// Most headers in a directory's chain that are no entries: `.` and `..`.
 const MAX_ANCESTORS: usize = 2;
-
-/// Most headers in a directory's chain.
-const MAX_CHAIN_LEN: usize = MAX_DIRECTORY_ENTRIES.saturating_add(MAX_ANCESTORS);
 
 /// A romfs image.
 ///
@@ -56,11 +54,6 @@ impl<S: ReadAt> Romfs<S> {
         self.superblock.size
     }
 
-    /// Whether the image has a header index.
-    pub fn has_index(&self) -> bool {
-        self.index.is_some()
-    }
-
     /// The root directory.
     pub fn root(&self) -> NodeId {
         self.superblock.root
@@ -83,16 +76,26 @@ impl<S: ReadAt> Romfs<S> {
     /// The entries of a directory, all but `.` and `..`, in the image's order. An entry that is a
     /// hard link has its target's node.
     ///
-    /// With an index that is one read, after one for all directories at the first call. Without
-    /// one, each entry costs a read, and each hard link two.
+    /// With an index that is one read for each MiB, after one for all directories at the first
+    /// call. Without one, headers that follow one another are read together, all others one by one,
+    /// and each hard link's target besides.
     ///
     /// # Errors
-    /// All errors of reading; [`Error::NotADirectory`] for a node that is none, or
+    /// All errors of reading; [`Error::NotADirectory`] for a node that is not a directory, or
     /// [`Error::Corrupt`] where the image has an index, which then lacks it.
-    pub fn entries(&self, directory: NodeId) -> Result<Vec<Entry>, Error> {
+    pub fn entries(&self, directory: NodeId) -> Result<Entries, Error> {
+        self.entries_up_to(directory, MAX_DIRECTORY_ENTRIES)
+    }
+
+    /// The same of a directory that has no more than `most` entries, which bounds the memory.
+    ///
+    /// # Errors
+    /// As [`Self::entries`]; [`Limit::DirectoryEntries`] where there are more.
+    pub fn entries_up_to(&self, directory: NodeId, most: usize) -> Result<Entries, Error> {
+        let most = most.min(MAX_DIRECTORY_ENTRIES);
         match &self.index {
-            Some(index) => index.entries(&self.source, directory),
-            None => self.chain(directory),
+            Some(index) => index.entries(&self.source, directory, most),
+            None => self.chain(directory, most),
         }
     }
 
@@ -106,16 +109,20 @@ impl<S: ReadAt> Romfs<S> {
         Ok(Window::new(&self.source, node.data_offset, size)?)
     }
 
-    /// The target of a symbolic link: 1 to 4095 bytes without NUL.
+    /// The target of a symbolic link, in `scratch`: 1 to 4095 bytes without NUL.
     ///
     /// # Errors
     /// All errors of reading; [`Error::NotASymlink`] for any other node.
-    pub fn symlink_target(&self, node: &Node) -> Result<Vec<u8>, Error> {
+    pub fn symlink_target<'s>(
+        &self,
+        node: &Node,
+        scratch: &'s mut Scratch,
+    ) -> Result<&'s [u8], Error> {
         if node.kind != NodeKind::Symlink {
             return Err(Error::NotASymlink(node.id));
         }
-        let mut target = vec![0; to_usize(node.size)];
-        self.source.read_exact_at(&mut target, node.data_offset)?;
+        let len = to_usize(node.size);
+        let target = self.source.read_borrowed(scratch, node.data_offset, len)?;
         if target.contains(&0) {
             return Err(Defect::TargetCharacter.at(node.data_offset).into());
         }
@@ -123,30 +130,35 @@ impl<S: ReadAt> Romfs<S> {
     }
 
     /// The entries of a directory by following its chain of headers.
-    pub(crate) fn chain(&self, directory: NodeId) -> Result<Vec<Entry>, Error> {
-        let mut entries = Vec::new();
-        self.follow_chain(directory, &mut entries)?;
-        reject_repeated_names(&entries, directory)?;
+    pub(crate) fn chain(&self, directory: NodeId, most: usize) -> Result<Entries, Error> {
+        let mut entries = Entries::default();
+        self.follow_chain(directory, most, &mut entries)?;
+        entries
+            .sort_names()
+            .map_err(|defect| defect.at(directory))?;
         Ok(entries)
     }
 
-    /// Adds what a directory's chain has up to its end or its first defect.
+    /// Adds what a directory's chain has up to its end or its first defect: no more than `most`
+    /// entries.
     pub(crate) fn follow_chain(
         &self,
         directory: NodeId,
-        entries: &mut Vec<Entry>,
+        most: usize,
+        entries: &mut Entries,
     ) -> Result<(), Error> {
         let mut next = self.header(directory)?.first_child()?;
+        let mut window = HeaderWindow::default();
         let mut passed = HashSet::new();
         let mut ancestors = 0_usize;
         while let Some(id) = next {
             if !passed.insert(id) {
                 return Err(Defect::ChainLoop.at(id).into());
             }
-            if passed.len() > MAX_CHAIN_LEN {
-                return Err(Error::Unsupported(Limit::DirectoryEntries));
-            }
-            let header = self.header(id)?;
+            let header = match window.header(self, id) {
+                Some(header) => header,
+                None => self.header(id)?,
+            };
             next = header.next();
             if header.stands_for_ancestor()? {
                 // They are no entries, by which a walk is bounded.
@@ -156,9 +168,11 @@ impl<S: ReadAt> Romfs<S> {
                 }
                 continue;
             }
+            if entries.len() == most {
+                return Err(Error::Unsupported(Limit::DirectoryEntries));
+            }
             let node = self.target(&header)?;
-            let name = header.name;
-            entries.push(Entry { name, node });
+            entries.push(&header.name, &node);
         }
         Ok(())
     }
@@ -199,15 +213,4 @@ impl<S: ReadAt> Romfs<S> {
         self.source.read_exact_at(bytes, id.into())?;
         Ok(Header::parse(id, bytes)?)
     }
-}
-
-/// Checks that all names in a directory differ.
-pub(crate) fn reject_repeated_names(entries: &[Entry], directory: NodeId) -> Result<(), Error> {
-    let mut names: Vec<&[u8]> = entries.iter().map(|entry| &*entry.name).collect();
-    // Our own images are sorted already, which the sort notices in one pass.
-    names.sort();
-    if !names.is_sorted_by(|a, b| a < b) {
-        return Err(Defect::RepeatedName.at(directory).into());
-    }
-    Ok(())
 }

@@ -39,7 +39,7 @@ impl Superblock {
         }
         let size = raw.size.get();
         if u64::from(size) > available {
-            return Err(Defect::Size { size, available }.at(0_u64).into());
+            return Err(Error::Truncated { size, available });
         }
         let bytes = bytes.get(..to_usize(size)).unwrap_or(bytes);
         if sum(bytes) != 0 {

@@ -10,7 +10,7 @@ use std::{
 use verimount_source::ReadAt;
 
 use crate::{
-    Entry, Error, Limit, Node, NodeId, NodeKind, Romfs,
+    Entries, Error, Limit, Node, NodeId, NodeKind, Romfs,
     error::Defect,
     geometry::{MIN_HEADER_LEN, to_usize},
 };
@@ -19,9 +19,8 @@ use crate::{
 /// name, and far beyond trees in use.
 pub const MAX_DEPTH: usize = 1024;
 
-/// Most entries yet to be visited in the directories on one path, so that they take less than some
-/// 800 MB.
-pub(crate) const MAX_PENDING_ENTRIES: usize = 4 << 20;
+/// Most entries of the directories on one path, so that they take less than some 620 MB.
+pub(crate) const MAX_HELD_ENTRIES: usize = 4 << 20;
 
 impl<S: ReadAt> Romfs<S> {
     /// Calls `visit` with the path, from the root, and the node of every entry below the root: a
@@ -35,42 +34,75 @@ impl<S: ReadAt> Romfs<S> {
         &self,
         visit: impl FnMut(&Path, &Node) -> Result<(), E>,
     ) -> Result<(), E> {
-        self.walk_listed(|directory| self.entries(directory), visit)
+        self.walk_below(self.root(), PathBuf::new(), visit)
     }
 
-    /// Walks with the entries that `list` gives for each directory.
+    /// Walks in the same way over what is below `directory`, whose path from the root is `path`.
+    ///
+    /// # Errors
+    /// As [`Self::walk`].
+    pub fn walk_below<E: From<Error>>(
+        &self,
+        directory: NodeId,
+        path: PathBuf,
+        visit: impl FnMut(&Path, &Node) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let list = |directory| self.entries(directory);
+        self.walk_listed((directory, path), list, visit)
+    }
+
+    /// Walks over what is below `start`, with the entries that `list` gives for each directory.
     pub(crate) fn walk_listed<E: From<Error>>(
         &self,
-        mut list: impl FnMut(NodeId) -> Result<Vec<Entry>, Error>,
+        (start, mut path): (NodeId, PathBuf),
+        mut list: impl FnMut(NodeId) -> Result<Entries, Error>,
         mut visit: impl FnMut(&Path, &Node) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut guard = Guard::new(self.size());
-        let mut path = PathBuf::new();
-        guard.enter(self.root())?;
-        let mut levels = vec![guard.admit(list(self.root())?)?.into_iter()];
+        guard.enter(start)?;
+        let mut levels = vec![Level::new(guard.admit(list(start)?)?)];
         while let Some(level) = levels.last_mut() {
-            let Some(entry) = level.next() else {
+            let Some((name, node)) = level.next() else {
                 levels.pop();
                 path.pop();
                 continue;
             };
-            path.push(OsStr::from_bytes(&entry.name));
-            visit(&path, &entry.node)?;
-            if entry.node.kind != NodeKind::Directory {
+            path.push(name);
+            visit(&path, &node)?;
+            if node.kind != NodeKind::Directory {
                 path.pop();
                 continue;
             }
-            guard.enter(entry.node.id)?;
-            levels.push(guard.admit(list(entry.node.id)?)?.into_iter());
-            let pending = levels.iter().map(ExactSizeIterator::len).sum::<usize>();
-            if pending > MAX_PENDING_ENTRIES {
-                return Err(Error::Unsupported(Limit::PendingEntries).into());
+            guard.enter(node.id)?;
+            levels.push(Level::new(guard.admit(list(node.id)?)?));
+            let held = levels.iter().map(|level| level.entries.len());
+            if held.sum::<usize>() > MAX_HELD_ENTRIES {
+                return Err(Error::Unsupported(Limit::HeldEntries).into());
             }
             if levels.len() > MAX_DEPTH {
                 return Err(Error::Unsupported(Limit::Depth).into());
             }
         }
         Ok(())
+    }
+}
+
+/// A directory on the way to where a walk has come.
+struct Level {
+    entries: Entries,
+    /// The position of the entry that comes next.
+    next: usize,
+}
+
+impl Level {
+    fn new(entries: Entries) -> Self {
+        Self { entries, next: 0 }
+    }
+
+    fn next(&mut self) -> Option<(&OsStr, Node)> {
+        let entry = self.entries.get(self.next)?;
+        self.next = self.next.saturating_add(1);
+        Some((OsStr::from_bytes(entry.name), entry.node))
     }
 }
 
@@ -99,7 +131,7 @@ impl Guard {
     }
 
     /// Accounts for a directory's entries. Chains that join could be walked without end in sight.
-    fn admit(&mut self, entries: Vec<Entry>) -> Result<Vec<Entry>, Error> {
+    fn admit(&mut self, entries: Entries) -> Result<Entries, Error> {
         match self.entries_left.checked_sub(entries.len()) {
             Some(left) => self.entries_left = left,
             None => return Err(Defect::SharedEntries.at(0_u64).into()),

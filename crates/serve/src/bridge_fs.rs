@@ -1,3 +1,4 @@
+mod open_files;
 mod operations;
 mod values;
 
@@ -11,13 +12,17 @@ use std::{
 
 use rustix::io::Errno;
 use verimount_bridge::{
-    self as bridge, Bridge, BridgedFile, Mirror, Passthrough, Register, policy::Policy,
+    self as bridge, Bridge, BridgedFile, Mirror, OpenFile, Passthrough, Register, policy::Policy,
 };
 use verimount_fuse::{
-    Agreement, Attr, Backing, Capabilities, Connection, Entry, NodeId, OpenFlags, Opened, Wishes,
+    Agreement, Answering, Attr, Backing, Capabilities, Connection, Entry, NodeId, OpenFlags,
+    Opened, Wishes,
 };
 
-use self::values::{fuse_attr, inner};
+use self::{
+    open_files::{OpenFiles, OpenFor},
+    values::{fuse_attr, inner},
+};
 use crate::{
     CachePolicy, Mountable,
     handles::Handles,
@@ -69,8 +74,8 @@ pub struct BridgeOptions {
     pub cache: CachePolicy,
     /// Whether files are to be passed through.
     pub passthrough: Passthrough,
-    /// Whether the source's file system is itself a layer above others.
-    pub is_stacked: bool,
+    /// Whether others than this process's user may use the mount, so that none may hold up another.
+    pub is_shared: bool,
 }
 
 /// The adapter between FUSE and a [`Bridge`].
@@ -79,6 +84,7 @@ pub struct BridgeFs {
     registrar: Registrar,
     options: BridgeOptions,
     files: Handles<Open>,
+    open_files: Arc<OpenFiles>,
     listings: Listings,
     last_seen: LastSeen,
 }
@@ -88,6 +94,7 @@ struct Open {
     file: BridgedFile<Registrar>,
     /// What the kernel does with its pages when it has opened it.
     pages: Pages,
+    _counted: OpenFor,
 }
 
 impl BridgeFs {
@@ -99,6 +106,7 @@ impl BridgeFs {
             registrar,
             options,
             files: Handles::default(),
+            open_files: OpenFiles::new(bridge::max_open_files()),
             listings: Listings::default(),
             last_seen: LastSeen::default(),
         }
@@ -148,7 +156,7 @@ impl BridgeFs {
         }
     }
 
-    fn opened(&self, file: BridgedFile<Registrar>) -> Opened {
+    fn opened(&self, file: BridgedFile<Registrar>, counted: OpenFor) -> Opened {
         // No file system tells anything at close that it does not tell at fsync; so one round trip
         // less for each open.
         let mut flags = OpenFlags::NOFLUSH;
@@ -164,12 +172,16 @@ impl BridgeFs {
                 // While a write through the page cache is under way, a page that it has changed can
                 // be dropped, and read anew before the write arrives here. So it goes past the cache.
                 flags.set(OpenFlags::DIRECT_IO, file.file().is_writable());
-                let pages = self.pages(file.file().node());
+                let pages = self.pages(file.file());
                 flags.set(OpenFlags::KEEP_CACHE, pages == Pages::Keep);
                 (0, pages)
             }
         };
-        let handle = self.files.insert(Open { file, pages });
+        let handle = self.files.insert(Open {
+            file,
+            pages,
+            _counted: counted,
+        });
         Opened {
             handle,
             flags,
@@ -178,11 +190,16 @@ impl BridgeFs {
     }
 
     /// What is to be done with pages that the kernel may have of a file that is to be relayed.
-    fn pages(&self, node: bridge::NodeId) -> Pages {
+    fn pages(&self, file: &OpenFile) -> Pages {
+        let (node, cache) = (file.node(), self.options.cache);
         let asked = SystemTime::now();
-        match (self.options.cache, self.mirror().getattr(node)) {
+        match (cache, self.mirror().getattr(node)) {
             (CachePolicy::Strict, _) | (_, Err(_)) => Pages::Drop,
-            (_, Ok(attr)) => self.last_seen.pages(node, Stamp::new(&attr), asked),
+            (_, Ok(attr)) => self.last_seen.pages(node, Stamp::new(&attr), asked, || {
+                let can_change = self.mirror().can_change_unnoticed(file);
+                // Where that is not known, it is known of an exclusive source.
+                can_change.unwrap_or(cache != CachePolicy::Exclusive)
+            }),
         }
     }
 
@@ -222,8 +239,11 @@ impl Mountable for BridgeFs {
             max_write: MAX_REQUEST,
             max_readahead: MAX_REQUEST,
             max_background: MAX_BACKGROUND,
-            max_stack_depth: 1 + u32::from(self.options.is_stacked),
-            io_uring: Some(THREADS_PER_PROCESSOR),
+            max_stack_depth: 1 + u32::from(self.mirror().is_stacked()),
+            answering: match self.options.is_shared {
+                true => Answering::Fairly,
+                false => Answering::ByProcessor(THREADS_PER_PROCESSOR),
+            },
         }
     }
 

@@ -7,8 +7,9 @@ use verimount_fuse::Capabilities;
 pub enum CachePolicy {
     /// Not at all: each use asks again.
     Strict,
-    /// For a second; content is compared when a file is opened. So what others change in the source
-    /// is seen within a second, and by whoever opens the file after that at once.
+    /// For a second; content only if it is certain not to have changed when a file is opened. So what
+    /// others change in the source is seen within a second, and by who opens the file after that at
+    /// once.
     #[default]
     Normal,
     /// For as long as it likes: the source must be changed through this mount only.

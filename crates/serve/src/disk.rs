@@ -104,7 +104,7 @@ impl Disk {
         match mode.difference(FallocateFlags::KEEP_SIZE) {
             FallocateFlags::PUNCH_HOLE => {
                 self.requests.discard.fetch_add(1, Relaxed);
-                self.changed(self.punch_hole(offset, inside))
+                self.changed(self.volume.punch_hole(offset, inside))
             }
             FallocateFlags::ZERO_RANGE => {
                 self.requests.zero.fetch_add(1, Relaxed);
@@ -114,18 +114,6 @@ impl Disk {
             mode if mode.is_empty() => Ok(()),
             _ => Err(Errno::OPNOTSUPP),
         }
-    }
-
-    /// The blocks that are wholly inside are discarded; what is left of the range is made zero, as
-    /// all of a hole reads.
-    fn punch_hole(&self, offset: u64, len: u64) -> Result<(), Error> {
-        let block = self.volume.superblock().block_size().bytes() as u64;
-        let end = offset + len;
-        let first = offset.next_multiple_of(block).min(end);
-        let last = (end - end % block).max(first);
-        self.volume.discard(first, last - first)?;
-        self.volume.write_zeroes(offset, first - offset)?;
-        self.volume.write_zeroes(last, end - last)
     }
 
     fn changed(&self, change: Result<(), Error>) -> Result<(), Errno> {

@@ -11,7 +11,7 @@ pub(crate) fn errno(error: &Error) -> Errno {
         Error::NotFound => Errno::NOENT,
         Error::NotADirectory => Errno::NOTDIR,
         Error::IsADirectory => Errno::ISDIR,
-        Error::NoContent => Errno::INVAL,
+        Error::NoContent | Error::NotASymlink => Errno::INVAL,
         other => match other.read_error() {
             // The system's own reason says most; but an interrupted or a full system must not look
             // like anything else than a failed read.

@@ -1,9 +1,9 @@
-use std::{ffi::OsStr, io, sync::Arc, time::Duration};
+use std::{ffi::OsStr, io, ops::ControlFlow, sync::Arc, time::Duration};
 
 use rustix::{fs::FileType, io::Errno};
 use verimount_fuse::{
-    Agreement, Attr, Caller, Capabilities, Connection, Entry, FileSystem, Handle, Name, Names,
-    NamesPlus, NodeId, Opened, Read, StatFs, Time, Wishes, device_number,
+    Agreement, Answering, Attr, Caller, Capabilities, Connection, Entry, FileSystem, Handle, Name,
+    Names, NamesPlus, NodeId, Opened, Read, StatFs, Time, Wishes, device_number,
 };
 use verimount_image::{self as image, Error, FileKind, Inode, Tree};
 use verimount_source::Scratch;
@@ -26,6 +26,7 @@ const WISHES: Wishes = Wishes {
     capabilities: Capabilities::NO_OPEN_SUPPORT
         .union(Capabilities::NO_OPENDIR_SUPPORT)
         .union(Capabilities::DO_READDIRPLUS)
+        .union(Capabilities::READDIRPLUS_AUTO)
         .union(Capabilities::PARALLEL_DIROPS)
         .union(Capabilities::CACHE_SYMLINKS)
         .union(Capabilities::EXPLICIT_INVAL_DATA),
@@ -36,7 +37,7 @@ const WISHES: Wishes = Wishes {
     max_background: MAX_BACKGROUND,
     max_stack_depth: 0,
     // Large reads gain more from threads that any processor may run.
-    io_uring: None,
+    answering: Answering::ByThreads,
 };
 
 /// The adapter between FUSE and a [`VerifiedTree`].
@@ -78,7 +79,8 @@ impl FileSystem for ImageFs {
     }
 
     fn readlink<'s>(&self, node: NodeId, scratch: &'s mut Scratch) -> Result<&'s [u8], Errno> {
-        self.content(node, 0, MAX_REQUEST, scratch)
+        let target = self.tree.readlink(inode(node), scratch);
+        target.map_err(|error| errno(&error))
     }
 
     fn open(&self, _: Caller, _: NodeId, _: u32) -> Result<Opened, Errno> {
@@ -96,7 +98,9 @@ impl FileSystem for ImageFs {
         read: Read,
         scratch: &'s mut Scratch,
     ) -> Result<&'s [u8], Errno> {
-        self.content(node, read.offset, read.size, scratch)
+        let size = read.size.min(MAX_REQUEST) as usize;
+        let content = self.tree.read(inode(node), read.offset, size, scratch);
+        content.map_err(|error| errno(&error))
     }
 
     fn readdir(
@@ -163,18 +167,6 @@ impl FileSystem for ImageFs {
 }
 
 impl ImageFs {
-    fn content<'s>(
-        &self,
-        node: NodeId,
-        offset: u64,
-        size: u32,
-        scratch: &'s mut Scratch,
-    ) -> Result<&'s [u8], Errno> {
-        let size = size.min(MAX_REQUEST) as usize;
-        let content = self.tree.read(inode(node), offset, size, scratch);
-        content.map_err(|error| errno(&error))
-    }
-
     /// Gives the entries from `position` on to `add`, until it says that there is no room for more.
     /// The first two are `.` and `..`, for whose numbers the kernel has no use.
     fn list(
@@ -183,26 +175,44 @@ impl ImageFs {
         position: u64,
         add: &mut dyn FnMut(Name<'_>, &Entry) -> bool,
     ) -> Result<(), Errno> {
-        let directory = self.tree.directory(inode(node)).map_err(|e| errno(&e))?;
-        let dots = [".", ".."].map(|name| (OsStr::new(name), DOT));
-        let entries = directory.entries().iter();
-        let entries = entries.map(|found| (&*found.name, entry(&found.attr)));
-        let position = usize::try_from(position).unwrap_or(usize::MAX);
-        for (next, (name, entry)) in (1..).zip(dots.into_iter().chain(entries)).skip(position) {
-            let name = Name {
-                name,
-                ino: match entry.attr.ino {
-                    0 => node.0,
-                    ino => ino,
+        let dots = [".", ".."].into_iter().zip(1..);
+        for (name, next) in dots.skip(position.min(DOTS) as usize) {
+            let mode = DOT.attr.mode;
+            let (name, ino) = (OsStr::new(name), node.0);
+            if !add(
+                Name {
+                    name,
+                    ino,
+                    mode,
+                    next,
                 },
-                mode: entry.attr.mode,
-                next,
-            };
-            if !add(name, &entry) {
-                break;
+                &DOT,
+            ) {
+                return Ok(());
             }
         }
-        Ok(())
+        let mut next = position.max(DOTS);
+        let mut give = |name: &OsStr, attr: &image::Attr| {
+            let entry = entry(attr);
+            let (ino, mode) = (entry.attr.ino, entry.attr.mode);
+            next += 1;
+            if add(
+                Name {
+                    name,
+                    ino,
+                    mode,
+                    next,
+                },
+                &entry,
+            ) {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
+            }
+        };
+        let first = position.saturating_sub(DOTS);
+        let listed = self.tree.list(inode(node), first, &mut give);
+        listed.map_err(|error| errno(&error))
     }
 }
 
@@ -218,6 +228,9 @@ const NO_ENTRY: Entry = Entry {
     entry_valid: FOREVER,
     attr_valid: FOREVER,
 };
+
+/// How many entries come before those of the tree.
+const DOTS: u64 = 2;
 
 /// `.` or `..`, which are listed and no more.
 const DOT: Entry = Entry {

@@ -20,7 +20,7 @@ use crate::mount::{MountOptions, SUBTYPE};
 /// # Errors
 /// What the system says.
 pub(crate) fn mount(mount_point: &Path, options: &MountOptions) -> io::Result<OwnedFd> {
-    let device = File::options().read(true).write(true).open("/dev/fuse")?;
+    let device = open_device()?;
     let allow_other = match options.allow_other {
         true => ",allow_other",
         false => "",
@@ -41,4 +41,19 @@ pub(crate) fn mount(mount_point: &Path, options: &MountOptions) -> io::Result<Ow
         &*CString::new(data)?,
     )?;
     Ok(device.into())
+}
+
+/// Opens the FUSE device; an error names it, as it would else be taken for the mount point's.
+fn open_device() -> io::Result<File> {
+    const DEVICE: &str = "/dev/fuse";
+    let device = File::options().read(true).write(true).open(DEVICE);
+    device.map_err(|error| {
+        let advice = match error.kind() {
+            io::ErrorKind::NotFound => {
+                "; load the kernel module fuse, or give the container this device"
+            }
+            _ => "",
+        };
+        io::Error::new(error.kind(), format!("{DEVICE}: {error}{advice}"))
+    })
 }

@@ -1,5 +1,7 @@
 use std::{
-    fmt, fs, io,
+    fmt,
+    fs::{self, File},
+    io,
     num::NonZeroUsize,
     os::fd::OwnedFd,
     path::{Path, PathBuf},
@@ -25,6 +27,10 @@ use crate::{
 
 /// How much root lets the kernel read ahead, in KiB: one request of the largest size.
 const READ_AHEAD_KB: &str = "1024";
+
+/// How many file descriptors a mount takes at least until it is served: for the device, the mount
+/// table, `fusermount3` with its pipes, and signals.
+const DESCRIPTORS: usize = 8;
 
 /// What the mount table shows as the type, behind `fuse.`.
 pub(crate) const SUBTYPE: &str = "verimount";
@@ -142,6 +148,7 @@ pub fn mount<F: Mountable>(
         path: mount_point.clone(),
         reason,
     };
+    check_descriptors(DESCRIPTORS).map_err(refused)?;
     let device = attach(&mount_point, options).map_err(refused)?;
     let attached = Attached {
         place: Place::new(mount_point.clone()),
@@ -159,6 +166,18 @@ pub fn mount<F: Mountable>(
         serving,
         attached,
         mode,
+    })
+}
+
+/// Fails unless this process may open so many descriptors more. What is attached and cannot be served
+/// could then not be taken away either.
+fn check_descriptors(count: usize) -> io::Result<()> {
+    let nothing = File::open("/dev/null")?;
+    let copies = (0..count).map(|_| nothing.try_clone());
+    let copies: io::Result<Vec<File>> = copies.collect();
+    copies.map(drop).map_err(|error| {
+        let text = format!("{error}: a mount takes {count} file descriptors (ulimit -n)");
+        io::Error::new(error.kind(), text)
     })
 }
 

@@ -1,6 +1,6 @@
 use std::{
     ffi::OsString,
-    fs,
+    fs, io,
     os::unix::ffi::OsStringExt,
     path::{Path, PathBuf},
 };
@@ -20,6 +20,15 @@ impl MountEntry {
     pub(crate) fn is_ours(&self) -> bool {
         self.fs_type.strip_prefix("fuse.") == Some(SUBTYPE)
     }
+}
+
+/// Whether a mount of Verimount is on `directory`.
+///
+/// # Errors
+/// The directory cannot be found.
+pub fn is_mount(directory: &Path) -> io::Result<bool> {
+    let absolute = directory.canonicalize()?;
+    Ok(mounted_on(&absolute).is_some_and(|entry| entry.is_ours()))
 }
 
 /// What is mounted on `mount_point`, topmost last mounted.

@@ -10,6 +10,9 @@ const MAX_FILES: usize = 1 << 16;
 /// after. Ticks are 10 ms at most.
 const TICK: Duration = Duration::from_millis(10);
 
+/// The same for a file system that notes whole seconds only, or each second one.
+const COARSE_TICK: Duration = Duration::from_secs(2).saturating_add(TICK);
+
 /// What files looked like when pages of theirs began to be cached, to tell whether their content
 /// may have changed since.
 pub(crate) struct LastSeen(Cache<NodeId, Seen>);
@@ -60,7 +63,14 @@ impl Default for LastSeen {
 
 impl LastSeen {
     /// What is to be done with the pages of a file that looked like this no earlier than at `asked`.
-    pub(crate) fn pages(&self, node: NodeId, stamp: Stamp, asked: SystemTime) -> Pages {
+    /// `can_change_unnoticed` says whether it could then be changed without looking different.
+    pub(crate) fn pages(
+        &self,
+        node: NodeId,
+        stamp: Stamp,
+        asked: SystemTime,
+        can_change_unnoticed: impl FnOnce() -> bool,
+    ) -> Pages {
         let settled = Seen {
             stamp,
             is_settled: true,
@@ -68,7 +78,7 @@ impl LastSeen {
         if self.0.get(&node) == Some(settled) {
             return Pages::Keep;
         }
-        if is_within_tick(stamp.changed, asked) {
+        if is_within_tick(stamp.changed, asked) || can_change_unnoticed() {
             self.forget(node);
             return Pages::Drop;
         }
@@ -98,7 +108,11 @@ fn is_within_tick(time: Timestamp, now: SystemTime) -> bool {
     };
     let seconds = u64::try_from(time.seconds).unwrap_or_default();
     let time = Duration::new(seconds, time.nanoseconds);
-    now.saturating_sub(time) <= TICK
+    let tick = match time.subsec_nanos() {
+        0 => COARSE_TICK,
+        _ => TICK,
+    };
+    now.saturating_sub(time) <= tick
 }
 
 #[cfg(test)]
@@ -125,40 +139,77 @@ mod tests {
         SystemTime::UNIX_EPOCH + changed + Duration::from_nanos(nanoseconds)
     }
 
+    /// What is to be done with the pages of a file that nobody can change unnoticed.
+    fn pages(seen: &LastSeen, look: Stamp, asked: SystemTime) -> Pages {
+        seen.pages(NODE, look, asked, || false)
+    }
+
     #[test]
     fn pages_hold_once_older_ones_are_gone() {
         let (seen, look, now) = (LastSeen::default(), looks(1), after(1 << 30));
         // The first open may not have dropped them yet when the second comes.
         for _ in 0..2 {
-            assert_eq!(seen.pages(NODE, look, now), Pages::DropBefore(look));
+            assert_eq!(pages(&seen, look, now), Pages::DropBefore(look));
         }
         seen.dropped(NODE, look);
-        assert_eq!(seen.pages(NODE, look, now), Pages::Keep);
+        assert_eq!(pages(&seen, look, now), Pages::Keep);
         seen.forget(NODE);
-        assert_eq!(seen.pages(NODE, look, now), Pages::DropBefore(look));
+        assert_eq!(pages(&seen, look, now), Pages::DropBefore(look));
     }
 
     #[test]
     fn what_was_dropped_before_a_change_does_not_count() {
         let (seen, now) = (LastSeen::default(), after(1 << 30));
         let (before, changed) = (looks(1), looks(2));
-        seen.pages(NODE, before, now);
-        seen.pages(NODE, changed, now);
+        pages(&seen, before, now);
+        pages(&seen, changed, now);
         seen.dropped(NODE, before);
-        assert_eq!(seen.pages(NODE, changed, now), Pages::DropBefore(changed));
+        assert_eq!(pages(&seen, changed, now), Pages::DropBefore(changed));
         seen.dropped(NODE, changed);
-        assert_eq!(seen.pages(NODE, changed, now), Pages::Keep);
+        assert_eq!(pages(&seen, changed, now), Pages::Keep);
     }
 
     #[test]
     fn what_has_just_changed_may_change_again_unseen() {
         let (seen, look) = (LastSeen::default(), looks(1));
         let tick = TICK.as_nanos() as u64;
-        assert_eq!(seen.pages(NODE, look, after(tick)), Pages::Drop);
+        assert_eq!(pages(&seen, look, after(tick)), Pages::Drop);
         seen.dropped(NODE, look);
         let later = after(tick + 1);
-        assert_eq!(seen.pages(NODE, look, later), Pages::DropBefore(look));
+        assert_eq!(pages(&seen, look, later), Pages::DropBefore(look));
         seen.dropped(NODE, look);
-        assert_eq!(seen.pages(NODE, look, later), Pages::Keep);
+        assert_eq!(pages(&seen, look, later), Pages::Keep);
+    }
+
+    #[test]
+    fn a_coarse_clock_ticks_slowly() {
+        let seen = LastSeen::default();
+        let changed = Timestamp {
+            nanoseconds: 0,
+            ..CHANGED
+        };
+        let look = Stamp {
+            changed,
+            ..looks(1)
+        };
+        // From `changed` on it is a second and a nanosecond more.
+        assert_eq!(pages(&seen, look, after(1_000_000_000)), Pages::Drop);
+        let later = after(2_000_000_000);
+        assert_eq!(pages(&seen, look, later), Pages::DropBefore(look));
+    }
+
+    #[test]
+    fn what_can_change_unnoticed_is_never_kept() {
+        let (seen, look, now) = (LastSeen::default(), looks(1), after(1 << 30));
+        assert_eq!(pages(&seen, look, now), Pages::DropBefore(look));
+        for _ in 0..2 {
+            assert_eq!(seen.pages(NODE, look, now, || true), Pages::Drop);
+            // An open of before.
+            seen.dropped(NODE, look);
+        }
+        pages(&seen, look, now);
+        seen.dropped(NODE, look);
+        // Nobody could when these began to be cached: whoever came later has changed the times.
+        assert_eq!(seen.pages(NODE, look, now, || true), Pages::Keep);
     }
 }

@@ -1,6 +1,7 @@
 use std::{
     collections::VecDeque,
     ffi::OsStr,
+    ops::ControlFlow,
     path::PathBuf,
     sync::{
         Arc, Mutex, OnceLock, PoisonError,
@@ -9,13 +10,17 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use verimount_image::{Attr, Directory, Error, Inode, Paths, Tree, Usage};
+use verimount_image::{Attr, Error, Inode, Paths, Tree, Usage};
 use verimount_names::printable;
 use verimount_source::{ReadError, Scratch};
 use verimount_verity::{FileDigest, Identity, Mismatch, Place, VerifiedReader};
 
 /// How many of the last failures a status tells.
 const RECENT_FAILURES: usize = 16;
+
+/// How much of a name or a reason a status tells, in bytes. A status must fit into an extended
+/// attribute, which has at most 64 KiB; in JSON a backslash takes two bytes.
+const MAX_TEXT: usize = 512;
 
 /// A tree whose content is read through a [`VerifiedReader`], with an account of what was asked.
 pub struct VerifiedTree {
@@ -25,6 +30,7 @@ pub struct VerifiedTree {
     /// The inode whose content is the whole verified file, so that the file's digest is its own.
     measured: Option<Inode>,
     requests: RequestCounters,
+    mismatches: AtomicU64,
     failures: Mutex<VecDeque<Failure>>,
     /// Found when a read fails for the first time.
     paths: OnceLock<Paths>,
@@ -40,7 +46,8 @@ struct RequestCounters {
 }
 
 /// How many requests of each kind reached the daemon.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Requests {
     /// Names looked up.
     pub lookup: u64,
@@ -55,9 +62,11 @@ pub struct Requests {
 }
 
 /// A read that was refused.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Failure {
-    /// The file, from the root of the mount, as [`printable`] shows it.
+    /// The file, from the root of the mount, as [`printable`] shows it; of a long path, its end after
+    /// an ellipsis.
     pub file: String,
     /// Where in the file the read began, in bytes.
     pub offset: u64,
@@ -66,7 +75,8 @@ pub struct Failure {
 }
 
 /// What a mount does and did.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ImageStatus {
     /// The file digest or root hash that everything is verified against; none if nothing is.
     pub digest: Option<String>,
@@ -80,11 +90,11 @@ pub struct ImageStatus {
     pub tree_requests: u64,
     /// Bytes of the Merkle tree read.
     pub tree_bytes: u64,
-    /// Reads that were refused because a block did not match.
+    /// Requests that were refused because a block did not match.
     pub mismatches: u64,
     /// What the kernel asked.
     pub requests: Requests,
-    /// The last reads that were refused, oldest first.
+    /// The last reads that were refused, oldest first, each once.
     pub recent_failures: Vec<Failure>,
 }
 
@@ -96,6 +106,7 @@ impl VerifiedTree {
             reader,
             measured: None,
             requests: RequestCounters::default(),
+            mismatches: AtomicU64::new(0),
             failures: Mutex::default(),
             paths: OnceLock::new(),
         }
@@ -131,7 +142,7 @@ impl VerifiedTree {
             data_requests: stats.data_requests,
             tree_requests: stats.tree_requests,
             tree_bytes: stats.tree_bytes,
-            mismatches: stats.mismatches,
+            mismatches: self.mismatches.load(Relaxed),
             requests: Requests {
                 lookup: requests.lookup.load(Relaxed),
                 getattr: requests.getattr.load(Relaxed),
@@ -143,11 +154,14 @@ impl VerifiedTree {
         }
     }
 
-    /// Logs a failed read, and keeps it for the status. `offset` is in the file. The name comes last
+    /// Counts and logs a failed read, and keeps it for the status. `offset` is in the file. The name comes last
     /// in the line, so that none can look like another field.
     fn record(&self, inode: Inode, offset: u64, error: &Error) {
+        let mismatch = mismatch_in(error);
+        self.mismatches
+            .fetch_add(u64::from(mismatch.is_some()), Relaxed);
         let file = printable(&self.name_of(inode)).to_string();
-        match mismatch_in(error) {
+        match mismatch {
             Some(mismatch) => {
                 let level = match mismatch.place {
                     Place::Data => "data".to_owned(),
@@ -165,15 +179,18 @@ impl VerifiedTree {
             }
             None => tracing::error!(offset, %error, %file, "read failed"),
         }
+        let failure = Failure {
+            file: end_of(file),
+            offset,
+            reason: end_of(error.to_string()),
+        };
         let mut failures = lock(&self.failures);
+        // One that is met again and again does not hide the others.
+        failures.retain(|known| *known != failure);
         if failures.len() == RECENT_FAILURES {
             failures.pop_front();
         }
-        failures.push_back(Failure {
-            file,
-            offset,
-            reason: error.to_string(),
-        });
+        failures.push_back(failure);
     }
 
     /// The path of an inode, or its number where none was found.
@@ -199,9 +216,14 @@ impl Tree for VerifiedTree {
         self.recorded(inode, 0, self.tree.attr(inode))
     }
 
-    fn directory(&self, inode: Inode) -> Result<Arc<Directory>, Error> {
+    fn list(
+        &self,
+        directory: Inode,
+        position: u64,
+        add: &mut dyn FnMut(&OsStr, &Attr) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
         self.requests.readdir.fetch_add(1, Relaxed);
-        self.recorded(inode, 0, self.tree.directory(inode))
+        self.recorded(directory, 0, self.tree.list(directory, position, add))
     }
 
     fn lookup(&self, directory: Inode, name: &OsStr) -> Result<Attr, Error> {
@@ -220,9 +242,25 @@ impl Tree for VerifiedTree {
         self.recorded(inode, offset, self.tree.read(inode, offset, len, scratch))
     }
 
+    fn readlink<'s>(&self, inode: Inode, scratch: &'s mut Scratch) -> Result<&'s [u8], Error> {
+        self.requests.readlink.fetch_add(1, Relaxed);
+        self.recorded(inode, 0, self.tree.readlink(inode, scratch))
+    }
+
     fn usage(&self) -> Usage {
         self.tree.usage()
     }
+}
+
+/// A text, or its end after an ellipsis if it is too long for a status.
+fn end_of(text: String) -> String {
+    if text.len() <= MAX_TEXT {
+        return text;
+    }
+    let longest = text.len() - MAX_TEXT;
+    let mut ends = text.char_indices().map(|(start, _)| start);
+    let start = ends.find(|&start| start >= longest);
+    format!("…{}", &text[start.unwrap_or(text.len())..])
 }
 
 fn mismatch_in(error: &Error) -> Option<&Mismatch> {

@@ -1,6 +1,7 @@
-use std::sync::Arc;
+use std::{io, sync::Arc};
 
 use rustix::io::Errno;
+use verimount_fuse::Awake;
 use verimount_integrity::{Interleave, Mode, SECTOR, Volume};
 use verimount_nbd::{BlockSizes, Export};
 
@@ -14,6 +15,7 @@ const MAX_PREFERRED: u64 = 1 << 20;
 pub struct VolumeExport {
     volume: Arc<Volume>,
     allows_discards: bool,
+    awake: Option<Awake>,
 }
 
 impl VolumeExport {
@@ -22,7 +24,25 @@ impl VolumeExport {
         Self {
             volume,
             allows_discards,
+            awake: None,
         }
+    }
+
+    /// The same, with idle processors kept awake while requests come.
+    ///
+    /// # Errors
+    /// As [`Awake::new`].
+    pub fn keeping_awake(self) -> io::Result<Self> {
+        let awake = Some(Awake::new()?);
+        Ok(Self { awake, ..self })
+    }
+
+    /// The volume, for a request that has come.
+    fn asked(&self) -> &Volume {
+        if let Some(awake) = &self.awake {
+            awake.request();
+        }
+        &self.volume
     }
 }
 
@@ -50,26 +70,26 @@ impl Export for VolumeExport {
     }
 
     fn read(&self, buf: &mut [u8], offset: u64) -> Result<(), Errno> {
-        let read = self.volume.read_at(buf, offset);
+        let read = self.asked().read_at(buf, offset);
         read.map_err(|error| volume_failed(&error))
     }
 
     fn write(&self, bytes: &[u8], offset: u64) -> Result<(), Errno> {
-        let written = self.volume.write_at(bytes, offset);
+        let written = self.asked().write_at(bytes, offset);
         written.map_err(|error| volume_failed(&error))
     }
 
     fn flush(&self) -> Result<(), Errno> {
-        self.volume.flush().map_err(|error| volume_failed(&error))
+        self.asked().flush().map_err(|error| volume_failed(&error))
     }
 
     fn trim(&self, offset: u64, len: u64) -> Result<(), Errno> {
-        let discarded = self.volume.discard(offset, len);
+        let discarded = self.asked().discard(offset, len);
         discarded.map_err(|error| volume_failed(&error))
     }
 
     fn write_zeroes(&self, offset: u64, len: u64) -> Result<(), Errno> {
-        let zeroed = self.volume.write_zeroes(offset, len);
+        let zeroed = self.asked().write_zeroes(offset, len);
         zeroed.map_err(|error| volume_failed(&error))
     }
 }

@@ -5,8 +5,9 @@ use rustix::{
     io::Errno,
 };
 use verimount_fuse::{
-    Agreement, Attr, Caller, Capabilities, Connection, Entry, FileSystem, Handle, Name, Names,
-    NamesPlus, NodeId, OpenFlags, Opened, Read, SetAttr, StatFs, Time, Wishes, Write,
+    Agreement, Answering, Attr, Caller, Capabilities, Connection, Durability, Entry, FileSystem,
+    Handle, Name, Names, NamesPlus, NodeId, OpenFlags, Opened, Read, SetAttr, StatFs, Time, Wishes,
+    Write,
 };
 use verimount_integrity::Volume;
 use verimount_source::{Counting, FileStorage, Scratch};
@@ -42,7 +43,7 @@ const WISHES: Wishes = Wishes {
     max_background: 128,
     max_stack_depth: 0,
     // Large requests gain more from threads that any processor may run.
-    io_uring: None,
+    answering: Answering::ByThreads,
 };
 
 /// How the kernel treats the disk: reads and writes come here as they are. Whoever uses a disk has a
@@ -209,18 +210,15 @@ impl FileSystem for VolumeFs {
     }
 
     fn write(&self, _: NodeId, write: Write, data: &[u8]) -> Result<u32, Errno> {
-        let offset = match write.append {
-            true => self.disk.size(),
-            false => write.offset,
-        };
-        Ok(self.disk.write(data, offset)? as u32)
+        // The kernel knows the size, so where a write is to be appended it says so by the offset.
+        let written = self.disk.write(data, write.offset)?;
+        if write.durability != Durability::None {
+            self.disk.flush()?;
+        }
+        Ok(written as u32)
     }
 
     fn fsync(&self, _: NodeId, _: Handle, _: bool) -> Result<(), Errno> {
-        self.disk.flush()
-    }
-
-    fn syncfs(&self) -> Result<(), Errno> {
         self.disk.flush()
     }
 

@@ -10,7 +10,8 @@ use verimount_source::{Counting, FileStorage};
 use crate::Daemon;
 
 /// What a mounted volume does and did.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct VolumeStatus {
     /// Who serves it, and has closed the volume when it ends.
     pub daemon: Option<Daemon>,
@@ -38,7 +39,8 @@ pub struct VolumeStatus {
 }
 
 /// How many requests of each kind reached the daemon.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct VolumeRequests {
     /// Parts read.
     pub read: u64,
@@ -53,7 +55,8 @@ pub struct VolumeRequests {
 }
 
 /// What was asked of devices: data, tags and all that the mode needs.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct StorageCounts {
     /// Reads.
     pub reads: u64,

@@ -14,11 +14,13 @@ use std::{
     thread,
 };
 
+use rustix::io::Errno;
+use verimount_fuse::{FileSystem, NodeId};
 use verimount_image::{Error, FileKind, Inode, RomfsTree, SingleFile, Tree};
 use verimount_romfs::{BlockSize, Options, VolumeName, plan};
-use verimount_serve::VerifiedTree;
+use verimount_serve::{ImageFs, VerifiedTree};
 use verimount_source::{FileSource, ReadAhead, ReadAt, ReadError, Scratch};
-use verimount_testkit::{Flipped, noise};
+use verimount_testkit::{Flipped, flat_romfs, noise};
 use verimount_verity::{
     FileDigest, KeyPair, PublicKey, SealLayout, Sealed, SecretKey, TreeParams, Trust,
     VerifiedReader, VerifyOptions, seal,
@@ -100,19 +102,25 @@ fn read_all(tree: &dyn Tree) -> (Contents, bool) {
     let mut refused = false;
     let mut pending = vec![(Inode::ROOT, PathBuf::new())];
     while let Some((inode, path)) = pending.pop() {
-        let Ok(directory) = tree.directory(inode) else {
-            refused = true;
-            continue;
-        };
-        for entry in directory.entries() {
-            let path = path.join(&*entry.name);
-            let kind = entry.attr.kind;
+        let mut entries = Vec::new();
+        let listed = tree.list(inode, 0, &mut |name, attr| {
+            entries.push((path.join(name), *attr));
+            ControlFlow::Continue(())
+        });
+        refused |= listed.is_err();
+        for (path, attr) in entries {
+            let kind = attr.kind;
+            let mut scratch = Scratch::default();
             let content = match kind {
                 FileKind::Directory => {
-                    pending.push((entry.attr.inode, path.clone()));
+                    pending.push((attr.inode, path.clone()));
                     Some(Vec::new())
                 }
-                _ => content(tree, entry.attr.inode, entry.attr.size),
+                FileKind::Symlink => {
+                    let target = tree.readlink(attr.inode, &mut scratch);
+                    target.ok().map(<[u8]>::to_vec)
+                }
+                _ => content(tree, attr.inode, attr.size),
             };
             match content {
                 Some(content) => drop(contents.insert(path, (kind, content))),
@@ -321,8 +329,93 @@ fn the_last_failures_are_told() {
         tree.lookup(Inode::ROOT, "x".as_ref()),
         Err(Error::NotFound)
     ));
-    assert!(tree.directory(Inode(7)).is_err());
+    assert!(tree.attr(Inode(7)).is_err());
     assert_eq!(tree.status().mismatches, 40);
+}
+
+/// Listing and looking up in a large directory, together, hash it little more than once.
+#[test]
+fn a_large_directory_is_verified_once() {
+    const NAMES: usize = 100_000;
+    let names: Vec<_> = (0..NAMES).map(|number| number.to_string()).collect();
+    let data = flat_romfs(names.iter().map(String::as_str));
+    let size = data.len() as u64;
+    let file = Arc::new(sealed(&data, SealLayout::Appended, None));
+    let sealed = open(&data, file, SealLayout::Appended).unwrap();
+    let reader = VerifiedReader::new(&sealed, &Trust::Unpinned, VerifyOptions::default());
+    let reader = Arc::new(reader.unwrap());
+    let image = RomfsTree::open(Arc::new(ReadAhead::new(reader.clone(), ONE))).unwrap();
+    let tree = VerifiedTree::new(Box::new(image), Some(reader));
+    // A part at a time, as the kernel does.
+    let mut listed = 0;
+    while listed < NAMES {
+        let end = listed + 190;
+        tree.list(Inode::ROOT, listed as u64, &mut |name, _| {
+            assert_eq!(name, &*names[listed]);
+            listed += 1;
+            match listed < end {
+                true => ControlFlow::Continue(()),
+                false => ControlFlow::Break(()),
+            }
+        })
+        .unwrap();
+    }
+    for missing in 0..1000 {
+        let missing = format!("missing {missing}");
+        let found = tree.lookup(Inode::ROOT, missing.as_ref());
+        assert!(matches!(found, Err(Error::NotFound)));
+    }
+    let verified = tree.status().bytes_verified;
+    assert!(verified < 2 * size, "{verified} of {size}");
+}
+
+/// What the kernel would take for the end of a target is not handed to it.
+#[test]
+fn a_symbolic_link_to_a_nul_cannot_be_read() {
+    let mut data = image();
+    let target = b"a/b/second";
+    let place = data
+        .windows(target.len())
+        .position(|window| window == target);
+    let slash = place.unwrap() + 1;
+    let target_of = |data: &[u8]| {
+        let tree = RomfsTree::open(Arc::new(data.to_vec())).unwrap();
+        let link = tree.lookup(Inode::ROOT, "link".as_ref()).unwrap().inode;
+        let served = ImageFs::new(Arc::new(VerifiedTree::new(Box::new(tree), None)));
+        let mut scratch = Scratch::default();
+        served
+            .readlink(NodeId(link.0), &mut scratch)
+            .map(<[u8]>::to_vec)
+    };
+    assert_eq!(target_of(&data).as_deref(), Ok(&target[..]));
+    data[slash] = 0;
+    assert_eq!(target_of(&data), Err(Errno::IO));
+}
+
+/// A block that does not match is met by what reads ahead, too; what counts is what was refused.
+#[test]
+fn each_refused_read_is_counted_once() {
+    const SIZE: usize = 8 << 20;
+    const PIECE: usize = 64 << 10;
+    let data = noise(SIZE, 1);
+    let mut bytes = sealed(&data, SealLayout::Appended, None);
+    bytes[5 << 20] ^= 1;
+    let sealed = open(&data, Arc::new(bytes), SealLayout::Appended).unwrap();
+    let reader = VerifiedReader::new(&sealed, &Trust::Unpinned, VerifyOptions::default());
+    let reader = Arc::new(reader.unwrap());
+    let ahead = Arc::new(ReadAhead::new(reader.clone(), ONE));
+    let file = SingleFile::new("file".as_ref(), false, ahead);
+    let tree = VerifiedTree::new(Box::new(file), Some(reader));
+    let mut scratch = Scratch::default();
+    let mut refused = 0;
+    for _ in 0..10 {
+        for offset in (0..SIZE as u64).step_by(PIECE) {
+            let read = tree.read(SingleFile::FILE, offset, PIECE, &mut scratch);
+            refused += u64::from(read.is_err());
+        }
+        assert_eq!(tree.status().mismatches, refused);
+    }
+    assert_eq!(refused, 10);
 }
 
 #[test]

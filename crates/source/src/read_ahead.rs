@@ -56,6 +56,18 @@ struct State {
 enum Chunk {
     Coming,
     Here(Arc<AlignedBuf>),
+    /// It could not be read. It stays for a while, so that it is not read ahead again for each read
+    /// of the bytes before it; who needs it reads it, and gets the reason.
+    Failed,
+}
+
+/// A chunk that a thread is reading. When this is dropped, however that comes, nobody waits for the
+/// chunk any longer.
+struct Reading<'a> {
+    shared: &'a Shared,
+    number: u64,
+    /// Its bytes, once they are read.
+    bytes: Option<AlignedBuf>,
 }
 
 impl ReadAhead {
@@ -88,6 +100,7 @@ impl ReadAhead {
         loop {
             match state.find(number)? {
                 Chunk::Here(bytes) => return Some(bytes),
+                Chunk::Failed => return None,
                 // Not begun yet: the reader itself is quicker.
                 Chunk::Coming if state.take_back(number) => return None,
                 Chunk::Coming => {
@@ -196,10 +209,14 @@ impl Shared {
             };
             let recycled = state.recycled.pop();
             drop(state);
-            let read = self.read(number, recycled);
+            let mut reading = Reading {
+                shared: self,
+                number,
+                bytes: None,
+            };
+            reading.bytes = self.read(number, recycled);
+            drop(reading);
             state = self.lock();
-            state.settle(number, read);
-            self.settled.notify_all();
         }
     }
 
@@ -211,6 +228,13 @@ impl Shared {
         let room = bytes.grown(CHUNK as usize);
         self.source.read_exact_at(&mut room[..len], offset).ok()?;
         Some(bytes)
+    }
+}
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        self.shared.lock().settle(self.number, self.bytes.take());
+        self.shared.settled.notify_all();
     }
 }
 
@@ -246,8 +270,8 @@ impl State {
         if self.chunks.len() < MAX_CHUNKS {
             return true;
         }
-        let is_here = |(_, chunk): &(u64, Chunk)| matches!(chunk, Chunk::Here(_));
-        let Some(oldest) = self.chunks.iter().position(is_here) else {
+        let is_settled = |(_, chunk): &(u64, Chunk)| !matches!(chunk, Chunk::Coming);
+        let Some(oldest) = self.chunks.iter().position(is_settled) else {
             return false;
         };
         // Memory that a reader still has a share of is left to that reader.
@@ -263,9 +287,9 @@ impl State {
         let Some(position) = self.position(number) else {
             return;
         };
-        match read {
-            Some(bytes) => self.chunks[position].1 = Chunk::Here(Arc::new(bytes)),
-            None => drop(self.chunks.remove(position)),
-        }
+        self.chunks[position].1 = match read {
+            Some(bytes) => Chunk::Here(Arc::new(bytes)),
+            None => Chunk::Failed,
+        };
     }
 }

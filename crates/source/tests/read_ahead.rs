@@ -5,6 +5,7 @@ use std::{
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
+        mpsc::{self, Sender},
     },
     thread,
     time::Duration,
@@ -115,6 +116,95 @@ fn failures_reach_the_reader_and_are_not_kept() {
     assert!(failing.failures.load(SeqCst) > 0);
     failing.fails.store(false, SeqCst);
     read_in_order(&source, &bytes, 4 * MB, 64 << 10);
+}
+
+/// A source that refuses what touches one byte, and counts the chunks that it refuses.
+struct Damaged {
+    inner: Vec<u8>,
+    bad: u64,
+    refused_chunks: AtomicU64,
+}
+
+impl ReadAt for Damaged {
+    fn size(&self) -> u64 {
+        self.inner.size()
+    }
+
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
+        if (offset..offset + buf.len() as u64).contains(&self.bad) {
+            self.refused_chunks
+                .fetch_add(u64::from(buf.len() == MB), SeqCst);
+            return Err(ReadError::Rejected("damaged".into()));
+        }
+        self.inner.read_exact_at(buf, offset)
+    }
+}
+
+#[test]
+fn a_damaged_chunk_is_read_ahead_once() {
+    let bytes = bytes(8 * MB);
+    let damaged = Arc::new(Damaged {
+        inner: bytes.clone(),
+        bad: 5 << 20,
+        refused_chunks: AtomicU64::new(0),
+    });
+    let source = ReadAhead::new(damaged.clone(), THREADS);
+    for _ in 0..50 {
+        // The reads of each MiB have the two after it read ahead.
+        read_in_order(&source, &bytes[..5 * MB], 3 * MB, 64 << 10);
+        let refused = source.read_exact_at(&mut [0; 4096], 5 << 20);
+        assert!(matches!(refused, Err(ReadError::Rejected(_))));
+        read_in_order(&source, &bytes, (5 << 20) + 4096, 64 << 10);
+    }
+    // Waits for the threads.
+    drop(source);
+    assert!(damaged.refused_chunks.load(SeqCst) <= 1);
+}
+
+/// A source that panics when a chunk is read, and says so before.
+struct Panicking {
+    inner: Vec<u8>,
+    begun: Sender<()>,
+}
+
+impl ReadAt for Panicking {
+    fn size(&self) -> u64 {
+        self.inner.size()
+    }
+
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
+        if buf.len() == MB {
+            self.begun.send(()).unwrap();
+            panic!("as a test");
+        }
+        self.inner.read_exact_at(buf, offset)
+    }
+}
+
+/// Nobody waits for a chunk whose thread has panicked.
+#[test]
+fn a_panic_is_not_waited_for() {
+    /// Far longer than any of this takes; without an end of the wait, the test never ends.
+    const LIMIT: Duration = Duration::from_secs(60);
+    let bytes = bytes(8 * MB);
+    let (begun, begins) = mpsc::channel();
+    let source = Panicking {
+        inner: bytes.clone(),
+        begun,
+    };
+    let source = Arc::new(ReadAhead::new(Arc::new(source), THREADS));
+    read_in_order(&*source, &bytes[..MB], 0, 64 << 10);
+    // Both chunks that are read ahead now.
+    for _ in 0..THREADS.get() {
+        begins.recv_timeout(LIMIT).unwrap();
+    }
+    let (done, waits) = mpsc::channel();
+    let reader = source.clone();
+    thread::spawn(move || {
+        read_in_order(&*reader, &bytes, MB, 64 << 10);
+        done.send(()).unwrap();
+    });
+    waits.recv_timeout(LIMIT).unwrap();
 }
 
 proptest! {

@@ -1,10 +1,10 @@
 //! What devices may hold after a crash.
 
-use std::iter;
+use std::{iter, mem};
 
 use crate::{
     Random,
-    recording::{Action, Event, SECTOR},
+    recording::{Action, Event, SECTOR, put},
 };
 
 /// Of as many writes or sectors all subsets are tried: 1024 at most.
@@ -17,7 +17,8 @@ const CHOSEN_BY_CHANCE: u64 = 12;
 ///
 /// What was flushed before is durable. Of what was written since, its *open* writes, each sector may
 /// have come to the device or not, whatever became of the others. The write that the crash meets is
-/// open, even if it was to be durable.
+/// open, even if it was to be durable. A file is as long as what came to it; that it was cut off may
+/// be lost like a write.
 #[derive(Debug, Clone)]
 pub struct CrashPoint {
     /// How many writes and flushes were complete.
@@ -29,17 +30,19 @@ pub struct CrashPoint {
 #[derive(Debug, Clone)]
 struct Caches {
     durable: Vec<Vec<u8>>,
-    /// In the order in which they were written.
-    open: Vec<OpenSector>,
+    /// In the order in which they were made.
+    open: Vec<OpenChange>,
 }
 
+/// A sector that was written, or another length of a file.
 #[derive(Debug, Clone)]
-struct OpenSector {
+struct OpenChange {
     /// The number of the write that it is a part of.
     write: usize,
     device: usize,
     offset: usize,
-    bytes: [u8; SECTOR],
+    /// None where the file ends at `offset`.
+    bytes: Option<[u8; SECTOR]>,
 }
 
 impl CrashPoint {
@@ -66,6 +69,22 @@ impl CrashPoint {
         })
     }
 
+    /// The point after the last event.
+    pub(crate) fn last(before: Vec<Vec<u8>>, events: &[Event]) -> Self {
+        let mut caches = Caches {
+            durable: before,
+            open: Vec::new(),
+        };
+        for (number, event) in events.iter().enumerate() {
+            caches.begin(number, event);
+            caches.complete(event);
+        }
+        Self {
+            events: events.len(),
+            caches,
+        }
+    }
+
     /// Whether anything was written that may be lost.
     pub fn has_open_writes(&self) -> bool {
         !self.caches.open.is_empty()
@@ -78,6 +97,16 @@ impl CrashPoint {
         survivors
             .into_iter()
             .map(|survivors| self.caches.with(&survivors))
+    }
+
+    /// What the devices hold if nothing is lost by the crash.
+    pub fn all_survives(&self) -> Vec<Vec<u8>> {
+        self.caches.with(&vec![true; self.caches.open.len()])
+    }
+
+    /// What the devices hold if all is lost that can be.
+    pub fn nothing_survives(&self) -> Vec<Vec<u8>> {
+        self.caches.durable.clone()
     }
 
     /// One of the [states](Self::states), chosen by chance.
@@ -128,44 +157,65 @@ impl CrashPoint {
     }
 }
 
+impl OpenChange {
+    fn make(&self, devices: &mut [Vec<u8>]) {
+        let device = &mut devices[self.device];
+        match &self.bytes {
+            Some(bytes) => put(device, self.offset, bytes),
+            None => device.resize(self.offset, 0),
+        }
+    }
+}
+
 impl Caches {
     fn begin(&mut self, number: usize, event: &Event) {
-        let Action::Write { offset, bytes, .. } = &event.action else {
-            return;
+        let change = |offset, bytes| OpenChange {
+            write: number,
+            device: event.device,
+            offset,
+            bytes,
         };
-        let (sectors, _) = bytes.as_chunks();
-        self.open
-            .extend(sectors.iter().enumerate().map(|(index, bytes)| OpenSector {
-                write: number,
-                device: event.device,
-                offset: offset + index * SECTOR,
-                bytes: *bytes,
-            }));
+        match &event.action {
+            Action::Write { offset, bytes, .. } => {
+                let (sectors, _) = bytes.as_chunks();
+                let offsets = (*offset..).step_by(SECTOR);
+                let sectors = offsets.zip(sectors);
+                self.open
+                    .extend(sectors.map(|(offset, bytes)| change(offset, Some(*bytes))));
+            }
+            Action::SetLen(len) => self.open.push(change(*len, None)),
+            Action::Flush | Action::Loss => {}
+        }
     }
 
     fn complete(&mut self, event: &Event) {
         let range = match &event.action {
             Action::Write {
                 is_durable: false, ..
-            } => return,
+            }
+            | Action::SetLen(_) => return,
             Action::Write { offset, bytes, .. } => *offset..offset + bytes.len(),
-            Action::Flush => 0..usize::MAX,
+            Action::Flush | Action::Loss => 0..usize::MAX,
         };
-        let is_durable =
-            |sector: &OpenSector| sector.device == event.device && range.contains(&sector.offset);
-        let survivors: Vec<bool> = self.open.iter().map(is_durable).collect();
-        self.durable = self.with(&survivors);
-        self.open.retain(|sector| !is_durable(sector));
+        let is_concerned =
+            |change: &OpenChange| change.device == event.device && range.contains(&change.offset);
+        let (concerned, open) = mem::take(&mut self.open)
+            .into_iter()
+            .partition::<Vec<_>, _>(is_concerned);
+        self.open = open;
+        if !matches!(event.action, Action::Loss) {
+            for change in concerned {
+                change.make(&mut self.durable);
+            }
+        }
     }
 
     /// What the devices hold with these of the open sectors: of several versions of a sector, the
     /// newest of them.
     fn with(&self, survivors: &[bool]) -> Vec<Vec<u8>> {
         let mut devices = self.durable.clone();
-        for (sector, &survives) in self.open.iter().zip(survivors) {
-            if survives {
-                devices[sector.device][sector.offset..][..SECTOR].copy_from_slice(&sector.bytes);
-            }
+        for (change, _) in self.open.iter().zip(survivors).filter(|(_, it)| **it) {
+            change.make(&mut devices);
         }
         devices
     }
@@ -247,6 +297,18 @@ mod tests {
         assert!(has_open_writes());
         devices[0].flush().unwrap();
         assert!(!has_open_writes());
+    }
+
+    #[test]
+    fn what_a_failed_flush_was_for_is_lost() {
+        let recording = Recording::new(vec![vec![0; 2 * SECTOR]]);
+        let device = recording.devices().next().unwrap();
+        device.write_all_at(&[1; SECTOR], 0).unwrap();
+        device.lose();
+        device.write_all_at(&[2; SECTOR], SECTOR as u64).unwrap();
+        device.flush().unwrap();
+        assert_eq!(states(&recording).pop().unwrap(), set([&[0, 2]]));
+        assert_eq!(recording.crash_now().all_survives()[0][SECTOR], 2);
     }
 
     #[test]

@@ -21,10 +21,12 @@ pub enum Fault {
     LostWrite,
     /// A write is done at another place, and says that it was done.
     MisdirectedWrite,
+    /// A read panics: the program is wrong, not the storage.
+    Panic,
 }
 
 impl Fault {
-    /// All of them.
+    /// All that a storage may have.
     pub const ALL: [Self; 5] = [
         Self::Read,
         Self::Write,
@@ -78,7 +80,7 @@ impl<S: WriteAt> Faulty<S> {
     fn write_faulty(&self, bytes: &[u8], offset: u64) -> Option<Result<(), WriteError>> {
         let writes = &Fault::ALL[1..];
         self.fails(writes).then(|| match self.fault {
-            Fault::Read | Fault::Write => Err(failed_write(offset, bytes.len())),
+            Fault::Read | Fault::Panic | Fault::Write => Err(failed_write(offset, bytes.len())),
             Fault::ShortWrite => {
                 // Whole sectors, as a device would.
                 let half = bytes.len() / 2 / 512 * 512;
@@ -104,6 +106,7 @@ impl<S: ReadAt> ReadAt for Faulty<S> {
     }
 
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
+        assert!(!self.fails(&[Fault::Panic]), "a panic that a test wants");
         match self.fails(&[Fault::Read]) {
             true => Err(ReadError::Io {
                 offset,

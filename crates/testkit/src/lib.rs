@@ -2,7 +2,9 @@
 //! can be simulated, generated data, and the external tools that serve as oracles.
 
 mod crash_point;
+mod failing;
 mod faulty;
+mod flat_romfs;
 mod flipped;
 mod hard_disk;
 mod pattern;
@@ -14,7 +16,9 @@ mod slow;
 pub mod tools;
 
 pub use crash_point::CrashPoint;
+pub use failing::{Failing, Outage, OutageKind, Panicked};
 pub use faulty::{Fault, Faulty};
+pub use flat_romfs::flat_romfs;
 pub use flipped::Flipped;
 pub use hard_disk::HardDisk;
 pub use pattern::{noise, pattern};

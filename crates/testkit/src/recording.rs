@@ -1,13 +1,16 @@
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{
+    io,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
-use verimount_source::{ReadAt, ReadError, WriteAt, WriteError};
+use verimount_source::{GrowingFile, ReadAt, ReadError, WriteAt, WriteError};
 
 use crate::CrashPoint;
 
 /// What a device writes whole or not at all, in bytes.
 pub(crate) const SECTOR: usize = 512;
 
-/// Devices in memory, and everything that is done to them, in order.
+/// Devices or files in memory, and everything that is done to them, in order.
 #[derive(Debug)]
 pub struct Recording {
     before: Vec<Vec<u8>>,
@@ -43,11 +46,14 @@ pub(crate) enum Action {
         /// It returned when it would survive a crash.
         is_durable: bool,
     },
+    SetLen(usize),
     Flush,
+    /// A flush that failed: what it was to make durable is lost, although it is still read.
+    Loss,
 }
 
 impl Recording {
-    /// Devices that hold these bytes, whole sectors, durably.
+    /// Devices that hold these bytes, whole sectors, durably; files may hold any.
     pub fn new(before: Vec<Vec<u8>>) -> Self {
         let log = Log {
             contents: before.clone(),
@@ -74,6 +80,11 @@ impl Recording {
         lock(&self.log).events.len()
     }
 
+    /// The point at which a crash meets the devices now.
+    pub fn crash_now(&self) -> CrashPoint {
+        CrashPoint::last(self.before.clone(), &lock(&self.log).events)
+    }
+
     /// Every point at which a crash may have met what was recorded: during each write and flush,
     /// and after the last.
     pub fn crash_points(&self) -> impl Iterator<Item = CrashPoint> + use<> {
@@ -83,7 +94,22 @@ impl Recording {
 }
 
 impl Recorder {
+    /// Loses all that was written to the device and is not durable, as a flush that fails does.
+    pub(crate) fn lose(&self) {
+        lock(&self.log).events.push(Event {
+            device: self.device,
+            action: Action::Loss,
+        });
+    }
+
+    /// Writes to a device, which stays as large as it is.
     fn write(&self, bytes: Vec<u8>, offset: u64, is_durable: bool) {
+        let end = offset + bytes.len() as u64;
+        assert!(end <= self.size(), "{end} is behind the end of the device");
+        self.write_or_grow(bytes, offset, is_durable);
+    }
+
+    fn write_or_grow(&self, bytes: Vec<u8>, offset: u64, is_durable: bool) {
         assert!(
             bytes.len().is_multiple_of(SECTOR) && offset.is_multiple_of(SECTOR as u64),
             "a write of {} bytes at {offset} is not one of whole sectors",
@@ -91,7 +117,8 @@ impl Recorder {
         );
         let offset = offset as usize;
         let mut log = lock(&self.log);
-        log.contents[self.device][offset..offset + bytes.len()].copy_from_slice(&bytes);
+        let content = &mut log.contents[self.device];
+        put(content, offset, &bytes);
         log.events.push(Event {
             device: self.device,
             action: Action::Write {
@@ -99,6 +126,13 @@ impl Recorder {
                 bytes,
                 is_durable,
             },
+        });
+    }
+
+    fn log(&self, action: Action) {
+        lock(&self.log).events.push(Event {
+            device: self.device,
+            action,
         });
     }
 }
@@ -130,12 +164,39 @@ impl WriteAt for Recorder {
     }
 
     fn flush(&self) -> Result<(), WriteError> {
-        lock(&self.log).events.push(Event {
-            device: self.device,
-            action: Action::Flush,
-        });
+        self.log(Action::Flush);
         Ok(())
     }
+}
+
+impl GrowingFile for Recorder {
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        if !bytes.is_empty() {
+            self.write_or_grow(bytes.to_vec(), offset, false);
+        }
+        Ok(())
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        let len = len as usize;
+        lock(&self.log).contents[self.device].resize(len, 0);
+        self.log(Action::SetLen(len));
+        Ok(())
+    }
+
+    fn sync_all(&self) -> io::Result<()> {
+        self.log(Action::Flush);
+        Ok(())
+    }
+}
+
+/// Writes to a file, which becomes longer if need be.
+pub(crate) fn put(content: &mut Vec<u8>, offset: usize, bytes: &[u8]) {
+    let end = offset + bytes.len();
+    if content.len() < end {
+        content.resize(end, 0);
+    }
+    content[offset..end].copy_from_slice(bytes);
 }
 
 fn lock(log: &Mutex<Log>) -> MutexGuard<'_, Log> {

@@ -14,5 +14,5 @@ mod superblock;
 
 pub use hash_area::HashArea;
 pub use params::{BlockSize, Params, Salt};
-pub use seal::{SealedDevice, seal};
+pub use seal::{SealedDevice, append_seal, seal};
 pub use superblock::SUPERBLOCK_SIZE;

@@ -24,6 +24,24 @@ pub enum Error {
     /// The file carries a seal already.
     #[error("it is sealed already")]
     AlreadySealed,
+    /// Sealing was interrupted: behind the data there is a part of a seal.
+    #[error(
+        "its sealing was interrupted: behind its {data_size} bytes of data there is a part of a \
+         seal, which appending the same seal again completes"
+    )]
+    Unfinished {
+        /// The size of the data in bytes.
+        data_size: u64,
+    },
+    /// What is behind the data is no part of the seal that is to be appended.
+    #[error(
+        "its sealing was interrupted with other options, or its data was other: give the same \
+         options, or cut off what is behind its {data_size} bytes of data"
+    )]
+    BegunOtherwise {
+        /// The size of the data in bytes.
+        data_size: u64,
+    },
     /// The seal is broken.
     #[error("its seal is corrupt: {0}")]
     Corrupt(#[from] Corruption),
@@ -130,6 +148,9 @@ pub enum Corruption {
         /// The size of the data.
         data_size: u64,
     },
+    /// The mark of a change that was interrupted contradicts itself.
+    #[error("the mark of an interrupted change contradicts itself")]
+    Mark,
     /// The bytes in the signature's place are not a minisign signature.
     #[error("the signature is not a minisign signature")]
     Signature,

@@ -5,16 +5,16 @@
     clippy::as_conversions
 )]
 
-use std::{fs::File, io, os::unix::fs::FileExt};
+use std::io;
 
-use crate::{Error, TreeSink};
+use crate::{TreeSink, seal_file::SealFile};
 
 /// How much of a tree is gathered before it is written.
 const WRITE_SIZE: usize = 1 << 20;
 
 /// Writes a tree's blocks to a file, in few large writes.
-pub(crate) struct FileSink<'a> {
-    file: &'a File,
+pub(crate) struct FileSink<'a, 'f> {
+    file: &'a mut SealFile<'f>,
     /// Where in the file the tree begins.
     start: u64,
     /// Where in the tree the blocks that wait to be written begin.
@@ -22,9 +22,9 @@ pub(crate) struct FileSink<'a> {
     pending: Vec<u8>,
 }
 
-impl<'a> FileSink<'a> {
+impl<'a, 'f> FileSink<'a, 'f> {
     /// For a tree that begins at `start` in the file, in bytes.
-    pub(crate) fn new(file: &'a File, start: u64) -> Self {
+    pub(crate) fn new(file: &'a mut SealFile<'f>, start: u64) -> Self {
         Self {
             file,
             start,
@@ -44,13 +44,13 @@ impl<'a> FileSink<'a> {
             .start
             .checked_add(self.pending_offset)
             .ok_or(io::ErrorKind::FileTooLarge)?;
-        self.file.write_all_at(&self.pending, at)?;
+        self.file.write(&self.pending, at)?;
         self.pending.clear();
         Ok(())
     }
 }
 
-impl TreeSink for FileSink<'_> {
+impl TreeSink for FileSink<'_, '_> {
     fn put(&mut self, offset: u64, block: &[u8]) -> io::Result<()> {
         if self.pending_end() != Some(offset) || self.pending.len() >= WRITE_SIZE {
             self.flush()?;
@@ -59,18 +59,4 @@ impl TreeSink for FileSink<'_> {
         self.pending.extend(block);
         Ok(())
     }
-}
-
-/// Writes to `file`, which has `len` bytes; if that fails, what was appended is cut off again.
-pub(crate) fn cut_off_if_failed<T>(
-    file: &File,
-    len: u64,
-    write: impl FnOnce() -> Result<T, Error>,
-) -> Result<T, Error> {
-    let result = write();
-    if result.is_err() {
-        // The reason for the failure matters more than one more failure.
-        let _ = file.set_len(len);
-    }
-    result
 }

@@ -5,14 +5,17 @@
     clippy::as_conversions
 )]
 
-use std::{fs::File, num::NonZeroUsize, os::unix::fs::FileExt, sync::Arc};
+use std::{num::NonZeroUsize, sync::Arc};
 
-use verimount_source::{ReadAt, Window};
+use verimount_source::{GrowingFile, ReadAt, Window};
 
 use crate::{
     Corruption, DESCRIPTOR_SIZE, Descriptor, Error, FileDigest, MAX_SIGNATURE_SIZE, Progress,
-    Signature, TreeParams, build_tree,
-    file_sink::{FileSink, cut_off_if_failed},
+    Signature, TreeGeometry, TreeParams, build_tree,
+    descriptor::checked_geometry,
+    file_sink::FileSink,
+    seal_file::{Append, SealFile},
+    unfinished::{Signing, Unfinished},
 };
 
 /// The block that a seal's descriptor begins at, and whose last 4 bytes hold its size: the block
@@ -44,8 +47,7 @@ struct Placement {
 
 impl Placement {
     /// `None` if a position does not fit into 64 bits.
-    fn new(descriptor: &Descriptor, layout: SealLayout, signature_size: usize) -> Option<Self> {
-        let geometry = descriptor.geometry();
+    fn new(geometry: &TreeGeometry, layout: SealLayout, signature_size: usize) -> Option<Self> {
         let tree = match layout {
             SealLayout::Appended => geometry
                 .data_size()
@@ -81,11 +83,13 @@ impl Sealed {
     /// Finds the seal at the end of `file`.
     ///
     /// # Errors
-    /// [`Error::NotSealed`] where there is none, [`Error::Corrupt`] or [`Error::Unsupported`]
-    /// where it cannot be used, [`Error::Source`].
+    /// [`Error::NotSealed`] where there is none, [`Error::Unfinished`] where there is a part of
+    /// one, [`Error::Corrupt`] or [`Error::Unsupported`] where it cannot be used,
+    /// [`Error::Source`].
     pub fn open_appended(file: Arc<dyn ReadAt>) -> Result<Self, Error> {
-        let (descriptor, signature) = read_descriptor(&*file)?;
-        let placement = check_length(&descriptor, SealLayout::Appended, &signature, &*file)?;
+        let (end, size) = seal_end(&file)?;
+        let (descriptor, signature) = read_descriptor(&*end)?;
+        let placement = check_length(&descriptor, SealLayout::Appended, &signature, size)?;
         let data = Window::new(file.clone(), 0, descriptor.geometry().data_size())?;
         Ok(Self {
             tree: tree_window(file, &descriptor, placement)?,
@@ -102,7 +106,8 @@ impl Sealed {
     /// As [`Self::open_appended`]; also where the sidecar is that of data of another size.
     pub fn open_sidecar(data: Arc<dyn ReadAt>, sidecar: Arc<dyn ReadAt>) -> Result<Self, Error> {
         let (descriptor, signature) = read_descriptor(&*sidecar)?;
-        let placement = check_length(&descriptor, SealLayout::Sidecar, &signature, &*sidecar)?;
+        let size = sidecar.size();
+        let placement = check_length(&descriptor, SealLayout::Sidecar, &signature, size)?;
         let expected = descriptor.geometry().data_size();
         if data.size() != expected {
             let actual = data.size();
@@ -153,67 +158,137 @@ impl Sealed {
             .transpose()
     }
 
-    /// Writes `signature` into the seal, which is in `file`, in place of any there is.
+    /// Writes `signature` into the seal, in place of any there is. `file` is a copy of the one that
+    /// holds the seal, and nobody reads it yet.
     ///
     /// # Errors
     /// [`Error::Write`].
-    pub fn write_signature(&self, file: &File, signature: &Signature) -> Result<(), Error> {
-        write_descriptor(file, &self.descriptor, self.layout, signature.as_bytes())
+    pub fn write_signature(
+        &self,
+        file: &dyn GrowingFile,
+        signature: &Signature,
+    ) -> Result<(), Error> {
+        let (at, end) = end_of_seal(&self.descriptor, self.layout, signature.as_bytes())?;
+        let len = at.saturating_add(u64::try_from(end.len()).unwrap_or(u64::MAX));
+        file.write_all_at(&end, at)
+            .and_then(|()| file.set_len(len))
+            .map_err(Error::Write)
+    }
+
+    /// Puts `signature` into an appended seal, in place of any there is. `file` holds `content`.
+    ///
+    /// Whatever interrupts that, also a crash of the machine, [`Self::open_appended`] finds the
+    /// seal with the old signature or the new one.
+    ///
+    /// # Errors
+    /// [`Error::Write`], [`Error::Source`], [`Error::Corrupt`].
+    pub fn replace_signature(
+        &self,
+        file: &dyn GrowingFile,
+        content: &dyn ReadAt,
+        signature: &Signature,
+    ) -> Result<(), Error> {
+        if let Some(Unfinished::Signing(begun)) = Unfinished::read(content)? {
+            begun.finish(file, content)?;
+        }
+        let geometry = self.descriptor.geometry();
+        let old_signature = self.signature.as_ref().map_or(0, Vec::len);
+        let old = Placement::new(geometry, self.layout, old_signature);
+        let (at, end) = end_of_seal(&self.descriptor, self.layout, signature.as_bytes())?;
+        old.and_then(|old| Signing::new(old.end, at, &end))
+            .ok_or(Error::TooLarge(geometry.data_size()))?
+            .carry_out(file, &end)
+            .map_err(Error::Write)
     }
 }
 
-/// Computes the tree over `data` and writes the seal to `file`: for [`SealLayout::Appended`] the
-/// file whose first bytes are `data`, otherwise an empty one.
+/// Whether the seal that `seal` ends with holds a signature.
 ///
-/// If that fails, what was appended is cut off again.
+/// # Errors
+/// As [`Sealed::open_appended`].
+pub fn is_signed(seal: &dyn ReadAt) -> Result<bool, Error> {
+    let (_, signature) = read_descriptor(seal)?;
+    Ok(signature.is_some())
+}
+
+/// Computes the tree over `data` and writes the seal to `file`, which nobody reads yet: for
+/// [`SealLayout::Appended`] one whose first bytes are `data`, otherwise an empty one.
 ///
 /// # Errors
 /// [`Error::Source`], [`Error::Write`], [`Error::TooLarge`] or [`Error::Cancelled`].
 pub fn seal(
     data: &dyn ReadAt,
-    file: &File,
+    file: &dyn GrowingFile,
     layout: SealLayout,
     params: &TreeParams,
     threads: NonZeroUsize,
     progress: &mut Progress<'_>,
 ) -> Result<Descriptor, Error> {
-    let start = match layout {
-        SealLayout::Appended => data.size(),
-        SealLayout::Sidecar => 0,
-    };
-    cut_off_if_failed(file, start, || {
-        write_seal(data, file, start, layout, params, threads, progress)
+    let mut file = SealFile::new(file);
+    write_seal(data, &mut file, layout, params, threads, progress)
+}
+
+/// Computes the tree over what `content` holds and appends the seal to `file`, which holds
+/// `content` and may be in use.
+///
+/// If that fails, what was appended is cut off again. Whatever interrupts it, also a crash of the
+/// machine, the file is then as it was, or sealed, or [`Error::Unfinished`] says what it is. Such a
+/// file can be given here again, with the same parameters: its data is what it was, and nothing is
+/// overwritten that is neither zero nor a part of the same seal.
+///
+/// # Errors
+/// As [`seal`]; [`Error::AlreadySealed`], and [`Error::BegunOtherwise`] for other parameters.
+pub fn append_seal(
+    content: &dyn ReadAt,
+    file: &dyn GrowingFile,
+    params: &TreeParams,
+    threads: NonZeroUsize,
+    progress: &mut Progress<'_>,
+) -> Result<Descriptor, Error> {
+    let layout = SealLayout::Appended;
+    let append = Append::new(file, content)?;
+    let data = append.data()?;
+    let geometry = checked_geometry(params, data.size())?;
+    let placement = Placement::new(&geometry, layout, 0).ok_or(Error::TooLarge(data.size()))?;
+    append.write(placement.end, |file| {
+        write_seal(&data, file, layout, params, threads, progress)
     })
 }
 
 fn write_seal(
     data: &dyn ReadAt,
-    file: &File,
-    start: u64,
+    file: &mut SealFile<'_>,
     layout: SealLayout,
     params: &TreeParams,
     threads: NonZeroUsize,
     progress: &mut Progress<'_>,
 ) -> Result<Descriptor, Error> {
-    let tree = start
-        .checked_next_multiple_of(TREE_ALIGNMENT)
-        .ok_or(Error::TooLarge(start))?;
-    let mut sink = FileSink::new(file, tree);
+    let geometry = checked_geometry(params, data.size())?;
+    let placement =
+        Placement::new(&geometry, layout, 0).ok_or(Error::TooLarge(geometry.data_size()))?;
+    let tree_end = placement.tree.saturating_add(geometry.tree_size());
+    let data_end = geometry.data_size().min(placement.tree);
+    file.skip(data_end..placement.tree)
+        .and_then(|()| file.skip(tree_end..placement.descriptor))
+        .map_err(Error::Write)?;
+    let mut sink = FileSink::new(file, placement.tree);
     let descriptor = build_tree(data, params, threads, &mut sink, progress)?;
     sink.flush().map_err(Error::Write)?;
-    write_descriptor(file, &descriptor, layout, &[])?;
+    let (at, end) = end_of_seal(&descriptor, layout, &[])?;
+    file.write(&end, at).map_err(Error::Write)?;
     Ok(descriptor)
 }
 
-/// Writes the descriptor, the signature behind it, and the trailer; the file ends there.
-fn write_descriptor(
-    file: &File,
+/// The descriptor, the signature behind it, and the trailer, with which the file ends; and where
+/// that begins.
+fn end_of_seal(
     descriptor: &Descriptor,
     layout: SealLayout,
     signature: &[u8],
-) -> Result<(), Error> {
-    let too_large = || Error::TooLarge(descriptor.geometry().data_size());
-    let placement = Placement::new(descriptor, layout, signature.len()).ok_or_else(too_large)?;
+) -> Result<(u64, Vec<u8>), Error> {
+    let geometry = descriptor.geometry();
+    let too_large = || Error::TooLarge(geometry.data_size());
+    let placement = Placement::new(geometry, layout, signature.len()).ok_or_else(too_large)?;
     let signature_size = u32::try_from(signature.len()).map_err(|_| too_large())?;
     let mut bytes = descriptor.to_bytes(signature_size).to_vec();
     bytes.extend(signature);
@@ -226,9 +301,27 @@ fn write_descriptor(
         .ok_or_else(too_large)?;
     bytes.resize(trailer_at, 0);
     bytes.extend(size.to_le_bytes());
-    file.write_all_at(&bytes, placement.descriptor)
-        .and_then(|()| file.set_len(placement.end))
-        .map_err(Error::Write)
+    Ok((placement.descriptor, bytes))
+}
+
+/// What ends with the appended seal of `file`, and the length of the file that the seal is for:
+/// the file itself, unless another signature is being put into it.
+fn seal_end(file: &Arc<dyn ReadAt>) -> Result<(Arc<dyn ReadAt>, u64), Error> {
+    let signing = match Unfinished::read(&**file)? {
+        None => return Ok((file.clone(), file.size())),
+        Some(Unfinished::Sealing(begun)) => {
+            let data_size = begun.data_size;
+            return Err(Error::Unfinished { data_size });
+        }
+        Some(Unfinished::Signing(signing)) => signing,
+    };
+    match (signing.new_end(&**file)?, signing.new_size()) {
+        (Some(end), Some(size)) => Ok((Arc::new(end), size)),
+        _ => {
+            let old = Window::new(file.clone(), 0, signing.old_size())?;
+            Ok((Arc::new(old), signing.old_size()))
+        }
+    }
 }
 
 /// The descriptor at the end of `seal`, and the signature behind it.
@@ -265,16 +358,16 @@ fn read_descriptor(seal: &dyn ReadAt) -> Result<(Descriptor, Option<Vec<u8>>), E
     ))
 }
 
-/// Checks that the file that holds the seal ends exactly where its descriptor says.
+/// Checks that the file that holds the seal, of `actual` bytes, ends exactly where its descriptor
+/// says.
 fn check_length(
     descriptor: &Descriptor,
     layout: SealLayout,
     signature: &Option<Vec<u8>>,
-    file: &dyn ReadAt,
+    actual: u64,
 ) -> Result<Placement, Error> {
-    let actual = file.size();
     let signature_size = signature.as_ref().map_or(0, Vec::len);
-    match Placement::new(descriptor, layout, signature_size) {
+    match Placement::new(descriptor.geometry(), layout, signature_size) {
         Some(placement) if placement.end == actual => Ok(placement),
         placement => {
             let expected = placement.map_or(u64::MAX, |placement| placement.end);

@@ -1,4 +1,8 @@
-use std::{num::NonZeroUsize, ops::Range};
+use std::{
+    num::NonZeroUsize,
+    ops::Range,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
 
 use thiserror::Error;
 use verimount_source::{ReadAt, ReadError, Scratch, in_order};
@@ -29,39 +33,30 @@ pub enum BadReason {
 }
 
 /// Reads all data with up to `threads` threads and reports every bad range to `found`, in order.
+/// What a bad block of the tree vouches for is bad, and not read.
 ///
 /// Adjacent bad blocks make one range as long as the same kind of block is to blame. `progress` is
-/// told, now and then, how many bytes more were looked at.
+/// told, now and then, how many bytes more are done.
 pub fn survey(
     reader: &VerifiedReader,
     threads: NonZeroUsize,
     found: &mut dyn FnMut(BadRange),
     progress: &mut dyn FnMut(u64),
 ) {
-    let size = reader.size();
+    let survey = Survey {
+        reader,
+        bad_tree: Mutex::new(None),
+    };
     let mut open: Option<BadRange> = None;
-    let Ok(()) = in_order(
-        size.div_ceil(CHUNK),
-        threads,
-        |chunk, scratch| survey_chunk(reader, chunk_range(chunk, size), scratch),
-        |chunk, bad| {
-            for next in bad {
-                match &mut open {
-                    Some(last) if last.continues_in(&next) => last.range.end = next.range.end,
-                    _ => open.replace(next).into_iter().for_each(&mut *found),
-                }
-            }
-            let range = chunk_range(chunk, size);
-            progress(range.end - range.start);
-            Ok::<_, std::convert::Infallible>(())
-        },
-    );
+    let mut add = |bad: BadRange| match &mut open {
+        Some(last) if last.continues_in(&bad) => last.range.end = bad.range.end,
+        _ => open.replace(bad).into_iter().for_each(&mut *found),
+    };
+    let mut done = 0;
+    while done < reader.size() {
+        done = survey.read_from(done, threads, &mut add, progress);
+    }
     open.into_iter().for_each(found);
-}
-
-fn chunk_range(chunk: u64, size: u64) -> Range<u64> {
-    let start = chunk * CHUNK;
-    start..size.min(start + CHUNK)
 }
 
 impl BadRange {
@@ -77,34 +72,92 @@ impl BadRange {
     }
 }
 
-/// The bad blocks of a chunk: read at once if nothing is wrong, else block by block.
-fn survey_chunk(
-    reader: &VerifiedReader,
-    chunk: Range<u64>,
-    scratch: &mut Scratch,
-) -> Vec<BadRange> {
-    let len = (chunk.end - chunk.start) as usize;
-    if reader.read_borrowed(scratch, chunk.start, len).is_ok() {
-        return Vec::new();
+struct Survey<'a> {
+    reader: &'a VerifiedReader,
+    /// A bad block of the tree that vouches for more than a chunk: the last one met.
+    bad_tree: Mutex<Option<Mismatch>>,
+}
+
+impl Survey<'_> {
+    /// Reads the data from `start` on, chunk by chunk, up to its end or to where a bad range goes on
+    /// beyond its chunk; gives where to go on.
+    fn read_from(
+        &self,
+        start: u64,
+        threads: NonZeroUsize,
+        add: &mut dyn FnMut(BadRange),
+        progress: &mut dyn FnMut(u64),
+    ) -> u64 {
+        let size = self.reader.size();
+        let chunk = |number: u64| {
+            let start = start + number * CHUNK;
+            start..size.min(start + CHUNK)
+        };
+        let result = in_order(
+            (size - start).div_ceil(CHUNK),
+            threads,
+            |number, scratch| self.bad_in(chunk(number), scratch),
+            |number, bad| {
+                let chunk = chunk(number);
+                let mut end = chunk.end;
+                for bad in bad {
+                    end = end.max(bad.range.end);
+                    add(bad);
+                }
+                progress(end - chunk.start);
+                if end > chunk.end { Err(end) } else { Ok(()) }
+            },
+        );
+        result.err().unwrap_or(size)
     }
-    let mut bad = Vec::new();
-    let mut next = chunk.start;
-    while next < chunk.end {
-        let mut block = reader.block_at(next);
-        if let Err(error) = reader.read_borrowed(scratch, next, (block.end - next) as usize) {
-            let reason = BadReason::from(error);
-            // A bad tree block vouches for nothing that is below it: no need to try each.
-            if let BadReason::Mismatch(mismatch) = &reason {
-                block.end = mismatch.covers.end.min(chunk.end);
-            }
-            bad.push(BadRange {
-                range: next..block.end,
-                reason,
-            });
+
+    /// What is bad in a chunk, and behind it: read at once if nothing is wrong, else block by block.
+    fn bad_in(&self, chunk: Range<u64>, scratch: &mut Scratch) -> Vec<BadRange> {
+        if let Some(mismatch) = self.known_mismatch(&chunk) {
+            return vec![BadRange {
+                range: chunk.start..mismatch.covers.end,
+                reason: BadReason::Mismatch(mismatch),
+            }];
         }
-        next = block.end;
+        let reader = self.reader;
+        let len = (chunk.end - chunk.start) as usize;
+        if reader.read_borrowed(scratch, chunk.start, len).is_ok() {
+            return Vec::new();
+        }
+        let mut bad = Vec::new();
+        let mut next = chunk.start;
+        while next < chunk.end {
+            let mut block = reader.block_at(next);
+            if let Err(error) = reader.read_borrowed(scratch, next, (block.end - next) as usize) {
+                let reason = BadReason::from(error);
+                // A bad tree block vouches for nothing that is below it: no need to try each.
+                if let BadReason::Mismatch(mismatch) = &reason {
+                    block.end = mismatch.covers.end;
+                    if block.end > chunk.end {
+                        *self.lock() = Some(mismatch.clone());
+                    }
+                }
+                bad.push(BadRange {
+                    range: next..block.end,
+                    reason,
+                });
+            }
+            next = block.end;
+        }
+        bad
     }
-    bad
+
+    /// Why all of a chunk is bad, if another thread has found that out.
+    fn known_mismatch(&self, chunk: &Range<u64>) -> Option<Mismatch> {
+        let known = self.lock();
+        let covers = &known.as_ref()?.covers;
+        let is_inside = covers.start <= chunk.start && chunk.end <= covers.end;
+        known.clone().filter(|_| is_inside)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Mismatch>> {
+        self.bad_tree.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl From<ReadError> for BadReason {

@@ -30,6 +30,8 @@ pub(crate) struct Sizes {
     pub(crate) files_per_folder: usize,
     /// Bytes of the files whose images are mounted.
     pub(crate) images: &'static [u64],
+    /// Names in the directories whose images are listed.
+    pub(crate) listed: &'static [u64],
     /// Files in the directories that are mirrored and walked.
     pub(crate) mirrored: &'static [u64],
     /// Bytes of the volumes that are mounted.
@@ -51,6 +53,7 @@ impl Sizes {
         folders: [24, 25],
         files_per_folder: 16,
         images: &[1 << 20, 32 << 20, 1 << 30, 3 << 30],
+        listed: &[100_000, 300_000, 1_000_000],
         mirrored: &[1_000, 10_000, 100_000, 1_000_000],
         volumes: &[1 << 30, 32 << 30, 1 << 40],
         disk: 10 << 30,
@@ -67,6 +70,7 @@ impl Sizes {
         folders: [4, 5],
         files_per_folder: 8,
         images: &[1 << 20, 4 << 20],
+        listed: &[10, 1_000],
         mirrored: &[10, 100],
         volumes: &[16 << 20, 64 << 20],
         disk: 1 << 28,

@@ -25,6 +25,15 @@ pub(crate) struct Lab {
     pub(crate) sizes: Sizes,
 }
 
+/// Which `verimount` is measured.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Program<'a> {
+    /// The one that this code makes.
+    Today,
+    /// One that was built before.
+    At(&'a Path),
+}
+
 /// Who runs a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum User {
@@ -50,7 +59,12 @@ impl User {
 
 impl Lab {
     /// A new folder in `parent`, with room for the data.
-    pub(crate) fn new(parent: &Path, rounds: usize, sizes: Sizes) -> Result<Self> {
+    pub(crate) fn new(
+        parent: &Path,
+        rounds: usize,
+        sizes: Sizes,
+        program: Program<'_>,
+    ) -> Result<Self> {
         let space = rustix::fs::statvfs(parent)
             .with_context(|| format!("looking at {}", parent.display()))?;
         let free = space.f_bavail.saturating_mul(space.f_frsize);
@@ -61,7 +75,10 @@ impl Lab {
             free >> 20,
             sizes.disk >> 20,
         );
-        let built = workspace::build_verimount()?;
+        let built = match program {
+            Program::Today => workspace::build_verimount()?,
+            Program::At(path) => path.to_owned(),
+        };
         let folder = tempfile::Builder::new()
             .prefix("verimount-bench-")
             .tempdir_in(parent)?;
@@ -109,7 +126,7 @@ impl Lab {
     pub(crate) fn build(&self, tree: &Path, image: &Path) -> Result<String> {
         first_word(
             self.verimount(User::Caller)
-                .arg("build")
+                .args(["build", "--widen-permissions"])
                 .arg(tree)
                 .arg(image),
         )

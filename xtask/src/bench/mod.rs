@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: side-by-side measurements with those who do the same work otherwise.
 
+mod before;
 mod bridge;
 mod cache;
 mod data;
@@ -32,7 +33,11 @@ use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
 pub(crate) use self::cache::touch_memory;
-use self::{data::Sizes, lab::Lab, report::Report};
+use self::{
+    data::Sizes,
+    lab::{Lab, Program},
+    report::Report,
+};
 use crate::{
     command,
     setup::{self, Purpose},
@@ -54,6 +59,18 @@ pub(crate) struct Options {
     /// Use little data, to see that the benchmarks work; the figures mean nothing
     #[arg(long)]
     smoke: bool,
+    /// Measure this older program of ours as well, in turns with today's, and compare the two
+    #[arg(long, value_name = "PROGRAM")]
+    before: Option<PathBuf>,
+}
+
+impl Options {
+    fn sizes(&self) -> Sizes {
+        match self.smoke {
+            true => Sizes::SMOKE,
+            false => Sizes::FULL,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -141,17 +158,27 @@ fn measure(
     environment: &Value,
     results: &Path,
 ) -> Result<Report> {
-    let sizes = if options.smoke {
-        Sizes::SMOKE
-    } else {
-        Sizes::FULL
-    };
-    let lab = Lab::new(&options.dir, options.rounds, sizes)?;
     let title = benchmark.title;
     // A disk and a memory file system are two different questions.
     let file_system = lab::file_system(&options.dir)?;
-    let mut report = Report::new(&format!("{title}-{file_system}"), title, environment);
-    let result = (benchmark.run)(&lab, &mut report);
+    let name = format!("{title}-{file_system}");
+    let (mut report, result);
+    match &options.before {
+        Some(before) => {
+            report = Report::new(&format!("{name}-before"), title, environment);
+            result = before::run(benchmark, before, options, &mut report, environment);
+        }
+        None => {
+            let lab = Lab::new(
+                &options.dir,
+                options.rounds,
+                options.sizes(),
+                Program::Today,
+            )?;
+            report = Report::new(&name, title, environment);
+            result = (benchmark.run)(&lab, &mut report);
+        }
+    }
     if let Err(error) = &result {
         report.cut_short(error);
     }

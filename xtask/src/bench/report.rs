@@ -30,10 +30,18 @@ pub(crate) struct Report {
     /// What it is about, and what its figures depend on besides the code, as Markdown.
     head: String,
     blocks: Vec<Block>,
-    contests: Vec<Value>,
+    contests: Vec<Contest>,
     plots: Vec<(String, String)>,
     requirements: Vec<Requirement>,
     left_out: Vec<String>,
+}
+
+/// What was measured: its title, unit and samples.
+#[derive(Debug)]
+struct Contest {
+    title: String,
+    unit: String,
+    samples: Samples,
 }
 
 /// A part of a report.
@@ -73,6 +81,13 @@ impl Report {
 
     pub(crate) fn blocks(&self) -> &[Block] {
         &self.blocks
+    }
+
+    /// The title, unit and samples of all that was measured.
+    pub(crate) fn contests(&self) -> impl Iterator<Item = (&str, &str, &Samples)> {
+        self.contests
+            .iter()
+            .map(|contest| (&*contest.title, &*contest.unit, &contest.samples))
     }
 
     pub(crate) fn requirements(&self) -> &[Requirement] {
@@ -175,8 +190,11 @@ impl Report {
     }
 
     fn keep_samples(&mut self, title: &str, unit: &str, samples: &Samples) {
-        self.contests
-            .push(json!({ "title": title, "unit": unit, "samples": samples.to_json() }));
+        self.contests.push(Contest {
+            title: title.to_owned(),
+            unit: unit.to_owned(),
+            samples: samples.clone(),
+        });
     }
 
     fn plot(&mut self, title: &str, svg: String) {
@@ -202,7 +220,7 @@ impl Report {
         let file = |end: &str| folder.join(format!("{}{end}", self.name));
         let json = json!({
             "environment": environment,
-            "contests": self.contests,
+            "contests": self.contests.iter().map(Contest::to_json).collect::<Value>(),
             "requirements": self.requirements.iter().map(Requirement::to_json).collect::<Value>(),
             "left_out": self.left_out,
         });
@@ -229,6 +247,12 @@ impl Report {
             table.row(requirement.cells());
         }
         format!("\n### Requirements\n\n{table}")
+    }
+}
+
+impl Contest {
+    fn to_json(&self) -> Value {
+        json!({ "title": self.title, "unit": self.unit, "samples": self.samples.to_json() })
     }
 }
 

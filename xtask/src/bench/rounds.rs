@@ -150,6 +150,11 @@ impl Samples {
         Ok(values)
     }
 
+    /// The variants, each with one value a round.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = (&str, &[f64])> {
+        self.rows.iter().map(|(name, values)| (&**name, &**values))
+    }
+
     pub(crate) fn to_json(&self) -> Value {
         let rows = self.rows.iter();
         rows.map(|(name, values)| json!({ "name": name, "values": values }))

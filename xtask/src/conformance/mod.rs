@@ -65,7 +65,7 @@ const RACE_SECONDS: &str = "60";
 /// All of it takes an hour; with TMPDIR in memory, half of that.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Do as little as `cargo xtask test` does
+    /// Do as little as `cargo xtask test --full` does
     #[arg(long)]
     short: bool,
 }
@@ -145,7 +145,9 @@ impl Suites {
         for way in Way::all() {
             println!("== {}, {}", kind.name(), way.name());
             let bridge = way.bridge(verimount, source.path())?;
-            failed += report(self.compare(source, &native, bridge.path()))?;
+            if way.is_for_pjdfstest() {
+                failed += report(self.compare(source, &native, bridge.path()))?;
+            }
             failed += self.programs(bridge.path(), operations)?;
             failed += report(bridge.end().map(|()| "no errors in its log".to_owned()))?;
         }

@@ -42,6 +42,16 @@ impl Way {
         all
     }
 
+    /// Whether others than its user can use it. Those that can are answered through `/dev/fuse`.
+    pub(super) fn is_shared(self) -> bool {
+        rustix::process::geteuid().is_root() && !self.io_uring
+    }
+
+    /// Whether pjdfstest can be run in it, which works as others, too, if root runs it.
+    pub(super) fn is_for_pjdfstest(self) -> bool {
+        self.is_shared() || !rustix::process::geteuid().is_root()
+    }
+
     /// For people to read.
     pub(super) fn name(self) -> String {
         let transport = if self.io_uring { " over io_uring" } else { "" };
@@ -55,8 +65,7 @@ impl Way {
         let log = point.path().with_extension("log");
         let mut bridge = Command::new(verimount);
         bridge.arg("bridge").args(self.options);
-        if rustix::process::geteuid().is_root() {
-            // The suites also work as others.
+        if self.is_shared() {
             bridge.arg("--allow-other");
         }
         bridge.arg("--log").arg(&log).arg(source).arg(point.path());

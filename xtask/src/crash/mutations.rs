@@ -1,11 +1,12 @@
-//! Every flush, durable write and order that a volume's consistency rests on, and how to take it away.
+//! Every flush, durable write, order and look for a failure that a volume's consistency rests on, and how
+//! to take it away.
 //!
 //! The sources are patched, so that nothing in them is there for the sake of this. A patch that does
 //! not fit any more is an error, and a test's business.
 
 use anyhow::{Result, ensure};
 
-/// A change of a source file that a crash must show.
+/// A change of a source file that a crash or a failure must show.
 pub(super) struct Mutation {
     /// The file, in the crate's sources.
     pub(super) file: &'static str,
@@ -34,7 +35,7 @@ impl Mutation {
     }
 }
 
-pub(super) const MUTATIONS: [Mutation; 40] = [
+pub(super) const MUTATIONS: [Mutation; 51] = [
     Mutation {
         file: "storage.rs",
         name: "of a flush, the one of the data device",
@@ -460,5 +461,106 @@ pub(super) const MUTATIONS: [Mutation; 40] = [
         blocks.flush()?;
 ",
         after: "",
+    },
+    Mutation {
+        file: "storage.rs",
+        name: "that nothing is written after a failure",
+        before: "        self.check_latch()?;
+        change(",
+        after: "        change(",
+    },
+    Mutation {
+        file: "storage.rs",
+        name: "that a failure is remembered",
+        before: "change(&self.devices).map_err(|error| self.latch(error.into()))",
+        after: "Ok(change(&self.devices)?)",
+    },
+    Mutation {
+        file: "storage.rs",
+        name: "that flushes wait for one another",
+        before: "        let _durability = self
+            .durability
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+",
+        after: "",
+    },
+    Mutation {
+        file: "storage.rs",
+        name: "that a flush is shared only with those who ask before it begins",
+        before: "before + 2",
+        after: "before + 1",
+    },
+    Mutation {
+        file: "volume/mod.rs",
+        name: "that a change looks for a failure",
+        before: "        self.check_writable()?;
+        Ok(Change::new",
+        after: "        Ok(Change::new",
+    },
+    Mutation {
+        file: "volume/mod.rs",
+        name: "that it does so when it has waited",
+        before: "        let locked = self.locks.lock(sectors, Access::Exclusive);
+        self.check_writable()?;
+",
+        after: "        self.check_writable()?;
+        let locked = self.locks.lock(sectors, Access::Exclusive);
+",
+    },
+    Mutation {
+        file: "journal/writer.rs",
+        name: "that a flush with nothing to do looks for a failure",
+        before: "        blocks.storage.check_latch()?;
+        Ok(committed)",
+        after: "        Ok(committed)",
+    },
+    Mutation {
+        file: "journal/writer.rs",
+        name: "that it does so when it has waited",
+        before: "        let committed = self
+            .committed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        blocks.storage.check_latch()?;
+        Ok(committed)",
+        after: "        blocks.storage.check_latch()?;
+        let committed = self
+            .committed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        Ok(committed)",
+    },
+    Mutation {
+        file: "journal/writer.rs",
+        name: "that blocks are kept until they are in the journal",
+        before: "            committed.write(entries)?;
+            self.pending.commit_oldest(count);
+",
+        after: "            self.pending.commit_oldest(count);
+            committed.write(entries)?;
+",
+    },
+    Mutation {
+        file: "journal/committed.rs",
+        name: "that sections are written before they count",
+        before: "            self.ring.write(first.section, &bytes)?;
+            self.position = position;
+            self.free -= sections;
+            self.sections.extend(written);
+",
+        after: "            self.position = position;
+            self.free -= sections;
+            self.sections.extend(written);
+            self.ring.write(first.section, &bytes)?;
+",
+    },
+    Mutation {
+        file: "tag_cache/write_back.rs",
+        name: "that tags are dirty until they are stored",
+        before: "            is_stored: false,
+",
+        after: "            is_stored: true,
+",
     },
 ];

@@ -10,13 +10,13 @@ use rustix::{
 
 use super::Mirror;
 use crate::{
-    Attr, NodeId, Timestamp,
+    Attr, Caller, NodeId, Rights, Timestamp,
     file::OpenFile,
     reopen::{PathTo, reopen},
 };
 
 /// What is to be changed of a file's attributes.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Changes {
     /// New permission bits, set-id bits and sticky bit.
     pub mode: Option<u32>,
@@ -65,24 +65,25 @@ impl Mirror {
     }
 
     /// Changes attributes and returns them all. `open` is by what the size is to be changed, if
-    /// there is such a thing.
+    /// there is such a thing. No changes at all are those of a `chown` that leaves owner and group as
+    /// they are: asked for by the owner or root, set-id bits go.
     ///
     /// # Errors
     /// Any; what comes first in [`Changes`] may then have been done.
     pub fn setattr(
         &self,
+        caller: Caller,
         node: NodeId,
         changes: &Changes,
         open: Option<&OpenFile>,
     ) -> Result<Attr, Errno> {
         self.for_change()?;
-        self.rights.prepare_thread()?;
         let file = self.descriptor(node)?;
         // A new owner takes away set-id bits, so it goes before new ones.
         if changes.uid.is_some() || changes.gid.is_some() {
-            let uid = changes.uid.map(Uid::from_raw);
-            let gid = changes.gid.map(Gid::from_raw);
-            chownat(&file, c"", uid, gid, AtFlags::EMPTY_PATH)?;
+            self.set_owner(caller, &file, changes)?;
+        } else if *changes == Changes::default() {
+            self.confirm_owner(caller, &file)?;
         }
         if let Some(mode) = changes.mode {
             self.set_mode(&file, Mode::from_raw_mode(mode))?;
@@ -101,6 +102,30 @@ impl Mirror {
             utimensat(&file, c"", &times, AtFlags::EMPTY_PATH)?;
         }
         self.source.examine_open(&file).map(|(_, attr)| attr)
+    }
+
+    fn set_owner(&self, caller: Caller, file: &OwnedFd, changes: &Changes) -> Result<(), Errno> {
+        let uid = changes.uid.map(Uid::from_raw);
+        let gid = changes.gid.map(Gid::from_raw);
+        // Root keeps a set-group-id bit where the group may not execute.
+        let _keeping = match caller.uid {
+            0 => Some(self.rights.keep_set_gid()?),
+            _ => None,
+        };
+        chownat(file, c"", uid, gid, AtFlags::EMPTY_PATH)
+    }
+
+    /// Gives a file to its owner again, which takes set-id bits away.
+    ///
+    /// The kernel asks the same before anybody writes to such a file, and has not checked whether the
+    /// caller may do it without writing. So for others nothing is done: a write will.
+    fn confirm_owner(&self, caller: Caller, file: &OwnedFd) -> Result<(), Errno> {
+        let (_, attr) = self.source.examine_open(file)?;
+        let is_others = caller.uid != 0 && caller.uid != attr.uid;
+        match matches!(self.rights, Rights::Callers { .. }) && is_others && attr.has_set_id() {
+            true => Ok(()),
+            false => self.set_owner(caller, file, &Changes::default()),
+        }
     }
 
     fn set_mode(&self, file: &OwnedFd, mode: Mode) -> Result<(), Errno> {

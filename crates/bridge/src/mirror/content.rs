@@ -5,9 +5,12 @@ use rustix::{
     io::Errno,
 };
 
+use verimount_sys::is_open_for_writing;
+
 use super::Mirror;
 use crate::{
     NodeId,
+    errno::errno,
     file::{OpenFile, passed_on, wants_writing},
     reopen::reopen_content,
 };
@@ -47,6 +50,22 @@ impl Mirror {
         reopen_content(&self.descriptor(node)?, flags)
     }
 
+    /// Whether somebody can write to a file without changing its times: who has it mapped, or is in
+    /// the middle of a write. If nobody can, each change that comes later changes its times.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` where the file system does not tell; `EACCES` for a file of another user, who is
+    /// told by root alone; and any.
+    pub fn can_change_unnoticed(&self, file: &OpenFile) -> Result<bool, Errno> {
+        if !self.source.file_system().tells_of_mappings() {
+            return Err(Errno::OPNOTSUPP);
+        }
+        if file.is_writable() {
+            return Ok(true);
+        }
+        is_open_for_writing(file.fd()?).map_err(|error| errno(&error))
+    }
+
     fn for_opening(&self, flags: OFlags) -> Result<(), Errno> {
         self.rights.prepare_thread()?;
         match wants_writing(flags) {
@@ -79,7 +98,6 @@ impl Mirror {
         len: u64,
     ) -> Result<(), Errno> {
         self.for_change()?;
-        self.rights.prepare_thread()?;
         fallocate(file.fd()?, mode, offset, len)
     }
 
@@ -95,7 +113,6 @@ impl Mirror {
         len: usize,
     ) -> Result<usize, Errno> {
         self.for_change()?;
-        self.rights.prepare_thread()?;
         let offsets = (Some(&mut from_offset), Some(&mut to_offset));
         copy_file_range(from.fd()?, offsets.0, to.fd()?, offsets.1, len)
     }

@@ -1,7 +1,7 @@
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::{
-    fs::{OFlags, fdatasync, fsync},
+    fs::{FileType, OFlags, fdatasync, fsync},
     io::Errno,
 };
 
@@ -83,6 +83,24 @@ impl Mirror {
         let name = Name::new(raw.name()).ok()?;
         let found = self.source.examine(directory.fd().as_fd(), name).ok()?;
         self.remember(found, directory.node(), name).ok()
+    }
+
+    /// A regular file of the source's file system, held as a path only: one of the source directory's
+    /// own, if there is one among the names that are read at once.
+    pub(crate) fn some_file(&self) -> Option<OwnedFd> {
+        let directory = self.open_directory(NodeId::ROOT).ok()?;
+        let mut found = None;
+        let take = &mut |raw: &RawEntry| {
+            if raw.file_type == FileType::RegularFile
+                && let Ok(name) = Name::new(raw.name())
+            {
+                let held = self.source.hold(directory.fd(), name);
+                found = held.ok().map(|(file, _)| file);
+            }
+            found.is_none()
+        };
+        directory.list(0, take).ok()?;
+        found
     }
 
     /// Puts a directory's entries on the disk.

@@ -12,7 +12,7 @@ use rustix::{
 };
 
 use super::{Entry, Mirror};
-use crate::{NodeId, name::Name, reopen::PathTo, table::Location};
+use crate::{Caller, NodeId, name::Name, reopen::PathTo, table::Location};
 
 /// What is done with names: finding, linking, moving and removing them.
 impl Mirror {
@@ -93,12 +93,14 @@ impl Mirror {
         }
     }
 
-    /// Moves what is at one place, a name in a directory, to another.
+    /// Moves what is at one place, a name in a directory, to another. A whiteout that is left behind
+    /// is the caller's.
     ///
     /// # Errors
     /// Any.
     pub fn rename(
         &self,
+        caller: Caller,
         from: (NodeId, &OsStr),
         to: (NodeId, &OsStr),
         flags: RenameFlags,
@@ -109,7 +111,12 @@ impl Mirror {
         if !flags.intersects(RenameFlags::EXCHANGE | RenameFlags::NOREPLACE) {
             self.keep_at_hand(target.as_fd(), new);
         }
+        let acting = match flags.contains(RenameFlags::WHITEOUT) {
+            true => Some(self.rights.act_for(caller)?),
+            false => None,
+        };
         renameat_with(&source, old.as_os_str(), &target, new.as_os_str(), flags)?;
+        drop(acting);
         // The kernel goes on with the nodes that it has, and does not look their names up again.
         if let Ok((file, _)) = self.source.examine(target.as_fd(), new) {
             self.nodes.moved(file, Location::new(to.0, new));

@@ -1,7 +1,10 @@
-use std::ffi::OsStr;
+use std::{ffi::OsStr, os::fd::OwnedFd};
 
 use rustix::{
-    fs::{XattrFlags, getxattr, getxattr_query, listxattr, listxattr_query, removexattr, setxattr},
+    fs::{
+        AtFlags, CWD, Mode, XattrFlags, chmodat, getxattr, getxattr_query, listxattr,
+        listxattr_query, removexattr, setxattr,
+    },
     io::Errno,
 };
 
@@ -60,7 +63,27 @@ impl Mirror {
             true => Some(self.rights.keep_set_gid()?),
             false => None,
         };
-        setxattr(&*PathTo::new(&file), name, value, flags)
+        setxattr(&*PathTo::new(&file), name, value, flags)?;
+        match name == ACCESS_LIST && clear_set_gid {
+            true => self.clear_set_gid(&file),
+            false => Ok(()),
+        }
+    }
+
+    /// Takes the set-group-id bit away: the system leaves it where the group is one of root's, who
+    /// does this.
+    fn clear_set_gid(&self, file: &OwnedFd) -> Result<(), Errno> {
+        let (_, attr) = self.source.examine_open(file)?;
+        let mode = Mode::from_raw_mode(attr.mode);
+        match mode.contains(Mode::SGID) {
+            true => chmodat(
+                CWD,
+                &*PathTo::new(file),
+                mode.difference(Mode::SGID),
+                AtFlags::empty(),
+            ),
+            false => Ok(()),
+        }
     }
 
     /// Removes an attribute.

@@ -3,6 +3,8 @@ use std::{ffi::OsStr, fmt, str::FromStr};
 use rustix::io::Errno;
 use serde::{Deserialize, Deserializer};
 
+use crate::Caller;
+
 use super::{
     Access, Facts, glob::Paths, magic::Magic, one_or_many::OneOrMany, size::SizeRange,
     text::from_text,
@@ -61,7 +63,6 @@ impl<'de> Deserialize<'de> for XattrName {
 impl Condition {
     /// Whether it holds.
     pub(super) fn holds(&self, facts: &dyn Facts) -> Result<bool, Errno> {
-        let is_among = |values: &OneOrMany<u32>, id| values.iter().any(|value| *value == id);
         Ok(match self {
             Self::Access(access) => facts.access() == *access,
             Self::CallerUid(uids) => is_among(uids, facts.caller().uid),
@@ -78,6 +79,16 @@ impl Condition {
         })
     }
 
+    /// Whether it holds for any open by this caller for this access, whatever the file is.
+    pub(super) fn holds_for(&self, (access, caller): (Access, Caller)) -> Option<bool> {
+        match self {
+            Self::Access(wanted) => Some(access == *wanted),
+            Self::CallerUid(uids) => Some(is_among(uids, caller.uid)),
+            Self::CallerGid(gids) => Some(is_among(gids, caller.gid)),
+            _ => None,
+        }
+    }
+
     /// What was found where it does not hold, in words.
     pub(super) fn found(&self, facts: &dyn Facts) -> Result<String, Errno> {
         Ok(match self {
@@ -92,6 +103,10 @@ impl Condition {
             Self::Magic(_) => "something else".to_owned(),
         })
     }
+}
+
+fn is_among(values: &OneOrMany<u32>, id: u32) -> bool {
+    values.iter().any(|value| *value == id)
 }
 
 fn any<T>(

@@ -24,6 +24,8 @@ const MAX_RULES: usize = 1000;
 struct Document {
     default: Option<Decision>,
     #[serde(default)]
+    log_denials: bool,
+    #[serde(default)]
     rule: Vec<Spanned<RuleDocument>>,
 }
 
@@ -89,6 +91,7 @@ pub(super) fn parse(text: &str) -> Result<Policy, Defect> {
     Ok(Policy {
         rules: rules.collect::<Result<_, _>>()?,
         default: document.default.unwrap_or(Decision::Passthrough),
+        log_denials: document.log_denials,
     })
 }
 

@@ -57,8 +57,7 @@ pub trait Facts {
     /// What the system says.
     fn content(&self, offset: u64, bytes: &mut [u8]) -> Result<usize, Errno>;
 
-    /// The value of an extended attribute, if it has that; `None` if its value is longer than
-    /// `max_len`, too.
+    /// The value of an extended attribute; `None` if the file does not have it.
     ///
     /// # Errors
     /// What the system says.

@@ -3,7 +3,12 @@ use std::{fmt, path::Path, str::FromStr};
 use globset::{Glob, GlobBuilder, GlobSet};
 use serde::{Deserialize, Deserializer, de};
 
-use super::{one_or_many::OneOrMany, text::from_text};
+use super::{
+    moves::Kind,
+    one_or_many::OneOrMany,
+    reach::{Below, Reach},
+    text::from_text,
+};
 
 /// The longest pattern in bytes: Linux has no longer paths.
 const MAX_LEN: usize = 4096;
@@ -13,11 +18,23 @@ const MAX_LEN: usize = 4096;
 pub(super) struct Paths {
     patterns: OneOrMany<Pattern>,
     set: GlobSet,
+    below: Below,
 }
 
 impl Paths {
     pub(super) fn contain(&self, path: &Path) -> bool {
         self.set.is_match(path)
+    }
+
+    /// What matches at two places, for the kind of file that is there.
+    pub(super) fn reaches(&self, kind: Kind, from: &Path, to: &Path) -> (Reach, Reach) {
+        match kind {
+            Kind::File => (
+                Reach::of_file(self.contain(from)),
+                Reach::of_file(self.contain(to)),
+            ),
+            Kind::Directory => self.below.reaches(from, to),
+        }
     }
 }
 
@@ -34,10 +51,14 @@ impl<'de> Deserialize<'de> for Paths {
         for pattern in patterns.iter() {
             set.add(pattern.0.clone());
         }
-        match set.build() {
-            Ok(set) => Ok(Self { patterns, set }),
-            Err(error) => Err(de::Error::custom(error)),
-        }
+        let regexes: Vec<_> = patterns.iter().map(|pattern| pattern.0.regex()).collect();
+        let below = Below::new(&regexes).map_err(de::Error::custom)?;
+        let set = set.build().map_err(de::Error::custom)?;
+        Ok(Self {
+            patterns,
+            set,
+            below,
+        })
     }
 }
 

@@ -7,7 +7,10 @@ use std::{
     thread,
 };
 
-use rustix::{fs::OFlags, io::Errno};
+use rustix::{
+    fs::OFlags,
+    io::{Errno, ReadWriteFlags},
+};
 use verimount_bridge::{NewFile, NodeId, Passthrough};
 
 use crate::support::{Bench, CALLER};
@@ -84,10 +87,13 @@ fn opens_follow_the_one_that_was_first() {
     let (writer, reader) = (open(WRITE), open(READ));
     assert!(writer.backing().is_none() && reader.backing().is_none());
     let mut content = [0; 8];
-    assert_eq!(writer.write(b"C", 0, false), Ok(1));
+    assert_eq!(writer.write(b"C", 0, ReadWriteFlags::empty()), Ok(1));
     assert_eq!(reader.read(&mut content, 0), Ok(7));
     assert_eq!(&content[..7], b"Content");
-    assert_eq!(reader.write(b"C", 0, false), Err(Errno::BADF));
+    assert_eq!(
+        reader.write(b"C", 0, ReadWriteFlags::empty()),
+        Err(Errno::BADF)
+    );
     let status = bench.bridge.status();
     assert_eq!(status.opens.followed, 2);
     assert_eq!((status.relayed.reads, status.relayed.read_bytes), (1, 7));
@@ -201,7 +207,7 @@ fn relayed_writes_clear_set_id_bits() {
         .open(bench.find("file"), CALLER, WRITE)
         .unwrap();
     thread::scope(|scope| {
-        scope.spawn(|| file.write(b"x", 0, false).unwrap());
+        scope.spawn(|| file.write(b"x", 0, ReadWriteFlags::empty()).unwrap());
     });
     assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o755);
 }
@@ -227,7 +233,44 @@ fn rules_see_the_file_as_it_is() {
     let renamed = bench
         .bridge
         .mirror()
-        .rename((root, file), (sub, file), none);
+        .rename(CALLER, (root, file), (sub, file), none);
     renamed.unwrap();
     assert_eq!(open().err(), Some(Errno::ACCESS));
+}
+
+/// A file that was made and cannot be served is as if it had not been made.
+#[test]
+fn what_cannot_be_served_is_not_made() {
+    let bench = Bench::new("", Passthrough::Require);
+    let new = NewFile {
+        caller: CALLER,
+        mode: 0o600,
+        umask: 0,
+    };
+    let refuse = || bench.kernel.failures.lock().unwrap().push(Errno::NOMEM);
+    refuse();
+    let (root, name) = (NodeId::ROOT, "new".as_ref());
+    let created = bench.bridge.create(root, name, new, OFlags::RDWR);
+    assert_eq!(created.err(), Some(Errno::NOMEM));
+    refuse();
+    let nameless = bench.bridge.tmpfile(root, new, OFlags::RDWR);
+    assert!(matches!(
+        nameless.err(),
+        Some(Errno::NOMEM | Errno::OPNOTSUPP)
+    ));
+    assert_eq!(bench.bridge.status().remembered_files, 0);
+    assert!(!bench.folder.path().join("new").exists());
+}
+
+/// What is counted is how a file was opened, not how it should have been.
+#[test]
+fn what_is_relayed_is_not_counted_as_passed_through() {
+    let bench = Bench::new("", Passthrough::Auto);
+    bench.kernel.failures.lock().unwrap().push(Errno::PERM);
+    let node = bench.find("file");
+    for _ in 0..3 {
+        bench.bridge.open(node, CALLER, OFlags::RDONLY).unwrap();
+    }
+    let opens = bench.bridge.status().opens;
+    assert_eq!((opens.passthrough, opens.relay), (0, 3));
 }

@@ -5,7 +5,7 @@ use std::{fs, os::unix::fs::symlink};
 use rustix::{fs::OFlags, io::Errno};
 use verimount_bridge::NodeId;
 
-use crate::support::{Bench, new_file};
+use crate::support::{Bench, ROOT, new_file};
 
 #[test]
 fn names_lead_one_step_down() {
@@ -22,7 +22,12 @@ fn names_lead_one_step_down() {
             assert_eq!(mirror.rmdir(parent, name), Err(Errno::INVAL));
             let created = mirror.create(parent, name, new, OFlags::RDWR);
             assert_eq!(created.unwrap_err(), Errno::INVAL);
-            let moved = mirror.rename((parent, name), (parent, "new".as_ref()), rename_flags());
+            let moved = mirror.rename(
+                ROOT,
+                (parent, name),
+                (parent, "new".as_ref()),
+                rename_flags(),
+            );
             assert_eq!(moved, Err(Errno::INVAL));
             assert_eq!(mirror.link(folder, parent, name), Err(Errno::INVAL));
         }

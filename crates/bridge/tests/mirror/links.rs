@@ -8,7 +8,7 @@ use rustix::{
 };
 use verimount_bridge::NodeId;
 
-use crate::support::{Bench, new_file};
+use crate::support::{Bench, ROOT, new_file};
 
 #[test]
 fn hard_links_share_a_node() {
@@ -50,9 +50,12 @@ fn what_is_renamed_keeps_its_node() {
     let [one, two] = ["one", "two"].map(|name| bench.find(name).unwrap().node);
     let file = bench.find("one/file").unwrap().node;
     let rename = |from: (NodeId, &str), to: (NodeId, &str), flags| {
-        bench
-            .mirror
-            .rename((from.0, from.1.as_ref()), (to.0, to.1.as_ref()), flags)
+        bench.mirror.rename(
+            ROOT,
+            (from.0, from.1.as_ref()),
+            (to.0, to.1.as_ref()),
+            flags,
+        )
     };
     let none = RenameFlags::empty();
     rename((one, "file"), (two, "renamed"), none).unwrap();

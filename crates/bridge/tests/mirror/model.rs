@@ -229,7 +229,7 @@ impl Mirrored<'_> {
 
     fn change(&mut self, at: Place, changes: Changes) -> Result<(), Errno> {
         let node = self.node(at)?;
-        let attr = self.mirror.setattr(node, &changes, None)?;
+        let attr = self.mirror.setattr(ROOT, node, &changes, None)?;
         assert_eq!(self.mirror.getattr(node), Ok(attr));
         Ok(())
     }
@@ -269,7 +269,7 @@ impl Mirrored<'_> {
             Operation::Rename(from, to, flags) => {
                 let (old, new) = (self.parent(from)?, self.parent(to)?);
                 let flags = RenameFlags::from_bits_retain(flags);
-                mirror.rename((old, from.1.as_ref()), (new, to.1.as_ref()), flags)?;
+                mirror.rename(ROOT, (old, from.1.as_ref()), (new, to.1.as_ref()), flags)?;
             }
             Operation::Readlink(at) => {
                 let node = self.node(at)?;

@@ -40,9 +40,9 @@ fn check() {
         mirror.unlink(root, file).err(),
         mirror.rmdir(root, file).err(),
         mirror
-            .rename((root, file), (root, name), RenameFlags::empty())
+            .rename(ROOT, (root, file), (root, name), RenameFlags::empty())
             .err(),
-        mirror.setattr(node, &size, None).err(),
+        mirror.setattr(ROOT, node, &size, None).err(),
         mirror
             .setxattr(node, "user.x".as_ref(), b"x", XattrFlags::empty(), false)
             .err(),

@@ -7,12 +7,13 @@ use std::{
 };
 
 use rustix::{
-    fs::{FileType, OFlags, XattrFlags},
+    fs::{FileType, OFlags, RenameFlags, XattrFlags},
+    io::Errno,
     thread::{CapabilitySet, capabilities},
 };
-use verimount_bridge::{Caller, Changes, DeviceNumber, NewFile, NodeId, Rights};
+use verimount_bridge::{Caller, Changes, DeviceNumber, NewFile, NodeId};
 
-use crate::support::{Bench, is_root, new_file};
+use crate::support::{Bench, ROOT, is_root, new_file};
 
 const SOMEBODY: Caller = Caller {
     uid: 4321,
@@ -54,9 +55,10 @@ fn what_is_made_is_the_callers() {
             (SOMEBODY.uid, SOMEBODY.gid)
         );
     }
-    // And root again after.
-    fs::write(bench.source().join("own"), "").unwrap();
-    assert_eq!(fs::metadata(bench.source().join("own")).unwrap().uid(), 0);
+    // And root's again after.
+    let own = mirror.mkdir(root, "own".as_ref(), new_file(0o755));
+    let own = own.unwrap().attr;
+    assert_eq!((own.uid, own.gid), (0, 0));
 }
 
 /// The kernel lets nobody ask who may not write to the directory; whether the caller may, is known
@@ -115,19 +117,109 @@ fn set_id_bits_stay_where_they_are_set_and_go_when_written_to() {
         mode: Some(0o6755),
         ..Changes::default()
     };
-    let attr = bench.mirror.setattr(entry.node, &changes, None).unwrap();
+    let attr = bench
+        .mirror
+        .setattr(ROOT, entry.node, &changes, None)
+        .unwrap();
     assert_eq!(attr.mode & 0o7777, 0o6755);
     rustix::io::pwrite(file.fd().unwrap(), b"x", 0).unwrap();
     let attr = bench.mirror.getattr(entry.node).unwrap();
     assert_eq!(attr.mode & 0o7777, 0o755);
 
-    bench.mirror.setattr(entry.node, &changes, None).unwrap();
+    bench
+        .mirror
+        .setattr(ROOT, entry.node, &changes, None)
+        .unwrap();
     let truncate = Changes {
         size: Some(0),
         ..Changes::default()
     };
-    let attr = bench.mirror.setattr(entry.node, &truncate, None).unwrap();
+    let attr = bench
+        .mirror
+        .setattr(ROOT, entry.node, &truncate, None)
+        .unwrap();
     assert_eq!(attr.mode & 0o7777, 0o755);
+}
+
+/// To give a file to its owner again, as `chown` does with neither owner nor group, takes set-id bits
+/// away.
+#[test]
+fn who_owns_a_file_takes_its_set_id_bits_away() {
+    if !is_root() {
+        return;
+    }
+    let bench = Bench::new();
+    let path = bench.source().join("file");
+    fs::write(&path, "").unwrap();
+    chown(&path, Some(SOMEBODY.uid), Some(0)).unwrap();
+    let node = bench.find("file").unwrap().node;
+    let stranger = Caller { uid: 1, ..SOMEBODY };
+    let given = |caller, mode| {
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        let given = bench
+            .mirror
+            .setattr(caller, node, &Changes::default(), None);
+        given.map(|attr| attr.mode & 0o7777)
+    };
+    assert_eq!(given(SOMEBODY, 0o6755), Ok(0o755));
+    assert_eq!(given(ROOT, 0o6755), Ok(0o755));
+    assert_eq!(given(ROOT, 0o2745), Ok(0o2745));
+    assert_eq!(given(stranger, 0o6755), Ok(0o6755));
+    assert_eq!(given(stranger, 0o755), Ok(0o755));
+}
+
+/// The kernel says that the caller is not in the group; root, who does it, may be.
+#[test]
+fn an_access_control_list_takes_the_set_group_id_bit_away() {
+    let bench = Bench::new();
+    let path = bench.source().join("folder");
+    fs::create_dir(&path).unwrap();
+    let node = bench.find("folder").unwrap().node;
+    // user::rwx, group::rwx, other::r-x
+    let list = [
+        &2_u32.to_le_bytes()[..],
+        &entry(0x01, 7),
+        &entry(0x04, 7),
+        &entry(0x20, 5),
+    ]
+    .concat();
+    for (clear, mode) in [(false, 0o2775), (true, 0o775)] {
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o2775)).unwrap();
+        let (name, none) = ("system.posix_acl_access".as_ref(), XattrFlags::empty());
+        if bench
+            .mirror
+            .setxattr(node, name, &list, none, clear)
+            .is_err()
+        {
+            return eprintln!("skipped: no access control lists here");
+        }
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, mode);
+    }
+}
+
+#[test]
+fn a_whiteout_is_the_callers() {
+    if !is_root() {
+        return;
+    }
+    let bench = Bench::new();
+    fs::write(bench.source().join("old"), "").unwrap();
+    let (old, new) = (
+        (NodeId::ROOT, "old".as_ref()),
+        (NodeId::ROOT, "new".as_ref()),
+    );
+    let moved = bench
+        .mirror
+        .rename(SOMEBODY, old, new, RenameFlags::WHITEOUT);
+    if moved == Err(Errno::INVAL) {
+        return eprintln!("skipped: no whiteouts here");
+    }
+    moved.unwrap();
+    let left = fs::symlink_metadata(bench.source().join("old")).unwrap();
+    assert_eq!(
+        (left.uid(), left.gid(), left.rdev()),
+        (SOMEBODY.uid, SOMEBODY.gid, 0)
+    );
 }
 
 #[test]
@@ -140,7 +232,7 @@ fn threads_that_serve_have_no_more_rights_than_they_need() {
     let bench = Bench::new();
     thread::scope(|scope| {
         scope.spawn(|| {
-            Rights::Callers.prepare_thread().unwrap();
+            bench.mirror.rights().prepare_thread().unwrap();
             assert!(!effective().intersects(given_up));
             for mode in [0o755, 0o2755] {
                 let name = format!("{mode:o}");

@@ -1,18 +1,34 @@
 use std::{
+    io::{self, ErrorKind},
+    num::NonZeroU32,
     path::{Path, PathBuf},
     sync::Arc,
+    thread,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result};
 use clap::Args;
 use rustix::process::configure_io_flusher_behavior;
-use verimount_integrity::{Algorithm, Devices, Integrity, Key, Mode, OpenOptions, Volume};
+use verimount_integrity::{
+    Algorithm, CommitTimer, Devices, Integrity, Key, Mode, OpenOptions, Volume,
+};
 use verimount_names::printable;
 use verimount_source::{Counting, FileStorage};
 
-use crate::options::parse_size;
+use crate::{message::say, options::parse_size};
 
 use super::opened::OpenedVolume;
+
+/// How long a volume that is in use may take to be closed. What waits to be written takes seconds.
+const CLOSING: Duration = Duration::from_secs(5);
+
+/// How often it is tried to open meanwhile.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// How long what was written may stay unflushed, in milliseconds.
+const DEFAULT_COMMIT_TIME: NonZeroU32 =
+    NonZeroU32::new(CommitTimer::DEFAULT_TIME.as_millis() as u32).unwrap();
 
 /// A volume's device, with an account of what is asked of it.
 pub(super) type Device = Arc<Counting<FileStorage>>;
@@ -36,10 +52,15 @@ impl DeviceArgs {
 
     /// Opens the devices, the one of the volume first, and keeps all others from using them.
     pub(super) fn open(&self) -> Result<Vec<Device>> {
-        [Some(&self.volume), self.data_device.as_ref()]
+        self.open_with(&self.volume)
+    }
+
+    /// The same, with the volume's file at another path.
+    pub(super) fn open_with(&self, volume: &Path) -> Result<Vec<Device>> {
+        [Some(volume), self.data_device.as_deref()]
             .into_iter()
             .flatten()
-            .map(|path| open_device(path))
+            .map(open_device)
             .collect()
     }
 
@@ -51,8 +72,31 @@ impl DeviceArgs {
 }
 
 fn open_device(path: &Path) -> Result<Device> {
-    let device = FileStorage::open(path).with_context(|| printable(path).to_string())?;
+    let device = open_when_closed(path).with_context(|| printable(path).to_string())?;
     Ok(Arc::new(Counting::new(device)))
+}
+
+/// Opens a device, and waits a moment if it is in use: `umount(8)` returns while the process that
+/// served a volume still closes it.
+fn open_when_closed(path: &Path) -> io::Result<FileStorage> {
+    let start = Instant::now();
+    let mut is_noted = false;
+    loop {
+        match FileStorage::open(path) {
+            Err(error) if error.kind() == ErrorKind::ResourceBusy && start.elapsed() < CLOSING => {
+                if !is_noted {
+                    say(format_args!(
+                        "note: {} is in use; waiting up to {} s until it is closed",
+                        printable(path),
+                        CLOSING.as_secs()
+                    ));
+                    is_noted = true;
+                }
+                thread::sleep(PAUSE);
+            }
+            result => return result,
+        }
+    }
 }
 
 /// What a volume on devices is, which are given as [`DeviceArgs::open`] gives them.
@@ -126,6 +170,9 @@ pub(super) struct UseArgs {
     /// Memory for tags
     #[arg(long, value_name = "SIZE", default_value = "16M", value_parser = parse_size)]
     tag_cache: u64,
+    /// Make durable what was written so many milliseconds ago and was not flushed since
+    #[arg(long, value_name = "MS", default_value_t = DEFAULT_COMMIT_TIME)]
+    commit_time: NonZeroU32,
     /// For measuring: read tags before they are changed, which nothing needs
     #[arg(long)]
     tag_read_back: bool,
@@ -148,6 +195,7 @@ impl UseArgs {
         let devices = self.devices.open()?;
         let volume =
             Volume::open(devices_of(&devices), &options).with_context(|| self.devices.shown())?;
-        Ok(OpenedVolume::new(volume, devices))
+        let commit_time = Duration::from_millis(self.commit_time.get().into());
+        Ok(OpenedVolume::new(volume, devices, commit_time))
     }
 }

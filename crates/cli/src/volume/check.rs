@@ -46,6 +46,8 @@ struct Report {
     ok: bool,
     bad_bytes: u64,
     bad_ranges: u64,
+    /// How many of them begin with a block whose tag says that it was discarded.
+    discarded_ranges: u64,
     /// The first [`MAX_LISTED`] of them.
     bad: Vec<Finding>,
 }
@@ -70,6 +72,13 @@ impl Check {
             true => Outcome::Good,
             false => Outcome::Bad,
         };
+        if report.discarded_ranges > 0 {
+            say(format_args!(
+                "note: {} of {} bad ranges look discarded, not damaged: \
+                 if blocks of the volume were discarded, give --allow-discards, here and wherever it is used",
+                report.discarded_ranges, report.bad_ranges
+            ));
+        }
         outcome.reported(self.write(&report))
     }
 
@@ -104,6 +113,7 @@ impl Check {
             ok: true,
             bad_bytes: 0,
             bad_ranges: 0,
+            discarded_ranges: 0,
             bad: Vec::new(),
         };
         let bar = bytes_bar(volume.size(), "checking");
@@ -161,6 +171,9 @@ impl Report {
         self.ok = false;
         self.bad_ranges += 1;
         self.bad_bytes += (bad.sectors.end - bad.sectors.start) * SECTOR;
+        if matches!(&bad.reason, BadReason::Mismatch(block) if block.is_discarded()) {
+            self.discarded_ranges += 1;
+        }
         if self.bad.len() < MAX_LISTED {
             self.bad.push(Finding {
                 start_sector: bad.sectors.start,

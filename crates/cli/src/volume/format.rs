@@ -13,7 +13,7 @@ use verimount_names::printable;
 use verimount_source::ReadAt;
 
 use crate::{
-    Outcome, interrupt::Interrupt, message::say, new_file::NewFile, options::parse_size,
+    Outcome, interrupt::Interrupt, message::say, options::parse_size, output_file::OutputFile,
     progress::bytes_bar,
 };
 
@@ -67,7 +67,10 @@ impl Format {
         let options = self.options()?;
         let file = self.size.map(|size| new_file(&self.devices.volume, size));
         let file = file.transpose()?;
-        let devices = self.devices.open()?;
+        let devices = match &file {
+            Some(file) => self.devices.open_with(&file.path_before_commit())?,
+            None => self.devices.open()?,
+        };
         if !self.force {
             for (device, path) in devices.iter().zip(self.devices.paths()) {
                 refuse_to_overwrite(device, path)?;
@@ -79,7 +82,9 @@ impl Format {
         };
         let superblock = format_devices(&devices, &options, &interrupt);
         let superblock = superblock.with_context(|| self.devices.shown())?;
-        file.into_iter().for_each(NewFile::keep);
+        if let Some(file) = file {
+            file.commit().with_context(|| self.devices.shown())?;
+        }
         self.report(&superblock, &options)
     }
 
@@ -131,10 +136,13 @@ impl Format {
     }
 }
 
-fn new_file(path: &Path, size: NonZeroU64) -> Result<NewFile<'_>> {
-    let file = NewFile::create(path, 0o666)?;
-    file.set_len(size.get())?;
-    Ok(file)
+fn new_file(path: &Path, size: NonZeroU64) -> Result<OutputFile> {
+    let new = || {
+        let file = OutputFile::new(path, 0o666)?;
+        file.file().set_len(size.get())?;
+        Ok::<_, std::io::Error>(file)
+    };
+    new().with_context(|| printable(path).to_string())
 }
 
 fn refuse_to_overwrite(device: &Device, path: &Path) -> Result<()> {

@@ -71,7 +71,10 @@ impl Grow {
         if size < len {
             bail!("{volume} has {len} bytes already, and volumes do not shrink");
         }
-        file.set_len(size).with_context(|| volume)
+        // The volume must not be longer than its file, whatever a crash makes of the two.
+        file.set_len(size)
+            .and_then(|()| file.sync_all())
+            .with_context(|| volume)
     }
 
     fn grow(
@@ -84,9 +87,7 @@ impl Grow {
         let old = before.provided_data_sectors() * SECTOR;
         let data = devices.last().map_or(0, ReadAt::size);
         let bar = bytes_bar(data.saturating_sub(old), "growing");
-        // What was added just now reads as zeros; what has been there may hold anything.
-        let is_zero = self.size.is_some();
-        let grown = grow(devices_of(devices), options, is_zero, &mut |bytes| {
+        let grown = grow(devices_of(devices), options, &mut |bytes| {
             bar.inc(bytes);
             interrupt.go_on()
         });

@@ -5,10 +5,11 @@ use std::{
         atomic::{AtomicBool, Ordering::Relaxed},
     },
     thread,
+    time::Duration,
 };
 
 use anyhow::{Context, Result};
-use verimount_integrity::{Error, Mode, Volume};
+use verimount_integrity::{CommitTimer, Error, Mode, Volume};
 
 use super::args::Device;
 
@@ -16,13 +17,16 @@ use super::args::Device;
 pub(super) struct OpenedVolume {
     volume: Arc<Volume>,
     devices: Vec<Device>,
+    commit_time: Duration,
 }
 
 impl OpenedVolume {
-    pub(super) fn new(volume: Volume, devices: Vec<Device>) -> Self {
+    /// `commit_time` is how long what was written may stay unflushed.
+    pub(super) fn new(volume: Volume, devices: Vec<Device>, commit_time: Duration) -> Self {
         Self {
             volume: Arc::new(volume),
             devices,
+            commit_time,
         }
     }
 
@@ -35,20 +39,28 @@ impl OpenedVolume {
         &self.devices
     }
 
-    /// Computes the tags anew that a crash has left to be, while `serve` lets the volume be used,
-    /// and closes it in the end.
+    /// Recalculates the tags that a crash has left to be, and flushes by time, while `serve` lets the
+    /// volume be used; closes it in the end.
     pub(super) fn serve(self, serve: impl FnOnce() -> Result<()>) -> Result<()> {
+        let timer = CommitTimer::start(&self.volume, self.commit_time);
+        let served = match timer.context("starting the commit timer") {
+            Ok(_timer) => self.serve_and_recalculate(serve),
+            Err(error) => Err(error),
+        };
+        // Whatever ended the serving, what was written is to be kept.
+        served.and(self.close())
+    }
+
+    fn serve_and_recalculate(&self, serve: impl FnOnce() -> Result<()>) -> Result<()> {
         let ended = AtomicBool::new(false);
-        let served = thread::scope(|scope| {
+        thread::scope(|scope| {
             if self.volume.mode() != Mode::RecoveryUnverified {
                 scope.spawn(|| recalculate(&self.volume, &ended));
             }
             let served = serve();
             ended.store(true, Relaxed);
             served
-        });
-        // Whatever ended the serving, what was written is to be kept.
-        served.and(self.close())
+        })
     }
 
     /// Leaves the volume as it is to be.

@@ -9,6 +9,7 @@ use std::{
 };
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
+use verimount_names::printable;
 use verimount_testkit::noise;
 
 use crate::{
@@ -187,7 +188,7 @@ mod checks {
         ];
         for (name, content) in contents {
             let path = world.write(name, content);
-            attempt(world, subcommand, &path, &["--unpinned"]).fails_saying("not sealed");
+            attempt(world, subcommand, &path, &["--unpinned"]).fails_saying("no seal");
         }
     }
 
@@ -415,10 +416,73 @@ fn a_mount_without_a_reason_to_trust_says_what_to_do() {
     let world = prepared();
     let image = world.sealed_image("image");
     let ended = verimount(subcommand::mount(&world, &image, &[]));
-    ended.fails_saying("--digest").fails_saying("--key");
+    ended.is_wrong_usage();
+    assert!(ended.stderr.contains("--digest, --root-hash or --key"));
     if fuse_or_skip() {
         let mounted = verimount(subcommand::mount(&world, &image, &["--unpinned"]));
         mounted.succeeds();
+    }
+}
+
+/// It finds damage, but whoever reads might think that it finds more.
+#[test]
+fn reading_what_is_not_pinned_is_announced() {
+    let world = World::new();
+    let image = world.sealed_image("image");
+    let digest = verimount(args!["seal", &image]).digest();
+    let copy = world.path("copy");
+    for subcommand in ["ls", "cat", "extract", "verify"] {
+        let read = |options: &[&str]| {
+            let mut arguments = args![subcommand, &image];
+            match subcommand {
+                "cat" => arguments.push(HELLO.into()),
+                "extract" => arguments.push(copy.clone().into()),
+                _ => {}
+            }
+            arguments.extend(options.iter().map(Into::into));
+            let _ = fs::remove_dir_all(&copy);
+            verimount(arguments)
+        };
+        let ended = read(&[]);
+        ended.succeeds_quietly();
+        let note = format!("note: {} is checked only against", printable(&image));
+        assert!(ended.stderr.starts_with(&note), "{ended:?}");
+        assert!(ended.stderr.contains("sha256:"), "{ended:?}");
+        assert_eq!(read(&["--unpinned"]).succeeds().stderr, "");
+        let sidecar = world.path("image.verity");
+        let pinned = ["--digest", &digest, "--sidecar", sidecar.to_str().unwrap()];
+        assert_eq!(read(&pinned).succeeds().stderr, "");
+    }
+}
+
+/// Whoever seals half a file is told later that it is whole.
+#[test]
+fn what_is_truncated_is_called_so() {
+    let world = World::new();
+    let sealed = fs::read(world.sealed_image("image")).unwrap();
+    let half = world.write("half", &sealed[..40_000]);
+    for subcommand in ["ls", "verify"] {
+        let ended = verimount(args![subcommand, &half]);
+        ended.fails_saying("half: truncated romfs image: 40000 bytes are there, of ");
+    }
+    // Where nothing says how long it was, it may be whole.
+    let other = world.write("other", &sealed[1..40_000]);
+    verimount(args!["verify", &other]).fails_saying("if it is complete, seal it");
+
+    let file = world.write("file", noise(70_000, 6));
+    verimount(args!["seal", &file]).succeeds_quietly();
+    for (len, words) in [
+        (
+            69_999,
+            "file is truncated: 69999 bytes are there, 70000 were sealed",
+        ),
+        (
+            70_001,
+            "file was changed: 70001 bytes are there, 70000 were sealed",
+        ),
+    ] {
+        world.write("file", noise(len, 6));
+        verimount(args!["verify", &file]).fails_saying(words);
     }
 }
 

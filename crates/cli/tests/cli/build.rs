@@ -4,6 +4,7 @@ use std::{
     fs::{self, File},
     os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
+    time::SystemTime,
 };
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -95,28 +96,154 @@ fn the_digest_is_the_images() {
     assert!(fs::read(image).unwrap() == fs::read(plain).unwrap());
 }
 
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+/// A tree of which only times are lost if root made it.
+fn plain_tree(world: &World) -> PathBuf {
+    let tree = world.directory("tree");
+    for name in ["a", "b", "c", "d", "e"] {
+        fs::write(tree.join(name), name).unwrap();
+        set_mode(&tree.join(name), 0o644);
+    }
+    tree
+}
+
+/// The notes that `build` with these options makes, but the one on owners, which depends on who
+/// runs the tests.
+fn notes(world: &World, tree: &Path, options: &[&str]) -> Vec<String> {
+    let mut arguments = args!["build", tree, world.path("image")];
+    arguments.extend(options.iter().map(Into::into));
+    let ended = verimount(arguments);
+    let notes = ended.succeeds().stderr.lines().map(str::to_owned);
+    notes.filter(|note| !note.contains("owners")).collect()
+}
+
+const TIMES: &str = "note: romfs does not store times: all become 1970-01-01";
+
 #[test]
-fn what_romfs_cannot_store_is_said_once() {
+fn each_kind_of_what_is_not_stored_is_said_once() {
+    let world = World::new();
+    let tree = plain_tree(&world);
+    assert_eq!(notes(&world, &tree, &[]), [TIMES]);
+    for name in ["a", "b", "c", "d"] {
+        set_mode(&tree.join(name), 0o664);
+    }
+    set_mode(&tree.join("e"), 0o4755);
+    let expected = [
+        TIMES,
+        "note: romfs does not store the permissions of 4: a (0664 becomes 0644), \
+         b (0664 becomes 0644), c (0664 becomes 0644), …",
+        "note: romfs does not store the set-user-id, set-group-id or sticky bits of 1: e (4755)",
+    ];
+    assert_eq!(notes(&world, &tree, &[]), expected);
+    if is_root() {
+        give_away(&tree);
+        let ended = verimount(args!["build", &tree, world.path("image")]);
+        let note = "note: romfs does not store the owners of 5: a (1234:5678), b (1234:5678), ";
+        assert!(ended.succeeds().stderr.contains(note), "{ended:?}");
+    }
+}
+
+/// The names are those of strangers, and long ones would hide the rest.
+#[test]
+fn examples_are_short_and_plain() {
     let world = World::new();
     let tree = world.directory("tree");
-    for name in ["a", "b", "c"] {
-        fs::write(tree.join(name), name).unwrap();
-        fs::set_permissions(tree.join(name), fs::Permissions::from_mode(0o600)).unwrap();
+    let folder = tree.join("f".repeat(90));
+    fs::create_dir(&folder).unwrap();
+    let name = "two\nlines, é".to_owned() + &"x".repeat(50);
+    fs::write(folder.join(&name), "").unwrap();
+    set_mode(&folder.join(&name), 0o666);
+    let note = notes(&world, &tree, &[]).pop().unwrap();
+    let end = r"/two\nlines, é".to_owned() + &"x".repeat(50) + " (0666 becomes 0644)";
+    assert!(note.ends_with(&end), "{note}");
+    assert!(note.contains(" of 1: …fff"), "{note}");
+}
+
+#[test]
+fn what_not_everybody_may_read_is_stored_only_if_that_is_wanted() {
+    let world = World::new();
+    let tree = plain_tree(&world);
+    let (secret, folder) = (tree.join("b"), tree.join("folder"));
+    fs::create_dir(&folder).unwrap();
+    for (path, private, public) in [
+        (&secret, 0o600, 0o644),
+        (&secret, 0o640, 0o644),
+        (&folder, 0o700, 0o755),
+        (&tree, 0o700, 0o755),
+    ] {
+        set_mode(path, private);
+        let build = || verimount(args!["build", &tree, world.path("image")]);
+        let ended = world.unchanged_by(build);
+        let name = path.strip_prefix(&tree).unwrap().to_str().unwrap();
+        let name = if name.is_empty() { "." } else { name };
+        ended.fails_saying(&format!("1: {name} ({private:04o} becomes {public:04o});"));
+        assert!(ended.stderr.contains("--widen-permissions"), "{ended:?}");
+
+        let notes = notes(&world, &tree, &["--widen-permissions"]).join("; ");
+        assert!(notes.contains("read protection of 1: "), "{notes:?}");
+        fs::remove_file(world.path("image")).unwrap();
+        set_mode(path, public);
     }
-    let ended = verimount(args!["build", &tree, world.path("image")]);
-    ended.succeeds();
-    assert_eq!(ended.stderr.lines().count(), 1, "{ended:?}");
-    assert!(
-        ended.stderr.contains("3 with other permissions"),
-        "{ended:?}"
-    );
+    assert_eq!(notes(&world, &tree, &[]), [TIMES]);
+}
+
+#[test]
+fn strict_makes_no_image_that_loses_anything() {
+    let world = World::new();
+    let tree = plain_tree(&world);
+    let image = world.path("image");
+    let refused = |strict: &str, words: &str| {
+        let build = || verimount(args!["build", strict, &tree, &image]);
+        world.unchanged_by(build).fails_saying(words);
+    };
+    refused("--strict", "does not store times");
+    refused("--strict=times", "does not store times");
+    refused("--strict=holes,times", "does not store times");
+    verimount(args!["build", "--strict=permissions", &tree, &image]).succeeds();
+    set_mode(&tree.join("c"), 0o444);
+    refused("--strict=permissions", "c (0444 becomes 0644)");
+
+    set_mode(&tree.join("c"), 0o644);
+    if is_root() {
+        for path in ["a", "b", "c", "d", "e", ""] {
+            let file = File::open(tree.join(path)).unwrap();
+            file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+        }
+        let build = args!["build", "--strict", &tree, &image];
+        verimount(build).succeeds_quietly();
+    }
+}
+
+#[test]
+fn what_is_no_image_is_replaced_only_by_force() {
+    let world = World::new();
+    let tree = plain_tree(&world);
+    let image = world.write("image", "precious");
+    let build = || verimount(args!["build", &tree, &image]);
+    let ended = world.unchanged_by(build);
+    ended.fails_saying("image: it exists and is not a romfs image");
+    assert!(ended.stderr.contains("--force"), "{ended:?}");
+    verimount(args!["build", "--force", &tree, &image]).succeeds();
+    let made = fs::read(&image).unwrap();
+
+    // An older image, a damaged one, and a file that has nothing to lose.
+    let mut damaged = made.clone();
+    damaged[12] ^= 1;
+    for older in [&made[..], &damaged, &made[..100], &[]] {
+        fs::write(&image, older).unwrap();
+        build().succeeds();
+        assert!(fs::read(&image).unwrap() == made);
+    }
 }
 
 /// Making an image of what cannot be stored fails, names the path, and leaves an older image.
 #[track_caller]
 fn is_refused(world: &World, tree: &Path, what: &Path) {
     let image = world.write("image", "an older image");
-    let ended = verimount(args!["build", tree, &image]);
+    let ended = verimount(args!["build", "--force", tree, &image]);
     // A name of any length is shown.
     ended.fails_saying(what.to_str().unwrap());
     assert_eq!(fs::read(&image).unwrap(), b"an older image");
@@ -181,8 +308,8 @@ fn what_cannot_be_read_is_named() {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
         let user = User::ordinary(&world);
         user.own(world.root());
-        let build = || verimount_as(&user, args!["build", &tree, world.path("image")]);
-        let ended = world.unchanged_by(build);
+        let build = args!["build", "--widen-permissions", &tree, world.path("image")];
+        let ended = world.unchanged_by(|| verimount_as(&user, build));
         ended.fails_saying(path.to_str().unwrap());
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         let _ = fs::remove_file(&path);
@@ -230,7 +357,7 @@ fn who_reads_an_older_image_goes_on_reading_it() {
     let older = world.write("older", "an older image");
     let another_name = world.path("another name");
     fs::hard_link(&older, &another_name).unwrap();
-    verimount(args!["build", &tree, &older]).succeeds();
+    verimount(args!["build", "--force", &tree, &older]).succeeds();
     assert_eq!(fs::read(another_name).unwrap(), b"an older image");
     verimount(args!["verify", &older]).succeeds_quietly();
 }
@@ -248,7 +375,7 @@ fn nothing_is_left_where_the_name_cannot_be_taken() {
     let image = sticky.join("image");
     fs::write(&image, "of somebody else").unwrap();
     let user = User::ordinary(&world);
-    let build = || verimount_as(&user, args!["build", &tree, &image]);
+    let build = || verimount_as(&user, args!["build", "--force", &tree, &image]);
     world.unchanged_by(build).fails_saying("ermitted");
 }
 

@@ -206,6 +206,38 @@ fn ls_shows_what_is_below_a_path() {
     }
 }
 
+/// What is damaged elsewhere does not matter.
+#[test]
+fn ls_reads_only_what_is_below_a_path() {
+    let world = World::new();
+    let tree = world.directory("tree");
+    for directory in ["damaged", "sound"] {
+        fs::create_dir(tree.join(directory)).unwrap();
+        // Their names alone fill more than two blocks.
+        for number in 0..1000 {
+            let name = format!("{directory}/{directory} {number:03}");
+            fs::write(tree.join(name), "").unwrap();
+        }
+    }
+    let image = world.path("image");
+    verimount(args!["build", &tree, &image]).succeeds();
+    let mut bytes = fs::read(&image).unwrap();
+    let index = bytes.windows(8).position(|window| window == b"VMINDEX1");
+    let names = b"damaged 500damaged 501";
+    let name = bytes[index.unwrap()..]
+        .windows(names.len())
+        .position(|window| window == names);
+    bytes[index.unwrap() + name.unwrap()] = b'D';
+    fs::write(&image, bytes).unwrap();
+
+    verimount(args!["ls", &image]).fails_saying("does not match");
+    verimount(args!["ls", &image, "damaged"]).fails_saying("does not match");
+    let listed = verimount(args!["ls", &image, "sound"]);
+    assert_eq!(listed.succeeds_quietly().text().lines().count(), 1001);
+    let listed = verimount(args!["ls", &image, "sound/sound 007"]);
+    assert_eq!(listed.succeeds_quietly().text(), "sound/sound 007\n");
+}
+
 #[test]
 fn ls_tells_types_permissions_and_sizes() {
     let world = World::new();

@@ -284,5 +284,7 @@ fn only_whole_blocks_are_sealed() {
         }
     }
     let file = world.write("file", noise(512, 1));
-    verimount(args!["seal", &file, "--data-block-size=512"]).fails_saying("one block size");
+    let sealed = verimount(args!["seal", &file, "--data-block-size=512"]);
+    sealed.is_wrong_usage();
+    assert!(sealed.stderr.contains("one block size"), "{sealed:?}");
 }

@@ -20,20 +20,20 @@ use crate::{
     },
 };
 
-fn start(arguments: Vec<OsString>) -> Child {
+pub(crate) fn start(arguments: Vec<OsString>) -> Child {
     let mut command = Command::new(binary());
     command.args(arguments).stdin(Stdio::null());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     command.spawn().unwrap()
 }
 
-fn interrupt(child: Child, signal: Signal) -> Ended {
+pub(crate) fn interrupt(child: Child, signal: Signal) -> Ended {
     kill_process(Pid::from_child(&child), signal).unwrap();
     finish_spawned(child, "the interrupted command".to_owned())
 }
 
 /// Whether a process has a file open that has no name yet, in this folder.
-fn has_unnamed_file_in(child: &Child, folder: &Path) -> bool {
+pub(crate) fn has_unnamed_file_in(child: &Child, folder: &Path) -> bool {
     let Ok(descriptors) = fs::read_dir(format!("/proc/{}/fd", child.id())) else {
         return false;
     };
@@ -45,13 +45,13 @@ fn has_unnamed_file_in(child: &Child, folder: &Path) -> bool {
 }
 
 /// A file that takes much longer to read than any signal takes to arrive, and no storage.
-fn endless(world: &World, name: &str) -> std::path::PathBuf {
+pub(crate) fn endless(world: &World, name: &str) -> std::path::PathBuf {
     let path = world.path(name);
     File::create(&path).unwrap().set_len(1 << 40).unwrap();
     path
 }
 
-const SIGNALS: [Signal; 2] = [Signal::INT, Signal::TERM];
+pub(crate) const SIGNALS: [Signal; 3] = [Signal::HUP, Signal::INT, Signal::TERM];
 
 #[test]
 fn an_interrupted_seal_leaves_no_file() {
@@ -92,6 +92,24 @@ fn an_interrupted_append_cuts_off_what_it_wrote() {
     }
 }
 
+/// `nohup` has started it: the end of the terminal's session is not to end it.
+#[test]
+fn what_is_ignored_stays_ignored() {
+    let world = World::new();
+    let file = endless(&world, "file");
+    let mut command = Command::new("sh");
+    command.args(["-c", "trap '' HUP; exec \"$0\" seal --append \"$1\""]);
+    command.args([binary().as_os_str(), file.as_os_str()]);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    eventually("it has begun", || bytes_read(&child) > 1 << 20);
+    kill_process(Pid::from_child(&child), Signal::HUP).unwrap();
+    let before = bytes_read(&child);
+    let goes_on = || bytes_read(&child) > before + (16 << 20);
+    eventually("it goes on", goes_on);
+    interrupt(child, Signal::TERM).fails_saying("interrupted");
+}
+
 /// The largest that an image can be, nearly.
 fn large_tree(world: &World) -> std::path::PathBuf {
     let tree = world.directory("tree");
@@ -110,7 +128,7 @@ fn an_interrupted_build_leaves_no_image() {
         if let Some(older) = older {
             fs::write(&image, older).unwrap();
         }
-        let child = start(args!["build", &tree, &image]);
+        let child = start(args!["build", "--force", &tree, &image]);
         eventually("it has begun", || has_unnamed_file_in(&child, &folder));
         interrupt(child, Signal::INT).fails_saying("interrupted");
         assert_eq!(fs::read(&image).ok().as_deref(), older);
@@ -120,7 +138,7 @@ fn an_interrupted_build_leaves_no_image() {
 }
 
 /// How much a process has read so far, in bytes.
-fn bytes_read(child: &Child) -> u64 {
+pub(crate) fn bytes_read(child: &Child) -> u64 {
     let counts = fs::read_to_string(format!("/proc/{}/io", child.id())).unwrap_or_default();
     let read = counts.lines().find_map(|line| line.strip_prefix("rchar: "));
     read.map_or(0, |bytes| bytes.parse().unwrap())

@@ -187,7 +187,7 @@ fn a_seal_elsewhere_is_signed_there() {
     let elsewhere = world.path("elsewhere");
     fs::rename(world.path("image.verity"), &elsewhere).unwrap();
     let sidecar = args!["--sidecar", &elsewhere];
-    verimount(args!["sign", &image, "--key", &secret]).fails_saying("not sealed");
+    verimount(args!["sign", &image, "--key", &secret]).fails_saying("has no seal at its end");
     let sign = [args!["sign", &image, "--key", &secret], sidecar.clone()].concat();
     verimount(sign).succeeds_quietly();
     let verify = [args!["verify", &image, "--key", &public], sidecar].concat();
@@ -231,4 +231,104 @@ fn what_is_no_secret_key_does_not_sign() {
         let sign = || verimount(args!["sign", &image, "--key", key]);
         world.unchanged_by(sign).fails();
     }
+}
+
+/// A signature is more than can be made again by sealing.
+#[test]
+fn a_signed_seal_is_not_replaced_unasked() {
+    let world = World::new();
+    let (public, secret) = world.keys("signer");
+    let file = world.write("file", noise(70_000, 1));
+    verimount(args!["seal", &file]).succeeds_quietly();
+    verimount(args!["sign", &file, "--key", &secret]).succeeds_quietly();
+    let again = || verimount(args!["seal", &file]);
+    world.unchanged_by(again).fails_saying("--force");
+    verimount(args!["verify", &file, "--key", &public]).succeeds_quietly();
+    verimount(args!["seal", "--force", &file]).succeeds_quietly();
+    verimount(args!["verify", &file, "--key", &public]).fails_saying("not signed");
+    // That of dm-verity is none that is known for one of the other kind, and can be made again.
+    for format in ["dm-verity", "fs-verity"] {
+        let file = world.write("whole blocks", noise(8192, 1));
+        verimount(args!["seal", "--format", format, &file]).succeeds_quietly();
+    }
+}
+
+#[test]
+fn what_is_no_seal_is_not_replaced_unasked() {
+    let world = World::new();
+    let file = world.write("file", noise(70_000, 1));
+    let other = world.write("file.verity", "precious");
+    let seal = || verimount(args!["seal", &file]);
+    world.unchanged_by(seal).fails_saying("is no seal");
+    verimount(args!["seal", "--force", &file]).succeeds_quietly();
+    assert_ne!(fs::read(other).unwrap(), b"precious");
+}
+
+#[test]
+fn a_second_seal_is_mentioned() {
+    let world = World::new();
+    let image = world.sealed_image("image");
+    let sealed = verimount(args!["seal", &image]);
+    sealed.succeeds_quietly();
+    assert!(sealed.stderr.contains("ends with a seal"), "{sealed:?}");
+}
+
+/// Runs it with this as standard input.
+fn with_input(arguments: Vec<std::ffi::OsString>, input: &str) -> Ended {
+    let mut command = Command::new(binary());
+    command.args(arguments).stdin(Stdio::piped());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(input.as_bytes()).unwrap();
+    drop(stdin);
+    finish_spawned(child, "with standard input".to_owned())
+}
+
+#[test]
+fn passwords_come_from_files() {
+    let world = World::new();
+    let (public, secret) = (world.path("public"), world.path("secret"));
+    let password = world.write("password", "correct horse\nand a comment\n");
+    let keygen = |file: &Path| args!["keygen", &public, &secret, "--password-file", file];
+    for nothing in ["", "\n"] {
+        let empty = world.write("empty", nothing);
+        let refused = world.unchanged_by(|| verimount(keygen(&empty)));
+        refused.fails_saying("empty password");
+    }
+    let missing = world.path("missing");
+    world
+        .unchanged_by(|| verimount(keygen(&missing)))
+        .fails_saying("missing");
+    let both = [keygen(&password), args!["--no-password"]].concat();
+    verimount(both).is_wrong_usage();
+    verimount(keygen(&password)).succeeds_quietly();
+    assert!(SecretKey::is_encrypted(&fs::read_to_string(&secret).unwrap()).unwrap());
+
+    let image = world.sealed_image("image");
+    let sign = |file: &str| args!["sign", &image, "--key", &secret, "--password-file", file];
+    let wrong = world.write("wrong", "battery staple\n");
+    let refused = world.unchanged_by(|| verimount(sign(wrong.to_str().unwrap())));
+    refused.fails();
+    for input in ["correct horse", "correct horse\n", "correct horse\r\nmore"] {
+        with_input(sign("-"), input).succeeds_quietly();
+    }
+    verimount(sign(password.to_str().unwrap())).succeeds_quietly();
+    verimount(args!["verify", &image, "--key", &public]).succeeds_quietly();
+}
+
+/// What names the seal stays a link to it.
+#[test]
+fn a_seal_behind_a_link_is_signed_where_it_is() {
+    let world = World::new();
+    let (public, secret) = world.keys("signer");
+    let image = world.image_with_sidecar("image");
+    let (sidecar, elsewhere) = (world.path("image.verity"), world.path("elsewhere"));
+    fs::rename(&sidecar, &elsewhere).unwrap();
+    fs::set_permissions(&elsewhere, fs::Permissions::from_mode(0o640)).unwrap();
+    std::os::unix::fs::symlink("elsewhere", &sidecar).unwrap();
+    verimount(args!["sign", &image, "--key", &secret]).succeeds_quietly();
+    assert!(sidecar.is_symlink());
+    assert_eq!(mode(&elsewhere), 0o640);
+    verimount(args!["verify", &image, "--key", &public]).succeeds_quietly();
 }

@@ -1,6 +1,11 @@
 //! Where the system has no room for more, the work is done with less, or fails in one line.
 
-use std::{ffi::OsString, fs, path::PathBuf, process::Command};
+use std::{
+    ffi::OsString,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use verimount_testkit::{noise, tools};
 
@@ -34,6 +39,21 @@ fn is_orderly(ended: &Ended) -> bool {
     false
 }
 
+/// However deep a tree is, few of its directories are open at a time.
+#[test]
+fn a_deep_tree_needs_few_open_files() {
+    let world = World::new();
+    let tree = world.directory("tree");
+    let deep: PathBuf = [tree.as_path()]
+        .into_iter()
+        .chain([Path::new("d"); 100])
+        .collect();
+    fs::create_dir_all(&deep).unwrap();
+    fs::write(deep.join("file"), "content").unwrap();
+    let arguments = args!["build", &tree, world.path("image")];
+    finish(limited("--nofile=24", binary(), arguments)).succeeds();
+}
+
 #[test]
 fn few_open_files() {
     let world = World::new();
@@ -60,7 +80,12 @@ fn few_open_files() {
             let loaded = !ended
                 .stderr
                 .contains("error while loading shared libraries");
-            done += usize::from(loaded && is_orderly(&ended));
+            let is_done = loaded && is_orderly(&ended);
+            done += usize::from(is_done);
+            if !is_done {
+                // It would be a dead mount.
+                assert_eq!(fs::read_dir(&mnt).unwrap().count(), 0, "{ended:?}");
+            }
             unmount_lazily(&mnt);
             let _ = fs::remove_dir_all(world.path("copy"));
         }

@@ -1,14 +1,8 @@
 //! Names and texts that would do something to a terminal, or pass for lines of ours, are written
 //! out wherever they are printed.
 
-use std::{
-    ffi::OsStr,
-    fs,
-    os::unix::ffi::OsStrExt,
-    path::{Path, PathBuf},
-};
+use std::{ffi::OsStr, fs, os::unix::ffi::OsStrExt, path::PathBuf};
 
-use rustix::fs::{XattrFlags, setxattr};
 use serde_json::{Value, json};
 use verimount_testkit::noise;
 
@@ -145,7 +139,7 @@ fn in_arguments() {
         args!["cat", &missing, "file"],
         args!["extract", &missing, &folder],
         args!["mount", &missing, &folder, "--unpinned"],
-        args!["mount", &missing, &folder],
+        args!["mount", &missing, &folder, "--unpinned"],
         args!["mount", world.sealed_image("image"), &missing, "--unpinned"],
         args!["umount", &missing],
         args!["status", &missing],
@@ -190,8 +184,10 @@ fn in_results() {
     };
     let tree = world.directory("tree");
     fs::write(tree.join("file"), "").unwrap();
+    verimount(args!["build", &tree, &name])
+        .shows_the_name()
+        .succeeds();
     for arguments in [
-        args!["build", &tree, &name],
         args!["verify", &name],
         args!["digest", &name],
         args!["seal", &name],
@@ -202,38 +198,4 @@ fn in_results() {
         ended.shows_the_name().succeeds_quietly();
         assert_eq!(ended.text().lines().count(), 1, "{ended:?}");
     }
-}
-
-/// Whoever serves a directory may say anything of it.
-#[test]
-fn in_a_status() {
-    let world = World::new();
-    let directory = world.directory("directory");
-    let failure = json!({ "file": TEXT, "offset": 0, "reason": TEXT });
-    let requests = json!({ "lookup": 0, "getattr": 0, "readdir": 0, "readlink": 0, "read": 0 });
-    let status = json!({
-        "kind": "image", "digest": TEXT, "size": 0, "bytes_verified": 0, "data_requests": 0,
-        "tree_requests": 0, "tree_bytes": 0, "mismatches": 1, "requests": requests,
-        "recent_failures": [failure],
-    });
-    if !has_status(&directory, &status) {
-        eprintln!("skipped: files here have no attributes");
-        return;
-    }
-    let printed = verimount(args!["status", &directory]);
-    is_harmless(printed.text());
-    let shown = printed.text().matches(SHOWN_TEXT).count();
-    assert_eq!(shown, 3, "{printed:?}");
-}
-
-/// Gives a directory an attribute as a mount has it; whether there can be one.
-fn has_status(directory: &Path, status: &Value) -> bool {
-    let bytes = status.to_string().into_bytes();
-    setxattr(
-        directory,
-        "user.verimount.status",
-        &bytes,
-        XattrFlags::empty(),
-    )
-    .is_ok()
 }

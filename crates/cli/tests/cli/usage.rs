@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::common::run::verimount;
+use crate::{
+    args,
+    common::{run::verimount, world::World},
+};
 
 /// A subcommand, as it must explain itself.
 struct Subcommand {
@@ -67,7 +70,7 @@ const MALFORMED_READ: [(&str, &str); 14] = [
     ("--block-size", "2M"),
 ];
 
-const USE: [&str; 9] = [
+const USE: [&str; 10] = [
     "--data-device",
     "--integrity",
     "--integrity-key-file",
@@ -77,6 +80,7 @@ const USE: [&str; 9] = [
     "--allow-discards",
     "--tag-cache",
     "--tag-read-back",
+    "--commit-time",
 ];
 
 /// The options of [`USE`], and more.
@@ -104,6 +108,9 @@ const SUBCOMMANDS: [Subcommand; 21] = [
             "--block-size",
             "--volume-name",
             "--no-seal",
+            "--force",
+            "--widen-permissions",
+            "--strict",
             TREE[0],
             TREE[1],
             TREE[2],
@@ -113,6 +120,7 @@ const SUBCOMMANDS: [Subcommand; 21] = [
             ("--block-size", "2M"),
             ("--block-size", "6000"),
             ("--volume-name", TOO_LONG_A_NAME),
+            ("--strict", "colour"),
         ],
     },
     Subcommand {
@@ -120,6 +128,7 @@ const SUBCOMMANDS: [Subcommand; 21] = [
         required: &[("FILE", "file")],
         options: &[
             "--append",
+            "--force",
             "--format",
             "--data-block-size",
             TREE[0],
@@ -142,13 +151,13 @@ const SUBCOMMANDS: [Subcommand; 21] = [
     Subcommand {
         name: "keygen",
         required: &[("PUBLIC", "public"), ("SECRET", "secret")],
-        options: &["--no-password"],
+        options: &["--no-password", "--password-file"],
         malformed: &[],
     },
     Subcommand {
         name: "sign",
         required: &[("FILE", "file"), ("--key", "--key=key")],
-        options: &READ,
+        options: &["--password-file", READ[0], READ[1], READ[2], READ[3]],
         malformed: &[("--block-size", "2M")],
     },
     Subcommand {
@@ -296,20 +305,29 @@ const SUBCOMMANDS: [Subcommand; 21] = [
     Subcommand {
         name: "volume mount",
         required: &[("VOLUME", "volume"), ("DIR", "directory")],
-        options: &with_use::<14, _>([
+        options: &with_use::<15, _>([
             "--allow-other",
             "--awake",
             "--threads",
             "--foreground",
             "--log",
         ]),
-        malformed: &[("--mode", "fast"), ("--threads", "0"), ("--tag-cache", "x")],
+        malformed: &[
+            ("--mode", "fast"),
+            ("--threads", "0"),
+            ("--tag-cache", "x"),
+            ("--commit-time", "0"),
+        ],
     },
     Subcommand {
         name: "volume serve",
         required: &[("VOLUME", "volume"), ("--socket", "--socket=socket")],
-        options: &with_use::<12, _>(["--threads", "--foreground", "--log"]),
-        malformed: &[("--mode", "fast"), ("--threads", "0")],
+        options: &with_use::<14, _>(["--awake", "--threads", "--foreground", "--log"]),
+        malformed: &[
+            ("--mode", "fast"),
+            ("--threads", "0"),
+            ("--commit-time", "-1"),
+        ],
     },
     Subcommand {
         name: "umount",
@@ -428,7 +446,10 @@ fn help_mentions_nothing_that_is_not_listed_here() {
             .map(|word| {
                 format!(
                     "--{}",
-                    word.trim_start_matches('-').split(' ').next().unwrap()
+                    word.trim_start_matches('-')
+                        .split([' ', '['])
+                        .next()
+                        .unwrap()
                 )
             });
         for option in shown {
@@ -489,6 +510,26 @@ fn malformed_values_are_refused() {
             assert!(ended.stderr.contains(option), "{ended:?}");
         }
     });
+}
+
+/// Right one by one, but not together.
+#[test]
+fn options_that_contradict_each_other_are_wrong_usage() {
+    let world = World::new();
+    let image = world.sealed_image("image");
+    let mnt = world.directory("mnt");
+    for (arguments, words) in [
+        (args!["mount", &image, &mnt], "--digest"),
+        (
+            args!["seal", &image, "--data-block-size", "1K"],
+            "--tree-block-size",
+        ),
+        (args!["verify", &image, "--unverified"], "--unverified"),
+    ] {
+        let ended = world.unchanged_by(|| verimount(arguments));
+        ended.is_wrong_usage();
+        assert!(ended.stderr.contains(words), "{ended:?}");
+    }
 }
 
 #[test]

@@ -33,7 +33,7 @@ fn what_cannot_be_had_is_not_used() {
 
 #[test]
 fn an_abort_while_requests_are_under_way() {
-    for wanted in [Wanted::Device, Wanted::IoUring] {
+    for wanted in [Wanted::Device, Wanted::Fair, Wanted::IoUring] {
         let Some(mut mounted) = Mounted::new(wanted) else {
             continue;
         };
@@ -63,7 +63,7 @@ fn an_abort_while_requests_are_under_way() {
 
 #[test]
 fn an_unmount_out_of_sight() {
-    for wanted in [Wanted::Device, Wanted::IoUring] {
+    for wanted in [Wanted::Device, Wanted::Fair, Wanted::IoUring] {
         let Some(mut mounted) = Mounted::new(wanted) else {
             continue;
         };

@@ -1,6 +1,7 @@
 //! The same file system over each way to the kernel.
 
 mod ends;
+mod fairness;
 mod memory_fs;
 mod mounted;
 mod operations;

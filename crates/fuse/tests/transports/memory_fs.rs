@@ -11,8 +11,8 @@ use std::{
 
 use rustix::{fs::FileType, io::Errno};
 use verimount_fuse::{
-    Attr, Caller, CreateMode, Entry, FileSystem, Handle, Name, Names, NamesPlus, NodeId, OpenFlags,
-    Opened, Read, SetAttr, Write,
+    Attr, Caller, CreateMode, Durability, Entry, FileSystem, Handle, Name, Names, NamesPlus,
+    NodeId, OpenFlags, Opened, Read, SetAttr, Write,
 };
 
 /// A file of this name makes whoever reads it panic.
@@ -24,6 +24,8 @@ pub(crate) const SLOW: &str = "slow";
 #[derive(Default)]
 pub(crate) struct MemoryFs {
     nodes: Mutex<Nodes>,
+    /// What each write was to survive.
+    pub(crate) durabilities: Mutex<Vec<Durability>>,
     slow: Mutex<Slow>,
     changed: Condvar,
 }
@@ -285,6 +287,7 @@ impl FileSystem for MemoryFs {
     }
 
     fn write(&self, node: NodeId, write: Write, data: &[u8]) -> Result<u32, Errno> {
+        self.durabilities.lock().unwrap().push(write.durability);
         let mut nodes = self.nodes();
         let content = &mut nodes.get(node)?.content;
         let start = write.offset as usize;

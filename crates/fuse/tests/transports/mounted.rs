@@ -15,7 +15,7 @@ use rustix::{
     mount::{MountFlags, UnmountFlags, mount, unmount},
     process::geteuid,
 };
-use verimount_fuse::{Capabilities, Serving, Session, Transport, Wishes};
+use verimount_fuse::{Answering, Capabilities, Serving, Session, Transport, Wishes};
 
 use crate::memory_fs::MemoryFs;
 
@@ -30,6 +30,8 @@ const MAX_REQUEST: u32 = 1 << 20;
 pub(crate) enum Wanted {
     /// `/dev/fuse`.
     Device,
+    /// The same, fairly.
+    Fair,
     /// io_uring.
     IoUring,
     /// io_uring, where the kernel does not offer it.
@@ -64,9 +66,9 @@ pub(crate) struct Mounted {
     folder: MountPoint,
 }
 
-/// Does `test` with mounts of both kinds, as far as there are.
+/// Does `test` with mounts of all kinds, as far as there are.
 pub(crate) fn with_each(test: impl Fn(&Mounted)) {
-    for wanted in [Wanted::Device, Wanted::IoUring] {
+    for wanted in [Wanted::Device, Wanted::Fair, Wanted::IoUring] {
         if let Some(mounted) = Mounted::new(wanted) {
             test(&mounted);
             mounted.unmount();
@@ -133,7 +135,7 @@ pub(crate) fn serve(fs: Arc<MemoryFs>, folder: &Path, wanted: Wanted) -> Option<
         .open("/dev/fuse")
         .unwrap();
     let options = format!(
-        "fd={},rootmode=40000,user_id=0,group_id=0",
+        "fd={},rootmode=40000,user_id=0,group_id=0,allow_other",
         device.as_raw_fd()
     );
     let options = CString::new(options).unwrap();
@@ -147,7 +149,11 @@ pub(crate) fn serve(fs: Arc<MemoryFs>, folder: &Path, wanted: Wanted) -> Option<
         max_readahead: MAX_REQUEST,
         max_background: 16,
         max_stack_depth: 0,
-        io_uring: (wanted != Wanted::Device).then_some(threads),
+        answering: match wanted {
+            Wanted::Device => Answering::ByThreads,
+            Wanted::IoUring | Wanted::IoUringInVain => Answering::ByProcessor(threads),
+            Wanted::Fair => Answering::Fairly,
+        },
     };
     let session = Session::new(fs, device.into(), wishes).unwrap();
     Some(session.serve(threads, None).unwrap())

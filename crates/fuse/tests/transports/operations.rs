@@ -1,7 +1,7 @@
 use std::{
     collections::BTreeSet,
     fs::{self, File},
-    io::ErrorKind,
+    io::{ErrorKind, IoSlice},
     os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, symlink},
     thread,
     time::Duration,
@@ -9,8 +9,9 @@ use std::{
 
 use rustix::{
     fs::{OFlags, XattrFlags, getxattr, getxattr_query, listxattr, removexattr, setxattr},
-    io::Errno,
+    io::{Errno, ReadWriteFlags, pwritev2},
 };
+use verimount_fuse::Durability;
 
 use crate::{
     memory_fs::PANIC,
@@ -112,6 +113,43 @@ fn contents_of_all_sizes() {
             // As the kernel reads ahead, and each access as a request of its own.
             write_and_read(mounted, size, OFlags::empty());
             write_and_read(mounted, size, OFlags::DIRECT);
+        }
+    });
+}
+
+#[test]
+fn what_a_write_must_survive() {
+    use Durability::{Data, DataAndAttributes, None};
+    // The bit of `O_SYNC` that is older; rustix has no correct constant of it.
+    const O_DSYNC: OFlags = OFlags::from_bits_retain(0o10_000);
+    const O_SYNC: OFlags = OFlags::SYNC;
+    const RWF_DSYNC: ReadWriteFlags = ReadWriteFlags::DSYNC;
+    const RWF_SYNC: ReadWriteFlags = ReadWriteFlags::SYNC;
+    let (open, write) = (OFlags::empty(), ReadWriteFlags::empty());
+    with_each(|mounted| {
+        let path = mounted.path("file");
+        fs::write(&path, "content").unwrap();
+        for direct in [OFlags::empty(), OFlags::DIRECT] {
+            for (open, write, expected) in [
+                (open, write, None),
+                (O_DSYNC, write, Data),
+                (O_SYNC, write, DataAndAttributes),
+                (open, RWF_DSYNC, Data),
+                (open, RWF_SYNC, DataAndAttributes),
+                (O_DSYNC, RWF_SYNC, DataAndAttributes),
+                (OFlags::APPEND, write, None),
+            ] {
+                mounted.fs.durabilities.lock().unwrap().clear();
+                let mut options = File::options();
+                let options = options
+                    .write(true)
+                    .custom_flags((open | direct).bits() as i32);
+                let file = options.open(&path).unwrap();
+                let written = pwritev2(&file, &[IoSlice::new(b"C")], 0, write);
+                assert_eq!(written, Ok(1));
+                let durabilities = mounted.fs.durabilities.lock().unwrap();
+                assert_eq!(*durabilities, [expected], "{direct:?} {open:?} {write:?}");
+            }
         }
     });
 }

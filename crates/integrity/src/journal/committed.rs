@@ -71,21 +71,25 @@ impl Committed {
                 .min((WRITE_SIZE / len).max(1))
                 .min((self.ring.sections() - first.section) as usize);
             let mut bytes = vec![0; sections * len];
+            let mut position = first;
+            let mut written = Vec::with_capacity(sections);
             for bytes in bytes.chunks_exact_mut(len) {
                 let own: Vec<Entry> = entries.by_ref().take(format.layout.entries()).collect();
                 format.clear(bytes);
                 for (number, entry) in own.iter().enumerate() {
                     format.put(bytes, number, entry.sector, entry.data(), entry.tag());
                 }
-                format.seal(bytes, self.position.section, self.position.sequence);
-                self.position = self.position.next(self.ring.sections());
-                self.free -= 1;
-                self.sections.push_back(Section {
+                format.seal(bytes, position.section, position.sequence);
+                position = position.next(self.ring.sections());
+                written.push(Section {
                     entries: own,
                     is_in_place: false,
                 });
             }
             self.ring.write(first.section, &bytes)?;
+            self.position = position;
+            self.free -= sections;
+            self.sections.extend(written);
         }
         // The storage then works while the next blocks come in.
         self.ring.begin_flush()

@@ -93,12 +93,17 @@ impl Pending {
         self.state().uncommitted.len()
     }
 
-    /// Takes the oldest blocks that are not in the journal yet: `most` of them, or as many as there
-    /// are, cut to a multiple of `multiple`.
-    pub(super) fn take(&self, most: usize, multiple: usize) -> Vec<Entry> {
-        let mut state = self.state();
+    /// The oldest blocks that are not in the journal yet: `most` of them, or as many as there are,
+    /// cut to a multiple of `multiple`.
+    pub(super) fn oldest(&self, most: usize, multiple: usize) -> Vec<Entry> {
+        let state = self.state();
         let count = state.uncommitted.len().min(most) / multiple * multiple;
-        state.uncommitted.drain(..count).collect()
+        state.uncommitted[..count].to_vec()
+    }
+
+    /// Notes that the oldest `count` blocks that were not in the journal are there now.
+    pub(super) fn commit_oldest(&self, count: usize) {
+        self.state().uncommitted.drain(..count);
     }
 
     /// The newest contents of each block of a range that has any here.

@@ -100,21 +100,21 @@ impl Journal {
     ) -> Result<(), Error> {
         let uncommitted = self.pending.add(sector, data, tags);
         match uncommitted >= self.batch() {
-            true => self.commit(&mut self.committed(), blocks, Extent::WholeSections),
+            true => self.commit(&mut *self.committed(blocks)?, blocks, Extent::WholeSections),
             false => Ok(()),
         }
     }
 
     /// Returns when everything that was written before survives a crash.
     pub(crate) fn flush(&self, blocks: &Blocks) -> Result<(), Error> {
-        let mut committed = self.committed();
+        let mut committed = self.committed(blocks)?;
         self.commit(&mut committed, blocks, Extent::All)?;
         committed.flush()
     }
 
     /// Brings everything to its place, durably, and leaves a journal without entries.
     pub(crate) fn clear(&self, blocks: &Blocks) -> Result<(), Error> {
-        let mut committed = self.committed();
+        let mut committed = self.committed(blocks)?;
         self.commit(&mut committed, blocks, Extent::All)?;
         committed.bring_to_place(blocks, &self.pending)?;
         committed.settle_all(blocks)?;
@@ -122,8 +122,12 @@ impl Journal {
     }
 
     /// Lets no block come to its place while `action` runs.
-    pub(crate) fn with_places_unchanged<T>(&self, action: impl FnOnce() -> T) -> T {
-        let _committed = self.committed();
+    pub(crate) fn with_places_unchanged(
+        &self,
+        blocks: &Blocks,
+        action: impl FnOnce() -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let _committed = self.committed(blocks)?;
         action()
     }
 
@@ -153,12 +157,13 @@ impl Journal {
         let mut uncommitted = self.pending.uncommitted();
         loop {
             let most = uncommitted.min(self.most_sections() * per_section);
-            let entries = self.pending.take(most, multiple);
-            if entries.is_empty() {
+            let entries = self.pending.oldest(most, multiple);
+            let count = entries.len();
+            if count == 0 {
                 return Ok(());
             }
-            uncommitted -= entries.len();
-            let sections = entries.len().div_ceil(per_section);
+            uncommitted -= count;
+            let sections = count.div_ceil(per_section);
             let kept = (committed.len() + sections) * self.layout.section_len();
             if committed.free() < sections || kept > MAX_COMMITTED {
                 committed.bring_to_place(blocks, &self.pending)?;
@@ -168,14 +173,19 @@ impl Journal {
                 committed.settle(blocks, sections.max(self.most_sections()))?;
             }
             committed.write(entries)?;
+            self.pending.commit_oldest(count);
         }
     }
 
-    // A panic in between leaves sections that were not written yet counted as if they were; nothing
-    // is overwritten that should not be.
-    fn committed(&self) -> MutexGuard<'_, Committed> {
-        self.committed
+    /// Waits until nobody else writes sections or blocks. Fails if a write or flush of the storage
+    /// has failed by then.
+    fn committed(&self, blocks: &Blocks) -> Result<MutexGuard<'_, Committed>, Error> {
+        // What a panic leaves undone counts as not done.
+        let committed = self
+            .committed
             .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+            .unwrap_or_else(PoisonError::into_inner);
+        blocks.storage.check_latch()?;
+        Ok(committed)
     }
 }

@@ -1,4 +1,4 @@
-use std::{iter, ops::Range};
+use std::{iter, mem, ops::Range};
 
 use crate::{
     bits::{Bits, runs},
@@ -20,8 +20,8 @@ pub(super) struct Chunk {
     known: Bits,
     /// Sectors that are newer than they are stored.
     dirty: Bits,
-    /// Reads and writes of it that are under way: it must not be forgotten meanwhile.
-    pub(super) pins: u32,
+    /// Sectors that are being written. They count as dirty until they are stored.
+    writing: Vec<Range<usize>>,
     /// Somebody reads it from the storage.
     pub(super) is_loading: bool,
     /// When it was used last.
@@ -38,7 +38,7 @@ impl Chunk {
             set: Bits::new(tags),
             known: Bits::new(sectors),
             dirty: Bits::new(sectors),
-            pins: 0,
+            writing: Vec::new(),
             is_loading: false,
             last_used: 0,
         }
@@ -49,13 +49,14 @@ impl Chunk {
     }
 
     pub(super) fn is_dirty(&self) -> bool {
-        !self.dirty.is_empty()
+        !(self.dirty.is_empty() && self.writing.is_empty())
     }
 
     /// Whether a sector with a part of these tags is newer than it is stored.
     pub(super) fn has_dirty(&self, tags: Range<usize>) -> bool {
+        let is_writing = |sector| self.writing.iter().any(|run| run.contains(&sector));
         self.sectors_of(tags)
-            .any(|sector| self.dirty.contains(sector))
+            .any(|sector| self.dirty.contains(sector) || is_writing(sector))
     }
 
     /// Whether all of these tags are held.
@@ -136,21 +137,31 @@ impl Chunk {
         .collect()
     }
 
-    /// Takes all runs of sectors that are to be written and can be, as they are now: from here on
-    /// they count as stored.
-    pub(super) fn take_dirty(&mut self) -> Vec<(usize, Vec<u8>)> {
-        let taken: Vec<Range<usize>> = runs(0..self.sectors(), |sector| {
+    /// All runs of sectors that are to be written and can be, as they are now. What is set from here
+    /// on is written the next time.
+    pub(super) fn begin_write(&mut self) -> Vec<(usize, Vec<u8>)> {
+        self.writing = runs(0..self.sectors(), |sector| {
             self.dirty.contains(sector) && self.known.contains(sector)
         })
         .collect();
-        taken
-            .into_iter()
-            .map(|sectors| {
-                self.dirty.remove(sectors.clone());
-                let bytes = &self.bytes[sectors.start * SECTOR..sectors.end * SECTOR];
-                (sectors.start, bytes.to_vec())
-            })
+        for sectors in &self.writing {
+            self.dirty.remove(sectors.clone());
+        }
+        let bytes =
+            |sectors: &Range<usize>| &self.bytes[sectors.start * SECTOR..sectors.end * SECTOR];
+        self.writing
+            .iter()
+            .map(|sectors| (sectors.start, bytes(sectors).to_vec()))
             .collect()
+    }
+
+    /// Ends what [`Self::begin_write`] has begun. What was not stored is to be written again.
+    pub(super) fn end_write(&mut self, is_stored: bool) {
+        for sectors in mem::take(&mut self.writing) {
+            if !is_stored {
+                self.dirty.insert(sectors);
+            }
+        }
     }
 
     fn sectors_of(&self, tags: Range<usize>) -> Range<usize> {

@@ -1,6 +1,6 @@
 //! Loading tags.
 
-use std::{ops::Range, sync::MutexGuard};
+use std::{mem, ops::Range, sync::MutexGuard};
 
 use crate::{Error, raw::SECTOR};
 
@@ -8,6 +8,38 @@ use super::{MAX_REQUEST, TagCache, layout::Piece, state::State};
 
 /// What is read for a few tags that are missing, in sectors: a page.
 const GRANULE: usize = 8;
+
+/// Chunks that somebody reads from the storage. Others that need them wait until this is dropped,
+/// and they are not forgotten before.
+struct Loading<'a> {
+    cache: &'a TagCache,
+    ids: Range<u64>,
+}
+
+impl<'a> Loading<'a> {
+    fn begin(cache: &'a TagCache, state: &mut State, ids: Range<u64>) -> Self {
+        for id in ids.clone() {
+            state.chunk(id, &cache.layout).is_loading = true;
+        }
+        Self { cache, ids }
+    }
+
+    fn end(&mut self, state: &mut State) {
+        for id in mem::take(&mut self.ids) {
+            state.chunk(id, &self.cache.layout).is_loading = false;
+        }
+        self.cache.loaded.notify_all();
+    }
+}
+
+impl Drop for Loading<'_> {
+    fn drop(&mut self) {
+        // Where the storage has panicked, nobody has ended it.
+        if !self.ids.is_empty() {
+            self.end(&mut self.cache.state());
+        }
+    }
+}
 
 impl TagCache {
     /// Reads what `piece` lacks, and for a sequential reader the rest of the area, which comes next.
@@ -27,11 +59,7 @@ impl TagCache {
             true => 0..first.sectors(),
             false => first.missing(piece.tags.clone(), GRANULE),
         };
-        for id in ids.clone() {
-            let chunk = state.chunk(id, &self.layout);
-            chunk.is_loading = true;
-            chunk.pins += 1;
-        }
+        let mut loading = Loading::begin(self, &mut state, ids.clone());
         drop(state);
 
         let last_len = self.layout.tags(ids.end - 1) * self.layout.tag_size();
@@ -44,19 +72,17 @@ impl TagCache {
         let result = self.storage.read_metadata(&mut stored, start);
 
         let mut state = self.state();
-        for id in ids.clone() {
-            let chunk = state.chunk(id, &self.layout);
-            if result.is_ok() {
+        if result.is_ok() {
+            for id in ids {
+                let chunk = state.chunk(id, &self.layout);
                 let first_sector = if id == piece.id { sectors.start } else { 0 };
                 let from = self.layout.offset(id) + (first_sector * SECTOR) as u64 - start;
                 let own = &stored[from as usize..];
                 let len = (chunk.sectors() - first_sector) * SECTOR;
                 chunk.fill(first_sector, &own[..len.min(own.len())]);
             }
-            chunk.is_loading = false;
-            state.unpin(id);
         }
-        self.loaded.notify_all();
+        loading.end(&mut state);
         result?;
         Ok(state)
     }
@@ -66,20 +92,16 @@ impl TagCache {
         for piece in self.layout.pieces(blocks) {
             let mut state = self.state();
             self.make_room(&mut state, 1);
-            let chunk = state.chunk(piece.id, &self.layout);
-            let missing = chunk.missing(piece.tags, 1);
-            chunk.pins += 1;
+            let missing = state.chunk(piece.id, &self.layout).missing(piece.tags, 1);
             drop(state);
-            let result = missing
-                .into_iter()
-                .try_for_each(|sector| self.read_sectors(piece.id, sector..sector + 1));
-            self.state().unpin(piece.id);
-            result?;
+            for sector in missing {
+                self.read_sectors(piece.id, sector..sector + 1)?;
+            }
         }
         Ok(())
     }
 
-    /// Reads these sectors of a chunk, which is pinned.
+    /// Reads these sectors of a chunk.
     pub(super) fn read_sectors(&self, id: u64, sectors: Range<usize>) -> Result<(), Error> {
         let mut stored = vec![0; sectors.len() * SECTOR];
         let offset = self.layout.offset(id) + (sectors.start * SECTOR) as u64;

@@ -150,7 +150,7 @@ impl TagCache {
         let mut idle: Vec<(u64, u64)> = state
             .chunks
             .iter()
-            .filter(|(_, chunk)| chunk.pins == 0 && !chunk.is_dirty())
+            .filter(|(_, chunk)| !chunk.is_loading && !chunk.is_dirty())
             .map(|(&id, chunk)| (chunk.last_used, id))
             .collect();
         idle.sort_unstable();

@@ -35,10 +35,4 @@ impl State {
         chunk.last_used = self.clock;
         chunk
     }
-
-    pub(super) fn unpin(&mut self, id: u64) {
-        if let Some(chunk) = self.chunks.get_mut(&id) {
-            chunk.pins -= 1;
-        }
-    }
 }

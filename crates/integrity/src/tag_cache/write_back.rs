@@ -14,6 +14,26 @@ enum Extent {
     All,
 }
 
+/// Chunks that are being written. What was not stored when this is dropped is to be written again.
+struct Writing<'a> {
+    cache: &'a TagCache,
+    ids: &'a [u64],
+    is_stored: bool,
+}
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
+        let mut state = self.cache.state();
+        for &id in self.ids {
+            let chunk = state.chunk(id, &self.cache.layout);
+            chunk.end_write(self.is_stored);
+            if !chunk.is_dirty() {
+                state.dirty.remove(&id);
+            }
+        }
+    }
+}
+
 impl TagCache {
     /// Writes all tags that were set, and returns when the storage has them. They are not durable
     /// before the storage is flushed.
@@ -54,27 +74,18 @@ impl TagCache {
             let Some(&last) = ids.last() else {
                 return Ok(());
             };
-            let result = self.write_chunks(&ids, extent);
-            let mut state = self.state();
-            for &id in &ids {
-                state.unpin(id);
-            }
-            drop(state);
-            // What failed may have been stored in part, and is not marked as to be written any more.
-            result.map_err(|error| self.storage.latch(error))?;
+            // Tags that cannot be read fail the flush, too, and no later one must succeed.
+            self.write_chunks(&ids, extent)
+                .map_err(|error| self.storage.latch(error))?;
             next = last + 1;
         }
     }
 
-    /// A few dirty chunks from `next` on, pinned.
+    /// A few dirty chunks from `next` on.
     fn next_dirty(&self, next: u64) -> Vec<u64> {
         let count = (MAX_REQUEST / self.layout.chunk_len()).max(1);
-        let mut state = self.state();
-        let ids: Vec<u64> = state.dirty.range(next..).take(count).copied().collect();
-        for &id in &ids {
-            state.chunk(id, &self.layout).pins += 1;
-        }
-        ids
+        let state = self.state();
+        state.dirty.range(next..).take(count).copied().collect()
     }
 
     fn write_chunks(&self, ids: &[u64], extent: Extent) -> Result<(), Error> {
@@ -83,9 +94,15 @@ impl TagCache {
                 self.read_edges(id)?;
             }
         }
-        for (offset, bytes) in self.take_dirty(ids) {
+        let mut writing = Writing {
+            cache: self,
+            ids,
+            is_stored: false,
+        };
+        for (offset, bytes) in self.begin_write(ids) {
             self.storage.write_metadata(&bytes, offset)?;
         }
+        writing.is_stored = true;
         Ok(())
     }
 
@@ -98,12 +115,12 @@ impl TagCache {
     }
 
     /// What is to be written of these chunks and where, with all that is adjacent in one piece.
-    fn take_dirty(&self, ids: &[u64]) -> Vec<(u64, Vec<u8>)> {
+    fn begin_write(&self, ids: &[u64]) -> Vec<(u64, Vec<u8>)> {
         let mut requests: Vec<(u64, Vec<u8>)> = Vec::new();
         let mut state = self.state();
         for &id in ids {
             let chunk = state.chunk(id, &self.layout);
-            for (sector, bytes) in chunk.take_dirty() {
+            for (sector, bytes) in chunk.begin_write() {
                 let offset = self.layout.offset(id) + (sector * SECTOR) as u64;
                 match requests.last_mut() {
                     Some((start, before)) if *start + before.len() as u64 == offset => {
@@ -111,9 +128,6 @@ impl TagCache {
                     }
                     _ => requests.push((offset, bytes)),
                 }
-            }
-            if !chunk.is_dirty() {
-                state.dirty.remove(&id);
             }
         }
         requests

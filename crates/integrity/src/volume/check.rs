@@ -73,7 +73,6 @@ impl Volume {
     /// [`Error::PastEnd`] for sectors that are not whole blocks of the volume, and as
     /// [`Self::write_at`].
     pub fn accept_unverified(&self, sectors: Range<u64>) -> Result<(), Error> {
-        self.check_writable()?;
         let block_sectors = self.blocks.geometry.shape().block_size.sectors();
         let is_whole = [sectors.start, sectors.end]
             .iter()
@@ -91,7 +90,7 @@ impl Volume {
         }
         for start in sectors.clone().step_by(CHUNK as usize) {
             let chunk = start..sectors.end.min(start + CHUNK);
-            let _guard = self.locks.lock(chunk.clone(), Access::Exclusive);
+            let _guard = self.lock_to_change(chunk.clone())?;
             let mut data = vec![0; (chunk.end - chunk.start) as usize * raw::SECTOR];
             // Which of them do not match is what shall not matter.
             self.find_bad_blocks(start, &mut data)?;

@@ -1,12 +1,10 @@
-use std::sync::Arc;
-
 use crate::{
     Devices, Error, Mode, OpenOptions, Progress, Superblock, Volume, blocks::Blocks,
-    format::write_zeros, geometry::Geometry, storage::Storage,
+    format::write_zeros, geometry::Geometry,
 };
 
 /// Makes the volume on `devices`, which have become larger, as large as they allow. The new blocks
-/// are zero. `is_zero`: the storage is known to hold zeros where it was added.
+/// are zero, whatever the storage holds where it was added.
 ///
 /// The superblock is written last: until then the volume has its old size.
 ///
@@ -15,7 +13,6 @@ use crate::{
 pub fn grow(
     devices: Devices,
     options: &OpenOptions,
-    is_zero: bool,
     progress: &mut Progress<'_>,
 ) -> Result<Superblock, Error> {
     let direct = OpenOptions {
@@ -23,16 +20,16 @@ pub fn grow(
         ..options.clone()
     };
     // What a crash has left belongs to the old size, and is put in order first.
-    let volume = Volume::open(devices.clone(), &direct)?;
+    let volume = Volume::open(devices, &direct)?;
     let superblock = volume.superblock();
     let old_end = superblock.provided_data_sectors();
-    let storage = Arc::new(Storage::new(devices));
+    let storage = volume.blocks.storage.clone();
     let start = options.reserved_sectors;
     let geometry = Geometry::largest(superblock.shape, start, storage.size())?;
     if geometry.provided_data_sectors() > old_end {
         let tagger = options.integrity.tagger(&superblock)?;
         let blocks = Blocks::new(storage, geometry, tagger, options.cache_bytes);
-        write_zeros(&blocks, old_end, is_zero, progress)?;
+        write_zeros(&blocks, old_end, false, progress)?;
         blocks.flush()?;
         volume.superblock.update(|superblock| {
             // One that has come to the end has not come to the new one.

@@ -1,6 +1,7 @@
 //! An open volume: requests of any bytes, ordered where they overlap, checked, and counted.
 
 mod check;
+mod commit_timer;
 mod consistency;
 mod counters;
 mod grow;
@@ -10,18 +11,20 @@ mod read;
 mod recalculate;
 mod request;
 mod saved_superblock;
+mod unflushed;
 
-use std::ops::Range;
+use std::{ops::Range, sync::Arc};
 
 use crate::{
     Error, Mode, Superblock,
     blocks::Blocks,
     journal::Ring,
-    range_lock::{Access, RangeGuard, RangeLocks},
+    range_lock::{Access, RangeLocks},
     recalculation::Recalculation,
 };
 
 pub use check::{BadRange, BadReason};
+pub use commit_timer::CommitTimer;
 pub use counters::VolumeStats;
 pub use grow::grow;
 pub use open::OpenOptions;
@@ -30,6 +33,7 @@ use consistency::Consistency;
 use counters::Counters;
 use request::{Request, Split};
 use saved_superblock::SavedSuperblock;
+use unflushed::{Change, Unflushed};
 
 /// A block volume of which every read is checked.
 ///
@@ -51,6 +55,7 @@ pub struct Volume {
     ring: Ring,
     allows_discards: bool,
     counters: Counters,
+    unflushed: Arc<Unflushed>,
 }
 
 impl Volume {
@@ -95,10 +100,10 @@ impl Volume {
     /// [`Error::Mismatch`] if a block that the range touches does not match its tag,
     /// [`Error::PastEnd`], [`Error::Source`]. What `buf` then holds must not be used.
     pub fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<(), Error> {
-        let Some(request) = self.request(offset, buf.len())? else {
+        let Some(request) = self.request(offset, buf.len() as u64)? else {
             return Ok(());
         };
-        let _guard = self.lock(&request, Access::Shared);
+        let _guard = self.locks.lock(request.sectors(), Access::Shared);
         match request.is_aligned() {
             true => self.read_blocks(request.sectors().start, buf)?,
             false => {
@@ -117,23 +122,19 @@ impl Volume {
     /// [`Error::Mismatch`] if a block of which only a part is written does not match its tag,
     /// [`Error::ReadOnly`], [`Error::PastEnd`], [`Error::Source`], [`Error::Latched`].
     pub fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), Error> {
-        self.check_writable()?;
-        let Some(request) = self.request(offset, bytes.len())? else {
-            return Ok(());
+        let Some(request) = self.request(offset, bytes.len() as u64)? else {
+            return self.check_writable();
         };
-        let sector = request.sectors().start;
         match request.is_aligned() {
             true => {
+                let sector = request.sectors().start;
                 let tags = self.blocks.tagger.tags(sector, bytes);
-                let _guard = self.lock(&request, Access::Exclusive);
+                let _guard = self.lock_to_change(request.sectors())?;
                 self.consistency.write(&self.blocks, sector, bytes, &tags)?;
             }
             false => {
-                let _guard = self.lock(&request, Access::Exclusive);
-                let blocks = self.merged(&request, bytes)?;
-                let tags = self.blocks.tagger.tags(sector, &blocks);
-                self.consistency
-                    .write(&self.blocks, sector, &blocks, &tags)?;
+                let _guard = self.lock_to_change(request.sectors())?;
+                self.write_parts(&request, bytes)?;
             }
         }
         self.counters.count_write(bytes.len());
@@ -145,6 +146,7 @@ impl Volume {
     /// # Errors
     /// [`Error::Latched`].
     pub fn flush(&self) -> Result<(), Error> {
+        self.unflushed.note_flush();
         match &self.consistency {
             Consistency::Bitmap(bitmap) if bitmap.is_clearing_due() => {
                 let end = self.blocks.geometry.provided_data_sectors();
@@ -162,13 +164,12 @@ impl Volume {
     /// # Errors
     /// As [`Self::write_at`].
     pub fn write_zeroes(&self, offset: u64, len: u64) -> Result<(), Error> {
-        self.check_writable()?;
-        let Split { edges, whole } = self.split(offset, len)?;
-        for edge in edges {
-            let zeros = vec![0; (edge.end - edge.start) as usize];
-            self.write_at(&zeros, edge.start)?;
-        }
-        let _guard = self.locks.lock(whole.clone(), Access::Exclusive);
+        let Some(request) = self.request(offset, len)? else {
+            return self.check_writable();
+        };
+        let Split { edges, whole } = request.split();
+        let _guard = self.lock_to_change(request.sectors())?;
+        self.zero_edges(edges)?;
         self.consistency.zero(&self.blocks, whole)
     }
 
@@ -179,13 +180,27 @@ impl Volume {
     /// # Errors
     /// [`Error::DiscardNotAllowed`], [`Error::ReadOnly`], [`Error::PastEnd`], [`Error::Latched`].
     pub fn discard(&self, offset: u64, len: u64) -> Result<(), Error> {
-        self.check_writable()?;
-        if !self.allows_discards {
-            return Err(Error::DiscardNotAllowed);
-        }
-        let whole = self.split(offset, len)?.whole;
-        let _guard = self.locks.lock(whole.clone(), Access::Exclusive);
-        self.consistency.discard(&self.blocks, whole)
+        let Some(request) = self.request(offset, len)? else {
+            return self.check_writable();
+        };
+        let whole = request.split().whole;
+        let _guard = self.lock_to_change(whole.clone())?;
+        self.discard_blocks(whole)
+    }
+
+    /// The same, but all of the range reads as zeros from then on: what is only a part of a block is
+    /// made zero.
+    ///
+    /// # Errors
+    /// As [`Self::discard`] and [`Self::write_at`].
+    pub fn punch_hole(&self, offset: u64, len: u64) -> Result<(), Error> {
+        let Some(request) = self.request(offset, len)? else {
+            return self.check_writable();
+        };
+        let Split { edges, whole } = request.split();
+        let _guard = self.lock_to_change(request.sectors())?;
+        self.discard_blocks(whole)?;
+        self.zero_edges(edges)
     }
 
     /// Flushes the volume and leaves it as it is to be when nobody uses it.
@@ -208,26 +223,45 @@ impl Volume {
     }
 
     /// The request for `len` bytes from `offset` on; none for no bytes.
-    fn request(&self, offset: u64, len: usize) -> Result<Option<Request>, Error> {
-        let range = self.checked_range(offset, len as u64)?;
+    fn request(&self, offset: u64, len: u64) -> Result<Option<Request>, Error> {
+        let size = self.size();
+        let range = match offset.checked_add(len) {
+            Some(end) if end <= size => offset..end,
+            _ => return Err(Error::PastEnd { offset, len, size }),
+        };
         let block_size = self.blocks.geometry.shape().block_size;
         Ok((len > 0).then(|| Request::new(range, block_size)))
     }
 
-    fn checked_range(&self, offset: u64, len: u64) -> Result<Range<u64>, Error> {
-        let size = self.size();
-        match offset.checked_add(len) {
-            Some(end) if end <= size => Ok(offset..end),
-            _ => Err(Error::PastEnd { offset, len, size }),
+    /// Locks sectors that are going to be changed. Fails if a write or flush has failed by the time
+    /// that those before it are done.
+    fn lock_to_change(&self, sectors: Range<u64>) -> Result<Change<'_>, Error> {
+        let locked = self.locks.lock(sectors, Access::Exclusive);
+        self.check_writable()?;
+        Ok(Change::new(&self.unflushed, locked))
+    }
+
+    /// Writes parts of blocks, which are locked.
+    fn write_parts(&self, request: &Request, bytes: &[u8]) -> Result<(), Error> {
+        let sector = request.sectors().start;
+        let blocks = self.merged(request, bytes)?;
+        let tags = self.blocks.tagger.tags(sector, &blocks);
+        self.consistency.write(&self.blocks, sector, &blocks, &tags)
+    }
+
+    fn discard_blocks(&self, sectors: Range<u64>) -> Result<(), Error> {
+        match self.allows_discards {
+            true => self.consistency.discard(&self.blocks, sectors),
+            false => Err(Error::DiscardNotAllowed),
         }
     }
 
-    fn split(&self, offset: u64, len: u64) -> Result<Split, Error> {
-        let range = self.checked_range(offset, len)?;
-        Ok(Split::new(range, self.blocks.geometry.shape().block_size))
-    }
-
-    fn lock(&self, request: &Request, access: Access) -> RangeGuard<'_> {
-        self.locks.lock(request.sectors(), access)
+    /// Makes the parts of blocks at both ends of a range zero. They are locked.
+    fn zero_edges(&self, edges: [Range<u64>; 2]) -> Result<(), Error> {
+        edges.into_iter().try_for_each(|edge| {
+            let zeros = vec![0; (edge.end - edge.start) as usize];
+            let request = self.request(edge.start, edge.end - edge.start)?;
+            request.map_or(Ok(()), |request| self.write_parts(&request, &zeros))
+        })
     }
 }

@@ -92,6 +92,7 @@ pub(super) fn open(devices: Devices, options: &OpenOptions) -> Result<Volume, Er
         ring,
         allows_discards: options.allow_discards,
         counters: Counters::default(),
+        unflushed: Arc::default(),
     })
 }
 

@@ -1,6 +1,6 @@
 use std::ops::Range;
 
-use crate::{Error, Progress, SECTOR, Volume, range_lock::Access, raw};
+use crate::{Error, Progress, SECTOR, Volume, raw};
 
 use super::consistency::Consistency;
 
@@ -29,14 +29,14 @@ impl Volume {
         if self.recalculation.position().is_none() {
             return Ok(());
         }
-        self.check_writable()?;
         let mut steps = 0;
         while let Some(range) = self.recalculation.next(STEP) {
-            let _guard = self.locks.lock(range.clone(), Access::Exclusive);
+            let _guard = self.lock_to_change(range.clone())?;
             match &self.consistency {
                 // What is newer in the journal brings its tags with it.
                 Consistency::Journal(journal) => {
-                    journal.with_places_unchanged(|| self.recalculate_range(&range))?;
+                    journal
+                        .with_places_unchanged(&self.blocks, || self.recalculate_range(&range))?;
                 }
                 _ => self.recalculate_range(&range)?,
             }

@@ -21,6 +21,22 @@ impl Request {
         self.bytes.start.is_multiple_of(self.block) && self.bytes.end.is_multiple_of(self.block)
     }
 
+    /// Its whole blocks, apart from the rest.
+    pub(super) fn split(&self) -> Split {
+        let Range { start, end } = self.bytes;
+        let first = start.next_multiple_of(self.block).min(end);
+        let last = (end - end % self.block).max(first);
+        // Without a whole block, all of it is the first edge or the last.
+        let whole = match last > first {
+            true => first / SECTOR..last / SECTOR,
+            false => 0..0,
+        };
+        Split {
+            whole,
+            edges: [start..first, last..end],
+        }
+    }
+
     /// The sectors of the blocks.
     pub(super) fn sectors(&self) -> Range<u64> {
         self.start() / SECTOR..self.end() / SECTOR
@@ -64,22 +80,4 @@ pub(super) struct Split {
     pub(super) whole: Range<u64>,
     /// The bytes before and behind them, each less than a block.
     pub(super) edges: [Range<u64>; 2],
-}
-
-impl Split {
-    /// Splits a range of bytes that are inside the volume.
-    pub(super) fn new(bytes: Range<u64>, block_size: BlockSize) -> Self {
-        let block = block_size.bytes() as u64;
-        let start = bytes.start.next_multiple_of(block).min(bytes.end);
-        let end = (bytes.end - bytes.end % block).max(start);
-        // Without a whole block, all of it is the first edge or the last.
-        let whole = match end > start {
-            true => start / SECTOR..end / SECTOR,
-            false => 0..0,
-        };
-        Self {
-            whole,
-            edges: [bytes.start..start, end..bytes.end],
-        }
-    }
 }

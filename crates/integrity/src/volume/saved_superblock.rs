@@ -33,12 +33,15 @@ impl SavedSuperblock {
     /// Changes it, and returns when the change survives a crash.
     pub(crate) fn update(&self, change: impl FnOnce(&mut Superblock)) -> Result<(), Error> {
         let mut current = self.current();
-        change(&mut current);
+        let mut changed = current.clone();
+        change(&mut changed);
         self.storage
-            .write_metadata_durable(&current.encode(self.mac.as_ref()), self.offset)
+            .write_metadata_durable(&changed.encode(self.mac.as_ref()), self.offset)?;
+        *current = changed;
+        Ok(())
     }
 
-    // What a panic leaves has not been written, and any superblock is a valid one.
+    // It is changed by a single assignment.
     fn current(&self) -> MutexGuard<'_, Superblock> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }

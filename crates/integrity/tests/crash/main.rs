@@ -4,11 +4,13 @@
 //! crash may have left it there: with each part of what was not flushed, or without it. One of these
 //! states is then gone on with, so that the next crashes meet the recovery.
 
+mod failing;
 mod making;
 mod model;
 mod report;
 mod run;
 mod scenario;
+mod waiter;
 
 use std::{
     env,

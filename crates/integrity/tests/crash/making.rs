@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use verimount_integrity::{Error, Mode, Volume, format, grow};
-use verimount_testkit::{Random, Recording};
+use verimount_testkit::{Random, Recording, noise};
 
 use crate::{
     SECTOR, for_all_seeds,
@@ -16,33 +16,48 @@ use crate::{
 const GROWTH: usize = 80 * SECTOR;
 
 /// There is the old volume, none, or the new one; and the new one once formatting has returned.
+/// What is no volume before does not become half of one either.
 #[test]
 fn an_interrupted_format_leaves_no_volume_or_a_whole_one() {
     for_all_seeds(|seed, _| {
         let scenario = Scenario::new(seed);
-        let (before, old) = written(&scenario, seed);
-        let recording = Recording::new(before);
-        let mut options = scenario.options.clone();
-        options.is_zero = false;
-        format(devices_of(&recording), &options, &mut |_| {
-            ControlFlow::Continue(())
-        })
-        .unwrap();
-        for point in recording.crash_points() {
-            for state in point.states(seed) {
-                let is_complete = point.events == recording.events();
-                match found(&scenario, state) {
-                    None => assert!(!is_complete, "there is no volume"),
-                    Some(found) => {
-                        let is_new = found.iter().flatten().flatten().all(|&stamp| stamp == 0);
-                        let is_whole = found.iter().all(Option::is_some);
-                        let is_old = !is_complete && found == old;
-                        assert!(is_old || (is_new && is_whole), "{found:?}");
-                    }
+        let (volume, blocks) = written(&scenario, seed);
+        if Random::new(seed).coin() {
+            format_over(&scenario, seed, volume, Some(blocks));
+        } else {
+            let foreign = volume.iter().map(|device| noise(device.len(), seed));
+            format_over(&scenario, seed, foreign.collect(), None);
+        }
+    });
+}
+
+fn format_over(
+    scenario: &Scenario,
+    seed: u64,
+    before: Vec<Vec<u8>>,
+    old: Option<Vec<Option<Vec<Stamp>>>>,
+) {
+    let recording = Recording::new(before);
+    let mut options = scenario.options.clone();
+    options.is_zero = false;
+    format(devices_of(&recording), &options, &mut |_| {
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    for point in recording.crash_points() {
+        for state in point.states(seed) {
+            let is_complete = point.events == recording.events();
+            match found(scenario, state) {
+                None => assert!(!is_complete, "there is no volume"),
+                Some(found) => {
+                    let is_new = found.iter().flatten().flatten().all(|&stamp| stamp == 0);
+                    let is_whole = found.iter().all(Option::is_some);
+                    let is_old = !is_complete && Some(&found) == old.as_ref();
+                    assert!(is_old || (is_new && is_whole), "{found:?}");
                 }
             }
         }
-    });
+    }
 }
 
 /// The volume has its old size or the new one, and its contents in any case.
@@ -56,7 +71,7 @@ fn an_interrupted_growth_loses_nothing() {
         }
         let recording = Recording::new(before);
         let options = scenario.open_options(Mode::Direct);
-        let superblock = grow(devices_of(&recording), &options, false, &mut |_| {
+        let superblock = grow(devices_of(&recording), &options, &mut |_| {
             ControlFlow::Continue(())
         })
         .unwrap();

@@ -194,7 +194,7 @@ pub(crate) fn devices_of(recording: &Recording) -> Devices {
 }
 
 /// A volume's devices, in the order in which scenarios have them.
-fn in_order<D: WriteAt + 'static>(mut devices: impl Iterator<Item = Arc<D>>) -> Devices {
+pub(crate) fn in_order<D: WriteAt + 'static>(mut devices: impl Iterator<Item = Arc<D>>) -> Devices {
     let metadata = devices.next().expect("a volume has a device");
     match devices.next() {
         Some(data) => Devices::with_data_device(metadata, data),

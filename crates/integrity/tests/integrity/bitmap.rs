@@ -1,11 +1,12 @@
 //! Bitmap mode, and computing tags anew.
 
-use std::ops::ControlFlow;
+use std::{ops::ControlFlow, os::unix::fs::FileExt, sync::Arc};
 
 use verimount_integrity::{
-    Algorithm, BlockSize, Error, FormatOptions, Integrity, Mode, OpenOptions, Unsupported, Volume,
+    Algorithm, BlockSize, Devices, Error, FormatOptions, Integrity, Mode, OpenOptions, Unsupported,
+    Volume,
 };
-use verimount_source::{ReadAt, WriteAt};
+use verimount_source::{FileStorage, ReadAt, WriteAt};
 use verimount_testkit::noise;
 
 use crate::common::{KB, MB, World, contents, integrity, key};
@@ -227,4 +228,43 @@ fn keyed_tags_are_computed_anew_only_where_the_superblock_is_protected() {
             }
         }
     }
+}
+
+/// A bitmap of up to 16 MiB is read; of a longer one nothing is, whatever a superblock of 64 bytes in a
+/// sparse file says.
+#[test]
+fn the_length_of_a_bitmap_is_limited() {
+    /// The sectors of a volume of sectors whose bitmap has a bit for each and is as long as may be.
+    const SECTORS: u64 = (16 << 20) * 8;
+    /// Of 176 sectors each: more than the bitmap takes.
+    const JOURNAL_SECTIONS: u32 = 200;
+    let superblock = |sectors: u64| {
+        let (shape, flags) = ([4, 15, 4, 0], 4 | 8_u32);
+        let journal = JOURNAL_SECTIONS.to_le_bytes();
+        let parts = [b"integrt\0", &shape[..], &journal, &sectors.to_le_bytes()];
+        [&parts.concat()[..], &flags.to_le_bytes(), &[0; 36]].concat()
+    };
+    let file = tempfile::NamedTempFile::new().unwrap();
+    file.as_file().set_len(80 << 30).unwrap();
+    let open = |sectors, mode| {
+        file.as_file()
+            .write_all_at(&superblock(sectors), 0)
+            .unwrap();
+        let storage = FileStorage::open(file.path()).unwrap();
+        let options = OpenOptions {
+            mode,
+            // It has no tags.
+            probe: false,
+            ..OpenOptions::default()
+        };
+        Volume::open(Devices::new(Arc::new(storage)), &options)
+    };
+    for mode in [Mode::Journal, Mode::Bitmap, Mode::Direct] {
+        open(SECTORS, mode).unwrap();
+        assert!(matches!(
+            open(SECTORS + 1, mode),
+            Err(Error::Unsupported(Unsupported::BitmapSize(len))) if len == (16 << 20) + 4096
+        ));
+    }
+    open(SECTORS + 1, Mode::RecoveryUnverified).unwrap();
 }

@@ -2,6 +2,7 @@
 
 mod bitmap;
 mod check;
+mod commit_timer;
 mod common;
 mod costs;
 mod damage;

@@ -9,8 +9,8 @@ use crate::common::{KB, World};
 const THREADS: u64 = 4;
 const ROUNDS: u64 = 150;
 
-/// Every thread writes, flushes and reads, partly where others do: what is read is always what one
-/// single write has written.
+/// Every thread writes, makes zero, flushes and reads, partly where others do: what is read is always
+/// what one single request has written.
 #[test]
 fn a_read_sees_whole_writes() {
     for mode in [Mode::Journal, Mode::Bitmap, Mode::Direct] {
@@ -22,6 +22,7 @@ fn a_read_sees_whole_writes() {
         };
         let world = World::new(1024 * KB, options).unwrap();
         let options = OpenOptions {
+            allow_discards: true,
             cache_bytes: 0,
             bitmap_clear_interval: Duration::ZERO,
             ..world.open_options(mode)
@@ -48,11 +49,13 @@ fn use_volume(volume: &Volume, thread: u64) {
         let place = (thread * 3 + round * 7) % 8;
         let offset = place * PLACE as u64;
         let mut buf = [0; PLACE];
-        match round % 3 {
+        match round % 6 {
             0 => volume
                 .write_at(&[(thread * ROUNDS + round) as u8; PLACE], offset)
                 .unwrap(),
-            1 => {
+            2 => volume.write_zeroes(offset, PLACE as u64).unwrap(),
+            4 => volume.punch_hole(offset, PLACE as u64).unwrap(),
+            1 | 3 => {
                 volume.read_at(&mut buf, offset).unwrap();
                 assert!(buf.iter().all(|&byte| byte == buf[0]), "a torn write");
             }

@@ -3,6 +3,7 @@
 
 mod client;
 mod handshake;
+mod limits;
 mod server;
 mod transmission;
 mod world;

@@ -1,9 +1,17 @@
 //! A server with a disk in memory.
 
-use std::{num::NonZeroUsize, path::PathBuf, sync::Mutex, thread};
+use std::{
+    num::NonZeroUsize,
+    path::PathBuf,
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+    thread,
+};
 
 use rustix::io::Errno;
-use verimount_nbd::{BlockSizes, Export, Server};
+use verimount_nbd::{BlockSizes, Export, Limits, Server};
 
 use super::client::Client;
 
@@ -16,6 +24,7 @@ pub(crate) const BAD: u64 = 500_000;
 /// A disk in memory, and what was done with it.
 pub(crate) struct Disk {
     pub(crate) bytes: Mutex<Vec<u8>>,
+    pub(crate) reads: AtomicUsize,
     pub(crate) flushes: Mutex<usize>,
     pub(crate) trims: Mutex<Vec<(u64, u64)>>,
     pub(crate) is_read_only: bool,
@@ -26,6 +35,7 @@ impl Default for Disk {
     fn default() -> Self {
         Self {
             bytes: Mutex::new(vec![7; SIZE as usize]),
+            reads: AtomicUsize::new(0),
             flushes: Mutex::default(),
             trims: Mutex::default(),
             is_read_only: false,
@@ -58,6 +68,7 @@ impl Export for Disk {
         if (offset..offset + buf.len() as u64).contains(&BAD) {
             return Err(Errno::IO);
         }
+        self.reads.fetch_add(1, SeqCst);
         buf.copy_from_slice(&self.bytes.lock().unwrap()[offset as usize..][..buf.len()]);
         Ok(())
     }
@@ -86,9 +97,18 @@ impl Export for Disk {
 
 /// Serves a disk while `work` uses it; gives it back.
 pub(crate) fn serving(disk: Disk, work: impl FnOnce(&dyn Fn() -> Client, &Disk)) -> Disk {
+    serving_within(Limits::default(), disk, work)
+}
+
+/// The same within these limits.
+pub(crate) fn serving_within(
+    limits: Limits,
+    disk: Disk,
+    work: impl FnOnce(&dyn Fn() -> Client, &Disk),
+) -> Disk {
     let folder = tempfile::tempdir().unwrap();
     let socket: PathBuf = folder.path().join("socket");
-    let server = Server::bind(&socket).unwrap();
+    let server = Server::bind(&socket).unwrap().with_limits(limits);
     let threads = NonZeroUsize::new(4).unwrap();
     thread::scope(|scope| {
         scope.spawn(|| server.serve(&disk, threads));

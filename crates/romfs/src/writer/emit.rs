@@ -2,17 +2,16 @@
 
 use std::{
     fs::File,
-    io::{self, ErrorKind, Read, Write},
-    path::Path,
+    io::{self, Read, Write},
+    path::PathBuf,
 };
 
-use rustix::{
-    fs::{Mode, OFlags},
-    io::Errno,
-};
+use rustix::fs::OFlags;
 
 use super::{
-    Plan, index,
+    Plan,
+    cursor::{Cursor, unreadable},
+    index,
     sink::Sink,
     tree::{Data, Identity, Item},
 };
@@ -33,15 +32,25 @@ pub(super) fn emit(
 ) -> Result<(), Error> {
     let tree = &plan.tree;
     let accessible = plan.sizes.accessible;
+    let cursor = Cursor::new(&tree.directory);
+    let mut cursor = cursor.map_err(|error| unreadable(tree.root.clone(), error))?;
     let mut sink = Sink::new(out, progress);
     sink.add(&superblock::encode(accessible, plan.volume_name.as_bytes()))?;
     for (number, item) in tree.items.iter().enumerate() {
         sink.pad_to(item.place.header.into())?;
         emit_header(plan, item, number == 0, &mut sink)?;
         match &item.data {
-            Data::None => {}
+            Data::Directory(_) if number != 0 && item.first_child.is_some() => {
+                cursor.ascend(tree, item.parent)?;
+                cursor.descend(tree, number)?;
+            }
+            Data::None | Data::Directory(_) => {}
             Data::Target(target) => sink.add(target)?,
-            Data::File(identity) => emit_file(&tree.path(number), identity, &mut sink)?,
+            Data::File(identity) => {
+                cursor.ascend(tree, item.parent)?;
+                let file = cursor.open(&item.name, OFlags::RDONLY);
+                emit_file(file, identity, &mut sink, || tree.path(number))?;
+            }
         }
     }
     sink.pad_to(index_offset(accessible))?;
@@ -86,37 +95,19 @@ fn emit_header<W: Write>(
 
 /// Copies a file that must still be the one that was scanned, before it is read and after.
 fn emit_file<W: Write>(
-    path: &Path,
+    file: io::Result<File>,
     scanned: &Identity,
     sink: &mut Sink<'_, W>,
+    path: impl Fn() -> PathBuf,
 ) -> Result<(), Error> {
-    let failed = |source: io::Error| {
-        let path = path.to_owned();
-        match source.kind() {
-            ErrorKind::NotFound | ErrorKind::UnexpectedEof => Error::Changed { path },
-            _ => Error::Tree { path, source },
-        }
-    };
+    let failed = |error| unreadable(path(), error);
     let check_unchanged = |file: &File| match Identity::of(&file.metadata().map_err(failed)?) {
         Some(now) if now == *scanned => Ok(()),
-        _ => Err(Error::Changed {
-            path: path.to_owned(),
-        }),
+        _ => Err(Error::Changed { path: path() }),
     };
-    let mut file = open(path).map_err(failed)?;
+    let mut file = file.map_err(failed)?;
     check_unchanged(&file)?;
     let len = scanned.size().into();
     sink.add_with(len, |room| file.read_exact(room).map_err(failed))?;
     check_unchanged(&file)
-}
-
-/// Opens what was a file. It may have become a symbolic link, which is not followed, or a pipe
-/// that nobody writes to, which is not waited for.
-fn open(path: &Path) -> io::Result<File> {
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    match rustix::fs::open(path, OFlags::RDONLY | flags, Mode::empty()) {
-        Ok(file) => Ok(file.into()),
-        Err(Errno::LOOP | Errno::NXIO) => Err(ErrorKind::NotFound.into()),
-        Err(error) => Err(error.into()),
-    }
 }

@@ -3,93 +3,117 @@
 use std::{
     collections::HashMap,
     ffi::OsStr,
-    fs::{self, FileType, Metadata},
+    fmt,
+    fs::{File, FileType, Metadata},
     io,
     os::unix::{
-        ffi::{OsStrExt, OsStringExt},
+        ffi::OsStrExt,
         fs::{FileTypeExt, MetadataExt},
     },
-    path::Path,
+    path::{Path, PathBuf},
 };
 
-use rustix::fs::{major, minor};
+use rustix::fs::{CWD, Mode, OFlags, RawDir, major, minor, openat, readlinkat};
 
 use super::{
-    MAX_NAME_LEN, Summary,
-    tree::{Data, Identity, Item, Place, Tree},
+    Losses, MAX_NAME_LEN, Summary,
+    cursor::{Cursor, Found, unreadable},
+    inspect::Inspector,
+    tree::{Data, FileId, Identity, Item, Place, Tree},
 };
 use crate::{
     Error, NodeKind, Unstorable, geometry::to_usize, index::MAX_DIRECTORIES, node::MAX_TARGET_LEN,
     reader::MAX_DIRECTORY_ENTRIES, walk::MAX_DEPTH,
 };
 
+/// How much of a directory is read at once, in bytes: about a thousand entries.
+const BATCH: usize = 32 << 10;
+
 /// Scans the tree at `root`, which may be a symbolic link to a directory.
-pub(super) fn scan(root: &Path) -> Result<Tree, Error> {
-    let metadata = fs::metadata(root).map_err(|source| unreadable(root, source))?;
-    let mut scan = Scan {
-        tree: Tree {
-            root: root.to_owned(),
-            items: Vec::new(),
-            summary: Summary::default(),
-        },
-        first_names: HashMap::new(),
+pub(super) fn scan(root: &Path) -> Result<(Tree, Losses), Error> {
+    let start = || {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let found = Found::new(openat(CWD, root, flags, Mode::empty())?.into())?;
+        let scan = Scan {
+            tree: Tree {
+                root: root.to_owned(),
+                directory: found.file.try_clone()?,
+                items: Vec::new(),
+                summary: Summary::default(),
+            },
+            cursor: Cursor::new(&found.file)?,
+            first_names: HashMap::new(),
+            losses: Losses::default(),
+            inspector: Inspector::new(),
+            buffer: Vec::with_capacity(BATCH),
+        };
+        io::Result::Ok((scan, found))
     };
-    let number = scan.add(root, &metadata, 0, (*b".").into())?;
-    scan.descend(number)?;
+    let (mut scan, found) = start().map_err(|source| Error::Tree {
+        path: root.to_owned(),
+        source,
+    })?;
+    let number = scan.add(&found, (*b".").into())?;
+    scan.descend(number, &found.file)?;
     scan.tree.link();
-    Ok(scan.tree)
+    Ok((scan.tree, scan.losses))
 }
 
 /// A scan under way.
 struct Scan {
     tree: Tree,
-    /// The first items of nodes with several names, by device and inode number.
-    first_names: HashMap<(u64, u64), usize>,
+    /// The directory whose entries are being added.
+    cursor: Cursor,
+    /// The first items of nodes with several names.
+    first_names: HashMap<FileId, usize>,
+    losses: Losses,
+    inspector: Inspector,
+    /// What the system reads a directory's entries into.
+    buffer: Vec<u8>,
 }
 
 impl Scan {
     /// Adds all that is below the root.
-    fn descend(&mut self, root: usize) -> Result<(), Error> {
-        let mut path = self.tree.root.clone();
-        let mut levels = vec![(root, sorted_names(&path)?.into_iter())];
-        while let Some((directory, names)) = levels.last_mut() {
+    fn descend(&mut self, root: usize, directory: &File) -> Result<(), Error> {
+        let names = self.sorted_names(root, directory)?;
+        let mut levels = vec![(root, names.into_iter())];
+        while let Some((parent, names)) = levels.last_mut() {
             let Some(name) = names.next() else {
                 levels.pop();
-                path.pop();
                 continue;
             };
-            path.push(OsStr::from_bytes(&name));
-            let metadata =
-                fs::symlink_metadata(&path).map_err(|source| unreadable(&path, source))?;
-            let number = self.add(&path, &metadata, *directory, name)?;
-            if !metadata.is_dir() {
-                path.pop();
+            self.cursor.ascend(&self.tree, *parent)?;
+            let found = self.cursor.find(&name);
+            let found = found.map_err(|error| unreadable(self.path(&name), error))?;
+            let number = self.add(&found, name)?;
+            if !found.metadata.is_dir() {
                 continue;
             }
             if levels.len() == MAX_DEPTH {
-                return Err(unstorable(&path, Unstorable::Depth));
+                return Err(unstorable(self.tree.path(number), Unstorable::Depth));
             }
             if self.tree.summary.directories > MAX_DIRECTORIES.into() {
-                return Err(unstorable(&path, Unstorable::Directories));
+                return Err(unstorable(self.tree.path(number), Unstorable::Directories));
             }
-            levels.push((number, sorted_names(&path)?.into_iter()));
+            let names = self.sorted_names(number, &found.file)?;
+            // There may be no way back out of a directory that may be read but not searched.
+            if !names.is_empty() {
+                self.cursor.enter(found.file, number);
+                levels.push((number, names.into_iter()));
+            }
         }
         Ok(())
     }
 
-    /// Adds one entry and returns its number.
-    fn add(
-        &mut self,
-        path: &Path,
-        metadata: &Metadata,
-        parent: usize,
-        name: Box<[u8]>,
-    ) -> Result<usize, Error> {
+    /// Adds an entry of the cursor's directory, or the root, and returns its number.
+    fn add(&mut self, found: &Found, name: Box<[u8]>) -> Result<usize, Error> {
         if name.len() > MAX_NAME_LEN {
-            return Err(unstorable(path, Unstorable::NameTooLong(name.len())));
+            let reason = Unstorable::NameTooLong(name.len());
+            return Err(unstorable(self.path(&name), reason));
         }
+        let metadata = &found.metadata;
         let number = self.tree.items.len();
-        let kind = kind(metadata).map_err(|reason| unstorable(path, reason))?;
+        let kind = kind(metadata).map_err(|reason| unstorable(self.path(&name), reason))?;
         let executable = match kind {
             NodeKind::Directory => true,
             NodeKind::File => metadata.mode() & 0o111 != 0,
@@ -100,8 +124,9 @@ impl Scan {
             self.tree.summary.count_hard_link();
             Data::None
         } else {
-            self.tree.summary.count(metadata, kind, executable);
-            data(path, metadata, kind)?
+            self.tree.summary.count(metadata, kind);
+            self.note_losses(found, kind.permissions(executable), kind, &name)?;
+            self.data(found, kind, &name)?
         };
         self.tree.items.push(Item {
             name,
@@ -109,7 +134,7 @@ impl Scan {
             executable,
             data,
             link_to,
-            parent,
+            parent: self.cursor.number(),
             next: None,
             first_child: None,
             place: Place::default(),
@@ -122,28 +147,78 @@ impl Scan {
         if metadata.is_dir() || metadata.nlink() < 2 {
             return None;
         }
-        let first = *self
-            .first_names
-            .entry((metadata.dev(), metadata.ino()))
-            .or_insert(number);
+        let id = FileId::of(metadata);
+        let first = *self.first_names.entry(id).or_insert(number);
         (first != number).then_some(first)
     }
-}
 
-/// The names in a directory, sorted by their bytes.
-fn sorted_names(path: &Path) -> Result<Vec<Box<[u8]>>, Error> {
-    let mut names = fs::read_dir(path)
-        .and_then(|entries| {
-            entries
-                .map(|entry| Ok(entry?.file_name().into_vec().into_boxed_slice()))
-                .collect::<io::Result<Vec<_>>>()
+    /// Notes what of an entry of the cursor's directory is not stored.
+    fn note_losses(
+        &mut self,
+        found: &Found,
+        permissions: u16,
+        kind: NodeKind,
+        name: &[u8],
+    ) -> Result<(), Error> {
+        let directory = || self.tree.path_inside(self.cursor.number());
+        let path = || directory().join(OsStr::from_bytes(name));
+        let losses = &mut self.losses;
+        let mut lost = |loss, detail: fmt::Arguments<'_>| losses.add(loss, path, detail);
+        let inspected = self.inspector.inspect(found, kind, permissions, &mut lost);
+        inspected.map_err(|source| Error::Tree {
+            path: self.path(name),
+            source,
         })
-        .map_err(|source| unreadable(path, source))?;
-    if names.len() > MAX_DIRECTORY_ENTRIES {
-        return Err(unstorable(path, Unstorable::DirectoryEntries));
     }
-    names.sort_unstable();
-    Ok(names)
+
+    /// What follows the header of an entry of the cursor's directory.
+    fn data(&self, found: &Found, kind: NodeKind, name: &[u8]) -> Result<Data, Error> {
+        let reason = match kind {
+            NodeKind::Directory => return Ok(Data::Directory(FileId::of(&found.metadata))),
+            NodeKind::File => match Identity::of(&found.metadata) {
+                Some(identity) => return Ok(Data::File(identity)),
+                None => Unstorable::FileTooLarge(found.metadata.len()),
+            },
+            NodeKind::Symlink => {
+                let target = readlinkat(&found.file, c"", Vec::new());
+                let target = target.map_err(|errno| unreadable(self.path(name), errno.into()))?;
+                let target = target.into_bytes();
+                match (1..=to_usize(MAX_TARGET_LEN)).contains(&target.len()) {
+                    true => return Ok(Data::Target(target.into())),
+                    false => Unstorable::TargetLen(target.len()),
+                }
+            }
+            _ => return Ok(Data::None),
+        };
+        Err(unstorable(self.path(name), reason))
+    }
+
+    /// The names in the directory of an item, sorted by their bytes.
+    fn sorted_names(&mut self, number: usize, directory: &File) -> Result<Vec<Box<[u8]>>, Error> {
+        let mut names: Vec<Box<[u8]>> = Vec::new();
+        let mut entries = RawDir::new(directory, self.buffer.spare_capacity_mut());
+        while let Some(entry) = entries.next() {
+            let entry = entry.map_err(|errno| unreadable(self.tree.path(number), errno.into()))?;
+            match entry.file_name().to_bytes() {
+                b"." | b".." => {}
+                name => names.push(name.into()),
+            }
+            if names.len() > MAX_DIRECTORY_ENTRIES {
+                return Err(unstorable(
+                    self.tree.path(number),
+                    Unstorable::DirectoryEntries,
+                ));
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// The path of a name in the cursor's directory.
+    fn path(&self, name: &[u8]) -> PathBuf {
+        let directory = self.tree.path(self.cursor.number());
+        directory.join(OsStr::from_bytes(name))
+    }
 }
 
 fn kind(metadata: &Metadata) -> Result<NodeKind, Unstorable> {
@@ -173,30 +248,6 @@ fn device(file_type: FileType, number: u64) -> Result<NodeKind, Unstorable> {
     }
 }
 
-fn data(path: &Path, metadata: &Metadata, kind: NodeKind) -> Result<Data, Error> {
-    let too_large = || unstorable(path, Unstorable::FileTooLarge(metadata.len()));
-    Ok(match kind {
-        NodeKind::File => Data::File(Identity::of(metadata).ok_or_else(too_large)?),
-        NodeKind::Symlink => Data::Target(target(path)?),
-        _ => Data::None,
-    })
-}
-
-fn target(path: &Path) -> Result<Box<[u8]>, Error> {
-    let target = fs::read_link(path).map_err(|source| unreadable(path, source))?;
-    let target = target.into_os_string().into_vec();
-    if !(1..=to_usize(MAX_TARGET_LEN)).contains(&target.len()) {
-        return Err(unstorable(path, Unstorable::TargetLen(target.len())));
-    }
-    Ok(target.into())
-}
-
-fn unreadable(path: &Path, source: io::Error) -> Error {
-    let path = path.to_owned();
-    Error::Tree { path, source }
-}
-
-fn unstorable(path: &Path, reason: Unstorable) -> Error {
-    let path = path.to_owned();
+fn unstorable(path: PathBuf, reason: Unstorable) -> Error {
     Error::Unstorable { path, reason }
 }

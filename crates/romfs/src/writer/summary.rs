@@ -1,10 +1,8 @@
-use std::{fs::Metadata, os::unix::fs::MetadataExt};
+use std::fs::Metadata;
 
 use crate::NodeKind;
 
-/// What an image holds of its tree, and what it lost.
-///
-/// Times, extended attributes and access control lists are never stored, and so not counted.
+/// What an image holds of its tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Summary {
@@ -24,15 +22,11 @@ pub struct Summary {
     pub hard_links: u64,
     /// Bytes of the files' contents, each once.
     pub data_bytes: u64,
-    /// Files, directories and others whose owner or group is not root, as it will be in the image.
-    pub owners_lost: u64,
-    /// Files, directories and others whose permission bits will be different in the image.
-    pub permissions_lost: u64,
 }
 
 impl Summary {
-    /// Counts a node, as it is in the tree and as it is stored.
-    pub(super) fn count(&mut self, metadata: &Metadata, kind: NodeKind, executable: bool) {
+    /// Counts a node.
+    pub(super) fn count(&mut self, metadata: &Metadata, kind: NodeKind) {
         let counter = match kind {
             NodeKind::Directory => &mut self.directories,
             NodeKind::File => &mut self.files,
@@ -44,12 +38,6 @@ impl Summary {
         increment(counter);
         if kind == NodeKind::File {
             self.data_bytes = self.data_bytes.saturating_add(metadata.len());
-        }
-        if (metadata.uid(), metadata.gid()) != (0, 0) {
-            increment(&mut self.owners_lost);
-        }
-        if metadata.mode() & 0o7777 != kind.permissions(executable).into() {
-            increment(&mut self.permissions_lost);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::{
     ffi::OsStr,
-    fs::Metadata,
+    fs::{File, Metadata},
     iter,
     os::unix::{ffi::OsStrExt, fs::MetadataExt},
     path::PathBuf,
@@ -14,7 +14,10 @@ use crate::NodeKind;
 /// A tree in walk order: the root first, each directory before its entries, entries by name.
 #[derive(Debug)]
 pub(super) struct Tree {
+    /// Where it is, for messages only.
     pub(super) root: PathBuf,
+    /// Its root directory, from which all of it is read.
+    pub(super) directory: File,
     pub(super) items: Vec<Item>,
     pub(super) summary: Summary,
 }
@@ -43,15 +46,25 @@ pub(super) struct Item {
 #[derive(Debug)]
 pub(super) enum Data {
     None,
+    /// Nothing, but which directory it is.
+    Directory(FileId),
     File(Identity),
     Target(Box<[u8]>),
 }
 
-/// What tells whether a file is still the one that was scanned, with the same contents.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Identity {
+/// What tells a file or directory from all others that exist at the same time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct FileId {
     device: u64,
     inode: u64,
+}
+
+/// What tells whether a file is still the one that was scanned, with the same contents, for the
+/// same readers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Identity {
+    id: FileId,
+    mode: u32,
     size: u32,
     modified: (i64, i64),
 }
@@ -81,15 +94,22 @@ impl Tree {
 
     /// The path of the item with this number.
     pub(super) fn path(&self, number: usize) -> PathBuf {
+        match number {
+            // Not with a slash at its end, which might be followed.
+            0 => self.root.clone(),
+            _ => self.root.join(self.path_inside(number)),
+        }
+    }
+
+    /// The path of the item with this number from the root on, which is none itself.
+    pub(super) fn path_inside(&self, number: usize) -> PathBuf {
         let mut names = Vec::new();
         let mut number = number;
         while let Some(item) = self.items.get(number).filter(|_| number != 0) {
             names.push(OsStr::from_bytes(&item.name));
             number = item.parent;
         }
-        let mut path = self.root.clone();
-        path.extend(names.iter().rev());
-        path
+        names.iter().rev().collect()
     }
 
     /// The directories, in walk order.
@@ -127,9 +147,19 @@ impl Data {
     /// Bytes of data.
     pub(super) fn len(&self) -> u32 {
         match self {
-            Self::None => 0,
+            Self::None | Self::Directory(_) => 0,
             Self::File(identity) => identity.size,
             Self::Target(target) => u32::try_from(target.len()).unwrap_or(u32::MAX),
+        }
+    }
+}
+
+impl FileId {
+    /// That of what has this metadata.
+    pub(super) fn of(metadata: &Metadata) -> Self {
+        Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
         }
     }
 }
@@ -144,8 +174,8 @@ impl Identity {
     pub(super) fn of(metadata: &Metadata) -> Option<Self> {
         let size = u32::try_from(metadata.len()).ok()?;
         metadata.is_file().then(|| Self {
-            device: metadata.dev(),
-            inode: metadata.ino(),
+            id: FileId::of(metadata),
+            mode: metadata.mode(),
             size,
             modified: (metadata.mtime(), metadata.mtime_nsec()),
         })

@@ -3,10 +3,12 @@
 mod crafted;
 mod damaged;
 mod decoder;
+mod exchanged;
 mod generate;
 mod golden;
 mod index;
 mod layout;
+mod losses;
 mod model;
 mod mutated;
 mod oracles;

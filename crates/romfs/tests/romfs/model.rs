@@ -13,7 +13,7 @@ use std::{
 
 use rustix::fs::{CWD, FileType, Mode, major, makedev, minor, mknodat};
 use verimount_romfs::{BlockSize, Error, Node, NodeKind, Options, Romfs, VolumeName, plan};
-use verimount_source::ReadAt;
+use verimount_source::{ReadAt, Scratch};
 
 /// Everything below a root, by path. A path's order is that of its components' bytes, so this is
 /// walk order, too.
@@ -160,7 +160,10 @@ fn what_in_image<S: ReadAt>(romfs: &Romfs<S>, node: &Node) -> Result<What, Error
                 executable: node.executable,
             }
         }
-        NodeKind::Symlink => What::Symlink(romfs.symlink_target(node)?),
+        NodeKind::Symlink => {
+            let mut scratch = Scratch::default();
+            What::Symlink(romfs.symlink_target(node, &mut scratch)?.to_vec())
+        }
         NodeKind::BlockDevice { major, minor } => What::BlockDevice(major, minor),
         NodeKind::CharDevice { major, minor } => What::CharDevice(major, minor),
         NodeKind::Socket => What::Socket,

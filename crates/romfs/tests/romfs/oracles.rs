@@ -60,7 +60,6 @@ fn what_genromfs_makes_is_read() {
             let image = genromfs(&program, tree.path(), options);
             let romfs = Romfs::open(image).unwrap();
             assert_eq!(romfs.volume_name(), b"oracle");
-            assert!(!romfs.has_index());
             assert!(
                 in_image(&romfs).unwrap() == on_disk(tree.path()),
                 "{options:?}"

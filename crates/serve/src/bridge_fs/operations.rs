@@ -12,7 +12,7 @@ use verimount_fuse::{
 
 use super::{
     BridgeFs, MAX_REQUEST,
-    values::{inner, inner_caller, inner_changes, name, new_file, time},
+    values::{inner, inner_caller, inner_changes, name, new_file, time, write_flags},
 };
 use crate::{STATUS_XATTR, Status};
 
@@ -26,7 +26,7 @@ impl FileSystem for BridgeFs {
     type Scratch = Vec<u8>;
 
     fn lookup(&self, _: Caller, parent: NodeId, name: &OsStr) -> Result<Entry, Errno> {
-        match self.mirror().lookup(inner(parent), name) {
+        match self.bridge.lookup(inner(parent), name) {
             Ok(found) => Ok(self.entry(found)),
             Err(Errno::NOENT) => Ok(self.no_entry()),
             Err(error) => Err(error),
@@ -92,7 +92,7 @@ impl FileSystem for BridgeFs {
         rdev: u32,
     ) -> Result<Entry, Errno> {
         let (major, minor) = device_parts(rdev);
-        let made = self.mirror().mknod(
+        let made = self.bridge.mknod(
             inner(parent),
             name,
             new_file(caller, mode),
@@ -110,13 +110,14 @@ impl FileSystem for BridgeFs {
         mode: CreateMode,
     ) -> Result<Entry, Errno> {
         let made = self
-            .mirror()
+            .bridge
             .mkdir(inner(parent), name, new_file(caller, mode))?;
         Ok(self.entry(made))
     }
 
-    fn unlink(&self, _: Caller, parent: NodeId, name: &OsStr) -> Result<(), Errno> {
-        self.mirror().unlink(inner(parent), name)
+    fn unlink(&self, caller: Caller, parent: NodeId, name: &OsStr) -> Result<(), Errno> {
+        self.bridge
+            .unlink(inner_caller(caller), inner(parent), name)
     }
 
     fn rmdir(&self, _: Caller, parent: NodeId, name: &OsStr) -> Result<(), Errno> {
@@ -125,27 +126,36 @@ impl FileSystem for BridgeFs {
 
     fn rename(
         &self,
-        _: Caller,
+        caller: Caller,
         from: (NodeId, &OsStr),
         to: (NodeId, &OsStr),
         flags: u32,
     ) -> Result<(), Errno> {
-        self.mirror().rename(
+        self.bridge.rename(
+            inner_caller(caller),
             (inner(from.0), from.1),
             (inner(to.0), to.1),
             RenameFlags::from_bits_retain(flags),
         )
     }
 
-    fn link(&self, _: Caller, node: NodeId, parent: NodeId, name: &OsStr) -> Result<Entry, Errno> {
-        let made = self.mirror().link(inner(node), inner(parent), name)?;
+    fn link(
+        &self,
+        caller: Caller,
+        node: NodeId,
+        parent: NodeId,
+        name: &OsStr,
+    ) -> Result<Entry, Errno> {
+        let (node, parent) = (inner(node), inner(parent));
+        let made = self.bridge.link(inner_caller(caller), node, parent, name)?;
         Ok(self.entry(made))
     }
 
     fn open(&self, caller: Caller, node: NodeId, flags: u32) -> Result<Opened, Errno> {
+        let counted = self.open_files.open_for(caller.uid)?;
         let flags = OFlags::from_bits_retain(flags);
         let file = self.bridge.open(inner(node), inner_caller(caller), flags)?;
-        Ok(self.opened(file))
+        Ok(self.opened(file, counted))
     }
 
     fn create(
@@ -156,10 +166,11 @@ impl FileSystem for BridgeFs {
         mode: CreateMode,
         flags: u32,
     ) -> Result<(Entry, Opened), Errno> {
+        let counted = self.open_files.open_for(caller.uid)?;
         let flags = OFlags::from_bits_retain(flags);
         let new = new_file(caller, mode);
         let (made, file) = self.bridge.create(inner(parent), name, new, flags)?;
-        Ok((self.entry(made), self.opened(file)))
+        Ok((self.entry(made), self.opened(file, counted)))
     }
 
     fn tmpfile(
@@ -169,10 +180,11 @@ impl FileSystem for BridgeFs {
         mode: CreateMode,
         flags: u32,
     ) -> Result<(Entry, Opened), Errno> {
+        let counted = self.open_files.open_for(caller.uid)?;
         let flags = OFlags::from_bits_retain(flags);
         let new = new_file(caller, mode);
         let (made, file) = self.bridge.tmpfile(inner(parent), new, flags)?;
-        Ok((self.entry(made), self.opened(file)))
+        Ok((self.entry(made), self.opened(file, counted)))
     }
 
     fn read<'s>(&self, _: NodeId, read: Read, scratch: &'s mut Vec<u8>) -> Result<&'s [u8], Errno> {
@@ -188,7 +200,7 @@ impl FileSystem for BridgeFs {
 
     fn write(&self, _: NodeId, write: Write, data: &[u8]) -> Result<u32, Errno> {
         let open = self.files.get(write.handle)?;
-        Ok(open.file.write(data, write.offset, write.append)? as u32)
+        Ok(open.file.write(data, write.offset, write_flags(&write))? as u32)
     }
 
     fn release(&self, _: NodeId, handle: Handle) {
@@ -272,16 +284,15 @@ impl FileSystem for BridgeFs {
     ) -> Result<(), Errno> {
         self.list(node, position, |directory| {
             let mut next = None;
-            self.mirror()
-                .list_plus(directory, position, &mut |listed| {
-                    let entry = listed.entry.map(|found| self.entry(found));
-                    let entry = entry.unwrap_or_else(|| self.no_entry());
-                    let is_added = names.add(name(&listed), &entry);
-                    if is_added {
-                        next = Some(listed.next);
-                    }
-                    is_added
-                })?;
+            self.bridge.list_plus(directory, position, &mut |listed| {
+                let entry = listed.entry.map(|found| self.entry(found));
+                let entry = entry.unwrap_or_else(|| self.no_entry());
+                let is_added = names.add(name(&listed), &entry);
+                if is_added {
+                    next = Some(listed.next);
+                }
+                is_added
+            })?;
             Ok(next)
         })
     }

@@ -1,8 +1,10 @@
 //! FUSE's values as a mirror's, and a mirror's as FUSE's.
 
+use rustix::io::ReadWriteFlags;
 use verimount_bridge::{self as bridge, Changes, NewFile, NewTime};
 use verimount_fuse::{
-    Attr, Caller, CreateMode, Name, NodeId, SetAttr, SetTime, Time, device_number,
+    Attr, Caller, CreateMode, Durability, Name, NodeId, SetAttr, SetTime, Time, Write,
+    device_number,
 };
 
 pub(super) fn inner(node: NodeId) -> bridge::NodeId {
@@ -41,6 +43,21 @@ pub(super) fn inner_changes(changes: &SetAttr) -> Changes {
         accessed: changes.atime.map(new_time),
         modified: changes.mtime.map(new_time),
     }
+}
+
+/// How `pwritev2` is to do a write. A file that was opened with `O_SYNC` or `O_DSYNC` is synced once
+/// all the same.
+pub(super) fn write_flags(write: &Write) -> ReadWriteFlags {
+    let durability = match write.durability {
+        Durability::None => ReadWriteFlags::empty(),
+        Durability::Data => ReadWriteFlags::DSYNC,
+        Durability::DataAndAttributes => ReadWriteFlags::SYNC,
+    };
+    let append = match write.append {
+        true => ReadWriteFlags::APPEND,
+        false => ReadWriteFlags::empty(),
+    };
+    append | durability
 }
 
 pub(super) fn name<'l>(listed: &bridge::Listed<'l>) -> Name<'l> {

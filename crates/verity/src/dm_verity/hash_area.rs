@@ -12,7 +12,7 @@ use verimount_source::{ReadAt, ReadError, Window};
 use super::{Params, SUPERBLOCK_SIZE, superblock::Superblock};
 use crate::{
     Corruption, Digest, Error, Identity, TreeGeometry, VerifiedReader, VerifyOptions,
-    verified::Rooted,
+    unfinished::Unfinished, verified::Rooted,
 };
 
 /// Data, and the Merkle tree of dm-verity over it; nothing verified yet.
@@ -28,8 +28,13 @@ impl HashArea {
     ///
     /// # Errors
     /// [`Error::NoSuperblock`] where there is none, [`Error::Corrupt`], [`Error::Unsupported`] or
-    /// [`Error::TooLarge`] where it cannot be used, [`Error::Source`].
+    /// [`Error::TooLarge`] where it cannot be used, [`Error::Unfinished`] where there is a part of
+    /// one, [`Error::Source`].
     pub fn open_appended(file: Arc<dyn ReadAt>, offset: u64) -> Result<Self, Error> {
+        if let Some(Unfinished::Sealing(begun)) = Unfinished::read(&*file)? {
+            let data_size = begun.data_size;
+            return Err(Error::Unfinished { data_size });
+        }
         let area = Self::open_beside(file.clone(), file, offset)?;
         let data_size = area.geometry().data_size();
         match data_size <= offset {

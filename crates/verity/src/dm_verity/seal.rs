@@ -1,12 +1,13 @@
-use std::{fs::File, num::NonZeroUsize, os::unix::fs::FileExt};
+use std::{num::NonZeroUsize, ops::Range};
 
-use verimount_source::ReadAt;
+use verimount_source::{GrowingFile, ReadAt};
 
 use super::{Params, superblock::Superblock};
 use crate::{
     Digest, Error, Progress, SealLayout,
     builder::build_levels,
-    file_sink::{FileSink, cut_off_if_failed},
+    file_sink::FileSink,
+    seal_file::{Append, SealFile},
 };
 
 /// What [`seal`] made.
@@ -18,47 +19,101 @@ pub struct SealedDevice {
     pub hash_offset: u64,
 }
 
-/// Computes the tree over `data` and writes it to `file` behind a superblock: for
-/// [`SealLayout::Appended`] to the file whose first bytes are `data`, otherwise to an empty one.
-///
-/// If that fails, what was appended is cut off again.
+/// Computes the tree over `data` and writes it to `file`, which nobody reads yet, behind a
+/// superblock: for [`SealLayout::Appended`] to one whose first bytes are `data`, otherwise to an
+/// empty one.
 ///
 /// # Errors
 /// [`Error::NotWholeBlocks`], [`Error::Source`], [`Error::Write`], [`Error::TooLarge`] or
 /// [`Error::Cancelled`].
 pub fn seal(
     data: &dyn ReadAt,
-    file: &File,
+    file: &dyn GrowingFile,
     layout: SealLayout,
     params: &Params,
     threads: NonZeroUsize,
     progress: &mut Progress<'_>,
 ) -> Result<SealedDevice, Error> {
-    let superblock = Superblock::new(params.clone(), data.size())?;
-    let start = match layout {
-        SealLayout::Appended => data.size(),
-        SealLayout::Sidecar => 0,
-    };
-    // Data blocks may be smaller than hash blocks.
-    let hash_offset = start.next_multiple_of(params.hash_block_size.bytes() as u64);
-    let tree = superblock
-        .tree_place(hash_offset)
-        .ok_or(Error::TooLarge(data.size()))?;
-    cut_off_if_failed(file, start, || {
-        let mut sink = FileSink::new(file, tree.start);
+    let area = Area::new(params, data.size(), layout)?;
+    let mut new = SealFile::new(file);
+    area.write(data, &mut new, threads, progress)
+}
+
+/// Computes the tree over what `content` holds and appends it, behind a superblock, to `file`,
+/// which holds `content` and may be in use; interrupted, it behaves as
+/// [`append_seal`](crate::append_seal) does.
+///
+/// # Errors
+/// As [`seal`]; [`Error::AlreadySealed`], and [`Error::BegunOtherwise`] for other parameters.
+pub fn append_seal(
+    content: &dyn ReadAt,
+    file: &dyn GrowingFile,
+    params: &Params,
+    threads: NonZeroUsize,
+    progress: &mut Progress<'_>,
+) -> Result<SealedDevice, Error> {
+    let append = Append::new(file, content)?;
+    let data = append.data()?;
+    let area = Area::new(params, data.size(), SealLayout::Appended)?;
+    append.write(area.tree.end, |file| {
+        area.write(&data, file, threads, progress)
+    })
+}
+
+/// What is to be written, and where, in bytes.
+struct Area {
+    superblock: Superblock,
+    data_end: u64,
+    hash_offset: u64,
+    tree: Range<u64>,
+}
+
+impl Area {
+    fn new(params: &Params, data_size: u64, layout: SealLayout) -> Result<Self, Error> {
+        let superblock = Superblock::new(params.clone(), data_size)?;
+        let data_end = match layout {
+            SealLayout::Appended => data_size,
+            SealLayout::Sidecar => 0,
+        };
+        // Data blocks may be smaller than hash blocks.
+        let hash_offset = data_end.next_multiple_of(params.hash_block_size.bytes() as u64);
+        let tree = superblock
+            .tree_place(hash_offset)
+            .ok_or(Error::TooLarge(data_size))?;
+        Ok(Self {
+            superblock,
+            data_end,
+            hash_offset,
+            tree,
+        })
+    }
+
+    fn write(
+        &self,
+        data: &dyn ReadAt,
+        file: &mut SealFile<'_>,
+        threads: NonZeroUsize,
+        progress: &mut Progress<'_>,
+    ) -> Result<SealedDevice, Error> {
+        file.skip(self.data_end..self.hash_offset)
+            .map_err(Error::Write)?;
+        let mut sink = FileSink::new(file, self.tree.start);
         let root = build_levels(
             data,
-            &params.hashing(),
-            &superblock.geometry,
+            &self.superblock.params.hashing(),
+            &self.superblock.geometry,
             threads,
             &mut sink,
             progress,
         )?;
-        // The superblock comes last: half of a tree is not to be taken for one.
-        sink.flush()
-            .and_then(|()| file.set_len(tree.end))
-            .and_then(|()| file.write_all_at(&superblock.to_bytes(&root), hash_offset))
-            .map_err(Error::Write)?;
-        Ok(SealedDevice { root, hash_offset })
-    })
+        sink.flush().map_err(Error::Write)?;
+        // With zeros up to the tree.
+        let mut bytes = self.superblock.to_bytes(&root).to_vec();
+        bytes.resize((self.tree.start - self.hash_offset) as usize, 0);
+        file.write(&bytes, self.hash_offset).map_err(Error::Write)?;
+        Ok(SealedDevice {
+            root,
+            hash_offset: self.hash_offset,
+        })
+    }
 }

@@ -1,6 +1,7 @@
 //! A mirrored directory beside the directory itself, and beside those who mirror otherwise.
 
 mod build;
+mod fairness;
 mod git;
 mod reads_and_writes;
 mod round_trips;
@@ -18,6 +19,8 @@ pub(crate) fn run(lab: &Lab, report: &mut Report) -> Result<()> {
     let peers = possible(lab, report, &Subject::PEERS)?;
     let bridges = [Subject::OURS, Subject::RELAY, Subject::EXCLUSIVE];
     round_trips::run(lab, report, &[&bridges[..], &peers].concat())?;
+
+    fairness::run(lab, report)?;
 
     let ways = [Subject::NATIVE, Subject::PASSTHROUGH, Subject::RELAY];
     let ways = possible(lab, report, &ways)?;

@@ -1,5 +1,7 @@
-//! What size costs: how long mounts take to make, and how much memory they need.
+//! What size costs: how long mounts take to make and large directories to list, and how much memory
+//! they need.
 
+mod directories;
 mod images;
 mod mirrors;
 mod volumes;
@@ -18,6 +20,7 @@ use super::{
 
 pub(crate) fn run(lab: &Lab, report: &mut Report) -> Result<()> {
     images::run(lab, report)?;
+    directories::run(lab, report)?;
     mirrors::run(lab, report)?;
     volumes::run(lab, report)
 }

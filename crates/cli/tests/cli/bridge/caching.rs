@@ -8,7 +8,7 @@ use std::{
 
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
-use super::{WAYS, error_of, mount, world};
+use super::{WAYS, error_of, mount, mount_in, python, status, world, world_on_ext4};
 use crate::common::daemon::eventually;
 
 #[test]
@@ -76,6 +76,74 @@ fn normally_all_is_seen_soon() {
         );
         mounted.unmount();
     }
+}
+
+/// Only the first store to a page that is mapped changes the times of a file.
+#[test]
+fn what_is_written_by_a_mapping_is_seen_by_who_opens_the_file() {
+    let script = "\
+import mmap, os, sys, time
+source, mirror = sys.argv[1:]
+with open(source, 'r+b') as file:
+    pages = mmap.mmap(file.fileno(), 4096)
+for letter in b'abcd':
+    pages[0] = letter
+    # A file that has just changed is a case of its own.
+    while time.time() - os.stat(source).st_ctime < 0.05:
+        time.sleep(0.001)
+    for _ in range(2):
+        with open(mirror, 'rb') as file:
+            seen = file.read(1)[0]
+            assert seen == letter, (seen, letter)
+";
+    for way in WAYS {
+        let Some(world) = world() else { return };
+        let source = world.write("src/file", [b'-'; 4096]);
+        let mounted = mount_in(&world, way);
+        let Some(ended) = python(script, &[&source, &mounted.path("file")]) else {
+            return;
+        };
+        ended.succeeds();
+        mounted.unmount();
+    }
+}
+
+/// Where times are whole seconds, a change need not change them.
+#[test]
+fn what_is_changed_twice_in_a_second_is_seen_by_who_opens_the_file() {
+    for way in WAYS {
+        let Some(world) = world_on_ext4(&["-I", "128"]) else {
+            return;
+        };
+        let mounted = mount_in(&world, way);
+        for round in 0..50_u8 {
+            world.write("src/file", [round; 3]);
+            for _ in 0..2 {
+                assert_eq!(fs::read(mounted.path("file")).unwrap(), [round; 3]);
+            }
+        }
+        mounted.unmount();
+    }
+}
+
+#[test]
+fn what_nobody_changes_is_relayed_once() {
+    let Some(world) = world_on_ext4(&[]) else {
+        return;
+    };
+    world.write("src/file", "content");
+    let mounted = mount_in(&world, "never");
+    let relayed = || {
+        status(mounted.directory())["relayed"]["reads"]
+            .as_u64()
+            .unwrap()
+    };
+    eventually("the kernel keeps the pages", || {
+        let before = relayed();
+        assert_eq!(fs::read(mounted.path("file")).unwrap(), b"content");
+        relayed() == before
+    });
+    mounted.unmount();
 }
 
 /// Also where the name stands for another file than before.

@@ -11,7 +11,7 @@ use super::{WAYS, status, world};
 use crate::common::{daemon::Daemon, run::binary};
 
 /// `verimount`, with these limits of open files.
-fn limited(limits: &str) -> Command {
+pub(super) fn limited(limits: &str) -> Command {
     let prlimit = tools::find("prlimit").expect("util-linux is part of every system");
     let mut command = Command::new(prlimit);
     command.arg(format!("--nofile={limits}")).arg(binary());

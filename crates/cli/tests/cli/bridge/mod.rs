@@ -4,8 +4,10 @@
 mod appending;
 mod caching;
 mod changes;
+mod denials;
 mod ends;
 mod escape;
+mod fairness;
 mod limits;
 mod names;
 mod ownership;
@@ -14,9 +16,10 @@ mod race;
 mod read_only;
 mod status;
 mod storage;
+mod synchronous;
 mod usage;
 
-use std::{io, path::Path, process::Command};
+use std::{fs::File, io, path::Path, process::Command};
 
 use serde_json::Value;
 use verimount_testkit::tools;
@@ -26,6 +29,7 @@ use crate::{
     common::{
         daemon::{self, Daemon},
         run::{Ended, finish, verimount},
+        user::root_or_skip,
         world::World,
     },
 };
@@ -38,6 +42,34 @@ const WAYS: [&str; 2] = ["auto", "never"];
 fn world() -> Option<World> {
     let world = daemon::world()?;
     world.directory("src");
+    Some(world)
+}
+
+/// The same, whose source is an ext4 of 64 MiB made with these options. Only root can make one.
+fn world_on_ext4(options: &[&str]) -> Option<World> {
+    let (mkfs, mount) = (tools::find("mkfs.ext4")?, tools::find("mount")?);
+    if !root_or_skip() {
+        return None;
+    }
+    let world = world()?;
+    let image = world.unlisted("image");
+    File::create(&image).unwrap().set_len(64 << 20).unwrap();
+    let mut mkfs = Command::new(mkfs);
+    mkfs.arg("-q").args(options).arg(&image);
+    finish(mkfs).succeeds();
+    let mut mount = Command::new(mount);
+    mount
+        .args(["-o", "loop"])
+        .arg(&image)
+        .arg(world.path("src"));
+    let mounted = finish(mount);
+    if !mounted.status.success() {
+        eprintln!(
+            "skipped: there are no loop devices here: {}",
+            mounted.stderr
+        );
+        return None;
+    }
     Some(world)
 }
 

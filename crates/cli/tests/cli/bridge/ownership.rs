@@ -7,10 +7,13 @@ use std::{
     process::Command,
 };
 
-use rustix::mount::{MountFlags, mount as mount_system};
+use rustix::{
+    fs::statvfs,
+    mount::{MountFlags, mount as mount_system},
+};
 use verimount_testkit::tools;
 
-use super::{WAYS, mount, mount_in, world};
+use super::{WAYS, mount, mount_in, world, world_on_ext4};
 use crate::common::{
     daemon::{Daemon, eventually},
     run::{Ended, finish},
@@ -19,7 +22,13 @@ use crate::common::{
 };
 
 /// Runs a shell script in a directory, as somebody with these ids and further groups.
-fn shell_as(uid: u32, gid: u32, groups: &[u32], directory: &Path, script: &str) -> Ended {
+pub(super) fn shell_as(
+    uid: u32,
+    gid: u32,
+    groups: &[u32],
+    directory: &Path,
+    script: &str,
+) -> Ended {
     let setpriv = tools::find("setpriv").expect("util-linux is part of every system");
     let mut command = Command::new(setpriv);
     command
@@ -181,6 +190,61 @@ fn changed_programs_lose_their_rights() {
             let mode = fs::metadata(&program).unwrap().mode() & 0o7777;
             assert_eq!(mode, 0o777, "{change}");
         }
+        mounted.unmount();
+    }
+}
+
+/// Set-id bits go and stay as they do on the source, where nothing else changes.
+#[test]
+fn set_id_bits_go_as_on_the_source() {
+    let Some(world) = open_world() else { return };
+    if tools::find("python3").is_none() || tools::find("setfacl").is_none() {
+        return;
+    }
+    let prepare = "
+        touch mine marked; chown 4321 mine; chmod 6755 mine; chgrp 777 marked; chmod 2746 marked
+        mkdir folder; chown 4321:0 folder; chmod 2775 folder; touch given; chown 4321 given; chmod 4755 given
+    ";
+    let script = "
+        python=$(PATH=/usr/local/bin:/usr/bin:/bin; command -v python3)
+        for file in mine given; do
+            $python -c \"import os; os.chown('$file', -1, -1)\" 2> /dev/null || echo $file: failed
+        done
+        [ $(id -u) = 0 ] && chown 1 marked || setfacl -m u:1:rwx folder 2> /dev/null || true
+    ";
+    for way in WAYS {
+        let users = [SOMEBODY, (0, 0, &[][..])];
+        comes_out_alike(&world, way, prepare, &users, script);
+    }
+}
+
+/// An ordinary user comes no further through the mount than on the source, whose other blocks are
+/// reserved for root.
+#[test]
+fn blocks_that_are_reserved_for_root() {
+    for way in WAYS {
+        let Some(world) = world_on_ext4(&["-m", "30"]) else {
+            return;
+        };
+        let src = world.path("src");
+        fs::set_permissions(&src, PermissionsExt::from_mode(0o777)).unwrap();
+        let mounted = mount(&world, &["--allow-other", "--passthrough", way]);
+        let fill = |at: &Path, script: &str| {
+            let ended = shell_as(65534, 65534, &[], at, script);
+            assert!(ended.stderr.contains("No space left"), "{ended:?}");
+            let len = fs::metadata(src.join("large")).unwrap().len();
+            fs::remove_file(at.join("large")).unwrap();
+            eventually("the room is free again", || {
+                let usage = statvfs(&src).unwrap();
+                usage.f_bavail > usage.f_blocks / 2
+            });
+            len
+        };
+        let write = "exec head -c 64M /dev/zero > large";
+        let (here, there) = (fill(&src, write), fill(mounted.directory(), write));
+        // The last block can be one of its extents.
+        assert!(here.abs_diff(there) <= 64 << 10, "{here} and {there}");
+        fill(mounted.directory(), "exec fallocate -l 50M large");
         mounted.unmount();
     }
 }

@@ -13,7 +13,7 @@ use rustix::{
     mount::{MountFlags, UnmountFlags, mount as mount_system, mount_remount, unmount},
 };
 
-use super::{WAYS, error_of, mount_in, world};
+use super::{WAYS, error_of, mount_in, world, world_on_ext4};
 use crate::common::{daemon::eventually, user::root_or_skip, world::World};
 
 /// A world whose source is a file system of its own; only root can make one.
@@ -70,6 +70,27 @@ fn a_full_disk() {
         });
         fs::write(mnt.join("other"), vec![8; 1 << 20]).unwrap();
         drop(file);
+        mounted.unmount();
+    }
+}
+
+/// Whatever is kept of a file that was read, its room is free soon after others have removed it.
+#[test]
+fn what_others_remove_takes_no_room() {
+    for way in WAYS {
+        let Some(world) = world_on_ext4(&[]) else {
+            return;
+        };
+        let src = world.path("src");
+        let free = || statvfs(&src).unwrap().f_bavail;
+        let mounted = mount_in(&world, way);
+        world.write("src/large", vec![7; 20 << 20]);
+        rustix::fs::sync();
+        let before = free();
+        assert_eq!(fs::read(mounted.path("large")).unwrap().len(), 20 << 20);
+        fs::remove_file(src.join("large")).unwrap();
+        let large = (20 << 20) / statvfs(&src).unwrap().f_frsize;
+        eventually("its room is free", || free() >= before + large);
         mounted.unmount();
     }
 }

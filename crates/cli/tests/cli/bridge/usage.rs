@@ -1,15 +1,13 @@
 //! Wrong usage, wrong paths, and what is said of them.
 
-use std::{
-    fs::{self, File},
-    io::Read,
-};
+use std::fs;
 
 use super::{mount, world};
 use crate::{
     args,
     common::{
-        daemon::eventually,
+        daemon::Daemon,
+        latency,
         run::verimount,
         user::{is_root, root_or_skip},
     },
@@ -68,35 +66,22 @@ fn where_something_is_mounted_nothing_else_is() {
     mounted.unmount();
 }
 
-/// Only root may set the kernel's limit, and not every kernel has it.
 #[test]
 fn processors_are_kept_awake_or_it_is_said_why_not() {
     let Some(world) = world() else { return };
-    let limit = "/dev/cpu_dma_latency";
     let (src, mnt) = (world.path("src"), world.path("mnt"));
     fs::write(src.join("file"), "content").unwrap();
-    match File::options().write(true).open(limit) {
-        Ok(_) => {
-            // What holds for the whole system, in microseconds.
-            let latency = || {
-                let mut bytes = [0; size_of::<i32>()];
-                File::open(limit).unwrap().read_exact(&mut bytes).unwrap();
-                i32::from_ne_bytes(bytes)
-            };
-            // Somebody else keeps them awake: what a mount does cannot be seen.
-            if latency() == 0 {
-                return;
-            }
-            let mounted = mount(&world, &["--awake", "--cache", "strict"]);
-            eventually("processors are awake", || {
-                assert_eq!(fs::read(mnt.join("file")).unwrap(), b"content");
-                latency() == 0
-            });
-            eventually("they may sleep again", || latency() != 0);
-            mounted.unmount();
-        }
-        Err(_) => _ = verimount(args!["bridge", &src, &mnt, "--awake"]).fails_saying(limit),
+    if !latency::can_be_set() {
+        verimount(args!["bridge", &src, &mnt, "--awake"]).fails_saying(latency::LIMIT);
+        return;
     }
+    // Somebody else keeps them awake: what a mount does cannot be seen.
+    if latency::is_none() {
+        return;
+    }
+    let mounted = mount(&world, &["--awake", "--cache", "strict"]);
+    latency::is_none_while(|| assert_eq!(fs::read(mnt.join("file")).unwrap(), b"content"));
+    mounted.unmount();
 }
 
 /// Below its own source, a mount would wait for itself; only root can leave it out of the mirror.
@@ -182,4 +167,36 @@ fn files_of_several_devices_have_numbers_of_their_own() {
     assert_ne!(inode(mounted.path("one")), inode(mounted.path("two")));
     assert_eq!(fs::read(mounted.path("two")).unwrap(), b"two");
     mounted.unmount();
+}
+
+/// The kernel stacks two file systems, if the upper one has said beforehand that it is the second.
+#[test]
+fn a_mirror_of_a_mirror_is_passed_through() {
+    let Some(world) = world() else { return };
+    world.write("src/file", "content");
+    let inner = mount(&world, &[]);
+    if !super::passes_through_or_skip(inner.directory()) {
+        return;
+    }
+    let directory = world.directory("outer");
+    let outer = Daemon::bridge(inner.directory(), &directory, &[]);
+    assert_eq!(fs::read(outer.path("file")).unwrap(), b"content");
+    let status = super::status(&directory);
+    assert_eq!(status["passthrough"]["registered"], 1, "{status}");
+    assert_eq!(status["relayed"]["reads"], 0, "{status}");
+    // It does not stack three, which is said, and counted, as it is.
+    let third = world.directory("third");
+    let highest = Daemon::bridge(&directory, &third, &[]);
+    let said = highest.log();
+    assert!(said.contains(", relay, "), "{said}");
+    assert_eq!(fs::read(highest.path("file")).unwrap(), b"content");
+    let opens = &super::status(&third)["opens"];
+    assert_eq!(
+        (&opens["passthrough"], &opens["relay"]),
+        (&0.into(), &1.into()),
+        "{opens}"
+    );
+    highest.unmount();
+    outer.unmount();
+    inner.unmount();
 }

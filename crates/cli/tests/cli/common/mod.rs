@@ -1,8 +1,10 @@
 //! What the tests of the command share.
 
 pub(crate) mod daemon;
+pub(crate) mod latency;
 pub(crate) mod romfs;
 pub(crate) mod run;
+pub(crate) mod synchronous;
 pub(crate) mod tree;
 pub(crate) mod user;
 pub(crate) mod world;

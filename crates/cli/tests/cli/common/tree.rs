@@ -178,7 +178,7 @@ fn contents() -> Vec<(Vec<u8>, Vec<u8>)> {
 }
 
 fn make_node(path: &Path, kind: FileType, (major, minor): (u32, u32)) {
-    let mode = Mode::from_raw_mode(0o600);
+    let mode = Mode::from_raw_mode(0o644);
     mknodat(CWD, path, kind, mode, makedev(major, minor)).unwrap();
 }
 

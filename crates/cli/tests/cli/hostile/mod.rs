@@ -19,7 +19,7 @@ use crate::{
     args,
     common::{
         daemon::{Daemon, fuse_or_skip},
-        romfs::Image,
+        romfs::{DIRECTORY, FILE, Image},
         run::{Ended, binary, finish, verimount},
         world::World,
     },
@@ -215,6 +215,43 @@ fn an_index_that_shows_another_tree_is_found() {
         let ended = run(verify);
         ended.reports_bad_data();
         assert!(ended.text().contains("disagree"), "{ended:?}");
+    }
+}
+
+/// Two files of which one lies in the other: they are copied only while that takes no more bytes
+/// than the image has.
+#[test]
+fn overlapping_files_take_no_more_than_the_image() {
+    let world = World::new();
+    let (first, second) = (Image::ROOT + 32, Image::ROOT + 64);
+    let mut image = Image::crafted(&[
+        (
+            Image::ROOT,
+            first as u32 | DIRECTORY | 8,
+            Image::ROOT as u32,
+            ".",
+        ),
+        (first, second as u32 | FILE, 0, "first"),
+        (second, FILE, 0, "second"),
+    ]);
+    let size = image.word(8);
+    let up_to_end = size - first as u32 - 32;
+    let (first, second) = (image.header("first"), image.header("second"));
+    image.change(&first, 2, up_to_end);
+    for (excess, fits) in [(0, true), (1, false)] {
+        image.change(&second, 2, size - up_to_end + excess);
+        let path = world.write("image", &image.0);
+        let copy = world.path(if fits { "fits" } else { "does not fit" });
+        let ended = run(args!["extract", &path, &copy, "--unverified"]);
+        if fits {
+            ended.succeeds_quietly();
+            let len = |name: &str| fs::metadata(copy.join(name)).unwrap().len();
+            assert_eq!(len("first") + len("second"), u64::from(size));
+        } else {
+            ended.fails();
+            assert!(ended.stderr.contains("overlaps"), "{ended:?}");
+            assert!(!copy.join("second").exists());
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod damage;
 mod ends;
+mod log;
 mod points;
 mod reading;
 mod reports;

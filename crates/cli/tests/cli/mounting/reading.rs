@@ -13,6 +13,7 @@ use rustix::{
     fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, utimensat},
     io::Errno,
 };
+use serde_json::Value;
 use verimount_testkit::{noise, tools};
 
 use super::{error_number, world, world_with_image};
@@ -330,6 +331,12 @@ fn a_large_directory() {
     let image = world.path("image");
     verimount(args!["build", &tree, &image]).succeeds();
     let mounted = Daemon::mount(&image, &world.path("mnt"), &["--unpinned"]);
+    assert_eq!(fs::read_dir(mounted.directory()).unwrap().count(), 5000);
+    let status = verimount(args!["status", "--json", mounted.directory()]);
+    let status: Value = serde_json::from_slice(&status.stdout).unwrap();
+    // With attributes, which nobody asked for, it would be 33 parts.
+    let parts = status["requests"]["readdir"].as_u64().unwrap();
+    assert!(parts < 25, "{parts}");
     assert_same(
         &snapshot(mounted.directory()).unwrap(),
         &snapshot(&tree).unwrap(),

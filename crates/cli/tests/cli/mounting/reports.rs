@@ -1,12 +1,13 @@
 //! What a mount tells of itself.
 
 use std::{
+    ffi::OsStr,
     fs::{self, File},
-    os::unix::fs::FileExt,
+    os::unix::{ffi::OsStrExt, fs::FileExt},
     path::Path,
 };
 
-use rustix::fs::{getxattr, getxattr_query, listxattr, statvfs};
+use rustix::fs::{XattrFlags, getxattr, getxattr_query, listxattr, setxattr, statvfs};
 use serde_json::Value;
 use verimount_testkit::noise;
 
@@ -14,7 +15,7 @@ use super::{EIO, error_number, world};
 use crate::{
     args,
     common::{
-        daemon::{Background, Daemon, umount},
+        daemon::{Background, Daemon, eventually, umount},
         run::verimount,
         world::World,
     },
@@ -135,6 +136,12 @@ fn status_of_what_is_no_mount() {
     ] {
         verimount(args!["status", &path]).fails_saying(words);
     }
+    // What anybody can set says nothing of a mount.
+    let mnt = world.path("mnt");
+    let forged = br#"{"kind":"image","mismatches":0}"#;
+    if setxattr(&mnt, "user.verimount.status", forged, XattrFlags::empty()).is_ok() {
+        verimount(args!["status", &mnt]).fails_saying("not a verimount mount");
+    }
 }
 
 /// One line for each read that is refused: file, place, what was expected and what was found.
@@ -171,9 +178,12 @@ fn a_daemon_in_the_background_logs_to_a_file() {
     let _mounted = Background::mount(&world.path("file"), &mnt, &options);
     assert_eq!(error_number(fs::read(mnt.join("file"))), EIO);
     umount(&mnt);
-    let text = fs::read_to_string(&log).unwrap();
-    assert!(text.starts_with("what was there before\n"), "{text}");
-    assert!(text.contains("does not match"), "{text}");
+    // The reader has its error before the log has its line.
+    eventually("the error is logged", || {
+        let text = fs::read_to_string(&log).unwrap();
+        assert!(text.starts_with("what was there before\n"), "{text}");
+        text.contains("does not match")
+    });
     // A log that cannot be written is said at once.
     let nowhere = world.path("missing/log");
     let mount = args![
@@ -205,5 +215,48 @@ fn the_size_of_the_file_system() {
     let size = statvfs(mounted.directory()).unwrap();
     assert!(size.f_blocks * size.f_frsize >= 70_000);
     assert!(size.f_namemax >= 127);
+    mounted.unmount();
+}
+
+/// All recent failures fit into a status, however long the names of files are.
+#[test]
+fn many_bad_files_with_long_names() {
+    let Some(world) = world() else { return };
+    let tree = world.directory("tree");
+    let mut directory = tree.clone();
+    while directory.as_os_str().len() < 3700 {
+        directory.push(OsStr::from_bytes(&[1; 127]));
+    }
+    fs::create_dir_all(&directory).unwrap();
+    let files: Vec<_> = (0..30).map(|number| noise(5000, number)).collect();
+    for (number, content) in files.iter().enumerate() {
+        fs::write(directory.join(format!("{number:0>127}")), content).unwrap();
+    }
+    let image = world.path("image");
+    verimount(args!["build", &tree, &image]).succeeds();
+    let mut bytes = fs::read(&image).unwrap();
+    for content in &files {
+        let mut windows = bytes.windows(64);
+        let start = windows.position(|window| window == &content[..64]).unwrap();
+        bytes[start] ^= 1;
+    }
+    fs::write(&image, bytes).unwrap();
+
+    let mnt = world.path("mnt");
+    let mounted = Daemon::mount(&image, &mnt, &["--unpinned"]);
+    let below = mnt.join(directory.strip_prefix(&tree).unwrap());
+    for number in 0..files.len() {
+        let read = fs::read(below.join(format!("{number:0>127}")));
+        assert_eq!(error_number(read), EIO);
+    }
+    let status = verimount(args!["status", "--json", &mnt]);
+    let status: Value = serde_json::from_str(status.reports_bad_data().text()).unwrap();
+    let failures = status["recent_failures"].as_array().unwrap();
+    assert_eq!(failures.len(), 16);
+    for (failure, number) in failures.iter().zip(14..) {
+        let file = failure["file"].as_str().unwrap();
+        assert!(file.starts_with('…'), "{file}");
+        assert!(file.ends_with(&format!("/{number:0>127}")), "{file}");
+    }
     mounted.unmount();
 }

@@ -91,5 +91,18 @@ fn discarded_blocks() {
     let checked = verimount(args!["volume", "check", &path]);
     checked.reports_bad_data();
     assert!(checked.text().contains("8..16: "), "{checked:?}");
+    assert!(checked.text().contains("it looks discarded"), "{checked:?}");
+    let note = "note: 1 of 1 bad ranges look discarded, not damaged";
+    assert!(checked.stderr.contains(note), "{checked:?}");
+    assert!(checked.stderr.contains("--allow-discards"), "{checked:?}");
+    let report = json(args!["volume", "check", "--json", &path], 1);
+    assert_eq!(report["discarded_ranges"], 1);
     verimount(args!["volume", "check", &path, "--allow-discards"]).succeeds_quietly();
+
+    // The other block was damaged.
+    flip_where(&path, &content[..4000]);
+    let checked = verimount(args!["volume", "check", &path, "--allow-discards"]);
+    checked.reports_bad_data();
+    assert_eq!(checked.stderr, "");
+    assert!(!checked.text().contains("discarded"), "{checked:?}");
 }

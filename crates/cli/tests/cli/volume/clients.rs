@@ -11,6 +11,7 @@ use crate::{
     args,
     common::{
         daemon::Daemon,
+        latency,
         run::{Ended, finish, verimount},
         world::World,
     },
@@ -198,6 +199,35 @@ fn a_killed_server_loses_nothing_that_was_flushed() {
     let served = serve(&world, &[]);
     client("nbdcopy", &[&uri, text(&to)]).unwrap().succeeds();
     assert!(fs::read(&to).unwrap()[..content.len()] == content);
+    end(&world, served);
+}
+
+#[test]
+fn processors_are_kept_awake_or_it_is_said_why_not() {
+    let world = World::new();
+    let path = format(&world, &[]);
+    if !latency::can_be_set() {
+        let serve = args![
+            "volume",
+            "serve",
+            &path,
+            "--socket",
+            world.path("socket"),
+            "--awake"
+        ];
+        verimount(serve).fails_saying(latency::LIMIT);
+        return;
+    }
+    // Somebody else keeps them awake: what a server does cannot be seen.
+    if latency::is_none() || tools::find("nbdcopy").is_none() {
+        return;
+    }
+    let to = world.path("to");
+    let served = serve(&world, &["--awake"]);
+    latency::is_none_while(|| {
+        let copied = client("nbdcopy", &[&uri(&world), text(&to)]);
+        copied.unwrap().succeeds();
+    });
     end(&world, served);
 }
 

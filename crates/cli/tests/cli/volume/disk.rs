@@ -2,13 +2,14 @@
 
 use std::{
     fs::{self, File, OpenOptions},
+    io::IoSlice,
     os::unix::fs::{FileExt, MetadataExt, PermissionsExt},
     thread,
 };
 
 use rustix::{
     fs::{FallocateFlags, fallocate},
-    io::Errno,
+    io::{Errno, ReadWriteFlags, pwritev2},
 };
 use verimount_testkit::noise;
 
@@ -141,6 +142,15 @@ fn its_size_is_fixed() {
         .unwrap();
     let appended = std::io::Write::write(&mut appending, b"content");
     assert_eq!(error_of(appended), Errno::NOSPC);
+    // Linux has it since 6.9.
+    let no_append = ReadWriteFlags::from_bits_retain(0x20);
+    match pwritev2(&appending, &[IoSlice::new(b"C")], 0, no_append) {
+        Err(Errno::OPNOTSUPP) => eprintln!("skipped: there is no RWF_NOAPPEND"),
+        written => {
+            assert_eq!(written, Ok(1));
+            assert_eq!(read(&disk, 0, 7).unwrap(), b"Content");
+        }
+    }
     assert_eq!(read(&disk, size - 3, 3).unwrap(), b"con");
     assert_eq!(disk.read_at(&mut [0; 10], size - 3).unwrap(), 3);
     assert_eq!(disk.read_at(&mut [0; 10], size).unwrap(), 0);

@@ -1,6 +1,11 @@
 //! However a volume's daemon ends, what was flushed is there.
 
-use std::os::unix::{fs::FileExt, process::ExitStatusExt};
+use std::{
+    fs::File,
+    io::{BufRead, BufReader},
+    os::unix::{fs::FileExt, process::ExitStatusExt},
+    process::Stdio,
+};
 
 use rustix::process::Signal;
 use verimount_testkit::noise;
@@ -112,4 +117,26 @@ fn a_daemon_in_the_background() {
     drop(mounted);
     // It is closed by then.
     verimount(args!["volume", "check", world.path("vol.img")]).succeeds_quietly();
+}
+
+/// Other programs' `umount` returns while the daemon still closes the volume. Whoever comes then waits,
+/// and is told so.
+#[test]
+fn a_volume_that_is_being_closed_is_waited_for() {
+    let Some(world) = world() else { return };
+    let path = format(&world, &[]);
+    let closing = File::open(&path).unwrap();
+    closing.lock().unwrap();
+    let mut check = User::Current.command();
+    check.args(["volume", "check"]).arg(&path);
+    let mut check = check.stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = String::new();
+    let mut stderr = BufReader::new(check.stderr.take().unwrap());
+    stderr.read_line(&mut said).unwrap();
+    assert!(
+        said.starts_with("note: ") && said.contains("is in use"),
+        "{said}"
+    );
+    drop(closing);
+    assert!(check.wait().unwrap().success());
 }

@@ -3,10 +3,9 @@
 use std::{
     fs::{self, File},
     os::unix::fs::MetadataExt,
-    process::{Command, Stdio},
+    process::Command,
 };
 
-use rustix::process::{Pid, Signal, kill_process};
 use verimount_testkit::{noise, tools};
 
 use super::{format, json};
@@ -14,9 +13,10 @@ use crate::{
     args,
     common::{
         daemon::eventually,
-        run::{binary, finish, finish_spawned, verimount},
+        run::{finish, verimount},
         world::World,
     },
+    interrupts::{SIGNALS, has_unnamed_file_in, interrupt, start},
 };
 
 /// The kernel's own tool reads what we make.
@@ -130,18 +130,16 @@ fn a_metadata_device() {
 
 #[test]
 fn an_interrupted_format_leaves_no_new_file() {
-    for signal in [Signal::INT, Signal::TERM] {
+    for signal in SIGNALS {
         let world = World::new();
-        let path = world.path("vol.img");
-        let mut format = Command::new(binary());
-        format.args(["volume", "format", "--size", "1T", "--sector-size", "512"]);
-        format.arg(&path).stdin(Stdio::null());
-        format.stdout(Stdio::piped()).stderr(Stdio::piped());
-        let child = format.spawn().unwrap();
-        let has_tags = || fs::metadata(&path).is_ok_and(|found| found.blocks() > 1000);
-        eventually("some tags are written", has_tags);
-        kill_process(Pid::from_child(&child), signal).unwrap();
-        finish_spawned(child, "format".to_owned()).fails_saying("interrupted");
-        assert!(!path.exists());
+        let folder = world.directory("folder");
+        let path = folder.join("vol.img");
+        let options = ["--size", "1T", "--sector-size", "512"];
+        let mut format = args!["volume", "format", &path];
+        format.extend(options.iter().map(Into::into));
+        let child = start(format);
+        eventually("it has begun", || has_unnamed_file_in(&child, &folder));
+        interrupt(child, signal).fails_saying("interrupted");
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
     }
 }

@@ -52,20 +52,31 @@ fn by_making_the_file_longer() {
     }
 }
 
-/// Whatever the longer part held becomes zeros.
+/// Whatever the longer part held becomes zeros, also if the file becomes longer still.
 #[test]
 fn with_a_file_that_is_longer_already() {
-    let world = World::new();
-    let path = format(&world, &[]);
-    let unchanged = verimount(args!["volume", "grow", &path]);
-    unchanged.succeeds();
-    assert!(unchanged.text().contains("no room"), "{unchanged:?}");
-    let file = OpenOptions::new().write(true).open(&path).unwrap();
-    file.write_all_at(&noise(MIB as usize, 2), 16 * MIB)
-        .unwrap();
-    verimount(args!["volume", "grow", &path]).succeeds();
-    let checked = json(args!["volume", "check", "--json", &path], 0);
-    assert!(checked["size"].as_u64().unwrap() > 16 * MIB);
+    for options in [&[][..], &["--size", "32M"]] {
+        let world = World::new();
+        let path = format(&world, &[]);
+        let grow = || {
+            let mut grow = args!["volume", "grow", &path];
+            grow.extend(options.iter().map(Into::into));
+            verimount(grow)
+        };
+        if options.is_empty() {
+            let unchanged = grow();
+            unchanged.succeeds();
+            assert!(unchanged.text().contains("no room"), "{unchanged:?}");
+        }
+        let file = OpenOptions::new().write(true).open(&path).unwrap();
+        file.write_all_at(&noise(MIB as usize, 2), 16 * MIB)
+            .unwrap();
+        grow().succeeds();
+        let checked = json(args!["volume", "check", "--json", &path], 0);
+        assert!(checked["size"].as_u64().unwrap() > 16 * MIB);
+        let blocks = std::os::unix::fs::MetadataExt::blocks(&path.metadata().unwrap());
+        assert!(blocks * 512 < 4 * MIB, "it takes storage for zeros");
+    }
 }
 
 #[test]

@@ -61,10 +61,10 @@ impl Drop for Loop {
 }
 
 /// What is mounted on a directory, unmounted in the end.
-struct Mounted<'a>(&'a Path);
+pub(super) struct Mounted<'a>(&'a Path);
 
 impl<'a> Mounted<'a> {
-    fn ext4(device: &Loop, directory: &'a Path) -> Self {
+    pub(super) fn ext4(device: &Loop, directory: &'a Path) -> Self {
         mount_system(&device.0, directory, "ext4", MountFlags::empty(), None).unwrap();
         Self(directory)
     }

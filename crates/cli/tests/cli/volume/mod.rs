@@ -4,27 +4,33 @@
 mod bad_input;
 mod checking;
 mod clients;
+mod commit_time;
 mod disk;
 mod ends;
 mod formatting;
+mod full;
 mod growing;
 mod looped;
 mod one_bad_block;
+mod synchronous;
 
 use std::{
     fs::{self, File, OpenOptions},
     io,
-    os::unix::fs::{FileExt, OpenOptionsExt},
+    os::unix::{
+        fs::{FileExt, OpenOptionsExt},
+        process::ExitStatusExt,
+    },
     path::{Path, PathBuf},
 };
 
-use rustix::{fs::OFlags, io::Errno};
+use rustix::{fs::OFlags, io::Errno, process::Signal};
 use serde_json::Value;
 
 use crate::{
     args,
     common::{
-        daemon::{Daemon, world},
+        daemon::{Daemon, unmount_lazily, world},
         run::verimount,
         world::World,
     },
@@ -47,6 +53,13 @@ fn format(world: &World, options: &[&str]) -> PathBuf {
 #[track_caller]
 fn mount(world: &World, options: &[&str]) -> Daemon {
     Daemon::volume(&world.path("vol.img"), &world.path("mnt"), options)
+}
+
+/// Waits for a mount's daemon to die of SIGKILL, and takes away what it leaves.
+#[track_caller]
+fn dies(mut killed: Daemon) {
+    assert_eq!(killed.wait().signal(), Some(Signal::KILL.as_raw()));
+    unmount_lazily(killed.directory());
 }
 
 /// The disk of a mount, opened for reading and writing.

@@ -68,7 +68,10 @@ pub(super) fn run(tests: &Tests, scratch: &Scratch, verimount: &Path) -> Result<
     fs::write(tree.join(LARGE.0), noise(LARGE.1, 9))?;
     let image = scratch.path().join("image");
     let mut build = Command::new(verimount);
-    build.args(["build", "--no-seal"]).arg(&tree).arg(&image);
+    build
+        .args(["build", "--widen-permissions", "--no-seal"])
+        .arg(&tree)
+        .arg(&image);
     command::stdout(&mut build)?;
     for kind in kinds() {
         tests.test(&format!("{kind:?}"), || {

@@ -114,6 +114,14 @@ impl Opened {
         }
     }
 
+    /// Waits until the first tags have been computed anew.
+    pub(super) fn wait_for_recalculation_to_begin(&self) -> Result<()> {
+        while self.recalculation_sector()? == Some(0) {
+            thread::sleep(PAUSE);
+        }
+        Ok(())
+    }
+
     /// Waits until no tag is to be computed anew any more. A guest in which that never ends is silent.
     pub(super) fn wait_for_recalculation(&self) -> Result<()> {
         while self.recalculation_sector()?.is_some() {

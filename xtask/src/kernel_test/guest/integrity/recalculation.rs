@@ -19,22 +19,17 @@ use super::{
 };
 use crate::kernel_test::guest::{scratch::Scratch, tests::Tests};
 
-/// The size of the devices, in bytes, where the kernel is interrupted: it goes 16 MiB at a time.
-const LARGE_DEVICE: u64 = 64 << 20;
-
-/// How often it is tried to interrupt the kernel behind the beginning and before the end.
-const ATTEMPTS: usize = 5;
+/// The sizes of the devices, in bytes, where the kernel is interrupted: it goes 16 MiB at a time. When it
+/// has come to the end before it could be interrupted, the next size is tried.
+const LARGE_DEVICES: [u64; 5] = [64 << 20, 64 << 20, 128 << 20, 128 << 20, 256 << 20];
 
 pub(super) fn run(tests: &Tests, scratch: &Scratch) {
     for kind in kinds() {
-        for (first, size) in [(Side::Kernel, LARGE_DEVICE), (Side::Verimount, DEVICE)] {
+        for first in [Side::Kernel, Side::Verimount] {
             let test = format!("{}, begun by {first:?}", kind.describe());
-            tests.test(&test, || {
-                let bench = Bench::new(scratch, kind.clone(), size)?;
-                match first {
-                    Side::Kernel => begun_by_kernel(&bench),
-                    Side::Verimount => begun_by_us(&bench),
-                }
+            tests.test(&test, || match first {
+                Side::Kernel => begun_by_kernel(scratch, &kind),
+                Side::Verimount => begun_by_us(&Bench::new(scratch, kind.clone(), DEVICE)?),
             });
         }
     }
@@ -61,9 +56,20 @@ fn kinds() -> Vec<Kind> {
     kinds
 }
 
-fn begun_by_kernel(bench: &Bench) -> Result<()> {
-    let attached = Attached::new(bench)?;
-    let position = interrupt_kernel(&attached)?;
+fn begun_by_kernel(scratch: &Scratch, kind: &Kind) -> Result<()> {
+    for size in LARGE_DEVICES {
+        let bench = Bench::new(scratch, kind.clone(), size)?;
+        let attached = Attached::new(&bench)?;
+        if let Some(position) = interrupt_kernel(&attached)? {
+            return finish(&attached, position);
+        }
+    }
+    bail!("the kernel could not be interrupted")
+}
+
+/// We go on at the sector where the kernel was.
+fn finish(attached: &Attached, position: u64) -> Result<()> {
+    let bench = attached.bench;
     let volume = Volume::open(bench.devices()?, &bench.open_options()?)?;
     ensure!(
         volume.recalculation_sector() == Some(position),
@@ -71,28 +77,26 @@ fn begun_by_kernel(bench: &Bench) -> Result<()> {
     );
     volume.recalculate(&mut |_| ControlFlow::Continue(()))?;
     let found = checked_blocks(volume)?;
-    ensure_kernel_finds(&found, &attached)
+    ensure_kernel_finds(&found, attached)
 }
 
-/// Has the kernel begin on devices where nothing matches, and says how far it has come.
-fn interrupt_kernel(attached: &Attached) -> Result<u64> {
-    for _ in 0..ATTEMPTS {
-        for path in attached.bench.paths() {
-            let size = fs::metadata(path)?.len();
-            let file = File::create(path)?;
-            file.set_len(size)?;
-            for piece in &writes(0) {
-                let (offset, bytes) = fit(piece, size);
-                file.write_all_at(bytes, offset)?;
-            }
-        }
-        attached.format(&["--no-wipe"])?;
-        drop(attached.open(&["--integrity-recalculate"])?);
-        if let Some(position) = interrupted_at(attached.bench)? {
-            return Ok(position);
+/// Has the kernel begin on devices where nothing matches, and stops it behind the beginning; says how
+/// far it has come, unless that is the end.
+fn interrupt_kernel(attached: &Attached) -> Result<Option<u64>> {
+    for path in attached.bench.paths() {
+        let size = fs::metadata(path)?.len();
+        let file = File::create(path)?;
+        file.set_len(size)?;
+        for piece in &writes(0) {
+            let (offset, bytes) = fit(piece, size);
+            file.write_all_at(bytes, offset)?;
         }
     }
-    bail!("the kernel could not be interrupted")
+    attached.format(&["--no-wipe"])?;
+    let opened = attached.open(&["--integrity-recalculate"])?;
+    opened.wait_for_recalculation_to_begin()?;
+    drop(opened);
+    interrupted_at(attached.bench)
 }
 
 /// The machine crashes before the tags of what was written in bitmap mode are on the device. Whoever

@@ -1,0 +1,89 @@
+use std::{
+    fs::{self, File, Metadata, OpenOptions},
+    io,
+    os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt},
+    path::{self, Path, PathBuf},
+};
+
+use rustix::{
+    fs::{OFlags, fcntl_getfl, fcntl_setfl},
+    io::Errno,
+    stdio::dup2_stderr,
+};
+
+/// A file to which a log is appended.
+pub(crate) struct LogFile {
+    file: File,
+    /// Absolute, as the process leaves its directory.
+    path: PathBuf,
+    /// Device and inode number, where another file can come in its place: of regular files.
+    identity: Option<(u64, u64)>,
+}
+
+impl LogFile {
+    /// Opens `path`, and makes it if it is not there.
+    ///
+    /// # Errors
+    /// What the system says; of a FIFO, that nobody reads it.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        let path = path::absolute(path)?;
+        let file = open(&path, OFlags::empty())?;
+        let metadata = file.metadata()?;
+        Ok(Self {
+            file,
+            path,
+            identity: identity(&metadata),
+        })
+    }
+
+    /// Lets standard error be this file.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(super) fn begin(&self) -> io::Result<()> {
+        Ok(dup2_stderr(&self.file)?)
+    }
+
+    /// Goes on in a new file if the old one was moved away or removed, as `logrotate` does it.
+    pub(super) fn follow(&mut self) {
+        let Some(written) = self.identity else { return };
+        let there = fs::metadata(&self.path).ok();
+        if there.is_some_and(|metadata| identity(&metadata) == Some(written)) {
+            return;
+        }
+        // A link was not what was moved away. The old file is better than none.
+        if let Ok(file) = open(&self.path, OFlags::NOFOLLOW)
+            && let Ok(metadata) = file.metadata()
+            && dup2_stderr(&file).is_ok()
+        {
+            self.identity = identity(&metadata);
+            self.file = file;
+        }
+    }
+}
+
+/// Opens without waiting: for a FIFO, that would be for whoever reads it.
+fn open(path: &Path, flags: OFlags) -> io::Result<File> {
+    let flags = flags | OFlags::NONBLOCK;
+    let file = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .custom_flags(flags.bits() as i32)
+        .open(path)
+        .map_err(|error| match Errno::from_io_error(&error) {
+            Some(Errno::NXIO) if is_fifo(path) => {
+                io::Error::new(error.kind(), "it is a FIFO that nobody reads")
+            }
+            _ => error,
+        })?;
+    fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
+    Ok(file)
+}
+
+fn is_fifo(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_fifo())
+}
+
+fn identity(metadata: &Metadata) -> Option<(u64, u64)> {
+    metadata.is_file().then(|| (metadata.dev(), metadata.ino()))
+}

@@ -1,0 +1,311 @@
+//! What the policy denies stays denied, whatever is done to names through the mount.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use rustix::{
+    fs::{CWD, FileType, Mode, mknodat},
+    io::Errno,
+    process::Signal,
+};
+use verimount_testkit::tools;
+
+use super::{mount_by, ownership::shell_as, world};
+use crate::common::{
+    daemon::{Daemon, eventually},
+    seed,
+    user::root_or_skip,
+    world::World,
+};
+
+const POLICY: &str = r#"
+    log_denials = true
+    [[rule]]
+    name = "secrets"
+    action = "deny"
+    path = "secrets/**"
+    [[rule]]
+    action = "deny"
+    access = "write"
+    path = "fixed/**"
+"#;
+
+/// A world with `secrets/key`, `fixed/file`, `pub/file` and `pub/dir/file`, all open to all.
+fn open_world() -> Option<World> {
+    let world = world()?;
+    let src = world.path("src");
+    for file in ["secrets/key", "fixed/file", "pub/file", "pub/dir/file"] {
+        let file = src.join(file);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(&file, file.file_name().unwrap().as_encoded_bytes()).unwrap();
+        fs::set_permissions(&file, Permissions::from_mode(0o666)).unwrap();
+    }
+    for directory in ["", "secrets", "fixed", "pub", "pub/dir"] {
+        fs::set_permissions(src.join(directory), Permissions::from_mode(0o777)).unwrap();
+    }
+    Some(world)
+}
+
+fn mount_for_all(world: &World, policy: &str) -> Daemon {
+    let policy = world.write("policy.toml", policy);
+    super::mount(
+        world,
+        &["--allow-other", "--policy", policy.to_str().unwrap()],
+    )
+}
+
+/// The content of all files of a directory, by their paths.
+fn contents(directory: &Path) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => found.extend(contents(&path)),
+            false => {
+                let text = fs::read_to_string(&path).unwrap();
+                found.insert(path.to_str().unwrap().to_owned(), text);
+            }
+        }
+    }
+    found
+}
+
+/// Neither by an ordinary user nor by root, who is free to do it in the source.
+#[test]
+fn links_and_moves_open_nothing() {
+    if !root_or_skip() {
+        return;
+    }
+    let Some(world) = open_world() else { return };
+    let mounted = mount_for_all(&world, POLICY);
+    let before = contents(&world.path("src"));
+    let commands = [
+        "cat secrets/key",
+        "ln secrets/key pub/link",
+        "mv -f secrets/key key",
+        "mv -f secrets/key pub/file",
+        "mv secrets pub/secrets",
+        "mv secrets other",
+        "rm -f secrets/key",
+        "mv -f pub/file secrets/key",
+        "ln pub/file fixed/link",
+        "mv pub/file fixed/new",
+        "mv -f pub/file fixed/file",
+        "mv -f fixed/file pub/file",
+        "mv fixed/file fixed/other",
+        "mv fixed other",
+        "mv pub/dir fixed/dir",
+        "ln fixed/file pub/link",
+        "rm -f fixed/file",
+        "touch fixed/new",
+        "sh -c 'echo x >> fixed/file'",
+    ];
+    for uid in [65534, 0] {
+        for command in commands {
+            let ended = shell_as(uid, uid, &[], mounted.directory(), command);
+            let said = ended.stderr.contains("Permission denied");
+            assert!(
+                !ended.status.success() && said,
+                "{uid}: {command}: {ended:?}"
+            );
+            assert_eq!(contents(&world.path("src")), before, "{uid}: {command}");
+        }
+        let free =
+            "mv pub/file file; ln file link; rm file; mv pub other; mv other pub; mv link pub/file
+            cat fixed/file";
+        let ended = shell_as(uid, uid, &[], mounted.directory(), free);
+        assert_eq!(ended.text(), "file");
+    }
+    let log = mounted.unmount();
+    let line = |parts: &[&str]| {
+        let mut lines = log.lines();
+        let found = lines.any(|line| parts.iter().all(|part| line.contains(part)));
+        assert!(found, "{parts:?}: {log}");
+    };
+    let secrets = "rule 1 (line 3) \\\"secrets\\\"";
+    line(&[
+        "denied",
+        "operation=\"open\"",
+        "path=secrets/key",
+        "uid=65534",
+        secrets,
+    ]);
+    line(&[
+        "denied",
+        "\"link\"",
+        "path=secrets/key",
+        "to=pub/link",
+        "uid=0",
+        secrets,
+    ]);
+    line(&[
+        "denied",
+        "\"rename\"",
+        "path=secrets ",
+        "to=other",
+        "uid=65534",
+        "pid=",
+    ]);
+    line(&["denied", "\"unlink\"", "path=fixed/file", "rule 2 (line 7)"]);
+    line(&["denied", "\"create\"", "path=fixed/new"]);
+}
+
+/// `mknod` makes regular files, too.
+#[test]
+fn to_make_a_node_is_to_make_a_file() {
+    let Some(world) = open_world() else { return };
+    let mounted = mount_by(&world, POLICY);
+    let make = |name: &str, file_type| {
+        mknodat(
+            CWD,
+            mounted.path(name),
+            file_type,
+            Mode::RUSR | Mode::WUSR,
+            0,
+        )
+    };
+    let made = make("fixed/new", FileType::RegularFile);
+    assert_eq!(made, Err(Errno::ACCESS));
+    make("pub/new", FileType::RegularFile).unwrap();
+    // It is not opened through the bridge.
+    make("fixed/pipe", FileType::Fifo).unwrap();
+    let names = fs::read_dir(world.path("src/fixed")).unwrap();
+    assert_eq!(names.count(), 2);
+    mounted.unmount();
+}
+
+/// Nothing is logged of denials where nobody asked for it, and moves are free where nothing is denied.
+#[test]
+fn a_policy_read_again_goes_for_names() {
+    let Some(world) = open_world() else { return };
+    let mounted = mount_by(&world, "default = \"relay\"");
+    let [key, there] = ["secrets/key", "pub/key"].map(|name| mounted.path(name));
+    fs::rename(&key, &there).unwrap();
+    fs::rename(&there, &key).unwrap();
+    world.write("policy.toml", POLICY.replace("true", "false"));
+    mounted.signal(Signal::HUP);
+    eventually("the policy is read", || fs::read(&key).is_err());
+    let moved = fs::rename(&key, &there).unwrap_err();
+    assert_eq!(Errno::from_io_error(&moved), Some(Errno::ACCESS));
+    assert!(!mounted.unmount().contains("denied"));
+}
+
+/// How many operations each of two users does; `VERIMOUNT_POLICY_OPERATIONS` says otherwise.
+const OPERATIONS: &str = "400";
+
+/// Does at random what can be done to names, and to files by them. Says what it could do that it
+/// never may.
+const AT_RANDOM: &str = r#"
+import ctypes, os, random, stat, sys
+random.seed(sys.argv[1]); libc = ctypes.CDLL(None, use_errno=True)
+directories = ['.', 'pub', 'pub/dir', 'pub/other', 'secrets', 'secrets/dir', 'fixed', 'fixed/dir']
+def path(): return os.path.join(random.choice(directories), random.choice(['a', 'b', 'x.key']))
+def rename(flags): libc.renameat2(-100, path().encode(), -100, path().encode(), flags)
+def move():
+    os.rename(random.choice(directories), os.path.join(random.choice(directories), random.choice(['dir', 'other'])))
+def look(flags, denied):
+    fd = os.open(path(), flags)
+    try: content = os.pread(fd, 100, 0)
+    finally: os.close(fd)
+    if content.startswith(denied): print('had', content)
+def write():
+    look(os.O_RDWR, (b'secret', b'fixed'))
+    with open(path(), 'wb') as file: file.write(b'mine')
+done = [lambda: os.link(path(), path()), lambda: rename(0), lambda: rename(1), lambda: rename(2), move,
+    lambda: os.mknod(path(), stat.S_IFREG | 0o666), lambda: look(os.O_RDONLY, b'secret'), write,
+    lambda: os.truncate(path(), 0), lambda: os.unlink(path()), lambda: os.mkdir(random.choice(directories))]
+count = 0
+for _ in range(int(sys.argv[2])):
+    try: random.choice(done)(); count += 1
+    except OSError: pass
+if count == 0: print('nothing could be done')
+"#;
+
+/// Two users at once link, move, exchange, make, open, shorten and remove at random.
+#[test]
+fn two_users_at_once_open_nothing() {
+    if !root_or_skip() {
+        return;
+    }
+    let (Some(world), true) = (world(), tools::find("python3").is_some()) else {
+        return;
+    };
+    let setpriv = tools::find("setpriv").expect("util-linux is part of every system");
+    let src = world.path("src");
+    for directory in [
+        "",
+        "pub",
+        "pub/dir",
+        "secrets",
+        "secrets/dir",
+        "fixed",
+        "fixed/dir",
+    ] {
+        let directory = src.join(directory);
+        fs::create_dir_all(&directory).unwrap();
+        fs::set_permissions(&directory, Permissions::from_mode(0o777)).unwrap();
+    }
+    for (directory, content) in [
+        ("secrets", "secret"),
+        ("secrets/dir", "secret"),
+        ("fixed", "fixed"),
+        ("fixed/dir", "fixed"),
+        ("pub", "free"),
+        ("pub/dir", "free"),
+    ] {
+        for name in ["a", "x.key"] {
+            let is_key = name == "x.key";
+            let file = src.join(directory).join(name);
+            let content = if is_key { "secret" } else { content };
+            fs::write(&file, format!("{content} {directory}/{name}")).unwrap();
+            fs::set_permissions(&file, Permissions::from_mode(0o666)).unwrap();
+        }
+    }
+    // By their names alone: a key can be moved with its directory.
+    let denied = || {
+        let (mut denied, mut free) = (Vec::new(), Vec::new());
+        for (path, text) in contents(&src) {
+            let name = path.rsplit('/').next().unwrap().to_owned();
+            match text.starts_with("secret") || text.starts_with("fixed") {
+                true => denied.push((name, text)),
+                false => free.push(path),
+            }
+        }
+        denied.sort();
+        let is_denied = |path: &String| {
+            let parts = ["src/secrets/", "src/fixed/", ".key"];
+            parts.iter().any(|part| path.contains(part))
+        };
+        assert!(!free.iter().any(is_denied), "{free:?}");
+        denied
+    };
+    let before = denied();
+    let keys = "[[rule]]\naction = \"deny\"\npath = \"**/*.key\"\n";
+    let mounted = mount_for_all(&world, &format!("{POLICY}{keys}"));
+    let seed = seed();
+    let count = std::env::var("VERIMOUNT_POLICY_OPERATIONS").unwrap_or_else(|_| OPERATIONS.into());
+    let users = [4321, 4322].map(|uid| {
+        let mut command = Command::new(&setpriv);
+        command.args([format!("--reuid={uid}"), format!("--regid={uid}")]);
+        command.args(["--clear-groups", "--", "python3"]);
+        // Where everybody finds it.
+        command.env("PATH", "/usr/local/bin:/usr/bin:/bin");
+        command.args(["-c", AT_RANDOM, &format!("{seed} {uid}"), &count]);
+        command
+            .current_dir(mounted.directory())
+            .stdout(Stdio::piped());
+        command.spawn().unwrap()
+    });
+    for user in users {
+        let output = user.wait_with_output().unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success() && said.is_empty(), "{said}");
+    }
+    assert_eq!(denied(), before);
+    mounted.unmount();
+}

@@ -1,0 +1,31 @@
+//! Writes that must survive a crash before they are answered reach the source as such.
+
+use super::{WAYS, world};
+use crate::{
+    args,
+    common::{daemon::Daemon, run::verimount, synchronous},
+};
+
+/// The source is a volume's mount, which counts what it has to make durable.
+#[test]
+fn the_source_makes_them_durable_once() {
+    for way in WAYS {
+        let Some(world) = world() else { return };
+        let volume = world.path("vol.img");
+        verimount(args!["volume", "format", &volume, "--size", "16M"]).succeeds_quietly();
+        let source = Daemon::volume(&volume, &world.path("src"), &[]);
+        let bridge = Daemon::bridge(
+            source.directory(),
+            &world.path("mnt"),
+            &["--passthrough", way],
+        );
+        let flushes = || super::status(source.directory())["requests"]["flush"].clone();
+        for (number, synchronous) in (1..).zip(synchronous::WAYS) {
+            let disk = synchronous.open(&bridge.path("disk"));
+            synchronous.write(&disk, &[1; 4096], 0).unwrap();
+            assert_eq!(flushes(), number, "{way}, {synchronous:?}");
+        }
+        bridge.unmount();
+        source.unmount();
+    }
+}

@@ -1,0 +1,47 @@
+//! The ways in which a program says that a write must survive a crash before it is answered.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, IoSlice},
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+};
+
+use rustix::{
+    fs::OFlags,
+    io::{ReadWriteFlags, pwritev2},
+};
+
+/// `O_DSYNC`, of which rustix has no correct constant: the bit of `O_SYNC` that is older.
+const O_DSYNC: OFlags = OFlags::from_bits_retain(0o10_000);
+
+/// One of them: the flags of `open`, and those of `pwritev2`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Way(OFlags, ReadWriteFlags);
+
+pub(crate) const WAYS: [Way; 6] = [
+    Way(OFlags::SYNC, ReadWriteFlags::empty()),
+    Way(O_DSYNC, ReadWriteFlags::empty()),
+    Way(OFlags::DIRECT.union(O_DSYNC), ReadWriteFlags::empty()),
+    Way(OFlags::empty(), ReadWriteFlags::DSYNC),
+    Way(OFlags::empty(), ReadWriteFlags::SYNC),
+    Way(O_DSYNC, ReadWriteFlags::DSYNC),
+];
+
+impl Way {
+    /// Opens a file for writing.
+    #[track_caller]
+    pub(crate) fn open(self, path: &Path) -> File {
+        let mut options = OpenOptions::new();
+        let options = options.write(true).custom_flags(self.0.bits() as i32);
+        options.open(path).unwrap()
+    }
+
+    /// Writes all of `bytes` at `offset` of a file that was opened by [`Self::open`].
+    pub(crate) fn write(self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
+        match pwritev2(file, &[IoSlice::new(bytes)], offset, self.1)? {
+            written if written == bytes.len() => Ok(()),
+            _ => Err(io::ErrorKind::WriteZero.into()),
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! The log of a mount: bounded, complete in its counts, and never in anybody's way.
+
+use std::{
+    fs::{self, File},
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+};
+
+use rustix::{
+    fs::{CWD, Mode, OFlags, mkfifoat, open},
+    pipe::fcntl_setpipe_size,
+    process::test_kill_process,
+};
+use serde_json::Value;
+use verimount_testkit::noise;
+
+use super::{EIO, error_number, is_empty, world};
+use crate::{
+    args,
+    common::{
+        daemon::{Background, Daemon, eventually, umount},
+        run::verimount,
+        world::World,
+    },
+};
+
+/// How many lines of one kind a log takes in a minute.
+const MAX_LINES: usize = 40;
+
+/// Where the bad block of a file begins; not at its start, which tells what is mounted.
+const BAD: u64 = 64 << 10;
+
+/// A sealed file with a bad block.
+fn damaged(world: &World) -> PathBuf {
+    let file = world.write("file", noise(100_000, 1));
+    verimount(args!["seal", &file]).succeeds_quietly();
+    let storage = File::options().write(true).open(&file).unwrap();
+    storage.write_all_at(b"other", BAD).unwrap();
+    file
+}
+
+/// Reads the bad block of a mount so many times.
+fn read_bad_block(directory: &Path, times: u64) {
+    let opened = File::open(directory.join("file")).unwrap();
+    for _ in 0..times {
+        let refused = opened.read_exact_at(&mut [0; 100], BAD);
+        assert_eq!(error_number(refused), EIO);
+    }
+}
+
+/// How many lines tell of a refused read.
+fn refusals(log: &str) -> usize {
+    let lines = log.lines();
+    lines.filter(|line| line.contains("expected=")).count()
+}
+
+#[test]
+fn a_bad_block_that_is_read_again_and_again_does_not_flood_the_log() {
+    let Some(world) = world() else { return };
+    let mounted = Daemon::mount(&damaged(&world), &world.path("mnt"), &["--unpinned"]);
+    let times = 10_000;
+    read_bad_block(mounted.directory(), times);
+    let status = verimount(args!["status", "--json", mounted.directory()]);
+    let status: Value = serde_json::from_str(status.reports_bad_data().text()).unwrap();
+    // The first time, the kernel asks for more than the reader and then for the reader's part.
+    let mismatches = status["mismatches"].as_u64().unwrap();
+    assert!((times..=times + 1).contains(&mismatches), "{mismatches}");
+    // Every read found the same.
+    assert_eq!(status["recent_failures"].as_array().unwrap().len(), 1);
+    let log = mounted.unmount();
+    assert_eq!(refusals(&log), MAX_LINES, "{log}");
+    let left_out = format!("count={}", mismatches as usize - MAX_LINES);
+    assert!(log.contains(&left_out), "no {left_out} in {log}");
+}
+
+#[test]
+fn a_log_that_was_moved_away_goes_on_in_a_new_file() {
+    let Some(world) = world() else { return };
+    let (log, old) = (world.path("log"), world.path("log.1"));
+    let mnt = world.path("mnt");
+    let options = ["--unpinned", "--log", log.to_str().unwrap()];
+    let mounted = Background::mount(&damaged(&world), &mnt, &options);
+    read_bad_block(&mnt, 1);
+    let read = |path: &Path| fs::read_to_string(path).unwrap_or_default();
+    eventually("it is logged", || refusals(&read(&log)) > 0);
+    fs::rename(&log, &old).unwrap();
+    read_bad_block(&mnt, 1);
+    eventually("it is logged in a new file", || refusals(&read(&log)) > 0);
+    assert!(refusals(&read(&old)) > 0);
+    drop(mounted);
+}
+
+#[test]
+fn a_log_that_blocks_makes_nobody_wait() {
+    let Some(world) = world() else { return };
+    let (fifo, mnt, file) = (world.path("fifo"), world.path("mnt"), damaged(&world));
+    mkfifoat(CWD, &fifo, Mode::RUSR | Mode::WUSR).unwrap();
+    let options = ["--unpinned", "--log", fifo.to_str().unwrap()];
+    let mut mount = args!["mount", &file, &mnt];
+    mount.extend(options.iter().map(Into::into));
+    verimount(mount).fails_saying("FIFO that nobody reads");
+    assert!(is_empty(&mnt));
+
+    // Open, and never read. It takes fewer lines than there will be.
+    let reader = open(&fifo, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty()).unwrap();
+    fcntl_setpipe_size(&reader, 4096).unwrap();
+    let mounted = Background::mount(&file, &mnt, &options);
+    read_bad_block(&mnt, 200);
+    let daemon = mounted.daemon().expect("there is no daemon");
+    umount(&mnt);
+    eventually("the daemon ends", || test_kill_process(daemon).is_err());
+}

@@ -1,0 +1,119 @@
+use std::collections::HashMap;
+
+use rustix::process::geteuid;
+
+/// Something of which there is only so much, and how much of it each user holds.
+///
+/// A user gets more as long as they then hold no more than half of what is left. So a user who is
+/// alone gets a third of all, the next one a third of the rest, and some is left for those who hold
+/// little, without anybody being known beforehand. Users are told apart by their ids.
+///
+/// Root and the user of this process get whatever they ask for, and are not counted: the kernel asks
+/// in root's name for what it does by itself.
+#[derive(Debug)]
+pub struct Shares {
+    left: usize,
+    held: HashMap<u32, usize>,
+    /// The user of this process.
+    owner: u32,
+}
+
+impl Shares {
+    /// Shares of `total`, in any unit.
+    pub fn new(total: usize) -> Self {
+        Self {
+            left: total,
+            held: HashMap::new(),
+            owner: geteuid().as_raw(),
+        }
+    }
+
+    /// Takes `amount` for a user. Says whether they get it.
+    #[must_use]
+    pub fn take(&mut self, uid: u32, amount: usize) -> bool {
+        if self.is_unlimited(uid) {
+            return true;
+        }
+        let Some(left) = self.left.checked_sub(amount) else {
+            return false;
+        };
+        let held = self.held(uid) + amount;
+        let is_fair = held <= left / 2;
+        if is_fair {
+            self.left = left;
+            self.held.insert(uid, held);
+        }
+        is_fair
+    }
+
+    /// Takes back `amount` of what [`Self::take`] gave a user.
+    pub fn give_back(&mut self, uid: u32, amount: usize) {
+        if self.is_unlimited(uid) {
+            return;
+        }
+        self.left += amount;
+        match self.held(uid).saturating_sub(amount) {
+            0 => self.held.remove(&uid),
+            held => self.held.insert(uid, held),
+        };
+    }
+
+    /// How much a user holds.
+    pub(crate) fn held(&self, uid: u32) -> usize {
+        self.held.get(&uid).copied().unwrap_or(0)
+    }
+
+    /// Whether a user gets whatever they ask for.
+    pub(crate) fn is_unlimited(&self, uid: u32) -> bool {
+        uid == 0 || uid == self.owner
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A user id that is not that of whoever runs the tests.
+    const FIRST: u32 = 4_000_000_000;
+
+    /// As much as a user gets, one by one.
+    fn take_all(shares: &mut Shares, uid: u32) -> usize {
+        let mut taken = 0;
+        while shares.take(uid, 1) {
+            taken += 1;
+        }
+        taken
+    }
+
+    #[test]
+    fn each_gets_a_third_of_what_the_others_have_left() {
+        let mut shares = Shares::new(900);
+        assert_eq!(take_all(&mut shares, FIRST), 300);
+        assert_eq!(take_all(&mut shares, FIRST + 1), 200);
+        assert_eq!(take_all(&mut shares, FIRST + 2), 133);
+        assert_eq!(take_all(&mut shares, FIRST), 0);
+    }
+
+    #[test]
+    fn what_is_given_back_is_there_again() {
+        let mut shares = Shares::new(30);
+        assert_eq!(take_all(&mut shares, FIRST), 10);
+        shares.give_back(FIRST, 10);
+        assert_eq!(shares.held(FIRST), 0);
+        assert!(shares.held.is_empty());
+        assert!(shares.take(FIRST, 10));
+        assert!(!shares.take(FIRST, 1));
+        assert!(!shares.take(FIRST, usize::MAX));
+    }
+
+    #[test]
+    fn root_is_not_counted() {
+        let mut shares = Shares::new(3);
+        for _ in 0..10 {
+            assert!(shares.take(0, 1));
+        }
+        assert!(shares.take(FIRST, 1));
+        shares.give_back(0, 10);
+        assert!(!shares.take(FIRST, 1));
+    }
+}

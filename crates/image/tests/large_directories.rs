@@ -1,0 +1,120 @@
+//! What a directory costs does not depend on how often it is asked for, nor on the machine.
+
+use std::{
+    ffi::{OsStr, OsString},
+    fs::{self, File},
+    ops::ControlFlow,
+    sync::{Arc, Barrier},
+    thread,
+};
+
+use verimount_image::{Error, Inode, RomfsTree, Tree};
+use verimount_romfs::{BlockSize, Options, VolumeName, plan};
+use verimount_source::Counting;
+use verimount_testkit::flat_romfs;
+
+/// How many entries the kernel takes at a time.
+const PART: usize = 190;
+
+fn names(count: usize) -> Vec<String> {
+    (0..count).map(|number| format!("file {number}")).collect()
+}
+
+/// An image whose root has these files, without an index.
+fn flat(names: &[String]) -> Vec<u8> {
+    flat_romfs(names.iter().map(String::as_str))
+}
+
+/// An image whose root has these files, with an index.
+fn indexed(names: &[String]) -> Vec<u8> {
+    let folder = tempfile::tempdir().unwrap();
+    for name in names {
+        File::create(folder.path().join(name)).unwrap();
+    }
+    let options = Options {
+        volume_name: VolumeName::default(),
+        block_size: BlockSize::MIN,
+    };
+    let mut image = Vec::new();
+    plan(folder.path(), &options)
+        .unwrap()
+        .write_to(&mut image, &mut |_| ())
+        .unwrap();
+    fs::remove_dir_all(folder.path()).unwrap();
+    image
+}
+
+/// Lists the root as the kernel does, part by part.
+fn list_in_parts(tree: &dyn Tree) -> Vec<OsString> {
+    let mut names = Vec::new();
+    loop {
+        let position = names.len();
+        tree.list(Inode::ROOT, position as u64, &mut |name, _| {
+            names.push(name.to_owned());
+            match names.len() < position + PART {
+                true => ControlFlow::Continue(()),
+                false => ControlFlow::Break(()),
+            }
+        })
+        .unwrap();
+        if names.len() < position + PART {
+            return names;
+        }
+    }
+}
+
+/// Looks up names that are there and names that are not.
+fn look_up_many(tree: &dyn Tree, names: &[String]) {
+    for name in names.iter().step_by(100) {
+        tree.lookup(Inode::ROOT, OsStr::new(name)).unwrap();
+        let missing = format!("{name} is missing");
+        let found = tree.lookup(Inode::ROOT, OsStr::new(&missing));
+        assert!(matches!(found, Err(Error::NotFound)));
+    }
+}
+
+#[test]
+fn a_large_directory_is_read_once() {
+    // Without an index, a name takes 32 bytes.
+    for (image, names) in [
+        (flat as fn(&[String]) -> Vec<u8>, names(120_000)),
+        (indexed, names(10_000)),
+    ] {
+        let image = image(&names);
+        let size = image.len() as u64;
+        let counted = Arc::new(Counting::new(image));
+        let tree = RomfsTree::open(counted.clone()).unwrap();
+        let listed = list_in_parts(&tree);
+        assert_eq!(listed.len(), names.len());
+        let mut sorted: Vec<_> = listed.iter().map(|name| name.to_str().unwrap()).collect();
+        let mut expected: Vec<_> = names.iter().map(String::as_str).collect();
+        sorted.sort_unstable();
+        expected.sort_unstable();
+        assert!(sorted == expected);
+        look_up_many(&tree, &names);
+        assert_eq!(list_in_parts(&tree), listed);
+        let counts = counted.counts();
+        assert!(counts.bytes < size * 5 / 4, "{counts:?} of {size}");
+    }
+}
+
+#[test]
+fn who_wants_a_directory_at_the_same_time_shares_it() {
+    const THREADS: usize = 8;
+    let names = names(50_000);
+    let image = flat(&names);
+    let size = image.len() as u64;
+    let counted = Arc::new(Counting::new(image));
+    let tree = RomfsTree::open(counted.clone()).unwrap();
+    let begin = Barrier::new(THREADS);
+    thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                begin.wait();
+                look_up_many(&tree, &names);
+            });
+        }
+    });
+    let counts = counted.counts();
+    assert!(counts.bytes < size * 3 / 2, "{counts:?} of {size}");
+}

@@ -1,0 +1,87 @@
+//! What nobody flushes is durable a while later all the same.
+
+use std::{sync::Arc, thread, time::Duration};
+
+use verimount_integrity::{CommitTimer, Devices, FormatOptions, Mode, OpenOptions, Volume};
+use verimount_source::MemoryStorage;
+use verimount_testkit::{Fault, Faulty, noise};
+
+use crate::common::{MB, World, storage_of};
+
+const TIME: Duration = Duration::from_millis(1);
+
+/// Waits until something is so.
+#[track_caller]
+fn eventually(mut holds: impl FnMut() -> bool) {
+    for _ in 0..60_000 {
+        if holds() {
+            return;
+        }
+        thread::sleep(TIME);
+    }
+    panic!("never");
+}
+
+/// One way to change a volume.
+type Change = fn(&Volume);
+
+const CHANGES: [Change; 5] = [
+    |volume| volume.write_at(&noise(8192, 1), 4096).unwrap(),
+    |volume| volume.write_at(&noise(100, 2), 5000).unwrap(),
+    |volume| volume.write_zeroes(4096, 4096).unwrap(),
+    |volume| volume.discard(8192, 4096).unwrap(),
+    |volume| volume.punch_hole(1000, 3000).unwrap(),
+];
+
+#[test]
+fn every_change_is_flushed() {
+    for mode in [Mode::Journal, Mode::Bitmap, Mode::Direct] {
+        let world = World::new(2 * MB, FormatOptions::default()).unwrap();
+        let options = OpenOptions {
+            allow_discards: true,
+            ..world.open_options(mode)
+        };
+        let volume = Arc::new(Volume::open(world.devices(), &options).unwrap());
+        let timer = CommitTimer::start(&volume, TIME).unwrap();
+        let flushes = || world.metadata.write_counts().flushes;
+        for change in CHANGES {
+            let before = flushes();
+            change(&volume);
+            let mut expected = vec![0; 16384];
+            volume.read_at(&mut expected, 0).unwrap();
+            // As a crash would leave it. A flush may have been part of the change, so that it is not
+            // the last one.
+            let is_kept = || {
+                let left = storage_of(world.metadata.inner().to_vec());
+                let left = Volume::open(Devices::new(left), &options).unwrap();
+                let mut found = vec![0; expected.len()];
+                left.read_at(&mut found, 0).is_ok() && found == expected
+            };
+            eventually(|| flushes() > before && is_kept());
+        }
+        // It has ended, and gives up the volume.
+        drop(timer);
+        Arc::into_inner(volume).unwrap().close().unwrap();
+    }
+}
+
+/// Nobody is told of the failure at the time, so everybody is told later.
+#[test]
+fn a_failure_latches_the_volume() {
+    for mode in [Mode::Journal, Mode::Direct] {
+        let world = World::new(2 * MB, FormatOptions::default()).unwrap();
+        let memory = MemoryStorage::new(world.metadata.inner().to_vec());
+        // In direct mode, one write comes before the flush.
+        let good = u64::from(mode == Mode::Direct);
+        let storage = Arc::new(Faulty::new(memory, Fault::Write, good));
+        let opened = Volume::open(Devices::new(storage), &world.open_options(mode));
+        let volume = Arc::new(opened.unwrap());
+        let _timer = CommitTimer::start(&volume, TIME).unwrap();
+        volume.write_at(&[1; 4096], 0).unwrap();
+        eventually(|| volume.failure().is_some());
+        assert!(volume.write_at(&[2; 4096], 0).is_err(), "{mode}");
+        let mut read = [0; 4096];
+        volume.read_at(&mut read, 0).unwrap();
+        assert_eq!(read, [1; 4096]);
+    }
+}

@@ -1,0 +1,232 @@
+//! What clients may take of a server, and what becomes of those that take more.
+
+use std::{
+    io::{Read, Write},
+    num::NonZeroUsize,
+    os::unix::net::UnixStream,
+    sync::atomic::Ordering::SeqCst,
+    thread::{self, ScopedJoinHandle},
+    time::Duration,
+};
+
+use verimount_nbd::{Limits, Server};
+
+use super::{
+    client::{Client, FLUSH, READ, WRITE},
+    world::{Disk, serving_within},
+};
+
+/// Longer than any test takes.
+const LONG: Duration = Duration::from_secs(1000);
+
+/// The length of a request, in bytes: more than a socket holds. No byte of it is a bad one.
+const LEN: u32 = 480 << 10;
+
+/// The memory that such a request takes, in bytes.
+const MEMORY: usize = 512 << 10;
+
+/// Waits until so many reads have been done.
+fn await_reads(disk: &Disk, count: usize) {
+    while disk.reads.load(SeqCst) < count {
+        thread::yield_now();
+    }
+}
+
+fn takes_answer(mut client: Client) {
+    assert_eq!(client.error(), 0);
+    assert!(client.hear(LEN as usize) == vec![7; LEN as usize]);
+}
+
+/// Whether a client is left before it has heard so much.
+fn is_left_within(client: Client, len: usize) -> bool {
+    let mut stream = client.stream;
+    let mut heard = Vec::new();
+    // It ends in an error where the server has not heard all that was said.
+    let _ = stream.read_to_end(&mut heard);
+    heard.len() < len
+}
+
+#[test]
+fn requests_share_a_bounded_memory() {
+    const CLIENTS: usize = 8;
+    const ROOM: usize = 3;
+    let limits = Limits {
+        memory: ROOM * MEMORY,
+        stall: LONG,
+        ..Limits::default()
+    };
+    serving_within(limits, Disk::default(), |connect, disk| {
+        let mut clients: Vec<_> = (0..CLIENTS).map(|_| connect().goes()).collect();
+        for client in &mut clients {
+            client.request(READ, 0, 0, LEN);
+        }
+        await_reads(disk, ROOM);
+        // What needs no memory is done meanwhile.
+        let mut other = connect().goes();
+        for _ in 0..100 {
+            assert_eq!(other.does(FLUSH, 0, 0, 0), 0);
+        }
+        assert_eq!(disk.reads.load(SeqCst), ROOM);
+        // When one has taken its answer, the next one is answered. Their order is not known here.
+        thread::scope(|scope| {
+            for client in clients {
+                scope.spawn(|| takes_answer(client));
+            }
+        });
+        assert_eq!(disk.reads.load(SeqCst), CLIENTS);
+    });
+}
+
+/// A request that needs more memory than there is comes when there is no other.
+#[test]
+fn no_request_is_too_large() {
+    let limits = Limits {
+        memory: 1,
+        ..Limits::default()
+    };
+    serving_within(limits, Disk::default(), |connect, _| {
+        let mut clients: Vec<_> = (0..4).map(|_| connect().goes()).collect();
+        for client in &mut clients {
+            client.request(READ, 0, 0, LEN);
+        }
+        // Their order is not known here.
+        thread::scope(|scope| {
+            for client in clients {
+                scope.spawn(|| takes_answer(client));
+            }
+        });
+    });
+}
+
+#[test]
+fn who_stalls_memory_that_others_need_is_left() {
+    let limits = Limits {
+        memory: MEMORY,
+        stall: Duration::ZERO,
+        ..Limits::default()
+    };
+    let disk = serving_within(limits, Disk::default(), |connect, disk| {
+        let mut reader = connect().goes();
+        reader.request(READ, 0, 0, LEN);
+        await_reads(disk, 1);
+        let mut other = connect().goes();
+        other.request(READ, 0, 0, LEN);
+        await_reads(disk, 2);
+        assert!(is_left_within(reader, LEN as usize));
+        takes_answer(other);
+
+        let mut writer = connect().goes();
+        writer.request(WRITE, 0, 0, LEN);
+        // A socket does not hold as much, so the server has some of it.
+        writer.say(&[1; LEN as usize / 2]);
+        assert!(connect().goes().reads(0, LEN).is_ok());
+        assert!(writer.is_left());
+    });
+    assert!(
+        disk.bytes
+            .into_inner()
+            .unwrap()
+            .iter()
+            .all(|&byte| byte == 7)
+    );
+}
+
+#[test]
+fn who_is_alone_may_take_any_time() {
+    let limits = Limits {
+        memory: MEMORY,
+        stall: Duration::ZERO,
+        ..Limits::default()
+    };
+    serving_within(limits, Disk::default(), |connect, disk| {
+        let mut client = connect().goes();
+        for _ in 0..6 {
+            client.request(READ, 0, 0, LEN);
+        }
+        await_reads(disk, 1);
+        for _ in 0..6 {
+            assert_eq!(client.error(), 0);
+            client.hear(LEN as usize);
+        }
+    });
+}
+
+#[test]
+fn a_handshake_takes_only_so_long() {
+    let limits = Limits {
+        handshake: Duration::from_millis(50),
+        ..Limits::default()
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("socket");
+    let server = Server::bind(&socket).unwrap().with_limits(limits);
+    let disk = Disk::default();
+    thread::scope(|scope| {
+        scope.spawn(|| server.serve(&disk, NonZeroUsize::MIN));
+        // One says nothing.
+        let mut silent = UnixStream::connect(&socket).unwrap();
+        let _ = silent.read_to_end(&mut Vec::new());
+        // The other goes on and on.
+        let mut talker = UnixStream::connect(&socket).unwrap();
+        let list = [&b"IHAVEOPT"[..], &3_u32.to_be_bytes(), &[0; 4]].concat();
+        let mut said = talker.write_all(&3_u32.to_be_bytes());
+        while said.is_ok() {
+            let _ = talker.read(&mut [0; 4096]);
+            said = talker.write_all(&list);
+        }
+        server.stop();
+    });
+}
+
+#[test]
+fn who_is_idle_makes_way() {
+    let limits = Limits {
+        clients: 2,
+        idle: Duration::ZERO,
+        ..Limits::default()
+    };
+    serving_within(limits, Disk::default(), |connect, _| {
+        let [mut first, mut second] = [connect().goes(), connect().goes()];
+        assert!(first.reads(0, 1).is_ok());
+        let mut third = connect().goes();
+        assert!(second.is_left());
+        assert!(first.reads(0, 1).is_ok());
+        assert!(third.reads(0, 1).is_ok());
+    });
+}
+
+/// Stops a server that answers a client, which goes on by `then`, as the server does.
+fn stop_while_answering(grace: Duration, then: impl FnOnce(Client, ScopedJoinHandle<'_, ()>)) {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("socket");
+    let limits = Limits {
+        grace,
+        ..Limits::default()
+    };
+    let server = Server::bind(&socket).unwrap().with_limits(limits);
+    let disk = Disk::default();
+    thread::scope(|scope| {
+        let serving = scope.spawn(|| server.serve(&disk, NonZeroUsize::MIN));
+        let mut client = Client::connect(&socket).goes();
+        client.request(READ, 0, 0, LEN);
+        await_reads(&disk, 1);
+        server.stop();
+        then(client, serving);
+    });
+}
+
+#[test]
+fn a_server_that_is_stopped_waits_for_answers_to_be_taken() {
+    stop_while_answering(LONG, |client, serving| {
+        takes_answer(client);
+        serving.join().unwrap();
+    });
+}
+
+#[test]
+fn a_server_that_is_stopped_does_not_wait_for_ever() {
+    stop_while_answering(Duration::from_millis(1), |client, serving| {
+        serving.join().unwrap();
+        assert!(is_left_within(client, LEN as usize));
+    });
+}

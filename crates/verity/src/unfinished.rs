@@ -1,0 +1,276 @@
+#![deny(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::arithmetic_side_effects,
+    clippy::as_conversions
+)]
+
+use std::io;
+
+use sha2::{Digest as _, Sha256};
+use verimount_source::{GrowingFile, ReadAt};
+use zerocopy::{
+    FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
+    little_endian::{U32, U64},
+};
+
+use crate::{Corruption, DESCRIPTOR_SIZE, Error, MAX_SIGNATURE_SIZE, SEAL_BLOCK};
+
+/// What storage writes whole or not at all, in bytes: a change is begun and made by writing one.
+pub(crate) const SECTOR: usize = 512;
+
+const _: () = assert!(size_of::<RawMark>() == SECTOR);
+
+const MAGIC: [u8; 16] = *b"verimount begun\0";
+
+/// The most bytes that the end of a seal has, from the descriptor on.
+const MAX_END: u64 = 16384 + SEAL_BLOCK;
+
+const _: () = assert!(DESCRIPTOR_SIZE + MAX_SIGNATURE_SIZE == 16384);
+
+/// A file's last sector while its end is being changed.
+#[derive(Debug, Clone, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawMark {
+    magic: [u8; 16],
+    kind: U32,
+    reserved: [u8; 4],
+    /// The file's length, this sector included.
+    file_size: U64,
+    /// How many bytes, from the file's start, stay as they are.
+    kept: U64,
+    /// The rest is zero where a seal is appended.
+    end_at: U64,
+    end_size: U64,
+    end_hash: [u8; 32],
+    checksum: [u8; 32],
+    /// Also where the trailer of a seal would be.
+    zeros: [u8; 392],
+}
+
+const SEALING: u32 = 1;
+const SIGNING: u32 = 2;
+
+/// A change of a file's end that was begun, and has not come to its end.
+///
+/// Its mark is the file's last sector. It comes first, and makes the file as long as it has to be;
+/// so it is either there or the file is as it was.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Unfinished {
+    /// A seal is being appended.
+    Sealing(Sealing),
+    /// Another signature is being put into an appended seal.
+    Signing(Signing),
+}
+
+/// A seal that is being appended: the last sector that it has is not there yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Sealing {
+    /// How many bytes of data there are.
+    pub(crate) data_size: u64,
+    /// Where the seal is going to end.
+    pub(crate) file_size: u64,
+}
+
+/// A signature that is being put into a seal: what is to come to the seal's end is written behind
+/// it first. Until it is there the seal is as it was, and from then on as it is to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Signing {
+    /// The length of the file before.
+    old_size: u64,
+    /// Where the new end belongs.
+    end_at: u64,
+    end_size: u64,
+    end_hash: [u8; 32],
+}
+
+impl Unfinished {
+    /// What was begun in `file`, if anything.
+    ///
+    /// # Errors
+    /// [`Error::Source`]; [`Error::Corrupt`] for a mark that contradicts itself.
+    pub(crate) fn read(file: &dyn ReadAt) -> Result<Option<Self>, Error> {
+        let mut bytes = [0; SECTOR];
+        let Some(at) = file.size().checked_sub(sector_size()) else {
+            return Ok(None);
+        };
+        file.read_exact_at(&mut bytes, at)?;
+        let raw: RawMark = zerocopy::transmute!(bytes);
+        if raw.magic != MAGIC {
+            return Ok(None);
+        }
+        // Data that ends with a mark of other data, such as a part of another file, is no such file.
+        if raw.checksum != raw.expected_checksum() || raw.file_size.get() != file.size() {
+            return Ok(None);
+        }
+        let found = match raw.kind.get() {
+            SEALING => Sealing::from_raw(&raw).map(Self::Sealing),
+            SIGNING => Signing::from_raw(&raw).map(Self::Signing),
+            _ => return Err(Error::Unsupported("another kind of unfinished change")),
+        };
+        Ok(Some(found.ok_or(Corruption::Mark)?))
+    }
+}
+
+impl Sealing {
+    /// The file's last sector.
+    pub(crate) fn mark(&self) -> [u8; SECTOR] {
+        RawMark::new(SEALING, self.file_size, self.data_size).into_bytes()
+    }
+
+    fn from_raw(raw: &RawMark) -> Option<Self> {
+        let found = Self {
+            data_size: raw.kept.get(),
+            file_size: raw.file_size.get(),
+        };
+        let before_mark = found.file_size.checked_sub(sector_size())?;
+        (found.data_size <= before_mark).then_some(found)
+    }
+}
+
+impl Signing {
+    /// To replace the end of a file of `old_size` bytes, from `end_at` on, by `end`.
+    pub(crate) fn new(old_size: u64, end_at: u64, end: &[u8]) -> Option<Self> {
+        Some(Self {
+            old_size,
+            end_at,
+            end_size: u64::try_from(end.len()).ok()?,
+            end_hash: Sha256::digest(end).into(),
+        })
+        .filter(Self::is_possible)
+    }
+
+    fn from_raw(raw: &RawMark) -> Option<Self> {
+        let found = Self {
+            old_size: raw.kept.get(),
+            end_at: raw.end_at.get(),
+            end_size: raw.end_size.get(),
+            end_hash: raw.end_hash,
+        };
+        let is_whole = found.marked_size() == Some(raw.file_size.get());
+        (is_whole && found.is_possible()).then_some(found)
+    }
+
+    /// Whether sizes and places are those of whole blocks, and the new end takes the old one's place.
+    fn is_possible(&self) -> bool {
+        let is_whole = |size: u64| size.is_multiple_of(SEAL_BLOCK);
+        is_whole(self.old_size)
+            && is_whole(self.end_at)
+            && is_whole(self.end_size)
+            && self.end_at < self.old_size
+            && (1..=MAX_END).contains(&self.end_size)
+            && self.marked_size().is_some()
+    }
+
+    /// Where the new end waits: behind the file as it was and as it is to be.
+    fn waiting_at(&self) -> Option<u64> {
+        Some(self.old_size.max(self.new_size()?))
+    }
+
+    /// The file's length while the change is under way.
+    fn marked_size(&self) -> Option<u64> {
+        self.waiting_at()?
+            .checked_add(self.end_size)?
+            .checked_add(sector_size())
+    }
+
+    /// The file's length with the new end.
+    pub(crate) fn new_size(&self) -> Option<u64> {
+        self.end_at.checked_add(self.end_size)
+    }
+
+    /// Replaces the end by `end`. Whenever that is interrupted, what [`Unfinished::read`] finds
+    /// then leads to the old end or the new one.
+    pub(crate) fn carry_out(&self, file: &dyn GrowingFile, end: &[u8]) -> io::Result<()> {
+        let prepared = self.prepare(file, end);
+        if prepared.is_err() {
+            // The reason for the failure matters more than one more failure.
+            let _ = file.set_len(self.old_size);
+        }
+        prepared.and_then(|()| self.put_in_place(file, end))
+    }
+
+    fn prepare(&self, file: &dyn GrowingFile, end: &[u8]) -> io::Result<()> {
+        let too_large = || io::Error::from(io::ErrorKind::FileTooLarge);
+        let file_size = self.marked_size().ok_or_else(too_large)?;
+        let mark = RawMark {
+            end_at: U64::new(self.end_at),
+            end_size: U64::new(self.end_size),
+            end_hash: self.end_hash,
+            ..RawMark::new(SIGNING, file_size, self.old_size)
+        };
+        let mark_at = file_size.checked_sub(sector_size()).ok_or_else(too_large)?;
+        let waiting_at = self.waiting_at().ok_or_else(too_large)?;
+        file.write_all_at(&mark.into_bytes(), mark_at)?;
+        file.sync_all()?;
+        file.write_all_at(end, waiting_at)?;
+        file.sync_all()
+    }
+
+    fn put_in_place(&self, file: &dyn GrowingFile, end: &[u8]) -> io::Result<()> {
+        file.write_all_at(end, self.end_at)?;
+        file.sync_all()?;
+        file.set_len(self.new_size().ok_or(io::ErrorKind::FileTooLarge)?)?;
+        file.sync_all()
+    }
+
+    /// Brings the change to its end, or takes it back where the new end is not there.
+    pub(crate) fn finish(&self, file: &dyn GrowingFile, content: &dyn ReadAt) -> Result<(), Error> {
+        let finished = match self.new_end(content)? {
+            Some(end) => self.put_in_place(file, &end),
+            None => file.set_len(self.old_size).and_then(|()| file.sync_all()),
+        };
+        finished.map_err(Error::Write)
+    }
+
+    /// The new end, if all of it is there: then the seal is as it is to be, else as it was.
+    pub(crate) fn new_end(&self, content: &dyn ReadAt) -> Result<Option<Vec<u8>>, Error> {
+        // Bounded by `is_possible`.
+        let size = usize::try_from(self.end_size).map_err(|_| Corruption::Mark)?;
+        let mut end = vec![0; size];
+        let waiting_at = self.waiting_at().ok_or(Corruption::Mark)?;
+        content.read_exact_at(&mut end, waiting_at)?;
+        let is_there = Sha256::digest(&end).as_slice() == self.end_hash;
+        Ok(is_there.then_some(end))
+    }
+
+    /// The length of the file before.
+    pub(crate) fn old_size(&self) -> u64 {
+        self.old_size
+    }
+}
+
+impl RawMark {
+    fn new(kind: u32, file_size: u64, kept: u64) -> Self {
+        Self {
+            magic: MAGIC,
+            kind: U32::new(kind),
+            reserved: [0; 4],
+            file_size: U64::new(file_size),
+            kept: U64::new(kept),
+            end_at: U64::ZERO,
+            end_size: U64::ZERO,
+            end_hash: [0; 32],
+            checksum: [0; 32],
+            zeros: [0; 392],
+        }
+    }
+
+    fn into_bytes(mut self) -> [u8; SECTOR] {
+        self.checksum = self.expected_checksum();
+        zerocopy::transmute!(self)
+    }
+
+    /// Over all of the mark but the checksum itself.
+    fn expected_checksum(&self) -> [u8; 32] {
+        let unchecked = Self {
+            checksum: [0; 32],
+            ..self.clone()
+        };
+        Sha256::digest(unchecked.as_bytes()).into()
+    }
+}
+
+fn sector_size() -> u64 {
+    u64::try_from(SECTOR).unwrap_or(u64::MAX)
+}

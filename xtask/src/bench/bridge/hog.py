@@ -1,0 +1,78 @@
+"""One user of a shared bridge who takes what they can get.
+
+Arguments: what is taken, the source, the mount. Says when it is taken, and ends with its input.
+"""
+
+import fcntl
+import os
+import resource
+import signal
+import sys
+import threading
+
+NOBODY = 65534
+FILES = 20_000
+WAITING = 64
+
+
+def files(source, mount):
+    path = f"{source}/many"
+    os.close(os.open(path, os.O_CREAT | os.O_WRONLY))
+    for _ in range(3):
+        said, says = os.pipe()
+        if os.fork() == 0:
+            _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+            for _ in range(FILES // 3 + 1):
+                try:
+                    os.open(f"{mount}/many", os.O_RDWR)
+                except OSError:
+                    pass
+            os.close(says)
+            sys.stdin.read()
+            os._exit(0)
+        os.close(says)
+        os.read(said, 1)
+    yield
+    for _ in range(3):
+        os.wait()
+
+
+def leases(source, mount):
+    signal.signal(signal.SIGIO, signal.SIG_IGN)
+    leased, opens = [], []
+    for number in range(WAITING):
+        leased.append(os.open(f"{source}/leased{number}", os.O_CREAT | os.O_RDWR))
+        fcntl.fcntl(leased[-1], fcntl.F_SETLEASE, fcntl.F_WRLCK)
+        opens.append(wait_for(f"{mount}/leased{number}", os.O_RDWR))
+    yield
+    # An open that waits here keeps even a process that ends from giving its leases back.
+    for file in leased:
+        fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    for thread in opens:
+        thread.join()
+
+
+def pipes(source, mount):
+    for number in range(WAITING):
+        os.mkfifo(f"{source}/pipe{number}")
+        wait_for(f"{mount}/pipe{number}", os.O_RDONLY)
+    yield
+
+
+def wait_for(path, flags):
+    thread = threading.Thread(target=os.open, args=(path, flags), daemon=True)
+    thread.start()
+    return thread
+
+
+take = {"files": files, "leases": leases, "pipes": pipes}[sys.argv[1]]
+os.setgroups([])
+os.setresgid(NOBODY, NOBODY, NOBODY)
+os.setresuid(NOBODY, NOBODY, NOBODY)
+taken = take(*sys.argv[2:])
+next(taken)
+print("taken", flush=True)
+sys.stdin.read()
+next(taken, None)
+os._exit(0)
