@@ -1,20 +1,20 @@
-//! Every flush, durable write, order and look for a failure that a volume's consistency rests on, and how
-//! to take it away.
+//! Every flush, durable write, ordering and failure check on which a volume's consistency depends, and a
+//! patch that removes it.
 //!
-//! The sources are patched, so that nothing in them is there for the sake of this. A patch that does
-//! not fit any more is an error, and a test's business.
+//! Patching the sources keeps them free of test hooks. A patch that no longer applies is an error,
+//! and a test finds it.
 
 use anyhow::{Result, ensure};
 
-/// A change of a source file that a crash or a failure must show.
+/// A change of a source file that the crash simulation must notice.
 pub(super) struct Mutation {
     /// The file, in the crate's sources.
     pub(super) file: &'static str,
-    /// What is taken away.
+    /// What is removed.
     pub(super) name: &'static str,
-    /// What is there, once.
+    /// The text to replace, which the source has exactly once.
     before: &'static str,
-    /// What is there instead.
+    /// Its replacement.
     after: &'static str,
 }
 
@@ -38,7 +38,7 @@ impl Mutation {
 pub(super) const MUTATIONS: [Mutation; 51] = [
     Mutation {
         file: "storage.rs",
-        name: "of a flush, the one of the data device",
+        name: "flush of the data device",
         before: "
             if let Some(data) = &devices.data {
                 data.flush()?;
@@ -48,7 +48,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     },
     Mutation {
         file: "storage.rs",
-        name: "of a flush of two devices, the one of the metadata device",
+        name: "flush of the metadata device, if there are two devices",
         before: "
                 data.flush()?;
             }
@@ -60,7 +60,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     },
     Mutation {
         file: "blocks.rs",
-        name: "tags before the flush",
+        name: "tags written back before the flush",
         before: "
         self.tags.write_back()?;
         self.storage.flush()
@@ -72,7 +72,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     },
     Mutation {
         file: "blocks.rs",
-        name: "the flush after data and tags",
+        name: "flush after data and tags",
         before: "
         self.tags.write_back()?;
         self.storage.flush()
@@ -83,25 +83,25 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     },
     Mutation {
         file: "volume/saved_superblock.rs",
-        name: "that the superblock is durable",
+        name: "durable write of the superblock",
         before: "write_metadata_durable",
         after: "write_metadata",
     },
     Mutation {
         file: "bitmap.rs",
-        name: "that a new bitmap is durable",
+        name: "durable write of a new bitmap",
         before: "storage.write_metadata_durable(&bits",
         after: "storage.write_metadata(&bits",
     },
     Mutation {
         file: "bitmap.rs",
-        name: "that a bit is durable",
+        name: "durable write of a bit",
         before: "self.storage.write_metadata_durable(",
         after: "self.storage.write_metadata(",
     },
     Mutation {
         file: "volume/consistency.rs",
-        name: "bits before a write",
+        name: "bits set before a write",
         before: "
                 bitmap.mark(&(sector..sector + data.len() as u64 / SECTOR))?;
                 blocks.write(sector, data, tags)
@@ -113,7 +113,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     },
     Mutation {
         file: "volume/consistency.rs",
-        name: "bits before writing zeros",
+        name: "bits set before writing zeros",
         before: "
                 bitmap.mark(&range)?;
                 blocks.zero(range)
@@ -125,7 +125,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     },
     Mutation {
         file: "volume/consistency.rs",
-        name: "bits before a discard",
+        name: "bits set before a discard",
         before: "
                 bitmap.mark(&range)?;
                 blocks.discard(range)
@@ -137,7 +137,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     },
     Mutation {
         file: "volume/mod.rs",
-        name: "a flush before bits are cleared",
+        name: "flush before bits are cleared",
         before: "
                 self.consistency.flush(&self.blocks)?;
                 bitmap.clear_below(self.recalculation.position().unwrap_or(u64::MAX))
@@ -149,13 +149,13 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     },
     Mutation {
         file: "volume/mod.rs",
-        name: "bits until tags are computed anew",
+        name: "bits kept until tags are recalculated",
         before: "self.recalculation.position().unwrap_or(u64::MAX)",
         after: "u64::MAX",
     },
     Mutation {
         file: "volume/prepare.rs",
-        name: "announcing the bitmap before it is written",
+        name: "superblock announces the bitmap before it is written",
         before: "
         self.superblock.update(|superblock| {
             superblock.dirty_bitmap = true;
@@ -183,7 +183,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     },
     Mutation {
         file: "volume/prepare.rs",
-        name: "no bitmap before there is one, where tags are to be computed anew",
+        name: "bitmap marked as absent until it is written, during recalculation",
         before: "
             if position.is_some() {
                 superblock.forget_bitmap();
@@ -193,7 +193,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     },
     Mutation {
         file: "volume/prepare.rs",
-        name: "the bitmap before what says how to read it",
+        name: "bitmap written before the superblock describes its layout",
         before: "
         let bitmap = Bitmap::create(storage, layout, bits, self.bitmap_clear_interval)?;
         let is_clean = regions.is_empty();
@@ -217,7 +217,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     },
     Mutation {
         file: "volume/prepare.rs",
-        name: "noting that tags are to be computed anew before the bitmap is gone",
+        name: "recalculation recorded before the bitmap is overwritten",
         before: "
             self.superblock.update(|superblock| {
                 superblock.recalculation = Some(0);
@@ -239,7 +239,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     },
     Mutation {
         file: "volume/prepare.rs",
-        name: "a journal in the bitmap's place before the superblock says so",
+        name: "journal written over the bitmap before the superblock announces it",
         before: "
         let replayed = self.ring.initialise()?;
         self.superblock.update(|superblock| {
@@ -257,7 +257,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     },
     Mutation {
         file: "volume/consistency.rs",
-        name: "closing in bitmap mode: a flush before the bitmap is gone",
+        name: "closing in bitmap mode: flush before the bitmap is overwritten",
         before: "
                 blocks.flush()?;
                 // If",
@@ -266,13 +266,13 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     },
     Mutation {
         file: "volume/consistency.rs",
-        name: "closing in bitmap mode: no bitmap before it is gone, where tags are to be computed anew",
+        name: "closing in bitmap mode: bitmap marked as absent before it is overwritten, during recalculation",
         before: "superblock.update(Superblock::forget_bitmap)?;",
         after: "",
     },
     Mutation {
         file: "volume/consistency.rs",
-        name: "closing in bitmap mode: a journal before the superblock says so",
+        name: "closing in bitmap mode: journal written before the superblock announces it",
         before: "
                 ring.initialise()?;
                 superblock.update(|superblock| superblock.dirty_bitmap = false)
@@ -284,7 +284,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     },
     Mutation {
         file: "volume/consistency.rs",
-        name: "closing in direct mode: the flush",
+        name: "closing in direct mode: flush",
         before: "Self::Direct => blocks.flush(),
             Self::RecoveryUnverified => Ok(()),
         }
@@ -297,7 +297,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     },
     Mutation {
         file: "volume/consistency.rs",
-        name: "a discard in journal mode: an empty journal before it",
+        name: "discard in journal mode: journal emptied first",
         before: "
                 journal.clear(blocks)?;
 ",
@@ -305,7 +305,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     },
     Mutation {
         file: "volume/consistency.rs",
-        name: "a discard in journal mode: tags before data",
+        name: "discard in journal mode: tags durable before data",
         before: "
                 blocks.flush()?;
                 blocks.zero_data(range)
@@ -316,7 +316,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     },
     Mutation {
         file: "volume/consistency.rs",
-        name: "a discard in journal mode: the journal, for tags in two sectors",
+        name: "discard in journal mode: journal used for tags that span two sectors",
         before: "
                     self.zero(blocks, block)?;
 ",
@@ -326,7 +326,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     },
     Mutation {
         file: "volume/check.rs",
-        name: "accepting blocks: the flush",
+        name: "accepting blocks: flush",
         before: "
         self.flush()
 ",
@@ -336,7 +336,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     },
     Mutation {
         file: "volume/recalculate.rs",
-        name: "tags before the superblock says how far they are right",
+        name: "tags durable before the superblock advances the recalculation sector",
         before: "
         self.blocks.flush()?;
 ",
@@ -344,7 +344,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     },
     Mutation {
         file: "journal/writer.rs",
-        name: "a flush of the journal when the volume is flushed",
+        name: "flush of the journal when the volume is flushed",
         before: "
         self.commit(&mut committed, blocks, Extent::All)?;
         committed.flush()
@@ -355,7 +355,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     },
     Mutation {
         file: "journal/committed.rs",
-        name: "a flush of the journal before its blocks come to their place",
+        name: "flush of the journal before its blocks are written back",
         before: "
         self.flush()?;
         let newest",
@@ -364,7 +364,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     },
     Mutation {
         file: "journal/committed.rs",
-        name: "a flush of blocks in place before all sections are free",
+        name: "flush of written-back blocks before all sections are freed",
         before: "
         blocks.flush()?;
         self.drop_oldest(self.sections.len());
@@ -375,7 +375,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     },
     Mutation {
         file: "journal/committed.rs",
-        name: "a flush of blocks in place before some sections are free",
+        name: "flush of written-back blocks before some sections are freed",
         before: "
         blocks.flush_storage()?;
 ",
@@ -383,13 +383,13 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     },
     Mutation {
         file: "journal/committed.rs",
-        name: "keeping sections whose tags are in memory",
+        name: "sections kept while their tags are only in memory",
         before: "entries.all(|entry| !blocks.has_dirty_tag(entry.sector))",
         after: "entries.all(|_| true)",
     },
     Mutation {
         file: "journal/committed.rs",
-        name: "a flush of the empty sections",
+        name: "flush of the empty sections",
         before: "
             self.ring.flush()?;
             self.position.sequence",
@@ -398,7 +398,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     },
     Mutation {
         file: "journal/ring.rs",
-        name: "a flush of a fresh journal",
+        name: "flush of a fresh journal",
         before: "
         self.flush()?;
         Ok(Replayed::FRESH)
@@ -409,7 +409,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     },
     Mutation {
         file: "journal/replay.rs",
-        name: "a flush of what was replayed before the journal is cleared",
+        name: "flush of replayed blocks before the journal is cleared",
         before: "
         blocks.flush()?;
 ",
@@ -417,7 +417,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     },
     Mutation {
         file: "journal/replay.rs",
-        name: "a flush of the oldest section before others are cleared",
+        name: "flush of the oldest section before the others are cleared",
         before: "
     ring.flush()?;
     ring.write_empty(after",
@@ -426,7 +426,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     },
     Mutation {
         file: "journal/replay.rs",
-        name: "a flush of the cleared journal",
+        name: "flush of the cleared journal",
         before: "
     ring.flush()?;
     Ok(Position",
@@ -435,13 +435,13 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     },
     Mutation {
         file: "format.rs",
-        name: "that there is no volume before there is a new one",
+        name: "formatting: old superblock durably erased first",
         before: "storage.write_metadata_durable(&[0; SUPERBLOCK_SIZE], place)?;",
         after: "storage.write_metadata(&[0; SUPERBLOCK_SIZE], place)?;",
     },
     Mutation {
         file: "format.rs",
-        name: "a flush before the superblock of a new volume",
+        name: "formatting: flush before the new superblock",
         before: "
     blocks.flush()?;
     storage.write_metadata_durable(&superblock",
@@ -450,13 +450,13 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     },
     Mutation {
         file: "format.rs",
-        name: "that the superblock of a new volume is durable",
+        name: "formatting: durable write of the new superblock",
         before: "storage.write_metadata_durable(&superblock",
         after: "storage.write_metadata(&superblock",
     },
     Mutation {
         file: "volume/grow.rs",
-        name: "a flush of new blocks before the superblock says that they are there",
+        name: "growing: flush of new blocks before the superblock includes them",
         before: "
         blocks.flush()?;
 ",
@@ -464,20 +464,20 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     },
     Mutation {
         file: "storage.rs",
-        name: "that nothing is written after a failure",
+        name: "no write after a failure",
         before: "        self.check_latch()?;
         change(",
         after: "        change(",
     },
     Mutation {
         file: "storage.rs",
-        name: "that a failure is remembered",
+        name: "a failure is remembered",
         before: "change(&self.devices).map_err(|error| self.latch(error.into()))",
         after: "Ok(change(&self.devices)?)",
     },
     Mutation {
         file: "storage.rs",
-        name: "that flushes wait for one another",
+        name: "flushes exclude one another",
         before: "        let _durability = self
             .durability
             .lock()
@@ -487,20 +487,20 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     },
     Mutation {
         file: "storage.rs",
-        name: "that a flush is shared only with those who ask before it begins",
+        name: "a flush is shared only with callers that arrived before it began",
         before: "before + 2",
         after: "before + 1",
     },
     Mutation {
         file: "volume/mod.rs",
-        name: "that a change looks for a failure",
+        name: "a change checks for a failure",
         before: "        self.check_writable()?;
         Ok(Change::new",
         after: "        Ok(Change::new",
     },
     Mutation {
         file: "volume/mod.rs",
-        name: "that it does so when it has waited",
+        name: "a change checks again after waiting for its sectors",
         before: "        let locked = self.locks.lock(sectors, Access::Exclusive);
         self.check_writable()?;
 ",
@@ -510,14 +510,14 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     },
     Mutation {
         file: "journal/writer.rs",
-        name: "that a flush with nothing to do looks for a failure",
+        name: "a flush with nothing to do checks for a failure",
         before: "        blocks.storage.check_latch()?;
         Ok(committed)",
         after: "        Ok(committed)",
     },
     Mutation {
         file: "journal/writer.rs",
-        name: "that it does so when it has waited",
+        name: "a flush checks again after waiting for the journal",
         before: "        let committed = self
             .committed
             .lock()
@@ -533,7 +533,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     },
     Mutation {
         file: "journal/writer.rs",
-        name: "that blocks are kept until they are in the journal",
+        name: "blocks kept in memory until they are in the journal",
         before: "            committed.write(entries)?;
             self.pending.commit_oldest(count);
 ",
@@ -543,7 +543,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     },
     Mutation {
         file: "journal/committed.rs",
-        name: "that sections are written before they count",
+        name: "sections written before they count as committed",
         before: "            self.ring.write(first.section, &bytes)?;
             self.position = position;
             self.free -= sections;
@@ -557,7 +557,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     },
     Mutation {
         file: "tag_cache/write_back.rs",
-        name: "that tags are dirty until they are stored",
+        name: "tags stay dirty until they are stored",
         before: "            is_stored: false,
 ",
         after: "            is_stored: true,
