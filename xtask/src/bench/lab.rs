@@ -1,6 +1,7 @@
 //! What every benchmark works with: a folder, the program, the caches and the clock.
 
 use std::{
+    cell::Cell,
     fs,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
@@ -19,6 +20,9 @@ use crate::{command, workspace};
 pub(crate) struct Lab {
     folder: tempfile::TempDir,
     verimount: PathBuf,
+    /// The program that today's is compared with.
+    older: Option<PathBuf>,
+    chosen: Cell<Which>,
     /// How often each variant is measured.
     pub(crate) rounds: usize,
     /// How much data to measure with.
@@ -26,12 +30,12 @@ pub(crate) struct Lab {
 }
 
 /// Which `verimount` is measured.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Program<'a> {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Which {
     /// The one that this code makes.
     Today,
     /// One that was built before.
-    At(&'a Path),
+    Older,
 }
 
 /// Who runs a program.
@@ -63,7 +67,7 @@ impl Lab {
         parent: &Path,
         rounds: usize,
         sizes: Sizes,
-        program: Program<'_>,
+        older: Option<&Path>,
     ) -> Result<Self> {
         let space = rustix::fs::statvfs(parent)
             .with_context(|| format!("looking at {}", parent.display()))?;
@@ -75,20 +79,24 @@ impl Lab {
             free >> 20,
             sizes.disk >> 20,
         );
-        let built = match program {
-            Program::Today => workspace::build_verimount()?,
-            Program::At(path) => path.to_owned(),
-        };
+        let built = workspace::build_verimount()?;
+        // Another user is to read here, and to run the program, which may be in a private home.
         let folder = tempfile::Builder::new()
             .prefix("verimount-bench-")
+            .permissions(readable_by_all())
             .tempdir_in(parent)?;
-        // Another user is to read here, and to run the program, which may be in a private home.
-        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755))?;
-        let verimount = folder.path().join("verimount");
-        fs::copy(built, &verimount)?;
+        let copy = |program: &Path, name| {
+            let copy = folder.path().join(name);
+            fs::copy(program, &copy).with_context(|| format!("copying {}", program.display()))?;
+            anyhow::Ok(copy)
+        };
+        let verimount = copy(&built, "verimount")?;
+        let older = older.map(|older| copy(older, "verimount-before"));
         Ok(Self {
-            folder,
             verimount,
+            older: older.transpose()?,
+            chosen: Cell::new(Which::Today),
+            folder,
             rounds,
             sizes,
         })
@@ -99,9 +107,27 @@ impl Lab {
         self.folder.path().join(name)
     }
 
-    /// A new folder in the folder, removed with all that is in it when it is dropped.
+    /// A new folder in the folder, which everybody can read, removed with all that is in it when it
+    /// is dropped.
     pub(crate) fn new_folder(&self) -> Result<tempfile::TempDir> {
-        Ok(tempfile::tempdir_in(self.folder.path())?)
+        Ok(tempfile::Builder::new()
+            .permissions(readable_by_all())
+            .tempdir_in(self.folder.path())?)
+    }
+
+    /// Whether today's program is compared with an older one.
+    pub(crate) fn has_older_program(&self) -> bool {
+        self.older.is_some()
+    }
+
+    /// Chooses what [`Self::verimount`] runs from now on: the older program only if there is one.
+    pub(crate) fn choose(&self, which: Which) {
+        self.chosen.set(which);
+    }
+
+    /// What [`Self::verimount`] runs.
+    pub(crate) fn chosen(&self) -> Which {
+        self.chosen.get()
     }
 
     /// Whether caches can be dropped, mounts made by the kernel, and other users chosen.
@@ -112,9 +138,11 @@ impl Lab {
     /// Why not, where [`Self::is_root`] says no.
     pub(crate) const NEEDS_ROOT: &str = "needs root";
 
-    /// The `verimount` program, run by `user`.
+    /// The chosen `verimount` program, run by `user`.
     pub(crate) fn verimount(&self, user: User) -> Command {
-        user.command(&self.verimount)
+        let older = self.older.as_ref();
+        let older = older.filter(|_| self.chosen.get() == Which::Older);
+        user.command(older.unwrap_or(&self.verimount))
     }
 
     /// Seals `file` with a sidecar; returns its digest.
@@ -126,7 +154,7 @@ impl Lab {
     pub(crate) fn build(&self, tree: &Path, image: &Path) -> Result<String> {
         first_word(
             self.verimount(User::Caller)
-                .args(["build", "--widen-permissions"])
+                .arg("build")
                 .arg(tree)
                 .arg(image),
         )
@@ -137,6 +165,10 @@ impl Lab {
         // A mounted file is cached twice: as itself and as what it is read from.
         cache::make_cold(2 * bytes + (256 << 20))
     }
+}
+
+fn readable_by_all() -> fs::Permissions {
+    fs::Permissions::from_mode(0o755)
 }
 
 /// The first word that `command` prints.

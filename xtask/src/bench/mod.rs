@@ -33,11 +33,7 @@ use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
 pub(crate) use self::cache::touch_memory;
-use self::{
-    data::Sizes,
-    lab::{Lab, Program},
-    report::Report,
-};
+use self::{data::Sizes, lab::Lab, report::Report};
 use crate::{
     command,
     setup::{self, Purpose},
@@ -162,22 +158,20 @@ fn measure(
     // A disk and a memory file system are two different questions.
     let file_system = lab::file_system(&options.dir)?;
     let name = format!("{title}-{file_system}");
-    let (mut report, result);
-    match &options.before {
-        Some(before) => {
-            report = Report::new(&format!("{name}-before"), title, environment);
-            result = before::run(benchmark, before, options, &mut report, environment);
-        }
-        None => {
-            let lab = Lab::new(
-                &options.dir,
-                options.rounds,
-                options.sizes(),
-                Program::Today,
-            )?;
-            report = Report::new(&name, title, environment);
-            result = (benchmark.run)(&lab, &mut report);
-        }
+    let lab = Lab::new(
+        &options.dir,
+        options.rounds,
+        options.sizes(),
+        options.before.as_deref(),
+    )?;
+    let name = match options.before {
+        Some(_) => format!("{name}-before"),
+        None => name,
+    };
+    let mut report = Report::new(&name, title, environment);
+    let result = (benchmark.run)(&lab, &mut report);
+    if options.before.is_some() {
+        before::add(&mut report);
     }
     if let Err(error) = &result {
         report.cut_short(error);

@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
+use super::lab::{Lab, Which};
 use crate::interrupt;
 
 /// The middle and the ends of a few values.
@@ -76,24 +77,53 @@ impl<'a> Contest<'a> {
     }
 
     /// Measures. Each round begins with another variant, so that none always follows the same one.
-    pub(crate) fn run(mut self, rounds: usize) -> Result<Samples> {
+    pub(crate) fn run(self, rounds: usize) -> Result<Samples> {
+        let [rows] = self.measure(rounds, [()], |()| {})?;
+        Ok(Samples {
+            rows,
+            before: Vec::new(),
+        })
+    }
+
+    /// The same, so many times as `lab` says. If it has an older program, each variant is measured with
+    /// both programs one right after the other, since the machine itself gets slower and faster.
+    pub(crate) fn run_in(self, lab: &Lab) -> Result<Samples> {
+        if !lab.has_older_program() {
+            return self.run(lab.rounds);
+        }
+        let programs = [Which::Today, Which::Older];
+        let measured = self.measure(lab.rounds, programs, |program| lab.choose(program));
+        lab.choose(Which::Today);
+        let [rows, before] = measured?;
+        Ok(Samples { rows, before })
+    }
+
+    /// Each variant's values with each of `programs`, chosen by `choose`; another one is first in each
+    /// round.
+    fn measure<const N: usize, P: Copy>(
+        mut self,
+        rounds: usize,
+        programs: [P; N],
+        choose: impl Fn(P),
+    ) -> Result<[Rows; N]> {
         let count = self.variants.len();
-        let mut values = vec![Vec::with_capacity(rounds); count];
+        let mut values = [(); N].map(|()| vec![Vec::with_capacity(rounds); count]);
         for round in 0..rounds {
             for turn in 0..count {
                 let index = (round + turn) % count;
                 let (name, measure) = &mut self.variants[index];
                 show_progress(&format!("round {} of {rounds}: {name}", round + 1));
-                let value = measure().with_context(|| format!("measuring {name}"))?;
-                values[index].push(value);
-                interrupt::check()?;
+                for program in (0..N).map(|turn| (round + turn) % N) {
+                    choose(programs[program]);
+                    let value = measure().with_context(|| format!("measuring {name}"))?;
+                    values[program][index].push(value);
+                    interrupt::check()?;
+                }
             }
         }
         show_progress("");
-        let names = self.variants.into_iter().map(|(name, _)| name);
-        Ok(Samples {
-            rows: names.zip(values).collect(),
-        })
+        let names = || self.variants.iter().map(|(name, _)| name.clone());
+        Ok(values.map(|values| names().zip(values).collect()))
     }
 }
 
@@ -107,8 +137,13 @@ fn show_progress(text: &str) {
 /// What was measured: for each variant one value a round.
 #[derive(Debug, Clone)]
 pub(crate) struct Samples {
-    rows: Vec<(String, Vec<f64>)>,
+    rows: Rows,
+    /// The same with the older program, if there is one.
+    before: Rows,
 }
+
+/// Variants by their names, each with one value a round.
+type Rows = Vec<(String, Vec<f64>)>;
 
 impl Samples {
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
@@ -150,15 +185,18 @@ impl Samples {
         Ok(values)
     }
 
-    /// The variants, each with one value a round.
-    pub(crate) fn rows(&self) -> impl Iterator<Item = (&str, &[f64])> {
-        self.rows.iter().map(|(name, values)| (&**name, &**values))
+    /// The variants, each with one value a round of the older program, and one of today's.
+    pub(crate) fn before_and_after(&self) -> impl Iterator<Item = (&str, &[f64], &[f64])> {
+        let pairs = self.before.iter().zip(&self.rows);
+        pairs.map(|((name, before), (_, after))| (&**name, &**before, &**after))
     }
 
     pub(crate) fn to_json(&self) -> Value {
-        let rows = self.rows.iter();
-        rows.map(|(name, values)| json!({ "name": name, "values": values }))
-            .collect()
+        let row = |(name, values): &(String, Vec<f64>)| json!({ "name": name, "values": values });
+        let before = |row: &(String, Vec<f64>)| (format!("{}, before", row.0), row.1.clone());
+        let rows = self.rows.iter().cloned();
+        let rows = rows.chain(self.before.iter().map(before));
+        rows.map(|named| row(&named)).collect()
     }
 }
 

@@ -13,7 +13,7 @@ use super::subjects::{NATIVE, PASSTHROUGH, Subject};
 use crate::bench::{
     data,
     fio::{self, fio},
-    lab::{Lab, User, ensure_same_file, has},
+    lab::{Lab, User, Which, ensure_same_file, has},
     report::{Bar, Report, figure, mebibytes},
     rounds::{Contest, Samples, Spread},
     table::Table,
@@ -115,7 +115,7 @@ pub(super) fn run(lab: &Lab, report: &mut Report, subjects: &[Subject]) -> Resul
 struct Bench<'l> {
     lab: &'l Lab,
     source: PathBuf,
-    /// How many requests our own bridges saw while fio worked, by their names.
+    /// How many requests today's own bridges saw while fio worked, by their names.
     relayed: RefCell<BTreeMap<&'static str, u64>>,
 }
 
@@ -126,7 +126,7 @@ impl Bench<'_> {
             let named = subjects.iter().map(|subject| (subject.name, subject));
             let samples = Contest::default()
                 .variants(named, |subject| self.rate(subject, engine, job))
-                .run(self.lab.rounds)?;
+                .run_in(self.lab)?;
             contests.push((job, samples));
         }
         let size = mebibytes(self.lab.sizes.bridged_file);
@@ -154,7 +154,8 @@ impl Bench<'_> {
         // What was written before is not to be written back during this run.
         rustix::fs::sync();
         let rate = rate(&file, self.lab.sizes.bridged_file, engine, job)?;
-        if let Some(relayed) = subject.relayed(self.lab, &mirror)? {
+        let relayed = subject.relayed(self.lab, &mirror)?;
+        if let Some(relayed) = relayed.filter(|_| self.lab.chosen() == Which::Today) {
             *self.relayed.borrow_mut().entry(subject.name).or_default() += relayed;
         }
         ensure_same_file(User::Caller, &self.source.join(NAME), &file)?;

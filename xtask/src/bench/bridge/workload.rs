@@ -32,9 +32,7 @@ impl Workload {
         measure: impl Fn(&Subject) -> Result<f64> + Copy,
     ) -> Result<()> {
         let named = subjects.iter().map(|subject| (subject.name, subject));
-        let samples = Contest::default()
-            .variants(named, measure)
-            .run(lab.rounds)?;
+        let samples = Contest::default().variants(named, measure).run_in(lab)?;
         report.times(&self.title, &samples, Compare::Time)?;
         let measured = |name: &&str| BRIDGES.contains(name);
         for ours in samples.names().filter(measured) {

@@ -102,7 +102,7 @@ fn compare(
     let samples = Contest::default()
         .variant(NATIVE, native)
         .variant(OURS, ours)
-        .run(lab.rounds)?;
+        .run_in(lab)?;
     let title = format!("{state:?} `ls -f` of {label}");
     report.times(&title, &samples, Compare::Time)?;
     let text = format!("{title}: time / {NATIVE}");

@@ -66,9 +66,7 @@ impl Cost<'_> {
         let named = things
             .iter()
             .map(|sized| (sized.label.as_str(), &sized.thing));
-        let samples = Contest::default()
-            .variants(named, measure)
-            .run(lab.rounds)?;
+        let samples = Contest::default().variants(named, measure).run_in(lab)?;
         let unit = self.unit;
         let mut table = Table::new([
             self.size_of.to_owned(),

@@ -44,9 +44,7 @@ pub(super) fn run(lab: &Lab, report: &mut Report, large: &Large) -> Result<()> {
             report.leave_out(name, "not installed");
         }
     }
-    let samples = contest
-        .variant(OURS, || seconds(&mut ours()))
-        .run(lab.rounds)?;
+    let samples = contest.variant(OURS, || seconds(&mut ours())).run_in(lab)?;
     let title = format!("Digest of {}, warm", large.size());
     let compare = Compare::Speed { bytes: large.bytes };
     report.times(&title, &samples, compare)?;

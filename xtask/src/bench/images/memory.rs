@@ -31,7 +31,7 @@ pub(super) fn run(lab: &Lab, report: &mut Report, large: &Large) -> Result<()> {
         Ok(mebibytes(mount.peak_memory()?))
     };
     let name = format!("verimount, {READERS} sequential readers");
-    let samples = Contest::default().variant(&name, measure).run(lab.rounds)?;
+    let samples = Contest::default().variant(&name, measure).run_in(lab)?;
     let memory = samples.spread(&name)?;
     let mut table = Table::new(["process", "MiB"]);
     table.row([&name, &with_range(memory)]);

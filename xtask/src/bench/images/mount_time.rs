@@ -26,7 +26,7 @@ pub(super) fn run(lab: &Lab, report: &mut Report, large: &Large) -> Result<()> {
     let samples = Contest::default()
         .variant(&small_name, || mount(lab, &small))
         .variant(&large_name, || mount(lab, &large.image))
-        .run(lab.rounds)?;
+        .run_in(lab)?;
     let state = if lab.is_root() { "cold" } else { "warm" };
     report.times(&format!("Time to mount, {state}"), &samples, Compare::Time)?;
     let Spread { median, min, max } = samples.difference(&large_name, &small_name)?;

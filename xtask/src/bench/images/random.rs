@@ -33,7 +33,7 @@ pub(super) fn run(lab: &Lab, report: &mut Report, large: &Large) -> Result<()> {
         })
         .variant("verimount, image", mounted(&large.image))
         .variant("verimount, sealed file", mounted(&large.sealed))
-        .run(lab.rounds)?;
+        .run_in(lab)?;
     report.times(
         &title,
         &samples,

@@ -44,9 +44,7 @@ fn measure(
     measure: impl Fn(&Subject) -> Result<f64> + Copy,
 ) -> Result<Samples> {
     let subjects = subjects.iter().map(|subject| (&subject.name[..], subject));
-    Contest::default()
-        .variants(subjects, measure)
-        .run(lab.rounds)
+    Contest::default().variants(subjects, measure).run_in(lab)
 }
 
 /// Compares our time with that of every variant whose name begins so.

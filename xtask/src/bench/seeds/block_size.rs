@@ -88,7 +88,7 @@ fn read(
     let samples = Contest::default()
         .variant(RAW, raw)
         .variants(BLOCK_SIZES.map(|size| (size, size)), mounted)
-        .run(lab.rounds)?;
+        .run_in(lab)?;
     let title = format!("{TITLE}, `{program}` of {} MiB, cold", bytes >> 20);
     say(report, &title, &samples, in_2020)
 }
@@ -108,7 +108,7 @@ fn find(lab: &Lab, report: &mut Report) -> Result<()> {
     };
     let samples = Contest::default()
         .variants(BLOCK_SIZES.map(|size| (size, size)), mounted)
-        .run(lab.rounds)?;
+        .run_in(lab)?;
     let (files, size) = (lab.sizes.files(), bytes / 1_000_000);
     let title = format!("{TITLE}, `find` over {files} files of {size} MB, cold");
     say(report, &title, &samples, FIND_IN_2020)

@@ -36,7 +36,7 @@ pub(super) fn run(lab: &Lab, report: &mut Report) -> Result<()> {
                     .arg(file),
             )
         })
-        .run(lab.rounds)?;
+        .run_in(lab)?;
     report.times(&title, &samples, Compare::Speed { bytes })?;
     let text = format!("{CHECK}: speed / {CAT}");
     report.require(&text, Bar::AtLeast(0.8), "x", samples.ratio(CAT, CHECK)?);

@@ -130,7 +130,7 @@ impl Job {
             .map(|contender| (contender.subject.name, contender));
         let samples = Contest::default()
             .variants(named, |contender| self.seconds(lab, contender))
-            .run(lab.rounds)?;
+            .run_in(lab)?;
         let bytes = self.bytes(lab);
         let title = format!(
             "{}, {} MiB: {}",

@@ -41,7 +41,7 @@ pub(super) fn run(lab: &Lab, report: &mut Report) -> Result<()> {
             ensure_same_tree(&tree.source.join(Tree::NAME), &unpacked)?;
             Ok(untar + sync)
         })
-        .run(lab.rounds)?;
+        .run_in(lab)?;
     report.times(&format!("{title}: {}", tree.size), &samples, Compare::Time)?;
     let text = format!("{title}, {BITMAP}: time / {PLAIN}");
     report.require(&text, Bar::AtMost(1.5), "x", samples.ratio(BITMAP, PLAIN)?);

@@ -99,7 +99,7 @@ fn mounted_and_walked(world: &World, image: &Path) {
     }
     match Daemon::start(bounded(), image, &directory, &["--unpinned"]) {
         Ok(mut daemon) => {
-            daemon.bites_after(Duration::from_secs(20));
+            daemon.bites_after(Duration::from_secs(60));
             walk_for_a_while(&directory);
             assert!(!daemon.unmount().contains("panicked"));
         }
