@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use verimount_testkit::tools;
+use verimount_testenv::tools;
 
 use crate::command;
 

@@ -7,10 +7,10 @@ use std::{
 
 use anyhow::{Context, Result};
 use clap::Args;
-use verimount_testkit::{QUICK, tools::REQUIRE_TOOLS};
+use verimount_testenv::{CRASH_SEEDS, QUICK, tools::REQUIRE_TOOLS};
 
 use crate::{
-    command, conformance, crash, deny, fuzz, kernel_test,
+    command, conformance, deny, fuzz, kernel_test,
     setup::{self, Purpose},
     workspace::{cargo, target},
 };
@@ -55,7 +55,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         test.args(["--workspace", "--locked"])
             .env(REQUIRE_TOOLS, "1");
         if !options.full {
-            test.env(QUICK, "1").env(crash::SEEDS, QUICK_SEEDS);
+            test.env(QUICK, "1").env(CRASH_SEEDS, QUICK_SEEDS);
         }
         command::run(&mut test)
     })?;

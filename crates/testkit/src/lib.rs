@@ -1,5 +1,5 @@
 //! What Verimount's tests and benchmarks share: sources that fail and wait, devices whose crashes
-//! can be simulated, generated data, and the external tools that serve as oracles.
+//! can be simulated, generated data, and what tests find around them.
 
 mod crash_point;
 mod failing;
@@ -8,12 +8,10 @@ mod flat_romfs;
 mod flipped;
 mod hard_disk;
 mod pattern;
-mod quick;
 mod random;
 mod read_blocks;
 mod recording;
 mod slow;
-pub mod tools;
 
 pub use crash_point::CrashPoint;
 pub use failing::{Failing, Outage, OutageKind, Panicked};
@@ -22,8 +20,8 @@ pub use flat_romfs::flat_romfs;
 pub use flipped::Flipped;
 pub use hard_disk::HardDisk;
 pub use pattern::{noise, pattern};
-pub use quick::{QUICK, all_or_some};
 pub use random::Random;
 pub use read_blocks::read_blocks;
 pub use recording::{Recorder, Recording};
 pub use slow::Slow;
+pub use verimount_testenv::{CRASH_SEEDS, all_or_some, tools};

@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use verimount_testkit::tools;
+use verimount_testenv::tools;
 
 use super::{cache, data::Sizes};
 use crate::{command, workspace};

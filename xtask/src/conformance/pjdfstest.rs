@@ -11,7 +11,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use verimount_testkit::tools;
+use verimount_testenv::tools;
 
 use super::source::Source;
 use crate::{cargo_tool::CargoTool, command, interrupt};

@@ -8,11 +8,9 @@ use std::ops::Range;
 
 use anyhow::{Context, Result};
 use clap::Args;
+use verimount_testenv::CRASH_SEEDS;
 
 use crate::{command, workspace::cargo};
-
-/// The environment variable that tells the test which seeds to try.
-pub(crate) const SEEDS: &str = "VERIMOUNT_CRASH_SEEDS";
 
 /// Simulate crashes of volumes at every point of what is done to them
 #[derive(Debug, Args)]
@@ -33,7 +31,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             simulation
                 .args(["--release", "--locked", "--package", "verimount-integrity"])
                 .args(["--test", "crash", "--", "--nocapture", "--test-threads=1"])
-                .env(SEEDS, format!("{:?}", options.seeds));
+                .env(CRASH_SEEDS, format!("{:?}", options.seeds));
             command::run(&mut simulation)
         }
     }

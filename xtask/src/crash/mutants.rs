@@ -8,16 +8,14 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
+use verimount_testenv::CRASH_SEEDS;
 
 use crate::{
     command, interrupt,
     workspace::{cargo, root, target},
 };
 
-use super::{
-    SEEDS,
-    mutations::{MUTATIONS, Mutation},
-};
+use super::mutations::{MUTATIONS, Mutation};
 
 /// Where the sources are that are changed.
 const SOURCES: &str = "crates/integrity/src";
@@ -68,7 +66,7 @@ fn simulate(copy: &Path, target: &Path, seeds: &Range<u64>) -> Result<Vec<String
             .args(["--test", "crash", "--target-dir"])
             .arg(target)
             .args(arguments)
-            .env(SEEDS, format!("{seeds:?}"));
+            .env(CRASH_SEEDS, format!("{seeds:?}"));
         test
     };
     command::run(&mut simulation(&["--no-run"])).context("the mutation does not compile")?;

@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use verimount_testkit::tools;
+use verimount_testenv::tools;
 
 use super::debian_kernel::Kernel;
 use crate::command;

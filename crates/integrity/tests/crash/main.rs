@@ -21,7 +21,7 @@ use std::{
 };
 
 use verimount_integrity::Mode;
-use verimount_testkit::Random;
+use verimount_testkit::{CRASH_SEEDS, Random};
 
 use model::Model;
 use report::Report;
@@ -37,11 +37,8 @@ const ROUNDS: usize = 3;
 /// How often it crashes after that while the volume is opened.
 const OPENINGS: usize = 4;
 
-/// The seeds that are tried unless [`SEEDS`] says otherwise: what takes a few seconds.
+/// The seeds that are tried unless [`CRASH_SEEDS`] says otherwise: what takes a few seconds.
 const DEFAULT_SEEDS: Range<u64> = 0..24;
-
-/// The environment variable with the first and the last seed to be tried.
-const SEEDS: &str = "VERIMOUNT_CRASH_SEEDS";
 
 #[test]
 fn what_was_flushed_survives_a_crash_at_any_point() {
@@ -177,12 +174,12 @@ fn for_all_seeds(simulate: impl Fn(u64, &Report) + Sync) -> Report {
 }
 
 fn seeds() -> Range<u64> {
-    let Ok(seeds) = env::var(SEEDS) else {
+    let Ok(seeds) = env::var(CRASH_SEEDS) else {
         return DEFAULT_SEEDS;
     };
     let ends = seeds.split_once("..").and_then(|(start, end)| {
         let start = start.parse().ok()?;
         Some(start..end.parse().ok()?)
     });
-    ends.unwrap_or_else(|| panic!("{SEEDS} must be FIRST..END"))
+    ends.unwrap_or_else(|| panic!("{CRASH_SEEDS} must be FIRST..END"))
 }
