@@ -7,6 +7,8 @@
 mod failing;
 mod making;
 mod model;
+mod mutants;
+mod mutations;
 mod report;
 mod run;
 mod scenario;

@@ -4,8 +4,6 @@
 //! Patching the sources keeps them free of test hooks. A patch that no longer applies is an error,
 //! and a test finds it.
 
-use anyhow::{Result, ensure};
-
 /// A change of a source file that the crash simulation must notice.
 pub(super) struct Mutation {
     /// The file, in the crate's sources.
@@ -21,17 +19,13 @@ pub(super) struct Mutation {
 impl Mutation {
     /// The source with the change.
     ///
-    /// # Errors
-    /// A source that does not have the place exactly once.
-    pub(super) fn apply(&self, source: &str) -> Result<String> {
-        let places = source.matches(self.before).count();
-        ensure!(
-            places == 1,
-            "{}: there are {places} places for \"{}\"",
-            self.file,
-            self.name
-        );
-        Ok(source.replace(self.before, self.after))
+    /// # Panics
+    /// If the source does not have the text to replace exactly once.
+    pub(super) fn apply(&self, source: &str) -> String {
+        let count = source.matches(self.before).count();
+        let Self { file, name, .. } = self;
+        assert_eq!(count, 1, "occurrences of the text for \"{name}\" in {file}");
+        source.replace(self.before, self.after)
     }
 }
 

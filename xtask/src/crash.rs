@@ -1,9 +1,6 @@
 //! `cargo xtask crash`: the crash simulation of volumes, for as long as one likes, and the proof that
 //! it would notice.
 
-mod mutants;
-mod mutations;
-
 use std::ops::Range;
 
 use anyhow::{Context, Result};
@@ -11,6 +8,9 @@ use clap::Args;
 use verimount_testenv::CRASH_SEEDS;
 
 use crate::{command, workspace::cargo};
+
+/// The test of `verimount-integrity` that runs the simulation with each mutation.
+const MUTATIONS: &str = "mutants::every_mutation_is_noticed";
 
 /// Simulate crashes of volumes at every point of what is done to them
 #[derive(Debug, Args)]
@@ -24,17 +24,16 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result<()> {
+    let mut test = cargo("test");
+    test.args(["--locked", "--package", "verimount-integrity"])
+        .args(["--test", "crash"])
+        .env(CRASH_SEEDS, format!("{:?}", options.seeds));
     match options.mutations {
-        true => mutants::run(&options.seeds),
-        false => {
-            let mut simulation = cargo("test");
-            simulation
-                .args(["--release", "--locked", "--package", "verimount-integrity"])
-                .args(["--test", "crash", "--", "--nocapture", "--test-threads=1"])
-                .env(CRASH_SEEDS, format!("{:?}", options.seeds));
-            command::run(&mut simulation)
-        }
-    }
+        // Each is compiled by the test.
+        true => test.args(["--", "--nocapture", "--ignored", "--exact", MUTATIONS]),
+        false => test.args(["--release", "--", "--nocapture", "--test-threads=1"]),
+    };
+    command::run(&mut test)
 }
 
 fn seeds(text: &str) -> Result<Range<u64>> {
