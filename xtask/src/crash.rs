@@ -5,9 +5,8 @@ use std::ops::Range;
 
 use anyhow::{Context, Result};
 use clap::Args;
+use verimount_support::{command, workspace::cargo};
 use verimount_testenv::CRASH_SEEDS;
-
-use crate::{command, workspace::cargo};
 
 /// The test of `verimount-integrity` that runs the simulation with each mutation.
 const MUTATIONS: &str = "mutants::every_mutation_is_noticed";

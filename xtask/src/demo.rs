@@ -7,8 +7,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-
-use crate::{
+use verimount_support::{
     command,
     mount_point::MountPoint,
     setup::{self, Purpose},

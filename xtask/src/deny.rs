@@ -3,8 +3,7 @@
 use std::{path::Path, process::Command};
 
 use anyhow::Result;
-
-use crate::{cargo_tool::CargoTool, command, workspace::root};
+use verimount_support::{cargo_tool::CargoTool, command, workspace::root};
 
 const CARGO_DENY: CargoTool = CargoTool {
     program: "cargo-deny",

@@ -11,8 +11,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
-
-use crate::{
+use verimount_support::{
     command,
     workspace::{cargo, root},
 };

@@ -4,24 +4,19 @@
 #![allow(clippy::disallowed_methods)]
 
 mod bench;
-mod cargo_tool;
-mod command;
 mod conformance;
 mod crash;
 mod demo;
 mod deny;
 mod fuzz;
-mod interrupt;
 mod kernel_test;
-mod mount_point;
-mod setup;
 mod test;
-mod workspace;
 
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Parser;
+use verimount_support::program;
 
 #[derive(Parser)]
 #[command(bin_name = "cargo xtask", about, disable_help_subcommand = true)]
@@ -48,13 +43,7 @@ enum Task {
 
 fn main() -> ExitCode {
     let task = Task::parse();
-    match interrupt::catch().and_then(|()| perform(task)) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    program::run(|| perform(task))
 }
 
 fn perform(task: Task) -> Result<()> {

@@ -7,13 +7,14 @@ use std::{
 
 use anyhow::{Context, Result};
 use clap::Args;
-use verimount_testenv::{CRASH_SEEDS, QUICK, tools::REQUIRE_TOOLS};
-
-use crate::{
-    command, conformance, deny, fuzz, kernel_test,
+use verimount_support::{
+    command,
     setup::{self, Purpose},
     workspace::{cargo, target},
 };
+use verimount_testenv::{CRASH_SEEDS, QUICK, tools::REQUIRE_TOOLS};
+
+use crate::{conformance, deny, fuzz, kernel_test};
 
 /// Check and test; stop at the first step that fails
 #[derive(Debug, Args)]

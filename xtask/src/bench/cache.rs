@@ -8,8 +8,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-
-use crate::command;
+use verimount_support::command;
 
 /// The hidden task that [`touch_memory`] is.
 const TOUCH_MEMORY: &str = "touch-memory";

@@ -4,8 +4,7 @@ use std::{path::Path, process::Command};
 
 use anyhow::Result;
 use serde_json::Value;
-
-use crate::command;
+use verimount_support::command;
 
 /// fio with one job on `file`; what the job does is left to be said.
 pub(crate) fn fio(file: &Path) -> Command {

@@ -11,8 +11,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-
-use crate::command;
+use verimount_support::command;
 
 const TRACEFS: &str = "/sys/kernel/tracing";
 

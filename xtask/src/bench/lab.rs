@@ -10,10 +10,10 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
+use verimount_support::{command, workspace};
 use verimount_testenv::tools;
 
 use super::{cache, data::Sizes};
-use crate::{command, workspace};
 
 /// A place to measure in.
 #[derive(Debug)]

@@ -31,14 +31,14 @@ use std::{
 use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
-
-pub(crate) use self::cache::touch_memory;
-use self::{data::Sizes, lab::Lab, report::Report};
-use crate::{
+use verimount_support::{
     command,
     setup::{self, Purpose},
     workspace::{self, cargo},
 };
+
+pub(crate) use self::cache::touch_memory;
+use self::{data::Sizes, lab::Lab, report::Report};
 
 /// Measure side by side; print tables, and write JSON, Markdown and plots to target/bench
 #[derive(Debug, Args)]

@@ -11,12 +11,12 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
+use verimount_support::{command, mount_point::MountPoint};
 
 use super::{
     cache::kernel_bytes,
     lab::{Lab, User},
 };
-use crate::{command, mount_point::MountPoint};
 
 /// How long a mount may take to appear, or its process to go.
 const PATIENCE: Duration = Duration::from_secs(20);

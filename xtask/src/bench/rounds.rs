@@ -4,9 +4,9 @@ use std::io::{self, IsTerminal};
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
+use verimount_support::interrupt;
 
 use super::lab::{Lab, Which};
-use crate::interrupt;
 
 /// The middle and the ends of a few values.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -7,12 +7,12 @@ use std::{
 };
 
 use anyhow::Result;
+use verimount_support::command;
 
 use super::{
     data,
     lab::{Lab, seconds},
 };
-use crate::command;
 
 /// The tree of files: as it is, and in an archive.
 pub(crate) struct Tree {

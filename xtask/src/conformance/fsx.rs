@@ -8,9 +8,9 @@ use std::{
 };
 
 use anyhow::{Context, Result};
+use verimount_support::cargo_tool::CargoTool;
 
 use super::output;
-use crate::cargo_tool::CargoTool;
 
 const TOOL: CargoTool = CargoTool {
     program: "fsx",

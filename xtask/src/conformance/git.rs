@@ -3,9 +3,9 @@
 use std::{fs, path::Path, process::Command};
 
 use anyhow::{Result, ensure};
+use verimount_support::workspace::root;
 
 use super::output;
-use crate::workspace::root;
 
 /// The files that are committed: the source code of this workspace.
 const FILES: &str = "crates";

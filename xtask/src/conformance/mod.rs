@@ -18,6 +18,11 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
+use verimount_support::{
+    command, interrupt,
+    setup::{self, Purpose},
+    workspace::{build_tested_verimount, cargo, target},
+};
 
 use self::{
     fsx::Fsx,
@@ -25,11 +30,6 @@ use self::{
     pjdfstest::{Outcomes, Pjdfstest},
     source::{Kind, Source},
     way::Way,
-};
-use crate::{
-    command, interrupt,
-    setup::{self, Purpose},
-    workspace::{build_tested_verimount, cargo, target},
 };
 
 /// How much is done.

@@ -11,10 +11,10 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
+use verimount_support::{cargo_tool::CargoTool, command, interrupt};
 use verimount_testenv::tools;
 
 use super::source::Source;
-use crate::{cargo_tool::CargoTool, command, interrupt};
 
 const TOOL: CargoTool = CargoTool {
     program: "pjdfstest",

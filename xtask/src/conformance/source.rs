@@ -8,8 +8,7 @@ use std::{
 };
 
 use anyhow::Result;
-
-use crate::{command, mount_point::MountPoint};
+use verimount_support::{command, mount_point::MountPoint};
 
 /// Bytes of the file that a file system is made in, which has holes: XFS asks for at least 300 MiB.
 const SIZE: u64 = 1 << 30;

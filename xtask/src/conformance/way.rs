@@ -7,9 +7,9 @@ use std::{
 };
 
 use anyhow::{Result, ensure};
+use verimount_support::{command, mount_point::MountPoint};
 
 use super::io_uring::Switch;
-use crate::{command, mount_point::MountPoint};
 
 /// A bridge over a directory.
 #[derive(Debug, Clone, Copy)]

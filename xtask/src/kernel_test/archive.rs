@@ -5,8 +5,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-
-use crate::command;
+use verimount_support::command;
 
 /// Debian's keys, of the package `debian-archive-keyring`.
 const KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";

@@ -5,9 +5,9 @@ use std::{
 };
 
 use anyhow::{Context, Result};
+use verimount_support::command;
 
 use super::archive::Archive;
-use crate::command;
 
 /// Debian's package that depends on the newest kernel.
 const NEWEST: &str = "linux-image-amd64";

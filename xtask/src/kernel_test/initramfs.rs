@@ -7,10 +7,10 @@ use std::{
 };
 
 use anyhow::{Context, Result};
+use verimount_support::command;
 use verimount_testenv::tools;
 
 use super::debian_kernel::Kernel;
-use crate::command;
 
 /// What must be there before the host's root directory is.
 const MODULES: [&str; 3] = ["virtio_pci", "9p", "9pnet_virtio"];

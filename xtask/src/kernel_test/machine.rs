@@ -11,12 +11,12 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use tempfile::TempDir;
+use verimount_support::interrupt;
 
 use super::{
     debian_kernel::Kernel,
     initramfs::{self, HOST},
 };
-use crate::interrupt;
 
 /// How long the guest may be silent. Its processor is emulated, so that its tests take some ten
 /// times as long as here.

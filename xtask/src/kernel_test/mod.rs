@@ -16,12 +16,12 @@ mod report;
 use std::{panic::resume_unwind, path::Path, thread};
 
 use anyhow::{Result, ensure};
-
-use self::{archive::Archive, debian_kernel::Kernel, machine::Machine, report::Report};
-use crate::{
+use verimount_support::{
     setup::{self, Purpose},
     workspace,
 };
+
+use self::{archive::Archive, debian_kernel::Kernel, machine::Machine, report::Report};
 
 pub(crate) fn run() -> Result<()> {
     setup::ensure_ready(Purpose::KernelTest)?;

@@ -3,14 +3,12 @@
 use std::path::Path;
 
 use anyhow::Result;
+use verimount_support::workspace::cargo;
 
 use super::{subjects::Subject, workload::Workload};
-use crate::{
-    bench::{
-        lab::{Lab, seconds},
-        report::Report,
-    },
-    workspace::cargo,
+use crate::bench::{
+    lab::{Lab, seconds},
+    report::Report,
 };
 
 /// Builds a package of this workspace from nothing; all that is made lies in the directory.

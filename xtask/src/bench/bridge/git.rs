@@ -3,15 +3,13 @@
 use std::{path::Path, process::Command};
 
 use anyhow::{Result, ensure};
+use verimount_support::command;
 
 use super::{subjects::Subject, workload::Workload};
-use crate::{
-    bench::{
-        lab::{Lab, has, seconds},
-        report::Report,
-        tree::Tree,
-    },
-    command,
+use crate::bench::{
+    lab::{Lab, has, seconds},
+    report::Report,
+    tree::Tree,
 };
 
 /// Makes the tree a repository first.

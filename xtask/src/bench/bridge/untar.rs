@@ -3,15 +3,13 @@
 use std::{fs, process::Command};
 
 use anyhow::{Result, ensure};
+use verimount_support::command;
 
 use super::{subjects::Subject, workload::Workload};
-use crate::{
-    bench::{
-        lab::{Lab, ensure_same_tree, listing, seconds},
-        report::Report,
-        tree::Tree,
-    },
-    command,
+use crate::bench::{
+    lab::{Lab, ensure_same_tree, listing, seconds},
+    report::Report,
+    tree::Tree,
 };
 
 pub(super) fn run(lab: &Lab, report: &mut Report, subjects: &[Subject], tree: &Tree) -> Result<()> {

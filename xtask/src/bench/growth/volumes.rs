@@ -4,16 +4,14 @@ use std::{
 };
 
 use anyhow::Result;
+use verimount_support::command;
 
 use super::{Cost, Sized, time_to_mount};
-use crate::{
-    bench::{
-        data::bytes_label,
-        lab::{Lab, User},
-        mounts,
-        report::{Report, mebibytes},
-    },
-    command,
+use crate::bench::{
+    data::bytes_label,
+    lab::{Lab, User},
+    mounts,
+    report::{Report, mebibytes},
 };
 
 /// New volumes, of which nothing but tags and a journal is stored.

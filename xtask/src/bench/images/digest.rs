@@ -1,15 +1,13 @@
 use std::process::Command;
 
 use anyhow::{Result, ensure};
+use verimount_support::command;
 
 use super::Large;
-use crate::{
-    bench::{
-        lab::{Lab, User, has, seconds},
-        report::{Bar, Compare, Report},
-        rounds::Contest,
-    },
-    command,
+use crate::bench::{
+    lab::{Lab, User, has, seconds},
+    report::{Bar, Compare, Report},
+    rounds::Contest,
 };
 
 const OURS: &str = "verimount digest";

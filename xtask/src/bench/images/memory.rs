@@ -4,16 +4,14 @@ use std::{
 };
 
 use anyhow::Result;
+use verimount_support::command;
 
 use super::Large;
-use crate::{
-    bench::{
-        lab::{Lab, User, ensure_same_file},
-        report::{Bar, Report, mebibytes, with_range},
-        rounds::Contest,
-        table::Table,
-    },
-    command,
+use crate::bench::{
+    lab::{Lab, User, ensure_same_file},
+    report::{Bar, Report, mebibytes, with_range},
+    rounds::Contest,
+    table::Table,
 };
 
 const READERS: u64 = 8;

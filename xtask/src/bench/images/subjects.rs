@@ -6,14 +6,12 @@ use std::{
 };
 
 use anyhow::Result;
+use verimount_support::command;
 
-use crate::{
-    bench::{
-        lab::{Lab, User, file_system, has},
-        mounts::{self, Mount, Sealed},
-        report::Report,
-    },
-    command,
+use crate::bench::{
+    lab::{Lab, User, file_system, has},
+    mounts::{self, Mount, Sealed},
+    report::Report,
 };
 
 /// What our own image is called.

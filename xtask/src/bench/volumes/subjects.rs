@@ -8,15 +8,13 @@ use std::{
 
 use anyhow::Result;
 use tempfile::TempDir;
+use verimount_support::command;
 
 use super::server::Server;
-use crate::{
-    bench::{
-        fio::{self, fio},
-        lab::{Lab, User, has},
-        mounts::{self, Mount},
-    },
-    command,
+use crate::bench::{
+    fio::{self, fio},
+    lab::{Lab, User, has},
+    mounts::{self, Mount},
 };
 
 pub(super) const PLAIN: &str = "plain file";

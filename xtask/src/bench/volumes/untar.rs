@@ -3,17 +3,15 @@
 use std::process::Command;
 
 use anyhow::{Context, Result};
+use verimount_support::command;
 
 use super::subjects::{BITMAP, PLAIN, Subject};
-use crate::{
-    bench::{
-        lab::{Lab, ensure_same_tree, seconds},
-        mounts,
-        report::{Bar, Compare, Report},
-        rounds::Contest,
-        tree::Tree,
-    },
-    command,
+use crate::bench::{
+    lab::{Lab, ensure_same_tree, seconds},
+    mounts,
+    report::{Bar, Compare, Report},
+    rounds::Contest,
+    tree::Tree,
 };
 
 /// Bytes of the disk: room for the largest tree, which takes storage only as far as it is used.

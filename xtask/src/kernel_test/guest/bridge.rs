@@ -10,6 +10,7 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 use rustix::io::Errno;
+use verimount_support::{command, mount_point::MountPoint};
 use verimount_testkit::pattern;
 
 use super::{
@@ -18,7 +19,6 @@ use super::{
     tests::Tests,
     verity::{enable, make_file_system},
 };
-use crate::{command, mount_point::MountPoint};
 
 const LEN: usize = 300_000;
 

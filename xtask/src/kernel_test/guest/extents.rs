@@ -2,8 +2,7 @@ use std::{fs::File, os::unix::fs::FileExt, path::Path, process::Command};
 
 use anyhow::{Context, Result};
 use rustix::fs::sync;
-
-use crate::command;
+use verimount_support::command;
 
 /// The block of the file systems made here, in bytes.
 pub(super) const BLOCK: u64 = 4096;

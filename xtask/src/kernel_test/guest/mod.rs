@@ -17,10 +17,10 @@ use std::{
 
 use anyhow::Result;
 use clap::Args;
+use verimount_support::command;
 
 use self::{scratch::Scratch, tests::Tests};
 use super::report::Line;
-use crate::command;
 
 /// What the tests need of the kernel.
 const MODULES: [&str; 12] = [

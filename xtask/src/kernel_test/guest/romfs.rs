@@ -13,10 +13,10 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
+use verimount_support::{command, mount_point::MountPoint};
 use verimount_testkit::pattern;
 
 use super::{scratch::Scratch, tests::Tests};
-use crate::{command, mount_point::MountPoint};
 
 /// Lengths of files about which a block more or less could be read.
 const SIZES: [usize; 12] = [0, 1, 15, 16, 17, 511, 1023, 1024, 4095, 4096, 4097, 70_000];

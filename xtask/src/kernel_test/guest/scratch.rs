@@ -5,8 +5,7 @@ use std::{
 };
 
 use anyhow::Result;
-
-use crate::{command, mount_point::MountPoint};
+use verimount_support::{command, mount_point::MountPoint};
 
 /// A directory for what tests make.
 pub(super) struct Scratch(PathBuf);

@@ -11,6 +11,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use verimount_source::FileSource;
+use verimount_support::command;
 use verimount_testkit::pattern;
 use verimount_verity::{
     BlockSize, DESCRIPTOR_SIZE, HashAlgorithm, SEAL_BLOCK, Salt, SealLayout, TreeParams, seal,
@@ -21,7 +22,6 @@ use super::{
     scratch::Scratch,
     tests::Tests,
 };
-use crate::command;
 
 /// Lengths with no and one level of a tree, and just beside.
 const SIZES: [usize; 8] = [

@@ -14,6 +14,7 @@ use clap::Args;
 use rustix::fs::OFlags;
 use verimount_integrity::{Mode, SECTOR};
 use verimount_source::AlignedBuf;
+use verimount_support::command;
 use verimount_testkit::noise;
 
 use super::{
@@ -22,12 +23,9 @@ use super::{
     kind::{KINDS, Kind},
     sequence::{Sequence, WRITES_PER_FLUSH},
 };
-use crate::{
-    command,
-    kernel_test::{
-        guest,
-        integritysetup::{KEY_SIZE, integritysetup},
-    },
+use crate::kernel_test::{
+    guest,
+    integritysetup::{KEY_SIZE, integritysetup},
 };
 
 /// What the volumes need of the kernel.

@@ -4,9 +4,10 @@ use std::{
 };
 
 use anyhow::Result;
+use verimount_support::command;
 
 use super::Bench;
-use crate::{command, kernel_test::guest::scratch::LoopDevice};
+use crate::kernel_test::guest::scratch::LoopDevice;
 
 /// The name of the kernel's device.
 const NAME: &str = "verified";

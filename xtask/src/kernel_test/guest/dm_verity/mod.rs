@@ -16,6 +16,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use rustix::io::Errno;
+use verimount_support::{command, mount_point::MountPoint};
 use verimount_testkit::noise;
 
 use self::device::{Device, veritysetup};
@@ -24,7 +25,6 @@ use super::{
     scratch::Scratch,
     tests::Tests,
 };
-use crate::{command, mount_point::MountPoint};
 
 /// The file that is damaged, and its length: more than the kernel reads ahead at once.
 const LARGE: (&str, usize) = ("large", 1 << 20);

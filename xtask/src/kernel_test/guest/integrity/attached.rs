@@ -14,17 +14,15 @@ use rustix::{
 };
 use verimount_integrity::{Mode, Padding};
 use verimount_source::AlignedBuf;
+use verimount_support::command;
 
 use super::{
     Bench,
     blocks::{Blocks, all_blocks},
 };
-use crate::{
-    command,
-    kernel_test::{
-        guest::scratch::LoopDevice,
-        integritysetup::{KEY_SIZE, integritysetup},
-    },
+use crate::kernel_test::{
+    guest::scratch::LoopDevice,
+    integritysetup::{KEY_SIZE, integritysetup},
 };
 
 /// The name of the kernel's volume.

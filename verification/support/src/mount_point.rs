@@ -13,22 +13,26 @@ use anyhow::{Result, bail};
 
 /// A folder of our own; whatever is mounted on it is unmounted when this is dropped.
 #[derive(Debug)]
-pub(crate) struct MountPoint(PathBuf);
+pub struct MountPoint(PathBuf);
 
 impl MountPoint {
     /// Makes the folder if there is none.
-    pub(crate) fn new(path: PathBuf) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn new(path: PathBuf) -> io::Result<Self> {
         fs::create_dir_all(&path)?;
         Ok(Self(path))
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    /// The folder.
+    pub fn path(&self) -> &Path {
         &self.0
     }
 
     /// Whether anything is mounted here. A folder that cannot even be looked at is another user's
     /// mount or one whose daemon is dead.
-    pub(crate) fn is_mounted(&self) -> bool {
+    pub fn is_mounted(&self) -> bool {
         let device = |path: &Path| fs::metadata(path).map(|metadata| metadata.dev());
         match (device(&self.0), device(&self.0.join(".."))) {
             (Ok(own), Ok(parent)) => own != parent,
@@ -38,7 +42,10 @@ impl MountPoint {
     }
 
     /// Unmounts what is mounted here, if anything is.
-    pub(crate) fn unmount(&self) -> Result<()> {
+    ///
+    /// # Errors
+    /// It is still mounted.
+    pub fn unmount(&self) -> Result<()> {
         // A reader that was killed may hold a file for a moment longer.
         for attempt in 0..20 {
             if !self.is_mounted() || self.try_unmount(false) {

@@ -11,21 +11,25 @@ use anyhow::{Context, Result};
 use crate::command;
 
 /// The repository's top folder.
-pub(crate) fn root() -> &'static Path {
+pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .expect("xtask is a folder of the workspace")
+        .ancestors()
+        .nth(2)
+        .expect("this package is two folders below it")
 }
 
 /// `cargo SUBCOMMAND`, run at the top of the repository by the toolchain that built this.
-pub(crate) fn cargo(subcommand: &str) -> Command {
+pub fn cargo(subcommand: &str) -> Command {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.arg(subcommand).current_dir(root());
     cargo
 }
 
 /// Cargo's target folder, wherever the user's settings put it.
-pub(crate) fn target() -> Result<PathBuf> {
+///
+/// # Errors
+/// Cargo does not say.
+pub fn target() -> Result<PathBuf> {
     let json = command::stdout(cargo("metadata").args(["--no-deps", "--format-version=1"]))?;
     let metadata: serde_json::Value = serde_json::from_str(&json)?;
     let target = metadata["target_directory"].as_str();
@@ -35,14 +39,20 @@ pub(crate) fn target() -> Result<PathBuf> {
 }
 
 /// Compiles the `verimount` program as users get it; returns where it is.
-pub(crate) fn build_verimount() -> Result<PathBuf> {
+///
+/// # Errors
+/// It does not compile.
+pub fn build_verimount() -> Result<PathBuf> {
     command::run(cargo("build").args(["--release", "--locked", "--package", "verimount"]))?;
     Ok(target()?.join("release/verimount"))
 }
 
 /// Compiles the program as its own tests do, where it also finds mistakes in arithmetic; returns where
 /// it is.
-pub(crate) fn build_tested_verimount() -> Result<PathBuf> {
+///
+/// # Errors
+/// It does not compile.
+pub fn build_tested_verimount() -> Result<PathBuf> {
     let mut build = cargo("test");
     build.args(["--workspace", "--locked", "--test", "cli", "--no-run"]);
     command::run(&mut build)?;

@@ -14,7 +14,7 @@ use crate::interrupt;
 ///
 /// # Errors
 /// A command that cannot start or that does not exit with 0, named by its command line.
-pub(crate) fn run(command: &mut Command) -> Result<()> {
+pub fn run(command: &mut Command) -> Result<()> {
     let status = command.status();
     check(command, status)
 }
@@ -23,7 +23,7 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
 ///
 /// # Errors
 /// As for [`run`]; output that is not UTF-8.
-pub(crate) fn stdout(command: &mut Command) -> Result<String> {
+pub fn stdout(command: &mut Command) -> Result<String> {
     let output = command.stderr(Stdio::inherit()).output();
     let (status, bytes) = match output {
         Ok(output) => (Ok(output.status), output.stdout),
@@ -38,7 +38,7 @@ pub(crate) fn stdout(command: &mut Command) -> Result<String> {
 ///
 /// # Errors
 /// As for [`run`].
-pub(crate) fn check(command: &Command, status: io::Result<ExitStatus>) -> Result<()> {
+pub fn check(command: &Command, status: io::Result<ExitStatus>) -> Result<()> {
     interrupt::check()?;
     let status = status.with_context(|| format!("cannot run `{}`", describe(command)))?;
     ensure!(status.success(), "`{}`: {status}", describe(command));
@@ -46,7 +46,7 @@ pub(crate) fn check(command: &Command, status: io::Result<ExitStatus>) -> Result
 }
 
 /// The command line, for people to read.
-pub(crate) fn describe(command: &Command) -> String {
+pub fn describe(command: &Command) -> String {
     let program = Path::new(command.get_program()).file_name();
     program
         .into_iter()

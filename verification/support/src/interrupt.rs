@@ -8,7 +8,10 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 static ASKED_TO_STOP: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
 /// From now on a signal that asks to stop is noted instead of ending the process at once.
-pub(crate) fn catch() -> Result<()> {
+///
+/// # Errors
+/// A signal that cannot be caught.
+pub fn catch() -> Result<()> {
     for signal in [SIGHUP, SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&ASKED_TO_STOP))?;
     }
@@ -17,7 +20,7 @@ pub(crate) fn catch() -> Result<()> {
 
 /// Fails where such a signal has come. Checked after every command that is run: a terminal sends
 /// the signal to that command too, so its end is near when someone presses Ctrl-C.
-pub(crate) fn check() -> Result<()> {
+pub fn check() -> Result<()> {
     if ASKED_TO_STOP.load(Relaxed) {
         bail!("interrupted");
     }

@@ -14,11 +14,16 @@ use crate::command;
 
 /// What programs are needed for.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Purpose {
+pub enum Purpose {
+    /// What is measured, and what it is compared with.
     Bench,
+    /// What works in mirrored directories.
     Conformance,
+    /// Nothing but mounts.
     Demo,
+    /// Booting kernels.
     KernelTest,
+    /// What the tests compare with.
     Test,
 }
 
@@ -122,7 +127,7 @@ impl Purpose {
 ///
 /// # Errors
 /// Something is missing and this is not root; the message has the command to run.
-pub(crate) fn ensure_ready(purpose: Purpose) -> Result<()> {
+pub fn ensure_ready(purpose: Purpose) -> Result<()> {
     ensure_installed(purpose)?;
     ensure_fuse_is_open_to_all()
 }

@@ -6,16 +6,21 @@ use anyhow::Result;
 
 use crate::{command, workspace::cargo};
 
-/// A program and the versions of the package of its name that are known to work.
-pub(crate) struct CargoTool {
-    pub(crate) program: &'static str,
-    pub(crate) versions: &'static str,
+/// A program and the versions of its package that are known to work.
+pub struct CargoTool {
+    /// The program's name, and its package's.
+    pub program: &'static str,
+    /// Which versions of the package, as Cargo is asked for them.
+    pub versions: &'static str,
 }
 
 impl CargoTool {
     /// Where the program is, below Cargo's target folder: one from elsewhere may be another of the
     /// same name. The first time it is compiled, which may take some minutes.
-    pub(crate) fn installed(&self, target: &Path) -> Result<PathBuf> {
+    ///
+    /// # Errors
+    /// It cannot be fetched or compiled.
+    pub fn installed(&self, target: &Path) -> Result<PathBuf> {
         let tools = target.join("tools");
         let program = tools.join("bin").join(self.program);
         if !program.is_file() {

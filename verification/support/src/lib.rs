@@ -1,0 +1,14 @@
+//! What the programs share that a person or CI runs in this repository: `xtask` and those that it starts.
+//!
+//! Nothing here depends on the product, so that a task is compiled in seconds.
+
+// The paths shown here are our own.
+#![allow(clippy::disallowed_methods)]
+
+pub mod cargo_tool;
+pub mod command;
+pub mod interrupt;
+pub mod mount_point;
+pub mod program;
+pub mod setup;
+pub mod workspace;
