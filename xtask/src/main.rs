@@ -3,13 +3,13 @@
 // The paths shown here are our own.
 #![allow(clippy::disallowed_methods)]
 
-mod bench;
 mod conformance;
 mod crash;
 mod demo;
 mod deny;
 mod fuzz;
 mod kernel_test;
+mod programs;
 mod test;
 
 use std::process::ExitCode;
@@ -18,10 +18,13 @@ use anyhow::Result;
 use clap::Parser;
 use verimount_support::program;
 
+use self::programs::Program;
+
 #[derive(Parser)]
 #[command(bin_name = "cargo xtask", about, disable_help_subcommand = true)]
 enum Task {
-    Bench(bench::Options),
+    /// Measure side by side; print tables, and write JSON, Markdown and plots to target/bench
+    Bench(programs::Arguments),
     Conformance(conformance::Options),
     Crash(crash::Options),
     /// Show what Verimount does: build, mount, read back, damage, verify
@@ -33,12 +36,6 @@ enum Task {
     #[command(hide = true)]
     WriteWithoutEnd(kernel_test::killed::writer::Options),
     Test(test::Options),
-    /// Touch and free memory; what the benchmarks run before they fill the page cache
-    #[command(hide = true)]
-    TouchMemory {
-        /// How much
-        bytes: usize,
-    },
 }
 
 fn main() -> ExitCode {
@@ -48,7 +45,7 @@ fn main() -> ExitCode {
 
 fn perform(task: Task) -> Result<()> {
     match task {
-        Task::Bench(options) => bench::run(&options),
+        Task::Bench(arguments) => Program::Bench.go_on_as(&arguments),
         Task::Conformance(options) => conformance::run(&options),
         Task::Crash(options) => crash::run(&options),
         Task::Demo => demo::run(),
@@ -56,9 +53,5 @@ fn perform(task: Task) -> Result<()> {
         Task::KernelTest => kernel_test::run(),
         Task::Test(options) => test::run(&options),
         Task::WriteWithoutEnd(options) => kernel_test::killed::writer::run(&options),
-        Task::TouchMemory { bytes } => {
-            bench::touch_memory(bytes);
-            Ok(())
-        }
     }
 }

@@ -1,0 +1,38 @@
+//! A mirrored directory beside the directory itself, and beside those who mirror otherwise.
+
+mod build;
+mod fairness;
+mod git;
+mod reads_and_writes;
+mod round_trips;
+mod subjects;
+mod untar;
+mod walk;
+mod workload;
+
+use anyhow::Result;
+
+use self::subjects::{Subject, possible};
+use crate::{lab::Lab, report::Report, tree::Tree};
+
+pub(crate) fn run(lab: &Lab, report: &mut Report) -> Result<()> {
+    let peers = possible(lab, report, &Subject::PEERS)?;
+    let bridges = [Subject::OURS, Subject::RELAY, Subject::EXCLUSIVE];
+    round_trips::run(lab, report, &[&bridges[..], &peers].concat())?;
+
+    fairness::run(lab, report)?;
+
+    let ways = [Subject::NATIVE, Subject::PASSTHROUGH, Subject::RELAY];
+    let ways = possible(lab, report, &ways)?;
+    reads_and_writes::run(lab, report, &ways)?;
+
+    let mut subjects = vec![Subject::NATIVE];
+    let bridges = [Subject::OURS, Subject::EXCLUSIVE, Subject::AWAKE];
+    subjects.extend(possible(lab, report, &bridges)?);
+    subjects.extend(peers);
+    let tree = Tree::make(lab)?;
+    untar::run(lab, report, &subjects, &tree)?;
+    walk::run(lab, report, &subjects, &tree)?;
+    git::run(lab, report, &subjects, &tree)?;
+    build::run(lab, report, &subjects)
+}

@@ -1,0 +1,168 @@
+//! The same directory as it is, through our bridge, and through what others mirror it with.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::Result;
+
+use crate::{
+    lab::{Lab, has},
+    mounts::{self, Mount},
+    report::Report,
+};
+
+pub(super) const NATIVE: &str = "native";
+
+/// Our bridge as it is when nothing else is asked for: as root, all files are passed through.
+pub(super) const OURS: &str = "verimount";
+
+/// The bridge of a source that nobody else changes.
+pub(super) const EXCLUSIVE: &str = "verimount, cache exclusive";
+
+/// The bridge that keeps processors awake while requests come.
+pub(super) const AWAKE: &str = "verimount, awake";
+
+/// The bridge that passes files through or fails.
+pub(super) const PASSTHROUGH: &str = "verimount, passthrough";
+
+/// The bridge with every read and write through its process.
+pub(super) const RELAY: &str = "verimount, relay";
+
+/// An example of libfuse.
+const PASSTHROUGH_HP: &str = "passthrough_hp";
+
+/// A way to use a directory.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Subject {
+    pub(super) name: &'static str,
+    form: Form,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Native,
+    /// Options of `verimount bridge`.
+    Ours(&'static [&'static str]),
+    /// The program that the subject is named by.
+    Peer,
+}
+
+impl Subject {
+    pub(super) const NATIVE: Self = Self::new(NATIVE, Form::Native);
+    pub(super) const OURS: Self = Self::new(OURS, Form::Ours(&[]));
+    pub(super) const EXCLUSIVE: Self = Self::new(EXCLUSIVE, Form::Ours(&["--cache", "exclusive"]));
+    pub(super) const AWAKE: Self = Self::new(AWAKE, Form::Ours(&["--awake"]));
+    pub(super) const PASSTHROUGH: Self =
+        Self::new(PASSTHROUGH, Form::Ours(&["--passthrough", "require"]));
+    pub(super) const RELAY: Self = Self::new(RELAY, Form::Ours(&["--passthrough", "never"]));
+
+    /// What others mirror a directory with.
+    pub(super) const PEERS: [Self; 4] = [
+        Self::new("bindfs", Form::Peer),
+        Self::new("fuse-overlayfs", Form::Peer),
+        Self::new("mergerfs", Form::Peer),
+        Self::new(PASSTHROUGH_HP, Form::Peer),
+    ];
+
+    const fn new(name: &'static str, form: Form) -> Self {
+        Self { name, form }
+    }
+
+    /// Mounts the directory `source`, unless it is used as it is.
+    pub(super) fn open<'s>(&self, lab: &Lab, source: &'s Path) -> Result<Mirror<'s>> {
+        let mount = match self.form {
+            Form::Native => None,
+            Form::Ours(options) => Some(mounts::bridge(lab, source, options)?),
+            Form::Peer => Some(mounts::background(lab, peer(lab, self.name, source)?)?),
+        };
+        Ok(Mirror { source, mount })
+    }
+
+    /// Reads and writes that our process saw so far, if it is ours.
+    pub(super) fn relayed(&self, lab: &Lab, mirror: &Mirror<'_>) -> Result<Option<u64>> {
+        let (Form::Ours(_), Some(mount)) = (self.form, &mirror.mount) else {
+            return Ok(None);
+        };
+        let [reads, writes] =
+            ["relayed/reads", "relayed/writes"].map(|name| mount.counter(lab, name));
+        Ok(Some(reads? + writes?))
+    }
+
+    /// Why it cannot be measured here, if that is so.
+    fn obstacle(&self, lab: &Lab) -> Result<Option<String>> {
+        let needs_root = [AWAKE, PASSTHROUGH, PASSTHROUGH_HP].contains(&self.name);
+        if needs_root && !lab.is_root() {
+            return Ok(Some(Lab::NEEDS_ROOT.to_owned()));
+        }
+        if self.form != Form::Peer {
+            return Ok(None);
+        }
+        if !has(self.name) {
+            return Ok(Some("not installed".to_owned()));
+        }
+        // Not each version mounts for each user.
+        let refusal = self.open(lab, lab.new_folder()?.path()).err();
+        Ok(refusal.map(|error| format!("{error:#}")))
+    }
+}
+
+/// A directory as a subject shows it, until this is dropped.
+#[derive(Debug)]
+pub(super) struct Mirror<'s> {
+    source: &'s Path,
+    mount: Option<Mount>,
+}
+
+impl Mirror<'_> {
+    pub(super) fn path(&self) -> &Path {
+        self.mount.as_ref().map_or(self.source, Mount::path)
+    }
+}
+
+/// Those of `subjects` that can be measured here.
+pub(super) fn possible(
+    lab: &Lab,
+    report: &mut Report,
+    subjects: &[Subject],
+) -> Result<Vec<Subject>> {
+    let mut possible = Vec::new();
+    for subject in subjects {
+        match subject.obstacle(lab)? {
+            None => possible.push(*subject),
+            Some(obstacle) => report.leave_out(subject.name, &obstacle),
+        }
+    }
+    Ok(possible)
+}
+
+/// What mirrors `source` with the program `name`, but for the mount point.
+fn peer(lab: &Lab, name: &str, source: &Path) -> Result<Command> {
+    let mut command = Command::new(name);
+    match name {
+        // Otherwise it lets all users in, which only root may always do.
+        "bindfs" => _ = command.arg("--no-allow-other").arg(source),
+        "fuse-overlayfs" => {
+            let (lower, work) = (folder(lab, "overlay-lower")?, folder(lab, "overlay-work")?);
+            command.arg("-o").arg(format!(
+                "lowerdir={},upperdir={},workdir={}",
+                lower.display(),
+                source.display(),
+                work.display(),
+            ));
+        }
+        // Otherwise it makes no file where less than 4 GiB are free.
+        "mergerfs" => _ = command.args(["-o", "minfreespace=0"]).arg(source),
+        _ => _ = command.arg(source),
+    }
+    Ok(command)
+}
+
+/// An empty folder for a peer's own use, beside the directories that it mirrors.
+fn folder(lab: &Lab, name: &str) -> Result<PathBuf> {
+    let folder = lab.path(name);
+    fs::create_dir_all(&folder)?;
+    Ok(folder)
+}

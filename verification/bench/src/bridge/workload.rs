@@ -1,0 +1,62 @@
+//! What is done with a directory of many files, in as many ways to use the directory.
+
+use anyhow::Result;
+
+use super::subjects::{AWAKE, EXCLUSIVE, NATIVE, OURS, Subject};
+use crate::{
+    lab::Lab,
+    report::{Bar, Compare, Report},
+    rounds::{Contest, Samples},
+};
+
+/// Our own ways among the subjects.
+const BRIDGES: [&str; 3] = [OURS, EXCLUSIVE, AWAKE];
+
+/// One piece of work.
+pub(super) struct Workload {
+    /// In few words.
+    pub(super) name: &'static str,
+    /// With all that a figure depends on.
+    pub(super) title: String,
+    /// How long it may take through the bridge, as a multiple of the native time.
+    pub(super) most: Option<f64>,
+}
+
+impl Workload {
+    /// Measures it with all `subjects`.
+    pub(super) fn run(
+        &self,
+        lab: &Lab,
+        report: &mut Report,
+        subjects: &[Subject],
+        measure: impl Fn(&Subject) -> Result<f64> + Copy,
+    ) -> Result<()> {
+        let named = subjects.iter().map(|subject| (subject.name, subject));
+        let samples = Contest::default().variants(named, measure).run_in(lab)?;
+        report.times(&self.title, &samples, Compare::Time)?;
+        let measured = |name: &&str| BRIDGES.contains(name);
+        for ours in samples.names().filter(measured) {
+            if let Some(most) = self.most {
+                let text = format!("{}, {ours}: time / native", self.name);
+                report.require(&text, Bar::AtMost(most), "x", samples.ratio(ours, NATIVE)?);
+            }
+            if let Some(peer) = fastest_peer(&samples)? {
+                let text = format!("{}, {ours}: time / {peer}, the fastest peer", self.name);
+                report.require(&text, Bar::AtMost(1.0), "x", samples.ratio(ours, peer)?);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn fastest_peer(samples: &Samples) -> Result<Option<&str>> {
+    let mut fastest: Option<(f64, &str)> = None;
+    for name in samples.names() {
+        let median = samples.spread(name)?.median;
+        let is_peer = name != NATIVE && !BRIDGES.contains(&name);
+        if is_peer && fastest.is_none_or(|(least, _)| median < least) {
+            fastest = Some((median, name));
+        }
+    }
+    Ok(fastest.map(|(_, name)| name))
+}

@@ -1,0 +1,85 @@
+//! What size costs: how long mounts take to make and large directories to list, and how much memory
+//! they need.
+
+mod directories;
+mod images;
+mod mirrors;
+mod volumes;
+
+use std::time::Instant;
+
+use anyhow::Result;
+
+use crate::{
+    lab::Lab,
+    mounts::Mount,
+    report::{Report, figure, range},
+    rounds::{Contest, Spread},
+    table::Table,
+};
+
+pub(crate) fn run(lab: &Lab, report: &mut Report) -> Result<()> {
+    images::run(lab, report)?;
+    directories::run(lab, report)?;
+    mirrors::run(lab, report)?;
+    volumes::run(lab, report)
+}
+
+/// Something of which there are several, of different sizes.
+#[derive(Debug)]
+struct Sized<T> {
+    size: u64,
+    /// The size as people say it.
+    label: String,
+    thing: T,
+}
+
+/// How many milliseconds it takes until something is mounted, cold where that can be had.
+fn time_to_mount(lab: &Lab, mount: impl FnOnce() -> Result<Mount>) -> Result<f64> {
+    if lab.is_root() {
+        lab.make_cold(0)?;
+    }
+    let start = Instant::now();
+    let mount = mount()?;
+    let milliseconds = start.elapsed().as_secs_f64() * 1e3;
+    drop(mount);
+    Ok(milliseconds)
+}
+
+/// A cost of things, in `unit`.
+struct Cost<'a> {
+    title: &'a str,
+    /// What their sizes are of.
+    size_of: &'a str,
+    unit: &'a str,
+}
+
+impl Cost<'_> {
+    /// Measures it with each of `things`, smallest first, and shows it against their size.
+    fn measure<T>(
+        &self,
+        lab: &Lab,
+        report: &mut Report,
+        things: &[Sized<T>],
+        measure: impl Fn(&T) -> Result<f64> + Copy,
+    ) -> Result<()> {
+        let named = things
+            .iter()
+            .map(|sized| (sized.label.as_str(), &sized.thing));
+        let samples = Contest::default().variants(named, measure).run_in(lab)?;
+        let unit = self.unit;
+        let mut table = Table::new([
+            self.size_of.to_owned(),
+            format!("median {unit}"),
+            format!("min..max {unit}"),
+        ]);
+        let mut points = Vec::new();
+        for Sized { size, label, .. } in things {
+            let spread = samples.spread(label)?;
+            let Spread { median, .. } = spread;
+            table.row([label.clone(), figure(median), range(spread)]);
+            points.push((*size as f64, label.as_str(), spread));
+        }
+        report.against_size(self.title, table, unit, &points, &samples)
+    }
+}

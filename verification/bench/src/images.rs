@@ -1,0 +1,79 @@
+//! Verified images beside plain files and other read-only file systems.
+
+mod digest;
+mod memory;
+mod mount_time;
+mod random;
+mod requests;
+mod sequential;
+mod subjects;
+mod tree;
+
+use std::{fs, path::PathBuf};
+
+use anyhow::Result;
+
+use crate::{
+    data,
+    lab::Lab,
+    latency,
+    mounts::Sealed,
+    report::{Bar, Report},
+};
+
+pub(crate) fn run(lab: &Lab, report: &mut Report) -> Result<()> {
+    let large = Large::make(lab)?;
+    digest::run(lab, report, &large)?;
+    sequential::cold(lab, report, &large)?;
+    sequential::warm(lab, report, &large)?;
+    random::run(lab, report, &large)?;
+    requests::run(lab, report, &large)?;
+    let slow = latency::run(lab, report)?;
+    report.require(latency::REQUIREMENT, Bar::AtMost(1.1), "x", slow);
+    mount_time::run(lab, report, &large)?;
+    memory::run(lab, report, &large)?;
+    tree::run(lab, report)
+}
+
+/// The large file: plain, sealed by a sidecar, and in an image.
+struct Large {
+    plain: PathBuf,
+    bytes: u64,
+    sealed: Sealed,
+    image: Sealed,
+}
+
+impl Large {
+    /// What the file is called, in a mount too.
+    const NAME: &str = "large.bin";
+
+    fn make(lab: &Lab) -> Result<Self> {
+        let folder = lab.path("large");
+        fs::create_dir(&folder)?;
+        let plain = folder.join(Self::NAME);
+        let bytes = lab.sizes.file;
+        data::write_file(&plain, bytes)?;
+        let image = lab.path("large.img");
+        Ok(Self {
+            // First the image: the sidecar will lie in the same folder.
+            image: Sealed {
+                digest: lab.build(&folder, &image)?,
+                source: image,
+            },
+            sealed: Sealed {
+                digest: lab.seal(&plain)?,
+                source: plain.clone(),
+            },
+            plain,
+            bytes,
+        })
+    }
+
+    /// The file's size, for people to read.
+    fn size(&self) -> String {
+        match self.bytes {
+            bytes if bytes >= 1 << 30 => format!("{} GiB", bytes >> 30),
+            bytes => format!("{} MiB", bytes >> 20),
+        }
+    }
+}

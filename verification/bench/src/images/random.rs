@@ -1,0 +1,79 @@
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use super::Large;
+use crate::{
+    fio::{fio, job},
+    lab::{Lab, User, ensure_same_file, has},
+    mounts::Sealed,
+    report::{Bar, Compare, Report},
+    rounds::Contest,
+};
+
+const BLOCK: u64 = 4096;
+
+/// Reads of 4 KiB, one after another, at places in a random order; the same for all variants.
+pub(super) fn run(lab: &Lab, report: &mut Report, large: &Large) -> Result<()> {
+    let reads = lab.sizes.random_reads;
+    let title = format!("{reads} cold random reads of 4 KiB in {}", large.size());
+    if !lab.is_root() {
+        report.leave_out(&title, Lab::NEEDS_ROOT);
+        return Ok(());
+    }
+    if !has("fio") {
+        report.leave_out(&title, "fio is not installed");
+        return Ok(());
+    }
+    let mounted = |source| move || mounted(lab, large, source);
+    let samples = Contest::default()
+        .variant("plain file", || {
+            lab.make_cold(reads * BLOCK)?;
+            seconds(&large.plain, reads)
+        })
+        .variant("verimount, image", mounted(&large.image))
+        .variant("verimount, sealed file", mounted(&large.sealed))
+        .run_in(lab)?;
+    report.times(
+        &title,
+        &samples,
+        Compare::Speed {
+            bytes: reads * BLOCK,
+        },
+    )?;
+    for name in ["verimount, image", "verimount, sealed file"] {
+        let text = format!("cold random reads, {name}: speed / plain file");
+        report.require(
+            &text,
+            Bar::AtLeast(0.6),
+            "x",
+            samples.ratio("plain file", name)?,
+        );
+    }
+    Ok(())
+}
+
+fn mounted(lab: &Lab, large: &Large, source: &Sealed) -> Result<f64> {
+    let mount = source.mount(lab, User::Caller, &[])?;
+    let file = mount.path().join(Large::NAME);
+    lab.make_cold(lab.sizes.random_reads * BLOCK)?;
+    let seconds = seconds(&file, lab.sizes.random_reads)?;
+    ensure_same_file(User::Caller, &large.plain, &file)?;
+    Ok(seconds)
+}
+
+/// How many seconds the reads took, by fio's own clock.
+fn seconds(file: &Path, reads: u64) -> Result<f64> {
+    let mut fio = fio(file);
+    fio.args(["--readonly", "--rw=randread", "--bs=4k"]);
+    fio.args(["--ioengine=psync", "--randrepeat=1"]);
+    let job = job(fio.arg(format!("--number_ios={reads}")))?;
+    let (total, rate) = (
+        job["read"]["total_ios"].as_f64(),
+        job["read"]["iops"].as_f64(),
+    );
+    total
+        .zip(rate)
+        .map(|(total, rate)| total / rate)
+        .context("fio reports no reads")
+}

@@ -1,0 +1,58 @@
+use std::process::Command;
+
+use anyhow::Result;
+
+use super::Large;
+use crate::{
+    lab::{Lab, User, ensure_same_file, seconds},
+    report::{Bar, Report, figure, mebibytes},
+    rounds::Spread,
+    table::Table,
+};
+
+/// How many reads of the tree a sequential read of the data needs. Counts, not times: exact.
+///
+/// A tree block vouches for 512 KiB of data. Without read-ahead of the tree, a request still takes
+/// all the adjacent blocks that the read it is for needs.
+pub(super) fn run(lab: &Lab, report: &mut Report, large: &Large) -> Result<()> {
+    let mut table = Table::new([
+        "--tree-readahead",
+        "data requests",
+        "tree requests",
+        "tree KiB",
+        "MiB of data per tree request",
+    ]);
+    let mut data_per_request = |setting: &str| {
+        let options = ["--tree-readahead", setting];
+        let mount = large.image.mount(lab, User::Caller, &options)?;
+        let file = mount.path().join(Large::NAME);
+        seconds(Command::new("cat").arg(&file))?;
+        let [data, tree, bytes] = ["data_requests", "tree_requests", "tree_bytes"]
+            .map(|counter| mount.counter(lab, counter));
+        let (data, tree, bytes) = (data?, tree?, bytes?);
+        ensure_same_file(User::Caller, &large.plain, &file)?;
+        let each = mebibytes(large.bytes) / tree as f64;
+        let counts = [data, tree, bytes >> 10].map(|count| count.to_string());
+        table.row(
+            [setting.to_owned()]
+                .into_iter()
+                .chain(counts)
+                .chain([figure(each)]),
+        );
+        Ok::<_, anyhow::Error>(each)
+    };
+    let ahead = data_per_request("auto")?;
+    data_per_request("off")?;
+    report.section(&format!(
+        "Tree requests for a sequential read of {}",
+        large.size()
+    ));
+    report.say(table);
+    report.require(
+        "MiB of data per tree request",
+        Bar::AtLeast(16.0),
+        "",
+        Spread::exact(ahead),
+    );
+    Ok(())
+}

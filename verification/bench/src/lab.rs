@@ -1,0 +1,248 @@
+//! What every benchmark works with: a folder, the program, the caches and the clock.
+
+use std::{
+    cell::Cell,
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::Instant,
+};
+
+use anyhow::{Context, Result, ensure};
+use verimount_support::{command, workspace};
+use verimount_testenv::tools;
+
+use crate::{cache, data::Sizes};
+
+/// A place to measure in.
+#[derive(Debug)]
+pub(crate) struct Lab {
+    folder: tempfile::TempDir,
+    verimount: PathBuf,
+    /// The program that today's is compared with.
+    older: Option<PathBuf>,
+    chosen: Cell<Which>,
+    /// How often each variant is measured.
+    pub(crate) rounds: usize,
+    /// How much data to measure with.
+    pub(crate) sizes: Sizes,
+}
+
+/// Which `verimount` is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Which {
+    /// The one that this code makes.
+    Today,
+    /// One that was built before.
+    Older,
+}
+
+/// Who runs a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum User {
+    /// Whoever runs the benchmark.
+    Caller,
+    /// An ordinary user; only root can choose it.
+    Nobody,
+}
+
+impl User {
+    pub(crate) fn command(self, program: impl AsRef<Path>) -> Command {
+        match self {
+            Self::Caller => Command::new(program.as_ref()),
+            Self::Nobody => {
+                let mut setpriv = Command::new("setpriv");
+                setpriv.args(["--reuid=nobody", "--regid=nogroup", "--clear-groups", "--"]);
+                setpriv.arg(program.as_ref());
+                setpriv
+            }
+        }
+    }
+}
+
+impl Lab {
+    /// A new folder in `parent`, with room for the data.
+    pub(crate) fn new(
+        parent: &Path,
+        rounds: usize,
+        sizes: Sizes,
+        older: Option<&Path>,
+    ) -> Result<Self> {
+        let space = rustix::fs::statvfs(parent)
+            .with_context(|| format!("looking at {}", parent.display()))?;
+        let free = space.f_bavail.saturating_mul(space.f_frsize);
+        ensure!(
+            free >= sizes.disk,
+            "{} has {} MiB free, and {} are needed; choose another folder with --dir",
+            parent.display(),
+            free >> 20,
+            sizes.disk >> 20,
+        );
+        let built = workspace::build_verimount()?;
+        // Another user is to read here, and to run the program, which may be in a private home.
+        let folder = tempfile::Builder::new()
+            .prefix("verimount-bench-")
+            .permissions(readable_by_all())
+            .tempdir_in(parent)?;
+        let copy = |program: &Path, name| {
+            let copy = folder.path().join(name);
+            fs::copy(program, &copy).with_context(|| format!("copying {}", program.display()))?;
+            anyhow::Ok(copy)
+        };
+        let verimount = copy(&built, "verimount")?;
+        let older = older.map(|older| copy(older, "verimount-before"));
+        Ok(Self {
+            verimount,
+            older: older.transpose()?,
+            chosen: Cell::new(Which::Today),
+            folder,
+            rounds,
+            sizes,
+        })
+    }
+
+    /// A path in the folder.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// A new folder in the folder, which everybody can read, removed with all that is in it when it
+    /// is dropped.
+    pub(crate) fn new_folder(&self) -> Result<tempfile::TempDir> {
+        Ok(tempfile::Builder::new()
+            .permissions(readable_by_all())
+            .tempdir_in(self.folder.path())?)
+    }
+
+    /// Whether today's program is compared with an older one.
+    pub(crate) fn has_older_program(&self) -> bool {
+        self.older.is_some()
+    }
+
+    /// Chooses what [`Self::verimount`] runs from now on: the older program only if there is one.
+    pub(crate) fn choose(&self, which: Which) {
+        self.chosen.set(which);
+    }
+
+    /// What [`Self::verimount`] runs.
+    pub(crate) fn chosen(&self) -> Which {
+        self.chosen.get()
+    }
+
+    /// Whether caches can be dropped, mounts made by the kernel, and other users chosen.
+    pub(crate) fn is_root(&self) -> bool {
+        rustix::process::geteuid().is_root()
+    }
+
+    /// Why not, where [`Self::is_root`] says no.
+    pub(crate) const NEEDS_ROOT: &str = "needs root";
+
+    /// The chosen `verimount` program, run by `user`.
+    pub(crate) fn verimount(&self, user: User) -> Command {
+        let older = self.older.as_ref();
+        let older = older.filter(|_| self.chosen.get() == Which::Older);
+        user.command(older.unwrap_or(&self.verimount))
+    }
+
+    /// Seals `file` with a sidecar; returns its digest.
+    pub(crate) fn seal(&self, file: &Path) -> Result<String> {
+        first_word(self.verimount(User::Caller).arg("seal").arg(file))
+    }
+
+    /// Builds an image of `tree`; returns its digest.
+    pub(crate) fn build(&self, tree: &Path, image: &Path) -> Result<String> {
+        first_word(
+            self.verimount(User::Caller)
+                .arg("build")
+                .arg(tree)
+                .arg(image),
+        )
+    }
+
+    /// Empties all caches before a run that will fill at most so many bytes of page cache.
+    pub(crate) fn make_cold(&self, bytes: u64) -> Result<()> {
+        // A mounted file is cached twice: as itself and as what it is read from.
+        cache::make_cold(2 * bytes + (256 << 20))
+    }
+}
+
+fn readable_by_all() -> fs::Permissions {
+    fs::Permissions::from_mode(0o755)
+}
+
+/// The first word that `command` prints.
+fn first_word(command: &mut Command) -> Result<String> {
+    let printed = command::stdout(command)?;
+    let word = printed.split_whitespace().next();
+    Ok(word
+        .with_context(|| format!("`{}` printed nothing", command::describe(command)))?
+        .into())
+}
+
+/// Whether a program to compare with is installed.
+pub(crate) fn has(program: &str) -> bool {
+    tools::locate(program).is_some()
+}
+
+/// Runs `command` without showing what it prints; returns how many seconds it took.
+pub(crate) fn seconds(command: &mut Command) -> Result<f64> {
+    command.stdout(Stdio::null());
+    let start = Instant::now();
+    let status = command.status();
+    let seconds = start.elapsed().as_secs_f64();
+    command::check(command, status)?;
+    Ok(seconds)
+}
+
+/// Runs `from | to`, as [`seconds`] does.
+pub(crate) fn seconds_piped(from: &mut Command, to: &mut Command) -> Result<f64> {
+    let start = Instant::now();
+    let mut producer = from.stdout(Stdio::piped()).spawn()?;
+    to.stdin(producer.stdout.take().context("a piped output")?)
+        .stdout(Stdio::null());
+    let consumed = to.status();
+    let produced = producer.wait();
+    let seconds = start.elapsed().as_secs_f64();
+    command::check(from, produced)?;
+    command::check(to, consumed)?;
+    Ok(seconds)
+}
+
+/// Checks that `user` reads the same bytes from both files.
+pub(crate) fn ensure_same_file(user: User, a: &Path, b: &Path) -> Result<()> {
+    command::run(user.command("cmp").arg(a).arg(b))
+}
+
+/// Checks that both folders hold the same files with the same bytes.
+pub(crate) fn ensure_same_tree(a: &Path, b: &Path) -> Result<()> {
+    command::run(
+        Command::new("diff")
+            .args(["-r", "--no-dereference"])
+            .args([a, b]),
+    )
+}
+
+/// Every file in `folder` with its size, sorted.
+pub(crate) fn listing(folder: &Path) -> Result<Vec<String>> {
+    let mut find = Command::new("find");
+    sorted_lines(find.arg(folder).args(["-type", "f", "-printf", "%P %s\\n"]))
+}
+
+/// What `command` prints, sorted.
+pub(crate) fn sorted_lines(command: &mut Command) -> Result<Vec<String>> {
+    let printed = command::stdout(command)?;
+    let mut lines: Vec<String> = printed.lines().map(str::to_owned).collect();
+    lines.sort();
+    Ok(lines)
+}
+
+/// The type of the file system that holds `path`.
+pub(crate) fn file_system(path: &Path) -> Result<String> {
+    let mut findmnt = Command::new("findmnt");
+    findmnt.args(["--noheadings", "--output=FSTYPE", "--target"]);
+    let printed = command::stdout(findmnt.arg(path))?;
+    // Of several that are mounted at the same place, the last one covers the others.
+    let last = printed.lines().last();
+    Ok(last.context("findmnt names no file system")?.to_owned())
+}

@@ -1,0 +1,90 @@
+//! Verified reading over storage where each request takes its time, as over a network.
+
+use std::{
+    fs::{self, File},
+    num::NonZeroUsize,
+    ops::ControlFlow,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Result, ensure};
+use verimount_source::{ReadAt, Scratch};
+use verimount_testkit::Slow;
+use verimount_verity::{
+    SealLayout, Sealed, TreeParams, TreeReadahead, Trust, VerifiedReader, VerifyOptions, seal,
+};
+
+use crate::{
+    data,
+    lab::Lab,
+    report::{Compare, Report},
+    rounds::{Contest, Spread},
+};
+
+/// What the ratio that [`run`] returns is about.
+pub(crate) const REQUIREMENT: &str = "5 ms a request, sequential: time / unverified";
+
+/// How long each request takes.
+const DELAY: Duration = Duration::from_millis(5);
+
+/// How much is read at a time: the most that the kernel asks a mount for.
+const READ: usize = 1 << 20;
+
+const UNVERIFIED: &str = "unverified";
+const AHEAD: &str = "verimount, tree read-ahead on";
+const ALONE: &str = "verimount, tree read-ahead off";
+
+/// Reads a file in memory from start to end over a delay; returns the time of the verified reader
+/// as a multiple of that without verification.
+pub(crate) fn run(lab: &Lab, report: &mut Report) -> Result<Spread> {
+    let plain = lab.path("slow.bin");
+    data::write_file(&plain, lab.sizes.seed_file)?;
+    let data: Arc<Vec<u8>> = Arc::new(fs::read(&plain)?);
+    let sidecar = lab.path("slow.bin.verity");
+    let params = TreeParams::default();
+    let to = File::create(&sidecar)?;
+    seal(
+        &*data,
+        &to,
+        SealLayout::Sidecar,
+        &params,
+        NonZeroUsize::MIN,
+        &mut |_| ControlFlow::Continue(()),
+    )?;
+    let sidecar: Arc<Vec<u8>> = Arc::new(fs::read(sidecar)?);
+
+    let slow = |bytes: &Arc<Vec<u8>>| Arc::new(Slow::new(Arc::clone(bytes), DELAY));
+    let verified = |tree_readahead| {
+        let sealed = Sealed::open_sidecar(slow(&data), slow(&sidecar))?;
+        let options = VerifyOptions {
+            tree_readahead,
+            ..VerifyOptions::default()
+        };
+        let trust = Trust::Digest(sealed.file_digest());
+        let reader = VerifiedReader::new(&sealed, &trust, options)?;
+        seconds_to_read(&reader, &data)
+    };
+    let samples = Contest::default()
+        .variant(UNVERIFIED, || seconds_to_read(&*slow(&data), &data))
+        .variant(AHEAD, || verified(TreeReadahead::Auto))
+        .variant(ALONE, || verified(TreeReadahead::Off))
+        .run(lab.rounds)?;
+    let bytes = data.len() as u64;
+    let title = format!("Sequential reads of {} MiB, 5 ms a request", bytes >> 20);
+    report.times(&title, &samples, Compare::Speed { bytes })?;
+    samples.ratio(AHEAD, UNVERIFIED)
+}
+
+/// How long it takes to read all of `source`, whose bytes must be `expected`.
+fn seconds_to_read(source: &dyn ReadAt, expected: &[u8]) -> Result<f64> {
+    let mut scratch = Scratch::default();
+    let mut waited = Duration::ZERO;
+    for (index, expected) in expected.chunks(READ).enumerate() {
+        let start = Instant::now();
+        let bytes = source.read_borrowed(&mut scratch, (index * READ) as u64, expected.len())?;
+        waited += start.elapsed();
+        ensure!(bytes == expected, "other bytes were read");
+    }
+    Ok(waited.as_secs_f64())
+}

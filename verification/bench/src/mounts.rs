@@ -1,0 +1,214 @@
+//! Mounts to measure: ours and those of others.
+
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use verimount_support::{command, mount_point::MountPoint};
+
+use crate::{
+    cache::kernel_bytes,
+    lab::{Lab, User},
+};
+
+/// How long a mount may take to appear, or its process to go.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Something mounted, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Mount {
+    point: MountPoint,
+    /// The process that serves it, where that is a child of ours.
+    daemon: Option<Child>,
+    user: User,
+}
+
+/// What `verimount mount` is asked for.
+#[derive(Debug, Clone)]
+pub(crate) struct Sealed {
+    pub(crate) source: PathBuf,
+    pub(crate) digest: String,
+}
+
+impl Sealed {
+    /// Mounts with further `options`, by and for `user`.
+    pub(crate) fn mount(&self, lab: &Lab, user: User, options: &[&str]) -> Result<Mount> {
+        let mut mount = lab.verimount(user);
+        mount
+            .arg("mount")
+            .args(["--digest", &self.digest])
+            .args(options)
+            .arg(&self.source);
+        foreground(lab, user, mount)
+    }
+}
+
+/// Mirrors the directory `source` with further `options`.
+pub(crate) fn bridge(lab: &Lab, source: &Path, options: &[&str]) -> Result<Mount> {
+    let mut bridge = lab.verimount(User::Caller);
+    bridge.arg("bridge").args(options).arg(source);
+    foreground(lab, User::Caller, bridge)
+}
+
+/// Mounts the volume in the file `storage` with further `options`.
+pub(crate) fn volume(lab: &Lab, storage: &Path, options: &[&str]) -> Result<Mount> {
+    let mut mount = lab.verimount(User::Caller);
+    mount.args(["volume", "mount"]).args(options).arg(storage);
+    foreground(lab, User::Caller, mount)
+}
+
+/// Mounts with `mount`, a command of ours that lacks but the mount point.
+///
+/// In the foreground, for the process to be a child: its memory is looked at.
+fn foreground(lab: &Lab, user: User, mut mount: Command) -> Result<Mount> {
+    let point = new_point(lab, user)?;
+    let log = Log::of(lab);
+    mount.arg("--foreground").arg(point.path());
+    let daemon = Some(log.record(&mut mount)?.spawn()?);
+    let mut mount = Mount {
+        point,
+        daemon,
+        user,
+    };
+    mount.wait_until_ready().with_context(|| log.last_line())?;
+    Ok(mount)
+}
+
+/// Mounts an image with squashfuse.
+pub(crate) fn squashfuse(lab: &Lab, image: &Path) -> Result<Mount> {
+    let mut squashfuse = Command::new("squashfuse");
+    squashfuse.arg(image);
+    background(lab, squashfuse)
+}
+
+/// Mounts an image with the kernel's own file system, on a loop device that goes with the mount.
+pub(crate) fn kernel(lab: &Lab, file_system: &str, image: &Path) -> Result<Mount> {
+    looped(lab, file_system, "loop,ro", image)
+}
+
+/// Mounts the file system in `file` as the kernel does, with these `options`.
+pub(crate) fn looped(lab: &Lab, file_system: &str, options: &str, file: &Path) -> Result<Mount> {
+    let mut mount = Command::new("mount");
+    mount.args(["-t", file_system, "-o", options]).arg(file);
+    background(lab, mount)
+}
+
+/// Mounts with `mount`, a command that lacks but the mount point and ends once all is mounted.
+pub(crate) fn background(lab: &Lab, mut mount: Command) -> Result<Mount> {
+    let point = new_point(lab, User::Caller)?;
+    let log = Log::of(lab);
+    mount.arg(point.path());
+    command::run(log.record(&mut mount)?).with_context(|| log.last_line())?;
+    Ok(Mount {
+        point,
+        daemon: None,
+        user: User::Caller,
+    })
+}
+
+/// The file that has what all mounts and servers say.
+pub(crate) struct Log(PathBuf);
+
+impl Log {
+    pub(crate) fn of(lab: &Lab) -> Self {
+        Self(lab.path("mounts.log"))
+    }
+
+    /// Lets `command` say it there.
+    pub(crate) fn record<'c>(&self, command: &'c mut Command) -> Result<&'c mut Command> {
+        let file = File::options().create(true).append(true).open(&self.0)?;
+        Ok(command.stdin(Stdio::null()).stderr(file))
+    }
+
+    pub(crate) fn last_line(&self) -> String {
+        let text = fs::read_to_string(&self.0).unwrap_or_default();
+        text.lines().last().unwrap_or_default().to_owned()
+    }
+}
+
+/// A new folder to mount on, which `user` owns.
+pub(crate) fn new_point(lab: &Lab, user: User) -> Result<MountPoint> {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    let path = lab.path(&format!("mount-{}", COUNT.fetch_add(1, Relaxed)));
+    let point = MountPoint::new(path)?;
+    if user == User::Nobody {
+        command::run(
+            Command::new("chown")
+                .arg("nobody:nogroup")
+                .arg(point.path()),
+        )?;
+    }
+    Ok(point)
+}
+
+impl Mount {
+    pub(crate) fn path(&self) -> &Path {
+        self.point.path()
+    }
+
+    /// What `verimount status` counts under this name, such as `relayed/reads`.
+    pub(crate) fn counter(&self, lab: &Lab, name: &str) -> Result<u64> {
+        let mut status = lab.verimount(self.user);
+        let json = command::stdout(status.arg("status").arg("--json").arg(self.path()))?;
+        let status: Value = serde_json::from_str(&json)?;
+        let counter = status.pointer(&format!("/{name}"));
+        counter
+            .and_then(Value::as_u64)
+            .with_context(|| format!("no {name} in {json}"))
+    }
+
+    /// The most memory the serving process ever had, in bytes, with the program's own pages.
+    pub(crate) fn peak_memory(&self) -> Result<u64> {
+        let id = self.daemon.as_ref().context("no process of ours")?.id();
+        let text = fs::read_to_string(format!("/proc/{id}/status"))?;
+        kernel_bytes(&text, "VmHWM:").context("no VmHWM")
+    }
+
+    fn wait_until_ready(&mut self) -> Result<()> {
+        let start = Instant::now();
+        while !self.point.is_mounted() {
+            if let Some(status) = self
+                .daemon
+                .as_mut()
+                .and_then(|child| child.try_wait().ok()?)
+            {
+                bail!("the process that was to serve it ended: {status}");
+            }
+            if start.elapsed() > PATIENCE {
+                bail!("not mounted after {PATIENCE:?}");
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        if let Err(error) = self.point.unmount() {
+            eprintln!("{error:#}");
+        }
+        let Some(daemon) = &mut self.daemon else {
+            return;
+        };
+        let start = Instant::now();
+        while matches!(daemon.try_wait(), Ok(None)) {
+            if start.elapsed() > PATIENCE {
+                eprintln!(
+                    "the process that served {} does not end",
+                    self.point.path().display()
+                );
+                let _ = daemon.kill();
+                let _ = daemon.wait();
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}

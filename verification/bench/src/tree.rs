@@ -1,0 +1,64 @@
+//! A directory of many files, and an archive of it.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::Result;
+use verimount_support::command;
+
+use crate::{
+    data,
+    lab::{Lab, seconds},
+};
+
+/// The tree of files: as it is, and in an archive.
+pub(crate) struct Tree {
+    /// The directory that holds nothing else.
+    pub(crate) source: PathBuf,
+    pub(crate) archive: PathBuf,
+    /// How much there is, for people to read.
+    pub(crate) size: String,
+    bytes: u64,
+}
+
+impl Tree {
+    /// What the tree's top is called, in the directory and in the archive.
+    pub(crate) const NAME: &str = "tree";
+
+    pub(crate) fn make(lab: &Lab) -> Result<Self> {
+        let source = lab.path("mirrored");
+        fs::create_dir(&source)?;
+        let bytes = data::write_tree(&source.join(Self::NAME), &lab.sizes)?;
+        let archive = lab.path("tree.tar");
+        let mut tar = Command::new("tar");
+        tar.arg("cf").arg(&archive).arg("-C").arg(&source);
+        command::run(tar.arg(Self::NAME))?;
+        Ok(Self {
+            source,
+            archive,
+            size: format!("{} files, {} MB", lab.sizes.files(), bytes / 1_000_000),
+            bytes,
+        })
+    }
+
+    /// What unpacks the archive into `folder`.
+    pub(crate) fn unpack(&self, folder: &Path) -> Command {
+        let mut tar = Command::new("tar");
+        tar.arg("xf").arg(&self.archive).arg("-C").arg(folder);
+        tar
+    }
+
+    /// Makes ready for as much to be written as there is in the archive, and that be in the cache.
+    pub(crate) fn make_ready(&self, lab: &Lab) -> Result<()> {
+        if lab.is_root() {
+            lab.make_cold(self.bytes)?;
+        } else {
+            rustix::fs::sync();
+        }
+        seconds(Command::new("cat").arg(&self.archive))?;
+        Ok(())
+    }
+}

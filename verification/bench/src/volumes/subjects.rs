@@ -1,0 +1,220 @@
+//! The same disk as a file, as a file that others relay or check, as a volume, and over NBD.
+
+use std::{
+    fs::File,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::Result;
+use tempfile::TempDir;
+use verimount_support::command;
+
+use super::server::Server;
+use crate::{
+    fio::{self, fio},
+    lab::{Lab, User, has},
+    mounts::{self, Mount},
+};
+
+pub(super) const PLAIN: &str = "plain file";
+pub(super) const RELAYED: &str = "unchecked FUSE file";
+pub(super) const DIRECT: &str = "verimount, direct";
+pub(super) const BITMAP: &str = "verimount, bitmap";
+pub(super) const JOURNAL: &str = "verimount, journal";
+pub(super) const NBDKIT: &str = "nbdkit file";
+
+/// Room for tags and a journal beside the data, as a part of it. btrfs wants less.
+const OVERHEAD: u64 = 16;
+
+/// The least room beside the data, in bytes: btrfs has more beside the data of a small disk.
+const LEAST_OVERHEAD: u64 = 256 << 20;
+
+/// What a disk is called where it is one file of many.
+const NAME: &str = "disk";
+
+/// A way to have a disk.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Subject {
+    pub(super) name: &'static str,
+    form: Form,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Form {
+    Plain,
+    Relayed,
+    /// A file in a btrfs on a looped file, mounted with these options.
+    Btrfs(&'static str),
+    /// Mounted with these options of `verimount volume mount`.
+    Volume(&'static [&'static str]),
+    /// Over NBD, from nbdkit's file plugin.
+    Nbdkit,
+    /// Over NBD, with these options of `verimount volume serve`.
+    Served(&'static [&'static str]),
+}
+
+/// What a disk is on: it holds zeros at first, then what was written.
+pub(super) struct Storage {
+    form: Form,
+    file: PathBuf,
+    folder: TempDir,
+}
+
+/// A disk in use, until this is dropped.
+pub(super) enum Disk {
+    File { path: PathBuf, mount: Option<Mount> },
+    Nbd(Server),
+}
+
+const DIRECT_MODE: &[&str] = &["--mode", "direct"];
+const BITMAP_MODE: &[&str] = &["--mode", "bitmap"];
+const JOURNAL_MODE: &[&str] = &["--mode", "journal"];
+
+impl Subject {
+    /// Mounted volumes in each mode.
+    pub(super) const VOLUMES: [Self; 3] = [
+        Self::new(DIRECT, Form::Volume(DIRECT_MODE)),
+        Self::new(BITMAP, Form::Volume(BITMAP_MODE)),
+        Self::new(JOURNAL, Form::Volume(JOURNAL_MODE)),
+    ];
+
+    /// Disks that are files.
+    pub(super) const FILES: [Self; 5] = [
+        Self::new(PLAIN, Form::Plain),
+        Self::new(RELAYED, Form::Relayed),
+        Self::VOLUMES[0],
+        Self::VOLUMES[1],
+        Self::VOLUMES[2],
+    ];
+
+    /// Files in a file system of others that has checksums, and in the same without them.
+    pub(super) const OF_BTRFS: [Self; 2] = [
+        Self::new("btrfs on loop", Form::Btrfs("loop")),
+        Self::new("btrfs on loop, nodatasum", Form::Btrfs("loop,nodatasum")),
+    ];
+
+    /// Disks over NBD.
+    pub(super) const SERVED: [Self; 4] = [
+        Self::new(NBDKIT, Form::Nbdkit),
+        Self::new(DIRECT, Form::Served(DIRECT_MODE)),
+        Self::new(BITMAP, Form::Served(BITMAP_MODE)),
+        Self::new(JOURNAL, Form::Served(JOURNAL_MODE)),
+    ];
+
+    /// What each write of a part of a tag area was before 2020.
+    pub(super) const READ_BACK: Self = Self::new(
+        "verimount, direct, tags read back",
+        Form::Volume(&["--mode", "direct", "--tag-read-back"]),
+    );
+
+    const fn new(name: &'static str, form: Form) -> Self {
+        Self { name, form }
+    }
+
+    /// The program of others that it needs, if it is missing.
+    pub(super) fn lacks(&self) -> Option<&'static str> {
+        let program = match self.form {
+            Form::Btrfs(_) => "mkfs.btrfs",
+            Form::Nbdkit => "nbdkit",
+            _ => return None,
+        };
+        (!has(program)).then_some(program)
+    }
+
+    /// Storage for a new disk of at least so many bytes.
+    pub(super) fn storage(&self, lab: &Lab, bytes: u64) -> Result<Storage> {
+        let folder = lab.new_folder()?;
+        let file = folder.path().join(NAME);
+        let size = bytes + (bytes / OVERHEAD).max(LEAST_OVERHEAD);
+        match self.form {
+            Form::Plain | Form::Relayed | Form::Nbdkit => File::create(&file)?.set_len(bytes)?,
+            Form::Btrfs(_) => {
+                File::create(&file)?.set_len(size)?;
+                let mut mkfs = Command::new("mkfs.btrfs");
+                // It tells each time what has changed with its last version but one.
+                command::stdout(mkfs.arg("--quiet").arg(&file))?;
+            }
+            Form::Volume(_) | Form::Served(_) => {
+                let mut format = lab.verimount(User::Caller);
+                format.args(["volume", "format", "--size", &size.to_string()]);
+                command::stdout(format.arg(&file))?;
+            }
+        }
+        let storage = Storage {
+            form: self.form,
+            file,
+            folder,
+        };
+        if let (Form::Btrfs(_), Disk::File { path, .. }) = (self.form, &storage.disk(lab)?) {
+            File::create(path)?.set_len(bytes)?;
+        }
+        Ok(storage)
+    }
+}
+
+impl Storage {
+    /// The file that holds all of it.
+    pub(super) fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// The disk on it. It must be the only one, and be gone before the storage is.
+    pub(super) fn disk(&self, lab: &Lab) -> Result<Disk> {
+        let mount = match self.form {
+            Form::Plain => {
+                let path = self.file.clone();
+                return Ok(Disk::File { path, mount: None });
+            }
+            Form::Nbdkit => return Ok(Disk::Nbd(Server::nbdkit(lab, &self.file)?)),
+            Form::Served(mode) => return Ok(Disk::Nbd(Server::volume(lab, &self.file, mode)?)),
+            Form::Relayed => mounts::bridge(lab, self.folder.path(), &["--passthrough", "never"])?,
+            Form::Btrfs(options) => mounts::looped(lab, "btrfs", options, &self.file)?,
+            Form::Volume(options) => mounts::volume(lab, &self.file, options)?,
+        };
+        Ok(Disk::File {
+            path: mount.path().join(NAME),
+            mount: Some(mount),
+        })
+    }
+}
+
+impl Disk {
+    /// fio with one job on it, which uses `engine` if the disk is a file.
+    pub(super) fn fio(&self, engine: &str) -> Command {
+        match self {
+            Self::File { path, .. } => {
+                let mut fio = fio(path);
+                fio.arg(format!("--ioengine={engine}"));
+                fio
+            }
+            Self::Nbd(server) => server.fio(),
+        }
+    }
+
+    /// Writes all of it.
+    pub(super) fn fill(&self, bytes: u64) -> Result<()> {
+        let mut fio = self.fio("psync");
+        fio.args(["--rw=write", "--bs=1m", "--end_fsync=1"]);
+        fio::job(fio.arg(format!("--size={bytes}")))?;
+        Ok(())
+    }
+
+    /// What a mounted volume's `verimount status` counts under this name.
+    pub(super) fn counter(&self, lab: &Lab, name: &str) -> Result<u64> {
+        match self {
+            Self::File {
+                mount: Some(mount), ..
+            } => mount.counter(lab, name),
+            _ => Ok(0),
+        }
+    }
+
+    /// The file that it is.
+    pub(super) fn path(&self) -> Option<&Path> {
+        match self {
+            Self::File { path, .. } => Some(path),
+            Self::Nbd(_) => None,
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! The tasks that are programs of their own. They are compiled with the product, which the other tasks do
+//! not wait for.
+
+use std::{env, ffi::OsString, os::unix::process::CommandExt, process::Command};
+
+use anyhow::Result;
+use clap::Args;
+use verimount_support::workspace::{cargo, root};
+
+/// A program of this workspace.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Program {
+    Bench,
+}
+
+/// What a program is told, which has its own `--help`.
+#[derive(Debug, Args)]
+#[command(disable_help_flag = true)]
+pub(crate) struct Arguments {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<OsString>,
+}
+
+impl Program {
+    /// Goes on as this program; comes back only if it cannot.
+    pub(crate) fn go_on_as(self, arguments: &Arguments) -> Result<()> {
+        let mut program = self.command();
+        // Paths among the arguments are the caller's.
+        program.current_dir(env::current_dir()?);
+        Err(program.args(&arguments.arguments).exec().into())
+    }
+
+    fn command(self) -> Command {
+        let mut run = cargo("run");
+        run.args(["--quiet", "--locked", "--manifest-path"])
+            .arg(root().join("Cargo.toml"));
+        match self {
+            // As what it measures is compiled.
+            Self::Bench => run.args(["--release", "--package", "verimount-bench"]),
+        };
+        run.arg("--");
+        run
+    }
+}
