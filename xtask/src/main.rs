@@ -3,7 +3,6 @@
 // The paths shown here are our own.
 #![allow(clippy::disallowed_methods)]
 
-mod conformance;
 mod crash;
 mod demo;
 mod deny;
@@ -25,7 +24,8 @@ use self::programs::Program;
 enum Task {
     /// Measure side by side; print tables, and write JSON, Markdown and plots to target/bench
     Bench(programs::Arguments),
-    Conformance(conformance::Options),
+    /// Run other people's suites in mirrored directories: pjdfstest, fsx, git, SQLite
+    Conformance(programs::Arguments),
     Crash(crash::Options),
     /// Show what Verimount does: build, mount, read back, damage, verify
     Demo,
@@ -46,7 +46,7 @@ fn main() -> ExitCode {
 fn perform(task: Task) -> Result<()> {
     match task {
         Task::Bench(arguments) => Program::Bench.go_on_as(&arguments),
-        Task::Conformance(options) => conformance::run(&options),
+        Task::Conformance(arguments) => Program::Conformance.go_on_as(&arguments),
         Task::Crash(options) => crash::run(&options),
         Task::Demo => demo::run(),
         Task::Guest(options) => kernel_test::guest::run(&options),

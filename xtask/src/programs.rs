@@ -5,12 +5,16 @@ use std::{env, ffi::OsString, os::unix::process::CommandExt, process::Command};
 
 use anyhow::Result;
 use clap::Args;
-use verimount_support::workspace::{cargo, root};
+use verimount_support::{
+    command,
+    workspace::{cargo, root},
+};
 
 /// A program of this workspace.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Program {
     Bench,
+    Conformance,
 }
 
 /// What a program is told, which has its own `--help`.
@@ -30,6 +34,11 @@ impl Program {
         Err(program.args(&arguments.arguments).exec().into())
     }
 
+    /// Runs this program, as a part of what is done here.
+    pub(crate) fn run(self, arguments: &[&str]) -> Result<()> {
+        command::run(self.command().args(arguments))
+    }
+
     fn command(self) -> Command {
         let mut run = cargo("run");
         run.args(["--quiet", "--locked", "--manifest-path"])
@@ -37,6 +46,7 @@ impl Program {
         match self {
             // As what it measures is compiled.
             Self::Bench => run.args(["--release", "--package", "verimount-bench"]),
+            Self::Conformance => run.args(["--package", "verimount-conformance"]),
         };
         run.arg("--");
         run

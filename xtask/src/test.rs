@@ -14,7 +14,7 @@ use verimount_support::{
 };
 use verimount_testenv::{CRASH_SEEDS, QUICK, tools::REQUIRE_TOOLS};
 
-use crate::{conformance, deny, fuzz, kernel_test};
+use crate::{deny, fuzz, kernel_test, programs::Program};
 
 /// Check and test; stop at the first step that fails
 #[derive(Debug, Args)]
@@ -84,7 +84,7 @@ type FurtherStep = (&'static str, u64, fn(&Path) -> Result<()>);
 const FURTHER_STEPS: [FurtherStep; 4] = [
     ("Dependencies", 5, deny::check),
     ("Conformance of mirrored directories", 6, |_| {
-        conformance::check()
+        Program::Conformance.run(&["--short"])
     }),
     ("Kernel", 25, |_| kernel_test::run()),
     ("Fuzz targets", 12, |target| fuzz::run(&target.join("fuzz"))),

@@ -5,12 +5,12 @@ use std::{fs, path::Path, process::Command, thread};
 
 use anyhow::{Result, ensure};
 
-use super::output;
+use crate::output;
 
 const WRITERS: u32 = 2;
 
 /// Each writer inserts the numbers from 1 to `transactions`, one by one; returns what to say about it.
-pub(super) fn run(directory: &Path, transactions: u32) -> Result<String> {
+pub(crate) fn run(directory: &Path, transactions: u32) -> Result<String> {
     let database = directory.join("database");
     let mode = ask(
         &database,

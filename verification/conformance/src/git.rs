@@ -5,7 +5,7 @@ use std::{fs, path::Path, process::Command};
 use anyhow::{Result, ensure};
 use verimount_support::workspace::root;
 
-use super::output;
+use crate::output;
 
 /// The files that are committed: the source code of this workspace.
 const FILES: &str = "crates";
@@ -14,7 +14,7 @@ const FILES: &str = "crates";
 const COMMITS: usize = 10;
 
 /// Works in `directory`; returns what to say about it.
-pub(super) fn run(directory: &Path) -> Result<String> {
+pub(crate) fn run(directory: &Path) -> Result<String> {
     let original = root().join(FILES);
     let repository = directory.join("repository");
     fs::create_dir(&repository)?;

@@ -14,7 +14,7 @@ use anyhow::{Context, Result, ensure};
 use verimount_support::{cargo_tool::CargoTool, command, interrupt};
 use verimount_testenv::tools;
 
-use super::source::Source;
+use crate::source::Source;
 
 const TOOL: CargoTool = CargoTool {
     program: "pjdfstest",
@@ -64,9 +64,9 @@ enum Outcome {
 }
 
 /// What became of all tests, by their names.
-pub(super) struct Outcomes(BTreeMap<String, Outcome>);
+pub(crate) struct Outcomes(BTreeMap<String, Outcome>);
 
-pub(super) struct Pjdfstest {
+pub(crate) struct Pjdfstest {
     program: PathBuf,
     folder: PathBuf,
     /// Where programs are looked for.
@@ -74,7 +74,7 @@ pub(super) struct Pjdfstest {
 }
 
 /// What need not pass, and why, for people to read.
-pub(super) fn exceptions() -> String {
+pub(crate) fn exceptions() -> String {
     let lines = EXCEPTIONS
         .iter()
         .map(|Exception { test, reason }| format!("  {test}: {reason}\n"));
@@ -83,7 +83,7 @@ pub(super) fn exceptions() -> String {
 
 impl Pjdfstest {
     /// Keeps what it needs in `folder`.
-    pub(super) fn new(target: &Path, folder: &Path) -> Result<Self> {
+    pub(crate) fn new(target: &Path, folder: &Path) -> Result<Self> {
         let programs = folder.join("bin");
         fs::create_dir(&programs)?;
         // mount(8) gives all that is about a FUSE mount to its daemon's program, which must mount anew,
@@ -102,7 +102,7 @@ impl Pjdfstest {
     }
 
     /// Runs all tests in `directory`, which is a mirror of `source` or that itself.
-    pub(super) fn run(&self, source: &Source, directory: &Path) -> Result<Outcomes> {
+    pub(crate) fn run(&self, source: &Source, directory: &Path) -> Result<Outcomes> {
         let mut all = self.run_some(directory, SETTINGS, None)?;
         if source.is_own() {
             // By themselves: some of the others leave files open, which keep it from being remounted.
@@ -166,7 +166,7 @@ fn outcomes(text: &str) -> BTreeMap<String, Outcome> {
 }
 
 impl Outcomes {
-    pub(super) fn summary(&self) -> String {
+    pub(crate) fn summary(&self) -> String {
         let passed = self.passed().count();
         format!("pjdfstest: {passed} of {} tests passed", self.0.len())
     }
@@ -180,7 +180,7 @@ impl Outcomes {
     }
 
     /// Checks that each test passed here that passed in the source; returns what to say about it.
-    pub(super) fn compare(&self, native: &Self) -> Result<String> {
+    pub(crate) fn compare(&self, native: &Self) -> Result<String> {
         let mut said = self.summary();
         let mut failures = String::new();
         for test in native.passed() {

@@ -7,13 +7,13 @@ const SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
 
 /// The switch, put back to what it was when this is dropped.
 #[derive(Debug)]
-pub(super) struct Switch {
+pub(crate) struct Switch {
     before: String,
 }
 
 impl Switch {
     /// `None` where there is no such switch, or it may not be touched.
-    pub(super) fn turn(on: bool) -> Option<Self> {
+    pub(crate) fn turn(on: bool) -> Option<Self> {
         let before = fs::read_to_string(SWITCH).ok()?;
         fs::write(SWITCH, if on { "Y" } else { "N" }).ok()?;
         Some(Self { before })

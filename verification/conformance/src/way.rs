@@ -9,11 +9,11 @@ use std::{
 use anyhow::{Result, ensure};
 use verimount_support::{command, mount_point::MountPoint};
 
-use super::io_uring::Switch;
+use crate::io_uring::Switch;
 
 /// A bridge over a directory.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Way {
+pub(crate) struct Way {
     /// What it is asked for.
     options: &'static [&'static str],
     /// Whether the kernel offers io_uring to it.
@@ -31,7 +31,7 @@ const OPTIONS: [&[&str]; 4] = [
 
 impl Way {
     /// All that there are, those over io_uring only where the kernel can be made to offer it.
-    pub(super) fn all() -> Vec<Self> {
+    pub(crate) fn all() -> Vec<Self> {
         let way = |io_uring| move |options| Self { options, io_uring };
         let mut all: Vec<_> = OPTIONS.into_iter().map(way(false)).collect();
         match Switch::turn(true) {
@@ -43,23 +43,23 @@ impl Way {
     }
 
     /// Whether others than its user can use it. Those that can are answered through `/dev/fuse`.
-    pub(super) fn is_shared(self) -> bool {
+    pub(crate) fn is_shared(self) -> bool {
         rustix::process::geteuid().is_root() && !self.io_uring
     }
 
     /// Whether pjdfstest can be run in it, which works as others, too, if root runs it.
-    pub(super) fn is_for_pjdfstest(self) -> bool {
+    pub(crate) fn is_for_pjdfstest(self) -> bool {
         self.is_shared() || !rustix::process::geteuid().is_root()
     }
 
     /// For people to read.
-    pub(super) fn name(self) -> String {
+    pub(crate) fn name(self) -> String {
         let transport = if self.io_uring { " over io_uring" } else { "" };
         self.options.join(" ") + transport
     }
 
     /// Mirrors `source` on a folder beside it.
-    pub(super) fn bridge(self, verimount: &Path, source: &Path) -> Result<Bridge> {
+    pub(crate) fn bridge(self, verimount: &Path, source: &Path) -> Result<Bridge> {
         // No longer a path than the source's: one to a socket has at most 107 bytes.
         let point = MountPoint::new(source.with_file_name("mnt"))?;
         let log = point.path().with_extension("log");
@@ -77,18 +77,18 @@ impl Way {
 
 /// A directory that is mirrored until this is dropped.
 #[derive(Debug)]
-pub(super) struct Bridge {
+pub(crate) struct Bridge {
     point: MountPoint,
     log: PathBuf,
 }
 
 impl Bridge {
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.point.path()
     }
 
     /// Ends it, and looks whether it did all the time what it should.
-    pub(super) fn end(self) -> Result<()> {
+    pub(crate) fn end(self) -> Result<()> {
         let lasted = self.point.is_mounted();
         self.point.unmount()?;
         let log = fs::read_to_string(&self.log)?;

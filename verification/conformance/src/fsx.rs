@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, Result};
 use verimount_support::cargo_tool::CargoTool;
 
-use super::output;
+use crate::output;
 
 const TOOL: CargoTool = CargoTool {
     program: "fsx",
@@ -40,14 +40,14 @@ fsync = 0.1
 fdatasync = 0.1
 ";
 
-pub(super) struct Fsx {
+pub(crate) struct Fsx {
     program: PathBuf,
     settings: PathBuf,
 }
 
 impl Fsx {
     /// Keeps what it needs in `folder`.
-    pub(super) fn new(target: &Path, folder: &Path) -> Result<Self> {
+    pub(crate) fn new(target: &Path, folder: &Path) -> Result<Self> {
         let settings = folder.join("fsx.toml");
         fs::write(&settings, SETTINGS)?;
         Ok(Self {
@@ -57,7 +57,7 @@ impl Fsx {
     }
 
     /// Does so many operations in `directory`; returns what to say about it.
-    pub(super) fn run(&self, directory: &Path, operations: u32) -> Result<String> {
+    pub(crate) fn run(&self, directory: &Path, operations: u32) -> Result<String> {
         let mut fsx = Command::new(&self.program);
         fsx.arg("-f")
             .arg(&self.settings)

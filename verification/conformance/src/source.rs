@@ -15,7 +15,7 @@ const SIZE: u64 = 1 << 30;
 
 /// What the directory to be mirrored is on.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// Whatever temporary files are on.
     Folder,
     /// A new file system of this name, in a file; takes root.
@@ -28,11 +28,11 @@ pub(super) enum Kind {
 
 /// A directory to be mirrored, which is empty at first; unmounted when this is dropped.
 #[derive(Debug)]
-pub(super) struct Source(MountPoint);
+pub(crate) struct Source(MountPoint);
 
 impl Source {
     /// A new one in `folder`, which takes the name of the kind.
-    pub(super) fn new(folder: &Path, kind: Kind) -> Result<Self> {
+    pub(crate) fn new(folder: &Path, kind: Kind) -> Result<Self> {
         let point = MountPoint::new(folder.join(kind.name()))?;
         kind.mount(folder, point.path())?;
         // Other users work in it, too.
@@ -40,12 +40,12 @@ impl Source {
         Ok(Self(point))
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.0.path()
     }
 
     /// Whether it is a file system of its own, with which anything may be done.
-    pub(super) fn is_own(&self) -> bool {
+    pub(crate) fn is_own(&self) -> bool {
         self.0.is_mounted()
     }
 }
@@ -75,7 +75,7 @@ impl Kind {
         command::run(mount.arg(path))
     }
 
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Folder => "folder",
             Self::Disk(file_system) => file_system,

@@ -1,6 +1,9 @@
 //! `cargo xtask conformance`: other people's test suites and programs, in a directory as it is and as
 //! bridges show it.
 
+// The paths shown here are our own.
+#![allow(clippy::disallowed_methods)]
+
 mod fsx;
 mod git;
 mod io_uring;
@@ -13,13 +16,13 @@ use std::{
     fs::{self, Permissions},
     os::unix::fs::PermissionsExt,
     path::Path,
-    process::Command,
+    process::{Command, ExitCode},
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use clap::Args;
+use clap::Parser;
 use verimount_support::{
-    command, interrupt,
+    command, interrupt, program,
     setup::{self, Purpose},
     workspace::{build_tested_verimount, cargo, target},
 };
@@ -63,17 +66,23 @@ const RACE_SECONDS: &str = "60";
 /// Run other people's suites in mirrored directories: pjdfstest, fsx, git, SQLite
 ///
 /// All of it takes an hour; with TMPDIR in memory, half of that.
-#[derive(Debug, Args)]
-pub(crate) struct Options {
+#[derive(Debug, Parser)]
+#[command(bin_name = "cargo xtask conformance")]
+struct Options {
     /// Do as little as `cargo xtask test --full` does
     #[arg(long)]
     short: bool,
 }
 
-pub(crate) fn run(options: &Options) -> Result<()> {
+fn main() -> ExitCode {
+    let options = Options::parse();
+    program::run(|| run(&options))
+}
+
+fn run(options: &Options) -> Result<()> {
     setup::ensure_ready(Purpose::Conformance)?;
     if options.short {
-        return check();
+        return exercise(&SHORT);
     }
     exercise(&FULL)?;
     println!("== Opens at the same time, for {RACE_SECONDS} s");
@@ -83,11 +92,6 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     };
     println!("== The bridge's own tests, over io_uring");
     command::run(&mut tests("bridge::"))
-}
-
-/// As much of it as fits among other tests.
-pub(crate) fn check() -> Result<()> {
-    exercise(&SHORT)
 }
 
 /// What runs our own tests of this name.
