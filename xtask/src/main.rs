@@ -7,7 +7,6 @@ mod crash;
 mod demo;
 mod deny;
 mod fuzz;
-mod kernel_test;
 mod programs;
 mod test;
 
@@ -30,11 +29,7 @@ enum Task {
     /// Show what Verimount does: build, mount, read back, damage, verify
     Demo,
     /// Check that what Verimount writes is what the kernel reads, and the other way round
-    KernelTest,
-    #[command(hide = true)]
-    Guest(kernel_test::guest::Options),
-    #[command(hide = true)]
-    WriteWithoutEnd(kernel_test::killed::writer::Options),
+    KernelTest(programs::Arguments),
     Test(test::Options),
 }
 
@@ -49,9 +44,7 @@ fn perform(task: Task) -> Result<()> {
         Task::Conformance(arguments) => Program::Conformance.go_on_as(&arguments),
         Task::Crash(options) => crash::run(&options),
         Task::Demo => demo::run(),
-        Task::Guest(options) => kernel_test::guest::run(&options),
-        Task::KernelTest => kernel_test::run(),
+        Task::KernelTest(arguments) => Program::KernelTest.go_on_as(&arguments),
         Task::Test(options) => test::run(&options),
-        Task::WriteWithoutEnd(options) => kernel_test::killed::writer::run(&options),
     }
 }

@@ -15,6 +15,7 @@ use verimount_support::{
 pub(crate) enum Program {
     Bench,
     Conformance,
+    KernelTest,
 }
 
 /// What a program is told, which has its own `--help`.
@@ -47,6 +48,7 @@ impl Program {
             // As what it measures is compiled.
             Self::Bench => run.args(["--release", "--package", "verimount-bench"]),
             Self::Conformance => run.args(["--package", "verimount-conformance"]),
+            Self::KernelTest => run.args(["--package", "verimount-kernel-test"]),
         };
         run.arg("--");
         run

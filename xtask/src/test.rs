@@ -14,7 +14,7 @@ use verimount_support::{
 };
 use verimount_testenv::{CRASH_SEEDS, QUICK, tools::REQUIRE_TOOLS};
 
-use crate::{deny, fuzz, kernel_test, programs::Program};
+use crate::{deny, fuzz, programs::Program};
 
 /// Check and test; stop at the first step that fails
 #[derive(Debug, Args)]
@@ -86,7 +86,7 @@ const FURTHER_STEPS: [FurtherStep; 4] = [
     ("Conformance of mirrored directories", 6, |_| {
         Program::Conformance.run(&["--short"])
     }),
-    ("Kernel", 25, |_| kernel_test::run()),
+    ("Kernel", 25, |_| Program::KernelTest.run(&[])),
     ("Fuzz targets", 12, |target| fuzz::run(&target.join("fuzz"))),
 ];
 

@@ -1,6 +1,6 @@
 use anyhow::Result;
 
-use crate::kernel_test::report::Line;
+use crate::report::Line;
 
 /// A group of tests, each of which writes a line.
 pub(super) struct Tests {

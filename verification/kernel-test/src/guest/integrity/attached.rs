@@ -20,7 +20,7 @@ use super::{
     Bench,
     blocks::{Blocks, all_blocks},
 };
-use crate::kernel_test::{
+use crate::{
     guest::scratch::LoopDevice,
     integritysetup::{KEY_SIZE, integritysetup},
 };

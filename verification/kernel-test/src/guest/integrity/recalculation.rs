@@ -17,7 +17,7 @@ use super::{
     exercise::{check, fit, writes},
     kind::Kind,
 };
-use crate::kernel_test::guest::{scratch::Scratch, tests::Tests};
+use crate::guest::{scratch::Scratch, tests::Tests};
 
 /// The sizes of the devices, in bytes, where the kernel is interrupted: it goes 16 MiB at a time. When it
 /// has come to the end before it could be interrupted, the next size is tried.

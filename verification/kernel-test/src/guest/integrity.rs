@@ -27,7 +27,7 @@ use self::{
     kind::{Kind, kinds},
 };
 use super::{scratch::Scratch, tests::Tests};
-use crate::kernel_test::integritysetup::{JOURNAL_MAC, KEY_SIZE};
+use crate::integritysetup::{JOURNAL_MAC, KEY_SIZE};
 
 /// The size of a volume's device, and of its data device if it has one, in bytes.
 const DEVICE: u64 = 4 << 20;

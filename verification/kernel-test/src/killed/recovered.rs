@@ -13,7 +13,7 @@ use super::{
     model::Found,
     sequence::{SECTORS, Sequence},
 };
-use crate::kernel_test::integritysetup::{JOURNAL_MAC, KEY_SIZE};
+use crate::integritysetup::{JOURNAL_MAC, KEY_SIZE};
 
 /// What opening a volume and computing tags anew has come to.
 #[derive(Debug)]

@@ -10,13 +10,13 @@ use anyhow::{Context, Result};
 use verimount_support::command;
 use verimount_testenv::tools;
 
-use super::debian_kernel::Kernel;
+use crate::debian_kernel::Kernel;
 
 /// What must be there before the host's root directory is.
 const MODULES: [&str; 3] = ["virtio_pci", "9p", "9pnet_virtio"];
 
 /// The name by which the guest mounts the host's root directory.
-pub(super) const HOST: &str = "host";
+pub(crate) const HOST: &str = "host";
 
 /// Mounts the host's root directory and goes on in it.
 const INIT: &str = "#!/bin/busybox sh
@@ -38,7 +38,7 @@ sleep 60
 
 /// Packs a file system for the guest to boot with, which then runs `shell_command` in the host's
 /// root directory and ends.
-pub(super) fn pack(kernel: &Kernel, shell_command: &str, folder: &Path) -> Result<PathBuf> {
+pub(crate) fn pack(kernel: &Kernel, shell_command: &str, folder: &Path) -> Result<PathBuf> {
     let root = folder.join("root");
     for name in ["bin", "dev", "host", "modules", "proc", "sys"] {
         fs::create_dir_all(root.join(name))?;

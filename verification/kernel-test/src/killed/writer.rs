@@ -23,7 +23,7 @@ use super::{
     kind::{KINDS, Kind},
     sequence::{Sequence, WRITES_PER_FLUSH},
 };
-use crate::kernel_test::{
+use crate::{
     guest,
     integritysetup::{KEY_SIZE, integritysetup},
 };

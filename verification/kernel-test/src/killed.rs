@@ -18,7 +18,7 @@ use tempfile::TempDir;
 use verimount_testkit::Random;
 
 use self::{flushed::Flushed, kind::KINDS, volume::Volume};
-use super::{
+use crate::{
     debian_kernel::Kernel,
     machine::{Machine, Running},
     report::{Line, Report},
@@ -38,7 +38,7 @@ const SEED: u64 = 5;
 /// What the key of a journal's MAC is made with.
 const KEY_SEED: u64 = 7;
 
-pub(super) fn run(kernel: &Kernel, report: &mut Report) -> Result<()> {
+pub(crate) fn run(kernel: &Kernel, report: &mut Report) -> Result<()> {
     let folder = TempDir::new()?;
     let mut volumes = KINDS
         .iter()

@@ -7,7 +7,7 @@ use anyhow::Result;
 use verimount_support::command;
 
 use super::Bench;
-use crate::kernel_test::guest::scratch::LoopDevice;
+use crate::guest::scratch::LoopDevice;
 
 /// The name of the kernel's device.
 const NAME: &str = "verified";

@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use tempfile::TempDir;
 use verimount_support::interrupt;
 
-use super::{
+use crate::{
     debian_kernel::Kernel,
     initramfs::{self, HOST},
 };
@@ -34,13 +34,13 @@ const KERNEL_OPTIONS: &str =
     "console=ttyS0 loglevel=3 panic=-1 oops=panic random.trust_cpu=on no_timer_check";
 
 /// A machine that can be started.
-pub(super) struct Machine {
+pub(crate) struct Machine {
     qemu: Command,
     folder: TempDir,
 }
 
 /// A machine that runs. It is ended when this is dropped.
-pub(super) struct Running {
+pub(crate) struct Running {
     qemu: Child,
     console: Receiver<String>,
     _folder: TempDir,
@@ -48,7 +48,7 @@ pub(super) struct Running {
 
 impl Machine {
     /// Gets ready a machine that boots `kernel` and runs a task of this program in it.
-    pub(super) fn new(kernel: &Kernel, task: &str) -> Result<Self> {
+    pub(crate) fn new(kernel: &Kernel, task: &str) -> Result<Self> {
         let folder = TempDir::new()?;
         let program = env::current_exe()?;
         let shell_command = format!(
@@ -82,7 +82,7 @@ impl Machine {
     }
 
     /// Gives it these files as disks, in order.
-    pub(super) fn with_disks<'a>(mut self, disks: impl Iterator<Item = &'a PathBuf>) -> Self {
+    pub(crate) fn with_disks<'a>(mut self, disks: impl Iterator<Item = &'a PathBuf>) -> Self {
         for (number, disk) in disks.enumerate() {
             let drive = format!("if=none,format=raw,id=disk{number},file={}", disk.display());
             let device = format!("virtio-blk-pci,drive=disk{number}");
@@ -91,7 +91,7 @@ impl Machine {
         self
     }
 
-    pub(super) fn start(mut self) -> Result<Running> {
+    pub(crate) fn start(mut self) -> Result<Running> {
         let mut qemu = self.qemu.spawn().context("cannot run QEMU")?;
         let output = qemu.stdout.take().context("no console")?;
         Ok(Running {
@@ -107,7 +107,7 @@ impl Running {
     ///
     /// # Errors
     /// As [`Self::line`], or QEMU fails.
-    pub(super) fn follow(mut self, take: &mut dyn FnMut(&str)) -> Result<()> {
+    pub(crate) fn follow(mut self, take: &mut dyn FnMut(&str)) -> Result<()> {
         while let Some(line) = self.line()? {
             take(&line);
         }
@@ -120,7 +120,7 @@ impl Running {
     ///
     /// # Errors
     /// It is silent for long.
-    pub(super) fn line(&self) -> Result<Option<String>> {
+    pub(crate) fn line(&self) -> Result<Option<String>> {
         let mut silence = Duration::ZERO;
         loop {
             interrupt::check()?;
@@ -136,12 +136,12 @@ impl Running {
     }
 
     /// The lines of its console that have come already.
-    pub(super) fn heard(&self) -> impl Iterator<Item = String> {
+    pub(crate) fn heard(&self) -> impl Iterator<Item = String> {
         self.console.try_iter()
     }
 
     /// Stops it where it is. Its disks do not change any more when this returns.
-    pub(super) fn stop(&self) -> Result<()> {
+    pub(crate) fn stop(&self) -> Result<()> {
         interrupt::check()?;
         let process = Pid::from_child(&self.qemu);
         kill_process(process, Signal::STOP)?;
@@ -156,12 +156,12 @@ impl Running {
     }
 
     /// Lets it go on.
-    pub(super) fn go_on(&self) -> Result<()> {
+    pub(crate) fn go_on(&self) -> Result<()> {
         Ok(kill_process(Pid::from_child(&self.qemu), Signal::CONT)?)
     }
 
     /// Ends it where it is.
-    pub(super) fn kill(&mut self) -> Result<()> {
+    pub(crate) fn kill(&mut self) -> Result<()> {
         self.qemu.kill()?;
         self.qemu.wait()?;
         Ok(())

@@ -3,14 +3,14 @@ use std::collections::VecDeque;
 use anyhow::{Result, ensure};
 
 /// What begins a line that is about a test. Everything else is the console's.
-pub(super) const MARK: &str = "@test ";
+pub(crate) const MARK: &str = "@test ";
 
 /// How many lines of the console are kept, to be shown if something fails.
 const MAX_CONSOLE: usize = 200;
 
 /// What a guest's tests came to.
 #[derive(Debug, Default)]
-pub(super) struct Report {
+pub(crate) struct Report {
     /// The guest, of which there may be several at a time.
     guest: String,
     /// How many tests passed, by their group, in order.
@@ -22,7 +22,7 @@ pub(super) struct Report {
 
 /// What became of one test, as a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Line<'a> {
+pub(crate) enum Line<'a> {
     Passed {
         group: &'a str,
     },
@@ -36,7 +36,7 @@ pub(super) enum Line<'a> {
 
 impl Report {
     /// Of tests that are still to be done in this guest.
-    pub(super) fn new(guest: &str) -> Self {
+    pub(crate) fn new(guest: &str) -> Self {
         Self {
             guest: guest.to_owned(),
             ..Self::default()
@@ -44,7 +44,7 @@ impl Report {
     }
 
     /// Takes a line of the guest's console.
-    pub(super) fn take(&mut self, line: &str) {
+    pub(crate) fn take(&mut self, line: &str) {
         match Line::parse(line) {
             Some(line) => self.note(&line),
             None => {
@@ -57,7 +57,7 @@ impl Report {
     }
 
     /// Notes what became of a test.
-    pub(super) fn note(&mut self, line: &Line<'_>) {
+    pub(crate) fn note(&mut self, line: &Line<'_>) {
         match line {
             Line::Passed { group } => match self.passed.last_mut() {
                 Some((last, passed)) if last == group => *passed += 1,
@@ -75,7 +75,7 @@ impl Report {
     }
 
     /// Whether the guest has said that it has done all its tests.
-    pub(super) fn is_whole(&self) -> bool {
+    pub(crate) fn is_whole(&self) -> bool {
         self.is_whole
     }
 
@@ -83,7 +83,7 @@ impl Report {
     ///
     /// # Errors
     /// Some failed, or `ended` says why not all were done; the guest's console is then shown, too.
-    pub(super) fn conclude(&self, ended: Result<()>) -> Result<()> {
+    pub(crate) fn conclude(&self, ended: Result<()>) -> Result<()> {
         let guest = &self.guest;
         let mut lines = Vec::new();
         for (group, passed) in &self.passed {
@@ -101,7 +101,7 @@ impl Report {
 }
 
 impl Line<'_> {
-    pub(super) fn print(&self) {
+    pub(crate) fn print(&self) {
         match self {
             Line::Passed { group } => println!("{MARK}passed {group}"),
             Line::Failed { group, test, why } => println!("{MARK}failed {group}|{test}|{why}"),

@@ -13,14 +13,14 @@ const KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 const MIRROR: &str = "http://deb.debian.org/debian";
 
 /// An archive of Debian packages, from which they are fetched and not installed.
-pub(super) struct Archive {
+pub(crate) struct Archive {
     /// How apt is told of it.
     options: Vec<String>,
 }
 
 impl Archive {
     /// The one that this machine is installed from.
-    pub(super) fn of_release() -> Self {
+    pub(crate) fn of_release() -> Self {
         Self {
             options: Vec::new(),
         }
@@ -31,7 +31,7 @@ impl Archive {
     ///
     /// # Errors
     /// There is no such archive for this machine, or none that can be reached.
-    pub(super) fn of_backports(folder: &Path) -> Result<Self> {
+    pub(crate) fn of_backports(folder: &Path) -> Result<Self> {
         let file = |name: &str| folder.join(name);
         for name in ["lists/partial", "cache/archives/partial"] {
             fs::create_dir_all(file(name))?;
@@ -53,7 +53,7 @@ impl Archive {
     }
 
     /// One of apt's programs.
-    pub(super) fn apt(&self, program: &str) -> Command {
+    pub(crate) fn apt(&self, program: &str) -> Command {
         let mut apt = Command::new(program);
         for option in &self.options {
             apt.args(["--option", option]);

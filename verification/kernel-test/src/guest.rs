@@ -20,7 +20,7 @@ use clap::Args;
 use verimount_support::command;
 
 use self::{scratch::Scratch, tests::Tests};
-use super::report::Line;
+use crate::report::Line;
 
 /// What the tests need of the kernel.
 const MODULES: [&str; 12] = [
@@ -64,7 +64,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 }
 
 /// Loads modules of the kernel whose lib/modules is in this directory.
-pub(super) fn load(modules: &[&str], kernel: &Path) -> Result<()> {
+pub(crate) fn load(modules: &[&str], kernel: &Path) -> Result<()> {
     let mut modprobe = Command::new("modprobe");
     modprobe.arg("--dirname").arg(kernel).arg("--all");
     command::run(modprobe.args(modules))

@@ -7,20 +7,20 @@ use std::{
 use anyhow::{Context, Result};
 use verimount_support::command;
 
-use super::archive::Archive;
+use crate::archive::Archive;
 
 /// Debian's package that depends on the newest kernel.
 const NEWEST: &str = "linux-image-amd64";
 
 /// Debian's kernel and its modules, unpacked but not installed.
-pub(super) struct Kernel {
+pub(crate) struct Kernel {
     root: PathBuf,
     version: String,
 }
 
 impl Kernel {
     /// The newest kernel of an archive, unpacked below `folder`: fetched only if it is not there yet.
-    pub(super) fn unpacked(archive: &Archive, folder: &Path) -> Result<Self> {
+    pub(crate) fn unpacked(archive: &Archive, folder: &Path) -> Result<Self> {
         let depends = command::stdout(archive.apt("apt-cache").args(["depends", NEWEST]))?;
         let package = depends
             .split_whitespace()
@@ -38,23 +38,23 @@ impl Kernel {
     }
 
     /// What `uname -r` says.
-    pub(super) fn version(&self) -> &str {
+    pub(crate) fn version(&self) -> &str {
         &self.version
     }
 
     /// What boots.
-    pub(super) fn image(&self) -> PathBuf {
+    pub(crate) fn image(&self) -> PathBuf {
         self.root.join(format!("boot/vmlinuz-{}", self.version))
     }
 
     /// The directory that has `lib/modules`.
-    pub(super) fn root(&self) -> &Path {
+    pub(crate) fn root(&self) -> &Path {
         &self.root
     }
 
     /// The files of these modules, unless they are in the kernel itself, and of all they need, each
     /// after what it needs.
-    pub(super) fn modules(&self, names: &[&str]) -> Result<Vec<PathBuf>> {
+    pub(crate) fn modules(&self, names: &[&str]) -> Result<Vec<PathBuf>> {
         let folder = self.root.join("lib/modules").join(&self.version);
         let table = fs::read_to_string(folder.join("modules.dep"))?;
         let builtin = fs::read_to_string(folder.join("modules.builtin"))?;

@@ -15,7 +15,7 @@ use super::{
     in_order,
     kind::Kind,
 };
-use crate::kernel_test::guest::{scratch::Scratch, tests::Tests};
+use crate::guest::{scratch::Scratch, tests::Tests};
 
 /// The size of the journal in sectors: a few sections, which are written several times.
 const JOURNAL: u64 = 1200;

@@ -5,14 +5,14 @@ use std::{path::Path, process::Command};
 use verimount_integrity::Algorithm;
 
 /// What a journal's MAC is computed with.
-pub(super) const JOURNAL_MAC: Algorithm = Algorithm::HmacSha256;
+pub(crate) const JOURNAL_MAC: Algorithm = Algorithm::HmacSha256;
 
 /// The size of the keys of tags and of a journal's MAC, in bytes.
-pub(super) const KEY_SIZE: usize = 32;
+pub(crate) const KEY_SIZE: usize = 32;
 
 /// Does something with a volume, which has a journal with a MAC if there is a key file for it. The
 /// device is to be added, and what else is to be said.
-pub(super) fn integritysetup(
+pub(crate) fn integritysetup(
     action: &str,
     journal_key: Option<&Path>,
     data_device: Option<&Path>,

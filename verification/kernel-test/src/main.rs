@@ -4,26 +4,57 @@
 //! machine's root directory below their own, read-only. In them runs this same program, which does
 //! the tests and writes a line for each. Another guest of each kernel is killed while it writes.
 
+// The paths shown here are our own.
+#![allow(clippy::disallowed_methods)]
+
 mod archive;
 mod debian_kernel;
-pub(crate) mod guest;
+mod guest;
 mod initramfs;
 mod integritysetup;
-pub(crate) mod killed;
+mod killed;
 mod machine;
 mod report;
 
-use std::{panic::resume_unwind, path::Path, thread};
+use std::{panic::resume_unwind, path::Path, process::ExitCode, thread};
 
 use anyhow::{Result, ensure};
+use clap::{Parser, Subcommand};
 use verimount_support::{
+    program,
     setup::{self, Purpose},
     workspace,
 };
 
 use self::{archive::Archive, debian_kernel::Kernel, machine::Machine, report::Report};
 
-pub(crate) fn run() -> Result<()> {
+/// Check that what Verimount writes is what the kernel reads, and the other way round
+#[derive(Debug, Parser)]
+#[command(bin_name = "cargo xtask kernel-test", disable_help_subcommand = true)]
+struct Arguments {
+    #[command(subcommand)]
+    part: Option<Part>,
+}
+
+/// What this program does in a guest.
+#[derive(Debug, Subcommand)]
+enum Part {
+    #[command(hide = true)]
+    Guest(guest::Options),
+    #[command(hide = true)]
+    WriteWithoutEnd(killed::writer::Options),
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    program::run(|| match &arguments.part {
+        None => run(),
+        Some(Part::Guest(options)) => guest::run(options),
+        Some(Part::WriteWithoutEnd(options)) => killed::writer::run(options),
+    })
+}
+
+fn run() -> Result<()> {
     setup::ensure_ready(Purpose::KernelTest)?;
     let target = workspace::target()?;
     let verimount = workspace::build_tested_verimount()?;
