@@ -15,7 +15,7 @@ use verimount_support::{
 };
 
 pub(crate) fn run() -> Result<()> {
-    setup::ensure_ready(Purpose::Demo)?;
+    setup::ensure_ready(&[Purpose::Demo])?;
     println!("== Building (the first time takes some minutes)");
     let demo = Demo::new(workspace::build_verimount()?)?;
 

@@ -8,6 +8,7 @@ mod demo;
 mod deny;
 mod fuzz;
 mod programs;
+mod setup;
 mod test;
 
 use std::process::ExitCode;
@@ -30,6 +31,11 @@ enum Task {
     Demo,
     /// Check that what Verimount writes is what the kernel reads, and the other way round
     KernelTest(programs::Arguments),
+    /// Install the Debian packages that the tests need
+    ///
+    /// Says which are missing, and what each is for. For anybody but root it prints the command that
+    /// installs them.
+    Setup,
     Test(test::Options),
 }
 
@@ -45,6 +51,7 @@ fn perform(task: Task) -> Result<()> {
         Task::Crash(options) => crash::run(&options),
         Task::Demo => demo::run(),
         Task::KernelTest(arguments) => Program::KernelTest.go_on_as(&arguments),
+        Task::Setup => setup::run(),
         Task::Test(options) => test::run(&options),
     }
 }

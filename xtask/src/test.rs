@@ -33,7 +33,7 @@ const QUICK_SEEDS: &str = "0..6";
 
 pub(crate) fn run(options: &Options) -> Result<()> {
     let start = Instant::now();
-    setup::ensure_ready(Purpose::Test)?;
+    setup::ensure_ready(&[Purpose::Test])?;
     let target = target()?;
     step("Format", || {
         command::run(cargo("fmt").args(["--all", "--check"]))?;

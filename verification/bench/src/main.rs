@@ -170,8 +170,8 @@ fn run(options: &Options) -> Result<()> {
         "this is not optimised as what it measures is; run `cargo xtask bench`"
     );
     ensure!(options.rounds > 0, "there must be at least one round");
-    setup::ensure_ready(Purpose::Demo)?;
-    if let Err(missing) = setup::ensure_ready(Purpose::Bench) {
+    setup::ensure_ready(&[Purpose::Demo])?;
+    if let Err(missing) = setup::ensure_ready(&[Purpose::Bench]) {
         eprintln!("{missing:#}\nWithout them, their rows are left out.");
     }
     let results = workspace::target()?.join("bench");

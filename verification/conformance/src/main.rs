@@ -80,7 +80,7 @@ fn main() -> ExitCode {
 }
 
 fn run(options: &Options) -> Result<()> {
-    setup::ensure_ready(Purpose::Conformance)?;
+    setup::ensure_ready(&[Purpose::Conformance])?;
     if options.short {
         return exercise(&SHORT);
     }

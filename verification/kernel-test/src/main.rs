@@ -55,7 +55,7 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<()> {
-    setup::ensure_ready(Purpose::KernelTest)?;
+    setup::ensure_ready(&[Purpose::KernelTest])?;
     let target = workspace::target()?;
     let verimount = workspace::build_tested_verimount()?;
     let folder = target.join("kernel-test");

@@ -1,6 +1,8 @@
 //! What a task needs of the machine: programs, installed from Debian's packages where this may
 //! install them, and the FUSE device.
 
+mod tools;
+
 use std::{
     fs::{self, File, Permissions},
     os::unix::fs::PermissionsExt,
@@ -8,12 +10,12 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use verimount_testenv::tools;
 
+use self::tools::{TOOLS, Tool};
 use crate::command;
 
 /// What programs are needed for.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// What is measured, and what it is compared with.
     Bench,
@@ -27,136 +29,57 @@ pub enum Purpose {
     Test,
 }
 
-/// A program and the Debian package that has it.
-struct Tool {
-    program: &'static str,
-    package: &'static str,
-}
-
-const fn tool(program: &'static str, package: &'static str) -> Tool {
-    Tool { program, package }
-}
-
-/// Mounts as an ordinary user.
-const MOUNT: &[Tool] = &[tool("fusermount3", "fuse3")];
-
-/// The programs that tests compare with, and the compiler for libFuzzer.
-const TEST: &[Tool] = &[
-    tool("fio", "fio"),
-    tool("fsverity", "fsverity"),
-    tool("g++", "g++"),
-    tool("genromfs", "genromfs"),
-    tool("git", "git"),
-    tool("grub-fstest", "grub-common"),
-    tool("integritysetup", "cryptsetup-bin"),
-    tool("losetup", "mount"),
-    tool("minisign", "minisign"),
-    tool("mkfs.ext4", "e2fsprogs"),
-    tool("nbdcopy", "libnbd-bin"),
-    tool("openssl", "openssl"),
-    tool("python3", "python3"),
-    tool("qemu-img", "qemu-utils"),
-    tool("setfacl", "acl"),
-    tool("sqlite3", "sqlite3"),
-    tool("strace", "strace"),
-    tool("veritysetup", "cryptsetup-bin"),
-];
-
-/// What works in mirrored directories, and makes the file systems that they are on.
-const CONFORMANCE: &[Tool] = &[
-    tool("git", "git"),
-    tool("mkfs.btrfs", "btrfs-progs"),
-    tool("mkfs.ext4", "e2fsprogs"),
-    tool("mkfs.xfs", "xfsprogs"),
-    tool("sqlite3", "sqlite3"),
-];
-
-/// What benchmarks measure with, and what they compare with.
-const BENCH: &[Tool] = &[
-    tool("bindfs", "bindfs"),
-    tool("fio", "fio"),
-    tool("fsverity", "fsverity"),
-    tool("fuse-overlayfs", "fuse-overlayfs"),
-    tool("git", "git"),
-    tool("mergerfs", "mergerfs"),
-    tool("mkfs.btrfs", "btrfs-progs"),
-    tool("mkfs.erofs", "erofs-utils"),
-    tool("mkfs.ext4", "e2fsprogs"),
-    tool("mksquashfs", "squashfs-tools"),
-    tool("nbdkit", "nbdkit"),
-    tool("openssl", "openssl"),
-    tool("squashfuse", "squashfuse"),
-];
-
-/// What unpacks and boots Debian's kernel, and what is run in it.
-const KERNEL_TEST: &[Tool] = &[
-    tool("busybox", "busybox-static"),
-    tool("cpio", "cpio"),
-    tool("depmod", "kmod"),
-    tool("dmsetup", "dmsetup"),
-    tool("fsverity", "fsverity"),
-    tool("genromfs", "genromfs"),
-    tool("integritysetup", "cryptsetup-bin"),
-    tool("mkfs.ext4", "e2fsprogs"),
-    tool("qemu-system-x86_64", "qemu-system-x86"),
-    tool("veritysetup", "cryptsetup-bin"),
-    tool("xz", "xz-utils"),
-];
-
 impl Purpose {
-    fn tools(self) -> impl Iterator<Item = &'static Tool> {
-        let further = match self {
-            Self::Bench => BENCH,
-            Self::Conformance => CONFORMANCE,
-            Self::Demo => &[],
-            Self::KernelTest => KERNEL_TEST,
-            Self::Test => TEST,
-        };
-        MOUNT.iter().chain(further)
-    }
-
-    fn missing_packages(self) -> Vec<&'static str> {
-        let missing = self
-            .tools()
-            .filter(|tool| tools::locate(tool.program).is_none());
-        missing.map(|tool| tool.package).collect()
-    }
+    /// What all that is tested needs.
+    pub const TESTS: &[Self] = &[Self::Test, Self::Conformance, Self::KernelTest];
 }
 
-/// Sees to it that everything needed is there. Takes no time where nothing is missing.
+/// Sees to it that everything is there that is needed for any of these purposes; says what is missing,
+/// and what for. Takes no time where nothing is missing.
 ///
 /// # Errors
 /// Something is missing and this is not root; the message has the command to run.
-pub fn ensure_ready(purpose: Purpose) -> Result<()> {
-    ensure_installed(purpose)?;
+pub fn ensure_ready(purposes: &[Purpose]) -> Result<()> {
+    ensure_installed(purposes)?;
     ensure_fuse_is_open_to_all()
 }
 
-fn ensure_installed(purpose: Purpose) -> Result<()> {
-    let missing = purpose.missing_packages();
+fn ensure_installed(purposes: &[Purpose]) -> Result<()> {
+    let missing = missing_tools(purposes);
     if missing.is_empty() {
         return Ok(());
     }
-    let packages = missing.join(" ");
+    let mut packages: Vec<_> = missing.iter().map(|tool| tool.package).collect();
+    packages.dedup();
+    let reasons = reasons_for(&missing);
     if !is_root() {
+        let packages = packages.join(" ");
         bail!(
-            "some programs are missing; install them with\n\n    \
+            "some programs are missing:\n{reasons}install them with\n\n    \
              sudo apt-get install --yes {packages}\n"
         );
     }
-    println!("== Installing {packages}");
+    print!("== Installing what is missing\n{reasons}");
     command::run(&mut apt_get("update"))?;
     command::run(
         apt_get("install")
             .args(["--yes", "--no-install-recommends"])
-            .args(&missing),
+            .args(packages),
     )?;
-    let missing = purpose.missing_packages().join(" ");
-    ensure!(
-        missing.is_empty(),
-        "installed, but still not found: {missing}"
-    );
+    let still = reasons_for(&missing_tools(purposes));
+    ensure!(still.is_empty(), "installed, but not found:\n{still}");
     Ok(())
+}
+
+fn missing_tools(purposes: &[Purpose]) -> Vec<&'static Tool> {
+    let tools = TOOLS.iter().filter(|tool| tool.is_for(purposes));
+    tools.filter(|tool| !tool.is_installed()).collect()
+}
+
+/// What each of these does, in a line.
+fn reasons_for(tools: &[&Tool]) -> String {
+    let lines = tools.iter().map(|tool| format!("  {tool}\n"));
+    lines.collect()
 }
 
 /// Lets every user open the FUSE device, as udev does; a machine without udev has it closed.

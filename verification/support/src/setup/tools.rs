@@ -1,0 +1,232 @@
+//! The programs, the packages that have them, and what they are for.
+
+use std::fmt;
+
+use verimount_testenv::tools;
+
+use super::Purpose::{self, Bench, Conformance, Demo, KernelTest, Test};
+
+/// A program of other people's.
+pub(super) struct Tool {
+    program: &'static str,
+    /// The Debian package that has it.
+    pub(super) package: &'static str,
+    purposes: &'static [Purpose],
+    /// What it does there.
+    work: &'static str,
+}
+
+impl Tool {
+    pub(super) fn is_for(&self, purposes: &[Purpose]) -> bool {
+        let mut own = self.purposes.iter();
+        own.any(|purpose| purposes.contains(purpose))
+    }
+
+    pub(super) fn is_installed(&self) -> bool {
+        tools::locate(self.program).is_some()
+    }
+}
+
+impl fmt::Display for Tool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            package,
+            program,
+            work,
+            ..
+        } = self;
+        write!(f, "{package}: {program} {work}")
+    }
+}
+
+/// All that any task needs, by package.
+pub(super) const TOOLS: [Tool; 34] = [
+    tool("setfacl", "acl", &[Test], "sets access control lists"),
+    tool(
+        "bindfs",
+        "bindfs",
+        &[Bench],
+        "is what bridges are compared with",
+    ),
+    tool(
+        "mkfs.btrfs",
+        "btrfs-progs",
+        &[Bench, Conformance],
+        "makes file systems",
+    ),
+    tool(
+        "busybox",
+        "busybox-static",
+        &[KernelTest],
+        "is the shell of a guest that boots",
+    ),
+    tool(
+        "cpio",
+        "cpio",
+        &[KernelTest],
+        "packs the initial file system of a guest",
+    ),
+    tool(
+        "integritysetup",
+        "cryptsetup-bin",
+        &[KernelTest, Test],
+        "formats volumes, and has the kernel open them",
+    ),
+    tool(
+        "veritysetup",
+        "cryptsetup-bin",
+        &[KernelTest, Test],
+        "makes and checks trees of dm-verity",
+    ),
+    tool(
+        "dmsetup",
+        "dmsetup",
+        &[KernelTest],
+        "shows the state of the kernel's volumes",
+    ),
+    tool(
+        "mkfs.ext4",
+        "e2fsprogs",
+        &[Bench, Conformance, KernelTest, Test],
+        "makes file systems",
+    ),
+    tool(
+        "mkfs.erofs",
+        "erofs-utils",
+        &[Bench],
+        "makes images that ours are compared with",
+    ),
+    tool(
+        "fio",
+        "fio",
+        &[Bench, Test],
+        "reads and writes in many ways",
+    ),
+    tool(
+        "fsverity",
+        "fsverity",
+        &[Bench, KernelTest, Test],
+        "computes digests, and has the kernel measure them",
+    ),
+    tool(
+        "fusermount3",
+        "fuse3",
+        &[Bench, Conformance, Demo, KernelTest, Test],
+        "mounts as an ordinary user",
+    ),
+    tool(
+        "fuse-overlayfs",
+        "fuse-overlayfs",
+        &[Bench],
+        "is what bridges are compared with",
+    ),
+    tool("g++", "g++", &[Test], "compiles libFuzzer"),
+    tool(
+        "genromfs",
+        "genromfs",
+        &[KernelTest, Test],
+        "makes images that ours are compared with",
+    ),
+    tool(
+        "git",
+        "git",
+        &[Bench, Conformance, Test],
+        "works in mirrored directories",
+    ),
+    tool("grub-fstest", "grub-common", &[Test], "reads our images"),
+    tool(
+        "depmod",
+        "kmod",
+        &[KernelTest],
+        "lists the modules of a kernel",
+    ),
+    tool("nbdcopy", "libnbd-bin", &[Test], "copies disks over NBD"),
+    tool(
+        "mergerfs",
+        "mergerfs",
+        &[Bench],
+        "is what bridges are compared with",
+    ),
+    tool(
+        "minisign",
+        "minisign",
+        &[Test],
+        "signs, and checks our signatures",
+    ),
+    tool("losetup", "mount", &[Test], "makes devices of files"),
+    tool(
+        "nbdkit",
+        "nbdkit",
+        &[Bench],
+        "is what our NBD server is compared with",
+    ),
+    tool(
+        "openssl",
+        "openssl",
+        &[Bench],
+        "hashes, for its speed to be compared",
+    ),
+    tool(
+        "python3",
+        "python3",
+        &[Test],
+        "makes system calls that no command makes",
+    ),
+    tool(
+        "qemu-system-x86_64",
+        "qemu-system-x86",
+        &[KernelTest],
+        "boots kernels",
+    ),
+    tool(
+        "qemu-img",
+        "qemu-utils",
+        &[Test],
+        "converts and compares disks over NBD",
+    ),
+    tool(
+        "sqlite3",
+        "sqlite3",
+        &[Conformance, Test],
+        "works in mirrored directories",
+    ),
+    tool(
+        "mksquashfs",
+        "squashfs-tools",
+        &[Bench],
+        "makes images that ours are compared with",
+    ),
+    tool(
+        "squashfuse",
+        "squashfuse",
+        &[Bench],
+        "mounts images that ours are compared with",
+    ),
+    tool(
+        "strace",
+        "strace",
+        &[Test],
+        "shows the system calls that make files durable",
+    ),
+    tool("mkfs.xfs", "xfsprogs", &[Conformance], "makes file systems"),
+    tool(
+        "xz",
+        "xz-utils",
+        &[KernelTest],
+        "unpacks the modules of a kernel",
+    ),
+];
+
+const fn tool(
+    program: &'static str,
+    package: &'static str,
+    purposes: &'static [Purpose],
+    work: &'static str,
+) -> Tool {
+    Tool {
+        program,
+        package,
+        purposes,
+        work,
+    }
+}
