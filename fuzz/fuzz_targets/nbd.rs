@@ -89,6 +89,10 @@ impl Export for Disk {
         !self.is_read_only
     }
 
+    fn status(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
     fn read(&self, buf: &mut [u8], offset: u64) -> Result<(), Errno> {
         self.answer(offset, buf.len() as u64, false)
     }

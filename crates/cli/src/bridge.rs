@@ -15,7 +15,7 @@ use verimount_bridge::{
 use verimount_names::printable;
 use verimount_serve::{BridgeFs, BridgeOptions, CachePolicy, Reload, mount};
 
-use crate::{Outcome, background::Ready, mount_args::MountArgs};
+use crate::{Outcome, background::Ready, mount_args::MountArgs, served::served};
 
 /// Mirror a directory through a policy that decides each open, at the source's own speed
 ///
@@ -94,6 +94,7 @@ impl Bridge {
                 passthrough: self.passthrough.into(),
                 is_shared: self.mount.allow_other,
             },
+            served(&self.source, None),
         ));
         let source_name = printable(&self.source).to_string();
         let options = self.mount.options(source_name, self.read_only);

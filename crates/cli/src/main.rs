@@ -10,6 +10,7 @@ mod extract;
 mod generate;
 mod interrupt;
 mod keys;
+mod list;
 mod log;
 mod losses;
 mod ls;
@@ -21,7 +22,9 @@ mod options;
 mod output_file;
 mod progress;
 mod seal;
+mod served;
 mod status;
+mod target;
 mod umount;
 mod verify;
 mod volume;
@@ -59,6 +62,7 @@ enum Command {
     Volume(volume::Volume),
     Umount(umount::Umount),
     Status(status::Status),
+    List(list::List),
     Completions(generate::Completions),
     Man(generate::Man),
 }
@@ -115,6 +119,7 @@ fn run(command: Command) -> Result<Outcome> {
         Command::Volume(command) => command.run(),
         Command::Umount(command) => command.run(),
         Command::Status(command) => command.run(),
+        Command::List(command) => command.run(),
         Command::Completions(command) => command.run(),
         Command::Man(command) => command.run(),
     }

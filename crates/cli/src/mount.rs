@@ -13,6 +13,7 @@ use crate::{
     mount_args::MountArgs,
     opened::Opened,
     options::{ReadArgs, TrustArgs},
+    served::served,
 };
 
 /// Mount an image, or a sealed file as one file, so that every byte read has been verified
@@ -66,18 +67,15 @@ impl Mount {
             Some(image) => Box::new(image),
             None => Box::new(opened.single_file()),
         };
-        let mut served = VerifiedTree::new(tree, opened.reader);
+        let mut verified = VerifiedTree::new(tree, opened.reader);
         if is_file {
-            served = served.with_measured(SingleFile::FILE);
+            verified = verified.with_measured(SingleFile::FILE);
         }
-        let options = self
-            .mount
-            .options(printable(&self.source).to_string(), true);
-        Ok(mount(
-            Arc::new(ImageFs::new(Arc::new(served))),
-            &self.directory,
-            &options,
-        )?)
+        let source_name = printable(&self.source).to_string();
+        let served = served(&self.source, Some(opened.pin));
+        let fs = ImageFs::new(Arc::new(verified), served);
+        let options = self.mount.options(source_name, true);
+        Ok(mount(Arc::new(fs), &self.directory, &options)?)
     }
 
     /// The image, unless one file is to be shown.

@@ -12,6 +12,7 @@ use rustix::fs::OFlags;
 use verimount_image::{Blocks, Error as ImageError, RomfsTree, SingleFile};
 use verimount_names::printable;
 use verimount_romfs::{Error as RomfsError, Romfs};
+use verimount_serve::Pin;
 use verimount_source::{FileSource, ReadAhead, ReadAt};
 use verimount_verity::{
     Corruption, Error as VerityError, Sealed, VerifiedReader, dm_verity::HashArea,
@@ -28,6 +29,8 @@ pub(crate) struct Opened {
     pub(crate) content: Arc<dyn ReadAt>,
     /// What verifies the content.
     pub(crate) reader: Option<Arc<VerifiedReader>>,
+    /// On what grounds.
+    pub(crate) pin: Pin,
     path: PathBuf,
     executable: bool,
 }
@@ -39,7 +42,9 @@ impl Opened {
         let file = open_source(path)?;
         let permissions = file.file().metadata().with_context(shown)?.permissions();
         let source = in_blocks(file, read);
-        let (content, reader): (Arc<dyn ReadAt>, _) = match trust.grounds()? {
+        let grounds = trust.grounds()?;
+        let pin = grounds.pin();
+        let (content, reader): (Arc<dyn ReadAt>, _) = match grounds {
             Grounds::Unverified => (source, None),
             Grounds::Verified(trust) => {
                 let sealed = find_seal(path, source, read)?;
@@ -63,6 +68,7 @@ impl Opened {
         Ok(Self {
             content,
             reader,
+            pin,
             path: path.to_owned(),
             executable: permissions.mode() & 0o111 != 0,
         })

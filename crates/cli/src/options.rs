@@ -10,6 +10,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use verimount_names::printable;
 use verimount_romfs::{BlockSize as ImageBlockSize, VolumeName};
+use verimount_serve::Pin;
 use verimount_verity::{
     BlockSize, FileDigest, HashAlgorithm, PublicKey, Salt, TreeParams, TreeReadahead, Trust,
     VerifyOptions,
@@ -133,6 +134,21 @@ pub(crate) enum Grounds<'a> {
     /// Its dm-verity tree has this root hash.
     DmVerity(&'a RootHash),
     Unverified,
+}
+
+impl Grounds<'_> {
+    /// As a status tells it.
+    pub(crate) fn pin(&self) -> Pin {
+        match self {
+            Self::Verified(Trust::Digest(_)) => Pin::Digest,
+            Self::Verified(Trust::Key(key)) => Pin::Key {
+                id: key.id().map(|id| id.to_string()).unwrap_or_default(),
+            },
+            Self::Verified(Trust::Unpinned) => Pin::Unpinned,
+            Self::DmVerity(_) => Pin::RootHash,
+            Self::Unverified => Pin::Unverified,
+        }
+    }
 }
 
 impl TrustArgs {

@@ -6,6 +6,7 @@ mod info;
 mod mount;
 mod opened;
 mod serve;
+mod socket;
 
 use anyhow::Result;
 use clap::Subcommand;

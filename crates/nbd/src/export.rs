@@ -16,6 +16,9 @@ pub trait Export: Send + Sync {
     /// Whether parts can be discarded.
     fn can_trim(&self) -> bool;
 
+    /// What is told to those who ask for the export's status ([`ask_status`](crate::ask_status)).
+    fn status(&self) -> Vec<u8>;
+
     /// Fills `buf` with the bytes from `offset` on.
     fn read(&self, buf: &mut [u8], offset: u64) -> Result<(), Errno>;
 

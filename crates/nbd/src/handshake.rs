@@ -102,6 +102,10 @@ impl<S: Read + Write, E: Export> Negotiation<'_, S, E> {
                 self.reply(option, reply::ERR_INVALID, &[])?;
                 Ok(None)
             }
+            option::STATUS => {
+                self.reply(option, reply::STATUS, &[&self.export.status()])?;
+                Ok(None)
+            }
             option::ABORT => {
                 // It need not wait for that.
                 let _ = self.reply(option, reply::ACK, &[]);

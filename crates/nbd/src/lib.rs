@@ -15,7 +15,11 @@ mod limits;
 mod memory;
 mod protocol;
 mod server;
+mod socket;
+mod status;
 
 pub use export::{BlockSizes, Export};
 pub use limits::Limits;
 pub use server::Server;
+pub use socket::SocketAccess;
+pub use status::{Answer, AskError, ask_status};

@@ -17,6 +17,9 @@ pub(crate) const REPLY_MAGIC: u32 = 0x6744_6698;
 /// The largest request, in bytes: what clients that do not ask may count on.
 pub(crate) const MAX_REQUEST: u32 = 32 << 20;
 
+/// The longest status, in bytes: that of a mount's has to fit into an extended attribute of this size.
+pub(crate) const MAX_STATUS: u32 = 64 << 10;
+
 /// The longest option, in bytes: far more than one with the longest name of an export, 4096 bytes.
 pub(crate) const MAX_OPTION: u32 = 16 << 10;
 
@@ -56,6 +59,9 @@ pub(crate) mod option {
     pub(crate) const LIST: u32 = 3;
     pub(crate) const INFO: u32 = 6;
     pub(crate) const GO: u32 = 7;
+    /// Our own: the status of the export. Its number is `veri`, far from those that the protocol gives
+    /// out one by one; other servers answer that they do not know it.
+    pub(crate) const STATUS: u32 = u32::from_be_bytes(*b"veri");
 }
 
 /// How an option is answered (`NBD_REP_*`).
@@ -63,6 +69,8 @@ pub(crate) mod reply {
     pub(crate) const ACK: u32 = 1;
     pub(crate) const SERVER: u32 = 2;
     pub(crate) const INFO: u32 = 3;
+    /// Our own: the status that was asked for.
+    pub(crate) const STATUS: u32 = super::option::STATUS;
     pub(crate) const ERR_UNSUP: u32 = 1 << 31 | 1;
     pub(crate) const ERR_INVALID: u32 = 1 << 31 | 3;
     pub(crate) const ERR_UNKNOWN: u32 = 1 << 31 | 6;
@@ -85,7 +93,7 @@ pub(crate) mod command {
 }
 
 /// The server's greeting.
-#[derive(IntoBytes, Immutable, Unaligned)]
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub(crate) struct Greeting {
     pub(crate) magic: U64,
@@ -103,7 +111,7 @@ pub(crate) struct OptionHeader {
 }
 
 /// What the answer to an option begins with.
-#[derive(IntoBytes, Immutable, Unaligned)]
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub(crate) struct OptionReply {
     pub(crate) magic: U64,

@@ -1,10 +1,7 @@
 use std::{
     fs, io,
     num::NonZeroUsize,
-    os::unix::{
-        fs::FileTypeExt,
-        net::{UnixListener, UnixStream},
-    },
+    os::unix::net::UnixListener,
     path::{Path, PathBuf, absolute},
     sync::{
         Arc,
@@ -14,28 +11,20 @@ use std::{
     time::Duration,
 };
 
-use rustix::{
-    fs::{Mode, fchmod},
-    io::Errno,
-    net::{
-        AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, shutdown, socket_with,
-    },
-};
+use rustix::net::shutdown;
 
 use crate::{
-    Export, Limits,
+    Export, Limits, SocketAccess,
     clients::{Client, Clients},
     connection::Connection,
     memory::Memory,
+    socket,
 };
-
-/// How many may wait to be let in.
-const BACKLOG: i32 = 16;
 
 /// How long to wait when the system lets nobody in, for want of descriptors, say.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A Unix socket that NBD clients connect to, which nobody but its owner may.
+/// A Unix socket that NBD clients connect to.
 pub struct Server {
     listener: UnixListener,
     path: PathBuf,
@@ -45,21 +34,23 @@ pub struct Server {
 }
 
 impl Server {
-    /// Makes the socket, in place of one that nobody listens to any more.
+    /// Makes the socket, which only its owner may connect to, in place of one that nobody listens to any
+    /// more.
     ///
     /// # Errors
     /// What the system says.
     pub fn bind(path: &Path) -> io::Result<Self> {
+        Self::bind_for(path, SocketAccess::default())
+    }
+
+    /// The same for others who may connect.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn bind_for(path: &Path, access: SocketAccess) -> io::Result<Self> {
         let path = absolute(path)?;
-        let listener = match new_socket(&path) {
-            Err(Errno::ADDRINUSE) if is_abandoned(&path) => {
-                fs::remove_file(&path)?;
-                new_socket(&path)
-            }
-            other => other,
-        };
         Ok(Self {
-            listener: listener?,
+            listener: socket::listen(&path, access)?,
             path,
             has_stopped: AtomicBool::new(false),
             limits: Limits::default(),
@@ -139,25 +130,4 @@ impl Drop for Server {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.path);
     }
-}
-
-/// A socket that only its owner may connect to, from its beginning on: Linux takes its permissions
-/// from the descriptor's.
-fn new_socket(path: &Path) -> Result<UnixListener, Errno> {
-    let address = SocketAddrUnix::new(path)?;
-    let flags = SocketFlags::CLOEXEC;
-    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
-    bind(&socket, &address)?;
-    listen(&socket, BACKLOG)?;
-    Ok(socket.into())
-}
-
-/// Whether there is a socket that nobody listens to, as a server leaves that was killed.
-fn is_abandoned(path: &Path) -> bool {
-    // Of other files, too, the system says that they refuse the connection.
-    let is_socket = fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
-    is_socket
-        && UnixStream::connect(path)
-            .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }

@@ -24,7 +24,7 @@ use self::{
     values::{fuse_attr, inner},
 };
 use crate::{
-    CachePolicy, Mountable,
+    CachePolicy, Kind, Mountable, Served, Status,
     handles::Handles,
     listings::Listings,
     unchanged::{LastSeen, Pages, Stamp},
@@ -83,6 +83,7 @@ pub struct BridgeFs {
     bridge: Bridge<Registrar>,
     registrar: Registrar,
     options: BridgeOptions,
+    served: Served,
     files: Handles<Open>,
     open_files: Arc<OpenFiles>,
     listings: Listings,
@@ -98,13 +99,14 @@ struct Open {
 }
 
 impl BridgeFs {
-    /// Serves `mirror`, whose files are opened by `policy`.
-    pub fn new(mirror: Mirror, policy: Policy, options: BridgeOptions) -> Self {
+    /// Serves `mirror`, which is what `served` tells of and whose files are opened by `policy`.
+    pub fn new(mirror: Mirror, policy: Policy, options: BridgeOptions, served: Served) -> Self {
         let registrar = Registrar::default();
         Self {
             bridge: Bridge::new(mirror, policy, options.passthrough, registrar.clone()),
             registrar,
             options,
+            served,
             files: Handles::default(),
             open_files: OpenFiles::new(bridge::max_open_files()),
             listings: Listings::default(),
@@ -115,6 +117,27 @@ impl BridgeFs {
     /// What is served.
     pub fn bridge(&self) -> &Bridge<Registrar> {
         &self.bridge
+    }
+
+    /// What was done so far. Requests are those that the bridge counts itself: it sees no others of what
+    /// is passed through.
+    fn status(&self) -> Status {
+        let bridge = self.bridge.status();
+        let (opens, relayed) = (&bridge.opens, &bridge.relayed);
+        let requests = [
+            ("open", opens.passthrough + opens.relay),
+            ("read", relayed.reads),
+            ("write", relayed.writes),
+        ];
+        Status {
+            version: Status::VERSION,
+            served: self.served.clone(),
+            requests: requests
+                .map(|(name, count)| (name.to_owned(), count))
+                .into(),
+            mismatches: 0,
+            kind: Kind::Bridge(bridge),
+        }
     }
 
     fn mirror(&self) -> &Mirror {

@@ -1,13 +1,13 @@
-use std::{fs, os::fd::OwnedFd};
+use std::{fs, io, os::fd::OwnedFd};
 
 use rustix::{
     event::{PollFd, PollFlags, poll},
     io::Errno,
-    process::{Pid, PidfdFlags, getpid, pidfd_open},
+    process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal},
 };
 use serde::{Deserialize, Serialize};
 
-/// A process that serves a mount, told from all others that ever have its number, here or in another
+/// A process that serves a mount or an export, told from all others that ever have its number, here or in another
 /// namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Daemon {
@@ -29,6 +29,17 @@ impl Daemon {
         })
     }
 
+    /// The process of this number, if it is the one that says that it is `self`. In another PID namespace
+    /// it has another number.
+    pub(crate) fn numbered(self, pid: i32) -> Self {
+        Self { pid, ..self }
+    }
+
+    /// Its number, where it runs.
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
     /// Its end, if it is still there and can be seen from here.
     pub fn end(&self) -> Option<DaemonEnd> {
         let pid = Pid::from_raw(self.pid)?;
@@ -39,6 +50,14 @@ impl Daemon {
 }
 
 impl DaemonEnd {
+    /// Asks the process to end, as a first SIGTERM does.
+    ///
+    /// # Errors
+    /// `EPERM` if it is another user's.
+    pub fn ask_for(&self) -> io::Result<()> {
+        Ok(pidfd_send_signal(&self.0, Signal::TERM)?)
+    }
+
     /// Waits until the process has ended.
     pub fn wait(self) {
         // A signal that does not end the waiting process does not end the waiting either.

@@ -11,29 +11,49 @@ use verimount_integrity::{Error, Volume};
 use verimount_source::{Counting, FileStorage, Scratch};
 
 use crate::{
-    VolumeStatus,
+    Kind, Served, Status, VolumeStatus,
     errno::volume_failed,
-    volume_status::{RequestCounters, status},
+    requests::{Operation, RequestCounters},
 };
 
-/// A volume as a file that behaves like a block device, with an account of what was asked.
-pub(crate) struct Disk {
+/// What is asked of a disk.
+const OPERATIONS: &[Operation] = &[
+    Operation::Read,
+    Operation::Write,
+    Operation::Flush,
+    Operation::Discard,
+    Operation::Zero,
+];
+
+/// A volume as a block device, with an account of what was asked.
+pub struct Disk {
     volume: Arc<Volume>,
     devices: Vec<Arc<Counting<FileStorage>>>,
+    served: Served,
     requests: RequestCounters,
     /// In nanoseconds since 1970.
     last_write: AtomicU64,
 }
 
 impl Disk {
-    /// The disk of `volume`, which is on `devices`.
-    pub(crate) fn new(volume: Arc<Volume>, devices: Vec<Arc<Counting<FileStorage>>>) -> Self {
+    /// The disk of `volume`, which is on `devices` and what `served` tells of.
+    pub fn new(
+        volume: Arc<Volume>,
+        devices: Vec<Arc<Counting<FileStorage>>>,
+        served: Served,
+    ) -> Self {
         Self {
             volume,
             devices,
-            requests: RequestCounters::default(),
+            served,
+            requests: RequestCounters::new(OPERATIONS),
             last_write: AtomicU64::new(now()),
         }
+    }
+
+    /// The volume, for what is no request.
+    pub(crate) fn volume(&self) -> &Volume {
+        &self.volume
     }
 
     /// The size in bytes.
@@ -47,8 +67,14 @@ impl Disk {
     }
 
     /// What was done so far.
-    pub(crate) fn status(&self) -> VolumeStatus {
-        status(&self.volume, &self.devices, &self.requests)
+    pub(crate) fn status(&self) -> Status {
+        Status {
+            version: Status::VERSION,
+            served: self.served.clone(),
+            requests: self.requests.get(),
+            mismatches: self.volume.stats().mismatches,
+            kind: Kind::Volume(VolumeStatus::of(&self.volume, &self.devices)),
+        }
     }
 
     /// The bytes from `offset` on, `len` of them or as many as there are.
@@ -58,15 +84,21 @@ impl Disk {
         len: u32,
         scratch: &'s mut Scratch,
     ) -> Result<&'s [u8], Errno> {
-        self.requests.read.fetch_add(1, Relaxed);
         let buf = scratch.grown(self.inside(offset, len.into()) as usize);
+        self.read_exact(buf, offset)?;
+        Ok(buf)
+    }
+
+    /// Fills `buf` with the bytes from `offset` on.
+    pub(crate) fn read_exact(&self, buf: &mut [u8], offset: u64) -> Result<(), Errno> {
+        self.requests.count(Operation::Read);
         let read = self.volume.read_at(buf, offset);
-        read.map(|()| &*buf).map_err(|error| volume_failed(&error))
+        read.map_err(|error| volume_failed(&error))
     }
 
     /// Writes as many of `bytes` from `offset` on as there is room for; says how many.
     pub(crate) fn write(&self, bytes: &[u8], offset: u64) -> Result<usize, Errno> {
-        self.requests.write.fetch_add(1, Relaxed);
+        self.requests.count(Operation::Write);
         let len = self.inside(offset, bytes.len() as u64) as usize;
         if len == 0 && !bytes.is_empty() {
             return Err(Errno::NOSPC);
@@ -77,7 +109,7 @@ impl Disk {
 
     /// Returns when all that was written before survives a crash.
     pub(crate) fn flush(&self) -> Result<(), Errno> {
-        self.requests.flush.fetch_add(1, Relaxed);
+        self.requests.count(Operation::Flush);
         self.volume.flush().map_err(|error| volume_failed(&error))
     }
 
@@ -103,17 +135,26 @@ impl Disk {
         }
         match mode.difference(FallocateFlags::KEEP_SIZE) {
             FallocateFlags::PUNCH_HOLE => {
-                self.requests.discard.fetch_add(1, Relaxed);
+                self.requests.count(Operation::Discard);
                 self.changed(self.volume.punch_hole(offset, inside))
             }
-            FallocateFlags::ZERO_RANGE => {
-                self.requests.zero.fetch_add(1, Relaxed);
-                self.changed(self.volume.write_zeroes(offset, inside))
-            }
+            FallocateFlags::ZERO_RANGE => self.zero(offset, inside),
             // All room that there is is taken already.
             mode if mode.is_empty() => Ok(()),
             _ => Err(Errno::OPNOTSUPP),
         }
+    }
+
+    /// Makes bytes zero.
+    pub(crate) fn zero(&self, offset: u64, len: u64) -> Result<(), Errno> {
+        self.requests.count(Operation::Zero);
+        self.changed(self.volume.write_zeroes(offset, len))
+    }
+
+    /// Says that the contents of bytes are not needed any more.
+    pub(crate) fn discard(&self, offset: u64, len: u64) -> Result<(), Errno> {
+        self.requests.count(Operation::Discard);
+        self.changed(self.volume.discard(offset, len))
     }
 
     fn changed(&self, change: Result<(), Error>) -> Result<(), Errno> {

@@ -9,7 +9,7 @@ use verimount_image::{self as image, Error, FileKind, Inode, Tree};
 use verimount_source::Scratch;
 use verimount_sys::FS_IOC_MEASURE_VERITY;
 
-use crate::{Mountable, STATUS_XATTR, Status, VerifiedTree, errno::errno};
+use crate::{Mountable, STATUS_XATTR, Served, VerifiedTree, errno::errno};
 
 /// How long the kernel may keep names and attributes: they never change, so for as long as it
 /// likes.
@@ -43,12 +43,13 @@ const WISHES: Wishes = Wishes {
 /// The adapter between FUSE and a [`VerifiedTree`].
 pub struct ImageFs {
     tree: Arc<VerifiedTree>,
+    served: Served,
 }
 
 impl ImageFs {
-    /// Serves `tree`.
-    pub fn new(tree: Arc<VerifiedTree>) -> Self {
-        Self { tree }
+    /// Serves `tree`, which is what `served` tells of.
+    pub fn new(tree: Arc<VerifiedTree>, served: Served) -> Self {
+        Self { tree, served }
     }
 }
 
@@ -139,8 +140,7 @@ impl FileSystem for ImageFs {
         if node != NodeId::ROOT || name != STATUS_XATTR {
             return Err(Errno::NODATA);
         }
-        let status = Status::Image(self.tree.status());
-        serde_json::to_vec(&status).map_err(|_| Errno::IO)
+        self.tree.status(self.served.clone()).to_json()
     }
 
     fn listxattr(&self, _: Caller, node: NodeId) -> Result<Vec<u8>, Errno> {

@@ -5,12 +5,14 @@
 //! [`Bridge`](verimount_bridge::Bridge) and a [`Volume`](verimount_integrity::Volume).
 //! [`mount()`] attaches one to a directory.
 
+mod ask;
 mod attached;
 mod bridge_fs;
 mod cache_policy;
 mod daemon;
 mod disk;
 mod errno;
+mod exports;
 mod fusermount;
 mod handles;
 mod image_fs;
@@ -18,6 +20,7 @@ mod kernel_mount;
 mod listings;
 mod mount;
 mod mount_table;
+mod requests;
 mod status;
 mod unchanged;
 mod unmount;
@@ -26,18 +29,22 @@ mod volume_export;
 mod volume_fs;
 mod volume_status;
 
+pub use ask::{AskError, Export, ask_export, ask_mount};
 pub use bridge_fs::{BridgeFs, BridgeOptions, Registrar};
 pub use cache_policy::CachePolicy;
 pub use daemon::{Daemon, DaemonEnd};
+pub use disk::Disk;
+pub use exports::{Registration, registered_exports};
 pub use image_fs::ImageFs;
 pub use mount::{Mode, MountError, MountOptions, Mountable, Mounted, Reload, mount};
-pub use mount_table::is_mount;
-pub use status::{Closer, Status};
+pub use mount_table::{MountEntry, mounts};
+pub use requests::Requests;
+pub use status::{Kind, Pin, Served, Status};
 pub use unmount::{UnmountError, unmount};
-pub use verified_tree::{Failure, ImageStatus, Requests, VerifiedTree};
+pub use verified_tree::{Failure, ImageStatus, VerifiedTree};
 pub use volume_export::VolumeExport;
 pub use volume_fs::{DiskAccess, VolumeFs};
-pub use volume_status::{StorageCounts, VolumeRequests, VolumeStatus};
+pub use volume_status::{StorageCounts, VolumeStatus};
 
 /// The extended attribute of a mount's root directory that holds its [`Status`] as JSON.
 pub const STATUS_XATTR: &str = "user.verimount.status";

@@ -7,12 +7,20 @@ use std::{
 
 use crate::mount::SUBTYPE;
 
+const TABLE: &str = "/proc/self/mountinfo";
+
 /// A line of `/proc/self/mountinfo`.
-pub(crate) struct MountEntry {
+#[derive(Debug)]
+pub struct MountEntry {
     /// Device number, as `MAJOR:MINOR`.
     pub(crate) device: String,
-    pub(crate) mount_point: PathBuf,
+    /// Where it is mounted.
+    pub mount_point: PathBuf,
     pub(crate) fs_type: String,
+    /// What is mounted, as the program that mounted it says.
+    pub source: String,
+    /// The user who mounted it, of FUSE.
+    pub user: Option<u32>,
 }
 
 impl MountEntry {
@@ -22,11 +30,21 @@ impl MountEntry {
     }
 }
 
+/// The mounts of Verimount that this process can see, in the order in which they were mounted.
+///
+/// # Errors
+/// There is no mount table.
+pub fn mounts() -> io::Result<Vec<MountEntry>> {
+    let table = fs::read(TABLE)?;
+    let entries = table.split(|&byte| byte == b'\n').filter_map(parse);
+    Ok(entries.filter(MountEntry::is_ours).collect())
+}
+
 /// Whether a mount of Verimount is on `directory`.
 ///
 /// # Errors
 /// The directory cannot be found.
-pub fn is_mount(directory: &Path) -> io::Result<bool> {
+pub(crate) fn is_mount(directory: &Path) -> io::Result<bool> {
     let absolute = directory.canonicalize()?;
     Ok(mounted_on(&absolute).is_some_and(|entry| entry.is_ours()))
 }
@@ -34,7 +52,7 @@ pub fn is_mount(directory: &Path) -> io::Result<bool> {
 /// What is mounted on `mount_point`, topmost last mounted.
 pub(crate) fn mounted_on(mount_point: &Path) -> Option<MountEntry> {
     // Mount points are bytes, not necessarily text.
-    let table = fs::read("/proc/self/mountinfo").ok()?;
+    let table = fs::read(TABLE).ok()?;
     table
         .split(|&byte| byte == b'\n')
         .rev()
@@ -43,16 +61,29 @@ pub(crate) fn mounted_on(mount_point: &Path) -> Option<MountEntry> {
 }
 
 /// Fields are separated by spaces; those of the device, the mount point and, after a lone dash,
-/// the file system type are 2, 4 and 0.
+/// the file system type, the source and the file system's options are 2, 4 and 0, 1, 2.
 fn parse(line: &[u8]) -> Option<MountEntry> {
     let fields: Vec<&[u8]> = line.split(|&byte| byte == b' ').collect();
     let dash = fields.iter().position(|&field| field == b"-")?;
     let text = |field: &[u8]| Some(str::from_utf8(field).ok()?.to_owned());
+    let source = unescape(fields.get(dash + 2).copied().unwrap_or_default());
+    let options = fields.get(dash + 3).copied().unwrap_or_default();
     Some(MountEntry {
         device: text(fields.get(2)?)?,
         mount_point: OsString::from_vec(unescape(fields.get(4)?)).into(),
         fs_type: text(fields.get(dash + 1)?)?,
+        source: String::from_utf8_lossy(&source).into_owned(),
+        user: user_id(options),
     })
+}
+
+/// The user in the options of a FUSE file system.
+fn user_id(options: &[u8]) -> Option<u32> {
+    let options = str::from_utf8(options).ok()?;
+    let user = options
+        .split(',')
+        .find_map(|option| option.strip_prefix("user_id="));
+    user?.parse().ok()
 }
 
 /// The kernel writes space, tab, newline and backslash as a backslash and three octal digits.
@@ -78,12 +109,13 @@ mod tests {
 
     #[test]
     fn a_line_of_the_mount_table() {
-        let line = br"36 35 0:45 / /mnt/a\040b\134 rw,noatime shared:1 - fuse.verimount /x\040y ro";
+        let line = br"36 35 0:45 / /mnt/a\040b\134 rw,noatime shared:1 - fuse.verimount /x\040y ro,user_id=7,group_id=8";
         let entry = parse(line).unwrap();
         assert_eq!(entry.device, "0:45");
         assert_eq!(entry.mount_point, Path::new("/mnt/a b\\"));
         assert_eq!(entry.fs_type, "fuse.verimount");
         assert!(entry.is_ours());
+        assert_eq!((entry.source.as_str(), entry.user), ("/x y", Some(7)));
         assert!(parse(b"").is_none());
         assert!(parse(b"1 2 3").is_none());
     }

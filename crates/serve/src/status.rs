@@ -1,25 +1,218 @@
+use std::time::SystemTime;
+
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use verimount_bridge::BridgeStatus;
 
-use crate::{Daemon, ImageStatus, VolumeStatus};
+use crate::{Daemon, ImageStatus, Requests, VolumeStatus};
 
-/// What a mount does and did. Programs of other versions read it: what they do not know they pass
-/// over, and what they miss is zero.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "lowercase")]
-pub enum Status {
-    /// Of an image or a sealed file.
-    Image(ImageStatus),
-    /// Of a mirrored directory.
-    Bridge(BridgeStatus),
-    /// Of a volume.
-    Volume(VolumeStatus),
+/// What a mount or an export is, does and did.
+///
+/// Programs of other versions read it: they ignore fields that they do not know, and take those that
+/// are missing for zero or absent.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Status {
+    /// [`Status::VERSION`] of the program that wrote it.
+    pub version: u32,
+    /// What is served, by whom, and on what grounds.
+    #[serde(flatten)]
+    pub served: Served,
+    /// What was asked.
+    pub requests: Requests,
+    /// Requests for an image or a file that were refused because a block did not match; blocks of a
+    /// volume that were read and did not match.
+    pub mismatches: u64,
+    /// What only this kind has.
+    #[serde(flatten)]
+    pub kind: Kind,
 }
 
-/// The part of a [`Status`] that tells who closes what is mounted after it was unmounted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-pub struct Closer {
-    /// Of a volume, the process; nobody else has anything to close.
-    #[serde(default)]
+/// The part of a [`Status`] that depends on what is served.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Kind {
+    /// An image.
+    Image(ImageStatus),
+    /// A sealed file, as one file.
+    File(ImageStatus),
+    /// A mirrored directory.
+    Bridge(BridgeStatus),
+    /// A volume, mounted or exported.
+    Volume(VolumeStatus),
+    /// One that only a newer program knows.
+    #[default]
+    #[serde(other)]
+    Unknown,
+}
+
+/// What is served, by whom, and on what grounds.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Served {
+    /// The source, as [`printable`](verimount_names::printable) shows it.
+    pub source: String,
+    /// What the content of an image or a file is compared with.
+    pub pin: Option<Pin>,
+    /// The process that serves it.
     pub daemon: Option<Daemon>,
+    /// When it was started, in seconds since 1970.
+    pub since: u64,
+}
+
+/// On what grounds content is handed out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "by", rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Pin {
+    /// It has the file digest that was asked for.
+    Digest,
+    /// It has the root hash that was asked for.
+    RootHash,
+    /// Its digest is signed with a key.
+    Key {
+        /// The key's number, in hexadecimal digits.
+        id: String,
+    },
+    /// It has the digest that it gives itself.
+    Unpinned,
+    /// Nothing is compared.
+    Unverified,
+    /// One that only a newer program knows.
+    #[serde(other)]
+    Unknown,
+}
+
+impl Status {
+    /// Which fields there are, and what they mean. It grows when a field gets another meaning; new
+    /// fields do not need it.
+    pub const VERSION: u32 = 1;
+
+    /// As the extended attribute of a mount and as the answer of an export.
+    pub(crate) fn to_json(&self) -> Result<Vec<u8>, Errno> {
+        serde_json::to_vec(self).map_err(|_| Errno::IO)
+    }
+
+    /// Whether anything did not match, or nothing can be written any more.
+    pub fn is_bad(&self) -> bool {
+        let has_failed = matches!(&self.kind, Kind::Volume(volume) if volume.failure.is_some());
+        self.mismatches > 0 || has_failed
+    }
+
+    /// The file digest or root hash of an image or a file, if it is verified.
+    pub fn digest(&self) -> Option<&str> {
+        match &self.kind {
+            Kind::Image(image) | Kind::File(image) => image.digest.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// The size of what is served in bytes, where it has one.
+    pub fn size(&self) -> Option<u64> {
+        match &self.kind {
+            Kind::Image(image) | Kind::File(image) => Some(image.size),
+            Kind::Volume(volume) => Some(volume.size),
+            Kind::Bridge(_) | Kind::Unknown => None,
+        }
+    }
+}
+
+impl Pin {
+    /// Its name in JSON.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Digest => "digest",
+            Self::RootHash => "root-hash",
+            Self::Key { .. } => "key",
+            Self::Unpinned => "unpinned",
+            Self::Unverified => "unverified",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+impl Kind {
+    /// Its name in JSON.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Image(_) => "image",
+            Self::File(_) => "file",
+            Self::Bridge(_) => "bridge",
+            Self::Volume(_) => "volume",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+impl Served {
+    /// Served by this process from now on.
+    pub fn new(source: String, pin: Option<Pin>) -> Self {
+        let since = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+        Self {
+            source,
+            pin,
+            daemon: Daemon::current(),
+            since: since.as_secs(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn image() -> Status {
+        Status {
+            version: Status::VERSION,
+            served: Served::new("app.img".to_owned(), Some(Pin::Key { id: "7".to_owned() })),
+            requests: Requests::from([("read".to_owned(), u64::MAX)]),
+            mismatches: 2,
+            kind: Kind::Image(ImageStatus {
+                size: 3,
+                ..ImageStatus::default()
+            }),
+        }
+    }
+
+    #[test]
+    fn it_is_read_as_it_was_written() {
+        for kind in [
+            image().kind,
+            Kind::File(ImageStatus::default()),
+            Kind::Bridge(BridgeStatus::default()),
+            Kind::Volume(VolumeStatus::default()),
+        ] {
+            let status = Status { kind, ..image() };
+            let json = status.to_json().unwrap();
+            assert_eq!(serde_json::from_slice::<Status>(&json).unwrap(), status);
+        }
+    }
+
+    #[test]
+    fn a_newer_program_is_understood() {
+        let newer = r#"{
+            "version": 9, "source": "x", "kind": "image", "size": 3, "mismatches": 2, "colour": "red",
+            "pin": {"by": "oracle", "name": "y"}, "requests": {"teleport": 4}
+        }"#;
+        let status: Status = serde_json::from_str(newer).unwrap();
+        assert_eq!(status.version, 9);
+        assert_eq!(status.served.pin, Some(Pin::Unknown));
+        assert_eq!(status.requests["teleport"], 4);
+        assert_eq!((status.mismatches, status.size()), (2, Some(3)));
+        let newer = r#"{"version": 9, "source": "x", "kind": "archive", "size": 3}"#;
+        let status: Status = serde_json::from_str(newer).unwrap();
+        assert_eq!(
+            (status.kind, status.served.source.as_str()),
+            (Kind::Unknown, "x")
+        );
+    }
+
+    #[test]
+    fn an_older_program_is_understood() {
+        let status: Status = serde_json::from_str(r#"{"kind": "volume", "size": 3}"#).unwrap();
+        assert_eq!((status.version, status.mismatches), (0, 0));
+        assert_eq!((status.size(), status.served.daemon), (Some(3), None));
+        assert!(!status.is_bad());
+    }
 }

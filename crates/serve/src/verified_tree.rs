@@ -15,6 +15,11 @@ use verimount_names::printable;
 use verimount_source::{ReadError, Scratch};
 use verimount_verity::{FileDigest, Identity, Mismatch, Place, VerifiedReader};
 
+use crate::{
+    Kind, Served, Status,
+    requests::{Operation, RequestCounters},
+};
+
 /// How many of the last failures a status tells.
 const RECENT_FAILURES: usize = 16;
 
@@ -36,30 +41,14 @@ pub struct VerifiedTree {
     paths: OnceLock<Paths>,
 }
 
-#[derive(Default)]
-struct RequestCounters {
-    lookup: AtomicU64,
-    getattr: AtomicU64,
-    readdir: AtomicU64,
-    readlink: AtomicU64,
-    read: AtomicU64,
-}
-
-/// How many requests of each kind reached the daemon.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Requests {
-    /// Names looked up.
-    pub lookup: u64,
-    /// Attributes asked for.
-    pub getattr: u64,
-    /// Parts of directories read.
-    pub readdir: u64,
-    /// Symbolic links read.
-    pub readlink: u64,
-    /// Parts of files read.
-    pub read: u64,
-}
+/// What is asked of a tree.
+const OPERATIONS: &[Operation] = &[
+    Operation::Lookup,
+    Operation::GetAttr,
+    Operation::ReadDir,
+    Operation::ReadLink,
+    Operation::Read,
+];
 
 /// A read that was refused.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -74,7 +63,7 @@ pub struct Failure {
     pub reason: String,
 }
 
-/// What a mount does and did.
+/// What was verified, and what was not.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ImageStatus {
@@ -90,10 +79,6 @@ pub struct ImageStatus {
     pub tree_requests: u64,
     /// Bytes of the Merkle tree read.
     pub tree_bytes: u64,
-    /// Requests that were refused because a block did not match.
-    pub mismatches: u64,
-    /// What the kernel asked.
-    pub requests: Requests,
     /// The last reads that were refused, oldest first, each once.
     pub recent_failures: Vec<Failure>,
 }
@@ -105,7 +90,7 @@ impl VerifiedTree {
             tree,
             reader,
             measured: None,
-            requests: RequestCounters::default(),
+            requests: RequestCounters::new(OPERATIONS),
             mismatches: AtomicU64::new(0),
             failures: Mutex::default(),
             paths: OnceLock::new(),
@@ -127,29 +112,31 @@ impl VerifiedTree {
         }
     }
 
-    /// What was done so far.
-    pub fn status(&self) -> ImageStatus {
-        let stats = self.reader.as_ref().map(|reader| reader.stats());
-        let stats = stats.unwrap_or_default();
-        let requests = &self.requests;
+    /// What was done so far, of what is `served`.
+    pub fn status(&self, served: Served) -> Status {
+        let image = self.image_status();
+        Status {
+            version: Status::VERSION,
+            served,
+            requests: self.requests.get(),
+            mismatches: self.mismatches.load(Relaxed),
+            kind: match self.measured {
+                Some(_) => Kind::File(image),
+                None => Kind::Image(image),
+            },
+        }
+    }
+
+    fn image_status(&self) -> ImageStatus {
+        let reader = self.reader.as_ref();
+        let stats = reader.map(|reader| reader.stats()).unwrap_or_default();
         ImageStatus {
-            digest: self
-                .reader
-                .as_ref()
-                .map(|reader| reader.identity().to_string()),
+            digest: reader.map(|reader| reader.identity().to_string()),
             size: self.tree.usage().bytes,
             bytes_verified: stats.bytes_verified,
             data_requests: stats.data_requests,
             tree_requests: stats.tree_requests,
             tree_bytes: stats.tree_bytes,
-            mismatches: self.mismatches.load(Relaxed),
-            requests: Requests {
-                lookup: requests.lookup.load(Relaxed),
-                getattr: requests.getattr.load(Relaxed),
-                readdir: requests.readdir.load(Relaxed),
-                readlink: requests.readlink.load(Relaxed),
-                read: requests.read.load(Relaxed),
-            },
             recent_failures: lock(&self.failures).iter().cloned().collect(),
         }
     }
@@ -212,7 +199,7 @@ impl VerifiedTree {
 
 impl Tree for VerifiedTree {
     fn attr(&self, inode: Inode) -> Result<Attr, Error> {
-        self.requests.getattr.fetch_add(1, Relaxed);
+        self.requests.count(Operation::GetAttr);
         self.recorded(inode, 0, self.tree.attr(inode))
     }
 
@@ -222,12 +209,12 @@ impl Tree for VerifiedTree {
         position: u64,
         add: &mut dyn FnMut(&OsStr, &Attr) -> ControlFlow<()>,
     ) -> Result<(), Error> {
-        self.requests.readdir.fetch_add(1, Relaxed);
+        self.requests.count(Operation::ReadDir);
         self.recorded(directory, 0, self.tree.list(directory, position, add))
     }
 
     fn lookup(&self, directory: Inode, name: &OsStr) -> Result<Attr, Error> {
-        self.requests.lookup.fetch_add(1, Relaxed);
+        self.requests.count(Operation::Lookup);
         self.recorded(directory, 0, self.tree.lookup(directory, name))
     }
 
@@ -238,12 +225,12 @@ impl Tree for VerifiedTree {
         len: usize,
         scratch: &'s mut Scratch,
     ) -> Result<&'s [u8], Error> {
-        self.requests.read.fetch_add(1, Relaxed);
+        self.requests.count(Operation::Read);
         self.recorded(inode, offset, self.tree.read(inode, offset, len, scratch))
     }
 
     fn readlink<'s>(&self, inode: Inode, scratch: &'s mut Scratch) -> Result<&'s [u8], Error> {
-        self.requests.readlink.fetch_add(1, Relaxed);
+        self.requests.count(Operation::ReadLink);
         self.recorded(inode, 0, self.tree.readlink(inode, scratch))
     }
 

@@ -1,28 +1,28 @@
-use std::{io, sync::Arc};
+use std::io;
 
 use rustix::io::Errno;
 use verimount_fuse::Awake;
-use verimount_integrity::{Interleave, Mode, SECTOR, Volume};
+use verimount_integrity::{Interleave, Mode, SECTOR};
 use verimount_nbd::{BlockSizes, Export};
 
-use crate::errno::volume_failed;
+use crate::Disk;
 
 /// The largest request that is said to do best, in bytes. Tags are collected across requests, so
 /// larger ones gain nothing.
 const MAX_PREFERRED: u64 = 1 << 20;
 
-/// The adapter between NBD and a [`Volume`].
+/// The adapter between NBD and a [`Disk`].
 pub struct VolumeExport {
-    volume: Arc<Volume>,
+    disk: Disk,
     allows_discards: bool,
     awake: Option<Awake>,
 }
 
 impl VolumeExport {
-    /// Serves `volume`, of which parts may be discarded if it was opened so.
-    pub fn new(volume: Arc<Volume>, allows_discards: bool) -> Self {
+    /// Serves `disk`. `allows_discards` is as its volume was opened.
+    pub fn new(disk: Disk, allows_discards: bool) -> Self {
         Self {
-            volume,
+            disk,
             allows_discards,
             awake: None,
         }
@@ -37,22 +37,22 @@ impl VolumeExport {
         Ok(Self { awake, ..self })
     }
 
-    /// The volume, for a request that has come.
-    fn asked(&self) -> &Volume {
+    /// The disk, for a request that has come.
+    fn asked(&self) -> &Disk {
         if let Some(awake) = &self.awake {
             awake.request();
         }
-        &self.volume
+        &self.disk
     }
 }
 
 impl Export for VolumeExport {
     fn size(&self) -> u64 {
-        self.volume.size()
+        self.disk.size()
     }
 
     fn block_sizes(&self) -> BlockSizes {
-        let superblock = self.volume.superblock();
+        let superblock = self.disk.volume().superblock();
         let interleave = |interleave: Interleave| SECTOR << interleave.log2_sectors();
         let preferred = superblock.interleave().map_or(MAX_PREFERRED, interleave);
         BlockSizes {
@@ -62,47 +62,49 @@ impl Export for VolumeExport {
     }
 
     fn is_read_only(&self) -> bool {
-        self.volume.mode() == Mode::RecoveryUnverified
+        self.disk.volume().mode() == Mode::RecoveryUnverified
     }
 
     fn can_trim(&self) -> bool {
         self.allows_discards
     }
 
+    fn status(&self) -> Vec<u8> {
+        // Without it nobody could tell it from another server's.
+        self.disk.status().to_json().unwrap_or_default()
+    }
+
     fn read(&self, buf: &mut [u8], offset: u64) -> Result<(), Errno> {
-        let read = self.asked().read_at(buf, offset);
-        read.map_err(|error| volume_failed(&error))
+        self.asked().read_exact(buf, offset)
     }
 
     fn write(&self, bytes: &[u8], offset: u64) -> Result<(), Errno> {
-        let written = self.asked().write_at(bytes, offset);
-        written.map_err(|error| volume_failed(&error))
+        self.asked().write(bytes, offset).map(drop)
     }
 
     fn flush(&self) -> Result<(), Errno> {
-        self.asked().flush().map_err(|error| volume_failed(&error))
+        self.asked().flush()
     }
 
     fn trim(&self, offset: u64, len: u64) -> Result<(), Errno> {
-        let discarded = self.asked().discard(offset, len);
-        discarded.map_err(|error| volume_failed(&error))
+        self.asked().discard(offset, len)
     }
 
     fn write_zeroes(&self, offset: u64, len: u64) -> Result<(), Errno> {
-        let zeroed = self.asked().write_zeroes(offset, len);
-        zeroed.map_err(|error| volume_failed(&error))
+        self.asked().zero(offset, len)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::ops::ControlFlow;
+    use std::{ops::ControlFlow, sync::Arc};
 
-    use verimount_integrity::{Devices, FormatOptions, OpenOptions, format};
+    use verimount_integrity::{Devices, FormatOptions, OpenOptions, Volume, format};
     use verimount_source::MemoryStorage;
     use verimount_testkit::{Fault, Faulty};
 
     use super::*;
+    use crate::Served;
 
     const BLOCK: usize = 4096;
 
@@ -125,7 +127,8 @@ mod tests {
             ..OpenOptions::default()
         };
         let volume = Volume::open(Devices::new(storage), &options).unwrap();
-        VolumeExport::new(Arc::new(volume), true)
+        let disk = Disk::new(Arc::new(volume), Vec::new(), Served::default());
+        VolumeExport::new(disk, true)
     }
 
     /// Whatever the storage could do again: who knows what it has lost.
@@ -135,7 +138,7 @@ mod tests {
         let (len, other) = (BLOCK as u64, 2 * BLOCK as u64);
         let failed = export.write(&[1; BLOCK], 0);
         assert_eq!(failed, Err(Errno::IO));
-        assert!(export.volume.failure().is_some());
+        assert!(export.disk.volume().failure().is_some());
         for later in [
             export.write(&[1; BLOCK], other),
             export.write_zeroes(other, len),

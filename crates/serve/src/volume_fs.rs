@@ -1,4 +1,4 @@
-use std::{ffi::OsStr, io, sync::Arc, time::Duration};
+use std::{ffi::OsStr, io, time::Duration};
 
 use rustix::{
     fs::{FallocateFlags, FileType},
@@ -9,10 +9,9 @@ use verimount_fuse::{
     Handle, Name, Names, NamesPlus, NodeId, OpenFlags, Opened, Read, SetAttr, StatFs, Time, Wishes,
     Write,
 };
-use verimount_integrity::Volume;
-use verimount_source::{Counting, FileStorage, Scratch};
+use verimount_source::Scratch;
 
-use crate::{Mountable, STATUS_XATTR, Status, disk::Disk};
+use crate::{Disk, Mountable, STATUS_XATTR};
 
 /// The only file.
 const DISK: &str = "disk";
@@ -65,7 +64,7 @@ pub struct DiskAccess {
     pub mode: u32,
 }
 
-/// The adapter between FUSE and a [`Volume`]: a directory with one file, `disk`, which behaves like
+/// The adapter between FUSE and a [`Disk`]: a directory with one file, `disk`, which behaves like
 /// a block device.
 pub struct VolumeFs {
     disk: Disk,
@@ -73,16 +72,9 @@ pub struct VolumeFs {
 }
 
 impl VolumeFs {
-    /// Serves `volume`, which is on `devices`.
-    pub fn new(
-        volume: Arc<Volume>,
-        devices: Vec<Arc<Counting<FileStorage>>>,
-        access: DiskAccess,
-    ) -> Self {
-        Self {
-            disk: Disk::new(volume, devices),
-            access,
-        }
+    /// Serves `disk`.
+    pub fn new(disk: Disk, access: DiskAccess) -> Self {
+        Self { disk, access }
     }
 
     fn attr(&self, node: NodeId) -> Attr {
@@ -264,8 +256,7 @@ impl FileSystem for VolumeFs {
         if node != NodeId::ROOT || name != STATUS_XATTR {
             return Err(Errno::NODATA);
         }
-        let status = Status::Volume(self.disk.status());
-        serde_json::to_vec(&status).map_err(|_| Errno::IO)
+        self.disk.status().to_json()
     }
 
     fn listxattr(&self, _: Caller, node: NodeId) -> Result<Vec<u8>, Errno> {

@@ -18,7 +18,7 @@ use rustix::io::Errno;
 use verimount_fuse::{FileSystem, NodeId};
 use verimount_image::{Error, FileKind, Inode, RomfsTree, SingleFile, Tree};
 use verimount_romfs::{BlockSize, Options, VolumeName, plan};
-use verimount_serve::{ImageFs, VerifiedTree};
+use verimount_serve::{ImageFs, ImageStatus, Kind, Served, Status, VerifiedTree};
 use verimount_source::{FileSource, ReadAhead, ReadAt, ReadError, Scratch};
 use verimount_testkit::{Flipped, flat_romfs, noise};
 use verimount_verity::{
@@ -94,6 +94,17 @@ fn mounted(sealed: &Sealed, trust: &Trust) -> Option<VerifiedTree> {
     let reader = Arc::new(reader);
     let tree = RomfsTree::open(reader.clone()).ok()?;
     Some(VerifiedTree::new(Box::new(tree), Some(reader)))
+}
+
+fn status(tree: &VerifiedTree) -> Status {
+    tree.status(Served::default())
+}
+
+fn image_status(tree: &VerifiedTree) -> ImageStatus {
+    match status(tree).kind {
+        Kind::Image(image) => image,
+        other => panic!("{other:?}"),
+    }
 }
 
 /// Reads everything that can be read; and whether anything could not.
@@ -188,7 +199,7 @@ impl Subject {
             assert_eq!(self.expected.get(path), Some(found), "{position}: {path:?}");
         }
         assert!(refused || contents == self.expected, "{position}");
-        assert_eq!(tree.status().mismatches > 0, refused, "{position}");
+        assert_eq!(status(&tree).mismatches > 0, refused, "{position}");
         refused
     }
 }
@@ -312,10 +323,10 @@ fn the_last_failures_are_told() {
         let refused = tree.read(first, offset, 1, &mut scratch);
         assert!(matches!(refused, Err(Error::Read(ReadError::Rejected(_)))));
     }
-    let status = tree.status();
-    assert_eq!(status.mismatches, 40);
-    assert_eq!(status.recent_failures.len(), 16);
-    for (failure, read) in status.recent_failures.iter().zip(24..) {
+    assert_eq!(status(&tree).mismatches, 40);
+    let image = image_status(&tree);
+    assert_eq!(image.recent_failures.len(), 16);
+    for (failure, read) in image.recent_failures.iter().zip(24..) {
         assert_eq!(Path::new(&failure.file).file_name(), Some("first".as_ref()));
         assert_eq!(failure.offset, 2 * 4096 + read);
         assert!(failure.reason.contains("expected sha256:"), "{failure:?}");
@@ -330,7 +341,7 @@ fn the_last_failures_are_told() {
         Err(Error::NotFound)
     ));
     assert!(tree.attr(Inode(7)).is_err());
-    assert_eq!(tree.status().mismatches, 40);
+    assert_eq!(status(&tree).mismatches, 40);
 }
 
 /// Listing and looking up in a large directory, together, hash it little more than once.
@@ -365,7 +376,7 @@ fn a_large_directory_is_verified_once() {
         let found = tree.lookup(Inode::ROOT, missing.as_ref());
         assert!(matches!(found, Err(Error::NotFound)));
     }
-    let verified = tree.status().bytes_verified;
+    let verified = image_status(&tree).bytes_verified;
     assert!(verified < 2 * size, "{verified} of {size}");
 }
 
@@ -381,7 +392,10 @@ fn a_symbolic_link_to_a_nul_cannot_be_read() {
     let target_of = |data: &[u8]| {
         let tree = RomfsTree::open(Arc::new(data.to_vec())).unwrap();
         let link = tree.lookup(Inode::ROOT, "link".as_ref()).unwrap().inode;
-        let served = ImageFs::new(Arc::new(VerifiedTree::new(Box::new(tree), None)));
+        let served = ImageFs::new(
+            Arc::new(VerifiedTree::new(Box::new(tree), None)),
+            Served::default(),
+        );
         let mut scratch = Scratch::default();
         served
             .readlink(NodeId(link.0), &mut scratch)
@@ -413,7 +427,7 @@ fn each_refused_read_is_counted_once() {
             let read = tree.read(SingleFile::FILE, offset, PIECE, &mut scratch);
             refused += u64::from(read.is_err());
         }
-        assert_eq!(tree.status().mismatches, refused);
+        assert_eq!(status(&tree).mismatches, refused);
     }
     assert_eq!(refused, 10);
 }

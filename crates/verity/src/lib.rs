@@ -39,6 +39,6 @@ pub use mismatch::{Mismatch, Place};
 pub use params::{BlockSize, BlockSizeFrom, ParamError, Salt, SaltUpTo, TreeParams};
 pub use readahead::TreeReadahead;
 pub use sealed::{SEAL_BLOCK, SealLayout, Sealed, append_seal, is_signed, seal};
-pub use signature::{KeyPair, MAX_SIGNATURE_SIZE, PublicKey, SecretKey, Signature};
+pub use signature::{KeyId, KeyPair, MAX_SIGNATURE_SIZE, PublicKey, SecretKey, Signature};
 pub use survey::{BadRange, BadReason, survey};
 pub use verified::{Trust, VerifiedReader, VerifyOptions, VerifyStats};

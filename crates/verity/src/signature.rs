@@ -1,4 +1,4 @@
-use std::io::Cursor;
+use std::{fmt, io::Cursor};
 
 use ct_codecs::{Base64, Decoder};
 use minisign::{
@@ -6,6 +6,23 @@ use minisign::{
 };
 
 use crate::{Error, FileDigest};
+
+/// The number of a minisign key, which is in each of its signatures, and in the comments of its files as
+/// 16 hexadecimal digits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeyId(u64);
+
+impl KeyId {
+    fn new(bytes: &[u8]) -> Option<Self> {
+        bytes.try_into().ok().map(u64::from_le_bytes).map(Self)
+    }
+}
+
+impl fmt::Display for KeyId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016X}", self.0)
+    }
+}
 
 /// The most bytes a signature in a seal can have; with the descriptor, the kernel's limit of 16 KiB.
 pub const MAX_SIGNATURE_SIZE: usize = 16384 - crate::DESCRIPTOR_SIZE;
@@ -24,6 +41,12 @@ impl Signature {
             && SignatureBox::from_string(text).is_ok()
             && has_global_signature(text);
         is_one.then(|| Self(text.to_owned()))
+    }
+
+    /// The key that it says it is by, which only [`PublicKey::verify`] can confirm.
+    pub fn key_id(&self) -> Option<KeyId> {
+        let parsed = SignatureBox::from_string(&self.0).ok()?;
+        KeyId::new(parsed.keynum())
     }
 
     /// The text of a `.minisig` file.
@@ -56,6 +79,11 @@ impl PublicKey {
             _ => PublicKeyBox::from_string(text).and_then(PublicKeyBox::into_public_key),
         };
         key.map(Self).map_err(Error::BadKey)
+    }
+
+    /// The key's number.
+    pub fn id(&self) -> Option<KeyId> {
+        KeyId::new(self.0.keynum())
     }
 
     /// Checks that `signature` is by this key over `digest`.

@@ -50,10 +50,9 @@ impl Mount {
     }
 
     fn mount(&self, opened: &OpenedVolume) -> Result<Mounted> {
-        let volume = opened.volume();
-        let read_only = volume.mode() == Mode::RecoveryUnverified;
+        let read_only = opened.volume().mode() == Mode::RecoveryUnverified;
         let options = self.mount.options(self.volume.devices.shown(), read_only);
-        let fs = VolumeFs::new(volume, opened.devices().to_vec(), self.access()?);
+        let fs = VolumeFs::new(opened.disk(&self.volume.devices.volume), self.access()?);
         Ok(mount(Arc::new(fs), &self.directory, &options)?)
     }
 

@@ -1,5 +1,6 @@
 use std::{
     ops::ControlFlow,
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -10,6 +11,9 @@ use std::{
 
 use anyhow::{Context, Result};
 use verimount_integrity::{CommitTimer, Error, Mode, Volume};
+use verimount_serve::Disk;
+
+use crate::served::served;
 
 use super::args::Device;
 
@@ -30,13 +34,15 @@ impl OpenedVolume {
         }
     }
 
-    /// A share of the volume, which has to be given up before it can be closed.
-    pub(super) fn volume(&self) -> Arc<Volume> {
-        self.volume.clone()
+    pub(super) fn volume(&self) -> &Volume {
+        &self.volume
     }
 
-    pub(super) fn devices(&self) -> &[Device] {
-        &self.devices
+    /// Its disk, which has to be given up before the volume can be closed. `source` is the volume's
+    /// file.
+    pub(super) fn disk(&self, source: &Path) -> Disk {
+        let served = served(source, None);
+        Disk::new(self.volume.clone(), self.devices.clone(), served)
     }
 
     /// Recalculates the tags that a crash has left to be, and flushes by time, while `serve` lets the

@@ -1,11 +1,10 @@
-use std::{num::NonZeroUsize, path::PathBuf, thread};
+use std::{num::NonZeroUsize, thread};
 
 use anyhow::{Context, Result};
 use clap::Args;
 use signal_hook::{iterator::Signals, low_level::emulate_default_handler};
-use verimount_names::printable;
 use verimount_nbd::Server;
-use verimount_serve::VolumeExport;
+use verimount_serve::{Registration, VolumeExport};
 
 use crate::{
     Outcome,
@@ -13,19 +12,18 @@ use crate::{
     options::{Auto, auto_threads, parse_threads},
 };
 
-use super::{args::UseArgs, opened::OpenedVolume};
+use super::{args::UseArgs, opened::OpenedVolume, socket::SocketArgs};
 
 /// Serve a volume to NBD clients such as QEMU, which reach it as nbd+unix:///?socket=PATH
 ///
-/// It ends at SIGTERM, SIGINT or SIGHUP, when what has been asked for is answered; clients have 10
-/// seconds to take that. A second signal ends it at once, as a crash would.
+/// It ends by `verimount umount SOCKET`, SIGTERM, SIGINT or SIGHUP, when what has been asked for is
+/// answered; clients have 10 seconds to take that. A second signal ends it at once, as a crash would.
 #[derive(Args)]
 pub(crate) struct Serve {
     #[command(flatten)]
     volume: UseArgs,
-    /// The Unix socket to make; only its owner may connect to it
-    #[arg(long, value_name = "PATH")]
-    socket: PathBuf,
+    #[command(flatten)]
+    socket: SocketArgs,
     /// Threads that answer each client: auto or a number
     #[arg(long, value_name = "N", default_value = "auto", value_parser = parse_threads)]
     threads: Auto<NonZeroUsize>,
@@ -39,8 +37,7 @@ pub(crate) struct Serve {
 impl Serve {
     pub(crate) fn run(self) -> Result<Outcome> {
         self.background.serve(|| {
-            let server = Server::bind(&self.socket);
-            let server = server.with_context(|| printable(&self.socket).to_string())?;
+            let server = self.socket.bind()?;
             let opened = self.volume.open()?;
             let export = match self.export(&opened) {
                 Ok(export) => export,
@@ -50,23 +47,36 @@ impl Serve {
                 }
             };
             let threads = self.threads.0;
+            let registration = self.register();
             Ok(Ready {
                 text: format!(
                     "{} on {} (NBD, {} mode)",
                     self.volume.devices.shown(),
-                    printable(&self.socket),
+                    self.socket.shown(),
                     opened.volume().mode(),
                 ),
                 serve: Box::new(move |signals| {
                     let threads = threads.unwrap_or_else(auto_threads);
+                    let _registration = registration;
                     serve(&server, opened, export, threads, signals)
                 }),
             })
         })
     }
 
+    /// Notes the export for `verimount list`, which it can do without.
+    fn register(&self) -> Option<Registration> {
+        Registration::new(self.socket.path()).unwrap_or_else(|error| {
+            tracing::warn!(%error, "verimount list will not show the export");
+            None
+        })
+    }
+
     fn export(&self, opened: &OpenedVolume) -> Result<VolumeExport> {
-        let export = VolumeExport::new(opened.volume(), self.volume.allow_discards);
+        let export = VolumeExport::new(
+            opened.disk(&self.volume.devices.volume),
+            self.volume.allow_discards,
+        );
         if self.awake {
             let awake = export.keeping_awake();
             return awake.context("keeping processors awake, through /dev/cpu_dma_latency");

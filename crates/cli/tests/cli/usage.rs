@@ -100,7 +100,7 @@ const fn with_use<const ALL: usize, const MORE: usize>(
     all
 }
 
-const SUBCOMMANDS: [Subcommand; 21] = [
+const SUBCOMMANDS: [Subcommand; 22] = [
     Subcommand {
         name: "build",
         required: &[("DIR", "."), ("IMAGE", "image")],
@@ -322,22 +322,38 @@ const SUBCOMMANDS: [Subcommand; 21] = [
     Subcommand {
         name: "volume serve",
         required: &[("VOLUME", "volume"), ("--socket", "--socket=socket")],
-        options: &with_use::<14, _>(["--awake", "--threads", "--foreground", "--log"]),
+        options: &with_use::<16, _>([
+            "--socket-mode",
+            "--socket-group",
+            "--awake",
+            "--threads",
+            "--foreground",
+            "--log",
+        ]),
         malformed: &[
             ("--mode", "fast"),
+            ("--socket-mode", "rw"),
+            ("--socket-mode", "1777"),
+            ("--socket-group", "no such group"),
             ("--threads", "0"),
             ("--commit-time", "-1"),
         ],
     },
     Subcommand {
         name: "umount",
-        required: &[("DIR", "directory")],
+        required: &[("DIR|SOCKET", "directory")],
         options: &["--lazy"],
         malformed: &[],
     },
     Subcommand {
         name: "status",
-        required: &[("DIR", "directory")],
+        required: &[("DIR|SOCKET", "directory")],
+        options: &["--json", "--prometheus"],
+        malformed: &[],
+    },
+    Subcommand {
+        name: "list",
+        required: &[],
         options: &["--json"],
         malformed: &[],
     },

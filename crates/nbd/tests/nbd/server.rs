@@ -5,18 +5,24 @@ use std::{
     io::{self, Read},
     num::NonZeroUsize,
     os::unix::{
-        fs::PermissionsExt,
+        fs::{MetadataExt, PermissionsExt},
         net::{UnixListener, UnixStream},
     },
+    process,
+    sync::atomic::Ordering::SeqCst,
     thread,
+    time::Duration,
 };
 
-use verimount_nbd::Server;
+use verimount_nbd::{AskError, Server, SocketAccess, ask_status};
 
 use super::{
     client::Client,
-    world::{Disk, serving},
+    world::{Disk, STATUS, serving, serving_at},
 };
+
+/// How long an answer may take: far more than it does.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 #[test]
 fn only_the_owner_may_connect() {
@@ -25,6 +31,64 @@ fn only_the_owner_may_connect() {
     let _server = Server::bind(&socket).unwrap();
     let mode = fs::metadata(&socket).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn others_may_connect_if_they_are_let() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("socket");
+    let group = fs::metadata(folder.path()).unwrap().gid();
+    let access = SocketAccess {
+        mode: Some(0o666),
+        group: Some(group),
+    };
+    let server = Server::bind_for(&socket, access).unwrap();
+    let made = fs::metadata(&socket).unwrap();
+    assert_eq!(made.permissions().mode() & 0o777, 0o666);
+    assert_eq!(made.gid(), group);
+    drop(server);
+    // What cannot be had leaves no socket that others may use in another way.
+    let access = SocketAccess {
+        group: Some(u32::MAX - 1),
+        ..access
+    };
+    if Server::bind_for(&socket, access).is_err() {
+        assert!(!socket.exists());
+    }
+}
+
+#[test]
+fn a_server_tells_its_status() {
+    serving_at(Disk::default(), |socket, disk| {
+        let answer = ask_status(socket, PATIENCE).unwrap();
+        assert_eq!(answer.status, STATUS);
+        assert_eq!(answer.process, Some(process::id().cast_signed()));
+        assert_eq!(disk.reads.load(SeqCst), 0);
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("socket");
+    let missing = ask_status(&socket, PATIENCE);
+    assert!(matches!(missing, Err(AskError::System(_))));
+    // Somebody who never says anything.
+    let _silent = UnixListener::bind(&socket).unwrap();
+    match ask_status(&socket, Duration::from_millis(10)) {
+        Err(AskError::System(error)) => assert_eq!(error.kind(), io::ErrorKind::TimedOut),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A client may use the export after it has asked, as with any option.
+#[test]
+fn a_client_that_has_asked_goes_on() {
+    const STATUS_OPTION: u32 = u32::from_be_bytes(*b"veri");
+    serving(Disk::default(), |connect, _| {
+        let mut client = connect();
+        client.option(STATUS_OPTION, b"");
+        let (kind, status) = client.option_reply(STATUS_OPTION);
+        assert_eq!((kind, &status[..]), (STATUS_OPTION, STATUS));
+        let mut client = client.goes();
+        assert_eq!(client.reads(0, 2), Ok(vec![7, 7]));
+    });
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::{
     num::NonZeroUsize,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{
         Mutex,
         atomic::{AtomicUsize, Ordering::SeqCst},
@@ -17,6 +17,9 @@ use super::client::Client;
 
 /// The size of the disk, in bytes.
 pub(crate) const SIZE: u64 = 1 << 20;
+
+/// What the disk says of itself.
+pub(crate) const STATUS: &[u8] = b"a disk in memory";
 
 /// Reading this byte fails.
 pub(crate) const BAD: u64 = 500_000;
@@ -64,6 +67,10 @@ impl Export for Disk {
         self.can_trim
     }
 
+    fn status(&self) -> Vec<u8> {
+        STATUS.to_vec()
+    }
+
     fn read(&self, buf: &mut [u8], offset: u64) -> Result<(), Errno> {
         if (offset..offset + buf.len() as u64).contains(&BAD) {
             return Err(Errno::IO);
@@ -106,6 +113,17 @@ pub(crate) fn serving_within(
     disk: Disk,
     work: impl FnOnce(&dyn Fn() -> Client, &Disk),
 ) -> Disk {
+    serve(limits, disk, |socket, disk| {
+        work(&|| Client::connect(socket), disk);
+    })
+}
+
+/// Serves a disk at a socket while `work` uses that.
+pub(crate) fn serving_at(disk: Disk, work: impl FnOnce(&Path, &Disk)) -> Disk {
+    serve(Limits::default(), disk, work)
+}
+
+fn serve(limits: Limits, disk: Disk, work: impl FnOnce(&Path, &Disk)) -> Disk {
     let folder = tempfile::tempdir().unwrap();
     let socket: PathBuf = folder.path().join("socket");
     let server = Server::bind(&socket).unwrap().with_limits(limits);
@@ -114,7 +132,7 @@ pub(crate) fn serving_within(
         scope.spawn(|| server.serve(&disk, threads));
         // Also if the work fails, so that the failure is seen.
         let _stop = Stop(&server);
-        work(&|| Client::connect(&socket), &disk);
+        work(&socket, &disk);
     });
     drop(server);
     assert!(!socket.exists());

@@ -14,7 +14,7 @@ use super::{
     BridgeFs, MAX_REQUEST,
     values::{inner, inner_caller, inner_changes, name, new_file, time, write_flags},
 };
-use crate::{STATUS_XATTR, Status};
+use crate::STATUS_XATTR;
 
 /// The longest value of an extended attribute, in bytes: the kernel's limit.
 const MAX_XATTR: usize = 64 << 10;
@@ -333,8 +333,7 @@ impl FileSystem for BridgeFs {
 
     fn getxattr(&self, node: NodeId, name: &OsStr) -> Result<Vec<u8>, Errno> {
         if node == NodeId::ROOT && name == STATUS_XATTR {
-            let status = Status::Bridge(self.bridge.status());
-            return serde_json::to_vec(&status).map_err(|_| Errno::IO);
+            return self.status().to_json();
         }
         with_room(|room| self.mirror().getxattr(inner(node), name, room))
     }

@@ -106,7 +106,17 @@ impl Daemon {
     /// Serves the volume `volume` to NBD clients at `socket`, which stands for the directory.
     #[track_caller]
     pub(crate) fn nbd(volume: &Path, socket: &Path, options: &[&str]) -> Self {
-        let mut command = User::Current.command();
+        Self::nbd_by(User::Current.command(), volume, socket, options)
+    }
+
+    /// Serves with this command.
+    #[track_caller]
+    pub(crate) fn nbd_by(
+        mut command: Command,
+        volume: &Path,
+        socket: &Path,
+        options: &[&str],
+    ) -> Self {
         command.args(["volume", "serve"]).arg(volume);
         command.arg("--socket").arg(socket).args(options);
         Self::spawn(command, socket).unwrap_or_else(|said| panic!("not served: {said}"))
@@ -168,6 +178,11 @@ impl Daemon {
     /// What it has said so far.
     pub(crate) fn log(&self) -> String {
         self.log.lock().unwrap().clone()
+    }
+
+    /// The number of its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     pub(crate) fn signal(&self, signal: Signal) {

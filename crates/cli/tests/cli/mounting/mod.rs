@@ -2,6 +2,8 @@
 
 mod damage;
 mod ends;
+mod kinds;
+mod listed;
 mod log;
 mod points;
 mod reading;

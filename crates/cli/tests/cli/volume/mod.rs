@@ -7,6 +7,7 @@ mod clients;
 mod commit_time;
 mod disk;
 mod ends;
+mod exports;
 mod formatting;
 mod full;
 mod growing;

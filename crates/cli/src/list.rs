@@ -1,0 +1,237 @@
+use std::{
+    io::{self, Write, stdout},
+    path::{Path, PathBuf},
+    sync::mpsc::{Receiver, channel},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result};
+use clap::Args;
+use rustix::process::geteuid;
+use serde::Serialize;
+use verimount_names::{one_line, printable};
+use verimount_serve::{
+    AskError, MountEntry, Pin, Status, ask_export, ask_mount, mounts, registered_exports,
+};
+
+use crate::Outcome;
+
+/// How long all of them together may take to answer. One whose process is stopped never does.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// The most of them that are asked. Others are listed without what they would tell.
+const MAX_ASKED: usize = 1024;
+
+/// List the mounts and exports of this machine that can be seen from here
+///
+/// What only the mount or export itself can tell, and does not tell this user or not in 3 seconds, is shown
+/// as a question mark.
+#[derive(Args)]
+pub(crate) struct List {
+    /// Print it as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// A mount or an export.
+#[derive(Serialize)]
+struct Listed {
+    /// The mount point or the socket, as [`printable`] shows it.
+    target: String,
+    /// `mount` or `export`.
+    way: &'static str,
+    source: String,
+    kind: Option<&'static str>,
+    pin: Option<Pin>,
+    digest: Option<String>,
+    pid: Option<i32>,
+    mismatches: Option<u64>,
+    /// Why it tells nothing of itself.
+    error: Option<String>,
+}
+
+impl List {
+    pub(crate) fn run(self) -> Result<Outcome> {
+        let mounts = mounts().context("/proc/self/mountinfo")?;
+        let mut all: Vec<Entry> = mounts.into_iter().map(Entry::of_mount).collect();
+        all.extend(registered_exports().into_iter().map(Entry::of_export));
+        let told = ask_all(&all);
+        let listed = all.iter().zip(told);
+        let listed: Vec<Listed> = listed
+            .filter_map(|(entry, told)| entry.listed(told))
+            .collect();
+        let mut out = stdout().lock();
+        Outcome::Good.reported(match self.json {
+            true => writeln!(out, "{}", serde_json::to_string_pretty(&listed)?),
+            false => print(&mut out, &listed),
+        })
+    }
+}
+
+/// What there is to be asked.
+struct Entry {
+    path: PathBuf,
+    way: Way,
+    /// As far as it is known without asking.
+    source: String,
+    /// Whether it is asked: a file system of another user may never answer, and nothing ends the waiting
+    /// then.
+    is_asked: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Mount,
+    Export,
+}
+
+/// What was told; `None` by those that did not answer in time.
+type Told = Option<Result<Status, AskError>>;
+
+impl Entry {
+    fn of_mount(mount: MountEntry) -> Self {
+        let (own, root) = (geteuid().as_raw(), 0);
+        Self {
+            path: mount.mount_point,
+            way: Way::Mount,
+            source: mount.source,
+            is_asked: mount.user.is_some_and(|user| [own, root].contains(&user)),
+        }
+    }
+
+    fn of_export(socket: PathBuf) -> Self {
+        Self {
+            path: socket,
+            way: Way::Export,
+            source: String::new(),
+            is_asked: true,
+        }
+    }
+
+    /// How it is listed; `None` for an export that is not there any more.
+    fn listed(&self, told: Told) -> Option<Listed> {
+        let (status, error) = match told {
+            Some(Ok(status)) => (Some(status), None),
+            Some(Err(error)) if self.way == Way::Export && is_gone(&error) => return None,
+            Some(Err(error)) => (None, Some(error.to_string())),
+            None if self.is_asked => (None, Some("it does not answer".to_owned())),
+            None => (None, Some("it is another user's".to_owned())),
+        };
+        let target = printable(&self.path).to_string();
+        let way = match self.way {
+            Way::Mount => "mount",
+            Way::Export => "export",
+        };
+        let unknown = Listed {
+            target,
+            way,
+            source: self.source.clone(),
+            kind: None,
+            pin: None,
+            digest: None,
+            pid: None,
+            mismatches: None,
+            error,
+        };
+        Some(match status {
+            None => unknown,
+            Some(status) => Listed {
+                kind: Some(status.kind.name()),
+                digest: status.digest().map(str::to_owned),
+                pid: status.served.daemon.map(|daemon| daemon.pid()),
+                mismatches: Some(status.mismatches),
+                source: status.served.source,
+                pin: status.served.pin,
+                ..unknown
+            },
+        })
+    }
+}
+
+/// Whether an export's process was killed, or what is noted never was one.
+fn is_gone(error: &AskError) -> bool {
+    match error {
+        AskError::NotOurs => true,
+        AskError::System(error) => matches!(
+            error.kind(),
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
+        ),
+        _ => false,
+    }
+}
+
+/// Asks all at once, each in a thread of its own, which ends with this process if it has to.
+fn ask_all(entries: &[Entry]) -> Vec<Told> {
+    let end = Instant::now() + PATIENCE;
+    let asked = entries.iter().enumerate();
+    let answers: Vec<_> = asked
+        .map(|(number, entry)| {
+            let is_asked = entry.is_asked && number < MAX_ASKED;
+            is_asked
+                .then(|| ask(entry.path.clone(), entry.way))
+                .flatten()
+        })
+        .collect();
+    let answers = answers.into_iter();
+    answers
+        .map(|answer| answer.and_then(|answer| wait_until(&answer, end)))
+        .collect()
+}
+
+fn ask(path: PathBuf, way: Way) -> Option<Receiver<Result<Status, AskError>>> {
+    let (send, receive) = channel();
+    let ask = move || {
+        // If nobody waits any more, it came too late.
+        let _ = send.send(status_of(&path, way));
+    };
+    thread::Builder::new().spawn(ask).is_ok().then_some(receive)
+}
+
+fn status_of(path: &Path, way: Way) -> Result<Status, AskError> {
+    match way {
+        Way::Mount => ask_mount(path),
+        Way::Export => ask_export(path, PATIENCE).map(|export| export.status),
+    }
+}
+
+fn wait_until<T>(answer: &Receiver<T>, end: Instant) -> Option<T> {
+    let left = end.saturating_duration_since(Instant::now());
+    answer.recv_timeout(left).ok()
+}
+
+/// Prints a line each, in columns.
+fn print(out: &mut impl Write, listed: &[Listed]) -> io::Result<()> {
+    let mut rows = vec![["KIND", "PID", "PIN", "TARGET", "SOURCE"].map(str::to_owned)];
+    rows.extend(listed.iter().map(row));
+    let width = |column: usize| {
+        let cells = rows.iter().map(|row| row[column].chars().count());
+        cells.max().unwrap_or(0)
+    };
+    let widths = [0, 1, 2, 3].map(width);
+    for [kind, pid, pin, target, source] in &rows {
+        let [kinds, pids, pins, targets] = widths;
+        writeln!(
+            out,
+            "{kind:kinds$}  {pid:pids$}  {pin:pins$}  {target:targets$}  {source}"
+        )?;
+    }
+    Ok(())
+}
+
+/// The texts come from the process that serves it, and that may be any.
+fn row(listed: &Listed) -> [String; 5] {
+    let unknown = || "?".to_owned();
+    let pin = match (&listed.pin, listed.kind) {
+        (Some(pin), _) => pin.name().to_owned(),
+        (None, Some(_)) => "-".to_owned(),
+        (None, None) => unknown(),
+    };
+    [
+        listed.kind.map_or_else(unknown, str::to_owned),
+        listed.pid.map_or_else(unknown, |pid| pid.to_string()),
+        pin,
+        one_line(&listed.target).to_string(),
+        one_line(&listed.source).to_string(),
+    ]
+}

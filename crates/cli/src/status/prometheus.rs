@@ -1,0 +1,296 @@
+//! A status as metrics, in Prometheus' text format 0.0.4.
+
+use std::io::{self, Write};
+
+use verimount_bridge::BridgeStatus;
+use verimount_serve::{ImageStatus, Kind, Status, VolumeStatus};
+
+/// Prints all metrics of what is served at `target`, which is a label of each.
+pub(super) fn print(out: &mut impl Write, status: &Status, target: &str) -> io::Result<()> {
+    let mut metrics = Metrics { out, target };
+    metrics.print_common(status)?;
+    match &status.kind {
+        Kind::Image(image) | Kind::File(image) => metrics.print_image(image),
+        Kind::Bridge(bridge) => metrics.print_bridge(bridge),
+        Kind::Volume(volume) => metrics.print_volume(volume),
+        _ => Ok(()),
+    }
+}
+
+/// What kind of number a metric is.
+#[derive(Clone, Copy)]
+enum Type {
+    /// It only grows.
+    Counter,
+    Gauge,
+}
+
+use Type::{Counter, Gauge};
+
+/// The name of a metric behind `verimount_`, its type, and what it says.
+type Metric = (&'static str, Type, &'static str);
+
+/// A label of a sample, besides the target.
+type Label<'a> = (&'static str, &'a str);
+
+struct Metrics<'a, W> {
+    out: &'a mut W,
+    target: &'a str,
+}
+
+impl<W: Write> Metrics<'_, W> {
+    fn print_common(&mut self, status: &Status) -> io::Result<()> {
+        let served = &status.served;
+        let mut labels = vec![
+            ("kind", status.kind.name()),
+            ("source", served.source.as_str()),
+        ];
+        labels.extend(served.pin.as_ref().map(|pin| ("pin", pin.name())));
+        labels.extend(status.digest().map(|digest| ("digest", digest)));
+        let info = ("info", Gauge, "What is served; always 1.");
+        self.family(info, [(labels, 1)])?;
+        let start = (
+            "start_time_seconds",
+            Gauge,
+            "When it was started, in seconds since 1970.",
+        );
+        self.single(start, served.since)?;
+        if let Some(size) = status.size() {
+            self.single(
+                ("size_bytes", Gauge, "Size of the image, file or disk."),
+                size,
+            )?;
+        }
+        let requests = (
+            "requests_total",
+            Counter,
+            "Requests that reached the process, by operation.",
+        );
+        let counts = status.requests.iter();
+        let counts = counts.map(|(name, &count)| (vec![("operation", name.as_str())], count));
+        self.family(requests, counts)?;
+        let mismatches = (
+            "mismatches_total",
+            Counter,
+            "Reads of an image or file, or blocks of a volume, that did not match.",
+        );
+        self.single(mismatches, status.mismatches)
+    }
+
+    fn print_image(&mut self, image: &ImageStatus) -> io::Result<()> {
+        self.all([
+            (VERIFIED, image.bytes_verified),
+            (
+                ("data_reads_total", Counter, "Reads of data."),
+                image.data_requests,
+            ),
+            (
+                ("tree_reads_total", Counter, "Reads of the Merkle tree."),
+                image.tree_requests,
+            ),
+            (
+                (
+                    "tree_read_bytes_total",
+                    Counter,
+                    "Bytes of the Merkle tree read.",
+                ),
+                image.tree_bytes,
+            ),
+        ])
+    }
+
+    fn print_bridge(&mut self, bridge: &BridgeStatus) -> io::Result<()> {
+        let (opens, passthrough, relayed) = (&bridge.opens, &bridge.passthrough, &bridge.relayed);
+        let ways = [
+            ("passthrough", opens.passthrough),
+            ("relay", opens.relay),
+            ("denied", opens.denied),
+        ];
+        let ways = ways.map(|(way, count)| (vec![("way", way)], count));
+        self.family(
+            ("opens_total", Counter, "Opens, by what became of them."),
+            ways,
+        )?;
+        self.all([
+            (
+                (
+                    "audited_total",
+                    Counter,
+                    "Opens noted by a rule that decides nothing.",
+                ),
+                opens.audited,
+            ),
+            (
+                (
+                    "passthrough_open",
+                    Gauge,
+                    "Opens that are passed through now.",
+                ),
+                passthrough.open,
+            ),
+            (
+                (
+                    "passthrough_registered_total",
+                    Counter,
+                    "Files registered with the kernel.",
+                ),
+                passthrough.registered,
+            ),
+            (
+                (
+                    "passthrough_fallbacks_total",
+                    Counter,
+                    "Opens relayed because the kernel would not pass them through.",
+                ),
+                passthrough.fallbacks,
+            ),
+            (
+                (
+                    "relayed_read_bytes_total",
+                    Counter,
+                    "Bytes read through the process.",
+                ),
+                relayed.read_bytes,
+            ),
+            (
+                (
+                    "relayed_written_bytes_total",
+                    Counter,
+                    "Bytes written through the process.",
+                ),
+                relayed.written_bytes,
+            ),
+            (
+                (
+                    "remembered_files",
+                    Gauge,
+                    "Files that the kernel remembers.",
+                ),
+                bridge.remembered_files as u64,
+            ),
+            (
+                ("held_files", Gauge, "Files that are kept open."),
+                bridge.held_files as u64,
+            ),
+        ])
+    }
+
+    fn print_volume(&mut self, volume: &VolumeStatus) -> io::Result<()> {
+        let storage = &volume.storage;
+        self.all([
+            (VERIFIED, volume.bytes_read),
+            (
+                ("written_bytes_total", Counter, "Bytes written."),
+                volume.bytes_written,
+            ),
+            (
+                (
+                    "failed",
+                    Gauge,
+                    "1 if writing or flushing has failed, so that nothing can be written.",
+                ),
+                volume.failure.is_some().into(),
+            ),
+            (
+                (
+                    "unchecked",
+                    Gauge,
+                    "1 while tags are recalculated, so that not all blocks are checked.",
+                ),
+                volume.unchecked_from.is_some().into(),
+            ),
+            (
+                (
+                    "storage_reads_total",
+                    Counter,
+                    "Reads of the volume's devices.",
+                ),
+                storage.reads,
+            ),
+            (
+                (
+                    "storage_read_bytes_total",
+                    Counter,
+                    "Bytes read from the volume's devices.",
+                ),
+                storage.read_bytes,
+            ),
+            (
+                (
+                    "storage_writes_total",
+                    Counter,
+                    "Writes to the volume's devices.",
+                ),
+                storage.writes,
+            ),
+            (
+                (
+                    "storage_written_bytes_total",
+                    Counter,
+                    "Bytes written to the volume's devices.",
+                ),
+                storage.written_bytes,
+            ),
+            (
+                (
+                    "storage_flushes_total",
+                    Counter,
+                    "Flushes of the volume's devices.",
+                ),
+                storage.flushes,
+            ),
+        ])
+    }
+
+    fn all<const N: usize>(&mut self, metrics: [(Metric, u64); N]) -> io::Result<()> {
+        metrics
+            .into_iter()
+            .try_for_each(|(metric, value)| self.single(metric, value))
+    }
+
+    fn single(&mut self, metric: Metric, value: u64) -> io::Result<()> {
+        self.family(metric, [(Vec::new(), value)])
+    }
+
+    /// Prints a metric with all of its samples.
+    fn family<'l>(
+        &mut self,
+        metric: Metric,
+        samples: impl IntoIterator<Item = (Vec<Label<'l>>, u64)>,
+    ) -> io::Result<()> {
+        let (name, kind, help) = metric;
+        let kind = match kind {
+            Counter => "counter",
+            Gauge => "gauge",
+        };
+        writeln!(self.out, "# HELP verimount_{name} {help}")?;
+        writeln!(self.out, "# TYPE verimount_{name} {kind}")?;
+        for (labels, value) in samples {
+            write!(
+                self.out,
+                "verimount_{name}{{target=\"{}\"",
+                escaped(self.target)
+            )?;
+            for (label, text) in labels {
+                write!(self.out, ",{label}=\"{}\"", escaped(text))?;
+            }
+            writeln!(self.out, "}} {value}")?;
+        }
+        Ok(())
+    }
+}
+
+/// What is verified of an image and of a volume.
+const VERIFIED: Metric = ("verified_bytes_total", Counter, "Bytes read that matched.");
+
+/// A label's value: backslashes, quotes and newlines would end it, and no control character is printed as
+/// it is.
+fn escaped(text: &str) -> String {
+    let text = text.replace('\\', r"\\").replace('"', r#"\""#);
+    let printable = |character: char| match character {
+        '\n' => r"\n".to_owned(),
+        other if other.is_control() => '\u{fffd}'.to_string(),
+        other => other.to_string(),
+    };
+    text.chars().map(printable).collect()
+}

@@ -1,0 +1,208 @@
+//! A status for people. Its texts come from the process that serves the directory, and that may be any.
+
+use std::{
+    io::{self, Write},
+    time::{Duration, SystemTime},
+};
+
+use indicatif::HumanDuration;
+use verimount_bridge::BridgeStatus;
+use verimount_names::one_line;
+use verimount_serve::{Failure, ImageStatus, Kind, Pin, Requests, Served, Status, VolumeStatus};
+
+pub(super) fn print(out: &mut impl Write, status: &Status) -> io::Result<()> {
+    print_served(out, &status.served, &status.kind)?;
+    match &status.kind {
+        Kind::Image(image) | Kind::File(image) => print_image(out, image)?,
+        Kind::Bridge(bridge) => print_bridge(out, bridge)?,
+        Kind::Volume(volume) => print_volume(out, volume)?,
+        _ => {}
+    }
+    if !status.requests.is_empty() {
+        writeln!(out, "asked          {}", requests(&status.requests))?;
+    }
+    if !matches!(status.kind, Kind::Bridge(_)) {
+        writeln!(out, "mismatches     {}", status.mismatches)?;
+    }
+    match &status.kind {
+        Kind::Image(image) | Kind::File(image) => print_failures(out, &image.recent_failures),
+        _ => Ok(()),
+    }
+}
+
+fn print_served(out: &mut impl Write, served: &Served, kind: &Kind) -> io::Result<()> {
+    writeln!(out, "source         {}", one_line(&served.source))?;
+    writeln!(out, "kind           {}", kind.name())?;
+    if let Some(pin) = &served.pin {
+        writeln!(out, "pinned by      {}", pin_text(pin))?;
+    }
+    if let Some(daemon) = &served.daemon {
+        let since = SystemTime::UNIX_EPOCH + Duration::from_secs(served.since);
+        let running = HumanDuration(since.elapsed().unwrap_or_default());
+        writeln!(
+            out,
+            "served by      process {}, for {running}",
+            daemon.pid()
+        )?;
+    }
+    Ok(())
+}
+
+/// On what grounds content is handed out, in words.
+fn pin_text(pin: &Pin) -> String {
+    match pin {
+        Pin::Digest => "its digest".to_owned(),
+        Pin::RootHash => "its root hash".to_owned(),
+        Pin::Key { id } => format!("a signature of key {}", one_line(id)),
+        Pin::Unpinned => "nothing: damage is found, but not a forgery".to_owned(),
+        Pin::Unverified => "nothing: no content is checked".to_owned(),
+        _ => "something that only a newer verimount knows".to_owned(),
+    }
+}
+
+fn requests(requests: &Requests) -> String {
+    let each = requests.iter();
+    let each = each.map(|(name, count)| format!("{count} {}", one_line(name)));
+    each.collect::<Vec<_>>().join(", ")
+}
+
+fn print_image(out: &mut impl Write, status: &ImageStatus) -> io::Result<()> {
+    let digest = status
+        .digest
+        .as_deref()
+        .unwrap_or("none: nothing is verified");
+    writeln!(out, "digest         {}", one_line(digest))?;
+    writeln!(out, "size           {} bytes", status.size)?;
+    writeln!(out, "verified       {} bytes", status.bytes_verified)?;
+    writeln!(out, "data requests  {}", status.data_requests)?;
+    writeln!(
+        out,
+        "tree requests  {} of {} bytes in all",
+        status.tree_requests, status.tree_bytes
+    )
+}
+
+fn print_failures(out: &mut impl Write, failures: &[Failure]) -> io::Result<()> {
+    for failure in failures {
+        writeln!(
+            out,
+            "  {} at {}: {}",
+            one_line(&failure.file),
+            failure.offset,
+            one_line(&failure.reason)
+        )?;
+    }
+    Ok(())
+}
+
+fn print_bridge(out: &mut impl Write, status: &BridgeStatus) -> io::Result<()> {
+    let (opens, passthrough) = (&status.opens, &status.passthrough);
+    writeln!(
+        out,
+        "opens          {} passed through, {} relayed, {} denied; {} audited",
+        opens.passthrough, opens.relay, opens.denied, opens.audited
+    )?;
+    writeln!(
+        out,
+        "               {} served otherwise, as the file was open already",
+        opens.followed
+    )?;
+    writeln!(
+        out,
+        "passthrough    {} open now, {} registered, {} from the cache, {} kept",
+        passthrough.open, passthrough.registered, passthrough.reused, passthrough.idle
+    )?;
+    writeln!(
+        out,
+        "fallbacks      {}{}",
+        passthrough.fallbacks,
+        match &passthrough.refusal {
+            Some(reason) => format!(": {}", one_line(reason)),
+            None => String::new(),
+        }
+    )?;
+    let relayed = &status.relayed;
+    writeln!(
+        out,
+        "relayed        {} reads of {} bytes, {} writes of {} bytes in all",
+        relayed.reads, relayed.read_bytes, relayed.writes, relayed.written_bytes
+    )?;
+    writeln!(
+        out,
+        "files          {} remembered, {} held",
+        status.remembered_files, status.held_files
+    )
+}
+
+fn print_volume(out: &mut impl Write, status: &VolumeStatus) -> io::Result<()> {
+    let (size, block_size) = (status.size, status.block_size);
+    writeln!(out, "mode           {}", one_line(&status.mode))?;
+    writeln!(
+        out,
+        "size           {size} bytes in sectors of {block_size}"
+    )?;
+    writeln!(out, "verified       {} bytes", status.bytes_read)?;
+    writeln!(out, "written        {} bytes", status.bytes_written)?;
+    let storage = &status.storage;
+    writeln!(
+        out,
+        "storage        {} reads of {} bytes, {} writes of {} bytes in all, {} flushes",
+        storage.reads, storage.read_bytes, storage.writes, storage.written_bytes, storage.flushes
+    )?;
+    if let Some(sector) = status.unchecked_from {
+        writeln!(
+            out,
+            "unchecked      from sector {sector} on, until tags are computed anew"
+        )?;
+    }
+    match &status.failure {
+        Some(reason) => writeln!(out, "read-only      {}", one_line(reason)),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Any process can serve a mount of this name, and say anything of it.
+    #[test]
+    fn texts_are_printed_on_one_line_each() {
+        let text = || "a\x1b[2J\nverimount: all is well".to_owned();
+        let image = ImageStatus {
+            digest: Some(text()),
+            recent_failures: vec![Failure {
+                file: text(),
+                offset: 0,
+                reason: text(),
+            }],
+            ..ImageStatus::default()
+        };
+        let volume = VolumeStatus {
+            mode: text(),
+            failure: Some(text()),
+            ..VolumeStatus::default()
+        };
+        for (kind, own) in [(Kind::Image(image), 3), (Kind::Volume(volume), 2)] {
+            let served = Served {
+                source: text(),
+                pin: Some(Pin::Key { id: text() }),
+                ..Served::default()
+            };
+            let status = Status {
+                served,
+                requests: [(text(), 1)].into(),
+                kind,
+                ..Status::default()
+            };
+            let mut printed = Vec::new();
+            print(&mut printed, &status).unwrap();
+            let printed = String::from_utf8(printed).unwrap();
+            let shown = r"a\x1b[2J\nverimount: all is well";
+            assert_eq!(printed.matches(shown).count(), 3 + own, "{printed}");
+            for line in printed.split_terminator('\n') {
+                assert!(!line.chars().any(char::is_control), "{line:?}");
+            }
+        }
+    }
+}

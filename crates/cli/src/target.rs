@@ -1,0 +1,52 @@
+use std::{
+    fs,
+    os::unix::fs::FileTypeExt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::{Context, Result, bail};
+use verimount_names::printable;
+use verimount_serve::{AskError, Export, Status, ask_export, ask_mount};
+
+/// How long an export may take to answer: it has nothing else to do for that.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What has a status and can be ended.
+pub(crate) enum Target {
+    /// What is mounted on this directory.
+    Mount(PathBuf),
+    /// What is served at this socket.
+    Export(PathBuf),
+}
+
+impl Target {
+    /// A mount point or a socket, as the file itself tells.
+    pub(crate) fn at(path: &Path) -> Self {
+        match fs::metadata(path) {
+            Ok(found) if found.file_type().is_socket() => Self::Export(path.to_owned()),
+            _ => Self::Mount(path.to_owned()),
+        }
+    }
+
+    /// What it tells of itself.
+    pub(crate) fn status(&self) -> Result<Status> {
+        match self {
+            Self::Mount(directory) => match ask_mount(directory) {
+                Err(AskError::NotOurs) => {
+                    bail!("{} is not a verimount mount", printable(directory))
+                }
+                other => other.with_context(|| printable(directory).to_string()),
+            },
+            Self::Export(socket) => Ok(ask(socket)?.status),
+        }
+    }
+}
+
+/// What is served at a socket.
+pub(crate) fn ask(socket: &Path) -> Result<Export> {
+    match ask_export(socket, PATIENCE) {
+        Err(AskError::NotOurs) => bail!("{} is not a verimount export", printable(socket)),
+        other => other.with_context(|| printable(socket).to_string()),
+    }
+}

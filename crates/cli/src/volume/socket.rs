@@ -1,0 +1,87 @@
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result};
+use clap::Args;
+use verimount_names::printable;
+use verimount_nbd::{Server, SocketAccess};
+
+/// The socket of an export.
+#[derive(Args)]
+pub(super) struct SocketArgs {
+    /// The Unix socket to make; only its owner may connect to it, unless the next two options say who else
+    #[arg(id = "socket", long = "socket", value_name = "PATH")]
+    path: PathBuf,
+    /// The socket's permissions, in octal digits: those who may write may connect
+    #[arg(long, value_name = "MODE", value_parser = parse_mode)]
+    socket_mode: Option<u32>,
+    /// The socket's group: a number, or a name in /etc/group
+    #[arg(long, value_name = "GROUP", value_parser = parse_group)]
+    socket_group: Option<u32>,
+}
+
+impl SocketArgs {
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The socket's name, as it is shown.
+    pub(super) fn shown(&self) -> String {
+        printable(&self.path).to_string()
+    }
+
+    pub(super) fn bind(&self) -> Result<Server> {
+        let access = SocketAccess {
+            mode: self.socket_mode,
+            group: self.socket_group,
+        };
+        Server::bind_for(&self.path, access).with_context(|| self.shown())
+    }
+}
+
+fn parse_mode(text: &str) -> Result<u32, String> {
+    match u32::from_str_radix(text, 8) {
+        Ok(mode @ 0..=0o777) => Ok(mode),
+        _ => Err("permissions are octal digits, 777 at most".to_owned()),
+    }
+}
+
+fn parse_group(text: &str) -> Result<u32, String> {
+    if let Ok(number) = text.parse() {
+        return Ok(number);
+    }
+    let groups = fs::File::open("/etc/group").map_err(|error| format!("/etc/group: {error}"))?;
+    let mut lines = BufReader::new(groups).lines().map_while(Result::ok);
+    lines
+        .find_map(|line| group_number(&line, text))
+        .ok_or_else(|| "there is no such group in /etc/group".to_owned())
+}
+
+/// The number in a line of `/etc/group`, if it is that of this group.
+fn group_number(line: &str, name: &str) -> Option<u32> {
+    let mut fields = line.split(':');
+    let is_it = fields.next() == Some(name);
+    fields.nth(1).filter(|_| is_it)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn permissions_and_groups() {
+        assert_eq!(parse_mode("660"), Ok(0o660));
+        assert_eq!(parse_mode("0777"), Ok(0o777));
+        for wrong in ["", "rw", "8", "1777", "-1"] {
+            assert!(parse_mode(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(parse_group("123"), Ok(123));
+        assert_eq!(group_number("kvm:x:104:qemu", "kvm"), Some(104));
+        assert_eq!(group_number("kvm:x:104:qemu", "kv"), None);
+        assert_eq!(group_number("kvm:x", "kvm"), None);
+        assert_eq!(group_number("", ""), None);
+    }
+}
