@@ -7,7 +7,7 @@ use verimount_source::ReadAt;
 use verimount_verity::{VerifiedReader, dm_verity::HashArea, parse_hex};
 
 use crate::{
-    opened::{in_blocks, open_source, sidecar_path},
+    opened::{in_blocks, open_source, refused, sidecar_path},
     options::{ReadArgs, parse_size},
 };
 
@@ -62,7 +62,7 @@ impl DmVerityArgs {
             );
         }
         area.verified(&root_hash.0, read.verify_options())
-            .with_context(shown)
+            .map_err(|error| refused(path, error))
     }
 
     /// The hash area in the file itself if only its offset was named; else in the sidecar that was,

@@ -14,7 +14,7 @@ use verimount_verity::{KeyPair, SealLayout, Sealed, SecretKey, Signature};
 
 use crate::{
     Outcome,
-    opened::{find_seal, open_source, open_to_change, sidecar_path},
+    opened::{find_seal, in_blocks, open_source, open_to_change, sidecar_path},
     options::{ReadArgs, read_key_file, read_short_text},
     output_file::OutputFile,
 };
@@ -129,7 +129,8 @@ pub(crate) struct Sign {
 impl Sign {
     pub(crate) fn run(self) -> Result<Outcome> {
         let source: Arc<FileSource> = Arc::new(open_source(&self.file)?);
-        let sealed = find_seal(&self.file, source, &self.read)?;
+        let open = |sidecar: &Path| Ok(in_blocks(open_source(sidecar)?, &self.read));
+        let sealed = find_seal(&self.file, source, self.read.sidecar.as_deref(), open)?;
         let key = self.secret_key()?;
         let signature = key.sign(&sealed.file_digest())?;
         match sealed.layout() {

@@ -8,6 +8,7 @@ mod digest;
 mod dm_verity;
 mod extract;
 mod generate;
+mod info;
 mod interrupt;
 mod keys;
 mod list;
@@ -52,6 +53,7 @@ enum Command {
     Digest(digest::Digest),
     Keygen(keys::Keygen),
     Sign(keys::Sign),
+    Info(info::Info),
     Verify(verify::Verify),
     Ls(ls::Ls),
     Cat(cat::Cat),
@@ -110,6 +112,7 @@ fn run(command: Command) -> Result<Outcome> {
         Command::Digest(command) => command.run(),
         Command::Keygen(command) => command.run(),
         Command::Sign(command) => command.run(),
+        Command::Info(command) => command.run(),
         Command::Verify(command) => command.run(),
         Command::Ls(command) => command.run(),
         Command::Cat(command) => command.run(),

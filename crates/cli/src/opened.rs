@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Error, Result, anyhow, bail};
 use rustix::fs::OFlags;
 use verimount_image::{Blocks, Error as ImageError, RomfsTree, SingleFile};
 use verimount_names::printable;
@@ -47,9 +47,10 @@ impl Opened {
         let (content, reader): (Arc<dyn ReadAt>, _) = match grounds {
             Grounds::Unverified => (source, None),
             Grounds::Verified(trust) => {
-                let sealed = find_seal(path, source, read)?;
+                let open = |sidecar: &Path| Ok(in_blocks(open_source(sidecar)?, read));
+                let sealed = find_seal(path, source, read.sidecar.as_deref(), open)?;
                 let reader = VerifiedReader::new(&sealed, &trust, read.verify_options());
-                let reader = Arc::new(reader.with_context(shown)?);
+                let reader = Arc::new(reader.map_err(|error| refused(path, error))?);
                 (reader.clone(), Some(reader))
             }
             Grounds::DmVerity(root_hash) => {
@@ -102,39 +103,69 @@ impl Opened {
     }
 }
 
-/// The seal in `sidecar` if one was named; else at the end of the file; else in `FILE.verity`.
-pub(crate) fn find_seal(path: &Path, source: Arc<dyn ReadAt>, read: &ReadArgs) -> Result<Sealed> {
-    if let Some(sidecar) = &read.sidecar {
-        return open_sidecar(path, source, sidecar, read);
+/// The error of a file that is not the one that was asked for, or of another one.
+pub(crate) fn refused(path: &Path, error: VerityError) -> Error {
+    let path = printable(path);
+    match error {
+        VerityError::WrongDigest { .. } | VerityError::WrongRootHash { .. } => anyhow!(
+            "{path}: {error}: it is another version, or it was replaced; verimount info {path} shows \
+             what it is, and who made it knows what it has to be"
+        ),
+        other => Error::from(other).context(path.to_string()),
+    }
+}
+
+/// The seal of a file that must have one.
+pub(crate) fn find_seal(
+    path: &Path,
+    source: Arc<dyn ReadAt>,
+    sidecar: Option<&Path>,
+    open: impl Fn(&Path) -> Result<Arc<dyn ReadAt>>,
+) -> Result<Sealed> {
+    if let Some(sealed) = look_for_seal(path, source.clone(), sidecar, open)? {
+        return Ok(sealed);
+    }
+    // An image tells its size at its start, unlike other files.
+    if let Err(error @ RomfsError::Truncated { .. }) = Romfs::open(source) {
+        return Err(error).with_context(|| printable(path).to_string());
+    }
+    bail!(
+        "{0} has no seal at its end, nor is there a {1}: if it is complete, seal it with \
+         verimount seal {0}, or read it unchecked with --unverified",
+        printable(path),
+        printable(&sidecar_path(path))
+    )
+}
+
+/// The seal in `sidecar` if one was named; else at the end of the file; else in `FILE.verity`; `None` where
+/// there is neither. A sidecar is opened by `open`.
+pub(crate) fn look_for_seal(
+    path: &Path,
+    source: Arc<dyn ReadAt>,
+    sidecar: Option<&Path>,
+    open: impl Fn(&Path) -> Result<Arc<dyn ReadAt>>,
+) -> Result<Option<Sealed>> {
+    if let Some(sidecar) = sidecar {
+        return open_sidecar(path, source, sidecar, open(sidecar)?).map(Some);
     }
     match Sealed::open_appended(source.clone()) {
         Err(VerityError::NotSealed) => {}
-        other => return other.with_context(|| printable(path).to_string()),
+        other => return other.map(Some).with_context(|| printable(path).to_string()),
     }
     let sidecar = sidecar_path(path);
-    if !sidecar.exists() {
-        // An image tells its size at its start, unlike other files.
-        if let Err(error @ RomfsError::Truncated { .. }) = Romfs::open(source) {
-            return Err(error).with_context(|| printable(path).to_string());
-        }
-        bail!(
-            "{0} has no seal at its end, nor is there a {1}: if it is complete, seal it with \
-             verimount seal {0}, or read it unchecked with --unverified",
-            printable(path),
-            printable(&sidecar)
-        );
+    match sidecar.exists() {
+        true => open_sidecar(path, source, &sidecar, open(&sidecar)?).map(Some),
+        false => Ok(None),
     }
-    open_sidecar(path, source, &sidecar, read)
 }
 
 fn open_sidecar(
     path: &Path,
     data: Arc<dyn ReadAt>,
     sidecar: &Path,
-    read: &ReadArgs,
+    seal: Arc<dyn ReadAt>,
 ) -> Result<Sealed> {
     let shown = || printable(sidecar).to_string();
-    let seal = in_blocks(open_source(sidecar)?, read);
     match Sealed::open_sidecar(data.clone(), seal.clone()) {
         Err(VerityError::NotSealed) if HashArea::open_beside(data, seal, 0).is_ok() => bail!(
             "{} is a hash area of dm-verity: give its --root-hash",
@@ -173,7 +204,7 @@ pub(crate) fn sidecar_path(path: &Path) -> PathBuf {
 pub(crate) fn open_source(path: &Path) -> Result<FileSource> {
     FileSource::open(path)
         .map_err(|error| match error.kind() {
-            io::ErrorKind::IsADirectory => anyhow::anyhow!("it is a directory"),
+            io::ErrorKind::IsADirectory => anyhow!("it is a directory"),
             _ => error.into(),
         })
         .with_context(|| printable(path).to_string())

@@ -13,6 +13,8 @@ use clap::Subcommand;
 
 use crate::Outcome;
 
+pub(crate) use info::VolumeInfo;
+
 /// Make and use volumes: writable disks of which every block is checked, in the format of the
 /// kernel's dm-integrity
 ///

@@ -22,8 +22,9 @@ pub(crate) struct Info {
     json: bool,
 }
 
+/// What a volume says of itself.
 #[derive(Serialize)]
-struct Report {
+pub(crate) struct VolumeInfo {
     /// As [`printable`] shows it: not every path is text.
     volume: String,
     /// Of the disk, in bytes.
@@ -48,7 +49,7 @@ impl Info {
         let source = open_source(&self.volume)?;
         let superblock = Superblock::read(&source, 0);
         let superblock = superblock.with_context(|| printable(&self.volume).to_string())?;
-        let report = Report::new(printable(&self.volume).to_string(), &superblock);
+        let report = VolumeInfo::new(printable(&self.volume).to_string(), &superblock);
         let mut out = stdout().lock();
         Outcome::Good.reported(match self.json {
             true => writeln!(out, "{}", serde_json::to_string_pretty(&report)?),
@@ -57,8 +58,8 @@ impl Info {
     }
 }
 
-impl Report {
-    fn new(volume: String, superblock: &Superblock) -> Self {
+impl VolumeInfo {
+    pub(crate) fn new(volume: String, superblock: &Superblock) -> Self {
         let sectors = |interleave: Interleave| 1 << interleave.log2_sectors();
         Self {
             volume,
@@ -76,7 +77,7 @@ impl Report {
         }
     }
 
-    fn print(&self, out: &mut impl Write) -> io::Result<()> {
+    pub(crate) fn print(&self, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "size           {} bytes", self.size)?;
         writeln!(out, "version        {}", self.version)?;
         writeln!(out, "sector size    {} bytes", self.sector_size)?;

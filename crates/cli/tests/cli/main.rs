@@ -10,6 +10,7 @@ mod dm_verity;
 mod durability;
 mod flips;
 mod hostile;
+mod info;
 mod interrupts;
 mod keys;
 mod kills;

@@ -100,7 +100,7 @@ const fn with_use<const ALL: usize, const MORE: usize>(
     all
 }
 
-const SUBCOMMANDS: [Subcommand; 22] = [
+const SUBCOMMANDS: [Subcommand; 23] = [
     Subcommand {
         name: "build",
         required: &[("DIR", "."), ("IMAGE", "image")],
@@ -147,6 +147,12 @@ const SUBCOMMANDS: [Subcommand; 22] = [
         required: &[("FILE", "file")],
         options: &["--compact", TREE[0], TREE[1], TREE[2]],
         malformed: &MALFORMED_TREE,
+    },
+    Subcommand {
+        name: "info",
+        required: &[("FILE", "file")],
+        options: &["--sidecar", "--hash-offset", "--json"],
+        malformed: &[("--hash-offset", "-1")],
     },
     Subcommand {
         name: "keygen",

@@ -81,6 +81,21 @@ impl HashArea {
         &self.superblock.geometry
     }
 
+    /// The digest of the tree's topmost block: the root hash, if nobody has changed it. `None` for a single
+    /// block of data, which has no tree.
+    ///
+    /// # Errors
+    /// [`Error::Source`].
+    pub fn root_hash_unverified(&self) -> Result<Option<Digest>, Error> {
+        if self.geometry().levels() == 0 {
+            return Ok(None);
+        }
+        let hasher = self.params().hashing().tree_hasher();
+        let mut topmost = vec![0; hasher.block_size()];
+        self.tree.read_exact_at(&mut topmost, 0)?;
+        Ok(Some(hasher.digest(&hasher.hash_run(&topmost))))
+    }
+
     /// Reads the data, whose root hash must be `root`.
     ///
     /// # Errors
@@ -106,19 +121,12 @@ impl HashArea {
 
     /// Looks at the topmost block, so that a wrong root hash is told from damage at once.
     fn check_root(&self, expected: Digest) -> Result<(), Error> {
-        if self.geometry().levels() == 0 {
-            return Ok(());
-        }
-        let hasher = self.params().hashing().tree_hasher();
-        let mut topmost = vec![0; hasher.block_size()];
-        self.tree.read_exact_at(&mut topmost, 0)?;
-        let actual = hasher.digest(&hasher.hash_run(&topmost));
-        match actual == expected {
-            true => Ok(()),
-            false => Err(Error::WrongRootHash {
+        match self.root_hash_unverified()? {
+            Some(actual) if actual != expected => Err(Error::WrongRootHash {
                 expected: Box::new(expected),
                 actual: Box::new(actual),
             }),
+            _ => Ok(()),
         }
     }
 }

@@ -1,0 +1,212 @@
+use std::{
+    fmt::Write as _,
+    io::{self, Write},
+    path::PathBuf,
+};
+
+use serde::Serialize;
+use verimount_names::printable;
+use verimount_verity::{Error, SealLayout, Sealed, dm_verity::HashArea};
+
+use crate::volume::VolumeInfo;
+
+/// What a file was found to be.
+pub(super) enum What {
+    /// An image, and its seal if it has one.
+    Image(ImageInfo, Option<Seal>),
+    /// Any other sealed file.
+    File(Seal),
+    /// A volume.
+    Volume(VolumeInfo),
+}
+
+/// What a file says of itself.
+#[derive(Serialize)]
+pub(super) struct Report {
+    /// As [`printable`] shows it: not every path is text.
+    file: String,
+    /// Of the file, in bytes.
+    size: u64,
+    /// `image`, `file` or `volume`, as in a status.
+    kind: &'static str,
+    /// Always false: so that nobody takes it for more.
+    verified: bool,
+    image: Option<ImageInfo>,
+    seal: Option<Seal>,
+    volume: Option<VolumeInfo>,
+}
+
+/// What an image says of itself.
+#[derive(Serialize)]
+pub(super) struct ImageInfo {
+    format: &'static str,
+    /// Without padding and index, in bytes.
+    size: u32,
+    volume_name: String,
+}
+
+/// How data is sealed.
+#[derive(Serialize)]
+pub(super) struct Seal {
+    /// `fs-verity` or `dm-verity`.
+    format: &'static str,
+    /// `appended` or `beside`.
+    place: &'static str,
+    /// The file beside.
+    sidecar: Option<String>,
+    /// What `--digest` takes.
+    digest: Option<String>,
+    /// What `--root-hash` takes.
+    root_hash: Option<String>,
+    /// The number of the key that it says it is signed with.
+    signer: Option<String>,
+    hash: &'static str,
+    data_block_size: usize,
+    tree_block_size: usize,
+    /// In hexadecimal digits.
+    salt: String,
+    data_size: u64,
+    tree_size: u64,
+}
+
+impl ImageInfo {
+    pub(super) fn new(size: u32, volume_name: &[u8]) -> Self {
+        Self {
+            format: "romfs",
+            size,
+            volume_name: String::from_utf8_lossy(volume_name).into_owned(),
+        }
+    }
+}
+
+impl Seal {
+    /// The seal of a file, or `beside` it.
+    pub(super) fn of_fs_verity(sealed: &Sealed, beside: Option<PathBuf>) -> Result<Self, Error> {
+        let descriptor = sealed.descriptor();
+        let (params, geometry) = (descriptor.params(), descriptor.geometry());
+        let beside = beside.filter(|_| sealed.layout() == SealLayout::Sidecar);
+        let signature = sealed.signature()?;
+        let signer = signature.map(|signature| match signature.key_id() {
+            Some(id) => id.to_string(),
+            None => "unknown".to_owned(),
+        });
+        Ok(Self {
+            format: "fs-verity",
+            place: place(&beside),
+            sidecar: beside.map(|path| printable(&path).to_string()),
+            digest: Some(descriptor.file_digest().to_string()),
+            root_hash: None,
+            signer,
+            hash: params.algorithm.name(),
+            data_block_size: params.block_size.bytes(),
+            tree_block_size: params.block_size.bytes(),
+            salt: hex(params.salt.as_bytes()),
+            data_size: geometry.data_size(),
+            tree_size: geometry.tree_size(),
+        })
+    }
+
+    /// The hash area of a file, or `beside` it.
+    pub(super) fn of_dm_verity(area: &HashArea, beside: Option<PathBuf>) -> Result<Self, Error> {
+        let (params, geometry) = (area.params(), area.geometry());
+        Ok(Self {
+            format: "dm-verity",
+            place: place(&beside),
+            sidecar: beside.map(|path| printable(&path).to_string()),
+            digest: None,
+            root_hash: area.root_hash_unverified()?.map(|root| root.to_string()),
+            signer: None,
+            hash: params.algorithm.name(),
+            data_block_size: params.data_block_size.bytes(),
+            tree_block_size: params.hash_block_size.bytes(),
+            salt: hex(params.salt.as_bytes()),
+            data_size: geometry.data_size(),
+            tree_size: geometry.tree_size(),
+        })
+    }
+
+    fn print(&self, out: &mut impl Write) -> io::Result<()> {
+        match &self.sidecar {
+            Some(sidecar) => writeln!(out, "seal           {}, in {sidecar}", self.format)?,
+            None => writeln!(out, "seal           {}, at the file's end", self.format)?,
+        }
+        if let Some(digest) = &self.digest {
+            writeln!(out, "digest         {digest}")?;
+        }
+        if let Some(root_hash) = &self.root_hash {
+            writeln!(out, "root hash      {root_hash}")?;
+        }
+        let signer = self.signer.as_deref().unwrap_or("nobody");
+        writeln!(out, "signed by      {signer}")?;
+        writeln!(out, "hash           {}", self.hash)?;
+        writeln!(
+            out,
+            "blocks         {} bytes of data, {} of tree",
+            self.data_block_size, self.tree_block_size
+        )?;
+        let salt = match self.salt.as_str() {
+            "" => "none",
+            salt => salt,
+        };
+        writeln!(out, "salt           {salt}")?;
+        writeln!(out, "data           {} bytes", self.data_size)?;
+        writeln!(out, "tree           {} bytes", self.tree_size)
+    }
+}
+
+impl Report {
+    pub(super) fn new(file: String, size: u64, what: What) -> Self {
+        let (kind, image, seal, volume) = match what {
+            What::Image(image, seal) => ("image", Some(image), seal, None),
+            What::File(seal) => ("file", None, Some(seal), None),
+            What::Volume(volume) => ("volume", None, None, Some(volume)),
+        };
+        Self {
+            file,
+            size,
+            kind,
+            verified: false,
+            image,
+            seal,
+            volume,
+        }
+    }
+
+    pub(super) fn print(&self, out: &mut impl Write) -> io::Result<()> {
+        writeln!(out, "file           {}, {} bytes", self.file, self.size)?;
+        match &self.image {
+            Some(image) => writeln!(
+                out,
+                "kind           image: {} of {} bytes, named {}",
+                image.format,
+                image.size,
+                printable(&image.volume_name)
+            )?,
+            None => writeln!(out, "kind           {}", self.kind)?,
+        }
+        match (&self.seal, &self.volume) {
+            (Some(seal), _) => seal.print(out)?,
+            (None, Some(volume)) => volume.print(out)?,
+            (None, None) => writeln!(out, "seal           none")?,
+        }
+        writeln!(
+            out,
+            "verified       nothing: this is what the file says of itself"
+        )
+    }
+}
+
+fn place(beside: &Option<PathBuf>) -> &'static str {
+    match beside {
+        Some(_) => "beside",
+        None => "appended",
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // A String takes everything.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
