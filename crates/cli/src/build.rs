@@ -8,7 +8,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use verimount_names::printable;
-use verimount_romfs::{BlockSize, Error as RomfsError, Options, Plan, Romfs, VolumeName, plan};
+use verimount_romfs::{BlockSize, Options, Plan, VolumeName, plan};
 use verimount_source::{FileSource, ReadAt};
 use verimount_verity::{SealLayout, seal};
 
@@ -43,7 +43,7 @@ pub(crate) struct Build {
     /// Make a plain image, without a Merkle tree
     #[arg(long)]
     no_seal: bool,
-    /// Replace IMAGE even if it is no romfs image
+    /// Replace IMAGE even if it is no image
     #[arg(long)]
     force: bool,
     #[command(flatten)]
@@ -105,10 +105,10 @@ impl Build {
             return Ok(());
         }
         let shown = || printable(&self.image).to_string();
-        let older = FileSource::open(&self.image).with_context(shown)?;
-        match Romfs::open(&older) {
-            Err(RomfsError::NotRomfs) if older.size() != 0 => bail!(
-                "{}: it exists and is not a romfs image; to replace it, give --force",
+        let older = Arc::new(FileSource::open(&self.image).with_context(shown)?);
+        match verimount_image::open(older.clone()) {
+            Ok(None) if older.size() != 0 => bail!(
+                "{}: it exists and is not an image; to replace it, give --force",
                 shown()
             ),
             _ => Ok(()),

@@ -5,9 +5,9 @@ use std::{
 
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
-use verimount_image::{FileKind, Inode, RomfsTree, Tree};
 use verimount_names::printable;
 use verimount_source::Scratch;
+use verimount_tree::{FileType, NodeId, Tree, resolve};
 
 use crate::{
     Outcome,
@@ -40,45 +40,35 @@ impl Cat {
         let opened = Opened::new(&self.image, &self.trust, &self.read)?;
         let tree = opened.required_image()?;
         for path in &self.paths {
-            write_file(&tree, path, &mut stdout().lock())?;
+            write_file(&*tree, path, &mut stdout().lock())?;
         }
         Ok(Outcome::Good)
     }
 }
 
-fn write_file(tree: &RomfsTree, path: &Path, out: &mut impl Write) -> Result<()> {
+fn write_file(tree: &dyn Tree, path: &Path, out: &mut impl Write) -> Result<()> {
     let shown = || printable(path).to_string();
-    let inode = resolve(tree, path).with_context(shown)?;
-    let attr = tree.attr(inode).with_context(shown)?;
-    if attr.kind != FileKind::File {
+    let node = resolve(tree, path).with_context(shown)?;
+    let attr = tree.attr(node).with_context(shown)?;
+    if attr.file_type != FileType::RegularFile {
         return Err(anyhow!("it is not a regular file")).with_context(shown);
     }
-    copy_content(tree, inode, out).map_err(|error| match error.is::<std::io::Error>() {
+    copy_content(tree, node, out).map_err(|error| match error.is::<std::io::Error>() {
         true => error,
         false => error.context(shown()),
     })
 }
 
 /// Writes all content of a file to `out`.
-pub(crate) fn copy_content(tree: &RomfsTree, inode: Inode, out: &mut impl Write) -> Result<()> {
+pub(crate) fn copy_content(tree: &dyn Tree, file: NodeId, out: &mut impl Write) -> Result<()> {
     let mut scratch = Scratch::default();
     let mut offset = 0;
     loop {
-        let bytes = tree.read(inode, offset, CHUNK, &mut scratch)?;
+        let bytes = tree.read(file, offset, CHUNK, &mut scratch)?;
         if bytes.is_empty() {
             return Ok(());
         }
         out.write_all(bytes)?;
         offset += bytes.len() as u64;
     }
-}
-
-/// What is at a path from the image's root; symbolic links are not followed.
-pub(crate) fn resolve(tree: &RomfsTree, path: &Path) -> Result<Inode, verimount_image::Error> {
-    path.strip_prefix("/")
-        .unwrap_or(path)
-        .iter()
-        .try_fold(Inode::ROOT, |directory, name| {
-            Ok(tree.lookup(directory, name)?.inode)
-        })
 }

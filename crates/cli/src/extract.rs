@@ -12,11 +12,10 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
-use verimount_image::{Inode, RomfsTree, Tree};
+use rustix::fs::{CWD, FileType as SystemType, Mode, mknodat};
 use verimount_names::printable;
-use verimount_romfs::{Node, NodeId, NodeKind};
 use verimount_source::Scratch;
+use verimount_tree::{Attr, FileType, NodeId, Permissions, Tree, walk};
 
 use crate::{
     Outcome,
@@ -49,19 +48,20 @@ impl Extract {
         let opened = Opened::new(&self.image, &self.trust, &self.read)?;
         let tree = opened.required_image()?;
         make_empty(&self.directory)?;
-        let bar = bytes_bar(tree.image().size().into(), "extracting");
+        let size = tree.usage().bytes;
+        let bar = bytes_bar(size, "extracting");
         let mut extraction = Extraction {
-            tree: &tree,
+            tree: &*tree,
             root: &self.directory,
-            bytes_left: tree.image().size().into(),
+            bytes_left: size,
             extracted: HashMap::new(),
             skipped: 0,
         };
-        tree.image().walk(|path, node| {
-            bar.inc(node.size.into());
+        walk(&*tree, NodeId::ROOT, PathBuf::new(), |path, attr| {
+            bar.inc(attr.size);
             let target = extraction.root.join(path);
             extraction
-                .entry(&target, node)
+                .entry(&target, attr)
                 .with_context(|| printable(&target).to_string())
         })?;
         bar.finish_and_clear();
@@ -92,7 +92,7 @@ fn make_empty(directory: &Path) -> Result<()> {
 }
 
 struct Extraction<'a> {
-    tree: &'a RomfsTree,
+    tree: &'a dyn Tree,
     root: &'a Path,
     /// How many more bytes there can be in files. In an image no two files share a byte, so all of
     /// them together are smaller than it; if files overlap, a small image could fill any disk.
@@ -103,59 +103,47 @@ struct Extraction<'a> {
 }
 
 impl Extraction<'_> {
-    fn entry(&mut self, target: &Path, node: &Node) -> Result<()> {
-        if node.kind == NodeKind::Directory {
+    fn entry(&mut self, target: &Path, attr: &Attr) -> Result<()> {
+        if attr.is_directory() {
             return Ok(fs::create_dir(target)?);
         }
-        if let Some(first) = self.extracted.get(&node.id) {
+        if let Some(first) = self.extracted.get(&attr.node) {
             return Ok(fs::hard_link(first, target)?);
         }
-        let left = self.bytes_left.checked_sub(node.size.into());
+        let left = self.bytes_left.checked_sub(attr.size);
         self.bytes_left = left.context(
             "its data overlaps that of other files: with it they have more bytes than the image",
         )?;
-        match node.kind {
-            NodeKind::Directory => {}
-            NodeKind::File => self.file(target, node)?,
-            NodeKind::Symlink => {
+        match attr.file_type {
+            FileType::Directory => {}
+            FileType::RegularFile => self.file(target, attr)?,
+            FileType::Symlink => {
                 let mut scratch = Scratch::default();
-                let content = self.tree.readlink(inode(node), &mut scratch)?;
+                let content = self.tree.readlink(attr.node, &mut scratch)?;
                 symlink(OsStr::from_bytes(content), target)?;
             }
-            NodeKind::BlockDevice { major, minor } => {
-                self.special(target, node, FileType::BlockDevice, (major, minor))?;
-            }
-            NodeKind::CharDevice { major, minor } => {
-                self.special(target, node, FileType::CharacterDevice, (major, minor))?;
-            }
-            NodeKind::Socket => self.special(target, node, FileType::Socket, (0, 0))?,
-            NodeKind::Fifo => self.special(target, node, FileType::Fifo, (0, 0))?,
+            FileType::BlockDevice => self.special(target, attr, SystemType::BlockDevice)?,
+            FileType::CharDevice => self.special(target, attr, SystemType::CharacterDevice)?,
+            FileType::Socket => self.special(target, attr, SystemType::Socket)?,
+            FileType::Fifo => self.special(target, attr, SystemType::Fifo)?,
         }
-        self.extracted.insert(node.id, target.to_owned());
+        self.extracted.insert(attr.node, target.to_owned());
         Ok(())
     }
 
-    fn file(&self, target: &Path, node: &Node) -> Result<()> {
+    fn file(&self, target: &Path, attr: &Attr) -> Result<()> {
         let mut file = OpenOptions::new()
             .write(true)
             .create_new(true)
             .mode(0o600)
             .open(target)?;
-        copy_content(self.tree, inode(node), &mut file)?;
-        let permissions = fs::Permissions::from_mode(node.permissions().into());
-        Ok(file.set_permissions(permissions)?)
+        copy_content(self.tree, attr.node, &mut file)?;
+        Ok(file.set_permissions(fs::Permissions::from_mode(mode(attr)))?)
     }
 
-    fn special(
-        &mut self,
-        target: &Path,
-        node: &Node,
-        kind: FileType,
-        device: (u16, u16),
-    ) -> Result<()> {
-        let mode = Mode::from_raw_mode(node.permissions().into());
-        let device = makedev(device.0.into(), device.1.into());
-        match mknodat(CWD, target, kind, mode, device) {
+    fn special(&mut self, target: &Path, attr: &Attr, file_type: SystemType) -> Result<()> {
+        let mode = Mode::from_raw_mode(mode(attr));
+        match mknodat(CWD, target, file_type, mode, attr.rdev.encoded().into()) {
             Err(rustix::io::Errno::PERM) => self.skipped += 1,
             other => other?,
         }
@@ -163,6 +151,8 @@ impl Extraction<'_> {
     }
 }
 
-fn inode(node: &Node) -> Inode {
-    Inode(node.id.get().into())
+/// The permissions that a copy gets. It belongs to who makes it, so set-id bits would be theirs.
+fn mode(attr: &Attr) -> u32 {
+    let copied = attr.permissions.intersection(Permissions::new(0o777));
+    copied.bits().into()
 }

@@ -8,9 +8,9 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
+use verimount_image::describe;
 use verimount_integrity::{Error as VolumeError, SECTOR, Superblock};
 use verimount_names::printable;
-use verimount_romfs::{Error as RomfsError, Romfs};
 use verimount_source::ReadAt;
 use verimount_verity::{Error as VerityError, dm_verity::HashArea};
 
@@ -98,11 +98,8 @@ impl Info {
 
     /// The image that this data begins with, if it is one.
     fn image(&self, data: &Arc<dyn ReadAt>) -> Result<Option<ImageInfo>> {
-        match Romfs::open(data) {
-            Ok(image) => Ok(Some(ImageInfo::new(image.size(), image.volume_name()))),
-            Err(RomfsError::NotRomfs) => Ok(None),
-            Err(error) => Err(error).with_context(|| self.shown()),
-        }
+        let description = describe(data.clone()).with_context(|| self.shown())?;
+        Ok(description.as_ref().map(ImageInfo::new))
     }
 
     fn volume(&self, source: &Arc<dyn ReadAt>) -> Result<Option<VolumeInfo>> {

@@ -5,13 +5,11 @@ use std::{
 
 use anyhow::{Result, bail};
 use clap::Args;
-use verimount_image::{Error as ImageError, RomfsTree};
 use verimount_names::printable;
-use verimount_romfs::{Node, NodeKind};
+use verimount_tree::{Attr, Error as TreeError, FileType, NodeId, Tree, resolve, walk};
 
 use crate::{
     Outcome,
-    cat::resolve,
     opened::Opened,
     options::{ReadArgs, TrustArgs},
 };
@@ -43,16 +41,16 @@ impl Ls {
     pub(crate) fn run(self) -> Result<Outcome> {
         let opened = Opened::new(&self.image, &self.trust, &self.read)?;
         let tree = opened.required_image()?;
-        let node = self.wanted(&tree)?;
+        let attr = self.wanted(&*tree)?;
         let path = self.path.strip_prefix("/").unwrap_or(&self.path);
         let path: PathBuf = path.components().collect();
         let mut out = BufWriter::new(stdout().lock());
-        if node.id != tree.image().root() {
-            self.print(&mut out, &path, &node)?;
+        if attr.node != NodeId::ROOT {
+            self.print(&mut out, &path, &attr)?;
         }
-        if node.kind == NodeKind::Directory {
-            tree.image().walk_below(node.id, path, |path, node| {
-                self.print(&mut out, path, node)
+        if attr.is_directory() {
+            walk(&*tree, attr.node, path, |path, attr| {
+                self.print(&mut out, path, attr)
                     .map_err(anyhow::Error::from)
             })?;
         }
@@ -60,10 +58,10 @@ impl Ls {
         Ok(Outcome::Good)
     }
 
-    fn wanted(&self, tree: &RomfsTree) -> Result<Node> {
+    fn wanted(&self, tree: &dyn Tree) -> Result<Attr> {
         match resolve(tree, &self.path) {
-            Ok(inode) => Ok(tree.node(inode)?),
-            Err(ImageError::NotFound | ImageError::NotADirectory) => bail!(
+            Ok(node) => Ok(tree.attr(node)?),
+            Err(TreeError::NotFound | TreeError::NotADirectory) => bail!(
                 "{}: there is no {}",
                 printable(&self.image),
                 printable(&self.path)
@@ -72,18 +70,20 @@ impl Ls {
         }
     }
 
-    fn print(&self, out: &mut impl Write, path: &Path, node: &Node) -> std::io::Result<()> {
+    fn print(&self, out: &mut impl Write, path: &Path, attr: &Attr) -> std::io::Result<()> {
         if self.long {
-            let (letter, size) = match node.kind {
-                NodeKind::Directory => ('d', "-".to_owned()),
-                NodeKind::File => ('-', node.size.to_string()),
-                NodeKind::Symlink => ('l', node.size.to_string()),
-                NodeKind::BlockDevice { major, minor } => ('b', format!("{major},{minor}")),
-                NodeKind::CharDevice { major, minor } => ('c', format!("{major},{minor}")),
-                NodeKind::Socket => ('s', "-".to_owned()),
-                NodeKind::Fifo => ('p', "-".to_owned()),
+            let device = || format!("{},{}", attr.rdev.major(), attr.rdev.minor());
+            let (letter, size) = match attr.file_type {
+                FileType::Directory => ('d', "-".to_owned()),
+                FileType::RegularFile => ('-', attr.size.to_string()),
+                FileType::Symlink => ('l', attr.size.to_string()),
+                FileType::BlockDevice => ('b', device()),
+                FileType::CharDevice => ('c', device()),
+                FileType::Socket => ('s', "-".to_owned()),
+                FileType::Fifo => ('p', "-".to_owned()),
             };
-            write!(out, "{letter} {:04o} {size:>12} ", node.permissions())?;
+            let permissions = attr.permissions.bits();
+            write!(out, "{letter} {permissions:04o} {size:>12} ")?;
         }
         writeln!(out, "{}", printable(path))
     }

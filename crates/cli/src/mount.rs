@@ -2,9 +2,9 @@ use std::{path::PathBuf, sync::Arc};
 
 use anyhow::{Result, anyhow};
 use clap::Args;
-use verimount_image::{Error as ImageError, RomfsTree, SingleFile, Tree};
 use verimount_names::printable;
 use verimount_serve::{ImageFs, Mounted, VerifiedTree, mount};
+use verimount_tree::{Error as TreeError, SingleFile, Tree};
 
 use crate::{
     Outcome,
@@ -64,7 +64,7 @@ impl Mount {
         let image = self.image(&opened)?;
         let is_file = image.is_none();
         let tree: Box<dyn Tree> = match image {
-            Some(image) => Box::new(image),
+            Some(image) => image,
             None => Box::new(opened.single_file()),
         };
         let mut verified = VerifiedTree::new(tree, opened.reader);
@@ -79,14 +79,14 @@ impl Mount {
     }
 
     /// The image, unless one file is to be shown.
-    fn image(&self, opened: &Opened) -> Result<Option<RomfsTree>> {
+    fn image(&self, opened: &Opened) -> Result<Option<Box<dyn Tree>>> {
         if self.as_file {
             return Ok(None);
         }
         // Where it is damaged at its beginning, nothing tells an image from another file. To take
         // it for a file then would let whoever damages it choose what is shown.
         opened.image().map_err(|error| {
-            let unread = error.downcast_ref().and_then(ImageError::read_error);
+            let unread = error.downcast_ref().and_then(TreeError::read_error);
             match unread.is_some() {
                 true => anyhow!(
                     "{}; what is left of it can be read with --as-file",

@@ -2,18 +2,18 @@ use std::{
     ffi::{OsStr, OsString},
     fs::{File, OpenOptions, TryLockError},
     io,
-    os::unix::fs::{OpenOptionsExt, PermissionsExt},
+    num::NonZeroU32,
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use anyhow::{Context, Error, Result, anyhow, bail};
 use rustix::fs::OFlags;
-use verimount_image::{Blocks, Error as ImageError, RomfsTree, SingleFile};
 use verimount_names::printable;
-use verimount_romfs::{Error as RomfsError, Romfs};
 use verimount_serve::Pin;
-use verimount_source::{FileSource, ReadAhead, ReadAt};
+use verimount_source::{Blocks, FileSource, ReadAhead, ReadAt};
+use verimount_tree::{SingleFile, StoredFile, Tree};
 use verimount_verity::{
     Corruption, Error as VerityError, Sealed, VerifiedReader, dm_verity::HashArea,
 };
@@ -32,7 +32,7 @@ pub(crate) struct Opened {
     /// On what grounds.
     pub(crate) pin: Pin,
     path: PathBuf,
-    executable: bool,
+    stored: StoredFile,
 }
 
 impl Opened {
@@ -40,7 +40,7 @@ impl Opened {
     pub(crate) fn new(path: &Path, trust: &TrustArgs, read: &ReadArgs) -> Result<Self> {
         let shown = || printable(path).to_string();
         let file = open_source(path)?;
-        let permissions = file.file().metadata().with_context(shown)?.permissions();
+        let stored = StoredFile::of(file.file()).with_context(shown)?;
         let source = in_blocks(file, read);
         let grounds = trust.grounds()?;
         let pin = grounds.pin();
@@ -71,7 +71,7 @@ impl Opened {
             reader,
             pin,
             path: path.to_owned(),
-            executable: permissions.mode() & 0o111 != 0,
+            stored,
         })
     }
 
@@ -81,25 +81,22 @@ impl Opened {
         self
     }
 
-    /// The image that the content is; `None` if it is something else.
-    pub(crate) fn image(&self) -> Result<Option<RomfsTree>> {
-        match RomfsTree::open(self.content.clone()) {
-            Ok(tree) => Ok(Some(tree)),
-            Err(ImageError::Image(RomfsError::NotRomfs)) => Ok(None),
-            Err(error) => Err(error).with_context(|| printable(&self.path).to_string()),
-        }
+    /// The tree in the image that the content is; `None` if it is something else.
+    pub(crate) fn image(&self) -> Result<Option<Box<dyn Tree>>> {
+        verimount_image::open(self.content.clone())
+            .with_context(|| printable(&self.path).to_string())
     }
 
-    /// The image that the content must be.
-    pub(crate) fn required_image(&self) -> Result<RomfsTree> {
+    /// The tree in the image that the content must be.
+    pub(crate) fn required_image(&self) -> Result<Box<dyn Tree>> {
         self.image()?
-            .with_context(|| format!("{} is not a romfs image", printable(&self.path)))
+            .with_context(|| format!("{} is not an image", printable(&self.path)))
     }
 
     /// The content as one file.
     pub(crate) fn single_file(&self) -> SingleFile {
         let name = self.path.file_name().unwrap_or(OsStr::new("data"));
-        SingleFile::new(name, self.executable, self.content.clone())
+        SingleFile::new(name, &self.stored, self.content.clone())
     }
 }
 
@@ -126,7 +123,7 @@ pub(crate) fn find_seal(
         return Ok(sealed);
     }
     // An image tells its size at its start, unlike other files.
-    if let Err(error @ RomfsError::Truncated { .. }) = Romfs::open(source) {
+    if let Some(error) = verimount_image::truncation(source) {
         return Err(error).with_context(|| printable(path).to_string());
     }
     bail!(
@@ -187,7 +184,8 @@ fn open_sidecar(
 
 /// A file, read in requests of the size that was asked for.
 pub(crate) fn in_blocks(file: FileSource, read: &ReadArgs) -> Arc<dyn ReadAt> {
-    match read.block_size.0 {
+    let size = read.block_size.0;
+    match size.and_then(|size| NonZeroU32::new(size.bytes())) {
         Some(size) => Arc::new(Blocks::new(file, size)),
         None => Arc::new(file),
     }

@@ -7,14 +7,14 @@ use std::{
 use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
+use verimount_image::{check, name_parts};
 use verimount_names::printable;
-use verimount_romfs::{Error as RomfsError, NodeKind, Romfs};
 use verimount_source::ReadAt;
 use verimount_verity::{BadRange, BadReason, Place, VerifiedReader, survey};
 
 use crate::{
     Outcome,
-    message::{reasons, say, wrong_usage},
+    message::{say, wrong_usage},
     opened::Opened,
     options::{ReadArgs, TrustArgs, all_processors},
     progress::bytes_bar,
@@ -61,14 +61,9 @@ impl Report {
     /// An image whose header index says something else than its headers shows us another tree than
     /// other readers, and cannot be called right.
     fn compare_index(&mut self, opened: &Opened) {
-        let compared = match opened.image() {
-            Ok(Some(tree)) => tree.image().check_index().map_err(Into::into),
-            Ok(None) => Ok(()),
-            Err(error) => Err(error),
-        };
-        if let Err(error) = compared {
+        if let Err(error) = check(opened.content.clone()) {
             self.ok = false;
-            self.image = Some(reasons(&error));
+            self.image = Some(error.to_string());
         }
     }
 }
@@ -159,30 +154,15 @@ impl Finding {
 
 /// Finds out which files of an image lie in the bad ranges, as far as what tells it is not bad.
 fn name_files(opened: &Opened, findings: &mut [Finding]) {
-    let image = match Romfs::open_damaged(opened.content.clone()) {
-        Ok(image) => image,
-        // Nothing that can be read says that it is an image.
-        Err(RomfsError::NotRomfs | RomfsError::Source(_)) => return,
-        Err(error) => return say(format_args!("note: no files can be named: {error}")),
-    };
-    let mut lost = None;
-    let lose = |error| {
-        lost.get_or_insert(error);
-    };
-    let walked = image.walk_damaged::<RomfsError>(lose, |path, node| {
-        // A header and its name end where the data begins; only files and links have any.
-        let data = match node.kind {
-            NodeKind::File | NodeKind::Symlink => node.data_offset,
-            _ => u64::from(node.id.get()) + 1,
-        };
-        let range = node.id.get().into()..data + u64::from(node.size);
+    let named = name_parts(opened.content.clone(), |range, path| {
         for finding in overlapping(findings, &range) {
             finding.files.push(printable(path).to_string());
         }
-        Ok(())
     });
-    if let Some(error) = walked.err().or(lost) {
-        say(format_args!("note: not all files can be named: {error}"));
+    match named {
+        Ok(None) => {}
+        Ok(Some(error)) => say(format_args!("note: not all files can be named: {error}")),
+        Err(error) => say(format_args!("note: no files can be named: {error}")),
     }
 }
 

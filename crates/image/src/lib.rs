@@ -1,21 +1,75 @@
-//! What can be mounted: a read-only directory tree, in a romfs image or around a single file.
+//! Recognises the format of an image: the only place that knows all formats.
 //!
-//! [`Tree`] is all that a mount needs to know. Nothing here knows of FUSE, so everything is tested
-//! without a mount.
+//! [`open`] gives the [`Tree`] in an image, whose users need not know the format. What depends on how
+//! a tree is stored is here, too: whether an image [contradicts itself](check), which files a [damaged
+//! range](name_parts) belongs to, and whether an image [is truncated](truncation).
 
-mod blocks;
-mod directories;
-mod error;
-mod paths;
-mod romfs;
-mod single;
-mod tree;
+mod parts;
 
-pub use blocks::Blocks;
-pub use error::Error;
-pub use paths::Paths;
-pub use romfs::RomfsTree;
-pub use single::SingleFile;
-pub use tree::{Attr, Inode, Tree, Usage};
-/// The type of a file: romfs has all that there are.
-pub use verimount_romfs::NodeKind as FileKind;
+use std::sync::Arc;
+
+use verimount_romfs::{Error as RomfsError, Romfs, RomfsTree};
+use verimount_source::ReadAt;
+use verimount_tree::{Error, Tree};
+
+pub use parts::name_parts;
+
+/// The tree in the image that `content` begins with; `None` if it is not an image.
+///
+/// # Errors
+/// Any [`Error`] of reading or of the image.
+pub fn open(content: Arc<dyn ReadAt>) -> Result<Option<Box<dyn Tree>>, Error> {
+    match RomfsTree::open(content) {
+        Ok(tree) => Ok(Some(Box::new(tree))),
+        Err(RomfsError::NotRomfs) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What the superblock of an image says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Description {
+    /// The name of the format.
+    pub format: &'static str,
+    /// Size in bytes, without what is appended to the format's own data.
+    pub size: u64,
+    /// The name of the volume, which need not be text.
+    pub volume_name: Vec<u8>,
+}
+
+/// Reads the superblock of an image; `None` if `content` is not an image.
+///
+/// # Errors
+/// Any [`Error`] of reading or of the image.
+pub fn describe(content: Arc<dyn ReadAt>) -> Result<Option<Description>, Error> {
+    match Romfs::open(content) {
+        Ok(image) => Ok(Some(Description {
+            format: "romfs",
+            size: image.size().into(),
+            volume_name: image.volume_name().to_vec(),
+        })),
+        Err(RomfsError::NotRomfs) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Compares the redundant parts of an image. Where they differ, other readers of the format see another
+/// tree, although every byte is as it was when the image was sealed. Passes if `content` is not an image.
+///
+/// # Errors
+/// [`Error::Corrupt`] if they differ, and any other [`Error`] of reading or of the image.
+pub fn check(content: Arc<dyn ReadAt>) -> Result<(), Error> {
+    match Romfs::open(content) {
+        Ok(image) => Ok(image.check_index()?),
+        Err(RomfsError::NotRomfs) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The error for a truncated image; `None` unless `content` is the beginning of a longer image.
+pub fn truncation(content: Arc<dyn ReadAt>) -> Option<Error> {
+    match Romfs::open(content) {
+        Err(error @ RomfsError::Truncated { .. }) => Some(error.into()),
+        _ => None,
+    }
+}

@@ -3,6 +3,7 @@ use std::{io, path::PathBuf};
 use thiserror::Error;
 use verimount_names::printable;
 use verimount_source::ReadError;
+use verimount_tree::Error as TreeError;
 
 use crate::{NodeId, index, name, reader, walk, writer};
 
@@ -66,6 +67,18 @@ pub enum Error {
 impl From<Corruption> for Error {
     fn from(corruption: Corruption) -> Self {
         Self::Corrupt(corruption)
+    }
+}
+
+impl From<Error> for TreeError {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Source(error) => Self::Read(error),
+            Error::NotADirectory(_) => Self::NotADirectory,
+            Error::NotASymlink(_) => Self::NotASymlink,
+            Error::Unsupported(_) => Self::unsupported(error),
+            _ => Self::corrupt(error),
+        }
     }
 }
 

@@ -196,7 +196,7 @@ impl Index {
         } else {
             (detail, size) == (kind.device(), 0)
         };
-        if id.get() >= self.image_size || !details_fit {
+        if !(1..self.image_size).contains(&id.get()) || !details_fit {
             return Err(Defect::IndexEntry);
         }
         let node = Node::new(id, mode, kind, (detail, size), self.image_size)?;

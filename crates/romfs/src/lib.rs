@@ -3,7 +3,8 @@
 //! romfs is the Linux kernel's simplest read-only file system: one chain of headers per directory,
 //! each file's data right behind its header. [`Romfs`] reads any image of it and trusts none;
 //! [`plan`] lays a directory tree out as an image that every reader of the format opens and that
-//! is the same, byte for byte, wherever and whenever it is made.
+//! is the same, byte for byte, wherever and whenever it is made. [`RomfsTree`] shows an image as a
+//! [`Tree`](verimount_tree::Tree), as a mount does.
 //!
 //! Our images also carry a *header index* behind the bytes that other readers look at: the
 //! headers once more, packed, so that listing a tree does not cost one random read per file.
@@ -25,6 +26,7 @@
 mod block_size;
 mod check;
 mod damaged;
+mod directories;
 mod entries;
 mod error;
 mod geometry;
@@ -35,6 +37,7 @@ mod name;
 mod node;
 mod raw;
 mod reader;
+mod romfs_tree;
 mod superblock;
 mod walk;
 mod writer;
@@ -45,5 +48,6 @@ pub use error::{Corruption, Error, Limit, Unstorable};
 pub use name::{InvalidVolumeName, VolumeName};
 pub use node::{Node, NodeId, NodeKind};
 pub use reader::Romfs;
+pub use romfs_tree::RomfsTree;
 pub use walk::MAX_DEPTH;
 pub use writer::{Example, Loss, Losses, Lost, MAX_NAME_LEN, Options, Plan, Summary, plan};

@@ -1,9 +1,9 @@
 use std::io;
 
 use rustix::io::Errno;
-use verimount_image::Error;
 use verimount_integrity::Error as VolumeError;
 use verimount_source::{ReadError, WriteError};
+use verimount_tree::Error;
 
 /// What the kernel is told for each error: the only place where that is decided.
 pub(crate) fn errno(error: &Error) -> Errno {
@@ -12,6 +12,8 @@ pub(crate) fn errno(error: &Error) -> Errno {
         Error::NotADirectory => Errno::NOTDIR,
         Error::IsADirectory => Errno::ISDIR,
         Error::NoContent | Error::NotASymlink => Errno::INVAL,
+        Error::NoAttribute => Errno::NODATA,
+        Error::PastEnd => Errno::NXIO,
         other => match other.read_error() {
             // The system's own reason says most; but an interrupted or a full system must not look
             // like anything else than a failed read.

@@ -1,19 +1,22 @@
-use std::{ffi::OsStr, io, ops::ControlFlow, sync::Arc, time::Duration};
+mod listing;
+mod values;
 
-use rustix::{fs::FileType, io::Errno};
+use std::{ffi::OsStr, io, os::unix::ffi::OsStrExt, sync::Arc, time::Duration};
+
+use rustix::io::Errno;
 use verimount_fuse::{
-    Agreement, Answering, Attr, Caller, Capabilities, Connection, Entry, FileSystem, Handle, Name,
-    Names, NamesPlus, NodeId, Opened, Read, StatFs, Time, Wishes, device_number,
+    Agreement, Answering, Attr, Caller, Capabilities, Connection, Entry, FileSystem, Handle, Names,
+    NamesPlus, NodeId, Opened, Read, StatFs, Wishes,
 };
-use verimount_image::{self as image, Error, FileKind, Inode, Tree};
 use verimount_source::Scratch;
 use verimount_sys::FS_IOC_MEASURE_VERITY;
+use verimount_tree::{self as tree, DirEntry, Error, ExtentKind, MAX_XATTR_VALUE, Tree, seek};
 
+use self::{
+    listing::{add_dots, continue_if, name},
+    values::{FOREVER, NO_ENTRY, entry, file, fuse_attr},
+};
 use crate::{Mountable, STATUS_XATTR, Served, VerifiedTree, errno::errno};
-
-/// How long the kernel may keep names and attributes: they never change, so for as long as it
-/// likes.
-const FOREVER: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
 /// The largest request, in bytes: as much as the kernel puts into one.
 const MAX_REQUEST: u32 = 1 << 20;
@@ -55,7 +58,12 @@ impl ImageFs {
 
 impl Mountable for ImageFs {
     fn wishes(&self) -> Wishes {
-        WISHES
+        let mut wishes = WISHES;
+        // The kernel then asks for the list of each file that somebody wants to use. Without it, the
+        // group's permissions would let in whom the list keeps out.
+        let has_lists = self.tree.has_xattrs();
+        wishes.capabilities.set(Capabilities::POSIX_ACL, has_lists);
+        wishes
     }
 
     fn agreed(&self, _: &Agreement, _: Connection) -> io::Result<()> {
@@ -67,7 +75,7 @@ impl FileSystem for ImageFs {
     type Scratch = Scratch;
 
     fn lookup(&self, _: Caller, parent: NodeId, name: &OsStr) -> Result<Entry, Errno> {
-        match self.tree.lookup(inode(parent), name) {
+        match self.tree.lookup(file(parent)?, name) {
             Ok(attr) => Ok(entry(&attr)),
             Err(Error::NotFound) => Ok(NO_ENTRY),
             Err(error) => Err(errno(&error)),
@@ -75,12 +83,12 @@ impl FileSystem for ImageFs {
     }
 
     fn getattr(&self, node: NodeId, _: Option<Handle>) -> Result<(Attr, Duration), Errno> {
-        let attr = self.tree.attr(inode(node)).map_err(|e| errno(&e))?;
+        let attr = self.tree.attr(file(node)?).map_err(|e| errno(&e))?;
         Ok((fuse_attr(&attr), FOREVER))
     }
 
     fn readlink<'s>(&self, node: NodeId, scratch: &'s mut Scratch) -> Result<&'s [u8], Errno> {
-        let target = self.tree.readlink(inode(node), scratch);
+        let target = self.tree.readlink(file(node)?, scratch);
         target.map_err(|error| errno(&error))
     }
 
@@ -100,7 +108,7 @@ impl FileSystem for ImageFs {
         scratch: &'s mut Scratch,
     ) -> Result<&'s [u8], Errno> {
         let size = read.size.min(MAX_REQUEST) as usize;
-        let content = self.tree.read(inode(node), read.offset, size, scratch);
+        let content = self.tree.read(file(node)?, read.offset, size, scratch);
         content.map_err(|error| errno(&error))
     }
 
@@ -111,7 +119,13 @@ impl FileSystem for ImageFs {
         position: u64,
         names: &mut Names,
     ) -> Result<(), Errno> {
-        self.list(node, position, &mut |name, _| names.add(name))
+        let Some(from) = add_dots(node, position, |dot| names.add(dot)) else {
+            return Ok(());
+        };
+        let listed = self.tree.list(file(node)?, from, &mut |entry, next| {
+            continue_if(names.add(name(&entry, next)))
+        });
+        listed.map_err(|error| errno(&error))
     }
 
     fn readdirplus(
@@ -121,7 +135,16 @@ impl FileSystem for ImageFs {
         position: u64,
         names: &mut NamesPlus,
     ) -> Result<(), Errno> {
-        self.list(node, position, &mut |name, entry| names.add(name, entry))
+        let Some(from) = add_dots(node, position, |dot| names.add(dot, &NO_ENTRY)) else {
+            return Ok(());
+        };
+        let mut add = |listed: DirEntry<'_>, next, attr: Option<&tree::Attr>| {
+            // Whose attributes cannot be read is listed all the same.
+            let found = attr.map_or(NO_ENTRY, entry);
+            continue_if(names.add(name(&listed, next), &found))
+        };
+        let listed = self.tree.list_with_attrs(file(node)?, from, &mut add);
+        listed.map_err(|error| errno(&error))
     }
 
     fn statfs(&self, _: NodeId) -> Result<StatFs, Errno> {
@@ -137,24 +160,46 @@ impl FileSystem for ImageFs {
     }
 
     fn getxattr(&self, node: NodeId, name: &OsStr) -> Result<Vec<u8>, Errno> {
-        if node != NodeId::ROOT || name != STATUS_XATTR {
-            return Err(Errno::NODATA);
+        if has_status(node) && name == STATUS_XATTR {
+            return self.tree.status(self.served.clone()).to_json();
         }
-        self.tree.status(self.served.clone()).to_json()
+        let value = self.tree.xattr(file(node)?, name).map_err(|e| errno(&e))?;
+        match value.len() <= MAX_XATTR_VALUE {
+            true => Ok(value),
+            false => Err(Errno::TOOBIG),
+        }
     }
 
-    fn listxattr(&self, _: Caller, node: NodeId) -> Result<Vec<u8>, Errno> {
-        match node {
-            NodeId::ROOT => Ok(format!("{STATUS_XATTR}\0").into_bytes()),
-            _ => Ok(Vec::new()),
+    fn listxattr(&self, caller: Caller, node: NodeId) -> Result<Vec<u8>, Errno> {
+        let stored = self.tree.xattr_names(file(node)?).map_err(|e| errno(&e))?;
+        let status = has_status(node).then_some(OsStr::new(STATUS_XATTR));
+        let is_shown = |name: &OsStr| Some(name) != status && may_know(caller, name);
+        let shown = stored.iter().filter(|name| is_shown(name)).chain(status);
+        Ok(shown
+            .flat_map(|name| [name.as_bytes(), &[0]].concat())
+            .collect())
+    }
+
+    fn lseek(&self, node: NodeId, _: Handle, offset: u64, whence: u32) -> Result<u64, Errno> {
+        const SEEK_DATA: u32 = 3;
+        const SEEK_HOLE: u32 = 4;
+        if !self.tree.has_holes() {
+            // The kernel never asks again: all is data, up to the end.
+            return Err(Errno::NOSYS);
         }
+        let wanted = match whence {
+            SEEK_DATA => ExtentKind::Data,
+            SEEK_HOLE => ExtentKind::Hole,
+            _ => return Err(Errno::INVAL),
+        };
+        seek(&*self.tree, file(node)?, wanted, offset).map_err(|error| errno(&error))
     }
 
     fn ioctl(&self, node: NodeId, _: Handle, command: u32, _: &[u8]) -> Result<Vec<u8>, Errno> {
         if command != FS_IOC_MEASURE_VERITY {
             return Err(Errno::NOTTY);
         }
-        let digest = self.tree.measure(inode(node)).ok_or(Errno::NODATA)?;
+        let digest = self.tree.measure(file(node)?).ok_or(Errno::NODATA)?;
         let digest = digest.digest();
         // struct fsverity_digest: number of the hash, length of the digest, digest.
         let mut bytes = u16::from(digest.algorithm().number())
@@ -166,133 +211,13 @@ impl FileSystem for ImageFs {
     }
 }
 
-impl ImageFs {
-    /// Gives the entries from `position` on to `add`, until it says that there is no room for more.
-    /// The first two are `.` and `..`, for whose numbers the kernel has no use.
-    fn list(
-        &self,
-        node: NodeId,
-        position: u64,
-        add: &mut dyn FnMut(Name<'_>, &Entry) -> bool,
-    ) -> Result<(), Errno> {
-        let dots = [".", ".."].into_iter().zip(1..);
-        for (name, next) in dots.skip(position.min(DOTS) as usize) {
-            let mode = DOT.attr.mode;
-            let (name, ino) = (OsStr::new(name), node.0);
-            if !add(
-                Name {
-                    name,
-                    ino,
-                    mode,
-                    next,
-                },
-                &DOT,
-            ) {
-                return Ok(());
-            }
-        }
-        let mut next = position.max(DOTS);
-        let mut give = |name: &OsStr, attr: &image::Attr| {
-            let entry = entry(attr);
-            let (ino, mode) = (entry.attr.ino, entry.attr.mode);
-            next += 1;
-            if add(
-                Name {
-                    name,
-                    ino,
-                    mode,
-                    next,
-                },
-                &entry,
-            ) {
-                ControlFlow::Continue(())
-            } else {
-                ControlFlow::Break(())
-            }
-        };
-        let first = position.saturating_sub(DOTS);
-        let listed = self.tree.list(inode(node), first, &mut give);
-        listed.map_err(|error| errno(&error))
-    }
+/// Whether a file has the mount's status, beside the attributes that the tree gives it.
+fn has_status(node: NodeId) -> bool {
+    node == NodeId::ROOT
 }
 
-fn inode(node: NodeId) -> Inode {
-    Inode(node.0)
-}
-
-/// Says, for as long as the mount lives, that there is no file of a name.
-const NO_ENTRY: Entry = Entry {
-    node: None,
-    generation: 0,
-    attr: NOTHING,
-    entry_valid: FOREVER,
-    attr_valid: FOREVER,
-};
-
-/// How many entries come before those of the tree.
-const DOTS: u64 = 2;
-
-/// `.` or `..`, which are listed and no more.
-const DOT: Entry = Entry {
-    attr: Attr {
-        mode: FileType::Directory.as_raw_mode(),
-        ..NOTHING
-    },
-    ..NO_ENTRY
-};
-
-/// Attributes with everything zero.
-const NOTHING: Attr = Attr {
-    ino: 0,
-    size: 0,
-    blocks: 0,
-    atime: EPOCH,
-    mtime: EPOCH,
-    ctime: EPOCH,
-    mode: 0,
-    nlink: 0,
-    uid: 0,
-    gid: 0,
-    rdev: 0,
-    blksize: 0,
-};
-
-const EPOCH: Time = Time {
-    seconds: 0,
-    nanoseconds: 0,
-};
-
-/// Every number stands for one file for as long as the mount lives.
-fn entry(attr: &image::Attr) -> Entry {
-    Entry {
-        node: Some(NodeId(attr.inode.0)),
-        attr: fuse_attr(attr),
-        ..NO_ENTRY
-    }
-}
-
-fn fuse_attr(attr: &image::Attr) -> Attr {
-    let (kind, rdev) = match attr.kind {
-        FileKind::Directory => (FileType::Directory, 0),
-        FileKind::File => (FileType::RegularFile, 0),
-        FileKind::Symlink => (FileType::Symlink, 0),
-        FileKind::BlockDevice { major, minor } => (FileType::BlockDevice, device(major, minor)),
-        FileKind::CharDevice { major, minor } => (FileType::CharacterDevice, device(major, minor)),
-        FileKind::Socket => (FileType::Socket, 0),
-        FileKind::Fifo => (FileType::Fifo, 0),
-    };
-    Attr {
-        ino: attr.inode.0,
-        size: attr.size,
-        blocks: attr.size.div_ceil(512),
-        mode: kind.as_raw_mode() | u32::from(attr.permissions),
-        nlink: 1,
-        rdev,
-        blksize: 4096,
-        ..NOTHING
-    }
-}
-
-fn device(major: u16, minor: u16) -> u32 {
-    device_number(major.into(), minor.into())
+/// Whether a caller may see this attribute in a list. The kernel checks who reads one, but leaves the
+/// list to us.
+fn may_know(caller: Caller, name: &OsStr) -> bool {
+    caller.uid == 0 || !name.as_bytes().starts_with(b"trusted.")
 }

@@ -1,7 +1,6 @@
 use std::{
     collections::VecDeque,
     ffi::OsStr,
-    ops::ControlFlow,
     path::PathBuf,
     sync::{
         Arc, Mutex, OnceLock, PoisonError,
@@ -10,9 +9,11 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use verimount_image::{Attr, Error, Inode, Paths, Tree, Usage};
 use verimount_names::printable;
 use verimount_source::{ReadError, Scratch};
+use verimount_tree::{
+    AddEntry, AddEntryAndAttr, Attr, Cursor, Error, Extent, NodeId, Paths, Tree, Usage, XattrNames,
+};
 use verimount_verity::{FileDigest, Identity, Mismatch, Place, VerifiedReader};
 
 use crate::{
@@ -32,8 +33,8 @@ pub struct VerifiedTree {
     tree: Box<dyn Tree>,
     /// `None` for an image that carries no Merkle tree.
     reader: Option<Arc<VerifiedReader>>,
-    /// The inode whose content is the whole verified file, so that the file's digest is its own.
-    measured: Option<Inode>,
+    /// The file whose content is the whole verified file, so that the file's digest is its own.
+    measured: Option<NodeId>,
     requests: RequestCounters,
     mismatches: AtomicU64,
     failures: Mutex<VecDeque<Failure>>,
@@ -97,17 +98,17 @@ impl VerifiedTree {
         }
     }
 
-    /// Says that the content of `inode` is the whole verified file.
+    /// Says that the content of `node` is the whole verified file.
     #[must_use]
-    pub fn with_measured(mut self, inode: Inode) -> Self {
-        self.measured = Some(inode);
+    pub fn with_measured(mut self, node: NodeId) -> Self {
+        self.measured = Some(node);
         self
     }
 
     /// The digest of a file, where it has one of its own.
-    pub fn measure(&self, inode: Inode) -> Option<FileDigest> {
+    pub fn measure(&self, node: NodeId) -> Option<FileDigest> {
         match self.reader.as_ref()?.identity() {
-            Identity::FileDigest(digest) if self.measured == Some(inode) => Some(*digest),
+            Identity::FileDigest(digest) if self.measured == Some(node) => Some(*digest),
             _ => None,
         }
     }
@@ -143,11 +144,11 @@ impl VerifiedTree {
 
     /// Counts and logs a failed read, and keeps it for the status. `offset` is in the file. The name comes last
     /// in the line, so that none can look like another field.
-    fn record(&self, inode: Inode, offset: u64, error: &Error) {
+    fn record(&self, node: NodeId, offset: u64, error: &Error) {
         let mismatch = mismatch_in(error);
         self.mismatches
             .fetch_add(u64::from(mismatch.is_some()), Relaxed);
-        let file = printable(&self.name_of(inode)).to_string();
+        let file = printable(&self.name_of(node)).to_string();
         match mismatch {
             Some(mismatch) => {
                 let level = match mismatch.place {
@@ -180,62 +181,88 @@ impl VerifiedTree {
         failures.push_back(failure);
     }
 
-    /// The path of an inode, or its number where none was found.
-    fn name_of(&self, inode: Inode) -> PathBuf {
+    /// The path of a file, or its number where none was found.
+    fn name_of(&self, node: NodeId) -> PathBuf {
         let paths = self.paths.get_or_init(|| Paths::new(&*self.tree));
-        let number = || PathBuf::from(format!("inode {}", inode.0));
-        paths.get(inode).unwrap_or_else(number)
+        let number = || PathBuf::from(format!("inode {node}"));
+        paths.get(node).unwrap_or_else(number)
     }
 
-    fn recorded<T>(&self, inode: Inode, offset: u64, result: Result<T, Error>) -> Result<T, Error> {
+    fn recorded<T>(&self, node: NodeId, offset: u64, result: Result<T, Error>) -> Result<T, Error> {
         if let Err(error) = &result
             && error.is_about_content()
         {
-            self.record(inode, offset, error);
+            self.record(node, offset, error);
         }
         result
     }
 }
 
 impl Tree for VerifiedTree {
-    fn attr(&self, inode: Inode) -> Result<Attr, Error> {
+    fn attr(&self, node: NodeId) -> Result<Attr, Error> {
         self.requests.count(Operation::GetAttr);
-        self.recorded(inode, 0, self.tree.attr(inode))
+        self.recorded(node, 0, self.tree.attr(node))
     }
 
-    fn list(
-        &self,
-        directory: Inode,
-        position: u64,
-        add: &mut dyn FnMut(&OsStr, &Attr) -> ControlFlow<()>,
-    ) -> Result<(), Error> {
-        self.requests.count(Operation::ReadDir);
-        self.recorded(directory, 0, self.tree.list(directory, position, add))
-    }
-
-    fn lookup(&self, directory: Inode, name: &OsStr) -> Result<Attr, Error> {
+    fn lookup(&self, directory: NodeId, name: &OsStr) -> Result<Attr, Error> {
         self.requests.count(Operation::Lookup);
         self.recorded(directory, 0, self.tree.lookup(directory, name))
     }
 
+    fn list(&self, directory: NodeId, from: Cursor, add: &mut AddEntry<'_>) -> Result<(), Error> {
+        self.requests.count(Operation::ReadDir);
+        self.recorded(directory, 0, self.tree.list(directory, from, add))
+    }
+
+    fn list_with_attrs(
+        &self,
+        directory: NodeId,
+        from: Cursor,
+        add: &mut AddEntryAndAttr<'_>,
+    ) -> Result<(), Error> {
+        self.requests.count(Operation::ReadDir);
+        let listed = self.tree.list_with_attrs(directory, from, add);
+        self.recorded(directory, 0, listed)
+    }
+
     fn read<'s>(
         &self,
-        inode: Inode,
+        node: NodeId,
         offset: u64,
         len: usize,
         scratch: &'s mut Scratch,
     ) -> Result<&'s [u8], Error> {
         self.requests.count(Operation::Read);
-        self.recorded(inode, offset, self.tree.read(inode, offset, len, scratch))
+        self.recorded(node, offset, self.tree.read(node, offset, len, scratch))
     }
 
-    fn readlink<'s>(&self, inode: Inode, scratch: &'s mut Scratch) -> Result<&'s [u8], Error> {
+    fn readlink<'s>(&self, node: NodeId, scratch: &'s mut Scratch) -> Result<&'s [u8], Error> {
         self.requests.count(Operation::ReadLink);
-        self.recorded(inode, 0, self.tree.readlink(inode, scratch))
+        self.recorded(node, 0, self.tree.readlink(node, scratch))
     }
 
     fn usage(&self) -> Usage {
         self.tree.usage()
+    }
+
+    fn has_xattrs(&self) -> bool {
+        self.tree.has_xattrs()
+    }
+
+    fn xattr_names(&self, node: NodeId) -> Result<XattrNames, Error> {
+        self.recorded(node, 0, self.tree.xattr_names(node))
+    }
+
+    fn xattr(&self, node: NodeId, name: &OsStr) -> Result<Vec<u8>, Error> {
+        self.recorded(node, 0, self.tree.xattr(node, name))
+    }
+
+    fn has_holes(&self) -> bool {
+        self.tree.has_holes()
+    }
+
+    fn extent(&self, node: NodeId, offset: u64) -> Result<Extent, Error> {
+        self.recorded(node, offset, self.tree.extent(node, offset))
     }
 }
 

@@ -15,12 +15,12 @@ use std::{
 };
 
 use rustix::io::Errno;
-use verimount_fuse::{FileSystem, NodeId};
-use verimount_image::{Error, FileKind, Inode, RomfsTree, SingleFile, Tree};
-use verimount_romfs::{BlockSize, Options, VolumeName, plan};
+use verimount_fuse::{FileSystem, NodeId as FuseNodeId};
+use verimount_romfs::{BlockSize, Options, RomfsTree, VolumeName, plan};
 use verimount_serve::{ImageFs, ImageStatus, Kind, Served, Status, VerifiedTree};
 use verimount_source::{FileSource, ReadAhead, ReadAt, ReadError, Scratch};
 use verimount_testkit::{Flipped, flat_romfs, noise};
+use verimount_tree::{Cursor, Error, FileType, NodeId, SingleFile, StoredFile, Tree};
 use verimount_verity::{
     FileDigest, KeyPair, PublicKey, SealLayout, Sealed, SecretKey, TreeParams, Trust,
     VerifiedReader, VerifyOptions, seal,
@@ -29,7 +29,7 @@ use verimount_verity::{
 const ONE: NonZeroUsize = NonZeroUsize::MIN;
 
 /// What is at every path: what it is, and its content.
-type Contents = BTreeMap<PathBuf, (FileKind, Vec<u8>)>;
+type Contents = BTreeMap<PathBuf, (FileType, Vec<u8>)>;
 
 /// 64 KiB of image.
 fn image() -> Vec<u8> {
@@ -111,30 +111,32 @@ fn image_status(tree: &VerifiedTree) -> ImageStatus {
 fn read_all(tree: &dyn Tree) -> (Contents, bool) {
     let mut contents = Contents::new();
     let mut refused = false;
-    let mut pending = vec![(Inode::ROOT, PathBuf::new())];
-    while let Some((inode, path)) = pending.pop() {
+    let mut pending = vec![(NodeId::ROOT, PathBuf::new())];
+    while let Some((directory, path)) = pending.pop() {
         let mut entries = Vec::new();
-        let listed = tree.list(inode, 0, &mut |name, attr| {
-            entries.push((path.join(name), *attr));
+        let listed = tree.list_with_attrs(directory, Cursor::START, &mut |entry, _, attr| {
+            match attr {
+                Some(attr) => entries.push((path.join(entry.name), *attr)),
+                None => refused = true,
+            }
             ControlFlow::Continue(())
         });
         refused |= listed.is_err();
         for (path, attr) in entries {
-            let kind = attr.kind;
             let mut scratch = Scratch::default();
-            let content = match kind {
-                FileKind::Directory => {
-                    pending.push((attr.inode, path.clone()));
+            let content = match attr.file_type {
+                FileType::Directory => {
+                    pending.push((attr.node, path.clone()));
                     Some(Vec::new())
                 }
-                FileKind::Symlink => {
-                    let target = tree.readlink(attr.inode, &mut scratch);
+                FileType::Symlink => {
+                    let target = tree.readlink(attr.node, &mut scratch);
                     target.ok().map(<[u8]>::to_vec)
                 }
-                _ => content(tree, attr.inode, attr.size),
+                _ => content(tree, attr.node, attr.size),
             };
             match content {
-                Some(content) => drop(contents.insert(path, (kind, content))),
+                Some(content) => drop(contents.insert(path, (attr.file_type, content))),
                 None => refused = true,
             }
         }
@@ -142,12 +144,12 @@ fn read_all(tree: &dyn Tree) -> (Contents, bool) {
     (contents, refused)
 }
 
-fn content(tree: &dyn Tree, inode: Inode, size: u64) -> Option<Vec<u8>> {
+fn content(tree: &dyn Tree, node: NodeId, size: u64) -> Option<Vec<u8>> {
     let mut scratch = Scratch::default();
     let mut content = Vec::new();
     while (content.len() as u64) < size {
         let at = content.len() as u64;
-        let piece = tree.read(inode, at, 16 << 10, &mut scratch).ok()?;
+        let piece = tree.read(node, at, 16 << 10, &mut scratch).ok()?;
         content.extend(piece);
     }
     Some(content)
@@ -308,8 +310,8 @@ fn the_last_failures_are_told() {
     let subject = Subject::new(SealLayout::Appended, None);
     let sealed = open(&subject.data, subject.seal.clone(), subject.layout).unwrap();
     let tree = mounted(&sealed, &subject.trust).unwrap();
-    let first = tree.lookup(Inode::ROOT, "a".as_ref()).unwrap().inode;
-    let first = tree.lookup(first, "first".as_ref()).unwrap().inode;
+    let first = tree.lookup(NodeId::ROOT, "a".as_ref()).unwrap().node;
+    let first = tree.lookup(first, "first".as_ref()).unwrap().node;
     let content = noise(8 * 4096, 1);
     let place = subject
         .data
@@ -337,10 +339,10 @@ fn the_last_failures_are_told() {
         Err(Error::NotADirectory)
     ));
     assert!(matches!(
-        tree.lookup(Inode::ROOT, "x".as_ref()),
+        tree.lookup(NodeId::ROOT, "x".as_ref()),
         Err(Error::NotFound)
     ));
-    assert!(tree.attr(Inode(7)).is_err());
+    assert!(tree.attr(NodeId::new(7).unwrap()).is_err());
     assert_eq!(status(&tree).mismatches, 40);
 }
 
@@ -358,12 +360,13 @@ fn a_large_directory_is_verified_once() {
     let image = RomfsTree::open(Arc::new(ReadAhead::new(reader.clone(), ONE))).unwrap();
     let tree = VerifiedTree::new(Box::new(image), Some(reader));
     // A part at a time, as the kernel does.
-    let mut listed = 0;
+    let (mut listed, mut from) = (0, Cursor::START);
     while listed < NAMES {
         let end = listed + 190;
-        tree.list(Inode::ROOT, listed as u64, &mut |name, _| {
-            assert_eq!(name, &*names[listed]);
+        tree.list(NodeId::ROOT, from, &mut |entry, next| {
+            assert_eq!(entry.name, &*names[listed]);
             listed += 1;
+            from = next;
             match listed < end {
                 true => ControlFlow::Continue(()),
                 false => ControlFlow::Break(()),
@@ -373,7 +376,7 @@ fn a_large_directory_is_verified_once() {
     }
     for missing in 0..1000 {
         let missing = format!("missing {missing}");
-        let found = tree.lookup(Inode::ROOT, missing.as_ref());
+        let found = tree.lookup(NodeId::ROOT, missing.as_ref());
         assert!(matches!(found, Err(Error::NotFound)));
     }
     let verified = image_status(&tree).bytes_verified;
@@ -390,20 +393,25 @@ fn a_symbolic_link_to_a_nul_cannot_be_read() {
         .position(|window| window == target);
     let slash = place.unwrap() + 1;
     let target_of = |data: &[u8]| {
-        let tree = RomfsTree::open(Arc::new(data.to_vec())).unwrap();
-        let link = tree.lookup(Inode::ROOT, "link".as_ref()).unwrap().inode;
+        let tree = RomfsTree::open(data.to_vec()).unwrap();
+        let link = tree.lookup(NodeId::ROOT, "link".as_ref()).unwrap().node;
         let served = ImageFs::new(
             Arc::new(VerifiedTree::new(Box::new(tree), None)),
             Served::default(),
         );
         let mut scratch = Scratch::default();
         served
-            .readlink(NodeId(link.0), &mut scratch)
+            .readlink(FuseNodeId(link.get()), &mut scratch)
             .map(<[u8]>::to_vec)
     };
     assert_eq!(target_of(&data).as_deref(), Ok(&target[..]));
     data[slash] = 0;
     assert_eq!(target_of(&data), Err(Errno::IO));
+}
+
+/// Whose a file is.
+fn stored() -> StoredFile {
+    StoredFile::of(&tempfile::tempfile().unwrap()).unwrap()
 }
 
 /// A block that does not match is met by what reads ahead, too; what counts is what was refused.
@@ -418,7 +426,7 @@ fn each_refused_read_is_counted_once() {
     let reader = VerifiedReader::new(&sealed, &Trust::Unpinned, VerifyOptions::default());
     let reader = Arc::new(reader.unwrap());
     let ahead = Arc::new(ReadAhead::new(reader.clone(), ONE));
-    let file = SingleFile::new("file".as_ref(), false, ahead);
+    let file = SingleFile::new("file".as_ref(), &stored(), ahead);
     let tree = VerifiedTree::new(Box::new(file), Some(reader));
     let mut scratch = Scratch::default();
     let mut refused = 0;
@@ -440,12 +448,12 @@ fn only_a_file_that_is_all_of_the_data_has_its_digest() {
     let digest: FileDigest = found.file_digest();
     let reader = VerifiedReader::new(&found, &Trust::Unpinned, VerifyOptions::default());
     let reader = Arc::new(reader.unwrap());
-    let tree = || Box::new(SingleFile::new("file".as_ref(), false, reader.clone()));
+    let tree = || Box::new(SingleFile::new("file".as_ref(), &stored(), reader.clone()));
     let unmeasured = VerifiedTree::new(tree(), Some(reader.clone()));
     assert_eq!(unmeasured.measure(SingleFile::FILE), None);
     let measured = VerifiedTree::new(tree(), Some(reader.clone())).with_measured(SingleFile::FILE);
     assert_eq!(measured.measure(SingleFile::FILE), Some(digest));
-    assert_eq!(measured.measure(Inode::ROOT), None);
+    assert_eq!(measured.measure(NodeId::ROOT), None);
     let unverified = VerifiedTree::new(tree(), None).with_measured(SingleFile::FILE);
     assert_eq!(unverified.measure(SingleFile::FILE), None);
 }

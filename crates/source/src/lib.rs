@@ -4,8 +4,40 @@
 //! verified view of that file, the image inside that view. [`WriteAt`] adds the writing side:
 //! storage. All methods take `&self`; any number of threads may use one source at once.
 //! [`GrowingFile`] is what a seal is appended to.
+//!
+//! # A source of one's own
+//!
+//! Bytes that are not stored anywhere, each the last byte of its offset:
+//!
+//! ```
+//! use verimount_source::{ReadAt, ReadError, Window, check_range};
+//!
+//! struct Pattern(u64);
+//!
+//! impl ReadAt for Pattern {
+//!     fn size(&self) -> u64 {
+//!         self.0
+//!     }
+//!
+//!     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
+//!         check_range(offset, buf.len(), self.size())?;
+//!         for (byte, at) in buf.iter_mut().zip(offset..) {
+//!             *byte = at as u8;
+//!         }
+//!         Ok(())
+//!     }
+//! }
+//!
+//! let part = Window::new(Pattern(1 << 40), 1 << 30, 100)?;
+//! let mut buf = [0; 3];
+//! part.read_exact_at(&mut buf, 5)?;
+//! assert_eq!(buf, [5, 6, 7]);
+//! assert!(part.read_exact_at(&mut buf, 98).is_err());
+//! # Ok::<_, ReadError>(())
+//! ```
 
 mod aligned;
+mod blocks;
 mod counting;
 mod error;
 mod file;
@@ -21,6 +53,7 @@ mod window;
 mod write_at;
 
 pub use aligned::AlignedBuf;
+pub use blocks::Blocks;
 pub use counting::{Counting, ReadCounts, WriteCounts};
 pub use error::{ReadError, WriteError};
 pub use file::FileSource;

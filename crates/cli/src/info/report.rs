@@ -5,6 +5,7 @@ use std::{
 };
 
 use serde::Serialize;
+use verimount_image::Description;
 use verimount_names::printable;
 use verimount_verity::{Error, SealLayout, Sealed, dm_verity::HashArea};
 
@@ -41,7 +42,7 @@ pub(super) struct Report {
 pub(super) struct ImageInfo {
     format: &'static str,
     /// Without padding and index, in bytes.
-    size: u32,
+    size: u64,
     volume_name: String,
 }
 
@@ -70,11 +71,11 @@ pub(super) struct Seal {
 }
 
 impl ImageInfo {
-    pub(super) fn new(size: u32, volume_name: &[u8]) -> Self {
+    pub(super) fn new(image: &Description) -> Self {
         Self {
-            format: "romfs",
-            size,
-            volume_name: String::from_utf8_lossy(volume_name).into_owned(),
+            format: image.format,
+            size: image.size,
+            volume_name: String::from_utf8_lossy(&image.volume_name).into_owned(),
         }
     }
 }

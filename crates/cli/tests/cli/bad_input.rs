@@ -370,7 +370,7 @@ mod checks {
             let file = world.write(name, content);
             verimount(args!["seal", &file]).succeeds_quietly();
             let ended = attempt(world, subcommand, &file, &["--unpinned"]);
-            ended.fails_saying("not a romfs image");
+            ended.fails_saying("is not an image");
         }
     }
 

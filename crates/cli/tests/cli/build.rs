@@ -224,7 +224,7 @@ fn what_is_no_image_is_replaced_only_by_force() {
     let image = world.write("image", "precious");
     let build = || verimount(args!["build", &tree, &image]);
     let ended = world.unchanged_by(build);
-    ended.fails_saying("image: it exists and is not a romfs image");
+    ended.fails_saying("image: it exists and is not an image");
     assert!(ended.stderr.contains("--force"), "{ended:?}");
     verimount(args!["build", "--force", &tree, &image]).succeeds();
     let made = fs::read(&image).unwrap();

@@ -357,7 +357,7 @@ fn one_image_mounted_twice() {
     }
 }
 
-/// A sealed file appears as itself; so does an image, if that is asked for.
+/// A sealed file appears as itself, its owner's; so does an image, if that is asked for.
 #[test]
 fn a_single_file() {
     let Some(world) = world() else { return };
@@ -368,15 +368,16 @@ fn a_single_file() {
     fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
     verimount(args!["seal", "--append", &program]).succeeds_quietly();
     let empty = world.write("empty", "");
+    fs::set_permissions(&empty, fs::Permissions::from_mode(0o600)).unwrap();
     verimount(args!["seal", &empty]).succeeds_quietly();
     let plain = fs::read(world.plain_image("plain")).unwrap();
     let image = world.sealed_image("image");
     for (source, options, content, mode) in [
-        (&data, &["--unpinned"][..], &content[..], 0o100_644),
-        (&program, &["--unpinned"], b"#!/bin/sh\nexit 7\n", 0o100_755),
-        (&empty, &["--unpinned"], b"", 0o100_644),
-        (&image, &["--unpinned", "--as-file"], &plain, 0o100_644),
-        (&data, &["--unverified"], content.as_slice(), 0o100_644),
+        (&data, &["--unpinned"][..], &content[..], 0o100_444),
+        (&program, &["--unpinned"], b"#!/bin/sh\nexit 7\n", 0o100_500),
+        (&empty, &["--unpinned"], b"", 0o100_400),
+        (&image, &["--unpinned", "--as-file"], &plain, 0o100_444),
+        (&data, &["--unverified"], content.as_slice(), 0o100_444),
     ] {
         let mounted = Daemon::mount(source, &world.path("mnt"), options);
         let name = source.file_name().unwrap();
@@ -387,7 +388,10 @@ fn a_single_file() {
         assert_eq!(names, [name]);
         let path = mounted.directory().join(name);
         assert!(fs::read(&path).unwrap() == content, "{name:?}");
-        assert_eq!(fs::metadata(&path).unwrap().mode(), mode);
+        let (shown, stored) = (fs::metadata(&path).unwrap(), fs::metadata(source).unwrap());
+        assert_eq!(shown.mode(), mode);
+        assert_eq!((shown.uid(), shown.gid()), (stored.uid(), stored.gid()));
+        assert_eq!(shown.modified().unwrap(), stored.modified().unwrap());
         if name == "program" {
             assert_eq!(Command::new(&path).status().unwrap().code(), Some(7));
         }

@@ -8,10 +8,10 @@ use std::{
     thread,
 };
 
-use verimount_image::{Error, Inode, RomfsTree, Tree};
-use verimount_romfs::{BlockSize, Options, VolumeName, plan};
+use verimount_romfs::{BlockSize, Options, RomfsTree, VolumeName, plan};
 use verimount_source::Counting;
 use verimount_testkit::flat_romfs;
+use verimount_tree::{Cursor, Error, NodeId, Tree};
 
 /// How many entries the kernel takes at a time.
 const PART: usize = 190;
@@ -47,17 +47,19 @@ fn indexed(names: &[String]) -> Vec<u8> {
 /// Lists the root as the kernel does, part by part.
 fn list_in_parts(tree: &dyn Tree) -> Vec<OsString> {
     let mut names = Vec::new();
+    let mut from = Cursor::START;
     loop {
-        let position = names.len();
-        tree.list(Inode::ROOT, position as u64, &mut |name, _| {
-            names.push(name.to_owned());
-            match names.len() < position + PART {
+        let begin = names.len();
+        tree.list(NodeId::ROOT, from, &mut |entry, next| {
+            names.push(entry.name.to_owned());
+            from = next;
+            match names.len() < begin + PART {
                 true => ControlFlow::Continue(()),
                 false => ControlFlow::Break(()),
             }
         })
         .unwrap();
-        if names.len() < position + PART {
+        if names.len() < begin + PART {
             return names;
         }
     }
@@ -66,9 +68,9 @@ fn list_in_parts(tree: &dyn Tree) -> Vec<OsString> {
 /// Looks up names that are there and names that are not.
 fn look_up_many(tree: &dyn Tree, names: &[String]) {
     for name in names.iter().step_by(100) {
-        tree.lookup(Inode::ROOT, OsStr::new(name)).unwrap();
+        tree.lookup(NodeId::ROOT, OsStr::new(name)).unwrap();
         let missing = format!("{name} is missing");
-        let found = tree.lookup(Inode::ROOT, OsStr::new(&missing));
+        let found = tree.lookup(NodeId::ROOT, OsStr::new(&missing));
         assert!(matches!(found, Err(Error::NotFound)));
     }
 }

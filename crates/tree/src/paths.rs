@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{Attr, Inode, Tree};
+use crate::{Cursor, DirEntry, FileType, NodeId, Tree};
 
 /// The most names that are looked at, so that they take less than some 60 MB.
 const MAX_NAMES: usize = 1 << 18;
@@ -18,11 +18,11 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The longest path in bytes: Linux takes no longer ones.
 const MAX_LEN: usize = 4095;
 
-/// Paths of a tree's inodes, found in one walk.
+/// Paths of a tree's files, found in one walk.
 #[derive(Debug)]
 pub struct Paths {
     /// The directory that each is in, and its name there.
-    names: HashMap<Inode, (Inode, Box<OsStr>)>,
+    names: HashMap<NodeId, (NodeId, Box<OsStr>)>,
 }
 
 impl Paths {
@@ -30,25 +30,25 @@ impl Paths {
     pub fn new(tree: &dyn Tree) -> Self {
         let mut names = HashMap::new();
         let mut looked_at = 0;
-        let mut pending = vec![Inode::ROOT];
+        let mut pending = vec![NodeId::ROOT];
         let give_up = Instant::now() + PATIENCE;
         while let Some(directory) = pending.pop().filter(|_| Instant::now() < give_up) {
-            let mut add = |name: &OsStr, attr: &Attr| {
+            let mut add = |entry: DirEntry<'_>, _| {
                 if looked_at == MAX_NAMES {
                     return ControlFlow::Break(());
                 }
                 looked_at += 1;
                 // A broken image may have directories inside themselves: none is entered twice.
-                if let hash_map::Entry::Vacant(vacant) = names.entry(attr.inode) {
-                    vacant.insert((directory, name.into()));
-                    if attr.is_directory() {
-                        pending.push(attr.inode);
+                if let hash_map::Entry::Vacant(vacant) = names.entry(entry.node) {
+                    vacant.insert((directory, entry.name.into()));
+                    if entry.file_type == FileType::Directory {
+                        pending.push(entry.node);
                     }
                 }
                 ControlFlow::Continue(())
             };
             // What cannot be read has no names.
-            let _ = tree.list(directory, 0, &mut add);
+            let _ = tree.list(directory, Cursor::START, &mut add);
             if looked_at == MAX_NAMES {
                 break;
             }
@@ -56,18 +56,18 @@ impl Paths {
         Self { names }
     }
 
-    /// A path of `inode` from the root, which is `/`.
-    pub fn get(&self, mut inode: Inode) -> Option<PathBuf> {
+    /// A path of `node` from the root, which is `/`.
+    pub fn get(&self, mut node: NodeId) -> Option<PathBuf> {
         let mut names = Vec::new();
         let mut len = 0;
-        while inode != Inode::ROOT {
-            let (directory, name) = self.names.get(&inode)?;
+        while node != NodeId::ROOT {
+            let (directory, name) = self.names.get(&node)?;
             len += 1 + name.len();
             if len > MAX_LEN {
                 return None;
             }
             names.push(&**name);
-            inode = *directory;
+            node = *directory;
         }
         names.push(OsStr::new("/"));
         Some(names.into_iter().rev().collect())

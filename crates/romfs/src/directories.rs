@@ -5,8 +5,9 @@ use std::{
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
 };
 
-use verimount_romfs::{Entries, Error, Limit, NodeId, Romfs};
 use verimount_source::ReadAt;
+
+use crate::{Entries, Error, Limit, NodeId, Romfs};
 
 /// How many directories are kept whatever their size, so that two that are listed at the same time
 /// are each read once: with the most and longest names they take 310 MB.
@@ -126,7 +127,7 @@ impl State {
     fn find(&mut self, directory: NodeId) -> Option<Arc<Entries>> {
         let kept = self.kept.get_mut(&directory)?;
         self.by_use.remove(&kept.last_use);
-        self.uses += 1;
+        self.uses = self.uses.saturating_add(1);
         kept.last_use = self.uses;
         self.by_use.insert(kept.last_use, directory);
         Some(kept.entries.clone())
@@ -134,8 +135,8 @@ impl State {
 
     /// Keeps a directory that is not kept yet.
     fn keep(&mut self, directory: NodeId, entries: Arc<Entries>) {
-        self.bytes += cost(&entries);
-        self.uses += 1;
+        self.bytes = self.bytes.saturating_add(cost(&entries));
+        self.uses = self.uses.saturating_add(1);
         let last_use = self.uses;
         self.by_use.insert(last_use, directory);
         self.kept.insert(directory, Kept { entries, last_use });
@@ -149,7 +150,7 @@ impl State {
                 break;
             };
             if let Some(forgotten) = self.kept.remove(&oldest) {
-                self.bytes -= cost(&forgotten.entries);
+                self.bytes = self.bytes.saturating_sub(cost(&forgotten.entries));
             }
         }
     }
@@ -158,7 +159,7 @@ impl State {
 /// How many bytes a directory takes with its place in [`State`].
 fn cost(entries: &Entries) -> usize {
     const PLACE: usize = 2 * (size_of::<Kept>() + size_of::<(NodeId, u64, NodeId)>());
-    entries.memory() + PLACE
+    entries.memory().saturating_add(PLACE)
 }
 
 #[cfg(test)]

@@ -1,0 +1,80 @@
+//! What an image is of, and what a tree cannot tell.
+
+use std::{fs, path::Path, sync::Arc};
+
+use verimount_image::{check, describe, name_parts, open, truncation};
+use verimount_romfs::{BlockSize, Options, VolumeName, plan};
+use verimount_source::ReadAt;
+use verimount_testkit::noise;
+use verimount_tree::{Error, NodeId};
+
+/// An image of two files, `first` and `second`.
+fn image() -> Vec<u8> {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, seed) in [("first", 1), ("second", 2)] {
+        fs::write(folder.path().join(name), noise(50_000, seed)).unwrap();
+    }
+    let options = Options {
+        volume_name: VolumeName::default(),
+        block_size: BlockSize::MIN,
+    };
+    let mut bytes = Vec::new();
+    let plan = plan(folder.path(), &options).unwrap();
+    plan.write_to(&mut bytes, &mut |_| ()).unwrap();
+    bytes
+}
+
+fn source(bytes: impl Into<Vec<u8>>) -> Arc<dyn ReadAt> {
+    Arc::new(bytes.into())
+}
+
+#[test]
+fn an_image_is_recognised() {
+    let bytes = image();
+    let tree = open(source(bytes.clone())).unwrap().unwrap();
+    let first = tree.lookup(NodeId::ROOT, "first".as_ref()).unwrap();
+    assert_eq!(first.size, 50_000);
+    let description = describe(source(bytes.clone())).unwrap().unwrap();
+    assert_eq!(
+        (description.format, description.size),
+        ("romfs", tree.usage().bytes)
+    );
+    check(source(bytes.clone())).unwrap();
+    assert!(truncation(source(bytes.clone())).is_none());
+    for other in [&b""[..], b"text", b"-rom1fs-"] {
+        assert!(open(source(other)).unwrap().is_none());
+        assert_eq!(describe(source(other)).unwrap(), None);
+        check(source(other)).unwrap();
+        assert!(truncation(source(other)).is_none());
+    }
+    let cut = &bytes[..60_000];
+    assert!(matches!(open(source(cut)), Err(Error::Corrupt(_))));
+    assert!(truncation(source(cut)).is_some());
+}
+
+#[test]
+fn an_image_that_contradicts_itself_is_found() {
+    let mut bytes = image();
+    // The index is behind the headers, so its names are the last.
+    let name = bytes.windows(6).rposition(|window| window == b"second");
+    bytes[name.unwrap()] = b'S';
+    assert!(matches!(check(source(bytes)), Err(Error::Corrupt(_))));
+}
+
+#[test]
+fn parts_are_named() {
+    let bytes = image();
+    let mut parts = Vec::new();
+    let lost = name_parts(source(bytes.clone()), |range, path| {
+        parts.push((range, path.to_owned()));
+    });
+    assert!(lost.unwrap().is_none());
+    assert_eq!(parts.len(), 2);
+    for ((range, path), (name, seed)) in parts.iter().zip([("first", 1), ("second", 2)]) {
+        assert_eq!(path, Path::new(name));
+        let part = &bytes[range.start as usize..range.end as usize];
+        assert!(part.ends_with(&noise(50_000, seed)), "{name}");
+    }
+    let nothing = name_parts(source("text"), |_, _| panic!("it has no parts"));
+    assert!(nothing.unwrap().is_none());
+}

@@ -1,0 +1,221 @@
+use std::{ffi::OsStr, ops::ControlFlow, os::unix::ffi::OsStrExt, sync::Arc};
+
+use quick_cache::sync::Cache;
+use verimount_source::{ReadAt, Scratch};
+use verimount_tree::{
+    AddEntry, AddEntryAndAttr, Attr, Cursor, DeviceNumber, DirEntry, Error as TreeError, FileType,
+    NodeId as TreeNodeId, Permissions, Tree, Usage, part_inside,
+};
+
+use crate::{
+    Entries, Error, MAX_NAME_LEN, Node, NodeId, NodeKind, Romfs, directories::Directories,
+    error::Defect, geometry::MIN_HEADER_LEN,
+};
+
+/// How many bytes of directories are kept: more than a million entries with short names.
+const KEPT_BYTES: usize = 64 << 20;
+
+/// How many file headers are kept.
+const NODE_CACHE_ENTRIES: usize = 1 << 16;
+
+/// The tree in an image. A file's number is the offset of its header.
+///
+/// All that romfs does not know is what Linux shows for it: everything is root's, of 1970, and has
+/// one name.
+pub struct RomfsTree<S> {
+    image: Romfs<S>,
+    directories: Directories,
+    nodes: Cache<NodeId, Node>,
+}
+
+impl<S: ReadAt> RomfsTree<S> {
+    /// The tree in `image`.
+    pub fn new(image: Romfs<S>) -> Self {
+        Self {
+            image,
+            directories: Directories::new(KEPT_BYTES),
+            nodes: Cache::new(NODE_CACHE_ENTRIES),
+        }
+    }
+
+    /// Opens the image that `source` begins with.
+    ///
+    /// # Errors
+    /// As [`Romfs::open`].
+    pub fn open(source: S) -> Result<Self, Error> {
+        Ok(Self::new(Romfs::open(source)?))
+    }
+
+    /// The header of a file that the tree gave out.
+    fn id(&self, node: TreeNodeId) -> Result<NodeId, TreeError> {
+        match node {
+            TreeNodeId::ROOT => Ok(self.image.root()),
+            node => u32::try_from(node.get())
+                .ok()
+                .and_then(NodeId::from_raw)
+                .ok_or(TreeError::NotFound),
+        }
+    }
+
+    fn node(&self, node: TreeNodeId) -> Result<Node, TreeError> {
+        let id = self.id(node)?;
+        if let Some(node) = self.nodes.get(&id) {
+            return Ok(node);
+        }
+        let node = self.image.node(id)?;
+        self.nodes.insert(id, node);
+        Ok(node)
+    }
+
+    fn entries(&self, directory: TreeNodeId) -> Result<Arc<Entries>, TreeError> {
+        let node = self.node(directory)?;
+        match node.kind {
+            NodeKind::Directory => Ok(self.directories.get(&self.image, node.id)?),
+            _ => Err(TreeError::NotADirectory),
+        }
+    }
+
+    /// Gives a directory's entries from a place on to `visit`, until it wants no more. A place is a
+    /// position in the directory.
+    fn visit(
+        &self,
+        directory: TreeNodeId,
+        from: Cursor,
+        mut visit: impl FnMut(DirEntry<'_>, Cursor, &Node) -> ControlFlow<()>,
+    ) -> Result<(), TreeError> {
+        let entries = self.entries(directory)?;
+        let position = usize::try_from(from.get()).unwrap_or(usize::MAX);
+        let places = (from.get()..).skip(1).map_while(Cursor::new);
+        for (entry, next) in entries.iter_from(position).zip(places) {
+            let name = OsStr::from_bytes(entry.name);
+            let (node, file_type) = (self.number(entry.node.id)?, file_type(entry.node.kind));
+            let listed = DirEntry {
+                name,
+                node,
+                file_type,
+            };
+            if visit(listed, next, &entry.node).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The attributes of a file that somebody learns of, and so will ask for.
+    fn found(&self, node: &Node) -> Result<Attr, TreeError> {
+        self.nodes.insert(node.id, *node);
+        self.attr_of(node)
+    }
+
+    fn attr_of(&self, node: &Node) -> Result<Attr, TreeError> {
+        let permissions = Permissions::new(node.permissions().into());
+        let (file_type, number) = (file_type(node.kind), self.number(node.id)?);
+        Ok(Attr {
+            rdev: device_number(node.kind),
+            ..Attr::new(number, file_type, permissions, node.size.into())
+        })
+    }
+
+    fn number(&self, id: NodeId) -> Result<TreeNodeId, Error> {
+        if id == self.image.root() {
+            return Ok(TreeNodeId::ROOT);
+        }
+        // The superblock is where the number would be 0.
+        let outside = || Defect::HeaderRange.at(id).into();
+        TreeNodeId::new(id.into()).ok_or_else(outside)
+    }
+}
+
+fn file_type(kind: NodeKind) -> FileType {
+    match kind {
+        NodeKind::Directory => FileType::Directory,
+        NodeKind::File => FileType::RegularFile,
+        NodeKind::Symlink => FileType::Symlink,
+        NodeKind::BlockDevice { .. } => FileType::BlockDevice,
+        NodeKind::CharDevice { .. } => FileType::CharDevice,
+        NodeKind::Socket => FileType::Socket,
+        NodeKind::Fifo => FileType::Fifo,
+    }
+}
+
+fn device_number(kind: NodeKind) -> DeviceNumber {
+    match kind {
+        NodeKind::BlockDevice { major, minor } | NodeKind::CharDevice { major, minor } => {
+            DeviceNumber::new(major.into(), minor.into())
+        }
+        _ => DeviceNumber::NONE,
+    }
+}
+
+impl<S: ReadAt> Tree for RomfsTree<S> {
+    fn attr(&self, node: TreeNodeId) -> Result<Attr, TreeError> {
+        self.attr_of(&self.node(node)?)
+    }
+
+    fn lookup(&self, directory: TreeNodeId, name: &OsStr) -> Result<Attr, TreeError> {
+        let found = self.entries(directory)?.find(name.as_bytes());
+        self.found(&found.ok_or(TreeError::NotFound)?)
+    }
+
+    fn list(
+        &self,
+        directory: TreeNodeId,
+        from: Cursor,
+        add: &mut AddEntry<'_>,
+    ) -> Result<(), TreeError> {
+        self.visit(directory, from, |entry, next, _| add(entry, next))
+    }
+
+    fn list_with_attrs(
+        &self,
+        directory: TreeNodeId,
+        from: Cursor,
+        add: &mut AddEntryAndAttr<'_>,
+    ) -> Result<(), TreeError> {
+        self.visit(directory, from, |entry, next, node| {
+            add(entry, next, self.found(node).ok().as_ref())
+        })
+    }
+
+    fn read<'s>(
+        &self,
+        node: TreeNodeId,
+        offset: u64,
+        len: usize,
+        scratch: &'s mut Scratch,
+    ) -> Result<&'s [u8], TreeError> {
+        let node = self.node(node)?;
+        match node.kind {
+            NodeKind::File => {}
+            NodeKind::Directory => return Err(TreeError::IsADirectory),
+            _ => return Err(TreeError::NoContent),
+        }
+        let len = part_inside(offset, len, node.size.into()).len();
+        if len == 0 {
+            return Ok(&[]);
+        }
+        // Inside the image: the reader has checked that all of the content is.
+        let start = node.data_offset.saturating_add(offset);
+        Ok(self.image.source().read_borrowed(scratch, start, len)?)
+    }
+
+    fn readlink<'s>(
+        &self,
+        node: TreeNodeId,
+        scratch: &'s mut Scratch,
+    ) -> Result<&'s [u8], TreeError> {
+        let node = self.node(node)?;
+        Ok(self.image.symlink_target(&node, scratch)?)
+    }
+
+    fn usage(&self) -> Usage {
+        let size = self.image.size();
+        Usage {
+            bytes: size.into(),
+            // Of those names that `build` makes; the kernel's own reader shows no longer ones.
+            name_max: u32::try_from(MAX_NAME_LEN).unwrap_or(u32::MAX),
+            // Each has a header of its own.
+            max_entries: (size / MIN_HEADER_LEN).into(),
+        }
+    }
+}

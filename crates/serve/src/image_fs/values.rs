@@ -1,0 +1,86 @@
+//! A tree's values as FUSE has them.
+
+use std::time::Duration;
+
+use rustix::io::Errno;
+use verimount_fuse::{Attr, Entry, NodeId, Time};
+use verimount_tree::{self as tree, Timestamp};
+
+/// How long the kernel may keep names and attributes: they never change, so for as long as it
+/// likes.
+pub(super) const FOREVER: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+
+/// What is preferred as the size of a read, in bytes.
+const READ_SIZE: u32 = 4096;
+
+/// Says, for as long as the mount lives, that there is no file of a name; or, in a listing, no more
+/// than the name.
+pub(super) const NO_ENTRY: Entry = Entry {
+    node: None,
+    generation: 0,
+    attr: NOTHING,
+    entry_valid: FOREVER,
+    attr_valid: FOREVER,
+};
+
+/// Attributes with everything zero.
+const NOTHING: Attr = Attr {
+    ino: 0,
+    size: 0,
+    blocks: 0,
+    atime: EPOCH,
+    mtime: EPOCH,
+    ctime: EPOCH,
+    mode: 0,
+    nlink: 0,
+    uid: 0,
+    gid: 0,
+    rdev: 0,
+    blksize: 0,
+};
+
+const EPOCH: Time = Time {
+    seconds: 0,
+    nanoseconds: 0,
+};
+
+/// The file that the kernel means.
+///
+/// # Errors
+/// `ESTALE` for 0, which is no file's number.
+pub(super) fn file(node: NodeId) -> Result<tree::NodeId, Errno> {
+    tree::NodeId::new(node.0).ok_or(Errno::STALE)
+}
+
+/// Every number stands for one file for as long as the mount lives.
+pub(super) fn entry(attr: &tree::Attr) -> Entry {
+    Entry {
+        node: Some(NodeId(attr.node.get())),
+        attr: fuse_attr(attr),
+        ..NO_ENTRY
+    }
+}
+
+pub(super) fn fuse_attr(attr: &tree::Attr) -> Attr {
+    Attr {
+        ino: attr.node.get(),
+        size: attr.size,
+        blocks: attr.blocks,
+        atime: time(attr.atime),
+        mtime: time(attr.mtime),
+        ctime: time(attr.ctime),
+        mode: attr.mode(),
+        nlink: attr.nlink,
+        uid: attr.uid,
+        gid: attr.gid,
+        rdev: attr.rdev.encoded(),
+        blksize: READ_SIZE,
+    }
+}
+
+fn time(time: Timestamp) -> Time {
+    Time {
+        seconds: time.seconds(),
+        nanoseconds: time.nanoseconds(),
+    }
+}

@@ -1,0 +1,117 @@
+use std::{
+    ffi::{OsStr, OsString},
+    sync::Arc,
+};
+
+use verimount_source::{ReadAt, Scratch};
+
+use crate::{
+    AddEntry, Attr, Cursor, DirEntry, Error, FileType, NodeId, Permissions, StoredFile, Tree,
+    Usage, part_inside,
+};
+
+/// The permissions of the directory; those of the file restrict access.
+const DIRECTORY: Permissions = Permissions::new(0o555);
+
+/// A directory that contains one file.
+pub struct SingleFile {
+    content: Arc<dyn ReadAt>,
+    name: OsString,
+    directory: Attr,
+    file: Attr,
+}
+
+impl SingleFile {
+    /// The file.
+    pub const FILE: NodeId = NodeId::new(2).unwrap();
+
+    /// A directory with a file of this name and content. Both have the owner, group and time of the
+    /// stored file; the file has its permissions without write and set-id bits.
+    pub fn new(name: &OsStr, stored: &StoredFile, content: Arc<dyn ReadAt>) -> Self {
+        let attr = |node, file_type, permissions, size| Attr {
+            uid: stored.uid,
+            gid: stored.gid,
+            atime: stored.mtime,
+            mtime: stored.mtime,
+            ctime: stored.mtime,
+            ..Attr::new(node, file_type, permissions, size)
+        };
+        Self {
+            directory: attr(NodeId::ROOT, FileType::Directory, DIRECTORY, 0),
+            file: attr(
+                Self::FILE,
+                FileType::RegularFile,
+                stored.permissions,
+                content.size(),
+            ),
+            content,
+            name: name.into(),
+        }
+    }
+
+    fn check_directory(&self, node: NodeId) -> Result<(), Error> {
+        match self.attr(node)?.is_directory() {
+            true => Ok(()),
+            false => Err(Error::NotADirectory),
+        }
+    }
+}
+
+impl Tree for SingleFile {
+    fn attr(&self, node: NodeId) -> Result<Attr, Error> {
+        match node {
+            NodeId::ROOT => Ok(self.directory),
+            Self::FILE => Ok(self.file),
+            _ => Err(Error::NotFound),
+        }
+    }
+
+    fn lookup(&self, directory: NodeId, name: &OsStr) -> Result<Attr, Error> {
+        self.check_directory(directory)?;
+        if name == self.name {
+            Ok(self.file)
+        } else {
+            Err(Error::NotFound)
+        }
+    }
+
+    fn list(&self, directory: NodeId, from: Cursor, add: &mut AddEntry<'_>) -> Result<(), Error> {
+        const END: Cursor = Cursor::new(1).unwrap();
+        self.check_directory(directory)?;
+        let entry = DirEntry {
+            name: &self.name,
+            node: Self::FILE,
+            file_type: FileType::RegularFile,
+        };
+        if from == Cursor::START {
+            // It is the only entry.
+            let _ = add(entry, END);
+        }
+        Ok(())
+    }
+
+    fn read<'s>(
+        &self,
+        node: NodeId,
+        offset: u64,
+        len: usize,
+        scratch: &'s mut Scratch,
+    ) -> Result<&'s [u8], Error> {
+        match node {
+            NodeId::ROOT => Err(Error::IsADirectory),
+            Self::FILE => match part_inside(offset, len, self.file.size).len() {
+                0 => Ok(&[]),
+                len => Ok(self.content.read_borrowed(scratch, offset, len)?),
+            },
+            _ => Err(Error::NotFound),
+        }
+    }
+
+    fn usage(&self) -> Usage {
+        Usage {
+            bytes: self.file.size,
+            name_max: 255,
+            max_entries: 1,
+        }
+    }
+}

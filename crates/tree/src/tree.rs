@@ -1,0 +1,136 @@
+use std::{ffi::OsStr, num::NonZeroU64, ops::Range};
+
+use verimount_source::Scratch;
+
+use crate::{
+    AddEntry, AddEntryAndAttr, Attr, Cursor, Error, Extent, ExtentKind, NodeId, XattrNames,
+};
+
+/// The size of a tree, for `statfs` and for limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Usage {
+    /// Size in bytes of what the tree is stored in.
+    pub bytes: u64,
+    /// The longest possible name in bytes.
+    pub name_max: u32,
+    /// An upper bound of the number of directory entries, by which walks are limited.
+    pub max_entries: u64,
+}
+
+/// A read-only directory tree that never changes, used from several threads at once.
+///
+/// The storage may be hostile: every operation must end, in bounded memory. A [`NodeId`] comes from the
+/// kernel, and need not be one that the tree has returned.
+pub trait Tree: Send + Sync {
+    /// The attributes of a file.
+    ///
+    /// # Errors
+    /// Any [`Error`].
+    fn attr(&self, node: NodeId) -> Result<Attr, Error>;
+
+    /// The attributes of the file of this name in a directory, which need not be listed for that.
+    ///
+    /// # Errors
+    /// Any [`Error`]; [`Error::NotFound`] if there is none.
+    fn lookup(&self, directory: NodeId, name: &OsStr) -> Result<Attr, Error>;
+
+    /// Calls `add` with each entry of a directory, starting at `from`, without `.` and `..`, until `add`
+    /// breaks. Each entry comes with the cursor behind it, at which a later call continues. The order
+    /// never changes: it is the one in which reading the files is cheapest.
+    ///
+    /// A cursor that the tree has not returned may start at any entry, or list none.
+    ///
+    /// # Errors
+    /// Any [`Error`].
+    fn list(&self, directory: NodeId, from: Cursor, add: &mut AddEntry<'_>) -> Result<(), Error>;
+
+    /// As [`Self::list`], with the attributes of each entry, or without them if they cannot be read.
+    /// A tree whose directories contain the attributes should override this.
+    ///
+    /// # Errors
+    /// As [`Self::list`].
+    fn list_with_attrs(
+        &self,
+        directory: NodeId,
+        from: Cursor,
+        add: &mut AddEntryAndAttr<'_>,
+    ) -> Result<(), Error> {
+        self.list(directory, from, &mut |entry, next| {
+            add(entry, next, self.attr(entry.node).ok().as_ref())
+        })
+    }
+
+    /// Up to `len` bytes of a file's content from `offset` on, in `scratch`: fewer only where the
+    /// content ends.
+    ///
+    /// # Errors
+    /// Any [`Error`].
+    fn read<'s>(
+        &self,
+        node: NodeId,
+        offset: u64,
+        len: usize,
+        scratch: &'s mut Scratch,
+    ) -> Result<&'s [u8], Error>;
+
+    /// The target of a symbolic link, in `scratch`: 1 to 4095 bytes without NUL.
+    ///
+    /// # Errors
+    /// Any [`Error`].
+    fn readlink<'s>(&self, node: NodeId, scratch: &'s mut Scratch) -> Result<&'s [u8], Error> {
+        let _ = scratch;
+        self.attr(node)?;
+        Err(Error::NotASymlink)
+    }
+
+    /// The size of the tree.
+    fn usage(&self) -> Usage;
+
+    /// Whether any file may have extended attributes. If so, a mount enforces access control lists, which
+    /// takes a request for each file that is used.
+    fn has_xattrs(&self) -> bool {
+        false
+    }
+
+    /// The names of a file's extended attributes.
+    ///
+    /// # Errors
+    /// Any [`Error`].
+    fn xattr_names(&self, node: NodeId) -> Result<XattrNames, Error> {
+        let _ = node;
+        Ok(XattrNames::default())
+    }
+
+    /// The value of an extended attribute: at most [`MAX_XATTR_VALUE`](crate::MAX_XATTR_VALUE) bytes.
+    ///
+    /// # Errors
+    /// Any [`Error`]; [`Error::NoAttribute`] if the file has none of this name.
+    fn xattr(&self, node: NodeId, name: &OsStr) -> Result<Vec<u8>, Error> {
+        let _ = (node, name);
+        Err(Error::NoAttribute)
+    }
+
+    /// Whether any file may have holes. If not, a mount does not ask for [`Self::extent`].
+    fn has_holes(&self) -> bool {
+        false
+    }
+
+    /// The data or hole at `offset`. The extent ends no later than the content, and may be followed by
+    /// another one of the same kind.
+    ///
+    /// # Errors
+    /// Any [`Error`]; [`Error::PastEnd`] if the content ends at `offset` or before.
+    fn extent(&self, node: NodeId, offset: u64) -> Result<Extent, Error> {
+        let rest = self.attr(node)?.size.saturating_sub(offset);
+        let len = NonZeroU64::new(rest).ok_or(Error::PastEnd)?;
+        let kind = ExtentKind::Data;
+        Ok(Extent { kind, len })
+    }
+}
+
+/// The part of the range of `len` bytes at `offset` that lies inside content of `size` bytes.
+pub fn part_inside(offset: u64, len: usize, size: u64) -> Range<usize> {
+    let clamp = |offset: u64| usize::try_from(offset.min(size)).unwrap_or(usize::MAX);
+    let end = offset.saturating_add(u64::try_from(len).unwrap_or(u64::MAX));
+    clamp(offset)..clamp(end)
+}
