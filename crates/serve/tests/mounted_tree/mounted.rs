@@ -1,0 +1,89 @@
+//! A tree mounted by this process.
+
+use std::{
+    fs::File,
+    io,
+    num::NonZeroUsize,
+    path::{Path, PathBuf},
+    sync::Arc,
+    thread::{self, JoinHandle},
+};
+
+use rustix::process::geteuid;
+use signal_hook::iterator::Signals;
+use tempfile::TempDir;
+use verimount_serve::{ImageFs, MountOptions, Served, VerifiedTree, mount, unmount};
+use verimount_testkit::tools;
+use verimount_tree::Tree;
+
+pub(crate) struct MountedTree {
+    directory: TempDir,
+    serving: Option<JoinHandle<io::Result<()>>>,
+}
+
+impl MountedTree {
+    /// Mounts `tree`, for all users if root does; `None`, after a note, where nothing can be mounted.
+    pub(crate) fn new(tree: impl Tree + 'static) -> Option<Self> {
+        if !can_mount() {
+            return None;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let options = MountOptions {
+            source_name: "made up".to_owned(),
+            read_only: true,
+            allow_other: geteuid().is_root(),
+            threads: NonZeroUsize::new(2).unwrap(),
+            awake: false,
+        };
+        let tree = VerifiedTree::new(Box::new(tree), None);
+        let fs = ImageFs::new(Arc::new(tree), Served::default());
+        let mounted = mount(Arc::new(fs), directory.path(), &options).unwrap();
+        let signals = Signals::new(std::iter::empty::<i32>()).unwrap();
+        let serving = thread::spawn(move || mounted.serve(signals, None));
+        Some(Self {
+            directory,
+            serving: Some(serving),
+        })
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        self.directory.path()
+    }
+
+    pub(crate) fn path(&self, path: impl AsRef<Path>) -> PathBuf {
+        self.root().join(path)
+    }
+
+    pub(crate) fn open(&self, path: impl AsRef<Path>) -> io::Result<File> {
+        File::open(self.path(path))
+    }
+
+    /// Unmounts it, and waits for its end: for a moment, a process that another test starts has all
+    /// that is open.
+    pub(crate) fn unmount(mut self) {
+        unmount(self.root(), true).unwrap();
+        let serving = self.serving.take().unwrap();
+        serving.join().unwrap().unwrap();
+    }
+}
+
+impl Drop for MountedTree {
+    fn drop(&mut self) {
+        if self.serving.is_some() {
+            // A test has failed, and may still have files open.
+            let _ = unmount(self.root(), true);
+        }
+    }
+}
+
+fn can_mount() -> bool {
+    let there = Path::new("/dev/fuse").exists();
+    if !there {
+        assert!(
+            std::env::var_os(tools::REQUIRE_TOOLS).is_none(),
+            "/dev/fuse is missing"
+        );
+        eprintln!("skipped: there is no /dev/fuse");
+    }
+    there && (geteuid().is_root() || tools::find("fusermount3").is_some())
+}
