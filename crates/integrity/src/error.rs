@@ -154,6 +154,12 @@ pub enum Unsupported {
     /// A journal that takes 2^32 sectors or more.
     #[error("a journal of {0} sectors")]
     JournalSize(u64),
+    /// A journal with too much in it to be held in memory, where it cannot be brought to its place.
+    #[error(
+        "more than {0} bytes in the journal, which takes writing to bring to their place: open it in \
+         another mode, or in recovery mode"
+    )]
+    JournalContents(usize),
     /// A bitmap that takes more than 16 MiB.
     #[error(
         "a bitmap of {0} bytes, more than 16 MiB: let the kernel close the volume, or open it in \

@@ -25,7 +25,7 @@ pub enum ParamError {
     )]
     Algorithm,
     /// Another mode.
-    #[error("the mode must be journal, bitmap, direct or recovery")]
+    #[error("the mode must be journal, bitmap, direct, read-only or recovery")]
     Mode,
     /// A key of no bytes, or of too many.
     #[error("a key must have 1 to {} bytes", crate::Key::MAX)]
@@ -200,18 +200,36 @@ pub enum Mode {
     Bitmap,
     /// Nothing is done for it: after a crash, blocks that were being written fail to verify.
     Direct,
+    /// Nothing is written, not even what a crash has left to be done: what the journal holds is read from
+    /// memory, and blocks whose tags have to be recalculated are not checked.
+    ReadOnly,
     /// Read only, without replaying the journal and *without checking*: for rescuing what can be
     /// read of a volume that no other mode opens.
     RecoveryUnverified,
 }
 
 impl Mode {
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self::Journal,
+        Self::Bitmap,
+        Self::Direct,
+        Self::ReadOnly,
+        Self::RecoveryUnverified,
+    ];
+
+    /// Whether nothing can be changed, so that a volume's devices need not be open for writing.
+    pub const fn is_read_only(self) -> bool {
+        matches!(self, Self::ReadOnly | Self::RecoveryUnverified)
+    }
+
     /// The name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Journal => "journal",
             Self::Bitmap => "bitmap",
             Self::Direct => "direct",
+            Self::ReadOnly => "read-only",
             Self::RecoveryUnverified => "recovery",
         }
     }
@@ -227,14 +245,7 @@ impl FromStr for Mode {
     type Err = ParamError;
 
     fn from_str(name: &str) -> Result<Self, ParamError> {
-        [
-            Self::Journal,
-            Self::Bitmap,
-            Self::Direct,
-            Self::RecoveryUnverified,
-        ]
-        .into_iter()
-        .find(|mode| mode.name() == name)
-        .ok_or(ParamError::Mode)
+        let mut all = Self::ALL.into_iter();
+        all.find(|mode| mode.name() == name).ok_or(ParamError::Mode)
     }
 }

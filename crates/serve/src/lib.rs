@@ -44,7 +44,7 @@ pub use unmount::{UnmountError, unmount};
 pub use verified_tree::{Failure, ImageStatus, VerifiedTree};
 pub use volume_export::VolumeExport;
 pub use volume_fs::{DiskAccess, VolumeFs};
-pub use volume_status::{StorageCounts, VolumeStatus};
+pub use volume_status::{BadSector, StorageCounts, VolumeStatus};
 
 /// The extended attribute of a mount's root directory that holds its [`Status`] as JSON.
 pub const STATUS_XATTR: &str = "user.verimount.status";

@@ -2,7 +2,7 @@ use std::io;
 
 use rustix::io::Errno;
 use verimount_fuse::Awake;
-use verimount_integrity::{Interleave, Mode, SECTOR};
+use verimount_integrity::{Interleave, SECTOR};
 use verimount_nbd::{BlockSizes, Export};
 
 use crate::Disk;
@@ -62,7 +62,7 @@ impl Export for VolumeExport {
     }
 
     fn is_read_only(&self) -> bool {
-        self.disk.volume().mode() == Mode::RecoveryUnverified
+        self.disk.volume().mode().is_read_only()
     }
 
     fn can_trim(&self) -> bool {
@@ -99,7 +99,7 @@ impl Export for VolumeExport {
 mod tests {
     use std::{ops::ControlFlow, sync::Arc};
 
-    use verimount_integrity::{Devices, FormatOptions, OpenOptions, Volume, format};
+    use verimount_integrity::{Devices, FormatOptions, Mode, OpenOptions, Volume, format};
     use verimount_source::MemoryStorage;
     use verimount_testkit::{Fault, Faulty};
 

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use verimount_integrity::Volume;
+use verimount_integrity::{BadBlock, Volume};
 use verimount_source::{Counting, FileStorage};
 
 /// What a volume does and did.
@@ -23,8 +23,20 @@ pub struct VolumeStatus {
     pub unchecked_from: Option<u64>,
     /// Why nothing can be written any more.
     pub failure: Option<String>,
+    /// The last blocks that did not match their tags, each once, the latest last.
+    pub recent_mismatches: Vec<BadSector>,
     /// What was asked of the volume's devices, all of them together.
     pub storage: StorageCounts,
+}
+
+/// A block that did not match its tag.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BadSector {
+    /// The disk's sector of 512 bytes at which the block begins.
+    pub sector: u64,
+    /// What is wrong with it.
+    pub reason: String,
 }
 
 /// What was asked of devices: data, tags and all that the mode needs.
@@ -43,6 +55,15 @@ pub struct StorageCounts {
     pub zeroed_bytes: u64,
     /// Flushes, and writes that were to be durable at once.
     pub flushes: u64,
+}
+
+impl BadSector {
+    fn of(block: &BadBlock) -> Self {
+        Self {
+            sector: block.sector,
+            reason: block.to_string(),
+        }
+    }
 }
 
 impl StorageCounts {
@@ -73,6 +94,11 @@ impl VolumeStatus {
             bytes_written: stats.bytes_written,
             unchecked_from: volume.recalculation_sector(),
             failure: volume.failure(),
+            recent_mismatches: volume
+                .recent_mismatches()
+                .iter()
+                .map(BadSector::of)
+                .collect(),
             storage: StorageCounts::of(devices),
         }
     }

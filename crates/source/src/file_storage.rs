@@ -16,7 +16,8 @@ use crate::{FileSource, ReadAt, ReadError, WriteAt, WriteError, write_at::check_
 /// How much is written at a time where zeros have to be written, in bytes.
 const ZEROS: usize = 1 << 20;
 
-/// A regular file or block device to read and write, which no other process uses meanwhile.
+/// A regular file or block device to read and write, or only to read, which no other process writes
+/// meanwhile.
 #[derive(Debug)]
 pub struct FileStorage {
     source: FileSource,
@@ -29,15 +30,32 @@ impl FileStorage {
     /// What `open` says; [`io::ErrorKind::ResourceBusy`] if it is in use already: locked by another
     /// storage, or a block device that is mounted or part of another; and as [`FileSource::new`].
     pub fn open(path: &Path) -> io::Result<Self> {
+        Self::open_for(path, true)
+    }
+
+    /// Opens `path` for reading only, and keeps others from writing, but not from reading, until the
+    /// storage is dropped. All writes and flushes fail.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_read_only(path: &Path) -> io::Result<Self> {
+        Self::open_for(path, false)
+    }
+
+    fn open_for(path: &Path, writing: bool) -> io::Result<Self> {
         // Of a block device, EXCL asks for the claim that a mount of it would have. NONBLOCK: not
         // waiting for somebody to read it, if it is a named pipe: it is then refused.
         let file = OpenOptions::new()
             .read(true)
-            .write(true)
+            .write(writing)
             .custom_flags((OFlags::EXCL | OFlags::NONBLOCK).bits() as i32)
             .open(path)?;
         let source = FileSource::new(file)?.reading_directly();
-        source.file().try_lock().map_err(|error| match error {
+        let locked = match writing {
+            true => source.file().try_lock(),
+            false => source.file().try_lock_shared(),
+        };
+        locked.map_err(|error| match error {
             TryLockError::WouldBlock => io::Error::new(
                 io::ErrorKind::ResourceBusy,
                 "it is in use by another process",

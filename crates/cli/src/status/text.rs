@@ -8,7 +8,9 @@ use std::{
 use indicatif::HumanDuration;
 use verimount_bridge::BridgeStatus;
 use verimount_names::one_line;
-use verimount_serve::{Failure, ImageStatus, Kind, Pin, Requests, Served, Status, VolumeStatus};
+use verimount_serve::{
+    BadSector, Failure, ImageStatus, Kind, Pin, Requests, Served, Status, VolumeStatus,
+};
 
 pub(super) fn print(out: &mut impl Write, status: &Status) -> io::Result<()> {
     print_served(out, &status.served, &status.kind)?;
@@ -26,8 +28,14 @@ pub(super) fn print(out: &mut impl Write, status: &Status) -> io::Result<()> {
     }
     match &status.kind {
         Kind::Image(image) | Kind::File(image) => print_failures(out, &image.recent_failures),
+        Kind::Volume(volume) => print_bad_sectors(out, &volume.recent_mismatches),
         _ => Ok(()),
     }
+}
+
+fn print_bad_sectors(out: &mut impl Write, bad: &[BadSector]) -> io::Result<()> {
+    bad.iter()
+        .try_for_each(|bad| writeln!(out, "  {}", one_line(&bad.reason)))
 }
 
 fn print_served(out: &mut impl Write, served: &Served, kind: &Kind) -> io::Result<()> {
@@ -181,9 +189,13 @@ mod tests {
         let volume = VolumeStatus {
             mode: text(),
             failure: Some(text()),
+            recent_mismatches: vec![BadSector {
+                sector: 0,
+                reason: text(),
+            }],
             ..VolumeStatus::default()
         };
-        for (kind, own) in [(Kind::Image(image), 3), (Kind::Volume(volume), 2)] {
+        for (kind, own) in [(Kind::Image(image), 3), (Kind::Volume(volume), 3)] {
             let served = Served {
                 source: text(),
                 pin: Some(Pin::Key { id: text() }),

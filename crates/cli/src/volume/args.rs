@@ -52,15 +52,20 @@ impl DeviceArgs {
 
     /// Opens the devices, the one of the volume first, and keeps all others from using them.
     pub(super) fn open(&self) -> Result<Vec<Device>> {
-        self.open_with(&self.volume)
+        self.open_with(&self.volume, Access::Write)
+    }
+
+    /// The same for reading only; others may do that, too.
+    pub(super) fn open_read_only(&self) -> Result<Vec<Device>> {
+        self.open_with(&self.volume, Access::ReadOnly)
     }
 
     /// The same, with the volume's file at another path.
-    pub(super) fn open_with(&self, volume: &Path) -> Result<Vec<Device>> {
+    pub(super) fn open_with(&self, volume: &Path, access: Access) -> Result<Vec<Device>> {
         [Some(volume), self.data_device.as_deref()]
             .into_iter()
             .flatten()
-            .map(open_device)
+            .map(|path| open_device(path, access))
             .collect()
     }
 
@@ -71,18 +76,34 @@ impl DeviceArgs {
     }
 }
 
-fn open_device(path: &Path) -> Result<Device> {
-    let device = open_when_closed(path).with_context(|| printable(path).to_string())?;
+/// What a device is opened for.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Access {
+    Write,
+    ReadOnly,
+}
+
+impl Access {
+    fn open(self, path: &Path) -> io::Result<FileStorage> {
+        match self {
+            Self::Write => FileStorage::open(path),
+            Self::ReadOnly => FileStorage::open_read_only(path),
+        }
+    }
+}
+
+fn open_device(path: &Path, access: Access) -> Result<Device> {
+    let device = open_when_closed(path, access).with_context(|| printable(path).to_string())?;
     Ok(Arc::new(Counting::new(device)))
 }
 
 /// Opens a device, and waits a moment if it is in use: `umount(8)` returns while the process that
 /// served a volume still closes it.
-fn open_when_closed(path: &Path) -> io::Result<FileStorage> {
+fn open_when_closed(path: &Path, access: Access) -> io::Result<FileStorage> {
     let start = Instant::now();
     let mut is_noted = false;
     loop {
-        match FileStorage::open(path) {
+        match access.open(path) {
             Err(error) if error.kind() == ErrorKind::ResourceBusy && start.elapsed() < CLOSING => {
                 if !is_noted {
                     say(format_args!(
@@ -160,7 +181,8 @@ pub(super) struct UseArgs {
     #[command(flatten)]
     integrity: IntegrityArgs,
     /// What is done to survive a crash: journal writes all twice; bitmap computes tags anew of what
-    /// was being written; direct leaves that unreadable; recovery only reads, and checks nothing
+    /// was being written; direct leaves that unreadable. read-only changes nothing, and needs no right to
+    /// write; recovery does not even check what it reads
     #[arg(long, value_name = "MODE", default_value_t)]
     mode: Mode,
     /// Let users discard blocks; then they read as zeros. Must always be said of a volume of which
@@ -192,7 +214,10 @@ impl UseArgs {
             tag_read_back: self.tag_read_back,
             ..OpenOptions::default()
         };
-        let devices = self.devices.open()?;
+        let devices = match self.mode.is_read_only() {
+            true => self.devices.open_read_only()?,
+            false => self.devices.open()?,
+        };
         let volume =
             Volume::open(devices_of(&devices), &options).with_context(|| self.devices.shown())?;
         let commit_time = Duration::from_millis(self.commit_time.get().into());

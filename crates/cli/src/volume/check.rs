@@ -12,12 +12,12 @@ use crate::{
     Outcome, interrupt::Interrupt, message::say, options::all_processors, progress::bytes_bar,
 };
 
-use super::args::{DeviceArgs, IntegrityArgs, devices_of};
+use super::args::{Device, DeviceArgs, IntegrityArgs, devices_of};
 
 /// Read all blocks of a volume and name every bad range
 ///
-/// What a crash has left is put in order first, as wherever the volume is used: a journal is
-/// replayed, and tags that a bitmap names are computed anew.
+/// Nothing is written, and the right to read is enough: what a journal holds is read from memory. But tags that
+/// have to be recalculated after a crash are recalculated first, if the volume can be written.
 #[derive(Args)]
 pub(crate) struct Check {
     #[command(flatten)]
@@ -48,6 +48,9 @@ struct Report {
     bad_ranges: u64,
     /// How many of them begin with a block whose tag says that it was discarded.
     discarded_ranges: u64,
+    /// The first sector whose tag has to be recalculated, which takes writing. From there on, blocks that were
+    /// being written in the crash are not checked.
+    unchecked_from: Option<u64>,
     /// The first [`MAX_LISTED`] of them.
     bad: Vec<Finding>,
 }
@@ -84,26 +87,46 @@ impl Check {
 
     /// Opens the volume in the mode that changes as little as possible of it.
     fn open(&self) -> Result<Volume> {
-        let devices = self.devices.open()?;
+        let devices = self.devices.open_read_only()?;
+        let superblock = Superblock::read(&devices[0], 0).with_context(|| self.devices.shown())?;
+        let must_write = !self.accept.is_empty();
+        let is_incomplete =
+            superblock.has_dirty_bitmap() || superblock.recalculation_sector().is_some();
+        if !must_write && !is_incomplete {
+            return self.open_in(Mode::ReadOnly, &devices);
+        }
+        drop(devices);
+        match self.devices.open() {
+            Err(error) if !must_write && cannot_be_written(&error) => {
+                self.open_in(Mode::ReadOnly, &self.devices.open_read_only()?)
+            }
+            devices => {
+                let mode = match superblock.has_dirty_bitmap() {
+                    true => Mode::Bitmap,
+                    false => Mode::Direct,
+                };
+                self.open_in(mode, &devices?)
+            }
+        }
+    }
+
+    fn open_in(&self, mode: Mode, devices: &[Device]) -> Result<Volume> {
         let open = || {
-            let superblock = Superblock::read(&devices[0], 0)?;
-            let mode = match superblock.has_dirty_bitmap() {
-                true => Mode::Bitmap,
-                false => Mode::Direct,
-            };
             let options = OpenOptions {
                 integrity: self.integrity.integrity()?,
                 mode,
                 allow_discards: self.allow_discards,
                 ..OpenOptions::default()
             };
-            anyhow::Ok(Volume::open(devices_of(&devices), &options)?)
+            anyhow::Ok(Volume::open(devices_of(devices), &options)?)
         };
         open().with_context(|| self.devices.shown())
     }
 
     fn check(&self, volume: &Volume, interrupt: &Interrupt) -> Result<Report> {
-        self.recalculate(volume, interrupt)?;
+        if volume.mode() != Mode::ReadOnly {
+            self.recalculate(volume, interrupt)?;
+        }
         for sectors in &self.accept {
             volume.accept_unverified(sectors.clone())?;
         }
@@ -114,6 +137,7 @@ impl Check {
             bad_bytes: 0,
             bad_ranges: 0,
             discarded_ranges: 0,
+            unchecked_from: volume.recalculation_sector(),
             bad: Vec::new(),
         };
         let bar = bytes_bar(volume.size(), "checking");
@@ -188,8 +212,16 @@ impl Report {
 
     fn print(&self, out: &mut impl Write) -> io::Result<()> {
         let Self { volume, size, .. } = self;
-        if self.ok {
-            return writeln!(out, "{volume}: all {size} bytes match their tags");
+        match self.unchecked_from {
+            Some(sector) => writeln!(
+                out,
+                "{volume}: not all blocks from sector {sector} on were checked: the tags of those that were \
+                 being written in a crash have to be recalculated, and the volume cannot be written"
+            )?,
+            None if self.ok => {
+                return writeln!(out, "{volume}: all {size} bytes match their tags");
+            }
+            None => {}
         }
         for Finding {
             start_sector,
@@ -208,6 +240,17 @@ impl Report {
             self.bad_bytes, self.bad_ranges
         )
     }
+}
+
+/// Whether a device can be read, but not written.
+fn cannot_be_written(error: &anyhow::Error) -> bool {
+    let error = error.root_cause().downcast_ref::<io::Error>();
+    error.is_some_and(|error| {
+        matches!(
+            error.kind(),
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
+        )
+    })
 }
 
 fn parse_range(text: &str) -> Result<Range<u64>, String> {

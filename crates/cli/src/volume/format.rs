@@ -17,7 +17,7 @@ use crate::{
     progress::bytes_bar,
 };
 
-use super::args::{Device, DeviceArgs, IntegrityArgs, devices_of};
+use super::args::{Access, Device, DeviceArgs, IntegrityArgs, devices_of};
 
 /// Make a file or block device a volume, all of whose blocks are zero
 #[derive(Args)]
@@ -68,7 +68,9 @@ impl Format {
         let file = self.size.map(|size| new_file(&self.devices.volume, size));
         let file = file.transpose()?;
         let devices = match &file {
-            Some(file) => self.devices.open_with(&file.path_before_commit())?,
+            Some(file) => self
+                .devices
+                .open_with(&file.path_before_commit(), Access::Write)?,
             None => self.devices.open()?,
         };
         if !self.force {

@@ -2,7 +2,6 @@ use std::{fs, os::unix::fs::MetadataExt, path::PathBuf, sync::Arc};
 
 use anyhow::{Context, Result};
 use clap::Args;
-use verimount_integrity::Mode;
 use verimount_names::printable;
 use verimount_serve::{DiskAccess, Mounted, VolumeFs, mount};
 
@@ -50,7 +49,7 @@ impl Mount {
     }
 
     fn mount(&self, opened: &OpenedVolume) -> Result<Mounted> {
-        let read_only = opened.volume().mode() == Mode::RecoveryUnverified;
+        let read_only = opened.volume().mode().is_read_only();
         let options = self.mount.options(self.volume.devices.shown(), read_only);
         let fs = VolumeFs::new(opened.disk(&self.volume.devices.volume), self.access()?);
         Ok(mount(Arc::new(fs), &self.directory, &options)?)

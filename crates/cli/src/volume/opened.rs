@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use verimount_integrity::{CommitTimer, Error, Mode, Volume};
+use verimount_integrity::{CommitTimer, Error, Volume};
 use verimount_serve::Disk;
 
 use crate::served::served;
@@ -60,7 +60,7 @@ impl OpenedVolume {
     fn serve_and_recalculate(&self, serve: impl FnOnce() -> Result<()>) -> Result<()> {
         let ended = AtomicBool::new(false);
         thread::scope(|scope| {
-            if self.volume.mode() != Mode::RecoveryUnverified {
+            if !self.volume.mode().is_read_only() {
                 scope.spawn(|| recalculate(&self.volume, &ended));
             }
             let served = serve();

@@ -11,7 +11,8 @@ mod sequence;
 mod writer;
 
 pub(crate) use layout::JournalLayout;
-pub(crate) use replay::{Replayed, Scan, replay};
+pub(crate) use pending::Pending;
+pub(crate) use replay::{Replayed, Scan, hold, replay};
 pub(crate) use ring::{Position, Ring};
 pub(crate) use section::SectionFormat;
 pub(crate) use sequence::Sequence;

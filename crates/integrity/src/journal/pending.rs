@@ -3,6 +3,8 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use crate::{BadBlock, Error, blocks::Blocks, raw::SECTOR, superblock::Shape};
+
 /// The blocks and tags of one write.
 #[derive(Debug)]
 struct Write {
@@ -21,9 +23,9 @@ pub(super) struct Entry {
 
 /// The sizes of a block and a tag in bytes.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Sizes {
-    pub(super) block: usize,
-    pub(super) tag: usize,
+struct Sizes {
+    block: usize,
+    tag: usize,
 }
 
 impl Entry {
@@ -42,7 +44,7 @@ impl Entry {
 
 /// Blocks that are newer than what is at their place.
 #[derive(Debug)]
-pub(super) struct Pending {
+pub(crate) struct Pending {
     sizes: Sizes,
     state: Mutex<State>,
 }
@@ -56,11 +58,46 @@ struct State {
 }
 
 impl Pending {
-    pub(super) fn new(sizes: Sizes) -> Self {
+    /// None yet, of a volume of this shape.
+    pub(crate) fn new(shape: &Shape) -> Self {
         Self {
-            sizes,
+            sizes: Sizes {
+                block: shape.block_size.bytes(),
+                tag: shape.tag_size.bytes(),
+            },
             state: Mutex::default(),
         }
+    }
+
+    /// Reads blocks, from here where they are newer than at their place; gives those that do not match their
+    /// tags.
+    pub(crate) fn read(
+        &self,
+        blocks: &Blocks,
+        sector: u64,
+        buf: &mut [u8],
+    ) -> Result<Vec<BadBlock>, Error> {
+        let step = self.sizes.block / SECTOR;
+        let count = buf.len() / self.sizes.block;
+        let newest = self.newest((sector..).step_by(step).take(count));
+        let mut bad = Vec::new();
+        let mut index = 0;
+        for run in newest.chunk_by(|one, other| one.is_some() == other.is_some()) {
+            let len = run.len() * self.sizes.block;
+            let part = &mut buf[index * self.sizes.block..][..len];
+            if run[0].is_some() {
+                for (block, entry) in part
+                    .chunks_exact_mut(self.sizes.block)
+                    .zip(run.iter().flatten())
+                {
+                    block.copy_from_slice(entry.data());
+                }
+            } else {
+                bad.extend(blocks.read(sector + (index * step) as u64, part)?);
+            }
+            index += run.len();
+        }
+        Ok(bad)
     }
 
     /// Takes in a write, and gives how many blocks are not in the journal yet.
@@ -69,7 +106,7 @@ impl Pending {
             data: data.to_vec(),
             tags: tags.to_vec(),
         });
-        let step = self.sizes.block / crate::raw::SECTOR;
+        let step = self.sizes.block / SECTOR;
         let mut state = self.state();
         for (index, sector) in (sector..)
             .step_by(step)
@@ -107,7 +144,7 @@ impl Pending {
     }
 
     /// The newest contents of each block of a range that has any here.
-    pub(super) fn newest(&self, sectors: impl Iterator<Item = u64>) -> Vec<Option<Entry>> {
+    fn newest(&self, sectors: impl Iterator<Item = u64>) -> Vec<Option<Entry>> {
         let state = self.state();
         sectors
             .map(|sector| state.newest.get(&sector).cloned())

@@ -10,12 +10,16 @@
     )
 )]
 
-use crate::{Corruption, Error, blocks::Blocks};
+use crate::{Corruption, Error, Unsupported, blocks::Blocks};
 
-use super::{Position, Ring, SectionFormat, Sequence};
+use super::{Pending, Position, Ring, SectionFormat, Sequence};
 
 /// How many bytes of adjacent blocks are gathered before they are written.
 const WRITE_SIZE: usize = 1 << 20;
+
+/// The most bytes of blocks that are held in memory instead of being written: four times what a journal of the
+/// usual size can hold. The superblock can ask for a journal of any size.
+const MAX_HELD: usize = 256 << 20;
 
 /// What the commit ids and entries of a journal say.
 pub(crate) struct Scan {
@@ -61,13 +65,11 @@ pub(crate) fn replay(
 ) -> Result<Replayed, Error> {
     let oldest = scan.oldest(ring.sections())?;
     let (matching, end) = scan.matching(oldest, ring.sections());
-    let is_empty = scan.is_empty || scan.was_being_cleared()?;
+    let is_empty = scan.has_nothing()?;
     if !is_empty {
-        let mut position = oldest;
-        for _ in 0..matching {
-            replay_section(ring, blocks, position.section)?;
-            position = position.next(ring.sections());
-        }
+        scan.for_each_block(ring, blocks, &mut |sector, data, tags| {
+            blocks.write(sector, data, tags)
+        })?;
         blocks.flush()?;
     }
     match matching == ring.sections() && (goes_on || is_empty) {
@@ -82,7 +84,48 @@ pub(crate) fn replay(
     }
 }
 
+/// Reads what the journal holds, as `scan` describes it, into memory, and changes nothing.
+pub(crate) fn hold(scan: &Scan, ring: &Ring, blocks: &Blocks) -> Result<Pending, Error> {
+    let held = Pending::new(blocks.geometry.shape());
+    let mut len = 0_usize;
+    if !scan.has_nothing()? {
+        scan.for_each_block(ring, blocks, &mut |sector, data, tags| {
+            len = len.saturating_add(data.len());
+            if len > MAX_HELD {
+                return Err(Unsupported::JournalContents(MAX_HELD).into());
+            }
+            held.add(sector, data, tags);
+            Ok(())
+        })?;
+    }
+    Ok(held)
+}
+
+/// Takes blocks from a sector on, and their tags.
+type Take<'a> = dyn FnMut(u64, &[u8], &[u8]) -> Result<(), Error> + 'a;
+
 impl Scan {
+    /// Whether nothing has to be brought to its place.
+    fn has_nothing(&self) -> Result<bool, Error> {
+        Ok(self.is_empty || self.was_being_cleared()?)
+    }
+
+    /// Gives the blocks of all sections that count to `take`, those written last coming last.
+    fn for_each_block(
+        &self,
+        ring: &Ring,
+        blocks: &Blocks,
+        take: &mut Take<'_>,
+    ) -> Result<(), Error> {
+        let mut position = self.oldest(ring.sections())?;
+        let (matching, _) = self.matching(position, ring.sections());
+        for _ in 0..matching {
+            replay_section(ring, blocks, position.section, take)?;
+            position = position.next(ring.sections());
+        }
+        Ok(())
+    }
+
     /// Reads a journal.
     pub(crate) fn new(ring: &Ring) -> Result<Self, Error> {
         let mut scan = Self {
@@ -170,7 +213,13 @@ impl Scan {
     }
 }
 
-fn replay_section(ring: &Ring, blocks: &Blocks, section: u32) -> Result<(), Error> {
+/// Gives the blocks of a section, which are compared with their tags, to `take`.
+fn replay_section(
+    ring: &Ring,
+    blocks: &Blocks,
+    section: u32,
+    take: &mut Take<'_>,
+) -> Result<(), Error> {
     let format = ring.format();
     let mut bytes = vec![0; format.layout.section_len()];
     ring.read(section, &mut bytes)?;
@@ -191,7 +240,7 @@ fn replay_section(ring: &Ring, blocks: &Blocks, section: u32) -> Result<(), Erro
             continue;
         }
         if run.end != Some(sector) || run.data.len() >= WRITE_SIZE {
-            run.write(blocks)?;
+            run.give(take)?;
             run.start = sector;
         }
         let tag = format.tag(&bytes, entry);
@@ -204,10 +253,10 @@ fn replay_section(ring: &Ring, blocks: &Blocks, section: u32) -> Result<(), Erro
         run.tags.extend_from_slice(tag);
         run.end = sector.checked_add(block_sectors);
     }
-    run.write(blocks)
+    run.give(take)
 }
 
-/// Adjacent blocks that are written together.
+/// Adjacent blocks that are given together.
 #[derive(Default)]
 struct Run {
     start: u64,
@@ -218,9 +267,9 @@ struct Run {
 }
 
 impl Run {
-    fn write(&mut self, blocks: &Blocks) -> Result<(), Error> {
+    fn give(&mut self, take: &mut Take<'_>) -> Result<(), Error> {
         if self.end.take().is_some() {
-            blocks.write(self.start, &self.data, &self.tags)?;
+            take(self.start, &self.data, &self.tags)?;
             self.data.clear();
             self.tags.clear();
         }

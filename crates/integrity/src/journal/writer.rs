@@ -1,12 +1,8 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::{BadBlock, Error, blocks::Blocks, raw::SECTOR};
+use crate::{BadBlock, Error, blocks::Blocks};
 
-use super::{
-    JournalLayout, Replayed, Ring,
-    committed::Committed,
-    pending::{Pending, Sizes},
-};
+use super::{JournalLayout, Pending, Replayed, Ring, committed::Committed};
 
 /// How much is committed at once without being asked for, in bytes of sections.
 const BATCH: usize = 4 << 20;
@@ -28,7 +24,6 @@ const MAX_COMMITTED: usize = 32 << 20;
 pub(crate) struct Journal {
     layout: JournalLayout,
     sections: usize,
-    sizes: Sizes,
     pending: Pending,
     /// Held while sections or blocks are written. Readers, and writers as long as there is room, do
     /// not wait for it.
@@ -46,16 +41,10 @@ enum Extent {
 impl Journal {
     /// A journal of which everything has been replayed.
     pub(crate) fn new(ring: Ring, replayed: Replayed, blocks: &Blocks) -> Self {
-        let shape = blocks.geometry.shape();
-        let sizes = Sizes {
-            block: shape.block_size.bytes(),
-            tag: shape.tag_size.bytes(),
-        };
         Self {
             layout: ring.format().layout,
             sections: ring.sections() as usize,
-            sizes,
-            pending: Pending::new(sizes),
+            pending: Pending::new(blocks.geometry.shape()),
             committed: Mutex::new(Committed::new(ring, replayed)),
         }
     }
@@ -67,27 +56,7 @@ impl Journal {
         sector: u64,
         buf: &mut [u8],
     ) -> Result<Vec<BadBlock>, Error> {
-        let step = self.sizes.block / SECTOR;
-        let count = buf.len() / self.sizes.block;
-        let newest = self.pending.newest((sector..).step_by(step).take(count));
-        let mut bad = Vec::new();
-        let mut index = 0;
-        for run in newest.chunk_by(|one, other| one.is_some() == other.is_some()) {
-            let len = run.len() * self.sizes.block;
-            let part = &mut buf[index * self.sizes.block..][..len];
-            if run[0].is_some() {
-                for (block, entry) in part
-                    .chunks_exact_mut(self.sizes.block)
-                    .zip(run.iter().flatten())
-                {
-                    block.copy_from_slice(entry.data());
-                }
-            } else {
-                bad.extend(blocks.read(sector + (index * step) as u64, part)?);
-            }
-            index += run.len();
-        }
-        Ok(bad)
+        self.pending.read(blocks, sector, buf)
     }
 
     /// Takes in blocks to be written, and commits some if there are many.

@@ -6,7 +6,7 @@ use crate::{
     BadBlock, Error, Mode, SECTOR, Superblock,
     bitmap::Bitmap,
     blocks::Blocks,
-    journal::{Journal, Ring},
+    journal::{Journal, Pending, Ring},
 };
 
 use super::SavedSuperblock;
@@ -33,6 +33,8 @@ pub(super) enum Consistency {
     Journal(Box<Journal>),
     Bitmap(Box<Bitmap>),
     Direct,
+    /// With what the journal holds.
+    ReadOnly(Pending),
     RecoveryUnverified,
 }
 
@@ -42,6 +44,7 @@ impl Consistency {
             Self::Journal(_) => Mode::Journal,
             Self::Bitmap(_) => Mode::Bitmap,
             Self::Direct => Mode::Direct,
+            Self::ReadOnly(_) => Mode::ReadOnly,
             Self::RecoveryUnverified => Mode::RecoveryUnverified,
         }
     }
@@ -55,6 +58,7 @@ impl Consistency {
     ) -> Result<Vec<BadBlock>, Error> {
         match self {
             Self::Journal(journal) => journal.read(blocks, sector, buf),
+            Self::ReadOnly(held) => held.read(blocks, sector, buf),
             Self::Bitmap(_) | Self::Direct => blocks.read(sector, buf),
             Self::RecoveryUnverified => {
                 blocks.read_unverified(sector, buf)?;
@@ -78,7 +82,7 @@ impl Consistency {
                 blocks.write(sector, data, tags)
             }
             Self::Direct => blocks.write(sector, data, tags),
-            Self::RecoveryUnverified => Err(Error::ReadOnly),
+            Self::ReadOnly(_) | Self::RecoveryUnverified => Err(Error::ReadOnly),
         }
     }
 
@@ -99,7 +103,7 @@ impl Consistency {
                 blocks.zero(range)
             }
             Self::Direct => blocks.zero(range),
-            Self::RecoveryUnverified => Err(Error::ReadOnly),
+            Self::ReadOnly(_) | Self::RecoveryUnverified => Err(Error::ReadOnly),
         }
     }
 
@@ -125,7 +129,7 @@ impl Consistency {
                 blocks.discard(range)
             }
             Self::Direct => blocks.discard(range),
-            Self::RecoveryUnverified => Err(Error::ReadOnly),
+            Self::ReadOnly(_) | Self::RecoveryUnverified => Err(Error::ReadOnly),
         }
     }
 
@@ -133,6 +137,7 @@ impl Consistency {
     pub(super) fn flush(&self, blocks: &Blocks) -> Result<(), Error> {
         match self {
             Self::Journal(journal) => journal.flush(blocks),
+            Self::ReadOnly(_) => Ok(()),
             Self::Bitmap(_) | Self::Direct => blocks.flush(),
             Self::RecoveryUnverified => Ok(()),
         }
@@ -147,6 +152,7 @@ impl Consistency {
     ) -> Result<(), Error> {
         match self {
             Self::Journal(journal) => journal.clear(blocks),
+            Self::ReadOnly(_) => Ok(()),
             Self::Bitmap(_) => {
                 blocks.flush()?;
                 // If all tags are right, it does no harm to take the journal for a bitmap.

@@ -1,4 +1,15 @@
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::{
+    collections::VecDeque,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
+
+use crate::BadBlock;
+
+/// How many of the last blocks that did not match are kept.
+const RECENT: usize = 16;
 
 /// What a volume did so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -16,6 +27,7 @@ pub(super) struct Counters {
     bytes_read: AtomicU64,
     bytes_written: AtomicU64,
     mismatches: AtomicU64,
+    recent: Mutex<VecDeque<BadBlock>>,
 }
 
 impl Counters {
@@ -27,7 +39,28 @@ impl Counters {
         self.bytes_written.fetch_add(len as u64, Relaxed);
     }
 
-    pub(super) fn count_mismatches(&self, count: usize) {
+    /// Counts blocks that did not match, and keeps the last of them.
+    pub(super) fn note_mismatches(&self, bad: &[BadBlock]) {
+        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        for block in bad.iter().rev().take(RECENT).rev() {
+            // One that is met again and again does not hide the others.
+            recent.retain(|known| known.sector != block.sector);
+            if recent.len() == RECENT {
+                recent.pop_front();
+            }
+            recent.push_back(block.clone());
+        }
+        drop(recent);
+        self.count_mismatches(bad.len());
+    }
+
+    /// The last blocks that did not match, each once, the latest last.
+    pub(super) fn recent_mismatches(&self) -> Vec<BadBlock> {
+        let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        recent.iter().cloned().collect()
+    }
+
+    fn count_mismatches(&self, count: usize) {
         self.mismatches.fetch_add(count as u64, Relaxed);
     }
 

@@ -16,7 +16,7 @@ mod unflushed;
 use std::{ops::Range, sync::Arc};
 
 use crate::{
-    Error, Mode, Superblock,
+    BadBlock, Error, Mode, Superblock,
     blocks::Blocks,
     journal::Ring,
     range_lock::{Access, RangeLocks},
@@ -87,6 +87,11 @@ impl Volume {
     /// What was done so far.
     pub fn stats(&self) -> VolumeStats {
         self.counters.stats()
+    }
+
+    /// The last blocks that were read and did not match their tags, 16 at most, each once, the latest last.
+    pub fn recent_mismatches(&self) -> Vec<BadBlock> {
+        self.counters.recent_mismatches()
     }
 
     /// Why no write is possible any more, if a write or flush has failed.
@@ -216,9 +221,9 @@ impl Volume {
     }
 
     fn check_writable(&self) -> Result<(), Error> {
-        match self.mode() {
-            Mode::RecoveryUnverified => Err(Error::ReadOnly),
-            _ => self.blocks.storage.check_latch(),
+        match self.mode().is_read_only() {
+            true => Err(Error::ReadOnly),
+            false => self.blocks.storage.check_latch(),
         }
     }
 

@@ -6,8 +6,9 @@ use std::time::Duration;
 use crate::{
     Error, Mode, Unsupported, Usage,
     bitmap::{Bitmap, BitmapLayout},
+    bits::Bits,
     blocks::Blocks,
-    journal::{Journal, Replayed, Ring, Scan, replay},
+    journal::{Journal, Pending, Replayed, Ring, Scan, hold, replay},
     recalculation::Recalculation,
 };
 
@@ -38,6 +39,7 @@ impl Unprepared<'_> {
                 let recalculation = self.recalculation(self.end());
                 Ok((Consistency::RecoveryUnverified, recalculation))
             }
+            Mode::ReadOnly => self.read_only(is_dirty),
             Mode::Bitmap if is_dirty => self.resume_bitmap(),
             Mode::Bitmap => self.begin_bitmap(),
             Mode::Journal | Mode::Direct => {
@@ -60,6 +62,24 @@ impl Unprepared<'_> {
                 Ok((consistency, recalculation))
             }
         }
+    }
+
+    /// Reads the journal, or the bitmap that a crash has left, into memory, and changes neither.
+    fn read_only(self, is_dirty: bool) -> Result<(Consistency, Recalculation), Error> {
+        if is_dirty {
+            self.check_may_recalculate()?;
+            let (layout, bits) = self.stored_bits()?;
+            let position = if bits.is_empty() { self.end() } else { 0 };
+            let held = Pending::new(self.blocks.geometry.shape());
+            let recalculation = Recalculation::new(position, self.end(), Some((layout, bits)));
+            return Ok((Consistency::ReadOnly(held), recalculation));
+        }
+        self.check_recalculation()?;
+        let scan = self.scan()?;
+        let held = hold(&scan, &self.ring, self.blocks)?;
+        let position = self.superblock.get().recalculation_sector();
+        let recalculation = self.recalculation(position.unwrap_or(self.end()));
+        Ok((Consistency::ReadOnly(held), recalculation))
     }
 
     /// Makes the journal's place a bitmap. If all tags are right, what is there in between does no
@@ -92,15 +112,7 @@ impl Unprepared<'_> {
     /// crashed has to get new tags.
     fn resume_bitmap(self) -> Result<(Consistency, Recalculation), Error> {
         self.check_may_recalculate()?;
-        let layout = self.stored_layout();
-        let (layout, bits) = match layout {
-            Some(layout) => (layout, layout.read(&self.blocks.storage)?),
-            None => {
-                let layout = BitmapLayout::new(&self.blocks.geometry)?;
-                (layout, layout.all_from(0))
-            }
-        };
-        self.probe(|sector| !bits.contains(layout.bit(sector)))?;
+        let (layout, bits) = self.stored_bits()?;
         let regions = bits.clone();
         let storage = self.blocks.storage.clone();
         let bitmap = Bitmap::create(storage, layout, bits, self.bitmap_clear_interval)?;
@@ -114,6 +126,19 @@ impl Unprepared<'_> {
         let position = if is_clean { self.end() } else { 0 };
         let recalculation = Recalculation::new(position, self.end(), Some((layout, regions)));
         Ok((Consistency::Bitmap(Box::new(bitmap)), recalculation))
+    }
+
+    /// The bitmap that a crash has left; all bits if it cannot be used.
+    fn stored_bits(&self) -> Result<(BitmapLayout, Bits), Error> {
+        let (layout, bits) = match self.stored_layout() {
+            Some(layout) => (layout, layout.read(&self.blocks.storage)?),
+            None => {
+                let layout = BitmapLayout::new(&self.blocks.geometry)?;
+                (layout, layout.all_from(0))
+            }
+        };
+        self.probe(|sector| !bits.contains(layout.bit(sector)))?;
+        Ok((layout, bits))
     }
 
     /// Makes the place of a bitmap that nobody has finished a journal again. Without the bitmap
@@ -145,13 +170,18 @@ impl Unprepared<'_> {
 
     /// Brings to its place what the journal holds.
     fn replay(&self, goes_on: bool) -> Result<Replayed, Error> {
+        replay(&self.scan()?, &self.ring, self.blocks, goes_on)
+    }
+
+    /// Looks at the journal.
+    fn scan(&self) -> Result<Scan, Error> {
         let scan = Scan::new(&self.ring)?;
         // Blocks that have entries may be in place in part, and entries are checked themselves.
         if scan.is_empty {
             let position = self.superblock.get().recalculation_sector();
             self.probe(|sector| position.is_none_or(|position| sector < position))?;
         }
-        replay(&scan, &self.ring, self.blocks, goes_on)
+        Ok(scan)
     }
 
     /// Fails if no block matches its tag, of a few from all over the volume of which `is_known` says

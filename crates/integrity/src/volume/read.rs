@@ -10,7 +10,7 @@ impl Volume {
     /// Reads whole blocks that match their tags.
     pub(super) fn read_blocks(&self, sector: u64, buf: &mut [u8]) -> Result<(), Error> {
         let bad = self.find_bad_blocks(sector, buf)?;
-        self.counters.count_mismatches(bad.len());
+        self.counters.note_mismatches(&bad);
         for block in &bad {
             tracing::error!(
                 sector = block.sector,

@@ -109,7 +109,7 @@ impl Model {
     /// Notes that blocks are going to be written as they are, with new tags.
     pub(crate) fn rewrite(&mut self, sectors: Range<usize>) {
         let doubt = match self.mode {
-            Mode::Journal | Mode::RecoveryUnverified => Doubt::None,
+            Mode::Journal | Mode::ReadOnly | Mode::RecoveryUnverified => Doubt::None,
             Mode::Bitmap => Doubt::Torn,
             Mode::Direct if self.is_recalculating => Doubt::Unknown,
             Mode::Direct => Doubt::Mismatch,

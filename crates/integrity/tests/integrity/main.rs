@@ -11,4 +11,5 @@ mod faults;
 mod format;
 mod journal;
 mod model;
+mod read_only;
 mod threads;

@@ -125,7 +125,8 @@ fn a_metadata_device() {
     assert!(info["interleave_sectors"].is_null());
     verimount([args!["volume", "check"], devices()].concat()).succeeds_quietly();
     verimount(args!["volume", "check", &tags]).fails_saying("device of its own");
-    verimount(args!["volume", "check", &tags, "--data-device", &tags]).fails_saying("in use");
+    verimount(args!["volume", "check", &tags, "--data-device", &tags]).fails_saying("too small");
+    verimount(args!["volume", "grow", &tags, "--data-device", &tags]).fails_saying("in use");
 }
 
 #[test]
