@@ -4,6 +4,7 @@ mod format;
 mod grow;
 mod info;
 mod mount;
+mod mounted;
 mod opened;
 mod serve;
 mod socket;

@@ -69,6 +69,12 @@ impl DeviceArgs {
             .collect()
     }
 
+    /// Whether another process has the volume for itself now.
+    pub(super) fn are_in_use(&self) -> bool {
+        let opened = FileStorage::open_read_only(&self.volume);
+        opened.is_err_and(|error| error.kind() == ErrorKind::ResourceBusy)
+    }
+
     /// Each device's path, in the order of [`Self::open`].
     pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
         let volume = Some(self.volume.as_path());

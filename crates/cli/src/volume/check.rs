@@ -1,4 +1,5 @@
 use std::{
+    fmt::Display,
     io::{self, Write, stdout},
     ops::Range,
 };
@@ -12,11 +13,15 @@ use crate::{
     Outcome, interrupt::Interrupt, message::say, options::all_processors, progress::bytes_bar,
 };
 
-use super::args::{Device, DeviceArgs, IntegrityArgs, devices_of};
+use super::{
+    args::{Device, DeviceArgs, IntegrityArgs, devices_of},
+    mounted::MountedVolume,
+};
 
 /// Read all blocks of a volume and name every bad range
 ///
-/// Nothing is written, and the right to read is enough: what a journal holds is read from memory. But tags that
+/// A volume that is mounted is read through the mount, by whose mode and options it is then checked.
+/// Else nothing is written, and the right to read is enough: what a journal holds is read from memory. But tags that
 /// have to be recalculated after a crash are recalculated first, if the volume can be written.
 #[derive(Args)]
 pub(crate) struct Check {
@@ -65,12 +70,10 @@ struct Finding {
 impl Check {
     pub(crate) fn run(self) -> Result<Outcome> {
         let interrupt = Interrupt::watch()?;
-        let volume = self.open()?;
-        let report = self.check(&volume, &interrupt);
-        let report = report.with_context(|| self.devices.shown());
-        // Also where it was interrupted.
-        let closed = volume.close().with_context(|| self.devices.shown());
-        let report = report.and_then(|report| closed.map(|()| report))?;
+        let report = match self.mounted()? {
+            Some(mounted) => self.check_mounted(&mounted, &interrupt)?,
+            None => self.check_alone(&interrupt)?,
+        };
         let outcome = match report.ok {
             true => Outcome::Good,
             false => Outcome::Bad,
@@ -83,6 +86,39 @@ impl Check {
             ));
         }
         outcome.reported(self.write(&report))
+    }
+
+    /// Where the volume is mounted, if that keeps it from being opened here.
+    fn mounted(&self) -> Result<Option<MountedVolume>> {
+        match self.accept.is_empty() && self.devices.are_in_use() {
+            true => MountedVolume::find(&self.devices.volume),
+            false => Ok(None),
+        }
+    }
+
+    /// Checks through the process that has the volume.
+    fn check_mounted(&self, mounted: &MountedVolume, interrupt: &Interrupt) -> Result<Report> {
+        let mut report = Report::new(self.devices.shown(), mounted.size());
+        let bar = bytes_bar(mounted.size(), "checking");
+        let checked = mounted.check(
+            &mut |sectors, reason| report.add(sectors, reason),
+            &mut |bytes| {
+                bar.inc(bytes);
+                interrupt.go_on()
+            },
+        );
+        bar.finish_and_clear();
+        checked.with_context(|| self.devices.shown())?;
+        Ok(report)
+    }
+
+    fn check_alone(&self, interrupt: &Interrupt) -> Result<Report> {
+        let volume = self.open()?;
+        let report = self.check(&volume, interrupt);
+        let report = report.with_context(|| self.devices.shown());
+        // Also where it was interrupted.
+        let closed = volume.close().with_context(|| self.devices.shown());
+        report.and_then(|report| closed.map(|()| report))
     }
 
     /// Opens the volume in the mode that changes as little as possible of it.
@@ -130,21 +166,13 @@ impl Check {
         for sectors in &self.accept {
             volume.accept_unverified(sectors.clone())?;
         }
-        let mut report = Report {
-            volume: self.devices.shown(),
-            size: volume.size(),
-            ok: true,
-            bad_bytes: 0,
-            bad_ranges: 0,
-            discarded_ranges: 0,
-            unchecked_from: volume.recalculation_sector(),
-            bad: Vec::new(),
-        };
+        let mut report = Report::new(self.devices.shown(), volume.size());
+        report.unchecked_from = volume.recalculation_sector();
         let bar = bytes_bar(volume.size(), "checking");
         let mut bytes_done = 0;
         let checked = volume.check(
             all_processors(),
-            &mut |bad| report.add(&bad),
+            &mut |bad| report.add_bad(&bad),
             &mut |bytes| {
                 bytes_done += bytes;
                 bar.inc(bytes);
@@ -191,21 +219,36 @@ impl Check {
 }
 
 impl Report {
-    fn add(&mut self, bad: &BadRange) {
-        self.ok = false;
-        self.bad_ranges += 1;
-        self.bad_bytes += (bad.sectors.end - bad.sectors.start) * SECTOR;
+    /// A report without anything bad yet.
+    fn new(volume: String, size: u64) -> Self {
+        Self {
+            volume,
+            size,
+            ok: true,
+            bad_bytes: 0,
+            bad_ranges: 0,
+            discarded_ranges: 0,
+            unchecked_from: None,
+            bad: Vec::new(),
+        }
+    }
+
+    fn add_bad(&mut self, bad: &BadRange) {
         if matches!(&bad.reason, BadReason::Mismatch(block) if block.is_discarded()) {
             self.discarded_ranges += 1;
         }
+        self.add(bad.sectors.clone(), &bad.reason);
+    }
+
+    fn add(&mut self, sectors: Range<u64>, reason: &dyn Display) {
+        self.ok = false;
+        self.bad_ranges += 1;
+        self.bad_bytes += (sectors.end - sectors.start) * SECTOR;
         if self.bad.len() < MAX_LISTED {
             self.bad.push(Finding {
-                start_sector: bad.sectors.start,
-                end_sector: bad.sectors.end,
-                reason: match &bad.reason {
-                    BadReason::Mismatch(block) => block.to_string(),
-                    BadReason::Unreadable(error) => error.to_string(),
-                },
+                start_sector: sectors.start,
+                end_sector: sectors.end,
+                reason: reason.to_string(),
             });
         }
     }

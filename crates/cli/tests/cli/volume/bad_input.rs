@@ -176,7 +176,7 @@ fn what_is_in_use_is_left_alone() {
     let other = world.directory("other");
     let socket = world.path("socket");
     for arguments in [
-        args!["volume", "check", &path],
+        args!["volume", "check", &path, "--accept", "0..8"],
         args!["volume", "format", &path, "--force"],
         args!["volume", "mount", &path, &other],
         args!["volume", "serve", &path, "--socket", &socket],

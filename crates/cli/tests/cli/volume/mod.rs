@@ -13,6 +13,7 @@ mod full;
 mod growing;
 mod looped;
 mod one_bad_block;
+mod online;
 mod read_only;
 mod synchronous;
 
