@@ -45,7 +45,16 @@ impl Opened {
         let grounds = trust.grounds()?;
         let pin = grounds.pin();
         let (content, reader): (Arc<dyn ReadAt>, _) = match grounds {
-            Grounds::Unverified => (source, None),
+            Grounds::Unverified => {
+                if is_sealed(path, &source) {
+                    say(format_args!(
+                        "note: {} is sealed, but nothing of it is checked: to have it checked, give no \
+                         --unverified",
+                        shown()
+                    ));
+                }
+                (source, None)
+            }
             Grounds::Verified(trust) => {
                 let open = |sidecar: &Path| Ok(in_blocks(open_source(sidecar)?, read));
                 let sealed = find_seal(path, source, read.sidecar.as_deref(), open)?;
@@ -110,6 +119,11 @@ pub(crate) fn refused(path: &Path, error: VerityError) -> Error {
         ),
         other => Error::from(other).context(path.to_string()),
     }
+}
+
+/// Whether a file could be verified.
+fn is_sealed(path: &Path, source: &Arc<dyn ReadAt>) -> bool {
+    Sealed::open_appended(source.clone()).is_ok() || sidecar_path(path).exists()
 }
 
 /// The seal of a file that must have one.

@@ -4,7 +4,7 @@ use std::{
     path::PathBuf,
 };
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
 use verimount_image::{check, name_parts};
@@ -16,7 +16,7 @@ use crate::{
     Outcome,
     message::{say, wrong_usage},
     opened::Opened,
-    options::{ReadArgs, TrustArgs, all_processors},
+    options::{Grounds, ReadArgs, TrustArgs, all_processors},
     progress::bytes_bar,
 };
 
@@ -81,10 +81,11 @@ struct Finding {
 
 impl Verify {
     pub(crate) fn run(self) -> Result<Outcome> {
-        let opened = Opened::new(&self.file, &self.trust, &self.read)?;
-        let Some(reader) = &opened.reader else {
+        if matches!(self.trust.grounds()?, Grounds::Unverified) {
             return Err(wrong_usage("--unverified leaves nothing to verify"));
-        };
+        }
+        let opened = Opened::new(&self.file, &self.trust, &self.read)?;
+        let reader = opened.reader.as_ref().context("nothing is verified")?;
         let mut report = self.survey(reader);
         match report.ok {
             true => report.compare_index(&opened),
