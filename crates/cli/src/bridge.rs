@@ -15,7 +15,7 @@ use verimount_bridge::{
 use verimount_names::printable;
 use verimount_serve::{BridgeFs, BridgeOptions, CachePolicy, Reload, mount};
 
-use crate::{Outcome, background::Ready, mount_args::MountArgs, served::served};
+use crate::{Outcome, background::Ready, mount_args::MountArgs, options::one_of, served::served};
 
 /// Mirror a directory through a policy that decides each open, at the source's own speed
 ///
@@ -46,7 +46,7 @@ pub(crate) struct Bridge {
     passthrough: When,
     /// How long the kernel believes what it was told: strict asks each time, normal sees changes made
     /// in the source within a second, exclusive is for a source that only this mount changes
-    #[arg(long, value_name = "HOW", default_value_t)]
+    #[arg(long, value_name = "HOW", default_value_t, value_parser = one_of::<CachePolicy>(CachePolicy::ALL.map(CachePolicy::name)))]
     cache: CachePolicy,
     /// Refuse all changes
     #[arg(long)]

@@ -1,14 +1,17 @@
+mod sections;
+
 use std::{
     fs,
-    io::{Write, stdout},
-    path::PathBuf,
+    io::{self, Write, stdout},
+    path::{Path, PathBuf},
 };
 
 use anyhow::{Context, Result};
-use clap::{Args, CommandFactory};
+use clap::{Args, Command, CommandFactory};
 use clap_complete::Shell;
 use verimount_names::printable;
 
+use self::sections::write_sections;
 use crate::{Cli, Outcome};
 
 /// Print shell completions
@@ -38,9 +41,25 @@ pub(crate) struct Man {
 
 impl Man {
     pub(crate) fn run(self) -> Result<Outcome> {
+        let mut command = Cli::command().disable_help_subcommand(true);
+        command.build();
         fs::create_dir_all(&self.directory)
-            .and_then(|()| clap_mangen::generate_to(Cli::command(), &self.directory))
+            .and_then(|()| write_pages(&command, &self.directory))
             .with_context(|| printable(&self.directory).to_string())?;
         Ok(Outcome::Good)
     }
+}
+
+/// Writes the page of a command, and those of its subcommands.
+fn write_pages(command: &Command, directory: &Path) -> io::Result<()> {
+    for subcommand in command.get_subcommands() {
+        write_pages(subcommand, directory)?;
+    }
+    let page = clap_mangen::Man::new(command.clone())
+        .source(concat!("verimount ", env!("CARGO_PKG_VERSION")))
+        .manual("Verimount");
+    let mut text = Vec::new();
+    page.render(&mut text)?;
+    write_sections(&mut text, command)?;
+    fs::write(directory.join(page.get_filename()), text)
 }

@@ -1,13 +1,18 @@
 use std::{
+    error::Error,
     fs::File,
     io::{self, Read},
     num::NonZeroUsize,
     path::{Path, PathBuf},
+    str::FromStr,
     thread,
 };
 
 use anyhow::{Context, Result};
-use clap::Args;
+use clap::{
+    Args,
+    builder::{PossibleValuesParser, TypedValueParser},
+};
 use verimount_names::printable;
 use verimount_romfs::{BlockSize as ImageBlockSize, VolumeName};
 use verimount_serve::Pin;
@@ -33,6 +38,16 @@ pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
     number
         .checked_mul(1 << shift)
         .ok_or_else(|| "that is too large".to_owned())
+}
+
+/// One of these names, which help and completions show.
+pub(crate) fn one_of<T>(
+    names: impl IntoIterator<Item = &'static str>,
+) -> impl TypedValueParser<Value = T>
+where
+    T: FromStr<Err: Into<Box<dyn Error + Send + Sync>>> + Clone + Send + Sync + 'static,
+{
+    PossibleValuesParser::new(names).try_map(|name| name.parse())
 }
 
 /// A value, or nothing where `auto` leaves it to us.
@@ -87,8 +102,8 @@ fn parse_readahead(text: &str) -> Result<TreeReadahead, String> {
 /// How a Merkle tree is made.
 #[derive(Args)]
 pub(crate) struct TreeArgs {
-    /// Hash of the Merkle tree: sha256 or sha512
-    #[arg(long, value_name = "HASH", default_value = "sha256")]
+    /// Hash of the Merkle tree
+    #[arg(long, value_name = "HASH", default_value = "sha256", value_parser = one_of::<HashAlgorithm>(HashAlgorithm::ALL.map(HashAlgorithm::name)))]
     hash_alg: HashAlgorithm,
     /// Block size of the Merkle tree, 1K to 64K
     #[arg(long, value_name = "SIZE", default_value = "4K", value_parser = parse_block_size)]

@@ -17,6 +17,18 @@ pub enum CachePolicy {
 }
 
 impl CachePolicy {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Strict, Self::Normal, Self::Exclusive];
+
+    /// The name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Strict => "strict",
+            Self::Normal => "normal",
+            Self::Exclusive => "exclusive",
+        }
+    }
+
     /// How long names and attributes hold.
     pub(crate) fn lifetime(self) -> Duration {
         match self {
@@ -38,11 +50,7 @@ impl CachePolicy {
 
 impl fmt::Display for CachePolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Strict => "strict",
-            Self::Normal => "normal",
-            Self::Exclusive => "exclusive",
-        })
+        f.write_str(self.name())
     }
 }
 
@@ -50,11 +58,8 @@ impl FromStr for CachePolicy {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text {
-            "strict" => Ok(Self::Strict),
-            "normal" => Ok(Self::Normal),
-            "exclusive" => Ok(Self::Exclusive),
-            _ => Err("neither strict, normal nor exclusive"),
-        }
+        let mut all = Self::ALL.into_iter();
+        all.find(|policy| policy.name() == text)
+            .ok_or("neither strict, normal nor exclusive")
     }
 }

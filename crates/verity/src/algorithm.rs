@@ -13,6 +13,9 @@ pub enum HashAlgorithm {
 }
 
 impl HashAlgorithm {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Sha256, Self::Sha512];
+
     /// The number that stands for this hash in descriptors and signatures.
     pub const fn number(self) -> u8 {
         match self {
@@ -65,10 +68,8 @@ impl FromStr for HashAlgorithm {
     type Err = ParamError;
 
     fn from_str(name: &str) -> Result<Self, ParamError> {
-        match name {
-            "sha256" => Ok(Self::Sha256),
-            "sha512" => Ok(Self::Sha512),
-            _ => Err(ParamError::Algorithm),
-        }
+        let mut all = Self::ALL.into_iter();
+        let named = all.find(|algorithm| algorithm.name() == name);
+        named.ok_or(ParamError::Algorithm)
     }
 }

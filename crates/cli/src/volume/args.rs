@@ -16,7 +16,10 @@ use verimount_integrity::{
 use verimount_names::printable;
 use verimount_source::{Counting, FileStorage};
 
-use crate::{message::say, options::parse_size};
+use crate::{
+    message::say,
+    options::{one_of, parse_size},
+};
 
 use super::opened::OpenedVolume;
 
@@ -134,20 +137,23 @@ pub(super) fn devices_of(devices: &[Device]) -> Devices {
     }
 }
 
+/// What a journal can be protected with.
+const JOURNAL_ALGORITHMS: [Algorithm; 2] = [Algorithm::HmacSha256, Algorithm::HmacSha512];
+
 /// What a volume's blocks are checked with.
 #[derive(Args)]
 pub(super) struct IntegrityArgs {
-    /// The integrity algorithm: crc32c, crc32, xxhash64, sha1, sha256, sha512, blake2b-256,
-    /// blake2s-256, hmac-sha256 or hmac-sha512
-    #[arg(long, value_name = "ALGORITHM", default_value_t)]
+    /// The integrity algorithm; an hmac needs a key
+    #[arg(long, value_name = "ALGORITHM", default_value_t, value_parser = one_of::<Algorithm>(Algorithm::ALL.map(Algorithm::name)))]
     integrity: Algorithm,
     /// The key of an hmac: all bytes of this file
     #[arg(long, value_name = "FILE")]
     integrity_key_file: Option<PathBuf>,
-    /// What the journal is protected with: hmac-sha256 or hmac-sha512
+    /// What the journal is protected with
     #[arg(
         long,
         value_name = "ALGORITHM",
+        value_parser = one_of::<Algorithm>(JOURNAL_ALGORITHMS.map(Algorithm::name)),
         requires = "journal_integrity_key_file"
     )]
     journal_integrity: Option<Algorithm>,
@@ -189,7 +195,7 @@ pub(super) struct UseArgs {
     /// What is done to survive a crash: journal writes all twice; bitmap computes tags anew of what
     /// was being written; direct leaves that unreadable. read-only changes nothing, and needs no right to
     /// write; recovery does not even check what it reads
-    #[arg(long, value_name = "MODE", default_value_t)]
+    #[arg(long, value_name = "MODE", default_value_t, value_parser = one_of::<Mode>(Mode::ALL.map(Mode::name)))]
     mode: Mode,
     /// Let users discard blocks; then they read as zeros. Must always be said of a volume of which
     /// any were

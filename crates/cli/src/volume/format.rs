@@ -13,7 +13,11 @@ use verimount_names::printable;
 use verimount_source::ReadAt;
 
 use crate::{
-    Outcome, interrupt::Interrupt, message::say, options::parse_size, output_file::OutputFile,
+    Outcome,
+    interrupt::Interrupt,
+    message::say,
+    options::{one_of, parse_size},
+    output_file::OutputFile,
     progress::bytes_bar,
 };
 
@@ -52,7 +56,7 @@ pub(crate) struct Format {
     #[arg(long)]
     integrity_legacy_hmac: bool,
     /// The mode that it will be used in, which is not stored
-    #[arg(long, value_name = "MODE", default_value_t)]
+    #[arg(long, value_name = "MODE", default_value_t, value_parser = one_of::<Mode>(Mode::ALL.map(Mode::name)))]
     mode: Mode,
 }
 

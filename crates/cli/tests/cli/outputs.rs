@@ -254,12 +254,26 @@ fn manual_pages_and_completions_are_complete() {
         let page = format!("{subcommand}.1");
         assert!(pages.iter().any(|path| path.ends_with(&page)), "{page}");
     }
+    for page in &pages {
+        let text = fs::read_to_string(page).unwrap();
+        for section in ["\"EXIT STATUS\"", "\"SEE ALSO\""] {
+            assert!(text.contains(&format!(".SH {section}\n")), "{page:?}");
+        }
+    }
+    let page = |name: &str| fs::read_to_string(world.path("man/pages").join(name)).unwrap();
+    let mount = page("verimount-mount.1");
+    for section in ["FILES", "SIGNALS", "EXAMPLES"] {
+        assert!(mount.contains(&format!(".SH {section}\n")), "{mount}");
+    }
+    let list = page("verimount-list.1");
+    assert!(!list.contains(".SH SIGNALS"), "{list}");
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = verimount(["completions", shell]);
-        assert!(
-            script.succeeds_quietly().text().contains("unpinned"),
-            "{shell}"
-        );
+        let script = script.succeeds_quietly().text();
+        // Options, and what their values can be.
+        assert!(script.contains("unpinned"), "{shell}");
+        let has_values = !["elvish", "powershell"].contains(&shell);
+        assert_eq!(script.contains("blake2b-256"), has_values, "{shell}");
     }
     verimount(["completions", "no-such-shell"]).is_wrong_usage();
     let in_the_way = world.write("file", "");

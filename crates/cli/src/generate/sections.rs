@@ -1,0 +1,249 @@
+//! What a manual page tells besides what `--help` does.
+
+use std::io::{self, Write};
+
+use clap::Command;
+
+/// What a command may leave or look for, with the pages that tell of it.
+const FILES: [(&str, &str, &[&str]); 3] = [
+    (
+        "FILE.verity",
+        "Where the Merkle tree of FILE is, unless it is at the end of FILE.",
+        &[
+            "mount", "seal", "sign", "verify", "info", "ls", "cat", "extract",
+        ],
+    ),
+    (
+        "/run/verimount, $XDG_RUNTIME_DIR/verimount",
+        "Links to the sockets of exports, named by the process: of root, and of anybody else.",
+        &["list", "volume-serve"],
+    ),
+    (
+        "/dev/fuse",
+        "The device that mounts are made with; without root also fusermount3(1).",
+        &["mount", "bridge", "volume-mount"],
+    ),
+];
+
+/// The pages of what stays until it is told to end.
+const STAYING: [&str; 4] = ["mount", "bridge", "volume-mount", "volume-serve"];
+
+/// What a page shows how to do, and how.
+const EXAMPLES: [(&str, &str, &str); 18] = [
+    (
+        "build",
+        "Make an image, and print its digest",
+        "verimount build app app.img",
+    ),
+    (
+        "seal",
+        "Write model.bin.verity beside the file",
+        "verimount seal model.bin",
+    ),
+    (
+        "digest",
+        "Print the same as fsverity digest",
+        "verimount digest model.bin",
+    ),
+    (
+        "keygen",
+        "Make a key pair with a password",
+        "verimount keygen key.pub key.sec",
+    ),
+    (
+        "sign",
+        "Sign a sealed file",
+        "verimount sign model.bin --key key.sec",
+    ),
+    (
+        "info",
+        "Show the digest of a sealed file",
+        "verimount info model.bin",
+    ),
+    (
+        "verify",
+        "Read all of a signed file",
+        "verimount verify model.bin --key key.pub",
+    ),
+    (
+        "cat",
+        "Print a file of an image",
+        "verimount cat app.img etc/config --unpinned",
+    ),
+    (
+        "mount",
+        "Mount what a key has signed",
+        "verimount mount model.bin /mnt/model --key key.pub",
+    ),
+    (
+        "bridge",
+        "Mirror a directory through a policy",
+        "verimount bridge /srv/data /mnt/data --policy policy.toml",
+    ),
+    (
+        "volume-format",
+        "Make a volume in a new file",
+        "verimount volume format vol.img --size 20G",
+    ),
+    (
+        "volume-mount",
+        "Mount it: /mnt/vol/disk is its disk",
+        "verimount volume mount vol.img /mnt/vol",
+    ),
+    (
+        "volume-mount",
+        "Only read it",
+        "verimount volume mount vol.img /mnt/vol --mode read-only",
+    ),
+    (
+        "volume-serve",
+        "Serve it to QEMU and others of a group",
+        "verimount volume serve vol.img --socket vol.sock --socket-mode 660 --socket-group 104",
+    ),
+    (
+        "volume-check",
+        "Name every bad range",
+        "verimount volume check vol.img",
+    ),
+    (
+        "umount",
+        "End an export, and wait until its volume is closed",
+        "verimount umount vol.sock",
+    ),
+    (
+        "status",
+        "For Prometheus' textfile collector",
+        "verimount status /mnt/model --prometheus",
+    ),
+    ("list", "Show all as JSON", "verimount list --json"),
+];
+
+/// Appends to the page of a command what its parser does not know.
+pub(super) fn write_sections(page: &mut impl Write, command: &Command) -> io::Result<()> {
+    let name = page_name(command);
+    writeln!(page, ".SH \"EXIT STATUS\"")?;
+    for (code, meaning) in [
+        ("0", "All is well."),
+        (
+            "1",
+            "The data is bad, or the work failed; standard error tells why.",
+        ),
+        ("2", "It was used wrongly."),
+    ] {
+        write_item(page, code, meaning)?;
+    }
+    let files = FILES.iter().filter(|(.., pages)| pages.contains(&name));
+    write_section(
+        page,
+        "FILES",
+        files.map(|(file, meaning, _)| (*file, *meaning)),
+    )?;
+    let signals = signals(name);
+    write_section(page, "SIGNALS", signals.iter().copied())?;
+    let examples = EXAMPLES.iter().filter(|(page, ..)| *page == name);
+    write_section(
+        page,
+        "EXAMPLES",
+        examples.map(|(_, what, how)| (*how, *what)),
+    )?;
+    write_see_also(page, command)
+}
+
+/// The command's name without that of the program: that of the program itself is empty.
+fn page_name(command: &Command) -> &str {
+    let name = command.get_display_name().unwrap_or(command.get_name());
+    name.strip_prefix("verimount-").unwrap_or_default()
+}
+
+fn signals(name: &str) -> Vec<(&'static str, &'static str)> {
+    const ENDS: &str = "Ends it when all that is open is closed, or what has been asked for is answered. A second one ends it at once.";
+    match name {
+        "bridge" => vec![
+            ("SIGTERM, SIGINT", ENDS),
+            ("SIGHUP", "Reads the policy again; without one, as SIGTERM."),
+        ],
+        name if STAYING.contains(&name) => vec![("SIGTERM, SIGINT, SIGHUP", ENDS)],
+        _ => Vec::new(),
+    }
+}
+
+/// Writes a section of items, if there are any.
+fn write_section<'a>(
+    page: &mut impl Write,
+    title: &str,
+    items: impl Iterator<Item = (&'a str, &'a str)>,
+) -> io::Result<()> {
+    let mut items = items.peekable();
+    if items.peek().is_none() {
+        return Ok(());
+    }
+    writeln!(page, ".SH {title}")?;
+    items.try_for_each(|(term, meaning)| write_item(page, term, meaning))
+}
+
+fn write_item(page: &mut impl Write, term: &str, meaning: &str) -> io::Result<()> {
+    writeln!(page, ".TP\n\\fB{}\\fR\n{}", escaped(term), escaped(meaning))
+}
+
+/// Other pages: those of the subcommands, or of the program.
+fn write_see_also(page: &mut impl Write, command: &Command) -> io::Result<()> {
+    let subcommands = command.get_subcommands();
+    let mut others: Vec<&str> = subcommands.filter_map(Command::get_display_name).collect();
+    if !page_name(command).is_empty() {
+        others.insert(0, "verimount");
+    }
+    let others: Vec<String> = others
+        .into_iter()
+        .map(|other| format!("\\fB{}\\fR(1)", escaped(other)))
+        .collect();
+    writeln!(page, ".SH \"SEE ALSO\"\n{}", others.join(", "))
+}
+
+/// Text that roff shows unchanged: a hyphen stays one, and no line is taken for a request.
+fn escaped(text: &str) -> String {
+    let text = text.replace('\\', "\\e").replace('-', "\\-");
+    match text.starts_with(['.', '\'']) {
+        true => format!("\\&{text}"),
+        false => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory, Parser};
+
+    use super::*;
+    use crate::Cli;
+
+    #[test]
+    fn examples_can_be_run() {
+        for (page, _, example) in EXAMPLES {
+            let words: Vec<&str> = example.split(' ').collect();
+            assert!(Cli::try_parse_from(&words).is_ok(), "{example}");
+            let name = format!("verimount-{page}").replace('-', " ");
+            assert!(example.starts_with(&name), "{example}");
+        }
+    }
+
+    #[test]
+    fn every_page_that_is_told_of_is_one() {
+        let mut command = Cli::command();
+        command.build();
+        let volume = command.find_subcommand("volume").unwrap();
+        let pages: Vec<&str> = command
+            .get_subcommands()
+            .chain(volume.get_subcommands())
+            .map(page_name)
+            .collect();
+        let told = FILES.iter().flat_map(|(.., pages)| pages.iter());
+        let examples = EXAMPLES.iter().map(|(page, ..)| page);
+        for page in told.chain(&STAYING).chain(examples) {
+            assert!(pages.contains(page), "{page}");
+        }
+    }
+
+    #[test]
+    fn text_stays_text() {
+        assert_eq!(escaped(".TH -x \\n"), "\\&.TH \\-x \\en");
+    }
+}
