@@ -1,6 +1,6 @@
 use std::fmt;
 
-/// Memory for reads that bypass the page cache, which want whole, aligned pages.
+/// Memory for reads that bypass the page cache, which require whole, aligned pages.
 #[derive(Default)]
 pub struct AlignedBuf {
     memory: Vec<u8>,
@@ -8,7 +8,7 @@ pub struct AlignedBuf {
 }
 
 impl AlignedBuf {
-    /// What the memory is aligned to, in bytes: at least what any device asks for.
+    /// Alignment of the memory in bytes: at least what any device requires.
     pub const ALIGNMENT: usize = 4096;
 
     /// A buffer of `len` zeros.
@@ -18,15 +18,15 @@ impl AlignedBuf {
         buf
     }
 
-    /// The first `len` bytes. Memory is only ever added: what is there is not set again.
+    /// The first `len` bytes. The buffer grows if needed, and is not cleared otherwise.
     pub fn grown(&mut self, len: usize) -> &mut [u8] {
         if self.len < len {
-            // Growing a vector would copy what nobody needs any more.
+            // Growing a vector would copy its old contents, which nobody needs.
             self.memory = vec![0; len + Self::ALIGNMENT];
             self.len = len;
         }
         let start = self.start();
-        // None is there as long as none was asked for.
+        // Empty until memory was first requested.
         self.memory.get_mut(start..start + len).unwrap_or_default()
     }
 

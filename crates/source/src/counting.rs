@@ -2,12 +2,12 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::{ReadAt, ReadError, WriteAt, WriteError};
 
-/// How many reads reached a source, and how many bytes they asked for.
+/// How many reads reached a source, and how many bytes they requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ReadCounts {
     /// Calls of [`ReadAt::read_exact_at`].
     pub requests: u64,
-    /// Bytes those calls asked for.
+    /// Bytes that those calls requested.
     pub bytes: u64,
 }
 
@@ -16,7 +16,7 @@ pub struct ReadCounts {
 pub struct WriteCounts {
     /// Calls of [`WriteAt::write_all_at`] and [`WriteAt::write_durable_at`].
     pub requests: u64,
-    /// Those of them that were to be durable.
+    /// Of these, calls of [`WriteAt::write_durable_at`].
     pub durable: u64,
     /// Bytes those calls wrote.
     pub bytes: u64,
@@ -26,7 +26,7 @@ pub struct WriteCounts {
     pub flushes: u64,
 }
 
-/// Counts what passes through to another source or storage. Hints are not counted.
+/// Counts the requests to another source or storage. Hints are not counted.
 #[derive(Debug, Default)]
 pub struct Counting<S> {
     inner: S,
@@ -40,7 +40,7 @@ pub struct Counting<S> {
 }
 
 impl<S> Counting<S> {
-    /// Counts what `inner` is asked for from now on.
+    /// Counts the requests to `inner` from now on.
     pub fn new(inner: S) -> Self {
         Self {
             inner,
@@ -54,7 +54,7 @@ impl<S> Counting<S> {
         }
     }
 
-    /// What was read so far.
+    /// All reads so far.
     pub fn counts(&self) -> ReadCounts {
         ReadCounts {
             requests: self.reads.load(Relaxed),
@@ -62,7 +62,7 @@ impl<S> Counting<S> {
         }
     }
 
-    /// What was written and flushed so far.
+    /// All writes and flushes so far.
     pub fn write_counts(&self) -> WriteCounts {
         WriteCounts {
             requests: self.writes.load(Relaxed),

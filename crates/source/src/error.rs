@@ -2,7 +2,7 @@ use std::{error::Error, io};
 
 use thiserror::Error;
 
-/// Why a read gave no bytes.
+/// Why a read failed.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ReadError {
@@ -34,12 +34,12 @@ pub enum ReadError {
         /// Number of bytes asked for.
         len: usize,
     },
-    /// The bytes were read, but a layer that checks them does not vouch for them.
+    /// The bytes were read, but did not pass the verification of a layer.
     #[error(transparent)]
     Rejected(Box<dyn Error + Send + Sync>),
 }
 
-/// Why a write or flush was not done, or only in part.
+/// Why a write or flush failed. Part of a write may have been done.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum WriteError {
@@ -63,8 +63,8 @@ pub enum WriteError {
         /// The storage's size in bytes.
         size: u64,
     },
-    /// The operating system failed to make what was written durable. What of it survives a crash
-    /// is unknown from then on, also after a later flush that succeeds.
+    /// The operating system failed to make earlier writes durable. Which of them survive a crash is
+    /// unknown from then on, even if a later flush succeeds.
     #[error("flushing: {0}")]
     Flush(#[source] io::Error),
 }

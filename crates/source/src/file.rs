@@ -14,19 +14,19 @@ use verimount_sys::cached_pages;
 
 use crate::{AlignedBuf, ReadAt, ReadError, check_range};
 
-/// Reads of at least this many bytes bypass the page cache, unless they would find most of their
-/// bytes there. It would only be filled with what the reader keeps elsewhere or needs just once,
-/// and that costs more than hashing what is put there. Smaller reads gain by its read-ahead.
+/// Reads of at least this many bytes bypass the page cache, unless most of their bytes are cached.
+/// Their reader keeps the bytes elsewhere or needs them only once, and filling the page cache
+/// costs more than hashing. Smaller reads benefit from the kernel's read-ahead.
 const DIRECT_READ: usize = 256 << 10;
 
-/// The size that the page cache is counted in.
+/// The unit in which `cachestat` counts, in bytes.
 const PAGE: u64 = 4096;
 
 /// A regular file or block device.
 #[derive(Debug)]
 pub struct FileSource {
     file: File,
-    /// The same file, opened to bypass the page cache; none where that cannot be done.
+    /// The same file, opened to bypass the page cache; none if that is not possible.
     direct: Option<File>,
     size: u64,
 }
@@ -35,17 +35,17 @@ impl FileSource {
     /// Opens `path` for reading.
     ///
     /// # Errors
-    /// What `open` says, and as [`Self::new`].
+    /// As `open`, and as [`Self::new`].
     pub fn open(path: &Path) -> io::Result<Self> {
-        // Not waiting for somebody to write to it, if it is a named pipe: it is then refused.
+        // Opening a named pipe, which is refused below, must not wait for a writer.
         Ok(Self::new(open_with(path, OFlags::NONBLOCK)?)?.reading_directly())
     }
 
-    /// Takes an open file, to be read through the page cache. Its size is what it is now.
+    /// Reads an open file through the page cache. Its present size is kept.
     ///
     /// # Errors
-    /// What `fstat` or `lseek` says; [`io::ErrorKind::IsADirectory`] for a directory, and
-    /// [`io::ErrorKind::InvalidInput`] for anything else that has no bytes at fixed places.
+    /// As `fstat` and `lseek`; [`io::ErrorKind::IsADirectory`] for a directory, and
+    /// [`io::ErrorKind::InvalidInput`] for anything else but a regular file or block device.
     pub fn new(mut file: File) -> io::Result<Self> {
         let file_type = file.metadata()?.file_type();
         if file_type.is_dir() {
@@ -55,7 +55,7 @@ impl FileSource {
             let reason = "it is neither a regular file nor a block device";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
         }
-        // A block device's length is not in its metadata; its end is where seeking leads.
+        // The metadata of a block device has no length, but seeking finds its end.
         let size = io::Seek::seek(&mut file, io::SeekFrom::End(0))?;
         Ok(Self {
             file,
@@ -64,9 +64,9 @@ impl FileSource {
         })
     }
 
-    /// Makes large reads bypass the page cache, where that can be done.
+    /// Makes large reads bypass the page cache if possible.
     pub(crate) fn reading_directly(mut self) -> Self {
-        // By its descriptor, so that it is the same file for sure.
+        // Through its descriptor, so that it is certainly the same file.
         let same = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         self.direct = open_with(same.as_ref(), OFlags::DIRECT).ok();
         self
@@ -77,8 +77,8 @@ impl FileSource {
         &self.file
     }
 
-    /// Reads as much from the beginning of `buf` as comes without the page cache: whole pages, or
-    /// nothing. What fails is left to be read the ordinary way, which knows the reason better.
+    /// Fills the beginning of `buf` without the page cache, with whole pages or nothing; gives the
+    /// number of bytes. After a failure the ordinary read follows, and reports the reason.
     fn read_direct(&self, buf: &mut [u8], offset: u64) -> usize {
         let whole_pages = buf.len() - buf.len() % AlignedBuf::ALIGNMENT;
         let is_aligned = offset.is_multiple_of(AlignedBuf::ALIGNMENT as u64)
@@ -96,7 +96,7 @@ impl FileSource {
     }
 
     fn is_mostly_cached(&self, offset: u64, len: u64) -> bool {
-        // Whoever may not ask has not cached it either.
+        // Without permission to ask, assume that nothing is cached.
         cached_pages(&self.file, offset, len).is_ok_and(|cached| cached > len / PAGE / 2)
     }
 }
@@ -130,7 +130,7 @@ impl ReadAt for FileSource {
     }
 
     fn will_need(&self, offset: u64, len: u64) {
-        // To fadvise, no length means "to the end of the file".
+        // For fadvise, length 0 means "to the end of the file".
         let Some(len) = NonZeroU64::new(len.min(self.size.saturating_sub(offset))) else {
             return;
         };

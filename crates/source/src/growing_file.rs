@@ -2,26 +2,26 @@ use std::{fs::File, io, os::unix::fs::FileExt};
 
 /// A regular file whose end is being changed: writes behind it make the file longer.
 ///
-/// What was written is read from then on, but survives a crash of the machine only once it was
-/// flushed. Until then any part of it may be there and any part missing. A file is longer after a
-/// crash only by what is there: a length never comes without the bytes at its end.
+/// A write is visible to later reads at once, but survives a crash of the machine only after
+/// [`Self::sync_all`]. Until then, any part of it may be lost. After a crash, a file never has a
+/// new length without the bytes written at its end.
 pub trait GrowingFile {
     /// Writes all of `bytes` from `offset` on.
     ///
     /// # Errors
-    /// What the system says; what the range then holds is unspecified.
+    /// As `pwrite`; the contents of the range are then unspecified.
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
 
-    /// Cuts the file off after `len` bytes, or fills it up with zeros to so many.
+    /// Truncates the file to `len` bytes, or extends it with zeros to this length.
     ///
     /// # Errors
-    /// What the system says.
+    /// As `ftruncate`.
     fn set_len(&self, len: u64) -> io::Result<()>;
 
-    /// Returns when all writes and the length that there were before survive a crash.
+    /// Returns when all earlier writes and length changes survive a crash.
     ///
     /// # Errors
-    /// What the system says.
+    /// As `fsync`.
     fn sync_all(&self) -> io::Result<()>;
 }
 

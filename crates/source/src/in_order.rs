@@ -6,18 +6,17 @@ use std::{
 
 use crate::Scratch;
 
-/// How many finished items may wait for each thread: enough that none idles while another one's
-/// turn comes.
+/// How many results of each thread may wait to be consumed: enough that no thread idles.
 const WAITING: usize = 8;
 
 /// Works on the items `0..count` in up to `threads` threads, and consumes the results in order, in
 /// the calling thread. Ends early when `consume` fails.
 ///
-/// Each thread works with its own scratch buffer. Memory is bounded by the number of threads. Where
-/// the system starts fewer than that, the calling thread does their work.
+/// Each thread has its own scratch buffer. The number of threads bounds the memory. If the system
+/// starts fewer threads, the calling thread does their share of the work.
 ///
 /// # Errors
-/// What `consume` gives.
+/// Those of `consume`.
 ///
 /// # Panics
 /// If `work` does.
@@ -29,8 +28,8 @@ pub fn in_order<T: Send, E>(
 ) -> Result<(), E> {
     let threads = (threads.get() as u64).min(count);
     thread::scope(|scope| {
-        // Thread t takes the items t, t + threads, …: so each thread's results come in order, and
-        // taking one from each in turn gives all in order without ever storing more than a few.
+        // Thread t takes the items t, t + threads, …. Each thread's results come in order, so
+        // taking one from each in turn gives all in order, with only a few stored.
         let workers: Vec<Option<Receiver<T>>> = (0..threads)
             .map(|first| {
                 let (send, receive) = sync_channel(WAITING);

@@ -42,12 +42,12 @@ impl MemoryStorage {
         self.bytes().clone()
     }
 
-    // A panic cannot leave the bytes in a state that the type does not allow: there is none.
+    // Any bytes are a valid state, also after a panic.
     fn bytes(&self) -> RwLockReadGuard<'_, Vec<u8>> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets `change` work on the `len` bytes from `offset` on.
+    /// Applies `change` to the `len` bytes from `offset` on.
     fn change(
         &self,
         offset: u64,

@@ -7,25 +7,25 @@ use std::{
 
 use crate::{AlignedBuf, ReadAt, ReadError, Scratch, Streams, check_range};
 
-/// How much is read ahead at a time, in bytes.
+/// Unit of reading ahead, in bytes.
 const CHUNK: u64 = 1 << 20;
 
-/// Reads of at least this many bytes are not helped: whoever makes them reads ahead already.
+/// Reads of at least this many bytes bypass the read-ahead: their reader reads ahead already.
 const LARGE_READ: usize = 512 << 10;
 
-/// How much a reader must have read in sequence before anything is read ahead for it, in bytes.
+/// Bytes that a reader must have read sequentially before anything is read ahead for it.
 const FIRST_RUN: u64 = 256 << 10;
 
 /// How many chunks are read ahead of a reader.
 const DEPTH: u64 = 2;
 
-/// How many chunks are kept at most: enough for eight readers, each with the one it reads, in
-/// 24 MiB.
+/// The most chunks that are kept, 24 MiB: enough for eight readers, each with [`DEPTH`] chunks
+/// ahead and the one it reads.
 const MAX_CHUNKS: usize = 24;
 
-/// Reads another source ahead of readers that read it in order in small pieces, in threads of its
-/// own. What it hands out early, the source had handed out: over a source that verifies, nothing
-/// is ever kept that was not verified.
+/// Reads ahead, in threads of its own, for readers that read another source sequentially in small
+/// pieces. It keeps only bytes that the source returned: over a source that verifies, only
+/// verified bytes.
 pub struct ReadAhead {
     shared: Arc<Shared>,
     streams: Streams,
@@ -35,19 +35,19 @@ pub struct ReadAhead {
 struct Shared {
     source: Arc<dyn ReadAt>,
     state: Mutex<State>,
-    /// Something was queued, or it is over.
+    /// Something was queued, or `over` was set.
     queued: Condvar,
-    /// A chunk has come, or has failed to.
+    /// A chunk was read, or has failed.
     settled: Condvar,
 }
 
 #[derive(Default)]
 struct State {
-    /// The chunks there are, the one used last at the end.
+    /// All chunks, the most recently used last.
     chunks: Vec<(u64, Chunk)>,
-    /// Numbers of chunks that nobody has begun to read.
+    /// Numbers of chunks that no thread has begun to read.
     queue: VecDeque<u64>,
-    /// Memory of forgotten chunks: new memory would have to be cleared first.
+    /// Memory of evicted chunks, reused because new memory would have to be cleared first.
     recycled: Vec<AlignedBuf>,
     over: bool,
 }
@@ -57,16 +57,15 @@ enum Chunk {
     Coming,
     Here(Arc<AlignedBuf>),
     /// It could not be read. It stays for a while, so that it is not read ahead again for each read
-    /// of the bytes before it; who needs it reads it, and gets the reason.
+    /// of the bytes before it. A reader that needs it reads the source, and gets the error.
     Failed,
 }
 
-/// A chunk that a thread is reading. When this is dropped, however that comes, nobody waits for the
-/// chunk any longer.
+/// A chunk that a thread is reading. Dropping this, even in a panic, wakes all that wait for it.
 struct Reading<'a> {
     shared: &'a Shared,
     number: u64,
-    /// Its bytes, once they are read.
+    /// Its bytes, after they were read.
     bytes: Option<AlignedBuf>,
 }
 
@@ -85,7 +84,7 @@ impl ReadAhead {
                 .name(format!("read-ahead-{number}"))
                 .spawn(move || shared.work())
         };
-        // Without any thread nothing is ever queued, and every read goes straight to the source.
+        // Without threads nothing is ever queued, and every read goes directly to the source.
         let threads = (0..threads.get()).map_while(|number| start(number).ok());
         Self {
             threads: threads.collect(),
@@ -94,14 +93,14 @@ impl ReadAhead {
         }
     }
 
-    /// The chunk with this number if it is here, or after waiting for it if it is coming.
+    /// The chunk with this number, if it was read ahead; waits for it if a thread is reading it.
     fn chunk(&self, number: u64) -> Option<Arc<AlignedBuf>> {
         let mut state = self.shared.lock();
         loop {
             match state.find(number)? {
                 Chunk::Here(bytes) => return Some(bytes),
                 Chunk::Failed => return None,
-                // Not begun yet: the reader itself is quicker.
+                // Not begun yet: the caller reads it faster itself.
                 Chunk::Coming if state.take_back(number) => return None,
                 Chunk::Coming => {
                     let settled = self.shared.settled.wait(state);
@@ -111,7 +110,7 @@ impl ReadAhead {
         }
     }
 
-    /// Has the chunks after the one with this number read, as far as there is room.
+    /// Queues the chunks after the one with this number, as far as there is room.
     fn request_after(&self, number: u64) {
         if self.threads.is_empty() {
             return;
@@ -186,7 +185,7 @@ impl Drop for ReadAhead {
         self.shared.lock().over = true;
         self.shared.queued.notify_all();
         for thread in self.threads.drain(..) {
-            // A thread that panicked has nothing to say at the end.
+            // If the thread panicked, there is nobody to tell.
             let _ = thread.join();
         }
     }
@@ -194,11 +193,11 @@ impl Drop for ReadAhead {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing is ever left half done while this is locked.
+        // No panic can leave the state inconsistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads what is queued, until it is over.
+    /// Worker loop: reads queued chunks until `Drop` sets `over`.
     fn work(&self) {
         let mut state = self.lock();
         while !state.over {
@@ -220,7 +219,7 @@ impl Shared {
         }
     }
 
-    /// Reads a chunk; `None` if that fails, for whoever needs it to find out why.
+    /// Reads a chunk; `None` if that fails. A reader that needs it will get the error.
     fn read(&self, number: u64, recycled: Option<AlignedBuf>) -> Option<AlignedBuf> {
         let offset = number * CHUNK;
         let len = CHUNK.min(self.source.size() - offset) as usize;
@@ -247,14 +246,14 @@ impl State {
         self.position(number).is_some()
     }
 
-    /// A chunk, which is thereby the one used last.
+    /// A chunk, which becomes the most recently used.
     fn find(&mut self, number: u64) -> Option<Chunk> {
         let chunk = self.chunks.remove(self.position(number)?);
         self.chunks.push(chunk.clone());
         Some(chunk.1)
     }
 
-    /// Takes a chunk off the queue and forgets it, if nobody has begun to read it.
+    /// Removes a chunk from the queue, if no thread has begun to read it.
     fn take_back(&mut self, number: u64) -> bool {
         let Some(queued) = self.queue.iter().position(|queued| *queued == number) else {
             return false;
@@ -264,8 +263,7 @@ impl State {
         true
     }
 
-    /// Forgets, if there are as many chunks as may be, the one that was not used for longest;
-    /// whether there is room now.
+    /// Evicts the least recently used chunk if there are [`MAX_CHUNKS`]; whether there is room now.
     fn make_room(&mut self) -> bool {
         if self.chunks.len() < MAX_CHUNKS {
             return true;
@@ -274,7 +272,7 @@ impl State {
         let Some(oldest) = self.chunks.iter().position(is_settled) else {
             return false;
         };
-        // Memory that a reader still has a share of is left to that reader.
+        // Memory that a reader still shares is not reused.
         if let (_, Chunk::Here(bytes)) = self.chunks.remove(oldest)
             && let Some(bytes) = Arc::into_inner(bytes)
         {

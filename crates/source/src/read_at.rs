@@ -10,13 +10,12 @@ pub trait ReadAt: Send + Sync {
     /// Fills `buf` with the bytes from `offset` on.
     ///
     /// # Errors
-    /// Any [`ReadError`]; what `buf` then holds is unspecified and must not be used.
+    /// Any [`ReadError`]; the contents of `buf` are then unspecified and must not be used.
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError>;
 
     /// The `len` bytes from `offset` on, somewhere in `scratch`, which grows as needed.
     ///
-    /// A layer that reads whole blocks anyway hands out part of its own buffer this way, and so
-    /// needs no second copy.
+    /// A layer that reads whole blocks anyway returns part of its own buffer, without another copy.
     ///
     /// # Errors
     /// As [`Self::read_exact_at`].
@@ -33,10 +32,10 @@ pub trait ReadAt: Send + Sync {
         Ok(buf)
     }
 
-    /// Says that `len` bytes from `offset` on will be read soon, and returns without waiting.
+    /// A hint that `len` bytes from `offset` on will be read soon. Returns without waiting.
     ///
-    /// A source that can start the input/output early does so: this is how reads of several ranges
-    /// are under way together. It is a hint: ranges outside the source and failures are ignored.
+    /// A source that can start the I/O early does so; in this way, reads of several ranges overlap.
+    /// Ranges outside the source and failures are ignored.
     fn will_need(&self, offset: u64, len: u64) {
         let _ = (offset, len);
     }
@@ -45,7 +44,7 @@ pub trait ReadAt: Send + Sync {
 /// Checks that `len` bytes from `offset` on lie inside a source of `size` bytes.
 ///
 /// # Errors
-/// [`ReadError::PastEnd`] where they do not.
+/// [`ReadError::PastEnd`] if they do not.
 pub fn check_range(offset: u64, len: usize, size: u64) -> Result<(), ReadError> {
     let end = u64::try_from(len)
         .ok()

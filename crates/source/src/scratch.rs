@@ -2,8 +2,7 @@ use std::{ops::Range, sync::Arc};
 
 use crate::AlignedBuf;
 
-/// Where a reader keeps the bytes it borrowed: its own memory, used again for every read, or a
-/// share of somebody else's.
+/// Memory for the bytes that a reader borrows: its own, reused for every read, or shared.
 #[derive(Debug, Default)]
 pub struct Scratch {
     own: AlignedBuf,
@@ -17,10 +16,10 @@ impl Scratch {
         self.own.grown(len)
     }
 
-    /// Keeps a share of `bytes`, and lends part of it.
+    /// Keeps `bytes`, and lends part of them.
     ///
     /// # Panics
-    /// If `bytes` has no such part.
+    /// If `part` is not inside `bytes`.
     pub fn share(&mut self, bytes: Arc<AlignedBuf>, part: Range<usize>) -> &[u8] {
         &self.shared.insert(bytes).as_slice()[part]
     }

@@ -3,31 +3,29 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-/// How many sequential readers are told apart.
+/// How many sequential readers are distinguished.
 const STREAMS: usize = 16;
 
-/// How far from where a stream has come a read may begin and still belong to it, in bytes.
-/// Requests of one reader are under way together and overtake one another, and a tree of small
-/// files read in order leaves gaps.
+/// How far from the end of a stream a read may begin and still belong to it, in bytes. Concurrent
+/// requests of one reader overtake one another, and small files read in order leave gaps.
 const TOLERANCE: u64 = 2 << 20;
 
-/// Tells sequential readers of one source from random ones, and from one another.
+/// Distinguishes sequential readers of one source from random ones, and from one another.
 #[derive(Debug, Default)]
 pub struct Streams(Mutex<Vec<Stream>>);
 
 #[derive(Debug, Clone, Copy)]
 struct Stream {
-    /// Where it has come to.
+    /// End of its furthest read.
     end: u64,
-    /// How much it has read.
+    /// Bytes that it has read.
     run: u64,
 }
 
 impl Streams {
-    /// Notes a read, and says how many bytes the reader that it belongs to had read before, up to
-    /// about here: 0 if it goes on nowhere.
+    /// Records a read, and returns how many bytes its stream had read before: 0 for a new stream.
     pub fn note(&self, read: &Range<u64>) -> u64 {
-        // Any list of streams is a good one, whatever its last holder was doing.
+        // Any list of streams is a valid state, also after a panic.
         let mut streams = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let own = streams
             .iter()
@@ -36,7 +34,7 @@ impl Streams {
             Some(own) => streams.remove(own),
             None => Stream { end: 0, run: 0 },
         };
-        // The latest comes first; the one that was not heard of for longest falls off the end.
+        // Most recently used first, so that truncating drops the least recently used.
         let stream = Stream {
             end: before.end.max(read.end),
             run: before.run.saturating_add(read.end - read.start),

@@ -1,6 +1,6 @@
 use crate::{ReadAt, ReadError, Scratch, check_range};
 
-/// A range of another source, read as a source of its own.
+/// A range of another source, as a source of its own.
 #[derive(Debug, Clone)]
 pub struct Window<S> {
     inner: S,
@@ -12,7 +12,7 @@ impl<S: ReadAt> Window<S> {
     /// The `size` bytes of `inner` from `start` on.
     ///
     /// # Errors
-    /// [`ReadError::PastEnd`] where `inner` has fewer bytes.
+    /// [`ReadError::PastEnd`] if `inner` has fewer bytes.
     pub fn new(inner: S, start: u64, size: u64) -> Result<Self, ReadError> {
         match start.checked_add(size) {
             Some(end) if end <= inner.size() => Ok(Self { inner, start, size }),

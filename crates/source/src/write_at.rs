@@ -4,18 +4,17 @@ use crate::{ReadAt, WriteError};
 
 /// Storage: bytes that can be read and written at any offset, by several threads at once.
 ///
-/// What was written is read from then on, but survives a crash of the machine only once it was
-/// flushed. Until then any part of it may be there and any part missing: writes that are not
-/// flushed have no order.
+/// A write is visible to later reads at once, but survives a crash of the machine only after a
+/// flush. Until then, any part of it may be lost: writes that are not flushed have no order.
 pub trait WriteAt: ReadAt {
     /// Writes all of `bytes` from `offset` on.
     ///
     /// # Errors
-    /// Any [`WriteError`]; what the range then holds is unspecified.
+    /// Any [`WriteError`]; the contents of the range are then unspecified.
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> Result<(), WriteError>;
 
-    /// Writes all of `bytes` from `offset` on, and returns when they survive a crash. It says
-    /// nothing of other writes.
+    /// Writes all of `bytes` from `offset` on, and returns when they survive a crash. Other writes
+    /// are not affected.
     ///
     /// # Errors
     /// As [`Self::write_all_at`].
@@ -24,26 +23,25 @@ pub trait WriteAt: ReadAt {
         self.flush()
     }
 
-    /// Makes `len` bytes from `offset` on read as zeros, and gives back their space where the
-    /// storage can.
+    /// Makes `len` bytes from `offset` on read as zeros, and frees their space if the storage can.
     ///
     /// # Errors
     /// As [`Self::write_all_at`].
     fn zero(&self, offset: u64, len: u64) -> Result<(), WriteError>;
 
-    /// Returns when all writes that had returned before survive a crash.
+    /// Returns when all completed writes survive a crash.
     ///
     /// # Errors
     /// [`WriteError::Flush`].
     fn flush(&self) -> Result<(), WriteError>;
 
-    /// Says that [`Self::flush`] will be called soon, and returns without waiting.
+    /// A hint that [`Self::flush`] will be called soon. Returns without waiting.
     ///
-    /// A storage that holds writes back begins to carry them out, so that the flush has less to
-    /// wait for. Nothing survives a crash before the flush.
+    /// A storage with a write cache begins to write it back, so that the flush has less to wait
+    /// for. It does not make anything durable by itself.
     ///
     /// # Errors
-    /// As [`Self::flush`], which need not say it again.
+    /// As [`Self::flush`], which may not report the same error again.
     fn begin_flush(&self) -> Result<(), WriteError> {
         Ok(())
     }
@@ -52,7 +50,7 @@ pub trait WriteAt: ReadAt {
 /// Checks that `len` bytes from `offset` on lie inside a storage of `size` bytes.
 ///
 /// # Errors
-/// [`WriteError::PastEnd`] where they do not.
+/// [`WriteError::PastEnd`] if they do not.
 pub(crate) fn check_write(offset: u64, len: u64, size: u64) -> Result<(), WriteError> {
     match offset.checked_add(len) {
         Some(end) if end <= size => Ok(()),

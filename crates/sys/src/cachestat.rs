@@ -4,7 +4,7 @@ use std::{
     ptr,
 };
 
-/// Number of `cachestat`, the same on all architectures that Rust's Linux targets have but Alpha.
+/// Number of `cachestat`, the same on all architectures that Rust supports on Linux.
 const SYS_CACHESTAT: libc::c_long = 451;
 
 /// `struct cachestat_range`.
@@ -25,11 +25,12 @@ struct Statistics {
     recently_evicted: u64,
 }
 
-/// How many pages of a file's range are in the page cache. `len` is in bytes and not 0, which the
-/// kernel takes for all of the file.
+/// How many pages of a file's range are in the page cache. `len` is in bytes; 0 would mean the
+/// whole file to the kernel, and must not be used.
 ///
 /// # Errors
-/// `EPERM` for somebody else's file, `ENOSYS` before Linux 6.5, `EOPNOTSUPP` for what has no pages.
+/// `EPERM` for another user's file, `ENOSYS` before Linux 6.5, `EOPNOTSUPP` for a file that has no
+/// page cache.
 pub fn cached_pages(file: impl AsFd, offset: u64, len: u64) -> io::Result<u64> {
     let range = Range { offset, len };
     let mut statistics = Statistics::default();

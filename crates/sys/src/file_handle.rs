@@ -3,7 +3,7 @@ use std::{
     os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd},
 };
 
-/// `MAX_HANDLE_SZ`: no file system's handle is longer.
+/// `MAX_HANDLE_SZ`: the longest handle of any file system, in bytes.
 const MAX_LEN: usize = 128;
 
 /// `struct file_handle` with room for the longest handle.
@@ -16,8 +16,8 @@ struct Raw {
 
 const _: () = assert!(size_of::<Raw>() == 8 + MAX_LEN);
 
-/// Names an inode of a file system for as long as it exists, whatever it is called and whether or
-/// not anybody has it open. Meaningless to other file systems.
+/// A persistent reference to an inode of one file system, independent of its names and of whether
+/// it is open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileHandle {
     kind: i32,
@@ -25,10 +25,10 @@ pub struct FileHandle {
 }
 
 impl FileHandle {
-    /// The handle of the file that is open, be it as a path only.
+    /// The handle of an open file, which may be open with `O_PATH` only.
     ///
     /// # Errors
-    /// `EOPNOTSUPP` where the file system has no handles.
+    /// `EOPNOTSUPP` if the file system has no handles.
     pub fn of(file: impl AsFd) -> io::Result<Self> {
         let mut raw = Raw {
             len: MAX_LEN as u32,
@@ -59,8 +59,8 @@ impl FileHandle {
         })
     }
 
-    /// Opens the file with `flags`, as `open` takes them. `mount` is any file of its file system
-    /// that is open as more than a path.
+    /// Opens the file with `flags`, as for `open`. `mount` is any file of its file system that is
+    /// open without `O_PATH`.
     ///
     /// # Errors
     /// `EPERM` without `CAP_DAC_READ_SEARCH`, `ESTALE` if the file is gone, and as `open`.
@@ -82,7 +82,7 @@ impl FileHandle {
             )
         };
         match i32::try_from(result) {
-            // SAFETY: the descriptor was just made for us, so nobody else closes it.
+            // SAFETY: the descriptor is new and ours alone, so nobody else closes it.
             Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
             _ => Err(io::Error::last_os_error()),
         }

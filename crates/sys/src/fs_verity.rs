@@ -1,4 +1,4 @@
-//! What the kernel knows of a file that it verifies, from `linux/fsverity.h`.
+//! The kernel's digest of a file with fs-verity, from `linux/fsverity.h`.
 
 use std::{io, os::fd::AsFd, ptr};
 
@@ -7,10 +7,10 @@ use crate::ioctl::ioctl;
 /// Asks for a file's digest: `_IOWR('f', 134, struct fsverity_digest)`.
 pub const FS_IOC_MEASURE_VERITY: u32 = 0xc004_6686;
 
-/// The longest digest that Linux has, in bytes: the one of SHA-512.
+/// The longest digest that Linux supports, in bytes: that of SHA-512.
 const MAX_DIGEST_LEN: u16 = 64;
 
-/// `struct fsverity_digest`, with room behind it.
+/// `struct fsverity_digest`, with room for the digest.
 #[repr(C)]
 struct Measured {
     algorithm: u16,
@@ -18,11 +18,11 @@ struct Measured {
     digest: [u8; MAX_DIGEST_LEN as usize],
 }
 
-/// The digest by which the kernel verifies each read of `file`, behind the number of its hash (1 is
-/// SHA-256, 2 is SHA-512). `None` for a file that it does not verify.
+/// The number of the hash (1 is SHA-256, 2 is SHA-512) and the digest with which the kernel verifies
+/// each read of `file`. `None` for a file without fs-verity.
 ///
 /// # Errors
-/// Any other.
+/// As the ioctl, except those that mean "without fs-verity".
 pub fn measure_verity(file: impl AsFd) -> io::Result<Option<(u16, Vec<u8>)>> {
     let mut measured = Measured {
         algorithm: 0,
@@ -38,7 +38,7 @@ pub fn measure_verity(file: impl AsFd) -> io::Result<Option<(u16, Vec<u8>)>> {
             let digest = measured.digest.get(..measured.size.into());
             Ok(digest.map(|digest| (measured.algorithm, digest.to_vec())))
         }
-        // Not this file; no file of this kind; not on this file system; not by this kernel.
+        // Not enabled for this file; not for this kind of file; not by this file system or kernel.
         Err(error) if is_unverified(&error) => Ok(None),
         Err(error) => Err(error),
     }

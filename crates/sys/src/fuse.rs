@@ -28,7 +28,7 @@ struct BackingMap {
 /// Connects `device`, a newly opened `/dev/fuse`, to the mount that `other` is connected to.
 ///
 /// # Errors
-/// `EINVAL` if one is no FUSE device, or not in that state.
+/// `EINVAL` if one is not a FUSE device, or not in that state.
 pub fn clone_fuse_device(device: impl AsFd, other: impl AsFd) -> io::Result<()> {
     let other = other.as_fd().as_raw_fd();
     // SAFETY: the kernel reads one 32-bit number, which lives until the call returns, and keeps no
@@ -36,11 +36,11 @@ pub fn clone_fuse_device(device: impl AsFd, other: impl AsFd) -> io::Result<()> 
     unsafe { ioctl(device, CLONE, ptr::from_ref(&other).cast()) }.map(drop)
 }
 
-/// Registers `file` with the mount of `device`; gives its number.
+/// Registers `file` as a backing file with the mount of `device`; returns its backing id.
 ///
 /// # Errors
-/// `EPERM` without `CAP_SYS_ADMIN` or without passthrough, `ELOOP` for too many layers of file
-/// systems, `EOPNOTSUPP` for what cannot be read and written so.
+/// `EPERM` without `CAP_SYS_ADMIN` or without passthrough, `ELOOP` for too many stacked file
+/// systems, `EOPNOTSUPP` for a file that cannot be passed through.
 pub fn open_fuse_backing(device: impl AsFd, file: impl AsFd) -> io::Result<i32> {
     let map = BackingMap {
         fd: file.as_fd().as_raw_fd(),
@@ -52,10 +52,10 @@ pub fn open_fuse_backing(device: impl AsFd, file: impl AsFd) -> io::Result<i32> 
     unsafe { ioctl(device, BACKING_OPEN, ptr::from_ref(&map).cast()) }
 }
 
-/// Takes the registration back; files that are open with it stay so.
+/// Undoes the registration; files that are open with it stay open.
 ///
 /// # Errors
-/// `ENOENT` if there is no such number.
+/// `ENOENT` if there is no such backing id.
 pub fn close_fuse_backing(device: impl AsFd, id: i32) -> io::Result<()> {
     // SAFETY: the kernel reads one 32-bit number, which lives until the call returns, and keeps no
     // pointer.

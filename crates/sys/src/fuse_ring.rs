@@ -1,6 +1,6 @@
-//! FUSE over io_uring, from `linux/fuse.h`: a ring that carries one request at a time. What a thread
-//! can do with it follows from whose the buffers are, and so do the types: the kernel's in a
-//! [`WaitingFuseRing`], ours in a [`FuseRingRequest`].
+//! FUSE over io_uring, from `linux/fuse.h`: a ring that carries one request at a time. The types
+//! say who owns the buffers, and so what a thread can do: the kernel in a [`WaitingFuseRing`], we in
+//! a [`FuseRingRequest`].
 
 use std::{
     io,
@@ -53,7 +53,7 @@ pub struct FuseRing<D> {
 /// A ring that waits for a request.
 pub struct WaitingFuseRing<D>(FuseRing<D>);
 
-/// A ring with a request that is to be answered.
+/// A ring with a request that has not been answered yet.
 pub struct FuseRingRequest<D>(FuseRing<D>);
 
 impl<D: AsFd> FuseRing<D> {
@@ -71,12 +71,12 @@ impl<D: AsFd> FuseRing<D> {
         })
     }
 
-    /// Asks the kernel for requests; they must be waited for by the thread that does this. The
-    /// kernel sends none before there is a ring for each of its queues.
+    /// Asks the kernel for requests. The calling thread must be the one that waits for them. The
+    /// kernel sends none before each of its queues has a ring.
     ///
     /// # Errors
-    /// What the kernel says; it then uses none of the rings. `EOPNOTSUPP` where they are switched
-    /// off, `EINVAL` for too little room or a queue that there is not.
+    /// Those of the kernel, which then uses none of the rings: `EOPNOTSUPP` where they are switched
+    /// off, `EINVAL` for too small a buffer or a queue that does not exist.
     pub fn register(mut self) -> io::Result<WaitingFuseRing<D>> {
         self.ring.enable()?;
         self.buffers.prepare();
@@ -108,19 +108,19 @@ impl<D: AsFd> FuseRing<D> {
             arguments,
         };
         self.buffers.with_kernel = true;
-        // SAFETY: the kernel accesses the buffers, which nobody else does before the result was
-        // taken, and which stay for ever if it never is.
+        // SAFETY: the kernel accesses the buffers. Nobody else does until the result was taken; if
+        // it never is, the buffers are leaked.
         unsafe { self.ring.push(&command) };
     }
 
-    /// The result of the last command; with it come the buffers.
+    /// The result of the last command. Taking it gives the buffers back to us.
     fn take_result(&mut self) -> Option<i32> {
         let result = self.ring.take_result()?;
         self.buffers.with_kernel = false;
         Some(result)
     }
 
-    /// Submits what is to be submitted, and waits.
+    /// Submits a pushed command, and waits for a request.
     fn wait(mut self) -> io::Result<Option<FuseRingRequest<D>>> {
         loop {
             match self.take_result() {
@@ -148,12 +148,12 @@ impl<D: AsFd> WaitingFuseRing<D> {
 }
 
 impl<D: AsFd> FuseRingRequest<D> {
-    /// What begins with `struct fuse_in_header`.
+    /// The bytes that begin with `struct fuse_in_header`.
     pub fn header(&self) -> &[u8; HEADER_LEN] {
         &self.headers().in_out
     }
 
-    /// What begins with the operation's own structure, if it has one.
+    /// The bytes that begin with the operation's own structure, if it has one.
     pub fn operation(&self) -> &[u8; HEADER_LEN] {
         &self.headers().operation
     }
@@ -167,7 +167,7 @@ impl<D: AsFd> FuseRingRequest<D> {
         unsafe { slice::from_raw_parts(buffers.payload.as_ptr(), len) }
     }
 
-    /// How long an answer may be, in bytes.
+    /// Maximum length of an answer's data, in bytes.
     pub fn room(&self) -> usize {
         self.0.buffers.payload_len
     }
@@ -179,7 +179,7 @@ impl<D: AsFd> FuseRingRequest<D> {
     /// What the system says.
     ///
     /// # Panics
-    /// If `data` is longer than there is room for.
+    /// If `data` is longer than the payload buffer.
     pub fn answer(mut self, header: &[u8; 16], data: &[u8]) -> io::Result<Option<Self>> {
         assert!(data.len() <= self.room());
         let payload = self.0.buffers.payload.as_ptr();
@@ -206,7 +206,7 @@ impl<D: AsFd> FuseRingRequest<D> {
     }
 }
 
-/// What a request comes in and its answer goes out in: the payload, and the headers behind it.
+/// The buffers of a request and its answer: the payload, followed by the headers.
 struct Buffers {
     mapping: ManuallyDrop<Mapping>,
     payload: NonNull<u8>,
@@ -235,7 +235,7 @@ impl Buffers {
         })
     }
 
-    /// Writes down where the buffers are.
+    /// Writes the addresses of the buffers into the vector.
     fn prepare(&mut self) {
         let part = |base: NonNull<u8>, iov_len| libc::iovec {
             iov_base: base.as_ptr().cast(),
@@ -253,7 +253,7 @@ impl Buffers {
 
 impl Drop for Buffers {
     fn drop(&mut self) {
-        // What the kernel may still write to must not become anything else.
+        // Memory that the kernel may still write to must not be reused.
         if !self.with_kernel {
             // SAFETY: this is the only place that drops it, and the last one to use it.
             unsafe { ManuallyDrop::drop(&mut self.mapping) };

@@ -7,15 +7,14 @@ use std::{
 /// The first descriptor behind standard input, output and error.
 const FIRST: RawFd = 3;
 
-/// The descriptors that whoever started this process had open and left to it, but for the standard
-/// three. Until they are dropped, which closes them, they keep their numbers, for paths such as
-/// `/dev/fd/63`.
+/// The descriptors that this process inherited, except the standard three. They keep their numbers,
+/// for paths such as `/dev/fd/63`, and are closed when dropped.
 ///
-/// Only the first call finds any. What the process itself has opened by then must be close-on-exec,
-/// as is all that the standard library opens.
+/// Only the first call finds any. All files that the process has opened itself by then must be
+/// close-on-exec, as the standard library's are.
 ///
 /// # Errors
-/// What the system says of `/proc/self/fd` or of a descriptor.
+/// Those of reading `/proc/self/fd`, and of `fcntl` for a descriptor.
 pub fn take_inherited() -> io::Result<Vec<OwnedFd>> {
     static TAKEN: AtomicBool = AtomicBool::new(false);
     if TAKEN.swap(true, Relaxed) {
@@ -30,9 +29,9 @@ pub fn take_inherited() -> io::Result<Vec<OwnedFd>> {
         if let Some(descriptor) = number.filter(|number| *number >= FIRST)
             && !is_close_on_exec(descriptor)?
         {
-            // SAFETY: it is open, as it has flags. Nothing in this process owns it: what was opened
-            // here is close-on-exec, which the caller is asked for, and what was inherited is not,
-            // as exec would have closed it. Nor is it given away twice: one call comes this far.
+            // SAFETY: it is open, as it has flags. Nothing in this process owns it: the caller
+            // guarantees that all files opened here are close-on-exec, and this one is not. Nor is
+            // it given away twice: only one call gets this far.
             inherited.push(unsafe { OwnedFd::from_raw_fd(descriptor) });
         }
     }
@@ -40,8 +39,7 @@ pub fn take_inherited() -> io::Result<Vec<OwnedFd>> {
 }
 
 fn is_close_on_exec(descriptor: RawFd) -> io::Result<bool> {
-    // SAFETY: the call has no other effect than to return flags or, if nothing is open under that
-    // number, an error.
+    // SAFETY: the call only returns flags, or an error if the descriptor is not open.
     match unsafe { libc::fcntl(descriptor, libc::F_GETFD) } {
         -1 => Err(io::Error::last_os_error()),
         flags => Ok(flags & libc::FD_CLOEXEC != 0),

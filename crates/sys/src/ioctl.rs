@@ -4,13 +4,13 @@ use std::{
 };
 
 /// # Safety
-/// `argument` points to what `command` reads or writes.
+/// `argument` points to the memory that `command` reads or writes.
 pub(crate) unsafe fn ioctl(
     file: impl AsFd,
     command: u32,
     argument: *const libc::c_void,
 ) -> io::Result<i32> {
-    // SAFETY: the caller answers for the argument; the descriptor is borrowed, so it stays open.
+    // SAFETY: the caller guarantees the argument; the descriptor is borrowed, so it stays open.
     match unsafe { libc::ioctl(file.as_fd().as_raw_fd(), command.into(), argument) } {
         -1 => Err(io::Error::last_os_error()),
         value => Ok(value),

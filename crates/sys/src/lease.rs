@@ -3,20 +3,19 @@ use std::{
     os::fd::{AsFd, AsRawFd},
 };
 
-/// `F_SETSIG` (`asm-generic/fcntl.h`): which signal tells of a lease that has to be given back.
+/// `F_SETSIG` (`asm-generic/fcntl.h`): sets the signal that asks for the release of a lease.
 const F_SETSIG: libc::c_int = 10;
 
-/// Whether anybody has a file open for writing, or mapped so. `file` is the file, open for reading
-/// only.
+/// Whether any process has a file open or mapped for writing. `file` must be open for reading only.
 ///
-/// The kernel grants a read lease for a file that nobody can write to, and for no other. It is given
-/// back at once. An open for writing that comes between waits until then, or fails with
-/// `EWOULDBLOCK` if it has `O_NONBLOCK`.
+/// The kernel grants a read lease only for a file that nobody has open for writing. The lease is
+/// released at once. An open for writing in the meantime waits for that, or with `O_NONBLOCK` fails
+/// with `EWOULDBLOCK`.
 ///
 /// # Errors
-/// `EACCES` for a file of another user without `CAP_LEASE`; `EINVAL` where there are no leases.
+/// `EACCES` for another user's file without `CAP_LEASE`; `EINVAL` where leases are not supported.
 pub fn is_open_for_writing(file: impl AsFd) -> io::Result<bool> {
-    // The usual signal ends a process that does not expect it, and nobody expects this one.
+    // The default signal, SIGIO, would terminate the process, which has no handler for it.
     fcntl(&file, F_SETSIG, libc::SIGURG)?;
     match fcntl(&file, libc::F_SETLEASE, libc::F_RDLCK) {
         Ok(()) => fcntl(&file, libc::F_SETLEASE, libc::F_UNLCK).map(|()| false),

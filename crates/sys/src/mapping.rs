@@ -5,7 +5,7 @@ use std::{
     sync::atomic::AtomicU32,
 };
 
-/// Memory that is shared with the kernel, zero at first, unmapped when it is dropped.
+/// Memory that is shared with the kernel, initially zero, unmapped when dropped.
 pub(crate) struct Mapping {
     start: NonNull<u8>,
     len: usize,
@@ -15,7 +15,7 @@ pub(crate) struct Mapping {
 unsafe impl Send for Mapping {}
 
 impl Mapping {
-    /// `len` bytes of nothing but memory, which take space only as they are touched.
+    /// `len` bytes of anonymous memory, allocated as it is touched.
     ///
     /// # Errors
     /// `ENOMEM`.
@@ -34,7 +34,7 @@ impl Mapping {
 
     fn map(len: usize, flags: i32, file: i32, offset: i64) -> io::Result<Self> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: without MAP_FIXED the kernel chooses addresses where nothing is.
+        // SAFETY: without MAP_FIXED the kernel chooses unused addresses.
         let start = unsafe { libc::mmap(ptr::null_mut(), len, protection, flags, file, offset) };
         match NonNull::new(start.cast::<u8>()) {
             Some(at) if start != libc::MAP_FAILED => Ok(Self { start: at, len }),
@@ -42,7 +42,7 @@ impl Mapping {
         }
     }
 
-    /// Where `size` bytes from `offset` on are.
+    /// The address of `size` bytes from `offset` on.
     ///
     /// # Panics
     /// If they are not all in the mapping.
@@ -52,10 +52,10 @@ impl Mapping {
         unsafe { self.start.add(offset) }
     }
 
-    /// The number at `offset`, which both sides change.
+    /// The number at `offset`, which both the kernel and we change.
     ///
     /// # Panics
-    /// If it is not in the mapping, or not where a number can be.
+    /// If it is not in the mapping, or not aligned.
     pub(crate) fn atomic(&self, offset: u32) -> &AtomicU32 {
         let number = self.at(offset as usize, size_of::<u32>()).cast::<u32>();
         assert!(number.is_aligned());
@@ -67,8 +67,8 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: it was mapped in this length, and whatever points into it borrows `self` or is
-        // answered for by the owner.
+        // SAFETY: it was mapped with this length, and every pointer into it borrows `self` or is
+        // the owner's responsibility.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
     }
 }

@@ -18,12 +18,12 @@ const MOUNT_ATTR_RDONLY: u64 = 0x1;
 const MOUNT_ATTR_NODEV: u64 = 0x4;
 const MOUNT_ATTR_NOSYMFOLLOW: u64 = 0x0020_0000;
 
-/// Shuts a mount off, given a descriptor of its root: nothing mounted elsewhere appears in it, no
-/// symbolic link in it is followed, no device in it can be opened, and if `read_only`, nothing in
-/// it changed.
+/// Isolates a mount, given a descriptor of its root: mounts do not propagate into it, its symbolic
+/// links are not followed, its devices cannot be opened, and if `read_only`, nothing in it can be
+/// changed.
 ///
 /// # Errors
-/// `EPERM` without `CAP_SYS_ADMIN`, `EINVAL` if it is not a mount's root.
+/// `EPERM` without `CAP_SYS_ADMIN`, `EINVAL` if it is not the root of a mount.
 pub fn seclude_mount(root: impl AsFd, read_only: bool) -> io::Result<()> {
     let read_only = if read_only { MOUNT_ATTR_RDONLY } else { 0 };
     let attributes = Attributes {

@@ -11,8 +11,8 @@ use std::{
 
 use crate::mapping::Mapping;
 
-/// `IORING_SETUP_*`. The thread that will use the ring enables it; no other may then. Completions
-/// are posted while that thread waits for them, never in between. Submissions need no indirection,
+/// `IORING_SETUP_*`. The thread that will use the ring enables it; no other thread may use it then.
+/// Completions are posted only while that thread waits for them. Submissions need no indirection,
 /// and each has room for 80 bytes of command.
 const SETUP: u32 = R_DISABLED | SQE128 | SINGLE_ISSUER | DEFER_TASKRUN | NO_SQARRAY;
 const R_DISABLED: u32 = 1 << 6;
@@ -84,7 +84,7 @@ struct Parameters {
 
 const _: () = assert!(size_of::<Parameters>() == 120);
 
-/// `struct io_uring_sqe` with `IORING_SETUP_SQE128`, as it is for a command.
+/// `struct io_uring_sqe` with `IORING_SETUP_SQE128`, in its form for a command.
 #[repr(C)]
 struct Submission {
     opcode: u8,
@@ -116,7 +116,7 @@ struct Completion {
 
 const _: () = assert!(size_of::<Completion>() == 16);
 
-/// A command for a file, with an address and a length whose meaning is the command's.
+/// A command for a file. The command defines the meaning of the address and the length.
 pub(crate) struct Command {
     pub(crate) file: RawFd,
     pub(crate) number: u32,
@@ -134,7 +134,7 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    /// One that is not enabled yet.
+    /// A ring that is not enabled yet.
     ///
     /// # Errors
     /// `ENOSYS` or `EINVAL` before Linux 6.6, `EPERM` where io_uring is switched off, `EMFILE`,
@@ -165,7 +165,7 @@ impl Ring {
     /// Makes the calling thread the only one that may use the ring.
     ///
     /// # Errors
-    /// `EBADFD` if it is enabled.
+    /// `EBADFD` if it is already enabled.
     pub(crate) fn enable(&self) -> io::Result<()> {
         let (file, none) = (self.file.as_raw_fd(), ptr::null::<()>());
         // SAFETY: the operation takes no argument and touches no memory of ours.
@@ -175,11 +175,11 @@ impl Ring {
         }
     }
 
-    /// Takes a command, which the next [`Self::enter`] submits. The result of the one before it was
-    /// taken.
+    /// Stores a command, which the next [`Self::enter`] submits. The result of the previous one
+    /// must have been taken.
     ///
     /// # Safety
-    /// Until its result is there, the kernel may access whatever the command lets it.
+    /// Until its result is there, the kernel may access all memory that the command refers to.
     pub(crate) unsafe fn push(&mut self, command: &Command) {
         let submission = Submission {
             opcode: URING_CMD,
@@ -205,17 +205,17 @@ impl Ring {
         tail.store(tail.load(Relaxed).wrapping_add(1), Release);
     }
 
-    /// Submits the command that was pushed, unless that is done, and if `wait`, waits for its
-    /// result; or for nothing, if a signal comes.
+    /// Submits the pushed command unless it was submitted already. If `wait`, waits for its result;
+    /// a signal ends the wait.
     ///
     /// # Errors
-    /// What the system says, but for what says no more than to try again.
+    /// As `io_uring_enter`, except those that only ask to try again.
     pub(crate) fn enter(&mut self, wait: bool) -> io::Result<()> {
         let offsets = &self.parameters.submissions;
         let tail = self.rings.atomic(offsets.tail).load(Relaxed);
         let head = self.rings.atomic(offsets.head).load(Acquire);
         // SAFETY: the kernel reads the submission and writes completions, both in memory that is
-        // mapped for that. What else the command makes it access, who pushed it answers for.
+        // mapped for that. The caller of `push` guarantees the memory that the command refers to.
         let result = unsafe {
             libc::syscall(
                 libc::SYS_io_uring_enter,
@@ -229,13 +229,13 @@ impl Ring {
         };
         match io::Error::last_os_error() {
             _ if result >= 0 => Ok(()),
-            // EAGAIN: there was no memory.
+            // EAGAIN: temporarily out of memory.
             error if matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN)) => Ok(()),
             error => Err(error),
         }
     }
 
-    /// The result of the command, if it is there and was not taken.
+    /// The result of the command, if it is there and was not taken yet.
     pub(crate) fn result(&self) -> Option<i32> {
         let offsets = &self.parameters.completions;
         let head = self.rings.atomic(offsets.head).load(Relaxed);
@@ -246,13 +246,13 @@ impl Ring {
         let offset = offsets.completions as usize + index as usize * size_of::<Completion>();
         let slot = self.rings.at(offset, size_of::<Completion>()).cast();
         assert!(slot.is_aligned());
-        // SAFETY: the slot is aligned, all bytes are a `Completion`, and the kernel filled it before
-        // it moved the tail. It is filled again only after the head has moved.
+        // SAFETY: the slot is aligned, any bytes are a valid `Completion`, and the kernel filled it
+        // before it moved the tail. It fills it again only after the head has moved.
         let completion: Completion = unsafe { slot.read() };
         Some(completion.result)
     }
 
-    /// As [`Self::result`], which it takes.
+    /// Takes the result that [`Self::result`] returns.
     pub(crate) fn take_result(&mut self) -> Option<i32> {
         let result = self.result()?;
         let head = self.rings.atomic(self.parameters.completions.head);

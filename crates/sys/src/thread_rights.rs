@@ -1,7 +1,7 @@
 use std::io;
 
-/// Makes `uid` the user id by which this thread, and no other, creates and opens files. Says what
-/// it was before; where it may not be changed, nothing is, which asking again tells.
+/// Makes `uid` the user id with which this thread, and no other, creates and opens files. Returns
+/// the previous id. Without permission it changes nothing, which only a second call reveals.
 pub fn set_thread_fs_uid(uid: u32) -> u32 {
     // SAFETY: the call changes one number in this thread's credentials and touches no memory.
     // The system call, unlike glibc's functions for `setuid`, is not spread to other threads.
@@ -23,7 +23,7 @@ pub fn set_thread_fs_gid(gid: u32) -> u32 {
 /// `EPERM` where a sandbox denies it.
 pub fn unshare_umask() -> io::Result<()> {
     // SAFETY: the thread gets a copy of the structure with umask, root and working directory. No
-    // memory and no descriptor is affected, so whatever holds for them goes on to hold.
+    // memory and no descriptor is affected.
     match unsafe { libc::unshare(libc::CLONE_FS) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),

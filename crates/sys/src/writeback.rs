@@ -3,15 +3,15 @@ use std::{
     os::fd::{AsFd, AsRawFd},
 };
 
-/// Begins to write all of a file that is only in the page cache, and does not wait for it. What it
-/// says of failures, `fsync` need not say again.
+/// Begins to write back a file's dirty pages, without waiting. An error that it reports may not be
+/// reported again by `fsync`.
 ///
 /// # Errors
-/// What writing comes to: `ENOSPC`, `EIO`; `ESPIPE` for what has no pages, and `ENOSYS` where the
+/// Those of the writes: `ENOSPC`, `EIO`; `ESPIPE` for a file without a page cache, `ENOSYS` if the
 /// system has no such call.
 pub fn begin_writeback(file: impl AsFd) -> io::Result<()> {
     let descriptor = file.as_fd().as_raw_fd();
-    // SAFETY: the call takes numbers only, and no memory of ours. The descriptor is borrowed, so it
+    // SAFETY: the call takes only numbers, no memory of ours. The descriptor is borrowed, so it
     // stays open.
     let result = unsafe { libc::sync_file_range(descriptor, 0, 0, libc::SYNC_FILE_RANGE_WRITE) };
     match result {
