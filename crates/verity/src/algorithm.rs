@@ -2,7 +2,7 @@ use std::{fmt, str::FromStr};
 
 use crate::ParamError;
 
-/// The hash of a Merkle tree. The numbers are the ones in the fs-verity descriptor.
+/// The hash of a Merkle tree. The numbers are those of the fs-verity descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum HashAlgorithm {
     /// SHA-256, number 1.
@@ -41,7 +41,7 @@ impl HashAlgorithm {
         }
     }
 
-    /// Length in bytes of the block that the hash compresses at once: salts are padded to it.
+    /// Length in bytes of the hash's internal block, to which salts are padded.
     pub const fn internal_block_size(self) -> usize {
         match self {
             Self::Sha256 => 64,

@@ -7,11 +7,11 @@ use crate::{
     hasher::BlockHasher, params::Hashing,
 };
 
-/// How much data a thread reads and hashes at a time: small enough to stay in its cache between
-/// the two, large enough that a request costs little beside its bytes.
+/// How much data a thread reads and hashes at a time: small enough to stay in the processor's cache
+/// between the two, large enough that the fixed cost of a request does not matter.
 const CHUNK: usize = 256 * 1024;
 
-/// Told how many bytes more were hashed; says whether to go on.
+/// Called with the number of bytes hashed since the last call; returns whether to go on.
 pub type Progress<'a> = dyn FnMut(u64) -> ControlFlow<()> + 'a;
 
 /// Where the blocks of a tree go while it is built.
@@ -22,21 +22,21 @@ pub trait TreeSink {
     /// Stores a block.
     ///
     /// # Errors
-    /// Whatever storing it says; building ends with it.
+    /// Those of storing it; they end the build.
     fn put(&mut self, offset: u64, block: &[u8]) -> io::Result<()>;
 }
 
-/// For when only the digest is wanted.
+/// Discards the tree, if only the digest is needed.
 impl TreeSink for () {
     fn put(&mut self, _: u64, _: &[u8]) -> io::Result<()> {
         Ok(())
     }
 }
 
-/// Builds the Merkle tree over `data`, with up to `threads` threads, and gives its descriptor.
+/// Builds the Merkle tree over `data`, with up to `threads` threads, and returns its descriptor.
 ///
-/// Memory is bounded by the number of threads, not by the data: a block is stored as soon as it is
-/// full. `progress` is told, now and then, how many bytes more were hashed, and can end it there.
+/// The number of threads bounds the memory, not the size of the data: a block is stored as soon as
+/// it is full. `progress` is called from time to time, and can cancel the build.
 ///
 /// # Errors
 /// [`Error::Source`], [`Error::Write`], [`Error::TooLarge`] or [`Error::Cancelled`].
@@ -52,7 +52,7 @@ pub fn build_tree(
     Ok(Descriptor::new(params.clone(), geometry, root))
 }
 
-/// Builds the levels of the tree over `data`, and gives the root hash.
+/// Builds the levels of the tree over `data`, and returns the root hash.
 pub(crate) fn build_levels(
     data: &dyn ReadAt,
     hashing: &Hashing,
@@ -97,12 +97,12 @@ fn hash_chunk(
     Ok(hasher.hash_run(buffer))
 }
 
-/// Puts digests, as they come, into blocks; stores full blocks and passes their digests upwards.
+/// Collects digests into blocks; stores full blocks and passes their digests to the next level.
 struct Assembler<'a> {
     geometry: &'a TreeGeometry,
     hasher: BlockHasher,
     sink: &'a mut dyn TreeSink,
-    /// The block that each level is filling. One more, above the topmost level, takes the root.
+    /// The block that each level is filling, and one above the topmost level for the root hash.
     filling: Vec<Vec<u8>>,
     stored: Vec<u64>,
 }
@@ -148,7 +148,7 @@ impl<'a> Assembler<'a> {
         self.push(level + 1, &digest)
     }
 
-    /// Stores what is not full yet, lowest level first; gives the root hash.
+    /// Stores the partly filled blocks, lowest level first; returns the root hash.
     fn finish(mut self) -> Result<Digest, Error> {
         for level in 0..self.geometry.levels() {
             if !self.filling[level].is_empty() {
@@ -156,7 +156,7 @@ impl<'a> Assembler<'a> {
             }
         }
         let algorithm = self.hasher.algorithm();
-        // The data of an empty file has no block, and so no digest reached the root's place.
+        // An empty file has no block, and so no digest reached the top.
         let root = &self.filling[self.geometry.levels()];
         Ok(Digest::new(algorithm, root).unwrap_or(Digest::zero(algorithm)))
     }

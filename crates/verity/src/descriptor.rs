@@ -23,7 +23,7 @@ struct RawDescriptor {
     hash_algorithm: u8,
     log_blocksize: u8,
     salt_size: u8,
-    /// Zero when hashed; in a stored descriptor, the size of the signature behind it.
+    /// Size of the signature that follows a stored descriptor; zero for hashing.
     signature_size: U32,
     data_size: U64,
     root_hash: [u8; 64],
@@ -36,7 +36,7 @@ pub const DESCRIPTOR_SIZE: usize = size_of::<RawDescriptor>();
 
 const _: () = assert!(DESCRIPTOR_SIZE == 256);
 
-/// What identifies a file: the tree's parameters, the data's size and the root hash.
+/// Identifies a file by the tree's parameters, the size of the data and the root hash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Descriptor {
     params: TreeParams,
@@ -45,7 +45,7 @@ pub struct Descriptor {
 }
 
 impl Descriptor {
-    /// Puts together what was computed.
+    /// The descriptor of a tree that was built.
     pub(crate) fn new(params: TreeParams, geometry: TreeGeometry, root: Digest) -> Self {
         Self {
             params,
@@ -54,11 +54,11 @@ impl Descriptor {
         }
     }
 
-    /// Reads a stored descriptor; gives the size of the signature behind it, too.
+    /// Reads a stored descriptor; also returns the size of the signature that follows it.
     ///
     /// # Errors
     /// [`Error::Corrupt`] naming the field, [`Error::Unsupported`] for another version, hash or
-    /// block size, [`Error::TooLarge`] for data that no tree can cover.
+    /// block size, [`Error::TooLarge`] for data too large for any tree.
     pub fn parse(bytes: &[u8]) -> Result<(Self, u32), Error> {
         let size = || Corruption::DescriptorSize(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
         let (raw, _) = RawDescriptor::ref_from_prefix(bytes).map_err(|_| size())?;
@@ -87,7 +87,7 @@ impl Descriptor {
         Ok((Self::new(params, geometry, root), raw.signature_size.get()))
     }
 
-    /// The descriptor as it is stored before a signature of `signature_size` bytes.
+    /// The stored form of the descriptor, before a signature of `signature_size` bytes.
     pub fn to_bytes(&self, signature_size: u32) -> [u8; DESCRIPTOR_SIZE] {
         let salt = self.params.salt.as_bytes();
         let raw = RawDescriptor {
@@ -125,17 +125,17 @@ impl Descriptor {
     }
 }
 
-/// The most levels a tree of fs-verity can have, as in the kernel.
+/// The most levels of a tree in fs-verity, as in the kernel.
 const MAX_LEVELS: usize = 8;
 
-/// The shape of the tree over `data_size` bytes, if there can be one.
+/// The shape of the tree over `data_size` bytes.
 pub(crate) fn checked_geometry(params: &TreeParams, data_size: u64) -> Result<TreeGeometry, Error> {
     TreeGeometry::new(&params.hashing(), data_size)
         .filter(|geometry| geometry.levels() <= MAX_LEVELS)
         .ok_or(Error::TooLarge(data_size))
 }
 
-/// `bytes`, with zeros behind them.
+/// `bytes`, padded with zeros.
 pub(crate) fn zero_padded<const N: usize>(bytes: &[u8]) -> [u8; N] {
     let mut padded = [0; N];
     for (to, from) in padded.iter_mut().zip(bytes) {

@@ -11,7 +11,7 @@ const MAX_DIGEST_SIZE: usize = 64;
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Digest {
     algorithm: HashAlgorithm,
-    /// Zero behind the digest's own length, so that comparing whole arrays compares digests.
+    /// Zero after the digest, so that comparing whole arrays compares digests.
     bytes: [u8; MAX_DIGEST_SIZE],
 }
 
@@ -24,7 +24,7 @@ impl Digest {
         }
     }
 
-    /// Takes a digest's bytes; `None` unless there are as many as `algorithm` produces.
+    /// A digest from its bytes; `None` if their number is not the digest size of `algorithm`.
     pub fn new(algorithm: HashAlgorithm, bytes: &[u8]) -> Option<Self> {
         let mut digest = Self::zero(algorithm);
         let own = digest.bytes.get_mut(..algorithm.digest_size())?;
@@ -71,8 +71,8 @@ impl FileDigest {
         &self.0
     }
 
-    /// What a signature covers: `FSVerity`, the algorithm's number and the digest's length as
-    /// 16-bit little-endian numbers, and the digest.
+    /// The bytes that a signature covers: `FSVerity`, the algorithm's number and the digest's
+    /// length as 16-bit little-endian numbers, and the digest.
     pub fn formatted(&self) -> Vec<u8> {
         let algorithm = self.0.algorithm;
         let mut bytes = b"FSVerity".to_vec();
@@ -84,7 +84,7 @@ impl FileDigest {
 }
 
 impl From<Digest> for FileDigest {
-    /// Takes the hash of a descriptor for what it is.
+    /// `digest` must be the hash of a descriptor.
     fn from(digest: Digest) -> Self {
         Self(digest)
     }
@@ -96,12 +96,12 @@ impl fmt::Display for FileDigest {
     }
 }
 
-/// What everything is verified against, displayed as the tools of its format print it.
+/// The digest that data is verified against, displayed as the tools of its format print it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Identity {
-    /// A file's digest, of fs-verity.
+    /// The file digest of fs-verity.
     FileDigest(FileDigest),
-    /// The root hash of a tree of dm-verity.
+    /// The root hash of dm-verity.
     RootHash(Digest),
 }
 

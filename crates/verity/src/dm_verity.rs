@@ -1,8 +1,8 @@
 //! Merkle trees in the kernel's dm-verity format.
 //!
-//! A device's *root hash* is the root of a Merkle tree over its blocks. [`seal`] stores the tree
-//! behind a superblock, [`HashArea`] finds it again, and the reader that it becomes hands out bytes
-//! only after they matched the root hash.
+//! A device's *root hash* is the root of a Merkle tree over its blocks. [`seal`] stores a
+//! superblock and the tree, [`HashArea`] opens them, and the reader made from it returns bytes only
+//! after they matched the root hash.
 //!
 //! Format: the kernel's `Documentation/admin-guide/device-mapper/verity.rst`, restated in
 //! `docs/formats/dm-verity.md`.

@@ -5,7 +5,7 @@ use verimount_source::ReadError;
 
 use crate::{Digest, FileDigest, HashAlgorithm};
 
-/// Why a tree, descriptor, seal or signature could not be used or made.
+/// Why a tree, descriptor, seal or signature could not be used or created.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -15,48 +15,48 @@ pub enum Error {
     /// The seal could not be written.
     #[error("writing the seal: {0}")]
     Write(#[source] io::Error),
-    /// Whoever watched the progress ended it.
+    /// Cancelled by the progress callback.
     #[error("interrupted")]
     Cancelled,
-    /// There is no seal where one was looked for.
+    /// There is no seal.
     #[error("it is not sealed")]
     NotSealed,
-    /// The file carries a seal already.
+    /// The file has a seal already.
     #[error("it is sealed already")]
     AlreadySealed,
-    /// Sealing was interrupted: behind the data there is a part of a seal.
+    /// Sealing was interrupted: a part of a seal follows the data.
     #[error(
-        "its sealing was interrupted: behind its {data_size} bytes of data there is a part of a \
-         seal, which appending the same seal again completes"
+        "its sealing was interrupted: a part of a seal follows its {data_size} bytes of data; \
+         append the same seal again to complete it"
     )]
     Unfinished {
         /// The size of the data in bytes.
         data_size: u64,
     },
-    /// What is behind the data is no part of the seal that is to be appended.
+    /// The bytes that follow the data are not part of the seal that is to be appended.
     #[error(
-        "its sealing was interrupted with other options, or its data was other: give the same \
-         options, or cut off what is behind its {data_size} bytes of data"
+        "its sealing was interrupted with other options or other data: give the same options, or \
+         truncate it to its {data_size} bytes of data"
     )]
     BegunOtherwise {
         /// The size of the data in bytes.
         data_size: u64,
     },
-    /// The seal is broken.
+    /// The seal is damaged.
     #[error("its seal is corrupt: {0}")]
     Corrupt(#[from] Corruption),
-    /// The seal is whole, but uses what Verimount does not support.
+    /// The seal is intact, but uses a feature that Verimount does not support.
     #[error("its seal uses {0}, which is not supported")]
     Unsupported(&'static str),
-    /// The file is not the one that was asked for.
+    /// The file does not have the required digest.
     #[error("its digest is {actual}, not {expected}")]
     WrongDigest {
-        /// The digest that was asked for.
+        /// The required digest.
         expected: Box<FileDigest>,
         /// The digest that the seal has.
         actual: Box<FileDigest>,
     },
-    /// There is no dm-verity superblock where one was looked for.
+    /// There is no dm-verity superblock at the given offset.
     #[error("there is no dm-verity superblock")]
     NoSuperblock,
     /// The data cannot be sealed for dm-verity.
@@ -67,21 +67,21 @@ pub enum Error {
         /// The size of data blocks in bytes.
         block_size: usize,
     },
-    /// The root hash that was asked for is not of the superblock's hash.
+    /// The length of the required root hash is not that of the superblock's hash.
     #[error(
-        "it uses {algorithm}, of which a root hash has {} bytes, not {actual}",
+    "it uses {algorithm}, whose root hashes have {} bytes, not {actual}",
         algorithm.digest_size()
     )]
     RootHashSize {
         /// The superblock's hash.
         algorithm: HashAlgorithm,
-        /// The size of the root hash that was asked for, in bytes.
+        /// The size of the required root hash in bytes.
         actual: usize,
     },
-    /// The hash area is not the one that was asked for, or its topmost block is damaged.
+    /// The hash area does not have the required root hash, or its topmost block is damaged.
     #[error("its root hash is {actual}, not {expected}")]
     WrongRootHash {
-        /// The root hash that was asked for.
+        /// The required root hash.
         expected: Box<Digest>,
         /// The digest of the topmost block.
         actual: Box<Digest>,
@@ -107,35 +107,35 @@ pub enum Corruption {
     /// The descriptor ends early.
     #[error("the descriptor has {0} bytes")]
     DescriptorSize(u64),
-    /// A salt size over its limit.
+    /// The salt size exceeds its limit.
     #[error("the salt size is {0}")]
     SaltSize(u16),
     /// Bytes that must be zero are not.
     #[error("reserved bytes of the descriptor are not zero")]
     Reserved,
-    /// The file's length is not the one that the descriptor implies.
-    #[error("it has {actual} bytes where its descriptor implies {expected}")]
+    /// The file does not have the length that the descriptor implies.
+    #[error("it has {actual} bytes, but its descriptor implies {expected}")]
     Length {
-        /// What the descriptor implies.
+        /// The length that the descriptor implies.
         expected: u64,
-        /// What there is.
+        /// The length of the file.
         actual: u64,
     },
     /// The sidecar belongs to data of another size.
-    #[error("the data has {actual} bytes, the sealed one had {expected}")]
+    #[error("the data has {actual} bytes, but had {expected} when it was sealed")]
     DataSize {
         /// The size that was sealed.
         expected: u64,
         /// The size of the data.
         actual: u64,
     },
-    /// The superblock says that there is no data.
-    #[error("the superblock counts no data blocks")]
+    /// The superblock declares that there is no data.
+    #[error("the superblock declares no data blocks")]
     NoBlocks,
     /// The file ends within the hash area.
     #[error("the hash area ends at {expected}, the file at {actual}")]
     HashAreaEnd {
-        /// Where the hash area ends, in bytes.
+        /// The end of the hash area, in bytes.
         expected: u64,
         /// The size of the file.
         actual: u64,
@@ -143,15 +143,15 @@ pub enum Corruption {
     /// The hash area begins within the data.
     #[error("the hash area at {offset} overlaps the data of {data_size} bytes")]
     Overlap {
-        /// Where the superblock is, in bytes.
+        /// The offset of the superblock in bytes.
         offset: u64,
         /// The size of the data.
         data_size: u64,
     },
-    /// The mark of a change that was interrupted contradicts itself.
-    #[error("the mark of an interrupted change contradicts itself")]
+    /// The mark of an interrupted change is inconsistent.
+    #[error("the mark of an interrupted change is inconsistent")]
     Mark,
-    /// The bytes in the signature's place are not a minisign signature.
+    /// The stored signature is not a minisign signature.
     #[error("the signature is not a minisign signature")]
     Signature,
 }

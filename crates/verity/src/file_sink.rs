@@ -9,21 +9,21 @@ use std::io;
 
 use crate::{TreeSink, seal_file::SealFile};
 
-/// How much of a tree is gathered before it is written.
+/// How many bytes of a tree are collected before they are written.
 const WRITE_SIZE: usize = 1 << 20;
 
 /// Writes a tree's blocks to a file, in few large writes.
 pub(crate) struct FileSink<'a, 'f> {
     file: &'a mut SealFile<'f>,
-    /// Where in the file the tree begins.
+    /// Offset of the tree in the file.
     start: u64,
-    /// Where in the tree the blocks that wait to be written begin.
+    /// Offset in the tree of the pending blocks.
     pending_offset: u64,
     pending: Vec<u8>,
 }
 
 impl<'a, 'f> FileSink<'a, 'f> {
-    /// For a tree that begins at `start` in the file, in bytes.
+    /// A sink for a tree that begins at `start` in the file, in bytes.
     pub(crate) fn new(file: &'a mut SealFile<'f>, start: u64) -> Self {
         Self {
             file,
@@ -38,7 +38,7 @@ impl<'a, 'f> FileSink<'a, 'f> {
         self.pending_offset.checked_add(len)
     }
 
-    /// Writes what waits to be written.
+    /// Writes the pending blocks.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         let at = self
             .start

@@ -4,9 +4,9 @@ use crate::{HashAlgorithm, params::Hashing};
 
 /// The shape of a Merkle tree: how many blocks each level has and where they are stored.
 ///
-/// Level 0 holds the digests of the data blocks, each level above those of the level below; the
-/// topmost is a single block, whose digest is the root hash. Stored with the topmost level first.
-/// Data of one block or none has no levels.
+/// Level 0 holds the digests of the data blocks, each higher level those of the level below. The
+/// topmost level is a single block, whose digest is the root hash. In storage, the topmost level
+/// comes first. Data of one block or none has no levels.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TreeGeometry {
     data_block_log2: u8,
@@ -84,7 +84,7 @@ impl TreeGeometry {
         self.levels[level].blocks
     }
 
-    /// Where in the stored tree, in bytes, the block `index` of `level` begins.
+    /// Offset in the stored tree, in bytes, of block `index` of `level`.
     pub fn node_offset(&self, level: usize, index: u64) -> u64 {
         (self.levels[level].start + index) << self.hash_block_log2
     }
@@ -94,8 +94,8 @@ impl TreeGeometry {
         ((1 << self.hash_block_log2) / self.digest_size) as u64
     }
 
-    /// The block that holds the digest of block `index` one level below (of the data, for a block
-    /// of level 0), and where in it that digest is.
+    /// The parent of block `index`, one level above it (level 0, for a data block), and the range
+    /// of the digest in the parent.
     pub(crate) fn parent(&self, index: u64) -> (u64, Range<usize>) {
         let start = (index % self.digests_per_block()) as usize * self.digest_size;
         (
@@ -104,7 +104,7 @@ impl TreeGeometry {
         )
     }
 
-    /// The bytes of data that the block `index` of `level` vouches for.
+    /// The bytes of data that block `index` of `level` covers.
     pub fn covered_data(&self, level: usize, index: u64) -> Range<u64> {
         let blocks_each = u128::from(self.digests_per_block()).pow(level as u32 + 1);
         let byte = |node: u64| {
@@ -125,7 +125,7 @@ impl TreeGeometry {
 /// own limit on a file's size.
 pub(crate) const MAX_DATA_SIZE: u64 = i64::MAX as u64 - (1 << 20);
 
-/// The algorithm's digest size divides every block size, which all arithmetic here relies on.
+/// The digest size divides every block size. All arithmetic here relies on this.
 const _: () = assert!(512 % HashAlgorithm::Sha512.digest_size() == 0);
 
 #[cfg(test)]

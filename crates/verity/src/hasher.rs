@@ -4,7 +4,7 @@ use sha2::{Digest as _, Sha256, Sha512};
 
 use crate::{Digest, HashAlgorithm, params::Hashing};
 
-/// Hashes runs of blocks of one size, each behind the same salt.
+/// Hashes runs of blocks of one size, each with the same salt before it.
 #[derive(Debug)]
 pub(crate) struct BlockHasher {
     algorithm: HashAlgorithm,
@@ -13,8 +13,8 @@ pub(crate) struct BlockHasher {
     multi_stream: bool,
 }
 
-/// How many blocks go into one call of the multi-stream hash: enough for its widest vector unit
-/// several times over, and few enough for their references to live on the stack.
+/// How many blocks one call of the multi-stream hash takes: several times the width of the widest
+/// vector unit, and few enough for their references to live on the stack.
 const STREAMS: usize = 64;
 
 impl BlockHasher {
@@ -36,7 +36,7 @@ impl BlockHasher {
         self.block_size
     }
 
-    /// How many bytes the digests of `len` bytes of whole blocks take.
+    /// Size in bytes of the digests of `len` bytes of whole blocks.
     pub(crate) fn digests_len(&self, len: usize) -> usize {
         len / self.block_size * self.algorithm.digest_size()
     }
@@ -58,7 +58,7 @@ impl BlockHasher {
         }
     }
 
-    /// A digest out of a run of them.
+    /// One digest from a run of digests.
     pub(crate) fn digest(&self, bytes: &[u8]) -> Digest {
         Digest::new(self.algorithm, bytes).expect("the caller takes one digest's bytes")
     }
@@ -81,7 +81,7 @@ impl BlockHasher {
     }
 }
 
-/// The hash of a descriptor: not salted, of any length.
+/// The hash of a descriptor: unsalted, of any length.
 pub(crate) fn hash_plain(algorithm: HashAlgorithm, bytes: &[u8]) -> Digest {
     let digest = match algorithm {
         HashAlgorithm::Sha256 => Digest::new(algorithm, &Sha256::digest(bytes)),
@@ -105,13 +105,13 @@ fn multi_stream_run(prefix: &[u8], block_size: usize, blocks: &[u8], digests: &m
     }
 }
 
-/// Whether the multi-stream hash, which picks its code by the processor it finds, agrees with
-/// `sha2` here. Everything rests on this hash, so it is asked once before it is first believed;
-/// where it is wrong, `sha2` does all the work.
+/// Whether the multi-stream hash, which selects its code for the processor, agrees with `sha2` on
+/// this machine. All verification depends on it, so it is tested once before its first use. If it
+/// is wrong, `sha2` does all the work.
 fn multi_stream_agrees() -> bool {
     static AGREES: OnceLock<bool> = OnceLock::new();
     *AGREES.get_or_init(|| {
-        // No salt, one that fills the hash's internal block, one that shifts what follows in it.
+        // No salt, one that fills the hash's internal block, one that shifts the data within it.
         let agrees = [&[][..], &[0x5a; 64], &[0xa5; 32]]
             .into_iter()
             .all(self_test);
@@ -127,7 +127,8 @@ fn multi_stream_agrees() -> bool {
 
 fn self_test(prefix: &[u8]) -> bool {
     const BLOCK: usize = 1024;
-    // Every number of streams from one to a few more than the widest unit has, in one call each.
+    // Every number of streams, from one to a few more than the widest vector unit has, in one call
+    // each.
     let blocks: Vec<u8> = (0..BLOCK * 35).map(|i| (i ^ (i >> 7)) as u8).collect();
     (1..=35).all(|count| {
         let run = &blocks[..BLOCK * count];

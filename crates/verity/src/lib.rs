@@ -1,12 +1,12 @@
 //! Merkle trees in the kernel's formats, fs-verity and dm-verity: build, seal, sign, and read
 //! verified.
 //!
-//! A file's *digest* is the hash of its [`Descriptor`], which holds the root of a Merkle tree over
-//! the file's blocks. [`build_tree`] computes it, [`Sealed`] finds tree and descriptor again where
-//! sealing stored them, and a [`VerifiedReader`] hands out bytes only after they matched the tree.
+//! A *file digest* is the hash of a [`Descriptor`], which holds the root of a Merkle tree over the
+//! file's blocks. [`build_tree`] computes it, [`Sealed`] opens the stored tree and descriptor, and
+//! a [`VerifiedReader`] returns bytes only after they matched the tree.
 //!
 //! Format: the kernel's `Documentation/filesystems/fsverity.rst`, restated in
-//! `docs/formats/fs-verity.md`. What dm-verity does differently is in [`dm_verity`]; hashing,
+//! `docs/formats/fs-verity.md`. The differences of dm-verity are in [`dm_verity`]; hashing,
 //! building and reading are the same.
 
 mod algorithm;

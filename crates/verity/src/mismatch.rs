@@ -4,7 +4,7 @@ use thiserror::Error;
 
 use crate::Digest;
 
-/// Where a block is.
+/// Which kind of block it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// A block of the data.
@@ -22,18 +22,18 @@ impl fmt::Display for Place {
     }
 }
 
-/// A block that does not have the digest it should have.
+/// A block whose digest is not the expected one.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{place} block at {offset} does not match: expected {expected:?}, got {actual:?}")]
 pub struct Mismatch {
     /// What kind of block it is.
     pub place: Place,
-    /// Where the block begins, in bytes: in the data or in the stored tree.
+    /// Offset of the block in the data or in the stored tree, in bytes.
     pub offset: u64,
-    /// The bytes of data that the block holds or vouches for.
+    /// The bytes of data that the block holds or covers.
     pub covers: Range<u64>,
-    /// The digest it should have.
+    /// The expected digest.
     pub expected: Digest,
-    /// The digest it has.
+    /// The digest of its bytes.
     pub actual: Digest,
 }

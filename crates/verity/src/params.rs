@@ -2,7 +2,7 @@ use thiserror::Error;
 
 use crate::{HashAlgorithm, dm_verity, hasher::BlockHasher};
 
-/// A tree parameter that the format does not have.
+/// A tree parameter that the format does not allow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ParamError {
@@ -12,29 +12,29 @@ pub enum ParamError {
     /// Another block size.
     #[error("a block size must be a power of two from {least} to 65536")]
     BlockSize {
-        /// The smallest in bytes.
+        /// The smallest allowed, in bytes.
         least: usize,
     },
-    /// A longer salt.
+    /// Too long a salt.
     #[error("a salt has at most {most} bytes")]
     Salt {
-        /// The most bytes it can have.
+        /// The most bytes allowed.
         most: usize,
     },
 }
 
-/// The size of blocks: a power of two, from 2 to the power of `LEAST_LOG2` bytes to 64 KiB, the
-/// largest page of any processor.
+/// A block size: a power of two from 2 to the power of `LEAST_LOG2` bytes to 64 KiB, the largest
+/// page size of any processor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockSizeFrom<const LEAST_LOG2: u8> {
     log2: u8,
 }
 
-/// The size of blocks in fs-verity, of data and hashes alike: 1 KiB to 64 KiB.
+/// The size of data and hash blocks in fs-verity: 1 KiB to 64 KiB.
 pub type BlockSize = BlockSizeFrom<10>;
 
 impl<const LEAST_LOG2: u8> BlockSizeFrom<LEAST_LOG2> {
-    /// 4096 bytes, what the kernel's tools use unless told otherwise.
+    /// 4096 bytes, the default of the kernel's tools.
     pub const DEFAULT: Self = Self { log2: 12 };
 
     const MOST_LOG2: u8 = 16;
@@ -88,7 +88,7 @@ impl<const LEAST_LOG2: u8> Default for BlockSizeFrom<LEAST_LOG2> {
     }
 }
 
-/// Up to `MOST` bytes that are hashed before every block. No salt: nothing is.
+/// Up to `MOST` bytes that are hashed before every block. Empty by default.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SaltUpTo<const MOST: usize>(Vec<u8>);
 
@@ -99,7 +99,7 @@ impl<const MOST: usize> SaltUpTo<MOST> {
     /// The most bytes a salt can have.
     pub const MAX: usize = MOST;
 
-    /// Takes a salt's bytes.
+    /// A salt from its bytes.
     ///
     /// # Errors
     /// [`ParamError::Salt`] if there are more than [`Self::MAX`].
@@ -122,14 +122,14 @@ impl From<Salt> for dm_verity::Salt {
     }
 }
 
-/// Everything a Merkle tree of fs-verity depends on besides the data.
+/// The parameters of an fs-verity Merkle tree.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TreeParams {
     /// The hash.
     pub algorithm: HashAlgorithm,
     /// The size of data and hash blocks.
     pub block_size: BlockSize,
-    /// What is hashed before each block.
+    /// The bytes that are hashed before each block.
     pub salt: Salt,
 }
 
@@ -149,15 +149,15 @@ impl TreeParams {
     }
 }
 
-/// How data and tree are hashed, in either format.
+/// How blocks are hashed, in either format.
 #[derive(Debug, Clone)]
 pub(crate) struct Hashing {
     pub(crate) algorithm: HashAlgorithm,
     /// The base-2 logarithm of the size of data blocks in bytes, 9 to 16.
     pub(crate) data_block_log2: u8,
-    /// The same of the tree's blocks.
+    /// The same for hash blocks.
     pub(crate) hash_block_log2: u8,
-    /// What is hashed before each block, of the data and of the tree.
+    /// The bytes that are hashed before each block of the data and of the tree.
     pub(crate) prefix: Vec<u8>,
 }
 

@@ -14,19 +14,19 @@ use crate::{
     unfinished::{SECTOR, Sealing, Unfinished},
 };
 
-/// A file that the parts of a seal are written to.
+/// A file to which the parts of a seal are written.
 pub(crate) struct SealFile<'a> {
     file: &'a dyn GrowingFile,
-    /// Where the mark of a file is that has data: the seal's last sector, which comes there when
-    /// all the rest is durable. Beyond all of a new file.
+    /// Offset of the mark in a file with data. The last sector of the seal overwrites it when all
+    /// the rest is durable. Beyond the end for a new file, which has no mark.
     mark_at: u64,
     last: [u8; SECTOR],
-    /// What an earlier sealing has left there, if one has.
+    /// The file's content, if an earlier sealing was interrupted.
     found: Option<&'a dyn ReadAt>,
 }
 
 impl<'a> SealFile<'a> {
-    /// A file that nobody reads before it is complete.
+    /// A new file that nobody reads before it is complete.
     pub(crate) fn new(file: &'a dyn GrowingFile) -> Self {
         Self {
             file,
@@ -49,15 +49,15 @@ impl<'a> SealFile<'a> {
         self.file.write_all_at(bytes, offset)
     }
 
-    /// Leaves a part of the seal zero, which is short: what aligns the others.
+    /// Leaves a part of the seal zero: the short padding that aligns other parts.
     pub(crate) fn skip(&self, range: Range<u64>) -> io::Result<()> {
         let len = usize::try_from(range.end.saturating_sub(range.start));
         let zeros = vec![0; len.map_err(|_| io::ErrorKind::InvalidInput)?];
         self.check_replaceable(&zeros, range.start)
     }
 
-    /// What an earlier sealing has left is zero or the same, as long as data and options are. Then
-    /// nothing else is lost by writing there, whoever has put the mark there.
+    /// With the same data and options, an interrupted sealing has left only zeros and the same
+    /// sectors. Refusing to overwrite anything else protects data, even if the mark is forged.
     fn check_replaceable(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         let Some(found) = self.found else {
             return Ok(());
@@ -73,7 +73,7 @@ impl<'a> SealFile<'a> {
         }
     }
 
-    /// Makes the file a sealed one.
+    /// Replaces the mark by the last sector, after which the file is sealed.
     fn complete(&self) -> io::Result<()> {
         self.file.sync_all()?;
         self.file.write_all_at(&self.last, self.mark_at)?;
@@ -81,12 +81,12 @@ impl<'a> SealFile<'a> {
     }
 }
 
-/// Why nothing was written: something else is there than what an interrupted sealing has left.
+/// A refused write: the present bytes were not left by an interrupted sealing.
 #[derive(Debug, thiserror::Error)]
-#[error("it would overwrite what is no part of this seal")]
+#[error("it would overwrite bytes that are not part of this seal")]
 struct NoPartOfIt;
 
-/// A file whose data gets a seal behind it.
+/// A file to whose data a seal is appended.
 pub(crate) struct Append<'a> {
     file: &'a dyn GrowingFile,
     content: &'a dyn ReadAt,
@@ -94,7 +94,8 @@ pub(crate) struct Append<'a> {
 }
 
 impl<'a> Append<'a> {
-    /// To `file`, which holds `content`: data, and maybe what an interrupted sealing has left.
+    /// Appends to `file`, which holds `content`: data, perhaps followed by a part of a seal that an
+    /// interrupted sealing has left.
     ///
     /// # Errors
     /// [`Error::AlreadySealed`], [`Error::Corrupt`], [`Error::Source`].
@@ -118,9 +119,9 @@ impl<'a> Append<'a> {
         Ok(Window::new(self.content, 0, size)?)
     }
 
-    /// Lets `write` write a seal that ends at `end`, its last sector included.
+    /// Calls `write` to write a seal that ends at `end`, including its last sector.
     ///
-    /// If that fails, the file is cut off behind its data, unless it was longer before.
+    /// If that fails, the file is truncated to its data, unless it was longer before.
     pub(crate) fn write<T>(
         &self,
         end: u64,
@@ -142,7 +143,7 @@ impl<'a> Append<'a> {
             .put_mark(data_size, end)
             .and_then(|()| self.write_behind_mark(end, write));
         if written.is_err() {
-            // The reason for the failure matters more than one more failure.
+            // Report the first failure, not another one of the cleanup.
             let _ = self
                 .file
                 .set_len(data_size)

@@ -18,26 +18,26 @@ use crate::{
     unfinished::{Signing, Unfinished},
 };
 
-/// The block that a seal's descriptor begins at, and whose last 4 bytes hold its size: the block
-/// of the file system in ext4's layout, which is this one's model.
+/// Alignment of a seal's descriptor and of its end, whose last 4 bytes hold the descriptor's size.
+/// It is the file system's block size in the layout of ext4, which this layout follows.
 pub const SEAL_BLOCK: u64 = 4096;
 
-/// Behind the data, the tree begins at a multiple of this, as in ext4: the largest page size.
+/// Alignment of an appended tree, as in ext4: the largest page size.
 const TREE_ALIGNMENT: u64 = 65536;
 
-/// Size of the number at a seal's very end.
+/// Size of the number with which a seal ends.
 const TRAILER_SIZE: u64 = 4;
 
-/// Where a seal is kept.
+/// Where a seal is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SealLayout {
-    /// Behind the data, in the same file.
+    /// After the data, in the same file.
     Appended,
     /// In a file of its own.
     Sidecar,
 }
 
-/// Where the parts of a seal are, in bytes from the start of the file that holds them.
+/// Offsets of the parts of a seal, in bytes from the start of the file that holds them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Placement {
     tree: u64,
@@ -46,7 +46,7 @@ struct Placement {
 }
 
 impl Placement {
-    /// `None` if a position does not fit into 64 bits.
+    /// `None` if an offset does not fit into 64 bits.
     fn new(geometry: &TreeGeometry, layout: SealLayout, signature_size: usize) -> Option<Self> {
         let tree = match layout {
             SealLayout::Appended => geometry
@@ -70,7 +70,7 @@ impl Placement {
     }
 }
 
-/// A sealed file: its data, the Merkle tree over it, and the descriptor; nothing verified yet.
+/// A sealed file: its data, the Merkle tree over it, and the descriptor, none of them verified yet.
 pub struct Sealed {
     descriptor: Descriptor,
     layout: SealLayout,
@@ -80,12 +80,11 @@ pub struct Sealed {
 }
 
 impl Sealed {
-    /// Finds the seal at the end of `file`.
+    /// Opens the seal at the end of `file`.
     ///
     /// # Errors
-    /// [`Error::NotSealed`] where there is none, [`Error::Unfinished`] where there is a part of
-    /// one, [`Error::Corrupt`] or [`Error::Unsupported`] where it cannot be used,
-    /// [`Error::Source`].
+    /// [`Error::NotSealed`] if there is none, [`Error::Unfinished`] if sealing was interrupted,
+    /// [`Error::Corrupt`] or [`Error::Unsupported`] if it cannot be used, [`Error::Source`].
     pub fn open_appended(file: Arc<dyn ReadAt>) -> Result<Self, Error> {
         let (end, size) = seal_end(&file)?;
         let (descriptor, signature) = read_descriptor(&*end)?;
@@ -100,10 +99,11 @@ impl Sealed {
         })
     }
 
-    /// Takes `data` and the file beside it that holds its seal.
+    /// Opens the seal of `data` in another file, the sidecar.
     ///
     /// # Errors
-    /// As [`Self::open_appended`]; also where the sidecar is that of data of another size.
+    /// As [`Self::open_appended`]; [`Error::Corrupt`] also if the sidecar is for data of another
+    /// size.
     pub fn open_sidecar(data: Arc<dyn ReadAt>, sidecar: Arc<dyn ReadAt>) -> Result<Self, Error> {
         let (descriptor, signature) = read_descriptor(&*sidecar)?;
         let size = sidecar.size();
@@ -122,35 +122,35 @@ impl Sealed {
         })
     }
 
-    /// The descriptor that was found.
+    /// The stored descriptor.
     pub fn descriptor(&self) -> &Descriptor {
         &self.descriptor
     }
 
-    /// Where the seal is kept.
+    /// Where the seal is stored.
     pub fn layout(&self) -> SealLayout {
         self.layout
     }
 
-    /// The digest that the descriptor has. Nothing says yet that it is the right one.
+    /// The digest of the stored descriptor, not compared with any expected digest.
     pub fn file_digest(&self) -> FileDigest {
         self.descriptor.file_digest()
     }
 
-    /// The data, as it is stored.
+    /// The stored data.
     pub fn data_unverified(&self) -> &Arc<dyn ReadAt> {
         &self.data
     }
 
-    /// The stored tree, as it is stored.
+    /// The stored tree.
     pub fn tree_unverified(&self) -> &Arc<dyn ReadAt> {
         &self.tree
     }
 
-    /// The signature, if the seal holds one.
+    /// The signature, if the seal has one.
     ///
     /// # Errors
-    /// [`Corruption::Signature`] if what it holds is no minisign signature.
+    /// [`Corruption::Signature`] if it is not a minisign signature.
     pub fn signature(&self) -> Result<Option<Signature>, Error> {
         self.signature
             .as_deref()
@@ -158,8 +158,8 @@ impl Sealed {
             .transpose()
     }
 
-    /// Writes `signature` into the seal, in place of any there is. `file` is a copy of the one that
-    /// holds the seal, and nobody reads it yet.
+    /// Writes `signature` into the seal, replacing any. `file` is a copy of the file that holds the
+    /// seal, and nobody reads it yet.
     ///
     /// # Errors
     /// [`Error::Write`].
@@ -175,10 +175,10 @@ impl Sealed {
             .map_err(Error::Write)
     }
 
-    /// Puts `signature` into an appended seal, in place of any there is. `file` holds `content`.
+    /// Writes `signature` into an appended seal, replacing any. `file` holds `content`.
     ///
-    /// Whatever interrupts that, also a crash of the machine, [`Self::open_appended`] finds the
-    /// seal with the old signature or the new one.
+    /// After any interruption, even a crash of the machine, [`Self::open_appended`] finds the seal
+    /// with the old signature or the new one.
     ///
     /// # Errors
     /// [`Error::Write`], [`Error::Source`], [`Error::Corrupt`].
@@ -202,7 +202,7 @@ impl Sealed {
     }
 }
 
-/// Whether the seal that `seal` ends with holds a signature.
+/// Whether the seal at the end of `seal` has a signature.
 ///
 /// # Errors
 /// As [`Sealed::open_appended`].
@@ -211,8 +211,8 @@ pub fn is_signed(seal: &dyn ReadAt) -> Result<bool, Error> {
     Ok(signature.is_some())
 }
 
-/// Computes the tree over `data` and writes the seal to `file`, which nobody reads yet: for
-/// [`SealLayout::Appended`] one whose first bytes are `data`, otherwise an empty one.
+/// Computes the tree over `data` and writes the seal to `file`, which nobody reads yet. For
+/// [`SealLayout::Appended`] the file begins with `data`, otherwise it is empty.
 ///
 /// # Errors
 /// [`Error::Source`], [`Error::Write`], [`Error::TooLarge`] or [`Error::Cancelled`].
@@ -228,13 +228,13 @@ pub fn seal(
     write_seal(data, &mut file, layout, params, threads, progress)
 }
 
-/// Computes the tree over what `content` holds and appends the seal to `file`, which holds
-/// `content` and may be in use.
+/// Computes the tree over `content` and appends the seal to `file`, which holds `content` and may
+/// be in use.
 ///
-/// If that fails, what was appended is cut off again. Whatever interrupts it, also a crash of the
-/// machine, the file is then as it was, or sealed, or [`Error::Unfinished`] says what it is. Such a
-/// file can be given here again, with the same parameters: its data is what it was, and nothing is
-/// overwritten that is neither zero nor a part of the same seal.
+/// If that fails, the file is truncated to its data. After any interruption, even a crash of the
+/// machine, the file is unchanged, or sealed, or opening it gives [`Error::Unfinished`]. To
+/// complete an unfinished seal, call this again with the same parameters: the data is unchanged,
+/// and only zeros and parts of the same seal are overwritten.
 ///
 /// # Errors
 /// As [`seal`]; [`Error::AlreadySealed`], and [`Error::BegunOtherwise`] for other parameters.
@@ -279,8 +279,7 @@ fn write_seal(
     Ok(descriptor)
 }
 
-/// The descriptor, the signature behind it, and the trailer, with which the file ends; and where
-/// that begins.
+/// The end of a seal: descriptor, signature and trailer; and its offset in the file.
 fn end_of_seal(
     descriptor: &Descriptor,
     layout: SealLayout,
@@ -304,8 +303,8 @@ fn end_of_seal(
     Ok((placement.descriptor, bytes))
 }
 
-/// What ends with the appended seal of `file`, and the length of the file that the seal is for:
-/// the file itself, unless another signature is being put into it.
+/// A source that ends with the appended seal of `file`, and the length of the file with this seal:
+/// the file itself, unless its signature is being replaced.
 fn seal_end(file: &Arc<dyn ReadAt>) -> Result<(Arc<dyn ReadAt>, u64), Error> {
     let signing = match Unfinished::read(&**file)? {
         None => return Ok((file.clone(), file.size())),
@@ -324,7 +323,7 @@ fn seal_end(file: &Arc<dyn ReadAt>) -> Result<(Arc<dyn ReadAt>, u64), Error> {
     }
 }
 
-/// The descriptor at the end of `seal`, and the signature behind it.
+/// The descriptor at the end of `seal`, and its signature.
 fn read_descriptor(seal: &dyn ReadAt) -> Result<(Descriptor, Option<Vec<u8>>), Error> {
     let end = seal.size();
     let trailer_at = match end.checked_sub(TRAILER_SIZE) {
@@ -358,8 +357,7 @@ fn read_descriptor(seal: &dyn ReadAt) -> Result<(Descriptor, Option<Vec<u8>>), E
     ))
 }
 
-/// Checks that the file that holds the seal, of `actual` bytes, ends exactly where its descriptor
-/// says.
+/// Checks that the file that holds the seal has exactly the length that the descriptor implies.
 fn check_length(
     descriptor: &Descriptor,
     layout: SealLayout,

@@ -55,8 +55,7 @@ impl Signature {
     }
 }
 
-/// Whether the fourth line is a whole signature, which the library takes for granted when it
-/// verifies.
+/// Whether the fourth line is a complete signature, which the library assumes when it verifies.
 fn has_global_signature(text: &str) -> bool {
     const SIZE: usize = 64;
     text.lines().nth(3).is_some_and(|line| {
@@ -106,8 +105,7 @@ impl PublicKey {
 pub struct SecretKey(minisign::SecretKey);
 
 impl SecretKey {
-    /// Whether the key in the text of a secret key file is encrypted, so that reading it needs a
-    /// password.
+    /// Whether the key in the text of a secret key file is encrypted and needs a password.
     ///
     /// # Errors
     /// [`Error::BadKey`].
@@ -145,11 +143,11 @@ impl SecretKey {
     }
 }
 
-/// A secret key as it is stored: numbers of the algorithms of signature, encryption and checksum,
-/// 2 bytes each; 48 bytes for the encryption; the key's number and the key, 72 bytes; checksum.
+/// A stored secret key: the numbers of the algorithms for signature, encryption and checksum, 2
+/// bytes each; 48 bytes for the encryption; the key's number and the key, 72 bytes; the checksum.
 type StoredKey = [u8; 158];
 
-/// Takes the key out of the text of a secret key file.
+/// Decodes the key in the text of a secret key file.
 fn stored_key(text: &str) -> Result<StoredKey, Error> {
     let bad = |what| Error::BadKey(PError::new(ErrorKind::Encoding, what));
     let line = text.lines().nth(1).ok_or_else(|| bad("it has one line"))?;
@@ -172,9 +170,9 @@ fn has_no_checksum(stored: &StoredKey) -> bool {
 /// The texts of a new key's two files.
 #[derive(Debug)]
 pub struct KeyPair {
-    /// What verifies signatures; for everybody.
+    /// The public key file, which verifies signatures.
     pub public: String,
-    /// What makes signatures; to be kept secret.
+    /// The secret key file, which makes signatures.
     pub secret: String,
 }
 
@@ -182,7 +180,7 @@ impl KeyPair {
     /// Makes a new key, encrypted with `password` if there is one.
     ///
     /// # Errors
-    /// [`Error::BadKey`] if the system gives no random numbers.
+    /// [`Error::BadKey`] if the system has no random numbers.
     pub fn generate(password: Option<String>) -> Result<Self, Error> {
         let make = || {
             let pair = match password {

@@ -9,22 +9,22 @@ use verimount_source::{ReadAt, ReadError, Scratch, in_order};
 
 use crate::{Mismatch, Place, VerifiedReader};
 
-/// How much is read at a time while nothing is wrong.
+/// Size of one read while no error was found, in bytes.
 const CHUNK: u64 = 1 << 20;
 
-/// A range of data that cannot be handed out.
+/// A range of data that cannot be read.
 #[derive(Debug)]
 pub struct BadRange {
     /// The bytes of the data.
     pub range: Range<u64>,
-    /// What is wrong with its first block.
+    /// The failure of its first block.
     pub reason: BadReason,
 }
 
-/// Why data cannot be handed out.
+/// Why data cannot be read.
 #[derive(Debug, Error)]
 pub enum BadReason {
-    /// A block does not match: one of the data, or one of the tree that vouches for it.
+    /// A block does not match: a data block, or a tree block that covers it.
     #[error(transparent)]
     Mismatch(Mismatch),
     /// The data or the tree could not be read.
@@ -32,11 +32,11 @@ pub enum BadReason {
     Unreadable(ReadError),
 }
 
-/// Reads all data with up to `threads` threads and reports every bad range to `found`, in order.
-/// What a bad block of the tree vouches for is bad, and not read.
+/// Reads and verifies all data with up to `threads` threads, and reports every bad range to
+/// `found`, in order. All data below a bad tree block is bad, and is not read.
 ///
-/// Adjacent bad blocks make one range as long as the same kind of block is to blame. `progress` is
-/// told, now and then, how many bytes more are done.
+/// Adjacent bad blocks form one range if the same kind of block failed. `progress` is called from
+/// time to time with the number of bytes done since the last call.
 pub fn survey(
     reader: &VerifiedReader,
     threads: NonZeroUsize,
@@ -74,13 +74,13 @@ impl BadRange {
 
 struct Survey<'a> {
     reader: &'a VerifiedReader,
-    /// A bad block of the tree that vouches for more than a chunk: the last one met.
+    /// The last bad tree block found that covers data beyond its chunk.
     bad_tree: Mutex<Option<Mismatch>>,
 }
 
 impl Survey<'_> {
-    /// Reads the data from `start` on, chunk by chunk, up to its end or to where a bad range goes on
-    /// beyond its chunk; gives where to go on.
+    /// Reads the data from `start` on, chunk by chunk, until the end or until a bad range extends
+    /// beyond its chunk. Returns the offset at which to continue.
     fn read_from(
         &self,
         start: u64,
@@ -111,7 +111,7 @@ impl Survey<'_> {
         result.err().unwrap_or(size)
     }
 
-    /// What is bad in a chunk, and behind it: read at once if nothing is wrong, else block by block.
+    /// The bad ranges that begin in a chunk. Reads it at once or, if that fails, block by block.
     fn bad_in(&self, chunk: Range<u64>, scratch: &mut Scratch) -> Vec<BadRange> {
         if let Some(mismatch) = self.known_mismatch(&chunk) {
             return vec![BadRange {
@@ -130,7 +130,7 @@ impl Survey<'_> {
             let mut block = reader.block_at(next);
             if let Err(error) = reader.read_borrowed(scratch, next, (block.end - next) as usize) {
                 let reason = BadReason::from(error);
-                // A bad tree block vouches for nothing that is below it: no need to try each.
+                // Nothing below a bad tree block can be verified: no need to try each block.
                 if let BadReason::Mismatch(mismatch) = &reason {
                     block.end = mismatch.covers.end;
                     if block.end > chunk.end {
@@ -147,7 +147,7 @@ impl Survey<'_> {
         bad
     }
 
-    /// Why all of a chunk is bad, if another thread has found that out.
+    /// A bad tree block that covers all of a chunk, if another thread has found one.
     fn known_mismatch(&self, chunk: &Range<u64>) -> Option<Mismatch> {
         let known = self.lock();
         let covers = &known.as_ref()?.covers;

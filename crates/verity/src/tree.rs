@@ -1,5 +1,5 @@
-//! Reading a stored Merkle tree: which blocks a read needs, fetched together, verified from the
-//! root down, and kept in a bounded cache.
+//! Reads a stored Merkle tree: fetches all blocks that a read needs together, verifies them from
+//! the root down, and keeps them in a bounded cache.
 
 use std::{
     collections::HashMap,
@@ -14,11 +14,11 @@ use crate::{
     Digest, Mismatch, Place, TreeGeometry, TreeReadahead, hasher::BlockHasher, params::Hashing,
 };
 
-/// How many bytes of the tree a random reader fetches at once: more than it needs, but storage gives
-/// them in hardly more time than one block, and hashing them takes less time than a request.
+/// Read-around: how many bytes of the tree a random reader fetches at once. Storage reads them in
+/// hardly more time than one block, and hashing them takes less time than another request.
 const NEIGHBOURHOOD: usize = 64 << 10;
 
-/// A verified block of the tree, by level and index in the level.
+/// Identifies a tree block, by level and index in the level.
 type Key = (usize, u64);
 type Node = Arc<[u8]>;
 
@@ -41,21 +41,21 @@ struct Run {
     nodes: RangeInclusive<u64>,
 }
 
-/// What a read needs of level 0, after the cache was asked.
+/// The level-0 blocks that a read needs, after the cache lookup.
 pub(crate) enum Pending<'a> {
     /// All of it was in the cache.
     Ready(Vec<Node>),
     /// This reader fetches it.
     Fetch(Fetch<'a>),
-    /// Another reader is fetching some of it just now.
+    /// Another reader is fetching some of it.
     Wait(&'a TreeReader, RangeInclusive<u64>),
 }
 
-/// Blocks that one reader has taken on to fetch; others that need them wait for it.
+/// An in-flight fetch of blocks by one reader; others that need these blocks wait for it.
 pub(crate) struct Fetch<'a> {
     tree: &'a TreeReader,
     needed: RangeInclusive<u64>,
-    /// Verified blocks at hand: what the cache had and what was fetched since.
+    /// Verified blocks, from the cache or fetched.
     at_hand: HashMap<Key, Node>,
     /// Lowest level first.
     runs: Vec<Run>,
@@ -80,7 +80,7 @@ impl TreeReader {
             source: Counting::new(source),
             root,
             verified: Cache::new(cached_blocks),
-            // What the cache cannot keep until it is needed would be read ahead again and again.
+            // A window too large for the cache would evict blocks before they are used.
             window: window.min(cached_blocks as u64 / 4).max(1),
             claims: Claims::default(),
             geometry,
@@ -92,9 +92,9 @@ impl TreeReader {
         self.source.counts()
     }
 
-    /// Looks for the level-0 blocks `needed`. What is missing is said to be needed soon, so that
-    /// the storage can work on it while the caller reads the data itself. If reading is
-    /// `sequential`, so is what the reads after this one will need.
+    /// Looks up the level-0 blocks `needed`. The storage gets a hint for missing blocks, so that it
+    /// can read them while the caller reads the data. If reading is `sequential`, the blocks for
+    /// the next reads are included.
     pub(crate) fn request(&self, needed: RangeInclusive<u64>, sequential: bool) -> Pending<'_> {
         let read_ahead = sequential && self.window > 1;
         let soon = if read_ahead {
@@ -108,7 +108,7 @@ impl TreeReader {
             return Pending::Ready(in_order(&needed, &nodes));
         }
         let mut claims = self.claims.lock();
-        // Once more: another reader may have fetched it all between the two looks.
+        // Again under the lock: another reader may have fetched them all in the meantime.
         let (at_hand, missing) = self.cached(0, &needed);
         let wanted = match missing {
             Some(missing) if claims.iter().any(|claimed| overlap(claimed, &missing)) => {
@@ -129,14 +129,14 @@ impl TreeReader {
         Pending::Fetch(Fetch::new(self, needed, at_hand, wanted, claim))
     }
 
-    /// The last block that reads soon after one of `needed` will need. What is fetched by then is
-    /// there in time also for reads that overtake others.
+    /// The last block that must be known or in flight when `needed` is read. Fetching ahead at
+    /// this distance is early enough even for reads that overtake others.
     fn soon(&self, needed: &RangeInclusive<u64>) -> u64 {
         let last = self.geometry.level_blocks(0) - 1;
         last.min(needed.end() + self.window.div_ceil(4))
     }
 
-    /// Splits blocks of a level into what the cache has and the range that holds all it has not.
+    /// Blocks of a level that are in the cache, and the smallest range that holds all others.
     fn cached(
         &self,
         level: usize,
@@ -157,14 +157,14 @@ impl TreeReader {
         nodes.find(|&node| !self.is_known(node, claims))
     }
 
-    /// Whether a block is verified or being fetched.
+    /// Whether a level-0 block is in the cache or in flight.
     fn is_known(&self, node: u64, claims: &Ranges) -> bool {
         self.verified.contains_key(&(0, node)) || is_claimed(node, claims)
     }
 
-    /// Extends a range of blocks to be fetched: ahead by a window, if reading is sequential or has
-    /// just begun at the beginning; else by the neighbours, which cost a random reader no request
-    /// more, and the reads after it one less for each.
+    /// Extends a range of blocks to be fetched: by a window ahead, if reading is sequential or
+    /// begins at the start; else by the blocks around it, which need no further request and may
+    /// save later ones.
     fn extended(
         &self,
         wanted: RangeInclusive<u64>,
@@ -174,14 +174,14 @@ impl TreeReader {
         let (first, last) = wanted.into_inner();
         let end = match (read_ahead, first) {
             (true, _) => first + self.window,
-            // Whoever reads the beginning may want no more than that.
+            // A reader of the first bytes may need no more than these.
             (false, 0) => self.window.div_ceil(4),
             (false, _) => (first + 1).next_multiple_of(self.neighbours()),
         };
-        // A window that ends where a block of the level above does needs only that one.
+        // A window that ends with a block of the level above needs only that one block of it.
         let siblings_end = (first + 1).next_multiple_of(self.geometry.digests_per_block());
         let end = end.min(siblings_end).min(self.geometry.level_blocks(0));
-        // What others fetch is theirs, and what is verified at the end need not be read again.
+        // Stop before blocks that others fetch, and omit known blocks at the end.
         let mut ahead = last + 1..end;
         let end = ahead
             .clone()
@@ -199,13 +199,13 @@ impl TreeReader {
         behind.last().unwrap_or(first)..=ahead.unwrap_or(last)
     }
 
-    /// How many adjacent blocks are fetched with one that is needed by itself.
+    /// How many blocks a random reader fetches at once.
     fn neighbours(&self) -> u64 {
         let blocks = (NEIGHBOURHOOD / self.hasher.block_size()) as u64;
         blocks.clamp(1, self.window)
     }
 
-    /// The digest that a block must have: in its parent, which must be verified and at hand.
+    /// The expected digest of a block, from its verified parent; `None` if that is missing.
     fn expected<'n>(&'n self, key: Key, at_hand: &'n HashMap<Key, Node>) -> Option<&'n [u8]> {
         let (level, index) = key;
         if level + 1 == self.geometry.levels() {
@@ -217,7 +217,7 @@ impl TreeReader {
 }
 
 impl<'a> Pending<'a> {
-    /// The needed blocks, all verified.
+    /// Returns the needed blocks, all verified.
     pub(crate) fn complete(mut self) -> Result<Vec<Node>, ReadError> {
         loop {
             self = match self {
@@ -233,8 +233,7 @@ impl<'a> Pending<'a> {
 }
 
 impl<'a> Fetch<'a> {
-    /// Plans to fetch `wanted` and whatever of the levels above is not verified yet, and says to
-    /// the source that it will be needed.
+    /// Plans to fetch `wanted` and all unverified blocks above, and gives the source a hint.
     fn new(
         tree: &'a TreeReader,
         needed: RangeInclusive<u64>,
@@ -273,7 +272,7 @@ impl<'a> Fetch<'a> {
         }
     }
 
-    /// The run that holds all parents of `run` that are not verified; the others come at hand.
+    /// The run that holds all unverified parents of `run`; verified ones are added to `at_hand`.
     fn missing_parents(&mut self, run: &Run) -> Option<Run> {
         let level = run.level + 1;
         if level == self.tree.geometry.levels() {
@@ -303,13 +302,13 @@ impl<'a> Fetch<'a> {
             .clone()
             .all(|index| self.at_hand.contains_key(&(0, index)))
         {
-            // What was only read ahead must not fail the read.
+            // Errors in blocks that were only read ahead must not fail the read.
             return Ok(in_order(&self.needed, &self.at_hand));
         }
         let bad = match fetched {
             Ok(bad) => bad,
             Err(_) => {
-                // Perhaps only what was read ahead cannot be read: again without it.
+                // Perhaps only read-ahead blocks cannot be read: retry without them.
                 self.plan(self.needed.clone());
                 self.fetch()?
             }
@@ -324,7 +323,7 @@ impl<'a> Fetch<'a> {
         }
     }
 
-    /// Reads and verifies all runs, the topmost first; gives the blocks that do not match.
+    /// Reads and verifies all runs, the topmost first; returns the blocks that do not match.
     fn fetch(&mut self) -> Result<HashMap<Key, Mismatch>, ReadError> {
         let mut bad = HashMap::new();
         for run in std::mem::take(&mut self.runs).into_iter().rev() {
@@ -348,7 +347,7 @@ impl<'a> Fetch<'a> {
             .zip(digests.chunks_exact(digest_size))
         {
             let key = (run.level, index);
-            // Without a verified parent this block cannot be verified; the parent is the reason.
+            // Without a verified parent this block cannot be verified; the parent is to blame.
             let Some(expected) = tree.expected(key, &self.at_hand) else {
                 continue;
             };
@@ -394,7 +393,7 @@ impl TreeReader {
 /// Ranges of blocks of level 0.
 type Ranges = Vec<RangeInclusive<u64>>;
 
-/// The ranges that are being fetched just now.
+/// The ranges that are being fetched.
 #[derive(Default)]
 struct Claims {
     nodes: Mutex<Ranges>,
@@ -403,7 +402,7 @@ struct Claims {
 
 impl Claims {
     fn lock(&self) -> MutexGuard<'_, Ranges> {
-        // A list of ranges is whole whatever its holder was doing when it panicked.
+        // Any list of ranges is a valid state, also after a panic.
         self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -16,79 +16,79 @@ use zerocopy::{
 
 use crate::{Corruption, DESCRIPTOR_SIZE, Error, MAX_SIGNATURE_SIZE, SEAL_BLOCK};
 
-/// What storage writes whole or not at all, in bytes: a change is begun and made by writing one.
+/// The unit that storage writes atomically, in bytes. Writing one begins and completes a change.
 pub(crate) const SECTOR: usize = 512;
 
 const _: () = assert!(size_of::<RawMark>() == SECTOR);
 
 const MAGIC: [u8; 16] = *b"verimount begun\0";
 
-/// The most bytes that the end of a seal has, from the descriptor on.
+/// Maximum size of the end of a seal, from the descriptor on, in bytes.
 const MAX_END: u64 = 16384 + SEAL_BLOCK;
 
 const _: () = assert!(DESCRIPTOR_SIZE + MAX_SIGNATURE_SIZE == 16384);
 
-/// A file's last sector while its end is being changed.
+/// The mark: a file's last sector while its end is being changed.
 #[derive(Debug, Clone, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct RawMark {
     magic: [u8; 16],
     kind: U32,
     reserved: [u8; 4],
-    /// The file's length, this sector included.
+    /// The file's length, including this sector.
     file_size: U64,
-    /// How many bytes, from the file's start, stay as they are.
+    /// Number of unchanged bytes at the start of the file.
     kept: U64,
-    /// The rest is zero where a seal is appended.
+    /// From here to the checksum zero, if a seal is being appended.
     end_at: U64,
     end_size: U64,
     end_hash: [u8; 32],
     checksum: [u8; 32],
-    /// Also where the trailer of a seal would be.
+    /// Covers the place of a seal's trailer, too.
     zeros: [u8; 392],
 }
 
 const SEALING: u32 = 1;
 const SIGNING: u32 = 2;
 
-/// A change of a file's end that was begun, and has not come to its end.
+/// An unfinished change of a file's end.
 ///
-/// Its mark is the file's last sector. It comes first, and makes the file as long as it has to be;
-/// so it is either there or the file is as it was.
+/// Its mark is the file's last sector. It is written first, and extends the file to the necessary
+/// length. So the mark is either there, or the file is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Unfinished {
     /// A seal is being appended.
     Sealing(Sealing),
-    /// Another signature is being put into an appended seal.
+    /// The signature of an appended seal is being replaced.
     Signing(Signing),
 }
 
-/// A seal that is being appended: the last sector that it has is not there yet.
+/// A seal that is being appended, whose last sector is not there yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Sealing {
-    /// How many bytes of data there are.
+    /// Size of the data in bytes.
     pub(crate) data_size: u64,
-    /// Where the seal is going to end.
+    /// The file's length with the complete seal.
     pub(crate) file_size: u64,
 }
 
-/// A signature that is being put into a seal: what is to come to the seal's end is written behind
-/// it first. Until it is there the seal is as it was, and from then on as it is to be.
+/// A signature that is being replaced. The new end of the seal is first written behind the old one.
+/// Until it is complete there, the old seal is valid, and from then on the new one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Signing {
     /// The length of the file before.
     old_size: u64,
-    /// Where the new end belongs.
+    /// Destination of the new end.
     end_at: u64,
     end_size: u64,
     end_hash: [u8; 32],
 }
 
 impl Unfinished {
-    /// What was begun in `file`, if anything.
+    /// The unfinished change of `file`, if there is one.
     ///
     /// # Errors
-    /// [`Error::Source`]; [`Error::Corrupt`] for a mark that contradicts itself.
+    /// [`Error::Source`]; [`Error::Corrupt`] for an inconsistent mark.
     pub(crate) fn read(file: &dyn ReadAt) -> Result<Option<Self>, Error> {
         let mut bytes = [0; SECTOR];
         let Some(at) = file.size().checked_sub(sector_size()) else {
@@ -99,7 +99,7 @@ impl Unfinished {
         if raw.magic != MAGIC {
             return Ok(None);
         }
-        // Data that ends with a mark of other data, such as a part of another file, is no such file.
+        // A mark in data copied from another file does not count: its length differs.
         if raw.checksum != raw.expected_checksum() || raw.file_size.get() != file.size() {
             return Ok(None);
         }
@@ -129,7 +129,7 @@ impl Sealing {
 }
 
 impl Signing {
-    /// To replace the end of a file of `old_size` bytes, from `end_at` on, by `end`.
+    /// A replacement of the end of a file of `old_size` bytes, from `end_at` on, by `end`.
     pub(crate) fn new(old_size: u64, end_at: u64, end: &[u8]) -> Option<Self> {
         Some(Self {
             old_size,
@@ -151,7 +151,7 @@ impl Signing {
         (is_whole && found.is_possible()).then_some(found)
     }
 
-    /// Whether sizes and places are those of whole blocks, and the new end takes the old one's place.
+    /// Whether sizes and offsets are whole blocks, and the new end replaces the old one.
     fn is_possible(&self) -> bool {
         let is_whole = |size: u64| size.is_multiple_of(SEAL_BLOCK);
         is_whole(self.old_size)
@@ -162,7 +162,7 @@ impl Signing {
             && self.marked_size().is_some()
     }
 
-    /// Where the new end waits: behind the file as it was and as it is to be.
+    /// Temporary offset of the new end: behind both the old file and the new one.
     fn waiting_at(&self) -> Option<u64> {
         Some(self.old_size.max(self.new_size()?))
     }
@@ -179,12 +179,12 @@ impl Signing {
         self.end_at.checked_add(self.end_size)
     }
 
-    /// Replaces the end by `end`. Whenever that is interrupted, what [`Unfinished::read`] finds
-    /// then leads to the old end or the new one.
+    /// Replaces the end by `end`. After an interruption at any point, the change that
+    /// [`Unfinished::read`] finds leads to the old end or the new one.
     pub(crate) fn carry_out(&self, file: &dyn GrowingFile, end: &[u8]) -> io::Result<()> {
         let prepared = self.prepare(file, end);
         if prepared.is_err() {
-            // The reason for the failure matters more than one more failure.
+            // Report the first failure, not another one of the cleanup.
             let _ = file.set_len(self.old_size);
         }
         prepared.and_then(|()| self.put_in_place(file, end))
@@ -214,7 +214,7 @@ impl Signing {
         file.sync_all()
     }
 
-    /// Brings the change to its end, or takes it back where the new end is not there.
+    /// Completes the change, or undoes it if the new end is incomplete.
     pub(crate) fn finish(&self, file: &dyn GrowingFile, content: &dyn ReadAt) -> Result<(), Error> {
         let finished = match self.new_end(content)? {
             Some(end) => self.put_in_place(file, &end),
@@ -223,7 +223,7 @@ impl Signing {
         finished.map_err(Error::Write)
     }
 
-    /// The new end, if all of it is there: then the seal is as it is to be, else as it was.
+    /// The new end, if it is complete; otherwise the old seal is valid.
     pub(crate) fn new_end(&self, content: &dyn ReadAt) -> Result<Option<Vec<u8>>, Error> {
         // Bounded by `is_possible`.
         let size = usize::try_from(self.end_size).map_err(|_| Corruption::Mark)?;
@@ -261,7 +261,7 @@ impl RawMark {
         zerocopy::transmute!(self)
     }
 
-    /// Over all of the mark but the checksum itself.
+    /// The checksum of the whole mark except the checksum itself.
     fn expected_checksum(&self) -> [u8; 32] {
         let unchecked = Self {
             checksum: [0; 32],

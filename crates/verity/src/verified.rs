@@ -13,15 +13,15 @@ use crate::{
     TreeReadahead, hasher::BlockHasher, params::Hashing, tree::TreeReader,
 };
 
-/// Why a file's digest is believed.
+/// Which file digest is accepted.
 #[derive(Debug, Clone)]
 pub enum Trust {
-    /// It is this one.
+    /// This one.
     Digest(FileDigest),
-    /// It is signed with this key.
+    /// Any that is signed with this key.
     Key(PublicKey),
-    /// It is not: whoever can write the file can change data and digest together. Accidental
-    /// damage is still noticed.
+    /// Any: an attacker who can write the file can change data and digest together. Accidental
+    /// damage is still detected.
     Unpinned,
 }
 
@@ -47,12 +47,12 @@ impl Trust {
 pub struct VerifyOptions {
     /// How far ahead the tree is read.
     pub tree_readahead: TreeReadahead,
-    /// How many bytes of verified tree blocks are kept.
+    /// Size of the cache of verified tree blocks, in bytes.
     pub cache_bytes: usize,
 }
 
 impl VerifyOptions {
-    /// Holds the level-0 blocks for 1 GiB of data twice over with SHA-256 and blocks of 4 KiB.
+    /// Twice the size of the level-0 blocks for 1 GiB of data, with SHA-256 and blocks of 4 KiB.
     pub const DEFAULT_CACHE_BYTES: usize = 16 << 20;
 }
 
@@ -65,10 +65,10 @@ impl Default for VerifyOptions {
     }
 }
 
-/// What a [`VerifiedReader`] did so far.
+/// Statistics of a [`VerifiedReader`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct VerifyStats {
-    /// Bytes of data that matched, whole blocks.
+    /// Bytes of data that were verified, in whole blocks.
     pub bytes_verified: u64,
     /// Reads of data.
     pub data_requests: u64,
@@ -78,7 +78,7 @@ pub struct VerifyStats {
     pub tree_bytes: u64,
 }
 
-/// Data, and the stored tree over it, with the root hash that is believed.
+/// Data, the stored tree over it, and the accepted root hash.
 pub(crate) struct Rooted {
     pub(crate) data: Arc<dyn ReadAt>,
     pub(crate) tree: Arc<dyn ReadAt>,
@@ -88,11 +88,11 @@ pub(crate) struct Rooted {
     pub(crate) identity: Identity,
 }
 
-/// The data of a sealed file. Every byte it hands out has been hashed in the buffer it is handed
-/// out in, and matched the tree.
+/// The data of a sealed file. Every byte it returns was hashed in the buffer in which it is
+/// returned, and matched the tree.
 ///
-/// It reads whole blocks of the size that the tree was built with; [`ReadAt::read_borrowed`] hands
-/// them out without copying.
+/// It reads whole blocks of the tree's block size; [`ReadAt::read_borrowed`] returns them without
+/// copying.
 pub struct VerifiedReader {
     data: Counting<Arc<dyn ReadAt>>,
     tree: TreeReader,
@@ -105,11 +105,11 @@ pub struct VerifiedReader {
 }
 
 impl VerifiedReader {
-    /// Reads `sealed`, whose digest must be the one that `trust` asks for.
+    /// Reads `sealed`, whose digest `trust` must accept.
     ///
     /// # Errors
     /// [`Error::WrongDigest`], [`Error::NotSigned`], [`Error::WrongSignature`], or
-    /// [`Error::Corrupt`] for a signature that is none.
+    /// [`Error::Corrupt`] for an invalid signature.
     pub fn new(sealed: &Sealed, trust: &Trust, options: VerifyOptions) -> Result<Self, Error> {
         trust.check(sealed)?;
         let descriptor = sealed.descriptor();
@@ -144,12 +144,12 @@ impl VerifiedReader {
         }
     }
 
-    /// What everything is verified against.
+    /// The digest that data is verified against.
     pub fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    /// What was read and verified so far.
+    /// The statistics so far.
     pub fn stats(&self) -> VerifyStats {
         let tree = self.tree.counts();
         VerifyStats {
@@ -170,7 +170,8 @@ impl VerifiedReader {
     }
 
     /// Fills `buf` with the blocks from `first` on, and verifies them there. `buf` has room for
-    /// whole blocks; behind the data's end it is filled with zeros. `digests` has room for theirs.
+    /// whole blocks; after the end of the data it is filled with zeros. `digests` has room for the
+    /// digests of these blocks.
     fn read_blocks(&self, buf: &mut [u8], digests: &mut [u8], first: u64) -> Result<(), ReadError> {
         let blocks = (buf.len() / self.block_size()) as u64;
         if blocks == 0 {
@@ -191,8 +192,8 @@ impl VerifiedReader {
         result
     }
 
-    /// Reads blocks whose digests are in the level-0 blocks `leaves`; those are requested first,
-    /// so that the storage works on data and tree together, and waited for last.
+    /// Reads blocks whose digests are in the level-0 blocks `leaves`. These are requested first and
+    /// waited for last, so that the storage reads data and tree concurrently.
     fn read_against(
         &self,
         buf: &mut [u8],
@@ -231,7 +232,7 @@ impl VerifiedReader {
         Ok(())
     }
 
-    /// Compares the digests of the blocks from `first` on with those they should have.
+    /// Compares the digests of the blocks from `first` on with the expected ones.
     fn compare(&self, first: u64, actual: &[u8], expected: &[u8]) -> Result<(), ReadError> {
         if actual == expected {
             return Ok(());

@@ -198,7 +198,7 @@ fn a_wrong_root_hash_is_refused() {
         trust[0] = format!("--root-hash={}", "0".repeat(128));
         sealed.is_refused(
             &trust,
-            "it uses sha256, of which a root hash has 32 bytes, not 64",
+            "it uses sha256, whose root hashes have 32 bytes, not 64",
         );
     }
 }
@@ -220,8 +220,8 @@ fn a_bad_superblock_is_refused() {
         (12, &[0], "uses hash type 0, that of Chrome OS"),
         (32, b"sha1\0\0", "uses another hash"),
         (65, &[0], "uses another block size"),
-        (72, &[0; 8], "the superblock counts no data blocks"),
-        (76, &[1], "bytes, the sealed one had"),
+        (72, &[0; 8], "the superblock declares no data blocks"),
+        (76, &[1], "when it was sealed"),
         (79, &[1], "is too large for a Merkle tree"),
         (81, &[2], "the salt size is 512"),
     ] {

@@ -15,7 +15,7 @@ use crate::{
     unfinished::Unfinished, verified::Rooted,
 };
 
-/// Data, and the Merkle tree of dm-verity over it; nothing verified yet.
+/// Data and its dm-verity Merkle tree, neither verified yet.
 pub struct HashArea {
     superblock: Superblock,
     data: Arc<dyn ReadAt>,
@@ -23,13 +23,13 @@ pub struct HashArea {
 }
 
 impl HashArea {
-    /// Finds the hash area of a file that holds the data, too: its superblock is at `offset`, in
-    /// bytes.
+    /// Opens the hash area of a file that also holds the data. `offset` is that of the superblock,
+    /// in bytes.
     ///
     /// # Errors
-    /// [`Error::NoSuperblock`] where there is none, [`Error::Corrupt`], [`Error::Unsupported`] or
-    /// [`Error::TooLarge`] where it cannot be used, [`Error::Unfinished`] where there is a part of
-    /// one, [`Error::Source`].
+    /// [`Error::NoSuperblock`] if there is none, [`Error::Corrupt`], [`Error::Unsupported`] or
+    /// [`Error::TooLarge`] if it cannot be used, [`Error::Unfinished`] if sealing was interrupted,
+    /// [`Error::Source`].
     pub fn open_appended(file: Arc<dyn ReadAt>, offset: u64) -> Result<Self, Error> {
         if let Some(Unfinished::Sealing(begun)) = Unfinished::read(&*file)? {
             let data_size = begun.data_size;
@@ -43,9 +43,9 @@ impl HashArea {
         }
     }
 
-    /// Takes `data` and another file that holds its hash area, with the superblock at `offset`.
+    /// Opens the hash area of `data` in another file, with the superblock at `offset`.
     ///
-    /// The data may be followed by something else, as on the kernel's devices.
+    /// Other bytes may follow the data, as on the kernel's devices.
     ///
     /// # Errors
     /// As [`Self::open_appended`].
@@ -138,7 +138,7 @@ fn tree_window(
 ) -> Result<Arc<dyn ReadAt>, Error> {
     let actual = hashes.size();
     let place = match superblock.tree_place(offset) {
-        // Without a tree, the file may end before the place where it would begin.
+        // Without a tree, the file may end before the offset of the tree.
         Some(place) if place.is_empty() => 0..0,
         Some(place) if place.end <= actual => place,
         place => {

@@ -6,19 +6,19 @@ use crate::{
 /// The size of blocks in dm-verity: 512 bytes, a sector, to 64 KiB.
 pub type BlockSize = BlockSizeFrom<9>;
 
-/// A salt of dm-verity: up to 256 bytes, hashed as they are.
+/// A salt of dm-verity: up to 256 bytes, hashed without padding.
 pub type Salt = SaltUpTo<256>;
 
-/// Everything a Merkle tree of dm-verity depends on besides the data.
+/// The parameters of a dm-verity Merkle tree.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Params {
     /// The hash.
     pub algorithm: HashAlgorithm,
     /// The size of data blocks.
     pub data_block_size: BlockSize,
-    /// The size of the tree's blocks.
+    /// The size of hash blocks.
     pub hash_block_size: BlockSize,
-    /// What is hashed before each block.
+    /// The bytes that are hashed before each block.
     pub salt: Salt,
 }
 
@@ -33,7 +33,7 @@ impl Params {
     }
 }
 
-/// All that fs-verity has is in dm-verity, too.
+/// Every value that is valid in fs-verity is valid in dm-verity, too.
 impl From<TreeParams> for Params {
     fn from(params: TreeParams) -> Self {
         let block_size = params.block_size.into();

@@ -10,18 +10,17 @@ use crate::{
     seal_file::{Append, SealFile},
 };
 
-/// What [`seal`] made.
+/// The result of [`seal`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SealedDevice {
-    /// The root hash, which whoever reads must know.
+    /// The root hash, which readers must know.
     pub root: Digest,
-    /// Where in the file the superblock is, in bytes.
+    /// Offset of the superblock in the file, in bytes.
     pub hash_offset: u64,
 }
 
-/// Computes the tree over `data` and writes it to `file`, which nobody reads yet, behind a
-/// superblock: for [`SealLayout::Appended`] to one whose first bytes are `data`, otherwise to an
-/// empty one.
+/// Computes the tree over `data`, and writes a superblock and the tree to `file`, which nobody
+/// reads yet. For [`SealLayout::Appended`] the file begins with `data`, otherwise it is empty.
 ///
 /// # Errors
 /// [`Error::NotWholeBlocks`], [`Error::Source`], [`Error::Write`], [`Error::TooLarge`] or
@@ -39,9 +38,9 @@ pub fn seal(
     area.write(data, &mut new, threads, progress)
 }
 
-/// Computes the tree over what `content` holds and appends it, behind a superblock, to `file`,
-/// which holds `content` and may be in use; interrupted, it behaves as
-/// [`append_seal`](crate::append_seal) does.
+/// Computes the tree over `content`, and appends a superblock and the tree to `file`, which holds
+/// `content` and may be in use. Interruptions are handled as in
+/// [`append_seal`](crate::append_seal).
 ///
 /// # Errors
 /// As [`seal`]; [`Error::AlreadySealed`], and [`Error::BegunOtherwise`] for other parameters.
@@ -60,7 +59,7 @@ pub fn append_seal(
     })
 }
 
-/// What is to be written, and where, in bytes.
+/// The hash area to be written, and its offsets in bytes.
 struct Area {
     superblock: Superblock,
     data_end: u64,
@@ -107,7 +106,7 @@ impl Area {
             progress,
         )?;
         sink.flush().map_err(Error::Write)?;
-        // With zeros up to the tree.
+        // Padded with zeros up to the tree.
         let mut bytes = self.superblock.to_bytes(&root).to_vec();
         bytes.resize((self.tree.start - self.hash_offset) as usize, 0);
         file.write(&bytes, self.hash_offset).map_err(Error::Write)?;

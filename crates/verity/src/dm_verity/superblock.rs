@@ -17,7 +17,7 @@ use crate::{Corruption, Digest, Error, TreeGeometry, descriptor::zero_padded};
 
 const SIGNATURE: [u8; 8] = *b"verity\0\0";
 
-/// The superblock as it is stored.
+/// The stored form of the superblock.
 #[derive(Debug, Clone, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct RawSuperblock {
@@ -41,16 +41,16 @@ pub const SUPERBLOCK_SIZE: usize = size_of::<RawSuperblock>();
 
 const _: () = assert!(SUPERBLOCK_SIZE == 512);
 
-/// What a hash area says of itself. The root hash does not cover it.
+/// The parameters that a hash area declares. The root hash does not cover them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Superblock {
     pub(super) params: Params,
-    /// Of one data block or more, all of them whole.
+    /// The shape of the tree over one or more whole data blocks.
     pub(super) geometry: TreeGeometry,
 }
 
 impl Superblock {
-    /// What is to be stored for `data_size` bytes of data.
+    /// The superblock for `data_size` bytes of data.
     ///
     /// # Errors
     /// [`Error::NotWholeBlocks`] or [`Error::TooLarge`].
@@ -110,8 +110,8 @@ impl Superblock {
         }
     }
 
-    /// The superblock as it is stored. Its UUID is taken from the root hash, so that the same data
-    /// gives the same bytes, and other data another UUID; the kernel does not look at it.
+    /// The stored form of the superblock. Its UUID is taken from the root hash, so that the same
+    /// data gives the same bytes, and other data another UUID. The kernel ignores the UUID.
     pub(super) fn to_bytes(&self, root: &Digest) -> [u8; SUPERBLOCK_SIZE] {
         let salt = self.params.salt.as_bytes();
         let raw = RawSuperblock {
