@@ -1,34 +1,34 @@
 use rustix::fs::{FileType, Mode, Statx, StatxFlags, StatxTimestamp};
 
-/// All that a mirror tells of a file: what `statx` gives, apart from what is the mount's own.
+/// A file's attributes, from `statx`, except those that belong to the mount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attr {
-    /// The inode number that the source's file system gives it; changed where that is another
-    /// device than the source's. Hard links share it.
+    /// The inode number in the source's file system, modified if the file is on another device than
+    /// the source directory. Hard links share it.
     pub inode: u64,
     /// Type and permission bits, as in `st_mode`.
     pub mode: u32,
-    /// How many names it has.
+    /// Number of hard links.
     pub links: u32,
     /// Its owner.
     pub uid: u32,
     /// Its group.
     pub gid: u32,
-    /// A device's number; 0:0 for all else.
+    /// The number of a device node; 0:0 for other types.
     pub device: DeviceNumber,
     /// Length in bytes.
     pub size: u64,
-    /// Units of 512 bytes that it takes.
+    /// Allocated space in units of 512 bytes.
     pub blocks: u64,
-    /// What its file system likes to be asked for at once, in bytes.
+    /// Preferred I/O size of its file system, in bytes.
     pub block_size: u32,
-    /// When it was last read.
+    /// Time of last access.
     pub accessed: Timestamp,
-    /// When its content last changed.
+    /// Time of last change of the content.
     pub modified: Timestamp,
-    /// When anything of it last changed.
+    /// Time of last change of content or attributes.
     pub changed: Timestamp,
-    /// When it was made, where the file system knows.
+    /// Time of creation, if the file system stores it.
     pub born: Option<Timestamp>,
 }
 
@@ -51,7 +51,7 @@ pub struct Timestamp {
 }
 
 impl Attr {
-    /// What it is.
+    /// Its type.
     pub fn file_type(&self) -> FileType {
         FileType::from_raw_mode(self.mode)
     }
@@ -61,7 +61,8 @@ impl Attr {
         self.file_type() == FileType::Directory
     }
 
-    /// Whether it is a regular file with a set-user-id or set-group-id bit, which a write may clear.
+    /// Whether it is a regular file with a set-user-id or set-group-id bit, which a write may
+    /// clear.
     pub fn has_set_id(&self) -> bool {
         let bits = Mode::from_raw_mode(self.mode).intersects(Mode::SUID | Mode::SGID);
         bits && self.file_type() == FileType::RegularFile

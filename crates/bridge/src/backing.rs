@@ -1,8 +1,8 @@
-//! Which opens are passed through, and by which backing file.
+//! Which opens are passed through, and with which backing file.
 //!
-//! The kernel answers `EIO`, and says nothing more, where an inode is open both passed through and
-//! cached, or by two backing ids. So it is settled here, for each inode by itself: the first open
-//! says how, and those that follow do as it does until the last is closed.
+//! The kernel fails an open with `EIO` if the inode is open both passed through and cached, or with
+//! two backing ids. So each inode has one serving mode at a time: the first open decides it, and
+//! further opens use it until the last is closed.
 
 use std::{
     collections::HashMap,
@@ -18,62 +18,62 @@ use crate::{
     kept::{KeepsFile, KeptFiles},
 };
 
-/// Number of parts that are locked one by one.
+/// Number of parts of the table, each with its own lock.
 const SHARDS: usize = 16;
 
-/// Registers files with the kernel, for it to read and write them by itself.
+/// Registers backing files with the kernel, which then reads and writes them directly.
 pub trait Register: Send + Sync {
-    /// What the kernel knows a backing file by. Dropping it takes the file back.
+    /// A registered backing file. Dropping it undoes the registration.
     type Id: Send + Sync + 'static;
 
-    /// Registers a file, which may be open as a path only. The kernel will read and write it with
-    /// the rights that this thread has now, whatever the descriptor was opened for.
+    /// Registers a file, which may be open with `O_PATH` only. The kernel will read and write it
+    /// with the present rights of this thread, whatever the flags of the descriptor.
     ///
     /// # Errors
-    /// `EPERM` if that may not be or the mount was not made for it, `ELOOP` if the file's file
-    /// system is itself stacked too high, and any.
+    /// `EPERM` if it is not permitted or the mount did not negotiate it, `ELOOP` if the file's file
+    /// system is itself stacked too deeply, and any other.
     fn register(&self, file: BorrowedFd<'_>) -> Result<Self::Id, Errno>;
 }
 
-/// Whether files are to be passed through at all.
+/// Whether the bridge may pass files through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Passthrough {
-    /// No file is.
+    /// It relays all files.
     Never,
-    /// Whatever the policy says, if the kernel can.
+    /// As the policy decides, if the kernel can.
     Auto,
-    /// Whatever the policy says; opens fail if the kernel cannot.
+    /// As the policy decides; opens fail if the kernel cannot.
     Require,
 }
 
-/// How an inode's opens are served.
+/// The serving mode of an inode.
 pub(crate) enum Mode<Id> {
-    /// By the kernel, from this backing file.
+    /// The kernel reads and writes this backing file.
     Passthrough(Arc<Id>),
-    /// By this process.
+    /// This process reads and writes the file.
     Relay,
 }
 
-/// What is to be served, and how it would best be.
+/// The preferred serving mode of an open.
 #[derive(Clone, Copy)]
 pub(crate) enum Wanted<'a> {
     Passthrough {
         file: BorrowedFd<'a>,
-        /// The same file as a path, if it may be kept when nobody has the file open. One that is
-        /// open for writing would keep others from running the file.
+        /// The same file with `O_PATH`, if its backing file may be kept while it is not open. A
+        /// descriptor that is open for writing would prevent the file from being executed.
         keep: Option<&'a Arc<OwnedFd>>,
     },
     Relay,
 }
 
-/// The inodes that are open, how each is served, and backing files for some that were.
+/// The open inodes with their serving modes, and idle backing files of closed ones.
 pub(crate) struct BackingTable<R: Register> {
     register: R,
     passthrough: Passthrough,
-    /// What the kernel said when it refused to pass files through. It is not asked again.
+    /// The kernel's error when it refused to pass files through. It is not asked again.
     refusal: OnceLock<Errno>,
     shards: [Mutex<HashMap<NodeId, Inode<R::Id>>>; SHARDS],
-    /// Backing files of inodes that are not open any more, for their next open.
+    /// Backing files of closed inodes, kept for their next open.
     idle: Arc<KeptFiles<Idle<R::Id>>>,
     counters: Arc<Counters>,
 }
@@ -93,14 +93,14 @@ impl<Id> Default for Inode<Id> {
     }
 }
 
-/// How an inode is served until its last open is closed.
+/// The serving mode of an inode until its last open is closed.
 struct Settled<Id> {
     mode: Mode<Id>,
-    /// By which path its backing file is kept after that, if it is.
+    /// The `O_PATH` descriptor with which its backing file is kept after that, if it is.
     keep: Option<Arc<OwnedFd>>,
 }
 
-/// A backing file that is kept. The path tells what becomes of the file.
+/// An idle backing file. The `O_PATH` descriptor shows whether the file was removed.
 struct Idle<Id> {
     id: Arc<Id>,
     path: Arc<OwnedFd>,
@@ -131,7 +131,7 @@ impl<R: Register> BackingTable<R> {
         }
     }
 
-    /// Finds out, with any file, whether the kernel passes files through for this process.
+    /// Finds out whether the kernel passes files through for this process, using any file.
     pub(crate) fn probe(&self, file: BorrowedFd<'_>) -> Result<(), Errno> {
         if self.passthrough == Passthrough::Never {
             return Ok(());
@@ -142,17 +142,17 @@ impl<R: Register> BackingTable<R> {
                 let _ = self.refusal.set(errno);
                 Ok(())
             }
-            // Whatever else it says is about the file.
+            // Any other error concerns this file only.
             _ => Ok(()),
         }
     }
 
-    /// Whether files are passed through, as far as is known.
+    /// Whether files are passed through, as far as known.
     pub(crate) fn passes_through(&self) -> bool {
         self.passthrough != Passthrough::Never && self.refusal.get().is_none()
     }
 
-    /// Whether there is a point in having a file passed through.
+    /// Whether to try to pass a file through.
     pub(crate) fn can_pass_through(&self) -> bool {
         if self.refusal.get().is_some() {
             self.counters.fallbacks.add(1);
@@ -160,17 +160,17 @@ impl<R: Register> BackingTable<R> {
         self.passes_through()
     }
 
-    /// Why no file is passed through any more, if so.
+    /// The error after which no file is passed through any more.
     pub(crate) fn refusal(&self) -> Option<Errno> {
         self.refusal.get().copied()
     }
 
-    /// How many backing files are kept that nobody has open.
+    /// Number of idle backing files.
     pub(crate) fn idle(&self) -> usize {
         self.idle.len()
     }
 
-    /// Settles how an open is served. It counts as open until what is returned is dropped.
+    /// Decides the serving mode of an open, which counts as open until the result is dropped.
     pub(crate) fn open(
         self: &Arc<Self>,
         node: NodeId,
@@ -182,13 +182,13 @@ impl<R: Register> BackingTable<R> {
             inode.opens += 1;
             Arc::clone(&inode.settled)
         };
-        // Whatever comes of it, it is closed in the end.
+        // Dropped and so closed on every path.
         let mut open = ServedOpen {
             node,
             mode: Mode::Relay,
             table: Arc::clone(self),
         };
-        // Others that open this inode wait for what comes of it, and nobody else.
+        // Only other opens of this inode wait for this lock.
         let mut settled = settled.lock().unwrap_or_else(PoisonError::into_inner);
         let settled = match &mut *settled {
             Some(settled) => {
@@ -237,7 +237,7 @@ impl<R: Register> BackingTable<R> {
         }
     }
 
-    /// Notes that the kernel would not take a file.
+    /// Records that the kernel refused a file.
     fn fall_back(&self, errno: Errno) {
         self.counters.fallbacks.add(1);
         if is_final(errno) && self.refusal.set(errno).is_ok() {
@@ -245,7 +245,7 @@ impl<R: Register> BackingTable<R> {
         }
     }
 
-    /// Forgets a backing file that was kept for the next open.
+    /// Removes an idle backing file.
     pub(crate) fn forget(&self, node: NodeId) {
         self.idle.remove(node);
     }
@@ -260,7 +260,7 @@ impl<R: Register> BackingTable<R> {
             return;
         }
         let inode = shard.remove(&node);
-        // Taking a backing file back is I/O.
+        // Undoing a registration is I/O, so not under the lock.
         drop(shard);
         let settled = inode.and_then(|inode| Arc::into_inner(inode.settled));
         let settled = settled.and_then(|settled| settled.into_inner().ok().flatten());
@@ -279,13 +279,13 @@ impl<R: Register> BackingTable<R> {
     }
 }
 
-/// Whether what the kernel says of a file holds for the whole mount; anything else may be about this
-/// file, or this moment.
+/// Whether the kernel's error concerns the whole mount. Any other may concern only this file, or be
+/// temporary.
 fn is_final(errno: Errno) -> bool {
     [Errno::PERM, Errno::LOOP, Errno::NOTTY, Errno::NOSYS].contains(&errno)
 }
 
-/// An open that is served in the way of its inode. To be dropped when the kernel has released it.
+/// An open with the serving mode of its inode. Drop it when the kernel has released the file.
 pub(crate) struct ServedOpen<R: Register> {
     node: NodeId,
     mode: Mode<R::Id>,

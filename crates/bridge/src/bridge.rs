@@ -24,22 +24,21 @@ use crate::{
     policy::{Access, Explanation, Policy},
 };
 
-/// A mirror whose opens go by a policy.
+/// A mirror whose opens a policy decides.
 ///
-/// What has nothing to do with opening regular files, nor with their names, is the [`Mirror`]'s, but
-/// for [`Bridge::forget`].
+/// Operations that neither open regular files nor change names are those of the [`Mirror`], except
+/// [`Bridge::forget`].
 pub struct Bridge<R: Register> {
     mirror: Arc<Mirror>,
     policy: RwLock<Arc<Policy>>,
-    /// Held in common while it is noted by which name a file was found, and alone while names are
-    /// changed in a way that the policy may deny.
+    /// Held shared while the name by which a file was found is recorded, and exclusively while
+    /// names are changed in a way that the policy may deny.
     names: RwLock<()>,
     backing: Arc<BackingTable<R>>,
     counters: Arc<Counters>,
 }
 
-/// A regular file that is open. It is closed when this is dropped, which must not be before the
-/// kernel has released it.
+/// An open regular file, closed on drop. Drop it only after the kernel has released it.
 pub struct BridgedFile<R: Register> {
     file: OpenFile,
     served: Option<ServedOpen<R>>,
@@ -49,8 +48,8 @@ pub struct BridgedFile<R: Register> {
 }
 
 impl<R: Register> Bridge<R> {
-    /// Opens the files of `mirror` by `policy`, and passes them through by what `register` makes of
-    /// them.
+    /// Opens the files of `mirror` as `policy` decides, and passes them through with the backing
+    /// files that `register` makes.
     pub fn new(mirror: Mirror, policy: Policy, passthrough: Passthrough, register: R) -> Self {
         let counters = Arc::new(Counters::default());
         let backing = BackingTable::new(register, passthrough, Arc::clone(&counters));
@@ -63,20 +62,20 @@ impl<R: Register> Bridge<R> {
         }
     }
 
-    /// Finds out whether the kernel passes files through for this process; without, that is found
-    /// out when a file is opened.
+    /// Finds out in advance whether the kernel passes files through for this process. Otherwise,
+    /// the first open finds out.
     ///
     /// # Errors
-    /// What the kernel says, if it cannot and has to.
+    /// The kernel's error, if passthrough is required.
     pub fn probe_passthrough(&self) -> Result<(), Errno> {
-        // The kernel refuses directories before it looks at how high their file system is stacked.
+        // A regular file, because for directories the kernel does not check the stacking depth.
         match self.mirror.some_file() {
             Some(file) => self.backing.probe(file.as_fd()),
             None => self.backing.probe(self.mirror.root()),
         }
     }
 
-    /// Whether files are passed through if the policy says so, as far as is known.
+    /// Whether files are passed through if the policy decides so, as far as known.
     pub fn passes_through(&self) -> bool {
         self.backing.passes_through()
     }
@@ -86,8 +85,8 @@ impl<R: Register> Bridge<R> {
         &self.mirror
     }
 
-    /// From now on, all goes by another policy; what is being done with names is waited for. What is
-    /// open stays as it is.
+    /// Replaces the policy, after operations on names that are under way. Open files keep their
+    /// serving mode.
     pub fn set_policy(&self, policy: Policy) {
         let policy = Arc::new(policy);
         let _alone = self.names.write().unwrap_or_else(PoisonError::into_inner);
@@ -97,8 +96,8 @@ impl<R: Register> Bridge<R> {
     /// Opens a regular file.
     ///
     /// # Errors
-    /// `EACCES` if the policy denies it, what the kernel says if it has to pass the file through and
-    /// cannot, and as [`Mirror`].
+    /// `EACCES` if the policy denies it, the kernel's error if passthrough is required and fails,
+    /// and as [`Mirror`].
     pub fn open(
         &self,
         node: NodeId,
@@ -115,7 +114,7 @@ impl<R: Register> Bridge<R> {
         self.serve(way, file)
     }
 
-    /// Makes and opens a regular file. For the policy, that is writing.
+    /// Creates and opens a regular file. For the policy, this is writing.
     ///
     /// # Errors
     /// As [`Self::open`] and [`Mirror::create`].
@@ -137,8 +136,8 @@ impl<R: Register> Bridge<R> {
         Ok((entry, file))
     }
 
-    /// Makes and opens a regular file without a name, for which the policy goes by the name of the
-    /// directory with a slash behind it.
+    /// Creates and opens a regular file without a name. Its path for the policy is that of the
+    /// directory with a slash appended.
     ///
     /// # Errors
     /// As [`Self::open`] and [`Mirror::tmpfile`].
@@ -160,8 +159,8 @@ impl<R: Register> Bridge<R> {
         Ok((entry, file))
     }
 
-    /// As [`Mirror::setattr`]. For the policy, to change the length of a file that is not open is to
-    /// open it for writing.
+    /// As [`Mirror::setattr`]. For the policy, changing the length of a file that is not open is
+    /// opening it for writing.
     ///
     /// # Errors
     /// `EACCES` if the policy denies it, and as [`Mirror::setattr`].
@@ -187,7 +186,7 @@ impl<R: Register> Bridge<R> {
         }
     }
 
-    /// What was done so far.
+    /// The statistics so far.
     pub fn status(&self) -> BridgeStatus {
         let refusal = self.backing.refusal().map(|errno| errno.to_string());
         BridgeStatus {
@@ -199,13 +198,13 @@ impl<R: Register> Bridge<R> {
         }
     }
 
-    /// Undoes that a file was made, at a name if it has one.
+    /// Undoes the creation of a file, and removes its name if it has one.
     fn take_back(&self, made: Entry, place: Option<(NodeId, &OsStr)>) {
         if let Some((parent, name)) = place {
             let _alone = self.names.write().unwrap_or_else(PoisonError::into_inner);
             if let Ok(found) = self.mirror.lookup(parent, name) {
                 if found.node == made.node {
-                    // If it stays, it is empty.
+                    // If this fails, an empty file stays.
                     let _ = self.mirror.unlink(parent, name);
                 }
                 self.forget(found.node, 1);
@@ -220,7 +219,7 @@ impl<R: Register> Bridge<R> {
             (Way::Relay, _) => Wanted::Relay,
         };
         let served = self.backing.open(file.node(), wanted)?;
-        // What is not passed through after all must be open, and the opener told if it cannot be.
+        // If it is not passed through after all, open it now, to report errors to the opener.
         if served.backing().is_none() {
             file.fd()?;
         }
@@ -235,14 +234,14 @@ impl<R: Register> Bridge<R> {
     }
 }
 
-/// How an open is to be served.
+/// The intended serving mode of an open.
 #[derive(Debug, Clone, Copy)]
 enum Way {
     Passthrough,
     Relay,
 }
 
-/// What the policy calls an open with these flags.
+/// The policy's name for an open with these flags.
 fn access(flags: OFlags) -> Access {
     match wants_writing(flags) {
         true => Access::Write,
@@ -251,12 +250,13 @@ fn access(flags: OFlags) -> Access {
 }
 
 impl<R: Register> BridgedFile<R> {
-    /// The file, for what is to be done with it here.
+    /// The open file of the mirror.
     pub fn file(&self) -> &OpenFile {
         &self.file
     }
 
-    /// Reads from `offset` on into `buf` and returns how many bytes: fewer only at the end.
+    /// Reads into `buf` from `offset` on, and returns the number of bytes: fewer only at the end of
+    /// the file.
     ///
     /// # Errors
     /// Any.
@@ -266,13 +266,13 @@ impl<R: Register> BridgedFile<R> {
         Ok(count)
     }
 
-    /// Writes `data` from `offset` on, with the flags of `pwritev2`, and returns how many bytes of it:
-    /// what could be written counts, and a caller that tries the rest again is told why it could not.
+    /// Writes `data` from `offset` on, with the flags of `pwritev2`, and returns the number of
+    /// bytes written. After a partial write, writing the rest reports the error.
     ///
     /// # Errors
     /// Any, if nothing could be written.
     pub fn write(&self, data: &[u8], offset: u64, flags: ReadWriteFlags) -> Result<usize, Errno> {
-        // So that set-id bits are cleared.
+        // Without CAP_FSETID, so that set-id bits are cleared.
         self.mirror.rights().prepare_thread()?;
         let file = self.file.fd()?;
         let mut done = 0;
@@ -288,7 +288,7 @@ impl<R: Register> BridgedFile<R> {
         Ok(done)
     }
 
-    /// What the kernel passes it through by; `None` if it is relayed.
+    /// Its backing file; `None` if it is relayed.
     pub fn backing(&self) -> Option<&R::Id> {
         self.served.as_ref()?.backing()
     }
@@ -297,14 +297,14 @@ impl<R: Register> BridgedFile<R> {
 impl<R: Register> Drop for BridgedFile<R> {
     fn drop(&mut self) {
         self.served = None;
-        // The kernel may have forgotten the file before it released it.
+        // The kernel may forget a file before it releases it.
         if !self.mirror.remembers(self.file.node()) {
             self.backing.forget(self.file.node());
         }
     }
 }
 
-/// Says how `policy` would decide if `caller` opened the file at `path` below the source.
+/// Explains how `policy` would decide if `caller` opened the file at `path` below the source.
 ///
 /// # Errors
 /// As [`Mirror::lookup`] and [`Policy::decide`].

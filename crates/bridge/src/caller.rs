@@ -1,10 +1,10 @@
-/// Who asked for an operation.
+/// The process that requested an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Caller {
-    /// The user id by which access is checked.
+    /// The user id with which access is checked.
     pub uid: u32,
-    /// The group id by which access is checked.
+    /// The group id with which access is checked.
     pub gid: u32,
-    /// The process; 0 for one that cannot be seen from here.
+    /// The process id; 0 for a process in another pid namespace.
     pub pid: u32,
 }

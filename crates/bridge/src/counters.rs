@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use serde::{Deserialize, Serialize};
 
-/// A number that any thread may change.
+/// A number that any thread can change.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicU64);
 
@@ -20,7 +20,7 @@ impl Counter {
     }
 }
 
-/// What a bridge counts as it works.
+/// The counters of a bridge.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     passthrough_opens: Counter,
@@ -38,39 +38,40 @@ pub(crate) struct Counters {
     relayed_written_bytes: Counter,
 }
 
-/// What a bridge has done so far, and what it holds.
+/// Statistics of a bridge.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BridgeStatus {
-    /// What became of opens.
+    /// Opens by result.
     pub opens: Opens,
-    /// What became of the opens that were to be passed through.
+    /// Opens that the policy decided to pass through.
     pub passthrough: PassthroughStatus,
-    /// What went through this process.
+    /// Reads and writes that this process relayed.
     pub relayed: Relayed,
     /// Files that the kernel remembers.
     pub remembered_files: usize,
-    /// Files that are held because they were used lately.
+    /// Recently used files that are held open.
     pub held_files: usize,
 }
 
-/// What became of opens.
+/// Opens by result.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Opens {
     /// Passed through.
     pub passthrough: u64,
-    /// Relayed, whether the policy wanted that or the file could not be passed through.
+    /// Relayed, because of the policy or because the file could not be passed through.
     pub relay: u64,
-    /// Denied; with what else the policy denied: new lengths, and names made, moved or removed.
+    /// Denied, including other denied operations: changes of length, and creating, moving or
+    /// removing names.
     pub denied: u64,
-    /// Noted by a rule that decides nothing.
+    /// Matched by an `audit` rule.
     pub audited: u64,
-    /// Served otherwise than decided, since the file was open already.
+    /// Served in another mode than decided, because the file was already open.
     pub followed: u64,
 }
 
-/// What became of the opens that were to be passed through.
+/// Opens that the policy decided to pass through.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PassthroughStatus {
@@ -78,17 +79,17 @@ pub struct PassthroughStatus {
     pub open: u64,
     /// Backing files that were registered with the kernel.
     pub registered: u64,
-    /// Opens that were served from a backing file that was registered before.
+    /// Opens that reused a registered backing file.
     pub reused: u64,
-    /// Backing files that are kept for the next open.
+    /// Idle backing files, kept for the next open.
     pub idle: usize,
-    /// Opens that were relayed, since the kernel would not pass them through.
+    /// Opens that were relayed because the kernel refused to pass them through.
     pub fallbacks: u64,
-    /// Why no file is passed through any more, if so.
+    /// The error after which no file is passed through any more.
     pub refusal: Option<String>,
 }
 
-/// What went through this process.
+/// Reads and writes that this process relayed.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Relayed {
@@ -103,7 +104,7 @@ pub struct Relayed {
 }
 
 impl Counters {
-    /// Notes that a file was opened, and how it is served.
+    /// Counts an open, by its serving mode.
     pub(crate) fn opened(&self, is_passed_through: bool) {
         match is_passed_through {
             true => self.passthrough_opens.add(1),
@@ -111,13 +112,13 @@ impl Counters {
         }
     }
 
-    /// Notes that a read of this many bytes went through this process.
+    /// Counts a relayed read of this many bytes.
     pub(crate) fn relayed_read(&self, bytes: usize) {
         self.relayed_reads.add(1);
         self.relayed_read_bytes.add(bytes as u64);
     }
 
-    /// Notes that a write of this many bytes went through this process.
+    /// Counts a relayed write of this many bytes.
     pub(crate) fn relayed_write(&self, bytes: usize) {
         self.relayed_writes.add(1);
         self.relayed_written_bytes.add(bytes as u64);

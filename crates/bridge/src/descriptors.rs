@@ -1,13 +1,12 @@
-//! What the descriptors of this process are for.
+//! How the descriptors of this process are divided among their uses.
 
 use rustix::process::{Resource, getrlimit};
 
-/// One in this many of the descriptors that the process may have is for files that were used lately,
-/// and as many are for backing files that are kept for their next open.
+/// One in this many of the descriptors that the process may have is for recently used files, and as
+/// many are for idle backing files.
 const KEPT_SHARE: u64 = 8;
 
-/// The most of either that are kept where the limit is high: a build or a search hardly comes back to
-/// more.
+/// The most of either that are kept if the limit is high: a build or a search rarely reuses more.
 const MAX_KEPT: u64 = 4096;
 
 /// One in this many descriptors is for what threads need while they answer.
@@ -19,21 +18,21 @@ const MAX_ANSWERING: u64 = 1024;
 /// The most descriptors that an open file takes: one as a path, and one to read and write by.
 const PER_OPEN_FILE: u64 = 2;
 
-/// How many files that were used lately, or how many backing files, may be kept.
+/// How many recently used files, or idle backing files, may be kept.
 pub(crate) fn max_kept() -> u64 {
     (limit() / KEPT_SHARE).min(MAX_KEPT)
 }
 
-/// How many files may be open through a bridge, by all users together, so that there are descriptors
-/// left for whatever else the process needs to answer: one for what each of them asks.
+/// How many files all users of a bridge together may have open. The remaining descriptors are for
+/// the process's own work.
 pub fn max_open_files() -> usize {
     let answering = (limit() / ANSWERING_SHARE).min(MAX_ANSWERING);
     let others = 2 * max_kept() + answering;
     usize::try_from((limit() - others) / PER_OPEN_FILE).unwrap_or(usize::MAX)
 }
 
-/// The process's own limit. The kernel's, of all open files of the system (`file-max`), does not hold
-/// for root; each user's own opens count towards it as much as what is opened here for them.
+/// The limit of this process. The kernel's limit for the whole system (`file-max`) does not apply
+/// to root; each user's own opens count towards it as much as those made here for them.
 fn limit() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }

@@ -17,16 +17,16 @@ use rustix::{
 
 use crate::{Entry, node::NodeId};
 
-/// How much of a directory is read at once, in bytes: about a thousand entries, which is as many as
-/// a reply has room for.
+/// How much of a directory is read at once, in bytes: about a thousand entries, as many as fit into
+/// a reply.
 const BATCH: usize = 32 << 10;
 
 thread_local! {
-    /// What the system reads entries into before they are taken apart.
+    /// Buffer for `getdents64`.
     static BUFFER: RefCell<Vec<u8>> = RefCell::new(Vec::with_capacity(BATCH));
 }
 
-/// A directory that is open for listing. It is closed when this is dropped.
+/// A directory that is open for listing, closed on drop.
 #[derive(Debug)]
 pub struct OpenDirectory {
     node: NodeId,
@@ -34,22 +34,22 @@ pub struct OpenDirectory {
     stream: Mutex<Stream>,
 }
 
-/// A name that a directory lists.
+/// A listed entry of a directory.
 #[derive(Debug)]
 pub struct Listed<'a> {
     /// The name; `.` and `..` are listed, too.
     pub name: &'a OsStr,
-    /// The inode number: its entry's, or what the directory tells.
+    /// The inode number, from `entry` if present, else from the directory.
     pub inode: u64,
-    /// What the directory says that it is; [`FileType::Unknown`] if nothing.
+    /// Its type according to the directory; may be [`FileType::Unknown`].
     pub file_type: FileType,
-    /// Where listing goes on after it: what the source's file system says, and for it to understand.
+    /// The position after it, an opaque value of the source's file system.
     pub next: u64,
-    /// What it is, where that was asked for and can be told. It counts as one lookup.
+    /// Its node and attributes, if requested and available. Counts as one lookup.
     pub entry: Option<Entry>,
 }
 
-/// An entry as the directory has it.
+/// An entry as read from the directory.
 #[derive(Debug)]
 pub(crate) struct RawEntry {
     pub(crate) name: Box<CStr>,
@@ -64,14 +64,14 @@ impl RawEntry {
     }
 }
 
-/// How far a directory has been listed.
+/// The state of listing a directory.
 #[derive(Debug, Default)]
 struct Stream {
     /// Entries that were read and not yet listed.
     pending: VecDeque<RawEntry>,
-    /// Where the first of them is.
+    /// Position of the first pending entry.
     position: u64,
-    /// Whether anything was read.
+    /// Whether any entry was read.
     is_used: bool,
 }
 
@@ -90,19 +90,19 @@ impl OpenDirectory {
         self.file.as_fd()
     }
 
-    /// Gives entries from `position` on to `take`, until it says that it took one no more. It may
-    /// not list the same directory.
+    /// Passes entries from `position` on to `take`, until it returns false for one. `take` must not
+    /// list the same directory.
     ///
-    /// Not all that there are, but at least one if there is one: who wants more asks again. So the
-    /// end is asked for once and not twice.
+    /// Passes at least one entry if there is one, but not necessarily all; call again for more.
+    /// This way, the end of the directory is read once and not twice.
     pub(crate) fn list(
         &self,
         position: u64,
         take: &mut dyn FnMut(&RawEntry) -> bool,
     ) -> Result<(), Errno> {
-        // Held during I/O: an open directory has but one position to read at.
+        // Held during I/O: an open directory has a single read position.
         let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
-        // At the beginning it is read anew, so that what was made meanwhile is listed.
+        // At the beginning read again, so that new entries are listed.
         if stream.position != position || (position == 0 && stream.is_used) {
             stream.pending.clear();
             seek(&self.file, SeekFrom::Start(position))?;

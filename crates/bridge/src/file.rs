@@ -7,8 +7,8 @@ use rustix::{fs::OFlags, io::Errno};
 
 use crate::{node::NodeId, opened::Opened, reopen::reopen_content};
 
-/// Flags of an open that are the file's own matter. The others are the kernel's, which deals with
-/// them before it asks; direct I/O is one, since it is for the reader's buffer, not for ours.
+/// Flags of an open that apply to the source's file. The kernel handles the others itself, such as
+/// `O_DIRECT`, which concerns the reader's buffer, not ours.
 const PASSED_ON: OFlags = OFlags::ACCMODE
     .union(OFlags::APPEND)
     .union(OFlags::NOATIME)
@@ -16,7 +16,7 @@ const PASSED_ON: OFlags = OFlags::ACCMODE
     .union(OFlags::SYNC)
     .union(OFlags::TRUNC);
 
-/// A file that is open. It is closed when this is dropped.
+/// An open file, closed on drop.
 #[derive(Debug)]
 pub struct OpenFile {
     node: NodeId,
@@ -27,10 +27,10 @@ pub struct OpenFile {
 
 #[derive(Debug)]
 enum Content {
-    /// Open for what its user wants.
+    /// Open with the flags of the user.
     Open(Arc<OwnedFd>),
-    /// Held as a path, which is all that the kernel needs for reading and writing by itself, and
-    /// opened when there is something else to be done with it.
+    /// Held with `O_PATH`, which is enough for the kernel to pass it through; opened when another
+    /// operation needs it.
     Held {
         path: Arc<OwnedFd>,
         open: OnceLock<OwnedFd>,
@@ -62,15 +62,15 @@ impl OpenFile {
         }
     }
 
-    /// Which file it is.
+    /// The file's node.
     pub fn node(&self) -> NodeId {
         self.node
     }
 
-    /// A descriptor to read and write by, as far as the file was opened for it.
+    /// A descriptor for reading or writing, as far as the file was opened for it.
     ///
     /// # Errors
-    /// What `open` says, if it was not opened before.
+    /// As `open`, if it was not opened before.
     pub fn fd(&self) -> Result<BorrowedFd<'_>, Errno> {
         let (path, open) = match &self.content {
             Content::Open(file) => return Ok(file.as_fd()),
@@ -83,7 +83,8 @@ impl OpenFile {
         Ok(open.get_or_init(|| file).as_fd())
     }
 
-    /// By what the file is registered as a backing file; and if that is a path only, the path.
+    /// The descriptor for registering the file as a backing file; and again, if it is `O_PATH`
+    /// only.
     pub(crate) fn backing_fd(&self) -> (BorrowedFd<'_>, Option<&Arc<OwnedFd>>) {
         match &self.content {
             Content::Open(file) => (file.as_fd(), None),
@@ -97,7 +98,7 @@ impl OpenFile {
     }
 }
 
-/// Those of the flags that matter to the file.
+/// Those flags that apply to the source's file.
 pub(crate) fn passed_on(flags: OFlags) -> OFlags {
     flags.intersection(PASSED_ON)
 }

@@ -1,4 +1,4 @@
-//! What the kinds of file systems differ in. They are told apart by their magic numbers
+//! Differences between kinds of file systems, which are identified by their magic numbers
 //! (`linux/magic.h`).
 
 use std::os::fd::AsFd;
@@ -19,30 +19,30 @@ const XFS: u64 = 0x5846_5342;
 pub(crate) struct FileSystemKind(u64);
 
 impl FileSystemKind {
-    /// The kind that a file is on.
+    /// The kind of the file system that a file is on.
     pub(crate) fn of(file: impl AsFd) -> Result<Self, Errno> {
         Ok(Self(fstatfs(file)?.f_type.cast_unsigned()))
     }
 
-    /// Whether it may be a layer above others. The kernel stacks two at most, and does not tell how
-    /// many there are: a FUSE file system is one if it passes files through.
+    /// Whether it may be stacked on others. The kernel stacks at most two, and does not report the
+    /// depth: a FUSE file system counts if it passes files through.
     pub(crate) fn is_stacked(self) -> bool {
         [ECRYPTFS, FUSE, OVERLAYFS].contains(&self.0)
     }
 
-    /// Whether the first store through a new mapping sets the time of change of a file, and a lease
-    /// tells of all mappings that there are. tmpfs sets no time; overlayfs forgets a mapping when its
+    /// Whether the first store through a new mapping updates the file's times, and a lease detects
+    /// all existing mappings. tmpfs updates no times; overlayfs forgets a mapping when its
     /// descriptor is closed; on others, a server or a process changes files without the kernel.
     pub(crate) fn tells_of_mappings(self) -> bool {
         [BTRFS, EXT, XFS].contains(&self.0)
     }
 
-    /// Whether it may reserve blocks for root, whom it knows by the file system user id.
+    /// Whether it may reserve blocks for root, identified by the file system user id.
     pub(crate) fn reserves_blocks(self) -> bool {
         [EXT, F2FS].contains(&self.0)
     }
 
-    /// Whether a process answers instead of the kernel.
+    /// Whether a process implements it, instead of the kernel.
     pub(crate) fn is_answered_by_a_process(self) -> bool {
         self.0 == FUSE
     }

@@ -15,23 +15,23 @@ use rustix::fs::{AtFlags, FileType, StatxFlags, statx};
 
 use crate::{descriptors::max_kept, node::NodeId};
 
-/// How often to look for files that others have removed. They are let go at the second look, since
-/// somebody who found one by its name just before it was removed may be about to open it. A look
-/// takes a system call for each file that is kept: a few milliseconds for as many as there can be.
+/// Interval of the search for removed files. They are released at the second search, since somebody
+/// who looked one up just before it was removed may be about to open it. A search takes a system
+/// call per kept file: a few milliseconds for the largest number.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
-/// Files that are kept for their next use, though nobody has them open. Bounded; the least useful is
-/// let go, and what has lost its last name.
+/// A bounded cache of files that nobody has open, kept for their next use. Releases the least
+/// useful ones, and those that have lost their last name.
 #[derive(Debug)]
 pub(crate) struct KeptFiles<V> {
     files: Cache<NodeId, V, UnitWeighter, RandomState, CollectEvicted>,
-    /// Whether a thread looks for what was removed. It does as long as any file is kept.
+    /// Whether a thread searches for removed files. It does as long as any file is kept.
     is_watched: AtomicBool,
 }
 
-/// What keeps a file.
+/// A cached value that keeps a file.
 pub(crate) trait KeepsFile: Clone + Send + Sync + 'static {
-    /// The file, which may be open as a path only.
+    /// The file, which may be open with `O_PATH` only.
     fn file(&self) -> BorrowedFd<'_>;
 }
 
@@ -41,7 +41,7 @@ impl KeepsFile for Arc<OwnedFd> {
     }
 }
 
-/// Hands what had to make room to the caller of insert, as there may be I/O to be done about it.
+/// Returns evicted files to the caller of `insert`, because closing them may need I/O.
 #[derive(Debug, Clone, Copy)]
 struct CollectEvicted;
 
@@ -54,7 +54,7 @@ impl<V> Lifecycle<NodeId, V> for CollectEvicted {
 }
 
 impl<V: KeepsFile> KeptFiles<V> {
-    /// Keeps as many files as this process's limit of open files suggests.
+    /// A cache whose capacity depends on this process's limit of open files.
     pub(crate) fn new() -> Self {
         let capacity = max_kept();
         Self {
@@ -73,7 +73,7 @@ impl<V: KeepsFile> KeptFiles<V> {
         self.files.get(&node)
     }
 
-    /// Keeps a file. Returns what had to make room.
+    /// Keeps a file. Returns evicted ones.
     pub(crate) fn insert(self: &Arc<Self>, node: NodeId, file: V) -> Vec<(NodeId, V)> {
         let mut evicted = Vec::new();
         self.files.insert_with_lifecycle(node, file, &mut evicted);
@@ -91,7 +91,7 @@ impl<V: KeepsFile> KeptFiles<V> {
         self.files.len()
     }
 
-    /// Has a thread look for what was removed, until no file is kept.
+    /// Starts a thread that searches for removed files until no file is kept.
     fn watch(self: &Arc<Self>) {
         if self.is_watched.swap(true, SeqCst) {
             return;
@@ -109,13 +109,13 @@ impl<V: KeepsFile> KeptFiles<V> {
         };
         let thread = thread::Builder::new().name("removed files".to_owned());
         if thread.spawn(watch).is_err() {
-            // The next file that is kept tries again.
+            // The next insertion tries again.
             self.is_watched.store(false, SeqCst);
         }
     }
 
-    /// Lets go of files that were `removed` at the last look and still are, and says in `removed` which
-    /// ones are now. Whether this thread is to look again.
+    /// Releases files that were already `removed` at the last search, and sets `removed` to the
+    /// others that are removed now. Whether this thread must search again.
     fn look(&self, removed: &mut HashSet<NodeId>) -> bool {
         let before = mem::take(removed);
         for (node, file) in self.files.iter() {
@@ -132,15 +132,15 @@ impl<V: KeepsFile> KeptFiles<V> {
             return true;
         }
         self.is_watched.store(false, SeqCst);
-        // A file that was inserted before that has no thread of its own.
+        // A file inserted before the flag was cleared has started no thread.
         self.len() > 0 && !self.is_watched.swap(true, SeqCst)
     }
 }
 
-/// Whether a regular file has no name any more. Others take no room worth mentioning, and some can
-/// be used without being open: a working directory, for one.
+/// Whether a regular file has no name any more. Other types take little space, and some can be in
+/// use without being open, such as a working directory.
 fn is_removed(file: BorrowedFd<'_>) -> bool {
-    // A server need not be asked: it does not keep a file for us.
+    // No need to ask a server: it does not keep a removed file for us.
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
     let found = statx(file, c"", flags, StatxFlags::TYPE | StatxFlags::NLINK);
     found.is_ok_and(|found| {

@@ -1,14 +1,13 @@
-//! A directory mirrored through a policy that decides each open. Knows nothing of FUSE: operations
-//! take and return plain types, and errors are the numbers that the source's file system gives,
-//! since for a mirror they are the meaning.
+//! Mirrors a directory through a policy that decides each open. Independent of FUSE: operations
+//! take and return plain types, and errors are the error numbers of the source's file system.
 //!
-//! - [`Mirror`] is the directory: names, attributes and content, found by [`NodeId`] as the kernel
-//!   does. Lookups are counted ([`Entry`], [`Listed`]) until [`Bridge::forget`] takes them back.
-//! - [`Bridge`] opens the mirror's regular files: the [`Policy`](policy::Policy) says how, and
-//!   whatever is passed through has a backing file, made by an implementation of [`Register`].
-//! - [`BridgedFile`] and [`OpenDirectory`] are what is open, and closed when they are dropped.
+//! - [`Mirror`] is the directory: names, attributes and content, by [`NodeId`], as in the kernel's
+//!   requests. Lookups are counted ([`Entry`], [`Listed`]) until [`Bridge::forget`].
+//! - [`Bridge`] opens the mirror's regular files as its [`Policy`](policy::Policy) decides. A file
+//!   that is passed through has a backing file, made by an implementation of [`Register`].
+//! - [`BridgedFile`] and [`OpenDirectory`] are open files and directories, closed on drop.
 //!
-//! Each operation prepares the thread that it runs in as far as it has to ([`Rights`]).
+//! Each operation prepares its thread as far as needed ([`Rights`]).
 
 mod attr;
 mod backing;

@@ -28,39 +28,38 @@ mod xattr;
 pub use attributes::{Changes, NewTime};
 pub use make::NewFile;
 
-/// The most steps from a file up to a directory that is at hand: Linux has no longer paths.
+/// The most steps from a file up to a directory with a descriptor: Linux has no longer paths.
 const MAX_DEPTH: usize = 4096;
 
 /// How a directory is mirrored.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct MirrorOptions {
-    /// Whether nothing may be changed: whatever would is refused with `EROFS`.
+    /// Whether all changes are refused with `EROFS`.
     pub read_only: bool,
 }
 
-/// What a name stands for. It counts as one lookup, see [`Mirror::forget`].
+/// The file at a name. Counts as one lookup, see [`Mirror::forget`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
-    /// What the file is known by.
+    /// The file's node.
     pub node: NodeId,
-    /// What it is.
+    /// The file's attributes.
     pub attr: Attr,
 }
 
-/// A directory and all that is below it, which is never left.
+/// A directory and everything below it; nothing outside is reachable.
 ///
-/// Errors are the numbers that the source's file system gives. Of our own are:
-/// - `ESTALE`: the node is not known, or cannot be found again, as others moved it. The kernel then
-///   looks the path up anew.
+/// Errors are the error numbers of the source's file system, except for these:
+/// - `ESTALE`: the node is unknown, or was moved and cannot be found again. The kernel then looks
+///   the path up again.
 /// - `EXDEV`: something is mounted there.
 /// - `EROFS`: the mirror is read-only.
-/// - `EINVAL`: the name is none.
+/// - `EINVAL`: invalid name.
 #[derive(Debug)]
 pub struct Mirror {
     source: Source,
     nodes: NodeTable,
-    /// Files that were used lately, each held as a path only, by which it is at hand whatever it is
-    /// called.
+    /// Recently used files, each held with `O_PATH`, so that they stay accessible when moved.
     held: Arc<KeptFiles<Arc<OwnedFd>>>,
     opened: Arc<OpenedFiles>,
     rights: Rights,
@@ -71,7 +70,7 @@ impl Mirror {
     /// Mirrors the directory at `path`.
     ///
     /// # Errors
-    /// What `open` says; `EOPNOTSUPP` before Linux 5.8.
+    /// As `open`; `EOPNOTSUPP` before Linux 5.8.
     pub fn open(path: &Path, options: MirrorOptions) -> Result<Self, Errno> {
         let source = Source::open(path, options.read_only)?;
         Ok(Self {
@@ -89,37 +88,37 @@ impl Mirror {
         self.source.root().as_fd()
     }
 
-    /// In whose name files are made.
+    /// With whose rights files are created.
     pub fn rights(&self) -> Rights {
         self.rights
     }
 
-    /// Whether what is mounted below the source is met there, and refused with `EXDEV`: so it is
-    /// unless this process is root's. It must not be the mirror's own mount, which cannot answer
-    /// what is asked for its sake.
+    /// Whether mounts below the source are visible and refused with `EXDEV`, as for any user but
+    /// root. The mirror's own mount must not be one of them: it cannot answer requests that it
+    /// waits for itself.
     pub fn meets_mounts(&self) -> bool {
         self.source.meets_mounts()
     }
 
-    /// Whether the source's file system may itself be a layer above others.
+    /// Whether the source's file system may itself be stacked on others.
     pub fn is_stacked(&self) -> bool {
         self.source.file_system().is_stacked()
     }
 
-    /// How many files are remembered.
+    /// Number of remembered files.
     pub fn remembered(&self) -> usize {
         self.nodes.len()
     }
 
-    /// How many files are held open because they were used lately.
+    /// Number of recently used files that are held open.
     pub fn held(&self) -> usize {
         self.held.len()
     }
 
-    /// A node's path below the source, by the names that were last used for it.
+    /// A node's path below the source, by the most recently used names.
     ///
     /// # Errors
-    /// `ESTALE` if one of the directories is not known any more.
+    /// `ESTALE` if one of the directories is no longer remembered.
     pub fn path(&self, node: NodeId) -> Result<PathBuf, Errno> {
         self.nodes.path(node).ok_or(Errno::STALE)
     }
@@ -129,8 +128,8 @@ impl Mirror {
         self.nodes.contains(node)
     }
 
-    /// Takes back `count` of the lookups that a node counts. At none it is forgotten, and this is
-    /// true.
+    /// Subtracts `count` from a node's lookups. Returns whether none are left and the node was
+    /// forgotten.
     pub fn forget(&self, node: NodeId, count: u64) -> bool {
         let is_gone = self.nodes.forget(node, count);
         if is_gone {
@@ -139,7 +138,8 @@ impl Mirror {
         is_gone
     }
 
-    /// The one gate that all that changes anything must pass: with no more rights than it needs.
+    /// Called by every operation that changes anything: refuses it if the mirror is read-only, and
+    /// restricts the thread's rights.
     fn for_change(&self) -> Result<(), Errno> {
         match self.read_only {
             false => self.rights.prepare_thread(),
@@ -147,9 +147,9 @@ impl Mirror {
         }
     }
 
-    /// A descriptor of a node, good for whatever a path is good for.
+    /// An `O_PATH` descriptor of a node.
     fn descriptor(&self, node: NodeId) -> Result<Arc<OwnedFd>, Errno> {
-        // What leads from a directory that is at hand down to the node, the last step first.
+        // The steps from a directory with a descriptor down to the node, last step first.
         let mut steps: Vec<(NodeId, Traces)> = Vec::new();
         let mut at = node;
         let mut descriptor = loop {
@@ -181,7 +181,7 @@ impl Mirror {
         Ok(descriptor)
     }
 
-    /// A descriptor of a node, if there is one already.
+    /// An existing descriptor of a node.
     fn at_hand(&self, node: NodeId) -> Option<Arc<OwnedFd>> {
         if node == NodeId::ROOT {
             return Some(Arc::clone(self.source.root()));
@@ -189,8 +189,8 @@ impl Mirror {
         self.held.get(node).or_else(|| self.opened.get(node))
     }
 
-    /// Keeps a descriptor at hand. Those that make room for it leave their handles, by which they
-    /// are found again even where others move them.
+    /// Caches a descriptor. Evicted ones leave their file handles, by which the files are found
+    /// again even after a move.
     fn keep(&self, node: NodeId, found: OwnedFd) -> Arc<OwnedFd> {
         let found = Arc::new(found);
         for (node, file) in self.held.insert(node, Arc::clone(&found)) {
@@ -204,7 +204,7 @@ impl Mirror {
         found
     }
 
-    /// Counts a lookup of the file that is at `name` in `parent`.
+    /// Counts a lookup of the file at `name` in `parent`.
     fn remember(
         &self,
         (file, attr): (FileId, Attr),
@@ -215,7 +215,7 @@ impl Mirror {
         Ok(Entry { node, attr })
     }
 
-    /// Notes that a file is open by a descriptor that belongs to it alone.
+    /// Registers an open file that owns its descriptor.
     fn opened(&self, node: NodeId, flags: OFlags, file: OwnedFd) -> OpenFile {
         let file = Arc::new(file);
         let opened = self.opened.enter(node, &file);
@@ -223,7 +223,7 @@ impl Mirror {
     }
 }
 
-/// What it means for a node that its name is not where it was.
+/// The error for a node whose name no longer leads to it.
 fn stale(errno: Errno) -> Errno {
     match errno {
         Errno::NOENT | Errno::NOTDIR => Errno::STALE,

@@ -2,11 +2,11 @@ use std::{ffi::OsStr, fmt, os::unix::ffi::OsStrExt};
 
 use rustix::io::Errno;
 
-/// `NAME_MAX`: Linux has no longer names.
+/// `NAME_MAX`: the longest name in Linux, in bytes.
 const MAX_LEN: usize = 255;
 
-/// A name in a directory: it leads exactly one step down. Neither empty nor `.` nor `..`, and
-/// without `/` and NUL.
+/// A name in a directory, which leads exactly one step down: not empty, `.` or `..`, and without
+/// `/` and NUL.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Name<'a>(&'a OsStr);
 

@@ -1,7 +1,7 @@
 use rustix::fs::{Statx, StatxFlags, makedev};
 
-/// What a file of the mirror is known by, for as long as it is remembered. As in FUSE, 1 is the
-/// root. A number is never used again for another file.
+/// Identifies a remembered file of the mirror. As in FUSE, 1 is the root. Numbers are never reused
+/// for another file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeId(pub u64);
 
@@ -9,21 +9,21 @@ impl NodeId {
     /// The source directory itself.
     pub const ROOT: Self = Self(1);
 
-    /// One of `parts`, such that nodes are spread evenly.
+    /// Maps nodes evenly to `0..parts`.
     pub(crate) fn spread(self, parts: usize) -> usize {
-        // Multiplied by the golden ratio, any bits of a number make a difference to the highest.
+        // Multiplied by the golden ratio, all bits of a number affect the highest.
         (self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % parts
     }
 }
 
-/// Tells a file of the source from all others, also from a later one that was given its inode
+/// Identifies a file of the source, and distinguishes it from later files with the same inode
 /// number. Hard links share it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FileId {
     pub(crate) device: u64,
     pub(crate) inode: u64,
-    /// When it was made, in nanoseconds since 1970: it does for a generation, and unlike that, it
-    /// comes with the attributes. 0 where the file system does not know.
+    /// Time of creation in nanoseconds since 1970, 0 if the file system does not store it. It
+    /// serves as a generation number, but unlike that, `statx` returns it.
     pub(crate) born: i64,
 }
 

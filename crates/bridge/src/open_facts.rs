@@ -19,11 +19,10 @@ use crate::{
     policy::{Access, Facts},
 };
 
-/// The most of an extended attribute's value that is compared, in bytes: the most there can be.
+/// The longest value of an extended attribute, in bytes.
 const MAX_XATTR_LEN: usize = 64 << 10;
 
-/// What rules can go by when a file of a mirror is opened. Found out when it is asked for, and
-/// once.
+/// The facts about an open of a mirror's file. Each is determined on first use, and then kept.
 pub(crate) struct OpenFacts<'a> {
     mirror: &'a Mirror,
     node: NodeId,
@@ -32,7 +31,7 @@ pub(crate) struct OpenFacts<'a> {
     path: OnceCell<PathBuf>,
     attr: OnceCell<Attr>,
     file: OnceCell<OwnedFd>,
-    /// Whether nothing may be waited for but storage.
+    /// Whether the operation must wait for nothing but storage.
     at_once: bool,
 }
 
@@ -50,9 +49,9 @@ impl<'a> OpenFacts<'a> {
         }
     }
 
-    /// The same for what is done with names, with the path that the file will have. Whoever has a
-    /// lease on the file is not waited for, since others wait for what is done with names: the error is
-    /// `EBUSY`.
+    /// The same for an operation on names, with the path that the file will have. It fails with
+    /// `EBUSY` instead of waiting for a lease on the file, since other operations wait for this
+    /// one.
     pub(crate) fn at(mut self, path: PathBuf) -> Self {
         self.path = OnceCell::from(path);
         self.at_once = true;
@@ -63,7 +62,7 @@ impl<'a> OpenFacts<'a> {
         once(&self.attr, || self.mirror.getattr(self.node))
     }
 
-    /// The file, to be looked into.
+    /// The file, opened for reading.
     fn file(&self) -> Result<&OwnedFd, Errno> {
         once(&self.file, || {
             let mut flags = OFlags::RDONLY;
@@ -123,7 +122,7 @@ impl Facts for OpenFacts<'_> {
 
     fn verity_digest(&self) -> Result<Option<FileDigest>, Errno> {
         let file = self.file()?;
-        // Behind FUSE, somebody's process answers, and the kernel verifies nothing.
+        // On FUSE, a process answers, and the kernel verifies nothing.
         if FileSystemKind::of(file)?.is_answered_by_a_process() {
             return Ok(None);
         }
@@ -137,7 +136,7 @@ impl Facts for OpenFacts<'_> {
     }
 }
 
-/// What is in a cell, after putting it there if need be.
+/// The value of a cell, determined by `find` on first use.
 fn once<T>(cell: &OnceCell<T>, find: impl FnOnce() -> Result<T, Errno>) -> Result<&T, Errno> {
     match cell.get() {
         Some(found) => Ok(found),
@@ -148,7 +147,7 @@ fn once<T>(cell: &OnceCell<T>, find: impl FnOnce() -> Result<T, Errno>) -> Resul
     }
 }
 
-/// What rules can go by when a file is made: it is empty, and its maker's.
+/// The facts about a file that is being created: it is empty, and belongs to its creator.
 pub(crate) struct NewFacts<'a> {
     mirror: &'a Mirror,
     parent: NodeId,

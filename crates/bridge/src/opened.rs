@@ -6,23 +6,23 @@ use std::{
 
 use crate::node::NodeId;
 
-/// Number of parts that are locked one by one.
+/// Number of parts of the table, each with its own lock.
 const SHARDS: usize = 16;
 
-/// The files that are open now: the only way to those that have no name any more.
+/// The files that are open now. Those without a name can be accessed only through these.
 #[derive(Debug, Default)]
 pub(crate) struct OpenedFiles([Mutex<Shard>; SHARDS]);
 
 type Shard = HashMap<NodeId, Vec<Weak<OwnedFd>>>;
 
 impl OpenedFiles {
-    /// A descriptor of a file that is open.
+    /// A descriptor of an open file.
     pub(crate) fn get(&self, node: NodeId) -> Option<Arc<OwnedFd>> {
         let shard = self.shard(node);
         shard.get(&node)?.iter().find_map(Weak::upgrade)
     }
 
-    /// Notes that a file was opened, for as long as what is returned lives.
+    /// Registers an open file until the result is dropped.
     pub(crate) fn enter(self: &Arc<Self>, node: NodeId, file: &Arc<OwnedFd>) -> Opened {
         let file = Arc::downgrade(file);
         let mut shard = self.shard(node);
@@ -37,7 +37,7 @@ impl OpenedFiles {
     }
 }
 
-/// Says of a file that it is open.
+/// The registration of an open file.
 #[derive(Debug)]
 pub(crate) struct Opened {
     node: NodeId,

@@ -1,5 +1,5 @@
-//! What is decided when a file is opened, and what a new name may not undo of it: by rules, of
-//! which the first that matches counts.
+//! Decides opens by rules, of which the first match counts, and refuses changes of names that would
+//! undo a denial.
 //!
 //! The language is specified in `docs/POLICY.md`.
 
@@ -42,13 +42,13 @@ pub use explain::{Explanation, Outcome, Step};
 pub use facts::{Access, Facts};
 pub use moves::{Kind, Move};
 
-/// How a file's content is to be read and written.
+/// How a file's content is read and written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Decision {
-    /// By the kernel, without asking again.
+    /// By the kernel directly.
     Passthrough,
-    /// Each read and write through this process.
+    /// Through this process.
     Relay,
     /// Not at all: the open fails with `EACCES`.
     Deny,
@@ -57,11 +57,11 @@ pub enum Decision {
 /// What a rule does with an open that it matches.
 #[derive(Debug)]
 enum Action {
-    /// It is decided.
+    /// Decide it.
     Decide(Decision),
-    /// What has one of these digests is passed through, all else denied.
+    /// Pass a file with one of these digests through, deny all others.
     Verify(Digests),
-    /// It is noted, and left to the rules that follow.
+    /// Log it, and try the following rules.
     Audit,
 }
 
@@ -69,14 +69,14 @@ enum Action {
 struct Rule {
     name: RuleName,
     action: Action,
-    /// All must hold; those that cost least come first.
+    /// All must hold. In order of their cost.
     conditions: Vec<Condition>,
 }
 
-/// What a rule is called in messages.
+/// The name of a rule in messages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RuleName {
-    /// Which one it is, counted from 1.
+    /// The number of the rule, counted from 1.
     number: usize,
     /// The line on which it begins, counted from 1.
     line: usize,
@@ -93,10 +93,10 @@ impl fmt::Display for RuleName {
     }
 }
 
-/// By what something is decided: a rule, or `None` for the default.
+/// The rule that decided, or `None` for the default.
 pub type DecidedBy<'a> = Option<&'a RuleName>;
 
-/// Rules and a default. It never changes: another one takes its place.
+/// Rules and a default. Immutable; a new policy replaces it.
 #[derive(Debug)]
 pub struct Policy {
     rules: Vec<Rule>,
@@ -116,23 +116,23 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// Reads a policy's text; `file` is what messages call it.
+    /// Parses a policy's text; `file` is its name in messages.
     ///
     /// # Errors
-    /// What is wrong where, and what would be right.
+    /// The position of the error, and the allowed values.
     pub fn parse(text: &str, file: &Path) -> Result<Self, PolicyError> {
         document::parse(text).map_err(|defect| PolicyError::new(defect, text, file))
     }
 
-    /// Whether what is denied is to be logged.
+    /// Whether denials are logged.
     pub fn logs_denials(&self) -> bool {
         self.log_denials
     }
 
-    /// Decides an open. The rules that only take note of it are given to `audit`.
+    /// Decides an open. Calls `audit` for each matching `audit` rule.
     ///
     /// # Errors
-    /// What the system says when something is read that a rule goes by. Nothing is decided then.
+    /// Those of reading a fact that a rule tests. The open is then not decided.
     pub fn decide(
         &self,
         facts: &dyn Facts,

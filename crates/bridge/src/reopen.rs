@@ -8,10 +8,10 @@ use rustix::{
     io::Errno,
 };
 
-/// A path to the very file that a descriptor is of, whatever its name: for system calls that take
-/// no descriptors that are paths only. It must be followed, even to a symbolic link.
+/// A path to the file of a descriptor, independent of its name, for system calls that do not accept
+/// `O_PATH` descriptors. The path itself is a symbolic link that must be followed.
 ///
-/// It borrows the descriptor: closed, its number could soon be another file's.
+/// It borrows the descriptor: after closing, the number could be that of another file.
 pub(crate) struct PathTo<'file> {
     path: String,
     _file: BorrowedFd<'file>,
@@ -35,11 +35,11 @@ impl Deref for PathTo<'_> {
     }
 }
 
-/// Opens the content of the very file that a descriptor is of.
+/// Opens the content of a descriptor's file.
 ///
-/// Not for appending, even if the flags say so: that is a matter of each write, as the user may
-/// switch it off, and pages that were mapped are written where they belong. But a file that may
-/// only be appended to cannot be opened otherwise.
+/// Drops `O_APPEND`: each write decides whether it appends, as the user may switch the flag off,
+/// and mapped pages are written to their own offsets. An append-only file is an exception, since it
+/// cannot be opened otherwise.
 pub(crate) fn reopen_content(file: impl AsFd, flags: OFlags) -> Result<OwnedFd, Errno> {
     match reopen(&file, flags.difference(OFlags::APPEND)) {
         Err(Errno::PERM) if flags.contains(OFlags::APPEND) => reopen(&file, flags),
@@ -47,7 +47,7 @@ pub(crate) fn reopen_content(file: impl AsFd, flags: OFlags) -> Result<OwnedFd, 
     }
 }
 
-/// Opens the very file that a descriptor is of once more.
+/// Opens a descriptor's file again.
 pub(crate) fn reopen(file: &impl AsFd, flags: OFlags) -> Result<OwnedFd, Errno> {
     let flags = flags | OFlags::CLOEXEC;
     openat(CWD, &*PathTo::new(file), flags, Mode::empty())

@@ -1,27 +1,26 @@
-//! Whose rights an operation has.
+//! The rights with which operations run.
 //!
-//! The kernel decides who may do what, with the caller's true groups, before it asks
-//! (`default_permissions`). What is left to do here is that what the caller makes becomes the
-//! caller's, and that what a caller must not bring about does not come about because it is root who
-//! does the work. So each thread that serves a mirror is prepared once, where it is root's:
+//! The kernel checks access before it sends a request, with all groups of the caller
+//! (`default_permissions`). Two tasks remain here: new files must belong to the caller, and callers
+//! must not gain effects that only root's own operations have. So if this process is root, each
+//! thread that serves a mirror is prepared once:
 //!
-//! - **The file system ids are the caller's while something is made**, and root's again after.
-//!   Owner, group, setgid directories and quotas are then as the file system wants them.
-//! - **`SECBIT_NO_SETUID_FIXUP`**: by default the kernel takes `CAP_DAC_OVERRIDE` and its like from a
-//!   thread whose file system user id is no longer 0. The source would then check access a second
-//!   time, and wrongly: only the kernel knows all groups of the caller, and an access control list
-//!   may go by any of them. Besides, the way back to 0 would return capabilities that were given up.
-//! - **`CAP_FSETID` is given up**, as root's writes leave set-user-id and set-group-id bits in place
-//!   and everybody else's must clear them. That goes for what the kernel does with a file that was
-//!   registered for passthrough, too, since it takes over the rights of the thread that registered
-//!   it. Where a bit is asked for that the kernel has already granted, [`KeepingSetGid`] takes the
-//!   capability back for a moment.
-//! - **`CAP_SYS_RESOURCE` is given up**, which would let everybody ignore quotas.
-//! - **The file system user id is not 0** on a file system that reserves blocks for root and goes by
-//!   that id (ext4 does): else everybody could fill them. That goes for registered files, too. On any
-//!   other it stays 0, as there it may be what a server checks.
+//! - **The file system ids are the caller's while a file is created**, and are then restored. Owner,
+//!   group, setgid directories and quotas therefore follow the file system's own rules.
+//! - **`SECBIT_NO_SETUID_FIXUP`**: by default the kernel removes `CAP_DAC_OVERRIDE` and similar
+//!   capabilities from a thread whose file system user id is no longer 0. The source would then check
+//!   access a second time, and wrongly: only the kernel knows all groups of the caller, and an access
+//!   control list may refer to any of them. Also, restoring 0 would return dropped capabilities.
+//! - **`CAP_FSETID` is dropped**: root's writes leave set-user-id and set-group-id bits in place, but
+//!   those of all others must clear them. This also affects the kernel's writes to a backing file,
+//!   since it uses the rights of the thread that registered it. To set a bit that the kernel has
+//!   already granted, [`KeepingSetGid`] restores the capability for a moment.
+//! - **`CAP_SYS_RESOURCE` is dropped**: it would let everybody ignore quotas.
+//! - **The file system user id is not 0** on a file system that reserves blocks for root and
+//!   identifies root by this id (such as ext4): otherwise everybody could fill them. This also
+//!   affects backing files. On other file systems it stays 0, because a server may check it.
 //!
-//! As an ordinary user, everything happens with that user's rights and nothing is switched.
+//! As an ordinary user, all operations run with that user's rights, and nothing is switched.
 
 use std::{cell::Cell, marker::PhantomData};
 
@@ -38,7 +37,7 @@ use verimount_sys::{set_thread_fs_gid, set_thread_fs_uid, unshare_umask};
 
 use crate::{Caller, file_system::FileSystemKind};
 
-/// What root must be allowed for work to be done in others' names.
+/// The capabilities that root needs to act for other users.
 const NEEDED: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::DAC_OVERRIDE)
     .union(CapabilitySet::FOWNER)
@@ -46,29 +45,29 @@ const NEEDED: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::SETGID)
     .union(CapabilitySet::SETPCAP);
 
-/// What no operation may make use of.
+/// The capabilities that no operation may use.
 const GIVEN_UP: CapabilitySet = CapabilitySet::FSETID.union(CapabilitySet::SYS_RESOURCE);
 
-/// The id that stands for nobody: no file system reserves anything for it.
+/// The user id of nobody: no file system reserves anything for it.
 const NOBODY: u32 = 65534;
 
-/// In whose name files are made.
+/// With whose rights files are created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rights {
-    /// In each caller's: this process is root's.
+    /// Those of each caller: this process is root.
     Callers {
-        /// The file system user id of a thread while it makes nothing.
+        /// The file system user id of a thread while it creates nothing.
         between: u32,
     },
-    /// In that of the user who runs this process.
+    /// Those of the user who runs this process.
     Own,
 }
 
-/// What was done to a thread.
+/// The preparation of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Preparation {
     None,
-    /// With its own umask, as it last was, or without.
+    /// Done. With the last value of its own umask, if it has one.
     Done(Option<Mode>),
 }
 
@@ -77,7 +76,7 @@ thread_local! {
 }
 
 impl Rights {
-    /// What this process can do on a file system of this kind.
+    /// The rights of this process on a file system of this kind.
     pub(crate) fn of_this_process(file_system: FileSystemKind) -> Result<Self, Errno> {
         let is_able = capabilities(None)?.effective.contains(NEEDED);
         let between = match file_system.reserves_blocks() {
@@ -90,12 +89,12 @@ impl Rights {
         })
     }
 
-    /// Prepares the calling thread for serving a mirror, for as long as it lives; a second time,
-    /// nothing is done. Operations see to it themselves; whoever writes by [`crate::OpenFile::fd`]
-    /// must have called this before.
+    /// Prepares the calling thread for serving a mirror, for the rest of its life; later calls have
+    /// no effect. Operations call this themselves; callers that write to [`crate::OpenFile::fd`]
+    /// must call it first.
     ///
     /// # Errors
-    /// What `prctl` and `capset` say.
+    /// As `prctl` and `capset`.
     pub fn prepare_thread(self) -> Result<(), Errno> {
         self.own_umask().map(drop)
     }
@@ -119,7 +118,7 @@ impl Rights {
         Ok(own)
     }
 
-    /// Makes what this thread makes the caller's, until what is returned is dropped.
+    /// Files that this thread creates belong to the caller until the result is dropped.
     pub(crate) fn act_for(self, caller: Caller) -> Result<Acting, Errno> {
         self.prepare_thread()?;
         let (mut uid, mut gid) = (None, None);
@@ -131,7 +130,8 @@ impl Rights {
         Ok(Acting { uid, gid, _thread })
     }
 
-    /// Lets a set-group-id bit that the kernel has granted stay, until what is returned is dropped.
+    /// Lets this thread set a set-group-id bit that the kernel has granted, until the result is
+    /// dropped.
     pub(crate) fn keep_set_gid(self) -> Result<KeepingSetGid, Errno> {
         self.prepare_thread()?;
         if let Self::Callers { .. } = self {
@@ -143,10 +143,11 @@ impl Rights {
         })
     }
 
-    /// Has the kernel apply `mask` to what this thread makes, where the directory has no default
-    /// access control list: only the file system knows that at no cost. Returns the mode to ask for.
+    /// Makes the kernel apply `mask` to files that this thread creates, unless the directory has a
+    /// default access control list, which only the file system knows at no cost. Returns the mode
+    /// with which to create the file.
     ///
-    /// Where a sandbox lets threads have no umask of their own, the mask always applies.
+    /// If a sandbox denies threads their own umask, the mask always applies.
     pub(crate) fn with_umask(self, mode: Mode, mask: Mode) -> Result<Mode, Errno> {
         match self.own_umask()? {
             None => Ok(mode.difference(mask)),
@@ -167,12 +168,12 @@ fn change_effective(change: impl FnOnce(CapabilitySet) -> CapabilitySet) -> Resu
     set_capabilities(None, sets)
 }
 
-/// While this lives, what its thread makes is the caller's.
+/// While this lives, files that its thread creates belong to the caller.
 #[must_use]
 pub(crate) struct Acting {
-    /// The user id to go back to, if it was changed.
+    /// The user id to restore, if it was changed.
     uid: Option<u32>,
-    /// The group id to go back to, if it was changed.
+    /// The group id to restore, if it was changed.
     gid: Option<u32>,
     /// Another thread must not drop it.
     _thread: PhantomData<*const ()>,
@@ -196,7 +197,7 @@ pub(crate) struct KeepingSetGid {
 impl Drop for KeepingSetGid {
     fn drop(&mut self) {
         if let Rights::Callers { .. } = self.rights {
-            // To have fewer capabilities is never denied.
+            // Dropping capabilities is never denied.
             let _ = change_effective(|effective| effective.difference(GIVEN_UP));
         }
     }

@@ -13,38 +13,38 @@ use verimount_sys::{FileHandle, seclude_mount};
 
 use crate::{Attr, errno::errno, file_system::FileSystemKind, name::Name, node::FileId};
 
-/// What is asked of every file: all that it takes to tell it from others and to describe it.
+/// The attributes requested of every file: all that identify and describe it.
 const WANTED: StatxFlags = StatxFlags::BASIC_STATS
     .union(StatxFlags::BTIME)
     .union(StatxFlags::MNT_ID);
 
-/// Which bits of an inode number tell devices apart: above those that inode numbers need, and with
-/// room for the device numbers that are given out where a file system has several.
+/// The lowest bit of an inode number that distinguishes devices: above the bits that inode numbers
+/// use, and with room for the device numbers that file systems with several devices assign.
 const DEVICE_SHIFT: u32 = 40;
 
-/// The directory that is mirrored, held so that nothing leads out of it.
+/// The mirrored directory, held so that nothing outside is reachable.
 ///
-/// As root it is a clone of the mount that the directory is on, which begins at the directory and
-/// in which nothing is mounted. What is mounted below the directory elsewhere is not seen; what
-/// lies under it is. No symbolic link in the clone can be followed and no device in it opened.
+/// For root it is a private clone of the directory's mount, whose root is the directory and in
+/// which nothing is mounted. It shows the directories under mount points, not the mounts. Its
+/// symbolic links are not followed, and its devices cannot be opened.
 ///
-/// As an ordinary user it is the directory itself, and what is mounted below it is refused.
+/// For an ordinary user it is the directory itself, and mounts below it are refused.
 #[derive(Debug)]
 pub(crate) struct Source {
     root: Arc<OwnedFd>,
-    /// Keeps the clone attached to its files: it dissolves when this is closed.
+    /// Keeps the clone alive: it is unmounted when this is closed.
     clone: Option<OwnedFd>,
-    /// All files of the mirror are on this mount.
+    /// The mount that all files of the mirror are on.
     mount_id: u64,
-    /// The directory's device. Files on one mount can be on several: btrfs has one for each
-    /// subvolume, overlayfs one for each layer.
+    /// The directory's device. One mount can have several: btrfs has one for each subvolume,
+    /// overlayfs one for each layer.
     device: u64,
     has_handles: bool,
     file_system: FileSystemKind,
 }
 
 impl Source {
-    /// Takes hold of a directory.
+    /// Opens a directory.
     pub(crate) fn open(path: &Path, read_only: bool) -> Result<Self, Errno> {
         let clone = clone_mount(path, read_only).ok();
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -75,7 +75,7 @@ impl Source {
         &self.root
     }
 
-    /// Whether what is mounted below the directory is met there, and refused.
+    /// Whether mounts below the directory are visible, and refused.
     pub(crate) fn meets_mounts(&self) -> bool {
         self.clone.is_none()
     }
@@ -90,7 +90,7 @@ impl Source {
         self.file_system
     }
 
-    /// What is at a name.
+    /// Identity and attributes of the file at a name.
     pub(crate) fn examine(
         &self,
         directory: BorrowedFd<'_>,
@@ -100,12 +100,12 @@ impl Source {
         self.checked(&statx(directory, name.as_os_str(), flags, WANTED)?)
     }
 
-    /// What a descriptor is of.
+    /// Identity and attributes of a descriptor's file.
     pub(crate) fn examine_open(&self, file: impl AsFd) -> Result<(FileId, Attr), Errno> {
         self.checked(&statx(file, c"", AtFlags::EMPTY_PATH, WANTED)?)
     }
 
-    /// Opens what is at a name as a path only, without following where it may lead.
+    /// Opens the file at a name with `O_PATH`, without following symbolic links.
     pub(crate) fn hold(
         &self,
         directory: BorrowedFd<'_>,
@@ -115,7 +115,7 @@ impl Source {
         self.identified(openat(directory, name.as_os_str(), flags, Mode::empty())?)
     }
 
-    /// Opens the file of a handle as a path only.
+    /// Opens the file of a handle with `O_PATH`.
     pub(crate) fn hold_by_handle(&self, handle: &FileHandle) -> Result<(OwnedFd, FileId), Errno> {
         let held = handle.open(&*self.root, OFlags::PATH.bits() as i32);
         self.identified(held.map_err(|error| errno(&error))?)
@@ -131,7 +131,7 @@ impl Source {
             return Err(Errno::XDEV);
         }
         let (file, mut attr): (FileId, Attr) = (found.into(), found.into());
-        // The mirror is one device. There, two files with one inode number would be taken for one.
+        // The mirror is one device, on which two files must not have the same inode number.
         attr.inode ^= (file.device ^ self.device) << DEVICE_SHIFT;
         Ok((file, attr))
     }

@@ -15,23 +15,23 @@ use crate::{
     node::{FileId, NodeId},
 };
 
-/// log2 of the number of parts that are locked one by one: enough for a few dozen threads to
-/// rarely meet.
+/// log2 of the number of parts, each with its own lock: enough that a few dozen threads rarely
+/// contend.
 const SHARD_BITS: u32 = 5;
 
-/// log2 of how many files one part can remember. All parts together can then remember four
-/// billion, for which no machine has the memory.
+/// log2 of the number of files that one part can remember. All parts together can remember four
+/// billion, more than fit into any machine's memory.
 const SLOT_BITS: u32 = 27;
 
-/// The longest path that is put together, in names: Linux has none of more bytes. Directories that
-/// others moved into one another could otherwise seem to make an endless one.
+/// The longest path that is constructed, in names: Linux has no longer paths, even in bytes. While
+/// others move directories into one another, a path could otherwise seem endless.
 const MAX_DEPTH: usize = 4096;
 
-/// Where a file was when last heard of: a name in a directory.
+/// The last known location of a file: a name in a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Location {
     pub(crate) parent: NodeId,
-    /// Empty for a file that was made without one.
+    /// Empty for a file that was created without a name.
     name: Box<[u8]>,
 }
 
@@ -41,30 +41,29 @@ impl Location {
         Self { parent, name }
     }
 
-    /// Of a file without a name, for which `parent` only says which file system it is on.
+    /// The location of a file without a name; `parent` only identifies the file system.
     pub(crate) fn unnamed(parent: NodeId) -> Self {
         let name = Box::default();
         Self { parent, name }
     }
 
-    /// The name, unless the file was made without one.
+    /// The name, unless the file was created without one.
     pub(crate) fn name(&self) -> Result<Name<'_>, Errno> {
         Name::new(OsStr::from_bytes(&self.name))
     }
 }
 
-/// The files that the kernel remembers, each with how often it was told of it; all but the root,
-/// which is always known.
+/// The files that the kernel remembers, each with its number of lookups; all but the root, which is
+/// always known.
 ///
-/// About 120 bytes a file, so that a million of them are no burden. No lock is held longer than it
-/// takes to look at one file.
+/// Takes about 120 bytes per file. A lock is held only while one file is examined.
 #[derive(Debug, Default)]
 pub(crate) struct NodeTable {
     shards: [Mutex<Shard>; 1 << SHARD_BITS],
     hasher: RandomState,
 }
 
-/// Those files whose identity hashes to one part of the table.
+/// One part of the table: the files whose identity hashes to it.
 #[derive(Debug, Default)]
 struct Shard {
     slots: Vec<Slot>,
@@ -73,11 +72,11 @@ struct Shard {
     by_file: HashTable<u32>,
 }
 
-/// Room for a file.
+/// A slot for a file.
 #[derive(Debug, Default)]
 struct Slot {
-    /// Which file in turn is here, counted from 1. It is part of the id, so that no id is used
-    /// twice, and none of them is the root's.
+    /// Generation of the slot: how many files have used it. It is part of the id, so that no id is
+    /// reused, and none is the root's.
     turn: u32,
     node: Option<Node>,
 }
@@ -90,7 +89,7 @@ struct Node {
     handle: Option<Box<FileHandle>>,
 }
 
-/// All by which a file can be found again.
+/// All data by which a file can be found again.
 #[derive(Debug)]
 pub(crate) struct Traces {
     pub(crate) file: FileId,
@@ -99,7 +98,7 @@ pub(crate) struct Traces {
 }
 
 impl NodeTable {
-    /// Notes that the kernel was told of a file once more, and where it is.
+    /// Counts a lookup of a file, and records its location.
     pub(crate) fn remember(&self, file: FileId, location: Location) -> Result<NodeId, Errno> {
         let hash = self.hash(file);
         let index = shard_of(hash);
@@ -117,7 +116,7 @@ impl NodeTable {
         Ok(node_id(*turn, slot, index))
     }
 
-    /// Notes that the kernel has forgotten a file `count` times. Says whether that was for good.
+    /// Subtracts `count` from the lookups of a file. Returns whether none are left.
     pub(crate) fn forget(&self, id: NodeId, count: u64) -> bool {
         let (turn, slot, index) = parts(id);
         let mut shard = self.shard(index);
@@ -132,7 +131,7 @@ impl NodeTable {
         is_last
     }
 
-    /// Notes where a file is now, if it is remembered.
+    /// Records the new location of a file, if it is remembered.
     pub(crate) fn moved(&self, file: FileId, location: Location) {
         let hash = self.hash(file);
         let mut shard = self.shard(shard_of(hash));
@@ -152,7 +151,7 @@ impl NodeTable {
         Some(node_id(shard.slots[slot as usize].turn, slot, index))
     }
 
-    /// Notes a file's handle.
+    /// Records a file's handle.
     pub(crate) fn set_handle(&self, id: NodeId, handle: FileHandle) {
         self.with(id, |node| node.handle = Some(Box::new(handle)));
     }
@@ -167,7 +166,7 @@ impl NodeTable {
         self.with(id, |node| node.handle.is_some()) == Some(true)
     }
 
-    /// All by which a file can be found again; `None` unless it is remembered.
+    /// All data by which a file can be found again; `None` if it is not remembered.
     pub(crate) fn traces(&self, id: NodeId) -> Option<Traces> {
         self.with(id, |node| Traces {
             file: node.file,
@@ -176,7 +175,7 @@ impl NodeTable {
         })
     }
 
-    /// A file's path below the root, by the names that were last used; empty for the root.
+    /// A file's path below the root, by the most recently used names; empty for the root.
     pub(crate) fn path(&self, mut id: NodeId) -> Option<PathBuf> {
         let mut names = Vec::new();
         while id != NodeId::ROOT {
@@ -191,7 +190,7 @@ impl NodeTable {
         Some(names.map(|name| OsString::from_vec(name.into())).collect())
     }
 
-    /// How many files are remembered.
+    /// Number of remembered files.
     pub(crate) fn len(&self) -> usize {
         let indices = 0..self.shards.len();
         indices.map(|index| self.shard(index).by_file.len()).sum()
@@ -203,13 +202,13 @@ impl NodeTable {
     }
 
     fn shard(&self, index: usize) -> MutexGuard<'_, Shard> {
-        // Nothing that can panic comes between two changes that belong together.
+        // No panic can separate two changes that belong together.
         let shard = self.shards[index].lock();
         shard.unwrap_or_else(PoisonError::into_inner)
     }
 
     fn hash(&self, file: FileId) -> u64 {
-        // Not by its birth: a later file with its inode number takes its place.
+        // Without the creation time: a later file with the same inode number replaces it.
         self.hasher.hash_one((file.device, file.inode))
     }
 }
@@ -266,15 +265,15 @@ impl Shard {
         node.map(|node| node.file)
     }
 
-    /// The file in a slot, if it is still the one whose turn it was.
+    /// The file in a slot, if the slot still has this generation.
     fn node(&mut self, turn: u32, slot: u32) -> Option<&mut Node> {
         let slot = self.slots.get_mut(slot as usize)?;
         slot.node.as_mut().filter(|_| slot.turn == turn)
     }
 }
 
-/// The part of the table in which a file is. The index within the part uses the lowest and the
-/// highest bits of the hash.
+/// The part of the table for a hash. The index within the part uses the lowest and the highest bits
+/// of the hash, so this uses others.
 fn shard_of(hash: u64) -> usize {
     (hash >> 40) as usize % (1 << SHARD_BITS)
 }
@@ -283,7 +282,7 @@ fn node_id(turn: u32, slot: u32, shard: usize) -> NodeId {
     NodeId((u64::from(turn) << 32) | (u64::from(slot) << SHARD_BITS) | shard as u64)
 }
 
-/// The turn, the slot and the part of the table that [`node_id`] made an id of.
+/// The generation, slot and part of the table of which [`node_id`] made an id.
 fn parts(id: NodeId) -> (u32, u32, usize) {
     let place = id.0 as u32;
     let shard = place % (1 << SHARD_BITS);

@@ -248,9 +248,10 @@ fn an_explanation_says_what_each_rule_came_to() {
     let explain = |path| policy.explain(&Open::reading(path)).unwrap().to_string();
     assert_eq!(
         explain("a/b"),
-        "rule 1 (line 2) \"keys\": not path matches \"**/*.key\" or \"secret/**\", but \"a/b\"\n\
-         rule 2 (line 6) notes it\n\
-         rule 3 (line 8): not size is in 1073741824.., but 13\n\
+        "rule 1 (line 2) \"keys\" does not match: \
+         requires that path matches \"**/*.key\" or \"secret/**\", but found \"a/b\"\n\
+         rule 2 (line 6) logs the open\n\
+         rule 3 (line 8) does not match: requires that size is in 1073741824.., but found 13\n\
          passthrough"
     );
     assert_eq!(explain("a/b.key"), "rule 1 (line 2) \"keys\" decides\ndeny");
@@ -310,7 +311,7 @@ fn digests_are_for_one_action_alone() {
     let error = Policy::parse(&text, Path::new("policy.toml")).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "policy.toml:3:11: digests are for the action \"verified\" alone"
+        "policy.toml:3:11: digests need action = \"verified\""
     );
 }
 
@@ -381,7 +382,7 @@ fn mistakes_are_pointed_at() {
         (
             "[[rule]]\naction = \"deny\"\npath = \"/etc\"",
             "3:8",
-            "no \"/\"",
+            "do not begin with \"/\"",
         ),
         (
             "[[rule]]\naction = \"deny\"\npath = \"[a\"",

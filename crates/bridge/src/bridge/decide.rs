@@ -12,23 +12,24 @@ use crate::{
     policy::{DecidedBy, Decision, Facts, Policy, RuleName},
 };
 
-/// What somebody tried, for the log.
+/// A denied operation, for the log.
 pub(super) struct Attempt<'a> {
     pub(super) operation: &'static str,
     pub(super) caller: Caller,
     pub(super) path: Option<&'a Path>,
-    /// The path that the file would have got.
+    /// The new path of a move or link.
     pub(super) to: Option<&'a Path>,
 }
 
-/// What the policy says.
+/// Decisions of the policy.
 impl<R: Register> Bridge<R> {
-    /// The policy by which an operation goes from its beginning to its end.
+    /// The present policy. An operation uses one policy from beginning to end.
     pub(super) fn policy(&self) -> Arc<Policy> {
         Arc::clone(&self.policy.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What the policy says of an open, or of what counts as one, unless it denies it.
+    /// The policy's decision on an open, or on an operation that counts as one; an error if it is
+    /// denied.
     pub(super) fn decide(
         &self,
         operation: &'static str,
@@ -41,7 +42,7 @@ impl<R: Register> Bridge<R> {
         }
     }
 
-    /// How an open is to be served that the policy decided so.
+    /// The serving mode for a decision of the policy.
     pub(super) fn way(&self, decision: Decision) -> Way {
         match decision {
             Decision::Passthrough if self.backing.can_pass_through() => Way::Passthrough,
@@ -49,7 +50,7 @@ impl<R: Register> Bridge<R> {
         }
     }
 
-    /// Fails if a policy denies an open that is not made, but would come to the same.
+    /// Fails if the policy denies an open with the effect of this operation.
     pub(super) fn permit(
         &self,
         policy: &Policy,
@@ -78,7 +79,7 @@ impl<R: Register> Bridge<R> {
         self.deny(policy, &attempt, by)
     }
 
-    /// Counts and logs what is denied. Returns what that fails with.
+    /// Counts and logs a denial. Returns the error of the operation.
     pub(super) fn deny(&self, policy: &Policy, attempt: &Attempt<'_>, by: DecidedBy<'_>) -> Errno {
         self.counters.denied.add(1);
         if policy.logs_denials() {

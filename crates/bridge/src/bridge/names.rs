@@ -1,17 +1,16 @@
-//! Names, as far as the policy goes by them: what it denies stays denied whatever they become.
+//! Changes of names under a policy: what it denies by path stays denied, however names change.
 //!
-//! An open is decided by the path that its file is known by. For that to hold, no name may lead to
-//! a file by which more is allowed than by the others, and no file may be known by a name that it
-//! has lost. Where the policy denies anything, three things see to it:
+//! The policy decides an open by the path under which the file is known. So no name of a file may
+//! allow more than its other names, and no file may be known by a name that it has lost. If the
+//! policy can deny anything, three rules guarantee this:
 //!
-//! - A move is refused if it could undo a denial, for anybody.
-//! - It is checked and done while nothing else is done with names, and so is removing one: the lock
-//!   is taken exclusively.
-//! - Whatever notes by what name a file was found holds the lock in common.
+//! - A move is refused if it could undo a denial for anybody.
+//! - Moves and removals are checked and done under an exclusive lock.
+//! - Recording the name by which a file was found takes the lock shared.
 //!
-//! Opens take no lock. A path that is put together while directories above it are moved may never
-//! have existed, but none of those moves loosened anything for any path below, so what was denied by
-//! the path at the open's beginning is denied by that, too.
+//! Opens take no lock. While directories above a file are moved, an open may construct a path that
+//! never existed. But none of these moves loosened the policy for any path below, so a path denied
+//! at the beginning of the open is still denied.
 
 use std::{
     ffi::OsStr,
@@ -34,18 +33,18 @@ use crate::{
 /// A name in a directory.
 type Place<'a> = (NodeId, &'a OsStr);
 
-/// The right to change names.
+/// Permission to change names.
 enum Changing<'a> {
-    /// By a policy that denies nothing: others may, too.
+    /// The policy denies nothing: concurrent changes are allowed.
     Freely { _lock: RwLockReadGuard<'a, ()> },
-    /// As far as this policy lets it, and as the only one.
+    /// Exclusively, as far as this policy allows.
     Checked {
         policy: Arc<Policy>,
         _lock: RwLockWriteGuard<'a, ()>,
     },
 }
 
-/// What is done with names.
+/// Operations on names.
 impl<R: Register> Bridge<R> {
     /// As [`Mirror::lookup`](crate::Mirror::lookup).
     ///
@@ -79,7 +78,7 @@ impl<R: Register> Bridge<R> {
         self.mirror.mkdir(parent, name, new)
     }
 
-    /// As [`Mirror::mknod`](crate::Mirror::mknod). For the policy, to make a regular file is to create it.
+    /// As [`Mirror::mknod`](crate::Mirror::mknod). For the policy, a regular file is created.
     ///
     /// # Errors
     /// `EACCES` if the policy denies it, and as [`Mirror::mknod`](crate::Mirror::mknod).
@@ -106,8 +105,8 @@ impl<R: Register> Bridge<R> {
         self.mirror.mknod(parent, name, new, file_type, device)
     }
 
-    /// As [`Mirror::link`](crate::Mirror::link). A regular file only gets a name by which the policy denies just what it
-    /// does by the name that the file has, and only from somebody who may write there.
+    /// As [`Mirror::link`](crate::Mirror::link). For a regular file, the policy must deny the same
+    /// by both names, and let the caller write to it by the new one.
     ///
     /// # Errors
     /// `EACCES` if the policy denies it, and as [`Mirror::link`](crate::Mirror::link).
@@ -134,7 +133,8 @@ impl<R: Register> Bridge<R> {
         self.mirror.link(node, parent, name)
     }
 
-    /// As [`Mirror::unlink`](crate::Mirror::unlink). For the policy, to remove a regular file is to write to it.
+    /// As [`Mirror::unlink`](crate::Mirror::unlink). For the policy, removing a regular file is
+    /// writing to it.
     ///
     /// # Errors
     /// `EACCES` if the policy denies it, and as [`Mirror::unlink`](crate::Mirror::unlink).
@@ -147,9 +147,9 @@ impl<R: Register> Bridge<R> {
         self.mirror.unlink(parent, name)
     }
 
-    /// As [`Mirror::rename`](crate::Mirror::rename). For the policy, to move a regular file to a name is to write to it
-    /// there, and to replace one is to write to that; and nothing may be moved if the policy would
-    /// then deny anybody less of it. What is said of a file goes for all that is below a directory.
+    /// As [`Mirror::rename`](crate::Mirror::rename). For the policy, moving a regular file is
+    /// writing to it at its new path, and replacing one is writing to it. A move is refused if the
+    /// policy would then deny anybody less. For a directory, this holds for everything below it.
     ///
     /// # Errors
     /// `EACCES` if the policy denies it, and as [`Mirror::rename`](crate::Mirror::rename).
@@ -180,7 +180,8 @@ impl<R: Register> Bridge<R> {
         self.mirror.rename(caller, from, to, flags)
     }
 
-    /// Keeps others from moving and removing what this thread finds, or makes, and notes.
+    /// Prevents moves and removals while this thread finds or creates files and records their
+    /// names.
     pub(super) fn keep_names(&self) -> RwLockReadGuard<'_, ()> {
         self.names.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -192,7 +193,7 @@ impl<R: Register> Bridge<R> {
         }
         drop(lock);
         let lock = self.names.write().unwrap_or_else(PoisonError::into_inner);
-        // From here on it stays the policy until the lock is given back.
+        // The policy cannot change while this lock is held.
         Changing::Checked {
             policy: self.policy(),
             _lock: lock,
@@ -211,7 +212,7 @@ impl<R: Register> Bridge<R> {
         })
     }
 
-    /// Fails if `caller` may not move what was found to a path.
+    /// Fails if `caller` may not move the file that was found to the path `to`.
     fn permit_move(
         &self,
         policy: &Policy,
@@ -230,7 +231,7 @@ impl<R: Register> Bridge<R> {
                 let moved = moved(Kind::File);
                 self.keeps_denials(policy, "rename", caller, moved)?;
                 if attr.links > 1 {
-                    // By its other names, as much stays allowed as was.
+                    // Its other names still allow as much as before.
                     self.keeps_denials(policy, "rename", caller, moved.back())?;
                 }
                 self.permit_write(policy, "rename", caller, found.entry.node, to.to_owned())
@@ -258,8 +259,9 @@ impl<R: Register> Bridge<R> {
         }
     }
 
-    /// Fails if `caller` might bring a file to where it may not write by moving a directory: below
-    /// its new path may be denied what is not below the old one, or all is.
+    /// Fails if moving a directory might take a file to a path where `caller` may not write:
+    /// because writing is denied below the new path where it was not below the old one, or is
+    /// denied everywhere below the new path.
     fn permit_directory(
         &self,
         policy: &Policy,
@@ -274,7 +276,7 @@ impl<R: Register> Bridge<R> {
         }
     }
 
-    /// Fails if `caller` may not remove the name of what was found.
+    /// Fails if `caller` may not remove the name that was found.
     fn permit_removal(
         &self,
         policy: &Policy,
@@ -314,7 +316,7 @@ fn attempt<'a>(operation: &'static str, caller: Caller, moved: Move<'a>) -> Atte
     }
 }
 
-/// What is at a name, counted as a lookup until this is dropped.
+/// The file at a name, counted as a lookup until this is dropped.
 struct Found<'a, R: Register> {
     entry: Entry,
     path: PathBuf,

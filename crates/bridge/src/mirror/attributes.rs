@@ -15,7 +15,7 @@ use crate::{
     reopen::{PathTo, reopen},
 };
 
-/// What is to be changed of a file's attributes.
+/// Changes of a file's attributes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Changes {
     /// New permission bits, set-id bits and sticky bit.
@@ -26,22 +26,22 @@ pub struct Changes {
     pub gid: Option<u32>,
     /// A new length in bytes.
     pub size: Option<u64>,
-    /// When it shall have been read last.
+    /// A new time of last access.
     pub accessed: Option<NewTime>,
-    /// When its content shall have changed last.
+    /// A new time of last modification.
     pub modified: Option<NewTime>,
 }
 
 /// A time to be set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NewTime {
-    /// The file system's present.
+    /// The file system's current time.
     Now,
-    /// This one.
+    /// This time.
     At(Timestamp),
 }
 
-/// What is said of a file besides its content.
+/// Operations on attributes.
 impl Mirror {
     /// A file's attributes.
     ///
@@ -64,12 +64,12 @@ impl Mirror {
         self.source.examine_open(&file).map(attr)
     }
 
-    /// Changes attributes and returns them all. `open` is by what the size is to be changed, if
-    /// there is such a thing. No changes at all are those of a `chown` that leaves owner and group as
-    /// they are: asked for by the owner or root, set-id bits go.
+    /// Changes attributes and returns them all. `open`, if given, is the open file with which to
+    /// change the size. Empty changes mean a `chown` that keeps owner and group: if the owner or
+    /// root requests it, it clears set-id bits.
     ///
     /// # Errors
-    /// Any; what comes first in [`Changes`] may then have been done.
+    /// Any; the first of the [`Changes`] may then have been done.
     pub fn setattr(
         &self,
         caller: Caller,
@@ -79,7 +79,7 @@ impl Mirror {
     ) -> Result<Attr, Errno> {
         self.for_change()?;
         let file = self.descriptor(node)?;
-        // A new owner takes away set-id bits, so it goes before new ones.
+        // A change of owner clears set-id bits, so it precedes a change of mode.
         if changes.uid.is_some() || changes.gid.is_some() {
             self.set_owner(caller, &file, changes)?;
         } else if *changes == Changes::default() {
@@ -107,7 +107,7 @@ impl Mirror {
     fn set_owner(&self, caller: Caller, file: &OwnedFd, changes: &Changes) -> Result<(), Errno> {
         let uid = changes.uid.map(Uid::from_raw);
         let gid = changes.gid.map(Gid::from_raw);
-        // Root keeps a set-group-id bit where the group may not execute.
+        // A chown by root keeps a set-group-id bit without group execute permission.
         let _keeping = match caller.uid {
             0 => Some(self.rights.keep_set_gid()?),
             _ => None,
@@ -115,10 +115,10 @@ impl Mirror {
         chownat(file, c"", uid, gid, AtFlags::EMPTY_PATH)
     }
 
-    /// Gives a file to its owner again, which takes set-id bits away.
+    /// Sets the owner of a file to its present owner, which clears set-id bits.
     ///
-    /// The kernel asks the same before anybody writes to such a file, and has not checked whether the
-    /// caller may do it without writing. So for others nothing is done: a write will.
+    /// The kernel sends the same request before anybody writes to such a file, without checking
+    /// whether the caller may `chown` it. So for other callers this does nothing: the write will.
     fn confirm_owner(&self, caller: Caller, file: &OwnedFd) -> Result<(), Errno> {
         let (_, attr) = self.source.examine_open(file)?;
         let is_others = caller.uid != 0 && caller.uid != attr.uid;
@@ -129,7 +129,7 @@ impl Mirror {
     }
 
     fn set_mode(&self, file: &OwnedFd, mode: Mode) -> Result<(), Errno> {
-        // Whether the caller may have that bit, the kernel has decided.
+        // The kernel has checked whether the caller may set this bit.
         let _keeping = match mode.contains(Mode::SGID) {
             true => Some(self.rights.keep_set_gid()?),
             false => None,
@@ -137,7 +137,7 @@ impl Mirror {
         chmodat(CWD, &*PathTo::new(file), mode, AtFlags::empty())
     }
 
-    /// How much the file system that a node is on has, and has left.
+    /// Statistics of the file system that a node is on.
     ///
     /// # Errors
     /// Any.

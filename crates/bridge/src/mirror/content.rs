@@ -15,7 +15,7 @@ use crate::{
     reopen::reopen_content,
 };
 
-/// What is done with a regular file's content, besides reading and writing it.
+/// Operations on a regular file's content, except reading and writing.
 impl Mirror {
     /// Opens a file for reading and writing through this process.
     ///
@@ -27,9 +27,9 @@ impl Mirror {
         Ok(self.opened(node, flags, self.reopen(node, flags)?))
     }
 
-    /// Opens a file whose content the kernel will read and write by itself. One that is only read is
-    /// only held, until something is to be done with it, which saves opening it. One that is written
-    /// to is opened, as the kernel has but one error to tell why it could not.
+    /// Opens a file for passthrough. A file that is opened for reading is only held, which saves
+    /// opening it until another operation needs it. A file that is opened for writing is opened at
+    /// once, because a later failure in the kernel would be reported only as `EIO`.
     ///
     /// # Errors
     /// Any.
@@ -45,17 +45,18 @@ impl Mirror {
         Ok(OpenFile::held(node, flags, path, open, opened))
     }
 
-    /// A descriptor of a file's own, to read and write by as the flags say.
+    /// A new descriptor of a file for reading or writing, with these flags.
     pub(crate) fn reopen(&self, node: NodeId, flags: OFlags) -> Result<OwnedFd, Errno> {
         reopen_content(&self.descriptor(node)?, flags)
     }
 
-    /// Whether somebody can write to a file without changing its times: who has it mapped, or is in
-    /// the middle of a write. If nobody can, each change that comes later changes its times.
+    /// Whether any process can change a file's content without changing its times, because it has
+    /// the file mapped or is in the middle of a write. If not, every later change updates its
+    /// times.
     ///
     /// # Errors
-    /// `EOPNOTSUPP` where the file system does not tell; `EACCES` for a file of another user, who is
-    /// told by root alone; and any.
+    /// `EOPNOTSUPP` if the file system does not support this; `EACCES` for another user's file, unless
+    /// root asks; and any other.
     pub fn can_change_unnoticed(&self, file: &OpenFile) -> Result<bool, Errno> {
         if !self.source.file_system().tells_of_mappings() {
             return Err(Errno::OPNOTSUPP);
@@ -74,8 +75,8 @@ impl Mirror {
         }
     }
 
-    /// Puts a file's content on the disk, and its attributes, or of those only what it takes to read
-    /// the content back.
+    /// Makes a file's content and attributes durable; with `data_only`, only those attributes that
+    /// are needed to read the content.
     ///
     /// # Errors
     /// Any.
@@ -86,7 +87,7 @@ impl Mirror {
         }
     }
 
-    /// Reserves, frees or moves room in a file, as `fallocate` does.
+    /// Allocates or frees space in a file, as `fallocate`.
     ///
     /// # Errors
     /// Any.
@@ -101,8 +102,8 @@ impl Mirror {
         fallocate(file.fd()?, mode, offset, len)
     }
 
-    /// Copies up to `len` bytes from one file to another, as `copy_file_range` does. Returns how
-    /// many: fewer than asked for at the end of the file, or whenever the file system likes.
+    /// Copies up to `len` bytes from one file to another, as `copy_file_range`. Returns the number
+    /// of bytes, which may be smaller at any time.
     ///
     /// # Errors
     /// Any.
@@ -117,10 +118,10 @@ impl Mirror {
         copy_file_range(from.fd()?, offsets.0, to.fd()?, offsets.1, len)
     }
 
-    /// Where the next data or hole is: [`SeekFrom::Data`] or [`SeekFrom::Hole`].
+    /// Finds the next data or hole: [`SeekFrom::Data`] or [`SeekFrom::Hole`].
     ///
     /// # Errors
-    /// `ENXIO` behind the last one.
+    /// `ENXIO` after the last one.
     pub fn seek(&self, file: &OpenFile, to: SeekFrom) -> Result<u64, Errno> {
         seek(file.fd()?, to)
     }

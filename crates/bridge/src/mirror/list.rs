@@ -13,7 +13,7 @@ use crate::{
     reopen::reopen,
 };
 
-/// What is done with directories that are open.
+/// Operations on open directories.
 impl Mirror {
     /// Opens a directory for listing.
     ///
@@ -25,10 +25,10 @@ impl Mirror {
         Ok(OpenDirectory::new(node, directory))
     }
 
-    /// Gives the names in a directory to `add`, until it returns false for one, which is then listed
-    /// again by the next call. `position` is 0 to begin, or some [`Listed::next`].
+    /// Passes the names in a directory to `add`, until it returns false for one, with which the
+    /// next call must begin. `position` is 0 for the first name, or a [`Listed::next`].
     ///
-    /// If it adds nothing, that was all.
+    /// If `add` is not called, the listing is complete.
     ///
     /// # Errors
     /// Any.
@@ -49,7 +49,7 @@ impl Mirror {
         })
     }
 
-    /// As [`Self::list`], with what each name stands for. Each but `.` and `..` counts as a lookup.
+    /// As [`Self::list`], with the entry of each name. Each but `.` and `..` counts as a lookup.
     ///
     /// # Errors
     /// Any.
@@ -77,16 +77,16 @@ impl Mirror {
         })
     }
 
-    /// What a listed name stands for; `None` for `.` and `..`, for what has been removed, and for
-    /// what cannot be looked up: whoever tries is told why.
+    /// The entry of a listed name; `None` for `.` and `..`, for a removed name, and for one that
+    /// cannot be looked up: a later lookup reports the error.
     fn entry(&self, directory: &OpenDirectory, raw: &RawEntry) -> Option<super::Entry> {
         let name = Name::new(raw.name()).ok()?;
         let found = self.source.examine(directory.fd().as_fd(), name).ok()?;
         self.remember(found, directory.node(), name).ok()
     }
 
-    /// A regular file of the source's file system, held as a path only: one of the source directory's
-    /// own, if there is one among the names that are read at once.
+    /// A regular file of the source's file system, opened with `O_PATH`: the first in the source
+    /// directory, if one read of the directory finds any.
     pub(crate) fn some_file(&self) -> Option<OwnedFd> {
         let directory = self.open_directory(NodeId::ROOT).ok()?;
         let mut found = None;
@@ -103,7 +103,7 @@ impl Mirror {
         found
     }
 
-    /// Puts a directory's entries on the disk.
+    /// Makes a directory's entries durable.
     ///
     /// # Errors
     /// Any.

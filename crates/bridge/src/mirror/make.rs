@@ -17,29 +17,29 @@ use crate::{
     table::Location,
 };
 
-/// Bits of a mode that together say that a file changes the group of who runs it.
+/// The mode bits that together make a program run with the group of its file.
 const SET_GROUP: Mode = Mode::SGID.union(Mode::XGRP);
 
-/// Who makes a file, and how it is to be.
+/// The creator and the mode of a new file.
 #[derive(Debug, Clone, Copy)]
 pub struct NewFile {
-    /// Whose it will be.
+    /// The creator, who will own it.
     pub caller: Caller,
     /// Permission bits, set-id bits and sticky bit.
     pub mode: u32,
-    /// The caller's umask: it takes these bits away, unless the directory has a default access
+    /// The caller's umask, which clears these bits unless the directory has a default access
     /// control list. 0 if it was applied already.
     pub umask: u32,
 }
 
-/// What makes files.
+/// Operations that create files.
 impl Mirror {
-    /// Makes and opens a regular file.
+    /// Creates and opens a regular file.
     ///
     /// # Errors
-    /// `EEXIST` if the name is taken and the flags have `O_EXCL`. Without, `ESTALE`: the kernel
-    /// only asks this of a name that it knows to be free. If it is not, the kernel has not checked
-    /// whether the caller may open what is there; it looks again then.
+    /// If the name is taken, `EEXIST` with `O_EXCL`, else `ESTALE`: the kernel requests this only
+    /// for a name that it believes to be free, so it has not checked whether the caller may open the
+    /// existing file. After `ESTALE`, it looks the name up again.
     pub fn create(
         &self,
         parent: NodeId,
@@ -61,11 +61,11 @@ impl Mirror {
         Ok((entry, self.opened(entry.node, passed_on(flags), file)))
     }
 
-    /// Makes and opens a regular file without a name in the file system of a directory. It can be
+    /// Creates and opens a regular file without a name in the file system of a directory. It can be
     /// linked later, unless the flags have `O_EXCL`.
     ///
     /// # Errors
-    /// `EOPNOTSUPP` where there is no such thing, and any.
+    /// `EOPNOTSUPP` if the file system does not support this, and any other.
     pub fn tmpfile(
         &self,
         parent: NodeId,
@@ -82,7 +82,7 @@ impl Mirror {
         Ok((Entry { node, attr }, opened))
     }
 
-    /// Makes a directory.
+    /// Creates a directory.
     ///
     /// # Errors
     /// Any.
@@ -92,7 +92,7 @@ impl Mirror {
         })
     }
 
-    /// Makes a regular file, device, named pipe or socket. `device` only matters for a device.
+    /// Creates a regular file, device, named pipe or socket. `device` is used only for a device.
     ///
     /// # Errors
     /// Any.
@@ -112,7 +112,7 @@ impl Mirror {
         })
     }
 
-    /// Makes a symbolic link.
+    /// Creates a symbolic link.
     ///
     /// # Errors
     /// Any.
@@ -129,7 +129,7 @@ impl Mirror {
         })
     }
 
-    /// Has something made at a name, and looks it up.
+    /// Creates a file at a name with `make`, and looks it up.
     fn make_at(
         &self,
         parent: NodeId,
@@ -143,7 +143,7 @@ impl Mirror {
         self.remember(found, parent, name)
     }
 
-    /// Has something made as the caller's, with the mode that it shall have.
+    /// Calls `make` with the caller's rights, and with the mode for the new file.
     fn make<T>(
         &self,
         new: NewFile,
@@ -153,7 +153,7 @@ impl Mirror {
         let mode = self
             .rights
             .with_umask(mode, Mode::from_raw_mode(new.umask))?;
-        // Whether the caller may have that, the kernel has decided.
+        // The kernel has checked whether the caller may set these bits.
         let _keeping = match mode.contains(SET_GROUP) {
             true => Some(self.rights.keep_set_gid()?),
             false => None,
@@ -162,14 +162,14 @@ impl Mirror {
         make(mode)
     }
 
-    /// What is made while this lives is the caller's, if anything may be made at all.
+    /// While the result lives, new files belong to the caller; an error if the mirror is read-only.
     fn acting_for(&self, caller: Caller) -> Result<Acting, Errno> {
         self.for_change()?;
         self.rights.act_for(caller)
     }
 }
 
-/// The flags by which a new file's content is opened; why not for appending, see
+/// The flags with which a new file's content is opened. For why `O_APPEND` is dropped, see
 /// [`reopen_content`](crate::reopen::reopen_content).
 fn new_content(flags: OFlags) -> OFlags {
     passed_on(flags).difference(OFlags::APPEND) | OFlags::CLOEXEC

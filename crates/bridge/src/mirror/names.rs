@@ -14,12 +14,12 @@ use rustix::{
 use super::{Entry, Mirror};
 use crate::{Caller, NodeId, name::Name, reopen::PathTo, table::Location};
 
-/// What is done with names: finding, linking, moving and removing them.
+/// Operations on names: finding, linking, moving and removing them.
 impl Mirror {
-    /// What `name` stands for in a directory.
+    /// The file at `name` in a directory.
     ///
     /// # Errors
-    /// `ENOENT` if nothing, and any.
+    /// `ENOENT` if there is none, and any other.
     pub fn lookup(&self, parent: NodeId, name: &OsStr) -> Result<Entry, Errno> {
         let name = Name::new(name)?;
         let directory = self.descriptor(parent)?;
@@ -27,7 +27,7 @@ impl Mirror {
         self.remember(found, parent, name)
     }
 
-    /// Where a symbolic link leads.
+    /// The target of a symbolic link.
     ///
     /// # Errors
     /// Any.
@@ -37,7 +37,7 @@ impl Mirror {
         Ok(OsString::from_vec(target.into_bytes()))
     }
 
-    /// Gives a file another name. Fails if there is one like it.
+    /// Adds a name to a file. Fails if the name exists.
     ///
     /// # Errors
     /// Any.
@@ -83,8 +83,8 @@ impl Mirror {
         unlinkat(&directory, name.as_os_str(), flags)
     }
 
-    /// Keeps a file at hand that is about to lose a name: it may have been looked up by somebody who
-    /// is about to open it, which must work as it would if that had happened a moment before.
+    /// Caches a descriptor of a file that is about to lose a name. Somebody may have looked it up
+    /// to open it, and the open must succeed as it would have a moment earlier.
     fn keep_at_hand(&self, directory: BorrowedFd<'_>, name: Name<'_>) {
         if let Ok((found, file)) = self.source.hold(directory, name)
             && let Some(node) = self.nodes.find(file)
@@ -93,8 +93,8 @@ impl Mirror {
         }
     }
 
-    /// Moves what is at one place, a name in a directory, to another. A whiteout that is left behind
-    /// is the caller's.
+    /// Moves the file at one place (a name in a directory) to another. A whiteout that is left
+    /// behind belongs to the caller.
     ///
     /// # Errors
     /// Any.
@@ -117,7 +117,7 @@ impl Mirror {
         };
         renameat_with(&source, old.as_os_str(), &target, new.as_os_str(), flags)?;
         drop(acting);
-        // The kernel goes on with the nodes that it has, and does not look their names up again.
+        // The kernel keeps using its nodes, and does not look up their new names.
         if let Ok((file, _)) = self.source.examine(target.as_fd(), new) {
             self.nodes.moved(file, Location::new(to.0, new));
         }

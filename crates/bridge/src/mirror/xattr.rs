@@ -11,13 +11,13 @@ use rustix::{
 use super::Mirror;
 use crate::{NodeId, reopen::PathTo};
 
-/// The access control list that goes with the permission bits, and changes them.
+/// The access control list for access checks. Setting it changes the permission bits.
 const ACCESS_LIST: &str = "system.posix_acl_access";
 
-/// Extended attributes, of any kind of file. Access control lists are among them.
+/// Extended attributes of any kind of file, including access control lists.
 impl Mirror {
-    /// Puts the value of an attribute into `value` and returns its length. If `value` is empty,
-    /// only that.
+    /// Stores the value of an attribute in `value` and returns its length. If `value` is empty,
+    /// only returns the length.
     ///
     /// # Errors
     /// `ENODATA` if there is none, `ERANGE` if it is longer than `value`, and any.
@@ -30,8 +30,8 @@ impl Mirror {
         }
     }
 
-    /// Puts the names of all attributes into `names`, each with a NUL behind it, and returns their
-    /// length. If `names` is empty, only that.
+    /// Stores the NUL-terminated names of all attributes in `names` and returns their length. If
+    /// `names` is empty, only returns the length.
     ///
     /// # Errors
     /// `ERANGE` if they are longer than `names`, and any.
@@ -44,8 +44,8 @@ impl Mirror {
         }
     }
 
-    /// Sets an attribute. With `clear_set_gid`, a new access control list takes the set-group-id
-    /// bit away.
+    /// Sets an attribute. With `clear_set_gid`, a new access control list clears the set-group-id
+    /// bit.
     ///
     /// # Errors
     /// Any.
@@ -70,8 +70,8 @@ impl Mirror {
         }
     }
 
-    /// Takes the set-group-id bit away: the system leaves it where the group is one of root's, who
-    /// does this.
+    /// Clears the set-group-id bit explicitly, since the system keeps it if the file's group is one
+    /// of this process's groups.
     fn clear_set_gid(&self, file: &OwnedFd) -> Result<(), Errno> {
         let (_, attr) = self.source.examine_open(file)?;
         let mode = Mode::from_raw_mode(attr.mode);

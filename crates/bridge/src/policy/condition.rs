@@ -13,7 +13,7 @@ use super::{
 /// The longest name of an extended attribute that Linux allows, in bytes.
 const XATTR_NAME_MAX: usize = 255;
 
-/// What a rule demands of an open. The order is that of what it costs to find out.
+/// A condition of a rule, in order of the cost of testing it.
 #[derive(Debug)]
 pub(super) enum Condition {
     Access(Access),
@@ -32,11 +32,11 @@ pub(super) enum Condition {
 #[serde(deny_unknown_fields)]
 pub(super) struct Xattr {
     name: XattrName,
-    /// The value it must have; any will do if none is given.
+    /// The required value; any value if none is given.
     equals: Option<String>,
 }
 
-/// What an extended attribute can be called.
+/// The name of an extended attribute.
 #[derive(Debug)]
 struct XattrName(String);
 
@@ -79,7 +79,8 @@ impl Condition {
         })
     }
 
-    /// Whether it holds for any open by this caller for this access, whatever the file is.
+    /// Whether it holds for every open of any file by this caller for this access; `None` if that
+    /// depends on the file.
     pub(super) fn holds_for(&self, (access, caller): (Access, Caller)) -> Option<bool> {
         match self {
             Self::Access(wanted) => Some(access == *wanted),
@@ -89,7 +90,7 @@ impl Condition {
         }
     }
 
-    /// What was found where it does not hold, in words.
+    /// The actual value, in words, if it does not hold.
     pub(super) fn found(&self, facts: &dyn Facts) -> Result<String, Errno> {
         Ok(match self {
             Self::Access(_) => facts.access().to_string(),

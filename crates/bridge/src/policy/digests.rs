@@ -6,23 +6,23 @@ use verimount_verity::{FileDigest, ParseDigestError};
 
 use super::{Decision, Facts, one_or_many::OneOrMany, text::from_text};
 
-/// The digests of which a file must have one, and have it verified by the kernel.
+/// Digests, one of which a file must have, verified by the kernel.
 #[derive(Debug)]
 pub(super) struct Digests(HashSet<FileDigest>);
 
-/// What a file was found to have.
+/// The result of looking for a file's digest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Found {
     /// A digest that is in the list.
     Listed(FileDigest),
     /// Another digest.
     Unlisted(FileDigest),
-    /// The kernel does not verify it.
+    /// The kernel does not verify the file.
     Unverified,
 }
 
 impl Digests {
-    /// Looks for the digest of an open's file.
+    /// Looks for the digest of the opened file.
     pub(super) fn find(&self, facts: &dyn Facts) -> Result<Found, Errno> {
         Ok(match facts.verity_digest()? {
             Some(digest) if self.0.contains(&digest) => Found::Listed(digest),
@@ -33,7 +33,7 @@ impl Digests {
 }
 
 impl Found {
-    /// What it comes to.
+    /// The resulting decision.
     pub(super) fn decision(self) -> Decision {
         match self {
             Self::Listed(_) => Decision::Passthrough,
@@ -49,7 +49,7 @@ impl<'de> Deserialize<'de> for Digests {
     }
 }
 
-/// A digest as it is written.
+/// A digest in the document.
 struct Listed(FileDigest);
 
 impl FromStr for Listed {

@@ -12,13 +12,13 @@ use super::{
     size::SizeRange,
 };
 
-/// The longest text in bytes: far more than anybody writes, and read in a moment.
+/// The longest text in bytes: far more than needed, and fast to parse.
 pub(crate) const MAX_LEN: usize = 1 << 20;
 
-/// The most rules: each open may have to be held against all of them.
+/// The most rules: an open may have to be tested against all of them.
 const MAX_RULES: usize = 1000;
 
-/// A policy as it is written.
+/// A policy document.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Document {
@@ -47,7 +47,7 @@ enum AccessWord {
     Any,
 }
 
-/// A rule as it is written.
+/// A rule of the document.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RuleDocument {
@@ -65,7 +65,7 @@ struct RuleDocument {
     magic: Option<OneOrMany<Magic>>,
 }
 
-/// Reads a policy's text.
+/// Parses a policy's text.
 pub(super) fn parse(text: &str) -> Result<Policy, Defect> {
     if text.len() > MAX_LEN {
         return Err(Defect {
@@ -95,7 +95,7 @@ pub(super) fn parse(text: &str) -> Result<Policy, Defect> {
     })
 }
 
-/// The line, counted from 1, on which the byte at an offset is.
+/// The line of the byte at an offset, counted from 1.
 pub(super) fn line_of(text: &str, offset: usize) -> usize {
     let before = text.bytes().take(offset);
     before
@@ -134,7 +134,7 @@ impl RuleDocument {
     }
 }
 
-/// Digests belong to one of the actions, and it to them.
+/// The action `verified` requires digests, and no other action allows them.
 fn action(word: Spanned<ActionWord>, digests: Option<Spanned<Digests>>) -> Result<Action, Defect> {
     let at = word.span().start;
     let decision = match (word.into_inner(), digests) {
@@ -148,7 +148,7 @@ fn action(word: Spanned<ActionWord>, digests: Option<Spanned<Digests>>) -> Resul
         (_, Some(digests)) => {
             return Err(Defect {
                 at: digests.span().start,
-                message: "digests are for the action \"verified\" alone".to_owned(),
+                message: "digests need action = \"verified\"".to_owned(),
             });
         }
         (ActionWord::Audit, None) => return Ok(Action::Audit),

@@ -5,7 +5,7 @@ use verimount_names::printable;
 
 use super::document::line_of;
 
-/// A policy's text is not one.
+/// An error in a policy's text.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{}:{line}:{column}: {message}", printable(file))]
 pub struct PolicyError {
@@ -15,7 +15,7 @@ pub struct PolicyError {
     message: String,
 }
 
-/// What is wrong, and at what offset in the text.
+/// An error, and its offset in the text.
 #[derive(Debug)]
 pub(super) struct Defect {
     pub(super) at: usize,
@@ -37,12 +37,12 @@ impl PolicyError {
         }
     }
 
-    /// The line that is wrong, counted from 1.
+    /// The line of the error, counted from 1.
     pub fn line(&self) -> usize {
         self.line
     }
 
-    /// The character in it where it goes wrong, counted from 1.
+    /// The character within the line, counted from 1.
     pub fn column(&self) -> usize {
         self.column
     }

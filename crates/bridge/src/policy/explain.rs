@@ -6,50 +6,50 @@ use verimount_names::one_line;
 
 use super::{Action, Decision, Facts, Policy, RuleName, digests::Found};
 
-/// Why an open is decided as it is.
+/// Why an open is decided in this way.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Explanation {
-    /// What is decided.
+    /// The decision.
     pub decision: Decision,
-    /// The rules that were tried, in order. If the last does not decide, the default did.
+    /// The rules that were tried, in order. If the last one does not decide, the default does.
     pub steps: Vec<Step>,
 }
 
-/// What came of a rule.
+/// A rule that was tried.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Step {
-    /// Which rule.
+    /// The rule.
     pub rule: RuleName,
-    /// What came of it.
+    /// Its outcome.
     pub outcome: Outcome,
 }
 
-/// What can come of a rule.
+/// The outcome of a rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
     /// It decides.
     Decides,
-    /// It decides by the digest by which the kernel verifies the file.
+    /// It decides by the digest with which the kernel verifies the file.
     Verifies {
-        /// That digest, if there is one.
+        /// This digest, if there is one.
         digest: Option<String>,
         /// Whether the rule lists it.
         listed: bool,
     },
-    /// It takes note, and leaves the decision to others.
+    /// It logs the open, and leaves the decision to the following rules.
     Audits,
     /// It does not match.
     Unmet {
         /// The first condition that does not hold.
         condition: String,
-        /// What there is instead.
+        /// The actual value.
         found: String,
     },
 }
 
 impl Policy {
-    /// As [`Policy::decide`], with all that led to it.
+    /// As [`Policy::decide`], with the outcome of each rule.
     ///
     /// # Errors
     /// As [`Policy::decide`].
@@ -116,10 +116,13 @@ impl fmt::Display for Explanation {
                 Outcome::Verifies { digest: None, .. } => {
                     writeln!(f, "{rule} decides: the kernel does not verify the file")?;
                 }
-                Outcome::Audits => writeln!(f, "{rule} notes it")?,
+                Outcome::Audits => writeln!(f, "{rule} logs the open")?,
                 Outcome::Unmet { condition, found } => {
                     let (condition, found) = (one_line(condition), one_line(found));
-                    writeln!(f, "{rule}: not {condition}, but {found}")?;
+                    writeln!(
+                        f,
+                        "{rule} does not match: requires that {condition}, but found {found}"
+                    )?;
                 }
             }
         }

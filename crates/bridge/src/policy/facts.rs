@@ -6,13 +6,13 @@ use verimount_verity::FileDigest;
 
 use crate::Caller;
 
-/// What a file is opened for.
+/// How an open may access the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Access {
-    /// Only reading.
+    /// Reading only.
     Read,
-    /// Writing, be it that it is also read; truncating; making it.
+    /// Writing, or reading and writing; truncating; creating.
     Write,
 }
 
@@ -25,12 +25,13 @@ impl fmt::Display for Access {
     }
 }
 
-/// What rules can go by. Asked for one by one, as some cost I/O; none twice by one rule.
+/// The facts that rules test. Some cost I/O, so a rule asks for each fact only when needed, and at
+/// most once.
 pub trait Facts {
-    /// What the file is opened for.
+    /// How the open may access the file.
     fn access(&self) -> Access;
 
-    /// Who opens it.
+    /// The caller that opens it.
     fn caller(&self) -> Caller;
 
     /// Its path below the source.
@@ -39,34 +40,35 @@ pub trait Facts {
     /// As [`crate::Mirror::path`].
     fn path(&self) -> Result<&Path, Errno>;
 
-    /// Its length in bytes; 0 if it is just being made.
+    /// Its length in bytes; 0 if it is being created.
     ///
     /// # Errors
-    /// What the system says.
+    /// Any.
     fn size(&self) -> Result<u64, Errno>;
 
-    /// User and group id of its owner; the caller's if it is just being made.
+    /// User and group id of its owner; the caller's if it is being created.
     ///
     /// # Errors
-    /// What the system says.
+    /// Any.
     fn owner(&self) -> Result<(u32, u32), Errno>;
 
-    /// Fills `bytes` with content from `offset` on, as far as there is any, and says how far.
+    /// Reads content into `bytes` from `offset` on, and returns the number of bytes: fewer only at
+    /// the end of the file.
     ///
     /// # Errors
-    /// What the system says.
+    /// Any.
     fn content(&self, offset: u64, bytes: &mut [u8]) -> Result<usize, Errno>;
 
     /// The value of an extended attribute; `None` if the file does not have it.
     ///
     /// # Errors
-    /// What the system says.
+    /// Any.
     fn xattr(&self, name: &OsStr) -> Result<Option<Vec<u8>>, Errno>;
 
-    /// The fs-verity digest by which the kernel verifies each read of its content; `None` if it does
-    /// not.
+    /// The fs-verity digest with which the kernel verifies each read of its content; `None` if it
+    /// does not.
     ///
     /// # Errors
-    /// What the system says.
+    /// Any.
     fn verity_digest(&self) -> Result<Option<FileDigest>, Errno>;
 }

@@ -10,10 +10,10 @@ use super::{
     text::from_text,
 };
 
-/// The longest pattern in bytes: Linux has no longer paths.
+/// The longest pattern in bytes: the longest path in Linux.
 const MAX_LEN: usize = 4096;
 
-/// Patterns of paths below the source, of which one must match.
+/// Patterns of paths below the source, one of which must match.
 #[derive(Debug)]
 pub(super) struct Paths {
     patterns: OneOrMany<Pattern>,
@@ -26,7 +26,7 @@ impl Paths {
         self.set.is_match(path)
     }
 
-    /// What matches at two places, for the kind of file that is there.
+    /// The paths that match at the two ends of a move of this kind.
     pub(super) fn reaches(&self, kind: Kind, from: &Path, to: &Path) -> (Reach, Reach) {
         match kind {
             Kind::File => (
@@ -71,7 +71,9 @@ impl FromStr for Pattern {
 
     fn from_str(pattern: &str) -> Result<Self, String> {
         if pattern.is_empty() || pattern.starts_with('/') {
-            return Err("a pattern is of paths below the source, which begin with no \"/\"".into());
+            return Err(
+                "a pattern matches paths below the source, which do not begin with \"/\"".into(),
+            );
         }
         if pattern.len() > MAX_LEN {
             return Err(format!("a pattern has at most {MAX_LEN} bytes"));

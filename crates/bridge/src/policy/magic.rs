@@ -2,10 +2,10 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, de};
 
-/// The farthest into a file that its content is looked at, in bytes: its beginning, in one page.
+/// How far into a file its content may be compared, in bytes: one page.
 const MAX_END: usize = 4096;
 
-/// Bytes that a file must have at some place of its beginning.
+/// Bytes that a file must have at an offset near its beginning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Magic {
     offset: u16,
@@ -33,7 +33,7 @@ impl fmt::Display for Magic {
     }
 }
 
-/// As it is written.
+/// The form in the document.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Document {
@@ -67,7 +67,7 @@ impl<'de> Deserialize<'de> for Magic {
     }
 }
 
-/// The bytes of pairs of digits, between which there may be spaces.
+/// Decodes pairs of hexadecimal digits, with optional spaces between them.
 fn from_hex(text: &str) -> Option<Vec<u8>> {
     let digits: Option<Vec<u8>> = text
         .chars()

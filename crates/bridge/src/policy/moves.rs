@@ -1,8 +1,8 @@
-//! What a file's new name would do to what the rules deny.
+//! Whether a new name for a file undoes a denial.
 //!
-//! Rules go by a file's path, and by what can change without anybody asking here: its length, its
-//! content, who opens it. So what a move does is not asked of one open, but of all that there could
-//! be: none that is denied by the old path may be allowed by the new one.
+//! Rules test a file's path, and other facts that can change without the policy being asked: its
+//! length, its content, its callers. So a move is judged by all possible opens: none that is denied
+//! by the old path may be allowed by the new one.
 
 use std::path::Path;
 
@@ -11,28 +11,28 @@ use super::{
 };
 use crate::Caller;
 
-/// What is moved, or given another name.
+/// The kind of file that is moved or linked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A regular file.
     File,
-    /// A directory, with all that is below it.
+    /// A directory with everything below it.
     Directory,
 }
 
-/// A way from one path below the source to another.
+/// A change of a path below the source to another one.
 #[derive(Debug, Clone, Copy)]
 pub struct Move<'a> {
-    /// What takes it.
+    /// The kind of file.
     pub kind: Kind,
-    /// The path that it has.
+    /// The old path.
     pub from: &'a Path,
-    /// The path that it gets.
+    /// The new path.
     pub to: &'a Path,
 }
 
 impl Move<'_> {
-    /// The way back.
+    /// The reverse move.
     #[must_use]
     pub fn back(self) -> Self {
         Self {
@@ -44,19 +44,19 @@ impl Move<'_> {
 }
 
 impl Policy {
-    /// Whether there is an open that it denies.
+    /// Whether it can deny any open.
     pub fn can_deny(&self) -> bool {
         self.default == Decision::Deny || self.rules.iter().any(Rule::may_deny)
     }
 
-    /// Which denial might not hold any more after a move: of an open by anybody, or of one `who`.
-    /// `None` if all hold.
+    /// The rule whose denial might be lost by a move, for opens by anybody or only by `who`; `None`
+    /// if all denials still hold.
     pub fn loosened_by(
         &self,
         moved: Move<'_>,
         who: Option<(Access, Caller)>,
     ) -> Option<DecidedBy<'_>> {
-        // Whether there may be an open that would not come this far by the new path.
+        // Whether an earlier rule may allow an open by the new path only.
         let mut is_allowed_before = false;
         for rule in &self.rules {
             if who.is_some_and(|who| !rule.may_match(who)) {
@@ -76,7 +76,8 @@ impl Policy {
         is_loosened.then_some(None)
     }
 
-    /// By what `who` is denied all that a directory's new path leads to; `None` if not certainly all.
+    /// The rule that denies `who` everything below a directory's new path; `None` if that is not
+    /// certain.
     pub fn denied_all_over(&self, moved: Move<'_>, who: (Access, Caller)) -> Option<DecidedBy<'_>> {
         for rule in self.rules.iter().filter(|rule| rule.may_match(who)) {
             let (_, new) = rule.reaches(moved);
@@ -112,7 +113,7 @@ impl Rule {
         conditions.all(|condition| condition.holds_for(who) != Some(false))
     }
 
-    /// Whether it decides each open by a path that it matches: by anybody, or by `who`.
+    /// Whether it decides every open of a path that it matches, by anybody or by `who`.
     fn decides_all(&self, who: Option<(Access, Caller)>) -> bool {
         let holds = |condition: &Condition| match condition {
             Condition::Path(_) => true,

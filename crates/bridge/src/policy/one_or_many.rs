@@ -8,7 +8,7 @@ use serde::{
     },
 };
 
-/// A value, or a list of some of which any may hold.
+/// A value or a list of values; a condition holds if it holds for one of them.
 #[derive(Debug)]
 pub(super) struct OneOrMany<T>(Vec<T>);
 

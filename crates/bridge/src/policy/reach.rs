@@ -10,32 +10,31 @@ use regex_automata::{
     util::{alphabet::Unit, start, syntax},
 };
 
-/// The most memory that the automaton of one rule takes before it runs, in bytes: what `globset`
-/// allows, too.
+/// Memory limit of the automaton of one rule before it runs, in bytes, as in `globset`.
 const MAX_AUTOMATON: usize = 10 << 20;
 
-/// The most memory that running it takes, in bytes: far more than the two paths of a move need.
+/// Memory limit of running it, in bytes: far more than the two paths of a move need.
 const MAX_CACHE: usize = 2 << 20;
 
-/// After how many states the search for a path that does not match is given up.
+/// The most states that are searched for a path that does not match.
 const MAX_STATES: usize = 256;
 
-/// Which paths at a place match a rule's patterns: of a file its one path, of a directory all paths
-/// below it, those that do not exist yet included.
+/// Which paths match a rule's patterns: for a file, its own path; for a directory, all possible
+/// paths below it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reach {
-    /// None does.
+    /// None match.
     Nothing,
-    /// All do.
+    /// All match.
     Everything,
-    /// Some may: those that lead from this state to a match.
+    /// Those that lead from this state to a match.
     From(LazyStateID),
-    /// Nobody knows: the patterns are too large.
+    /// Unknown: the patterns are too large.
     Unknown,
 }
 
 impl Reach {
-    /// Of a file's path, which matches or does not.
+    /// The reach for a file whose path matches or not.
     pub(super) fn of_file(matches: bool) -> Self {
         match matches {
             true => Self::Everything,
@@ -43,8 +42,8 @@ impl Reach {
         }
     }
 
-    /// Whether certainly each path that matches here matches at the other place, too. Both are
-    /// places of one move, and of one rule.
+    /// Whether certainly every path that matches here also matches at the other end of the move.
+    /// Both must be from one move and one rule.
     pub(super) fn is_within(self, other: Self) -> bool {
         match (self, other) {
             (Self::Nothing, _) | (_, Self::Everything) => true,
@@ -54,19 +53,19 @@ impl Reach {
     }
 }
 
-/// Tells what patterns match below directories: it reads the directory's path and looks at the
-/// state that leads to.
+/// Finds out what patterns match below a directory: runs an automaton over the directory's path,
+/// and examines the resulting state.
 #[derive(Debug)]
 pub(super) struct Below(Box<DFA>);
 
 impl Below {
-    /// Of patterns as regular expressions, of which any may match.
+    /// Takes regular expressions, any of which may match.
     pub(super) fn new(patterns: &[&str]) -> Result<Self, Box<BuildError>> {
         let bytes = syntax::Config::new().utf8(false).dot_matches_new_line(true);
         let size = thompson::Config::new()
             .utf8(false)
             .nfa_size_limit(Some(MAX_AUTOMATON));
-        // With one cache for each move, equal states have equal numbers: it must never be cleared.
+        // A move uses one cache, which must never be cleared, so that equal states have equal ids.
         let run = DFA::config()
             .match_kind(MatchKind::All)
             .cache_capacity(MAX_CACHE)
@@ -81,7 +80,7 @@ impl Below {
             .map_err(Box::new)
     }
 
-    /// What matches below two directories.
+    /// The paths that match below two directories.
     pub(super) fn reaches(&self, from: &Path, to: &Path) -> (Reach, Reach) {
         let mut cache = self.0.create_cache();
         let mut reach = |directory| {
@@ -91,7 +90,7 @@ impl Below {
         (reach(from), reach(to))
     }
 
-    /// `None` if the cache is too small for it.
+    /// `None` if the cache is too small.
     fn reach(&self, cache: &mut Cache, directory: &Path) -> Option<Reach> {
         let start = start::Config::new().anchored(Anchored::Yes);
         let mut state = self.0.start_state(cache, &start).ok()?;
@@ -105,7 +104,7 @@ impl Below {
         })
     }
 
-    /// Whether each path that goes on from a state certainly matches.
+    /// Whether certainly every continuation from a state matches.
     fn matches_all_from(&self, cache: &mut Cache, state: LazyStateID) -> Option<bool> {
         let classes = self.0.byte_classes();
         let mut seen = HashSet::from([state]);

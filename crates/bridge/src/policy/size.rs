@@ -5,16 +5,16 @@ use thiserror::Error;
 
 use super::text::from_text;
 
-/// Lengths from one on up to another, which is not among them.
+/// A range of lengths, whose end is exclusive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SizeRange {
     /// In bytes.
     from: u64,
-    /// In bytes; none if there is no end.
+    /// In bytes; `None` for no upper bound.
     to: Option<u64>,
 }
 
-/// It is not a range of lengths.
+/// A text is not a range of lengths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error(
     "not a range of sizes: allowed are \"FROM..TO\", \"FROM..\" and \"..TO\", with bytes or K, M, G \
@@ -42,7 +42,7 @@ impl FromStr for SizeRange {
     }
 }
 
-/// A number of bytes, if there is one.
+/// A number of bytes, unless the text is empty.
 fn bound(text: &str) -> Result<Option<u64>, InvalidRange> {
     let text = text.trim();
     if text.is_empty() {

@@ -5,8 +5,8 @@ use serde::{
     de::{self, Visitor},
 };
 
-/// Reads what is written as text. What is wrong with it is found while the deserialiser still knows
-/// where in the document that is.
+/// Parses a value written as text. Errors are found while the deserialiser still knows the position
+/// in the document.
 pub(super) fn from_text<'de, T, D>(deserializer: D) -> Result<T, D::Error>
 where
     T: FromStr<Err: fmt::Display>,

@@ -269,11 +269,14 @@ fn decisions_are_explained() {
     assert_eq!(lines.len(), 4, "{read}");
     assert!(lines[0].starts_with("rule 1 (line 1)"), "{read}");
     assert!(
-        lines[1].starts_with("rule 2 (line 3) \"large\": not "),
+        lines[1].starts_with("rule 2 (line 3) \"large\" does not match: "),
         "{read}"
     );
     assert!(lines[1].contains('7'), "{read}");
-    assert!(lines[2].starts_with("rule 3 (line 7): not "), "{read}");
+    assert!(
+        lines[2].starts_with("rule 3 (line 7) does not match: "),
+        "{read}"
+    );
     assert_eq!(lines[3], "passthrough");
     let written = explained(&world, &["--explain", "./folder/file", "--write"]);
     let decides = "rule 3 (line 7) decides";
