@@ -1,8 +1,7 @@
-//! How file names, and texts from elsewhere, are shown to people: on one line, with nothing in it
-//! that a terminal obeys.
+//! Escapes file names, and texts from outside, for display: on one line, without control sequences.
 //!
-//! A file name can hold any bytes but `/` and NUL. Shown as it is, a line feed in it would begin a
-//! line of its maker's choosing, and an escape sequence would have the terminal do that maker's will.
+//! A file name can contain any bytes but `/` and NUL. Shown unescaped, a line feed in it would
+//! start a forged line, and an escape sequence would control the terminal.
 
 use std::{
     ffi::OsStr,
@@ -10,17 +9,17 @@ use std::{
     os::unix::ffi::OsStrExt,
 };
 
-/// Shows a file name or path, each another way: a backslash as `\\`, line feed, carriage return and
-/// tab as `\n`, `\r` and `\t`, and every byte of what else is not plain as `\x` and two hexadecimal
-/// digits. `printf %b` makes the name of it again.
+/// Escapes a file name or path so that different names look different: a backslash becomes `\\`;
+/// line feed, carriage return and tab become `\n`, `\r` and `\t`; every other special byte becomes
+/// `\x` and two hexadecimal digits. `printf %b` restores the name.
 ///
-/// Not plain are bytes that are not UTF-8, control characters, and those characters of Unicode that
-/// separate lines or turn the direction of writing.
+/// Special are bytes that are not UTF-8, control characters, and Unicode characters that separate
+/// lines or change the direction of writing.
 pub fn printable<N: AsRef<OsStr> + ?Sized>(name: &N) -> Printable<'_> {
     Printable(name.as_ref().as_bytes())
 }
 
-/// A name, to be shown by [`printable`].
+/// A name that is escaped on display, see [`printable`].
 #[derive(Debug, Clone, Copy)]
 pub struct Printable<'a>(&'a [u8]);
 
@@ -39,13 +38,13 @@ impl fmt::Display for Printable<'_> {
     }
 }
 
-/// Shows a text in which names have been shown already, or that was written by others: as
-/// [`printable`] does, but backslashes as they are.
+/// Escapes a text that contains escaped names, or comes from outside: as [`printable`], but keeps
+/// backslashes.
 pub fn one_line(text: &str) -> OneLine<'_> {
     OneLine(text)
 }
 
-/// A text, to be shown by [`one_line`].
+/// A text that is escaped on display, see [`one_line`].
 #[derive(Debug, Clone, Copy)]
 pub struct OneLine<'a>(&'a str);
 
@@ -61,7 +60,7 @@ fn write_character(f: &mut fmt::Formatter<'_>, character: char) -> fmt::Result {
         '\n' => f.write_str("\\n"),
         '\r' => f.write_str("\\r"),
         '\t' => f.write_str("\\t"),
-        // Separators of lines and paragraphs, and what turns the direction of writing.
+        // Line and paragraph separators, and characters that change the direction of writing.
         '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => write_encoded(f, character),
         control if control.is_control() => write_encoded(f, control),
         plain => f.write_char(plain),

@@ -1,7 +1,7 @@
-//! POSIX access control lists, as the attribute `system.posix_acl_access` has them: a version, then
-//! an entry of 8 bytes each (tag, permissions, id), little-endian.
+//! POSIX access control lists in the form of the attribute `system.posix_acl_access`: a version,
+//! then entries of 8 bytes (tag, permissions, id), little-endian.
 
-/// What an entry is about.
+/// To whom an entry applies.
 mod tag {
     pub(super) const USER: u16 = 0x02;
     pub(super) const GROUP_OF_FILE: u16 = 0x04;
@@ -10,8 +10,8 @@ mod tag {
     pub(super) const OTHERS: u16 = 0x20;
 }
 
-/// Whether a list keeps anybody but the owner from any of these rights: read 4, write 2, execute 1.
-/// One that is not understood does.
+/// Whether a list denies anybody but the owner any of these rights: read 4, write 2, execute 1.
+/// True for a list that cannot be parsed.
 pub(super) fn denies(list: &[u8], needed: u32) -> bool {
     let Some((_version, entries)) = list.split_at_checked(4) else {
         return true;

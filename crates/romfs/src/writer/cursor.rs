@@ -1,4 +1,4 @@
-//! Moving about in a tree that others may change meanwhile.
+//! Traverses a tree that others may change concurrently.
 
 use std::{
     fs::{File, Metadata},
@@ -14,8 +14,8 @@ use rustix::{
 use super::tree::{Data, FileId, Tree};
 use crate::Error;
 
-/// The flags of all that is opened: what was a file or directory may have become a symbolic link,
-/// which is not followed, or a pipe that nobody writes to, which is not waited for.
+/// Flags of every open. The entry may have become a symbolic link, which must not be followed, or a
+/// pipe without a writer, for which the open must not wait.
 const FLAGS: OFlags = OFlags::NOFOLLOW
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOCTTY)
@@ -23,10 +23,10 @@ const FLAGS: OFlags = OFlags::NOFOLLOW
 
 /// A directory of a tree, held by a descriptor.
 ///
-/// Everything is opened by its name alone, in the directory that is held. So nothing leads out of
-/// the tree, however others exchange its directories, and a name costs the same at any depth. One
-/// descriptor is enough for any depth: the way up is `..`, which must be the directory that it was
-/// on the way down.
+/// Each entry is opened by its name, relative to this descriptor. So nothing outside the tree is
+/// reachable, however others replace its directories, and a name costs the same at any depth. One
+/// descriptor is enough for any depth: the cursor goes up by `..`, which must be the same directory
+/// as on the way down.
 #[derive(Debug)]
 pub(super) struct Cursor {
     directory: File,
@@ -34,10 +34,10 @@ pub(super) struct Cursor {
     number: usize,
 }
 
-/// Something in a tree, with what its own descriptor says of it.
+/// An entry of a tree, with metadata from its own descriptor.
 #[derive(Debug)]
 pub(super) struct Found {
-    /// Open for listing if it is a directory; else a path only.
+    /// Open for listing if it is a directory, else with `O_PATH`.
     pub(super) file: File,
     pub(super) metadata: Metadata,
 }
@@ -50,7 +50,7 @@ impl Found {
 }
 
 impl Cursor {
-    /// At a tree's root.
+    /// A cursor at the root of a tree.
     pub(super) fn new(root: &File) -> io::Result<Self> {
         Ok(Self {
             directory: root.try_clone()?,
@@ -63,47 +63,47 @@ impl Cursor {
         self.number
     }
 
-    /// What has this name in the directory.
+    /// The entry with this name in the directory.
     pub(super) fn find(&self, name: &[u8]) -> io::Result<Found> {
         let found = Found::new(self.open(name, OFlags::PATH)?)?;
         if !found.metadata.is_dir() {
             return Ok(found);
         }
-        // To be listed it is opened once more, and all that counts is asked of this descriptor:
-        // a file system that is mounted on demand is mounted only now.
+        // Opened again for listing, and all metadata is taken from this descriptor: a file system
+        // that is mounted on demand is mounted only now.
         Found::new(self.open(name, OFlags::DIRECTORY)?)
     }
 
-    /// Opens what has this name in the directory, for reading if the flags do not say otherwise.
+    /// Opens the entry with this name in the directory, by default for reading.
     pub(super) fn open(&self, name: &[u8], flags: OFlags) -> io::Result<File> {
         let file = openat(&self.directory, name, FLAGS | flags, Mode::empty())?;
         Ok(file.into())
     }
 
-    /// Goes down into a directory that was found here.
+    /// Enters a directory that was found here.
     pub(super) fn enter(&mut self, directory: File, number: usize) {
         *self = Self { directory, number };
     }
 
-    /// Goes down into the directory of an item of this directory.
+    /// Enters the directory of an item of this directory.
     pub(super) fn descend(&mut self, tree: &Tree, number: usize) -> Result<(), Error> {
         let name = tree.items.get(number).map(|item| &*item.name);
         self.step(tree, name.unwrap_or_default(), number, number)
     }
 
-    /// Goes up to the directory of an item above, or stays if it is this one.
+    /// Goes up to the directory of an item, unless it is this one.
     pub(super) fn ascend(&mut self, tree: &Tree, number: usize) -> Result<(), Error> {
-        // Numbers get smaller on the way up.
+        // Parents have smaller numbers.
         while self.number > number {
             let parent = tree.items.get(self.number).map_or(0, |item| item.parent);
-            // Where it is not what it was, this directory was moved.
+            // If the parent is not the same as before, this directory was moved.
             self.step(tree, b"..", parent, self.number)?;
         }
         Ok(())
     }
 
-    /// Goes to what `name` leads to, which must be the directory of item `to`. Else item `moved` is
-    /// what has changed.
+    /// Goes to `name`, which must be the directory of item `to`; otherwise the error is that item
+    /// `moved` has changed.
     fn step(&mut self, tree: &Tree, name: &[u8], to: usize, moved: usize) -> Result<(), Error> {
         let failed = |error| unreadable(tree.path(moved), error);
         let directory = self.open(name, OFlags::DIRECTORY).map_err(failed)?;
@@ -120,7 +120,7 @@ impl Cursor {
     }
 }
 
-/// Why something of the tree could not be read. What was there and is there no more has changed.
+/// The error for an unreadable entry of the tree. An entry that no longer exists has changed.
 pub(super) fn unreadable(path: PathBuf, source: io::Error) -> Error {
     let errno = Errno::from_io_error(&source);
     let is_other = matches!(

@@ -93,7 +93,7 @@ fn emit_header<W: Write>(
     sink.add(&hard_link(first_child, parent, b".."))
 }
 
-/// Copies a file that must still be the one that was scanned, before it is read and after.
+/// Copies a file, which must be the one that was scanned both before and after reading.
 fn emit_file<W: Write>(
     file: io::Result<File>,
     scanned: &Identity,

@@ -1,4 +1,4 @@
-//! Finding out what of a file, directory or other node its image does not keep.
+//! Finds the attributes of an inode that an image does not store.
 
 use std::{fmt, fs::Metadata, io, os::fd::AsRawFd, os::unix::fs::MetadataExt};
 
@@ -11,11 +11,11 @@ use rustix::{
 use super::{Loss, acl, cursor::Found};
 use crate::NodeKind;
 
-/// `XATTR_LIST_MAX` and `XATTR_SIZE_MAX`: Linux has no more names of attributes for a file, in
-/// bytes, nor longer values.
+/// `XATTR_LIST_MAX` and `XATTR_SIZE_MAX`: the most bytes of attribute names of a file, and of an
+/// attribute's value.
 const MAX_ATTRIBUTES: usize = 64 << 10;
 
-/// Bytes of a block of [`Metadata::blocks`].
+/// The unit of [`Metadata::blocks`] in bytes.
 const BLOCK: u64 = 512;
 
 /// Looks for losses.
@@ -32,7 +32,7 @@ impl Inspector {
         }
     }
 
-    /// Tells `lost` of each kind of what is lost, with what it is.
+    /// Calls `lost` with each kind of loss and its details.
     pub(super) fn inspect(
         &mut self,
         found: &Found,
@@ -48,7 +48,7 @@ impl Inspector {
         if (uid, gid) != (0, 0) {
             lost(Loss::Owners, format_args!("{uid}:{gid}"));
         }
-        // Neither the path nor a descriptor for reading is needed to ask about it.
+        // Works with `O_PATH` descriptors, and independently of the name.
         let path = format!("/proc/self/fd/{}", found.file.as_raw_fd());
         let denied_by_list = self.attributes(&path, kind, lost)?;
         permissions(metadata, kind, stored, denied_by_list, lost);
@@ -60,15 +60,15 @@ impl Inspector {
         Ok(())
     }
 
-    /// Looks at the extended attributes. Whether an access control list among them keeps somebody
-    /// from reading.
+    /// Inspects the extended attributes. Returns whether an access control list among them denies
+    /// somebody reading.
     fn attributes(
         &mut self,
         path: &str,
         kind: NodeKind,
         lost: &mut dyn FnMut(Loss, fmt::Arguments<'_>),
     ) -> io::Result<bool> {
-        // Most files have none, which is told without memory to put them into.
+        // Most files have none, which this query shows without a buffer.
         match listxattr_query(path) {
             Ok(0) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(false),
             Ok(_) => {}
@@ -137,8 +137,8 @@ fn permissions(
 
 /// The rights, of read 4, write 2 and execute 1, that the image gives to everybody.
 ///
-/// Who may read a file may also run a copy of it, so that its executable bits keep nobody from
-/// anything; write permission gives nothing in an image. A device's file is only root's there.
+/// A user who can read a file can run a copy of it, so execute permission does not count. Write
+/// permission has no effect in an image. Device nodes are accessible only to root there.
 fn needed(kind: NodeKind) -> u32 {
     match kind {
         NodeKind::Directory => 5,
@@ -147,8 +147,7 @@ fn needed(kind: NodeKind) -> u32 {
     }
 }
 
-/// Whether a file has a hole. That it takes less storage than it has bytes is not enough: it may
-/// be compressed.
+/// Whether a file has a hole. Less storage than bytes is not enough: the file may be compressed.
 fn has_hole(metadata: &Metadata, path: &str) -> io::Result<bool> {
     if metadata.blocks().saturating_mul(BLOCK) >= metadata.len() {
         return Ok(false);
@@ -156,7 +155,7 @@ fn has_hole(metadata: &Metadata, path: &str) -> io::Result<bool> {
     let file = open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     match seek(&file, SeekFrom::Hole(0)) {
         Ok(hole) => Ok(hole < metadata.len()),
-        // It is empty by now, or its file system knows of no holes.
+        // The file is empty by now, or its file system does not support holes.
         Err(Errno::NXIO | Errno::INVAL) => Ok(false),
         Err(errno) => Err(errno.into()),
     }

@@ -1,4 +1,4 @@
-//! Where everything goes in the image.
+//! Assigns offsets in the image.
 
 use super::{
     Options, index,
@@ -12,13 +12,13 @@ use crate::{
 /// The sizes of an image.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sizes {
-    /// Accessible bytes: where the last item ends.
+    /// Number of accessible bytes: the end of the last item.
     pub(super) accessible: u32,
     /// Bytes of the whole image.
     pub(super) image: u64,
 }
 
-/// Gives every item of the tree its place. The places' order is the tree's.
+/// Assigns a place to every item of the tree, in the order of the tree.
 pub(super) fn lay_out(tree: &mut Tree, options: &Options) -> Result<Sizes, Error> {
     let block = u64::from(options.block_size.bytes());
     let volume_name_len = options.volume_name.as_bytes().len();
@@ -45,9 +45,9 @@ pub(super) fn lay_out(tree: &mut Tree, options: &Options) -> Result<Sizes, Error
     })
 }
 
-/// Places an item at the first fit from `start` on, and says where it ends; `None` beyond 4 GiB.
+/// Places an item at the first fit from `start` on, and returns its end; `None` beyond 4 GiB.
 ///
-/// The data of a file of a block or more starts on a block; all else goes as close as it can.
+/// The data of a file of at least one block is aligned to blocks; all else is packed.
 fn place(item: &Item, is_root: bool, start: u32, block: u64) -> Option<(Place, u32)> {
     let header_len = u64::try_from(header_len(item.name.len())).ok()?;
     let data_len = u64::from(item.data.len());
@@ -56,7 +56,7 @@ fn place(item: &Item, is_root: bool, start: u32, block: u64) -> Option<(Place, u
         body = body.next_multiple_of(block);
     }
     let body_len = match item.kind {
-        // The root's own header is its `.`, so that only `..` follows.
+        // The root's own header is its `.`, so only `..` follows.
         NodeKind::Directory if is_root => MIN_HEADER_LEN.into(),
         NodeKind::Directory => u64::from(MIN_HEADER_LEN).checked_mul(2)?,
         _ => data_len,

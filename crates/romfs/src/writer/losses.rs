@@ -1,17 +1,17 @@
 use std::{collections::BTreeMap, fmt, path::PathBuf};
 
-/// A kind of what a tree can have and the format has no place for.
+/// A kind of attribute that the format cannot store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Loss {
-    /// Time of the last change. (Other times cannot be set in any file system.)
+    /// Modification time.
     Times,
-    /// An owner or group that is not root.
+    /// An owner or group other than root.
     Owners,
-    /// Permission bits or an access control list that keep somebody from reading a file, or from
-    /// listing or searching a directory. Everybody may do that in the image.
+    /// Permission bits or an access control list that deny somebody reading a file, or listing or
+    /// searching a directory. In the image, everybody may do that.
     Privacy,
-    /// Other permission bits than the image shows, which keep nobody from reading.
+    /// Permission bits that differ from those of the image, but deny nobody reading.
     Permissions,
     /// Set-user-id, set-group-id and sticky bits.
     SpecialBits,
@@ -21,47 +21,47 @@ pub enum Loss {
     Capabilities,
     /// Any other extended attribute.
     Attributes,
-    /// Ranges of files that take no storage. They are stored as zeros.
+    /// Ranges of files without storage, which are stored as zeros.
     Holes,
 }
 
-/// What of a tree its image does not keep.
+/// The attributes of a tree that its image does not store.
 #[derive(Debug, Default)]
 pub struct Losses(BTreeMap<Loss, Lost>);
 
-/// Where one kind of loss is met.
+/// The inodes with one kind of loss.
 #[derive(Debug, Default)]
 pub struct Lost {
-    /// How many files, directories and others, each counted once for all its names.
+    /// Number of inodes.
     pub count: u64,
-    /// The first few of them, in walk order.
+    /// The first few, in walk order.
     pub examples: Vec<Example>,
 }
 
-/// One that loses something.
+/// An inode with a loss.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Example {
-    /// Its path from the root, which is `.` itself.
+    /// Its path below the root; `.` for the root.
     pub path: PathBuf,
-    /// What it loses, such as `0600 becomes 0644`, in which all is from strangers; may be empty.
+    /// The loss, such as `0600 becomes 0644`; may be empty, and may contain untrusted text.
     pub detail: String,
 }
 
-/// Most examples for each kind of loss.
+/// The most examples of each kind of loss.
 const MAX_EXAMPLES: usize = 3;
 
 impl Losses {
-    /// All that are met, by kind.
+    /// All losses, by kind.
     pub fn iter(&self) -> impl Iterator<Item = (Loss, &Lost)> {
         self.0.iter().map(|(loss, lost)| (*loss, lost))
     }
 
-    /// Where this kind is met, if anywhere.
+    /// The inodes with this kind of loss, if any.
     pub fn get(&self, loss: Loss) -> Option<&Lost> {
         self.0.get(&loss)
     }
 
-    /// Adds one that is at a path.
+    /// Adds an inode by its path.
     pub(super) fn add(
         &mut self,
         loss: Loss,

@@ -1,8 +1,8 @@
-//! Making an image of a directory tree.
+//! Makes an image of a directory tree.
 //!
 //! [`plan`] decides everything before a byte is written: it scans the tree in walk order
-//! ([`scan`]), gives every entry its place ([`layout`]), and refuses what does not fit. Writing the
-//! plan ([`emit`]) then only copies, front to back.
+//! ([`scan`]), assigns a place to every entry ([`layout`]), and refuses entries that do not fit.
+//! Writing the plan ([`emit`]) then only copies, front to back.
 
 mod acl;
 mod cursor;
@@ -24,20 +24,20 @@ pub use summary::Summary;
 use self::{layout::Sizes, tree::Tree};
 use crate::{BlockSize, Error, VolumeName};
 
-/// Most bytes of a stored name. The format has room for 128, but the kernel's listing of a
-/// directory shows only 127 of them.
+/// The longest name that is stored, in bytes. The format has room for 128, but the kernel lists
+/// only the first 127.
 pub const MAX_NAME_LEN: usize = 127;
 
-/// How an image is made.
+/// Options for an image.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The volume's name.
     pub volume_name: VolumeName,
-    /// What the data of files of at least that size is aligned to, and the image padded to.
+    /// Alignment of the data of files of at least this size, and of the image's length.
     pub block_size: BlockSize,
 }
 
-/// An image that is yet to be written: what goes where.
+/// The layout of an image that is to be written.
 #[derive(Debug)]
 pub struct Plan {
     tree: Tree,
@@ -48,20 +48,19 @@ pub struct Plan {
 
 /// Plans the image of the tree at `root`.
 ///
-/// Symbolic links inside the tree are stored, not followed; file systems mounted inside it are
-/// part of it. What the format has no place for is left out, and told by [`Plan::losses`]: owners,
-/// times, extended attributes and all permission bits but the executable one. An image can keep
-/// nobody from reading it: whoever makes one must see to it that [`Loss::Privacy`] is wanted.
+/// Symbolic links inside the tree are stored, not followed. File systems mounted inside it are part
+/// of it. Attributes that the format cannot store are left out, and listed by [`Plan::losses`]:
+/// owners, times, extended attributes and all permission bits but the executable one. An image
+/// denies nobody reading, so the caller must make sure that [`Loss::Privacy`] is intended.
 ///
-/// The tree may be changed meanwhile, also by somebody who is not trusted: nothing outside of it gets
-/// into the image by that.
+/// Untrusted users may change the tree concurrently: nothing outside of it can get into the image.
 ///
-/// The plan, and so the image, depends on names, contents, types, executable bits and hard links
-/// only. It is held in memory, some 200 bytes per entry; contents are not.
+/// The plan, and so the image, depends only on names, contents, types, executable bits and hard
+/// links. It is held in memory, about 200 bytes per entry; contents are not.
 ///
 /// # Errors
-/// [`Error::Tree`] for what cannot be read, [`Error::Changed`] for what is moved or removed meanwhile,
-/// and [`Error::Unstorable`] for what the format has no room for.
+/// [`Error::Tree`] for an entry that cannot be read, [`Error::Changed`] for one that was moved or
+/// removed concurrently, and [`Error::Unstorable`] for one that exceeds the limits of the format.
 pub fn plan(root: &Path, options: &Options) -> Result<Plan, Error> {
     let (mut tree, losses) = scan::scan(root)?;
     let sizes = layout::lay_out(&mut tree, options)?;
@@ -74,28 +73,28 @@ pub fn plan(root: &Path, options: &Options) -> Result<Plan, Error> {
 }
 
 impl Plan {
-    /// Bytes that the image will have, with its padding and index.
+    /// Size of the image in bytes, with padding and index.
     pub fn image_size(&self) -> u64 {
         self.sizes.image
     }
 
-    /// What the image will hold.
+    /// Summary of the image's contents.
     pub fn summary(&self) -> &Summary {
         &self.tree.summary
     }
 
-    /// What of the tree the image will not keep.
+    /// The attributes of the tree that the image will not store.
     pub fn losses(&self) -> &Losses {
         &self.losses
     }
 
-    /// Writes the image, front to back, and tells `progress` now and then how many bytes are
-    /// written. It does not flush `out` to storage.
+    /// Writes the image, front to back, and calls `progress` from time to time with the number of
+    /// bytes written so far. Does not flush `out` to storage.
     ///
     /// # Errors
     /// [`Error::Output`] for failing writes, [`Error::Tree`] for files that cannot be read, and
-    /// [`Error::Changed`] for files and directories that are not what they were when the image was
-    /// planned. What was written then is not an image.
+    /// [`Error::Changed`] for files and directories that have changed since the image was planned.
+    /// The output is then not a valid image.
     pub fn write_to(
         &self,
         out: &mut impl Write,

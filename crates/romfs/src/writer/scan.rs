@@ -1,4 +1,4 @@
-//! Reading a directory tree into memory, without its contents.
+//! Reads a directory tree into memory, without its contents.
 
 use std::{
     collections::HashMap,
@@ -64,16 +64,16 @@ struct Scan {
     tree: Tree,
     /// The directory whose entries are being added.
     cursor: Cursor,
-    /// The first items of nodes with several names.
+    /// The first item of each inode with several names.
     first_names: HashMap<FileId, usize>,
     losses: Losses,
     inspector: Inspector,
-    /// What the system reads a directory's entries into.
+    /// Buffer for `getdents64`.
     buffer: Vec<u8>,
 }
 
 impl Scan {
-    /// Adds all that is below the root.
+    /// Adds everything below the root.
     fn descend(&mut self, root: usize, directory: &File) -> Result<(), Error> {
         let names = self.sorted_names(root, directory)?;
         let mut levels = vec![(root, names.into_iter())];
@@ -96,7 +96,7 @@ impl Scan {
                 return Err(unstorable(self.tree.path(number), Unstorable::Directories));
             }
             let names = self.sorted_names(number, &found.file)?;
-            // There may be no way back out of a directory that may be read but not searched.
+            // A directory without search permission cannot be left through `..`.
             if !names.is_empty() {
                 self.cursor.enter(found.file, number);
                 levels.push((number, names.into_iter()));
@@ -142,7 +142,7 @@ impl Scan {
         Ok(number)
     }
 
-    /// The item that is the same node as item `number`, if one has come before.
+    /// The earlier item with the same inode as item `number`, if there is one.
     fn earlier_name(&mut self, metadata: &Metadata, number: usize) -> Option<usize> {
         if metadata.is_dir() || metadata.nlink() < 2 {
             return None;
@@ -152,7 +152,7 @@ impl Scan {
         (first != number).then_some(first)
     }
 
-    /// Notes what of an entry of the cursor's directory is not stored.
+    /// Records the losses of an entry of the cursor's directory.
     fn note_losses(
         &mut self,
         found: &Found,
@@ -171,7 +171,7 @@ impl Scan {
         })
     }
 
-    /// What follows the header of an entry of the cursor's directory.
+    /// The data of an entry of the cursor's directory.
     fn data(&self, found: &Found, kind: NodeKind, name: &[u8]) -> Result<Data, Error> {
         let reason = match kind {
             NodeKind::Directory => return Ok(Data::Directory(FileId::of(&found.metadata))),

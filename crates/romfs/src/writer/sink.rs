@@ -1,19 +1,19 @@
-//! The way out: one buffer that is filled, then written whole.
+//! The output: one buffer that is filled, then written whole.
 
 use std::io::Write;
 
 use crate::{Error, superblock};
 
-/// Bytes written at a time: enough that the calls do not count, and little enough to stay in cache.
+/// Bytes per write: enough that the cost of the calls does not matter, few enough to stay in cache.
 const BUFFER_LEN: usize = 256 << 10;
 
-/// Writes an image from its start on.
+/// Writes an image sequentially.
 pub(super) struct Sink<'a, W> {
     out: &'a mut W,
     progress: &'a mut dyn FnMut(u64),
     buffer: Box<[u8]>,
     filled: usize,
-    /// Bytes written before what is in the buffer.
+    /// Bytes written before the contents of the buffer.
     written: u64,
 }
 
@@ -28,7 +28,7 @@ impl<'a, W: Write> Sink<'a, W> {
         }
     }
 
-    /// Adds `len` bytes, which `fill` writes into each slice it is given, in turn.
+    /// Adds `len` bytes: `fill` is called with consecutive slices to fill.
     pub(super) fn add_with(
         &mut self,
         len: u64,
@@ -70,7 +70,7 @@ impl<'a, W: Write> Sink<'a, W> {
         })
     }
 
-    /// Writes what is in the buffer.
+    /// Writes the contents of the buffer.
     pub(super) fn flush(&mut self) -> Result<(), Error> {
         let full = self.buffer.get_mut(..self.filled).unwrap_or_default();
         if self.written == 0 {

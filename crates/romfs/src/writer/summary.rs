@@ -2,13 +2,13 @@ use std::fs::Metadata;
 
 use crate::NodeKind;
 
-/// What an image holds of its tree.
+/// The contents of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Summary {
-    /// Directories, with the root.
+    /// Directories, including the root.
     pub directories: u64,
-    /// Regular files, each once.
+    /// Regular files, each counted once.
     pub files: u64,
     /// Symbolic links.
     pub symlinks: u64,
@@ -18,14 +18,14 @@ pub struct Summary {
     pub sockets: u64,
     /// Named pipes.
     pub fifos: u64,
-    /// Further names of files and others that are counted above.
+    /// Additional names of the inodes counted above.
     pub hard_links: u64,
-    /// Bytes of the files' contents, each once.
+    /// Bytes of the files' contents, each counted once.
     pub data_bytes: u64,
 }
 
 impl Summary {
-    /// Counts a node.
+    /// Counts an inode.
     pub(super) fn count(&mut self, metadata: &Metadata, kind: NodeKind) {
         let counter = match kind {
             NodeKind::Directory => &mut self.directories,
@@ -41,7 +41,7 @@ impl Summary {
         }
     }
 
-    /// Counts a further name of a node.
+    /// Counts an additional name of an inode.
     pub(super) fn count_hard_link(&mut self) {
         increment(&mut self.hard_links);
     }

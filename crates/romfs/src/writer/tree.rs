@@ -14,9 +14,9 @@ use crate::NodeKind;
 /// A tree in walk order: the root first, each directory before its entries, entries by name.
 #[derive(Debug)]
 pub(super) struct Tree {
-    /// Where it is, for messages only.
+    /// Its path, for messages only.
     pub(super) root: PathBuf,
-    /// Its root directory, from which all of it is read.
+    /// Its root directory, relative to which everything is read.
     pub(super) directory: File,
     pub(super) items: Vec<Item>,
     pub(super) summary: Summary,
@@ -25,42 +25,41 @@ pub(super) struct Tree {
 /// One entry of the tree.
 #[derive(Debug)]
 pub(super) struct Item {
-    /// Its name; the root is called `.`, as its header is.
+    /// Its name; `.` for the root, as in its header.
     pub(super) name: Box<[u8]>,
     pub(super) kind: NodeKind,
     pub(super) executable: bool,
     pub(super) data: Data,
-    /// The number of the item that this one is another name of. It then has no data of its own.
+    /// For a hard link, the number of the item with the data.
     pub(super) link_to: Option<usize>,
-    /// The number of the directory it is in; the root is in itself.
+    /// The number of its directory; the root's own number for the root.
     pub(super) parent: usize,
     /// The number of the next item in the same directory.
     pub(super) next: Option<usize>,
     /// The number of the first item in this directory.
     pub(super) first_child: Option<usize>,
-    /// Where it goes in the image.
+    /// Its offsets in the image.
     pub(super) place: Place,
 }
 
-/// What follows a header.
+/// The data of an item.
 #[derive(Debug)]
 pub(super) enum Data {
     None,
-    /// Nothing, but which directory it is.
+    /// None; the identity of the directory.
     Directory(FileId),
     File(Identity),
     Target(Box<[u8]>),
 }
 
-/// What tells a file or directory from all others that exist at the same time.
+/// Identifies a file or directory among all that exist at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct FileId {
     device: u64,
     inode: u64,
 }
 
-/// What tells whether a file is still the one that was scanned, with the same contents, for the
-/// same readers.
+/// Shows whether a file is still the one that was scanned, with the same contents and permissions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Identity {
     id: FileId,
@@ -69,19 +68,19 @@ pub(super) struct Identity {
     modified: (i64, i64),
 }
 
-/// Where an item is in the image; zeros until the tree is laid out.
+/// The offsets of an item in the image; zero until the tree is laid out.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Place {
     /// Offset of its header.
     pub(super) header: u32,
-    /// Where the header ends: there are the data, or a directory's `.` and `..`.
+    /// End of its header, where its data begins, or a directory's `.` and `..`.
     pub(super) body: u32,
 }
 
 impl Tree {
-    /// Chains the items of each directory.
+    /// Links the items of each directory into a chain.
     pub(super) fn link(&mut self) {
-        // From the end, so that what was met last in a directory is what comes next in it.
+        // From the end, so that the item seen last in a directory is the next one in the chain.
         for number in (1..self.items.len()).rev() {
             let parent = self.items.get(number).map(|item| item.parent);
             let parent = parent.and_then(|parent| self.items.get_mut(parent));
@@ -95,13 +94,13 @@ impl Tree {
     /// The path of the item with this number.
     pub(super) fn path(&self, number: usize) -> PathBuf {
         match number {
-            // Not with a slash at its end, which might be followed.
+            // Without a slash at its end, which would follow a symbolic link.
             0 => self.root.clone(),
             _ => self.root.join(self.path_inside(number)),
         }
     }
 
-    /// The path of the item with this number from the root on, which is none itself.
+    /// The path of the item with this number below the root; empty for the root.
     pub(super) fn path_inside(&self, number: usize) -> PathBuf {
         let mut names = Vec::new();
         let mut number = number;
@@ -124,13 +123,13 @@ impl Tree {
         iter::successors(first, move |child| child.next.and_then(item))
     }
 
-    /// The offset of an item's header; 0, as romfs has it, for none.
+    /// The offset of an item's header; 0 for none, as in romfs.
     pub(super) fn header(&self, number: Option<usize>) -> u32 {
         let item = number.and_then(|number| self.items.get(number));
         item.map_or(0, |item| item.place.header)
     }
 
-    /// The item whose node an item is a name of: for all but hard links, itself.
+    /// The target of a hard link; for all others, the item itself.
     pub(super) fn target<'a>(&'a self, item: &'a Item) -> &'a Item {
         let target = item.link_to.and_then(|number| self.items.get(number));
         target.unwrap_or(item)
@@ -155,7 +154,7 @@ impl Data {
 }
 
 impl FileId {
-    /// That of what has this metadata.
+    /// The identity in this metadata.
     pub(super) fn of(metadata: &Metadata) -> Self {
         Self {
             device: metadata.dev(),
@@ -170,7 +169,8 @@ impl Identity {
         self.size
     }
 
-    /// That of a file with this metadata; `None` if it is no file or too large to be stored.
+    /// The identity in this metadata; `None` if it is not a regular file, or too large to be
+    /// stored.
     pub(super) fn of(metadata: &Metadata) -> Option<Self> {
         let size = u32::try_from(metadata.len()).ok()?;
         metadata.is_file().then(|| Self {
