@@ -4,11 +4,11 @@ use std::{
     ptr,
 };
 
-/// The process that listens to the Unix socket that `socket` is connected to: its number, as the kernel
-/// noted it when the process began to listen; `None` if it has none in our PID namespace.
+/// The id of the process that listens on the Unix socket to which `socket` is connected, as
+/// recorded by the kernel at `listen`; `None` if it has none in our PID namespace.
 ///
 /// # Errors
-/// What the system says of a socket of another kind.
+/// As `getsockopt`, for any other kind of socket.
 pub fn listening_process(socket: impl AsFd) -> io::Result<Option<i32>> {
     let mut peer = libc::ucred {
         pid: 0,
@@ -16,9 +16,9 @@ pub fn listening_process(socket: impl AsFd) -> io::Result<Option<i32>> {
         gid: 0,
     };
     let mut len = size_of::<libc::ucred>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `len` bytes, which is what `peer` has, and the number of them to
-    // `len`; both live until the call returns, and it keeps neither pointer. All bit patterns are
-    // valid in `peer`. The descriptor is borrowed, so it stays open.
+    // SAFETY: the kernel writes at most `len` bytes, the size of `peer`, and their number to `len`;
+    // both live until the call returns, and it keeps neither pointer. All bit patterns are valid in
+    // `peer`. The descriptor is borrowed, so it stays open.
     let result = unsafe {
         libc::getsockopt(
             socket.as_fd().as_raw_fd(),

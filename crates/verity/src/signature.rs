@@ -7,7 +7,7 @@ use minisign::{
 
 use crate::{Error, FileDigest};
 
-/// The number of a minisign key, which is in each of its signatures, and in the comments of its files as
+/// The id of a minisign key: stored in each of its signatures, and in the comments of its files as
 /// 16 hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyId(u64);
@@ -33,7 +33,7 @@ pub const MAX_SIGNATURE_SIZE: usize = 16384 - crate::DESCRIPTOR_SIZE;
 pub struct Signature(String);
 
 impl Signature {
-    /// Takes the text of a `.minisig` file; `None` if it is none, or longer than
+    /// Parses the text of a `.minisig` file; `None` if it is invalid, or longer than
     /// [`MAX_SIGNATURE_SIZE`].
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let text = str::from_utf8(bytes).ok()?;
@@ -43,7 +43,7 @@ impl Signature {
         is_one.then(|| Self(text.to_owned()))
     }
 
-    /// The key that it says it is by, which only [`PublicKey::verify`] can confirm.
+    /// The key that it claims to be made with. Only [`PublicKey::verify`] can confirm this.
     pub fn key_id(&self) -> Option<KeyId> {
         let parsed = SignatureBox::from_string(&self.0).ok()?;
         KeyId::new(parsed.keynum())
@@ -80,12 +80,12 @@ impl PublicKey {
         key.map(Self).map_err(Error::BadKey)
     }
 
-    /// The key's number.
+    /// The key's id.
     pub fn id(&self) -> Option<KeyId> {
         KeyId::new(self.0.keynum())
     }
 
-    /// Checks that `signature` is by this key over `digest`.
+    /// Checks that `signature` was made with this key for `digest`.
     ///
     /// # Errors
     /// [`Error::WrongSignature`].
@@ -167,7 +167,7 @@ fn has_no_checksum(stored: &StoredKey) -> bool {
     !is_encrypted(stored) && stored.ends_with(&[0; 32])
 }
 
-/// The texts of a new key's two files.
+/// The texts of the two files of a new key.
 #[derive(Debug)]
 pub struct KeyPair {
     /// The public key file, which verifies signatures.

@@ -81,8 +81,8 @@ impl HashArea {
         &self.superblock.geometry
     }
 
-    /// The digest of the tree's topmost block: the root hash, if nobody has changed it. `None` for a single
-    /// block of data, which has no tree.
+    /// The digest of the tree's topmost block: the root hash, if it is unchanged. `None` for
+    /// a single block of data, which has no tree.
     ///
     /// # Errors
     /// [`Error::Source`].
@@ -119,7 +119,7 @@ impl HashArea {
         Ok(VerifiedReader::rooted(rooted, options))
     }
 
-    /// Looks at the topmost block, so that a wrong root hash is told from damage at once.
+    /// Checks the topmost block first, to distinguish a wrong root hash from damage.
     fn check_root(&self, expected: Digest) -> Result<(), Error> {
         match self.root_hash_unverified()? {
             Some(actual) if actual != expected => Err(Error::WrongRootHash {
