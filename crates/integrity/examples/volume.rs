@@ -1,4 +1,4 @@
-//! Makes a volume in memory, writes and reads it, and lets storage change a bit behind its back.
+//! Formats a volume in memory, writes and reads it, and flips a bit of the storage behind its back.
 //!
 //! `cargo run -p verimount-integrity --example volume`
 
@@ -14,7 +14,7 @@ fn main() -> Result<(), Box<dyn StdError>> {
     let storage = Arc::new(MemoryStorage::new(vec![0; 16 << 20]));
     let devices = Devices::new(storage.clone());
 
-    // The volume does not store what its tags are computed with: both sides say so.
+    // The volume does not store its algorithm: it is given when formatting and when opening.
     let integrity = Integrity {
         algorithm: Algorithm::Xxhash64,
         ..Integrity::default()
@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn StdError>> {
     )?;
     println!("{} sectors", superblock.provided_data_sectors());
 
-    // Any number of threads may use it. What was flushed survives a crash.
+    // Any number of threads may use the volume. Flushed writes survive a crash.
     let options = OpenOptions {
         integrity,
         mode: Mode::Journal,
@@ -48,16 +48,16 @@ fn main() -> Result<(), Box<dyn StdError>> {
     let at = at.ok_or("the text is nowhere")?;
     storage.write_all_at(&[bytes[at] ^ 1], at as u64)?;
 
-    // Nothing of its block is handed out; all others are.
+    // Reads of its block fail; all other blocks can be read.
     let volume = Volume::open(devices, &options)?;
     match volume.read_at(&mut [0; 19], 1 << 20) {
-        Err(Error::Mismatch { first, .. }) => println!("refused: {first}"),
+        Err(Error::Mismatch { first, .. }) => println!("read failed: {first}"),
         other => return Err(format!("it should have been refused: {other:?}").into()),
     }
     let mut rest = vec![0; (volume.size() - (2 << 20)) as usize];
     volume.read_exact_at(&mut rest, 2 << 20)?;
 
-    // A check reads all of it.
+    // A check reads the whole volume.
     volume.check(
         NonZeroUsize::MIN,
         &mut |bad| println!("bad sectors {:?}: {}", bad.sectors, bad.reason),

@@ -2,13 +2,13 @@ use std::{fmt, str::FromStr};
 
 use crate::ParamError;
 
-/// What a block's tag is computed with.
+/// The algorithm that computes a block's tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Algorithm {
     /// CRC-32C (Castagnoli): 4 bytes, the cheapest by far.
     #[default]
     Crc32c,
-    /// CRC-32 (IEEE), begun with 0 and not inverted at the end: 4 bytes.
+    /// CRC-32 (IEEE) with initial value 0 and no final inversion: 4 bytes.
     Crc32,
     /// xxHash64 with seed 0: 8 bytes.
     Xxhash64,
@@ -18,9 +18,9 @@ pub enum Algorithm {
     Sha256,
     /// SHA-512: 64 bytes.
     Sha512,
-    /// BLAKE2b with 32 bytes.
+    /// BLAKE2b with a 32-byte digest.
     Blake2b256,
-    /// BLAKE2s with 32 bytes.
+    /// BLAKE2s with a 32-byte digest.
     Blake2s256,
     /// HMAC with SHA-256: 32 bytes, needs a key.
     HmacSha256,
@@ -29,7 +29,7 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// All of them.
+    /// All algorithms.
     pub const ALL: [Self; 10] = [
         Self::Crc32c,
         Self::Crc32,
@@ -43,7 +43,7 @@ impl Algorithm {
         Self::HmacSha512,
     ];
 
-    /// The name, as `integritysetup` has it.
+    /// The name that `integritysetup` uses.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Crc32c => "crc32c",
@@ -59,7 +59,7 @@ impl Algorithm {
         }
     }
 
-    /// The bytes that it produces, which is also the usual tag size.
+    /// The length of the digest in bytes, which is also the default tag size.
     pub const fn digest_size(self) -> u16 {
         match self {
             Self::Crc32c | Self::Crc32 => 4,

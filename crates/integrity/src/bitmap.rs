@@ -1,4 +1,4 @@
-//! The bitmap: which regions are being written. It lies where the journal would be.
+//! The dirty bitmap: which regions are being written. It is stored in place of the journal.
 
 use std::{
     ops::Range,
@@ -13,8 +13,8 @@ use crate::{
     storage::Storage,
 };
 
-/// The base-2 logarithm of the sectors that a bit stands for, if there is room for so many bits:
-/// 16 MiB.
+/// The base-2 logarithm of the sectors per bit (16 MiB), if the journal area has room for that many
+/// bits.
 const DEFAULT_LOG2_SECTORS: u8 = 15;
 
 /// The bitmap is written in blocks of this many bytes.
@@ -22,15 +22,15 @@ const BLOCK: usize = 4096;
 
 const BITS_PER_BLOCK: usize = 8 * BLOCK;
 
-/// The longest bitmap in bytes. A few copies of it are in memory, and the superblock of a sparse file
-/// can ask for any length. With regions of the usual size it is enough for 2 EiB.
+/// The longest supported bitmap in bytes. A few copies are kept in memory, and the superblock of a
+/// sparse file can claim any length. With regions of the default size, this is enough for 2 EiB.
 const MAX_LEN: usize = 16 << 20;
 
-/// How many bits are set ahead at most, as many as are set before: whoever writes in order then waits
-/// less often, and a crash makes 128 MiB more unchecked.
+/// The most bits that are set ahead of a write; as many are set ahead as directly precede it. A
+/// sequential writer then waits less often, and a crash leaves at most 128 MiB more to recalculate.
 const MAX_AHEAD: usize = 8;
 
-/// What the bits of a volume's bitmap stand for.
+/// Where a volume's bitmap is stored, and the region that each bit covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BitmapLayout {
     offset: u64,
@@ -40,7 +40,7 @@ pub(crate) struct BitmapLayout {
 }
 
 impl BitmapLayout {
-    /// As many bits as are usual, or as there is room for.
+    /// The default number of bits, or fewer if there is not enough room.
     pub(crate) fn new(geometry: &Geometry) -> Result<Self, Error> {
         let log2_block = geometry.shape().block_size.log2_sectors();
         (DEFAULT_LOG2_SECTORS - log2_block..64)
@@ -51,7 +51,7 @@ impl BitmapLayout {
             })
     }
 
-    /// A bit for each 2 to the power of `log2_blocks` blocks, if there is room for so many.
+    /// One bit for each 2 to the power of `log2_blocks` blocks; `None` if there is not enough room.
     pub(crate) fn with_blocks_per_bit(geometry: &Geometry, log2_blocks: u8) -> Option<Self> {
         let log2_sectors_per_block = geometry.shape().block_size.log2_sectors();
         let log2_sectors_per_bit = log2_blocks.checked_add(log2_sectors_per_block)?;
@@ -66,15 +66,15 @@ impl BitmapLayout {
         })
     }
 
-    /// What the superblock says of it.
+    /// The base-2 logarithm of the blocks per bit, as stored in the superblock.
     pub(crate) fn log2_blocks_per_bit(&self) -> u8 {
         self.log2_sectors_per_bit - self.log2_sectors_per_block
     }
 
-    /// The bits as they are stored.
+    /// Reads the stored bits.
     ///
     /// # Errors
-    /// [`Unsupported::BitmapSize`] before any memory is taken, and as reading.
+    /// [`Unsupported::BitmapSize`], before any memory is allocated, and read errors.
     pub(crate) fn read(&self, storage: &Storage) -> Result<Bits, Error> {
         if self.len() > MAX_LEN {
             return Err(Unsupported::BitmapSize(self.len() as u64).into());
@@ -82,17 +82,17 @@ impl BitmapLayout {
         let mut bytes = vec![0; self.len()];
         storage.read_metadata(&mut bytes, self.offset)?;
         let mut bits = Bits::from_le_bytes(&bytes);
-        // What is behind them stands for nothing.
+        // The padding after the last bit has no meaning.
         bits.remove(self.bits..self.len() * 8);
         Ok(bits)
     }
 
-    /// No bits.
+    /// An empty bitmap.
     pub(crate) fn none(&self) -> Bits {
         Bits::new(self.len() * 8)
     }
 
-    /// The bits of all regions from `sector` on.
+    /// A bitmap with the bits of all regions from `sector` on.
     pub(crate) fn all_from(&self, sector: u64) -> Bits {
         let mut bits = self.none();
         bits.insert(self.bit(sector)..self.bits);
@@ -104,7 +104,7 @@ impl BitmapLayout {
         usize::try_from(sector >> self.log2_sectors_per_bit).unwrap_or(usize::MAX)
     }
 
-    /// The sector behind the region of a bit.
+    /// The first sector after the region of a bit.
     pub(crate) fn end(&self, bit: usize) -> u64 {
         (bit as u64 + 1) << self.log2_sectors_per_bit
     }
@@ -121,14 +121,14 @@ impl BitmapLayout {
     }
 }
 
-/// The bitmap of a volume that is in use.
+/// The bitmap of an open volume.
 pub(crate) struct Bitmap {
     storage: Arc<Storage>,
     layout: BitmapLayout,
-    /// How long bits are kept at least, that the next writes to their regions may still need.
+    /// The minimum time that bits stay set, as the next writes often go to the same regions.
     clear_interval: Duration,
     state: Mutex<State>,
-    /// Held while bits are written: of two writes of the same bits, the later must come last.
+    /// Held while bits are written, so that two writes of the same bits reach the storage in order.
     writing: Mutex<()>,
 }
 
@@ -159,7 +159,8 @@ impl Bitmap {
         })
     }
 
-    /// Returns when the bits of these sectors, which are going to be written, survive a crash.
+    /// Sets the bits of sectors that are about to be written, and returns when the bits are
+    /// durable.
     pub(crate) fn mark(&self, sectors: &Range<u64>) -> Result<(), Error> {
         let bits = self.layout.bits_of(sectors);
         let is_marked = || self.state().durable.contains_all(bits.clone());
@@ -182,13 +183,13 @@ impl Bitmap {
         Ok(())
     }
 
-    /// Whether bits have been kept for long enough.
+    /// Whether bits have been kept for the minimum time.
     pub(crate) fn is_clearing_due(&self) -> bool {
         self.state().last_cleared.elapsed() >= self.clear_interval
     }
 
-    /// Clears the bits of all regions that end at `limit` or before. Everything that was written
-    /// there must be durable, and nobody may write meanwhile.
+    /// Clears the bits of all regions that end at or before the sector `limit`. All writes to them
+    /// must be durable, and no write may run at the same time.
     pub(crate) fn clear_below(&self, limit: u64) -> Result<(), Error> {
         let _writing = self.writing();
         let end = self.layout.bit(limit).min(self.layout.bits);
@@ -199,7 +200,7 @@ impl Bitmap {
             let before = self.state().durable.to_le_bytes(bits.clone());
             before != cleared.to_le_bytes(bits)
         };
-        // Not durably: a bit that is set for nothing does no harm.
+        // This need not be durable: a stale bit only costs recalculation.
         for blocks in runs(0..end.div_ceil(BITS_PER_BLOCK), has_changed) {
             let (bytes, offset) = self.stored(&cleared, blocks);
             self.storage.write_metadata(&bytes, offset)?;
@@ -210,7 +211,7 @@ impl Bitmap {
         Ok(())
     }
 
-    /// Some blocks of the bitmap as they are stored, and where.
+    /// The stored form of some blocks of the bitmap, and their offset.
     fn stored(&self, bits: &Bits, blocks: Range<usize>) -> (Vec<u8>, u64) {
         let offset = self.layout.offset + (blocks.start * BLOCK) as u64;
         let range = blocks.start * BITS_PER_BLOCK..blocks.end * BITS_PER_BLOCK;
@@ -221,7 +222,7 @@ impl Bitmap {
         self.writing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    // Each change of the state is a single call.
+    // Each change of the state is a single call, so a panic cannot leave it half done.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

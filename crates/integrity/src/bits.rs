@@ -1,6 +1,6 @@
 use std::ops::Range;
 
-/// A set of small numbers.
+/// A set of small numbers, stored as a bit array.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Bits {
     words: Box<[u64]>,
@@ -34,13 +34,13 @@ impl Bits {
         masks(range).all(|(word, mask)| self.words[word] & mask == mask)
     }
 
-    /// The numbers of a range as bits, the lowest first. `range` is one of whole words.
+    /// The bits of a range in little-endian order. `range` must start and end at multiples of 64.
     pub(crate) fn to_le_bytes(&self, range: Range<usize>) -> Vec<u8> {
         let words = &self.words[range.start / 64..range.end / 64];
         words.iter().flat_map(|word| word.to_le_bytes()).collect()
     }
 
-    /// The set whose members are these bits, of whole words.
+    /// The set with these bits, in little-endian order. The length must be a multiple of 8 bytes.
     pub(crate) fn from_le_bytes(bytes: &[u8]) -> Self {
         let (words, _) = bytes.as_chunks();
         let words = words.iter().map(|word| u64::from_le_bytes(*word));
@@ -54,7 +54,7 @@ impl Bits {
     }
 }
 
-/// The words that hold the numbers of a range, and where in them.
+/// The index of each word that holds numbers of a range, and the mask of those numbers in it.
 fn masks(range: Range<usize>) -> impl Iterator<Item = (usize, u64)> {
     let last = range.end.div_ceil(64);
     (range.start / 64..last).filter_map(move |word| {
@@ -64,7 +64,7 @@ fn masks(range: Range<usize>) -> impl Iterator<Item = (usize, u64)> {
     })
 }
 
-/// The longest runs of numbers in `range` for which `is_in` holds.
+/// The maximal runs of numbers in `range` for which `is_in` holds.
 pub(crate) fn runs(
     range: Range<usize>,
     is_in: impl Fn(usize) -> bool,

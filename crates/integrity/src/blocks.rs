@@ -1,4 +1,4 @@
-//! Blocks and their tags, each at its place on the devices.
+//! Reading and writing blocks and their tags at their final positions on the devices.
 
 use std::{ops::Range, sync::Arc};
 
@@ -7,18 +7,18 @@ use crate::{
     tagger::Tagger,
 };
 
-/// How many sectors get tags at a time that do not depend on what is written.
+/// How many sectors are tagged at a time when all blocks have the same contents.
 const TAG_STEP: u64 = 2048;
 
-/// What all modes have below them: blocks that are written and read with their tags, in place and
-/// with no regard to crashes.
+/// The layer below all modes: blocks are read and written in place with their tags, without crash
+/// consistency.
 ///
-/// Ranges are of sectors and made of whole blocks, and callers order requests that overlap.
+/// Ranges are in sectors and consist of whole blocks. Callers order requests that overlap.
 ///
-/// **What is durable when.** Nothing, before [`Self::flush`] returns: a block's data is handed to
+/// **Durability.** Nothing is durable before [`Self::flush`] returns. A block's data is written to
 /// the storage before its tag is put into the cache, and the cache is written back before the
-/// storage is flushed, so that after a flush both are durable. In between, either may be there
-/// without the other; a mode that must not let that be seen keeps its own record elsewhere first.
+/// storage is flushed, so that after a flush both are durable. In between, either may be stored
+/// without the other; a mode that must hide this first records the write elsewhere.
 pub(crate) struct Blocks {
     pub(crate) storage: Arc<Storage>,
     pub(crate) geometry: Geometry,
@@ -41,7 +41,7 @@ impl Blocks {
         }
     }
 
-    /// The same, with each sector of tags read before it is changed for the first time.
+    /// The same, but each tag sector is read before it is first changed.
     pub(crate) fn reading_tags_back(self) -> Self {
         Self {
             tags: self.tags.reading_back(),
@@ -49,7 +49,7 @@ impl Blocks {
         }
     }
 
-    /// Reads blocks without asking whether they match their tags.
+    /// Reads blocks without verifying them.
     pub(crate) fn read_unverified(&self, sector: u64, buf: &mut [u8]) -> Result<(), Error> {
         let mut rest = buf;
         for extent in self.geometry.extents(self.sectors(sector, rest.len())) {
@@ -60,17 +60,17 @@ impl Blocks {
         Ok(())
     }
 
-    /// Reads blocks, and gives those that do not match their tags.
+    /// Reads blocks, and returns those that do not match their tags.
     pub(crate) fn read(&self, sector: u64, buf: &mut [u8]) -> Result<Vec<BadBlock>, Error> {
         let blocks = self.blocks(self.sectors(sector, buf.len()));
-        // The tags that are missing come in while the data is read.
+        // Prefetch missing tags while the data is read.
         self.tags.will_need(blocks.clone());
         self.read_unverified(sector, buf)?;
         let stored = self.tags.get(blocks)?;
         Ok(self.tagger.mismatches(sector, buf, &stored))
     }
 
-    /// Writes blocks whose tags have been computed.
+    /// Writes blocks and their precomputed tags.
     pub(crate) fn write(&self, sector: u64, bytes: &[u8], tags: &[u8]) -> Result<(), Error> {
         let range = self.sectors(sector, bytes.len());
         let mut rest = bytes;
@@ -82,13 +82,13 @@ impl Blocks {
         self.set_tags(range.start, tags)
     }
 
-    /// Makes blocks zero, giving back their space where the storage can.
+    /// Zeroes blocks, deallocating their space where the storage supports it.
     pub(crate) fn zero(&self, range: Range<u64>) -> Result<(), Error> {
         self.zero_data(range.clone())?;
         self.set_zero_tags(range)
     }
 
-    /// Gives blocks that are zero their tags.
+    /// Sets the tags of blocks whose data is already zero.
     pub(crate) fn set_zero_tags(&self, range: Range<u64>) -> Result<(), Error> {
         let zeros = vec![0; (TAG_STEP.min(range.end - range.start) * SECTOR) as usize];
         for step in steps(range) {
@@ -99,13 +99,13 @@ impl Blocks {
         Ok(())
     }
 
-    /// Gives back the space of blocks, and marks them as having no contents.
+    /// Deallocates the space of blocks, and marks them as discarded.
     pub(crate) fn discard(&self, range: Range<u64>) -> Result<(), Error> {
         self.zero_data(range.clone())?;
         self.set_discarded_tags(range)
     }
 
-    /// Marks blocks as having no contents.
+    /// Marks blocks as discarded.
     pub(crate) fn set_discarded_tags(&self, range: Range<u64>) -> Result<(), Error> {
         for step in steps(range) {
             let blocks = self.blocks(step.clone());
@@ -115,8 +115,8 @@ impl Blocks {
         Ok(())
     }
 
-    /// Those of the blocks, each with its sectors, whose tags lie in two sectors: a crash may leave
-    /// one half of such a tag as it was.
+    /// The sectors of each block whose tag is split across two tag sectors: a crash may leave half
+    /// of such a tag unchanged.
     pub(crate) fn with_split_tags(&self, range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
         let block_sectors = self.geometry.shape().block_size.sectors();
         range
@@ -125,36 +125,36 @@ impl Blocks {
             .map(move |sector| sector..sector + block_sectors)
     }
 
-    /// Sets the tags of the blocks from `sector` on, whatever their data is.
+    /// Sets the tags of the blocks from `sector` on, without looking at their data.
     pub(crate) fn set_tags(&self, sector: u64, tags: &[u8]) -> Result<(), Error> {
         let block = sector >> self.geometry.shape().block_size.log2_sectors();
         self.tags.set(block, tags)
     }
 
-    /// Hands those tags to the storage that fill whole sectors, which needs no reads.
+    /// Writes back the tags that fill whole sectors, which needs no reads.
     pub(crate) fn write_back_whole_tag_sectors(&self) -> Result<(), Error> {
         self.tags.write_back_whole_sectors()
     }
 
-    /// Whether the tag of the block at `sector` was not handed to the storage yet.
+    /// Whether the tag of the block at `sector` has yet to be written back.
     pub(crate) fn has_dirty_tag(&self, sector: u64) -> bool {
         let block = sector >> self.geometry.shape().block_size.log2_sectors();
         self.tags.is_dirty(block)
     }
 
-    /// Makes all that was handed to the storage durable, which is not all tags.
+    /// Flushes the storage. Tags that were not written back are not made durable.
     pub(crate) fn flush_storage(&self) -> Result<(), Error> {
         self.storage.flush()
     }
 
-    /// Makes all blocks that were written, with their tags, durable.
+    /// Makes all written blocks and their tags durable.
     pub(crate) fn flush(&self) -> Result<(), Error> {
         self.tags.write_back()?;
         self.storage.flush()
     }
 
-    /// Makes the data of blocks zero, whatever their tags are, giving back its space where the
-    /// storage can.
+    /// Zeroes the data of blocks without touching their tags, deallocating the space where the
+    /// storage supports it.
     pub(crate) fn zero_data(&self, range: Range<u64>) -> Result<(), Error> {
         for extent in self.geometry.extents(range) {
             self.storage
@@ -173,7 +173,7 @@ impl Blocks {
     }
 }
 
-/// A range of sectors in parts of [`TAG_STEP`].
+/// Splits a range of sectors into parts of [`TAG_STEP`].
 fn steps(range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
     range
         .clone()

@@ -12,44 +12,44 @@ pub enum Error {
     /// The storage could not be read.
     #[error(transparent)]
     Source(#[from] ReadError),
-    /// The storage could not be written: the reason in [`Error::Latched`].
+    /// The storage could not be written. Only occurs as the cause in [`Error::Latched`].
     #[error(transparent)]
     Write(#[from] WriteError),
-    /// What is read does not begin as a volume does.
+    /// The device does not begin with the magic number of a volume.
     #[error("not a dm-integrity volume")]
     NotIntegrity,
     /// The volume's own structures contradict the format.
     #[error("corrupt dm-integrity volume: {0}")]
     Corrupt(#[from] Corruption),
-    /// The volume may be sound, but is not one that is supported here.
+    /// The volume uses a feature that is not supported.
     #[error("unsupported dm-integrity volume: {0}")]
     Unsupported(#[from] Unsupported),
-    /// A parameter has a value that the format does not have.
+    /// A parameter has a value that the format does not allow.
     #[error(transparent)]
     Param(#[from] ParamError),
-    /// What was asked for does not fit together, or not the volume.
+    /// The options contradict each other or the volume.
     #[error("{0}")]
     Usage(#[from] Usage),
-    /// The storage is smaller than the volume, or than any volume.
-    #[error("a storage of {available} sectors is too small for the volume")]
+    /// The storage is smaller than the volume, or too small for any volume.
+    #[error("a device of {available} sectors is too small for the volume")]
     TooSmall {
-        /// What there is, in sectors.
+        /// The size of the storage in sectors.
         available: u64,
     },
-    /// Blocks do not match their tags: nothing of the request is handed out.
-    #[error("{} of the blocks read do not match their tags, the first being {first}", more + 1)]
+    /// Blocks do not match their tags: the whole request fails.
+    #[error("{} of the blocks read do not match their tags, the first being the {first}", more + 1)]
     Mismatch {
-        /// The first of them.
+        /// The first bad block.
         first: Box<BadBlock>,
-        /// How many there are after it.
+        /// The number of further bad blocks.
         more: u64,
     },
-    /// A write or flush has failed, in this request or one before: what the storage holds is not
-    /// known for sure any more.
-    #[error("the volume is read-only since a write failed: {0}")]
+    /// A write or flush has failed, in this request or an earlier one: the contents of the storage
+    /// are no longer certain.
+    #[error("the volume is read-only because a write failed: {0}")]
     Latched(Arc<Error>),
     /// The request is outside the volume.
-    #[error("{len} bytes at {offset} are not inside a volume of {size} bytes")]
+    #[error("{len} bytes at offset {offset} exceed the volume of {size} bytes")]
     PastEnd {
         /// First byte of the request.
         offset: u64,
@@ -64,19 +64,19 @@ pub enum Error {
     /// The volume was opened without discards.
     #[error("the volume does not allow discards")]
     DiscardNotAllowed,
-    /// Whoever watched the progress ended it.
+    /// Cancelled by the progress callback.
     #[error("interrupted")]
     Cancelled,
-    /// The system gave no random bytes for a salt.
+    /// The system provided no random bytes for the salt.
     #[error("no random bytes: {0}")]
     Random(#[source] std::io::Error),
 }
 
-/// What in a volume contradicts the format, or the key.
+/// How a volume contradicts the format or the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Corruption {
-    /// The block size is none of the four.
+    /// The block size is not one of the four valid ones.
     #[error("the superblock gives blocks of 2^{0} sectors")]
     SectorsPerBlock(u8),
     /// The tag size is 0 or too large.
@@ -88,15 +88,15 @@ pub enum Corruption {
     /// There is no journal.
     #[error("the superblock gives a journal without sections")]
     NoJournal,
-    /// The size is 0 or no number of blocks.
+    /// The size is 0 or not a multiple of the block size.
     #[error("the superblock gives a size of {0} sectors")]
     ProvidedDataSectors(u64),
     /// The superblock's MAC does not match.
     #[error("the superblock's MAC does not match: the key is wrong or the superblock was changed")]
     SuperblockMac,
-    /// A journal sector's commit id is none.
+    /// A journal sector's commit id is invalid.
     #[error(
-        "sector {sector} of journal section {section} has no commit id: the journal is damaged, \
+        "sector {sector} of journal section {section} has an invalid commit id: the journal is damaged, \
          or encrypted, which is not supported"
     )]
     CommitId {
@@ -105,7 +105,7 @@ pub enum Corruption {
         /// The sector in the section.
         sector: u32,
     },
-    /// The journal's sequence numbers are all in use.
+    /// All four sequence numbers occur in the journal, so its oldest section is unknown.
     #[error("the journal has sectors of all four sequence numbers")]
     CommitSequence,
     /// A journal section's MAC does not match.
@@ -113,15 +113,17 @@ pub enum Corruption {
         "the MAC of journal section {0} does not match: the key is wrong or the journal was changed"
     )]
     JournalMac(u32),
-    /// A journal entry is for a sector at which no block begins.
-    #[error("an entry in journal section {section} is for sector {sector}, where no block begins")]
+    /// A journal entry's sector is not the start of a block.
+    #[error(
+        "an entry in journal section {section} is for sector {sector}, which does not start a block"
+    )]
     JournalSector {
         /// The section.
         section: u32,
         /// The sector that the entry is for.
         sector: u64,
     },
-    /// A journal entry's data does not match the tag beside it.
+    /// A journal entry's data does not match its tag.
     #[error("the journal's data for sector {sector} does not match its tag")]
     JournalTag {
         /// The sector that the entry is for.
@@ -129,25 +131,25 @@ pub enum Corruption {
     },
 }
 
-/// What of dm-integrity is not supported.
+/// A feature of dm-integrity that is not supported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Unsupported {
-    /// Tags inside the device's own sectors.
+    /// Tags in the device's per-sector metadata.
     #[error("inline tags (NVMe protection information)")]
     Inline,
     /// Another version of the format.
     #[error("version {0} of the format")]
     Version(u8),
-    /// Flags that were not known when this was written.
+    /// Unknown superblock flags.
     #[error("flags {0:#x}")]
     Flags(u32),
-    /// A layout in which the kernel's tags and data overlap.
+    /// A layout in which the kernel lets tags and data overlap.
     #[error("an interleave of less than 128 sectors with the legacy padding")]
     NarrowLegacy,
-    /// Tags cannot be computed anew without vouching for changed data.
+    /// Recalculation would put valid tags on tampered data.
     #[error(
-        "recalculating keyed tags, which would vouch for data that was changed, unless the volume \
+        "recalculating keyed tags, which would put valid tags on tampered data, unless the volume \
          has the HMAC fix and a journal MAC"
     )]
     KeyedRecalculation,
@@ -162,25 +164,25 @@ pub enum Unsupported {
     JournalContents(usize),
     /// A bitmap that takes more than 16 MiB.
     #[error(
-        "a bitmap of {0} bytes, more than 16 MiB: let the kernel close the volume, or open it in \
+        "a bitmap of {0} bytes (the limit is 16 MiB): let the kernel close the volume, or open it in \
          recovery mode"
     )]
     BitmapSize(u64),
 }
 
-/// Parameters that do not fit together, or not the volume.
+/// Options that contradict each other or the volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Usage {
     /// A keyed algorithm without a key.
     #[error("the integrity algorithm needs a key")]
     KeyMissing,
-    /// A key for an algorithm that has none.
-    #[error("the integrity algorithm has no key")]
+    /// A key for an algorithm that takes none.
+    #[error("the integrity algorithm takes no key")]
     KeyUnused,
-    /// No block matches its tag.
+    /// None of the probed blocks matches its tag.
     #[error(
-        "no block that was tried matches its tag: the integrity algorithm or the key is another one"
+        "none of the blocks tried matches its tag: the integrity algorithm or the key is wrong"
     )]
     NothingMatches,
     /// The volume has a journal MAC, but no key for it was given.
@@ -189,13 +191,13 @@ pub enum Usage {
     /// A journal MAC was given, but the volume has none.
     #[error("the volume has no journal MAC")]
     JournalMacUnused,
-    /// The volume's tags are on a device of their own, which was not given.
-    #[error("the volume's data is on a device of its own, which is needed too")]
+    /// The volume keeps its data on a separate device, which was not given.
+    #[error("the volume keeps its data on a separate device, which must be given")]
     DataDeviceMissing,
-    /// A second device was given, but the volume holds data and tags together.
-    #[error("the volume holds its data itself: there is no data device")]
+    /// A data device was given, but the volume stores data and tags on the same device.
+    #[error("the volume stores its own data and takes no data device")]
     DataDeviceUnused,
-    /// An interleave was given for a volume whose tags are on a device of their own.
-    #[error("tags on a device of their own are not interleaved")]
+    /// An interleave was given for a volume with a separate data device.
+    #[error("a volume with a separate data device has no interleave")]
     InterleaveUnused,
 }

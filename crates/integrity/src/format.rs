@@ -15,37 +15,39 @@ use crate::{
     superblock::{Salt, Shape},
 };
 
-/// How much of a new volume is tagged between two reports of progress, in sectors.
+/// How many sectors of a new volume are tagged between two calls of the progress callback.
 const STEP: u64 = 32768;
 
-/// The memory for tags that wait to be written.
+/// The size of the tag cache while formatting, in bytes.
 const CACHE_BYTES: usize = 4 << 20;
 
-/// Told how many bytes more of the volume's data were worked through; says whether to go on.
+/// A progress callback. It gets the number of bytes of the volume's data processed since the last
+/// call, and returns whether to continue.
 pub type Progress<'a> = dyn FnMut(u64) -> ControlFlow<()> + 'a;
 
-/// What a new volume is to be.
+/// The parameters of a new volume.
 #[derive(Debug, Clone)]
 pub struct FormatOptions {
-    /// What its blocks are checked with.
+    /// The algorithms and keys that verify the volume.
     pub integrity: Integrity,
-    /// The size of the blocks that have a tag each.
+    /// The size of a block; each block has one tag.
     pub block_size: BlockSize,
-    /// The size of a tag; none: that of the algorithm.
+    /// The size of a tag; `None`: the algorithm's digest size.
     pub tag_size: Option<TagSize>,
-    /// How many sectors of data follow their tags; none: [`Interleave::DEFAULT`], or no interleave
-    /// where tags are on a device of their own.
+    /// The number of data sectors between two runs of tags; `None`: [`Interleave::DEFAULT`], or no
+    /// interleave with a separate data device.
     pub interleave: Option<Interleave>,
-    /// What the tags of an area are padded to.
+    /// The padding of each area's tags.
     pub padding: Padding,
-    /// The size of the journal in sectors; none: a 128th of the data, and at most 64 MiB.
+    /// The size of the journal in sectors; `None`: 1/128 of the data, at most 64 MiB.
     pub journal_sectors: Option<u64>,
-    /// Whether blocks are hashed with a salt, and MACs cover where things lie.
+    /// Whether to use the HMAC fix: blocks are hashed with a salt, and MACs also cover positions
+    /// and the superblock.
     pub hmac_fix: bool,
-    /// Sectors to leave alone at the beginning of the device.
+    /// The number of sectors to skip at the beginning of the device.
     pub reserved_sectors: u64,
-    /// The devices are known to hold nothing but zeros, as a new sparse file does: only what is not
-    /// zero needs to be written.
+    /// The devices are known to be all zeros, as a new sparse file is, so zeros need not be
+    /// written.
     pub is_zero: bool,
 }
 
@@ -65,10 +67,10 @@ impl Default for FormatOptions {
     }
 }
 
-/// Makes `devices` a volume, all of whose blocks are zero and have their tags.
+/// Formats `devices` as a volume whose blocks are all zero and have valid tags.
 ///
-/// There is no volume before the superblock is written, which comes last. `progress` is told, now
-/// and then, how many bytes more of the volume have their tags, and can end it there.
+/// The superblock is written last; before that there is no valid volume. `progress` is called now
+/// and then with the number of bytes tagged since the last call, and can cancel.
 ///
 /// # Errors
 /// [`Error::TooSmall`], [`Error::Usage`], [`Error::Unsupported`], [`Error::Random`],
@@ -88,7 +90,7 @@ pub fn format(
     let mac = options.integrity.mac(&superblock.shape)?;
     let storage = Arc::new(Storage::new(devices));
 
-    // Whatever volume there was is none from here on, also if this is interrupted.
+    // From here on the old volume is invalid, even if formatting is interrupted.
     let place = geometry.superblock_offset();
     storage.write_metadata_durable(&[0; SUPERBLOCK_SIZE], place)?;
     Ring::new(storage.clone(), &geometry, mac.clone(), superblock.salt).initialise()?;
@@ -100,7 +102,7 @@ pub fn format(
 }
 
 impl FormatOptions {
-    /// The superblock of the new volume, but for its size.
+    /// The superblock of the new volume, with a size of 0.
     fn superblock(&self, devices: &Devices) -> Result<Superblock, Error> {
         let interleave = match (devices.has_data_device(), self.interleave) {
             (false, interleave) => Some(interleave.unwrap_or_default()),
@@ -139,7 +141,7 @@ impl FormatOptions {
     }
 }
 
-/// Makes all blocks from the sector `start` on zero, and gives them their tags.
+/// Zeroes all blocks from the sector `start` on, and sets their tags.
 pub(crate) fn write_zeros(
     blocks: &Blocks,
     start: u64,
@@ -162,7 +164,7 @@ pub(crate) fn write_zeros(
 
 fn random_salt() -> Result<Salt, Error> {
     let mut salt = Salt::default();
-    // As few bytes as these always come at once.
+    // A request this small is never split.
     match getrandom(&mut salt, GetRandomFlags::empty()) {
         Ok(len) if len == salt.len() => Ok(salt),
         Ok(_) => Err(Error::Random(Errno::IO.into())),

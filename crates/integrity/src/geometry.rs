@@ -1,4 +1,4 @@
-//! Where everything lies. All positions are in sectors of 512 bytes unless they say otherwise.
+//! The on-disk layout. Positions are in sectors of 512 bytes unless stated otherwise.
 
 use std::{num::NonZeroU32, ops::Range};
 
@@ -8,63 +8,62 @@ use crate::{
     superblock::{Shape, Superblock},
 };
 
-/// Sectors of the superblock.
+/// The size of the superblock in sectors.
 const SUPERBLOCK_SECTORS: u64 = 8;
 
-/// Sectors that must be left behind the journal for a volume to be worth having, and the least that
-/// the tags of an area are padded to.
+/// The minimum number of sectors after the journal, and the smallest padding of an area's tags.
 const METADATA_PADDING: u64 = 8;
 
-/// The base-2 logarithm of the largest buffer of metadata that the kernel has, in sectors. It wants
-/// tags on a device of their own to end before that device does, padded to a buffer.
+/// The base-2 logarithm of the kernel's largest metadata buffer, in sectors. With a separate data
+/// device, the kernel requires the tags, padded to a whole buffer, to fit on the metadata device.
 const LOG2_MAX_BUFFER: u8 = 7;
 
-/// The base-2 logarithm of its smallest.
+/// The base-2 logarithm of the kernel's smallest metadata buffer, in sectors.
 const LOG2_MIN_BUFFER: u8 = 3;
 
-/// The sectors of a journal at most, unless more are asked for: 64 MiB.
+/// The largest default journal size in sectors: 64 MiB.
 const MAX_DEFAULT_JOURNAL: u64 = 131_072;
 
-/// The base-2 logarithm of how many times smaller than the data a journal is, unless its size is
-/// asked for.
+/// The base-2 logarithm of the default ratio of data size to journal size.
 const LOG2_JOURNAL_PART: u8 = 7;
 
-/// The sizes of what a volume is stored on, in sectors.
+/// The sizes of a volume's devices, in sectors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StorageSize {
-    /// Of the device with the superblock, the journal and the tags.
+    /// The device with the superblock, the journal and the tags.
     pub(crate) metadata: u64,
-    /// Of the device with the data; the same where there is but one.
+    /// The device with the data; the same if there is only one device.
     pub(crate) data: u64,
 }
 
-/// The place of every sector and tag of one volume.
+/// The position of every sector and tag of a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Geometry {
     /// Reserved sectors before the superblock.
     start: u64,
     shape: Shape,
     journal: JournalLayout,
-    /// Sectors before the first area, from `start` on.
+    /// Sectors from `start` to the first area.
     initial: u64,
-    /// Sectors of the tags of one area.
+    /// Sectors that one area's tags take, with padding.
     run: u64,
     provided_data_sectors: u64,
 }
 
-/// A part of the volume's sectors that lies in one piece on the data device.
+/// A range of the volume's sectors that is contiguous on the data device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Extent {
     /// The first of the volume's sectors.
     pub(crate) sector: u64,
-    /// Where it is on the data device.
+    /// Its position on the data device.
     pub(crate) position: u64,
-    /// How many there are.
+    /// The number of sectors.
     pub(crate) sectors: u64,
 }
 
 impl Geometry {
-    /// The geometry of the volume that `superblock` describes, which must fit into its storage.
+    /// The geometry of the volume that `superblock` describes; fails if it does not fit on its
+    /// devices.
     pub(crate) fn of(
         superblock: &Superblock,
         start: u64,
@@ -82,7 +81,7 @@ impl Geometry {
         }
     }
 
-    /// The geometry of the largest volume of `shape` that fits into the storage.
+    /// The geometry of the largest volume of `shape` that fits on the devices.
     pub(crate) fn largest(shape: Shape, start: u64, size: StorageSize) -> Result<Self, Error> {
         let mut geometry = Self::without_data(shape, start)?;
         match shape.interleave {
@@ -109,9 +108,9 @@ impl Geometry {
         }
     }
 
-    /// The number of journal sections that a new volume of otherwise this shape has, as the kernel
-    /// chooses it: for a journal of `sectors` sectors, or of a part of the data's size. Where tags
-    /// are on a device of their own, the journal has at most what they leave.
+    /// The number of journal sections of a new volume, chosen as the kernel does: for a journal of
+    /// `sectors` sectors, or else a fraction of the data size. With a separate data device, the
+    /// journal gets at most the space that the tags leave. `shape.journal_sections` is ignored.
     pub(crate) fn journal_sections(
         shape: Shape,
         sectors: Option<u64>,
@@ -178,13 +177,13 @@ impl Geometry {
         })
     }
 
-    /// Whether everything is inside the storage. Where it is, no position below can overflow.
+    /// Whether the volume fits on its devices. If it does, no position computed below can overflow.
     fn fits(&self, size: StorageSize, log2_buffer: u8) -> bool {
         let has_room = self
             .start
             .checked_add(self.initial + METADATA_PADDING)
             .is_some_and(|end| end < size.metadata);
-        // In 128 bits nothing overflows here: the factors have at most 64 and 42.
+        // 128 bits cannot overflow here: the factors have at most 64 and 42 bits.
         let provided = u128::from(self.provided_data_sectors);
         let first = u128::from(self.start) + u128::from(self.initial);
         let reaches = match self.shape.interleave {
@@ -215,7 +214,7 @@ impl Geometry {
         self.provided_data_sectors
     }
 
-    /// The number of blocks, and so of tags.
+    /// The number of blocks, and thus of tags.
     pub(crate) fn blocks(&self) -> u64 {
         self.provided_data_sectors >> self.shape.block_size.log2_sectors()
     }
@@ -225,22 +224,22 @@ impl Geometry {
         self.provided_data_sectors * SECTOR
     }
 
-    /// Where the superblock begins, in bytes.
+    /// The offset of the superblock in bytes.
     pub(crate) fn superblock_offset(&self) -> u64 {
         self.start * SECTOR
     }
 
-    /// Where the journal begins, in bytes. A bitmap takes its place.
+    /// The offset of the journal, or of the bitmap that replaces it, in bytes.
     pub(crate) fn journal_offset(&self) -> u64 {
         (self.start + SUPERBLOCK_SECTORS) * SECTOR
     }
 
-    /// The bytes of the journal.
+    /// The length of the journal in bytes.
     pub(crate) fn journal_len(&self) -> u64 {
         (self.initial - SUPERBLOCK_SECTORS) * SECTOR
     }
 
-    /// Where the sectors of `range` lie, a piece for each area.
+    /// The extents of the sectors in `range`, one for each area.
     pub(crate) fn extents(&self, range: Range<u64>) -> impl Iterator<Item = Extent> {
         let geometry = *self;
         let mut sector = range.start;
@@ -259,7 +258,7 @@ impl Geometry {
         })
     }
 
-    /// How many blocks have their tags in one piece.
+    /// The number of blocks in an area: their tags are contiguous.
     pub(crate) fn blocks_per_area(&self) -> u64 {
         match self.shape.interleave {
             Some(interleave) => {
@@ -269,7 +268,7 @@ impl Geometry {
         }
     }
 
-    /// Where the tags of the area `area` begin on the metadata device, in bytes.
+    /// The offset of the tags of area `area` on the metadata device, in bytes.
     pub(crate) fn area_tags_offset(&self, area: u64) -> u64 {
         let areas_before = match self.shape.interleave {
             Some(interleave) => (area << interleave.log2_sectors()) + area * self.run,
@@ -278,7 +277,7 @@ impl Geometry {
         (self.start + self.initial + areas_before) * SECTOR
     }
 
-    /// Whether the tag of the block at `sector` lies in two sectors.
+    /// Whether the tag of the block at `sector` is split across two sectors.
     pub(crate) fn has_split_tag(&self, sector: u64) -> bool {
         let block = (sector >> self.shape.block_size.log2_sectors()) % self.blocks_per_area();
         let tag_size = u64::from(self.shape.tag_size.get());
@@ -325,7 +324,7 @@ mod tests {
         }
     }
 
-    /// A device alone, of `sectors` sectors.
+    /// A single device of `sectors` sectors.
     fn alone(sectors: u64) -> StorageSize {
         StorageSize {
             metadata: sectors,
@@ -343,8 +342,8 @@ mod tests {
         Geometry::largest(shape, start, size)
     }
 
-    /// What the kernel makes of an image of 32 MiB: `integritysetup format` with `--tag-size`,
-    /// `--sector-size` and, for the legacy padding, `--integrity-legacy-padding`.
+    /// The sizes that the kernel chooses for an image of 32 MiB: `integritysetup format` with
+    /// `--tag-size`, `--sector-size` and, for the legacy padding, `--integrity-legacy-padding`.
     #[test]
     fn volumes_are_as_large_as_the_kernels() {
         for (tag, block, padding, provided) in [
@@ -416,13 +415,13 @@ mod tests {
             )
     }
 
-    /// Every byte of a device, and whether something lies there.
+    /// For every byte of a device, whether it is in use.
     struct Map(Vec<bool>);
 
     impl Map {
         fn take(&mut self, range: Range<u64>) {
             for taken in &mut self.0[range.start as usize..range.end as usize] {
-                assert!(!*taken, "two things lie at the same place");
+                assert!(!*taken, "two structures overlap");
                 *taken = true;
             }
         }
@@ -431,7 +430,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(400))]
 
-        /// The areas are laid out one after the other here, without any arithmetic of their own.
+        /// The test lays the areas out one after the other, without the arithmetic that it checks.
         #[test]
         fn nothing_overlaps_and_everything_is_where_the_format_says(
             shape in shapes(),
@@ -484,7 +483,7 @@ mod tests {
             }
         }
 
-        /// As many sectors as possible: in multiples of 8, which is how the kernel counts.
+        /// The size is the largest possible multiple of 8 sectors, as in the kernel.
         #[test]
         fn no_larger_volume_fits(shape in shapes(), start in 0u64..20, sectors in 0u64..1 << 40) {
             let Ok(geometry) = largest(shape, None, start, alone(sectors)) else { return Ok(()) };

@@ -2,15 +2,15 @@ use crate::{
     Algorithm, Error, Key, Superblock, Usage, mac::Mac, superblock::Shape, tagger::Tagger,
 };
 
-/// What the blocks of a volume are checked with, which the volume does not say itself.
+/// The algorithms and keys that verify a volume. They are not stored on it.
 #[derive(Debug, Clone, Default)]
 pub struct Integrity {
-    /// What tags are computed with.
+    /// The algorithm that computes tags.
     pub algorithm: Algorithm,
-    /// Its key, for the algorithms that have one.
+    /// The key of the algorithm, if it takes one.
     pub key: Option<Key>,
-    /// What the journal, and with the HMAC fix the superblock, are protected with: a keyed
-    /// algorithm and its key.
+    /// The keyed algorithm and key of the MAC that protects the journal and, with the HMAC fix, the
+    /// superblock.
     pub journal_mac: Option<(Algorithm, Key)>,
 }
 
@@ -25,7 +25,7 @@ impl Integrity {
         )
     }
 
-    /// The journal's MAC, which must be there if the volume has one, and only then.
+    /// The journal's MAC. It must be configured if and only if the volume has one.
     pub(crate) fn mac(&self, shape: &Shape) -> Result<Option<Mac>, Error> {
         match (&self.journal_mac, shape.journal_mac) {
             (Some((algorithm, key)), true) => Mac::new(*algorithm, key).map(Some),

@@ -4,18 +4,18 @@ use zeroize::Zeroizing;
 
 use crate::ParamError;
 
-/// A key, which is wiped from memory when it is dropped.
+/// A key. It is wiped from memory when dropped.
 #[derive(Clone)]
 pub struct Key(Zeroizing<Vec<u8>>);
 
 impl Key {
-    /// The most bytes a key can have: what `integritysetup` reads.
+    /// The maximum length of a key in bytes, as in `integritysetup`.
     pub const MAX: usize = 4096;
 
-    /// Takes a key's bytes.
+    /// A key of these bytes.
     ///
     /// # Errors
-    /// [`ParamError::Key`] if there are none, or more than [`Self::MAX`].
+    /// [`ParamError::Key`] if there are no bytes or more than [`Self::MAX`].
     pub fn new(bytes: Vec<u8>) -> Result<Self, ParamError> {
         let bytes = Zeroizing::new(bytes);
         match bytes.len() {
@@ -27,9 +27,10 @@ impl Key {
     /// Reads a key: all bytes of the file at `path`.
     ///
     /// # Errors
-    /// What the system says, and [`io::ErrorKind::InvalidData`] as [`Self::new`].
+    /// I/O errors, and [`io::ErrorKind::InvalidData`] where [`Self::new`] fails.
     pub fn read(path: &Path) -> io::Result<Self> {
-        // Room for one byte too many, so that the vector never moves and leaves a copy behind.
+        // One byte more than the limit, so that the vector never reallocates and leaves a copy of
+        // the key behind.
         let mut bytes = Vec::with_capacity(Self::MAX + 1);
         let limit = Self::MAX as u64 + 1;
         let result = File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes));

@@ -1,9 +1,9 @@
-//! Writable block volumes that notice every wrong byte, in the on-disk format of the Linux kernel's
-//! dm-integrity, without the kernel.
+//! Writable block volumes that detect every corrupted byte, in the on-disk format of the Linux
+//! kernel's dm-integrity, implemented in user space.
 //!
-//! Each block of a volume has a *tag*, a checksum or a keyed hash of it. A read is handed out only
-//! if it matches its tags; how writes stay consistent with them through a crash is the
-//! [`Mode`]'s business.
+//! Each block of a volume has a *tag*: a checksum or keyed hash of its contents. A read returns
+//! data only if it matches its tags. The [`Mode`] decides how data and tags stay consistent through
+//! a crash.
 //!
 //! [`format()`] makes a volume and [`Volume::open`] opens one; `examples/volume.rs` shows both.
 //!

@@ -5,10 +5,10 @@ use zeroize::Zeroizing;
 
 use crate::{Algorithm, Corruption, Error, Key, Usage, raw, superblock::Salt};
 
-/// Bytes of a journal section's MAC; a shorter one is padded with zeros.
+/// The length of a journal section's MAC in bytes; a shorter MAC is padded with zeros.
 pub(crate) const SECTION_MAC: usize = 8 * raw::JOURNAL_MAC_PART;
 
-/// What the journal, and with the HMAC fix the superblock, are protected with.
+/// The MAC that protects the journal and, with the HMAC fix, the superblock.
 #[derive(Clone)]
 pub(crate) enum Mac {
     Sha256(Box<Hmac<Sha256>>),
@@ -24,7 +24,7 @@ impl Mac {
         }
     }
 
-    /// Writes the MAC at the end of the superblock's first sector, over all that comes before it.
+    /// Writes the MAC of the superblock's first sector to the end of that sector.
     pub(crate) fn seal_superblock(&self, sector: &mut [u8; raw::SECTOR]) {
         let (covered, place) = sector.split_at_mut(raw::SECTOR - self.size());
         self.compute(&[covered], place);
@@ -42,8 +42,8 @@ impl Mac {
         }
     }
 
-    /// The MAC of a journal section: over where each entry's block belongs, in order, and with the
-    /// HMAC fix also over which section of which volume it is.
+    /// The MAC of a journal section. It covers the target sectors of its entries, in order, and
+    /// with the HMAC fix also the volume's salt and the section number.
     pub(crate) fn of_section(
         &self,
         salt: Option<&Salt>,
@@ -77,7 +77,7 @@ impl Mac {
     }
 }
 
-/// An HMAC that begins with `key`.
+/// An HMAC initialized with `key`.
 pub(crate) fn keyed<M: KeyInit>(key: &Key) -> M {
     M::new_from_slice(key.as_bytes()).expect("HMAC takes keys of any length")
 }

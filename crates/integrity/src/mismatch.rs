@@ -6,38 +6,41 @@ use crate::tagger::DISCARDED;
 
 /// A block that does not match its tag.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("the block at sector {sector}: its tag is {expected}, not {actual}{}", self.guess())]
+#[error("block at sector {sector}: stored tag {expected}, computed tag {actual}{}", self.guess())]
 pub struct BadBlock {
-    /// The volume's sector at which the block begins.
+    /// The first sector of the block, counted within the volume.
     pub sector: u64,
-    /// The tag that is stored.
+    /// The stored tag.
     pub expected: Tag,
-    /// The tag that the block should have, with the data it has.
+    /// The tag computed from the data that was read.
     pub actual: Tag,
 }
 
 impl BadBlock {
-    /// Whether the stored tag is that of a discarded block, which matches only where discards are
+    /// Whether the stored tag marks a discarded block, which is valid only where discards are
     /// allowed.
     pub fn is_discarded(&self) -> bool {
         matches!(&self.expected, Tag::Known(bytes) if bytes.iter().all(|&byte| byte == DISCARDED))
     }
 
-    /// What the tag hints at.
+    /// A hint for the user, if the stored tag suggests one.
     fn guess(&self) -> &'static str {
         match self.is_discarded() {
-            true => "; it looks discarded, not damaged: allow discards to let it pass",
+            true => {
+                "; the block looks discarded, not damaged: open the volume with discards allowed to accept it"
+            }
             false => "",
         }
     }
 }
 
-/// A tag to show. Displayed as lower-case hexadecimal digits.
+/// A tag in a report. Displayed in lower-case hexadecimal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Tag {
     /// These bytes.
     Known(Box<[u8]>),
-    /// Not shown: whoever learns the keyed tag of changed data could store it with the data.
+    /// Not shown: an attacker who learns the keyed tag of tampered data could store it to make the
+    /// data pass.
     Secret,
 }
 
@@ -45,7 +48,7 @@ impl fmt::Display for Tag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Known(bytes) => bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}")),
-            Self::Secret => f.write_str("what the key gives"),
+            Self::Secret => f.write_str("not shown (keyed)"),
         }
     }
 }

@@ -2,23 +2,23 @@ use std::{fmt, str::FromStr};
 
 use thiserror::Error;
 
-/// A sector, the unit of all positions in the format, in bytes.
+/// The size in bytes of a sector, the unit of all positions in the format.
 pub const SECTOR: u64 = 512;
 
-/// A parameter that dm-integrity does not have.
+/// A parameter value that dm-integrity does not allow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ParamError {
-    /// Another block size.
+    /// An invalid block size.
     #[error("the sector size must be 512, 1024, 2048 or 4096")]
     BlockSize,
-    /// Another tag size.
+    /// An invalid tag size.
     #[error("a tag must have 1 to {} bytes", TagSize::MAX)]
     TagSize,
-    /// Another interleave.
+    /// An invalid interleave.
     #[error("the interleave must be a power of two from 8 to 2^31 sectors")]
     Interleave,
-    /// Another algorithm.
+    /// An unknown algorithm.
     #[error(
         "the integrity algorithm must be crc32c, crc32, xxhash64, sha1, sha256, sha512, \
          blake2b-256, blake2s-256, hmac-sha256 or hmac-sha512"
@@ -27,23 +27,23 @@ pub enum ParamError {
     /// Another mode.
     #[error("the mode must be journal, bitmap, direct, read-only or recovery")]
     Mode,
-    /// A key of no bytes, or of too many.
+    /// A key that is empty or too long.
     #[error("a key must have 1 to {} bytes", crate::Key::MAX)]
     Key,
 }
 
-/// The size of the blocks that have a tag each: 512, 1024, 2048 or 4096 bytes. What users know as
-/// the volume's sector size.
+/// The size of a block: 512, 1024, 2048 or 4096 bytes. Each block has one tag. Users and the kernel
+/// call it the volume's sector size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct BlockSize {
     log2_sectors: u8,
 }
 
 impl BlockSize {
-    /// 4096 bytes: a page, and the least metadata.
+    /// 4096 bytes: the size of a page, with the least metadata.
     pub const DEFAULT: Self = Self { log2_sectors: 3 };
 
-    /// 512 bytes, a sector.
+    /// 512 bytes: one sector.
     pub const SECTOR: Self = Self { log2_sectors: 0 };
 
     /// The block size of `bytes` bytes.
@@ -90,16 +90,16 @@ impl Default for BlockSize {
     }
 }
 
-/// The bytes that each block's tag takes. A hash that is longer is cut, a shorter one is padded
-/// with zeros.
+/// The size of a tag. A longer hash is truncated; a shorter one is padded with zeros.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TagSize(u16);
 
 impl TagSize {
-    /// What a journal entry for a block of 4096 bytes has room for in its sector.
+    /// The largest tag size in bytes: a journal entry for a block of 4096 bytes must fit in one
+    /// sector.
     pub const MAX: u16 = 424;
 
-    /// All of a SHA-256.
+    /// The size of a full SHA-256 digest.
     pub(crate) const SHA256: Self = Self(32);
 
     /// The tag size of `bytes` bytes.
@@ -124,14 +124,14 @@ impl TagSize {
     }
 }
 
-/// How many sectors of data follow the tags that belong to them: a power of two.
+/// The number of data sectors between two runs of tags: a power of two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Interleave {
     log2_sectors: u8,
 }
 
 impl Interleave {
-    /// 32768 sectors, which is 16 MiB.
+    /// 32768 sectors (16 MiB).
     pub const DEFAULT: Self = Self { log2_sectors: 15 };
 
     /// The interleave of `sectors` sectors.
@@ -168,10 +168,10 @@ impl Default for Interleave {
     }
 }
 
-/// What the tags of one area are padded to.
+/// The alignment to which the tags of one area are padded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Padding {
-    /// 128 KiB: what kernels before 5.12 understand.
+    /// 128 KiB, for kernels before 5.12.
     Legacy,
     /// 4 KiB.
     #[default]
@@ -191,14 +191,14 @@ impl Padding {
 /// How a volume keeps data and tags consistent when the machine crashes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Mode {
-    /// Everything is written twice, first to a journal: a crash loses no block that was flushed, and
-    /// leaves each other one as it was or as it was to be.
+    /// Everything is written twice, first to a journal. A crash loses no flushed block; each other
+    /// block has its old or its new contents.
     #[default]
     Journal,
-    /// Which regions are being written is noted first: after a crash their tags are computed anew,
-    /// whatever data is there.
+    /// Regions are marked in a bitmap before they are written. After a crash the tags of marked
+    /// regions are recalculated from whatever data is there.
     Bitmap,
-    /// Nothing is done for it: after a crash, blocks that were being written fail to verify.
+    /// No crash consistency: after a crash, blocks that were being written fail verification.
     Direct,
     /// Nothing is written, not even what a crash has left to be done: what the journal holds is read from
     /// memory, and blocks whose tags have to be recalculated are not checked.

@@ -4,9 +4,9 @@ use std::{
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
 };
 
-/// Orders requests that overlap, and lets all others run at once.
+/// Serializes requests that overlap, and lets all others run concurrently.
 ///
-/// Requests wait for those before them that they conflict with, so none waits for ever.
+/// A request waits only for earlier requests that conflict with it, so none starves.
 #[derive(Debug, Default)]
 pub(crate) struct RangeLocks {
     requests: Mutex<Requests>,
@@ -15,7 +15,7 @@ pub(crate) struct RangeLocks {
 
 #[derive(Debug, Default)]
 struct Requests {
-    /// Those that hold their lock or wait for it, in the order in which they came.
+    /// Requests that hold or await their lock, in order of arrival.
     queue: VecDeque<Request>,
     next_id: u64,
     /// How many threads are waiting.
@@ -29,16 +29,16 @@ struct Request {
     access: Access,
 }
 
-/// What a request does with its range.
+/// The access mode of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// It reads, as others may at the same time.
+    /// Shared with other readers.
     Shared,
-    /// It writes.
+    /// Excludes all others: for writes.
     Exclusive,
 }
 
-/// A range that is locked until this is dropped.
+/// A locked range. Dropping it unlocks the range.
 #[derive(Debug)]
 pub(crate) struct RangeGuard<'a> {
     locks: &'a RangeLocks,
@@ -46,7 +46,7 @@ pub(crate) struct RangeGuard<'a> {
 }
 
 impl RangeLocks {
-    /// Waits until no request that came before conflicts with this one.
+    /// Waits until no earlier request conflicts with this one.
     pub(crate) fn lock(&self, range: Range<u64>, access: Access) -> RangeGuard<'_> {
         let mut requests = self.requests();
         let id = requests.next_id;
@@ -63,7 +63,7 @@ impl RangeLocks {
         RangeGuard { locks: self, id }
     }
 
-    // A panic cannot leave the queue half changed: each change is a single call.
+    // A panic cannot leave the queue half updated: each change is a single call.
     fn requests(&self) -> MutexGuard<'_, Requests> {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -90,7 +90,7 @@ impl Drop for RangeGuard<'_> {
     fn drop(&mut self) {
         let mut requests = self.locks.requests();
         requests.queue.retain(|request| request.id != self.id);
-        // To notify takes a system call, whether or not anybody waits.
+        // Notifying takes a system call even if no thread waits.
         let somebody_waits = requests.waiting > 0;
         drop(requests);
         if somebody_waits {
@@ -117,8 +117,8 @@ mod tests {
         let _fourth = locks.lock(20..30, Access::Shared);
     }
 
-    /// Each thread adds 1 to each number of its range while it reads, and a lot while it writes:
-    /// what it then finds tells who else is there.
+    /// Each thread adds 1 to each number of its range while it reads, and a large weight while it
+    /// writes. The previous value shows which other threads hold the range.
     #[test]
     fn overlapping_requests_exclude_one_another() {
         const WRITING: i64 = 1000;

@@ -1,14 +1,14 @@
-//! The structures as they lie on a volume: little-endian, unaligned, unchecked.
+//! The raw on-disk structures: little-endian, unaligned, not validated.
 
 use zerocopy::{
     FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
     little_endian::{U16, U32, U64},
 };
 
-/// A sector in bytes, for lengths in memory.
+/// The size of a sector in bytes, for lengths in memory.
 pub(crate) const SECTOR: usize = 512;
 
-/// The first eight bytes of every volume.
+/// The magic number: the first eight bytes of every volume.
 pub(crate) const MAGIC: [u8; 8] = *b"integrt\0";
 
 /// The bits of [`Superblock::flags`].
@@ -21,14 +21,14 @@ pub(crate) mod flag {
     pub(crate) const INLINE: u32 = 0x20;
 }
 
-/// The superblock. Zeros follow, up to [`SUPERBLOCK_SIZE`], except for a MAC at the end of its
-/// first sector.
+/// The superblock. It is padded with zeros to [`SUPERBLOCK_SIZE`], except for an optional MAC at
+/// the end of its first sector.
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub(crate) struct Superblock {
     pub(crate) magic: [u8; 8],
     pub(crate) version: u8,
-    /// 0 where tags are on a device of their own.
+    /// 0 with a separate data device.
     pub(crate) log2_interleave_sectors: u8,
     pub(crate) tag_size: U16,
     pub(crate) journal_sections: U32,
@@ -42,11 +42,11 @@ pub(crate) struct Superblock {
     pub(crate) salt: [u8; 16],
 }
 
-/// Bytes that the superblock takes on a volume.
+/// The size of the superblock on a volume, in bytes.
 pub(crate) const SUPERBLOCK_SIZE: usize = 4096;
 
-/// A sector of the journal: of entries or of data, a part of a MAC where it is of entries and the
-/// journal has one, and the commit id.
+/// A sector of the journal. The contents are entries or data, followed by the commit id. If the
+/// journal has a MAC, the last bytes of the entries' contents hold a part of it.
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub(crate) struct JournalSector {
@@ -54,10 +54,11 @@ pub(crate) struct JournalSector {
     pub(crate) commit_id: U64,
 }
 
-/// Bytes of a journal sector before its commit id.
+/// The bytes of a journal sector before its commit id.
 pub(crate) const JOURNAL_CONTENTS: usize = 504;
 
-/// Bytes of a section's MAC that each of its metadata sectors holds, the last of the contents.
+/// The bytes of a section's MAC that each of its metadata sectors holds, at the end of its
+/// contents.
 pub(crate) const JOURNAL_MAC_PART: usize = 8;
 
 const _: () = {

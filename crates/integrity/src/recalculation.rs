@@ -5,19 +5,19 @@ use std::{
 
 use crate::{Algorithm, Integrity, Superblock, bitmap::BitmapLayout, bits::Bits};
 
-/// How far computing tags anew has come. Until it has come to a sector, the sector's tag may be
-/// wrong, and is not checked.
+/// The progress of recalculating tags. Sectors that it has not reached may have wrong tags and are
+/// not checked.
 #[derive(Debug)]
 pub(crate) struct Recalculation {
-    /// The first sector that it has not come to.
+    /// The first sector that has not been recalculated.
     position: AtomicU64,
     end: u64,
-    /// Regions of which tags may be wrong; none: all of them.
+    /// Regions whose tags may be wrong; `None`: all regions.
     regions: Option<(BitmapLayout, Bits)>,
 }
 
 impl Recalculation {
-    /// From `position` on, of a volume of `end` sectors.
+    /// A recalculation that continues at `position`, of a volume of `end` sectors.
     pub(crate) fn new(position: u64, end: u64, regions: Option<(BitmapLayout, Bits)>) -> Self {
         Self {
             position: AtomicU64::new(position),
@@ -26,9 +26,9 @@ impl Recalculation {
         }
     }
 
-    /// Whether a volume's tags may be computed anew. Where they are keyed that would vouch for data
-    /// that somebody without the key has changed, who need only change the superblock to have it
-    /// done: so that must have a MAC.
+    /// Whether a volume's tags may be recalculated. With keyed tags this would put valid tags on
+    /// data that an attacker without the key has changed. Setting the flag in the superblock would
+    /// suffice to trigger it, so the superblock must have a MAC.
     pub(crate) fn is_allowed(integrity: &Integrity, superblock: &Superblock) -> bool {
         let is_keyed = Algorithm::is_keyed(integrity.algorithm);
         match superblock.has_hmac_fix() {
@@ -37,7 +37,7 @@ impl Recalculation {
         }
     }
 
-    /// The first sector that it has not come to; none if it has come to the end.
+    /// The first sector that has not been recalculated; `None` at the end.
     pub(crate) fn position(&self) -> Option<u64> {
         let position = self.position.load(SeqCst);
         (position < self.end).then_some(position)
@@ -53,7 +53,7 @@ impl Recalculation {
                 .is_none_or(|(layout, bits)| bits.contains(layout.bit(sector)))
     }
 
-    /// The next `most` sectors of which tags may be wrong, or fewer.
+    /// The next sectors whose tags may be wrong, at most `most`.
     pub(crate) fn next(&self, most: u64) -> Option<Range<u64>> {
         let mut start = self.position()?;
         let mut end = start.saturating_add(most).min(self.end);
@@ -63,7 +63,7 @@ impl Recalculation {
             while start < self.end && !is_dirty(start) {
                 start = end_of_region(start);
             }
-            // What is behind them is right, and stays checked.
+            // The sectors after the dirty regions have valid tags and stay checked.
             end = start;
             let most = start.saturating_add(most).min(self.end);
             while end < most && is_dirty(end) {
@@ -73,7 +73,7 @@ impl Recalculation {
         Some(start.min(self.end)..end.min(self.end))
     }
 
-    /// Notes that it has come to `sector`.
+    /// Records that all sectors before `sector` are done.
     pub(crate) fn advance(&self, sector: u64) {
         self.position.store(sector, SeqCst);
     }

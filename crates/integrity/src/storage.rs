@@ -1,5 +1,5 @@
-//! What a volume is stored on, and the latch: after one failed write or flush, no other write
-//! reaches it.
+//! The devices that store a volume, and the error latch: after a failed write or flush, no further
+//! write reaches them.
 
 use std::sync::{
     Arc, Mutex, OnceLock, PoisonError,
@@ -10,7 +10,7 @@ use verimount_source::{WriteAt, WriteError};
 
 use crate::{Error, SECTOR, geometry::StorageSize};
 
-/// What a volume is stored on: one device, or one for data and one for all the rest.
+/// The devices that store a volume: one device, or one for the data and one for everything else.
 #[derive(Clone)]
 pub struct Devices {
     metadata: Arc<dyn WriteAt>,
@@ -18,7 +18,7 @@ pub struct Devices {
 }
 
 impl Devices {
-    /// Everything on one device.
+    /// A single device for everything.
     pub fn new(device: Arc<dyn WriteAt>) -> Self {
         Self {
             metadata: device,
@@ -26,7 +26,7 @@ impl Devices {
         }
     }
 
-    /// Superblock, journal and tags on `metadata`, the data, and nothing else, on `data`.
+    /// Superblock, journal and tags on `metadata`; only the data on `data`.
     pub fn with_data_device(metadata: Arc<dyn WriteAt>, data: Arc<dyn WriteAt>) -> Self {
         Self {
             metadata,
@@ -50,15 +50,14 @@ impl Devices {
     }
 }
 
-/// A volume's devices while it is open. All offsets are in bytes.
+/// The devices of an open volume. All offsets are in bytes.
 pub(crate) struct Storage {
     devices: Devices,
     failure: OnceLock<Arc<Error>>,
-    /// Held while something is made durable, until a failure is known to all. The system tells one
-    /// caller only that it has lost what was written before: to another one that asks at the same
-    /// time it would say that all is well.
+    /// Held during a flush, until a failure is latched. The system reports a lost write to only one
+    /// caller: a concurrent flush would succeed.
     durability: Mutex<()>,
-    /// How many flushes of all devices have succeeded.
+    /// The number of successful flushes of all devices.
     flushes: AtomicU64,
 }
 
@@ -108,12 +107,12 @@ impl Storage {
         self.durably(|devices| devices.metadata.write_durable_at(bytes, offset))
     }
 
-    /// Makes all that was written to either device durable. Callers that wait for one another share
-    /// a flush.
+    /// Makes all writes to either device durable. Callers that wait for each other share a flush.
     pub(crate) fn flush(&self) -> Result<(), Error> {
         let before = self.flushes.load(SeqCst);
         self.durably(|devices| {
-            // The first of two may have been under way already. The second began after this call.
+            // The first of two flushes may have started before this call; the second started after
+            // it.
             if self.flushes.load(SeqCst) >= before + 2 {
                 return Ok(());
             }
@@ -126,17 +125,17 @@ impl Storage {
         })
     }
 
-    /// Makes all that was written to the metadata device durable.
+    /// Makes all writes to the metadata device durable.
     pub(crate) fn flush_metadata(&self) -> Result<(), Error> {
         self.durably(|devices| devices.metadata.flush())
     }
 
-    /// Lets the metadata device begin to write what the next flush makes durable.
+    /// Starts writing to the metadata device the data that the next flush makes durable.
     pub(crate) fn begin_metadata_flush(&self) -> Result<(), Error> {
         self.durably(|devices| devices.metadata.begin_flush())
     }
 
-    /// Fails if anything had failed before that must not be followed by a write.
+    /// Fails if an earlier failure forbids further writes.
     pub(crate) fn check_latch(&self) -> Result<(), Error> {
         match self.failure.get() {
             Some(failure) => Err(Error::Latched(failure.clone())),
@@ -144,12 +143,12 @@ impl Storage {
         }
     }
 
-    /// Why no write is possible any more.
+    /// The failure that forbids further writes.
     pub(crate) fn failure(&self) -> Option<&Arc<Error>> {
         self.failure.get()
     }
 
-    /// Makes `error` the reason for which every later write fails, unless there is one already.
+    /// Latches `error` as the reason why every later write fails, unless one is latched already.
     pub(crate) fn latch(&self, error: Error) -> Error {
         let failure = self.failure.get_or_init(|| {
             tracing::error!(%error, "the volume is read-only from now on");
@@ -162,7 +161,7 @@ impl Storage {
         &self,
         change: impl FnOnce(&Devices) -> Result<(), WriteError>,
     ) -> Result<(), Error> {
-        // What a panic leaves was not made durable, and nobody has been told that it was.
+        // After a panic the data is not durable, and no caller was told that it is.
         let _durability = self
             .durability
             .lock()

@@ -1,4 +1,4 @@
-//! The superblock: what a volume is, and the state it was left in.
+//! The superblock: a volume's parameters and state.
 
 #![cfg_attr(
     not(test),
@@ -21,43 +21,43 @@ use crate::{
     raw::{self, SUPERBLOCK_SIZE, flag},
 };
 
-/// What is hashed before every block and before what a MAC covers, so that equal volumes differ.
+/// Hashed before every block and before the input of a MAC, so that equal data on two volumes has
+/// different tags.
 pub(crate) type Salt = [u8; 16];
 
-/// A number of blocks per bit that no bitmap has.
+/// An invalid number of blocks per bit: marks the bitmap as absent.
 const NO_BITMAP: u8 = u8::MAX;
 
-/// What a volume's superblock says. Algorithm, key and mode are not in it.
+/// The contents of a volume's superblock. Algorithm, key and mode are not stored in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Superblock {
-    /// The shape that the volume was formatted with.
+    /// The layout parameters that the volume was formatted with.
     pub(crate) shape: Shape,
-    /// How many sectors of data the volume offers.
+    /// The number of data sectors that the volume provides.
     pub(crate) provided_data_sectors: u64,
-    /// The salt of volumes with the HMAC fix.
+    /// The salt; only volumes with the HMAC fix have one.
     pub(crate) salt: Option<Salt>,
-    /// The sector from which on tags may be wrong because they are yet to be computed anew.
+    /// The first sector whose tag may be wrong because it has not been recalculated.
     pub(crate) recalculation: Option<u64>,
-    /// The journal's place holds a bitmap of the regions that were being written.
+    /// The journal area holds a bitmap of the regions that were being written.
     pub(crate) dirty_bitmap: bool,
-    /// The base-2 logarithm of how many blocks a bit of the bitmap stands for.
+    /// The base-2 logarithm of the blocks per bit of the bitmap.
     pub(crate) log2_blocks_per_bitmap_bit: u8,
 }
 
-/// What everything's place on a volume follows from, together with the size of the storage.
+/// The parameters that, with the size of the devices, determine the layout of a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Shape {
     pub(crate) block_size: BlockSize,
     pub(crate) tag_size: TagSize,
-    /// None where tags are on a device of their own.
+    /// `None` with a separate data device.
     pub(crate) interleave: Option<Interleave>,
     pub(crate) padding: Padding,
     pub(crate) journal_sections: NonZeroU32,
     pub(crate) journal_mac: bool,
 }
 
-/// The first sector of the volume on `device`, of which formatting left the first `reserved_sectors`
-/// alone.
+/// Reads the first sector of the volume on `device`, which begins after `reserved_sectors`.
 pub(crate) fn read_sector(
     device: &(impl ReadAt + ?Sized),
     reserved_sectors: u64,
@@ -72,8 +72,8 @@ pub(crate) fn read_sector(
 }
 
 impl Superblock {
-    /// Reads what the volume on `device` says of itself, which takes no key: a MAC is not checked.
-    /// `reserved_sectors`: those at the beginning of the device that formatting left alone.
+    /// Reads the superblock of the volume on `device`. No key is needed, as a MAC is not checked.
+    /// `reserved_sectors` is the number of sectors before the volume.
     ///
     /// # Errors
     /// [`Error::NotIntegrity`], [`Error::Corrupt`], [`Error::Unsupported`], [`Error::TooSmall`] or
@@ -82,7 +82,7 @@ impl Superblock {
         Self::parse(&read_sector(device, reserved_sectors)?)
     }
 
-    /// Validates the first sector of a volume, except for a MAC in it.
+    /// Parses and validates the first sector of a volume, except for its MAC.
     pub(crate) fn parse(sector: &[u8]) -> Result<Self, Error> {
         let (raw, _) = raw::Superblock::ref_from_prefix(sector).map_err(|_| Error::NotIntegrity)?;
         if raw.magic != raw::MAGIC {
@@ -121,7 +121,8 @@ impl Superblock {
         })
     }
 
-    /// The superblock as it lies on the volume, with its MAC if it is to have one.
+    /// The on-disk form of the superblock, with a MAC if `mac` is given and the volume has the HMAC
+    /// fix.
     pub(crate) fn encode(&self, mac: Option<&Mac>) -> [u8; SUPERBLOCK_SIZE] {
         let mut bytes = [0; SUPERBLOCK_SIZE];
         let raw = raw::Superblock {
@@ -149,8 +150,8 @@ impl Superblock {
         bytes
     }
 
-    /// The lowest version of the format that has what the volume uses: older kernels then know
-    /// whether they can open it.
+    /// The lowest version of the format that has all features the volume uses, so that older
+    /// kernels can tell whether they support it.
     pub fn version(&self) -> u8 {
         if self.salt.is_some() {
             5
@@ -165,12 +166,12 @@ impl Superblock {
         }
     }
 
-    /// How many sectors of data the volume offers, of 512 bytes each.
+    /// The number of data sectors, of 512 bytes each, that the volume provides.
     pub fn provided_data_sectors(&self) -> u64 {
         self.provided_data_sectors
     }
 
-    /// The size of the blocks that have a tag each.
+    /// The size of a block; each block has one tag.
     pub fn block_size(&self) -> BlockSize {
         self.shape.block_size
     }
@@ -180,12 +181,12 @@ impl Superblock {
         self.shape.tag_size
     }
 
-    /// How many sectors of data follow their tags; `None` where tags are on a device of their own.
+    /// The number of data sectors between two runs of tags; `None` with a separate data device.
     pub fn interleave(&self) -> Option<Interleave> {
         self.shape.interleave
     }
 
-    /// What the tags of an area are padded to.
+    /// The padding of each area's tags.
     pub fn padding(&self) -> Padding {
         self.shape.padding
     }
@@ -195,28 +196,29 @@ impl Superblock {
         self.shape.journal_sections.get()
     }
 
-    /// Whether the journal is protected by a MAC, for which a key is needed.
+    /// Whether a MAC, which needs a key, protects the journal.
     pub fn has_journal_mac(&self) -> bool {
         self.shape.journal_mac
     }
 
-    /// Whether blocks are hashed with a salt, and MACs cover where things lie.
+    /// Whether the volume has the HMAC fix: blocks are hashed with a salt, and MACs also cover
+    /// positions and the superblock.
     pub fn has_hmac_fix(&self) -> bool {
         self.salt.is_some()
     }
 
-    /// The sector from which on tags may be wrong because they are yet to be computed anew.
+    /// The first sector whose tag may be wrong because it has not been recalculated.
     pub fn recalculation_sector(&self) -> Option<u64> {
         self.recalculation
             .filter(|&sector| sector < self.provided_data_sectors)
     }
 
-    /// Whether the volume is in use in bitmap mode, or was when the machine crashed.
+    /// Whether the volume is open in bitmap mode, or was when the machine crashed.
     pub fn has_dirty_bitmap(&self) -> bool {
         self.dirty_bitmap
     }
 
-    /// Says that what is in the bitmap's place is none: then all regions count as dirty.
+    /// Marks the bitmap as absent, so that all regions count as dirty.
     pub(crate) fn forget_bitmap(&mut self) {
         self.log2_blocks_per_bitmap_bit = NO_BITMAP;
     }
@@ -272,7 +274,7 @@ mod tests {
 
     use super::*;
 
-    /// As `integritysetup` makes them today, but for the salt.
+    /// As the current `integritysetup` makes it, except for the salt.
     fn superblock() -> Superblock {
         Superblock {
             shape: Shape {
@@ -353,7 +355,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_accepted_is_stored_again_as_it_was(
-            // Arbitrary, but not so much that hardly any is accepted.
+            // Arbitrary values, limited so that enough of them are accepted.
             (log2_interleave, tag_size, sections) in (0u8..40, 0u8..=255, 0u8..=255),
             (blocks, flags, log2_block) in (0u64..100, 0u8..0x20, 0u8..5),
             salt: [u8; 16],

@@ -17,14 +17,15 @@ use crate::{
     superblock::Salt,
 };
 
-/// What the tag of a discarded block is filled with.
+/// The byte that fills the tag of a discarded block.
 pub(crate) const DISCARDED: u8 = 0xf6;
 
-/// How many blocks go into one call of the multi-stream SHA-256: enough for its widest vector unit
-/// several times over, and few enough for what describes them to live on the stack.
+/// The number of blocks per call of the multi-stream SHA-256: several times the lanes of the widest
+/// vector unit, and few enough to keep the descriptors on the stack.
 const STREAMS: usize = 64;
 
-/// The bytes that are hashed before a block: the salt, if there is one, and the block's sector.
+/// The maximum length of the prefix hashed before a block: the optional salt and the block's
+/// sector.
 const MAX_PREFIX: usize = size_of::<Salt>() + size_of::<u64>();
 
 /// Computes tags.
@@ -86,12 +87,12 @@ impl Tagger {
         })
     }
 
-    /// Whether tags are secret from whoever does not have the key.
+    /// Whether tags are keyed, and so cannot be computed without the key.
     pub(crate) fn is_keyed(&self) -> bool {
         matches!(self.hash, Hash::HmacSha256(_) | Hash::HmacSha512(_))
     }
 
-    /// The bytes of the tags of `len` bytes of whole blocks.
+    /// The length in bytes of the tags of `len` bytes of whole blocks.
     pub(crate) fn tags_len(&self, len: usize) -> usize {
         len / self.block_size.bytes() * self.tag_size.bytes()
     }
@@ -158,8 +159,8 @@ impl Tagger {
         vec![DISCARDED; blocks * self.tag_size.bytes()]
     }
 
-    /// Keyed tags are compared in constant time: how long it takes says nothing of where they
-    /// differ, which would help to find a valid one.
+    /// Compares tags; keyed ones in constant time, as the position of a difference would help an
+    /// attacker to forge a tag.
     fn equal(&self, one: &[u8], other: &[u8]) -> bool {
         match self.is_keyed() {
             true => one.ct_eq(other).into(),
@@ -167,7 +168,7 @@ impl Tagger {
         }
     }
 
-    /// What is hashed before the block at `sector`, at the beginning of the array.
+    /// The prefix hashed before the block at `sector`: an array and the length in use.
     fn prefix(&self, sector: u64) -> ([u8; MAX_PREFIX], usize) {
         let mut prefix = [0; MAX_PREFIX];
         let salt = self.salt.as_ref().map_or(&[][..], |salt| salt);
@@ -226,14 +227,14 @@ impl Tagger {
     }
 }
 
-/// Copies as much of a digest as its tag has room for.
+/// Copies a digest to a tag, truncated if the tag is shorter.
 fn copy_cut(digest: &[u8], tag: &mut [u8]) {
     let len = digest.len().min(tag.len());
     tag[..len].copy_from_slice(&digest[..len]);
 }
 
-/// CRC-32 with the register beginning as 0 and taken as it is. The library begins and ends with
-/// the register inverted, as is usual.
+/// CRC-32 with initial value 0 and no final inversion. The library, as is usual, inverts the
+/// register at both ends.
 fn crc32_raw(parts: &[&[u8]]) -> u32 {
     let mut hasher = crc32fast::Hasher::new_with_initial(!0);
     for part in parts {
@@ -246,7 +247,7 @@ fn digest<H: Digest>(prefix: &[u8], block: &[u8]) -> Output<H> {
     H::new().chain_update(prefix).chain_update(block).finalize()
 }
 
-/// HMAC of the prefix and the block, going on from where the key has been taken in.
+/// HMAC of the prefix and the block, starting from `begun`, which has absorbed the key.
 fn authenticate<M: hmac::Mac + Clone>(begun: &M) -> impl Fn(&[u8], &[u8]) -> Output<M> {
     |prefix, block| {
         let mut mac = begun.clone();
@@ -256,8 +257,8 @@ fn authenticate<M: hmac::Mac + Clone>(begun: &M) -> impl Fn(&[u8], &[u8]) -> Out
     }
 }
 
-/// Whether the multi-stream SHA-256, which picks its code by the processor it finds, agrees with
-/// `sha2` here. Asked once before it is first believed; where it is wrong, `sha2` does all the work.
+/// Whether the multi-stream SHA-256, which selects its code by the processor, agrees with `sha2` on
+/// this one. Tested once before first use; if it is wrong, `sha2` is used instead.
 fn multi_stream_agrees() -> bool {
     static AGREES: OnceLock<bool> = OnceLock::new();
     *AGREES.get_or_init(|| {
@@ -268,7 +269,7 @@ fn multi_stream_agrees() -> bool {
             block_size: BlockSize::SECTOR,
             tag_size: TagSize::SHA256,
         };
-        // Every number of streams from one to the most there are.
+        // Every number of streams from 1 to the maximum.
         let agrees = (1..=STREAMS).all(|count| {
             let run = &blocks[..count << 9];
             tagger(Hash::Sha256MultiStream).tags(7, run) == tagger(Hash::Sha256).tags(7, run)
@@ -276,7 +277,7 @@ fn multi_stream_agrees() -> bool {
         if !agrees {
             tracing::error!(
                 backend = tape_sha256::backend(),
-                "the multi-stream SHA-256 is wrong on this processor; using the plain one"
+                "the multi-stream SHA-256 computes wrong digests on this processor; falling back to the plain one"
             );
         }
         agrees
@@ -303,7 +304,7 @@ mod tests {
         bytes.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// What Python gives for `bytes([7]*16) + (8).to_bytes(8, "little") + bytes(range(256))*2`:
+    /// The results of Python for `bytes([7]*16) + (8).to_bytes(8, "little") + bytes(range(256))*2`:
     /// `crc32c.crc32c`, `zlib.crc32(…, 0xffffffff) ^ 0xffffffff`, `xxhash.xxh64`, `hashlib`, and
     /// `hmac` with the key `bytes([0x0b]*20)`; numbers in little-endian order.
     #[test]
@@ -347,7 +348,7 @@ mod tests {
         ),
     ];
 
-    /// The kernel's own tag of the first sector of a volume of zeros without salt.
+    /// The kernel's tag of the first sector of an all-zero volume without salt.
     #[test]
     fn a_zero_sector_has_the_kernels_tag() {
         let tags = tagger(Algorithm::Crc32c, None, 512, 4).tags(0, &[0; 512]);
@@ -397,7 +398,7 @@ mod tests {
             let bad = tagger.mismatches(40, &blocks, &tags);
             let sectors: Vec<u64> = bad.iter().map(|block| block.sector).collect();
             assert_eq!(sectors, [43, 49]);
-            // What would make the changed data pass is not for the log.
+            // The tag that would make the changed data pass must not be logged.
             let is_secret = bad[0].actual == Tag::Secret;
             assert_eq!(is_secret, algorithm.is_keyed());
         }

@@ -7,33 +7,34 @@ use super::{
     pending::{Entry, Pending},
 };
 
-/// How much is written at once, in bytes.
+/// The maximum size of a write, in bytes.
 const WRITE_SIZE: usize = 1 << 20;
 
-/// The sections that hold what is not durable in place yet, and what comes behind them.
+/// The journal sections that hold blocks not yet durable in place, and the position for the next
+/// one.
 pub(super) struct Committed {
     ring: Ring,
-    /// Where the next section goes.
+    /// The position of the next section to write.
     position: Position,
-    /// How many sections from there on may be overwritten.
+    /// How many sections from `position` on may be overwritten.
     free: usize,
-    /// The sections that may not, the oldest first.
+    /// The sections that may not be overwritten, oldest first.
     sections: VecDeque<Section>,
-    /// There are sections that were not flushed.
+    /// Some sections have not been flushed.
     is_unflushed: bool,
-    /// There are entries in the journal.
+    /// The journal on the device has entries.
     has_entries: bool,
 }
 
-/// A section that was written.
+/// A section that was written to the journal.
 struct Section {
     entries: Vec<Entry>,
-    /// Its blocks are in place, and only tags may be missing.
+    /// Its blocks have been written in place; some tags may still be only in the cache.
     is_in_place: bool,
 }
 
 impl Committed {
-    /// A journal of which everything has been replayed.
+    /// A fully replayed journal.
     pub(super) fn new(ring: Ring, replayed: Replayed) -> Self {
         Self {
             position: replayed.position,
@@ -45,17 +46,17 @@ impl Committed {
         }
     }
 
-    /// How many sections there are.
+    /// The number of sections that may not be overwritten.
     pub(super) fn len(&self) -> usize {
         self.sections.len()
     }
 
-    /// How many sections may be overwritten.
+    /// The number of sections that may be overwritten.
     pub(super) fn free(&self) -> usize {
         self.free
     }
 
-    /// Writes blocks to as many sections as they need, which must be free.
+    /// Writes blocks to as many sections as they need. Enough sections must be free.
     pub(super) fn write(&mut self, entries: Vec<Entry>) -> Result<(), Error> {
         self.is_unflushed = true;
         self.has_entries = true;
@@ -63,7 +64,7 @@ impl Committed {
         let len = format.layout.section_len();
         let mut entries = entries.into_iter();
         while entries.len() > 0 {
-            // As many as are adjacent: the ring goes on at its beginning.
+            // Only adjacent sections in one write: the ring wraps at its end.
             let first = self.position;
             let sections = entries
                 .len()
@@ -91,7 +92,7 @@ impl Committed {
             self.free -= sections;
             self.sections.extend(written);
         }
-        // The storage then works while the next blocks come in.
+        // The storage can then write while the next blocks arrive.
         self.ring.begin_flush()
     }
 
@@ -104,7 +105,7 @@ impl Committed {
         Ok(())
     }
 
-    /// Writes all blocks to their place, and lets `pending` forget them.
+    /// Checkpoints: writes all blocks in place, and drops them from `pending`.
     pub(super) fn bring_to_place(
         &mut self,
         blocks: &Blocks,
@@ -137,9 +138,9 @@ impl Committed {
         Ok(())
     }
 
-    /// Frees the oldest sections, as far as the storage has the tags of all blocks in them too, if
-    /// at least `least` sections are free then; else writes the tags that are missing, and frees
-    /// all. All blocks must be in place.
+    /// Frees the oldest sections whose tags are all written back. If fewer than `least` sections
+    /// would be free, writes back the remaining tags and frees all sections. All blocks must be in
+    /// place.
     pub(super) fn settle(&mut self, blocks: &Blocks, least: usize) -> Result<(), Error> {
         let settled = self
             .sections
@@ -157,18 +158,20 @@ impl Committed {
         Ok(())
     }
 
-    /// Makes all blocks, which are in place, durable with their tags, and frees their sections.
+    /// Makes all blocks and their tags durable, and frees all sections. All blocks must be in
+    /// place.
     pub(super) fn settle_all(&mut self, blocks: &Blocks) -> Result<(), Error> {
         blocks.flush()?;
         self.drop_oldest(self.sections.len());
         Ok(())
     }
 
-    /// Leaves a journal without entries, durably. All sections must be free.
+    /// Makes the journal on the device empty, durably. All sections must be free.
     pub(super) fn clear(&mut self) -> Result<(), Error> {
         if self.has_entries {
-            // As if sections without entries had been committed, all around. What is replayed when
-            // only some of them are written begins behind the last of them, so it is never old.
+            // Equivalent to committing empty sections once around the ring. If a crash leaves only
+            // some of them written, replay starts after the last of them, so it never replays old
+            // entries.
             let Position { section, sequence } = self.position;
             self.ring
                 .write_empty(section..self.ring.sections(), sequence)?;

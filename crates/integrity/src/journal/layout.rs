@@ -5,18 +5,19 @@ use crate::{
     superblock::Shape,
 };
 
-/// The sectors of a section that hold entries. The blocks' data follows them.
+/// The number of sectors of a section that hold entries. The blocks' data follows them.
 pub(crate) const METADATA_SECTORS: usize = 8;
 
-/// Bytes at the end of each data sector that its entry holds, for the commit id takes their place.
+/// The bytes at the end of each data sector that the commit id replaces; the entry holds them
+/// instead.
 pub(crate) const LAST_BYTES: usize = 8;
 
-/// Entries begin at multiples of this.
+/// The alignment of entries in bytes.
 const ENTRY_ALIGNMENT: usize = 8;
 
-/// Where things lie in a section of the journal.
+/// The layout of a journal section.
 ///
-/// An entry is the sector where its block belongs, the last bytes of each of the block's sectors,
+/// An entry holds the target sector of its block, the last bytes of each of the block's sectors,
 /// and the tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct JournalLayout {
@@ -44,28 +45,28 @@ impl JournalLayout {
         }
     }
 
-    /// The entries of a section.
+    /// The number of entries in a section.
     pub(crate) fn entries(&self) -> usize {
         self.entries
     }
 
-    /// The sectors of a section.
+    /// The size of a section in sectors.
     pub(crate) fn section_sectors(&self) -> u64 {
         self.section_len() as u64 / SECTOR as u64
     }
 
-    /// The bytes of a section.
+    /// The size of a section in bytes.
     pub(crate) fn section_len(&self) -> usize {
         (METADATA_SECTORS + self.entries * self.sectors_per_block) * SECTOR
     }
 
-    /// How many sections a journal of `sectors` sectors has: at least one.
+    /// The number of sections in a journal of `sectors` sectors; at least one.
     pub(crate) fn sections(&self, sectors: u64) -> NonZeroU32 {
         let sections = u32::try_from(sectors / self.section_sectors()).unwrap_or(u32::MAX);
         NonZeroU32::new(sections).unwrap_or(NonZeroU32::MIN)
     }
 
-    /// The bytes of a section that hold the sector where the block of `entry` belongs.
+    /// The bytes of a section that hold the target sector of `entry`.
     pub(crate) fn entry_sector(&self, entry: usize) -> Range<usize> {
         let start = self.entry(entry);
         start..start + size_of::<u64>()
@@ -83,20 +84,20 @@ impl JournalLayout {
         start..start + self.tag_size
     }
 
-    /// The bytes of a section that hold the sectors of the block of `entry`.
+    /// The bytes of a section that hold the block of `entry`.
     pub(crate) fn entry_data(&self, entry: usize) -> Range<usize> {
         let len = self.sectors_per_block * SECTOR;
         let start = METADATA_SECTORS * SECTOR + entry * len;
         start..start + len
     }
 
-    /// Entries go around the metadata sectors.
+    /// Entries are distributed round-robin over the metadata sectors.
     fn entry(&self, entry: usize) -> usize {
         entry % METADATA_SECTORS * SECTOR + entry / METADATA_SECTORS * self.entry_size
     }
 }
 
-/// The largest entry has room in a sector, with a MAC.
+/// The largest entry fits in a sector, even with a MAC.
 const _: () = assert!(
     size_of::<u64>() + LAST_BYTES * 8 + crate::TagSize::MAX as usize
         <= JOURNAL_CONTENTS - JOURNAL_MAC_PART

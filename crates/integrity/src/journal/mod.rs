@@ -1,5 +1,5 @@
-//! The journal: a ring of sections, each of which holds the blocks of some writes and what is known
-//! of them.
+//! The journal: a ring of sections. Each section holds the blocks of some writes, their target
+//! sectors and their tags.
 
 mod committed;
 mod layout;

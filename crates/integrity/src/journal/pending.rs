@@ -42,7 +42,7 @@ impl Entry {
     }
 }
 
-/// Blocks that are newer than what is at their place.
+/// Blocks that are newer than their copy in place.
 #[derive(Debug)]
 pub(crate) struct Pending {
     sizes: Sizes,
@@ -53,7 +53,7 @@ pub(crate) struct Pending {
 struct State {
     /// The newest contents of each block.
     newest: HashMap<u64, Entry>,
-    /// What is not in the journal yet, in the order in which it was written.
+    /// Blocks that are not in the journal yet, in the order of their writes.
     uncommitted: Vec<Entry>,
 }
 
@@ -125,20 +125,20 @@ impl Pending {
         state.uncommitted.len()
     }
 
-    /// How many blocks are not in the journal yet.
+    /// The number of blocks that are not in the journal yet.
     pub(super) fn uncommitted(&self) -> usize {
         self.state().uncommitted.len()
     }
 
-    /// The oldest blocks that are not in the journal yet: `most` of them, or as many as there are,
-    /// cut to a multiple of `multiple`.
+    /// The oldest blocks that are not in the journal yet: at most `most`, rounded down to a
+    /// multiple of `multiple`.
     pub(super) fn oldest(&self, most: usize, multiple: usize) -> Vec<Entry> {
         let state = self.state();
         let count = state.uncommitted.len().min(most) / multiple * multiple;
         state.uncommitted[..count].to_vec()
     }
 
-    /// Notes that the oldest `count` blocks that were not in the journal are there now.
+    /// Records that the oldest `count` uncommitted blocks are now in the journal.
     pub(super) fn commit_oldest(&self, count: usize) {
         self.state().uncommitted.drain(..count);
     }
@@ -151,7 +151,7 @@ impl Pending {
             .collect()
     }
 
-    /// Forgets blocks that have come to their place, unless they are newer by now.
+    /// Removes blocks that have been written in place, unless a newer write has replaced them.
     pub(super) fn settle<'a>(&self, entries: impl Iterator<Item = &'a Entry>) {
         let mut state = self.state();
         for entry in entries {
@@ -162,7 +162,7 @@ impl Pending {
         }
     }
 
-    // Nothing can panic between the changes that belong together.
+    // Nothing can panic between changes that belong together.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

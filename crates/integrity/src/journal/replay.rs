@@ -1,4 +1,4 @@
-//! What a journal holds when a volume is opened, and bringing it to its place.
+//! Scanning the journal when a volume is opened, and replaying it.
 
 #![cfg_attr(
     not(test),
@@ -14,7 +14,7 @@ use crate::{Corruption, Error, Unsupported, blocks::Blocks};
 
 use super::{Pending, Position, Ring, SectionFormat, Sequence};
 
-/// How many bytes of adjacent blocks are gathered before they are written.
+/// The number of bytes of adjacent blocks to gather before writing them.
 const WRITE_SIZE: usize = 1 << 20;
 
 /// The most bytes of blocks that are held in memory instead of being written: four times what a journal of the
@@ -23,25 +23,25 @@ const MAX_HELD: usize = 256 << 20;
 
 /// What the commit ids and entries of a journal say.
 pub(crate) struct Scan {
-    /// For each section the lap in which all of its sectors were written, if it is the same.
+    /// For each section, the sequence number of its sectors, if they all have the same.
     laps: Vec<Option<Sequence>>,
-    /// For each sequence number the last section that has a sector of it.
+    /// For each sequence number, the last section with a sector of it.
     last_sections: [Option<u32>; Sequence::COUNT],
     /// No section has an entry.
     pub(crate) is_empty: bool,
 }
 
-/// A journal of which everything is in place.
+/// A journal whose blocks are all durable in place.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Replayed {
-    /// Where it goes on.
+    /// The position of the next section to write.
     pub(crate) position: Position,
-    /// There are entries in it still, which would be replayed again.
+    /// The journal still has entries, which would be replayed again.
     pub(crate) has_entries: bool,
 }
 
 impl Replayed {
-    /// A journal all of whose sections were written without entries.
+    /// A new journal of empty sections.
     pub(crate) const FRESH: Self = Self {
         position: Position {
             section: 0,
@@ -51,12 +51,12 @@ impl Replayed {
     };
 }
 
-/// Writes what the journal, of which `scan` tells, holds to its place, makes it durable, and gives the place in the
-/// journal from which on it may be overwritten.
+/// Replays the scanned journal: writes its blocks in place, makes them durable, and returns the
+/// position from which the journal may be overwritten.
 ///
-/// Nothing is changed in the journal before everything in it is durable elsewhere, so that a crash
-/// at any point leaves all for the next time. `goes_on`: the volume is going to be used with a
-/// journal, which need not be cleared if it is whole.
+/// The journal is not changed before all its blocks are durable in place, so a crash at any point
+/// only means another replay. `goes_on`: the volume will be used in journal mode, and the journal
+/// need not be cleared if it is complete.
 pub(crate) fn replay(
     scan: &Scan,
     ring: &Ring,
@@ -166,8 +166,8 @@ impl Scan {
         self.last_section(sequence).is_some()
     }
 
-    /// The latest lap: the one before the first that is not used, where those after the highest
-    /// number go on with the lowest.
+    /// The newest sequence number in use. Sequence numbers wrap, so it is the one before the first
+    /// unused number.
     fn last(&self) -> Result<Sequence, Error> {
         let highest = Sequence::all()
             .rev()
@@ -181,14 +181,15 @@ impl Scan {
         }
     }
 
-    /// Clearing leaves the lap before the last unused, and the one before that used.
+    /// An interrupted clear leaves the sequence number before the newest unused, and the one before
+    /// that in use.
     fn was_being_cleared(&self) -> Result<bool, Error> {
         let before = self.last()?.previous();
         Ok(!self.is_used(before) && self.is_used(before.previous()))
     }
 
-    /// The section that was written longest ago, with its lap: the one after the last of the last
-    /// lap.
+    /// The oldest section, with its sequence number: the one after the last section with the newest
+    /// sequence number.
     fn oldest(&self, sections: u32) -> Result<Position, Error> {
         let last = self.last()?;
         let newest = Position {
@@ -198,8 +199,8 @@ impl Scan {
         Ok(newest.next(sections))
     }
 
-    /// How many sections from `oldest` on are whole and of the laps that they should be of, and
-    /// the place behind them.
+    /// How many sections from `oldest` on are complete and have the expected sequence numbers, and
+    /// the position after them.
     fn matching(&self, oldest: Position, sections: u32) -> (u32, Position) {
         let mut position = oldest;
         for count in 0..sections {
@@ -235,7 +236,7 @@ fn replay_section(
         if !sector.is_multiple_of(block_sectors) {
             return Err(Corruption::JournalSector { section, sector }.into());
         }
-        // Entries for what a smaller volume does not have any more, or never had.
+        // Skip entries beyond the end of the volume: it may have shrunk, or never had the sector.
         if sector >= blocks.geometry.provided_data_sectors() {
             continue;
         }
@@ -260,7 +261,7 @@ fn replay_section(
 #[derive(Default)]
 struct Run {
     start: u64,
-    /// The sector behind them; none if there are none.
+    /// The first sector after them; `None` if there are no blocks.
     end: Option<u64>,
     data: Vec<u8>,
     tags: Vec<u8>,
@@ -277,8 +278,8 @@ impl Run {
     }
 }
 
-/// Clears the journal in an order in which it is never taken for one that holds something: once the
-/// oldest section is cleared, nothing matches any more.
+/// Clears the journal in an order that never looks like valid contents: once the oldest section is
+/// cleared, no other section matches.
 fn clear(ring: &Ring, oldest: u32, sequence: Sequence) -> Result<Position, Error> {
     let after = oldest.saturating_add(1);
     ring.write_empty(oldest..after, sequence)?;

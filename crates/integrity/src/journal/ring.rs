@@ -4,10 +4,10 @@ use crate::{Error, geometry::Geometry, mac::Mac, storage::Storage, superblock::S
 
 use super::{Replayed, SectionFormat, Sequence};
 
-/// How much of the journal is written at once, in bytes.
+/// The maximum size of a journal write, in bytes.
 const WRITE_SIZE: usize = 1 << 20;
 
-/// A place in the ring: a section, and the lap in which it is written next.
+/// A position in the ring: a section, and the sequence number with which it is written next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Position {
     pub(crate) section: u32,
@@ -15,7 +15,7 @@ pub(crate) struct Position {
 }
 
 impl Position {
-    /// The place behind it, in a ring of `sections` sections.
+    /// The next position in a ring of `sections` sections.
     pub(crate) fn next(self, sections: u32) -> Self {
         match self.section.checked_add(1) {
             Some(section) if section < sections => Self { section, ..self },
@@ -27,7 +27,7 @@ impl Position {
     }
 }
 
-/// The journal's sections, as they lie on the metadata device.
+/// The journal's sections on the metadata device.
 #[derive(Clone)]
 pub(crate) struct Ring {
     storage: Arc<Storage>,
@@ -61,7 +61,7 @@ impl Ring {
         self.sections
     }
 
-    /// Makes it a fresh journal, durably.
+    /// Writes an empty journal, durably.
     pub(crate) fn initialise(&self) -> Result<Replayed, Error> {
         self.write_empty(0..self.sections, Sequence::FIRST)?;
         self.flush()?;
@@ -74,13 +74,13 @@ impl Ring {
             .read_metadata(bytes, self.section_offset(section))
     }
 
-    /// Writes sections that are adjacent, the first being `section`.
+    /// Writes adjacent sections, starting with `section`.
     pub(crate) fn write(&self, section: u32, bytes: &[u8]) -> Result<(), Error> {
         self.storage
             .write_metadata(bytes, self.section_offset(section))
     }
 
-    /// Writes sections without entries.
+    /// Writes empty sections.
     pub(crate) fn write_empty(
         &self,
         sections: Range<u32>,
@@ -103,12 +103,12 @@ impl Ring {
         Ok(())
     }
 
-    /// Makes all sections that were written durable.
+    /// Makes all written sections durable.
     pub(crate) fn flush(&self) -> Result<(), Error> {
         self.storage.flush_metadata()
     }
 
-    /// Lets the storage begin to write the sections, which will soon have to be durable.
+    /// Starts writing out the sections ahead of the next flush.
     pub(crate) fn begin_flush(&self) -> Result<(), Error> {
         self.storage.begin_metadata_flush()
     }

@@ -13,10 +13,10 @@ use super::{
     layout::{LAST_BYTES, METADATA_SECTORS},
 };
 
-/// The sector field of an entry that is not used.
+/// The sector field of an unused entry.
 const UNUSED: u64 = 0xffff_ffff_0000_0000;
 
-/// Sections and their entries: what is the same for all of a journal.
+/// The format of a journal's sections and entries.
 #[derive(Clone)]
 pub(crate) struct SectionFormat {
     pub(crate) layout: JournalLayout,
@@ -29,8 +29,7 @@ impl SectionFormat {
         Self { layout, mac, salt }
     }
 
-    /// Makes `bytes`, which has a section's length, a section without entries that still lacks its
-    /// commit ids.
+    /// Makes `bytes`, of a section's length, an empty section without commit ids.
     pub(crate) fn clear(&self, bytes: &mut [u8]) {
         bytes.fill(0);
         for entry in 0..self.layout.entries() {
@@ -38,7 +37,7 @@ impl SectionFormat {
         }
     }
 
-    /// Puts a block into a section that was cleared.
+    /// Stores a block in a cleared section.
     pub(crate) fn put(
         &self,
         bytes: &mut [u8],
@@ -59,7 +58,7 @@ impl SectionFormat {
         }
     }
 
-    /// Writes the section's MAC, and the commit ids of `sequence`.
+    /// Writes the section's MAC and its commit ids with the sequence number `sequence`.
     pub(crate) fn seal(&self, bytes: &mut [u8], section: u32, sequence: Sequence) {
         if let Some(mac) = self.mac(bytes, section) {
             for (sector, part) in mac.chunks_exact(JOURNAL_MAC_PART).enumerate() {
@@ -72,7 +71,7 @@ impl SectionFormat {
         }
     }
 
-    /// Whether the section's MAC is the one it must have, if the journal has one.
+    /// Whether the section's MAC is valid, or the journal has no MAC.
     pub(crate) fn is_authentic(&self, bytes: &[u8], section: u32) -> bool {
         let mut found = [0; SECTION_MAC];
         for (sector, part) in found.chunks_exact_mut(JOURNAL_MAC_PART).enumerate() {
@@ -82,7 +81,7 @@ impl SectionFormat {
             .is_none_or(|mac| subtle::ConstantTimeEq::ct_eq(&mac[..], &found[..]).into())
     }
 
-    /// The lap in which each sector was written; none where the commit id is no such.
+    /// The number and the sequence number of each sector; `None` where the commit id is invalid.
     pub(crate) fn sequences(
         bytes: &[u8],
         section: u32,
@@ -95,7 +94,7 @@ impl SectionFormat {
             })
     }
 
-    /// Where the block of an entry belongs; none if the entry is not used.
+    /// The target sector of an entry; `None` if the entry is unused.
     pub(crate) fn sector(&self, bytes: &[u8], entry: usize) -> Option<u64> {
         let field = &bytes[self.layout.entry_sector(entry)];
         let sector = field
@@ -109,7 +108,7 @@ impl SectionFormat {
         &bytes[self.layout.entry_tag(entry)]
     }
 
-    /// Puts together the block of an entry, at the end of `out`.
+    /// Reassembles the block of an entry and appends it to `out`.
     pub(crate) fn append_block(&self, bytes: &[u8], entry: usize, out: &mut Vec<u8>) {
         let data = &bytes[self.layout.entry_data(entry)];
         let last_bytes = &bytes[self.layout.entry_last_bytes(entry)];
@@ -132,7 +131,7 @@ impl SectionFormat {
     }
 }
 
-/// Where a metadata sector holds its part of the section's MAC.
+/// The bytes of a section that hold the part of its MAC in a metadata sector.
 fn mac_part(sector: usize) -> Range<usize> {
     debug_assert!(sector < METADATA_SECTORS);
     let end = sector * SECTOR + JOURNAL_CONTENTS;

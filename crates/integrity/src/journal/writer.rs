@@ -4,42 +4,40 @@ use crate::{BadBlock, Error, blocks::Blocks};
 
 use super::{JournalLayout, Pending, Replayed, Ring, committed::Committed};
 
-/// How much is committed at once without being asked for, in bytes of sections.
+/// The size of a commit that no flush asked for, in bytes of sections.
 const BATCH: usize = 4 << 20;
 
-/// How much the journal keeps in memory at most before it is brought to its place, in bytes of
-/// sections.
+/// The most journal contents to keep in memory before a checkpoint, in bytes of sections.
 const MAX_COMMITTED: usize = 32 << 20;
 
-/// Writes blocks to a journal first and to their place later.
+/// Writes blocks to a journal first and in place later (a checkpoint).
 ///
 /// A write is *pending* in memory, then *committed* to sections of the journal, then *in place*.
 ///
-/// - A commit that was flushed survives a crash; this is all that a flush of the volume does.
-/// - Nothing is written to its place before the commit of it was flushed.
-/// - A section is written anew only when all blocks in it are in place, with their tags, and that
-///   was flushed.
+/// - A flushed commit survives a crash; a flush of the volume does no more than this.
+/// - No block is written in place before its commit is flushed.
+/// - A section is overwritten only when all its blocks and their tags are durable in place.
 ///
-/// Until a block is in place it is read from memory.
+/// Until a block is in place, it is read from memory.
 pub(crate) struct Journal {
     layout: JournalLayout,
     sections: usize,
     pending: Pending,
-    /// Held while sections or blocks are written. Readers, and writers as long as there is room, do
-    /// not wait for it.
+    /// Held while sections or blocks are written. Readers do not wait for it, nor do writers while
+    /// there is room.
     committed: Mutex<Committed>,
 }
 
-/// Which blocks are committed.
+/// Which blocks a commit includes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Extent {
-    /// Those that fill whole sections.
+    /// Only blocks that fill whole sections.
     WholeSections,
     All,
 }
 
 impl Journal {
-    /// A journal of which everything has been replayed.
+    /// A fully replayed journal.
     pub(crate) fn new(ring: Ring, replayed: Replayed, blocks: &Blocks) -> Self {
         Self {
             layout: ring.format().layout,
@@ -49,7 +47,7 @@ impl Journal {
         }
     }
 
-    /// Reads blocks, and gives those that do not match their tags.
+    /// Reads blocks, and returns those that do not match their tags.
     pub(crate) fn read(
         &self,
         blocks: &Blocks,
@@ -59,7 +57,7 @@ impl Journal {
         self.pending.read(blocks, sector, buf)
     }
 
-    /// Takes in blocks to be written, and commits some if there are many.
+    /// Adds blocks to be written, and commits some if there are many.
     pub(crate) fn write(
         &self,
         blocks: &Blocks,
@@ -74,14 +72,14 @@ impl Journal {
         }
     }
 
-    /// Returns when everything that was written before survives a crash.
+    /// Returns when all earlier writes survive a crash.
     pub(crate) fn flush(&self, blocks: &Blocks) -> Result<(), Error> {
         let mut committed = self.committed(blocks)?;
         self.commit(&mut committed, blocks, Extent::All)?;
         committed.flush()
     }
 
-    /// Brings everything to its place, durably, and leaves a journal without entries.
+    /// Writes all blocks in place, durably, and leaves the journal empty.
     pub(crate) fn clear(&self, blocks: &Blocks) -> Result<(), Error> {
         let mut committed = self.committed(blocks)?;
         self.commit(&mut committed, blocks, Extent::All)?;
@@ -90,7 +88,7 @@ impl Journal {
         committed.clear()
     }
 
-    /// Lets no block come to its place while `action` runs.
+    /// Runs `action` while no block is written in place.
     pub(crate) fn with_places_unchanged(
         &self,
         blocks: &Blocks,
@@ -100,13 +98,13 @@ impl Journal {
         action()
     }
 
-    /// How many blocks are committed at once without being asked for.
+    /// The number of blocks in a commit that no flush asked for.
     fn batch(&self) -> usize {
         let sections = (BATCH / self.layout.section_len()).clamp(1, self.most_sections());
         sections * self.layout.entries()
     }
 
-    /// How many sections are committed before older ones must be in place.
+    /// The number of sections that may be committed before older ones must be in place.
     fn most_sections(&self) -> usize {
         (self.sections / 2).max(1)
     }
@@ -122,7 +120,7 @@ impl Journal {
             Extent::WholeSections => per_section,
             Extent::All => 1,
         };
-        // Those that come in meanwhile are for the next time: there might be no end to them.
+        // Leave blocks that arrive meanwhile for the next commit: there might be no end to them.
         let mut uncommitted = self.pending.uncommitted();
         loop {
             let most = uncommitted.min(self.most_sections() * per_section);
@@ -136,8 +134,8 @@ impl Journal {
             let kept = (committed.len() + sections) * self.layout.section_len();
             if committed.free() < sections || kept > MAX_COMMITTED {
                 committed.bring_to_place(blocks, &self.pending)?;
-                // Sectors of tags of which only a part is known may yet be completed by the writes
-                // that come next; the few sections with their blocks are kept until then.
+                // The next writes may complete tag sectors that are only partly known; keep the few
+                // journal sections with their blocks until then.
                 blocks.write_back_whole_tag_sectors()?;
                 committed.settle(blocks, sections.max(self.most_sections()))?;
             }
@@ -146,10 +144,10 @@ impl Journal {
         }
     }
 
-    /// Waits until nobody else writes sections or blocks. Fails if a write or flush of the storage
-    /// has failed by then.
+    /// Waits for exclusive access to the sections. Fails if a write or flush of the storage has
+    /// failed by then.
     fn committed(&self, blocks: &Blocks) -> Result<MutexGuard<'_, Committed>, Error> {
-        // What a panic leaves undone counts as not done.
+        // After a panic the interrupted step counts as not done.
         let committed = self
             .committed
             .lock()

@@ -5,26 +5,26 @@ use crate::{
     raw::SECTOR,
 };
 
-/// Tags that lie in one piece, of which some are held and some are not.
+/// A contiguous run of tags, some of which are cached.
 ///
-/// What is held is known in two ways: tags that were set, and sectors that are as they are stored,
-/// or newer. Both are needed, for a tag may be in two sectors, and a sector has parts of many tags.
+/// Two sets record what is cached: the tags that were set, and the sectors whose bytes are all
+/// known. Both are needed, as a tag may span two sectors, and a sector holds parts of many tags.
 #[derive(Debug)]
 pub(super) struct Chunk {
     bytes: Box<[u8]>,
     tag_size: usize,
     tags: usize,
-    /// Tags that were set since the chunk was made.
+    /// Tags that were set since the chunk was created.
     set: Bits,
-    /// Sectors of which all bytes are known.
+    /// Sectors whose bytes are all known: as stored, or newer.
     known: Bits,
-    /// Sectors that are newer than they are stored.
+    /// Sectors that are newer than their stored copy.
     dirty: Bits,
-    /// Sectors that are being written. They count as dirty until they are stored.
+    /// Sectors that are being written back. They count as dirty until they are stored.
     writing: Vec<Range<usize>>,
-    /// Somebody reads it from the storage.
+    /// A thread is reading the chunk from the storage.
     pub(super) is_loading: bool,
-    /// When it was used last.
+    /// When the chunk was last used, for eviction.
     pub(super) last_used: u64,
 }
 
@@ -52,14 +52,14 @@ impl Chunk {
         !(self.dirty.is_empty() && self.writing.is_empty())
     }
 
-    /// Whether a sector with a part of these tags is newer than it is stored.
+    /// Whether a sector with a part of these tags is newer than its stored copy.
     pub(super) fn has_dirty(&self, tags: Range<usize>) -> bool {
         let is_writing = |sector| self.writing.iter().any(|run| run.contains(&sector));
         self.sectors_of(tags)
             .any(|sector| self.dirty.contains(sector) || is_writing(sector))
     }
 
-    /// Whether all of these tags are held.
+    /// Whether all of these tags are cached.
     pub(super) fn holds(&self, tags: Range<usize>) -> bool {
         self.set.contains_all(tags.clone())
             || self.known.contains_all(self.sectors_of(tags.clone()))
@@ -68,13 +68,13 @@ impl Chunk {
             })
     }
 
-    /// The bytes of tags that are held.
+    /// The bytes of tags that are cached.
     pub(super) fn tags(&self, tags: Range<usize>) -> &[u8] {
         debug_assert!(self.holds(tags.clone()));
         &self.bytes[tags.start * self.tag_size..tags.end * self.tag_size]
     }
 
-    /// Sets tags, beginning with the tag `first`.
+    /// Sets tags, starting with the tag `first`.
     pub(super) fn set(&mut self, first: usize, bytes: &[u8]) {
         let tags = first..first + bytes.len() / self.tag_size;
         let start = first * self.tag_size;
@@ -89,8 +89,8 @@ impl Chunk {
         self.dirty.insert(sectors);
     }
 
-    /// The sectors that must be read before these tags are held, in one piece, widened to whole
-    /// multiples of `granule` sectors.
+    /// The contiguous range of sectors to read so that these tags are cached, widened to multiples
+    /// of `granule` sectors.
     pub(super) fn missing(&self, tags: Range<usize>, granule: usize) -> Range<usize> {
         let sectors = self.sectors_of(tags);
         let is_missing = |&sector: &usize| !self.known.contains(sector);
@@ -105,7 +105,8 @@ impl Chunk {
         }
     }
 
-    /// Takes in what was read of the sectors from `first` on. What is held already is newer.
+    /// Fills the sectors from `first` on with their stored bytes, except where newer bytes are
+    /// cached.
     pub(super) fn fill(&mut self, first: usize, stored: &[u8]) {
         for (sector, stored) in (first..).zip(stored.chunks_exact(SECTOR)) {
             if !self.known.contains(sector) {
@@ -129,7 +130,7 @@ impl Chunk {
         }
     }
 
-    /// Runs of sectors that cannot be written before they are read.
+    /// Runs of dirty sectors that must be read before they can be written back.
     pub(super) fn edges(&self) -> Vec<Range<usize>> {
         runs(0..self.sectors(), |sector| {
             self.dirty.contains(sector) && !self.known.contains(sector)
@@ -137,8 +138,8 @@ impl Chunk {
         .collect()
     }
 
-    /// All runs of sectors that are to be written and can be, as they are now. What is set from here
-    /// on is written the next time.
+    /// Begins to write back: all runs of dirty sectors whose bytes are known, as the first sector
+    /// and a copy of the bytes. Tags set from here on are written back the next time.
     pub(super) fn begin_write(&mut self) -> Vec<(usize, Vec<u8>)> {
         self.writing = runs(0..self.sectors(), |sector| {
             self.dirty.contains(sector) && self.known.contains(sector)
@@ -155,7 +156,8 @@ impl Chunk {
             .collect()
     }
 
-    /// Ends what [`Self::begin_write`] has begun. What was not stored is to be written again.
+    /// Ends the write-back that [`Self::begin_write`] began. If it failed, its sectors are dirty
+    /// again.
     pub(super) fn end_write(&mut self, is_stored: bool) {
         for sectors in mem::take(&mut self.writing) {
             if !is_stored {

@@ -2,13 +2,13 @@ use std::ops::Range;
 
 use crate::{SECTOR, geometry::Geometry};
 
-/// The blocks whose tags are kept together: enough that the cache has few parts, and a number for
-/// which tags of any size fill whole sectors.
+/// The number of blocks whose tags form a chunk: enough to keep the number of chunks small, and a
+/// multiple of the sector size, so that tags of any size fill whole sectors.
 const CHUNK_BLOCKS: u64 = 1024;
 
 const _: () = assert!(CHUNK_BLOCKS.is_multiple_of(SECTOR));
 
-/// How the tags of a volume are cut into chunks: whole sectors of tags that lie in one piece.
+/// How the tags of a volume are divided into chunks: contiguous whole sectors of tags.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ChunkLayout {
     geometry: Geometry,
@@ -39,12 +39,12 @@ impl ChunkLayout {
         self.tag_size
     }
 
-    /// The bytes that the tags of a full chunk take.
+    /// The size of a full chunk in bytes.
     pub(super) fn chunk_len(&self) -> usize {
         (self.blocks_per_chunk as usize * self.tag_size).next_multiple_of(SECTOR as usize)
     }
 
-    /// The chunks that hold the tags of `blocks`, and which tags of each those are.
+    /// The pieces of chunks that hold the tags of `blocks`.
     pub(super) fn pieces(&self, blocks: Range<u64>) -> impl Iterator<Item = Piece> {
         let layout = *self;
         let mut block = blocks.start;
@@ -60,7 +60,7 @@ impl ChunkLayout {
         })
     }
 
-    /// How many tags a chunk has.
+    /// The number of tags in a chunk.
     pub(super) fn tags(&self, id: u64) -> usize {
         let first = self.first_block(id);
         let area_end =
@@ -70,7 +70,7 @@ impl ChunkLayout {
             .min(self.geometry.blocks() - first) as usize
     }
 
-    /// Where a chunk begins on the metadata device, in bytes.
+    /// The offset of a chunk on the metadata device, in bytes.
     pub(super) fn offset(&self, id: u64) -> u64 {
         let in_area = id % self.chunks_per_area * self.blocks_per_chunk;
         self.geometry.area_tags_offset(id / self.chunks_per_area) + in_area * self.tag_size as u64

@@ -1,4 +1,4 @@
-//! Loading tags.
+//! Loading tags from the storage.
 
 use std::{mem, ops::Range, sync::MutexGuard};
 
@@ -6,11 +6,11 @@ use crate::{Error, raw::SECTOR};
 
 use super::{MAX_REQUEST, TagCache, layout::Piece, state::State};
 
-/// What is read for a few tags that are missing, in sectors: a page.
+/// The granularity of reads for missing tags, in sectors: a page.
 const GRANULE: usize = 8;
 
-/// Chunks that somebody reads from the storage. Others that need them wait until this is dropped,
-/// and they are not forgotten before.
+/// Chunks that a thread is reading from the storage. Until this is dropped, other threads that need
+/// them wait, and they are not evicted.
 struct Loading<'a> {
     cache: &'a TagCache,
     ids: Range<u64>,
@@ -34,7 +34,7 @@ impl<'a> Loading<'a> {
 
 impl Drop for Loading<'_> {
     fn drop(&mut self) {
-        // Where the storage has panicked, nobody has ended it.
+        // If the storage panicked, `end` was not called.
         if !self.ids.is_empty() {
             self.end(&mut self.cache.state());
         }
@@ -42,7 +42,8 @@ impl Drop for Loading<'_> {
 }
 
 impl TagCache {
-    /// Reads what `piece` lacks, and for a sequential reader the rest of the area, which comes next.
+    /// Reads the missing tags of `piece`, and for a sequential reader also the rest of the area,
+    /// which it needs next.
     pub(super) fn load<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
@@ -87,7 +88,7 @@ impl TagCache {
         Ok(state)
     }
 
-    /// Reads the sectors of these blocks' tags that are not known, one by one.
+    /// Reads the unknown sectors of these blocks' tags, one by one.
     pub(super) fn read_back(&self, blocks: Range<u64>) -> Result<(), Error> {
         for piece in self.layout.pieces(blocks) {
             let mut state = self.state();
@@ -111,8 +112,8 @@ impl TagCache {
         Ok(())
     }
 
-    /// The chunks from `id` on that are read in one request: of one area, as far as nobody reads
-    /// them already.
+    /// The chunks from `id` on to read in one request: within one area, and up to the first that
+    /// another thread is reading.
     fn loadable(&self, state: &State, id: u64) -> Range<u64> {
         let area = self.layout.rest_of_area(id);
         let most = (MAX_REQUEST / self.layout.chunk_len()).clamp(1, self.max_chunks / 4) as u64;

@@ -1,5 +1,5 @@
-//! The tag cache: it collects tags across requests and knows which ones it holds, so that a run
-//! that was written whole is written back without ever having been read.
+//! The tag cache. It collects tags across requests and tracks which ones it holds, so that
+//! completely rewritten tag sectors are written back without being read first.
 
 mod chunk;
 mod layout;
@@ -19,31 +19,30 @@ use crate::{Error, geometry::Geometry, storage::Storage};
 use layout::ChunkLayout;
 use state::State;
 
-/// The fewest chunks that are kept, however little memory is allowed: a few requests need one or
-/// two each at the same time.
+/// The minimum number of cached chunks, however small the memory limit: a few concurrent requests
+/// need one or two each.
 const MIN_CHUNKS: usize = 16;
 
-/// The most that is read or written at once, in bytes.
+/// The maximum size of a read or write, in bytes.
 const MAX_REQUEST: usize = 1 << 20;
 
-/// How much a reader must have read in sequence before tags are loaded ahead for it, in bytes of
-/// tags' blocks.
+/// How many bytes of data a reader must read in sequence before tags are read ahead for it.
 const FIRST_RUN: u64 = 256 << 10;
 
-/// The tags of a volume, as far as they are held.
+/// A cache of a volume's tags.
 ///
-/// At any time a tag is what was set last, whether or not it has been written back. Nothing is
-/// written before [`Self::write_back`] asks for it, or memory runs out.
+/// A tag always reads as it was last set, whether or not it has been written back. Nothing is
+/// written before [`Self::write_back`] is called or the cache is full.
 pub(crate) struct TagCache {
     storage: Arc<Storage>,
     layout: ChunkLayout,
     block_bytes: u64,
     max_chunks: usize,
     state: Mutex<State>,
-    /// A chunk was loaded, or failed to be.
+    /// Signalled when loading a chunk succeeds or fails.
     loaded: Condvar,
-    /// Held while dirty tags are written: of two writes of the same sector, the one with the newer
-    /// tags must come last. Nobody else waits for it.
+    /// Held while dirty tags are written back, so that two writes of the same sector reach the
+    /// storage in order. Nothing else takes this lock.
     writing: Mutex<()>,
     streams: Streams,
     reads_back: bool,
@@ -66,8 +65,8 @@ impl TagCache {
         }
     }
 
-    /// The same, but each sector is read before tags in it are set for the first time. That is what
-    /// the cache is there to avoid: it shows what it is worth.
+    /// The same, but each sector is read before tags in it are first set. The cache exists to avoid
+    /// these reads; this is for measuring what they cost.
     pub(crate) fn reading_back(self) -> Self {
         Self {
             reads_back: true,
@@ -75,7 +74,7 @@ impl TagCache {
         }
     }
 
-    /// Says that the tags of `blocks` will be asked for soon, and returns without waiting.
+    /// Starts prefetching the tags of `blocks`, without waiting.
     pub(crate) fn will_need(&self, blocks: Range<u64>) {
         let state = self.state();
         let missing: Vec<(u64, u64)> = self
@@ -141,12 +140,12 @@ impl TagCache {
         }
     }
 
-    /// Forgets chunks that were not used for long, if there would be too many with `more` of them.
+    /// Evicts the least recently used chunks if `more` additional chunks would exceed the limit.
     fn make_room(&self, state: &mut State, more: usize) {
         if state.chunks.len() + more <= self.max_chunks {
             return;
         }
-        // A part of them at once: to look for the oldest one each time would cost more than it is worth.
+        // Evict a batch at once: searching for the oldest chunk each time would cost more.
         let mut idle: Vec<(u64, u64)> = state
             .chunks
             .iter()
@@ -159,7 +158,7 @@ impl TagCache {
         }
     }
 
-    // Every change of the state is complete before anything can panic.
+    // Each change of the state is complete before anything can panic.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

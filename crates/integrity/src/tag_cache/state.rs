@@ -5,11 +5,11 @@ use super::{
     layout::{ChunkLayout, Piece},
 };
 
-/// What a cache holds.
+/// The contents of a tag cache.
 #[derive(Default)]
 pub(super) struct State {
     pub(super) chunks: HashMap<u64, Chunk>,
-    /// Those of them that are to be written, in order.
+    /// The ids of the dirty chunks, in order.
     pub(super) dirty: BTreeSet<u64>,
     clock: u64,
 }
@@ -25,7 +25,7 @@ impl State {
         self.chunks.get(&id).is_some_and(|chunk| chunk.is_loading)
     }
 
-    /// The chunk `id`, new if there was none.
+    /// The chunk `id`, created if it is not cached.
     pub(super) fn chunk(&mut self, id: u64, layout: &ChunkLayout) -> &mut Chunk {
         self.clock += 1;
         let chunk = self

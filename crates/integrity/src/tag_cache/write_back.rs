@@ -9,12 +9,13 @@ use super::{MAX_REQUEST, TagCache};
 /// Which tags are written back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Extent {
-    /// Those that fill whole sectors, which need no read.
+    /// Only tags that fill whole sectors, which need no read.
     WholeSectors,
     All,
 }
 
-/// Chunks that are being written. What was not stored when this is dropped is to be written again.
+/// Chunks that are being written back. If this is dropped before `is_stored` is set, they are dirty
+/// again.
 struct Writing<'a> {
     cache: &'a TagCache,
     ids: &'a [u64],
@@ -35,18 +36,17 @@ impl Drop for Writing<'_> {
 }
 
 impl TagCache {
-    /// Writes all tags that were set, and returns when the storage has them. They are not durable
-    /// before the storage is flushed.
+    /// Writes all dirty tags to the storage. They are not durable before the storage is flushed.
     pub(crate) fn write_back(&self) -> Result<(), Error> {
         self.write_dirty(Extent::All)
     }
 
-    /// Writes those tags that were set that fill whole sectors.
+    /// Writes the dirty tags that fill whole sectors.
     pub(crate) fn write_back_whole_sectors(&self) -> Result<(), Error> {
         self.write_dirty(Extent::WholeSectors)
     }
 
-    /// Whether the tag of a block was set and is not written back.
+    /// Whether the tag of a block was set and not yet written back.
     pub(crate) fn is_dirty(&self, block: u64) -> bool {
         let state = self.state();
         self.layout.pieces(block..block + 1).any(|piece| {
@@ -55,8 +55,8 @@ impl TagCache {
         })
     }
 
-    /// Writes tags because there are too many to keep: those that are incomplete only if they are
-    /// too many by themselves, for they may yet be completed.
+    /// Writes back tags because the cache is full. Incomplete sectors are written only if they
+    /// alone fill it, as later writes may complete them.
     pub(super) fn relieve(&self) -> Result<(), Error> {
         self.write_dirty(Extent::WholeSectors)?;
         let is_full = self.state().dirty.len() > self.max_chunks / 2;
@@ -74,7 +74,7 @@ impl TagCache {
             let Some(&last) = ids.last() else {
                 return Ok(());
             };
-            // Tags that cannot be read fail the flush, too, and no later one must succeed.
+            // Failing to read tags fails the flush too, and then no later flush may succeed.
             self.write_chunks(&ids, extent)
                 .map_err(|error| self.storage.latch(error))?;
             next = last + 1;
@@ -106,7 +106,7 @@ impl TagCache {
         Ok(())
     }
 
-    /// Reads the sectors of a chunk of which only a part was set.
+    /// Reads the sectors of a chunk that were only partly set.
     fn read_edges(&self, id: u64) -> Result<(), Error> {
         let edges = self.state().chunk(id, &self.layout).edges();
         edges
@@ -114,7 +114,7 @@ impl TagCache {
             .try_for_each(|sectors| self.read_sectors(id, sectors))
     }
 
-    /// What is to be written of these chunks and where, with all that is adjacent in one piece.
+    /// The writes for these chunks, as offset and bytes, with adjacent ones merged.
     fn begin_write(&self, ids: &[u64]) -> Vec<(u64, Vec<u8>)> {
         let mut requests: Vec<(u64, Vec<u8>)> = Vec::new();
         let mut state = self.state();

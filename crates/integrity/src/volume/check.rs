@@ -5,32 +5,33 @@ use verimount_source::{Scratch, in_order};
 
 use crate::{BadBlock, Error, Progress, SECTOR, Volume, range_lock::Access, raw};
 
-/// How much is checked at a time while all of it can be read, in sectors.
+/// The number of sectors to check at a time, as long as all of them can be read.
 const CHUNK: u64 = 2048;
 
-/// Sectors of a volume that cannot be handed out.
+/// A range of a volume's sectors that fails verification or cannot be read.
 #[derive(Debug)]
 pub struct BadRange {
-    /// The sectors, whole blocks.
+    /// The sectors; whole blocks.
     pub sectors: Range<u64>,
-    /// What is wrong with the first block.
+    /// The reason for the first block.
     pub reason: BadReason,
 }
 
-/// Why a block cannot be handed out.
+/// Why a block is bad.
 #[derive(Debug, Error)]
 pub enum BadReason {
-    /// It does not match its tag.
+    /// The block does not match its tag.
     #[error(transparent)]
     Mismatch(BadBlock),
-    /// It or its tag cannot be read.
+    /// The block or its tag cannot be read.
     #[error(transparent)]
     Unreadable(Error),
 }
 
 impl Volume {
-    /// Reads all blocks with up to `threads` threads, and reports every bad range to `found`, in
-    /// order. `progress` is told how many bytes more were looked at, and can end it there.
+    /// Scrubs the volume: verifies all blocks with up to `threads` threads, and reports every bad
+    /// range to `found`, in order. `progress` gets the number of bytes checked since the last call,
+    /// and can cancel.
     ///
     /// # Errors
     /// [`Error::Cancelled`].
@@ -67,7 +68,8 @@ impl Volume {
         result
     }
 
-    /// Gives the blocks of these sectors the tags of the data that they have, whatever it is.
+    /// Sets the tags of the blocks in these sectors to match their current data, without verifying
+    /// it.
     ///
     /// # Errors
     /// [`Error::PastEnd`] for sectors that are not whole blocks of the volume, and as
@@ -92,7 +94,7 @@ impl Volume {
             let chunk = start..sectors.end.min(start + CHUNK);
             let _guard = self.lock_to_change(chunk.clone())?;
             let mut data = vec![0; (chunk.end - chunk.start) as usize * raw::SECTOR];
-            // Which of them do not match is what shall not matter.
+            // Mismatches are ignored on purpose.
             self.find_bad_blocks(start, &mut data)?;
             let tags = self.blocks.tagger.tags(start, &data);
             self.consistency.write(&self.blocks, start, &data, &tags)?;
@@ -100,7 +102,7 @@ impl Volume {
         self.flush()
     }
 
-    /// The bad blocks of a chunk: read at once if that can be, else block by block.
+    /// The bad blocks of a chunk. It is read at once, or block by block if that fails.
     fn check_chunk(&self, sectors: Range<u64>, scratch: &mut Scratch) -> Vec<BadRange> {
         if let Ok(bad) = self.check_sectors(sectors.clone(), scratch) {
             return bad;

@@ -1,4 +1,4 @@
-//! Flushing by time: what nobody flushes is durable a while later all the same.
+//! Periodic flushing: writes become durable after a while even if no client flushes.
 
 use std::{
     io,
@@ -11,10 +11,10 @@ use crate::Volume;
 
 use super::Unflushed;
 
-/// Flushes a volume a while after it was written to, unless somebody else does.
+/// Flushes a volume a while after a write, unless a client flushes first.
 ///
-/// Its thread sleeps as long as everything is flushed, and ends when this is dropped or a flush has
-/// failed. The volume is latched then, so every later write and flush says why.
+/// Its thread sleeps while everything is flushed, and ends when this is dropped or a flush fails. A
+/// failed flush latches the volume, so every later write and flush reports the cause.
 #[derive(Debug)]
 pub struct CommitTimer {
     unflushed: Arc<Unflushed>,
@@ -22,13 +22,13 @@ pub struct CommitTimer {
 }
 
 impl CommitTimer {
-    /// How long what was written may stay unflushed: as long as the kernel's dm-integrity lets it.
+    /// The default time that writes may stay unflushed, as in the kernel's dm-integrity.
     pub const DEFAULT_TIME: Duration = Duration::from_secs(10);
 
-    /// Begins to flush `volume` whenever something has been written for `time` and not flushed.
+    /// Starts to flush `volume` whenever a write has been unflushed for `time`.
     ///
     /// # Errors
-    /// What the system says where it gives no thread.
+    /// The system could not create a thread.
     pub fn start(volume: &Arc<Volume>, time: Duration) -> io::Result<Self> {
         let unflushed = volume.unflushed.clone();
         unflushed.begin_waiting();
@@ -46,7 +46,7 @@ impl CommitTimer {
 impl Drop for CommitTimer {
     fn drop(&mut self) {
         self.unflushed.end_waiting();
-        // A panic has been reported.
+        // The thread has already reported its panic.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }

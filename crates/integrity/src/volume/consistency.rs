@@ -1,4 +1,4 @@
-//! What each mode does when, so that a crash at any point leaves a volume that can be used.
+//! The order of writes in each mode, so that a crash at any point leaves a usable volume.
 
 use std::ops::Range;
 
@@ -11,24 +11,25 @@ use crate::{
 
 use super::SavedSuperblock;
 
-/// How many zeros are written at a time where they have to be, in bytes.
+/// The number of zero bytes written at a time in journal mode.
 const ZEROS: usize = 1 << 20;
 
-/// A volume's mode, with what it needs.
+/// A volume's mode with its state.
 ///
-/// This is the order in which things are written; a semicolon stands for "and then, when that
-/// survives a crash". "In place" is the order of [`Blocks`]: data, and at any time after it the tag.
+/// The table shows the order of writes; a semicolon means "then, once that is durable". "In place"
+/// means the order of [`Blocks`]: the data, and at any time after it the tag.
 ///
 /// | mode | write | flush |
 /// |---|---|---|
 /// | journal | memory, later journal sections; in place; the sections may be reused | journal sections; |
-/// | bitmap | bits of the regions; in place | all tags; now and then the bits are cleared |
+/// | bitmap | bits of the regions; in place | all tags; sometimes the bits are cleared |
 /// | direct | in place | all tags; |
 ///
-/// A discard in journal mode empties the journal first, for its entries would bring back what is
-/// discarded, and writes tags; data. With tags that say "discarded" the data can be anything; with
-/// the tags of data that is gone it could not be read. A tag that lies in two sectors could come to
-/// one of them only, so the journal makes its block zero instead.
+/// A discard in journal mode first empties the journal, as its entries would restore the discarded
+/// data, and then writes tags; data. A block whose tag is the discard mark reads successfully
+/// whatever its data, but a block whose data is gone while its old tag remains would fail to read.
+/// A crash could write only one half of a tag that spans two sectors, so the journal zeroes such
+/// blocks instead.
 pub(super) enum Consistency {
     Journal(Box<Journal>),
     Bitmap(Box<Bitmap>),
@@ -49,7 +50,7 @@ impl Consistency {
         }
     }
 
-    /// Reads blocks, and gives those that do not match their tags.
+    /// Reads blocks, and returns those that do not match their tags.
     pub(super) fn read(
         &self,
         blocks: &Blocks,
@@ -67,7 +68,7 @@ impl Consistency {
         }
     }
 
-    /// Writes blocks whose tags have been computed.
+    /// Writes blocks and their precomputed tags.
     pub(super) fn write(
         &self,
         blocks: &Blocks,
@@ -86,7 +87,7 @@ impl Consistency {
         }
     }
 
-    /// Makes blocks zero.
+    /// Zeroes blocks.
     pub(super) fn zero(&self, blocks: &Blocks, range: Range<u64>) -> Result<(), Error> {
         match self {
             Self::Journal(journal) => {
@@ -107,7 +108,7 @@ impl Consistency {
         }
     }
 
-    /// Marks blocks as having no contents, and gives back their space.
+    /// Marks blocks as discarded, and deallocates their space.
     pub(super) fn discard(&self, blocks: &Blocks, range: Range<u64>) -> Result<(), Error> {
         match self {
             Self::Journal(journal) => {
@@ -133,7 +134,7 @@ impl Consistency {
         }
     }
 
-    /// Makes everything that was written durable.
+    /// Makes all earlier writes durable.
     pub(super) fn flush(&self, blocks: &Blocks) -> Result<(), Error> {
         match self {
             Self::Journal(journal) => journal.flush(blocks),
@@ -143,7 +144,7 @@ impl Consistency {
         }
     }
 
-    /// Makes everything durable in place, and leaves nothing for the next time to be done.
+    /// Makes everything durable in place, so that the next open has nothing to recover.
     pub(super) fn close(
         &self,
         blocks: &Blocks,
@@ -155,7 +156,7 @@ impl Consistency {
             Self::ReadOnly(_) => Ok(()),
             Self::Bitmap(_) => {
                 blocks.flush()?;
-                // If all tags are right, it does no harm to take the journal for a bitmap.
+                // If all tags are valid, misreading the journal as a bitmap does no harm.
                 if superblock.get().recalculation_sector().is_some() {
                     superblock.update(Superblock::forget_bitmap)?;
                 }

@@ -11,7 +11,7 @@ use crate::BadBlock;
 /// How many of the last blocks that did not match are kept.
 const RECENT: usize = 16;
 
-/// What a volume did so far.
+/// Statistics of an open volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct VolumeStats {
     /// Bytes that were read and matched their tags.

@@ -3,8 +3,8 @@ use crate::{
     format::write_zeros, geometry::Geometry,
 };
 
-/// Makes the volume on `devices`, which have become larger, as large as they allow. The new blocks
-/// are zero, whatever the storage holds where it was added.
+/// Grows the volume on `devices` to the largest size that they allow. The new blocks are zero,
+/// whatever the added storage holds.
 ///
 /// The superblock is written last: until then the volume has its old size.
 ///
@@ -19,7 +19,7 @@ pub fn grow(
         mode: Mode::Direct,
         ..options.clone()
     };
-    // What a crash has left belongs to the old size, and is put in order first.
+    // Recover from a crash first, with the old size.
     let volume = Volume::open(devices, &direct)?;
     let superblock = volume.superblock();
     let old_end = superblock.provided_data_sectors();
@@ -32,7 +32,7 @@ pub fn grow(
         write_zeros(&blocks, old_end, false, progress)?;
         blocks.flush()?;
         volume.superblock.update(|superblock| {
-            // One that has come to the end has not come to the new one.
+            // A finished recalculation has not covered the new sectors.
             superblock.recalculation = superblock.recalculation_sector();
             superblock.provided_data_sectors = geometry.provided_data_sectors();
         })?;

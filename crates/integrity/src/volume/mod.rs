@@ -1,4 +1,5 @@
-//! An open volume: requests of any bytes, ordered where they overlap, checked, and counted.
+//! An open volume: requests for arbitrary byte ranges are ordered where they overlap, verified, and
+//! counted.
 
 mod check;
 mod commit_timer;
@@ -35,17 +36,17 @@ use request::{Request, Split};
 use saved_superblock::SavedSuperblock;
 use unflushed::{Change, Unflushed};
 
-/// A block volume of which every read is checked.
+/// A block volume that verifies every read.
 ///
-/// Requests may begin and end at any byte; what they need of a block beyond that is read and
-/// checked, too. Any number of threads may use a volume at once: requests that overlap are done in
-/// the order in which they came, others at the same time.
+/// Requests may begin and end at any byte; the rest of a partly touched block is read and verified
+/// too. Any number of threads may use a volume at once: overlapping requests run in order of
+/// arrival, others concurrently.
 ///
-/// A write survives a crash once a [`Self::flush`] that began after it has returned. What a crash
-/// does to writes before that depends on the [`Mode`].
+/// A write is durable once a [`Self::flush`] that began after it has returned. What a crash does to
+/// earlier writes depends on the [`Mode`].
 ///
-/// After a write or flush has failed, all later ones fail with [`Error::Latched`], because what the
-/// storage holds is then not known. Reads go on.
+/// After a write or flush fails, all later ones fail with [`Error::Latched`], because the contents
+/// of the storage are then unknown. Reads still work.
 pub struct Volume {
     blocks: Blocks,
     consistency: Consistency,
@@ -63,7 +64,7 @@ impl Volume {
     ///
     /// # Errors
     /// [`Error::NotIntegrity`], [`Error::Corrupt`], [`Error::Unsupported`] or [`Error::TooSmall`]
-    /// for what is on the devices, [`Error::Usage`] for options that do not fit it,
+    /// for the contents of the devices, [`Error::Usage`] for options that do not fit the volume,
     /// [`Error::Source`] and [`Error::Latched`].
     pub fn open(devices: crate::Devices, options: &OpenOptions) -> Result<Self, Error> {
         open::open(devices, options)
@@ -79,12 +80,12 @@ impl Volume {
         self.consistency.mode()
     }
 
-    /// What the superblock says now.
+    /// The current superblock.
     pub fn superblock(&self) -> Superblock {
         self.superblock.get()
     }
 
-    /// What was done so far.
+    /// The statistics since the volume was opened.
     pub fn stats(&self) -> VolumeStats {
         self.counters.stats()
     }
@@ -99,11 +100,12 @@ impl Volume {
         self.blocks.storage.failure().map(ToString::to_string)
     }
 
-    /// Fills `buf` with the bytes from `offset` on, all of which match their tags.
+    /// Fills `buf` with verified bytes from `offset` on.
     ///
     /// # Errors
     /// [`Error::Mismatch`] if a block that the range touches does not match its tag,
-    /// [`Error::PastEnd`], [`Error::Source`]. What `buf` then holds must not be used.
+    /// [`Error::PastEnd`], [`Error::Source`]. After an error, the contents of `buf` must not be
+    /// used.
     pub fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<(), Error> {
         let Some(request) = self.request(offset, buf.len() as u64)? else {
             return Ok(());
@@ -124,8 +126,8 @@ impl Volume {
     /// Writes all of `bytes` from `offset` on.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] if a block of which only a part is written does not match its tag,
-    /// [`Error::ReadOnly`], [`Error::PastEnd`], [`Error::Source`], [`Error::Latched`].
+    /// [`Error::Mismatch`] if a partly written block does not match its tag, [`Error::ReadOnly`],
+    /// [`Error::PastEnd`], [`Error::Source`], [`Error::Latched`].
     pub fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), Error> {
         let Some(request) = self.request(offset, bytes.len() as u64)? else {
             return self.check_writable();
@@ -146,7 +148,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Returns when every write that had returned before survives a crash.
+    /// Returns when every write that returned before this call is durable.
     ///
     /// # Errors
     /// [`Error::Latched`].
@@ -163,8 +165,8 @@ impl Volume {
         }
     }
 
-    /// Makes `len` bytes from `offset` on zero, without writing zeros where the storage can do
-    /// without.
+    /// Zeroes `len` bytes from `offset` on, without writing zeros where the storage can deallocate
+    /// instead.
     ///
     /// # Errors
     /// As [`Self::write_at`].
@@ -178,9 +180,8 @@ impl Volume {
         self.consistency.zero(&self.blocks, whole)
     }
 
-    /// Says that the contents of `len` bytes from `offset` on are not needed any more. The blocks
-    /// that are wholly inside read as zeros from then on, and their space is given back where the
-    /// storage can.
+    /// Discards `len` bytes from `offset` on. Blocks that lie entirely in the range then read as
+    /// zeros, and their space is deallocated where the storage supports it.
     ///
     /// # Errors
     /// [`Error::DiscardNotAllowed`], [`Error::ReadOnly`], [`Error::PastEnd`], [`Error::Latched`].
@@ -193,8 +194,8 @@ impl Volume {
         self.discard_blocks(whole)
     }
 
-    /// The same, but all of the range reads as zeros from then on: what is only a part of a block is
-    /// made zero.
+    /// As [`Self::discard`], but the whole range then reads as zeros: partial blocks at its ends
+    /// are zeroed.
     ///
     /// # Errors
     /// As [`Self::discard`] and [`Self::write_at`].
@@ -208,10 +209,10 @@ impl Volume {
         self.zero_edges(edges)
     }
 
-    /// Flushes the volume and leaves it as it is to be when nobody uses it.
+    /// Flushes the volume and closes it cleanly.
     ///
-    /// A volume that is dropped without this is as after a crash, except that nothing that had been
-    /// handed to the storage is lost.
+    /// Dropping a volume without this is like a crash, except that no write that reached the
+    /// storage is lost.
     ///
     /// # Errors
     /// [`Error::Latched`].
@@ -227,7 +228,7 @@ impl Volume {
         }
     }
 
-    /// The request for `len` bytes from `offset` on; none for no bytes.
+    /// The request for `len` bytes from `offset` on; `None` if `len` is 0.
     fn request(&self, offset: u64, len: u64) -> Result<Option<Request>, Error> {
         let size = self.size();
         let range = match offset.checked_add(len) {
@@ -238,15 +239,15 @@ impl Volume {
         Ok((len > 0).then(|| Request::new(range, block_size)))
     }
 
-    /// Locks sectors that are going to be changed. Fails if a write or flush has failed by the time
-    /// that those before it are done.
+    /// Locks sectors that are about to be changed. Fails if a write or flush has failed by the time
+    /// the lock is acquired.
     fn lock_to_change(&self, sectors: Range<u64>) -> Result<Change<'_>, Error> {
         let locked = self.locks.lock(sectors, Access::Exclusive);
         self.check_writable()?;
         Ok(Change::new(&self.unflushed, locked))
     }
 
-    /// Writes parts of blocks, which are locked.
+    /// Writes parts of blocks. The blocks must be locked.
     fn write_parts(&self, request: &Request, bytes: &[u8]) -> Result<(), Error> {
         let sector = request.sectors().start;
         let blocks = self.merged(request, bytes)?;
@@ -261,7 +262,7 @@ impl Volume {
         }
     }
 
-    /// Makes the parts of blocks at both ends of a range zero. They are locked.
+    /// Zeroes the partial blocks at both ends of a range. They must be locked.
     fn zero_edges(&self, edges: [Range<u64>; 2]) -> Result<(), Error> {
         edges.into_iter().try_for_each(|edge| {
             let zeros = vec![0; (edge.end - edge.start) as usize];

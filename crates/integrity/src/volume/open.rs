@@ -11,34 +11,34 @@ use super::{Counters, SavedSuperblock, prepare::Unprepared};
 /// How a volume is opened.
 #[derive(Debug, Clone)]
 pub struct OpenOptions {
-    /// What its blocks are checked with: what it was formatted with.
+    /// The algorithms and keys that the volume was formatted with.
     pub integrity: Integrity,
-    /// What is done to survive a crash.
+    /// How data and tags stay consistent through a crash.
     pub mode: Mode,
-    /// The sectors at the beginning of the device that formatting left alone.
+    /// The number of sectors before the volume that formatting skipped.
     pub reserved_sectors: u64,
-    /// Whether blocks may be discarded. A block that is marked as discarded then passes with any
-    /// contents, and reads as zeros.
+    /// Whether blocks may be discarded. A block marked as discarded is then accepted whatever its
+    /// data, and reads as zeros.
     pub allow_discards: bool,
-    /// Whether to refuse a volume of which no block matches its tag, of a few that are tried and
-    /// that no crash was going to be repaired in: the algorithm or the key is then most likely
-    /// another one. Recovery mode never asks.
+    /// Whether to probe a few blocks, outside the regions that await recalculation, and refuse the
+    /// volume if none matches its tag: the algorithm or the key is then most likely wrong. Recovery
+    /// mode never probes.
     pub probe: bool,
-    /// The memory for tags, in bytes.
+    /// The size of the tag cache in bytes.
     pub cache_bytes: usize,
-    /// Whether to read each sector of tags before it is changed for the first time, which nothing
-    /// needs: it shows what the reads cost that the tag cache saves.
+    /// Whether to read each tag sector before it is first changed. This is never needed; it is for
+    /// measuring the reads that the tag cache saves.
     pub tag_read_back: bool,
-    /// How long the bits of regions that are not written any more are kept at least, in bitmap
-    /// mode. Setting one costs a durable write; what is kept is what a crash makes unchecked.
+    /// The minimum time that bits stay set in bitmap mode after the last write to their regions.
+    /// Setting a bit costs a durable write; each set bit is a region to recalculate after a crash.
     pub bitmap_clear_interval: Duration,
 }
 
 impl OpenOptions {
-    /// Holds the tags of 16 GiB with 4 bytes for each 4096.
+    /// Enough for the tags of 16 GiB, at 4 bytes for each 4096.
     pub const DEFAULT_CACHE_BYTES: usize = 16 << 20;
 
-    /// What the kernel does.
+    /// The kernel's default.
     pub const DEFAULT_BITMAP_CLEAR_INTERVAL: Duration = Duration::from_secs(10);
 }
 

@@ -1,5 +1,4 @@
-//! What is done before a volume can be used: what a crash has left is put in order, and the mode's
-//! own state is begun.
+//! Preparing a volume for use: recovery from a crash, and the initial state of the mode.
 
 use std::time::Duration;
 
@@ -14,20 +13,20 @@ use crate::{
 
 use super::{SavedSuperblock, consistency::Consistency};
 
-/// How many blocks are tried at least, if the volume has as many.
+/// The minimum number of blocks to probe, if the volume has that many.
 const PROBES: u64 = 16;
 
-/// How many blocks must have been tried for none to match: fewer may just be damaged.
+/// The minimum number of mismatching probes to refuse a volume: fewer blocks may just be damaged.
 const LEAST_PROBES: u64 = 4;
 
-/// A volume of which only this is missing for it to be used.
+/// An opened volume before its recovery.
 pub(super) struct Unprepared<'a> {
     pub(super) blocks: &'a Blocks,
     pub(super) ring: Ring,
     pub(super) superblock: &'a SavedSuperblock,
     pub(super) may_recalculate: bool,
     pub(super) bitmap_clear_interval: Duration,
-    /// A volume of which nothing matches is refused.
+    /// Whether to refuse a volume if no probed block matches.
     pub(super) is_probed: bool,
 }
 
@@ -108,8 +107,8 @@ impl Unprepared<'_> {
         Ok((Consistency::Bitmap(Box::new(bitmap)), recalculation))
     }
 
-    /// Goes on with a bitmap that nobody has finished: what was being written when the machine
-    /// crashed has to get new tags.
+    /// Resumes a dirty bitmap: the tags of regions that were being written during a crash must be
+    /// recalculated.
     fn resume_bitmap(self) -> Result<(Consistency, Recalculation), Error> {
         self.check_may_recalculate()?;
         let (layout, bits) = self.stored_bits()?;
@@ -154,7 +153,7 @@ impl Unprepared<'_> {
         };
         if !is_clean {
             self.check_may_recalculate()?;
-            // Before the bitmap is gone.
+            // This must be durable before the bitmap is overwritten.
             self.superblock.update(|superblock| {
                 superblock.recalculation = Some(0);
                 superblock.forget_bitmap();
@@ -168,7 +167,7 @@ impl Unprepared<'_> {
         Ok(replayed)
     }
 
-    /// Brings to its place what the journal holds.
+    /// Replays the journal.
     fn replay(&self, goes_on: bool) -> Result<Replayed, Error> {
         replay(&self.scan()?, &self.ring, self.blocks, goes_on)
     }
@@ -176,7 +175,8 @@ impl Unprepared<'_> {
     /// Looks at the journal.
     fn scan(&self) -> Result<Scan, Error> {
         let scan = Scan::new(&self.ring)?;
-        // Blocks that have entries may be in place in part, and entries are checked themselves.
+        // Blocks with journal entries may be partly written in place, so do not probe then. Replay
+        // verifies the entries themselves.
         if scan.is_empty {
             let position = self.superblock.get().recalculation_sector();
             self.probe(|sector| position.is_none_or(|position| sector < position))?;
@@ -184,8 +184,8 @@ impl Unprepared<'_> {
         Ok(scan)
     }
 
-    /// Fails if no block matches its tag, of a few from all over the volume of which `is_known` says
-    /// that a crash cannot be why.
+    /// Probes a few blocks spread over the volume, and fails if none matches its tag. `is_known`
+    /// returns whether a sector's tag must be valid even after a crash.
     fn probe(&self, is_known: impl Fn(u64) -> bool) -> Result<(), Error> {
         let block_size = self.blocks.geometry.shape().block_size;
         let mut buf = vec![0; block_size.bytes()];
@@ -196,7 +196,7 @@ impl Unprepared<'_> {
                 continue;
             }
             tried += 1;
-            // What cannot be read, or was discarded, says nothing of the algorithm.
+            // An unreadable or discarded block says nothing about the algorithm.
             match self.blocks.read(sector, &mut buf) {
                 Ok(bad) if bad.iter().any(|block| !block.is_discarded()) => {}
                 _ => return Ok(()),
@@ -213,7 +213,7 @@ impl Unprepared<'_> {
         BitmapLayout::with_blocks_per_bit(&self.blocks.geometry, log2)
     }
 
-    /// Refuses a volume whose tags are being computed anew, if that must not be.
+    /// Refuses a volume with a pending recalculation that is not allowed.
     fn check_recalculation(&self) -> Result<(), Error> {
         match self.superblock.get().recalculation_sector() {
             Some(_) => self.check_may_recalculate(),

@@ -1,4 +1,4 @@
-//! Reading whole blocks, and what becomes of those that do not match their tags.
+//! Reading whole blocks, and handling those that do not match their tags.
 
 use verimount_source::{ReadAt, ReadError};
 
@@ -7,7 +7,7 @@ use crate::{BadBlock, Error, SECTOR, Volume};
 use super::Request;
 
 impl Volume {
-    /// Reads whole blocks that match their tags.
+    /// Reads whole blocks, and fails if any does not match its tag.
     pub(super) fn read_blocks(&self, sector: u64, buf: &mut [u8]) -> Result<(), Error> {
         let bad = self.find_bad_blocks(sector, buf)?;
         self.counters.note_mismatches(&bad);
@@ -29,7 +29,8 @@ impl Volume {
         }
     }
 
-    /// Reads whole blocks, and gives those that do not match their tags and should.
+    /// Reads whole blocks, and returns those that fail verification. Discarded and not yet
+    /// recalculated blocks are not counted.
     pub(super) fn find_bad_blocks(
         &self,
         sector: u64,
@@ -40,7 +41,7 @@ impl Volume {
             bad.retain(|block| {
                 let is_discarded = block.is_discarded();
                 if is_discarded {
-                    // Whatever the storage has there, it is not what anybody wrote.
+                    // Whatever the storage returns for a discarded block, no client wrote it.
                     let start = ((block.sector - sector) * SECTOR) as usize;
                     let len = self.blocks.geometry.shape().block_size.bytes();
                     buf[start..start + len].fill(0);
@@ -52,7 +53,7 @@ impl Volume {
         Ok(bad)
     }
 
-    /// The whole blocks that a request touches, with `bytes` in them.
+    /// The whole blocks that a request touches, with `bytes` merged into them.
     pub(super) fn merged(&self, request: &Request, bytes: &[u8]) -> Result<Vec<u8>, Error> {
         let mut blocks = vec![0; request.blocks_len()];
         for edge in request.partial_blocks() {

@@ -4,24 +4,24 @@ use crate::{Error, Progress, SECTOR, Volume, raw};
 
 use super::consistency::Consistency;
 
-/// How many sectors get new tags at a time.
+/// How many sectors are recalculated at a time.
 const STEP: u64 = 2048;
 
-/// How often it is noted how far this has come, in steps: every 512 MiB.
+/// The number of steps between saves of the position: every 512 MiB.
 const STEPS_BETWEEN_SAVES: u32 = 512;
 
 impl Volume {
-    /// The first sector of which the tag may be wrong because it is yet to be computed anew; none
-    /// if all blocks are checked.
+    /// The first sector whose tag may be wrong because it has not been recalculated; `None` if all
+    /// blocks are checked.
     pub fn recalculation_sector(&self) -> Option<u64> {
         self.recalculation.position()
     }
 
-    /// Computes the tags anew that a crash in bitmap mode, or somebody's request, has left to be.
-    /// Until then the blocks concerned are read without being checked.
+    /// Recalculates the tags that a crash in bitmap mode or another tool left marked for
+    /// recalculation. Until then these blocks are read without verification.
     ///
-    /// The volume can be used meanwhile. `progress` is told how many bytes more have their tags, and
-    /// can end it there; it goes on from about there the next time.
+    /// The volume can be used meanwhile. `progress` gets the number of bytes recalculated since the
+    /// last call, and can cancel; the next call continues from about there.
     ///
     /// # Errors
     /// [`Error::Cancelled`], [`Error::ReadOnly`], [`Error::Source`], [`Error::Latched`].
@@ -33,7 +33,7 @@ impl Volume {
         while let Some(range) = self.recalculation.next(STEP) {
             let _guard = self.lock_to_change(range.clone())?;
             match &self.consistency {
-                // What is newer in the journal brings its tags with it.
+                // Newer blocks in the journal have their own tags.
                 Consistency::Journal(journal) => {
                     journal
                         .with_places_unchanged(&self.blocks, || self.recalculate_range(&range))?;
@@ -55,7 +55,8 @@ impl Volume {
 
     fn recalculate_range(&self, range: &Range<u64>) -> Result<(), Error> {
         let mut data = vec![0; (range.end - range.start) as usize * raw::SECTOR];
-        // What was discarded stays so: with a tag of what the storage has there it would come back.
+        // Discarded blocks stay discarded: a tag computed from their data would bring old contents
+        // back.
         let discarded: Vec<u64> = match self.allows_discards {
             true => {
                 let bad = self.blocks.read(range.start, &mut data)?;
@@ -77,7 +78,7 @@ impl Volume {
         self.blocks.set_tags(range.start, &tags)
     }
 
-    /// Notes in the superblock how far it has come, when the tags up to there are durable.
+    /// Saves the position in the superblock, after making the tags up to there durable.
     fn save_recalculation(&self) -> Result<(), Error> {
         let end = self.blocks.geometry.provided_data_sectors();
         let position = self.recalculation.position().unwrap_or(end);

@@ -2,7 +2,7 @@ use std::ops::Range;
 
 use crate::{BlockSize, SECTOR};
 
-/// A request for some bytes of a volume, and the whole blocks that it touches.
+/// A request for a byte range of a volume, and the whole blocks that it touches.
 #[derive(Debug, Clone)]
 pub(super) struct Request {
     bytes: Range<u64>,
@@ -10,7 +10,7 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// A request for these bytes, at least one, which are inside the volume.
+    /// A request for a non-empty range of bytes inside the volume.
     pub(super) fn new(bytes: Range<u64>, block_size: BlockSize) -> Self {
         let block = block_size.bytes() as u64;
         Self { bytes, block }
@@ -21,12 +21,12 @@ impl Request {
         self.bytes.start.is_multiple_of(self.block) && self.bytes.end.is_multiple_of(self.block)
     }
 
-    /// Its whole blocks, apart from the rest.
+    /// Splits the range into whole blocks and edges.
     pub(super) fn split(&self) -> Split {
         let Range { start, end } = self.bytes;
         let first = start.next_multiple_of(self.block).min(end);
         let last = (end - end % self.block).max(first);
-        // Without a whole block, all of it is the first edge or the last.
+        // Without a whole block, the edges cover the whole range.
         let whole = match last > first {
             true => first / SECTOR..last / SECTOR,
             false => 0..0,
@@ -37,23 +37,23 @@ impl Request {
         }
     }
 
-    /// The sectors of the blocks.
+    /// The sectors of the touched blocks.
     pub(super) fn sectors(&self) -> Range<u64> {
         self.start() / SECTOR..self.end() / SECTOR
     }
 
-    /// The length of the blocks in bytes.
+    /// The length of the touched blocks in bytes.
     pub(super) fn blocks_len(&self) -> usize {
         (self.end() - self.start()) as usize
     }
 
-    /// The bytes of the blocks that the request is for.
+    /// The requested bytes, as a range within the touched blocks.
     pub(super) fn in_blocks(&self) -> Range<usize> {
         let start = (self.bytes.start - self.start()) as usize;
         start..start + (self.bytes.end - self.bytes.start) as usize
     }
 
-    /// The bytes of those of the blocks that the request is for a part of.
+    /// The byte ranges, within the touched blocks, of the blocks that are only partly requested.
     pub(super) fn partial_blocks(&self) -> impl Iterator<Item = Range<usize>> {
         let block = self.block as usize;
         let len = self.blocks_len();
@@ -73,11 +73,11 @@ impl Request {
     }
 }
 
-/// A range of bytes, with its whole blocks apart from the rest.
+/// A byte range split into whole blocks and edges.
 #[derive(Debug, Clone)]
 pub(super) struct Split {
-    /// The sectors of the blocks that are wholly inside.
+    /// The sectors of the blocks that lie entirely inside.
     pub(super) whole: Range<u64>,
-    /// The bytes before and behind them, each less than a block.
+    /// The bytes before and after them, each less than a block.
     pub(super) edges: [Range<u64>; 2],
 }

@@ -2,7 +2,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::{Error, Superblock, geometry::Geometry, mac::Mac, storage::Storage};
 
-/// The superblock as it is stored.
+/// The stored superblock, and a copy in memory.
 pub(crate) struct SavedSuperblock {
     storage: Arc<Storage>,
     offset: u64,
@@ -25,12 +25,12 @@ impl SavedSuperblock {
         }
     }
 
-    /// A copy of it.
+    /// A copy of the superblock.
     pub(crate) fn get(&self) -> Superblock {
         self.current().clone()
     }
 
-    /// Changes it, and returns when the change survives a crash.
+    /// Changes the superblock, and returns when the change is durable.
     pub(crate) fn update(&self, change: impl FnOnce(&mut Superblock)) -> Result<(), Error> {
         let mut current = self.current();
         let mut changed = current.clone();
@@ -41,7 +41,7 @@ impl SavedSuperblock {
         Ok(())
     }
 
-    // It is changed by a single assignment.
+    // Changed by a single assignment, so a panic cannot leave it half done.
     fn current(&self) -> MutexGuard<'_, Superblock> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }

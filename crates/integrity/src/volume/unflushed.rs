@@ -1,4 +1,4 @@
-//! What is known of writes that nobody has flushed.
+//! Tracking of unflushed writes.
 
 use std::{
     sync::{
@@ -10,7 +10,7 @@ use std::{
 
 use crate::range_lock::RangeGuard;
 
-/// Sectors that are locked and being changed. They count as unflushed when this is dropped.
+/// Locked sectors that are being changed. Dropping this marks the volume as unflushed.
 #[derive(Debug)]
 pub(super) struct Change<'a> {
     unflushed: &'a Unflushed,
@@ -32,10 +32,10 @@ impl Drop for Change<'_> {
     }
 }
 
-/// Whether anything was written that was not flushed, and since when.
+/// Whether there are unflushed writes, and since when.
 #[derive(Debug, Default)]
 pub(super) struct Unflushed {
-    /// Whether `since` is known; so that most writes need not lock the state.
+    /// Whether `since` is set, so that most writes need not lock the state.
     is_any: AtomicBool,
     state: Mutex<State>,
     changed: Condvar,
@@ -44,13 +44,13 @@ pub(super) struct Unflushed {
 #[derive(Debug, Default)]
 struct State {
     since: Option<Instant>,
-    /// Somebody waits for a write, and not for a time.
+    /// A thread waits for a write, without a timeout.
     is_idle: bool,
     has_ended: bool,
 }
 
 impl Unflushed {
-    /// Notes that something has been written.
+    /// Records a write.
     pub(super) fn note_write(&self) {
         if self.is_any.load(SeqCst) {
             return;
@@ -63,8 +63,8 @@ impl Unflushed {
         }
     }
 
-    /// Notes that a flush begins. What is being written may be counted as unflushed although it is
-    /// flushed, but never the other way round.
+    /// Records that a flush begins. A concurrent write may count as unflushed although it is
+    /// flushed, but never the reverse.
     pub(super) fn note_flush(&self) {
         if self.is_any.load(SeqCst) {
             let mut state = self.state();
@@ -73,7 +73,7 @@ impl Unflushed {
         }
     }
 
-    /// Lets [`Self::wait_until_due`] wait.
+    /// Allows [`Self::wait_until_due`] to wait.
     pub(super) fn begin_waiting(&self) {
         self.state().has_ended = false;
     }
@@ -84,13 +84,13 @@ impl Unflushed {
         self.changed.notify_all();
     }
 
-    /// Waits until something has been unflushed for `time`; `false` if the waiting is to end.
+    /// Waits until a write has been unflushed for `time`; `false` after [`Self::end_waiting`].
     pub(super) fn wait_until_due(&self, time: Duration) -> bool {
         let mut state = self.state();
         while !state.has_ended {
             let left = match state.since {
                 Some(since) => time.saturating_sub(since.elapsed()),
-                // For ever.
+                // No timeout.
                 None => Duration::MAX,
             };
             if left.is_zero() {
@@ -103,7 +103,7 @@ impl Unflushed {
         false
     }
 
-    // Each change of the state is a single assignment.
+    // Each change of the state is a single assignment, so a panic cannot leave it half done.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

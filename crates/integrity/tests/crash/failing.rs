@@ -1,8 +1,8 @@
-//! A write or flush of the storage fails, at any point of what several threads do with a volume.
+//! Injects a failing write or flush at any point while several threads use a volume.
 //!
-//! What a flush has confirmed is there when the volume is opened again, even if the machine crashes
-//! as well. Once a request was refused because of the failure, no write or flush succeeds, and what
-//! was written is still read.
+//! Confirmed flushes are durable when the volume is opened again, even if the machine crashes as
+//! well. Once the failure made a request fail, no write or flush succeeds, and earlier writes can
+//! still be read.
 
 use std::{
     ops::{ControlFlow, Range},
@@ -27,16 +27,16 @@ use crate::{
     waiter::Waiter,
 };
 
-/// How many threads write at most, each to its own part of the volume.
+/// The maximum number of writer threads; each writes to its own part of the volume.
 const MAX_WRITERS: usize = 3;
 
-/// The sectors of such a part: whole blocks of any size.
+/// The size of such a part in sectors: whole blocks of any block size.
 const PART: usize = 24;
 
-/// How many threads do nothing but flush, at most.
+/// The maximum number of threads that only flush.
 const MAX_FLUSHERS: usize = 2;
 
-/// How often they do.
+/// The number of flushes of each such thread.
 const FLUSHES: usize = 6;
 
 #[test]
@@ -55,7 +55,7 @@ fn what_was_flushed_survives_a_failure_at_any_point() {
     println!("failures instead of crashes, {report}");
 }
 
-/// A request that waits for one that fails is refused, too, even if nothing is left for it to do.
+/// A request that waits for a failing one fails too, even if nothing is left for it to do.
 #[test]
 fn what_waits_for_a_request_that_fails_is_refused() {
     let waits = AtomicUsize::new(0);
@@ -68,10 +68,10 @@ fn what_waits_for_a_request_that_fails_is_refused() {
             }
         }
     });
-    assert!(waits.into_inner() > 0, "nothing has waited");
+    assert!(waits.into_inner() > 0, "no thread has waited");
 }
 
-/// A flush that waits for another one, which began before something was written, is of that, too.
+/// A flush that waits for another flush still covers writes made after that one began.
 #[test]
 fn a_flush_that_waits_is_of_all_that_was_written_before_it() {
     let waits = AtomicUsize::new(0);
@@ -83,11 +83,11 @@ fn a_flush_that_waits_is_of_all_that_was_written_before_it() {
             good += 1;
         }
     });
-    assert!(waits.into_inner() > 0, "nothing has waited");
+    assert!(waits.into_inner() > 0, "no thread has waited");
 }
 
-/// Writes and flushes while a flush that was begun before is under way, and has the machine crash.
-/// Whether there was such a flush.
+/// Writes and flushes while an earlier flush is in progress, and then crashes the machine. Returns
+/// whether there was such a flush.
 fn flush_while_flushing(
     scenario: &Scenario,
     before: &[Vec<u8>],
@@ -129,13 +129,13 @@ fn flush_while_flushing(
     outage.has_begun()
 }
 
-/// What several threads do with a volume, from a seed. The same requests come to the storage in
-/// another order each time.
+/// The actions of several threads on a volume, generated from a seed. The order in which the
+/// requests reach the storage differs from run to run.
 struct History {
     seed: u64,
     scenario: Scenario,
     before: Vec<Vec<u8>>,
-    /// What the volume holds before.
+    /// The initial contents of the volume.
     model: Model,
     writers: Vec<Vec<Action>>,
     flushers: usize,
@@ -161,7 +161,8 @@ impl History {
         }
     }
 
-    /// Does it with devices that fail, and looks at what is left. Whether they have failed.
+    /// Runs the history on failing devices, and checks what is left. Returns whether the failure
+    /// occurred.
     fn fail(&self, kind: OutageKind, good: u64, report: &Report) -> bool {
         let recording = Recording::new(self.before.clone());
         let outage = Arc::new(Outage::new(kind, good));
@@ -183,8 +184,8 @@ impl History {
         outage.has_begun()
     }
 
-    /// Does it in one thread until something fails, while another one begins a request. Whether
-    /// anything has failed.
+    /// Runs the history in one thread until the failure, while another thread begins a request.
+    /// Returns whether the failure occurred.
     fn fail_with_waiter(&self, request: &Change, good: u64, waits: &AtomicUsize) -> bool {
         let waiter = Arc::new(Waiter::default());
         let action = {
@@ -207,7 +208,7 @@ impl History {
                 if !session.succeeds(|volume| change.make(volume)) {
                     break;
                 }
-                // What the storage reports may have come to the other thread.
+                // Even if the other thread received the storage's error, the change must fail.
                 assert!(!outage.has_begun(), "{:?} gave no error", change.action);
             }
             waiter.give_up();
@@ -225,7 +226,7 @@ impl History {
         outage.has_begun()
     }
 
-    /// Uses the volume; what it may hold then.
+    /// Uses the volume, and returns what it may hold then.
     fn model_after(&self, recording: &Recording, outage: &Arc<Outage>, kind: OutageKind) -> Model {
         let mut model = self.model.clone();
         let options = self.scenario.open_options(self.scenario.mode);
@@ -272,8 +273,8 @@ impl History {
         }
         model.flush();
         if kind == OutageKind::Panic && model.mode == Mode::Bitmap {
-            // The volume goes on, and does not know that a block may have no tag. It has one after
-            // a crash.
+            // The volume stays in use without knowing that a block may lack a valid tag. After a
+            // crash it has one.
             model.mode = Mode::Direct;
             model.is_recalculating = true;
         }
@@ -286,14 +287,14 @@ impl History {
     }
 }
 
-/// A volume that several threads use.
+/// A volume shared by several threads.
 struct Session<'a> {
     volume: &'a Volume,
-    /// A request was refused because of a failure.
+    /// A request has failed because of the injected failure.
     is_refusing: AtomicBool,
-    /// How many changes of each writer have succeeded.
+    /// The number of successful changes of each writer.
     done: [AtomicUsize; MAX_WRITERS],
-    /// How many of them were flushed.
+    /// The number of those that were flushed.
     confirmed: [AtomicUsize; MAX_WRITERS],
 }
 
@@ -307,7 +308,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Whether a request succeeds, which none may after one was refused.
+    /// Whether a request succeeds. None may succeed after one has failed.
     fn succeeds(&self, request: impl FnOnce(&Volume) -> Result<(), Error>) -> bool {
         let is_refusing = self.is_refusing.load(SeqCst);
         match unless_panicked(|| request(self.volume)) {
@@ -328,7 +329,7 @@ impl<'a> Session<'a> {
         self.flushes(Volume::flush);
     }
 
-    /// Whether a request succeeds that makes everything durable.
+    /// Whether a request that makes everything durable succeeds.
     fn flushes(&self, request: impl FnOnce(&Volume) -> Result<(), Error>) -> bool {
         let done = self.done.each_ref().map(|done| done.load(SeqCst));
         let succeeds = self.succeeds(request);
@@ -341,7 +342,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Something that a writer has tried.
+/// A change that a writer attempted.
 struct Change {
     action: Action,
     stamp: Stamp,
@@ -362,7 +363,7 @@ impl Change {
         }
     }
 
-    /// A write to all parts, in which it begins and ends inside a block that has more than a sector.
+    /// A write to all parts. It begins and ends inside a block if blocks are larger than a sector.
     fn write_everywhere() -> Self {
         Self::write(1..MAX_WRITERS * PART - 1)
     }
@@ -404,14 +405,14 @@ impl Change {
     }
 }
 
-/// One of the threads that write.
+/// A writer thread.
 struct Writer<'a> {
     session: &'a Session<'a>,
     number: usize,
     random: Random,
-    /// Those that have succeeded, and the first that has not.
+    /// The successful changes, and the first failed one.
     changes: Vec<Change>,
-    /// What its part must hold, where it is known.
+    /// The expected contents of its part, where known.
     contents: Vec<Option<Stamp>>,
     has_failed: bool,
 }
@@ -432,13 +433,13 @@ impl<'a> Writer<'a> {
         for action in actions {
             let has_panicked = self.has_failed && !self.session.is_refusing.load(SeqCst);
             match action {
-                // Nobody knows what it goes on from.
+                // The contents before this change are unknown.
                 _ if has_panicked => return self.changes,
                 Action::Flush => self.session.flush(),
                 Action::Recalculate => {
                     let progress = &mut |_| ControlFlow::Continue(());
                     let done = unless_panicked(|| self.session.volume.recalculate(progress));
-                    // There may be nothing to do, also after a failure.
+                    // There may be nothing to do, even after a failure.
                     if let Some(Err(error)) = done {
                         self.session.succeeds(|_| Err(error));
                     }
@@ -471,7 +472,7 @@ impl<'a> Writer<'a> {
         self.changes.push(change);
     }
 
-    /// Notes what is to be read from here on.
+    /// Records the contents to be read from here on.
     fn note(&mut self, change: &Change) {
         let block = self.session.volume.superblock().block_size().sectors() as usize;
         let (sectors, stamp) = match change.action.clone() {
@@ -482,7 +483,7 @@ impl<'a> Writer<'a> {
             }
             _ => return,
         };
-        // Of what has failed, any part may be there, and any block may not match.
+        // After a failed change, any part of it may be stored, and any block may mismatch.
         let (sectors, stamp) = match self.has_failed {
             true => (0..0, None),
             false => (sectors, stamp),
@@ -492,7 +493,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// What was written is read, whatever has failed for others.
+    /// Checks that own writes can be read, whatever has failed in other threads.
     fn read(&self) {
         if self.has_failed {
             return;
@@ -509,12 +510,12 @@ impl<'a> Writer<'a> {
             .zip(&self.contents);
         for ((sector, found), expected) in sectors {
             let is_right = expected.is_none_or(|stamp| found == bytes_of(stamp, sector));
-            assert!(is_right, "sector {sector} is read wrong");
+            assert!(is_right, "sector {sector} has wrong contents");
         }
     }
 }
 
-/// What `action` gives; none if the storage panicked.
+/// The result of `action`; `None` if the storage panicked.
 fn unless_panicked<T>(action: impl FnOnce() -> T) -> Option<T> {
     match catch_unwind(AssertUnwindSafe(action)) {
         Ok(result) => Some(result),
@@ -523,7 +524,7 @@ fn unless_panicked<T>(action: impl FnOnce() -> T) -> Option<T> {
     }
 }
 
-/// A volume that was used, and mostly not closed.
+/// A volume that was used, and in most cases not closed.
 fn used(scenario: &Scenario, random: &mut Random) -> Vec<Vec<u8>> {
     let memory = Memory::new(scenario.formatted());
     let volume = scenario.open(memory.devices(), scenario.mode);
@@ -537,17 +538,17 @@ fn used(scenario: &Scenario, random: &mut Random) -> Vec<Vec<u8>> {
             volume.flush().unwrap();
         }
     }
-    // In direct mode, what was not flushed could not be read.
+    // In direct mode, unflushed writes could not be read.
     if scenario.mode == Mode::Direct || random.below(4) == 0 {
         volume.close().unwrap();
     }
     memory.contents()
 }
 
-/// What a writer does, all of it in its own part.
+/// The actions of a writer, all in its own part.
 fn actions(scenario: &Scenario, writer: usize, random: &mut Random) -> Vec<Action> {
     let moved = |range: Range<usize>| range.start + writer * PART..range.end + writer * PART;
-    // A scenario leaves a quarter alone.
+    // A scenario never writes the last quarter.
     let actions = scenario.actions(PART * 4 / 3, random).into_iter();
     actions
         .filter_map(|action| match action {

@@ -1,8 +1,8 @@
-//! The machine crashes at any point, also while it recovers from a crash.
+//! Simulates a crash at any point, including during recovery from a crash.
 //!
-//! Every write and flush of a volume is recorded, and for each of them the volume is opened as a
-//! crash may have left it there: with each part of what was not flushed, or without it. One of these
-//! states is then gone on with, so that the next crashes meet the recovery.
+//! Every write and flush of a volume is recorded. For each of them, the volume is opened in states
+//! that a crash at that point may leave: each unflushed write may be stored or missing. The run
+//! then continues from one of these states, so that later crashes hit the recovery.
 
 mod failing;
 mod making;
@@ -30,16 +30,16 @@ use report::Report;
 use run::{Recovered, Run};
 use scenario::{MODES, Scenario};
 
-/// A sector in bytes.
+/// The size of a sector in bytes.
 const SECTOR: usize = 512;
 
-/// How often the machine crashes for good, and the volume is gone on with.
+/// How often a run continues from a crashed state.
 const ROUNDS: usize = 3;
 
-/// How often it crashes after that while the volume is opened.
+/// How often the machine then crashes again while the volume is opened.
 const OPENINGS: usize = 4;
 
-/// The seeds that are tried unless [`CRASH_SEEDS`] says otherwise: what takes a few seconds.
+/// The default range of seeds unless [`CRASH_SEEDS`] is set; it takes a few seconds.
 const DEFAULT_SEEDS: Range<u64> = 0..24;
 
 #[test]
@@ -66,12 +66,11 @@ fn simulate(seed: u64, report: &Report) {
         let run = Run::new(&scenario, before, model, &mut random);
         before = crash(&scenario, &run, &mut random, report);
     }
-    // Numbers of its own, so that what comes before it in a seed stays as it was.
+    // Its own random numbers, so that the earlier part of each seed stays unchanged.
     crash_opening(&scenario, before, &mut Random::new(!seed), report);
 }
 
-/// Has the machine crash again and again before what a crash has left can be used, in whichever
-/// mode it is opened.
+/// Crashes the machine repeatedly during recovery, in any mode.
 fn crash_opening(
     scenario: &Scenario,
     mut before: Vec<Vec<u8>>,
@@ -86,14 +85,15 @@ fn crash_opening(
     }
 }
 
-/// What opening the volume in this mode has to come to, whatever interrupts it.
+/// The contents that opening the volume in this mode must arrive at, however often it is
+/// interrupted.
 fn expected(scenario: &Scenario, before: &[Vec<u8>], mode: Mode) -> Model {
     let found = Recovered::new(scenario, before, mode).found;
     Model::new(mode, found, scenario.block_sectors())
 }
 
-/// Has the machine crash at every point of a run, and looks at what is left. Gives one of the states
-/// that it is left in.
+/// Crashes the machine at every point of a run, and checks what is left. Returns one of these
+/// states.
 fn crash(scenario: &Scenario, run: &Run, random: &mut Random, report: &Report) -> Vec<Vec<u8>> {
     let chosen_point = random.below(run.recording.events() + 1);
     let mut chosen = None;
@@ -122,7 +122,8 @@ fn crash(scenario: &Scenario, run: &Run, random: &mut Random, report: &Report) -
     chosen.expect("the point is one of them")
 }
 
-/// Fails unless every block is what it may be, and is the same if the volume is opened once more.
+/// Fails unless every block has allowed contents, and the same contents when the volume is opened
+/// once more.
 fn check(scenario: &Scenario, model: &Model, state: &[Vec<u8>], mode: Mode) {
     let Recovered { found, after } = Recovered::new(scenario, state, mode);
     model.check(&found);
@@ -132,7 +133,7 @@ fn check(scenario: &Scenario, model: &Model, state: &[Vec<u8>], mode: Mode) {
     }
 }
 
-/// A mode: most of the time this one.
+/// A random mode: `mode` in most cases.
 fn mostly(mode: Mode, random: &mut Random) -> Mode {
     match random.below(4) {
         0 => random.choose(&MODES),
@@ -143,7 +144,7 @@ fn mostly(mode: Mode, random: &mut Random) -> Mode {
 /// Runs `simulate` for each seed, on all processors.
 ///
 /// # Panics
-/// If any of them does, with the lowest seed that does.
+/// If any seed panics, with the lowest such seed.
 fn for_all_seeds(simulate: impl Fn(u64, &Report) + Sync) -> Report {
     let seeds = seeds();
     let report = Report::default();
@@ -151,7 +152,7 @@ fn for_all_seeds(simulate: impl Fn(u64, &Report) + Sync) -> Report {
     let lowest_failing = AtomicU64::new(u64::MAX);
     let has_failed = AtomicBool::new(false);
     let work = || {
-        // All lower seeds are under way or done when one is taken, so none is missed.
+        // Seeds are taken in order, so all lower seeds have started by now and none is missed.
         while !has_failed.load(SeqCst) {
             let seed = next.fetch_add(1, SeqCst);
             if seed >= seeds.end {

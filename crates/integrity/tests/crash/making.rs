@@ -1,4 +1,4 @@
-//! Crashes while a volume is made, or made larger.
+//! Crashes while a volume is formatted or grown.
 
 use std::ops::ControlFlow;
 
@@ -12,11 +12,11 @@ use crate::{
     scenario::{Memory, Scenario, devices_of},
 };
 
-/// How much larger the devices of a volume that grows become, in bytes.
+/// How much the devices of a growing volume grow, in bytes.
 const GROWTH: usize = 80 * SECTOR;
 
-/// There is the old volume, none, or the new one; and the new one once formatting has returned.
-/// What is no volume before does not become half of one either.
+/// A crash leaves the old volume, no volume, or the new one; after formatting has returned, the new
+/// one. A device without a volume does not get half of one either.
 #[test]
 fn an_interrupted_format_leaves_no_volume_or_a_whole_one() {
     for_all_seeds(|seed, _| {
@@ -60,7 +60,7 @@ fn format_over(
     }
 }
 
-/// The volume has its old size or the new one, and its contents in any case.
+/// The volume has its old or its new size, and keeps its contents.
 #[test]
 fn an_interrupted_growth_loses_nothing() {
     for_all_seeds(|seed, _| {
@@ -92,7 +92,7 @@ fn an_interrupted_growth_loses_nothing() {
     });
 }
 
-/// What the devices hold of a volume that was written and flushed, and its blocks.
+/// The devices of a volume that was written and flushed, and its blocks.
 fn written(scenario: &Scenario, seed: u64) -> (Vec<Vec<u8>>, Vec<Option<Vec<Stamp>>>) {
     let memory = Memory::new(scenario.formatted());
     let volume = scenario.open(memory.devices(), Mode::Journal);
@@ -104,7 +104,7 @@ fn written(scenario: &Scenario, seed: u64) -> (Vec<Vec<u8>>, Vec<Option<Vec<Stam
     );
     volume.flush().unwrap();
     let found = contents(&volume, scenario.block_sectors());
-    // As it is in use: what was written is in the journal.
+    // Not closed, so the writes are still in the journal.
     drop(volume);
     (memory.contents(), found)
 }

@@ -1,4 +1,4 @@
-//! What each block of a volume may hold after a crash.
+//! The model: the contents that each block of a volume may have after a crash.
 
 use std::ops::Range;
 
@@ -6,10 +6,10 @@ use verimount_integrity::Mode;
 
 use crate::SECTOR;
 
-/// What a sector holds: zeros, or what the write of this number wrote to it.
+/// The contents of a sector: 0 for zeros, or the number of the write that wrote it.
 pub(crate) type Stamp = u32;
 
-/// What no write ever wrote.
+/// Contents that no write wrote.
 const GARBAGE: Stamp = Stamp::MAX;
 
 /// The bytes of a sector.
@@ -23,7 +23,7 @@ pub(crate) fn bytes_of(stamp: Stamp, sector: usize) -> [u8; SECTOR] {
     bytes
 }
 
-/// What a sector with these bytes holds.
+/// The stamp of a sector with these bytes.
 pub(crate) fn stamp_of(bytes: &[u8], sector: usize) -> Stamp {
     let stamp = bytes[4..]
         .first_chunk()
@@ -34,14 +34,14 @@ pub(crate) fn stamp_of(bytes: &[u8], sector: usize) -> Stamp {
     }
 }
 
-/// What a volume's blocks may hold.
+/// The contents that a volume's blocks may have.
 #[derive(Debug, Clone)]
 pub(crate) struct Model {
-    /// What the volume was open in, or was being opened in.
+    /// The mode in which the volume was open or being opened.
     pub(crate) mode: Mode,
-    /// It was being opened for the first time after a crash.
+    /// The volume was being opened for the first time after a crash.
     pub(crate) is_recovering: bool,
-    /// There are blocks that are not checked because their tags are to be computed anew.
+    /// Some blocks are not checked because their tags await recalculation.
     pub(crate) is_recalculating: bool,
     blocks: Vec<Block>,
     block_sectors: usize,
@@ -49,26 +49,26 @@ pub(crate) struct Model {
 
 #[derive(Debug, Clone)]
 struct Block {
-    /// The stamps of its sectors when it was last flushed, and after each write since then.
+    /// The stamps of its sectors at the last flush, and after each write since then.
     versions: Vec<Vec<Stamp>>,
     doubt: Doubt,
 }
 
-/// What else a block may be.
+/// How a block may deviate from its versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Doubt {
     None,
-    /// It may have some sectors of one version and some of another.
+    /// It may mix sectors of different versions.
     Torn,
     /// It may not match its tag.
     Mismatch,
-    /// It may be anything: it did not match its tag after the last crash, or it was written in direct
-    /// mode while the next crash would have all tags computed anew.
+    /// It may have any contents: it mismatched after the last crash, or was written in direct mode
+    /// while a recalculation of all tags was pending.
     Unknown,
 }
 
 impl Model {
-    /// A volume of which this was found; `None` for blocks that cannot be read.
+    /// A volume with these contents; `None` for blocks that cannot be read.
     pub(crate) fn new(mode: Mode, found: Vec<Option<Vec<Stamp>>>, block_sectors: usize) -> Self {
         let block = |found: Option<Vec<Stamp>>| Block {
             doubt: if found.is_some() {
@@ -87,7 +87,7 @@ impl Model {
         }
     }
 
-    /// Notes that sectors are going to be written.
+    /// Records that sectors are about to be written.
     pub(crate) fn write(&mut self, sectors: Range<usize>, stamp: Stamp) {
         for number in self.blocks_of(&sectors) {
             let first = number * self.block_sectors;
@@ -106,7 +106,7 @@ impl Model {
         self.rewrite(sectors);
     }
 
-    /// Notes that blocks are going to be written as they are, with new tags.
+    /// Records that blocks are about to be rewritten unchanged, with new tags.
     pub(crate) fn rewrite(&mut self, sectors: Range<usize>) {
         let doubt = match self.mode {
             Mode::Journal | Mode::ReadOnly | Mode::RecoveryUnverified => Doubt::None,
@@ -120,7 +120,7 @@ impl Model {
         }
     }
 
-    /// Notes that those blocks are going to be discarded that are wholly among these sectors.
+    /// Records that the blocks entirely within these sectors are about to be discarded.
     pub(crate) fn discard(&mut self, sectors: Range<usize>) {
         let start = sectors.start.next_multiple_of(self.block_sectors);
         let end = sectors.end / self.block_sectors * self.block_sectors;
@@ -129,7 +129,7 @@ impl Model {
         }
     }
 
-    /// Notes that everything that was written is durable.
+    /// Records that all writes are durable.
     pub(crate) fn flush(&mut self) {
         for block in &mut self.blocks {
             if let Some(last) = block.versions.pop() {
@@ -139,7 +139,7 @@ impl Model {
         }
     }
 
-    /// The sectors of blocks that cannot be read.
+    /// The sectors of unreadable blocks.
     pub(crate) fn lost(&self) -> Vec<Range<usize>> {
         let is_lost = |&number: &usize| self.blocks[number].versions.is_empty();
         let lost = (0..self.blocks.len()).filter(is_lost);
@@ -147,7 +147,7 @@ impl Model {
             .collect()
     }
 
-    /// Fails if any block is not what it may be.
+    /// Fails if any block has contents that are not allowed.
     pub(crate) fn check(&self, found: &[Option<Vec<Stamp>>]) {
         for (number, (block, found)) in self.blocks.iter().zip(found).enumerate() {
             let is_allowed = match found {

@@ -1,4 +1,4 @@
-//! What was tried.
+//! Statistics of the simulation.
 
 use std::{
     fmt,
@@ -13,7 +13,7 @@ use verimount_integrity::Mode;
 
 use crate::{model::Model, scenario::MODES};
 
-/// How often it is said how far this has come: a line now and then of what may take hours.
+/// The interval between progress lines, as a run may take hours.
 const INTERVAL: Duration = Duration::from_secs(60);
 
 /// How many crashes were simulated in each mode.
@@ -42,7 +42,7 @@ impl Default for Report {
 }
 
 impl Report {
-    /// Counts a seed that is done, and says now and then how far this has come.
+    /// Counts a finished seed, and prints a progress line now and then.
     pub(crate) fn count_seed(&self) {
         let seeds = self.seeds.fetch_add(1, Relaxed) + 1;
         let mut last_said = self.last_said.lock().unwrap();
@@ -58,7 +58,7 @@ impl Report {
         }
     }
 
-    /// Counts a point at which the machine crashes.
+    /// Counts a simulated crash.
     pub(crate) fn count_point(&self, model: &Model) {
         let counts = self.counts(model.mode);
         counts.points.fetch_add(1, Relaxed);
@@ -66,7 +66,7 @@ impl Report {
         counts.points_in_recovery.fetch_add(in_recovery, Relaxed);
     }
 
-    /// Counts something that a crash may leave.
+    /// Counts a checked state after a crash.
     pub(crate) fn count_state(&self, model: &Model) {
         self.counts(model.mode).states.fetch_add(1, Relaxed);
     }

@@ -1,4 +1,4 @@
-//! Doing something with a volume, and looking at what a crash made of it.
+//! Using a volume, and inspecting it after a crash.
 
 use std::ops::{ControlFlow, Range};
 
@@ -11,16 +11,16 @@ use crate::{
     scenario::{Action, Memory, Scenario, devices_of},
 };
 
-/// What was done to a volume's devices, and what the volume may hold if a crash meets it.
+/// The recorded requests to a volume's devices, and the contents it may have after a crash.
 pub(crate) struct Run {
     pub(crate) recording: Recording,
-    /// What holds from so many writes and flushes on.
+    /// The model from each number of writes and flushes on.
     timeline: Vec<(usize, Model)>,
     model: Model,
 }
 
 impl Run {
-    /// Opens the volume and does something with it.
+    /// Opens the volume and performs random actions on it.
     pub(crate) fn new(
         scenario: &Scenario,
         before: Vec<Vec<u8>>,
@@ -48,13 +48,13 @@ impl Run {
         }
     }
 
-    /// Opens the volume, and does nothing with it.
+    /// Only opens the volume.
     pub(crate) fn opening(scenario: &Scenario, before: Vec<Vec<u8>>, model: Model) -> Self {
         let mode = model.mode;
         Self::begin(before, model).open(scenario, mode).run
     }
 
-    /// What holds when so many writes and flushes are complete.
+    /// The model after this many writes and flushes.
     pub(crate) fn model_at(&self, events: usize) -> &Model {
         let behind = self.timeline.partition_point(|&(from, _)| from <= events);
         &self.timeline[behind - 1].1
@@ -76,21 +76,21 @@ impl Run {
         self.model.is_recovering = false;
         self.model.is_recalculating = volume.recalculation_sector().is_some();
         self.note();
-        // What is written from here on must find all of the recovery done, however a crash mixes them.
+        // The recovery must be durable before any later write, however a crash reorders them.
         let now = self.recording.crash_points().last();
         let is_durable = now.is_some_and(|now| !now.has_open_writes());
-        assert!(is_durable, "what opening has written may be lost");
+        assert!(is_durable, "the recovery is not durable");
         Session { volume, run: self }
     }
 
-    /// Notes what a crash may leave from here on.
+    /// Records what a crash may leave from here on.
     fn note(&mut self) {
         self.timeline
             .push((self.recording.events(), self.model.clone()));
     }
 }
 
-/// A volume that is open.
+/// An open volume.
 struct Session {
     volume: Volume,
     run: Run,
@@ -138,7 +138,7 @@ impl Session {
     }
 
     fn write(&mut self, sectors: Range<usize>, random: &mut Random) {
-        // Numbers that no other write has, also before the last crash.
+        // Numbers that no other write has, including those before the last crash.
         let stamp = (random.number() as Stamp >> 1).max(1);
         self.run.model.write(sectors.clone(), stamp);
         self.run.note();
@@ -153,7 +153,7 @@ impl Session {
     }
 }
 
-/// Completes what a crash has left to be done.
+/// Finishes the pending recalculation.
 fn recalculate(volume: &Volume) {
     volume
         .recalculate(&mut |_| ControlFlow::Continue(()))
@@ -167,11 +167,11 @@ pub(crate) fn write(volume: &Volume, sectors: Range<usize>, stamp: Stamp) {
     volume.write_at(&bytes, offset).unwrap();
 }
 
-/// What is found in a volume that was opened after a crash.
+/// The contents of a volume opened after a crash.
 pub(crate) struct Recovered {
-    /// Its blocks, `None` for those that do not match.
+    /// Its blocks; `None` for those that fail verification.
     pub(crate) found: Vec<Option<Vec<Stamp>>>,
-    /// What the devices hold then, if nothing more is done.
+    /// The contents of the devices right after opening.
     pub(crate) after: Vec<Vec<u8>>,
 }
 
@@ -189,7 +189,7 @@ impl Recovered {
     }
 }
 
-/// The blocks of a volume, `None` for those that do not match.
+/// The blocks of a volume; `None` for those that fail verification.
 pub(crate) fn contents(volume: &Volume, block_sectors: usize) -> Vec<Option<Vec<Stamp>>> {
     let block_len = block_sectors * SECTOR;
     let mut bytes = vec![0; volume.size() as usize];

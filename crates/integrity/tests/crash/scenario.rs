@@ -1,4 +1,4 @@
-//! A volume and what is done with it, from a seed.
+//! A volume and the actions on it, generated from a seed.
 
 use std::{
     ops::{ControlFlow, Range},
@@ -15,39 +15,40 @@ use verimount_testkit::{Random, Recording};
 
 use crate::SECTOR;
 
-/// About how many sectors of data a volume has.
+/// The approximate number of data sectors of a volume.
 const DATA_SECTORS: u64 = 96;
 
-/// The modes that keep a volume consistent somehow.
+/// The writable modes.
 pub(crate) const MODES: [Mode; 3] = [Mode::Journal, Mode::Bitmap, Mode::Direct];
 
-/// Something that is done to a volume.
+/// An action on a volume.
 #[derive(Debug, Clone)]
 pub(crate) enum Action {
     Write(Range<usize>),
     Zero(Range<usize>),
     Discard(Range<usize>),
     Flush,
-    /// Computing the tags anew that a crash has left to be.
+    /// Finish a pending recalculation.
     Recalculate,
-    /// Computing the tags of these sectors anew, whatever is there, durably.
+    /// Durably recalculate the tags of these sectors, whatever data they hold.
     Accept(Range<usize>),
-    /// Closing the volume, and opening it in this mode.
+    /// Close the volume, and open it in this mode.
     Reopen(Mode),
 }
 
-/// A volume: its shape, and how it is opened. Small, so that little work goes around the journal,
-/// over all areas and out of the tag cache.
+/// A volume: its format and open options. It is small, so that little work suffices to wrap the
+/// journal, touch all areas and overflow the tag cache.
 #[derive(Debug, Clone)]
 pub(crate) struct Scenario {
-    /// The mode in which it is opened at first and, most of the time, later.
+    /// The mode in which it is first opened and, in most cases, reopened.
     pub(crate) mode: Mode,
     pub(crate) options: FormatOptions,
-    /// The devices' sizes in sectors: of the one with the superblock, and of one for the data.
+    /// The sizes of the devices in sectors: the one with the superblock, and an optional data
+    /// device.
     sizes: Vec<u64>,
     bitmap_clear_interval: Duration,
-    /// The bitmap has a bit for as many blocks, if not for the usual number, which is larger than
-    /// the volume.
+    /// The blocks per bit of the bitmap. With the default, one bit would cover more than the
+    /// volume.
     log2_blocks_per_bit: Option<u8>,
 }
 
@@ -65,7 +66,7 @@ impl Scenario {
         let area_tags = (u64::from(tag_size) << log2_interleave) / block_size.sectors();
         let tags = areas * area_tags.next_multiple_of(4096) / SECTOR as u64;
         let sizes = match has_data_device {
-            // The kernel wants room for a whole buffer of up to 128 sectors.
+            // The kernel requires room for a whole buffer of up to 128 sectors.
             true => vec![8 + journal + tags.next_multiple_of(128), DATA_SECTORS],
             false => vec![8 + journal + tags + DATA_SECTORS],
         };
@@ -89,12 +90,12 @@ impl Scenario {
             options,
             sizes,
             bitmap_clear_interval: random.choose(&[Duration::ZERO, Duration::MAX]),
-            // Changed behind the superblock's back, so only where it has no MAC.
+            // This patches the superblock's bytes, which is possible only without a MAC.
             log2_blocks_per_bit: (mode == Mode::Bitmap && !has_mac && random.coin()).then_some(2),
         }
     }
 
-    /// What the devices hold when they have become a volume, all of whose blocks are zero.
+    /// The contents of freshly formatted devices: all blocks are zero.
     pub(crate) fn formatted(&self) -> Vec<Vec<u8>> {
         let memory = Memory::new(self.empty());
         format(memory.devices(), &self.options, &mut |_| {
@@ -103,14 +104,14 @@ impl Scenario {
         .unwrap();
         let mut devices = memory.contents();
         if let Some(log2) = self.log2_blocks_per_bit {
-            // A volume that was in use: what its bitmap says does not matter yet.
+            // Mark the volume as in use in bitmap mode. The bitmap's contents do not matter yet.
             devices[0][24] |= 4;
             devices[0][29] = log2;
         }
         devices
     }
 
-    /// What the devices hold before they are formatted.
+    /// The contents of the devices before formatting.
     pub(crate) fn empty(&self) -> Vec<Vec<u8>> {
         let bytes = |sectors: &u64| vec![0; *sectors as usize * SECTOR];
         self.sizes.iter().map(bytes).collect()
@@ -135,9 +136,9 @@ impl Scenario {
         self.options.block_size.sectors() as usize
     }
 
-    /// What is done to a volume of `sectors` sectors between two crashes.
+    /// The actions on a volume of `sectors` sectors between two crashes.
     pub(crate) fn actions(&self, sectors: usize, random: &mut Random) -> Vec<Action> {
-        // The rest is never written, so that an open volume has blocks that match in any case.
+        // The last part is never written, so that an open volume always has blocks that match.
         let used = sectors * 3 / 4;
         let count = 4 + random.below(10);
         let mut actions = Vec::new();
@@ -163,14 +164,14 @@ impl Scenario {
     }
 }
 
-/// The size of a journal of `sections` sections, as the format has it.
+/// The size in sectors of a journal of `sections` sections, computed from the format.
 fn journal_sectors(block_size: BlockSize, tag_size: u16, has_mac: bool, sections: u64) -> u64 {
     let entry = (8 + 8 * block_size.sectors() + u64::from(tag_size)).next_multiple_of(8);
     let room = if has_mac { 496 } else { 504 };
     sections * (8 + room / entry * 8 * block_size.sectors())
 }
 
-/// Devices that nothing goes wrong with.
+/// Devices that never fail.
 pub(crate) struct Memory(Vec<Arc<MemoryStorage>>);
 
 impl Memory {
@@ -188,12 +189,12 @@ impl Memory {
     }
 }
 
-/// The devices of a recording, as a volume's.
+/// The devices of a recording, for a volume.
 pub(crate) fn devices_of(recording: &Recording) -> Devices {
     in_order(recording.devices())
 }
 
-/// A volume's devices, in the order in which scenarios have them.
+/// A volume's devices, in the order of [`Scenario`]'s sizes.
 pub(crate) fn in_order<D: WriteAt + 'static>(mut devices: impl Iterator<Item = Arc<D>>) -> Devices {
     let metadata = devices.next().expect("a volume has a device");
     match devices.next() {

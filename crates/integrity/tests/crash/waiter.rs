@@ -1,4 +1,4 @@
-//! A thread that is made to wait for a lock that another one has.
+//! A thread that is made to wait for a lock held by another thread.
 
 use std::{
     fs,
@@ -7,7 +7,7 @@ use std::{
     thread,
 };
 
-/// A thread that begins its work when it is told to, and is watched until it sleeps or is done.
+/// A thread that starts its work on a signal, and is observed until it sleeps or is done.
 #[derive(Debug, Default)]
 pub(crate) struct Waiter {
     state: Mutex<State>,
@@ -16,7 +16,7 @@ pub(crate) struct Waiter {
 
 #[derive(Debug, Default)]
 struct State {
-    /// What the system says of the thread.
+    /// The thread's `stat` file in `/proc`.
     status: Option<PathBuf>,
     step: Step,
     has_waited: bool,
@@ -26,16 +26,16 @@ struct State {
 enum Step {
     #[default]
     Idle,
-    /// It is to begin.
+    /// It has been told to start.
     Told,
     AtWork,
     Done,
-    /// It is not to begin any more.
+    /// It will not be started.
     GivenUp,
 }
 
 impl Waiter {
-    /// Waits until it is told to begin, and does it; none if it is never told.
+    /// Waits for the signal, and runs `work`; `None` if there never is one.
     pub(crate) fn run<T>(&self, work: impl FnOnce() -> T) -> Option<T> {
         let thread = fs::read_link("/proc/thread-self").expect("the system has /proc");
         let mut state = self.state();
@@ -54,7 +54,7 @@ impl Waiter {
         Some(result)
     }
 
-    /// Returns when it can be told to begin.
+    /// Returns when the thread is ready for the signal.
     pub(crate) fn wait_until_ready(&self) {
         let mut state = self.state();
         while state.status.is_none() {
@@ -62,7 +62,7 @@ impl Waiter {
         }
     }
 
-    /// Has it begin, if it is ready, and returns when it sleeps or is done.
+    /// Starts the thread, if it is ready, and returns when it sleeps or is done.
     pub(crate) fn begin(&self) {
         let mut state = self.state();
         let Some(status) = state.status.clone() else {
@@ -73,7 +73,8 @@ impl Waiter {
         drop(state);
         loop {
             let step = self.state().step;
-            // It takes no lock of ours while it is at work, so it sleeps for one that we hold.
+            // While at work it takes no lock of this type, so if it sleeps, it waits for a lock
+            // that this thread holds.
             if step == Step::AtWork && is_asleep(&status) && self.state().step == Step::AtWork {
                 self.state().has_waited = true;
                 return;
@@ -85,7 +86,7 @@ impl Waiter {
         }
     }
 
-    /// Has it end, if it was not told to begin.
+    /// Ends the thread, if it was not started.
     pub(crate) fn give_up(&self) {
         let mut state = self.state();
         if state.step == Step::Idle {
@@ -94,7 +95,7 @@ impl Waiter {
         }
     }
 
-    /// Whether it was seen to sleep.
+    /// Whether the thread was observed sleeping.
     pub(crate) fn has_waited(&self) -> bool {
         self.state().has_waited
     }
@@ -104,7 +105,8 @@ impl Waiter {
     }
 }
 
-/// Whether a thread sleeps, by its `stat`: the letter behind its name, which is in brackets.
+/// Whether a thread sleeps: the state letter in its `stat` follows its name, which is in
+/// parentheses.
 fn is_asleep(status: &PathBuf) -> bool {
     let status = fs::read_to_string(status).unwrap_or_default();
     let (_, fields) = status.rsplit_once(") ").unwrap_or_default();

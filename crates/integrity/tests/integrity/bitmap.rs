@@ -1,4 +1,4 @@
-//! Bitmap mode, and computing tags anew.
+//! Bitmap mode, and recalculation.
 
 use std::{ops::ControlFlow, os::unix::fs::FileExt, sync::Arc};
 
@@ -13,8 +13,8 @@ use crate::common::{KB, MB, World, contents, integrity, key};
 
 const SIZE: u64 = 64 * MB;
 
-/// A volume that was written in its first region, and not closed. Then a block was changed that
-/// nobody has written: `bad` bytes after the beginning of the device.
+/// A volume whose first region was written and that was not closed. Then the byte at offset `bad`
+/// of the device was corrupted, which no client wrote.
 fn crashed_world(bad: u64) -> World {
     let options = FormatOptions {
         block_size: BlockSize::SECTOR,
@@ -42,7 +42,7 @@ fn recalculate(volume: &Volume) -> u64 {
     bytes
 }
 
-/// Nothing matches then, but not because the algorithm is another one.
+/// No block matches then, but not because of a wrong algorithm.
 #[test]
 fn a_volume_that_was_written_all_over_can_be_opened_after_a_crash() {
     for mode in [Mode::Bitmap, Mode::Direct, Mode::Journal] {
@@ -58,8 +58,8 @@ fn a_volume_that_was_written_all_over_can_be_opened_after_a_crash() {
     }
 }
 
-/// What the storage has where a block was discarded can be anything, and must not come back because
-/// the block's neighbour was being written.
+/// The storage may hold anything where a block was discarded. It must not reappear because the
+/// block's neighbour was being written during the crash.
 #[test]
 fn what_was_discarded_stays_so() {
     let world = World::new(SIZE, FormatOptions::default()).unwrap();
@@ -78,7 +78,7 @@ fn what_was_discarded_stays_so() {
     let place = blocks.position(|block| block == old).unwrap() as u64 * 4096;
     volume.discard(0, 4096).unwrap();
     volume.close().unwrap();
-    // As if it had been given back, and no more.
+    // As if the space had been deallocated but not zeroed.
     world.metadata.write_all_at(&old, place).unwrap();
 
     let volume = open(Mode::Bitmap);
@@ -88,7 +88,7 @@ fn what_was_discarded_stays_so() {
     let expected = [&[0; 4096], &neighbour[..]].concat();
     let mut found = vec![1; 8192];
     volume.read_at(&mut found, 0).unwrap();
-    assert!(found == expected, "before its tag is computed anew");
+    assert!(found == expected, "before its tag is recalculated");
     recalculate(&volume);
     volume.read_at(&mut found, 0).unwrap();
     assert!(found == expected);
@@ -100,7 +100,7 @@ fn only_dirty_regions_get_new_tags() {
         let world = crashed_world(bad);
         let volume = world.open(Mode::Bitmap);
         assert_eq!(volume.recalculation_sector(), Some(0));
-        // A region that may have been written when the machine crashed is not checked yet.
+        // A region that may have been written during the crash is not checked yet.
         let mut buf = vec![0; 8 * MB as usize];
         volume.read_at(&mut buf, 0).unwrap();
         assert!(recalculate(&volume) <= 16 * MB);
@@ -113,7 +113,7 @@ fn only_dirty_regions_get_new_tags() {
     }
 }
 
-/// A bitmap with a bit for each block, of which all but one are set: the one block is wrong.
+/// A bitmap with one bit per block, all set except one: that of a corrupted block.
 #[test]
 fn what_lies_between_dirty_regions_stays_checked() {
     const SIZE: u64 = 512 * KB;
@@ -126,12 +126,12 @@ fn what_lies_between_dirty_regions_stays_checked() {
     let volume = world.open(Mode::Direct);
     let mut buf = vec![0; volume.size() as usize];
     let Err(Error::Mismatch { first, .. }) = volume.read_at(&mut buf, 0) else {
-        panic!("that was no data");
+        panic!("the corrupted byte was not data");
     };
     let mut bitmap = vec![0xff; 4 * KB as usize];
     bitmap[first.sector as usize / 8] ^= 1 << (first.sector % 8);
     world.metadata.write_all_at(&bitmap, 4 * KB).unwrap();
-    // The superblock's flags with that for the bitmap, and the blocks for a bit.
+    // Set the dirty bitmap flag and the blocks per bit in the superblock.
     world.metadata.write_all_at(&[0x1c], 24).unwrap();
     world.metadata.write_all_at(&[0], 29).unwrap();
 
@@ -190,8 +190,8 @@ fn a_volume_that_was_closed_needs_nothing() {
     }
 }
 
-/// 16 MiB for a bit: each costs one write of a page that is durable at once, but for those that are
-/// set ahead when the ones before are set.
+/// A bit covers 16 MiB. Setting one costs a durable write of a page, except for bits that were set
+/// ahead of a sequential writer.
 #[test]
 fn bits_are_set_once_and_ahead() {
     let world = World::new(SIZE, FormatOptions::default()).unwrap();
@@ -230,13 +230,14 @@ fn keyed_tags_are_computed_anew_only_where_the_superblock_is_protected() {
     }
 }
 
-/// A bitmap of up to 16 MiB is read; of a longer one nothing is, whatever a superblock of 64 bytes in a
-/// sparse file says.
+/// A bitmap of up to 16 MiB is read. A longer one is refused before reading any of it, as a
+/// superblock of 64 bytes in a sparse file can claim any length.
 #[test]
 fn the_length_of_a_bitmap_is_limited() {
-    /// The sectors of a volume of sectors whose bitmap has a bit for each and is as long as may be.
+    /// The size of a volume with blocks of one sector, and one bit per block, whose bitmap has the
+    /// maximum length.
     const SECTORS: u64 = (16 << 20) * 8;
-    /// Of 176 sectors each: more than the bitmap takes.
+    /// Sections of 176 sectors each: enough room for the bitmap.
     const JOURNAL_SECTIONS: u32 = 200;
     let superblock = |sectors: u64| {
         let (shape, flags) = ([4, 15, 4, 0], 4 | 8_u32);
@@ -253,7 +254,7 @@ fn the_length_of_a_bitmap_is_limited() {
         let storage = FileStorage::open(file.path()).unwrap();
         let options = OpenOptions {
             mode,
-            // It has no tags.
+            // The file has no valid tags.
             probe: false,
             ..OpenOptions::default()
         };

@@ -1,4 +1,4 @@
-//! Checking, accepting and growing.
+//! Scrubbing, accepting and growing volumes.
 
 use std::{num::NonZeroUsize, ops::ControlFlow, ops::Range};
 
@@ -35,7 +35,7 @@ fn world() -> World {
     World::new(16 * MB, options).unwrap()
 }
 
-/// Changes data in place behind the volume's back.
+/// Corrupts data on the device behind the volume's back.
 fn damage(world: &World, sectors: Range<u64>) {
     let stored = world.metadata.inner().to_vec();
     let volume = world.open(Mode::RecoveryUnverified);
@@ -61,7 +61,7 @@ fn every_bad_range_is_named_and_can_be_accepted() {
             .write_at(&noise(volume.size() as usize, 1), 0)
             .unwrap();
         volume.close().unwrap();
-        // One of them goes across the end of what is read at once.
+        // One range crosses the boundary between two reads.
         for bad in [2..3, 2040..2060, 5000..5002] {
             damage(&world, bad);
         }
@@ -129,7 +129,7 @@ fn a_volume_grows_with_its_device() {
     let grown = contents(&volume);
     assert_eq!(grown[..bytes.len()], bytes);
     assert!(grown[bytes.len()..].iter().all(|&byte| byte == 0));
-    // It is as large as it gets.
+    // The volume has its maximum size.
     let again = grow(larger.devices(), &options, &mut |_| {
         ControlFlow::Continue(())
     })

@@ -1,4 +1,4 @@
-//! What nobody flushes is durable a while later all the same.
+//! Writes become durable after a while even if no client flushes.
 
 use std::{sync::Arc, thread, time::Duration};
 
@@ -10,7 +10,7 @@ use crate::common::{MB, World, storage_of};
 
 const TIME: Duration = Duration::from_millis(1);
 
-/// Waits until something is so.
+/// Waits for a condition.
 #[track_caller]
 fn eventually(mut holds: impl FnMut() -> bool) {
     for _ in 0..60_000 {
@@ -22,7 +22,7 @@ fn eventually(mut holds: impl FnMut() -> bool) {
     panic!("never");
 }
 
-/// One way to change a volume.
+/// A way to change a volume.
 type Change = fn(&Volume);
 
 const CHANGES: [Change; 5] = [
@@ -49,8 +49,8 @@ fn every_change_is_flushed() {
             change(&volume);
             let mut expected = vec![0; 16384];
             volume.read_at(&mut expected, 0).unwrap();
-            // As a crash would leave it. A flush may have been part of the change, so that it is not
-            // the last one.
+            // The state after a crash. The change may include a flush of its own, so the first
+            // flush is not necessarily the timer's.
             let is_kept = || {
                 let left = storage_of(world.metadata.inner().to_vec());
                 let left = Volume::open(Devices::new(left), &options).unwrap();
@@ -59,19 +59,19 @@ fn every_change_is_flushed() {
             };
             eventually(|| flushes() > before && is_kept());
         }
-        // It has ended, and gives up the volume.
+        // The timer has ended, and released the volume.
         drop(timer);
         Arc::into_inner(volume).unwrap().close().unwrap();
     }
 }
 
-/// Nobody is told of the failure at the time, so everybody is told later.
+/// The timer has no caller to report a failure to, so every later request reports it.
 #[test]
 fn a_failure_latches_the_volume() {
     for mode in [Mode::Journal, Mode::Direct] {
         let world = World::new(2 * MB, FormatOptions::default()).unwrap();
         let memory = MemoryStorage::new(world.metadata.inner().to_vec());
-        // In direct mode, one write comes before the flush.
+        // In direct mode, one write precedes the flush.
         let good = u64::from(mode == Mode::Direct);
         let storage = Arc::new(Faulty::new(memory, Fault::Write, good));
         let opened = Volume::open(Devices::new(storage), &world.open_options(mode));

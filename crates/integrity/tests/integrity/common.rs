@@ -8,10 +8,10 @@ use verimount_source::{Counting, MemoryStorage};
 pub(crate) const KB: u64 = 1 << 10;
 pub(crate) const MB: u64 = 1 << 20;
 
-/// Memory whose use is counted.
+/// Memory that counts its reads and writes.
 pub(crate) type Counted = Arc<Counting<MemoryStorage>>;
 
-/// Storage of zeros.
+/// Zeroed storage.
 pub(crate) fn memory(size: u64) -> Counted {
     storage_of(vec![0; size as usize])
 }
@@ -20,7 +20,7 @@ pub(crate) fn storage_of(bytes: Vec<u8>) -> Counted {
     Arc::new(Counting::new(MemoryStorage::new(bytes)))
 }
 
-/// A volume's storage, and how it was formatted.
+/// A volume's devices and its format options.
 #[derive(Clone)]
 pub(crate) struct World {
     pub(crate) metadata: Counted,
@@ -30,12 +30,12 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// A fresh volume on one device of `size` bytes.
+    /// A new volume on one device of `size` bytes.
     pub(crate) fn new(size: u64, options: FormatOptions) -> Result<Self, Error> {
         Self::on(memory(size), None, options)
     }
 
-    /// A fresh volume on devices that hold zeros, or on one.
+    /// A new volume on one or two zeroed devices.
     pub(crate) fn on(
         metadata: Counted,
         data: Option<Counted>,

@@ -1,5 +1,5 @@
-//! How much metadata is read and written. 64 MiB here stand for the 1 GiB of the benchmarks; the
-//! ratios are the same.
+//! Measures how much metadata is read and written. The 64 MiB here stand for the 1 GiB of the
+//! benchmarks; the ratios are the same.
 
 use verimount_integrity::{FormatOptions, Mode, OpenOptions, Volume};
 use verimount_testkit::noise;
@@ -9,9 +9,9 @@ use crate::common::{KB, MB, World};
 const DATA: u64 = 64 * MB;
 const REQUEST: u64 = 64 * KB;
 
-/// A volume of at least `DATA` bytes of which nothing has been read or written.
+/// An unused volume of at least `DATA` bytes.
 fn world() -> World {
-    // The journal is as large as that of a volume of 1 GiB, and so can hold as much.
+    // The journal is as large as that of a volume of 1 GiB.
     let options = FormatOptions {
         journal_sectors: Some((1 << 30) / 512 / 128),
         ..FormatOptions::default()
@@ -19,15 +19,15 @@ fn world() -> World {
     World::new(DATA + 16 * MB, options).unwrap()
 }
 
-/// What writing in order costs.
+/// The cost of sequential writes.
 struct Cost {
     reads: u64,
     bytes_read: u64,
-    /// Bytes written for each byte of data.
+    /// Bytes written per byte of data.
     ratio: f64,
 }
 
-/// Writes nearly `DATA` bytes from `start` on, with a flush behind every `flush_every` bytes.
+/// Writes nearly `DATA` bytes from `start` on, with a flush after every `flush_every` bytes.
 fn write_in_order(mode: Mode, start: u64, flush_every: u64) -> Cost {
     write(mode, start, flush_every, false)
 }
@@ -36,7 +36,7 @@ fn write(mode: Mode, start: u64, flush_every: u64, tag_read_back: bool) -> Cost 
     let world = world();
     let options = OpenOptions {
         tag_read_back,
-        // It would read some tags.
+        // The probe would read some tags.
         probe: false,
         ..world.open_options(mode)
     };
@@ -88,16 +88,16 @@ fn other_flushes_read_two_sectors_at_most() {
     for (mode, _) in MODES {
         let cost = write_in_order(mode, REQUEST, MB);
         let flushes = DATA / MB;
-        assert!(cost.reads > 0, "{mode}: this shows nothing");
+        assert!(cost.reads > 0, "{mode}: the test has no effect");
         assert!(cost.reads <= 2 * flushes, "{mode}: {}", cost.reads);
         assert_eq!(cost.bytes_read, cost.reads * 512, "{mode}");
     }
 }
 
-/// What all of this saves.
+/// The reads that the tag cache saves.
 #[test]
 fn each_sector_of_tags_is_read_back_where_that_is_asked_for() {
-    // With a journal, some blocks have not come to their places in the end.
+    // In journal mode, some blocks have not been written in place at the end.
     for (mode, ratio) in [MODES[0], MODES[1]] {
         let cost = write(mode, 0, u64::MAX, true);
         // A sector has the tags of 128 blocks.
@@ -116,7 +116,7 @@ fn random_writes_read_the_tags_once_at_most() {
         let blocks = DATA / (4 * KB);
         let bytes = noise(4 * KB as usize, 1);
         for number in 0..blocks {
-            // A factor without a common divisor: every block once, in no order.
+            // A factor coprime to the number of blocks: each block once, out of order.
             let block = number * 6151 % blocks;
             volume.write_at(&bytes, block * 4 * KB).unwrap();
             if number % 1000 == 0 {
@@ -129,7 +129,7 @@ fn random_writes_read_the_tags_once_at_most() {
     }
 }
 
-/// The tags of 16 MiB, which is an area, come with one request.
+/// The tags of 16 MiB, one area, are read in one request.
 #[test]
 fn sequential_reads_load_tags_ahead() {
     let world = world();
@@ -142,13 +142,13 @@ fn sequential_reads_load_tags_ahead() {
     let after = world.metadata.counts();
     let data_requests = DATA / REQUEST;
     let tag_requests = after.requests - before.requests - data_requests;
-    // One more for the beginning, when nobody could know that the reads are sequential.
+    // One more for the first read, which is not yet known to be sequential.
     assert!(tag_requests <= DATA / (16 * MB) + 1, "{tag_requests}");
-    // Those of a whole page are read there.
+    // That one reads a page.
     assert!(after.bytes - before.bytes <= DATA / 1024 + DATA + 4 * KB);
 }
 
-/// However little memory there is, sequential writes need no reads.
+/// Even with the smallest cache, sequential writes need no reads.
 #[test]
 fn a_small_cache_writes_whole_sectors_first() {
     let world = world();

@@ -1,4 +1,4 @@
-//! Every wrong byte is noticed.
+//! Every corrupted byte is detected.
 
 use proptest::prelude::*;
 use verimount_integrity::{
@@ -31,7 +31,7 @@ fn flip(world: &World, at: u64) {
     world.metadata.write_all_at(&[byte[0] ^ 4], at).unwrap();
 }
 
-/// Where the bytes of the volume lie: after the superblock, the journal and the first tags.
+/// The offset of the volume's data: after the superblock, the journal and the first tags.
 fn data_start(world: &World) -> u64 {
     let stored = world.metadata.inner().to_vec();
     let block = &contents(&world.open(Mode::Direct))[..512];
@@ -61,7 +61,8 @@ fn exactly_the_block_concerned_fails() {
     let whole = volume.read_at(&mut vec![0; 20 * 512], 0);
     assert!(matches!(whole, Err(Error::Mismatch { more: 0, .. })));
     assert_eq!(volume.stats().mismatches, 2);
-    // A part of it cannot be written, for the rest would get a valid tag; all of it can.
+    // A partial write of the bad block fails, as it would put a valid tag on the rest; a write of
+    // the whole block succeeds.
     assert!(volume.write_at(&[1; 100], 5 * 512).is_err());
     volume.write_at(&[1; 512], 5 * 512).unwrap();
     volume.read_at(&mut buf, 5 * 512).unwrap();
@@ -73,7 +74,7 @@ fn the_tag_of_changed_data_stays_secret() {
     flip(&world, data_start(&world));
     let Err(Error::Mismatch { first, .. }) = world.open(Mode::Direct).read_at(&mut [0; 512], 0)
     else {
-        panic!("the change was not noticed");
+        panic!("the change was not detected");
     };
     assert_eq!(first.actual, Tag::Secret);
 }
@@ -123,7 +124,7 @@ fn a_discarded_block_reads_as_zeros_where_discards_are_allowed() {
     let volume = Volume::open(world.devices(), &options).unwrap();
     volume.discard(100, 3 * KB).unwrap();
     volume.close().unwrap();
-    // Something is left where the block was, as on a device that only marks it as free.
+    // The old data is left, as on a device that only marks a discarded block as free.
     let start = data_start_of(&world, 6);
     flip(&world, start - 5 * 512);
     let volume = Volume::open(world.devices(), &options).unwrap();
@@ -142,7 +143,7 @@ fn a_discarded_block_reads_as_zeros_where_discards_are_allowed() {
     ));
 }
 
-/// Where block `number` lies.
+/// The offset of block `number`.
 fn data_start_of(world: &World, number: usize) -> u64 {
     let stored = world.metadata.inner().to_vec();
     let bytes = noise(MB as usize, 3);
@@ -155,7 +156,7 @@ fn data_start_of(world: &World, number: usize) -> u64 {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
-    /// Of tags and data; what lies before them is for other tests.
+    /// The range of tags and data; other tests cover the structures before them.
     #[test]
     fn every_flipped_byte_is_noticed_or_does_not_matter(at in 0.0..1.0f64) {
         let world = written_world(Algorithm::Crc32c);

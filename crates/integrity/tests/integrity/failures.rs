@@ -1,4 +1,4 @@
-//! After a failed write or flush, nothing more is written. A failed read ends nothing.
+//! After a failed write or flush, nothing more is written. A failed read has no lasting effect.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -13,8 +13,8 @@ use verimount_testkit::{Fault, Faulty};
 
 use crate::common::{KB, MB, World};
 
-/// One write or flush fails: the request that meets it says why, and so do all later ones, though
-/// the storage could do them.
+/// If a write or flush fails, its request and all later ones report why, even though the storage
+/// works again.
 #[test]
 fn a_failure_ends_all_writing_and_no_reading() {
     for mode in [Mode::Journal, Mode::Bitmap, Mode::Direct] {
@@ -30,7 +30,7 @@ fn a_failure_ends_all_writing_and_no_reading() {
             };
             let mut first = None;
             for number in 0..10 {
-                // A flush is asked for also after a write that has failed.
+                // Flush even after a failed write.
                 let results = [volume.write_at(&[1; 4096], number * 8192), volume.flush()];
                 for result in results {
                     match (result, &first) {
@@ -46,17 +46,17 @@ fn a_failure_ends_all_writing_and_no_reading() {
             }
             assert_eq!(volume.failure(), first);
             failures += u32::from(first.is_some());
-            // What was written is read, from memory or from where it is.
+            // Earlier writes can be read, from memory or from the storage.
             let mut buf = [0; 4096];
             volume.read_at(&mut buf, MB).unwrap();
             assert_eq!(buf, [0; 4096]);
             assert!(first.is_none() || volume.close().is_err());
         }
-        assert!(failures > 3, "{mode}: this shows nothing");
+        assert!(failures > 3, "{mode}: the test has no effect");
     }
 }
 
-/// One read of the storage fails, of data or of tags: so does the request that meets it, and no other.
+/// If a read of data or tags fails, its request fails, and no other.
 #[test]
 fn a_failed_read_ends_nothing() {
     for mode in [Mode::Journal, Mode::Bitmap, Mode::Direct] {
@@ -86,14 +86,14 @@ fn a_failed_read_ends_nothing() {
             volume.flush().unwrap();
             volume.close().unwrap();
         }
-        assert!(failures > 3, "{mode}: this shows nothing");
+        assert!(failures > 3, "{mode}: the test has no effect");
     }
 }
 
-/// A read of the storage panics, of data or of tags: nobody waits for what it was to bring.
+/// If a read of data or tags panics, no other request waits for its result.
 #[test]
 fn a_panic_leaves_nothing_locked() {
-    /// What is only ever reached if somebody waits for ever.
+    /// A generous limit, reached only if a request hangs.
     const PATIENCE: Duration = Duration::from_secs(60);
     let world = World::new(16 * MB, FormatOptions::default()).unwrap();
     let stored = world.metadata.inner().to_vec();
@@ -115,9 +115,9 @@ fn a_panic_leaves_nothing_locked() {
                 let (done, result) = mpsc::channel();
                 thread::spawn(move || done.send(read()));
                 let result = result.recv_timeout(PATIENCE);
-                result.expect("it waits for ever").unwrap();
+                result.expect("a request hangs").unwrap();
             }
         }
     }
-    assert!(panics > 3, "this shows nothing");
+    assert!(panics > 3, "the test has no effect");
 }

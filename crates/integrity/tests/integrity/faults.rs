@@ -1,4 +1,5 @@
-//! One request of the storage goes wrong, or one bit of what it holds: every wrong byte is noticed.
+//! One request to the storage misbehaves, or one stored bit flips: every corrupted byte is
+//! detected.
 
 use std::{ops::ControlFlow, sync::Arc};
 
@@ -18,17 +19,17 @@ fn world() -> World {
     let options = FormatOptions {
         block_size: BlockSize::SECTOR,
         interleave: Some(Interleave::new(32).unwrap()),
-        // A few sections, so that the ring goes around.
+        // A few sections, so that the ring wraps.
         journal_sectors: Some(4 * 180),
         ..FormatOptions::default()
     };
     World::new(512 * KB, options).unwrap()
 }
 
-/// What each block may hold: what was flushed last, and what was written since.
+/// The allowed contents of each block: those last flushed, and those written since.
 type Allowed = Vec<Vec<u8>>;
 
-/// Uses a volume until something fails.
+/// Uses a volume until a request fails.
 fn use_volume(
     storage: Arc<dyn WriteAt>,
     options: &OpenOptions,
@@ -60,7 +61,7 @@ fn keep_last(allowed: &mut Allowed) {
     }
 }
 
-/// Whether everything that can be read is what was written.
+/// Whether all readable blocks have allowed contents.
 fn check(storage: Arc<dyn WriteAt>, options: &OpenOptions, allowed: &Allowed) {
     let Ok(volume) = Volume::open(Devices::new(storage), options) else {
         return;
@@ -95,12 +96,12 @@ fn every_fault_is_noticed_or_does_no_harm() {
                 let result = use_volume(faulty.clone(), &options, &mut allowed);
                 if !faulty.has_failed() {
                     result.unwrap();
-                    assert!(good > 5, "{mode}, {fault:?}: this shows nothing");
+                    assert!(good > 5, "{mode}, {fault:?}: the test has no effect");
                     break;
                 }
                 println!("{mode}, {fault:?} after {good} good requests");
-                // Once it was noticed, a crash in bitmap mode may hide it again: what is in regions
-                // that were being written is vouched for, whatever it is.
+                // After the detection, a crash in bitmap mode may hide the damage again: tags of
+                // dirty regions are recalculated from whatever data is there.
                 if !matches!(result, Err(Error::Mismatch { .. })) {
                     check(memory, &options, &allowed);
                 }
@@ -144,8 +145,7 @@ fn every_bit_of_the_superblock_is_noticed_or_does_no_harm() {
     }
 }
 
-/// Where the bitmap says of too little that it was being written, that does not match; where of too
-/// much, nothing comes of it.
+/// A bit wrongly cleared in the bitmap leaves mismatches; a bit wrongly set does no harm.
 #[test]
 fn every_bit_of_the_bitmap_is_noticed_or_does_no_harm() {
     let world = world();

@@ -1,4 +1,4 @@
-//! What formatting makes is what `integritysetup` and the kernel know.
+//! Formatting produces what `integritysetup` and the kernel expect.
 
 use std::{fs, ops::ControlFlow, process::Command, sync::Arc};
 
@@ -11,7 +11,7 @@ use verimount_testkit::tools;
 
 use crate::common::{KB, MB, World, contents, integrity, key, memory};
 
-/// The lines that `integritysetup dump` prints of a volume.
+/// The lines that `integritysetup dump` prints for a volume.
 fn dump(world: &World) -> Option<String> {
     let tool = tools::find("integritysetup")?;
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -88,7 +88,7 @@ fn a_new_volume_is_zero_whatever_was_there() {
     assert!(contents(&volume).iter().all(|&byte| byte == 0));
 }
 
-/// On storage that is zero, no zeros are written.
+/// On zeroed storage, no zeros are written.
 #[test]
 fn formatting_zeros_writes_metadata_only() {
     let world = World::new(64 * MB, FormatOptions::default()).unwrap();

@@ -1,4 +1,4 @@
-//! The journal, as it is found when a volume is opened.
+//! Recovery of the journal when a volume is opened.
 
 use proptest::prelude::*;
 use verimount_integrity::{Algorithm, Corruption, Error, FormatOptions, Integrity, Mode, Volume};
@@ -18,7 +18,7 @@ fn world(journal_mac: bool) -> World {
     World::new(16 * MB, options).unwrap()
 }
 
-/// A volume that was written and flushed, and not closed: the bytes are in the journal only.
+/// A volume that was written and flushed but not closed: the bytes are only in the journal.
 fn crashed_world(journal_mac: bool) -> (World, Vec<u8>) {
     let world = world(journal_mac);
     let volume = world.open(Mode::Journal);
@@ -44,7 +44,7 @@ fn every_mode_replays_what_was_committed() {
     }
 }
 
-/// Nothing matches then, but not because the algorithm is another one.
+/// No block matches then, but not because of a wrong algorithm.
 #[test]
 fn a_volume_all_of_which_is_in_the_journal_can_be_opened() {
     const JOURNAL_SECTORS: u64 = 15 * 392;
@@ -109,9 +109,9 @@ fn the_journal_needs_its_own_key() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
-    /// A byte of the journal that is wrong is noticed, or was of no importance: nothing is ever
-    /// replayed that was not written. With a commit id that is wrong, or of another lap, the
-    /// section counts as not committed.
+    /// A corrupted byte of the journal is detected or has no effect: replay never writes anything
+    /// that no client wrote. A section with a wrong commit id, or one of another sequence number,
+    /// counts as not committed.
     #[test]
     fn a_changed_journal_gives_no_wrong_bytes(at in 0..128 * KB, bit in 0..8u32, journal_mac: bool) {
         let (world, bytes) = crashed_world(journal_mac);

@@ -1,4 +1,4 @@
-//! Volumes as their users see them.
+//! Tests of volumes through the public interface.
 
 mod bitmap;
 mod check;

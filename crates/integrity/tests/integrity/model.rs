@@ -1,4 +1,4 @@
-//! Whatever is done to a volume, it holds what a plain array would.
+//! Property test: a volume behaves like a plain byte array.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use verimount_integrity::{
 
 use crate::common::{KB, World, contents, integrity, key, memory};
 
-/// How much of a volume is used, in bytes: enough for several areas.
+/// The number of bytes used: enough for several areas.
 const USED: u64 = 200 * KB;
 
 #[derive(Debug, Clone)]
@@ -28,7 +28,7 @@ fn modes() -> impl Strategy<Value = Mode> {
 
 fn actions() -> impl Strategy<Value = Vec<Action>> {
     let range = || {
-        // Half of them of whole blocks.
+        // Half of the requests are for whole blocks.
         (any::<bool>(), 0..USED, 0..40 * KB).prop_map(|(is_aligned, start, len)| {
             let len = len.min(USED - start);
             match is_aligned {
@@ -74,7 +74,7 @@ fn options() -> impl Strategy<Value = (FormatOptions, bool)> {
                     interleave: (!has_data_device)
                         .then(|| Interleave::from_log2_sectors(log2).unwrap()),
                     journal_sectors: Some(300),
-                    // What bitmap mode asks of a volume with a key.
+                    // Bitmap mode requires these of a keyed volume.
                     hmac_fix: hmac_fix || is_keyed,
                     reserved_sectors: reserved,
                     ..FormatOptions::default()
@@ -116,7 +116,7 @@ fn apply(volume: &Volume, model: &mut [u8], block: u64, action: &Action) {
 fn open(world: &World, mode: Mode) -> Volume {
     let options = OpenOptions {
         allow_discards: true,
-        // As little as possible: chunks come and go.
+        // The smallest cache, so that chunks are evicted.
         cache_bytes: 0,
         // At each flush.
         bitmap_clear_interval: Duration::ZERO,

@@ -1,4 +1,4 @@
-//! Many threads at once.
+//! Concurrent use by many threads.
 
 use std::{sync::Barrier, thread, time::Duration};
 
@@ -9,8 +9,8 @@ use crate::common::{KB, World};
 const THREADS: u64 = 4;
 const ROUNDS: u64 = 150;
 
-/// Every thread writes, makes zero, flushes and reads, partly where others do: what is read is always
-/// what one single request has written.
+/// Every thread writes, zeroes, flushes and reads, partly in ranges shared with others. A read
+/// always returns the data of a single request.
 #[test]
 fn a_read_sees_whole_writes() {
     for mode in [Mode::Journal, Mode::Bitmap, Mode::Direct] {
@@ -43,7 +43,7 @@ fn a_read_sees_whole_writes() {
 }
 
 fn use_volume(volume: &Volume, thread: u64) {
-    // Places of 5 KiB each, which begin and end in the middle of blocks.
+    // Ranges of 5 KiB each, which begin and end in the middle of blocks.
     const PLACE: usize = 5000;
     for round in 0..ROUNDS {
         let place = (thread * 3 + round * 7) % 8;
@@ -61,7 +61,7 @@ fn use_volume(volume: &Volume, thread: u64) {
             }
             _ if round % 5 == 0 => volume.flush().unwrap(),
             _ => {
-                // Where nobody else writes.
+                // A range that no other thread writes.
                 let own = 100_000 + thread * 50_000;
                 volume.write_at(&[round as u8; 3000], own).unwrap();
                 volume.read_at(&mut buf[..3000], own).unwrap();

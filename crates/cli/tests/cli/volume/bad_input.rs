@@ -37,16 +37,16 @@ fn another_key_or_algorithm() {
     let other = world.write("other", noise(32, 2));
     let empty = world.write("empty", "");
     for (options, said) in [
-        (args![], "no block that was tried matches"),
+        (args![], "none of the blocks tried matches"),
         (
             args!["--integrity", "sha256"],
-            "no block that was tried matches",
+            "none of the blocks tried matches",
         ),
         (args!["--integrity", "hmac-sha256"], "needs a key"),
         (args!["--integrity-key-file", &key], "has no key"),
         (
             args![KEYED[0], KEYED[1], "--integrity-key-file", &other],
-            "no block that was tried matches",
+            "none of the blocks tried matches",
         ),
         (
             args![KEYED[0], KEYED[1], "--integrity-key-file", &empty],
@@ -109,7 +109,7 @@ fn what_is_no_volume() {
     let folder = world.directory("folder");
     for (path, said) in [
         (&foreign, "foreign: not a dm-integrity volume"),
-        (&tiny, "tiny: a storage of 0 sectors is too small"),
+        (&tiny, "tiny: a device of 0 sectors is too small"),
         (&folder, "folder: "),
         (&world.path("none"), "none: No such file"),
         (&"/dev/null".into(), "/dev/null: "),

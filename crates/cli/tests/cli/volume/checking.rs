@@ -35,7 +35,7 @@ fn bad_ranges_are_named_and_accepted_only_when_told_to() {
     for range in ["2048..2052", "0..1000000"] {
         let accept = args!["volume", "check", &path, "--accept", range];
         world.unchanged_by(|| {
-            verimount(accept).fails_saying("not inside a volume");
+            verimount(accept).fails_saying("exceed the volume");
         });
     }
     let accept = args!["volume", "check", &path, "--accept", "2048..2056"];
@@ -91,7 +91,10 @@ fn discarded_blocks() {
     let checked = verimount(args!["volume", "check", &path]);
     checked.reports_bad_data();
     assert!(checked.text().contains("8..16: "), "{checked:?}");
-    assert!(checked.text().contains("it looks discarded"), "{checked:?}");
+    assert!(
+        checked.text().contains("the block looks discarded"),
+        "{checked:?}"
+    );
     let note = "note: 1 of 1 bad ranges look discarded, not damaged";
     assert!(checked.stderr.contains(note), "{checked:?}");
     assert!(checked.stderr.contains("--allow-discards"), "{checked:?}");
