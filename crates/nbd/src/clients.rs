@@ -1,4 +1,4 @@
-//! Who is connected, and who has to go.
+//! The connected clients, and disconnecting those that exceed the limits.
 
 use std::{
     io,
@@ -13,11 +13,11 @@ use std::{
 
 use crate::Limits;
 
-/// A client that is connected.
+/// A connected client.
 pub(crate) struct Client {
     stream: UnixStream,
     connected: Instant,
-    /// When it was active last, in microseconds since it connected.
+    /// When it was last active, in microseconds since it connected.
     active: AtomicU64,
 }
 
@@ -34,27 +34,27 @@ impl Client {
         &self.stream
     }
 
-    /// Notes that it has asked for something, or has taken an answer.
+    /// Records that the client has sent a request or taken an answer.
     pub(crate) fn note_activity(&self) {
         let now = self.connected.elapsed().as_micros();
         self.active.store(now as u64, Relaxed);
     }
 
-    /// How long it has not been active.
+    /// How long the client has been idle.
     fn idle(&self) -> Duration {
         let active = Duration::from_micros(self.active.load(Relaxed));
         self.connected.elapsed().saturating_sub(active)
     }
 
-    /// Ends the connection, whatever is being read or written there.
+    /// Closes the connection, even during a read or write.
     pub(crate) fn disconnect(&self, reason: &str) {
-        tracing::warn!(reason, "a client is disconnected");
-        // It may have gone by itself.
+        tracing::warn!(reason, "disconnecting a client");
+        // The client may have disconnected by itself.
         let _ = self.stream.shutdown(Shutdown::Both);
     }
 }
 
-/// The clients that are connected.
+/// The set of connected clients.
 #[derive(Default)]
 pub(crate) struct Clients {
     connected: Mutex<Vec<Arc<Client>>>,
@@ -62,8 +62,8 @@ pub(crate) struct Clients {
 }
 
 impl Clients {
-    /// Gives a new client a place, of one that has been idle for long if all are taken; `None` if
-    /// there is none.
+    /// Admits a new client. If all places are taken, the client that has been idle for longest is
+    /// disconnected, if it exceeds the idle limit; otherwise `None`.
     pub(crate) fn admit(&self, stream: UnixStream, limits: &Limits) -> Option<Arc<Client>> {
         let mut connected = self.connected();
         if connected.len() >= limits.clients {
@@ -72,20 +72,20 @@ impl Clients {
                 return None;
             }
             let leaves = connected.swap_remove(longest);
-            leaves.disconnect("it is idle, and another one needs its place");
+            leaves.disconnect("it was idle, and a new client needs its place");
         }
         let client = Arc::new(Client::new(stream));
         connected.push(client.clone());
         Some(client)
     }
 
-    /// Notes that a client has left.
+    /// Removes a client that has disconnected.
     pub(crate) fn remove(&self, client: &Arc<Client>) {
         self.connected().retain(|other| !Arc::ptr_eq(other, client));
         self.left.notify_all();
     }
 
-    /// Takes no more requests, and returns when all clients have left. Those that have not taken
+    /// Accepts no more requests, and returns when all clients are gone. Clients that have not taken
     /// their answers after `grace` are disconnected.
     pub(crate) fn dismiss(&self, grace: Duration) {
         let connected = self.connected();
@@ -97,11 +97,11 @@ impl Clients {
             .wait_timeout_while(connected, grace, |connected| !connected.is_empty());
         let (connected, _) = waited.unwrap_or_else(PoisonError::into_inner);
         for client in &*connected {
-            client.disconnect("it does not take its answers, and the server ends");
+            client.disconnect("it did not take its answers before the server stopped");
         }
     }
 
-    // Each change is a single call.
+    // Each change is a single call, so a panic cannot leave it half done.
     fn connected(&self) -> MutexGuard<'_, Vec<Arc<Client>>> {
         self.connected
             .lock()
@@ -109,13 +109,13 @@ impl Clients {
     }
 }
 
-/// The client that has been idle for longest, and for how long.
+/// The index of the client that has been idle for longest, and its idle time.
 fn longest_idle(connected: &[Arc<Client>]) -> Option<(usize, Duration)> {
     let idle = connected.iter().map(|client| client.idle()).enumerate();
     idle.max_by_key(|(_, idle)| *idle)
 }
 
-/// A connection that fails once a time has come, however little was missing.
+/// A connection with a deadline: reads and writes fail after it, however often some bytes arrive.
 pub(crate) struct Until<'a> {
     stream: &'a UnixStream,
     end: Instant,
@@ -127,7 +127,7 @@ impl<'a> Until<'a> {
         Self { stream, end }
     }
 
-    /// Lets it take any time from now on.
+    /// Removes the deadline.
     pub(crate) fn lift(self) -> io::Result<()> {
         self.stream.set_read_timeout(None)?;
         self.stream.set_write_timeout(None)
@@ -160,7 +160,7 @@ impl io::Write for Until<'_> {
     }
 }
 
-/// What the system says when the time of a socket is over is for sockets that never wait.
+/// A socket timeout is reported as `WouldBlock`, like on a non-blocking socket.
 fn timed_out(error: io::Error) -> io::Error {
     match error.kind() {
         io::ErrorKind::WouldBlock => io::ErrorKind::TimedOut.into(),

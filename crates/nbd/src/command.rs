@@ -1,4 +1,4 @@
-//! From request to operation, and from its result to an answer.
+//! Performs requests on the export, and maps their results to answers.
 
 #![cfg_attr(
     not(test),
@@ -19,7 +19,7 @@ use crate::{
     protocol::{CommandFlags, MAX_REQUEST, REQUEST_MAGIC, RequestHeader, command},
 };
 
-/// A request, but for the data of a write.
+/// A request, without the data of a write.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Request {
     pub(crate) cookie: u64,
@@ -30,11 +30,11 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// Takes a request as it came.
+    /// Validates a received request header.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidData`] for what is none, or brings more data than any may: nobody
-    /// knows then where the next one begins.
+    /// [`io::ErrorKind::InvalidData`] for a wrong magic number or a write that is too long. The
+    /// position of the next request is then unknown.
     pub(crate) fn parse(header: &RequestHeader) -> io::Result<Self> {
         let request = Self {
             cookie: header.cookie.get(),
@@ -45,18 +45,18 @@ impl Request {
         };
         let brings_too_much = request.command == command::WRITE && request.len > MAX_REQUEST;
         if header.magic.get() != REQUEST_MAGIC || brings_too_much {
-            let reason = "the client sent a request that is none";
+            let reason = "malformed request from the client";
             return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
         }
         Ok(request)
     }
 
-    /// Whether the client will send no more, and wants no answer.
+    /// Whether this is a disconnect: no more requests follow, and no answer is expected.
     pub(crate) fn is_last(&self) -> bool {
         self.command == command::DISCONNECT
     }
 
-    /// How much data comes with it.
+    /// The length of the data that follows the header, in bytes.
     pub(crate) fn data_len(&self) -> usize {
         match self.command {
             command::WRITE => self.len(),
@@ -64,7 +64,7 @@ impl Request {
         }
     }
 
-    /// How much memory its data needs, or that of its answer.
+    /// The length of the buffer for its data or the data of its answer, in bytes.
     pub(crate) fn buffer_len(&self) -> usize {
         match self.command {
             command::WRITE => self.len(),
@@ -73,11 +73,11 @@ impl Request {
         }
     }
 
-    /// Has `export` do what is asked for. `buffer` is as long as [`Self::buffer_len`] says at least,
-    /// and has the data of a write. Returns how many bytes at its beginning are the answer.
+    /// Performs the request on `export`. `buffer` has at least [`Self::buffer_len`] bytes, and
+    /// holds the data of a write. Returns the number of bytes at its beginning that are the answer.
     ///
     /// # Errors
-    /// What the client is to get.
+    /// The error for the client.
     pub(crate) fn perform(&self, export: &impl Export, buffer: &mut [u8]) -> Result<usize, Errno> {
         let flags = CommandFlags::from_bits(self.flags).ok_or(Errno::INVAL)?;
         let changes = !matches!(self.command, command::READ | command::FLUSH);
@@ -112,17 +112,17 @@ impl Request {
     }
 
     fn len(&self) -> usize {
-        // It is as small as that on all machines that there are.
+        // 32 bits fit on all supported machines.
         usize::try_from(self.len).unwrap_or(usize::MAX)
     }
 }
 
-/// The first `len` bytes, which there are.
+/// The first `len` bytes of the buffer, which is long enough.
 fn part(buffer: &mut [u8], len: usize) -> Result<&mut [u8], Errno> {
     buffer.get_mut(..len).ok_or(Errno::NOMEM)
 }
 
-/// The number that NBD has for an error, which is Linux's for those that it has.
+/// The NBD number of an error. NBD uses the numbers of Linux for the errors that it defines.
 pub(crate) fn error_number(error: Errno) -> u32 {
     let named = match error {
         Errno::PERM

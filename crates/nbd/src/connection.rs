@@ -21,27 +21,26 @@ use crate::{
     protocol::{REPLY_MAGIC, ReplyHeader, RequestHeader},
 };
 
-/// A client that has agreed on an export.
+/// A connection after the handshake.
 ///
-/// Each thread takes the next request, does what it asks for, and sends the answer, whatever others
-/// do meanwhile.
+/// Each thread reads the next request, performs it, and sends the answer, independently of the
+/// other threads.
 pub(crate) struct Connection<'a, E> {
     client: &'a Arc<Client>,
     export: &'a E,
     memory: &'a Memory,
-    /// Whether the client has said all that it will. Held while a request is read.
+    /// Whether the client sends no more requests. Held while a request is read.
     has_ended: Mutex<bool>,
     /// Held while an answer is sent.
     sending: Mutex<()>,
 }
 
 impl<'a, E: Export> Connection<'a, E> {
-    /// Agrees with a client on the export, in so much time at most; `None` if it does not want it
-    /// after all.
+    /// Negotiates the export with a client within `time`; `None` if the client aborts.
     ///
     /// # Errors
-    /// What the system says, [`io::ErrorKind::TimedOut`], and [`io::ErrorKind::InvalidData`] for what
-    /// no client may say.
+    /// I/O errors, [`io::ErrorKind::TimedOut`], and [`io::ErrorKind::InvalidData`] for protocol
+    /// violations.
     pub(crate) fn agree(
         client: &'a Arc<Client>,
         export: &'a E,
@@ -62,15 +61,15 @@ impl<'a, E: Export> Connection<'a, E> {
         }))
     }
 
-    /// Serves the client to its end, from `threads` threads.
+    /// Serves the client with `threads` threads until it disconnects.
     ///
     /// # Errors
-    /// What the system says, and [`io::ErrorKind::InvalidData`] for what no client may say.
+    /// I/O errors, and [`io::ErrorKind::InvalidData`] for protocol violations.
     pub(crate) fn serve(&self, threads: NonZeroUsize) -> io::Result<()> {
         thread::scope(|scope| {
             for _ in 1..threads.get() {
                 let work = || self.work();
-                // With fewer it works, too.
+                // It also works with fewer threads.
                 let _ = thread::Builder::new().spawn_scoped(scope, work);
             }
             self.work()
@@ -80,7 +79,7 @@ impl<'a, E: Export> Connection<'a, E> {
     fn work(&self) -> io::Result<()> {
         let result = self.answer_all();
         if result.is_err() {
-            // The others then find that it has ended.
+            // The other threads then see the end of the stream.
             let _ = self.client.stream().shutdown(Shutdown::Both);
         }
         result
@@ -99,7 +98,7 @@ impl<'a, E: Export> Connection<'a, E> {
         let perform = AssertUnwindSafe(|| request.perform(self.export, &mut buffer));
         match catch_unwind(perform).unwrap_or(Err(Errno::IO)) {
             Ok(0) => {
-                // Others can use it while the client takes the answer.
+                // Free the memory for other requests while the client takes the answer.
                 drop(buffer);
                 self.send(request.cookie, Ok(&[]))
             }
@@ -111,10 +110,10 @@ impl<'a, E: Export> Connection<'a, E> {
         }
     }
 
-    /// The next request, with the memory that it needs and the data that it brings; `None` when there
-    /// are no more.
+    /// The next request, with its buffer, which holds the data of a write; `None` when there are no
+    /// more.
     fn next(&self) -> io::Result<Option<(Request, Buffer<'a>)>> {
-        // Whoever panicked here has read half a request; nothing good comes after it.
+        // A thread that panicked here has read half a request, so the stream is out of sync.
         let Ok(mut has_ended) = self.has_ended.lock() else {
             return Ok(None);
         };
@@ -130,7 +129,7 @@ impl<'a, E: Export> Connection<'a, E> {
         let mut stream = self.client.stream();
         let mut header = RequestHeader::new_zeroed();
         match stream.read_exact(header.as_mut_bytes()) {
-            // Many clients just go.
+            // Many clients disconnect without notice.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
             other => other?,
         }
@@ -164,7 +163,7 @@ impl<'a, E: Export> Connection<'a, E> {
     }
 }
 
-/// Writes both, with one system call where that does it.
+/// Writes both parts, with a single system call if possible.
 fn write_both(mut stream: &UnixStream, header: &[u8], data: &[u8]) -> io::Result<()> {
     let mut parts = [IoSlice::new(header), IoSlice::new(data)];
     let mut rest = &mut parts[..];

@@ -1,19 +1,20 @@
 use rustix::io::Errno;
 
-/// A disk of a fixed size, used by several threads at once.
+/// A disk of a fixed size that several threads use concurrently.
 ///
-/// All ranges are inside it. Errors are what the client is told, as far as NBD has them.
+/// Callers only pass ranges inside the disk. Errors are reported to the client; those without an
+/// NBD number become `EIO`.
 pub trait Export: Send + Sync {
     /// The size in bytes.
     fn size(&self) -> u64;
 
-    /// What requests should be like.
+    /// The recommended request sizes.
     fn block_sizes(&self) -> BlockSizes;
 
-    /// Whether nothing can be changed.
+    /// Whether the disk is read-only.
     fn is_read_only(&self) -> bool;
 
-    /// Whether parts can be discarded.
+    /// Whether the disk supports [`Self::trim`].
     fn can_trim(&self) -> bool;
 
     /// What is told to those who ask for the export's status ([`ask_status`](crate::ask_status)).
@@ -25,21 +26,21 @@ pub trait Export: Send + Sync {
     /// Writes all of `bytes` from `offset` on.
     fn write(&self, bytes: &[u8], offset: u64) -> Result<(), Errno>;
 
-    /// Returns when all that had been written before, by whichever client, survives a crash.
+    /// Returns when all earlier writes, by any client, are durable.
     fn flush(&self) -> Result<(), Errno>;
 
-    /// Says that the contents of `len` bytes from `offset` on are not needed any more.
+    /// Discards `len` bytes from `offset` on.
     fn trim(&self, offset: u64, len: u64) -> Result<(), Errno>;
 
-    /// Makes `len` bytes from `offset` on zero.
+    /// Zeroes `len` bytes from `offset` on.
     fn write_zeroes(&self, offset: u64, len: u64) -> Result<(), Errno>;
 }
 
-/// What requests should be like; those that are not are answered all the same.
+/// The recommended request sizes. Other requests are answered too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockSizes {
-    /// Requests should be multiples of this many bytes: a power of two.
+    /// Requests should be multiples of this many bytes, a power of two.
     pub minimum: u32,
-    /// Requests of this many bytes do best: a power of two.
+    /// Requests of this many bytes, a power of two, perform best.
     pub preferred: u32,
 }

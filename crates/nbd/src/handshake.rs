@@ -1,4 +1,4 @@
-//! The agreement with a client that comes before everything else.
+//! The handshake: negotiating the export with a client.
 
 #![cfg_attr(
     not(test),
@@ -26,28 +26,27 @@ use crate::{
     },
 };
 
-/// What the answer to the oldest way of choosing an export ends with.
+/// The padding at the end of the answer to `NBD_OPT_EXPORT_NAME`.
 const ZEROES: [u8; 124] = [0; 124];
 
-/// Agrees with a client on the export, which is the only one, and has an empty name. `false` if the
-/// client does not want it after all.
+/// Negotiates the only export, which has an empty name. `false` if the client aborts.
 ///
 /// # Errors
-/// What the system says, and [`io::ErrorKind::InvalidData`] for what no client may say.
+/// I/O errors, and [`io::ErrorKind::InvalidData`] for protocol violations.
 pub(crate) fn agree(stream: &mut (impl Read + Write), export: &impl Export) -> io::Result<bool> {
     let offered = HandshakeFlags::all();
     let greeting = Greeting {
         magic: MAGIC.into(),
         option_magic: OPTION_MAGIC.into(),
-        // There are as many bits of it as that.
+        // All flags fit in 16 bits.
         flags: U16::try_from(U32::new(offered.bits())).unwrap_or_default(),
     };
     stream.write_all(greeting.as_bytes())?;
     let mut flags = U32::ZERO;
     stream.read_exact(flags.as_mut_bytes())?;
-    let wanted = HandshakeFlags::from_bits(flags.get()).ok_or(invalid("flags that are none"))?;
+    let wanted = HandshakeFlags::from_bits(flags.get()).ok_or(invalid("unknown flags"))?;
     if !wanted.contains(HandshakeFlags::FIXED_NEWSTYLE) {
-        return Err(invalid("the old handshake"));
+        return Err(invalid("the obsolete oldstyle handshake"));
     }
     let mut negotiation = Negotiation {
         stream,
@@ -68,12 +67,13 @@ struct Negotiation<'a, S, E> {
 }
 
 impl<S: Read + Write, E: Export> Negotiation<'_, S, E> {
-    /// Answers one option; says whether the export is agreed on, if that is decided.
+    /// Answers one option. Returns `Some` when the handshake is over: `true` if the export was
+    /// chosen.
     fn answer_option(&mut self) -> io::Result<Option<bool>> {
         let mut header = OptionHeader::new_zeroed();
         self.stream.read_exact(header.as_mut_bytes())?;
         if header.magic.get() != OPTION_MAGIC || header.len.get() > MAX_OPTION {
-            return Err(invalid("an option that is none"));
+            return Err(invalid("a malformed option"));
         }
         let mut data = Vec::new();
         let len = header.len.get().into();
@@ -93,7 +93,7 @@ impl<S: Read + Write, E: Export> Negotiation<'_, S, E> {
                 Ok((is_told && option == option::GO).then_some(true))
             }
             option::LIST if data.is_empty() => {
-                // The length of the name, of which there is nothing.
+                // The length of the name, which is empty.
                 self.reply(option, reply::SERVER, &[U32::ZERO.as_bytes()])?;
                 self.reply(option, reply::ACK, &[])?;
                 Ok(None)
@@ -107,7 +107,7 @@ impl<S: Read + Write, E: Export> Negotiation<'_, S, E> {
                 Ok(None)
             }
             option::ABORT => {
-                // It need not wait for that.
+                // The client need not wait for the answer.
                 let _ = self.reply(option, reply::ACK, &[]);
                 Ok(Some(false))
             }
@@ -118,10 +118,10 @@ impl<S: Read + Write, E: Export> Negotiation<'_, S, E> {
         }
     }
 
-    /// Answers the oldest way of choosing an export, which has no way to refuse.
+    /// Answers `NBD_OPT_EXPORT_NAME`, which has no error reply.
     fn choose(&mut self, name: &[u8]) -> io::Result<bool> {
         if !name.is_empty() {
-            return Err(invalid("the name of an export that there is not"));
+            return Err(invalid("an unknown export name"));
         }
         self.stream.write_all(self.export_info().as_bytes())?;
         if !self.wanted.contains(HandshakeFlags::NO_ZEROES) {
@@ -130,7 +130,8 @@ impl<S: Read + Write, E: Export> Negotiation<'_, S, E> {
         Ok(true)
     }
 
-    /// Tells what a client wants to know of an export; says whether it could.
+    /// Sends the information that a client requested about an export. `false` if the request
+    /// failed.
     fn tell(&mut self, option: u32, data: &[u8]) -> io::Result<bool> {
         let Some((name, wanted)) = parse_info(data) else {
             self.reply(option, reply::ERR_INVALID, &[])?;
@@ -165,7 +166,7 @@ impl<S: Read + Write, E: Export> Negotiation<'_, S, E> {
             magic: OPTION_REPLY_MAGIC.into(),
             option: option.into(),
             kind: kind.into(),
-            // Nothing that is ever said here is as long as that.
+            // No reply is that long.
             len: u32::try_from(data.len()).unwrap_or(u32::MAX).into(),
         };
         self.stream.write_all(&[header.as_bytes(), &data].concat())
@@ -174,7 +175,7 @@ impl<S: Read + Write, E: Export> Negotiation<'_, S, E> {
     fn export_info(&self) -> ExportInfo {
         let mut flags = TransmissionFlags::HAS_FLAGS
             | TransmissionFlags::SEND_FLUSH
-            // A flush is of what any client wrote.
+            // A flush covers the writes of all clients.
             | TransmissionFlags::CAN_MULTI_CONN;
         match self.export.is_read_only() {
             true => flags |= TransmissionFlags::READ_ONLY,
@@ -190,7 +191,7 @@ impl<S: Read + Write, E: Export> Negotiation<'_, S, E> {
     }
 }
 
-/// The name of an export, and what a client wants to know of it.
+/// Parses the name of an export and the kinds of information requested.
 fn parse_info(data: &[u8]) -> Option<(&[u8], &[U16])> {
     let (len, rest) = U32::ref_from_prefix(data).ok()?;
     let (name, rest) = rest.split_at_checked(usize::try_from(len.get()).ok()?)?;
@@ -202,6 +203,6 @@ fn parse_info(data: &[u8]) -> Option<(&[u8], &[U16])> {
 fn invalid(what: &str) -> io::Error {
     io::Error::new(
         io::ErrorKind::InvalidData,
-        format!("the client said {what}"),
+        format!("the client sent {what}"),
     )
 }

@@ -1,10 +1,9 @@
-//! NBD as clients speak it, over a Unix socket: the fixed newstyle handshake, and all commands that
-//! a disk has.
+//! An NBD server on a Unix socket: the fixed newstyle handshake and all commands of a disk.
 //!
-//! An [`Export`] answers with plain values; it knows nothing of messages. A [`Server`] lets clients
-//! in, agrees with them, reads requests, has them answered by several threads and sends the answers.
+//! An [`Export`] returns plain values and knows nothing of messages. A [`Server`] accepts clients,
+//! negotiates with them, and answers their requests with several threads.
 //!
-//! The source of all facts is the NBD project's `doc/proto.md`.
+//! The protocol is specified in the NBD project's `doc/proto.md`.
 
 mod clients;
 mod command;

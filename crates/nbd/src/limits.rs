@@ -2,44 +2,43 @@ use std::time::Duration;
 
 use crate::protocol::MAX_REQUEST;
 
-/// What clients may take of a server.
+/// Limits on the resources that clients may use.
 ///
-/// A client that takes more is disconnected where others wait for it; where nobody does, it may take
-/// any time.
+/// Idle and stalled clients are disconnected only when others wait for them.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// How many clients may be connected at once.
+    /// The maximum number of connected clients.
     pub clients: usize,
-    /// The memory for the data of all requests that are under way, in bytes. A request waits until
-    /// there is enough; one that needs more than this waits until there is no other.
+    /// The memory for the data of all requests in progress, in bytes. A request waits until there
+    /// is enough; one that needs more than this waits until it is the only one.
     pub memory: usize,
-    /// How long a client may take for the handshake.
+    /// The time limit of the handshake.
     pub handshake: Duration,
-    /// How long a client may ask for nothing before a new client may take its place, if all places
-    /// are taken.
+    /// How long a client may be idle before a new client may take its place, if all places are
+    /// taken.
     pub idle: Duration,
-    /// How long a client may take to send the data of a request, or to take that of an answer, before
-    /// it is disconnected for the memory, if another client needs that.
+    /// How long a client may take to send the data of a request or to receive that of an answer.
+    /// After that it is disconnected if another client needs the memory.
     pub stall: Duration,
-    /// How long, after [`Server::stop`](crate::Server::stop), clients may take for what they still
-    /// have to take.
+    /// How long clients may take to receive their remaining answers after
+    /// [`Server::stop`](crate::Server::stop).
     pub grace: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            // More than any use has: programs that copy make 16 connections at most.
+            // More than any client needs: copy tools make at most 16 connections.
             clients: 32,
             // Eight of the largest requests.
             memory: 8 * MAX_REQUEST as usize,
-            // It takes clients milliseconds, and a second on a busy machine.
+            // Clients need milliseconds, or a second on a busy machine.
             handshake: Duration::from_secs(10),
-            // Longer than the caches above a disk in use keep what is to be written.
+            // Longer than the caches above a disk in use hold back writes.
             idle: Duration::from_secs(300),
-            // The largest request then needs 1 MiB a second.
+            // The largest request then needs 1 MiB/s.
             stall: Duration::from_secs(30),
-            // Service managers wait longer before they kill.
+            // Service managers wait longer than this before they send SIGKILL.
             grace: Duration::from_secs(10),
         }
     }

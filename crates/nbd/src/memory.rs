@@ -1,4 +1,4 @@
-//! The memory for the data of requests, which all clients share.
+//! The bounded memory for the data of requests, shared by all clients.
 
 use std::{
     mem,
@@ -11,13 +11,13 @@ use verimount_source::AlignedBuf;
 
 use crate::clients::Client;
 
-/// The smallest buffer, in bytes. All sizes are powers of two, so that buffers fit other requests.
+/// The smallest buffer, in bytes. All sizes are powers of two, so that buffers can be reused.
 const MIN_BUFFER: usize = 64 << 10;
 
-/// How much memory is kept for later requests while none needs it, in bytes.
+/// The maximum memory kept for later requests while unused, in bytes.
 const MAX_KEPT: usize = 16 << 20;
 
-/// Memory of a bounded size.
+/// A bounded pool of buffers.
 pub(crate) struct Memory {
     limit: usize,
     stall: Duration,
@@ -27,32 +27,32 @@ pub(crate) struct Memory {
 
 #[derive(Default)]
 struct State {
-    /// How much is in use, in bytes.
+    /// The memory in use, in bytes.
     used: usize,
-    /// Buffers that are not in use, and how many bytes they have together.
+    /// Unused buffers, and their total length in bytes.
     kept: Vec<AlignedBuf>,
     kept_len: usize,
-    /// Requests are given memory in the order in which they come: by these numbers.
+    /// Ticket numbers: requests get memory in order of arrival.
     next_number: u64,
     served_number: u64,
     transfers: Vec<Transfer>,
 }
 
-/// A buffer that a client fills or takes at the moment.
+/// A transfer of a buffer from or to a client that is in progress.
 struct Transfer {
     client: Arc<Client>,
     since: Instant,
 }
 
-/// Memory that is in use until this is dropped.
+/// A buffer of the pool. Dropping it returns the memory.
 pub(crate) struct Buffer<'a> {
     memory: &'a Memory,
     bytes: AlignedBuf,
 }
 
 impl Memory {
-    /// Memory of `limit` bytes; a request that needs more has to be alone. A client that stalls for
-    /// longer than `stall` is disconnected if another one needs its memory.
+    /// A pool of `limit` bytes; a request that needs more must be the only one. A client that
+    /// stalls for longer than `stall` is disconnected if another client needs its memory.
     pub(crate) fn new(limit: usize, stall: Duration) -> Self {
         Self {
             limit,
@@ -62,7 +62,7 @@ impl Memory {
         }
     }
 
-    /// Memory for `len` bytes of a request of `client`. Waits until there is some.
+    /// Waits for and returns a buffer of at least `len` bytes for a request of `client`.
     pub(crate) fn take(&self, len: usize, client: &Arc<Client>) -> Buffer<'_> {
         let mut buffer = Buffer {
             memory: self,
@@ -84,14 +84,14 @@ impl Memory {
         if state.used + state.kept_len > self.limit {
             state.forget_kept();
         }
-        // There may be room for the next one, too.
+        // There may be room for the next request too.
         self.notify(&state);
         drop(state);
         buffer.bytes = kept.unwrap_or_else(|| AlignedBuf::zeroed(len));
         buffer
     }
 
-    /// Has `client` fill or take a buffer.
+    /// Runs `action`, a transfer of a buffer from or to `client`.
     pub(crate) fn transfer<T>(&self, client: &Arc<Client>, action: impl FnOnce() -> T) -> T {
         let since = Instant::now();
         self.state().transfers.push(Transfer {
@@ -100,7 +100,7 @@ impl Memory {
         });
         let result = action();
         let mut state = self.state();
-        // Another client's can have begun at the same time.
+        // Another client's transfer may have begun at the same instant.
         let own =
             |transfer: &Transfer| transfer.since == since && Arc::ptr_eq(&transfer.client, client);
         if let Some(own) = state.transfers.iter().position(own) {
@@ -113,7 +113,7 @@ impl Memory {
         state.used == 0 || state.used + len <= self.limit
     }
 
-    /// Waits for memory to be freed, or for a client that stalls to make way for this one.
+    /// Waits until memory is freed, or disconnects a stalled client to free its memory.
     fn wait<'a>(
         &self,
         mut state: MutexGuard<'a, State>,
@@ -126,7 +126,7 @@ impl Memory {
         });
         if let (Some(index), Duration::ZERO) = (slowest, left) {
             let stalled = state.transfers.swap_remove(index).client;
-            stalled.disconnect("others wait for the memory that it stalls");
+            stalled.disconnect("it stalled while others waited for its memory");
             return state;
         }
         let waited = self.freed.wait_timeout(state, left);
@@ -150,14 +150,14 @@ impl Memory {
         drop(unneeded);
     }
 
-    /// Wakes those who wait, if there are any.
+    /// Wakes waiting threads, if there are any.
     fn notify(&self, state: &State) {
         if state.next_number != state.served_number {
             self.freed.notify_all();
         }
     }
 
-    // Nothing can panic between the changes that belong together.
+    // Nothing can panic between changes that belong together.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -176,7 +176,7 @@ impl State {
         self.kept_len = 0;
     }
 
-    /// The transfer of another client than this one that has taken longest.
+    /// The longest transfer in progress of any client but this one.
     fn slowest_but(&self, client: &Arc<Client>) -> Option<usize> {
         let transfers = self.transfers.iter().enumerate();
         let others = transfers.filter(|(_, transfer)| !Arc::ptr_eq(&transfer.client, client));

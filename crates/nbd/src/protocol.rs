@@ -1,4 +1,4 @@
-//! What the messages look like. All numbers are big-endian.
+//! The message formats. All numbers are big-endian.
 
 use bitflags::bitflags;
 use zerocopy::{
@@ -6,33 +6,33 @@ use zerocopy::{
     big_endian::{U16, U32, U64},
 };
 
-/// What both sides say before anything else: `NBDMAGIC`.
+/// The first magic number of the greeting: `NBDMAGIC`.
 pub(crate) const MAGIC: u64 = 0x4e42_444d_4147_4943;
-/// What every option begins with: `IHAVEOPT`.
+/// The magic number of every option: `IHAVEOPT`.
 pub(crate) const OPTION_MAGIC: u64 = 0x4948_4156_454f_5054;
 pub(crate) const OPTION_REPLY_MAGIC: u64 = 0x0003_e889_0455_65a9;
 pub(crate) const REQUEST_MAGIC: u32 = 0x2560_9513;
 pub(crate) const REPLY_MAGIC: u32 = 0x6744_6698;
 
-/// The largest request, in bytes: what clients that do not ask may count on.
+/// The largest request, in bytes: the size that clients may assume without asking.
 pub(crate) const MAX_REQUEST: u32 = 32 << 20;
 
 /// The longest status, in bytes: that of a mount's has to fit into an extended attribute of this size.
 pub(crate) const MAX_STATUS: u32 = 64 << 10;
 
-/// The longest option, in bytes: far more than one with the longest name of an export, 4096 bytes.
+/// The longest option, in bytes: far more than needed for the longest export name, 4096 bytes.
 pub(crate) const MAX_OPTION: u32 = 16 << 10;
 
 bitflags! {
-    /// What the server can do in the handshake, and what the client wants of it
-    /// (`NBD_FLAG_FIXED_NEWSTYLE` and `NBD_FLAG_C_FIXED_NEWSTYLE`, and so on).
+    /// Handshake flags that the server offers and the client requests (`NBD_FLAG_FIXED_NEWSTYLE`
+    /// and `NBD_FLAG_C_FIXED_NEWSTYLE`, and so on).
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub(crate) struct HandshakeFlags: u32 {
         const FIXED_NEWSTYLE = 1 << 0;
         const NO_ZEROES = 1 << 1;
     }
 
-    /// What can be done with an export (`NBD_FLAG_*`).
+    /// The features of an export (`NBD_FLAG_*`).
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub(crate) struct TransmissionFlags: u16 {
         const HAS_FLAGS = 1 << 0;
@@ -44,7 +44,7 @@ bitflags! {
         const CAN_MULTI_CONN = 1 << 8;
     }
 
-    /// How a command is to be done (`NBD_CMD_FLAG_*`).
+    /// The flags of a command (`NBD_CMD_FLAG_*`).
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub(crate) struct CommandFlags: u16 {
         const FUA = 1 << 0;
@@ -52,7 +52,7 @@ bitflags! {
     }
 }
 
-/// What a client asks for in the handshake (`NBD_OPT_*`).
+/// The options of the handshake (`NBD_OPT_*`).
 pub(crate) mod option {
     pub(crate) const EXPORT_NAME: u32 = 1;
     pub(crate) const ABORT: u32 = 2;
@@ -64,7 +64,7 @@ pub(crate) mod option {
     pub(crate) const STATUS: u32 = u32::from_be_bytes(*b"veri");
 }
 
-/// How an option is answered (`NBD_REP_*`).
+/// The replies to options (`NBD_REP_*`).
 pub(crate) mod reply {
     pub(crate) const ACK: u32 = 1;
     pub(crate) const SERVER: u32 = 2;
@@ -76,13 +76,13 @@ pub(crate) mod reply {
     pub(crate) const ERR_UNKNOWN: u32 = 1 << 31 | 6;
 }
 
-/// What is told of an export (`NBD_INFO_*`).
+/// The kinds of information on an export (`NBD_INFO_*`).
 pub(crate) mod info {
     pub(crate) const EXPORT: u16 = 0;
     pub(crate) const BLOCK_SIZE: u16 = 3;
 }
 
-/// What is done with an export (`NBD_CMD_*`).
+/// The commands on an export (`NBD_CMD_*`).
 pub(crate) mod command {
     pub(crate) const READ: u16 = 0;
     pub(crate) const WRITE: u16 = 1;
@@ -101,7 +101,7 @@ pub(crate) struct Greeting {
     pub(crate) flags: U16,
 }
 
-/// What an option begins with.
+/// The header of an option.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub(crate) struct OptionHeader {
@@ -110,7 +110,7 @@ pub(crate) struct OptionHeader {
     pub(crate) len: U32,
 }
 
-/// What the answer to an option begins with.
+/// The header of a reply to an option.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub(crate) struct OptionReply {
@@ -120,7 +120,7 @@ pub(crate) struct OptionReply {
     pub(crate) len: U32,
 }
 
-/// The size of an export, and what can be done with it.
+/// The size and features of an export.
 #[derive(IntoBytes, Immutable, Unaligned)]
 #[repr(C)]
 pub(crate) struct ExportInfo {
@@ -128,7 +128,7 @@ pub(crate) struct ExportInfo {
     pub(crate) flags: U16,
 }
 
-/// What requests should be like.
+/// The recommended request sizes.
 #[derive(IntoBytes, Immutable, Unaligned)]
 #[repr(C)]
 pub(crate) struct BlockSizeInfo {
@@ -137,7 +137,7 @@ pub(crate) struct BlockSizeInfo {
     pub(crate) maximum: U32,
 }
 
-/// What a request begins with.
+/// The header of a request.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub(crate) struct RequestHeader {
@@ -149,7 +149,7 @@ pub(crate) struct RequestHeader {
     pub(crate) len: U32,
 }
 
-/// What an answer begins with, and unless it is to a read, is.
+/// The header of an answer. Only the answer to a read has data after it.
 #[derive(IntoBytes, Immutable, Unaligned)]
 #[repr(C)]
 pub(crate) struct ReplyHeader {

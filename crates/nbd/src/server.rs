@@ -21,10 +21,10 @@ use crate::{
     socket,
 };
 
-/// How long to wait when the system lets nobody in, for want of descriptors, say.
+/// How long to wait after `accept` fails, for example for lack of descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A Unix socket that NBD clients connect to.
+/// An NBD server on a Unix socket.
 pub struct Server {
     listener: UnixListener,
     path: PathBuf,
@@ -34,19 +34,18 @@ pub struct Server {
 }
 
 impl Server {
-    /// Makes the socket, which only its owner may connect to, in place of one that nobody listens to any
-    /// more.
+    /// Creates the socket, replacing an abandoned one. Only its owner may connect.
     ///
     /// # Errors
-    /// What the system says.
+    /// I/O errors.
     pub fn bind(path: &Path) -> io::Result<Self> {
         Self::bind_for(path, SocketAccess::default())
     }
 
-    /// The same for others who may connect.
+    /// The same, with these permissions for the socket.
     ///
     /// # Errors
-    /// What the system says.
+    /// I/O errors.
     pub fn bind_for(path: &Path, access: SocketAccess) -> io::Result<Self> {
         let path = absolute(path)?;
         Ok(Self {
@@ -58,14 +57,14 @@ impl Server {
         })
     }
 
-    /// The same with other limits.
+    /// The same server with other limits.
     pub fn with_limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Serves `export` to all clients, each from `threads` threads, until [`Self::stop`]; then what
-    /// has been asked for is still answered, as far as clients take it soon.
+    /// Serves `export` to all clients, each with `threads` threads, until [`Self::stop`]. Pending
+    /// requests are then still answered, if the clients take the answers within the grace period.
     pub fn serve(&self, export: &impl Export, threads: NonZeroUsize) {
         let memory = Memory::new(self.limits.memory, self.limits.stall);
         thread::scope(|scope| {
@@ -73,12 +72,12 @@ impl Server {
                 let (served, memory) = (client.clone(), &memory);
                 let serve = move || {
                     if let Err(error) = self.serve_client(&served, export, memory, threads) {
-                        tracing::warn!(%error, "the connection to a client ended");
+                        tracing::warn!(%error, "the connection to a client failed");
                     }
                     self.clients.remove(&served);
                 };
                 if let Err(error) = thread::Builder::new().spawn_scoped(scope, serve) {
-                    tracing::warn!(%error, "a client cannot be served");
+                    tracing::warn!(%error, "cannot start a thread for a client");
                     self.clients.remove(&client);
                 }
             }
@@ -99,13 +98,13 @@ impl Server {
         }
     }
 
-    /// Lets nobody in any more, and takes no more requests.
+    /// Stops accepting clients and requests.
     pub fn stop(&self) {
         self.has_stopped.store(true, Relaxed);
         let _ = shutdown(&self.listener, rustix::net::Shutdown::Both);
     }
 
-    /// The next client, which counts as connected; `None` when there are to be no more.
+    /// The next client, already counted as connected; `None` once stopped.
     fn next_client(&self) -> Option<Arc<Client>> {
         loop {
             let accepted = self.listener.accept();
@@ -115,7 +114,7 @@ impl Server {
             match accepted {
                 Ok((stream, _)) => match self.clients.admit(stream, &self.limits) {
                     Some(client) => return Some(client),
-                    None => tracing::warn!("a client is turned away: there are too many"),
+                    None => tracing::warn!("a client is rejected: too many are connected"),
                 },
                 Err(error) => {
                     tracing::warn!(%error, "a client cannot connect");

@@ -1,4 +1,5 @@
-//! Unix sockets: made so that only those may connect who are to, and connected to without waiting.
+//! Unix sockets: creating them with the right permissions from the start, and connecting without
+//! blocking.
 
 use std::{
     fs::{self, Permissions},
@@ -22,19 +23,19 @@ use rustix::{
     },
 };
 
-/// How many may wait to be let in.
+/// The number of connections that may wait to be accepted.
 const BACKLOG: i32 = 16;
 
-/// Who may connect to a socket: by default its owner, who is this process's user.
+/// Who may connect to a socket: by default only its owner, the user of this process.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SocketAccess {
-    /// The socket's permissions; those who may write may connect. 0600 if not given.
+    /// The socket's permissions, 0600 by default. Connecting requires write permission.
     pub mode: Option<u32>,
-    /// The socket's group, if not the one that the system chooses.
+    /// The socket's group, if not the default of the system.
     pub group: Option<u32>,
 }
 
-/// Listens at `path`, in place of a socket that nobody listens to any more.
+/// Listens at `path`, replacing an abandoned socket.
 pub(crate) fn listen(path: &Path, access: SocketAccess) -> io::Result<UnixListener> {
     match listen_at_new(path, access) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_abandoned(path) => {
@@ -45,10 +46,10 @@ pub(crate) fn listen(path: &Path, access: SocketAccess) -> io::Result<UnixListen
     }
 }
 
-/// A connection to the process that listens at `path`.
+/// Connects to the process that listens at `path`.
 ///
 /// # Errors
-/// What the system says; [`io::ErrorKind::WouldBlock`] if others wait to be let in already.
+/// I/O errors; [`io::ErrorKind::WouldBlock`] if the backlog is full.
 pub(crate) fn connect_to(path: &Path) -> io::Result<UnixStream> {
     let address = SocketAddrUnix::new(path)?;
     let socket = new_socket(SocketFlags::NONBLOCK)?;
@@ -58,8 +59,8 @@ pub(crate) fn connect_to(path: &Path) -> io::Result<UnixStream> {
     Ok(stream)
 }
 
-/// The socket is its owner's alone from its beginning on, as Linux takes its permissions from the
-/// descriptor's. It gets those that it is to have before anybody can connect.
+/// Only the owner has access from the socket's creation on, as Linux takes the permissions of the
+/// file from the descriptor. The socket gets its final permissions before anybody can connect.
 fn listen_at_new(path: &Path, access: SocketAccess) -> io::Result<UnixListener> {
     let address = SocketAddrUnix::new(path)?;
     let socket = new_socket(SocketFlags::empty())?;
@@ -67,13 +68,13 @@ fn listen_at_new(path: &Path, access: SocketAccess) -> io::Result<UnixListener> 
     bind(&socket, &address)?;
     let opened = open_to(path, access).and_then(|()| Ok(listen_to(&socket, BACKLOG)?));
     if opened.is_err() {
-        // It was made just now, and serves nobody.
+        // The socket is new and has no clients yet.
         let _ = fs::remove_file(path);
     }
     opened.map(|()| socket.into())
 }
 
-/// Gives a new socket its group and its permissions.
+/// Sets the group and permissions of a new socket.
 fn open_to(path: &Path, access: SocketAccess) -> io::Result<()> {
     if access.group.is_none() && access.mode.is_none() {
         return Ok(());
@@ -81,7 +82,7 @@ fn open_to(path: &Path, access: SocketAccess) -> io::Result<()> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = openat(CWD, path, flags, Mode::empty())?;
     if FileType::from_raw_mode(fstat(&file)?.st_mode) != FileType::Socket {
-        // Somebody has put another file in its place.
+        // Another process has replaced the socket.
         return Err(Errno::STALE.into());
     }
     if let Some(group) = access.group {
@@ -112,9 +113,9 @@ fn new_socket(flags: SocketFlags) -> io::Result<OwnedFd> {
     )?)
 }
 
-/// Whether there is a socket that nobody listens to, as a server leaves that was killed.
+/// Whether `path` is a socket that no server listens on, as a killed server leaves behind.
 fn is_abandoned(path: &Path) -> bool {
-    // Of other files, too, the system says that they refuse the connection.
+    // Connecting to a file that is not a socket is refused, too.
     let is_socket = fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
     is_socket
         && connect_to(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)

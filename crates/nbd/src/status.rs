@@ -1,9 +1,9 @@
-//! Asking a server of ours what it does.
+//! Requesting the status of a verimount server.
 //!
-//! The question is an option of the handshake, so it needs no second socket, which could be left behind,
-//! be confused with that of another export, or need rights of its own: those who may use the disk may
-//! know what is done with it. To end the server takes the right to send it a signal, which the kernel
-//! checks.
+//! The request is an option of the NBD handshake, so it needs no second socket, which could be left
+//! behind, be confused with that of another export, or need its own permissions: a client that may
+//! use the disk may also read its status. Ending the server requires permission to send it a
+//! signal, which the kernel checks.
 
 #![cfg_attr(
     not(test),
@@ -34,31 +34,31 @@ use crate::{
     socket::connect_to,
 };
 
-/// What a server says of itself, and who it is.
+/// The status of a server, and its process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// What the export's `status` gave.
+    /// The bytes that the export's `status` returned.
     pub status: Vec<u8>,
-    /// The process that listens, as the kernel says; `None` if it is in another PID namespace.
+    /// The listening process, according to the kernel; `None` if it is in another PID namespace.
     pub process: Option<i32>,
 }
 
-/// Why there is no answer.
+/// Why the status is unavailable.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum AskError {
-    /// The server is not one of ours.
+    /// The server is not a verimount server.
     #[error("it is not a verimount export")]
     NotOurs,
     /// All places for clients are taken.
     #[error("all places for clients are taken")]
     Full,
-    /// What the system says.
+    /// An I/O error.
     #[error(transparent)]
     System(#[from] io::Error),
 }
 
-/// Asks the server at `socket` for its status, for so long at most.
+/// Requests the status of the server at `socket`, with the time limit `time`.
 ///
 /// # Errors
 /// Any [`AskError`].
@@ -72,7 +72,7 @@ pub fn ask_status(socket: &Path, time: Duration) -> Result<Answer, AskError> {
 fn ask(server: &mut (impl Read + Write)) -> Result<Vec<u8>, AskError> {
     let mut greeting = Greeting::new_zeroed();
     match server.read_exact(greeting.as_mut_bytes()) {
-        // A server that is full says nothing.
+        // A server without a free place closes the connection at once.
         Err(error) if is_end(&error) => return Err(AskError::Full),
         other => other?,
     }
@@ -95,7 +95,7 @@ fn ask(server: &mut (impl Read + Write)) -> Result<Vec<u8>, AskError> {
     }
     let mut status = vec![0; usize::try_from(answer.len.get()).unwrap_or(0)];
     server.read_exact(&mut status).map_err(ended)?;
-    // A server that others wait for may have no time to hear it.
+    // The server may have closed the connection by now.
     let _ = server.write_all(header(option::ABORT).as_bytes());
     Ok(status)
 }
@@ -115,7 +115,7 @@ fn is_end(error: &io::Error) -> bool {
     )
 }
 
-/// A server of another kind may end the connection when it hears what it does not know.
+/// Another server may close the connection on an unknown option.
 fn ended(error: io::Error) -> AskError {
     match is_end(&error) {
         true => AskError::NotOurs,
@@ -127,7 +127,7 @@ fn ended(error: io::Error) -> AskError {
 mod tests {
     use super::*;
 
-    /// A server that says this, whatever it hears.
+    /// A server that sends fixed bytes, whatever it receives.
     struct Says<'a>(&'a [u8]);
 
     impl Read for Says<'_> {

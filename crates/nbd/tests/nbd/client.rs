@@ -1,4 +1,4 @@
-//! A client that says just what it is told to.
+//! A client that sends exactly the given bytes.
 
 use std::{
     io::{Read, Write},
@@ -10,7 +10,7 @@ pub(crate) struct Client {
     pub(crate) stream: UnixStream,
 }
 
-/// `FUA`, as a flag of a command.
+/// The command flag `FUA`.
 pub(crate) const FUA: u16 = 1;
 
 pub(crate) const READ: u16 = 0;
@@ -21,7 +21,7 @@ pub(crate) const TRIM: u16 = 4;
 pub(crate) const WRITE_ZEROES: u16 = 6;
 
 impl Client {
-    /// Reads the greeting, and says that it knows all of it.
+    /// Reads the greeting, and accepts all of its flags.
     pub(crate) fn connect(socket: &Path) -> Self {
         let mut client = Self::silent(socket);
         client.say(&3_u32.to_be_bytes());
@@ -46,7 +46,7 @@ impl Client {
         bytes
     }
 
-    /// Whether the server says nothing more. It may have gone before all was read.
+    /// Whether the server has closed the connection. It may have done so before reading everything.
     pub(crate) fn is_left(&mut self) -> bool {
         self.stream.read(&mut [0]).unwrap_or(0) == 0
     }
@@ -57,7 +57,7 @@ impl Client {
         self.say(&[&parts.concat(), data].concat());
     }
 
-    /// The kind of the answer to an option, and what is in it.
+    /// The kind and the data of a reply to an option.
     pub(crate) fn option_reply(&mut self, option: u32) -> (u32, Vec<u8>) {
         let header = self.hear(20);
         let (magic, rest) = header.split_at(8);
@@ -67,7 +67,7 @@ impl Client {
         (kind, self.hear(len as usize))
     }
 
-    /// Chooses the export, asking for nothing.
+    /// Chooses the export without requesting information.
     pub(crate) fn goes(mut self) -> Self {
         self.option(7, &[0; 6]);
         assert_eq!(self.option_reply(7).0, 3);
@@ -83,7 +83,7 @@ impl Client {
         self.say(&[&magic[..], &flags, &command, cookie, &offset, &len].concat());
     }
 
-    /// The error of an answer; 0 for none.
+    /// The error number of an answer; 0 for success.
     pub(crate) fn error(&mut self) -> u32 {
         let header = self.hear(16);
         assert_eq!(header[..4], 0x6744_6698_u32.to_be_bytes());
@@ -91,7 +91,7 @@ impl Client {
         number(&header[4..])
     }
 
-    /// Requests and reads the answer.
+    /// Sends a request and reads the answer.
     pub(crate) fn does(&mut self, command: u16, flags: u16, offset: u64, len: u32) -> u32 {
         self.request(command, flags, offset, len);
         self.error()

@@ -1,4 +1,4 @@
-//! What comes before the first request.
+//! The handshake.
 
 use super::{
     client::Client,
@@ -17,7 +17,7 @@ const ERR_UNSUP: u32 = 0x8000_0001;
 const ERR_INVALID: u32 = 0x8000_0003;
 const ERR_UNKNOWN: u32 = 0x8000_0006;
 
-/// Has flags, and can flush, FUA, trim, write zeroes, be written by several connections.
+/// `HAS_FLAGS`, `SEND_FLUSH`, `SEND_FUA`, `SEND_TRIM`, `SEND_WRITE_ZEROES` and `CAN_MULTI_CONN`.
 const FLAGS: u16 = 0b1_0110_1101;
 
 fn export_info(flags: u16) -> Vec<u8> {
@@ -32,7 +32,8 @@ fn connected(disk: Disk, work: impl FnOnce(&mut Client)) {
 fn what_is_told_of_the_disk() {
     for option in [INFO, GO] {
         connected(Disk::default(), |client| {
-            // The empty name, and two wishes: the name, which is not told, and block sizes.
+            // The empty name, and two kinds of information: the name, which is not sent, and block
+            // sizes.
             client.option(option, &[0, 0, 0, 0, 0, 2, 0, 1, 0, 3]);
             let info = [&[0, 0], &export_info(FLAGS)[..]].concat();
             assert_eq!(client.option_reply(option), (3, info));
@@ -66,7 +67,7 @@ fn flags_tell_what_can_be_done() {
     }
 }
 
-/// The oldest way of choosing, with and without the zeros that once were behind it.
+/// `NBD_OPT_EXPORT_NAME`, with and without the padding after its answer.
 #[test]
 fn an_export_chosen_by_its_name() {
     connected(Disk::default(), |client| {
@@ -119,7 +120,7 @@ fn options_that_cannot_be_had() {
     });
 }
 
-/// After what makes no sense nobody knows where the next message begins.
+/// After a malformed message, the position of the next one is unknown.
 #[test]
 fn whoever_makes_no_sense_is_left() {
     serving(Disk::default(), |connect, _| {

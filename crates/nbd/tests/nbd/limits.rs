@@ -1,4 +1,4 @@
-//! What clients may take of a server, and what becomes of those that take more.
+//! Limits on clients, and what happens to clients that exceed them.
 
 use std::{
     io::{Read, Write},
@@ -19,13 +19,13 @@ use super::{
 /// Longer than any test takes.
 const LONG: Duration = Duration::from_secs(1000);
 
-/// The length of a request, in bytes: more than a socket holds. No byte of it is a bad one.
+/// The length of a request, in bytes: more than a socket buffers. It contains no unreadable byte.
 const LEN: u32 = 480 << 10;
 
-/// The memory that such a request takes, in bytes.
+/// The memory of such a request, in bytes.
 const MEMORY: usize = 512 << 10;
 
-/// Waits until so many reads have been done.
+/// Waits until `count` reads have been performed.
 fn await_reads(disk: &Disk, count: usize) {
     while disk.reads.load(SeqCst) < count {
         thread::yield_now();
@@ -37,11 +37,11 @@ fn takes_answer(mut client: Client) {
     assert!(client.hear(LEN as usize) == vec![7; LEN as usize]);
 }
 
-/// Whether a client is left before it has heard so much.
+/// Whether the server disconnects a client before it has received `len` bytes.
 fn is_left_within(client: Client, len: usize) -> bool {
     let mut stream = client.stream;
     let mut heard = Vec::new();
-    // It ends in an error where the server has not heard all that was said.
+    // This fails if the server has not read everything that was sent.
     let _ = stream.read_to_end(&mut heard);
     heard.len() < len
 }
@@ -61,13 +61,13 @@ fn requests_share_a_bounded_memory() {
             client.request(READ, 0, 0, LEN);
         }
         await_reads(disk, ROOM);
-        // What needs no memory is done meanwhile.
+        // Requests that need no memory are performed meanwhile.
         let mut other = connect().goes();
         for _ in 0..100 {
             assert_eq!(other.does(FLUSH, 0, 0, 0), 0);
         }
         assert_eq!(disk.reads.load(SeqCst), ROOM);
-        // When one has taken its answer, the next one is answered. Their order is not known here.
+        // When one client has taken its answer, the next is answered. Their order is unknown here.
         thread::scope(|scope| {
             for client in clients {
                 scope.spawn(|| takes_answer(client));
@@ -77,7 +77,7 @@ fn requests_share_a_bounded_memory() {
     });
 }
 
-/// A request that needs more memory than there is comes when there is no other.
+/// A request that exceeds the memory is performed when it is the only one.
 #[test]
 fn no_request_is_too_large() {
     let limits = Limits {
@@ -89,7 +89,7 @@ fn no_request_is_too_large() {
         for client in &mut clients {
             client.request(READ, 0, 0, LEN);
         }
-        // Their order is not known here.
+        // Their order is unknown here.
         thread::scope(|scope| {
             for client in clients {
                 scope.spawn(|| takes_answer(client));
@@ -117,7 +117,7 @@ fn who_stalls_memory_that_others_need_is_left() {
 
         let mut writer = connect().goes();
         writer.request(WRITE, 0, 0, LEN);
-        // A socket does not hold as much, so the server has some of it.
+        // A socket buffers less than this, so the server has received some of it.
         writer.say(&[1; LEN as usize / 2]);
         assert!(connect().goes().reads(0, LEN).is_ok());
         assert!(writer.is_left());
@@ -163,10 +163,10 @@ fn a_handshake_takes_only_so_long() {
     let disk = Disk::default();
     thread::scope(|scope| {
         scope.spawn(|| server.serve(&disk, NonZeroUsize::MIN));
-        // One says nothing.
+        // One sends nothing.
         let mut silent = UnixStream::connect(&socket).unwrap();
         let _ = silent.read_to_end(&mut Vec::new());
-        // The other goes on and on.
+        // The other never finishes the handshake.
         let mut talker = UnixStream::connect(&socket).unwrap();
         let list = [&b"IHAVEOPT"[..], &3_u32.to_be_bytes(), &[0; 4]].concat();
         let mut said = talker.write_all(&3_u32.to_be_bytes());
@@ -195,7 +195,7 @@ fn who_is_idle_makes_way() {
     });
 }
 
-/// Stops a server that answers a client, which goes on by `then`, as the server does.
+/// Stops a server that is answering a client, and runs `then` with both.
 fn stop_while_answering(grace: Duration, then: impl FnOnce(Client, ScopedJoinHandle<'_, ()>)) {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("socket");

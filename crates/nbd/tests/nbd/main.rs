@@ -1,5 +1,5 @@
-//! The server as clients meet it: only bytes go in, and only bytes are judged. They are put together
-//! here once more, by hand.
+//! Tests of the server on the byte level: messages are assembled by hand, independently of the
+//! implementation, and answers are compared as bytes.
 
 mod client;
 mod handshake;

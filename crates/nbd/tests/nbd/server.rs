@@ -1,4 +1,4 @@
-//! The socket, and many clients.
+//! The socket, and multiple clients.
 
 use std::{
     fs,
@@ -104,7 +104,7 @@ fn a_socket_takes_the_place_of_none_but_a_dead_one() {
     assert_eq!(in_use.kind(), io::ErrorKind::AddrInUse);
     assert_eq!(fs::read(&socket).unwrap(), b"content");
     fs::remove_file(&socket).unwrap();
-    // As a server leaves it that was killed.
+    // A socket as left by a killed server.
     drop(UnixListener::bind(&socket).unwrap());
     assert!(socket.exists());
     Server::bind(&socket).unwrap();
@@ -135,7 +135,7 @@ fn nobody_is_let_in_beyond_a_number() {
     });
 }
 
-/// Those that say nothing do not keep it from ending.
+/// Idle clients do not keep the server from ending.
 #[test]
 fn a_server_that_is_stopped_leaves_its_clients() {
     let folder = tempfile::tempdir().unwrap();

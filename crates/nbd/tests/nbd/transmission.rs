@@ -43,12 +43,12 @@ fn what_must_be_durable_is_flushed() {
         assert_eq!((client.writes(FUA, 0, b"content"), flushes()), (0, 2));
         assert_eq!((client.does(TRIM, FUA, 0, 512), flushes()), (0, 3));
         assert_eq!((client.does(WRITE_ZEROES, FUA, 0, 9), flushes()), (0, 4));
-        // To a read it says nothing that there is not already.
+        // On a read the flag has no effect.
         assert_eq!((client.does(READ, FUA, 0, 1), flushes()), (0, 4));
     });
 }
 
-/// And the next request is answered all the same.
+/// The next request is still answered.
 #[test]
 fn what_cannot_be_done_is_refused() {
     serving(Disk::default(), |connect, _| {
@@ -101,7 +101,7 @@ fn whoever_makes_no_sense_is_left() {
         let mut client = connect().goes();
         client.request(WRITE, 0, 0, (32 << 20) + 1);
         assert!(client.is_left());
-        // Half a request, and half of its data.
+        // A write with only half of its data.
         let mut client = connect().goes();
         client.request(WRITE, 0, 0, 1000);
         client.say(&[1; 500]);
@@ -111,7 +111,7 @@ fn whoever_makes_no_sense_is_left() {
     });
 }
 
-/// Answers come as they are ready; all of many come.
+/// Answers may arrive out of order, but all of them arrive.
 #[test]
 fn requests_are_under_way_together() {
     serving(Disk::default(), |connect, _| {

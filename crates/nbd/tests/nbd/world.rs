@@ -24,7 +24,7 @@ pub(crate) const STATUS: &[u8] = b"a disk in memory";
 /// Reading this byte fails.
 pub(crate) const BAD: u64 = 500_000;
 
-/// A disk in memory, and what was done with it.
+/// A disk in memory that records its operations.
 pub(crate) struct Disk {
     pub(crate) bytes: Mutex<Vec<u8>>,
     pub(crate) reads: AtomicUsize,
@@ -81,7 +81,7 @@ impl Export for Disk {
     }
 
     fn write(&self, bytes: &[u8], offset: u64) -> Result<(), Errno> {
-        assert!(bytes != b"panic", "as it was told to");
+        assert!(bytes != b"panic", "panicking on request");
         self.bytes.lock().unwrap()[offset as usize..][..bytes.len()].copy_from_slice(bytes);
         Ok(())
     }
@@ -102,12 +102,12 @@ impl Export for Disk {
     }
 }
 
-/// Serves a disk while `work` uses it; gives it back.
+/// Serves a disk while `work` uses it, and returns the disk.
 pub(crate) fn serving(disk: Disk, work: impl FnOnce(&dyn Fn() -> Client, &Disk)) -> Disk {
     serving_within(Limits::default(), disk, work)
 }
 
-/// The same within these limits.
+/// The same with these limits.
 pub(crate) fn serving_within(
     limits: Limits,
     disk: Disk,
@@ -130,7 +130,7 @@ fn serve(limits: Limits, disk: Disk, work: impl FnOnce(&Path, &Disk)) -> Disk {
     let threads = NonZeroUsize::new(4).unwrap();
     thread::scope(|scope| {
         scope.spawn(|| server.serve(&disk, threads));
-        // Also if the work fails, so that the failure is seen.
+        // Even if the work panics, so that the panic is reported.
         let _stop = Stop(&server);
         work(&socket, &disk);
     });
