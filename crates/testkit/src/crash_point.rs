@@ -1,4 +1,4 @@
-//! What devices may hold after a crash.
+//! The states that a crash may leave on devices.
 
 use std::{iter, mem};
 
@@ -7,41 +7,40 @@ use crate::{
     recording::{Action, Event, SECTOR, put},
 };
 
-/// Of as many writes or sectors all subsets are tried: 1024 at most.
+/// Up to this many writes or sectors, all subsets (at most 1024) are tried.
 const MAX_ALL_SUBSETS: usize = 10;
 
-/// How many subsets are tried that are chosen by chance, of writes and of sectors each.
+/// Beyond that, the number of random subsets of writes to try, and of random subsets of sectors.
 const CHOSEN_BY_CHANCE: u64 = 12;
 
-/// A moment at which the machine crashes.
+/// A point in time at which the machine crashes.
 ///
-/// What was flushed before is durable. Of what was written since, its *open* writes, each sector may
-/// have come to the device or not, whatever became of the others. The write that the crash meets is
-/// open, even if it was to be durable. A file is as long as what came to it; that it was cut off may
-/// be lost like a write.
+/// Everything flushed before is durable. Each sector of the unflushed, or *open*, writes may be
+/// stored or lost, independently of the others. A write in progress is open, even if it is a
+/// durable one. A file ends after its last stored sector; a truncation may be lost like a write.
 #[derive(Debug, Clone)]
 pub struct CrashPoint {
-    /// How many writes and flushes were complete.
+    /// The number of completed writes and flushes.
     pub events: usize,
     caches: Caches,
 }
 
-/// What the devices hold for sure, and what else is on its way.
+/// The durable contents of the devices, and the open changes.
 #[derive(Debug, Clone)]
 struct Caches {
     durable: Vec<Vec<u8>>,
-    /// In the order in which they were made.
+    /// In the order in which they were made, oldest first.
     open: Vec<OpenChange>,
 }
 
-/// A sector that was written, or another length of a file.
+/// A written sector, or a truncation of a file.
 #[derive(Debug, Clone)]
 struct OpenChange {
-    /// The number of the write that it is a part of.
+    /// The number of the write that this is part of.
     write: usize,
     device: usize,
     offset: usize,
-    /// None where the file ends at `offset`.
+    /// `None` for a truncation to `offset`.
     bytes: Option<[u8; SECTOR]>,
 }
 
@@ -85,13 +84,13 @@ impl CrashPoint {
         }
     }
 
-    /// Whether anything was written that may be lost.
+    /// Whether there are writes that may be lost.
     pub fn has_open_writes(&self) -> bool {
         !self.caches.open.is_empty()
     }
 
-    /// What the devices may hold afterwards: everything that is possible if it is not too much,
-    /// else some of it, of which a part is chosen by `seed`.
+    /// The possible contents of the devices after the crash: all of them if there are few, else a
+    /// selection that is partly chosen by `seed`.
     pub fn states(&self, seed: u64) -> impl Iterator<Item = Vec<Vec<u8>>> {
         let survivors = self.survivors(seed);
         survivors
@@ -99,23 +98,23 @@ impl CrashPoint {
             .map(|survivors| self.caches.with(&survivors))
     }
 
-    /// What the devices hold if nothing is lost by the crash.
+    /// The contents of the devices if the crash loses nothing.
     pub fn all_survives(&self) -> Vec<Vec<u8>> {
         self.caches.with(&vec![true; self.caches.open.len()])
     }
 
-    /// What the devices hold if all is lost that can be.
+    /// The contents of the devices if the crash loses all open writes.
     pub fn nothing_survives(&self) -> Vec<Vec<u8>> {
         self.caches.durable.clone()
     }
 
-    /// One of the [states](Self::states), chosen by chance.
+    /// A random one of the [states](Self::states).
     pub fn any_state(&self, random: &mut Random) -> Vec<Vec<u8>> {
         let survivors = self.survivors(random.number());
         self.caches.with(&survivors[random.below(survivors.len())])
     }
 
-    /// Which of the open sectors survive, in all cases that are tried.
+    /// For each state to try, which of the open sectors survive.
     fn survivors(&self, seed: u64) -> Vec<Vec<bool>> {
         let open = &self.caches.open;
         if open.len() <= MAX_ALL_SUBSETS {
@@ -145,7 +144,7 @@ impl CrashPoint {
         survivors
     }
 
-    /// For each open sector the number of its write among the open ones.
+    /// For each open sector, the index of its write among the open writes.
     fn writes(&self) -> Vec<usize> {
         let runs = self
             .caches
@@ -210,8 +209,8 @@ impl Caches {
         }
     }
 
-    /// What the devices hold with these of the open sectors: of several versions of a sector, the
-    /// newest of them.
+    /// The contents of the devices if these open sectors survive. Of several versions of a sector,
+    /// the newest survivor counts.
     fn with(&self, survivors: &[bool]) -> Vec<Vec<u8>> {
         let mut devices = self.durable.clone();
         for (change, _) in self.open.iter().zip(survivors).filter(|(_, it)| **it) {

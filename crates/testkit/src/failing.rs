@@ -11,58 +11,58 @@ use verimount_source::{ReadAt, ReadError, WriteAt, WriteError};
 
 use crate::{Random, Recorder};
 
-/// How long a request may take at most, in turns of a loop: some microseconds, so that other threads
-/// come in between.
+/// The maximum delay of a request in loop iterations: some microseconds, so that requests of other
+/// threads interleave.
 const MAX_DELAY: usize = 100;
 
-/// What fails, and for how long.
+/// Which requests fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutageKind {
-    /// One write or flush.
+    /// One write or flush fails.
     Once,
-    /// All writes and flushes from one on: the device is gone.
+    /// All writes and flushes fail from one on: the device is gone.
     Lasting,
-    /// All writes from one on, but no flush: the device is full.
+    /// All writes fail from one on, but no flush: the device is full.
     Full,
-    /// One write or flush, and it does not return: it panics with [`Panicked`] and has no effect.
+    /// One write or flush panics with [`Panicked`], and has no effect.
     Panic,
-    /// None. One flush takes longer.
+    /// No request fails, but one flush takes longer.
     Pause,
 }
 
-/// What a panic that a test wants brings along. Nothing is said of it.
+/// The payload of an injected panic, which prints no message.
 #[derive(Debug)]
 pub struct Panicked;
 
 impl OutageKind {
-    /// All in which something fails.
+    /// All kinds in which a request fails.
     pub const ALL: [Self; 4] = [Self::Once, Self::Lasting, Self::Full, Self::Panic];
 }
 
-/// When the devices of a volume fail.
+/// An injected failure of the devices of a volume.
 pub struct Outage {
     kind: OutageKind,
-    /// How many writes and flushes come before it.
+    /// The number of writes and flushes that succeed before it.
     good: u64,
     requests: AtomicU64,
     has_begun: AtomicBool,
     before_report: Box<dyn Fn() + Send + Sync>,
 }
 
-/// A device that fails when its [`Outage`] says so, and takes a moment for each write and flush.
+/// A device with an [`Outage`] and a short delay for each write and flush.
 ///
-/// A write that fails has stored its first half. A flush that fails has lost what it was for, and
-/// says so to one caller only: to one that asks at the same time it may say that all is well.
+/// A failing write stores its first half. A failing flush loses the writes that it should make
+/// durable, and reports this to only one caller: a concurrent flush may succeed.
 #[derive(Debug)]
 pub struct Failing {
     inner: Arc<Recorder>,
     outage: Arc<Outage>,
-    /// Something was lost, and nobody has been told.
+    /// Writes were lost, and the loss has not been reported yet.
     has_lost: AtomicBool,
 }
 
 impl Outage {
-    /// Devices that do `good` writes and flushes as they should.
+    /// An outage after `good` successful writes and flushes.
     pub fn new(kind: OutageKind, good: u64) -> Self {
         Self {
             kind,
@@ -73,7 +73,7 @@ impl Outage {
         }
     }
 
-    /// The same, and `action` is done before a failure is reported, or a flush that takes longer is.
+    /// The same, but `action` runs before a failure is reported or a delayed flush returns.
     pub fn with_action(self, action: impl Fn() + Send + Sync + 'static) -> Self {
         Self {
             before_report: Box::new(action),
@@ -81,12 +81,12 @@ impl Outage {
         }
     }
 
-    /// Whether anything has failed.
+    /// Whether the outage has occurred.
     pub fn has_begun(&self) -> bool {
         self.has_begun.load(SeqCst)
     }
 
-    /// Whether it is met by a request.
+    /// Counts a request, and returns whether the outage affects it.
     fn meets(&self, is_flush: bool) -> bool {
         let number = self.requests.fetch_add(1, SeqCst);
         for _ in 0..Random::new(number ^ self.good << 32).below(MAX_DELAY) {
@@ -114,7 +114,7 @@ impl fmt::Debug for Outage {
 }
 
 impl Failing {
-    /// `inner`, with this outage.
+    /// `inner` with this outage.
     pub fn new(inner: Arc<Recorder>, outage: Arc<Outage>) -> Self {
         Self {
             inner,
@@ -183,7 +183,8 @@ impl WriteAt for Failing {
         if is_met {
             (self.outage.before_report)();
         }
-        // Others may come in between, as they do while the system waits for the device.
+        // Requests of other threads may interleave here, as they do while the system waits for the
+        // device.
         for _ in 0..MAX_DELAY {
             hint::spin_loop();
         }
@@ -205,7 +206,7 @@ impl WriteAt for Failing {
 }
 
 fn failure() -> io::Error {
-    io::Error::other("a fault that a test wants")
+    io::Error::other("injected fault")
 }
 
 #[cfg(test)]

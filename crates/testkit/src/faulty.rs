@@ -5,28 +5,28 @@ use std::{
 
 use verimount_source::{ReadAt, ReadError, WriteAt, WriteError};
 
-/// How far a misdirected write misses its place, in bytes.
+/// The distance by which a misdirected write misses its position, in bytes.
 const MISS: u64 = 4096;
 
-/// What goes wrong with a request to a storage.
+/// A fault of a request to a storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// A read fails.
     Read,
     /// A write or flush fails and has no effect.
     Write,
-    /// A write fails when its first half is stored.
+    /// A write fails after storing its first half.
     ShortWrite,
-    /// A write has no effect, and says that it was done.
+    /// A write has no effect, but reports success.
     LostWrite,
-    /// A write is done at another place, and says that it was done.
+    /// A write goes to another position, but reports success.
     MisdirectedWrite,
-    /// A read panics: the program is wrong, not the storage.
+    /// A read panics: a bug in the program, not a fault of the storage.
     Panic,
 }
 
 impl Fault {
-    /// All that a storage may have.
+    /// All faults that a storage may have.
     pub const ALL: [Self; 5] = [
         Self::Read,
         Self::Write,
@@ -36,18 +36,18 @@ impl Fault {
     ];
 }
 
-/// A storage with one fault, and none before or after it.
+/// A storage with exactly one fault.
 #[derive(Debug)]
 pub struct Faulty<S> {
     inner: S,
     fault: Fault,
-    /// How many requests that it might concern still come before it; the highest number once it
-    /// has come.
+    /// The number of requests of the fault's kind that still succeed before it; the maximum value
+    /// once the fault has occurred.
     left: AtomicU64,
 }
 
 impl<S> Faulty<S> {
-    /// `inner`, which does as it should with the first `good` requests that the fault might concern.
+    /// `inner` with a fault after `good` successful requests of the fault's kind.
     pub fn new(inner: S, fault: Fault, good: u64) -> Self {
         Self {
             inner,
@@ -56,12 +56,12 @@ impl<S> Faulty<S> {
         }
     }
 
-    /// Whether it has come to the fault.
+    /// Whether the fault has occurred.
     pub fn has_failed(&self) -> bool {
         self.left.load(SeqCst) == u64::MAX
     }
 
-    /// Whether the fault concerns this request, to which any of `faults` might happen.
+    /// Whether the fault affects this request, which any of `faults` may affect.
     fn fails(&self, faults: &[Fault]) -> bool {
         let passes = |left| match left {
             0 | u64::MAX => u64::MAX,
@@ -76,13 +76,13 @@ impl<S> Faulty<S> {
 }
 
 impl<S: WriteAt> Faulty<S> {
-    /// Does a write as the fault has it; none if the fault does not concern it.
+    /// Performs a write with the fault; `None` if the fault does not affect it.
     fn write_faulty(&self, bytes: &[u8], offset: u64) -> Option<Result<(), WriteError>> {
         let writes = &Fault::ALL[1..];
         self.fails(writes).then(|| match self.fault {
             Fault::Read | Fault::Panic | Fault::Write => Err(failed_write(offset, bytes.len())),
             Fault::ShortWrite => {
-                // Whole sectors, as a device would.
+                // Whole sectors, as on a device.
                 let half = bytes.len() / 2 / 512 * 512;
                 self.inner.write_all_at(&bytes[..half], offset)?;
                 Err(failed_write(offset, bytes.len()))
@@ -106,12 +106,12 @@ impl<S: ReadAt> ReadAt for Faulty<S> {
     }
 
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
-        assert!(!self.fails(&[Fault::Panic]), "a panic that a test wants");
+        assert!(!self.fails(&[Fault::Panic]), "injected panic");
         match self.fails(&[Fault::Read]) {
             true => Err(ReadError::Io {
                 offset,
                 len: buf.len(),
-                source: io::Error::other("a fault that a test wants"),
+                source: io::Error::other("injected fault"),
             }),
             false => self.inner.read_exact_at(buf, offset),
         }
@@ -136,9 +136,7 @@ impl<S: WriteAt> WriteAt for Faulty<S> {
 
     fn flush(&self) -> Result<(), WriteError> {
         match self.fails(&[Fault::Write]) {
-            true => Err(WriteError::Flush(io::Error::other(
-                "a fault that a test wants",
-            ))),
+            true => Err(WriteError::Flush(io::Error::other("injected fault"))),
             false => self.inner.flush(),
         }
     }
@@ -148,7 +146,7 @@ fn failed_write(offset: u64, len: usize) -> WriteError {
     WriteError::Io {
         offset,
         len: len as u64,
-        source: io::Error::other("a fault that a test wants"),
+        source: io::Error::other("injected fault"),
     }
 }
 
@@ -158,8 +156,8 @@ mod tests {
 
     use super::*;
 
-    /// What the storage holds after a write of ones to its middle, with the fault, and whether that
-    /// failed.
+    /// The sectors that hold ones after a write of ones to the middle with the fault, and whether
+    /// the write failed.
     fn after(fault: Fault) -> (Vec<u8>, bool) {
         let storage = Faulty::new(MemoryStorage::new(vec![0; 3 * 4096]), fault, 0);
         let result = storage.write_all_at(&[1; 1024], 4096);

@@ -1,18 +1,19 @@
-//! Romfs images of one large directory, which no tool needs minutes to make.
+//! Generates romfs images of one large directory, which takes other tools minutes.
 
 const DIRECTORY: u32 = 1;
 const FILE: u32 = 2;
 
-/// Where the root's header is, as the volume has no name.
+/// The offset of the root's header, as the volume name is empty.
 const ROOT: usize = 32;
 
-/// Bytes of a header before its name.
+/// The length of a header before its name, in bytes.
 const FIXED: usize = 16;
 
-/// A romfs image, without a header index, whose root has empty files of these names, in this order.
+/// A romfs image without a header index, whose root has empty files with these names, in this
+/// order.
 ///
 /// # Panics
-/// If the image takes more than 4 GiB.
+/// If the image exceeds 4 GiB.
 pub fn flat_romfs<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<u8> {
     let mut image = vec![0; ROOT];
     image[..8].copy_from_slice(b"-rom1fs-");
@@ -42,7 +43,7 @@ fn push_header(image: &mut Vec<u8>, mode: u32, spec: usize, name: &str) {
     fix_checksum(&mut image[at..]);
 }
 
-/// Makes the header at `at` lead to one at the end of the image.
+/// Links the header at `at` to one at the end of the image.
 fn link(image: &mut [u8], at: usize) {
     let next = u32::try_from(image.len()).expect("an image of less than 4 GiB");
     let mode = image[at + 3];
@@ -54,7 +55,7 @@ fn link(image: &mut [u8], at: usize) {
     fix_checksum(&mut image[at..end]);
 }
 
-/// Makes the words of a superblock or header add up to zero.
+/// Sets the checksum so that the words of a superblock or header add up to zero.
 fn fix_checksum(bytes: &mut [u8]) {
     bytes[12..16].fill(0);
     let (words, _) = bytes.as_chunks::<4>();

@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use verimount_source::{ReadAt, ReadError};
 
-/// A source with one byte changed; which one can be chosen anew at any time.
+/// A source with one corrupted byte, whose position can be changed at any time.
 #[derive(Debug)]
 pub struct Flipped<S> {
     inner: S,
@@ -10,10 +10,10 @@ pub struct Flipped<S> {
 }
 
 impl<S> Flipped<S> {
-    /// A position at which nothing is changed.
+    /// The position for no corruption.
     pub const NOWHERE: u64 = u64::MAX;
 
-    /// `inner`, unchanged so far.
+    /// `inner` without corruption.
     pub fn new(inner: S) -> Self {
         Self {
             inner,
@@ -21,7 +21,7 @@ impl<S> Flipped<S> {
         }
     }
 
-    /// Changes the byte at `position`, and no other, from now on.
+    /// Moves the corruption to the byte at `position`.
     pub fn flip(&self, position: u64) {
         self.position.store(position, Relaxed);
     }

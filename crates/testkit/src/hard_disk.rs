@@ -5,20 +5,20 @@ use std::{
 
 use verimount_source::{ReadAt, ReadError, WriteAt, WriteError};
 
-/// How long the head takes to another place: the average seek of laptops' disks of 1 TB, by their
-/// data sheets. Ways that matter here are shorter than the average; half a turn, which is 5.6 ms at
-/// 5400 a minute, makes up for that.
+/// The time of a seek: the average of 1 TB laptop disks by their data sheets. The relevant seeks
+/// are shorter than the average; in turn, the rotational latency (5.6 ms at 5400 rpm) is not
+/// counted.
 const SEEK: Duration = Duration::from_millis(12);
 
-/// How many bytes a second pass under the head: as many as such disks of 2020 wrote in order.
+/// The transfer rate in bytes per second: the sequential write rate of such disks in 2020.
 const RATE: u64 = 105_000_000;
 
-/// A storage with the times of a hard disk that has no cache, and a clock that says how much of it
-/// went by. Nobody waits for that time, so that the same requests take the same time everywhere.
+/// A storage that models the timing of a hard disk without a cache. The time is only counted, not
+/// waited for, so the same requests take the same time everywhere.
 ///
-/// A request that goes on where the last one ended only takes as long as its bytes take to pass
-/// under the head. Any other takes a seek more; or, if it is a little further on, as long as what is
-/// in between takes to pass.
+/// A request that continues where the last one ended takes only its transfer time. Any other
+/// request also takes a seek, or, if it is only a little further on, the time for the gap to pass
+/// under the head.
 #[derive(Debug)]
 pub struct HardDisk<S> {
     inner: S,
@@ -27,7 +27,7 @@ pub struct HardDisk<S> {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Where the last request ended.
+    /// The offset at which the last request ended.
     head: u64,
     seeks: u64,
     elapsed: Duration,
@@ -42,17 +42,17 @@ impl<S> HardDisk<S> {
         }
     }
 
-    /// How much time all requests have taken so far.
+    /// The total time of all requests so far.
     pub fn elapsed(&self) -> Duration {
         self.state().elapsed
     }
 
-    /// How often the head had to seek so far.
+    /// The number of seeks so far.
     pub fn seeks(&self) -> u64 {
         self.state().seeks
     }
 
-    /// Has a request take its time.
+    /// Counts the time of a request.
     fn pass(&self, offset: u64, len: u64) {
         let mut state = self.state();
         let skipped = offset.checked_sub(state.head).map(passing);
@@ -67,13 +67,13 @@ impl<S> HardDisk<S> {
         state.head = offset + len;
     }
 
-    // A panic leaves a time that somebody has spent.
+    // After a panic, the counted time is still valid.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// How long so many bytes take to pass under the head.
+/// The transfer time of this many bytes.
 fn passing(bytes: u64) -> Duration {
     let seconds = Duration::from_secs(bytes / RATE);
     seconds + Duration::from_nanos(bytes % RATE * 1_000_000_000 / RATE)

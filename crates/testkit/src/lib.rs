@@ -1,5 +1,5 @@
-//! What Verimount's tests and benchmarks share: sources that fail and wait, devices whose crashes
-//! can be simulated, generated data, and what tests find around them.
+//! Shared by Verimount's tests and benchmarks: failing and slow sources, devices with simulated
+//! crashes, generated data, and the environment of tests.
 
 mod crash_point;
 mod failing;

@@ -7,7 +7,7 @@ pub fn pattern(len: usize) -> Vec<u8> {
         .collect()
 }
 
-/// Bytes that do not compress or repeat, the same for the same seed.
+/// Pseudorandom bytes, which do not compress or repeat.
 pub fn noise(len: usize, seed: u64) -> Vec<u8> {
     let mut random = Random::new(seed);
     let mut bytes = vec![0; len];

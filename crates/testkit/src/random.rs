@@ -1,15 +1,14 @@
-/// Numbers that look random, and are the same for the same seed: SplitMix64, from its public-domain
-/// description.
+/// A seeded pseudorandom number generator: SplitMix64, from its public-domain description.
 #[derive(Debug, Clone)]
 pub struct Random(u64);
 
 impl Random {
-    /// The numbers of `seed`.
+    /// A generator with this seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// Any number.
+    /// A random number.
     pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -18,17 +17,17 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `end`, which is not 0.
+    /// A random number below `end`, which must not be 0.
     pub fn below(&mut self, end: usize) -> usize {
         (self.number() % end as u64) as usize
     }
 
-    /// Yes or no.
+    /// A random truth value.
     pub fn coin(&mut self) -> bool {
         self.number() & 1 == 1
     }
 
-    /// One of these, of which there is at least one.
+    /// A random element of `from`, which must not be empty.
     pub fn choose<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.below(from.len())]
     }

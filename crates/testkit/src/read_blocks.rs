@@ -1,10 +1,10 @@
-/// Reads whole blocks into `buf`: all at once if that can be, else one by one. Says which of them
+/// Reads whole blocks into `buf`: all at once, or one by one if that fails. Returns which of them
 /// could be read.
 ///
-/// `read` fills a buffer from an offset on, and says whether all of it could be read.
+/// `read` fills a buffer from an offset on, and returns whether all of it could be read.
 ///
 /// # Errors
-/// Those of `read`, which ends it.
+/// The first error of `read`.
 pub fn read_blocks<E>(
     buf: &mut [u8],
     block_len: usize,

@@ -7,10 +7,10 @@ use verimount_source::{GrowingFile, ReadAt, ReadError, WriteAt, WriteError};
 
 use crate::CrashPoint;
 
-/// What a device writes whole or not at all, in bytes.
+/// The unit that a device writes atomically, in bytes.
 pub(crate) const SECTOR: usize = 512;
 
-/// Devices or files in memory, and everything that is done to them, in order.
+/// Devices or files in memory, with a log of all changes to them, in order.
 #[derive(Debug)]
 pub struct Recording {
     before: Vec<Vec<u8>>,
@@ -26,12 +26,12 @@ pub struct Recorder {
 
 #[derive(Debug)]
 struct Log {
-    /// What is read from each device.
+    /// The current contents of each device, as read.
     contents: Vec<Vec<u8>>,
     events: Vec<Event>,
 }
 
-/// Something that was done to a device.
+/// A change to a device.
 #[derive(Debug, Clone)]
 pub(crate) struct Event {
     pub(crate) device: usize,
@@ -43,17 +43,19 @@ pub(crate) enum Action {
     Write {
         offset: usize,
         bytes: Vec<u8>,
-        /// It returned when it would survive a crash.
+        /// It was durable when it returned.
         is_durable: bool,
     },
     SetLen(usize),
     Flush,
-    /// A flush that failed: what it was to make durable is lost, although it is still read.
+    /// A failed flush: the writes that it should make durable are lost, although they can still be
+    /// read.
     Loss,
 }
 
 impl Recording {
-    /// Devices that hold these bytes, whole sectors, durably; files may hold any.
+    /// Devices with these durable contents: whole sectors, except for files, which may have any
+    /// length.
     pub fn new(before: Vec<Vec<u8>>) -> Self {
         let log = Log {
             contents: before.clone(),
@@ -75,18 +77,17 @@ impl Recording {
         })
     }
 
-    /// How many writes and flushes there were so far.
+    /// The number of writes and flushes so far.
     pub fn events(&self) -> usize {
         lock(&self.log).events.len()
     }
 
-    /// The point at which a crash meets the devices now.
+    /// The crash point for a crash now.
     pub fn crash_now(&self) -> CrashPoint {
         CrashPoint::last(self.before.clone(), &lock(&self.log).events)
     }
 
-    /// Every point at which a crash may have met what was recorded: during each write and flush,
-    /// and after the last.
+    /// Every crash point of the recording: during each write and flush, and after the last.
     pub fn crash_points(&self) -> impl Iterator<Item = CrashPoint> + use<> {
         let events = lock(&self.log).events.clone();
         CrashPoint::all(self.before.clone(), events)
@@ -94,7 +95,7 @@ impl Recording {
 }
 
 impl Recorder {
-    /// Loses all that was written to the device and is not durable, as a flush that fails does.
+    /// Loses all writes to the device that are not durable, as a failing flush does.
     pub(crate) fn lose(&self) {
         lock(&self.log).events.push(Event {
             device: self.device,
@@ -102,17 +103,17 @@ impl Recorder {
         });
     }
 
-    /// Writes to a device, which stays as large as it is.
+    /// Writes to a device without growing it.
     fn write(&self, bytes: Vec<u8>, offset: u64, is_durable: bool) {
         let end = offset + bytes.len() as u64;
-        assert!(end <= self.size(), "{end} is behind the end of the device");
+        assert!(end <= self.size(), "{end} is past the end of the device");
         self.write_or_grow(bytes, offset, is_durable);
     }
 
     fn write_or_grow(&self, bytes: Vec<u8>, offset: u64, is_durable: bool) {
         assert!(
             bytes.len().is_multiple_of(SECTOR) && offset.is_multiple_of(SECTOR as u64),
-            "a write of {} bytes at {offset} is not one of whole sectors",
+            "a write of {} bytes at {offset} is not aligned to sectors",
             bytes.len()
         );
         let offset = offset as usize;
@@ -190,7 +191,7 @@ impl GrowingFile for Recorder {
     }
 }
 
-/// Writes to a file, which becomes longer if need be.
+/// Writes to a file, growing it if needed.
 pub(crate) fn put(content: &mut Vec<u8>, offset: usize, bytes: &[u8]) {
     let end = offset + bytes.len();
     if content.len() < end {

@@ -6,9 +6,9 @@ use std::{
 
 use verimount_source::{ReadAt, ReadError};
 
-/// A source of which every request takes a while, as over a network: any number of them at once.
+/// A source with a latency, as over a network. Any number of requests run concurrently.
 ///
-/// What was said to be needed soon is on its way from then on.
+/// Ranges announced by `will_need` are being fetched from then on.
 #[derive(Debug)]
 pub struct Slow<S> {
     inner: S,
@@ -16,7 +16,7 @@ pub struct Slow<S> {
     expected: Mutex<Vec<Expected>>,
 }
 
-/// A range that was asked for early, and when it will be there.
+/// A prefetched range, and when it arrives.
 #[derive(Debug)]
 struct Expected {
     start: u64,
@@ -24,11 +24,11 @@ struct Expected {
     arrival: Instant,
 }
 
-/// How many ranges are remembered.
+/// The maximum number of prefetched ranges that are tracked.
 const MAX_EXPECTED: usize = 64;
 
 impl<S> Slow<S> {
-    /// `inner`, each request to which takes `latency`.
+    /// `inner` with this latency for each request.
     pub fn new(inner: S, latency: Duration) -> Self {
         Self {
             inner,
