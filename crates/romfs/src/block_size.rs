@@ -1,6 +1,6 @@
 use thiserror::Error;
 
-/// The block size an image is laid out or read in: a power of two from 1 KiB to 1 MiB.
+/// The block size of an image: a power of two from 1 KiB to 1 MiB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BlockSize(u32);
 
@@ -10,10 +10,10 @@ pub struct BlockSize(u32);
 pub struct InvalidBlockSize(pub u64);
 
 impl BlockSize {
-    /// 1 KiB: the size every romfs image is padded to.
+    /// 1 KiB: every romfs image is padded to a multiple of this.
     pub const MIN: Self = Self(1 << 10);
 
-    /// 1 MiB: more than storage gains from in one request, and as much as alignment may waste.
+    /// 1 MiB: larger requests gain nothing, and alignment must not waste more.
     pub const MAX: Self = Self(1 << 20);
 
     /// The size in bytes.

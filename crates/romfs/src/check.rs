@@ -1,4 +1,4 @@
-//! Comparing the header index with the headers it copies.
+//! Comparing the header index with the headers.
 
 use std::path::{Path, PathBuf};
 
@@ -12,14 +12,14 @@ use crate::{
 };
 
 impl<S: ReadAt> Romfs<S> {
-    /// Checks that the header index says what the headers say: the same entries in the same order
-    /// in every directory, and nothing more. There is nothing to check in an image without index.
+    /// Checks that the header index matches the headers: the same entries in the same order in
+    /// every directory, and nothing more. An image without an index always passes.
     ///
-    /// The index is what [`Romfs::entries`] believes, the headers are what other readers believe;
-    /// an image in which the two differ would show each of them another tree.
+    /// [`Romfs::entries`] reads the index, other readers read the headers; if the two differed,
+    /// each would see a different tree.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] where they differ, and all errors of [`Romfs::walk`].
+    /// [`Error::Corrupt`] if they differ, and all errors of [`Romfs::walk`].
     pub fn check_index(&self) -> Result<(), Error> {
         let Some(index) = &self.index else {
             return Ok(());

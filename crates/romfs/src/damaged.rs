@@ -1,4 +1,4 @@
-//! What is left of an image of which parts cannot be read: enough to say which files are damaged.
+//! Reading as much as possible of a partly unreadable image, to name the damaged files.
 
 use std::path::{Path, PathBuf};
 
@@ -9,16 +9,17 @@ use crate::{
     superblock::Superblock,
 };
 
-/// More bytes than there can be between the last data or the start of the last header and an index:
-/// a directory's three headers and padding.
+/// An upper bound on the bytes between the last data or header start and the index: a directory's
+/// three headers and padding.
 const MAX_TAIL: u64 = 2048;
 
 impl<S: ReadAt> Romfs<S> {
-    /// Opens an image of which parts cannot be read: without its header index where that is broken,
-    /// and by the index alone where the superblock cannot be read.
+    /// Opens a partly unreadable image: without its header index if that is broken, and by the
+    /// index alone if the superblock cannot be read.
     ///
     /// # Errors
-    /// All errors of reading the superblock, [`Error::Source`] only if no index stands in for it.
+    /// All errors of reading the superblock; [`Error::Source`] only if there is no index to replace
+    /// it.
     pub fn open_damaged(source: S) -> Result<Self, Error> {
         match Superblock::read(&source) {
             Ok(superblock) => {
@@ -34,7 +35,7 @@ impl<S: ReadAt> Romfs<S> {
         }
     }
 
-    /// Opens the image that the index at the end of `source` belongs to.
+    /// Opens the image of the index at the end of `source`.
     fn open_by_index(source: S) -> Option<Self> {
         let index = Index::find_last(&source).ok()??;
         let superblock = Superblock {
@@ -50,8 +51,8 @@ impl<S: ReadAt> Romfs<S> {
         image.reaches_up_to_index().then_some(image)
     }
 
-    /// Whether what the index names ends right before it, as in its own image. Where the image is
-    /// only the end of a file, it ends long before.
+    /// Whether the files and headers in the index end right before it, as in a complete image. If
+    /// the image is only the tail of a larger file, they end long before.
     fn reaches_up_to_index(&self) -> bool {
         let mut end = 0;
         let walked = self.walk_damaged::<Error>(
@@ -65,11 +66,12 @@ impl<S: ReadAt> Romfs<S> {
         walked.is_ok() && u64::from(self.size()).saturating_sub(end) < MAX_TAIL
     }
 
-    /// Walks as [`Romfs::walk`] does over what can be read: a directory by its headers where the
-    /// index fails. `lost` is told why entries of a directory are left out.
+    /// Walks over the readable parts as [`Romfs::walk`] does: a directory is read from its headers
+    /// if the index fails. `lost` is called with the reason when entries of a directory are left
+    /// out.
     ///
     /// # Errors
-    /// As [`Romfs::walk`], but for errors of reading.
+    /// As [`Romfs::walk`], except for read errors.
     pub fn walk_damaged<E: From<Error>>(
         &self,
         mut lost: impl FnMut(Error),
@@ -79,7 +81,7 @@ impl<S: ReadAt> Romfs<S> {
         self.walk_listed((self.root(), PathBuf::new()), list, visit)
     }
 
-    /// The entries of a directory that can be found.
+    /// The readable entries of a directory.
     fn readable_entries(&self, directory: NodeId, lost: &mut impl FnMut(Error)) -> Entries {
         if let Some(index) = &self.index
             && let Ok(entries) = index.entries(&self.source, directory, MAX_DIRECTORY_ENTRIES)

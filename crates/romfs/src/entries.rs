@@ -1,4 +1,4 @@
-//! The entries of a directory, in little memory.
+//! A compact list of a directory's entries.
 
 use crate::{
     Node, NodeId, NodeKind,
@@ -9,14 +9,14 @@ use crate::{
     raw::{EXECUTABLE, IndexEntry},
 };
 
-/// The entries of a directory, all but `.` and `..`, in the image's order. An entry that is a hard
-/// link has its target's node.
+/// The entries of a directory except `.` and `..`, in the image's order. A hard link has the node
+/// of its target.
 ///
-/// Each takes 20 bytes of memory besides its name.
+/// Each entry takes 20 bytes of memory besides its name.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Entries {
     records: Vec<Record>,
-    /// The names, one right behind the other.
+    /// All names, concatenated.
     names: Vec<u8>,
     /// Positions in `records`, sorted by name.
     by_name: Vec<u32>,
@@ -25,18 +25,18 @@ pub struct Entries {
 /// A directory's entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry<'a> {
-    /// Its name: 1 to 128 bytes, without slash and NUL, and neither `.` nor `..`.
+    /// Its name: 1 to 128 bytes without slash and NUL; neither `.` nor `..`.
     pub name: &'a [u8],
-    /// What it names.
+    /// The node that it names.
     pub node: Node,
 }
 
-/// A [`Node`], and where its name ends in the names.
+/// A compact [`Node`], and the end of its name in `names`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Record {
     name_end: u32,
     id_and_mode: u32,
-    /// Where the data is, or a device's number.
+    /// The offset of the data, or a device number.
     detail: u32,
     size: u32,
 }
@@ -44,7 +44,7 @@ struct Record {
 const _: () = assert!(size_of::<Record>() == size_of::<IndexEntry>());
 
 impl Entries {
-    /// Room for `count` entries.
+    /// An empty list with room for `count` entries and `name_bytes` bytes of names.
     pub(crate) fn with_capacity(count: usize, name_bytes: usize) -> Self {
         Self {
             records: Vec::with_capacity(count),
@@ -58,7 +58,7 @@ impl Entries {
         self.records.len()
     }
 
-    /// Whether there is no entry.
+    /// Whether there are no entries.
     pub fn is_empty(&self) -> bool {
         self.records.is_empty()
     }
@@ -76,7 +76,7 @@ impl Entries {
         (position..self.len()).map_while(|position| self.get(position))
     }
 
-    /// What is named `name`.
+    /// The node named `name`.
     pub fn find(&self, name: &[u8]) -> Option<Node> {
         let found = self
             .by_name
@@ -86,7 +86,7 @@ impl Entries {
             .map(|entry| entry.node)
     }
 
-    /// How much memory this takes, in bytes.
+    /// The memory that this takes, in bytes.
     pub fn memory(&self) -> usize {
         let records = self.records.capacity().saturating_mul(size_of::<Record>());
         let by_name = self.by_name.capacity().saturating_mul(size_of::<u32>());
@@ -107,14 +107,14 @@ impl Entries {
         self.names.get(to_usize(start)..to_usize(end))
     }
 
-    /// Adds an entry whose name was checked.
+    /// Adds an entry whose name has been checked.
     pub(crate) fn push(&mut self, name: &[u8], node: &Node) {
         self.names.extend_from_slice(name);
         let name_end = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
         self.records.push(Record::new(node, name_end));
     }
 
-    /// Adds an entry whose name starts at `name_start` in the names, which come later.
+    /// Adds an entry whose name starts at `name_start` in the names, which are added later.
     pub(crate) fn push_unnamed(&mut self, name_start: u32, node: &Node) -> Result<(), Defect> {
         match self.records.last_mut() {
             Some(last) => last.name_end = name_start,
@@ -130,7 +130,7 @@ impl Entries {
         self.names.extend_from_slice(names);
     }
 
-    /// Ends the last name where the names end, and checks them all.
+    /// Ends the last name at the end of the names, and checks all names.
     pub(crate) fn check_names(&mut self) -> Result<(), Defect> {
         if let Some(last) = self.records.last_mut() {
             last.name_end = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
@@ -145,16 +145,16 @@ impl Entries {
         Ok(())
     }
 
-    /// Prepares [`Self::find`].
+    /// Sorts the names for [`Self::find`].
     ///
     /// # Errors
-    /// [`Defect::RepeatedName`]: two entries have the same name, and either may be found.
+    /// [`Defect::RepeatedName`] if two entries have the same name: `find` may return either.
     pub(crate) fn sort_names(&mut self) -> Result<(), Defect> {
         self.records.shrink_to_fit();
         self.names.shrink_to_fit();
         let mut by_name: Vec<u32> = (0..).take(self.len()).collect();
         let name = |position: &u32| self.name(to_usize(*position));
-        // Our own images are sorted already, which the sort notices in one pass.
+        // Images made by [`crate::plan`] are already sorted, which the sort detects in one pass.
         by_name.sort_unstable_by(|a, b| name(a).cmp(&name(b)));
         let differ = by_name.is_sorted_by(|a, b| name(a) < name(b));
         self.by_name = by_name;
@@ -169,7 +169,7 @@ impl Entries {
 impl Record {
     fn new(node: &Node, name_end: u32) -> Self {
         let detail = if node.kind.has_data() {
-            // In the image, and so below its size.
+            // The offset is inside the image, so it fits in 32 bits.
             u32::try_from(node.data_offset).unwrap_or(u32::MAX)
         } else {
             node.kind.device()

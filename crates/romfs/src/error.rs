@@ -7,56 +7,56 @@ use verimount_tree::Error as TreeError;
 
 use crate::{NodeId, index, name, reader, walk, writer};
 
-/// Why an image could not be read, or a tree not be made into one.
+/// Why an image could not be read or built.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The image's bytes could not be read.
     #[error(transparent)]
     Source(#[from] ReadError),
-    /// What is read does not begin as a romfs image does.
+    /// The source does not begin with the magic number of romfs.
     #[error("not a romfs image")]
     NotRomfs,
     /// The image's end is missing.
-    #[error("truncated romfs image: {available} bytes are there, of {size} or more")]
+    #[error("truncated romfs image: {available} bytes instead of at least {size}")]
     Truncated {
-        /// The bytes that the superblock counts. Padding, index and seal follow them.
+        /// The size according to the superblock, in bytes. Padding, index and seal follow.
         size: u32,
-        /// The bytes that are there.
+        /// The available bytes.
         available: u64,
     },
     /// The image contradicts the format or itself.
     #[error("corrupt romfs image: {0}")]
     Corrupt(Corruption),
-    /// The image may be sound, but is beyond what is read here.
+    /// The image exceeds a limit of this reader.
     #[error("unsupported romfs image: {0}")]
     Unsupported(Limit),
-    /// Entries were asked for of something that is not a directory.
+    /// Entries were requested of a node that is not a directory.
     #[error("the romfs header at byte {} is not a directory's", .0.get())]
     NotADirectory(NodeId),
-    /// A target was asked for of something that is not a symbolic link.
+    /// A target was requested of a node that is not a symbolic link.
     #[error("the romfs header at byte {} is not a symbolic link's", .0.get())]
     NotASymlink(NodeId),
     /// A part of the tree to be stored could not be read.
     #[error("{}: {source}", printable(path))]
     Tree {
-        /// What could not be read.
+        /// The path that could not be read.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// A file or directory is not what it was when the image was begun.
+    /// A file or directory has changed since the tree was scanned.
     #[error("{}: changed while the image was being made", printable(path))]
     Changed {
         /// The file or directory.
         path: PathBuf,
     },
-    /// The format has no room for a part of the tree.
+    /// The format cannot represent a part of the tree.
     #[error("{}: {reason}", printable(path))]
     Unstorable {
-        /// What cannot be stored.
+        /// The path that cannot be stored.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         reason: Unstorable,
     },
     /// The image could not be written.
@@ -91,7 +91,7 @@ pub struct Corruption {
 }
 
 impl Corruption {
-    /// The offset in the image of the structure that is wrong.
+    /// The offset of the wrong structure in the image.
     pub fn at(&self) -> u64 {
         self.at
     }
@@ -102,7 +102,10 @@ impl Corruption {
 pub(crate) enum Defect {
     #[error("the superblock's checksum does not match")]
     SuperblockChecksum,
-    #[error("the volume name has no end or more than {} bytes", name::MAX_LEN)]
+    #[error(
+        "the volume name is unterminated or longer than {} bytes",
+        name::MAX_LEN
+    )]
     VolumeName,
     #[error("the root is not a directory")]
     Root,
@@ -112,37 +115,37 @@ pub(crate) enum Defect {
     HeaderChecksum,
     #[error("an offset is not a multiple of 16")]
     Alignment,
-    #[error("a name has no end or more than {} bytes", name::MAX_LEN)]
+    #[error("a name is unterminated or longer than {} bytes", name::MAX_LEN)]
     NameLen,
     #[error("a name is empty")]
     EmptyName,
-    #[error("a name has a slash or NUL in it")]
+    #[error("a name contains a slash or NUL")]
     NameCharacter,
     #[error("an entry named . or .. is neither a directory nor a hard link")]
     Dot,
-    #[error("a hard link is where a file or directory must be")]
+    #[error("a hard link in place of a file or directory")]
     HardLink,
     #[error("a hard link points to a directory")]
     LinkToDirectory,
     #[error("the data is outside the image")]
     DataRange,
-    #[error("a symbolic link's target of {0} bytes has an impossible length")]
+    #[error("a symbolic link's target has an invalid length of {0} bytes")]
     TargetLen(u32),
-    #[error("a symbolic link's target has a NUL in it")]
+    #[error("a symbolic link's target contains a NUL")]
     TargetCharacter,
-    #[error("a directory's chain of headers comes back to one it had passed")]
+    #[error("a directory's chain of headers contains a loop")]
     ChainLoop,
-    #[error("a directory has two entries of the same name")]
+    #[error("a directory has two entries with the same name")]
     RepeatedName,
     #[error("a directory is reached by two paths")]
     SharedDirectory,
     #[error("directories share their entries")]
     SharedEntries,
-    #[error("the index's counts or reserved bytes are impossible")]
+    #[error("the index's counts or reserved bytes are invalid")]
     IndexHeader,
     #[error("the index's directory records are not in order")]
     IndexDirectories,
-    #[error("an index record is impossible")]
+    #[error("an index record is invalid")]
     IndexEntry,
     #[error("the directory is not in the index")]
     NotIndexed,
@@ -153,25 +156,25 @@ pub(crate) enum Defect {
 }
 
 impl Defect {
-    /// This defect, found in the structure at byte `at` of the image.
+    /// This defect in the structure at byte `at` of the image.
     pub(crate) fn at(self, at: impl Into<u64>) -> Corruption {
         let at = at.into();
         Corruption { at, defect: self }
     }
 }
 
-/// A bound on what is read, so that no image can ask for unbounded memory or time.
+/// A limit of the reader, so that no image can consume unbounded memory or time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Limit {
     /// A directory has too many entries.
-    #[error("a directory with more than {} entries", reader::MAX_DIRECTORY_ENTRIES)]
+    #[error("a directory has more than {} entries", reader::MAX_DIRECTORY_ENTRIES)]
     DirectoryEntries,
     /// The header index has too many directories.
-    #[error("an index of more than {} directories", index::MAX_DIRECTORIES)]
+    #[error("the index has more than {} directories", index::MAX_DIRECTORIES)]
     Directories,
     /// Directories are nested too deeply.
-    #[error("directories nested more than {} deep", walk::MAX_DEPTH)]
+    #[error("directories are nested more than {} deep", walk::MAX_DEPTH)]
     Depth,
     /// The directories on one path have too many entries together.
     #[error(
@@ -181,41 +184,38 @@ pub enum Limit {
     HeldEntries,
 }
 
-/// Why the format has no room for a part of a tree.
+/// Why the format cannot represent a part of a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Unstorable {
     /// The name is too long.
-    #[error("its name of {0} bytes is longer than the {max} that romfs can list", max = writer::MAX_NAME_LEN)]
+    #[error("its name of {0} bytes is longer than romfs's limit of {max}", max = writer::MAX_NAME_LEN)]
     NameTooLong(usize),
     /// The file is too large.
-    #[error("its {0} bytes are more than the 4 GiB that a romfs file can have")]
+    #[error("its {0} bytes exceed romfs's limit of 4 GiB for a file")]
     FileTooLarge(u64),
     /// With this entry, the image becomes too large.
-    #[error("with it the image becomes larger than the 4 GiB that romfs can address")]
+    #[error("it would make the image exceed romfs's limit of 4 GiB")]
     ImageTooLarge,
     /// The target of the symbolic link is too long or empty.
-    #[error("its target of {0} bytes is not one that a symbolic link of romfs can have")]
+    #[error("its target of {0} bytes has an invalid length for a symbolic link in romfs")]
     TargetLen(usize),
     /// The device number is too large.
-    #[error("its device number {major}:{minor} is beyond romfs's 65535:65535")]
+    #[error("its device number {major}:{minor} exceeds romfs's limit of 65535:65535")]
     DeviceNumber {
         /// Major number.
         major: u32,
         /// Minor number.
         minor: u32,
     },
-    /// It is of a type that romfs does not have.
-    #[error("its type is unknown to romfs")]
+    /// Its type does not exist in romfs.
+    #[error("its type does not exist in romfs")]
     Type,
     /// The directory has too many entries.
     #[error("it has more than {} entries", reader::MAX_DIRECTORY_ENTRIES)]
     DirectoryEntries,
     /// The tree has too many directories.
-    #[error(
-        "with it the tree has more than {} directories",
-        index::MAX_DIRECTORIES
-    )]
+    #[error("it would make the tree exceed {} directories", index::MAX_DIRECTORIES)]
     Directories,
     /// The directory is nested too deeply.
     #[error("it is nested more than {} directories deep", walk::MAX_DEPTH)]

@@ -1,35 +1,35 @@
-//! Where things lie: the arithmetic that the reader and the writer share.
+//! The layout arithmetic shared by the reader and the writer.
 
 use crate::raw;
 
-/// Every structure of an image starts on a multiple of this.
+/// The alignment of every structure in an image, in bytes.
 pub(crate) const ALIGNMENT: u32 = 16;
 
-/// An image is padded to at least this; a header index starts on a multiple of it.
+/// Images are padded to a multiple of at least this; a header index starts on a multiple of it.
 pub(crate) const PADDING: u64 = 1024;
 
 /// The bytes at the start of an image that the superblock's checksum covers.
 pub(crate) const CHECKSUMMED: usize = 512;
 
-/// Bytes of the smallest header: the fixed part and a name of up to 15 bytes.
+/// The length of the smallest header: the fixed part and a name of up to 15 bytes.
 pub(crate) const MIN_HEADER_LEN: u32 = 32;
 
-/// Bytes of the largest header: the fixed part and a name of [`crate::name::MAX_LEN`] bytes.
+/// The length of the largest header: the fixed part and a name of [`crate::name::MAX_LEN`] bytes.
 pub(crate) const MAX_HEADER_LEN: usize = 160;
 
-/// Bytes of a superblock or file header whose name has `name_len` bytes, with the padding.
+/// The length of a superblock or file header with a name of `name_len` bytes, including padding.
 pub(crate) fn header_len(name_len: usize) -> usize {
     let fixed = size_of::<raw::FileHeader>();
     let name = name_len.saturating_add(1);
     fixed.saturating_add(name).next_multiple_of(16)
 }
 
-/// Where the header index of an image with `image_size` accessible bytes starts.
+/// The offset of the header index of an image with `image_size` accessible bytes.
 pub(crate) fn index_offset(image_size: u32) -> u64 {
     u64::from(image_size).next_multiple_of(PADDING)
 }
 
-/// The bytes that `count` records of type `T` take.
+/// The length of `count` records of type `T` in bytes.
 pub(crate) fn len_of<T>(count: u32) -> u64 {
     let len = u64::try_from(size_of::<T>()).unwrap_or(u64::MAX);
     len.saturating_mul(count.into())

@@ -1,4 +1,4 @@
-//! A file header: its name, what it stands for, and where the directory goes on.
+//! A file header: its name, its type, and the next header of the directory.
 
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -10,7 +10,7 @@ use crate::{
     raw::{self, EXECUTABLE, TYPE_MASK, file_type},
 };
 
-/// A header whose checksum and name are in order. Where it points to is not checked.
+/// A header with a valid checksum and name. The offsets in it are not checked.
 pub(crate) struct Header {
     id: NodeId,
     next_and_mode: u32,
@@ -20,7 +20,7 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// Reads the header of `id` from `bytes`, which begin with it and may go on behind it.
+    /// Parses the header of `id` at the beginning of `bytes`, which may be longer.
     pub(crate) fn parse(id: NodeId, bytes: &[u8]) -> Result<Self, Corruption> {
         let (raw, rest) =
             raw::FileHeader::read_from_prefix(bytes).map_err(|_| Defect::HeaderRange.at(id))?;
@@ -46,12 +46,12 @@ impl Header {
         Some(NodeId::from_word(self.next_and_mode)).filter(|id| id.get() != 0)
     }
 
-    /// The header that this one, a hard link, stands for; `None` if it is not a hard link.
+    /// The target of this hard link; `None` if it is not a hard link.
     pub(crate) fn link_target(&self) -> Option<Result<NodeId, Corruption>> {
         (self.type_bits() == file_type::HARD_LINK).then(|| self.spec_as_id())
     }
 
-    /// The first header of this directory, `None` if it has none.
+    /// The first header of this directory; `None` if it is empty.
     pub(crate) fn first_child(&self) -> Result<Option<NodeId>, Error> {
         if !self.is_directory() {
             return Err(Error::NotADirectory(self.id));
@@ -78,7 +78,7 @@ impl Header {
         Ok(dot)
     }
 
-    /// What the header stands for, in an image of `image_size` accessible bytes.
+    /// The node of the header, in an image of `image_size` accessible bytes.
     pub(crate) fn node(&self, image_size: u32) -> Result<Node, Corruption> {
         let kind = NodeKind::from_bits(self.next_and_mode, self.spec)
             .ok_or(Defect::HardLink.at(self.id))?;

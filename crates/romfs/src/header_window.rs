@@ -1,4 +1,4 @@
-//! Reading the headers of a chain together where they follow one another.
+//! Reading adjacent headers of a chain together.
 
 use verimount_source::ReadAt;
 
@@ -8,11 +8,10 @@ use crate::{
     header::Header,
 };
 
-/// The most that is read at once, in bytes.
+/// The maximum length of a read, in bytes.
 const MAX_LEN: usize = 64 << 10;
 
-/// A part of an image that begins with a header, and as much behind it as the headers before gave
-/// hope for.
+/// A part of an image that begins with a header. It grows as long as headers are adjacent.
 #[derive(Default)]
 pub(crate) struct HeaderWindow {
     start: u32,
@@ -20,7 +19,8 @@ pub(crate) struct HeaderWindow {
 }
 
 impl HeaderWindow {
-    /// The header of `id`; `None` if it cannot be had this way, for a read of its own to say why.
+    /// The header of `id`; `None` if it cannot be read this way, so that a separate read reports
+    /// why.
     pub(crate) fn header<S: ReadAt>(&mut self, image: &Romfs<S>, id: NodeId) -> Option<Header> {
         let inside = self.offset(id).and_then(|at| self.parse(id, at));
         inside.or_else(|| {
@@ -29,7 +29,7 @@ impl HeaderWindow {
         })
     }
 
-    /// Where `id` is in the window; at most, at its end.
+    /// The position of `id` in the window or at its end; `None` outside.
     fn offset(&self, id: NodeId) -> Option<usize> {
         let offset = to_usize(id.get().checked_sub(self.start)?);
         (offset <= self.bytes.len()).then_some(offset)
@@ -39,8 +39,8 @@ impl HeaderWindow {
         Header::parse(id, self.bytes.get(at..)?).ok()
     }
 
-    /// Reads what begins with the header of `id`: twice as much as before if this header follows
-    /// the ones that were read, else no more than one header.
+    /// Reads a window that begins with the header of `id`: twice as long as before if the header is
+    /// in or right after the last window, else only one header.
     fn load<S: ReadAt>(&mut self, image: &Romfs<S>, id: NodeId) -> Option<()> {
         let len = match self.offset(id) {
             Some(_) => self.bytes.len().saturating_mul(2).min(MAX_LEN),

@@ -1,4 +1,4 @@
-//! The header index: a packed copy of what a walk needs, behind the bytes other readers look at.
+//! The header index: a packed copy of the headers, after the bytes that other readers access.
 
 use std::{ops::Range, sync::OnceLock};
 
@@ -14,19 +14,19 @@ use crate::{
     raw::{INDEX_MAGIC, IndexDirectory, IndexEntry, IndexHeader},
 };
 
-/// Most directories of an index: their records stay in memory, in up to 20 MB.
+/// The maximum number of directories in an index: their records stay in memory, in up to 20 MB.
 pub(crate) const MAX_DIRECTORIES: u32 = 1 << 20;
 
-/// How far from the end of an image its index is looked for: what two million entries take.
+/// How far from the end of an image to search for its index: the length for two million entries.
 const MAX_SEARCH: u64 = 64 << 20;
 
-/// How much of a directory is read at a time, in bytes: whole records.
+/// How much of a directory is read at a time, in bytes: a multiple of the record size.
 const PIECE: usize = 1 << 20;
 
-/// A header index whose parts all lie inside the image.
+/// A header index whose parts are all inside the image.
 #[derive(Debug)]
 pub(crate) struct Index {
-    /// The image's accessible bytes, where headers and data are.
+    /// The number of accessible bytes of the image, which contain headers and data.
     image_size: u32,
     /// Offset of the index in the image.
     at: u64,
@@ -37,13 +37,13 @@ pub(crate) struct Index {
     directories: OnceLock<Box<[Directory]>>,
 }
 
-/// One directory's share of the index.
+/// One directory in the index.
 #[derive(Debug)]
 struct Directory {
     id: NodeId,
-    /// Which of all entry records are its own.
+    /// The range of its entry records.
     entries: Range<u32>,
-    /// Which bytes of all names are its entries'.
+    /// The range of its entries' names.
     names: Range<u32>,
 }
 
@@ -53,8 +53,8 @@ impl Index {
         Self::find_at(source, index_offset(image_size), image_size)
     }
 
-    /// The index that `source` ends with, if it does, for whoever does not know the size of its
-    /// image. That is taken to be all that is before the index.
+    /// Searches for the index at the end of `source`, if the image's size is unknown. Everything
+    /// before the index is taken to be the image.
     pub(crate) fn find_last(source: &impl ReadAt) -> Result<Option<Self>, Error> {
         let size = source.size();
         let places = (0..=size / PADDING)
@@ -68,7 +68,7 @@ impl Index {
                 {
                     return Ok(Some(index));
                 }
-                // What has no more of an index than the magic is something else.
+                // Data with the magic of an index but an invalid header is something else.
                 Ok(_) | Err(Error::Corrupt(_) | Error::Unsupported(_)) => {}
                 Err(error) => return Err(error),
             }
@@ -103,12 +103,12 @@ impl Index {
         Ok(Some(index))
     }
 
-    /// The accessible bytes of its image.
+    /// The number of accessible bytes of its image.
     pub(crate) fn image_size(&self) -> u32 {
         self.image_size
     }
 
-    /// The root directory, whose header is the first.
+    /// The root directory, whose header comes first.
     pub(crate) fn root(&self, source: &impl ReadAt) -> Result<NodeId, Error> {
         let first = self.directories(source)?.first();
         let at = self.directories_offset();
@@ -125,13 +125,12 @@ impl Index {
         self.at.saturating_add(len_of::<IndexHeader>(1))
     }
 
-    /// The offset in the image of what comes behind the index.
+    /// The offset of the end of the index in the image.
     fn end(&self) -> u64 {
         self.offset_behind(self.entry_count, self.name_bytes)
     }
 
-    /// The offset in the image of what comes behind `entries` entry records and `name_bytes` bytes
-    /// of names.
+    /// The offset in the image after `entries` entry records and `name_bytes` bytes of names.
     fn offset_behind(&self, entries: u32, name_bytes: u32) -> u64 {
         self.directories_offset()
             .saturating_add(len_of::<IndexDirectory>(self.directory_count))
@@ -139,7 +138,7 @@ impl Index {
             .saturating_add(name_bytes.into())
     }
 
-    /// The entries of a directory that has no more than `most` of them.
+    /// The entries of a directory; fails if there are more than `most`.
     pub(crate) fn entries(
         &self,
         source: &impl ReadAt,
@@ -160,8 +159,8 @@ impl Index {
         Ok(entries)
     }
 
-    /// Reads a directory's records, and the names behind them, piece by piece: most directories
-    /// are in one piece.
+    /// Reads a directory's records and the names after them in pieces; most directories fit in one
+    /// piece.
     fn read_entries(&self, source: &impl ReadAt, directory: &Directory) -> Result<Entries, Error> {
         let at = self.offset_behind(directory.entries.start, directory.names.start);
         let at_fault = |defect: Defect| defect.at(at);
@@ -184,7 +183,7 @@ impl Index {
         Ok(entries)
     }
 
-    /// Checks one entry but for its name, and adds it.
+    /// Checks one entry, except for its name, and adds it.
     fn add_record(&self, record: &IndexEntry, entries: &mut Entries) -> Result<(), Defect> {
         let mode = record.header_and_mode.get();
         let id = NodeId::from_word(mode);
@@ -211,7 +210,7 @@ impl Index {
         Ok(self.directories.get_or_init(|| loaded))
     }
 
-    /// Reads the directory records, which share out all entries and names among themselves.
+    /// Reads the directory records, which together cover all entries and names.
     fn load_directories(&self, source: &impl ReadAt) -> Result<Box<[Directory]>, Error> {
         let at = self.directories_offset();
         let mut records = vec![IndexDirectory::new_zeroed(); to_usize(self.directory_count)];
@@ -233,22 +232,22 @@ impl Index {
 }
 
 impl Directory {
-    /// Bytes of its entry records and names.
+    /// The length of its entry records and names in bytes.
     fn bytes(&self) -> usize {
         self.record_bytes().saturating_add(self.names.len())
     }
 
-    /// Bytes of its entry records.
+    /// The length of its entry records in bytes.
     fn record_bytes(&self) -> usize {
         size_of::<IndexEntry>().saturating_mul(self.entries.len())
     }
 
-    /// The directory of `record`, whose entries and names go on up to `end`.
+    /// The directory of `record`, whose entries and names end at `end`.
     fn new(record: &IndexDirectory, end: (u32, u32)) -> Option<Self> {
         let start = starts(record);
         let (entries, names) = (start.0..end.0, start.1..end.1);
         let ordered = entries.start <= entries.end && names.start <= names.end;
-        // Each name has at least one byte and at most the longest name's.
+        // Each name has between one and `MAX_LEN` bytes.
         let most = entries.len().saturating_mul(name::MAX_LEN);
         let plausible = (entries.len()..=most).contains(&names.len());
         let id = NodeId::from_raw(record.header.get())?;
@@ -256,7 +255,7 @@ impl Directory {
     }
 }
 
-/// Where a directory's entries start, and where their names do.
+/// The starts of a directory's entries and of their names.
 fn starts(record: &IndexDirectory) -> (u32, u32) {
     (record.first_entry.get(), record.first_name.get())
 }

@@ -1,13 +1,12 @@
 //! The romfs image format: a validating reader and a reproducible writer.
 //!
-//! romfs is the Linux kernel's simplest read-only file system: one chain of headers per directory,
-//! each file's data right behind its header. [`Romfs`] reads any image of it and trusts none;
-//! [`plan`] lays a directory tree out as an image that every reader of the format opens and that
-//! is the same, byte for byte, wherever and whenever it is made. [`RomfsTree`] shows an image as a
-//! [`Tree`](verimount_tree::Tree), as a mount does.
+//! romfs is the Linux kernel's simplest read-only file system: each directory is a chain of
+//! headers, and each file's data follows its header. [`Romfs`] reads any romfs image and trusts
+//! none; [`plan`] lays out a directory tree as a byte-for-byte reproducible image that every romfs
+//! reader opens. [`RomfsTree`] shows an image as a [`Tree`](verimount_tree::Tree), as a mount does.
 //!
-//! Our images also carry a *header index* behind the bytes that other readers look at: the
-//! headers once more, packed, so that listing a tree does not cost one random read per file.
+//! Images made here also have a *header index* after the bytes that other readers access: a packed
+//! copy of the headers, so that listing a tree does not take one random read per file.
 //!
 //! The format, the layout and the index are specified in `docs/formats/romfs.md`.
 

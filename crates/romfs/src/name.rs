@@ -1,10 +1,10 @@
-//! Names of entries and of volumes.
+//! Names of entries and volumes.
 
 use thiserror::Error;
 
 use crate::error::Defect;
 
-/// Most bytes of an entry's or a volume's name: what the kernel's reader has room for.
+/// The maximum length of an entry's or volume's name in bytes: the limit of the kernel's reader.
 pub(crate) const MAX_LEN: usize = 128;
 
 /// Checks the name of a directory's entry.
@@ -17,13 +17,13 @@ pub(crate) fn check(name: &[u8]) -> Result<(), Defect> {
     }
 }
 
-/// The name that `bytes` begin with; `None` if no NUL ends it where it must.
+/// The NUL-terminated name at the beginning of `bytes`; `None` if it is unterminated or too long.
 pub(crate) fn until_nul(bytes: &[u8]) -> Option<&[u8]> {
     let end = bytes.iter().position(|byte| *byte == 0)?;
     bytes.get(..end).filter(|name| name.len() <= MAX_LEN)
 }
 
-/// Whether `name` is `.` or `..`, which stand for a directory and its parent.
+/// Whether `name` is `.` or `..`.
 pub(crate) fn is_dot(name: &[u8]) -> bool {
     matches!(name, b"." | b"..")
 }
@@ -32,16 +32,16 @@ pub(crate) fn is_dot(name: &[u8]) -> bool {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct VolumeName(Box<[u8]>);
 
-/// The name cannot be a volume's.
+/// The volume name is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("a volume name has at most {MAX_LEN} bytes and no NUL")]
 pub struct InvalidVolumeName;
 
 impl VolumeName {
-    /// Takes a name.
+    /// Validates a volume name.
     ///
     /// # Errors
-    /// [`InvalidVolumeName`] where it is longer than 128 bytes or has a NUL in it.
+    /// [`InvalidVolumeName`] if it is longer than 128 bytes or contains a NUL.
     pub fn new(name: impl Into<Box<[u8]>>) -> Result<Self, InvalidVolumeName> {
         let name = name.into();
         if name.len() > MAX_LEN || name.contains(&0) {

@@ -4,10 +4,10 @@ use crate::{
     raw::{EXECUTABLE, MODE_MASK, TYPE_MASK, file_type},
 };
 
-/// Most bytes of a symbolic link's target: Linux has no longer paths.
+/// The maximum length of a symbolic link's target in bytes: the limit of paths in Linux.
 pub(crate) const MAX_TARGET_LEN: u32 = 4095;
 
-/// What a file or directory is known by: the offset of its header in the image.
+/// The id of a file or directory: the offset of its header in the image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(u32);
 
@@ -17,7 +17,7 @@ impl NodeId {
         offset.is_multiple_of(ALIGNMENT).then_some(Self(offset))
     }
 
-    /// The header of the offset and the mode bits that share a word.
+    /// The id in a word that combines an offset with mode bits.
     pub(crate) fn from_word(word: u32) -> Self {
         Self(word & !MODE_MASK)
     }
@@ -34,7 +34,7 @@ impl From<NodeId> for u64 {
     }
 }
 
-/// What a node is.
+/// The type of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NodeKind {
     /// A directory.
@@ -43,14 +43,14 @@ pub enum NodeKind {
     File,
     /// A symbolic link, whose target is its data.
     Symlink,
-    /// A block device's number.
+    /// A block device.
     BlockDevice {
         /// Major number.
         major: u16,
         /// Minor number.
         minor: u16,
     },
-    /// A character device's number.
+    /// A character device.
     CharDevice {
         /// Major number.
         major: u16,
@@ -64,7 +64,7 @@ pub enum NodeKind {
 }
 
 impl NodeKind {
-    /// The kind that type bits and, for devices, a device number stand for; `None` for a hard link.
+    /// The kind for these type bits and, for devices, this device number; `None` for a hard link.
     pub(crate) fn from_bits(mode: u32, device: u32) -> Option<Self> {
         let [a, b, c, d] = device.to_be_bytes();
         let (major, minor) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
@@ -93,7 +93,7 @@ impl NodeKind {
         }
     }
 
-    /// A device's number as it is stored, major in the high half; 0 for all else.
+    /// The stored form of a device number, major in the high half; 0 for other kinds.
     pub(crate) fn device(self) -> u32 {
         match self {
             Self::BlockDevice { major, minor } | Self::CharDevice { major, minor } => {
@@ -108,7 +108,7 @@ impl NodeKind {
         matches!(self, Self::File | Self::Symlink)
     }
 
-    /// The permission bits that Linux shows, which are all that romfs can tell.
+    /// The permission bits that Linux shows, the only ones that romfs can express.
     pub(crate) fn permissions(self, executable: bool) -> u16 {
         match self {
             Self::Directory | Self::File if executable => 0o755,
@@ -122,21 +122,20 @@ impl NodeKind {
 /// A file, directory or other node, without its names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Node {
-    /// What it is known by. Hard links to a file all have the file's.
+    /// Its id. All hard links to a file have the same id.
     pub id: NodeId,
-    /// What it is.
+    /// Its type.
     pub kind: NodeKind,
-    /// The executable bit: of a file, that it is a program; of a directory, that it can be searched.
+    /// The executable bit: a file can be executed, a directory searched.
     pub executable: bool,
-    /// Bytes of data of a file or symbolic link; 0 for all else.
+    /// The length of the data of a file or symbolic link in bytes; 0 for other kinds.
     pub size: u32,
-    /// The data's offset in the image, in bytes; 0 where there can be none.
+    /// The offset of the data in the image in bytes; 0 for kinds without data.
     pub data_offset: u64,
 }
 
 impl Node {
-    /// Puts a node together from what a header or the index says, for an image of `image_size`
-    /// accessible bytes.
+    /// Validates a node from a header or the index, for an image of `image_size` accessible bytes.
     pub(crate) fn new(
         id: NodeId,
         mode: u32,
@@ -165,13 +164,13 @@ impl Node {
         })
     }
 
-    /// The permission bits that Linux shows for it: 0644 or 0755 for files and directories.
+    /// The permission bits that Linux shows: 0644 or 0755 for files and directories.
     pub fn permissions(&self) -> u16 {
         self.kind.permissions(self.executable)
     }
 }
 
-/// Whether a header of `id` can have its data at `offset`.
+/// Whether the data of the header `id` can be at `offset`.
 pub(crate) fn data_can_follow(id: NodeId, offset: u32) -> bool {
     let headers = to_usize(MIN_HEADER_LEN)..=MAX_HEADER_LEN;
     offset.is_multiple_of(ALIGNMENT)

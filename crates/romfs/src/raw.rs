@@ -1,4 +1,4 @@
-//! The structures as they lie in an image: big-endian, unaligned, unchecked.
+//! The raw structures of an image: big-endian, unaligned, not validated.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned, big_endian::U32};
 
@@ -11,7 +11,7 @@ pub(crate) const INDEX_MAGIC: [u8; 8] = *b"VMINDEX1";
 /// The low bits of [`FileHeader::next_and_mode`] that are not part of the offset.
 pub(crate) const MODE_MASK: u32 = 0xf;
 
-/// The part of the mode bits that says what a header stands for.
+/// The part of the mode bits that holds the type.
 pub(crate) const TYPE_MASK: u32 = 0x7;
 
 /// The mode bit of programs and searchable directories.
@@ -34,7 +34,7 @@ pub(crate) mod file_type {
 #[repr(C)]
 pub(crate) struct Superblock {
     pub(crate) magic: [u8; 8],
-    /// Accessible bytes: all but the padding at the end, and but a header index.
+    /// The number of accessible bytes: all but the padding and a header index at the end.
     pub(crate) size: U32,
     /// Makes the sum of the image's first 512 bytes zero.
     pub(crate) checksum: U32,
@@ -44,11 +44,11 @@ pub(crate) struct Superblock {
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub(crate) struct FileHeader {
-    /// Offset of the directory's next header, or 0; mode bits in the low four.
+    /// Offset of the directory's next header, or 0, with mode bits in the low four bits.
     pub(crate) next_and_mode: U32,
     /// First header of a directory, target of a hard link, or device number.
     pub(crate) spec: U32,
-    /// Bytes of data.
+    /// The length of the data in bytes.
     pub(crate) size: U32,
     /// Makes the sum of header, name and the name's padding zero.
     pub(crate) checksum: U32,
@@ -63,21 +63,22 @@ pub(crate) struct IndexHeader {
     pub(crate) directories: U32,
     /// Number of [`IndexEntry`] records.
     pub(crate) entries: U32,
-    /// Bytes of all names together.
+    /// The total length of all names in bytes.
     pub(crate) name_bytes: U32,
     /// Zero.
     pub(crate) reserved: [u8; 12],
 }
 
-/// One directory in a header index. What it has ends where the next directory's begins.
+/// One directory in a header index. Its entries and names end where those of the next directory
+/// begin.
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub(crate) struct IndexDirectory {
     /// Offset of the directory's header.
     pub(crate) header: U32,
-    /// Number of entries of the directories before it.
+    /// Number of entries in all directories before it.
     pub(crate) first_entry: U32,
-    /// Bytes of the names of the directories before it.
+    /// Total length of the names in all directories before it.
     pub(crate) first_name: U32,
 }
 
@@ -85,13 +86,14 @@ pub(crate) struct IndexDirectory {
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub(crate) struct IndexEntry {
-    /// Where the name starts in the directory's names. It ends where the next one starts.
+    /// The start of the name within the directory's names. It ends where the next one starts.
     pub(crate) name: U32,
-    /// Offset of the header, of the target's for a hard link; its mode bits in the low four.
+    /// Offset of the header (of the target for a hard link), with its mode bits in the low four
+    /// bits.
     pub(crate) header_and_mode: U32,
-    /// Data offset of a file or symbolic link, device number of a device, else 0.
+    /// Data offset of a file or symbolic link, number of a device, else 0.
     pub(crate) detail: U32,
-    /// Bytes of data.
+    /// The length of the data in bytes.
     pub(crate) size: U32,
 }
 

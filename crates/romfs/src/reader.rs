@@ -12,15 +12,16 @@ use crate::{
     superblock::Superblock,
 };
 
-/// Most entries of a directory: with the longest names, they take 155 MB of memory.
+/// The maximum number of entries in a directory: with the longest names, they take 155 MB of
+/// memory.
 pub(crate) const MAX_DIRECTORY_ENTRIES: usize = 1 << 20;
 
-/// Most headers in a directory's chain that are no entries: `.` and `..`.
+/// The maximum number of headers in a directory's chain that are not entries: `.` and `..`.
 const MAX_ANCESTORS: usize = 2;
 
 /// A romfs image.
 ///
-/// Opening one reads its superblock only; headers are read, and checked, as they are asked for.
+/// Opening an image reads only its superblock; headers are read and checked when they are needed.
 #[derive(Debug)]
 pub struct Romfs<S> {
     pub(crate) source: S,
@@ -29,11 +30,10 @@ pub struct Romfs<S> {
 }
 
 impl<S: ReadAt> Romfs<S> {
-    /// Opens the image that `source` begins with.
+    /// Opens the image at the beginning of `source`.
     ///
     /// # Errors
-    /// [`Error::NotRomfs`] for anything that does not begin as an image does, and all errors of
-    /// reading.
+    /// [`Error::NotRomfs`] if `source` does not begin with the magic number, and all read errors.
     pub fn open(source: S) -> Result<Self, Error> {
         let superblock = Superblock::read(&source)?;
         let index = Index::find(&source, superblock.size)?;
@@ -49,7 +49,7 @@ impl<S: ReadAt> Romfs<S> {
         &self.superblock.volume_name
     }
 
-    /// The number of bytes that the superblock gives: all but padding and index.
+    /// The size in bytes according to the superblock: all but padding and index.
     pub fn size(&self) -> u32 {
         self.superblock.size
     }
@@ -59,7 +59,7 @@ impl<S: ReadAt> Romfs<S> {
         self.superblock.root
     }
 
-    /// The bytes that hold the image.
+    /// The source that holds the image.
     pub fn source(&self) -> &S {
         &self.source
     }
@@ -67,30 +67,30 @@ impl<S: ReadAt> Romfs<S> {
     /// Reads the header of a node, in one read.
     ///
     /// # Errors
-    /// All errors of reading. A hard link's header is [`Error::Corrupt`]: the ids given out here
-    /// are never of hard links, but of what these point to.
+    /// All read errors. The header of a hard link is [`Error::Corrupt`]: ids returned by this type
+    /// are those of the targets, never of hard links.
     pub fn node(&self, id: NodeId) -> Result<Node, Error> {
         Ok(self.header(id)?.node(self.size())?)
     }
 
-    /// The entries of a directory, all but `.` and `..`, in the image's order. An entry that is a
-    /// hard link has its target's node.
+    /// The entries of a directory except `.` and `..`, in the image's order. A hard link has the
+    /// node of its target.
     ///
-    /// With an index that is one read for each MiB, after one for all directories at the first
-    /// call. Without one, headers that follow one another are read together, all others one by one,
-    /// and each hard link's target besides.
+    /// With an index, this takes one read per MiB, and one for all directories at the first call.
+    /// Without one, adjacent headers are read together, and other headers and targets of hard links
+    /// one by one.
     ///
     /// # Errors
-    /// All errors of reading; [`Error::NotADirectory`] for a node that is not a directory, or
-    /// [`Error::Corrupt`] where the image has an index, which then lacks it.
+    /// All read errors. For a node that is not a directory: [`Error::Corrupt`] if the image has an
+    /// index, else [`Error::NotADirectory`].
     pub fn entries(&self, directory: NodeId) -> Result<Entries, Error> {
         self.entries_up_to(directory, MAX_DIRECTORY_ENTRIES)
     }
 
-    /// The same of a directory that has no more than `most` entries, which bounds the memory.
+    /// As [`Self::entries`], but for at most `most` entries, which bounds the memory.
     ///
     /// # Errors
-    /// As [`Self::entries`]; [`Limit::DirectoryEntries`] where there are more.
+    /// As [`Self::entries`]; [`Limit::DirectoryEntries`] if there are more.
     pub fn entries_up_to(&self, directory: NodeId, most: usize) -> Result<Entries, Error> {
         let most = most.min(MAX_DIRECTORY_ENTRIES);
         match &self.index {
@@ -99,20 +99,21 @@ impl<S: ReadAt> Romfs<S> {
         }
     }
 
-    /// The data of a file, or the target of a symbolic link, as a source of its own. It is empty
-    /// for all other nodes.
+    /// The data of a file, or the target of a symbolic link, as a source. It is empty for other
+    /// nodes.
     ///
     /// # Errors
-    /// [`Error::Source`] for a node of another, larger image.
+    /// [`Error::Source`] for a node of a different, larger image.
     pub fn data(&self, node: &Node) -> Result<Window<&S>, Error> {
         let size = u64::from(node.size);
         Ok(Window::new(&self.source, node.data_offset, size)?)
     }
 
-    /// The target of a symbolic link, in `scratch`: 1 to 4095 bytes without NUL.
+    /// Reads the target of a symbolic link: 1 to 4095 bytes without NUL. May use `scratch` as the
+    /// buffer.
     ///
     /// # Errors
-    /// All errors of reading; [`Error::NotASymlink`] for any other node.
+    /// All read errors; [`Error::NotASymlink`] for other nodes.
     pub fn symlink_target<'s>(
         &self,
         node: &Node,
@@ -129,7 +130,7 @@ impl<S: ReadAt> Romfs<S> {
         Ok(target)
     }
 
-    /// The entries of a directory by following its chain of headers.
+    /// Reads the entries of a directory by following its chain of headers.
     pub(crate) fn chain(&self, directory: NodeId, most: usize) -> Result<Entries, Error> {
         let mut entries = Entries::default();
         self.follow_chain(directory, most, &mut entries)?;
@@ -139,8 +140,7 @@ impl<S: ReadAt> Romfs<S> {
         Ok(entries)
     }
 
-    /// Adds what a directory's chain has up to its end or its first defect: no more than `most`
-    /// entries.
+    /// Adds the entries of a directory's chain up to its end or first defect, at most `most`.
     pub(crate) fn follow_chain(
         &self,
         directory: NodeId,
@@ -161,7 +161,7 @@ impl<S: ReadAt> Romfs<S> {
             };
             next = header.next();
             if header.stands_for_ancestor()? {
-                // They are no entries, by which a walk is bounded.
+                // These are not counted as entries, so the limit on entries does not bound them.
                 ancestors = ancestors.saturating_add(1);
                 if ancestors > MAX_ANCESTORS {
                     return Err(Defect::RepeatedName.at(directory).into());
@@ -177,7 +177,7 @@ impl<S: ReadAt> Romfs<S> {
         Ok(())
     }
 
-    /// What a header in a chain stands for: itself, or what it links to.
+    /// The node of a header in a chain; of a hard link, the node of its target.
     fn target(&self, header: &Header) -> Result<Node, Error> {
         let Some(target) = header.link_target() else {
             return Ok(header.node(self.size())?);
@@ -196,7 +196,7 @@ impl<S: ReadAt> Romfs<S> {
             .ok_or(Defect::HeaderRange.at(id))?;
         let longest = to_usize(available).min(MAX_HEADER_LEN);
         match self.header_within(id, longest) {
-            // It may be what follows the header that cannot be read.
+            // Perhaps only bytes after the header are unreadable: try shorter lengths.
             Err(Error::Source(error)) => (to_usize(MIN_HEADER_LEN)..longest)
                 .step_by(to_usize(ALIGNMENT))
                 .map(|len| self.header_within(id, len))
@@ -206,7 +206,7 @@ impl<S: ReadAt> Romfs<S> {
         }
     }
 
-    /// The header of `id`, if it takes no more than `len` bytes, which is [`MAX_HEADER_LEN`] at most.
+    /// The header of `id`, if it takes at most `len` bytes. `len` is at most [`MAX_HEADER_LEN`].
     fn header_within(&self, id: NodeId, len: usize) -> Result<Header, Error> {
         let mut buf = [0; MAX_HEADER_LEN];
         let bytes = buf.get_mut(..len).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The superblock: what an image is called and how much of it there is.
+//! The superblock: the name and size of an image.
 
 use verimount_source::ReadAt;
 use zerocopy::{FromBytes, IntoBytes};
@@ -11,10 +11,10 @@ use crate::{
     name, raw,
 };
 
-/// A superblock in whose image the root directory's header can be.
+/// A validated superblock.
 #[derive(Debug)]
 pub(crate) struct Superblock {
-    /// Accessible bytes.
+    /// The number of accessible bytes.
     pub(crate) size: u32,
     pub(crate) volume_name: Box<[u8]>,
     /// The root directory's header, which follows the volume name.
@@ -22,7 +22,7 @@ pub(crate) struct Superblock {
 }
 
 impl Superblock {
-    /// Reads it, and the root's header with it, in one read.
+    /// Reads the superblock and the root's header in one read.
     pub(crate) fn read(source: &impl ReadAt) -> Result<Self, Error> {
         let available = source.size();
         let mut buf = [0; CHECKSUMMED];
@@ -66,7 +66,7 @@ impl Superblock {
     }
 }
 
-/// The bytes of a superblock, yet without its checksum: this covers what follows, too.
+/// Encodes a superblock without its checksum, which also covers the bytes after it.
 pub(crate) fn encode(size: u32, volume_name: &[u8]) -> Vec<u8> {
     let raw = raw::Superblock {
         magic: raw::MAGIC,
@@ -78,10 +78,10 @@ pub(crate) fn encode(size: u32, volume_name: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Sets the checksum of the superblock that `image` begins with.
+/// Sets the checksum of the superblock at the beginning of `image`.
 ///
-/// `image` has at least the bytes that the checksum covers. They include bytes behind the
-/// accessible ones where there are few of these; the padding, being zero, does not count.
+/// `image` must contain all bytes that the checksum covers. In a small image these include padding,
+/// which does not affect the sum as it is zero.
 pub(crate) fn set_checksum(image: &mut [u8]) {
     let excess = sum(image.get(..CHECKSUMMED).unwrap_or_default());
     if let Ok((raw, _)) = raw::Superblock::mut_from_prefix(image) {
@@ -89,5 +89,5 @@ pub(crate) fn set_checksum(image: &mut [u8]) {
     }
 }
 
-// A superblock and a root header, both with the longest names, lie in the bytes that are read.
+// A superblock and a root header, both with the longest names, fit in the bytes that are read.
 const _: () = assert!(2 * MAX_HEADER_LEN <= CHECKSUMMED);

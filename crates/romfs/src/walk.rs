@@ -1,4 +1,4 @@
-//! Visiting everything in an image.
+//! Walking the tree of an image.
 
 use std::{
     collections::HashSet,
@@ -15,21 +15,22 @@ use crate::{
     geometry::{MIN_HEADER_LEN, to_usize},
 };
 
-/// Most directories inside each other that are walked or stored: half of what a path of Linux can
-/// name, and far beyond trees in use.
+/// The maximum nesting depth of directories: half of what a path in Linux can express, and far
+/// beyond real trees.
 pub const MAX_DEPTH: usize = 1024;
 
-/// Most entries of the directories on one path, so that they take less than some 620 MB.
+/// The maximum number of entries in the directories on one path, so that they take at most about
+/// 620 MB.
 pub(crate) const MAX_HELD_ENTRIES: usize = 4 << 20;
 
 impl<S: ReadAt> Romfs<S> {
-    /// Calls `visit` with the path, from the root, and the node of every entry below the root: a
-    /// directory before its entries, and these in the image's order.
+    /// Calls `visit` with the path from the root and the node of every entry: a directory before
+    /// its entries, and entries in the image's order.
     ///
     /// # Errors
-    /// What `visit` returns; all errors of reading; [`Error::Corrupt`] where two paths lead to one
-    /// directory, as they do where a directory contains itself, and [`Error::Unsupported`] where
-    /// directories are nested deeper than [`MAX_DEPTH`].
+    /// Errors of `visit`; all read errors; [`Error::Corrupt`] if two paths lead to the same
+    /// directory, as when a directory contains itself; and [`Error::Unsupported`] if directories
+    /// are nested deeper than [`MAX_DEPTH`].
     pub fn walk<E: From<Error>>(
         &self,
         visit: impl FnMut(&Path, &Node) -> Result<(), E>,
@@ -37,7 +38,7 @@ impl<S: ReadAt> Romfs<S> {
         self.walk_below(self.root(), PathBuf::new(), visit)
     }
 
-    /// Walks in the same way over what is below `directory`, whose path from the root is `path`.
+    /// Walks the tree below `directory`, whose path from the root is `path`.
     ///
     /// # Errors
     /// As [`Self::walk`].
@@ -51,7 +52,7 @@ impl<S: ReadAt> Romfs<S> {
         self.walk_listed((directory, path), list, visit)
     }
 
-    /// Walks over what is below `start`, with the entries that `list` gives for each directory.
+    /// Walks the tree below `start`, with the entries that `list` returns for each directory.
     pub(crate) fn walk_listed<E: From<Error>>(
         &self,
         (start, mut path): (NodeId, PathBuf),
@@ -87,10 +88,10 @@ impl<S: ReadAt> Romfs<S> {
     }
 }
 
-/// A directory on the way to where a walk has come.
+/// A directory on the path to the current position of a walk.
 struct Level {
     entries: Entries,
-    /// The position of the entry that comes next.
+    /// The position of the next entry.
     next: usize,
 }
 
@@ -106,10 +107,10 @@ impl Level {
     }
 }
 
-/// Keeps a walk finite and proportional to the image.
+/// Bounds a walk by the size of the image.
 struct Guard {
     entered: HashSet<NodeId>,
-    /// How many more entries there can be, as each has a header of its own.
+    /// How many more entries there can be, as each has its own header.
     entries_left: usize,
 }
 
@@ -122,7 +123,7 @@ impl Guard {
         }
     }
 
-    /// Enters a directory, which only one path may lead to.
+    /// Enters a directory. Only one path may lead to it.
     fn enter(&mut self, directory: NodeId) -> Result<(), Error> {
         if !self.entered.insert(directory) {
             return Err(Defect::SharedDirectory.at(directory).into());
@@ -130,7 +131,8 @@ impl Guard {
         Ok(())
     }
 
-    /// Accounts for a directory's entries. Chains that join could be walked without end in sight.
+    /// Counts a directory's entries. Walking chains that share headers could otherwise take
+    /// excessive time.
     fn admit(&mut self, entries: Entries) -> Result<Entries, Error> {
         match self.entries_left.checked_sub(entries.len()) {
             Some(left) => self.entries_left = left,

@@ -1,4 +1,4 @@
-//! Images put together header by header, each wrong in one way, all checksums in order.
+//! Images assembled header by header, each with one defect but valid checksums.
 
 use verimount_romfs::{Error, MAX_DEPTH, NodeId, NodeKind, Romfs};
 use verimount_source::Scratch;
@@ -10,7 +10,7 @@ const DIRECTORY: u32 = 1;
 const FILE: u32 = 2;
 const SYMLINK: u32 = 3;
 
-/// Where the root's header is, its `..`, and the first header behind these.
+/// The offsets of the root's header, of its `..`, and of the first header after them.
 const ROOT: u32 = 32;
 const FIRST: u32 = 96;
 
@@ -53,7 +53,7 @@ fn image(size: u32, headers: &[Header<'_>]) -> Vec<u8> {
     image
 }
 
-/// Makes the checksum of a superblock or header match its bytes.
+/// Fixes the checksum of a superblock or header.
 pub(crate) fn fix_checksum(bytes: &mut [u8]) {
     bytes[12..16].fill(0);
     let words = bytes.chunks_exact(4);
@@ -63,7 +63,7 @@ pub(crate) fn fix_checksum(bytes: &mut [u8]) {
     bytes[12..16].copy_from_slice(&sum.wrapping_neg().to_be_bytes());
 }
 
-/// Reading everything in the image must fail as corrupt, with these words, about this byte.
+/// Asserts that reading the whole image fails as corrupt with these words, at this offset.
 #[track_caller]
 fn assert_corrupt(image: &[u8], at: u32, words: &str) {
     let error = Romfs::open(image)
@@ -111,7 +111,7 @@ fn superblocks_are_checked() {
         assert_eq!((size, available), (expected, 1024));
     }
     for size in [0, 16] {
-        assert_corrupt(&with_size(size), 0, "the volume name has no end");
+        assert_corrupt(&with_size(size), 0, "the volume name is unterminated");
     }
 
     let mut image = sound.clone();
@@ -121,7 +121,7 @@ fn superblocks_are_checked() {
     let mut image = sound.clone();
     image[16..16 + 129].fill(b'x');
     fix_checksum(&mut image[..512]);
-    assert_corrupt(&image, 0, "the volume name has no end");
+    assert_corrupt(&image, 0, "the volume name is unterminated");
 }
 
 #[test]
@@ -145,18 +145,18 @@ fn chains_end() {
             .map(|((at, next), name)| header(*at, *next, FILE, 0, name))
             .collect();
         let back_to = chain.last().unwrap().1;
-        assert_corrupt(&image(1024, &headers), back_to, "comes back to");
+        assert_corrupt(&image(1024, &headers), back_to, "contains a loop");
     }
     // Back to the root's own header, and to `..`.
     for back_to in [ROOT, ROOT + 32] {
         let image = image(1024, &[header(FIRST, back_to, FILE, 0, b"a")]);
-        assert_corrupt(&image, back_to, "comes back to");
+        assert_corrupt(&image, back_to, "contains a loop");
     }
 }
 
 #[test]
 fn directories_do_not_contain_themselves() {
-    // Its first header is the root's, its parent's other entry, or its own.
+    // Its first header is that of the root, its parent's other entry, or itself.
     for first in [ROOT, FIRST, FIRST + 32] {
         let image = image(
             1024,
@@ -171,7 +171,7 @@ fn directories_do_not_contain_themselves() {
 
 #[test]
 fn directories_do_not_share_their_entries() {
-    // 60 directories, all of which go on with the same 60 files.
+    // 60 directories whose chains all continue with the same 60 files.
     let (names, files) = ((b'A'..b'A' + 60).map(|name| [name]), FIRST + 60 * 32);
     let names: Vec<_> = names.collect();
     let mut headers = Vec::new();
@@ -221,15 +221,15 @@ fn directories_have_entries_to_a_bound() {
 #[test]
 fn hard_links_point_to_what_can_have_names() {
     for (target, at, words) in [
-        (FIRST, FIRST, "a hard link is where"),
-        (FIRST + 32, FIRST + 32, "a hard link is where"),
+        (FIRST, FIRST, "a hard link in place of"),
+        (FIRST + 32, FIRST + 32, "a hard link in place of"),
         (ROOT, ROOT, "points to a directory"),
         (FIRST + 64, FIRST + 64, "points to a directory"),
         (FIRST + 8, FIRST, "not a multiple of 16"),
         (u32::MAX, FIRST, "not a multiple of 16"),
         (u32::MAX - 15, u32::MAX - 15, "outside the image"),
         (1024, 1024, "outside the image"),
-        (1008, 1008, "a name has no end"),
+        (1008, 1008, "a name is unterminated"),
         (0, 0, "outside the image"),
     ] {
         let image = image(
@@ -252,7 +252,7 @@ fn names_are_names() {
         (&b""[..], "a name is empty"),
         (b"/", "a slash"),
         (b"a/b", "a slash"),
-        (&long, "no end or more than 128"),
+        (&long, "unterminated or longer than 128"),
         (b".", "neither a directory nor a hard link"),
         (b"..", "neither a directory nor a hard link"),
     ] {
@@ -277,11 +277,12 @@ fn names_in_a_directory_differ() {
             header(FIRST + 64, 0, FILE, 0, b"same"),
         ],
     );
-    assert_corrupt(&repeated, ROOT, "two entries of the same name");
-    // The root has one `.` and one `..`, which many directories could share unnoticed.
+    assert_corrupt(&repeated, ROOT, "two entries with the same name");
+    // The root already has a `.` and a `..`. More are refused, as many directories could share them
+    // undetected.
     for name in [&b"."[..], b".."] {
         let image = image(1024, &[header(FIRST, 0, LINK, ROOT, name)]);
-        assert_corrupt(&image, ROOT, "two entries of the same name");
+        assert_corrupt(&image, ROOT, "two entries with the same name");
     }
 }
 
@@ -332,14 +333,14 @@ fn symbolic_links_have_targets() {
         if fits {
             in_image(&Romfs::open(image).unwrap()).unwrap();
         } else {
-            assert_corrupt(&image, FIRST, "impossible length");
+            assert_corrupt(&image, FIRST, "invalid length");
         }
     }
     let link = Header {
         size: 3,
         ..header(FIRST, 0, SYMLINK, 0, b"a")
     };
-    assert_corrupt(&image(1024, &[link]), FIRST + 32, "a NUL in it");
+    assert_corrupt(&image(1024, &[link]), FIRST + 32, "contains a NUL");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Images of which parts cannot be read.
+//! Partly unreadable images.
 
 use std::{collections::BTreeSet, ops::Range, path::PathBuf};
 
@@ -7,7 +7,7 @@ use verimount_source::{ReadAt, ReadError};
 
 use crate::model::{image_of_everything, in_image};
 
-/// Bytes of which a range cannot be read.
+/// A source with an unreadable range.
 pub(crate) struct Unreadable<'a> {
     pub(crate) image: &'a [u8],
     pub(crate) range: Range<u64>,
@@ -26,7 +26,7 @@ impl ReadAt for Unreadable<'_> {
     }
 }
 
-/// All paths that are found, and whether it is said that there may be more.
+/// All paths that are found, and whether entries were reported as lost.
 fn paths(image: &Romfs<Unreadable<'_>>) -> (BTreeSet<PathBuf>, bool) {
     let mut paths = BTreeSet::new();
     let mut lost = false;
@@ -64,7 +64,7 @@ fn without_one_only_what_is_behind_bad_headers_is_lost() {
     let size = Romfs::open(&image).unwrap().size() as usize;
     let image = &image[..size];
     let whole = in_image(&Romfs::open(image).unwrap()).unwrap();
-    // The first ones are read with the superblock.
+    // The first headers are read together with the superblock.
     let headers = headers(image).split_off(&512);
     assert!(!headers.is_empty());
     for at in headers {
@@ -79,7 +79,7 @@ fn without_one_only_what_is_behind_bad_headers_is_lost() {
     assert!(matches!(refused, Err(Error::Source(_))));
 }
 
-/// Where the headers are of all but the root, and of no hard links.
+/// The offsets of all headers except the root's and those of hard links.
 fn headers(image: &[u8]) -> BTreeSet<u64> {
     let mut headers = BTreeSet::new();
     let romfs = Romfs::open(image).unwrap();

@@ -1,4 +1,4 @@
-//! A second, plain decoder, which knows neither the reader's code nor the header index.
+//! A second, simple decoder that shares no code with the reader and ignores the header index.
 
 use std::{
     collections::BTreeMap,
@@ -10,17 +10,17 @@ use std::{
 
 use crate::model::{Tree, What, tree};
 
-/// A header that names something, in the order of a walk along the chains.
+/// A header of an entry, in the order of a walk along the chains.
 #[derive(Debug, Clone)]
 pub(crate) struct Header {
     pub(crate) path: PathBuf,
     pub(crate) at: usize,
-    /// From the header's end on; empty for all but files and symbolic links.
+    /// The data after the header; empty for all but files and symbolic links.
     pub(crate) data: Range<usize>,
     pub(crate) is_hard_link: bool,
 }
 
-/// An image that must be sound.
+/// A decoder of an image, which must be valid.
 pub(crate) struct Decoder<'a> {
     image: &'a [u8],
     pub(crate) headers: Vec<Header>,

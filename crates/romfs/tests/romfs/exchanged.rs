@@ -1,4 +1,4 @@
-//! Trees whose directories others exchange while an image is made of them.
+//! Trees whose directories are replaced while an image is built from them.
 
 use std::{
     env, fs, hint,
@@ -16,10 +16,10 @@ use verimount_romfs::{BlockSize, Error, Options, Plan, VolumeName, plan};
 const INSIDE: &[u8] = b"inside the tree";
 const OUTSIDE: &[u8] = b"outside of the tree";
 
-/// Files in a directory: enough that a part of the exchanges are in the middle of the work.
+/// Files per directory: enough for some replacements to happen during the scan.
 const FILES: usize = 20;
 
-/// How long images are made; in seconds, `VERIMOUNT_RACE_SECONDS` says otherwise.
+/// How long to build images; `VERIMOUNT_RACE_SECONDS` overrides it.
 const SECONDS: u64 = 2;
 
 fn plan_of(root: &Path) -> Result<Plan, Error> {
@@ -40,7 +40,7 @@ fn contains(image: &[u8], content: &[u8]) -> bool {
     image.windows(content.len()).any(|part| part == content)
 }
 
-/// A folder with `tree`, in which `a/b` has a file, and `outside`, which has its like.
+/// A folder with `tree`, which has a file in `a/b`, and `outside`, with the same structure.
 fn lay_out(folder: &Path) -> PathBuf {
     let tree = folder.join("tree");
     for (directory, content) in [("tree/a/b", INSIDE), ("outside/b", OUTSIDE)] {
@@ -54,7 +54,7 @@ fn lay_out(folder: &Path) -> PathBuf {
     tree
 }
 
-/// Exchanges a directory of the tree and a link out of it until it is told to stop.
+/// Swaps a directory of the tree with a symbolic link out of it until told to stop.
 fn exchange(folder: &Path, stop: &AtomicBool) {
     let (directory, link) = (folder.join("tree/a"), folder.join("link"));
     for spins in (0..64).cycle() {
@@ -62,7 +62,7 @@ fn exchange(folder: &Path, stop: &AtomicBool) {
             break;
         }
         renameat_with(CWD, &directory, CWD, &link, RenameFlags::EXCHANGE).unwrap();
-        // Each is there for longer and for shorter parts of the work.
+        // Vary how long each is in place.
         for _ in 0..spins * 64 {
             hint::spin_loop();
         }
@@ -80,7 +80,7 @@ fn nothing_outside_the_tree_gets_into_an_image() {
     thread::scope(|scope| {
         scope.spawn(|| exchange(folder.path(), &stop));
         let end = Instant::now() + Duration::from_secs(seconds);
-        // On a busy machine it may take longer until all of it has been met.
+        // On a busy machine it may take longer until all outcomes have occurred.
         while Instant::now() < end || [inside, links, refused].contains(&0) {
             match plan_of(&tree).and_then(|plan| image_of(&plan)) {
                 Ok(image) if contains(&image, OUTSIDE) => outside += 1,
@@ -95,19 +95,19 @@ fn nothing_outside_the_tree_gets_into_an_image() {
         "images: {inside} of the directory, {links} of the link, {outside} of what is outside; \
          {refused} refused"
     );
-    assert_eq!(outside, 0, "images of what is outside");
+    assert_eq!(outside, 0, "images with files from outside");
 }
 
-/// What is done with a planned tree, of which `tree/a/b` is then no more what it was.
+/// Replacements of `tree/a/b` in a planned tree.
 fn replacements() -> [fn(&Path); 4] {
     [
         |folder| {
-            // It is the same directory, but not in the tree.
+            // The same directory, moved out of the tree.
             fs::rename(folder.join("tree/a/b"), folder.join("moved")).unwrap();
             symlink("../../moved", folder.join("tree/a/b")).unwrap();
         },
         |folder| {
-            // Another directory, with the very same files.
+            // A different directory with the same files.
             let (old, new) = (folder.join("moved"), folder.join("tree/a/b"));
             fs::rename(&new, &old).unwrap();
             fs::create_dir(&new).unwrap();
@@ -138,7 +138,7 @@ fn a_directory_that_is_replaced_fails_the_image() {
     }
 }
 
-/// The tree may get another name, and another may get its own.
+/// The tree may be renamed, and another one take its name.
 #[test]
 fn the_root_stays_the_one_that_was_planned() {
     let folder = tempfile::tempdir().unwrap();
@@ -150,7 +150,7 @@ fn the_root_stays_the_one_that_was_planned() {
     assert!(image_of(&plan).unwrap() == image);
 }
 
-/// Moves a directory as soon as anything is written.
+/// Moves a directory at the first write.
 struct Mover<'a>(&'a Path);
 
 impl Write for Mover<'_> {
@@ -164,7 +164,7 @@ impl Write for Mover<'_> {
     }
 }
 
-/// From there, the way up leads out of the tree.
+/// From there, `..` leads out of the tree.
 #[test]
 fn a_directory_that_is_moved_while_it_is_read_fails_the_image() {
     let folder = tempfile::tempdir().unwrap();

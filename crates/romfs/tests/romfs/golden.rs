@@ -1,4 +1,4 @@
-//! Images whose every byte is known.
+//! Images that are known byte for byte.
 
 use std::{fmt::Write, path::Path};
 
@@ -42,7 +42,7 @@ pub(crate) const GENROMFS: &str = "
     0160 61000000000000000000000000000000
     03f0 00000000000000000000000000000000";
 
-/// The bytes of a dump, of which lines of zeros are left out.
+/// The bytes of a dump, which leaves out lines of zeros.
 pub(crate) fn bytes(dump: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     for line in dump.trim().lines() {

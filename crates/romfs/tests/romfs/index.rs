@@ -1,4 +1,4 @@
-//! The header index: what it saves, and that no damage to it goes unseen.
+//! The header index: the reads that it saves, and that all damage to it is detected.
 
 use std::{
     fs,
@@ -16,7 +16,7 @@ use crate::{
     model::{What, build, image_of_everything, in_image, one_of_everything},
 };
 
-/// Remembers how far it was read.
+/// A source that records the highest offset read.
 struct Furthest<S> {
     inner: S,
     end: AtomicU64,
@@ -33,7 +33,7 @@ impl<S: ReadAt> ReadAt for Furthest<S> {
     }
 }
 
-/// Whether the root is listed by what lies behind the accessible bytes, where an index is.
+/// Whether listing the root reads behind the accessible bytes, where the index is.
 pub(crate) fn is_indexed(image: impl ReadAt) -> bool {
     let end = AtomicU64::new(0);
     let furthest = Furthest { inner: image, end };
@@ -43,14 +43,14 @@ pub(crate) fn is_indexed(image: impl ReadAt) -> bool {
     furthest.end.load(Relaxed) > romfs.size().into()
 }
 
-/// Where the index starts.
+/// The offset of the index.
 fn start(image: &[u8]) -> usize {
     let romfs = Romfs::open(image).unwrap();
     assert!(is_indexed(image));
     (romfs.size() as usize).next_multiple_of(1024)
 }
 
-/// Where the index ends, as its counts say.
+/// The end of the index according to its counts.
 fn end(image: &[u8]) -> usize {
     let start = start(image);
     let count = |at: usize| {
@@ -83,7 +83,8 @@ fn without_an_index_headers_close_together_are_read_together() {
         "the superblock, with the root's header"
     );
     romfs.walk(|_, _| Ok::<_, Error>(())).unwrap();
-    // The two directories; the root's seven headers in two parts, and a's target; sub's in one.
+    // The two directories; the root's seven headers in two reads, and the target of `a`; those of
+    // `sub` in one.
     assert_eq!(counted.counts().requests, 1 + 2 + (2 + 1) + 1);
 }
 
@@ -191,13 +192,13 @@ fn an_index_has_directories_to_a_bound() {
     }
 }
 
-/// Where the parts of the index of [`golden::ours`] are: its directory records, the root's entry
-/// records, and the names of these.
+/// The offsets in the index of [`golden::ours`] of its directory records, the root's entry records,
+/// and their names.
 const DIRECTORIES: usize = 0x420;
 const RECORDS: usize = DIRECTORIES + 2 * 12;
 const NAMES: usize = RECORDS + 4 * 16;
 
-/// What becomes of listing the root of [`golden::ours`] with these bytes at this place.
+/// Lists the root of [`golden::ours`] after overwriting the bytes at this offset.
 fn list_with(at: usize, bytes: &[u8]) -> Result<Entries, Error> {
     let mut image = golden::ours();
     image[at..at + bytes.len()].copy_from_slice(bytes);
@@ -251,7 +252,7 @@ fn the_first_name_starts_where_the_names_start() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("long"), "").unwrap();
     let mut image = build(folder.path(), 1024);
-    // Behind the header and one directory record: the one entry's record.
+    // After the header and one directory record: the record of the only entry.
     let at = start(&image) + 32 + 12;
     image[at..at + 4].copy_from_slice(&1_u32.to_be_bytes());
     let romfs = Romfs::open(image).unwrap();
@@ -266,7 +267,7 @@ fn names_belong_to_entries() {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("empty")).unwrap();
     let mut image = build(folder.path(), 1024);
-    // One byte more of names than the root's one entry has, left to the empty directory.
+    // One byte more of names than the root's only entry has, assigned to the empty directory.
     let at = start(&image) + 16;
     image[at..at + 4].copy_from_slice(&6_u32.to_be_bytes());
     let romfs = Romfs::open(image).unwrap();
@@ -278,7 +279,7 @@ fn names_belong_to_entries() {
 
 #[test]
 fn a_directory_that_nothing_leads_to_is_noticed() {
-    // `sub` becomes a pipe, for the headers and for the index.
+    // `sub` becomes a pipe, in both the headers and the index.
     let mut image = golden::ours();
     image[0xf3] = 0x07;
     fix_checksum(&mut image[0xf0..0x110]);

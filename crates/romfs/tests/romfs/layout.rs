@@ -1,4 +1,4 @@
-//! Where the writer puts things.
+//! The layout that the writer produces.
 
 use std::{
     fs::{self, Permissions},

@@ -1,4 +1,4 @@
-//! What a plan says that its image will not keep.
+//! The attributes that a plan reports as lost.
 
 use std::{
     collections::BTreeSet,
@@ -16,7 +16,7 @@ use rustix::{
 use tempfile::TempDir;
 use verimount_romfs::{BlockSize, Example, Loss, Options, Plan, VolumeName, plan};
 
-/// A tree of which nothing is lost but owners, where it is not root's: a directory with one file.
+/// A tree without losses, except for owners if it is not root's: a directory with one file.
 fn plain_tree() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("file"), [1; 10_000]).unwrap();
@@ -44,7 +44,7 @@ fn plan_of(root: &Path) -> Plan {
     plan(root, &options).unwrap()
 }
 
-/// The kinds of what is lost, but owners where all are lost.
+/// The kinds of losses, without owners if all of them are lost.
 fn lost(plan: &Plan) -> BTreeSet<Loss> {
     let all_owners = !geteuid().is_root();
     let kinds = plan.losses().iter().map(|(loss, _)| loss);
@@ -53,7 +53,7 @@ fn lost(plan: &Plan) -> BTreeSet<Loss> {
         .collect()
 }
 
-/// Sets an attribute, unless the file system has none.
+/// Sets an attribute, if the file system supports it.
 fn set_attribute(path: &Path, name: &str, value: &[u8]) -> bool {
     match setxattr(path, name, value, XattrFlags::empty()) {
         Ok(()) => true,
@@ -73,7 +73,7 @@ fn nothing_is_said_of_what_is_kept() {
     assert_eq!(lost(&plan_of(folder.path())), BTreeSet::new());
 }
 
-/// Does something to a file, where that can be done.
+/// A change to a file, which may be unsupported here.
 type Change = fn(&Path) -> bool;
 
 #[test]
@@ -95,7 +95,7 @@ fn each_kind_of_loss_is_told() {
             set_attribute(file, "user.comment", b"important")
         }),
         (Loss::Capabilities, |file| {
-            // Of version 2, none.
+            // A capability set of version 2, empty.
             let value = [&[0, 0, 0, 2][..], &[0; 16]].concat();
             geteuid().is_root() && set_attribute(file, "security.capability", &value)
         }),
@@ -119,7 +119,7 @@ fn each_kind_of_loss_is_told() {
     }
 }
 
-/// What the image shows to more people than the tree.
+/// Permissions that the image grants to more users than the tree.
 #[test]
 fn what_somebody_may_not_read_is_told() {
     let files = [
@@ -154,7 +154,7 @@ fn what_somebody_may_not_read_is_told() {
     }
 }
 
-/// Links have no permissions; a device is only root's in the image, too.
+/// Symbolic links have no permissions; a device is accessible only to root in the image as well.
 #[test]
 fn links_hide_nothing() {
     let folder = plain_tree();
@@ -177,7 +177,7 @@ fn list(entries: &[(u16, u16, u32)]) -> Vec<u8> {
 #[test]
 fn lists_that_deny_are_told_from_lists_that_allow() {
     const NOBODY: u32 = u32::MAX;
-    // The owner, user 1, the group, the mask, others: what is not denied by the mode.
+    // The owner, user 1, the group, the mask, others: access that the mode does not deny.
     let lists = [
         ([6, 4, 4, 4, 4], false),
         ([6, 6, 4, 6, 4], false),
@@ -227,7 +227,7 @@ fn a_few_examples_say_what_is_lost_where() {
     );
 }
 
-/// A file has one owner, however many names it has.
+/// A file has one owner, however many hard links it has.
 #[test]
 fn a_file_is_counted_once() {
     let folder = plain_tree();

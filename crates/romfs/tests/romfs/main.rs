@@ -1,4 +1,4 @@
-//! The reader and the writer against plain models, other tools, and hostile images.
+//! Tests the reader and the writer against simple models, other tools, and hostile images.
 
 mod crafted;
 mod damaged;

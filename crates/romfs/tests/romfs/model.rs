@@ -15,15 +15,14 @@ use rustix::fs::{CWD, FileType, Mode, major, makedev, minor, mknodat};
 use verimount_romfs::{BlockSize, Error, Node, NodeKind, Options, Romfs, VolumeName, plan};
 use verimount_source::{ReadAt, Scratch};
 
-/// Everything below a root, by path. A path's order is that of its components' bytes, so this is
-/// walk order, too.
+/// Everything below a root, by path. Paths are ordered by the bytes of their components, so this is
+/// also walk order.
 pub(crate) type Tree = BTreeMap<PathBuf, Entry>;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) what: What,
-    /// The first of all paths, in order, that lead to the same node: its own unless it is a
-    /// hard link.
+    /// The first path, in order, that leads to the same node: its own unless it is a hard link.
     pub(crate) first_name: PathBuf,
 }
 
@@ -38,7 +37,7 @@ pub(crate) enum What {
     Fifo,
 }
 
-/// A tree of nodes that are told apart by anything.
+/// Builds a tree from nodes with arbitrary identities.
 pub(crate) fn tree<Id: Ord>(nodes: BTreeMap<PathBuf, (Id, What)>) -> Tree {
     let mut first_names = BTreeMap::new();
     nodes
@@ -96,7 +95,7 @@ fn what_on_disk(path: &Path, metadata: &fs::Metadata) -> What {
     }
 }
 
-/// Makes a tree in an empty directory, taking its entries in this order.
+/// Creates a tree in an empty directory, with its entries in this order.
 pub(crate) fn create<'a>(root: &Path, tree: impl Iterator<Item = (&'a PathBuf, &'a Entry)>) {
     let mut made: BTreeMap<&Path, PathBuf> = BTreeMap::new();
     for (path, entry) in tree {
@@ -184,12 +183,12 @@ pub(crate) fn build(root: &Path, block_size: u64) -> Vec<u8> {
     image
 }
 
-/// Whether devices can be made here.
+/// Whether devices can be created here.
 pub(crate) fn can_make_devices() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// A small tree with one of everything, as it is on disk.
+/// A small tree with one node of every kind, on disk.
 pub(crate) fn one_of_everything() -> Tree {
     let file = |contents: &[u8], executable| What::File {
         contents: contents.to_vec(),

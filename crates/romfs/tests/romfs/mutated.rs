@@ -1,4 +1,4 @@
-//! Sound images that were damaged: nothing panics, hangs or is taken for what it is not.
+//! Corrupted images: reading them never panics, hangs or returns wrong results.
 
 use std::sync::{
     LazyLock,
@@ -17,10 +17,10 @@ use crate::{
     model::{image_of_everything, in_image},
 };
 
-/// More reads than any of these images, of at most some 6 KB, can need.
+/// More reads than any of these images, of at most about 6 KB, can need.
 const MANY_READS: u64 = 100_000;
 
-/// Does everything that can be done with an image, and says whether all of it succeeded.
+/// Exercises all operations on an image, and returns whether all of them succeeded.
 fn exercise(image: &[u8]) -> Result<(), Error> {
     salvage(image);
     let counted = Counting::new(image);
@@ -37,7 +37,7 @@ fn exercise(image: &[u8]) -> Result<(), Error> {
     checked
 }
 
-/// Finds what is left, with and without the superblock.
+/// Salvages the image, with and without its superblock.
 fn salvage(image: &[u8]) {
     for range in [0..0, 0..1] {
         let counted = Counting::new(Unreadable { image, range });
@@ -48,7 +48,7 @@ fn salvage(image: &[u8]) {
     }
 }
 
-/// One image without index and one with.
+/// One image without an index and one with.
 static IMAGES: LazyLock<[Vec<u8>; 2]> =
     LazyLock::new(|| [golden::bytes(golden::GENROMFS), image_of_everything()]);
 
@@ -122,7 +122,7 @@ fn a_failing_read_is_never_ignored() {
     }
 }
 
-/// Bytes to put into one header.
+/// Bytes to overwrite in one header.
 #[derive(Debug, Clone)]
 struct Damage {
     header: Index,
@@ -133,7 +133,7 @@ struct Damage {
 fn damages() -> impl Strategy<Value = Damage> {
     let word = prop_oneof![
         any::<u32>(),
-        // Other headers, mostly.
+        // Mostly offsets of other headers.
         (0..0x200_u32).prop_map(|word| word * 16),
         ((0..0x200_u32), (0..16_u32)).prop_map(|(word, mode)| word * 16 + mode),
         Just(u32::MAX),
@@ -151,14 +151,14 @@ fn damages() -> impl Strategy<Value = Damage> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// An index with any content. One that passes its check gives the tree of the headers.
+    /// An index with random contents. If it passes the check, it yields the tree of the headers.
     #[test]
     fn damaged_indexes_do_no_harm(damages in vec(damages(), 1..6)) {
         let mut image = IMAGES[1].clone();
         let decoder = Decoder::new(&IMAGES[1]);
         let index = &mut image[decoder.size().next_multiple_of(1024)..];
         for damage in damages {
-            // Words first: the header, counts and records are made of them.
+            // Whole words first, as the header, counts and records consist of words.
             let start = damage.header.index(index.len() / 4 - 8) * 4;
             for (at, byte) in (start + damage.at..).zip(damage.bytes) {
                 index[at] = byte;
@@ -170,7 +170,7 @@ proptest! {
         }
     }
 
-    /// Headers with any content, all of their checksums in order.
+    /// Headers with random contents but valid checksums.
     #[test]
     fn damaged_headers_do_no_harm(damages in vec(damages(), 1..6), ours in any::<bool>()) {
         let mut image = IMAGES[usize::from(ours)].clone();
@@ -186,7 +186,7 @@ proptest! {
         let size = 512.min(image.len());
         fix_checksum(&mut image[..size]);
         let _ = exercise(&image);
-        // And without index, in case it was the index that saved the reader.
+        // Also without the index, which may have hidden the damage from the reader.
         let size = Decoder::new(&IMAGES[usize::from(ours)]).size();
         let _ = exercise(&image[..size]);
     }

@@ -1,4 +1,4 @@
-//! Other programs that know the format.
+//! Comparison with other programs that support the format.
 
 use std::{fs, os::unix::fs::symlink, path::Path, process::Command};
 
@@ -10,7 +10,7 @@ use crate::{
     model::{build, create, in_image, on_disk, one_of_everything},
 };
 
-/// Makes an image with genromfs.
+/// Builds an image with genromfs.
 fn genromfs(program: &Path, root: &Path, options: &[&str]) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let image = folder.path().join("image");
@@ -26,7 +26,7 @@ fn genromfs(program: &Path, root: &Path, options: &[&str]) -> Vec<u8> {
     fs::read(image).unwrap()
 }
 
-/// Three trees: one of everything, many files in a directory, and directories inside each other.
+/// Three trees: one node of every kind, many files in a directory, and nested directories.
 fn trees() -> [tempfile::TempDir; 3] {
     let [everything, wide, deep] = [(); 3].map(|()| tempfile::tempdir().unwrap());
     create(everything.path(), one_of_everything().iter());
@@ -68,7 +68,7 @@ fn what_genromfs_makes_is_read() {
     }
 }
 
-/// So that the decoder is a witness of the format, and not of our writer.
+/// Shows that the decoder follows the format and not just our writer.
 #[test]
 fn the_plain_decoder_reads_what_genromfs_makes() {
     let Some(program) = tools::find("genromfs") else {
@@ -86,7 +86,7 @@ fn our_images_are_of_the_size_that_genromfs_makes() {
         return;
     };
     for tree in trees() {
-        // No file has a block's size, so none is aligned. The volumes' names take the same room.
+        // No file reaches the block size, so none is aligned. The volume names take the same space.
         let theirs = Romfs::open(genromfs(&program, tree.path(), &[])).unwrap();
         let ours = Romfs::open(build(tree.path(), 1 << 20)).unwrap();
         assert_eq!(ours.size(), theirs.size());
@@ -102,7 +102,7 @@ fn grub_reads_our_images() {
         let folder = tempfile::tempdir().unwrap();
         let image = folder.path().join("image");
         fs::write(&image, build(tree.path(), 4096)).unwrap();
-        // Compares everything in the directory with what has its path in the image.
+        // Compares everything in the directory with the image, path by path.
         let compare = |directory: &Path| {
             let mut compare = Command::new(&program);
             compare.arg(&image).args(["cmp", "(loop0)/"]).arg(directory);

@@ -1,4 +1,4 @@
-//! What the writer refuses, and that it names the culprit.
+//! Trees that the writer refuses, naming the offending path.
 
 use std::{
     fs::{self, File},
@@ -29,11 +29,11 @@ fn assert_unstorable(root: &Path, culprit: impl AsRef<Path>, expected: Unstorabl
             assert_eq!((path, reason), (root.join(culprit), expected));
         }
         Err(error) => panic!("{error}"),
-        Ok(_) => panic!("it was planned"),
+        Ok(_) => panic!("planning succeeded"),
     }
 }
 
-/// A file of that size, all of it a hole.
+/// A sparse file of that size.
 fn hole(path: impl AsRef<Path>, size: u64) {
     File::create(path).unwrap().set_len(size).unwrap();
 }
@@ -55,7 +55,7 @@ fn files_are_smaller_than_four_gib() {
     let folder = tempfile::tempdir().unwrap();
     hole(folder.path().join("big"), 1 << 32);
     assert_unstorable(folder.path(), "big", Unstorable::FileTooLarge(1 << 32));
-    // One byte less is a file of romfs, but there is no image it fits into.
+    // One byte less is valid for a romfs file, but it fits in no image.
     hole(folder.path().join("big"), (1 << 32) - 1);
     assert_unstorable(folder.path(), "big", Unstorable::ImageTooLarge);
 }
@@ -64,8 +64,8 @@ fn files_are_smaller_than_four_gib() {
 fn images_are_smaller_than_four_gib() {
     let folder = tempfile::tempdir().unwrap();
     hole(folder.path().join("a"), 2 << 30);
-    // What the superblock, the root's two headers, and those of the files leave, with the first
-    // file aligned to 1 KiB.
+    // The space left by the superblock, the root's two headers, and those of the files, with the
+    // first file aligned to 1 KiB.
     let left = (1 << 32) - 16 - (1024 + (2 << 30)) - 1024;
     hole(folder.path().join("b"), left);
     let fits = plan(folder.path()).unwrap();
@@ -107,7 +107,7 @@ fn directories_are_nested_to_the_readers_bound() {
     path.push("d");
     fs::create_dir(&path).unwrap();
     assert_unstorable(folder.path(), &path, Unstorable::Depth);
-    // From the inside out, as removing them all at once holds each of them open.
+    // Remove from the inside out, as a recursive removal keeps every level open.
     while path != folder.path() {
         fs::remove_dir(&path).unwrap();
         path.pop();
@@ -142,7 +142,7 @@ fn a_file_that_changes_before_it_is_written_fails_the_image() {
         |file| fs::write(file, [1; 99]).unwrap(),
         |file| fs::write(file, [1; 101]).unwrap(),
         |file| {
-            // The same size, but written again.
+            // The same size, but rewritten.
             let later = SystemTime::now() + Duration::from_secs(1);
             File::options()
                 .write(true)
@@ -152,7 +152,7 @@ fn a_file_that_changes_before_it_is_written_fails_the_image() {
                 .unwrap();
         },
         |file| {
-            // Another file in its place, which cannot get its inode while it is there.
+            // Another file in its place. It cannot reuse the inode while the old file exists.
             let other = file.with_extension("new");
             fs::write(&other, [1; 100]).unwrap();
             fs::rename(other, file).unwrap();
@@ -163,7 +163,7 @@ fn a_file_that_changes_before_it_is_written_fails_the_image() {
             symlink(moved, file).unwrap();
         },
         |file| {
-            // A pipe with a writer that has nothing to say, for as long as this process lives.
+            // A pipe with a writer that writes nothing as long as this process lives.
             fs::remove_file(file).unwrap();
             mknodat(CWD, file, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
             let writer = File::options().read(true).write(true).open(file);
@@ -185,7 +185,7 @@ fn a_file_that_changes_before_it_is_written_fails_the_image() {
     }
 }
 
-/// Appends to a file as soon as anything is written.
+/// Appends to a file at the first write.
 struct Meddler<'a>(&'a Path);
 
 impl Write for Meddler<'_> {
@@ -212,7 +212,7 @@ fn a_file_that_grows_while_it_is_written_fails_the_image() {
     assert!(matches!(result, Err(Error::Changed { path }) if path == file));
 }
 
-/// Takes so many bytes, and then no more.
+/// A sink that accepts this many bytes, and then fails.
 struct Full(usize);
 
 impl Write for Full {

@@ -1,4 +1,4 @@
-//! What is written is what is read, and the same tree is the same image.
+//! The reader returns what was written, and the same tree always gives the same image.
 
 use std::{fs::File, path::Path, time::SystemTime};
 
@@ -26,7 +26,7 @@ proptest! {
         prop_assert!(is_indexed(image.as_slice()));
         prop_assert_eq!(romfs.volume_name(), b"test");
         prop_assert_eq!(&in_image(&romfs).unwrap(), &tree);
-        // And from the headers alone, with the reader and with another one.
+        // Also from the headers alone, with the reader and with the second decoder.
         let accessible = &image[..romfs.size() as usize];
         let plain = Romfs::open(accessible).unwrap();
         prop_assert!(!is_indexed(accessible));
@@ -44,7 +44,7 @@ proptest! {
     }
 }
 
-/// Gives all files of a tree another time.
+/// Changes the modification times of all files of a tree.
 fn make_old(root: &Path, tree: &Tree) {
     for path in tree.keys() {
         let path = root.join(path);
