@@ -1,4 +1,4 @@
-//! A command that stays in the background when its work is under way.
+//! Running a command's server process in the background (as a daemon).
 
 use std::{
     env,
@@ -29,34 +29,35 @@ use crate::{
     message::say,
 };
 
-/// Where a mount's process stays.
+/// Whether a mount runs in the background.
 #[derive(Args)]
 pub(crate) struct BackgroundArgs {
-    /// Stay in the foreground, until unmounted or interrupted
+    /// Stay in the foreground until unmounted or interrupted
     #[arg(long)]
     foreground: bool,
-    /// In the background, append messages to this file; at most 40 of one kind a minute
+    /// In the background, append log messages to this file, at most 40 of each kind per minute
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
 }
 
-/// Set by the command in the foreground for the process that stays: it must say on standard output
-/// when the mount is ready.
+/// The environment variable that the foreground command sets for the daemon. The daemon must then
+/// report on standard output when the mount is ready.
 const BACKGROUND: &str = "VERIMOUNT_BACKGROUND";
 
-/// What it says, before what is to be shown.
+/// The line that the daemon prints when ready, before the text to show.
 const READY: &str = "ready\n";
 
-/// What can be used from now on.
+/// A server that is ready for use.
 pub(crate) struct Ready {
-    /// What to say of it.
+    /// The text to show the user.
     pub(crate) text: String,
-    /// Serves it until it ends, or until a signal asks for that.
+    /// Serves until the end or until a signal.
     pub(crate) serve: Box<dyn FnOnce(Signals) -> Result<()>>,
 }
 
 impl Ready {
-    /// What has been mounted, what to say of it, and what is done at SIGHUP instead of ending.
+    /// A mounted file system, the text to show, and the action on SIGHUP, which otherwise ends the
+    /// process.
     pub(crate) fn mounted(mounted: Mounted, text: String, reload: Option<Reload>) -> Self {
         Self {
             text,
@@ -66,13 +67,14 @@ impl Ready {
 }
 
 impl BackgroundArgs {
-    /// Serves what `begin` makes ready, in the background or not.
+    /// Serves what `begin` returns, in the background or foreground.
     pub(crate) fn serve(&self, begin: impl FnOnce() -> Result<Ready>) -> Result<Outcome> {
         let background = env::var_os(BACKGROUND).is_some();
         if !self.foreground && !background {
             return start_in_background();
         }
-        // Before anything else is opened; closed when paths such as /dev/fd/63 have been, too.
+        // Taken before anything else is opened; closed only after paths such as /dev/fd/63 have
+        // been opened.
         let inherited = background.then(take_inherited).transpose()?;
         let signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
         let log = Log::start()?;
@@ -81,8 +83,8 @@ impl BackgroundArgs {
         served
     }
 
-    /// Serves in this process, which `inherited` what it did not open itself if it is to stay in the
-    /// background.
+    /// Serves in this process. `inherited`, if it is the daemon, holds the descriptors that it did
+    /// not open itself.
     fn serve_here(
         &self,
         begin: impl FnOnce() -> Result<Ready>,
@@ -90,7 +92,7 @@ impl BackgroundArgs {
         signals: Signals,
         log: &Log,
     ) -> Result<Outcome> {
-        // Before anything is mounted, which would have to be undone.
+        // Open the log before mounting, so that a failure needs no unmount.
         let log_file = match inherited {
             Some(_) => self.log_file()?,
             None => None,
@@ -111,8 +113,8 @@ impl BackgroundArgs {
     }
 }
 
-/// Tells the waiting command that all is well, and leaves its terminal, its directory and what its
-/// caller had open.
+/// Tells the waiting command that the mount is ready, and detaches from its terminal, its directory
+/// and the descriptors inherited from its caller.
 fn detach(
     ready: &str,
     inherited: Vec<OwnedFd>,
@@ -129,7 +131,7 @@ fn detach(
     }
     dup2_stdin(&nowhere)?;
     drop(inherited);
-    // Whoever started it may be gone; that is no reason to end.
+    // This fails if the process is a group leader already, which does no harm.
     let _ = setsid();
     chdir("/")?;
     write!(stdout(), "{READY}{ready}")?;
@@ -138,7 +140,7 @@ fn detach(
     Ok(())
 }
 
-/// Runs this command once more as a process that stays, and waits until it is ready or has failed.
+/// Runs this command again as the daemon, and waits until it is ready or has failed.
 fn start_in_background() -> Result<Outcome> {
     let mut child = Command::new(env::current_exe()?)
         .args(env::args_os().skip(1))
@@ -146,9 +148,12 @@ fn start_in_background() -> Result<Outcome> {
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()
-        .context("starting the mount's process")?;
+        .context("starting the background process")?;
     let mut said = String::new();
-    let mut pipe = child.stdout.take().context("the process has no output")?;
+    let mut pipe = child
+        .stdout
+        .take()
+        .context("the background process has no output")?;
     pipe.read_to_string(&mut said)?;
     match said.strip_prefix(READY) {
         Some(ready) => {
@@ -159,10 +164,11 @@ fn start_in_background() -> Result<Outcome> {
     }
 }
 
-/// The process has said why on standard error, which is ours too.
+/// Ends with the exit code of the daemon, which has reported the reason on the shared standard
+/// error.
 fn failed(child: &mut Child) -> Result<Outcome> {
     match child.wait()?.code() {
         Some(code) if code != 0 => std::process::exit(code),
-        _ => bail!("the mount's process ended before the mount was ready"),
+        _ => bail!("the background process ended before the mount was ready"),
     }
 }

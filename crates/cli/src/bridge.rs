@@ -17,13 +17,14 @@ use verimount_serve::{BridgeFs, BridgeOptions, CachePolicy, Reload, mount};
 
 use crate::{Outcome, background::Ready, mount_args::MountArgs, options::one_of, served::served};
 
-/// Mirror a directory through a policy that decides each open, at the source's own speed
+/// Mirror a directory through a policy that decides each open, at native speed
 ///
-/// Whatever the policy passes through is read and written by the kernel itself; that takes root.
-/// For anybody else all is relayed. SIGHUP reads the policy again.
+/// The kernel itself reads and writes the files that the policy passes through; this requires root.
+/// For other users, all reads and writes are relayed. SIGHUP reloads the policy.
 ///
-/// WARNING: locks do not reach from the mount to the source. Programs that share files by locks, such
-/// as SQLite's users, must all work in the mount: one that uses the source meanwhile damages the file.
+/// WARNING: file locks in the mount are not visible in the source. Programs that coordinate by
+/// locks, such as SQLite, must all use the mount: one that uses the source at the same time can
+/// corrupt the file.
 #[derive(Args)]
 pub(crate) struct Bridge {
     /// The directory to mirror
@@ -32,16 +33,16 @@ pub(crate) struct Bridge {
     /// The mount point: an empty directory
     #[arg(value_name = "DIR", required_unless_present = "explain")]
     directory: Option<PathBuf>,
-    /// The policy, a TOML file; without, everything is passed through
+    /// The policy, a TOML file; without it, everything is passed through
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
-    /// Say how the policy decides the opening of this file below SOURCE, and why; mount nothing
+    /// Show how the policy decides an open of this file below SOURCE, and why, without mounting
     #[arg(long, value_name = "PATH", conflicts_with = "directory")]
     explain: Option<PathBuf>,
-    /// With --explain: opened for writing, not for reading
+    /// With --explain: open for writing instead of reading
     #[arg(long, requires = "explain", conflicts_with = "directory")]
     write: bool,
-    /// Whether files are passed through: require fails where the kernel cannot
+    /// Whether files are passed through to the kernel
     #[arg(long, value_name = "WHEN", value_enum, default_value_t)]
     passthrough: When,
     /// How long the kernel believes what it was told: strict asks each time, normal sees changes made
@@ -58,12 +59,12 @@ pub(crate) struct Bridge {
 /// Whether files are passed through.
 #[derive(Clone, Copy, Default, ValueEnum)]
 enum When {
-    /// Where the kernel can
+    /// If the kernel can
     #[default]
     Auto,
-    /// No file is
+    /// Relay all files
     Never,
-    /// Or fail
+    /// Fail if the kernel cannot
     Require,
 }
 
@@ -81,7 +82,7 @@ impl Bridge {
         let mirror = self.mirror()?;
         if mirror.meets_mounts() && is_below(directory, &self.source) {
             bail!(
-                "{} is in {}, which only root can mirror from there",
+                "{} is inside {}: only root can mount a mirror inside its source",
                 printable(directory),
                 printable(&self.source)
             );
@@ -126,19 +127,22 @@ impl Bridge {
             .map_or_else(|| Ok(Policy::default()), read_policy)
     }
 
-    /// What reads the policy again. One with an error does not take the place of the one before.
+    /// Returns an action that reloads the policy. If the new policy has an error, the old one
+    /// stays.
     fn reload(&self, fs: Arc<BridgeFs>) -> Result<Option<Reload>> {
         let Some(path) = &self.policy else {
             return Ok(None);
         };
-        // The process in the background has left the directory.
+        // The daemon has left the working directory.
         let path = absolute(path)?;
         Ok(Some(Box::new(move || match read_policy(&path) {
             Ok(policy) => {
                 fs.bridge().set_policy(policy);
-                tracing::info!(policy = %printable(&path), "read the policy again");
+                tracing::info!(policy = %printable(&path), "reloaded the policy");
             }
-            Err(error) => tracing::error!("the policy stays as it was: {error:#}"),
+            Err(error) => {
+                tracing::error!("cannot reload the policy, keeping the old one: {error:#}");
+            }
         })))
     }
 
@@ -158,7 +162,7 @@ impl Bridge {
         let found = self.source.join(&below).symlink_metadata();
         if !found.with_context(named)?.is_file() {
             bail!(
-                "{} is not a regular file, and a policy decides no others",
+                "{} is not a regular file: policies apply only to regular files",
                 named()
             );
         }
@@ -166,7 +170,7 @@ impl Bridge {
         Outcome::Good.reported(writeln!(stdout(), "{explanation}"))
     }
 
-    /// Where a path is below the source, be it given from there or from the root.
+    /// The path relative to the source. `path` is absolute or relative to the source.
     fn below_source(&self, path: &Path) -> Result<PathBuf> {
         let given = match path.is_absolute() {
             true => path.strip_prefix(absolute(&self.source)?).ok(),
@@ -175,7 +179,7 @@ impl Bridge {
         let names = given.and_then(|given| {
             let steps = given.components();
             let steps = steps.filter(|step| *step != Component::CurDir);
-            // Nothing but names leads down.
+            // Reject `..`: only names lead downwards.
             let names = steps.map(|step| matches!(step, Component::Normal(_)).then_some(step));
             names.collect::<Option<PathBuf>>()
         });
@@ -191,23 +195,23 @@ fn read_policy(path: &Path) -> Result<Policy> {
     Ok(Policy::parse(&text, path)?)
 }
 
-/// Lets this process open as many files as it ever may: each that is open through the mount takes up
-/// to two, and it is among these that users get their shares.
+/// Raises the limit of open files to its maximum: each file open through the mount takes up to two
+/// descriptors, and users get shares of the limit.
 fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {
         current: limit.maximum,
         ..limit
     };
-    // With what there is it works, too.
+    // It also works with the present limit.
     let _ = setrlimit(Resource::Nofile, raised);
 }
 
-/// Whether a directory is anywhere below another one.
+/// Whether `directory` is below `above`, at any depth.
 fn is_below(directory: &Path, above: &Path) -> bool {
     match (directory.canonicalize(), above.canonicalize()) {
         (Ok(directory), Ok(above)) => directory != above && directory.starts_with(above),
-        // There is no such directory: whoever needs it will say so.
+        // A directory is missing: opening it later reports the error.
         _ => false,
     }
 }

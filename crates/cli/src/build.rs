@@ -23,27 +23,28 @@ use crate::{
 
 /// Make a reproducible romfs image of a directory, sealed with a Merkle tree; print its digest
 ///
-/// The same tree gives the same bytes, whatever its times and owners. romfs has no place for them, nor
-/// for extended attributes and permissions but the executable bit: what an image loses is said.
+/// The same tree always gives the same image, regardless of times and owners: romfs cannot store
+/// these, nor extended attributes, nor permissions other than the executable bit. Notes list
+/// everything that the image loses.
 #[derive(Args)]
 pub(crate) struct Build {
     /// The directory
     #[arg(value_name = "DIR")]
     tree: PathBuf,
-    /// The image to make, in place of an older one
+    /// The image to create or replace
     #[arg(value_name = "IMAGE")]
     image: PathBuf,
-    /// Size that the data of larger files is aligned to, and the image padded to: a power of two
-    /// from 1K to 1M; auto is 4K, the largest that the kernel's reader can use
+    /// Alignment of the data of files of at least this size, and of the image's end: a power of two
+    /// from 1K to 1M; auto is 4K, the largest that the kernel's romfs supports
     #[arg(long, value_name = "SIZE", default_value = "auto", value_parser = parse_image_block_size)]
     block_size: Auto<BlockSize>,
     /// The volume's name, up to 128 bytes
     #[arg(long, value_name = "NAME", default_value = "", value_parser = parse_volume_name, hide_default_value = true)]
     volume_name: VolumeName,
-    /// Make a plain image, without a Merkle tree
+    /// Create a plain image without a Merkle tree
     #[arg(long)]
     no_seal: bool,
-    /// Replace IMAGE even if it is no image
+    /// Replace IMAGE even if it is not an image
     #[arg(long)]
     force: bool,
     #[command(flatten)]
@@ -52,7 +53,7 @@ pub(crate) struct Build {
     tree_args: TreeArgs,
 }
 
-/// The page size of most machines, beyond which the kernel's romfs reader does not go.
+/// The page size of most machines, and the largest block size of the kernel's romfs reader.
 const AUTO_BLOCK_SIZE: u64 = 4096;
 
 impl Build {
@@ -84,22 +85,22 @@ impl Build {
         Ok(Outcome::Good)
     }
 
-    /// An image inside the tree would be part of the next image of it.
+    /// An image inside the tree would become part of the next image.
     fn refuse_inside_tree(&self) -> Result<()> {
-        // Paths that do not exist get their errors from whoever uses them.
+        // A missing path is reported when it is opened later.
         let folder = folder_of(&self.image).canonicalize();
         if let (Ok(tree), Ok(folder)) = (self.tree.canonicalize(), folder)
             && folder.starts_with(&tree)
         {
             bail!(
-                "{}: the image cannot be inside the directory it is made of",
+                "{}: the image cannot be inside the directory that it is built from",
                 printable(&self.image)
             );
         }
         Ok(())
     }
 
-    /// What is neither an image nor empty was hardly meant.
+    /// Refuses to replace a file that is neither an image nor empty, which is probably a mistake.
     fn refuse_to_replace(&self) -> Result<()> {
         if self.force || !self.image.is_file() {
             return Ok(());
@@ -108,7 +109,7 @@ impl Build {
         let older = Arc::new(FileSource::open(&self.image).with_context(shown)?);
         match verimount_image::open(older.clone()) {
             Ok(None) if older.size() != 0 => bail!(
-                "{}: it exists and is not an image; to replace it, give --force",
+                "{}: it exists and is not an image; use --force to replace it",
                 shown()
             ),
             _ => Ok(()),
@@ -144,7 +145,7 @@ fn write_image(plan: &Plan, output: &OutputFile, interrupt: &Interrupt) -> Resul
     Ok(())
 }
 
-/// Fails as soon as the user wants to end the work.
+/// A writer that fails once the user has interrupted the command.
 struct Interruptible<'a, W> {
     inner: W,
     interrupt: &'a Interrupt,
@@ -154,7 +155,7 @@ impl<W: Write> Write for Interruptible<'_, W> {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         match self.interrupt.go_on() {
             ControlFlow::Continue(()) => self.inner.write(bytes),
-            // Not Interrupted, which means to try once more.
+            // Not `ErrorKind::Interrupted`, which would make the caller retry.
             ControlFlow::Break(()) => Err(std::io::Error::other("interrupted")),
         }
     }

@@ -20,13 +20,14 @@ const CHUNK: usize = 1 << 20;
 
 /// Write files of an image to standard output, without mounting it
 ///
-/// All that is read is verified; with --digest, --root-hash or --key also whether it is the right image.
+/// All data read is verified. Give --digest, --root-hash or --key to also make sure that it is the
+/// right image.
 #[derive(Args)]
 pub(crate) struct Cat {
     /// The image
     #[arg(value_name = "IMAGE")]
     image: PathBuf,
-    /// The files, from the image's root; symbolic links are not followed
+    /// The files, relative to the image's root; symbolic links are not followed
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<PathBuf>,
     #[command(flatten)]
@@ -59,7 +60,7 @@ fn write_file(tree: &dyn Tree, path: &Path, out: &mut impl Write) -> Result<()> 
     })
 }
 
-/// Writes all content of a file to `out`.
+/// Writes the content of a file to `out`.
 pub(crate) fn copy_content(tree: &dyn Tree, file: NodeId, out: &mut impl Write) -> Result<()> {
     let mut scratch = Scratch::default();
     let mut offset = 0;

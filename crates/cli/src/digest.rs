@@ -24,7 +24,7 @@ pub(crate) struct Digest {
     /// The files
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// Print only the digits
+    /// Print only the hexadecimal digest
     #[arg(long)]
     compact: bool,
     #[command(flatten)]
@@ -39,7 +39,7 @@ impl Digest {
             let written = match digest(file, &params) {
                 Ok(digest) if self.compact => writeln!(stdout(), "{}", digest.digest()),
                 Ok(digest) => writeln!(stdout(), "{digest} {}", printable(file)),
-                // One bad file says nothing of the others.
+                // Continue with the other files after an error.
                 Err(error) => {
                     say_failed(&error);
                     outcome = Outcome::Bad;

@@ -11,39 +11,40 @@ use crate::{
     options::{ReadArgs, parse_size},
 };
 
-/// What of dm-verity it must be.
+/// The options for files with a dm-verity tree.
 #[derive(Args)]
 #[group(skip)]
 pub(crate) struct DmVerityArgs {
-    /// The root hash that its dm-verity tree must have, in hexadecimal digits
+    /// Accept only this root hash of the dm-verity tree (hexadecimal)
     #[arg(long, value_name = "HEX", value_parser = parse_root_hash, group = "trust")]
     root_hash: Option<RootHash>,
-    /// Where the dm-verity superblock is: in the sidecar if one is named, else in the file itself
+    /// Offset of the dm-verity superblock: in the file of --sidecar if given, else in the file
+    /// itself
     #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "root_hash")]
     hash_offset: Option<u64>,
-    /// How many blocks the data must have, of which the root hash says nothing
+    /// Required number of data blocks, which the root hash does not cover
     #[arg(long, value_name = "N", requires = "root_hash")]
     data_blocks: Option<u64>,
 }
 
-/// A root hash of any algorithm: which one it is, only the superblock tells.
+/// A root hash of any algorithm. Only the superblock names the algorithm.
 #[derive(Clone)]
 pub(crate) struct RootHash(Vec<u8>);
 
 fn parse_root_hash(text: &str) -> Result<RootHash, String> {
     match parse_hex(text) {
         Some(bytes) if !bytes.is_empty() => Ok(RootHash(bytes)),
-        _ => Err("a root hash is given in hexadecimal digits".to_owned()),
+        _ => Err("a root hash consists of hexadecimal digits".to_owned()),
     }
 }
 
 impl DmVerityArgs {
-    /// The root hash, if that is what was asked for.
+    /// The required root hash, if given.
     pub(crate) fn root_hash(&self) -> Option<&RootHash> {
         self.root_hash.as_ref()
     }
 
-    /// What verifies the data in `source`, which `path` names.
+    /// Opens a verifying reader for the data in `source`, whose path is `path`.
     pub(crate) fn open(
         &self,
         root_hash: &RootHash,
@@ -65,8 +66,8 @@ impl DmVerityArgs {
             .map_err(|error| refused(path, error))
     }
 
-    /// The hash area in the file itself if only its offset was named; else in the sidecar that was,
-    /// or in `FILE.verity`.
+    /// Finds the hash area: in the file itself if only `--hash-offset` was given, else in the file
+    /// of `--sidecar` or in `FILE.verity`.
     fn find_hash_area(
         &self,
         path: &Path,
@@ -79,7 +80,7 @@ impl DmVerityArgs {
                 let sidecar = sidecar.clone().unwrap_or_else(|| sidecar_path(path));
                 if !sidecar.exists() {
                     bail!(
-                        "there is no {}: name the hash area's place with --sidecar or --hash-offset",
+                        "{} does not exist: give the location of the hash area with --sidecar or --hash-offset",
                         printable(&sidecar)
                     );
                 }

@@ -26,15 +26,16 @@ use crate::{
     progress::bytes_bar,
 };
 
-/// Copy everything out of an image, without mounting it
+/// Extract all files of an image, without mounting it
 ///
-/// All that is read is verified; with --digest, --root-hash or --key also whether it is the right image.
+/// All data read is verified. Give --digest, --root-hash or --key to also make sure that it is the
+/// right image.
 #[derive(Args)]
 pub(crate) struct Extract {
     /// The image
     #[arg(value_name = "IMAGE")]
     image: PathBuf,
-    /// The directory to fill: a new or an empty one
+    /// The directory to extract to: new or empty
     #[arg(value_name = "DIR")]
     directory: PathBuf,
     #[command(flatten)]
@@ -68,15 +69,15 @@ impl Extract {
         if extraction.skipped > 0 {
             let count = extraction.skipped;
             say(format_args!(
-                "note: left out {count} device nodes, which only root can make"
+                "note: skipped {count} device nodes, which only root can create"
             ));
         }
         Ok(Outcome::Good)
     }
 }
 
-/// In an empty directory that nobody else writes to, names without slashes that are given only
-/// once each cannot lead outside.
+/// Creates the directory, or checks that it is empty. In an empty directory that nobody else writes
+/// to, unique names without slashes cannot lead outside.
 fn make_empty(directory: &Path) -> Result<()> {
     let shown = || printable(directory).to_string();
     match fs::create_dir(directory) {
@@ -94,10 +95,11 @@ fn make_empty(directory: &Path) -> Result<()> {
 struct Extraction<'a> {
     tree: &'a dyn Tree,
     root: &'a Path,
-    /// How many more bytes there can be in files. In an image no two files share a byte, so all of
-    /// them together are smaller than it; if files overlap, a small image could fill any disk.
+    /// The remaining limit on file data, in bytes. In a valid image files do not overlap, so
+    /// together they are smaller than the image; with overlapping files, a small image could fill
+    /// any disk.
     bytes_left: u64,
-    /// Where the files are that may have more names, all but directories.
+    /// The path of each extracted node except directories, for further hard links to it.
     extracted: HashMap<NodeId, PathBuf>,
     skipped: u64,
 }
@@ -112,7 +114,7 @@ impl Extraction<'_> {
         }
         let left = self.bytes_left.checked_sub(attr.size);
         self.bytes_left = left.context(
-            "its data overlaps that of other files: with it they have more bytes than the image",
+            "its data overlaps that of other files: together they exceed the size of the image",
         )?;
         match attr.file_type {
             FileType::Directory => {}

@@ -23,7 +23,7 @@ pub(crate) struct Completions {
 
 impl Completions {
     pub(crate) fn run(self) -> Result<Outcome> {
-        // Into memory first: the generator does not survive a reader that has had enough.
+        // Generate into memory first: the generator panics if the reader closes the pipe.
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut Cli::command(), "verimount", &mut script);
         stdout().write_all(&script)?;
@@ -34,7 +34,7 @@ impl Completions {
 /// Write the manual pages into a directory
 #[derive(Args)]
 pub(crate) struct Man {
-    /// The directory, made if it is not there
+    /// The directory, created if missing
     #[arg(value_name = "DIR")]
     directory: PathBuf,
 }

@@ -22,19 +22,20 @@ use crate::{
     volume::VolumeInfo,
 };
 
-/// Say what a file is: a sealed file or image, with its digest, or a volume
+/// Show what a file is: a sealed file or image, with its digest, or a volume
 ///
-/// It shows what the file says of itself. Nothing is verified: a person who can change the file can
-/// change that, too. Only descriptors and superblocks are read.
+/// Only the descriptor or superblock is read, and nothing is verified: anyone who can change the
+/// file can change this information, too.
 #[derive(Args)]
 pub(crate) struct Info {
     /// The file or block device
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Where the Merkle tree is, if not at the file's end or in FILE.verity
+    /// File with the Merkle tree, if it is not at the end of the file or in FILE.verity
     #[arg(long, value_name = "PATH")]
     sidecar: Option<PathBuf>,
-    /// Where a dm-verity superblock is: in the sidecar if one is named, else in the file itself
+    /// Offset of the dm-verity superblock: in the file of --sidecar if given, else in the file
+    /// itself
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     hash_offset: Option<u64>,
     /// Print it as JSON
@@ -80,7 +81,7 @@ impl Info {
             },
             Err(error) => Err(match self.sealed_file() {
                 Some(sealed) => error.context(format!(
-                    "{} may be the seal of {1}: ask for {1}",
+                    "{} may be the seal of {1}: run the command with {1}",
                     self.shown(),
                     printable(&sealed)
                 )),
@@ -96,7 +97,7 @@ impl Info {
         })
     }
 
-    /// The image that this data begins with, if it is one.
+    /// The image at the beginning of this data, if there is one.
     fn image(&self, data: &Arc<dyn ReadAt>) -> Result<Option<ImageInfo>> {
         let description = describe(data.clone()).with_context(|| self.shown())?;
         Ok(description.as_ref().map(ImageInfo::new))
@@ -118,7 +119,7 @@ impl Info {
         Ok(Some(VolumeInfo::new(self.shown(), &superblock)))
     }
 
-    /// The hash area of dm-verity that was named, or that is what is beside the file.
+    /// The dm-verity hash area given by the options, or in the file's sidecar.
     fn dm_verity(&self, source: &Arc<dyn ReadAt>) -> Result<Option<Seal>> {
         let (area, place) = match (self.beside(), self.hash_offset) {
             (None, None) => return Ok(None),
@@ -139,7 +140,8 @@ impl Info {
         }
     }
 
-    /// The sidecar that was named; or the one that there is, unless something in the file was named.
+    /// The sidecar given by `--sidecar`; else `FILE.verity` if it exists, unless `--hash-offset`
+    /// refers to the file itself.
     fn beside(&self) -> Option<PathBuf> {
         let there = || Some(sidecar_path(&self.file)).filter(|path| path.exists());
         self.sidecar.clone().or_else(|| match self.hash_offset {
@@ -148,7 +150,7 @@ impl Info {
         })
     }
 
-    /// The file that this one has the name of a sidecar of.
+    /// The file whose sidecar has this name.
     fn sealed_file(&self) -> Option<PathBuf> {
         let is_sidecar = self.file.extension()? == "verity";
         let sealed = self.file.with_extension("");

@@ -9,13 +9,13 @@ use std::{
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-/// Notices that the user wants to end the work, so that it can be undone first.
+/// Tracks whether the user has interrupted the command, so that it can clean up before it ends.
 pub(crate) struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// Watches for SIGHUP, SIGINT and SIGTERM from now on. A second one ends the process.
+    /// Watches for SIGHUP, SIGINT and SIGTERM from now on. A second signal ends the process.
     ///
-    /// What the process was started to ignore, as `nohup` does with SIGHUP, it goes on to ignore.
+    /// Signals that were ignored at start, as `nohup` does with SIGHUP, stay ignored.
     pub(crate) fn watch() -> io::Result<Self> {
         let asked = Arc::new(AtomicBool::new(false));
         let ignored = ignored_signals();
@@ -23,14 +23,14 @@ impl Interrupt {
             if ignored >> (signal - 1) & 1 == 1 {
                 continue;
             }
-            // Registered first, so that the first signal does not yet find the flag set.
+            // Registered first, so that the first signal finds the flag unset.
             signal_hook::flag::register_conditional_default(signal, asked.clone())?;
             signal_hook::flag::register(signal, asked.clone())?;
         }
         Ok(Self(asked))
     }
 
-    /// Whether to go on.
+    /// Whether to continue.
     pub(crate) fn go_on(&self) -> ControlFlow<()> {
         match self.0.load(Relaxed) {
             true => ControlFlow::Break(()),
@@ -39,8 +39,7 @@ impl Interrupt {
     }
 }
 
-/// The signals that the process ignores, the first in the lowest bit; none where the kernel does
-/// not tell.
+/// A mask of the signals that the process ignores, the first in the lowest bit; 0 if unknown.
 fn ignored_signals() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let digits = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -19,7 +19,7 @@ use crate::{
     output_file::OutputFile,
 };
 
-/// Make a minisign key pair: a public key to give away and a secret one to sign with
+/// Create a minisign key pair: a public key to distribute and a secret key to sign with
 #[derive(Args)]
 pub(crate) struct Keygen {
     /// Where to write the public key
@@ -46,7 +46,7 @@ impl Keygen {
         let pair = KeyPair::generate(password)?;
         write_file(secret, &pair.secret, &self.secret)?;
         write_file(public, &pair.public, &self.public).inspect_err(|_| {
-            // Alone, it would be in the way of the next attempt.
+            // Left alone, the secret key would block the next attempt.
             let _ = fs::remove_file(&self.secret);
         })?;
         writeln!(stdout(), "{}", printable(&self.public))?;
@@ -65,12 +65,11 @@ fn write_file(file: OutputFile, text: &str, path: &Path) -> Result<()> {
         .with_context(|| printable(path).to_string())
 }
 
-/// Where a secret key's password comes from.
+/// The source of a secret key's password.
 #[derive(Args)]
 #[group(skip)]
 struct PasswordArgs {
-    /// Take the password from the first line of this file, - for standard input, instead of asking
-    /// for it
+    /// Read the password from the first line of this file (- for standard input) instead of asking
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
 }
@@ -79,10 +78,10 @@ impl PasswordArgs {
     fn new_password(&self) -> Result<String> {
         let password = self.password("Password for the secret key: ")?;
         if password.is_empty() {
-            bail!("an empty password protects nothing; for a key without one, say --no-password");
+            bail!("an empty password protects nothing; use --no-password for an unprotected key");
         }
-        if self.password_file.is_none() && ask("The same password again: ")? != password {
-            bail!("the passwords differ; no key was made");
+        if self.password_file.is_none() && ask("Repeat the password: ")? != password {
+            bail!("the passwords differ; no key was created");
         }
         Ok(password)
     }
@@ -102,16 +101,14 @@ impl PasswordArgs {
 
 fn ask(prompt: &str) -> Result<String> {
     if !stdin().is_terminal() {
-        bail!(
-            "a password is needed, and there is no terminal to ask for it; --password-file takes it from a file"
-        );
+        bail!("a password is needed, but there is no terminal to ask for it; use --password-file");
     }
     rpassword::prompt_password(prompt).context("reading the password")
 }
 
-/// Sign the digest of a sealed file; the signature is kept in its seal
+/// Sign the digest of a sealed file; the signature is stored in its seal
 ///
-/// However that is interrupted, the seal has its old signature or the new one.
+/// Even if interrupted, the seal has either its old or its new signature.
 #[derive(Args)]
 pub(crate) struct Sign {
     /// The sealed file
@@ -150,11 +147,11 @@ impl Sign {
         let file = open_to_change(&self.file)?;
         let shown = || printable(&self.file).to_string();
         let content = Arc::new(FileSource::new(file.try_clone()?).with_context(shown)?);
-        // From here on nobody else signs it.
+        // The file is locked now, so nobody else can sign it.
         let locked = Sealed::open_appended(content.clone()).with_context(shown)?;
         ensure!(
             locked.file_digest() == sealed.file_digest(),
-            "{} was changed meanwhile",
+            "{} was changed in the meantime",
             shown()
         );
         let replaced = locked.replace_signature(&file, &*content, signature);
@@ -165,15 +162,15 @@ impl Sign {
         let path = self.read.sidecar.clone();
         let path = path.unwrap_or_else(|| sidecar_path(&self.file));
         let replace = || {
-            // Not a link to it, which stays one.
+            // Replace the target of a symbolic link, not the link.
             let path = path.canonicalize()?;
-            // Only who may write to it may replace it.
+            // Opening for writing checks that the user may change the file.
             let mut old = OpenOptions::new().read(true).write(true).open(&path)?;
             let new = OutputFile::replacing(&path)?;
             io::copy(&mut old, &mut new.file())?;
             sealed.write_signature(new.file(), signature)?;
             let metadata = old.metadata()?;
-            // Root gives it back to its owner; others can own it only themselves.
+            // Root restores the owner; for other users this fails, and the file is their own.
             let _ = fchown(new.file(), Some(metadata.uid()), Some(metadata.gid()));
             new.file().set_permissions(metadata.permissions())?;
             Ok::<_, anyhow::Error>(new.commit()?)

@@ -17,16 +17,16 @@ use verimount_serve::{
 
 use crate::Outcome;
 
-/// How long all of them together may take to answer. One whose process is stopped never does.
+/// How long all of them together may take to answer. A stopped process never answers.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// The most of them that are asked. Others are listed without what they would tell.
+/// The maximum number to ask. Others are listed without their status.
 const MAX_ASKED: usize = 1024;
 
-/// List the mounts and exports of this machine that can be seen from here
+/// List the mounts and exports that are visible from here
 ///
-/// What only the mount or export itself can tell, and does not tell this user or not in 3 seconds, is shown
-/// as a question mark.
+/// A question mark stands for information that the mount or export does not give this user, or not
+/// within 3 seconds.
 #[derive(Args)]
 pub(crate) struct List {
     /// Print it as JSON
@@ -47,7 +47,7 @@ struct Listed {
     digest: Option<String>,
     pid: Option<i32>,
     mismatches: Option<u64>,
-    /// Why it tells nothing of itself.
+    /// Why its status is unavailable.
     error: Option<String>,
 }
 
@@ -69,14 +69,14 @@ impl List {
     }
 }
 
-/// What there is to be asked.
+/// A mount or export to ask.
 struct Entry {
     path: PathBuf,
     way: Way,
-    /// As far as it is known without asking.
+    /// The source, as far as it is known without asking.
     source: String,
-    /// Whether it is asked: a file system of another user may never answer, and nothing ends the waiting
-    /// then.
+    /// Whether to ask it: another user's file system may never answer, and such a wait cannot be
+    /// interrupted.
     is_asked: bool,
 }
 
@@ -86,7 +86,7 @@ enum Way {
     Export,
 }
 
-/// What was told; `None` by those that did not answer in time.
+/// The answer; `None` if it did not arrive in time.
 type Told = Option<Result<Status, AskError>>;
 
 impl Entry {
@@ -109,14 +109,14 @@ impl Entry {
         }
     }
 
-    /// How it is listed; `None` for an export that is not there any more.
+    /// Its line in the list; `None` for an export that has ended.
     fn listed(&self, told: Told) -> Option<Listed> {
         let (status, error) = match told {
             Some(Ok(status)) => (Some(status), None),
             Some(Err(error)) if self.way == Way::Export && is_gone(&error) => return None,
             Some(Err(error)) => (None, Some(error.to_string())),
-            None if self.is_asked => (None, Some("it does not answer".to_owned())),
-            None => (None, Some("it is another user's".to_owned())),
+            None if self.is_asked => (None, Some("no answer".to_owned())),
+            None => (None, Some("belongs to another user".to_owned())),
         };
         let target = printable(&self.path).to_string();
         let way = match self.way {
@@ -149,7 +149,7 @@ impl Entry {
     }
 }
 
-/// Whether an export's process was killed, or what is noted never was one.
+/// Whether an export's process was killed, or the registered socket never was an export.
 fn is_gone(error: &AskError) -> bool {
     match error {
         AskError::NotOurs => true,
@@ -161,7 +161,7 @@ fn is_gone(error: &AskError) -> bool {
     }
 }
 
-/// Asks all at once, each in a thread of its own, which ends with this process if it has to.
+/// Asks all at once, each in its own thread. Threads that hang end with this process.
 fn ask_all(entries: &[Entry]) -> Vec<Told> {
     let end = Instant::now() + PATIENCE;
     let asked = entries.iter().enumerate();
@@ -182,7 +182,7 @@ fn ask_all(entries: &[Entry]) -> Vec<Told> {
 fn ask(path: PathBuf, way: Way) -> Option<Receiver<Result<Status, AskError>>> {
     let (send, receive) = channel();
     let ask = move || {
-        // If nobody waits any more, it came too late.
+        // Sending fails if the answer came too late.
         let _ = send.send(status_of(&path, way));
     };
     thread::Builder::new().spawn(ask).is_ok().then_some(receive)
@@ -200,7 +200,7 @@ fn wait_until<T>(answer: &Receiver<T>, end: Instant) -> Option<T> {
     answer.recv_timeout(left).ok()
 }
 
-/// Prints a line each, in columns.
+/// Prints one line for each, in columns.
 fn print(out: &mut impl Write, listed: &[Listed]) -> io::Result<()> {
     let mut rows = vec![["KIND", "PID", "PIN", "TARGET", "SOURCE"].map(str::to_owned)];
     rows.extend(listed.iter().map(row));
@@ -219,7 +219,7 @@ fn print(out: &mut impl Write, listed: &[Listed]) -> io::Result<()> {
     Ok(())
 }
 
-/// The texts come from the process that serves it, and that may be any.
+/// The texts come from the serving process and are not trusted.
 fn row(listed: &Listed) -> [String; 5] {
     let unknown = || "?".to_owned();
     let pin = match (&listed.pin, listed.kind) {

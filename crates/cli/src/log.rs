@@ -1,4 +1,4 @@
-//! The log of a process that stays. Logging never makes the work wait, and never floods the log.
+//! The log of a server process. Logging never blocks the server, and its rate is limited.
 
 mod destination;
 mod queue;
@@ -22,7 +22,7 @@ use self::{
     rate_limit::RateLimit,
 };
 
-/// The kinds of lines, each by the place in the code that logs it.
+/// The rate limit of each kind of line. A kind is a call site in the code.
 type Kinds = RateLimit<tracing::callsite::Identifier>;
 
 /// The log of this process, written to standard error.
@@ -32,11 +32,11 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// Logs what happens from now on. The environment variable `RUST_LOG` chooses what; without it,
-    /// all but what is for debugging.
+    /// Starts logging. The environment variable `RUST_LOG` selects the events; the default level is
+    /// info.
     ///
     /// # Errors
-    /// What the system says to a new thread.
+    /// The system could not create a thread.
     pub(crate) fn start() -> io::Result<Self> {
         let kinds = Arc::new(Kinds::new());
         let queue = {
@@ -52,20 +52,21 @@ impl Log {
             sender: queue.sender(),
         };
         registry().with(level).with(lines.with_filter(limit)).init();
-        // By itself, a panic would be written by the thread that serves a request.
+        // By default, the panicking thread, which may be serving a request, would write the message
+        // itself and could block.
         panic::set_hook(Box::new(|panic| tracing::error!("{panic}")));
         Ok(Self { kinds, queue })
     }
 
-    /// From now on, writes to `file` instead of standard error.
+    /// Redirects the log from standard error to `file`.
     ///
     /// # Errors
-    /// What the system says.
+    /// I/O errors.
     pub(crate) fn write_to(&self, file: LogFile) -> io::Result<()> {
         self.queue.write_to(file)
     }
 
-    /// Writes what waits, if the log takes it in a moment.
+    /// Writes the pending lines, waiting only briefly for a blocked log.
     pub(crate) fn finish(self) {
         for (message, count) in self.kinds.take_left_out() {
             say_left_out(&message, count);
@@ -74,7 +75,7 @@ impl Log {
     }
 }
 
-/// Lets a line of a kind pass unless there were too many.
+/// A filter that drops lines beyond the rate limit of their kind.
 struct Limit {
     kinds: Arc<Kinds>,
     sender: LineSender,
@@ -86,7 +87,7 @@ impl<S: Subscriber> Filter<S> for Limit {
     }
 
     fn event_enabled(&self, event: &Event<'_>, _: &Context<'_, S>) -> bool {
-        // What is said here of other lines is limited with them.
+        // Reports on dropped lines are limited along with those lines.
         if event.metadata().target() == module_path!() {
             return true;
         }
@@ -99,7 +100,7 @@ impl<S: Subscriber> Filter<S> for Limit {
     }
 }
 
-/// Says how many lines were left out, where their period is over; when to look again.
+/// Logs how many lines were dropped in periods that have ended. Returns when to check again.
 fn report_left_out(kinds: &Kinds, now: Instant) -> Option<Instant> {
     for (message, count) in kinds.take_left_out_until(now) {
         say_left_out(&message, count);
@@ -108,11 +109,7 @@ fn report_left_out(kinds: &Kinds, now: Instant) -> Option<Instant> {
 }
 
 fn say_left_out(message: &str, count: u64) {
-    tracing::warn!(
-        count,
-        kind = message,
-        "more lines of this kind were not logged"
-    );
+    tracing::warn!(count, kind = message, "dropped further lines of this kind");
 }
 
 /// The text of an event, without its fields.

@@ -10,16 +10,16 @@ use crate::message::say;
 /// Which losses are an error.
 #[derive(Args)]
 pub(crate) struct LossArgs {
-    /// Store also what not everybody may read; in the image, everybody may read it
+    /// Also store files that not everybody may read; in the image, everybody may read them
     #[arg(long)]
     widen_permissions: bool,
-    /// Make no image that loses anything, or any of these: times, owners, permissions,
+    /// Fail if the image would lose anything, or any of these: times, owners, permissions,
     /// special-bits, access-lists, capabilities, attributes, holes
     #[arg(long, value_name = "LOSS", value_parser = parse_loss, num_args = 0.., value_delimiter = ',', require_equals = true)]
     strict: Option<Vec<Loss>>,
 }
 
-/// Each kind of loss, with its name in options, and in messages.
+/// Each kind of loss, with its name in options and in messages.
 const KINDS: [(Loss, &str, &str); 9] = [
     (Loss::Privacy, "privacy", "read protection"),
     (Loss::Times, "times", "times"),
@@ -37,17 +37,17 @@ const KINDS: [(Loss, &str, &str); 9] = [
 ];
 
 fn parse_loss(text: &str) -> Result<Loss, String> {
-    // What is private has an option of its own.
+    // Privacy has its own option.
     let kinds = || KINDS.iter().filter(|(loss, ..)| *loss != Loss::Privacy);
     let kind = kinds().find(|(_, name, _)| *name == text);
     kind.map(|(loss, ..)| *loss).ok_or_else(|| {
         let names: Vec<_> = kinds().map(|(_, name, _)| *name).collect();
-        format!("what can be lost is {}", names.join(", "))
+        format!("the losses are {}", names.join(", "))
     })
 }
 
 impl LossArgs {
-    /// Fails if the image of a tree would lose what it must not.
+    /// Fails if the image of a tree would have a forbidden loss.
     pub(crate) fn check(&self, tree: &Path, losses: &Losses) -> Result<()> {
         let tree = printable(tree);
         if let Some(lost) = losses
@@ -55,8 +55,8 @@ impl LossArgs {
             .filter(|_| !self.widen_permissions)
         {
             bail!(
-                "{tree}: everybody could read in the image what not everybody may read here, {}; \
-                 to make it so, give --widen-permissions",
+                "{tree}: the image would let everybody read files that not everybody may read here, {}; \
+                 use --widen-permissions to allow this",
                 shown(lost)
             );
         }
@@ -74,7 +74,7 @@ impl LossArgs {
     }
 }
 
-/// Says what the image of a tree loses, in a line for each kind.
+/// Reports the losses of an image, one line per kind.
 pub(crate) fn report(losses: &Losses) {
     for (loss, lost) in losses.iter() {
         say(format_args!("note: {}", sentence(loss, lost)));
@@ -85,13 +85,13 @@ fn sentence(loss: Loss, lost: &Lost) -> String {
     let kind = KINDS.iter().find(|(kind, ..)| *kind == loss);
     let name = kind.map_or("all", |(.., name)| name);
     match loss {
-        // Nearly everything has one, so that examples say nothing.
+        // Nearly every file has times, so examples are useless.
         Loss::Times => format!("romfs does not store {name}: all become 1970-01-01"),
         _ => format!("romfs does not store the {name} of {}", shown(lost)),
     }
 }
 
-/// How many, and some of them.
+/// The number of affected files, and some examples.
 fn shown(lost: &Lost) -> String {
     let examples: Vec<_> = lost.examples.iter().map(example).collect();
     let more = match lost.count > lost.examples.len() as u64 {
@@ -102,7 +102,7 @@ fn shown(lost: &Lost) -> String {
 }
 
 fn example(Example { path, detail }: &Example) -> String {
-    /// Characters of a path, so that a few fit into a line.
+    /// The maximum length of a path in characters, so that a few fit in a line.
     const MAX_LEN: usize = 100;
     let path = printable(path).to_string();
     let cut = path.char_indices().rev().nth(MAX_LEN - 1);

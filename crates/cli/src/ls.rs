@@ -14,18 +14,19 @@ use crate::{
     options::{ReadArgs, TrustArgs},
 };
 
-/// List what is in an image, without mounting it
+/// List the contents of an image, without mounting it
 ///
-/// All that is read is verified; with --digest, --root-hash or --key also whether it is the right image.
+/// All data read is verified. Give --digest, --root-hash or --key to also make sure that it is the
+/// right image.
 ///
-/// Each name takes one line: backslashes are written \\, line feeds \n, and other bytes that are no
-/// plain text \xHH, which printf %b undoes. All commands write names like this.
+/// Each name takes one line: a backslash is written as \\, a line feed as \n, and other unprintable
+/// bytes as \xHH, which printf %b decodes. All commands print names this way.
 #[derive(Args)]
 pub(crate) struct Ls {
     /// The image
     #[arg(value_name = "IMAGE")]
     image: PathBuf,
-    /// Only this file or directory, and what is in it
+    /// List only this file or directory and its contents
     #[arg(value_name = "PATH", default_value = "/", hide_default_value = true)]
     path: PathBuf,
     /// Show types, permissions and sizes
@@ -62,7 +63,7 @@ impl Ls {
         match resolve(tree, &self.path) {
             Ok(node) => Ok(tree.attr(node)?),
             Err(TreeError::NotFound | TreeError::NotADirectory) => bail!(
-                "{}: there is no {}",
+                "{}: no such file or directory in the image: {}",
                 printable(&self.image),
                 printable(&self.path)
             ),

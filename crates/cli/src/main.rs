@@ -37,8 +37,8 @@ use clap::{Parser, Subcommand};
 
 use crate::message::{say_failed, say_wrong_usage};
 
-/// Verified storage from user space: images, files and volumes of which every byte read has been
-/// checked.
+/// Verified storage from user space: images, files and volumes in which every byte is checked when
+/// it is read.
 #[derive(Parser)]
 #[command(version, max_term_width = 100)]
 struct Cli {
@@ -69,17 +69,17 @@ enum Command {
     Man(generate::Man),
 }
 
-/// How a command that did its work ended.
+/// The outcome of a command that completed its work.
 enum Outcome {
-    /// All is well.
+    /// Everything is good.
     Good,
-    /// The data is bad, as has been reported.
+    /// The data is bad, which has been reported.
     Bad,
 }
 
 impl Outcome {
-    /// This outcome of work whose report was written like this: the exit code tells it to those,
-    /// too, who had enough of the report.
+    /// The outcome after writing the report. If the reader closed the pipe early, the exit code
+    /// still tells the outcome.
     fn reported(self, written: io::Result<()>) -> Result<Self> {
         match written {
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
@@ -93,7 +93,7 @@ fn main() -> ExitCode {
     match run(cli.command) {
         Ok(Outcome::Good) => ExitCode::SUCCESS,
         Ok(Outcome::Bad) => ExitCode::from(1),
-        // Whoever reads our output has had enough of it.
+        // The reader of our output has closed the pipe.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => match error.downcast() {
             Ok(error) => say_wrong_usage(error),

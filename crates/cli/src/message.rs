@@ -7,13 +7,13 @@ use anyhow::Error;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use verimount_names::one_line;
 
-/// Says why something failed: what was tried first, the deepest reason last.
+/// Prints why something failed: the outermost error first, its root cause last.
 pub(crate) fn say_failed(error: &Error) {
     say(format_args!("verimount: {}", reasons(error)));
 }
 
-/// An error and its causes in one line. Many errors name their cause in their own text, for those
-/// who show only that: it is not said once more.
+/// An error and its causes in one line. A cause that an error already includes in its own text is
+/// not repeated.
 pub(crate) fn reasons(error: &Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {
@@ -27,19 +27,19 @@ pub(crate) fn reasons(error: &Error) -> String {
     text
 }
 
-/// Writes a line to standard error; if nobody reads it any more, that is no reason to end.
+/// Writes a line to standard error. Failures to write are ignored.
 pub(crate) fn say(line: impl Display) {
     let _ = writeln!(io::stderr(), "{}", one_line(&line.to_string()));
 }
 
-/// The error of arguments that are right one by one, but not together. The process ends as with any other
-/// wrong usage.
+/// An error for arguments that are individually valid but contradict each other. The process ends
+/// as with any other wrong usage.
 pub(crate) fn wrong_usage(text: impl Display) -> Error {
     clap::Error::raw(ErrorKind::ArgumentConflict, format_args!("{text}\n")).into()
 }
 
-/// Says what is wrong with the arguments, of which nobody knows who chose them: a shell's `*` takes
-/// all names as they are. Ends the process.
+/// Prints what is wrong with the arguments, and ends the process. Arguments may be hostile file
+/// names, for example from a shell's `*`, so unprintable characters are escaped.
 pub(crate) fn say_wrong_usage(mut error: clap::Error) -> ! {
     let unprintable: Vec<_> = error
         .context()
@@ -52,7 +52,7 @@ pub(crate) fn say_wrong_usage(mut error: clap::Error) -> ! {
         .collect();
     for (kind, text) in unprintable {
         error.insert(kind, ContextValue::String(text));
-        // It repeats the text.
+        // The suggestion repeats the text.
         error.remove(ContextKind::Suggested);
     }
     error.exit()

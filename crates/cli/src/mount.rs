@@ -16,9 +16,10 @@ use crate::{
     served::served,
 };
 
-/// Mount an image, or a sealed file as one file, so that every byte read has been verified
+/// Mount an image, or a sealed file as a single file, and verify every byte that is read
 ///
-/// One of --digest, --root-hash, --key, --unpinned and --unverified says what is to be believed.
+/// One of --digest, --root-hash, --key, --unpinned and --unverified is required: it decides which
+/// content is trusted.
 #[derive(Args)]
 pub(crate) struct Mount {
     /// The sealed image or file
@@ -31,7 +32,8 @@ pub(crate) struct Mount {
     trust: TrustArgs,
     #[command(flatten)]
     read: ReadArgs,
-    /// Show an image as one file, too, or what may be one but is damaged at its beginning
+    /// Mount the content as a single file even if it is an image, or an image damaged at its
+    /// beginning
     #[arg(long)]
     as_file: bool,
     #[command(flatten)]
@@ -42,8 +44,8 @@ impl Mount {
     pub(crate) fn run(self) -> Result<Outcome> {
         if !self.trust.is_given() {
             return Err(wrong_usage(format_args!(
-                "refusing to mount {} without knowing what it must be: \
-                 give --digest, --root-hash or --key, or --unpinned to take it as it is",
+                "refusing to mount {} without knowing which content to trust: \
+                 give --digest, --root-hash or --key, or --unpinned to detect damage but not forgery",
                 printable(&self.source)
             )));
         }
@@ -78,18 +80,18 @@ impl Mount {
         Ok(mount(Arc::new(fs), &self.directory, &options)?)
     }
 
-    /// The image, unless one file is to be shown.
+    /// The image, unless the content is to be mounted as a single file.
     fn image(&self, opened: &Opened) -> Result<Option<Box<dyn Tree>>> {
         if self.as_file {
             return Ok(None);
         }
-        // Where it is damaged at its beginning, nothing tells an image from another file. To take
-        // it for a file then would let whoever damages it choose what is shown.
+        // If the beginning is damaged, an image cannot be told from another file. Falling back to a
+        // single file would let an attacker who damages it choose what is mounted.
         opened.image().map_err(|error| {
             let unread = error.downcast_ref().and_then(TreeError::read_error);
             match unread.is_some() {
                 true => anyhow!(
-                    "{}; what is left of it can be read with --as-file",
+                    "{}; use --as-file to read its undamaged parts",
                     reasons(&error)
                 ),
                 false => error,

@@ -8,16 +8,17 @@ use crate::{
     options::{Auto, auto_threads, parse_threads},
 };
 
-/// How a mount is served.
+/// The options for serving a mount.
 #[derive(Args)]
 pub(crate) struct MountArgs {
-    /// Let other users use the mount, each with their own rights
+    /// Let other users access the mount, each with their own permissions
     #[arg(long)]
     pub(crate) allow_other: bool,
-    /// Threads that answer the kernel: auto or a number
+    /// Number of threads that answer the kernel, or auto
     #[arg(long, value_name = "N", default_value = "auto", value_parser = parse_threads)]
     threads: Auto<NonZeroUsize>,
-    /// Keep idle processors from sleeping while requests come, for faster answers; takes root
+    /// Keep processors from entering idle states while requests arrive, for lower latency; requires
+    /// root
     #[arg(long)]
     awake: bool,
     #[command(flatten)]

@@ -23,20 +23,20 @@ use crate::{
     options::{Grounds, ReadArgs, TrustArgs, all_processors},
 };
 
-/// A file opened for reading, verified unless that was declined.
+/// A file opened for reading, with verification unless declined.
 pub(crate) struct Opened {
     /// Its content.
     pub(crate) content: Arc<dyn ReadAt>,
-    /// What verifies the content.
+    /// The reader that verifies the content.
     pub(crate) reader: Option<Arc<VerifiedReader>>,
-    /// On what grounds.
+    /// The trust policy of the reader.
     pub(crate) pin: Pin,
     path: PathBuf,
     stored: StoredFile,
 }
 
 impl Opened {
-    /// Opens `path` as the options say.
+    /// Opens `path` with these options.
     pub(crate) fn new(path: &Path, trust: &TrustArgs, read: &ReadArgs) -> Result<Self> {
         let shown = || printable(path).to_string();
         let file = open_source(path)?;
@@ -69,8 +69,8 @@ impl Opened {
         };
         if let Some(reader) = reader.as_ref().filter(|_| !trust.is_given()) {
             say(format_args!(
-                "note: {} is checked only against the digest that it gives itself, {}: \
-                 to know that it is the right one, give --digest or --key",
+                "note: {} is checked only against its own digest, {}: \
+                 give --digest or --key to make sure that it is the right file",
                 shown(),
                 reader.identity()
             ));
@@ -84,38 +84,38 @@ impl Opened {
         })
     }
 
-    /// The same, read ahead of whoever reads it in order in small pieces.
+    /// The same, with read-ahead for sequential readers.
     pub(crate) fn read_ahead(mut self) -> Self {
         self.content = Arc::new(ReadAhead::new(self.content, all_processors()));
         self
     }
 
-    /// The tree in the image that the content is; `None` if it is something else.
+    /// The tree of the content as an image; `None` if it is not an image.
     pub(crate) fn image(&self) -> Result<Option<Box<dyn Tree>>> {
         verimount_image::open(self.content.clone())
             .with_context(|| printable(&self.path).to_string())
     }
 
-    /// The tree in the image that the content must be.
+    /// The tree of the content as an image; fails if it is not an image.
     pub(crate) fn required_image(&self) -> Result<Box<dyn Tree>> {
         self.image()?
             .with_context(|| format!("{} is not an image", printable(&self.path)))
     }
 
-    /// The content as one file.
+    /// The content as a single file.
     pub(crate) fn single_file(&self) -> SingleFile {
         let name = self.path.file_name().unwrap_or(OsStr::new("data"));
         SingleFile::new(name, &self.stored, self.content.clone())
     }
 }
 
-/// The error of a file that is not the one that was asked for, or of another one.
+/// Adds advice to the error of a file with the wrong digest, and the path to any error.
 pub(crate) fn refused(path: &Path, error: VerityError) -> Error {
     let path = printable(path);
     match error {
         VerityError::WrongDigest { .. } | VerityError::WrongRootHash { .. } => anyhow!(
             "{path}: {error}: it is another version, or it was replaced; verimount info {path} shows \
-             what it is, and who made it knows what it has to be"
+             what it is; ask its author for the right digest"
         ),
         other => Error::from(other).context(path.to_string()),
     }
@@ -136,20 +136,20 @@ pub(crate) fn find_seal(
     if let Some(sealed) = look_for_seal(path, source.clone(), sidecar, open)? {
         return Ok(sealed);
     }
-    // An image tells its size at its start, unlike other files.
+    // An image stores its size at its beginning, so truncation can be told from a missing seal.
     if let Some(error) = verimount_image::truncation(source) {
         return Err(error).with_context(|| printable(path).to_string());
     }
     bail!(
-        "{0} has no seal at its end, nor is there a {1}: if it is complete, seal it with \
-         verimount seal {0}, or read it unchecked with --unverified",
+        "{0} has no seal at its end, and {1} does not exist: if it is complete, seal it with \
+         verimount seal {0}, or read it without verification with --unverified",
         printable(path),
         printable(&sidecar_path(path))
     )
 }
 
-/// The seal in `sidecar` if one was named; else at the end of the file; else in `FILE.verity`; `None` where
-/// there is neither. A sidecar is opened by `open`.
+/// Looks for a seal: in `sidecar` if given, else at the end of the file, else in `FILE.verity`.
+/// `open` opens a sidecar.
 pub(crate) fn look_for_seal(
     path: &Path,
     source: Arc<dyn ReadAt>,
@@ -179,12 +179,12 @@ fn open_sidecar(
     let shown = || printable(sidecar).to_string();
     match Sealed::open_sidecar(data.clone(), seal.clone()) {
         Err(VerityError::NotSealed) if HashArea::open_beside(data, seal, 0).is_ok() => bail!(
-            "{} is a hash area of dm-verity: give its --root-hash",
+            "{} is a dm-verity hash area: give its root hash with --root-hash",
             printable(sidecar)
         ),
-        Err(VerityError::NotSealed) => bail!("{} holds no seal", printable(sidecar)),
+        Err(VerityError::NotSealed) => bail!("{} does not contain a seal", printable(sidecar)),
         Err(VerityError::Corrupt(Corruption::DataSize { expected, actual })) => bail!(
-            "{} {}: {actual} bytes are there, {expected} were sealed in {}",
+            "{} {}: it has {actual} bytes, but {expected} according to its seal in {}",
             printable(path),
             match actual < expected {
                 true => "is truncated",
@@ -196,7 +196,7 @@ fn open_sidecar(
     }
 }
 
-/// A file, read in requests of the size that was asked for.
+/// A source for a file, with requests limited to `--block-size`.
 pub(crate) fn in_blocks(file: FileSource, read: &ReadArgs) -> Arc<dyn ReadAt> {
     let size = read.block_size.0;
     match size.and_then(|size| NonZeroU32::new(size.bytes())) {
@@ -205,7 +205,7 @@ pub(crate) fn in_blocks(file: FileSource, read: &ReadArgs) -> Arc<dyn ReadAt> {
     }
 }
 
-/// `FILE.verity`, where a seal beside a file is kept.
+/// The path of a file's sidecar, `FILE.verity`.
 pub(crate) fn sidecar_path(path: &Path) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(".verity");
@@ -222,10 +222,10 @@ pub(crate) fn open_source(path: &Path) -> Result<FileSource> {
         .with_context(|| printable(path).to_string())
 }
 
-/// Opens a regular file whose end is to be changed, and keeps other processes from doing the same.
+/// Opens a regular file to change its end, and locks it against other processes that do the same.
 pub(crate) fn open_to_change(path: &Path) -> Result<File> {
     let open = || {
-        // Not waiting for somebody to read it, if it is a named pipe: it is then refused.
+        // Without blocking on a named pipe, which is refused below.
         let file = OpenOptions::new()
             .read(true)
             .write(true)

@@ -23,7 +23,7 @@ use verimount_verity::{
 
 use crate::dm_verity::{DmVerityArgs, RootHash};
 
-/// A number of bytes: digits, then nothing or one of K, M, G and T.
+/// Parses a number of bytes: digits with an optional suffix K, M, G or T.
 pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
     let (digits, shift) = match text.char_indices().last() {
         Some((at, 'K' | 'k')) => (&text[..at], 10),
@@ -34,10 +34,10 @@ pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
     };
     let number: u64 = digits
         .parse()
-        .map_err(|_| "a size is a number, with K, M, G or T behind it if wanted".to_owned())?;
+        .map_err(|_| "a size is a number with an optional suffix K, M, G or T".to_owned())?;
     number
         .checked_mul(1 << shift)
-        .ok_or_else(|| "that is too large".to_owned())
+        .ok_or_else(|| "the size is too large".to_owned())
 }
 
 /// One of these names, which help and completions show.
@@ -54,7 +54,7 @@ where
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Auto<T>(pub(crate) Option<T>);
 
-/// Block size of an image, or of requests to one.
+/// Parses the block size of an image, or of requests to one.
 pub(crate) fn parse_image_block_size(text: &str) -> Result<Auto<ImageBlockSize>, String> {
     if text == "auto" {
         return Ok(Auto(None));
@@ -64,7 +64,7 @@ pub(crate) fn parse_image_block_size(text: &str) -> Result<Auto<ImageBlockSize>,
         .map_err(|_| "a block size is auto or a power of two from 1K to 1M".to_owned())
 }
 
-/// A number of threads.
+/// Parses a number of threads.
 pub(crate) fn parse_threads(text: &str) -> Result<Auto<NonZeroUsize>, String> {
     if text == "auto" {
         return Ok(Auto(None));
@@ -74,7 +74,7 @@ pub(crate) fn parse_threads(text: &str) -> Result<Auto<NonZeroUsize>, String> {
         .map_err(|_| "the number of threads is auto or at least 1".to_owned())
 }
 
-/// An image's volume name.
+/// Parses an image's volume name.
 pub(crate) fn parse_volume_name(text: &str) -> Result<VolumeName, String> {
     VolumeName::new(text.as_bytes()).map_err(|error| error.to_string())
 }
@@ -85,7 +85,7 @@ fn parse_block_size(text: &str) -> Result<BlockSize, String> {
 
 fn parse_salt(text: &str) -> Result<Salt, String> {
     let bytes = verimount_verity::parse_hex(text)
-        .ok_or_else(|| "a salt is given in hexadecimal digits".to_owned())?;
+        .ok_or_else(|| "a salt consists of hexadecimal digits".to_owned())?;
     Salt::new(&bytes).map_err(|error| error.to_string())
 }
 
@@ -99,7 +99,7 @@ fn parse_readahead(text: &str) -> Result<TreeReadahead, String> {
     }
 }
 
-/// How a Merkle tree is made.
+/// The parameters of a Merkle tree.
 #[derive(Args)]
 pub(crate) struct TreeArgs {
     /// Hash of the Merkle tree
@@ -108,7 +108,7 @@ pub(crate) struct TreeArgs {
     /// Block size of the Merkle tree, 1K to 64K
     #[arg(long, value_name = "SIZE", default_value = "4K", value_parser = parse_block_size)]
     tree_block_size: BlockSize,
-    /// Salt, up to 32 bytes in hexadecimal digits
+    /// Salt of the Merkle tree: up to 32 bytes, hexadecimal
     #[arg(long, value_name = "HEX", default_value = "", value_parser = parse_salt, hide_default_value = true)]
     salt: Salt,
 }
@@ -123,30 +123,30 @@ impl TreeArgs {
     }
 }
 
-/// Which file it must be.
+/// Which content is trusted.
 #[derive(Args)]
 #[group(skip)]
 pub(crate) struct TrustArgs {
-    /// The digest it must have, such as sha256:3d24…
+    /// Accept only this digest, such as sha256:3d24…
     #[arg(long, value_name = "DIGEST", group = "trust")]
     digest: Option<FileDigest>,
-    /// The minisign public key it must be signed with: a file, or the key itself
+    /// Accept only content signed with this minisign public key: a file, or the key itself
     #[arg(long, value_name = "KEY", group = "trust")]
     key: Option<String>,
-    /// Take the digest that it has: finds damage, but not a forgery
+    /// Accept any digest: detects damage, but not forgery
     #[arg(long, group = "trust")]
     unpinned: bool,
-    /// Check nothing, and take the whole file as it is, with any Merkle tree at its end
+    /// Verify nothing, and read the whole file as it is, including any Merkle tree at its end
     #[arg(long, group = "trust")]
     unverified: bool,
     #[command(flatten)]
     pub(crate) dm_verity: DmVerityArgs,
 }
 
-/// On what grounds a file is read.
+/// The trust policy for reading a file.
 pub(crate) enum Grounds<'a> {
     Verified(Trust),
-    /// Its dm-verity tree has this root hash.
+    /// Its dm-verity tree must have this root hash.
     DmVerity(&'a RootHash),
     Unverified,
 }
@@ -167,7 +167,7 @@ impl Grounds<'_> {
 }
 
 impl TrustArgs {
-    /// Whether any was given.
+    /// Whether any of the options was given.
     pub(crate) fn is_given(&self) -> bool {
         self.digest.is_some()
             || self.key.is_some()
@@ -176,7 +176,7 @@ impl TrustArgs {
             || self.dm_verity.root_hash().is_some()
     }
 
-    /// What was asked for; nothing asks for no certain digest.
+    /// The trust policy. Without options, any digest is accepted.
     pub(crate) fn grounds(&self) -> Result<Grounds<'_>> {
         if self.unverified {
             return Ok(Grounds::Unverified);
@@ -193,7 +193,7 @@ impl TrustArgs {
     }
 }
 
-/// A public key, given itself or as the name of its file.
+/// Reads a public key, given as text or as the path of its file.
 fn read_key(key: &str) -> Result<PublicKey> {
     match PublicKey::parse(key) {
         Ok(key) => Ok(key),
@@ -205,30 +205,30 @@ fn read_key(key: &str) -> Result<PublicKey> {
     }
 }
 
-/// Reads a key's file; a pipe does, too.
+/// Reads a key file, which may be a pipe.
 pub(crate) fn read_key_file(path: &Path) -> io::Result<String> {
     read_short_text(File::open(path)?)
 }
 
 /// Reads the text of a key or password.
 pub(crate) fn read_short_text(from: impl Read) -> io::Result<String> {
-    /// Many times what a key takes, comments and all; what is longer is none.
+    /// Many times the length of a key with its comments. A longer file is not a key.
     const MAX_SIZE: u64 = 64 << 10;
     let mut text = String::new();
     from.take(MAX_SIZE).read_to_string(&mut text)?;
     Ok(text)
 }
 
-/// How verified data is read.
+/// The options for reading verified data.
 #[derive(Args)]
 pub(crate) struct ReadArgs {
-    /// Where the Merkle tree is, if not at the file's end or in FILE.verity
+    /// File with the Merkle tree, if it is not at the end of the file or in FILE.verity
     #[arg(long, value_name = "FILE")]
     pub(crate) sidecar: Option<PathBuf>,
-    /// How much data the Merkle tree is read ahead for: auto, off or a size
+    /// Amount of data whose part of the Merkle tree is read ahead: auto, off or a size
     #[arg(long, value_name = "SIZE", default_value = "auto", value_parser = parse_readahead)]
     tree_readahead: TreeReadahead,
-    /// How much of the Merkle tree is kept in memory
+    /// Size of the cache for the Merkle tree
     #[arg(long, value_name = "SIZE", default_value = "16M", value_parser = parse_size)]
     tree_cache: u64,
     /// Largest request to the storage: auto, or a power of two from 1K to 1M
@@ -245,12 +245,13 @@ impl ReadArgs {
     }
 }
 
-/// As many threads as there are processors.
+/// The number of processors.
 pub(crate) fn all_processors() -> NonZeroUsize {
     thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }
 
-/// Enough threads for the storage to have several requests at once, though few processors.
+/// The default number of threads: enough for concurrent requests to the storage even with few
+/// processors.
 pub(crate) fn auto_threads() -> NonZeroUsize {
     const MOST: NonZeroUsize = NonZeroUsize::new(8).unwrap();
     all_processors()

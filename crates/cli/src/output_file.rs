@@ -14,30 +14,29 @@ use rustix::{
 };
 use tempfile::TempPath;
 
-/// What the temporary names begin with that a process leaves behind if it is killed.
+/// The prefix of temporary names, which a killed process may leave behind.
 const TEMPORARY_PREFIX: &str = ".verimount-";
 
-/// A file that comes to its name only when it is complete.
+/// A file that gets its name only when it is complete.
 ///
-/// Until then it has no name at all, where the file system can do that, so that nothing is left
-/// behind however the process ends. Elsewhere, and for the moment in which it takes the place of
-/// another file, its name is `.verimount-` and random letters in the same directory.
+/// Until then it has no name, if the file system supports that, so nothing is left behind however
+/// the process ends. Otherwise, and briefly while it replaces another file, its name is
+/// `.verimount-` and random letters in the same directory.
 pub(crate) struct OutputFile {
     file: File,
     path: PathBuf,
-    /// Whether it takes the place of what has the name already.
+    /// Whether it replaces an existing file of this name.
     replaces: bool,
-    /// Its temporary name, where the file system has no files without one.
+    /// Its temporary name, if the file system does not support unnamed files.
     temporary: Option<TempPath>,
 }
 
 impl OutputFile {
-    /// A new, empty file that is to become `path`, in place of what has the name by then; it can be
-    /// read as well.
+    /// A new, empty file that will become `path`, replacing any existing file; it is also readable.
     ///
     /// # Errors
-    /// What the system says; also if `path` is something else than a file or a link to one, which
-    /// nobody means to lose: a device, say.
+    /// I/O errors; also if `path` is not a file or a link to one, but for example a device, which
+    /// must not be replaced.
     pub(crate) fn replacing(path: &Path) -> io::Result<Self> {
         if path.is_dir() {
             return Err(io::ErrorKind::IsADirectory.into());
@@ -48,13 +47,13 @@ impl OutputFile {
         Self::open(path, 0o666, true)
     }
 
-    /// A new, empty file that is to become `path`, with these permissions before the user's mask;
-    /// it can be read as well.
+    /// A new, empty file that will become `path`, with these permissions before the umask; it is
+    /// also readable.
     ///
     /// # Errors
-    /// What the system says; [`io::ErrorKind::AlreadyExists`] if anything has the name.
+    /// I/O errors; [`io::ErrorKind::AlreadyExists`] if the name exists.
     pub(crate) fn new(path: &Path, mode: u32) -> io::Result<Self> {
-        // Sooner than after all the work; whether it holds then, `commit` finds out.
+        // Fail before doing all the work; `commit` checks again.
         if path.symlink_metadata().is_ok() {
             return Err(Errno::EXIST.into());
         }
@@ -97,16 +96,15 @@ impl OutputFile {
         &self.file
     }
 
-    /// A path that leads to the file as long as it is open.
+    /// A path to the file that is valid as long as it is open.
     pub(crate) fn path_before_commit(&self) -> PathBuf {
         format!("/proc/self/fd/{}", self.file.as_raw_fd()).into()
     }
 
-    /// Gives the file its name; both survive a crash of the machine once it has returned.
+    /// Gives the file its name. Both are durable when this returns.
     ///
     /// # Errors
-    /// What the system says; [`io::ErrorKind::AlreadyExists`] if it is not to take the place of
-    /// what has the name.
+    /// I/O errors; [`io::ErrorKind::AlreadyExists`] if the name exists and must not be replaced.
     pub(crate) fn commit(mut self) -> io::Result<()> {
         self.file.sync_all()?;
         match (self.temporary.take(), self.replaces) {
@@ -118,7 +116,7 @@ impl OutputFile {
         self.sync_folder()
     }
 
-    /// Gives an unnamed file its name, in place of what has it already.
+    /// Gives an unnamed file its name, replacing an existing file.
     fn take_place(&self) -> io::Result<()> {
         match self.link_to(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -136,14 +134,14 @@ impl OutputFile {
     }
 
     fn sync_folder(&self) -> io::Result<()> {
-        // A directory that may be written to but not read cannot be opened to be flushed.
+        // A directory that is writable but not readable cannot be opened for `fsync`.
         File::open(folder_of(&self.path))
             .and_then(|folder| folder.sync_all())
             .or_else(|_| Ok(syncfs(&self.file)?))
     }
 }
 
-/// The directory that a path's last name is in.
+/// The directory that contains a path's last component.
 pub(crate) fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
@@ -153,8 +151,8 @@ pub(crate) fn folder_of(path: &Path) -> &Path {
 }
 
 fn is_unsupported(error: &io::Error) -> bool {
-    // What file systems answer that know no files without names: EOPNOTSUPP, or, taking the flag
-    // for the directory flag it contains, EISDIR.
+    // The errors of file systems without unnamed files: EOPNOTSUPP, or EISDIR if they only see the
+    // directory flag that O_TMPFILE includes.
     Errno::from_io_error(error)
         .is_some_and(|errno| matches!(errno, Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL))
 }

@@ -31,21 +31,21 @@ pub(crate) struct Seal {
     /// The file
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Append the tree to the file, instead of writing FILE.verity beside it
+    /// Append the tree to the file instead of writing FILE.verity
     ///
-    /// If that is interrupted in any way, the file is as it was, or known to be unfinished: no other
-    /// command takes it for data, and the same command again completes it.
+    /// If interrupted in any way, the file is unchanged or marked as unfinished: no other command
+    /// then reads it as data, and running the same command again completes it.
     #[arg(long)]
     append: bool,
-    /// Replace FILE.verity also if it is signed, or no seal
+    /// Replace FILE.verity even if it is signed or not a seal
     #[arg(long, conflicts_with = "append")]
     force: bool,
-    /// Which of the kernel's formats: fs-verity, or dm-verity, for which the root hash is printed
+    /// The kernel's format to use: fs-verity prints the digest, dm-verity the root hash
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = Format::FsVerity)]
     format: Format,
     #[command(flatten)]
     tree_args: TreeArgs,
-    /// Block size of the data, 512 to 64K, where it is not the tree's: dm-verity has two
+    /// For dm-verity: block size of the data, 512 to 64K, if different from that of the tree
     #[arg(long, value_name = "SIZE", value_parser = parse_data_block_size)]
     data_block_size: Option<dm_verity::BlockSize>,
 }
@@ -56,11 +56,11 @@ enum Format {
     DmVerity,
 }
 
-/// What whoever reads must know.
+/// What a reader needs to know.
 struct Made {
-    /// As the format's own tool prints it.
+    /// The digest or root hash, as the format's own tool prints it.
     identity: Identity,
-    /// Where in its file a dm-verity superblock is, in bytes.
+    /// The offset of the dm-verity superblock in its file, in bytes.
     hash_offset: Option<u64>,
 }
 
@@ -68,7 +68,7 @@ impl Seal {
     pub(crate) fn run(self) -> Result<Outcome> {
         if self.format == Format::FsVerity && self.data_block_size.is_some() {
             return Err(wrong_usage(
-                "fs-verity has one block size for data and tree: give only --tree-block-size",
+                "fs-verity uses one block size for data and tree: give only --tree-block-size",
             ));
         }
         let interrupt = Interrupt::watch()?;
@@ -78,7 +78,7 @@ impl Seal {
         };
         if let (true, Some(offset)) = (self.append, made.hash_offset) {
             say(format_args!(
-                "note: to read it, give --hash-offset {offset}"
+                "note: reading it requires --hash-offset {offset}"
             ));
         }
         writeln!(stdout(), "{} {}", made.identity, printable(&self.file))?;
@@ -97,12 +97,12 @@ impl Seal {
         Ok(made)
     }
 
-    /// Says if the file ends with a seal; refuses it if it ends with a part of one.
+    /// Prints a note if the file ends with a seal; fails if it ends with an unfinished one.
     fn look_at_end(&self, source: Arc<FileSource>) -> Result<()> {
         let shown = || printable(&self.file).to_string();
         match Sealed::open_appended(source) {
             Ok(_) => say(format_args!(
-                "note: {} ends with a seal, which is found sooner than the one beside it",
+                "note: {} ends with a seal, which takes precedence over the one beside it",
                 shown()
             )),
             Err(error @ VerityError::Unfinished { .. }) => return Err(error).with_context(shown),
@@ -111,7 +111,7 @@ impl Seal {
         Ok(())
     }
 
-    /// Refuses to replace a file that sealing could not make again.
+    /// Refuses to replace a file that sealing could not recreate.
     fn refuse_to_replace(&self, sidecar: &Path, data: Arc<FileSource>) -> Result<()> {
         if self.force || !sidecar.exists() {
             return Ok(());
@@ -123,11 +123,14 @@ impl Seal {
         };
         match is_signed(&*seal) {
             Ok(true) => bail!(
-                "{} is signed; --force replaces it by one without a signature",
+                "{} is signed; --force replaces it with an unsigned seal",
                 printable(sidecar)
             ),
             Err(VerityError::NotSealed) if !is_hash_area() => {
-                bail!("{} is no seal; --force overwrites it", printable(sidecar))
+                bail!(
+                    "{} is not a seal; use --force to overwrite it",
+                    printable(sidecar)
+                )
             }
             _ => Ok(()),
         }
@@ -141,7 +144,7 @@ impl Seal {
             Ok(_) => return Err(VerityError::AlreadySealed).with_context(shown),
             Err(VerityError::Source(error)) => return Err(error).with_context(shown),
             Err(VerityError::Unfinished { data_size }) => say(format_args!(
-                "note: {}: its sealing was interrupted; completing the seal of its {data_size} bytes of data",
+                "note: {}: sealing was interrupted; completing the seal of its {data_size} bytes of data",
                 shown()
             )),
             Err(_) => {}

@@ -3,8 +3,8 @@ use std::path::{Path, absolute};
 use verimount_names::printable;
 use verimount_serve::{Pin, Served};
 
-/// What this process serves from now on: `source`, whose path is told from the root, as others who ask
-/// for the status are in other directories.
+/// Describes what this process serves from now on. `source` is reported as an absolute path, as
+/// readers of the status have other working directories.
 pub(crate) fn served(source: &Path, pin: Option<Pin>) -> Served {
     let absolute = absolute(source);
     let source = absolute.as_deref().unwrap_or(source);

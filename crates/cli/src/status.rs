@@ -13,10 +13,11 @@ use verimount_serve::Status as Told;
 
 use crate::{Outcome, target::Target};
 
-/// Show what a mount or an export is and did: what it verified, what it was asked, what did not match
+/// Show the status of a mount or an export: what it is, and statistics of requests, verification
+/// and mismatches
 ///
-/// It ends with exit code 0 if all that was read matched; 1 if anything did not, if a volume cannot be
-/// written any more because its storage failed, or if there is no status; 2 if it was used wrongly.
+/// The exit code is 0 if all data that was read matched; 1 if any did not, if a volume has become
+/// read-only because its storage failed, or if there is no status; 2 for wrong usage.
 #[derive(Args)]
 pub(crate) struct Status {
     /// The mount point, or the socket of an export

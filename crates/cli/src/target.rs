@@ -9,19 +9,19 @@ use anyhow::{Context, Result, bail};
 use verimount_names::printable;
 use verimount_serve::{AskError, Export, Status, ask_export, ask_mount};
 
-/// How long an export may take to answer: it has nothing else to do for that.
+/// How long an export may take to answer, which it does without accessing storage.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What has a status and can be ended.
+/// A mount or export, which has a status and can be ended.
 pub(crate) enum Target {
-    /// What is mounted on this directory.
+    /// The mount on this directory.
     Mount(PathBuf),
-    /// What is served at this socket.
+    /// The export at this socket.
     Export(PathBuf),
 }
 
 impl Target {
-    /// A mount point or a socket, as the file itself tells.
+    /// A mount point or a socket, by the type of the file.
     pub(crate) fn at(path: &Path) -> Self {
         match fs::metadata(path) {
             Ok(found) if found.file_type().is_socket() => Self::Export(path.to_owned()),
@@ -29,7 +29,7 @@ impl Target {
         }
     }
 
-    /// What it tells of itself.
+    /// Its status.
     pub(crate) fn status(&self) -> Result<Status> {
         match self {
             Self::Mount(directory) => match ask_mount(directory) {
@@ -43,7 +43,7 @@ impl Target {
     }
 }
 
-/// What is served at a socket.
+/// The status of the export at a socket.
 pub(crate) fn ask(socket: &Path) -> Result<Export> {
     match ask_export(socket, PATIENCE) {
         Err(AskError::NotOurs) => bail!("{} is not a verimount export", printable(socket)),

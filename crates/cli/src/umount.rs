@@ -10,17 +10,17 @@ use crate::{
     target::{Target, ask},
 };
 
-/// End a mount, or an export by its socket; of a volume, wait until it is closed
+/// Unmount a mount, or end an export by its socket; for a volume, wait until it is closed
 ///
-/// A mount that is in use is not ended. An export is: what its clients have asked for is answered first,
-/// and they have 10 seconds to take that.
+/// Fails if a mount is in use. An export is ended even if it is in use, after all pending requests
+/// are answered; clients have 10 seconds to receive the answers.
 #[derive(Args)]
 pub(crate) struct Umount {
     /// The mount point, or the socket of an export
     #[arg(value_name = "DIR|SOCKET")]
     target: PathBuf,
-    /// Take a mount out of sight now, and end it when the last open file in it is closed; end an export
-    /// without waiting
+    /// Detach a mount now, and end it when the last open file in it is closed (lazy unmount); end
+    /// an export without waiting
     #[arg(long)]
     lazy: bool,
 }
@@ -37,17 +37,17 @@ impl Umount {
         Ok(Outcome::Good)
     }
 
-    /// Unmounts, and gives the end of the process that then closes a volume.
+    /// Unmounts, and returns a handle to wait for the process that then closes a volume.
     fn unmount(&self, directory: &Path) -> Result<Option<DaemonEnd>> {
-        // Nobody tells it afterwards.
+        // The status is not available after unmounting.
         let closing = closing(directory);
         unmount(directory, self.lazy).with_context(|| printable(directory).to_string())?;
         Ok(closing)
     }
 }
 
-/// The end of the process that closes a volume when it is unmounted. Nobody else has anything to close,
-/// and may go on to serve the mount in other mount namespaces.
+/// A handle to wait for the process that closes a volume after it is unmounted. Other processes
+/// have nothing to close, and may continue to serve the mount in other mount namespaces.
 fn closing(directory: &Path) -> Option<DaemonEnd> {
     let status = ask_mount(directory).ok()?;
     match status.kind {

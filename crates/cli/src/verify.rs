@@ -20,11 +20,11 @@ use crate::{
     progress::bytes_bar,
 };
 
-/// Read everything in a sealed file and name every bad range and the files in it
+/// Read a whole sealed file and list every bad range and the affected files
 ///
-/// Without --digest, --root-hash or --key this finds damage, but not a forgery: whoever changes a file can
-/// seal it again. The files are those of an image, as far as what tells their names is not bad itself; a note says
-/// so if some cannot be named.
+/// Without --digest, --root-hash or --key this detects damage, but not forgery: anyone who changes
+/// a file can seal it again. For an image, the affected files in it are listed; a note says so if
+/// damage hides some of their names.
 #[derive(Args)]
 pub(crate) struct Verify {
     /// The sealed file or image
@@ -39,12 +39,12 @@ pub(crate) struct Verify {
     read: ReadArgs,
 }
 
-/// The most bad ranges that are listed one by one.
+/// The maximum number of bad ranges to list.
 const MAX_LISTED: usize = 10_000;
 
 #[derive(Serialize)]
 struct Report {
-    /// As [`printable`] shows it: not every path is text.
+    /// As [`printable`] shows it, as not every path is text.
     file: String,
     digest: String,
     size: u64,
@@ -53,13 +53,13 @@ struct Report {
     bad_ranges: u64,
     /// The first [`MAX_LISTED`] of them.
     bad: Vec<Finding>,
-    /// What is wrong with the image though its bytes are all right.
+    /// A defect of the image although all bytes match.
     image: Option<String>,
 }
 
 impl Report {
-    /// An image whose header index says something else than its headers shows us another tree than
-    /// other readers, and cannot be called right.
+    /// Reports an image whose header index differs from its headers as bad: other readers would see
+    /// a different tree.
     fn compare_index(&mut self, opened: &Opened) {
         if let Err(error) = check(opened.content.clone()) {
             self.ok = false;
@@ -72,7 +72,7 @@ impl Report {
 struct Finding {
     start: u64,
     end: u64,
-    /// What kind of block is to blame: data, or a level of the Merkle tree.
+    /// The kind of the bad block: data, a level of the Merkle tree, or unreadable.
     place: String,
     reason: String,
     /// As [`printable`] shows them.
@@ -153,7 +153,7 @@ impl Finding {
     }
 }
 
-/// Finds out which files of an image lie in the bad ranges, as far as what tells it is not bad.
+/// Finds the files of an image that overlap the bad ranges, as far as names are readable.
 fn name_files(opened: &Opened, findings: &mut [Finding]) {
     let named = name_parts(opened.content.clone(), |range, path| {
         for finding in overlapping(findings, &range) {
@@ -167,7 +167,7 @@ fn name_files(opened: &Opened, findings: &mut [Finding]) {
     }
 }
 
-/// The findings, sorted by start as they are, that share a byte with `range`.
+/// The findings that overlap `range`. `findings` is sorted by start.
 fn overlapping<'a>(
     findings: &'a mut [Finding],
     range: &Range<u64>,

@@ -16,11 +16,11 @@ use crate::Outcome;
 
 pub(crate) use info::VolumeInfo;
 
-/// Make and use volumes: writable disks of which every block is checked, in the format of the
+/// Create and use volumes: writable disks whose blocks are all checked, in the format of the
 /// kernel's dm-integrity
 ///
-/// The options have the names that integritysetup gives them. A volume does not tell its algorithm,
-/// key or mode: they are said each time.
+/// Options have the same names as in integritysetup. A volume does not store its algorithm, key or
+/// mode: give them each time.
 #[derive(Subcommand)]
 pub(crate) enum Volume {
     Format(format::Format),

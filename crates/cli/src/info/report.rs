@@ -11,7 +11,7 @@ use verimount_verity::{Error, SealLayout, Sealed, dm_verity::HashArea};
 
 use crate::volume::VolumeInfo;
 
-/// What a file was found to be.
+/// The kind of a file, with its information.
 pub(super) enum What {
     /// An image, and its seal if it has one.
     Image(ImageInfo, Option<Seal>),
@@ -21,27 +21,27 @@ pub(super) enum What {
     Volume(VolumeInfo),
 }
 
-/// What a file says of itself.
+/// The unverified information in a file.
 #[derive(Serialize)]
 pub(super) struct Report {
-    /// As [`printable`] shows it: not every path is text.
+    /// As [`printable`] shows it, as not every path is text.
     file: String,
-    /// Of the file, in bytes.
+    /// The size of the file in bytes.
     size: u64,
     /// `image`, `file` or `volume`, as in a status.
     kind: &'static str,
-    /// Always false: so that nobody takes it for more.
+    /// Always false, to make clear that nothing was verified.
     verified: bool,
     image: Option<ImageInfo>,
     seal: Option<Seal>,
     volume: Option<VolumeInfo>,
 }
 
-/// What an image says of itself.
+/// The unverified information in an image.
 #[derive(Serialize)]
 pub(super) struct ImageInfo {
     format: &'static str,
-    /// Without padding and index, in bytes.
+    /// The size without padding and index, in bytes.
     size: u64,
     volume_name: String,
 }
@@ -53,18 +53,18 @@ pub(super) struct Seal {
     format: &'static str,
     /// `appended` or `beside`.
     place: &'static str,
-    /// The file beside.
+    /// The path of the sidecar.
     sidecar: Option<String>,
-    /// What `--digest` takes.
+    /// The digest for `--digest`.
     digest: Option<String>,
-    /// What `--root-hash` takes.
+    /// The root hash for `--root-hash`.
     root_hash: Option<String>,
-    /// The number of the key that it says it is signed with.
+    /// The id of the key in its signature, which is not verified.
     signer: Option<String>,
     hash: &'static str,
     data_block_size: usize,
     tree_block_size: usize,
-    /// In hexadecimal digits.
+    /// The salt in hexadecimal.
     salt: String,
     data_size: u64,
     tree_size: u64,
@@ -206,7 +206,7 @@ fn place(beside: &Option<PathBuf>) -> &'static str {
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
-        // A String takes everything.
+        // Writing to a `String` cannot fail.
         let _ = write!(text, "{byte:02x}");
         text
     })

@@ -16,15 +16,15 @@ pub(crate) struct LogFile {
     file: File,
     /// Absolute, as the process leaves its directory.
     path: PathBuf,
-    /// Device and inode number, where another file can come in its place: of regular files.
+    /// Device and inode number; only for regular files, which log rotation can replace.
     identity: Option<(u64, u64)>,
 }
 
 impl LogFile {
-    /// Opens `path`, and makes it if it is not there.
+    /// Opens `path`, and creates it if it is missing.
     ///
     /// # Errors
-    /// What the system says; of a FIFO, that nobody reads it.
+    /// I/O errors; also if `path` is a FIFO without a reader.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let path = path::absolute(path)?;
         let file = open(&path, OFlags::empty())?;
@@ -36,22 +36,22 @@ impl LogFile {
         })
     }
 
-    /// Lets standard error be this file.
+    /// Redirects standard error to this file.
     ///
     /// # Errors
-    /// What the system says.
+    /// I/O errors.
     pub(super) fn begin(&self) -> io::Result<()> {
         Ok(dup2_stderr(&self.file)?)
     }
 
-    /// Goes on in a new file if the old one was moved away or removed, as `logrotate` does it.
+    /// Switches to a new file if the old one was moved or removed, as `logrotate` does.
     pub(super) fn follow(&mut self) {
         let Some(written) = self.identity else { return };
         let there = fs::metadata(&self.path).ok();
         if there.is_some_and(|metadata| identity(&metadata) == Some(written)) {
             return;
         }
-        // A link was not what was moved away. The old file is better than none.
+        // Do not follow a symbolic link put in its place. On failure, keep the old file.
         if let Ok(file) = open(&self.path, OFlags::NOFOLLOW)
             && let Ok(metadata) = file.metadata()
             && dup2_stderr(&file).is_ok()
@@ -62,7 +62,7 @@ impl LogFile {
     }
 }
 
-/// Opens without waiting: for a FIFO, that would be for whoever reads it.
+/// Opens without blocking: opening a FIFO would wait for a reader.
 fn open(path: &Path, flags: OFlags) -> io::Result<File> {
     let flags = flags | OFlags::NONBLOCK;
     let file = OpenOptions::new()
@@ -72,7 +72,7 @@ fn open(path: &Path, flags: OFlags) -> io::Result<File> {
         .open(path)
         .map_err(|error| match Errno::from_io_error(&error) {
             Some(Errno::NXIO) if is_fifo(path) => {
-                io::Error::new(error.kind(), "it is a FIFO that nobody reads")
+                io::Error::new(error.kind(), "it is a FIFO without a reader")
             }
             _ => error,
         })?;

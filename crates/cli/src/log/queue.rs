@@ -13,20 +13,20 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use super::LogFile;
 
-/// How many lines wait at most to be written; what comes then is lost, and counted. A line has some
-/// 300 bytes, and 20 KiB at most where it has the longest of paths.
+/// The maximum number of pending lines; further lines are lost, and counted. A line has about 300
+/// bytes, or up to 20 KiB with the longest paths.
 const MAX_WAITING: usize = 512;
 
-/// How long the end of the process waits for a log that takes no lines.
+/// How long the process waits at its end for a blocked log.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Lines on their way to the log, which a thread of its own writes: a log that blocks, such as a pipe
-/// that nobody reads, makes nobody else wait.
+/// A queue of lines, written by a separate thread, so that a blocked log, such as a pipe that
+/// nobody reads, blocks no other thread.
 pub(super) struct Queue {
     sender: LineSender,
 }
 
-/// What brings lines to a [`Queue`].
+/// Sends lines to a [`Queue`].
 #[derive(Clone)]
 pub(super) struct LineSender {
     messages: SyncSender<Message>,
@@ -35,20 +35,20 @@ pub(super) struct LineSender {
 
 enum Message {
     Line(Vec<u8>),
-    /// Write to this from now on, and say whether that could be.
+    /// Switch to this file, and send back the result.
     WriteTo(LogFile, SyncSender<io::Result<()>>),
-    /// There is something to be reported.
+    /// Call `report`.
     Wake,
-    /// Drop this when all lines before it have been written.
+    /// Drop the sender when all earlier lines have been written.
     Flush(SyncSender<()>),
 }
 
 impl Queue {
-    /// Starts the thread that writes. It calls `report` whenever that is due, which says when it is
-    /// due next.
+    /// Starts the writing thread. It calls `report` whenever due; `report` returns when it is due
+    /// next.
     ///
     /// # Errors
-    /// What the system says to a new thread.
+    /// The system could not create a thread.
     pub(super) fn start(
         report: impl FnMut(Instant) -> Option<Instant> + Send + 'static,
     ) -> io::Result<Self> {
@@ -64,10 +64,10 @@ impl Queue {
         self.sender.clone()
     }
 
-    /// Writes what waits, and then to `file`.
+    /// Writes the pending lines, and then switches to `file`.
     ///
     /// # Errors
-    /// What the system says.
+    /// I/O errors.
     pub(super) fn write_to(&self, file: LogFile) -> io::Result<()> {
         let (answer, answered) = sync_channel(1);
         let ended = |_| io::Error::other("the log's thread has ended");
@@ -76,26 +76,26 @@ impl Queue {
         answered.recv().or(Err(ended(())))?
     }
 
-    /// Waits a moment for what waits to be written.
+    /// Waits briefly until the pending lines are written.
     pub(super) fn flush(&self) {
         let (done, is_done) = sync_channel(0);
         if self.sender.messages.try_send(Message::Flush(done)).is_ok() {
-            // It is never sent anything, only dropped.
+            // Nothing is ever sent on this channel; the sender is only dropped.
             let _ = is_done.recv_timeout(PATIENCE);
         }
     }
 }
 
 impl LineSender {
-    /// Has the thread look whether there is something to be reported.
+    /// Wakes the thread to call `report`.
     pub(super) fn wake(&self) {
-        // If there is no room, it is awake and will look.
+        // If the queue is full, the thread is awake and will call it anyway.
         let _ = self.messages.try_send(Message::Wake);
     }
 }
 
 impl Write for LineSender {
-    /// Takes in one line.
+    /// Queues one line.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         if self
             .messages
@@ -120,7 +120,7 @@ impl MakeWriter<'_> for LineSender {
     }
 }
 
-/// The thread's work. Nobody can be told of lines that cannot be written.
+/// The writing thread. Failures to write are ignored, as there is nowhere to report them.
 fn write_lines(
     messages: &Receiver<Message>,
     lost: &AtomicU64,
@@ -141,7 +141,7 @@ fn write_lines(
                 let _ = stderr().write_all(&line);
                 match lost.swap(0, Relaxed) {
                     0 => {}
-                    count => tracing::warn!(count, "lines were lost, as the log took none"),
+                    count => tracing::warn!(count, "lines were lost while the log was blocked"),
                 }
             }
             Ok(Message::WriteTo(next, answer)) => {

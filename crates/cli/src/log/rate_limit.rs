@@ -5,14 +5,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How many lines of one kind are logged in one period. A process logs but a few kinds at a time: a
-/// bad block that is read a million times makes two kinds of lines.
+/// The maximum number of lines of one kind per period. A process logs only a few kinds at a time: a
+/// bad block that is read a million times causes two kinds of lines.
 const MAX_LINES: u32 = 40;
 
-/// How long a period is.
+/// The length of a period.
 const PERIOD: Duration = Duration::from_secs(60);
 
-/// Counts lines of each kind, and says which of them are too many.
+/// Counts the lines of each kind, and decides which exceed the limit.
 pub(super) struct RateLimit<K> {
     kinds: Mutex<HashMap<K, Kind>>,
 }
@@ -25,11 +25,11 @@ struct Kind {
     message: String,
 }
 
-/// What becomes of a line.
+/// Whether a line is logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Admission {
     Logged,
-    /// The first of its period that is left out.
+    /// The first dropped line of its period.
     FirstLeftOut,
     LeftOut,
 }
@@ -52,7 +52,7 @@ impl<K: Eq + Hash> RateLimit<K> {
     }
 
     /// Decides whether a line of this kind is logged. A new period begins with the first line after
-    /// the end of the last one, and after [`Self::take_left_out_until`] has told what was left out.
+    /// the last period has ended and [`Self::take_left_out_until`] has reported its dropped lines.
     pub(super) fn admit(
         &self,
         kind: K,
@@ -76,18 +76,18 @@ impl<K: Eq + Hash> RateLimit<K> {
         Admission::FirstLeftOut
     }
 
-    /// How many lines of each kind were left out in periods that are over, with their message. New
-    /// periods begin for them.
+    /// The number of dropped lines of each kind in ended periods, with their message. Starts new
+    /// periods for these kinds.
     pub(super) fn take_left_out_until(&self, now: Instant) -> Vec<(String, u64)> {
         self.take(|kind| now >= kind.start + PERIOD, now)
     }
 
-    /// The same of all periods.
+    /// The same for all periods, ended or not.
     pub(super) fn take_left_out(&self) -> Vec<(String, u64)> {
         self.take(|_| true, Instant::now())
     }
 
-    /// When the next period ends in which lines were left out.
+    /// The end of the next period with dropped lines.
     pub(super) fn next_report(&self) -> Option<Instant> {
         let kinds = self.kinds();
         let ends = kinds.values().filter(|kind| kind.left_out > 0);
@@ -142,7 +142,7 @@ mod tests {
         assert_eq!(limit.next_report(), Some(start + PERIOD));
         assert_eq!(limit.take_left_out_until(start + PERIOD / 2), []);
 
-        // Lines that come before the report count to it, however late that is.
+        // Lines that arrive before the report are counted in it, even after the period's end.
         let end = start + PERIOD;
         assert_eq!(line('a', end), Admission::LeftOut);
         assert_eq!(limit.take_left_out_until(end), [("a".to_owned(), 1001)]);

@@ -17,17 +17,17 @@ pub(super) fn print(out: &mut impl Write, status: &Status, target: &str) -> io::
     }
 }
 
-/// What kind of number a metric is.
+/// The type of a metric.
 #[derive(Clone, Copy)]
 enum Type {
-    /// It only grows.
+    /// A number that only grows.
     Counter,
     Gauge,
 }
 
 use Type::{Counter, Gauge};
 
-/// The name of a metric behind `verimount_`, its type, and what it says.
+/// The name of a metric after `verimount_`, its type, and its help text.
 type Metric = (&'static str, Type, &'static str);
 
 /// A label of a sample, besides the target.
@@ -108,7 +108,7 @@ impl<W: Write> Metrics<'_, W> {
         ];
         let ways = ways.map(|(way, count)| (vec![("way", way)], count));
         self.family(
-            ("opens_total", Counter, "Opens, by what became of them."),
+            ("opens_total", Counter, "Opens, by how they were served."),
             ways,
         )?;
         self.all([
@@ -116,7 +116,7 @@ impl<W: Write> Metrics<'_, W> {
                 (
                     "audited_total",
                     Counter,
-                    "Opens noted by a rule that decides nothing.",
+                    "Opens that an audit rule matched.",
                 ),
                 opens.audited,
             ),
@@ -187,7 +187,7 @@ impl<W: Write> Metrics<'_, W> {
                 (
                     "failed",
                     Gauge,
-                    "1 if writing or flushing has failed, so that nothing can be written.",
+                    "1 if a write or flush has failed and the volume is read-only.",
                 ),
                 volume.failure.is_some().into(),
             ),
@@ -280,11 +280,10 @@ impl<W: Write> Metrics<'_, W> {
     }
 }
 
-/// What is verified of an image and of a volume.
+/// The verified bytes of an image or volume.
 const VERIFIED: Metric = ("verified_bytes_total", Counter, "Bytes read that matched.");
 
-/// A label's value: backslashes, quotes and newlines would end it, and no control character is printed as
-/// it is.
+/// A label's value. Backslashes, quotes and newlines are escaped, as are all control characters.
 fn escaped(text: &str) -> String {
     let text = text.replace('\\', r"\\").replace('"', r#"\""#);
     let printable = |character: char| match character {

@@ -1,4 +1,5 @@
-//! A status for people. Its texts come from the process that serves the directory, and that may be any.
+//! Prints a status for humans. Its texts come from the process that serves the directory and are
+//! not trusted.
 
 use std::{
     io::{self, Write},
@@ -56,15 +57,15 @@ fn print_served(out: &mut impl Write, served: &Served, kind: &Kind) -> io::Resul
     Ok(())
 }
 
-/// On what grounds content is handed out, in words.
+/// The trust policy of a mount, in words.
 fn pin_text(pin: &Pin) -> String {
     match pin {
         Pin::Digest => "its digest".to_owned(),
         Pin::RootHash => "its root hash".to_owned(),
         Pin::Key { id } => format!("a signature of key {}", one_line(id)),
-        Pin::Unpinned => "nothing: damage is found, but not a forgery".to_owned(),
-        Pin::Unverified => "nothing: no content is checked".to_owned(),
-        _ => "something that only a newer verimount knows".to_owned(),
+        Pin::Unpinned => "nothing: damage is detected, but not forgery".to_owned(),
+        Pin::Unverified => "nothing: no content is verified".to_owned(),
+        _ => "a policy that only a newer verimount knows".to_owned(),
     }
 }
 
@@ -160,7 +161,7 @@ fn print_volume(out: &mut impl Write, status: &VolumeStatus) -> io::Result<()> {
     if let Some(sector) = status.unchecked_from {
         writeln!(
             out,
-            "unchecked      from sector {sector} on, until tags are computed anew"
+            "unchecked      from sector {sector} on, until its tags are recalculated"
         )?;
     }
     match &status.failure {
@@ -173,7 +174,7 @@ fn print_volume(out: &mut impl Write, status: &VolumeStatus) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// Any process can serve a mount of this name, and say anything of it.
+    /// Any process can serve a mount of this name and return any text.
     #[test]
     fn texts_are_printed_on_one_line_each() {
         let text = || "a\x1b[2J\nverimount: all is well".to_owned();

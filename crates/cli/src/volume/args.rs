@@ -23,37 +23,37 @@ use crate::{
 
 use super::opened::OpenedVolume;
 
-/// How long a volume that is in use may take to be closed. What waits to be written takes seconds.
+/// How long to wait for a volume in use to be closed. Writing its pending data takes seconds.
 const CLOSING: Duration = Duration::from_secs(5);
 
-/// How often it is tried to open meanwhile.
+/// The interval between attempts to open it.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// How long what was written may stay unflushed, in milliseconds.
+/// The default of `--commit-time`, in milliseconds.
 const DEFAULT_COMMIT_TIME: NonZeroU32 =
     NonZeroU32::new(CommitTimer::DEFAULT_TIME.as_millis() as u32).unwrap();
 
-/// A volume's device, with an account of what is asked of it.
+/// A volume's device, with statistics of its requests.
 pub(super) type Device = Arc<Counting<FileStorage>>;
 
-/// Where a volume is.
+/// The devices of a volume.
 #[derive(Args)]
 pub(super) struct DeviceArgs {
     /// The volume: a regular file or block device
     #[arg(value_name = "VOLUME")]
     pub(super) volume: PathBuf,
-    /// Where the data is, if VOLUME has only the superblock, the journal and the tags
+    /// Separate data device, if VOLUME has only the superblock, the journal and the tags
     #[arg(long, value_name = "FILE")]
     data_device: Option<PathBuf>,
 }
 
 impl DeviceArgs {
-    /// The volume's name, as it is shown.
+    /// The volume's path for messages.
     pub(super) fn shown(&self) -> String {
         printable(&self.volume).to_string()
     }
 
-    /// Opens the devices, the one of the volume first, and keeps all others from using them.
+    /// Opens the devices for exclusive use, VOLUME first.
     pub(super) fn open(&self) -> Result<Vec<Device>> {
         self.open_with(&self.volume, Access::Write)
     }
@@ -116,7 +116,7 @@ fn open_when_closed(path: &Path, access: Access) -> io::Result<FileStorage> {
             Err(error) if error.kind() == ErrorKind::ResourceBusy && start.elapsed() < CLOSING => {
                 if !is_noted {
                     say(format_args!(
-                        "note: {} is in use; waiting up to {} s until it is closed",
+                        "note: {} is in use; waiting up to {} s for it to be closed",
                         printable(path),
                         CLOSING.as_secs()
                     ));
@@ -129,7 +129,7 @@ fn open_when_closed(path: &Path, access: Access) -> io::Result<FileStorage> {
     }
 }
 
-/// What a volume on devices is, which are given as [`DeviceArgs::open`] gives them.
+/// The devices of a volume, in the order of [`DeviceArgs::open`].
 pub(super) fn devices_of(devices: &[Device]) -> Devices {
     match devices {
         [metadata, data] => Devices::with_data_device(metadata.clone(), data.clone()),
@@ -146,7 +146,7 @@ pub(super) struct IntegrityArgs {
     /// The integrity algorithm; an hmac needs a key
     #[arg(long, value_name = "ALGORITHM", default_value_t, value_parser = one_of::<Algorithm>(Algorithm::ALL.map(Algorithm::name)))]
     integrity: Algorithm,
-    /// The key of an hmac: all bytes of this file
+    /// File with the key of an hmac algorithm; all of its bytes are used
     #[arg(long, value_name = "FILE")]
     integrity_key_file: Option<PathBuf>,
     /// What the journal is protected with
@@ -157,7 +157,7 @@ pub(super) struct IntegrityArgs {
         requires = "journal_integrity_key_file"
     )]
     journal_integrity: Option<Algorithm>,
-    /// Its key: all bytes of this file
+    /// File with the key of --journal-integrity; all of its bytes are used
     #[arg(long, value_name = "FILE", requires = "journal_integrity")]
     journal_integrity_key_file: Option<PathBuf>,
 }
@@ -185,7 +185,7 @@ fn read_key(path: &Path) -> Result<Key> {
     Key::read(path).with_context(|| printable(path).to_string())
 }
 
-/// How a volume is used.
+/// The options for using a volume.
 #[derive(Args)]
 pub(super) struct UseArgs {
     #[command(flatten)]
@@ -197,26 +197,26 @@ pub(super) struct UseArgs {
     /// write; recovery does not even check what it reads
     #[arg(long, value_name = "MODE", default_value_t, value_parser = one_of::<Mode>(Mode::ALL.map(Mode::name)))]
     mode: Mode,
-    /// Let users discard blocks; then they read as zeros. Must always be said of a volume of which
-    /// any were
+    /// Allow discarding blocks, which then read as zeros. Always required once blocks of a volume
+    /// have been discarded
     #[arg(long)]
     pub(super) allow_discards: bool,
-    /// Memory for tags
+    /// Size of the cache for tags
     #[arg(long, value_name = "SIZE", default_value = "16M", value_parser = parse_size)]
     tag_cache: u64,
-    /// Make durable what was written so many milliseconds ago and was not flushed since
+    /// Flush writes that have been unflushed for this many milliseconds
     #[arg(long, value_name = "MS", default_value_t = DEFAULT_COMMIT_TIME)]
     commit_time: NonZeroU32,
-    /// For measuring: read tags before they are changed, which nothing needs
+    /// For benchmarks only: read tags before changing them
     #[arg(long)]
     tag_read_back: bool,
 }
 
 impl UseArgs {
-    /// Opens the volume, to be used by threads that this one starts from now on.
+    /// Opens the volume for use by threads that this one starts from now on.
     pub(super) fn open(&self) -> Result<OpenedVolume> {
-        // Memory that they need must not be made free by writing to the disk that they serve, nor
-        // may they wait until less is to be written there. It takes CAP_SYS_RESOURCE.
+        // Memory allocations of these threads must not wait for writeback to the disk that they
+        // serve, nor may their writes be throttled by it. This requires CAP_SYS_RESOURCE.
         let _ = configure_io_flusher_behavior(true);
         let options = OpenOptions {
             integrity: self.integrity.integrity()?,

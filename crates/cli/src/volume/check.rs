@@ -18,7 +18,7 @@ use super::{
     mounted::MountedVolume,
 };
 
-/// Read all blocks of a volume and name every bad range
+/// Read all blocks of a volume and list every bad range
 ///
 /// A volume that is mounted is read through the mount, by whose mode and options it is then checked.
 /// Else nothing is written, and the right to read is enough: what a journal holds is read from memory. But tags that
@@ -29,10 +29,11 @@ pub(crate) struct Check {
     devices: DeviceArgs,
     #[command(flatten)]
     integrity: IntegrityArgs,
-    /// Let blocks pass that were discarded
+    /// Accept discarded blocks
     #[arg(long)]
     allow_discards: bool,
-    /// First give these sectors, START..END, the tags of whatever data they hold; may be repeated
+    /// First accept the data of the sectors START..END, good or bad, by setting their tags to
+    /// match; may be repeated
     #[arg(long, value_name = "RANGE", value_parser = parse_range)]
     accept: Vec<Range<u64>>,
     /// Print the result as JSON
@@ -40,18 +41,18 @@ pub(crate) struct Check {
     json: bool,
 }
 
-/// The most bad ranges that are listed one by one.
+/// The maximum number of bad ranges to list.
 const MAX_LISTED: usize = 10_000;
 
 #[derive(Serialize)]
 struct Report {
-    /// As [`DeviceArgs::shown`] shows it: not every path is text.
+    /// As [`DeviceArgs::shown`] shows it, as not every path is text.
     volume: String,
     size: u64,
     ok: bool,
     bad_bytes: u64,
     bad_ranges: u64,
-    /// How many of them begin with a block whose tag says that it was discarded.
+    /// The number of bad ranges that begin with a block whose tag marks it as discarded.
     discarded_ranges: u64,
     /// The first sector whose tag has to be recalculated, which takes writing. From there on, blocks that were
     /// being written in the crash are not checked.
@@ -81,7 +82,7 @@ impl Check {
         if report.discarded_ranges > 0 {
             say(format_args!(
                 "note: {} of {} bad ranges look discarded, not damaged: \
-                 if blocks of the volume were discarded, give --allow-discards, here and wherever it is used",
+                 if blocks of the volume were discarded, always use it with --allow-discards",
                 report.discarded_ranges, report.bad_ranges
             ));
         }
@@ -189,12 +190,12 @@ impl Check {
         Ok(report)
     }
 
-    /// Computes the tags anew without which a part of the volume cannot be checked.
+    /// Finishes a pending recalculation, without which a part of the volume cannot be checked.
     fn recalculate(&self, volume: &Volume, interrupt: &Interrupt) -> Result<()> {
         let Some(sector) = volume.recalculation_sector() else {
             return Ok(());
         };
-        let bar = bytes_bar(volume.size() - sector * SECTOR, "computing tags anew");
+        let bar = bytes_bar(volume.size() - sector * SECTOR, "recalculating tags");
         let mut bytes_done = 0;
         let done = volume.recalculate(&mut |bytes| {
             bytes_done += bytes;
@@ -204,7 +205,7 @@ impl Check {
         bar.finish_and_clear();
         done?;
         say(format_args!(
-            "note: computed the tags of {bytes_done} bytes anew, which a crash had left without"
+            "note: recalculated the tags of {bytes_done} bytes that were left unchecked by a crash"
         ));
         Ok(())
     }
@@ -301,5 +302,5 @@ fn parse_range(text: &str) -> Result<Range<u64>, String> {
         let (start, end) = (start.parse().ok()?, end.parse().ok()?);
         (start < end).then_some(start..end)
     });
-    range.ok_or_else(|| "a range of sectors is START..END".to_owned())
+    range.ok_or_else(|| "a range of sectors has the form START..END".to_owned())
 }

@@ -23,36 +23,36 @@ use crate::{
 
 use super::args::{Access, Device, DeviceArgs, IntegrityArgs, devices_of};
 
-/// Make a file or block device a volume, all of whose blocks are zero
+/// Format a file or block device as a volume whose blocks are all zero
 #[derive(Args)]
 pub(crate) struct Format {
     #[command(flatten)]
     devices: DeviceArgs,
-    /// Make VOLUME a new file of this size, which takes storage only for what is written
+    /// Create VOLUME as a new sparse file of this size
     #[arg(long, value_name = "SIZE", value_parser = parse_file_size)]
     size: Option<NonZeroU64>,
-    /// Overwrite whatever the devices hold
+    /// Format the devices even if they are not empty
     #[arg(long)]
     force: bool,
     #[command(flatten)]
     integrity: IntegrityArgs,
-    /// The size of the blocks that have a tag each: 512, 1K, 2K or 4K
+    /// Block size, 512, 1K, 2K or 4K; each block has one tag
     #[arg(long, value_name = "SIZE", default_value = "4K", value_parser = parse_block_size)]
     sector_size: BlockSize,
-    /// Bytes of a tag, if not all that the algorithm gives
+    /// Size of a tag in bytes, if not the full digest of the algorithm
     #[arg(long, value_name = "BYTES", value_parser = parse_tag_size)]
     tag_size: Option<TagSize>,
-    /// Sectors of 512 bytes of data behind the tags that belong to them: a power of two; 32768 if
-    /// not given
+    /// Number of data sectors (of 512 bytes) between two runs of tags: a power of two, by default
+    /// 32768
     #[arg(long, value_name = "N", value_parser = parse_interleave)]
     interleave_sectors: Option<Interleave>,
-    /// Size of the journal, if not a 128th of the data and at most 64M
+    /// Size of the journal; by default 1/128 of the data, at most 64M
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     journal_size: Option<u64>,
-    /// Pad tags as the oldest kernels do
+    /// Use the padding of kernels before 5.12
     #[arg(long)]
     integrity_legacy_padding: bool,
-    /// Use neither a salt nor MACs of where things lie, as older kernels do
+    /// Use neither a salt nor MACs over positions, as older kernels do
     #[arg(long)]
     integrity_legacy_hmac: bool,
     /// The mode that it will be used in, which is not stored
@@ -60,14 +60,14 @@ pub(crate) struct Format {
     mode: Mode,
 }
 
-/// How much of a device tells whether it holds anything: more than any file system leaves alone at
-/// its beginning.
+/// How much of a device to check for contents: more than any file system leaves unused at its
+/// beginning.
 const LOOKED_AT: u64 = 1 << 20;
 
 impl Format {
     pub(crate) fn run(self) -> Result<Outcome> {
         let interrupt = Interrupt::watch()?;
-        // What can be wrong with the arguments alone is so before there is a file.
+        // Check the arguments before creating a file.
         let options = self.options()?;
         let file = self.size.map(|size| new_file(&self.devices.volume, size));
         let file = file.transpose()?;
@@ -117,7 +117,7 @@ impl Format {
             && self.mode == Mode::default();
         if !is_usual {
             say(format_args!(
-                "note: the volume does not tell how to use it: say --integrity {algorithm}{}{} --mode {}",
+                "note: the volume does not store these options, give them each time: --integrity {algorithm}{}{} --mode {}",
                 if algorithm.is_keyed() {
                     " and its key"
                 } else {
@@ -160,7 +160,7 @@ fn refuse_to_overwrite(device: &Device, path: &Path) -> Result<()> {
     read.with_context(|| printable(path).to_string())?;
     if beginning.iter().any(|&byte| byte != 0) {
         bail!(
-            "{} is not empty; --force overwrites what it holds",
+            "{} is not empty; use --force to overwrite it",
             printable(path)
         );
     }

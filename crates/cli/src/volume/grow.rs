@@ -12,16 +12,16 @@ use crate::{Outcome, interrupt::Interrupt, options::parse_size, progress::bytes_
 
 use super::args::{Device, DeviceArgs, IntegrityArgs, devices_of};
 
-/// Make a volume as large as its device, which has become larger; the new blocks are zero
+/// Grow a volume to the size of its device; the new blocks are zero
 ///
-/// Until that is done, the volume has its old size, also if it is interrupted.
+/// If interrupted, the volume keeps its old size.
 #[derive(Args)]
 pub(crate) struct Grow {
     #[command(flatten)]
     devices: DeviceArgs,
     #[command(flatten)]
     integrity: IntegrityArgs,
-    /// First make VOLUME, a regular file, this long, which takes storage only for what is written
+    /// First extend VOLUME, a regular file, sparsely to this size
     #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with = "data_device")]
     size: Option<u64>,
 }
@@ -37,12 +37,12 @@ impl Grow {
         let mut devices = self.devices.open()?;
         let before = Superblock::read(&devices[0], 0).with_context(|| self.devices.shown())?;
         if let Some(size) = self.size {
-            // What cannot be opened is left as it is.
+            // Do not change a file that cannot be opened as a volume.
             let opened = Volume::open(devices_of(&devices), &options);
             let closed = opened.and_then(Volume::close);
             closed.with_context(|| self.devices.shown())?;
             self.lengthen(&devices[0], size)?;
-            // Whoever uses a device knows its length from the start.
+            // An open device has a fixed length, so reopen it.
             drop(devices);
             devices = self.devices.open()?;
         }
@@ -54,7 +54,7 @@ impl Grow {
             true => writeln!(stdout(), "{volume}: {new} bytes, {} more", new - old),
             false => writeln!(
                 stdout(),
-                "{volume}: {old} bytes, for more of which there is no room"
+                "{volume}: {old} bytes; the device has no room for more"
             ),
         })
     }
@@ -65,13 +65,13 @@ impl Grow {
         let file = file.with_context(|| volume.clone())?;
         ensure!(
             file.metadata()?.is_file(),
-            "{volume} is no regular file: --size cannot make it longer"
+            "{volume} is not a regular file: --size cannot extend it"
         );
         let len = device.size();
         if size < len {
-            bail!("{volume} has {len} bytes already, and volumes do not shrink");
+            bail!("{volume} already has {len} bytes, and volumes cannot shrink");
         }
-        // The volume must not be longer than its file, whatever a crash makes of the two.
+        // Sync, so that a crash cannot leave the volume longer than its file.
         file.set_len(size)
             .and_then(|()| file.sync_all())
             .with_context(|| volume)

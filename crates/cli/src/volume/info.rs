@@ -11,7 +11,7 @@ use verimount_names::printable;
 
 use crate::{Outcome, opened::open_source};
 
-/// Show what a volume says of itself; this takes no key
+/// Show the superblock of a volume; no key is needed
 #[derive(Args)]
 pub(crate) struct Info {
     /// The volume: a regular file or block device
@@ -25,22 +25,22 @@ pub(crate) struct Info {
 /// What a volume says of itself.
 #[derive(Serialize)]
 pub(crate) struct VolumeInfo {
-    /// As [`printable`] shows it: not every path is text.
+    /// As [`printable`] shows it, as not every path is text.
     volume: String,
-    /// Of the disk, in bytes.
+    /// The size of the disk in bytes.
     size: u64,
     version: u8,
     sector_size: u64,
     tag_size: u16,
-    /// None where the data is on a device of its own.
+    /// `None` with a separate data device.
     interleave_sectors: Option<u64>,
     journal_sections: u32,
     journal_mac: bool,
     hmac_fix: bool,
     legacy_padding: bool,
-    /// Whether it is open in bitmap mode, or was when the machine crashed.
+    /// Whether the volume is open in bitmap mode, or was when the machine crashed.
     dirty_bitmap: bool,
-    /// From where on tags are to be computed anew.
+    /// The first sector that awaits recalculation.
     recalculation_sector: Option<u64>,
 }
 
@@ -84,7 +84,7 @@ impl VolumeInfo {
         writeln!(out, "tag size       {} bytes", self.tag_size)?;
         match self.interleave_sectors {
             Some(sectors) => writeln!(out, "interleave     {sectors} sectors")?,
-            None => writeln!(out, "interleave     none: the data is on another device")?,
+            None => writeln!(out, "interleave     none: the data is on a separate device")?,
         }
         let padding = if self.legacy_padding {
             "legacy"

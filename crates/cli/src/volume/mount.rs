@@ -11,8 +11,8 @@ use super::{args::UseArgs, opened::OpenedVolume};
 
 /// Mount a volume as a directory with one file, disk, that behaves like a block device
 ///
-/// It can be looped, be given to a virtual machine, and be read and written as it is. Whoever may
-/// use VOLUME may use the disk.
+/// Use the disk with losetup, in a virtual machine, or directly. It has the owner and permissions
+/// of VOLUME.
 #[derive(Args)]
 pub(crate) struct Mount {
     #[command(flatten)]

@@ -17,7 +17,7 @@ use crate::served::served;
 
 use super::args::Device;
 
-/// A volume that is in use, to be left as it is to be when nobody uses it.
+/// An open volume, which must be closed after use.
 pub(super) struct OpenedVolume {
     volume: Arc<Volume>,
     devices: Vec<Device>,
@@ -25,7 +25,7 @@ pub(super) struct OpenedVolume {
 }
 
 impl OpenedVolume {
-    /// `commit_time` is how long what was written may stay unflushed.
+    /// `commit_time` is how long writes may stay unflushed.
     pub(super) fn new(volume: Volume, devices: Vec<Device>, commit_time: Duration) -> Self {
         Self {
             volume: Arc::new(volume),
@@ -38,22 +38,22 @@ impl OpenedVolume {
         &self.volume
     }
 
-    /// Its disk, which has to be given up before the volume can be closed. `source` is the volume's
-    /// file.
+    /// The volume's disk, which must be dropped before the volume can be closed. `source` is the
+    /// volume's file.
     pub(super) fn disk(&self, source: &Path) -> Disk {
         let served = served(source, None);
         Disk::new(self.volume.clone(), self.devices.clone(), served)
     }
 
-    /// Recalculates the tags that a crash has left to be, and flushes by time, while `serve` lets the
-    /// volume be used; closes it in the end.
+    /// Runs `serve`, with the commit timer and any pending recalculation in the background, and
+    /// closes the volume at the end.
     pub(super) fn serve(self, serve: impl FnOnce() -> Result<()>) -> Result<()> {
         let timer = CommitTimer::start(&self.volume, self.commit_time);
         let served = match timer.context("starting the commit timer") {
             Ok(_timer) => self.serve_and_recalculate(serve),
             Err(error) => Err(error),
         };
-        // Whatever ended the serving, what was written is to be kept.
+        // Close the volume even after an error, to keep what was written.
         served.and(self.close())
     }
 
@@ -69,7 +69,7 @@ impl OpenedVolume {
         })
     }
 
-    /// Leaves the volume as it is to be.
+    /// Closes the volume cleanly.
     pub(super) fn close(self) -> Result<()> {
         let volume = Arc::into_inner(self.volume).context("the volume is still in use")?;
         Ok(volume.close()?)
@@ -80,14 +80,14 @@ fn recalculate(volume: &Volume, ended: &AtomicBool) {
     let Some(sector) = volume.recalculation_sector() else {
         return;
     };
-    tracing::info!(sector, "computing tags anew");
+    tracing::info!(sector, "recalculating tags");
     let done = volume.recalculate(&mut |_| match ended.load(Relaxed) {
         true => ControlFlow::Break(()),
         false => ControlFlow::Continue(()),
     });
     match done {
-        Ok(()) => tracing::info!("all blocks are checked again"),
+        Ok(()) => tracing::info!("tags are recalculated, all blocks are checked again"),
         Err(Error::Cancelled) => {}
-        Err(error) => tracing::error!(%error, "computing tags anew"),
+        Err(error) => tracing::error!(%error, "recalculating tags failed"),
     }
 }

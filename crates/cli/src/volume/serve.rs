@@ -14,20 +14,22 @@ use crate::{
 
 use super::{args::UseArgs, opened::OpenedVolume, socket::SocketArgs};
 
-/// Serve a volume to NBD clients such as QEMU, which reach it as nbd+unix:///?socket=PATH
+/// Serve a volume to NBD clients such as QEMU, which connect to nbd+unix:///?socket=PATH
 ///
-/// It ends by `verimount umount SOCKET`, SIGTERM, SIGINT or SIGHUP, when what has been asked for is
-/// answered; clients have 10 seconds to take that. A second signal ends it at once, as a crash would.
+/// `verimount umount SOCKET`, SIGTERM, SIGINT or SIGHUP ends the server after it has answered all
+/// pending requests; clients have 10 seconds to receive the answers. A second signal ends it at
+/// once, like a crash.
 #[derive(Args)]
 pub(crate) struct Serve {
     #[command(flatten)]
     volume: UseArgs,
     #[command(flatten)]
     socket: SocketArgs,
-    /// Threads that answer each client: auto or a number
+    /// Number of threads for each client, or auto
     #[arg(long, value_name = "N", default_value = "auto", value_parser = parse_threads)]
     threads: Auto<NonZeroUsize>,
-    /// Keep idle processors from sleeping while requests come, for faster answers; takes root
+    /// Keep processors from entering idle states while requests arrive, for lower latency; requires
+    /// root
     #[arg(long)]
     awake: bool,
     #[command(flatten)]
@@ -64,7 +66,7 @@ impl Serve {
         })
     }
 
-    /// Notes the export for `verimount list`, which it can do without.
+    /// Registers the export for `verimount list`. Failing to register does no harm.
     fn register(&self) -> Option<Registration> {
         Registration::new(self.socket.path()).unwrap_or_else(|error| {
             tracing::warn!(%error, "verimount list will not show the export");
@@ -103,7 +105,7 @@ fn serve(
     })
 }
 
-/// Ends the serving at the first signal, and the process at the second.
+/// Stops the server at the first signal, and ends the process at the second.
 fn stop_at(mut signals: Signals, server: &Server) {
     let mut is_ending = false;
     for signal in signals.forever() {

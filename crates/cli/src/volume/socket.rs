@@ -12,13 +12,14 @@ use verimount_nbd::{Server, SocketAccess};
 /// The socket of an export.
 #[derive(Args)]
 pub(super) struct SocketArgs {
-    /// The Unix socket to make; only its owner may connect to it, unless the next two options say who else
+    /// The Unix socket to create; only its owner may connect, unless the next two options allow
+    /// others
     #[arg(id = "socket", long = "socket", value_name = "PATH")]
     path: PathBuf,
-    /// The socket's permissions, in octal digits: those who may write may connect
+    /// The socket's permissions in octal; connecting requires write permission
     #[arg(long, value_name = "MODE", value_parser = parse_mode)]
     socket_mode: Option<u32>,
-    /// The socket's group: a number, or a name in /etc/group
+    /// The socket's group: a number or a name in /etc/group
     #[arg(long, value_name = "GROUP", value_parser = parse_group)]
     socket_group: Option<u32>,
 }
@@ -28,7 +29,7 @@ impl SocketArgs {
         &self.path
     }
 
-    /// The socket's name, as it is shown.
+    /// The socket's path for messages.
     pub(super) fn shown(&self) -> String {
         printable(&self.path).to_string()
     }
@@ -57,10 +58,10 @@ fn parse_group(text: &str) -> Result<u32, String> {
     let mut lines = BufReader::new(groups).lines().map_while(Result::ok);
     lines
         .find_map(|line| group_number(&line, text))
-        .ok_or_else(|| "there is no such group in /etc/group".to_owned())
+        .ok_or_else(|| "no such group in /etc/group".to_owned())
 }
 
-/// The number in a line of `/etc/group`, if it is that of this group.
+/// The group number in a line of `/etc/group`, if the line is for this group.
 fn group_number(line: &str, name: &str) -> Option<u32> {
     let mut fields = line.split(':');
     let is_it = fields.next() == Some(name);

@@ -474,11 +474,11 @@ fn what_is_truncated_is_called_so() {
     for (len, words) in [
         (
             69_999,
-            "file is truncated: 69999 bytes are there, 70000 were sealed",
+            "file is truncated: it has 69999 bytes, but 70000 according to its seal",
         ),
         (
             70_001,
-            "file was changed: 70001 bytes are there, 70000 were sealed",
+            "file was changed: it has 70001 bytes, but 70000 according to its seal",
         ),
     ] {
         world.write("file", noise(len, 6));

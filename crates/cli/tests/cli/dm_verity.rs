@@ -208,7 +208,7 @@ fn without_a_root_hash_nothing_is_believed() {
     let trust = ["--unpinned".to_owned()];
     Sealed::beside().is_refused(
         &trust,
-        "image.verity is a hash area of dm-verity: give its --root-hash",
+        "image.verity is a dm-verity hash area: give its root hash with --root-hash",
     );
 }
 
@@ -248,7 +248,7 @@ fn a_hash_area_in_the_wrong_place_is_refused() {
     let mut trust = sealed.trust();
     trust[1] = "--hash-offset=16M".to_owned();
     sealed.is_refused(&trust, "there is no dm-verity superblock");
-    sealed.is_refused(&trust[..1], "name the hash area's place");
+    sealed.is_refused(&trust[..1], "give the location of the hash area");
 }
 
 /// The tree's own blocks are below the root hash, too: only their number tells them from the data.

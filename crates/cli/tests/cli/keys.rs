@@ -259,7 +259,7 @@ fn what_is_no_seal_is_not_replaced_unasked() {
     let file = world.write("file", noise(70_000, 1));
     let other = world.write("file.verity", "precious");
     let seal = || verimount(args!["seal", &file]);
-    world.unchanged_by(seal).fails_saying("is no seal");
+    world.unchanged_by(seal).fails_saying("is not a seal");
     verimount(args!["seal", "--force", &file]).succeeds_quietly();
     assert_ne!(fs::read(other).unwrap(), b"precious");
 }

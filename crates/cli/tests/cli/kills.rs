@@ -131,7 +131,7 @@ fn is_found_out(file: &Path, data: &[u8], sealed: &[u8]) {
         return;
     }
     if found != data {
-        let said = "its sealing was interrupted";
+        let said = "sealing was interrupted";
         verimount(args!["verify", file]).fails_saying(said);
         verimount(args!["ls", file]).fails_saying(said);
         verimount(args!["seal", file]).fails_saying(said);

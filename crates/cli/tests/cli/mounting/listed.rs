@@ -67,7 +67,7 @@ fn a_stopped_mount_is_listed() {
     eventually("it is stopped", || state().contains(") T "));
     let stopped = listed(&mnt).unwrap();
     mounted.signal(Signal::CONT);
-    assert_eq!(stopped["error"], "it does not answer");
+    assert_eq!(stopped["error"], "no answer");
     assert_eq!(stopped["source"], image.to_str().unwrap());
     assert!(stopped["kind"].is_null());
     mounted.unmount();

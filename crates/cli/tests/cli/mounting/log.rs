@@ -98,7 +98,7 @@ fn a_log_that_blocks_makes_nobody_wait() {
     let options = ["--unpinned", "--log", fifo.to_str().unwrap()];
     let mut mount = args!["mount", &file, &mnt];
     mount.extend(options.iter().map(Into::into));
-    verimount(mount).fails_saying("FIFO that nobody reads");
+    verimount(mount).fails_saying("FIFO without a reader");
     assert!(is_empty(&mnt));
 
     // Open, and never read. It takes fewer lines than there will be.

@@ -43,7 +43,7 @@ fn another_key_or_algorithm() {
             "none of the blocks tried matches",
         ),
         (args!["--integrity", "hmac-sha256"], "needs a key"),
-        (args!["--integrity-key-file", &key], "has no key"),
+        (args!["--integrity-key-file", &key], "takes no key"),
         (
             args![KEYED[0], KEYED[1], "--integrity-key-file", &other],
             "none of the blocks tried matches",

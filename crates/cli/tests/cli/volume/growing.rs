@@ -89,7 +89,7 @@ fn what_cannot_grow_is_left_alone() {
         grow.extend(options.iter().map(Into::into));
         verimount(grow)
     };
-    grow(&["--size", "8M"]).fails_saying("volumes do not shrink");
+    grow(&["--size", "8M"]).fails_saying("volumes cannot shrink");
     grow(&["--size", "64M", "--integrity", "sha256"]).fails_saying("vol.img");
     let missing = args!["volume", "grow", world.path("missing")];
     verimount(missing).fails_saying("missing: No such file");
