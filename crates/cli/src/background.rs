@@ -61,7 +61,7 @@ impl Ready {
     pub(crate) fn mounted(mounted: Mounted, text: String, reload: Option<Reload>) -> Self {
         Self {
             text,
-            serve: Box::new(|signals| Ok(mounted.serve(signals, reload)?)),
+            serve: Box::new(|signals| Ok(mounted.wait(signals, reload)?)),
         }
     }
 }

@@ -13,7 +13,7 @@ use verimount_bridge::{
     policy::{Access, Policy},
 };
 use verimount_names::printable;
-use verimount_serve::{BridgeFs, BridgeOptions, CachePolicy, Reload, mount};
+use verimount_serve::{BridgeFs, BridgeOptions, CachePolicy, Reload};
 
 use crate::{Outcome, background::Ready, mount_args::MountArgs, options::one_of, served::served};
 
@@ -98,8 +98,9 @@ impl Bridge {
             served(&self.source, None),
         ));
         let source_name = printable(&self.source).to_string();
-        let options = self.mount.options(source_name, self.read_only);
-        let mounted = mount(fs.clone(), directory, &options)?;
+        let mounted = self
+            .mount
+            .mount(fs.clone(), directory, source_name, self.read_only)?;
         let text = format!(
             "{} on {} ({}, {}, cache {})",
             printable(&self.source),

@@ -3,7 +3,7 @@ use std::{path::PathBuf, sync::Arc};
 use anyhow::{Result, anyhow};
 use clap::Args;
 use verimount_names::printable;
-use verimount_serve::{ImageFs, Mounted, VerifiedTree, mount};
+use verimount_serve::{ImageFs, Mounted, VerifiedTree};
 use verimount_tree::{Error as TreeError, SingleFile, Tree};
 
 use crate::{
@@ -75,9 +75,8 @@ impl Mount {
         }
         let source_name = printable(&self.source).to_string();
         let served = served(&self.source, Some(opened.pin));
-        let fs = ImageFs::new(Arc::new(verified), served);
-        let options = self.mount.options(source_name, true);
-        Ok(mount(Arc::new(fs), &self.directory, &options)?)
+        let fs = Arc::new(ImageFs::new(Arc::new(verified), served));
+        self.mount.mount(fs, &self.directory, source_name, true)
     }
 
     /// The image, unless the content is to be mounted as a single file.

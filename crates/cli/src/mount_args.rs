@@ -1,7 +1,8 @@
-use std::num::NonZeroUsize;
+use std::{num::NonZeroUsize, path::Path, sync::Arc};
 
+use anyhow::Result;
 use clap::Args;
-use verimount_serve::MountOptions;
+use verimount_serve::{MountOptions, Mountable, Mounted, attach};
 
 use crate::{
     background::BackgroundArgs,
@@ -26,14 +27,21 @@ pub(crate) struct MountArgs {
 }
 
 impl MountArgs {
-    /// The options for a mount of this source.
-    pub(crate) fn options(&self, source_name: String, read_only: bool) -> MountOptions {
-        MountOptions {
+    /// Mounts `fs` on `directory`, which the mount table shows as a mount of `source_name`.
+    pub(crate) fn mount<F: Mountable>(
+        &self,
+        fs: Arc<F>,
+        directory: &Path,
+        source_name: String,
+        read_only: bool,
+    ) -> Result<Mounted> {
+        let options = MountOptions {
             source_name,
             read_only,
             allow_other: self.allow_other,
             threads: self.threads.0.unwrap_or_else(auto_threads),
             awake: self.awake,
-        }
+        };
+        Ok(attach(fs, directory, &options)?.start()?)
     }
 }

@@ -22,6 +22,9 @@ const ANY: i32 = -1;
 /// takes between two calls, and short beside the time in which nobody uses it.
 const PAUSE: Duration = Duration::from_millis(1);
 
+/// The kernel's limit, opened and not yet set.
+pub struct AwakeLimit(File);
+
 /// Keeps idle processors awake while requests come.
 ///
 /// A request passes from a processor to another one and back. To wake one that sleeps takes longer than
@@ -37,14 +40,18 @@ struct Shared {
     ended: AtomicBool,
 }
 
-impl Awake {
+impl AwakeLimit {
     /// # Errors
     /// What the system says: only root may set this limit, and not every kernel has it.
-    pub fn new() -> io::Result<Self> {
-        Self::limiting(OpenOptions::new().write(true).open(LIMIT)?)
+    pub fn open() -> io::Result<Self> {
+        Ok(Self(OpenOptions::new().write(true).open(LIMIT)?))
     }
 
-    fn limiting(limit: File) -> io::Result<Self> {
+    /// Starts the thread that sets it.
+    ///
+    /// # Errors
+    /// What the system says to a new thread.
+    pub fn keep(self) -> io::Result<Awake> {
         let shared = Arc::new(Shared {
             asked: AtomicBool::new(false),
             ended: AtomicBool::new(false),
@@ -53,14 +60,16 @@ impl Awake {
             let shared = shared.clone();
             let builder = thread::Builder::new().name("awake".to_owned());
             builder.spawn(move || {
-                if let Err(error) = shared.keep(limit) {
+                if let Err(error) = shared.keep(self.0) {
                     tracing::warn!(%error, "processors are no longer kept awake: {LIMIT}");
                 }
             })?
         };
-        Ok(Self { shared, keeper })
+        Ok(Awake { shared, keeper })
     }
+}
 
+impl Awake {
     /// Notes that a request has come.
     pub fn request(&self) {
         // Read before it is written, so that the threads do not take it from each other each time.
@@ -116,7 +125,7 @@ mod tests {
     #[test]
     fn limited_while_requests_come() {
         let file = tempfile::tempfile().unwrap();
-        let awake = Awake::limiting(file.try_clone().unwrap()).unwrap();
+        let awake = AwakeLimit(file.try_clone().unwrap()).keep().unwrap();
         awake.request();
         assert_eq!(limits(&file, 2), [NONE, ANY]);
         awake.request();
@@ -126,7 +135,7 @@ mod tests {
     #[test]
     fn ends_when_dropped() {
         let file = tempfile::tempfile().unwrap();
-        let awake = Awake::limiting(file.try_clone().unwrap()).unwrap();
+        let awake = AwakeLimit(file.try_clone().unwrap()).keep().unwrap();
         let shared = Arc::downgrade(&awake.shared);
         awake.request();
         drop(awake);

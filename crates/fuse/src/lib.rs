@@ -27,7 +27,7 @@ mod turns;
 mod types;
 mod worker;
 
-pub use awake::Awake;
+pub use awake::{Awake, AwakeLimit};
 pub use connection::{Backing, Connection};
 pub use filesystem::FileSystem;
 pub use init::{Agreement, Answering, Wishes};

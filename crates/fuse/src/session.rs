@@ -19,13 +19,17 @@ use crate::{
 /// A thread that answers the kernel.
 type Handle = JoinHandle<io::Result<()>>;
 
-/// A file system's connection to the kernel, agreed on and not yet served.
+/// A file system's connection to the kernel, agreed on. No thread answers yet, and all descriptors
+/// that answering takes are open.
 pub struct Session<F: FileSystem> {
     fs: Arc<F>,
     device: Arc<Device>,
     wishes: Wishes,
     agreement: Agreement,
     queues: Vec<Place>,
+    devices: Vec<Arc<Device>>,
+    /// What is used unless the queues are.
+    transport: Transport,
 }
 
 /// A file system that is being served.
@@ -58,17 +62,36 @@ impl fmt::Display for Transport {
 impl<F: FileSystem> Session<F> {
     /// Agrees with the kernel on how to talk. `device` is `/dev/fuse`, opened and mounted.
     ///
+    /// It is to be answered through io_uring where that is agreed on, else by `threads` threads
+    /// through `/dev/fuse`, or more where it is done fairly.
+    ///
     /// # Errors
     /// What the system says; `Unsupported` for a kernel before Linux 5.17.
-    pub fn new(fs: Arc<F>, device: OwnedFd, wishes: Wishes) -> io::Result<Self> {
+    pub fn new(
+        fs: Arc<F>,
+        device: OwnedFd,
+        wishes: Wishes,
+        threads: NonZeroUsize,
+    ) -> io::Result<Self> {
         let device = Arc::new(Device::new(device));
         let (agreement, queues) = agree(&device, &wishes)?;
+        let own = match queues.is_empty() {
+            true => own_devices(&device, threads).ok(),
+            // Should the kernel refuse a queue after all, the one device does.
+            false => None,
+        };
+        let transport = match own {
+            Some(_) => Transport::OwnDevices,
+            None => Transport::SharedDevice,
+        };
         Ok(Self {
             fs,
+            devices: own.unwrap_or_else(|| vec![device.clone(); threads.get()]),
             device,
             wishes,
             agreement,
             queues,
+            transport,
         })
     }
 
@@ -82,19 +105,18 @@ impl<F: FileSystem> Session<F> {
         Connection::new(self.device.clone())
     }
 
-    /// Answers the kernel: through io_uring where that was agreed on, else from `threads` threads
-    /// through `/dev/fuse`, or more where it is done fairly. `awake` keeps processors awake meanwhile.
+    /// Starts the threads that answer the kernel. `awake` keeps processors awake meanwhile.
     ///
     /// # Errors
     /// What the system says to a new thread.
-    pub fn serve(mut self, threads: NonZeroUsize, awake: Option<Awake>) -> io::Result<Serving> {
+    pub fn start(mut self, awake: Option<Awake>) -> io::Result<Serving> {
         let awake = awake.map(Arc::new);
         let queues = mem::take(&mut self.queues);
         let (mut handles, all_registered) = self.serve_queues(queues, awake.as_ref())?;
         let (devices, transport) = match all_registered {
             // What needs no answer comes through the device even so.
             true => (vec![self.device.clone()], Transport::IoUring),
-            false => self.devices(threads),
+            false => (mem::take(&mut self.devices), self.transport),
         };
         match self.wishes.answering {
             Answering::Fairly => handles.extend(self.serve_fairly(devices, awake.as_ref())?),
@@ -110,19 +132,6 @@ impl<F: FileSystem> Session<F> {
             threads: handles,
             transport,
         })
-    }
-
-    /// A connection for each thread, be it the same for all.
-    fn devices(&self, threads: NonZeroUsize) -> (Vec<Arc<Device>>, Transport) {
-        let own = (0..threads.get()).map(|_| self.device.clone_connection());
-        let own: Result<Vec<_>, _> = own.map(|device| device.map(Arc::new)).collect();
-        match own {
-            Ok(own) => (own, Transport::OwnDevices),
-            Err(_) => {
-                let shared = vec![self.device.clone(); threads.get()];
-                (shared, Transport::SharedDevice)
-            }
-        }
     }
 
     /// Serves each device from a thread of its own, and all from further ones when those wait.
@@ -191,6 +200,15 @@ impl<F: FileSystem> Session<F> {
         let registered = reports.iter().count();
         Ok((threads, expected > 0 && registered == expected))
     }
+}
+
+/// A connection of its own for each thread.
+///
+/// # Errors
+/// What the system says. Some leave opening `/dev/fuse` to root.
+fn own_devices(device: &Device, threads: NonZeroUsize) -> io::Result<Vec<Arc<Device>>> {
+    let own = (0..threads.get()).map(|_| device.clone_connection().map(Arc::new));
+    own.collect()
 }
 
 fn spawn(work: impl FnOnce() -> io::Result<()> + Send + 'static) -> io::Result<Handle> {

@@ -1,64 +1,48 @@
-use std::path::{Path, PathBuf};
+use std::io;
 
-use rustix::{fs::statfs, io::Errno};
+use verimount_fuse::{AwakeLimit, FileSystem, Session};
 
-use crate::{UnmountError, mount_table::mounted_on, unmount};
+use crate::{Mode, MountError, Mounted, place::HeldPlace};
 
-/// A mount of ours, told from whatever else comes to be mounted on the same directory.
-#[derive(Debug, Clone)]
-pub(crate) struct Place {
-    pub(crate) mount_point: PathBuf,
-    /// Its device number, which is no other mount's as long as this one is in use. `None` if the
-    /// mount table does not show it.
-    pub(crate) device: Option<String>,
+/// A mounted file system that the kernel has agreed with and nobody answers for yet.
+///
+/// All descriptors that answering takes are open, and no thread has been started for it: rights that
+/// the calling thread gives up now are given up for all threads that answer. Dropped, it is unmounted.
+pub struct Attached<F: FileSystem> {
+    // Dropped first: the mount is dead when it is taken away.
+    pub(crate) session: Session<F>,
+    pub(crate) awake: Option<AwakeLimit>,
+    pub(crate) held: HeldPlace,
+    pub(crate) large_read_ahead: bool,
 }
 
-impl Place {
-    /// What has just been mounted on `mount_point`.
-    pub(crate) fn new(mount_point: PathBuf) -> Self {
-        let device = mounted_on(&mount_point).map(|entry| entry.device);
-        Self {
-            mount_point,
-            device,
-        }
+impl<F: FileSystem> Attached<F> {
+    /// Starts the threads that answer; when this returns, it can be used.
+    ///
+    /// # Errors
+    /// [`MountError::Awake`] and [`MountError::Refused`] where there are no more threads.
+    pub fn start(self) -> Result<Mounted, MountError> {
+        let Self {
+            session,
+            awake,
+            held,
+            large_read_ahead,
+        } = self;
+        let awake = awake.map(AwakeLimit::keep).transpose();
+        let awake = awake.map_err(MountError::Awake)?;
+        let refused = |reason: io::Error| MountError::Refused {
+            path: held.place.mount_point.clone(),
+            reason,
+        };
+        let serving = session.start(awake).map_err(refused)?;
+        let mode = Mode {
+            large_read_ahead,
+            transport: serving.transport(),
+        };
+        Ok(Mounted {
+            serving,
+            held,
+            mode,
+        })
     }
-
-    fn is_in_sight(&self) -> bool {
-        self.device.is_some()
-            && mounted_on(&self.mount_point).map(|entry| entry.device) == self.device
-    }
-
-    /// Takes it out of sight if it still is to be seen; it ends when its last open file is closed.
-    pub(crate) fn leave(&self) -> Result<(), UnmountError> {
-        match self.is_in_sight() {
-            true => unmount(&self.mount_point, true),
-            false => Ok(()),
-        }
-    }
-}
-
-/// What is mounted, for as long as this lives.
-pub(crate) struct Attached {
-    pub(crate) place: Place,
-    /// Whether the kernel has said that the mount ended.
-    pub(crate) ended: bool,
-}
-
-impl Drop for Attached {
-    fn drop(&mut self) {
-        // The kernel says the same when it is unmounted and when its connection is aborted, which
-        // leaves it where it is, dead. What is alive there has been mounted since, and may have
-        // been given the same number.
-        let mount_point = &self.place.mount_point;
-        if self.place.is_in_sight() && (!self.ended || is_dead(mount_point)) {
-            // Whatever ended the work matters more than one more failure.
-            let _ = unmount(mount_point, true);
-        }
-    }
-}
-
-/// Whether nobody serves any more what is mounted on `mount_point`. The kernel keeps attributes and
-/// tells them as long as it can, but not this.
-pub(crate) fn is_dead(mount_point: &Path) -> bool {
-    statfs(mount_point).is_err_and(|error| error == Errno::NOTCONN)
 }

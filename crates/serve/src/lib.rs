@@ -3,7 +3,8 @@
 //! [`ImageFs`], [`BridgeFs`] and [`VolumeFs`] are the thin adapters between FUSE and what holds all
 //! behaviour and is tested without a mount: a [`VerifiedTree`], a
 //! [`Bridge`](verimount_bridge::Bridge) and a [`Volume`](verimount_integrity::Volume).
-//! [`mount()`] attaches one to a directory.
+//! [`attach`] mounts one on a directory, [`Attached::start`] has threads answer for it, and
+//! [`Mounted::wait`] waits for its end.
 
 mod ask;
 mod attached;
@@ -20,6 +21,8 @@ mod kernel_mount;
 mod listings;
 mod mount;
 mod mount_table;
+mod mounted;
+mod place;
 mod requests;
 mod status;
 mod unchanged;
@@ -30,14 +33,16 @@ mod volume_fs;
 mod volume_status;
 
 pub use ask::{AskError, Export, ask_export, ask_mount};
+pub use attached::Attached;
 pub use bridge_fs::{BridgeFs, BridgeOptions, Registrar};
 pub use cache_policy::CachePolicy;
 pub use daemon::{Daemon, DaemonEnd};
 pub use disk::Disk;
 pub use exports::{Registration, registered_exports};
 pub use image_fs::ImageFs;
-pub use mount::{Mode, MountError, MountOptions, Mountable, Mounted, Reload, mount};
+pub use mount::{Mode, MountError, MountOptions, Mountable, attach};
 pub use mount_table::{MountEntry, mounts};
+pub use mounted::{Mounted, Reload};
 pub use requests::Requests;
 pub use status::{Kind, Pin, Served, Status};
 pub use unmount::{UnmountError, unmount};

@@ -6,22 +6,17 @@ use std::{
     os::fd::OwnedFd,
     path::{Path, PathBuf},
     sync::Arc,
-    thread,
 };
 
 use rustix::process::geteuid;
-use signal_hook::{consts::SIGHUP, iterator::Signals, low_level::emulate_default_handler};
 use thiserror::Error;
-use verimount_fuse::{
-    Agreement, Awake, Connection, FileSystem, Serving, Session, Transport, Wishes,
-};
+use verimount_fuse::{Agreement, AwakeLimit, Connection, FileSystem, Session, Transport, Wishes};
 use verimount_names::printable;
 
 use crate::{
-    UnmountError,
-    attached::{Attached, Place, is_dead},
-    fusermount, kernel_mount,
+    Attached, UnmountError, fusermount, kernel_mount,
     mount_table::mounted_on,
+    place::{HeldPlace, Place, is_dead},
     unmount,
 };
 
@@ -123,49 +118,37 @@ pub trait Mountable: FileSystem {
     fn agreed(&self, agreement: &Agreement, connection: Connection) -> io::Result<()>;
 }
 
-/// A mounted file system.
-///
-/// Unless it is served to its end, it is unmounted.
-pub struct Mounted {
-    serving: Serving,
-    attached: Attached,
-    mode: Mode,
-}
-
-/// Mounts `fs` on the empty directory `mount_point`; when this returns, it can be used.
+/// Mounts `fs` on the empty directory `mount_point` and agrees with the kernel. Nobody answers for it
+/// before [`Attached::start`]: until then, whoever uses it waits.
 ///
 /// # Errors
 /// Any [`MountError`].
-pub fn mount<F: Mountable>(
+pub fn attach<F: Mountable>(
     fs: Arc<F>,
     mount_point: &Path,
     options: &MountOptions,
-) -> Result<Mounted, MountError> {
+) -> Result<Attached<F>, MountError> {
     let mount_point = checked_mount_point(mount_point)?;
-    let awake = options.awake.then(Awake::new).transpose();
+    let awake = options.awake.then(AwakeLimit::open).transpose();
     let awake = awake.map_err(MountError::Awake)?;
     let refused = |reason| MountError::Refused {
         path: mount_point.clone(),
         reason,
     };
     check_descriptors(DESCRIPTORS).map_err(refused)?;
-    let device = attach(&mount_point, options).map_err(refused)?;
-    let attached = Attached {
-        place: Place::new(mount_point.clone()),
-        ended: false,
-    };
-    let session = Session::new(fs.clone(), device, fs.wishes()).map_err(refused)?;
+    let device = open_mounted(&mount_point, options).map_err(refused)?;
+    let held = HeldPlace::new(mount_point.clone());
+    let session =
+        Session::new(fs.clone(), device, fs.wishes(), options.threads).map_err(refused)?;
     fs.agreed(session.agreement(), session.connection())
         .map_err(refused)?;
-    let serving = session.serve(options.threads, awake).map_err(refused)?;
-    let mode = Mode {
-        large_read_ahead: raise_read_ahead(&attached.place),
-        transport: serving.transport(),
-    };
-    Ok(Mounted {
-        serving,
-        attached,
-        mode,
+    // The kernel's agreement has set it.
+    let large_read_ahead = raise_read_ahead(&held.place);
+    Ok(Attached {
+        session,
+        awake,
+        held,
+        large_read_ahead,
     })
 }
 
@@ -182,7 +165,7 @@ fn check_descriptors(count: usize) -> io::Result<()> {
 }
 
 /// Mounts on `mount_point`; gives the FUSE device, opened.
-fn attach(mount_point: &Path, options: &MountOptions) -> io::Result<OwnedFd> {
+fn open_mounted(mount_point: &Path, options: &MountOptions) -> io::Result<OwnedFd> {
     if geteuid().is_root() {
         match kernel_mount::mount(mount_point, options) {
             // Root of a container may not be allowed to.
@@ -191,53 +174,6 @@ fn attach(mount_point: &Path, options: &MountOptions) -> io::Result<OwnedFd> {
         }
     }
     fusermount::mount(mount_point, options)
-}
-
-impl Mounted {
-    /// What the system allowed.
-    pub fn mode(&self) -> Mode {
-        self.mode
-    }
-
-    /// Serves until it is unmounted, or until one of `signals` asks to end it: then it is taken out
-    /// of sight at once, and served until its last open file is closed. A second signal ends the
-    /// process. SIGHUP does not, if there is a `reload` to be called instead.
-    ///
-    /// # Errors
-    /// What ended the connection to the kernel, if not an unmount.
-    pub fn serve(mut self, signals: Signals, reload: Option<Reload>) -> io::Result<()> {
-        let place = self.attached.place.clone();
-        let handle = signals.handle();
-        let watcher = thread::Builder::new().spawn(move || watch(signals, &place, reload))?;
-        let result = self.serving.join();
-        // The session ends well when the kernel says that there is nothing more to serve.
-        self.attached.ended = result.is_ok();
-        handle.close();
-        let _ = watcher.join();
-        result
-    }
-}
-
-/// What is done at SIGHUP.
-pub type Reload = Box<dyn FnMut() + Send>;
-
-fn watch(mut signals: Signals, place: &Place, mut reload: Option<Reload>) {
-    let mut ending = false;
-    for signal in signals.forever() {
-        match (signal, &mut reload) {
-            (SIGHUP, Some(reload)) => reload(),
-            _ if ending => {
-                let _ = emulate_default_handler(signal);
-            }
-            _ => {
-                ending = true;
-                if let Err(error) = place.leave() {
-                    let mount_point = printable(&place.mount_point);
-                    tracing::error!(%error, %mount_point, "unmounting");
-                }
-            }
-        }
-    }
 }
 
 /// The absolute path of a mount point that can be used.

@@ -1,7 +1,7 @@
 use std::io;
 
 use rustix::io::Errno;
-use verimount_fuse::Awake;
+use verimount_fuse::{Awake, AwakeLimit};
 use verimount_integrity::{Interleave, SECTOR};
 use verimount_nbd::{BlockSizes, Export};
 
@@ -31,9 +31,9 @@ impl VolumeExport {
     /// The same, with idle processors kept awake while requests come.
     ///
     /// # Errors
-    /// As [`Awake::new`].
+    /// As [`AwakeLimit::open`] and [`AwakeLimit::keep`].
     pub fn keeping_awake(self) -> io::Result<Self> {
-        let awake = Some(Awake::new()?);
+        let awake = Some(AwakeLimit::open()?.keep()?);
         Ok(Self { awake, ..self })
     }
 

@@ -3,7 +3,7 @@ use std::{fs, os::unix::fs::MetadataExt, path::PathBuf, sync::Arc};
 use anyhow::{Context, Result};
 use clap::Args;
 use verimount_names::printable;
-use verimount_serve::{DiskAccess, Mounted, VolumeFs, mount};
+use verimount_serve::{DiskAccess, Mounted, VolumeFs};
 
 use crate::{Outcome, background::Ready, mount_args::MountArgs};
 
@@ -43,16 +43,17 @@ impl Mount {
                     printable(&self.directory),
                     mounted.mode(),
                 ),
-                serve: Box::new(|signals| opened.serve(|| Ok(mounted.serve(signals, None)?))),
+                serve: Box::new(|signals| opened.serve(|| Ok(mounted.wait(signals, None)?))),
             })
         })
     }
 
     fn mount(&self, opened: &OpenedVolume) -> Result<Mounted> {
         let read_only = opened.volume().mode().is_read_only();
-        let options = self.mount.options(self.volume.devices.shown(), read_only);
+        let source_name = self.volume.devices.shown();
         let fs = VolumeFs::new(opened.disk(&self.volume.devices.volume), self.access()?);
-        Ok(mount(Arc::new(fs), &self.directory, &options)?)
+        self.mount
+            .mount(Arc::new(fs), &self.directory, source_name, read_only)
     }
 
     fn access(&self) -> Result<DiskAccess> {

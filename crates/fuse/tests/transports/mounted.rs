@@ -155,8 +155,8 @@ pub(crate) fn serve(fs: Arc<MemoryFs>, folder: &Path, wanted: Wanted) -> Option<
             Wanted::Fair => Answering::Fairly,
         },
     };
-    let session = Session::new(fs, device.into(), wishes).unwrap();
-    Some(session.serve(threads, None).unwrap())
+    let session = Session::new(fs, device.into(), wishes, threads).unwrap();
+    Some(session.start(None).unwrap())
 }
 
 /// The kernel's switch for io_uring, set for as long as this lives. It is one for all mounts, but

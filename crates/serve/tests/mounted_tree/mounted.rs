@@ -12,7 +12,7 @@ use std::{
 use rustix::process::geteuid;
 use signal_hook::iterator::Signals;
 use tempfile::TempDir;
-use verimount_serve::{ImageFs, MountOptions, Served, VerifiedTree, mount, unmount};
+use verimount_serve::{ImageFs, MountOptions, Served, VerifiedTree, attach, unmount};
 use verimount_testkit::tools;
 use verimount_tree::Tree;
 
@@ -37,9 +37,10 @@ impl MountedTree {
         };
         let tree = VerifiedTree::new(Box::new(tree), None);
         let fs = ImageFs::new(Arc::new(tree), Served::default());
-        let mounted = mount(Arc::new(fs), directory.path(), &options).unwrap();
+        let attached = attach(Arc::new(fs), directory.path(), &options).unwrap();
+        let mounted = attached.start().unwrap();
         let signals = Signals::new(std::iter::empty::<i32>()).unwrap();
-        let serving = thread::spawn(move || mounted.serve(signals, None));
+        let serving = thread::spawn(move || mounted.wait(signals, None));
         Some(Self {
             directory,
             serving: Some(serving),
