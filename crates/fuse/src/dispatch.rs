@@ -99,6 +99,8 @@ impl<'t, F: FileSystem> Exchange<'t, '_, F> {
             opcode::COPY_FILE_RANGE_64 => self.copy_file_range_64(),
             opcode::IOCTL => self.ioctl(),
             opcode::DESTROY => self.done(|_| Ok(())),
+            // The kernel then says no more of signals: `Watch` asks for itself who was killed.
+            opcode::INTERRUPT => Err(Errno::NOSYS),
             _ => Err(Errno::NOSYS),
         }
     }

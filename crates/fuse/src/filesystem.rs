@@ -171,6 +171,12 @@ pub trait FileSystem: Send + Sync + 'static {
     /// The last descriptor of this open was closed.
     fn release(&self, node: NodeId, handle: Handle) {}
 
+    /// An open has succeeded of which the kernel got no answer: its caller was killed while it was
+    /// under way.
+    fn cancel_open(&self, node: NodeId, handle: Handle) {
+        self.release(node, handle);
+    }
+
     /// Makes content durable, and unless `data_only` all attributes.
     fn fsync(&self, node: NodeId, handle: Handle, data_only: bool) -> Result<(), Errno> {
         Err(Errno::NOSYS)

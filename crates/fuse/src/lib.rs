@@ -8,8 +8,10 @@
 //! What a file system does not do must be mounted by its user: this crate is given `/dev/fuse`
 //! after that. The source of all facts is `linux/fuse.h`, which is under the BSD licence, too.
 
+mod abandoned;
 mod abi;
 mod awake;
+mod callers;
 mod connection;
 mod device;
 mod dispatch;
@@ -25,6 +27,7 @@ mod session;
 mod shares;
 mod turns;
 mod types;
+mod watch;
 mod worker;
 
 pub use awake::{Awake, AwakeLimit};

@@ -1,9 +1,9 @@
-use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
+use std::{ffi::OsStr, mem::offset_of, os::unix::ffi::OsStrExt};
 
-use zerocopy::IntoBytes;
+use zerocopy::{FromBytes, IntoBytes};
 
 use crate::{
-    Entry,
+    Entry, NodeId,
     abi::{Dirent, EntryOut},
 };
 
@@ -89,9 +89,25 @@ impl NamesPlus {
     }
 }
 
+/// The files that the kernel would remember of a listing with attributes.
+pub(crate) fn listed_nodes(mut records: &[u8]) -> impl Iterator<Item = NodeId> {
+    std::iter::from_fn(move || {
+        let (node, _) = u64::read_from_prefix(records).ok()?;
+        let name_len = records.get(size_of::<EntryOut>() + offset_of!(Dirent, namelen)..)?;
+        let (name_len, _) = u32::read_from_prefix(name_len).ok()?;
+        let len = size_of::<EntryOut>() + size_of::<Dirent>() + name_len as usize;
+        records = records.get(len.next_multiple_of(ALIGNMENT)..)?;
+        Some(NodeId(node))
+    })
+    .filter(|node| node.0 != 0)
+}
+
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::Attr;
 
     fn name(text: &str, next: u64) -> Name<'_> {
         Name {
@@ -112,5 +128,24 @@ mod tests {
         assert!(!names.add(name("b", 3)));
         assert_eq!(names.records().len(), 64);
         assert_eq!(&names.records()[16..25], [1, 0, 0, 0, 8, 0, 0, 0, b'a']);
+    }
+
+    #[test]
+    fn nodes_of_a_listing() {
+        let entry = |node: u64| Entry {
+            node: (node != 0).then_some(NodeId(node)),
+            generation: 0,
+            attr: Attr::default(),
+            entry_valid: Duration::ZERO,
+            attr_valid: Duration::ZERO,
+        };
+        let mut names = NamesPlus::default();
+        names.restart(4096);
+        for (text, node) in [(".", 0), ("a", 5), ("12345678", 6), ("..", 0), ("b", 7)] {
+            assert!(names.add(name(text, 1), &entry(node)));
+        }
+        let nodes: Vec<_> = listed_nodes(names.records()).collect();
+        assert_eq!(nodes, [NodeId(5), NodeId(6), NodeId(7)]);
+        assert_eq!(listed_nodes(&[]).count(), 0);
     }
 }

@@ -54,10 +54,22 @@ impl Place {
     /// waking another one.
     pub(crate) fn move_here(&self) {
         if let Some(processor) = self.processor {
-            let mut only = CpuSet::new();
-            only.set(processor);
-            // If it was taken away meanwhile, the thread may be anywhere.
-            let _ = sched_setaffinity(None, &only);
+            move_only_to(processor);
         }
     }
+}
+
+/// Moves the calling thread to the processor of a queue, if it may run there.
+pub(crate) fn move_to(queue: u16) {
+    let processor = usize::from(queue);
+    if sched_getaffinity(None).is_ok_and(|allowed| allowed.is_set(processor)) {
+        move_only_to(processor);
+    }
+}
+
+fn move_only_to(processor: usize) {
+    let mut only = CpuSet::new();
+    only.set(processor);
+    // If it was taken away meanwhile, the thread may be anywhere.
+    let _ = sched_setaffinity(None, &only);
 }

@@ -2,12 +2,13 @@
 
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 
-use rustix::io::Errno;
+use rustix::{fs::OFlags, io::Errno};
 use zerocopy::{FromBytes, Immutable, KnownLayout};
 
 use crate::{
     Caller, NodeId,
-    abi::{EXT_GROUPS, ExtHeader, InHeader, opcode},
+    abi::{EXT_GROUPS, ExtHeader, InHeader, OpenIn, opcode},
+    watch::RingRequest,
 };
 
 /// A request, of which the kernel is not trusted with a single length.
@@ -34,7 +35,7 @@ impl<'b> Request<'b> {
     /// The request that came in three parts: what begins with its header, what begins with the
     /// operation's structure, and the arguments behind that.
     pub(crate) fn parse_parts(
-        header: &'b [u8],
+        header: &[u8],
         operation: &'b [u8],
         arguments: &'b [u8],
     ) -> Option<Self> {
@@ -59,6 +60,29 @@ impl<'b> Request<'b> {
     /// Whether the kernel waits for an answer.
     pub(crate) fn is_answered(&self) -> bool {
         !matches!(self.header.opcode, opcode::FORGET | opcode::BATCH_FORGET)
+    }
+
+    /// Whether its caller may be told that it failed while it is still under way: whatever becomes of
+    /// it then, nobody sees.
+    pub(crate) fn can_be_abandoned(&self) -> bool {
+        match self.header.opcode {
+            opcode::LOOKUP
+            | opcode::GETATTR
+            | opcode::STATX
+            | opcode::READLINK
+            | opcode::OPENDIR
+            | opcode::READ
+            | opcode::READDIR
+            | opcode::READDIRPLUS
+            | opcode::GETXATTR
+            | opcode::LISTXATTR
+            | opcode::STATFS
+            | opcode::LSEEK
+            | opcode::FSYNC
+            | opcode::FSYNCDIR => true,
+            opcode::OPEN => !truncates(self),
+            _ => false,
+        }
     }
 
     pub(crate) fn node(&self) -> NodeId {
@@ -126,6 +150,44 @@ impl<'b> Request<'b> {
     }
 }
 
+/// The longest arguments of a request that is copied, in bytes: a name of any length that the kernel
+/// passes on.
+const MAX_COPIED: usize = 4096;
+
+/// Room for copies of requests, whose own bytes then are not needed.
+#[derive(Default)]
+pub(crate) struct RequestCopy {
+    operation: Vec<u8>,
+    arguments: Vec<u8>,
+}
+
+impl RequestCopy {
+    /// A copy of a request that can be abandoned.
+    pub(crate) fn abandonable(&mut self, received: &RingRequest) -> Option<Request<'_>> {
+        let request = ring_request(received)?;
+        if !request.can_be_abandoned() || received.payload().len() > MAX_COPIED {
+            return None;
+        }
+        self.operation.clear();
+        self.operation.extend_from_slice(received.operation());
+        self.arguments.clear();
+        self.arguments.extend_from_slice(received.payload());
+        Request::parse_parts(received.header(), &self.operation, &self.arguments)
+    }
+}
+
+/// The request that came through a ring.
+pub(crate) fn ring_request(received: &RingRequest) -> Option<Request<'_>> {
+    let (header, operation) = (received.header(), received.operation());
+    Request::parse_parts(header, operation, received.payload())
+}
+
+/// Whether an open empties the file.
+fn truncates(open: &Request<'_>) -> bool {
+    let open = open.clone().take::<OpenIn>();
+    open.is_ok_and(|open| OFlags::from_bits_retain(open.flags).contains(OFlags::TRUNC))
+}
+
 #[cfg(test)]
 mod tests {
     use zerocopy::IntoBytes;
@@ -173,6 +235,28 @@ mod tests {
         assert!(Request::parse_parts(header, &room[..7], name).is_none());
         assert!(Request::parse_parts(header, &room, &[0; 16]).is_none());
         assert!(Request::parse_parts(&header[..39], &room, name).is_none());
+    }
+
+    #[test]
+    fn what_changes_anything_is_not_abandoned() {
+        let can_be = |opcode, body: &[u8]| {
+            let mut bytes = request(body, 0);
+            bytes[4..8].copy_from_slice(&u32::to_ne_bytes(opcode));
+            Request::parse(&bytes).unwrap().can_be_abandoned()
+        };
+        let open = |flags: OFlags| [flags.bits(), 0];
+        assert!(can_be(opcode::READ, &[]));
+        assert!(can_be(opcode::OPEN, open(OFlags::RDWR).as_bytes()));
+        let truncating = open(OFlags::WRONLY | OFlags::TRUNC);
+        assert!(!can_be(opcode::OPEN, truncating.as_bytes()));
+        for changing in [
+            opcode::WRITE,
+            opcode::RENAME,
+            opcode::CREATE,
+            opcode::RELEASE,
+        ] {
+            assert!(!can_be(changing, &[0; 64]));
+        }
     }
 
     #[test]

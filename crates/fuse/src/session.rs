@@ -1,5 +1,5 @@
 use std::{
-    fmt, io, mem,
+    fmt, io,
     num::NonZeroUsize,
     os::fd::OwnedFd,
     sync::{Arc, mpsc},
@@ -9,11 +9,13 @@ use std::{
 use crate::{
     Agreement, Answering, Awake, Connection, FileSystem, Wishes,
     abi::{InHeader, MIN_READ_BUFFER, WriteIn},
+    callers::Callers,
     device::Device,
     init::agree,
     pool::Pool,
     queues::Place,
-    worker::Worker,
+    watch::Watch,
+    worker::Workers,
 };
 
 /// A thread that answers the kernel.
@@ -28,6 +30,7 @@ pub struct Session<F: FileSystem> {
     agreement: Agreement,
     queues: Vec<Place>,
     devices: Vec<Arc<Device>>,
+    callers: Option<Callers>,
     /// What is used unless the queues are.
     transport: Transport,
 }
@@ -35,6 +38,8 @@ pub struct Session<F: FileSystem> {
 /// A file system that is being served.
 pub struct Serving {
     threads: Vec<Handle>,
+    /// Lives as long as those do.
+    watch: Option<(Arc<Watch>, Handle)>,
     transport: Transport,
 }
 
@@ -88,6 +93,7 @@ impl<F: FileSystem> Session<F> {
             fs,
             devices: own.unwrap_or_else(|| vec![device.clone(); threads.get()]),
             device,
+            callers: Callers::open(),
             wishes,
             agreement,
             queues,
@@ -109,96 +115,128 @@ impl<F: FileSystem> Session<F> {
     ///
     /// # Errors
     /// What the system says to a new thread.
-    pub fn start(mut self, awake: Option<Awake>) -> io::Result<Serving> {
-        let awake = awake.map(Arc::new);
-        let queues = mem::take(&mut self.queues);
-        let (mut handles, all_registered) = self.serve_queues(queues, awake.as_ref())?;
+    pub fn start(self, awake: Option<Awake>) -> io::Result<Serving> {
+        let room = buffer_size(&self.wishes);
+        let pool = match self.wishes.answering {
+            Answering::Fairly => Some(Pool::new(self.devices.len())),
+            Answering::ByThreads | Answering::ByProcessor(_) => None,
+        };
+        let callers = self.callers;
+        let watch = callers.map(|callers| Watch::new(callers, pool.clone()));
+        let workers = Workers {
+            fs: self.fs,
+            awake: awake.map(Arc::new),
+            watch: watch.clone(),
+        };
+        let (mut threads, all_registered) = serve_queues(self.queues, &workers)?;
         let (devices, transport) = match all_registered {
             // What needs no answer comes through the device even so.
             true => (vec![self.device.clone()], Transport::IoUring),
-            false => (mem::take(&mut self.devices), self.transport),
+            false => (self.devices, self.transport),
         };
-        match self.wishes.answering {
-            Answering::Fairly => handles.extend(self.serve_fairly(devices, awake.as_ref())?),
-            _ => {
-                for device in devices {
-                    let worker = self.worker(awake.as_ref());
-                    let room = buffer_size(&self.wishes);
-                    handles.push(spawn(move || worker().serve_device(&device, room))?);
-                }
-            }
-        }
+        threads.extend(match pool {
+            Some(pool) => serve_fairly(devices, self.device, room, &workers, pool)?,
+            None => serve_devices(devices, room, &workers)?,
+        });
+        let watch = watch
+            .map(|watch| start_watch(watch, workers, room))
+            .transpose()?;
         Ok(Serving {
-            threads: handles,
+            threads,
+            watch,
             transport,
         })
     }
+}
 
-    /// Serves each device from a thread of its own, and all from further ones when those wait.
-    fn serve_fairly(
-        &self,
-        devices: Vec<Arc<Device>>,
-        awake: Option<&Arc<Awake>>,
-    ) -> io::Result<Vec<Handle>> {
-        let room = buffer_size(&self.wishes);
-        let pool = Pool::new(devices.len());
-        let threads = devices.into_iter().map(|device| {
-            let (worker, pool) = (self.worker(awake), pool.clone());
-            spawn(move || {
-                let end = worker().serve_fairly(&device, room, &pool, false);
-                pool.end();
-                end
-            })
-        });
-        let mut handles: Vec<_> = threads.collect::<Result<_, _>>()?;
-        let (worker, device) = (self.worker(awake), self.device.clone());
-        handles.push(spawn(move || {
-            pool.keep(|| {
-                if let Err(error) = worker().serve_fairly(&device, room, &pool, true) {
-                    tracing::error!(%error, "a thread that answers the kernel ended");
+/// Serves each device from a thread of its own.
+fn serve_devices<F: FileSystem>(
+    devices: Vec<Arc<Device>>,
+    room: usize,
+    workers: &Workers<F>,
+) -> io::Result<Vec<Handle>> {
+    let threads = devices.into_iter().map(|device| {
+        let workers = workers.clone();
+        spawn(move || workers.worker().serve_device(&device, room))
+    });
+    threads.collect()
+}
+
+/// Serves each device from a thread of its own, and all, as `device` does, from further ones when
+/// those wait.
+fn serve_fairly<F: FileSystem>(
+    devices: Vec<Arc<Device>>,
+    device: Arc<Device>,
+    room: usize,
+    workers: &Workers<F>,
+    pool: Arc<Pool>,
+) -> io::Result<Vec<Handle>> {
+    let threads = devices.into_iter().map(|device| {
+        let (workers, pool) = (workers.clone(), pool.clone());
+        spawn(move || {
+            let end = workers.worker().serve_fairly(&device, room, &pool, false);
+            pool.end();
+            end
+        })
+    });
+    let mut threads: Vec<_> = threads.collect::<Result<_, _>>()?;
+    let workers = workers.clone();
+    threads.push(spawn(move || {
+        pool.keep(|| log_end(workers.worker().serve_fairly(&device, room, &pool, true)));
+        Ok(())
+    })?);
+    Ok(threads)
+}
+
+/// Serves the places in the kernel's queues, each from a thread of its own; says whether the
+/// kernel uses them, which is all or none.
+fn serve_queues<F: FileSystem>(
+    queues: Vec<Place>,
+    workers: &Workers<F>,
+) -> io::Result<(Vec<Handle>, bool)> {
+    let (report, reports) = mpsc::channel();
+    let expected = queues.len();
+    let threads = queues.into_iter().map(|place| {
+        let (workers, report) = (workers.clone(), report.clone());
+        spawn(move || {
+            place.move_here();
+            match place.ring.register() {
+                Ok(ring) => {
+                    let _ = report.send(());
+                    drop(report);
+                    workers.worker().serve_ring(ring.wait()?)
                 }
-            });
-            Ok(())
-        })?);
-        Ok(handles)
-    }
-
-    /// What makes a worker, in the thread where it is called.
-    fn worker(&self, awake: Option<&Arc<Awake>>) -> impl Fn() -> Worker<F> + use<F> {
-        let (fs, awake) = (self.fs.clone(), awake.cloned());
-        move || Worker::new(fs.clone(), awake.clone())
-    }
-
-    /// Serves the places in the kernel's queues, each from a thread of its own; says whether the
-    /// kernel uses them, which is all or none.
-    fn serve_queues(
-        &self,
-        queues: Vec<Place>,
-        awake: Option<&Arc<Awake>>,
-    ) -> io::Result<(Vec<Handle>, bool)> {
-        let (report, reports) = mpsc::channel();
-        let expected = queues.len();
-        let threads = queues.into_iter().map(|place| {
-            let (worker, report) = (self.worker(awake), report.clone());
-            spawn(move || {
-                place.move_here();
-                match place.ring.register() {
-                    Ok(ring) => {
-                        let _ = report.send(());
-                        drop(report);
-                        worker().serve_ring(ring)
-                    }
-                    Err(error) => {
-                        tracing::warn!(%error, "the kernel refuses a ring of io_uring");
-                        Ok(())
-                    }
+                Err(error) => {
+                    tracing::warn!(%error, "the kernel refuses a ring of io_uring");
+                    Ok(())
                 }
-            })
-        });
-        let threads = threads.collect::<Result<_, _>>()?;
-        drop(report);
-        let registered = reports.iter().count();
-        Ok((threads, expected > 0 && registered == expected))
+            }
+        })
+    });
+    let threads = threads.collect::<Result<_, _>>()?;
+    drop(report);
+    let registered = reports.iter().count();
+    Ok((threads, expected > 0 && registered == expected))
+}
+
+/// Looks for callers that were killed, in a thread of its own.
+fn start_watch<F: FileSystem>(
+    watch: Arc<Watch>,
+    workers: Workers<F>,
+    room: usize,
+) -> io::Result<(Arc<Watch>, Handle)> {
+    let kept = watch.clone();
+    let thread = spawn(move || {
+        kept.keep(|unique, way| log_end(workers.worker().succeed(unique, way, room)));
+        Ok(())
+    })?;
+    Ok((watch, thread))
+}
+
+/// Notes how a thread ended that nobody waits for.
+fn log_end(end: io::Result<()>) {
+    if let Err(error) = end {
+        tracing::error!(%error, "a thread that answers the kernel ended");
     }
 }
 
@@ -232,16 +270,21 @@ impl Serving {
     /// # Errors
     /// What the system said to one of the threads.
     pub fn join(self) -> io::Result<()> {
-        let ends = self.threads.into_iter().map(|thread| {
-            let panicked = |_| {
-                Err(io::Error::other(
-                    "a thread that answers the kernel panicked",
-                ))
-            };
-            thread.join().unwrap_or_else(panicked)
-        });
         // Each is waited for, whatever became of another.
-        let ends: Vec<_> = ends.collect();
+        let ends: Vec<_> = self.threads.into_iter().map(end_of).collect();
+        if let Some((watch, thread)) = self.watch {
+            watch.end();
+            end_of(thread)?;
+        }
         ends.into_iter().collect()
     }
+}
+
+fn end_of(thread: Handle) -> io::Result<()> {
+    let panicked = |_| {
+        Err(io::Error::other(
+            "a thread that answers the kernel panicked",
+        ))
+    };
+    thread.join().unwrap_or_else(panicked)
 }

@@ -1,7 +1,8 @@
 //! Whose requests are answered at once, and whose wait until one of the same user's has been.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{HashMap, HashSet, VecDeque},
+    mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -57,6 +58,9 @@ pub(crate) struct Waiting {
     pub(crate) device: Arc<Device>,
     /// All of it.
     pub(crate) request: Box<[u8]>,
+    /// Its number, and its caller's.
+    pub(crate) unique: u64,
+    pid: u32,
 }
 
 /// The right to answer a request now. It must be [ended](Turns::end).
@@ -102,6 +106,8 @@ impl Turns {
         let waiting = Waiting {
             device: device.clone(),
             request: received.into(),
+            unique: request.header.unique,
+            pid: request.header.pid,
         };
         queues.waiting.entry(uid).or_default().push_back(waiting);
         None
@@ -121,6 +127,24 @@ impl Turns {
                 queues.running.give_back(uid, 1);
                 None
             }
+        }
+    }
+
+    pub(crate) fn is_any_waiting(&self) -> bool {
+        let state = self.state();
+        let mut lanes = [&state.data, &state.opens].into_iter();
+        lanes.any(|queues| !queues.waiting.is_empty())
+    }
+
+    /// Takes out the requests that wait and whose caller, by its number, was killed.
+    pub(crate) fn take_killed(&self, is_killed: impl Fn(u32) -> bool) -> Vec<Waiting> {
+        // To ask takes long: meanwhile others need this.
+        let mut waiting = self.state().callers();
+        waiting.retain(|(_, pid)| is_killed(*pid));
+        let killed: HashSet<_> = waiting.into_iter().map(|(unique, _)| unique).collect();
+        match killed.is_empty() {
+            true => Vec::new(),
+            false => self.state().take_out(&killed),
         }
     }
 
@@ -149,6 +173,35 @@ impl State {
             Lane::Opens => &mut self.opens,
         };
         (queues, &mut self.waiting)
+    }
+}
+
+impl State {
+    /// The requests that wait, each by its number, and their callers.
+    fn callers(&self) -> Vec<(u64, u32)> {
+        let lanes = [&self.data, &self.opens].into_iter();
+        let all = lanes.flat_map(|queues| queues.waiting.values().flatten());
+        all.map(|waiting| (waiting.unique, waiting.pid)).collect()
+    }
+
+    /// Takes out those of `requests` that still wait.
+    fn take_out(&mut self, requests: &HashSet<u64>) -> Vec<Waiting> {
+        let mut all = Vec::new();
+        for lane in [Lane::Data, Lane::Opens] {
+            let (queues, waiting) = self.lane(lane);
+            queues.waiting.retain(|uid, queue| {
+                let is_meant = |request: &Waiting| requests.contains(&request.unique);
+                let all_of_user = mem::take(queue).into_iter();
+                let (out, left): (VecDeque<_>, _) = all_of_user.partition(is_meant);
+                for request in &out {
+                    waiting.give_back(*uid, request.request.len());
+                }
+                all.extend(out);
+                *queue = left;
+                !queue.is_empty()
+            });
+        }
+        all
     }
 }
 
@@ -182,7 +235,7 @@ impl Queues {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::File;
+    use std::{fs::File, mem::offset_of};
 
     use zerocopy::{FromZeros, IntoBytes};
 
@@ -258,6 +311,29 @@ mod tests {
         ] {
             assert!(begin(&turns, &request).is_some());
         }
+    }
+
+    #[test]
+    fn who_is_killed_waits_no_longer() {
+        let turns = Turns::new();
+        let mut running = open_all(&turns, USER);
+        for unique in 1..=3 {
+            let mut waits = request(USER, opcode::OPEN, unique, &[]);
+            // Its caller has the same number.
+            let pid = offset_of!(InHeader, pid);
+            waits[pid..pid + 4].copy_from_slice(&(unique as u32).to_ne_bytes());
+            assert!(begin(&turns, &waits).is_none());
+        }
+        assert!(turns.take_killed(|_| false).is_empty());
+        let killed = turns.take_killed(|pid| pid == 2);
+        assert_eq!(killed.len(), 1);
+        assert_eq!(killed[0].unique, 2);
+        for unique in [1, 3] {
+            let (_turn, next) = turns.end(running.pop().unwrap()).unwrap();
+            assert_eq!(next.unique, unique);
+        }
+        assert!(!turns.is_any_waiting());
+        assert_eq!(turns.state().waiting.held(USER), 0);
     }
 
     #[test]

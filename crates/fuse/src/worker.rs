@@ -5,46 +5,93 @@ use std::{
 };
 
 use rustix::io::Errno;
-use verimount_sys::WaitingFuseRing;
 use zerocopy::transmute;
 
 use crate::{
     Awake, FileSystem,
+    abandoned::take_back,
     abi::OutHeader,
     device::Device,
     dispatch::{Thread, dispatch},
     pool::Pool,
-    request::Request,
+    queues::move_to,
+    request::{Request, RequestCopy, ring_request},
+    watch::{RingRequest, Watch, Watched, Way},
 };
+
+/// What makes the workers of a mount.
+pub(crate) struct Workers<F: FileSystem> {
+    pub(crate) fs: Arc<F>,
+    pub(crate) awake: Option<Arc<Awake>>,
+    /// `None` where nothing tells which callers were killed.
+    pub(crate) watch: Option<Arc<Watch>>,
+}
 
 /// What one thread answers requests with.
 pub(crate) struct Worker<F: FileSystem> {
+    fs: Arc<F>,
+    answers: Answers<F>,
+    watched: Option<Watched>,
+}
+
+/// What became of a request.
+enum Answered {
+    /// It was answered, if it had to be.
+    Here,
+    /// Its caller was killed, and another thread has answered.
+    Abandoned,
+}
+
+/// What answers are made with.
+struct Answers<F: FileSystem> {
     fs: Arc<F>,
     awake: Option<Arc<Awake>>,
     thread: Thread<F::Scratch>,
     panicked: bool,
 }
 
-impl<F: FileSystem> Worker<F> {
-    /// To be made by its thread, to which what it keeps may be bound.
-    pub(crate) fn new(fs: Arc<F>, awake: Option<Arc<Awake>>) -> Self {
+impl<F: FileSystem> Clone for Workers<F> {
+    fn clone(&self) -> Self {
         Self {
-            fs,
-            awake,
-            thread: Thread::default(),
-            panicked: false,
+            fs: self.fs.clone(),
+            awake: self.awake.clone(),
+            watch: self.watch.clone(),
         }
     }
+}
 
-    /// Answers what comes from `device`, in at most `room` bytes, until the mount ends.
+impl<F: FileSystem> Workers<F> {
+    /// A worker for the calling thread, to which what it keeps may be bound.
+    pub(crate) fn worker(&self) -> Worker<F> {
+        Worker {
+            fs: self.fs.clone(),
+            answers: Answers {
+                fs: self.fs.clone(),
+                awake: self.awake.clone(),
+                thread: Thread::default(),
+                panicked: false,
+            },
+            watched: self.watch.as_ref().map(Watch::seat),
+        }
+    }
+}
+
+impl<F: FileSystem> Worker<F> {
+    /// Answers what comes from `device`, in at most `room` bytes, until the mount ends, or until another
+    /// thread has taken the place of this one.
     ///
     /// # Errors
     /// What the system says.
-    pub(crate) fn serve_device(mut self, device: &Device, room: usize) -> io::Result<()> {
+    pub(crate) fn serve_device(mut self, device: &Arc<Device>, room: usize) -> io::Result<()> {
         let mut buffer = vec![0; room];
         while let Some(len) = device.receive(&mut buffer)? {
-            if let Some(request) = parse(&buffer[..len]) {
-                self.answer_through(device, request);
+            let Some(request) = parse(&buffer[..len]) else {
+                continue;
+            };
+            if let Answered::Abandoned = self.answer_through(device, request) {
+                // Another thread has taken the place of this one.
+                self.watched.iter().for_each(Watched::is_back);
+                return Ok(());
             }
         }
         Ok(())
@@ -80,6 +127,9 @@ impl<F: FileSystem> Worker<F> {
             return;
         };
         let Some(mut turn) = pool.turns.begin(&request, received, device) else {
+            if let Some(watched) = &self.watched {
+                watched.waits();
+            }
             return;
         };
         self.answer_through(device, request);
@@ -92,38 +142,87 @@ impl<F: FileSystem> Worker<F> {
         }
     }
 
-    fn answer_through(&mut self, device: &Device, request: Request<'_>) {
-        let (unique, is_answered) = (request.header.unique, request.is_answered());
-        let answer = self.answer(request);
-        if is_answered {
-            device.reply(unique, answer);
+    fn answer_through(&mut self, device: &Arc<Device>, request: Request<'_>) -> Answered {
+        let (header, is_answered) = (request.header, request.is_answered());
+        let watched = self.watched.as_ref();
+        let watched = watched.filter(|_| request.can_be_abandoned());
+        if let Some(watched) = watched {
+            watched.hold(&header, Way::Device(device.clone()));
         }
+        let answer = self.answers.answer(request);
+        let is_abandoned = watched.is_some_and(|watched| watched.take().is_none());
+        if is_abandoned {
+            take_back(&*self.fs, &header, answer.unwrap_or_default());
+            return Answered::Abandoned;
+        }
+        if is_answered {
+            device.reply(header.unique, answer);
+        }
+        Answered::Here
     }
 
-    /// Answers what comes through `ring`, until the mount ends.
+    /// Answers what comes through a ring, beginning with `next`, until the mount ends, or until
+    /// another thread has the ring.
     ///
     /// # Errors
     /// What the system says.
-    pub(crate) fn serve_ring(mut self, ring: WaitingFuseRing<Arc<Device>>) -> io::Result<()> {
-        let mut next = ring.wait()?;
+    pub(crate) fn serve_ring(self, mut next: Option<RingRequest>) -> io::Result<()> {
+        let Self {
+            fs,
+            mut answers,
+            watched,
+        } = self;
+        let mut copy = RequestCopy::default();
         while let Some(received) = next {
-            let (header, operation) = (received.header(), received.operation());
-            let request = Request::parse_parts(header, operation, received.payload());
-            let (unique, answer) = match request {
-                Some(request) => (request.header.unique, self.answer(request)),
+            let abandonable = watched.as_ref().zip(copy.abandonable(&received));
+            next = match abandonable {
+                Some((watched, request)) => {
+                    let header = request.header;
+                    watched.hold(&header, Way::Ring(received));
+                    let answer = answers.answer(request);
+                    let Some(Way::Ring(received)) = watched.take() else {
+                        take_back(&*fs, &header, answer.unwrap_or_default());
+                        watched.is_back();
+                        return Ok(());
+                    };
+                    commit(received, header.unique, answer)?
+                }
                 None => {
-                    tracing::error!("the kernel sent a request that is none");
-                    (0, Err(Errno::IO))
+                    let (unique, answer) = match ring_request(&received) {
+                        Some(request) => (request.header.unique, answers.answer(request)),
+                        None => {
+                            tracing::error!("the kernel sent a request that is none");
+                            (0, Err(Errno::IO))
+                        }
+                    };
+                    commit(received, unique, answer)?
                 }
             };
-            let fits = |answer: &&[u8]| answer.len() <= received.room();
-            let answer = answer.and_then(|answer| Some(answer).filter(fits).ok_or(Errno::TOOBIG));
-            let header = transmute!(OutHeader::of(unique, answer));
-            next = received.answer(&header, answer.unwrap_or_default())?;
         }
         Ok(())
     }
 
+    /// Tells the caller of a request that another thread waits for that it failed, and takes the place
+    /// of that thread.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(crate) fn succeed(self, unique: u64, abandoned: Way, room: usize) -> io::Result<()> {
+        match abandoned {
+            Way::Device(device) => {
+                device.reply(unique, Err(Errno::INTR));
+                self.serve_device(&device, room)
+            }
+            Way::Ring(request) => {
+                move_to(request.queue());
+                let next = commit(request, unique, Err(Errno::INTR))?;
+                self.serve_ring(next)
+            }
+        }
+    }
+}
+
+impl<F: FileSystem> Answers<F> {
     /// The answer to a request, even if the file system panics: its caller must not wait for ever.
     fn answer(&mut self, request: Request<'_>) -> Result<&[u8], Errno> {
         if let Some(awake) = &self.awake {
@@ -138,6 +237,18 @@ impl<F: FileSystem> Worker<F> {
         self.panicked = answer.is_err();
         answer.unwrap_or(Err(Errno::IO))
     }
+}
+
+/// Answers a request and waits for the next one on its ring; `None` at the end of the mount.
+fn commit(
+    received: RingRequest,
+    unique: u64,
+    answer: Result<&[u8], Errno>,
+) -> io::Result<Option<RingRequest>> {
+    let fits = |answer: &&[u8]| answer.len() <= received.room();
+    let answer = answer.and_then(|answer| Some(answer).filter(fits).ok_or(Errno::TOOBIG));
+    let header = transmute!(OutHeader::of(unique, answer));
+    received.answer(&header, answer.unwrap_or_default())
 }
 
 fn parse(received: &[u8]) -> Option<Request<'_>> {

@@ -56,6 +56,19 @@ pub struct WaitingFuseRing<D>(FuseRing<D>);
 /// A ring with a request that has not been answered yet.
 pub struct FuseRingRequest<D>(FuseRing<D>);
 
+/// A ring of the thread that makes it, which can take the place of another one.
+pub struct SpareRing(Ring);
+
+impl SpareRing {
+    /// # Errors
+    /// `EMFILE`, `ENOMEM`.
+    pub fn new() -> io::Result<Self> {
+        let ring = Ring::new()?;
+        ring.enable()?;
+        Ok(Self(ring))
+    }
+}
+
 impl<D: AsFd> FuseRing<D> {
     /// A ring for `queue`, the number of a processor, with room for `payload_len` bytes.
     ///
@@ -170,6 +183,20 @@ impl<D: AsFd> FuseRingRequest<D> {
     /// Maximum length of an answer's data, in bytes.
     pub fn room(&self) -> usize {
         self.0.buffers.payload_len
+    }
+
+    /// The number of the queue that it came from, which is a processor's.
+    pub fn queue(&self) -> u16 {
+        self.0.queue
+    }
+
+    /// Goes on with `ring`, whose thread from now on answers in place of the one that waited for the
+    /// request.
+    #[must_use]
+    pub fn continue_on(mut self, ring: SpareRing) -> Self {
+        // The kernel has done with the command on the old ring; the next one may come on any.
+        self.0.ring = ring.0;
+        self
     }
 
     /// Answers with `header`, a `struct fuse_out_header`, and `data`, and waits for the next

@@ -20,7 +20,7 @@ pub use cachestat::cached_pages;
 pub use file_handle::FileHandle;
 pub use fs_verity::{FS_IOC_MEASURE_VERITY, measure_verity};
 pub use fuse::{clone_fuse_device, close_fuse_backing, open_fuse_backing};
-pub use fuse_ring::{FuseRing, FuseRingRequest, WaitingFuseRing};
+pub use fuse_ring::{FuseRing, FuseRingRequest, SpareRing, WaitingFuseRing};
 pub use inherited::take_inherited;
 pub use lease::is_open_for_writing;
 pub use mount_attributes::seclude_mount;

@@ -13,7 +13,7 @@ use rustix::{
     fs::OFlags,
     mount::{UnmountFlags, unmount},
 };
-use verimount_fuse::Transport;
+use verimount_fuse::{Capabilities, Transport};
 
 use crate::{
     memory_fs::{MemoryFs, SLOW},
@@ -130,7 +130,7 @@ fn daemon() {
         return;
     }
     let fs = Arc::<MemoryFs>::default();
-    if let Some(serving) = serve(fs, Path::new(folder), wanted) {
+    if let Some(serving) = serve(fs, Path::new(folder), wanted, Capabilities::empty()) {
         println!("mounted");
         std::io::stdout().flush().unwrap();
         serving.join().unwrap();

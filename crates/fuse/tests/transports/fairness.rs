@@ -17,10 +17,10 @@ use crate::{
 };
 
 /// Users who are not the one who runs the tests.
-const USERS: [u32; 3] = [61_001, 61_002, 61_003];
+pub(crate) const USERS: [u32; 3] = [61_001, 61_002, 61_003];
 
 /// As many reads as one user may have under way, by `docs/SEMANTICS.md`.
-const SHARE: usize = 32;
+pub(crate) const SHARE: usize = 32;
 
 /// Does `work` as a user, in a thread of its own.
 fn as_user<T: Send + 'static>(

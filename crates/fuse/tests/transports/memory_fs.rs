@@ -5,7 +5,10 @@ use std::{
     collections::{BTreeMap, HashMap},
     ffi::{OsStr, OsString},
     os::unix::ffi::OsStrExt,
-    sync::{Condvar, Mutex, MutexGuard},
+    sync::{
+        Condvar, Mutex, MutexGuard,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
     time::Duration,
 };
 
@@ -21,17 +24,35 @@ pub(crate) const PANIC: &str = "panic";
 /// A read of a file of this name waits until [`MemoryFs::let_go`].
 pub(crate) const SLOW: &str = "slow";
 
+/// The same, and the kernel keeps none of its pages.
+pub(crate) const SLOW_UNCACHED: &str = "slow uncached";
+
+/// A lookup of this name waits as long.
+pub(crate) const SLOW_LOOKUP: &str = "slow lookup";
+
+/// An open of a file of this name waits as long.
+pub(crate) const SLOW_OPEN: &str = "slow open";
+
+/// A write to a file of this name waits as long.
+pub(crate) const SLOW_WRITE: &str = "slow write";
+
+/// A listing of the directory of this name waits as long.
+pub(crate) const SLOW_DIRECTORY: &str = "slow directory";
+
 #[derive(Default)]
 pub(crate) struct MemoryFs {
     nodes: Mutex<Nodes>,
     /// What each write was to survive.
     pub(crate) durabilities: Mutex<Vec<Durability>>,
+    /// How often a file was opened that was not closed.
+    opens: AtomicUsize,
     slow: Mutex<Slow>,
     changed: Condvar,
 }
 
 #[derive(Default)]
 struct Slow {
+    begun: usize,
     waiting: usize,
     let_go: bool,
 }
@@ -133,24 +154,62 @@ impl MemoryFs {
         nodes.all.values().filter(|node| node.lookups > 0).count()
     }
 
-    /// Waits until `count` reads of [`SLOW`] wait.
+    /// Makes a file or directory that the kernel does not know.
+    pub(crate) fn make(&self, parent: NodeId, name: &str, kind: FileType) -> NodeId {
+        let mode = kind.as_raw_mode() | 0o755;
+        let made = self.nodes().make(parent, OsStr::new(name), mode);
+        made.unwrap()
+    }
+
+    /// How often the kernel remembers a file.
+    pub(crate) fn lookups(&self, node: NodeId) -> u64 {
+        self.nodes().get(node).unwrap().lookups
+    }
+
+    /// How many opens there are that the kernel has not closed.
+    pub(crate) fn opens(&self) -> usize {
+        self.opens.load(SeqCst)
+    }
+
+    /// Whether a file has this name in the root.
+    fn is(&self, node: NodeId, name: &str) -> bool {
+        self.nodes().find(NodeId::ROOT, OsStr::new(name)) == Ok(node)
+    }
+
+    /// Waits until `count` operations have begun that wait, as those of [`SLOW`] do.
     pub(crate) fn await_slow(&self, count: usize) {
         let slow = self.slow.lock().unwrap();
-        let waits = |slow: &mut Slow| slow.waiting < count;
+        let waits = |slow: &mut Slow| slow.begun < count;
         drop(self.changed.wait_while(slow, waits).unwrap());
     }
 
-    /// Ends the reads of [`SLOW`].
+    /// How many operations have begun that wait.
+    pub(crate) fn slow_count(&self) -> usize {
+        self.slow.lock().unwrap().begun
+    }
+
+    /// Ends what waits.
     pub(crate) fn let_go(&self) {
         self.slow.lock().unwrap().let_go = true;
         self.changed.notify_all();
     }
 
+    /// Lets go of what waits; then operations wait again, and are counted from zero.
+    pub(crate) fn let_go_and_hold(&self) {
+        self.let_go();
+        let slow = self.slow.lock().unwrap();
+        let is_waiting = |slow: &mut Slow| slow.waiting > 0;
+        *self.changed.wait_while(slow, is_waiting).unwrap() = Slow::default();
+    }
+
     fn wait_slowly(&self) {
         let mut slow = self.slow.lock().unwrap();
+        slow.begun += 1;
         slow.waiting += 1;
         self.changed.notify_all();
-        drop(self.changed.wait_while(slow, |slow| !slow.let_go).unwrap());
+        let mut slow = self.changed.wait_while(slow, |slow| !slow.let_go).unwrap();
+        slow.waiting -= 1;
+        self.changed.notify_all();
     }
 }
 
@@ -158,6 +217,9 @@ impl FileSystem for MemoryFs {
     type Scratch = Vec<u8>;
 
     fn lookup(&self, _: Caller, parent: NodeId, name: &OsStr) -> Result<Entry, Errno> {
+        if name == SLOW_LOOKUP {
+            self.wait_slowly();
+        }
         let mut nodes = self.nodes();
         let node = nodes.find(parent, name)?;
         nodes.entry(node)
@@ -212,6 +274,7 @@ impl FileSystem for MemoryFs {
     ) -> Result<(Entry, Opened), Errno> {
         let mut nodes = self.nodes();
         let node = nodes.make(parent, name, mode.mode)?;
+        self.opens.fetch_add(1, SeqCst);
         Ok((nodes.entry(node)?, OPENED))
     }
 
@@ -253,8 +316,19 @@ impl FileSystem for MemoryFs {
         Ok(())
     }
 
-    fn open(&self, _: Caller, _: NodeId, _: u32) -> Result<Opened, Errno> {
-        Ok(OPENED)
+    fn open(&self, _: Caller, node: NodeId, _: u32) -> Result<Opened, Errno> {
+        if self.is(node, SLOW_OPEN) {
+            self.wait_slowly();
+        }
+        self.opens.fetch_add(1, SeqCst);
+        let mut opened = OPENED;
+        let is_uncached = self.is(node, SLOW_UNCACHED);
+        opened.flags.set(OpenFlags::DIRECT_IO, is_uncached);
+        Ok(opened)
+    }
+
+    fn release(&self, _: NodeId, _: Handle) {
+        self.opens.fetch_sub(1, SeqCst);
     }
 
     fn opendir(&self, _: Caller, _: NodeId, _: u32) -> Result<Opened, Errno> {
@@ -267,14 +341,8 @@ impl FileSystem for MemoryFs {
         read: Read,
         scratch: &'s mut Vec<u8>,
     ) -> Result<&'s [u8], Errno> {
-        let (slow, panic) = {
-            let mut nodes = self.nodes();
-            let is = |found: Result<NodeId, Errno>| found == Ok(node);
-            let slow = is(nodes.find(NodeId::ROOT, OsStr::new(SLOW)));
-            (slow, is(nodes.find(NodeId::ROOT, OsStr::new(PANIC))))
-        };
-        assert!(!panic, "as the test wants it");
-        if slow {
+        assert!(!self.is(node, PANIC), "as the test wants it");
+        if self.is(node, SLOW) || self.is(node, SLOW_UNCACHED) {
             self.wait_slowly();
         }
         let mut nodes = self.nodes();
@@ -287,6 +355,9 @@ impl FileSystem for MemoryFs {
     }
 
     fn write(&self, node: NodeId, write: Write, data: &[u8]) -> Result<u32, Errno> {
+        if self.is(node, SLOW_WRITE) {
+            self.wait_slowly();
+        }
         self.durabilities.lock().unwrap().push(write.durability);
         let mut nodes = self.nodes();
         let content = &mut nodes.get(node)?.content;
@@ -322,6 +393,9 @@ impl FileSystem for MemoryFs {
         position: u64,
         names: &mut NamesPlus,
     ) -> Result<(), Errno> {
+        if self.is(node, SLOW_DIRECTORY) {
+            self.wait_slowly();
+        }
         let mut nodes = self.nodes();
         let all = (1..).zip(nodes.list(node)?).skip(position as usize);
         for (next, (name, node)) in all {

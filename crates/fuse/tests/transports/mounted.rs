@@ -79,13 +79,18 @@ pub(crate) fn with_each(test: impl Fn(&Mounted)) {
 impl Mounted {
     /// A new one, or `None` after a note, for the test to skip its work.
     pub(crate) fn new(wanted: Wanted) -> Option<Self> {
+        Self::with(wanted, Capabilities::empty())
+    }
+
+    /// The same, with `more` than the usual capabilities.
+    pub(crate) fn with(wanted: Wanted, more: Capabilities) -> Option<Self> {
         if !geteuid().is_root() {
             eprintln!("skipped: only root mounts without a helper");
             return None;
         }
         let folder = MountPoint::new();
         let fs = Arc::<MemoryFs>::default();
-        let serving = serve(fs.clone(), folder.path(), wanted)?;
+        let serving = serve(fs.clone(), folder.path(), wanted, more)?;
         let transport = serving.transport();
         assert_eq!(
             wanted == Wanted::IoUring,
@@ -126,8 +131,13 @@ impl Mounted {
     }
 }
 
-/// Mounts `fs` on `folder` and serves it, or says why not.
-pub(crate) fn serve(fs: Arc<MemoryFs>, folder: &Path, wanted: Wanted) -> Option<Serving> {
+/// Mounts `fs` on `folder` and serves it, with `more` than the usual capabilities, or says why not.
+pub(crate) fn serve(
+    fs: Arc<MemoryFs>,
+    folder: &Path,
+    wanted: Wanted,
+    more: Capabilities,
+) -> Option<Serving> {
     let _offered = Offered::set(wanted)?;
     let device = File::options()
         .read(true)
@@ -143,11 +153,11 @@ pub(crate) fn serve(fs: Arc<MemoryFs>, folder: &Path, wanted: Wanted) -> Option<
     mount("test", folder, "fuse.test", flags, &*options).unwrap();
     let threads = NonZeroUsize::new(2).unwrap();
     let wishes = Wishes {
-        capabilities: Capabilities::DO_READDIRPLUS | Capabilities::PARALLEL_DIROPS,
+        capabilities: Capabilities::DO_READDIRPLUS | Capabilities::PARALLEL_DIROPS | more,
         max_read: MAX_REQUEST,
         max_write: MAX_REQUEST,
         max_readahead: MAX_REQUEST,
-        max_background: 16,
+        max_background: 256,
         max_stack_depth: 0,
         answering: match wanted {
             Wanted::Device => Answering::ByThreads,

@@ -209,6 +209,11 @@ impl FileSystem for BridgeFs {
         }
     }
 
+    fn cancel_open(&self, _: NodeId, handle: Handle) {
+        // The kernel has dropped no pages for it.
+        self.files.remove(handle);
+    }
+
     fn fsync(&self, _: NodeId, handle: Handle, data_only: bool) -> Result<(), Errno> {
         let open = self.files.get(handle)?;
         self.mirror().fsync(open.file.file(), data_only)
