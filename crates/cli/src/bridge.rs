@@ -52,6 +52,10 @@ pub(crate) struct Bridge {
     /// Refuse all changes
     #[arg(long)]
     read_only: bool,
+    /// Have no extended attributes, so that the kernel does not ask for any at each new file; access
+    /// control lists are among them, so only the user who mounts may use the mount
+    #[arg(long, conflicts_with = "allow_other")]
+    no_xattr: bool,
     #[command(flatten)]
     mount: MountArgs,
 }
@@ -94,6 +98,7 @@ impl Bridge {
                 cache: self.cache,
                 passthrough: self.passthrough.into(),
                 is_shared: self.mount.allow_other,
+                no_xattr: self.no_xattr,
             },
             served(&self.source, None),
         ));

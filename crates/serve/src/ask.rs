@@ -1,10 +1,11 @@
 //! Asking mounts and exports for their status.
 
-use std::{io, path::Path, time::Duration};
+use std::{fs::File, io, path::Path, time::Duration};
 
 use rustix::{fs::getxattr, io::Errno};
 use thiserror::Error;
 use verimount_nbd::ask_status;
+use verimount_sys::mount_status;
 
 use crate::{DaemonEnd, STATUS_XATTR, Status, mount_table::is_mount};
 
@@ -39,11 +40,25 @@ pub fn ask_mount(directory: &Path) -> Result<Status, AskError> {
         return Err(AskError::NotOurs);
     }
     let mut text = vec![0; MAX_STATUS];
-    let len = match getxattr(directory, STATUS_XATTR, &mut text[..]) {
-        Err(Errno::NODATA | Errno::OPNOTSUPP) => return Err(AskError::NotOurs),
-        other => other.map_err(io::Error::from)?,
+    let text = match getxattr(directory, STATUS_XATTR, &mut text[..]) {
+        Ok(len) => &text[..len],
+        Err(Errno::NODATA) => return Err(AskError::NotOurs),
+        // It has no extended attributes.
+        Err(Errno::OPNOTSUPP) => {
+            text = ask_by_ioctl(directory)?;
+            &text
+        }
+        Err(error) => return Err(io::Error::from(error).into()),
     };
-    Ok(serde_json::from_slice(&text[..len])?)
+    Ok(serde_json::from_slice(text)?)
+}
+
+fn ask_by_ioctl(directory: &Path) -> Result<Vec<u8>, AskError> {
+    let asked = mount_status(File::open(directory)?);
+    asked.map_err(|error| match Errno::from_io_error(&error) {
+        Some(Errno::NOTTY) => AskError::NotOurs,
+        _ => error.into(),
+    })
 }
 
 /// What an export said, and who said it.

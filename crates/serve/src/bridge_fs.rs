@@ -76,6 +76,8 @@ pub struct BridgeOptions {
     pub passthrough: Passthrough,
     /// Whether others than this process's user may use the mount, so that none may hold up another.
     pub is_shared: bool,
+    /// Whether the mount has no extended attributes, so that the kernel asks for none.
+    pub no_xattr: bool,
 }
 
 /// The adapter between FUSE and a [`Bridge`].

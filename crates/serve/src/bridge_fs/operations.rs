@@ -9,6 +9,7 @@ use verimount_fuse::{
     Attr, Caller, CopyRange, CreateMode, Entry, FileSystem, Handle, Names, NamesPlus, NodeId,
     Opened, Read, SetAttr, StatFs, Statx, Write, device_parts,
 };
+use verimount_sys::IOC_MOUNT_STATUS;
 
 use super::{
     BridgeFs, MAX_REQUEST,
@@ -331,12 +332,14 @@ impl FileSystem for BridgeFs {
         flags: u32,
         kill_sgid: bool,
     ) -> Result<(), Errno> {
+        self.has_xattrs()?;
         let flags = XattrFlags::from_bits_retain(flags);
         self.mirror()
             .setxattr(inner(node), name, value, flags, kill_sgid)
     }
 
     fn getxattr(&self, node: NodeId, name: &OsStr) -> Result<Vec<u8>, Errno> {
+        self.has_xattrs()?;
         if node == NodeId::ROOT && name == STATUS_XATTR {
             return self.status().to_json();
         }
@@ -344,6 +347,7 @@ impl FileSystem for BridgeFs {
     }
 
     fn listxattr(&self, caller: Caller, node: NodeId) -> Result<Vec<u8>, Errno> {
+        self.has_xattrs()?;
         let names = with_room(|room| self.mirror().listxattr(inner(node), room))?;
         Ok(match caller.uid {
             0 => names,
@@ -353,7 +357,27 @@ impl FileSystem for BridgeFs {
     }
 
     fn removexattr(&self, _: Caller, node: NodeId, name: &OsStr) -> Result<(), Errno> {
+        self.has_xattrs()?;
         self.mirror().removexattr(inner(node), name)
+    }
+
+    fn ioctl(&self, node: NodeId, _: Handle, command: u32, _: &[u8]) -> Result<Vec<u8>, Errno> {
+        match (node, command) {
+            // The status is to be had without extended attributes, too.
+            (NodeId::ROOT, IOC_MOUNT_STATUS) => self.status().to_json(),
+            _ => Err(Errno::NOTTY),
+        }
+    }
+}
+
+impl BridgeFs {
+    /// # Errors
+    /// `ENOSYS` if the mount has no extended attributes: then the kernel never asks again.
+    fn has_xattrs(&self) -> Result<(), Errno> {
+        match self.options.no_xattr {
+            true => Err(Errno::NOSYS),
+            false => Ok(()),
+        }
     }
 }
 

@@ -18,6 +18,7 @@ mod status;
 mod storage;
 mod synchronous;
 mod usage;
+mod xattrs;
 
 use std::{fs::File, io, path::Path, process::Command};
 

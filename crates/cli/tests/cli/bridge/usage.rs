@@ -25,6 +25,7 @@ fn wrong_usage() {
         args!["bridge", "src", "mnt", "--explain", "file"],
         args!["bridge", "src", "mnt", "--write"],
         args!["bridge", "src", "mnt", "--digest", "sha256:00"],
+        args!["bridge", "src", "mnt", "--no-xattr", "--allow-other"],
     ] {
         verimount(arguments).is_wrong_usage();
     }

@@ -1,0 +1,122 @@
+//! A mount without extended attributes.
+
+use std::{
+    fs::{self, File, FileTimes, Permissions},
+    io::{self, Write},
+    os::unix::fs::{MetadataExt, PermissionsExt, fchown},
+    path::{Path, PathBuf},
+    process,
+    time::SystemTime,
+};
+
+use rustix::{
+    fs::{XattrFlags, getxattr, listxattr, minor, removexattr, setxattr},
+    io::Errno,
+};
+
+use super::{mount, status, world};
+use crate::common::{daemon::Daemon, user::root_or_skip};
+
+/// Where the kernel traces, and the event of a request to FUSE (Linux 6.11).
+const TRACES: &str = "/sys/kernel/tracing/instances";
+const SENT: &str = "events/fuse/fuse_request_send";
+
+#[test]
+fn there_are_none() {
+    let Some(world) = world() else { return };
+    let source = world.write("src/file", "content");
+    let is_there = setxattr(&source, "user.one", b"1", XattrFlags::empty()).is_ok();
+    let mounted = mount(&world, &["--no-xattr"]);
+    let file = mounted.path("file");
+    // Again and again: the kernel asks once.
+    for _ in 0..2 {
+        let set = setxattr(&file, "user.two", b"2", XattrFlags::empty());
+        assert_eq!(set, Err(Errno::OPNOTSUPP));
+        let value = getxattr(&file, "user.one", &mut [0; 10]);
+        assert_eq!(value, Err(Errno::OPNOTSUPP));
+        assert_eq!(listxattr(&file, &mut [0; 100]), Err(Errno::OPNOTSUPP));
+        assert_eq!(removexattr(&file, "user.one"), Err(Errno::OPNOTSUPP));
+    }
+    fs::write(&file, "changed").unwrap();
+    assert_eq!(fs::read(&source).unwrap(), b"changed");
+    let opens = &status(mounted.directory())["opens"];
+    let count = |way: &str| opens[way].as_u64().unwrap();
+    assert_eq!(count("passthrough") + count("relay"), 1);
+    mounted.unmount();
+    if is_there {
+        assert_eq!(getxattr(&source, "user.one", &mut [0; 10]), Ok(1));
+    }
+}
+
+#[test]
+fn a_new_file_takes_two_requests_less() {
+    if !root_or_skip() {
+        return;
+    }
+    for (option, expected) in [(None, 7), (Some("--no-xattr"), 5)] {
+        let Some(world) = world() else { return };
+        let mounted = mount(&world, option.as_slice());
+        unpack(&mounted.path("first")).unwrap();
+        let Some(trace) = Trace::new(&mounted) else {
+            return;
+        };
+        unpack(&mounted.path("second")).unwrap();
+        let requests = trace.awaited();
+        assert_eq!(requests.len(), expected, "{requests:?}");
+        drop(trace);
+        mounted.unmount();
+    }
+}
+
+/// Makes a file as `tar` does.
+fn unpack(path: &Path) -> io::Result<()> {
+    let mut file = File::create_new(path)?;
+    file.write_all(b"content")?;
+    file.set_times(FileTimes::new().set_modified(SystemTime::UNIX_EPOCH))?;
+    fchown(&file, Some(0), Some(0))?;
+    file.set_permissions(Permissions::from_mode(0o644))
+}
+
+/// A trace of the requests of one mount, until this is dropped.
+struct Trace(PathBuf);
+
+impl Trace {
+    /// `None`, after a note, where none can be had.
+    fn new(mounted: &Daemon) -> Option<Self> {
+        let folder = Path::new(TRACES).join(format!("verimount-test-{}", process::id()));
+        if let Err(error) = fs::create_dir(&folder) {
+            eprintln!("skipped: no trace: {error}");
+            return None;
+        }
+        let trace = Self(folder);
+        if !trace.0.join(SENT).exists() {
+            eprintln!("skipped: this kernel does not trace FUSE");
+            return None;
+        }
+        // The kernel knows the connection by the mount's device number, which has no major part.
+        let connection = minor(fs::metadata(mounted.directory()).unwrap().dev());
+        trace.set("filter", &format!("connection == {connection}"));
+        trace.set("enable", "1");
+        Some(trace)
+    }
+
+    fn set(&self, file: &str, text: &str) {
+        fs::write(self.0.join(SENT).join(file), text).unwrap();
+    }
+
+    /// The requests that somebody waited for, so far.
+    fn awaited(&self) -> Vec<String> {
+        let text = fs::read_to_string(self.0.join("trace")).unwrap();
+        let requests = text.lines().filter_map(|line| line.split_once(" opcode "));
+        let requests = requests.map(|(_, opcode)| opcode.to_owned());
+        requests
+            .filter(|opcode| !opcode.contains("RELEASE"))
+            .collect()
+    }
+}
+
+impl Drop for Trace {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.0);
+    }
+}
