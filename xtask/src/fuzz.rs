@@ -5,7 +5,7 @@
 
 use std::{
     fs::{self, File},
-    path::Path,
+    path::{Path, PathBuf},
     process::Command,
     thread,
 };
@@ -50,6 +50,11 @@ const FLAGS: [&str; 8] = [
     "-Cdebug-assertions",
     "-Ccodegen-units=1",
 ];
+
+/// Where things are built, and what was learned, below Cargo's target folder.
+pub(crate) fn folder(target: &Path) -> PathBuf {
+    target.join("fuzz")
+}
 
 /// The lints of the fuzz crate.
 pub(crate) fn clippy(work: &Path) -> Command {

@@ -3,12 +3,14 @@
 // The paths shown here are our own.
 #![allow(clippy::disallowed_methods)]
 
+mod check;
 mod crash;
 mod demo;
 mod deny;
 mod fuzz;
 mod programs;
 mod setup;
+mod steps;
 mod test;
 
 use std::process::ExitCode;
@@ -24,6 +26,8 @@ use self::programs::Program;
 enum Task {
     /// Measure side by side; print tables, and write JSON, Markdown and plots to target/bench
     Bench(programs::Arguments),
+    /// Check the sources, and test quickly: what to run before a commit
+    Check,
     /// Run other people's suites in mirrored directories: pjdfstest, fsx, git, SQLite
     Conformance(programs::Arguments),
     Crash(crash::Options),
@@ -47,6 +51,7 @@ fn main() -> ExitCode {
 fn perform(task: Task) -> Result<()> {
     match task {
         Task::Bench(arguments) => Program::Bench.go_on_as(&arguments),
+        Task::Check => check::run(),
         Task::Conformance(arguments) => Program::Conformance.go_on_as(&arguments),
         Task::Crash(options) => crash::run(&options),
         Task::Demo => demo::run(),

@@ -27,6 +27,17 @@ pub(crate) struct Arguments {
 }
 
 impl Program {
+    pub(crate) const ALL: [Self; 3] = [Self::Bench, Self::Conformance, Self::KernelTest];
+
+    /// The package that has it, and nothing else.
+    pub(crate) fn package(self) -> &'static str {
+        match self {
+            Self::Bench => "verimount-bench",
+            Self::Conformance => "verimount-conformance",
+            Self::KernelTest => "verimount-kernel-test",
+        }
+    }
+
     /// Goes on as this program; comes back only if it cannot.
     pub(crate) fn go_on_as(self, arguments: &Arguments) -> Result<()> {
         let mut program = self.command();
@@ -43,14 +54,17 @@ impl Program {
     fn command(self) -> Command {
         let mut run = cargo("run");
         run.args(["--quiet", "--locked", "--manifest-path"])
-            .arg(root().join("Cargo.toml"));
-        match self {
-            // As what it measures is compiled.
-            Self::Bench => run.args(["--release", "--package", "verimount-bench"]),
-            Self::Conformance => run.args(["--package", "verimount-conformance"]),
-            Self::KernelTest => run.args(["--package", "verimount-kernel-test"]),
-        };
+            .arg(root().join("Cargo.toml"))
+            .args(["--package", self.package()]);
+        if self.is_optimised() {
+            run.arg("--release");
+        }
         run.arg("--");
         run
+    }
+
+    /// Whether it is compiled as users get the product: as what it measures is.
+    fn is_optimised(self) -> bool {
+        matches!(self, Self::Bench)
     }
 }

@@ -5,16 +5,20 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 use verimount_support::{
     command,
     setup::{self, Purpose},
     workspace::{cargo, target},
 };
-use verimount_testenv::{CRASH_SEEDS, QUICK, tools::REQUIRE_TOOLS};
+use verimount_testenv::tools::REQUIRE_TOOLS;
 
-use crate::{deny, fuzz, programs::Program};
+use crate::{
+    deny, fuzz,
+    programs::Program,
+    steps::{check_sources, quickly, step},
+};
 
 /// Check and test; stop at the first step that fails
 #[derive(Debug, Args)]
@@ -28,35 +32,17 @@ pub(crate) struct Options {
     minutes: Option<u64>,
 }
 
-/// Simulated crashes where not all is tried.
-const QUICK_SEEDS: &str = "0..6";
-
 pub(crate) fn run(options: &Options) -> Result<()> {
     let start = Instant::now();
     setup::ensure_ready(&[Purpose::Test])?;
     let target = target()?;
-    step("Format", || {
-        command::run(cargo("fmt").args(["--all", "--check"]))?;
-        command::run(cargo("fmt").args(["--manifest-path", fuzz::MANIFEST, "--check"]))
-    })?;
-    step("Lints", || {
-        let mut clippy = cargo("clippy");
-        clippy.args(["--workspace", "--all-targets", "--locked"]);
-        command::run(clippy.args(["--", "-Dwarnings"]))?;
-        command::run(fuzz::clippy(&target.join("fuzz")).args(["--", "-Dwarnings"]))
-    })?;
-    step("Documentation", || {
-        let mut doc = cargo("doc");
-        doc.args(["--workspace", "--no-deps", "--locked"])
-            .env("RUSTDOCFLAGS", "-Dwarnings");
-        command::run(&mut doc)
-    })?;
+    check_sources(&target)?;
     step("Tests", || {
         let mut test = cargo("test");
         test.args(["--workspace", "--locked"])
             .env(REQUIRE_TOOLS, "1");
         if !options.full {
-            test.env(QUICK, "1").env(CRASH_SEEDS, QUICK_SEEDS);
+            quickly(&mut test);
         }
         command::run(&mut test)
     })?;
@@ -87,21 +73,11 @@ const FURTHER_STEPS: [FurtherStep; 4] = [
         Program::Conformance.run(&["--short"])
     }),
     ("Kernel", 25, |_| Program::KernelTest.run(&[])),
-    ("Fuzz targets", 12, |target| fuzz::run(&target.join("fuzz"))),
+    ("Fuzz targets", 12, |target| {
+        fuzz::run(&fuzz::folder(target))
+    }),
 ];
 
 fn minutes_long(minutes: u64) -> Duration {
     Duration::from_secs(60 * minutes)
-}
-
-/// Runs one step, with its name before it and its time after it.
-fn step(name: &str, work: impl FnOnce() -> Result<()>) -> Result<()> {
-    println!("== {name}");
-    let start = Instant::now();
-    work().with_context(|| format!("the step \"{name}\" failed"))?;
-    println!(
-        "== {name}: passed in {:.1} s\n",
-        start.elapsed().as_secs_f64()
-    );
-    Ok(())
 }

@@ -1,7 +1,7 @@
 use std::env;
 
-/// Set by `cargo xtask test` without `--full`: tests that try all of something, which takes long, then
-/// try a part of it.
+/// Set by `cargo xtask check`, and by `cargo xtask test` without `--full`: tests that try all of something,
+/// which takes long, then try a part of it.
 pub const QUICK: &str = "VERIMOUNT_QUICK";
 
 /// Of how many one is tried then.
