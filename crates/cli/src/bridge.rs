@@ -45,8 +45,8 @@ pub(crate) struct Bridge {
     /// Whether files are passed through to the kernel
     #[arg(long, value_name = "WHEN", value_enum, default_value_t)]
     passthrough: When,
-    /// How long the kernel believes what it was told: strict asks each time, normal sees changes made
-    /// in the source within a second, exclusive is for a source that only this mount changes
+    /// How long the kernel uses what it has cached: strict asks each time; normal sees changes in
+    /// the source within a second; exclusive is for a source that only this mount changes
     #[arg(long, value_name = "HOW", default_value_t, value_parser = one_of::<CachePolicy>(CachePolicy::ALL.map(CachePolicy::name)))]
     cache: CachePolicy,
     /// Refuse all changes

@@ -126,7 +126,7 @@ fn is_sealed(path: &Path, source: &Arc<dyn ReadAt>) -> bool {
     Sealed::open_appended(source.clone()).is_ok() || sidecar_path(path).exists()
 }
 
-/// The seal of a file that must have one.
+/// Finds the seal of a file; fails if there is none.
 pub(crate) fn find_seal(
     path: &Path,
     source: Arc<dyn ReadAt>,

@@ -50,7 +50,7 @@ where
     PossibleValuesParser::new(names).try_map(|name| name.parse())
 }
 
-/// A value, or nothing where `auto` leaves it to us.
+/// A value, or `None` for `auto`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Auto<T>(pub(crate) Option<T>);
 

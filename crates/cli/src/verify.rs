@@ -82,7 +82,7 @@ struct Finding {
 impl Verify {
     pub(crate) fn run(self) -> Result<Outcome> {
         if matches!(self.trust.grounds()?, Grounds::Unverified) {
-            return Err(wrong_usage("--unverified leaves nothing to verify"));
+            return Err(wrong_usage("--unverified contradicts verify"));
         }
         let opened = Opened::new(&self.file, &self.trust, &self.read)?;
         let reader = opened.reader.as_ref().context("nothing is verified")?;

@@ -24,7 +24,7 @@ pub enum ParamError {
          blake2b-256, blake2s-256, hmac-sha256 or hmac-sha512"
     )]
     Algorithm,
-    /// Another mode.
+    /// An unknown mode.
     #[error("the mode must be journal, bitmap, direct, read-only or recovery")]
     Mode,
     /// A key that is empty or too long.
@@ -203,8 +203,8 @@ pub enum Mode {
     /// Nothing is written, not even what a crash has left to be done: what the journal holds is read from
     /// memory, and blocks whose tags have to be recalculated are not checked.
     ReadOnly,
-    /// Read only, without replaying the journal and *without checking*: for rescuing what can be
-    /// read of a volume that no other mode opens.
+    /// Read-only, without replaying the journal and *without verification*: for rescuing data from
+    /// a volume that no other mode can open.
     RecoveryUnverified,
 }
 

@@ -63,7 +63,7 @@ impl DeviceArgs {
         self.open_with(&self.volume, Access::ReadOnly)
     }
 
-    /// The same, with the volume's file at another path.
+    /// The same, with VOLUME at another path.
     pub(super) fn open_with(&self, volume: &Path, access: Access) -> Result<Vec<Device>> {
         [Some(volume), self.data_device.as_deref()]
             .into_iter()
@@ -106,8 +106,8 @@ fn open_device(path: &Path, access: Access) -> Result<Device> {
     Ok(Arc::new(Counting::new(device)))
 }
 
-/// Opens a device, and waits a moment if it is in use: `umount(8)` returns while the process that
-/// served a volume still closes it.
+/// Opens a device, waiting briefly if it is in use: `umount(8)` returns before the process that
+/// served a volume has closed it.
 fn open_when_closed(path: &Path, access: Access) -> io::Result<FileStorage> {
     let start = Instant::now();
     let mut is_noted = false;
@@ -140,7 +140,7 @@ pub(super) fn devices_of(devices: &[Device]) -> Devices {
 /// What a journal can be protected with.
 const JOURNAL_ALGORITHMS: [Algorithm; 2] = [Algorithm::HmacSha256, Algorithm::HmacSha512];
 
-/// What a volume's blocks are checked with.
+/// The algorithms and keys of a volume.
 #[derive(Args)]
 pub(super) struct IntegrityArgs {
     /// The integrity algorithm; an hmac needs a key
@@ -192,9 +192,10 @@ pub(super) struct UseArgs {
     pub(super) devices: DeviceArgs,
     #[command(flatten)]
     integrity: IntegrityArgs,
-    /// What is done to survive a crash: journal writes all twice; bitmap computes tags anew of what
-    /// was being written; direct leaves that unreadable. read-only changes nothing, and needs no right to
-    /// write; recovery does not even check what it reads
+    /// How to survive a crash: journal writes everything twice; bitmap recalculates the tags of
+    /// regions that were being written; direct leaves blocks that were being written unreadable.
+    /// read-only changes nothing, and needs no write permission; recovery is read-only and verifies
+    /// nothing
     #[arg(long, value_name = "MODE", default_value_t, value_parser = one_of::<Mode>(Mode::ALL.map(Mode::name)))]
     mode: Mode,
     /// Allow discarding blocks, which then read as zeros. Always required once blocks of a volume

@@ -57,7 +57,7 @@ struct Report {
     /// The first sector whose tag has to be recalculated, which takes writing. From there on, blocks that were
     /// being written in the crash are not checked.
     unchecked_from: Option<u64>,
-    /// The first [`MAX_LISTED`] of them.
+    /// The first [`MAX_LISTED`] bad ranges.
     bad: Vec<Finding>,
 }
 
@@ -117,12 +117,12 @@ impl Check {
         let volume = self.open()?;
         let report = self.check(&volume, interrupt);
         let report = report.with_context(|| self.devices.shown());
-        // Also where it was interrupted.
+        // Close it even if the check was interrupted.
         let closed = volume.close().with_context(|| self.devices.shown());
         report.and_then(|report| closed.map(|()| report))
     }
 
-    /// Opens the volume in the mode that changes as little as possible of it.
+    /// Opens the volume in the mode that changes it as little as possible.
     fn open(&self) -> Result<Volume> {
         let devices = self.devices.open_read_only()?;
         let superblock = Superblock::read(&devices[0], 0).with_context(|| self.devices.shown())?;

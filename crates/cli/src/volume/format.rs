@@ -55,7 +55,7 @@ pub(crate) struct Format {
     /// Use neither a salt nor MACs over positions, as older kernels do
     #[arg(long)]
     integrity_legacy_hmac: bool,
-    /// The mode that it will be used in, which is not stored
+    /// The mode in which the volume will be used; it is not stored
     #[arg(long, value_name = "MODE", default_value_t, value_parser = one_of::<Mode>(Mode::ALL.map(Mode::name)))]
     mode: Mode,
 }

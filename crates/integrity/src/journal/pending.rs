@@ -100,7 +100,7 @@ impl Pending {
         Ok(bad)
     }
 
-    /// Takes in a write, and gives how many blocks are not in the journal yet.
+    /// Adds a write, and returns the number of blocks that are not in the journal yet.
     pub(super) fn add(&self, sector: u64, data: &[u8], tags: &[u8]) -> usize {
         let write = Arc::new(Write {
             data: data.to_vec(),
@@ -143,7 +143,7 @@ impl Pending {
         self.state().uncommitted.drain(..count);
     }
 
-    /// The newest contents of each block of a range that has any here.
+    /// The newest contents of each of these blocks; `None` for those without pending contents.
     fn newest(&self, sectors: impl Iterator<Item = u64>) -> Vec<Option<Entry>> {
         let state = self.state();
         sectors

@@ -21,7 +21,7 @@ const WRITE_SIZE: usize = 1 << 20;
 /// usual size can hold. The superblock can ask for a journal of any size.
 const MAX_HELD: usize = 256 << 20;
 
-/// What the commit ids and entries of a journal say.
+/// The result of scanning a journal's commit ids and entries.
 pub(crate) struct Scan {
     /// For each section, the sequence number of its sectors, if they all have the same.
     laps: Vec<Option<Sequence>>,
@@ -126,7 +126,7 @@ impl Scan {
         Ok(())
     }
 
-    /// Reads a journal.
+    /// Reads and scans a journal.
     pub(crate) fn new(ring: &Ring) -> Result<Self, Error> {
         let mut scan = Self {
             laps: Vec::new(),

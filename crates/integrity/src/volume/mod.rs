@@ -95,7 +95,7 @@ impl Volume {
         self.counters.recent_mismatches()
     }
 
-    /// Why no write is possible any more, if a write or flush has failed.
+    /// The failure that made the volume read-only, if a write or flush has failed.
     pub fn failure(&self) -> Option<String> {
         self.blocks.storage.failure().map(ToString::to_string)
     }

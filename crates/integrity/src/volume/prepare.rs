@@ -81,8 +81,8 @@ impl Unprepared<'_> {
         Ok((Consistency::ReadOnly(held), recalculation))
     }
 
-    /// Makes the journal's place a bitmap. If all tags are right, what is there in between does no
-    /// harm, whatever it is taken for; else it must not be taken for a bitmap.
+    /// Replaces the journal by a bitmap. While that is in progress, the area may be misread as a
+    /// bitmap: this is harmless if all tags are valid, and must be prevented otherwise.
     fn begin_bitmap(self) -> Result<(Consistency, Recalculation), Error> {
         self.check_may_recalculate()?;
         self.replay(false)?;
@@ -140,8 +140,8 @@ impl Unprepared<'_> {
         Ok((layout, bits))
     }
 
-    /// Makes the place of a bitmap that nobody has finished a journal again. Without the bitmap
-    /// nobody knows which regions are dirty, so all tags will be computed anew.
+    /// Replaces a dirty bitmap by a journal. Without the bitmap the dirty regions are unknown, so
+    /// all tags will be recalculated.
     fn leave_bitmap(&self) -> Result<Replayed, Error> {
         let is_clean = match self.stored_layout() {
             Some(layout) => {

@@ -124,7 +124,7 @@ fn a_metadata_device() {
     assert_eq!(info["size"], 64 << 20);
     assert!(info["interleave_sectors"].is_null());
     verimount([args!["volume", "check"], devices()].concat()).succeeds_quietly();
-    verimount(args!["volume", "check", &tags]).fails_saying("device of its own");
+    verimount(args!["volume", "check", &tags]).fails_saying("a separate device");
     verimount(args!["volume", "check", &tags, "--data-device", &tags]).fails_saying("too small");
     verimount(args!["volume", "grow", &tags, "--data-device", &tags]).fails_saying("in use");
 }
