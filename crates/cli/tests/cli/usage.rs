@@ -241,6 +241,7 @@ const SUBCOMMANDS: [Subcommand; 23] = [
             "--cache",
             "--read-only",
             "--allow-other",
+            "--no-xattr",
             "--awake",
             "--threads",
             "--foreground",
