@@ -176,13 +176,14 @@ impl Report {
     pub(super) fn print(&self, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "file           {}, {} bytes", self.file, self.size)?;
         match &self.image {
-            Some(image) => writeln!(
-                out,
-                "kind           image: {} of {} bytes, named {}",
-                image.format,
-                image.size,
-                printable(&image.volume_name)
-            )?,
+            Some(image) => {
+                let (format, size) = (image.format, image.size);
+                write!(out, "kind           image: {format} of {size} bytes")?;
+                if !image.volume_name.is_empty() {
+                    write!(out, ", named {}", printable(&image.volume_name))?;
+                }
+                writeln!(out)?;
+            }
             None => writeln!(out, "kind           {}", self.kind)?,
         }
         match (&self.seal, &self.volume) {
