@@ -383,14 +383,4 @@ sent! {
         spare: [u64; 2],
         stat: Statx,
     }
-    NotifyInvalInodeOut, 24 {
-        ino: u64,
-        off: i64,
-        len: i64,
-    }
-    NotifyInvalEntryOut, 16 {
-        parent: u64,
-        namelen: u32,
-        flags: u32,
-    }
 }

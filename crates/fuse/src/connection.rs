@@ -1,27 +1,10 @@
-use std::{
-    ffi::OsStr,
-    io,
-    os::{fd::AsFd, unix::ffi::OsStrExt},
-    sync::Arc,
-};
+use std::{io, os::fd::AsFd, sync::Arc};
 
-use rustix::io::Errno;
 use verimount_sys::{close_fuse_backing, open_fuse_backing};
-use zerocopy::IntoBytes;
 
-use crate::{
-    NodeId,
-    abi::{NotifyInvalEntryOut, NotifyInvalInodeOut},
-    device::Device,
-};
+use crate::device::Device;
 
-/// `FUSE_NOTIFY_INVAL_INODE`.
-const INVAL_INODE: i32 = 2;
-
-/// `FUSE_NOTIFY_INVAL_ENTRY`.
-const INVAL_ENTRY: i32 = 3;
-
-/// A way to tell the kernel what it did not ask for.
+/// The connection to the kernel, for registering files with it.
 #[derive(Clone)]
 pub struct Connection(Arc<Device>);
 
@@ -48,41 +31,6 @@ impl Connection {
             connection: self.clone(),
             id,
         })
-    }
-
-    /// Forget attributes and cached pages of a file.
-    ///
-    /// # Errors
-    /// What the system says; a file that the kernel does not know is none.
-    pub fn forget_content(&self, node: NodeId) -> Result<(), Errno> {
-        let all = NotifyInvalInodeOut {
-            ino: node.0,
-            off: 0,
-            len: 0,
-        };
-        known(self.0.notify(INVAL_INODE, [all.as_bytes(), &[]]))
-    }
-
-    /// Forget what file a name stands for.
-    ///
-    /// # Errors
-    /// What the system says; a name that the kernel does not know is none.
-    pub fn forget_name(&self, parent: NodeId, name: &OsStr) -> Result<(), Errno> {
-        let entry = NotifyInvalEntryOut {
-            parent: parent.0,
-            namelen: name.len() as u32,
-            flags: 0,
-        };
-        let name = [name.as_bytes(), &[0]].concat();
-        known(self.0.notify(INVAL_ENTRY, [entry.as_bytes(), &name]))
-    }
-}
-
-/// Nothing is to be forgotten of what is not known.
-fn known(result: Result<(), Errno>) -> Result<(), Errno> {
-    match result {
-        Err(Errno::NOENT) => Ok(()),
-        other => other,
     }
 }
 

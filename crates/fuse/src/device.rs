@@ -56,21 +56,6 @@ impl Device {
             Err(error) => tracing::error!(%error, "answering the kernel"),
         }
     }
-
-    /// Tells the kernel what it did not ask for.
-    ///
-    /// # Errors
-    /// What the system says; `ENOENT` if the kernel does not know what it is about.
-    pub(crate) fn notify(&self, code: i32, parts: [&[u8]; 2]) -> Result<(), Errno> {
-        let [head, data] = parts;
-        let header = OutHeader {
-            len: (size_of::<OutHeader>() + head.len() + data.len()) as u32,
-            error: code,
-            unique: 0,
-        };
-        let parts = [header.as_bytes(), head, data].map(IoSlice::new);
-        writev(&self.0, &parts).map(drop)
-    }
 }
 
 impl AsFd for Device {
