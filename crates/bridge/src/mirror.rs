@@ -15,7 +15,7 @@ use crate::{
     node::FileId,
     opened::OpenedFiles,
     source::Source,
-    table::{Location, NodeTable, Traces},
+    table::{Location, MAX_DEPTH, NodeTable, Traces},
 };
 
 mod attributes;
@@ -27,9 +27,6 @@ mod xattr;
 
 pub use attributes::{Changes, NewTime};
 pub use make::NewFile;
-
-/// The most steps from a file up to a directory with a descriptor: Linux has no longer paths.
-const MAX_DEPTH: usize = 4096;
 
 /// How a directory is mirrored.
 #[derive(Debug, Clone, Copy, Default)]

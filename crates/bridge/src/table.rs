@@ -25,7 +25,7 @@ const SLOT_BITS: u32 = 27;
 
 /// The longest path that is constructed, in names: Linux has no longer paths, even in bytes. While
 /// others move directories into one another, a path could otherwise seem endless.
-const MAX_DEPTH: usize = 4096;
+pub(crate) const MAX_DEPTH: usize = 4096;
 
 /// The last known location of a file: a name in a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]

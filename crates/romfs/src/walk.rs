@@ -15,9 +15,8 @@ use crate::{
     geometry::{MIN_HEADER_LEN, to_usize},
 };
 
-/// The maximum nesting depth of directories: half of what a path in Linux can express, and far
-/// beyond real trees.
-pub const MAX_DEPTH: usize = 1024;
+/// The maximum nesting depth of directories: as deep as trees of any format are walked.
+pub const MAX_DEPTH: usize = verimount_tree::MAX_DEPTH;
 
 /// The maximum number of entries in the directories on one path, so that they take at most about
 /// 620 MB.

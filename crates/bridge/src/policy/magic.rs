@@ -1,6 +1,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, de};
+use verimount_verity::parse_hex;
 
 /// How far into a file its content may be compared, in bytes: one page.
 const MAX_END: usize = 4096;
@@ -69,20 +70,7 @@ impl<'de> Deserialize<'de> for Magic {
 
 /// Decodes pairs of hexadecimal digits, with optional spaces between them.
 fn from_hex(text: &str) -> Option<Vec<u8>> {
-    let digits: Option<Vec<u8>> = text
-        .chars()
-        .filter(|character| *character != ' ')
-        .map(|character| {
-            character
-                .to_digit(16)
-                .and_then(|digit| u8::try_from(digit).ok())
-        })
-        .collect();
-    let digits = digits?;
-    let (pairs, []) = digits.as_chunks() else {
-        return None;
-    };
-    Some(pairs.iter().map(|[high, low]| (high << 4) | low).collect())
+    parse_hex(&text.replace(' ', ""))
 }
 
 #[cfg(test)]
