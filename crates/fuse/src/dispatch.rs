@@ -4,8 +4,8 @@ use rustix::{fs::OFlags, io::Errno};
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::{
-    CopyRange, CreateMode, Durability, FileSystem, Handle, Names, NamesPlus, NodeId, Read, SetAttr,
-    SetTime, Time, Write,
+    CopyRange, CreateMode, Durability, FileSystem, Handle, Names, NamesPlus, NodeId, Read, Seek,
+    SetAttr, SetTime, Time, Write,
     abi::{self, opcode},
     request::Request,
     types::Valid,
@@ -314,7 +314,8 @@ impl<'t, F: FileSystem> Exchange<'t, '_, F> {
     fn lseek(mut self) -> Outcome<'t> {
         let args: abi::LseekIn = self.request.take()?;
         let (node, handle) = (self.request.node(), Handle(args.fh));
-        let offset = self.fs.lseek(node, handle, args.offset, args.whence)?;
+        let to = Seek::from_whence(args.whence).ok_or(Errno::INVAL)?;
+        let offset = self.fs.lseek(node, handle, args.offset, to)?;
         self.value(&abi::LseekOut { offset })
     }
 

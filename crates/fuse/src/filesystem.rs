@@ -4,7 +4,7 @@ use rustix::io::Errno;
 
 use crate::{
     Attr, Caller, CopyRange, CreateMode, Entry, Handle, Names, NamesPlus, NodeId, Opened, Read,
-    SetAttr, StatFs, Statx, Write,
+    Seek, SetAttr, StatFs, Statx, Write,
 };
 
 /// A file system that answers the kernel's requests, from several threads at once.
@@ -194,8 +194,8 @@ pub trait FileSystem: Send + Sync + 'static {
         Err(Errno::NOSYS)
     }
 
-    /// Finds data or a hole, with the `whence` of `lseek`.
-    fn lseek(&self, node: NodeId, handle: Handle, offset: u64, whence: u32) -> Result<u64, Errno> {
+    /// Finds data or a hole at or behind `offset`.
+    fn lseek(&self, node: NodeId, handle: Handle, offset: u64, to: Seek) -> Result<u64, Errno> {
         Err(Errno::NOSYS)
     }
 

@@ -39,6 +39,6 @@ pub use session::{Serving, Session, Transport};
 pub use shares::Shares;
 pub use types::{
     Attr, Caller, Capabilities, CopyRange, CreateMode, Durability, Entry, Handle, NodeId,
-    OpenFlags, Opened, Read, SetAttr, SetTime, StatFs, Statx, Time, Write, device_number,
+    OpenFlags, Opened, Read, Seek, SetAttr, SetTime, StatFs, Statx, Time, Write, device_number,
     device_parts,
 };

@@ -269,6 +269,26 @@ pub enum Durability {
     DataAndAttributes,
 }
 
+/// What `lseek` looks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Seek {
+    /// Stored bytes: `SEEK_DATA`.
+    Data,
+    /// A hole, or the end of the file: `SEEK_HOLE`.
+    Hole,
+}
+
+impl Seek {
+    /// `None` for what the kernel does by itself.
+    pub(crate) fn from_whence(whence: u32) -> Option<Self> {
+        match whence {
+            3 => Some(Self::Data),
+            4 => Some(Self::Hole),
+            _ => None,
+        }
+    }
+}
+
 /// What something is created with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CreateMode {

@@ -26,15 +26,10 @@ use self::{
 use crate::{
     CachePolicy, Kind, Mountable, Served, Status,
     handles::Handles,
+    limits::{MAX_BACKGROUND, MAX_REQUEST},
     listings::Listings,
     unchanged::{LastSeen, Pages, Stamp},
 };
-
-/// The largest request, in bytes: as much as the kernel puts into one.
-const MAX_REQUEST: u32 = 1 << 20;
-
-/// How many requests that nobody waits for the kernel may have under way at once.
-const MAX_BACKGROUND: u16 = 128;
 
 /// How many threads answer on each processor through io_uring: one that waits for storage does not
 /// hold up another.

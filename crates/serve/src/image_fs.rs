@@ -6,7 +6,7 @@ use std::{ffi::OsStr, io, os::unix::ffi::OsStrExt, sync::Arc, time::Duration};
 use rustix::io::Errno;
 use verimount_fuse::{
     Agreement, Answering, Attr, Caller, Capabilities, Connection, Entry, FileSystem, Handle, Names,
-    NamesPlus, NodeId, Opened, Read, StatFs, Wishes,
+    NamesPlus, NodeId, Opened, Read, Seek, StatFs, Wishes,
 };
 use verimount_source::Scratch;
 use verimount_sys::FS_IOC_MEASURE_VERITY;
@@ -14,15 +14,13 @@ use verimount_tree::{self as tree, DirEntry, Error, ExtentKind, MAX_XATTR_VALUE,
 
 use self::{
     listing::{add_dots, continue_if, name},
-    values::{FOREVER, NO_ENTRY, entry, file, fuse_attr},
+    values::{NO_ENTRY, entry, file, fuse_attr},
 };
-use crate::{Mountable, STATUS_XATTR, Served, VerifiedTree, errno::errno};
-
-/// The largest request, in bytes: as much as the kernel puts into one.
-const MAX_REQUEST: u32 = 1 << 20;
-
-/// How many reads ahead the kernel may have under way at once.
-const MAX_BACKGROUND: u16 = 128;
+use crate::{
+    Mountable, STATUS_XATTR, Served, VerifiedTree,
+    errno::errno,
+    limits::{FOREVER, MAX_BACKGROUND, MAX_REQUEST},
+};
 
 /// What an image wants from the kernel: what never changes may be kept, and need not be opened.
 const WISHES: Wishes = Wishes {
@@ -180,17 +178,14 @@ impl FileSystem for ImageFs {
             .collect())
     }
 
-    fn lseek(&self, node: NodeId, _: Handle, offset: u64, whence: u32) -> Result<u64, Errno> {
-        const SEEK_DATA: u32 = 3;
-        const SEEK_HOLE: u32 = 4;
+    fn lseek(&self, node: NodeId, _: Handle, offset: u64, to: Seek) -> Result<u64, Errno> {
         if !self.tree.has_holes() {
             // The kernel never asks again: all is data, up to the end.
             return Err(Errno::NOSYS);
         }
-        let wanted = match whence {
-            SEEK_DATA => ExtentKind::Data,
-            SEEK_HOLE => ExtentKind::Hole,
-            _ => return Err(Errno::INVAL),
+        let wanted = match to {
+            Seek::Data => ExtentKind::Data,
+            Seek::Hole => ExtentKind::Hole,
         };
         seek(&*self.tree, file(node)?, wanted, offset).map_err(|error| errno(&error))
     }

@@ -18,6 +18,7 @@ mod fusermount;
 mod handles;
 mod image_fs;
 mod kernel_mount;
+mod limits;
 mod listings;
 mod mount;
 mod mount_table;

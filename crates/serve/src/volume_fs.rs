@@ -11,18 +11,14 @@ use verimount_fuse::{
 };
 use verimount_source::Scratch;
 
-use crate::{Disk, Mountable, STATUS_XATTR};
+use crate::{
+    Disk, Mountable, STATUS_XATTR,
+    limits::{FOREVER, MAX_BACKGROUND, MAX_REQUEST},
+};
 
 /// The only file.
 const DISK: &str = "disk";
 const DISK_NODE: NodeId = NodeId(2);
-
-/// How long the kernel may keep names and attributes: but for the time, of which the kernel itself
-/// sees every change, they never change.
-const FOREVER: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
-
-/// The largest request, in bytes: as much as the kernel puts into one.
-const MAX_REQUEST: u32 = 1 << 20;
 
 /// What everything is counted in that has a unit, in bytes: a page, and the largest block of a
 /// volume. Loop devices discard in multiples of it.
@@ -39,7 +35,7 @@ const WISHES: Wishes = Wishes {
     max_read: MAX_REQUEST,
     max_write: MAX_REQUEST,
     max_readahead: MAX_REQUEST,
-    max_background: 128,
+    max_background: MAX_BACKGROUND,
     max_stack_depth: 0,
     // Large requests gain more from threads that any processor may run.
     answering: Answering::ByThreads,

@@ -7,15 +7,15 @@ use rustix::{
 use verimount_bridge::DeviceNumber;
 use verimount_fuse::{
     Attr, Caller, CopyRange, CreateMode, Entry, FileSystem, Handle, Names, NamesPlus, NodeId,
-    Opened, Read, SetAttr, StatFs, Statx, Write, device_parts,
+    Opened, Read, Seek, SetAttr, StatFs, Statx, Write, device_parts,
 };
 use verimount_sys::IOC_MOUNT_STATUS;
 
 use super::{
-    BridgeFs, MAX_REQUEST,
+    BridgeFs,
     values::{inner, inner_caller, inner_changes, name, new_file, time, write_flags},
 };
-use crate::STATUS_XATTR;
+use crate::{STATUS_XATTR, limits::MAX_REQUEST};
 
 /// The longest value of an extended attribute, in bytes: the kernel's limit.
 const MAX_XATTR: usize = 64 << 10;
@@ -233,13 +233,10 @@ impl FileSystem for BridgeFs {
         self.mirror().fallocate(open.file.file(), mode, offset, len)
     }
 
-    fn lseek(&self, _: NodeId, handle: Handle, offset: u64, whence: u32) -> Result<u64, Errno> {
-        const SEEK_DATA: u32 = 3;
-        const SEEK_HOLE: u32 = 4;
-        let to = match whence {
-            SEEK_DATA => SeekFrom::Data(offset),
-            SEEK_HOLE => SeekFrom::Hole(offset),
-            _ => return Err(Errno::INVAL),
+    fn lseek(&self, _: NodeId, handle: Handle, offset: u64, to: Seek) -> Result<u64, Errno> {
+        let to = match to {
+            Seek::Data => SeekFrom::Data(offset),
+            Seek::Hole => SeekFrom::Hole(offset),
         };
         let open = self.files.get(handle)?;
         self.mirror().seek(open.file.file(), to)

@@ -1,14 +1,10 @@
 //! A tree's values as FUSE has them.
 
-use std::time::Duration;
-
 use rustix::io::Errno;
 use verimount_fuse::{Attr, Entry, NodeId, Time};
 use verimount_tree::{self as tree, Timestamp};
 
-/// How long the kernel may keep names and attributes: they never change, so for as long as it
-/// likes.
-pub(super) const FOREVER: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+use crate::limits::FOREVER;
 
 /// What is preferred as the size of a read, in bytes.
 const READ_SIZE: u32 = 4096;
