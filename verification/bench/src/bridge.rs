@@ -31,7 +31,10 @@ pub(crate) fn run(lab: &Lab, report: &mut Report) -> Result<()> {
     subjects.extend(possible(lab, report, &bridges)?);
     subjects.extend(peers);
     let tree = Tree::make(lab)?;
-    untar::run(lab, report, &subjects, &tree)?;
+    let without_xattr = [Subject::NO_XATTR, Subject::AWAKE_NO_XATTR];
+    let without_xattr = possible(lab, report, &without_xattr)?;
+    let all = [&subjects[..], &without_xattr].concat();
+    untar::run(lab, report, &all, &tree)?;
     walk::run(lab, report, &subjects, &tree)?;
     git::run(lab, report, &subjects, &tree)?;
     build::run(lab, report, &subjects)

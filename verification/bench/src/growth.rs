@@ -14,7 +14,7 @@ use crate::{
     lab::Lab,
     mounts::Mount,
     report::{Report, figure, range},
-    rounds::{Contest, Spread},
+    rounds::{Contest, Samples, Spread},
     table::Table,
 };
 
@@ -55,14 +55,15 @@ struct Cost<'a> {
 }
 
 impl Cost<'_> {
-    /// Measures it with each of `things`, smallest first, and shows it against their size.
+    /// Measures it with each of `things`, smallest first, and shows it against their size. The samples
+    /// are named by the labels.
     fn measure<T>(
         &self,
         lab: &Lab,
         report: &mut Report,
         things: &[Sized<T>],
         measure: impl Fn(&T) -> Result<f64> + Copy,
-    ) -> Result<()> {
+    ) -> Result<Samples> {
         let named = things
             .iter()
             .map(|sized| (sized.label.as_str(), &sized.thing));
@@ -80,6 +81,7 @@ impl Cost<'_> {
             table.row([label.clone(), figure(median), range(spread)]);
             points.push((*size as f64, label.as_str(), spread));
         }
-        report.against_size(self.title, table, unit, &points, &samples)
+        report.against_size(self.title, table, unit, &points, &samples)?;
+        Ok(samples)
     }
 }

@@ -9,7 +9,7 @@ use std::{
 use anyhow::Result;
 
 use crate::{
-    lab::{Lab, has},
+    lab::{Lab, Which, has},
     mounts::{self, Mount},
     report::Report,
 };
@@ -24,6 +24,12 @@ pub(super) const EXCLUSIVE: &str = "verimount, cache exclusive";
 
 /// The bridge that keeps processors awake while requests come.
 pub(super) const AWAKE: &str = "verimount, awake";
+
+/// The bridge without extended attributes, which saves two round trips for each new file.
+pub(super) const NO_XATTR: &str = "verimount, no xattr";
+
+/// Both.
+pub(super) const AWAKE_NO_XATTR: &str = "verimount, awake, no xattr";
 
 /// The bridge that passes files through or fails.
 pub(super) const PASSTHROUGH: &str = "verimount, passthrough";
@@ -55,6 +61,9 @@ impl Subject {
     pub(super) const OURS: Self = Self::new(OURS, Form::Ours(&[]));
     pub(super) const EXCLUSIVE: Self = Self::new(EXCLUSIVE, Form::Ours(&["--cache", "exclusive"]));
     pub(super) const AWAKE: Self = Self::new(AWAKE, Form::Ours(&["--awake"]));
+    pub(super) const NO_XATTR: Self = Self::new(NO_XATTR, Form::Ours(&["--no-xattr"]));
+    pub(super) const AWAKE_NO_XATTR: Self =
+        Self::new(AWAKE_NO_XATTR, Form::Ours(&["--awake", "--no-xattr"]));
     pub(super) const PASSTHROUGH: Self =
         Self::new(PASSTHROUGH, Form::Ours(&["--passthrough", "require"]));
     pub(super) const RELAY: Self = Self::new(RELAY, Form::Ours(&["--passthrough", "never"]));
@@ -69,6 +78,16 @@ impl Subject {
 
     const fn new(name: &'static str, form: Form) -> Self {
         Self { name, form }
+    }
+
+    /// Whether it is a bridge of ours.
+    pub(super) fn is_ours(&self) -> bool {
+        matches!(self.form, Form::Ours(_))
+    }
+
+    /// Whether it is somebody else's program.
+    pub(super) fn is_peer(&self) -> bool {
+        self.form == Form::Peer
     }
 
     /// Mounts the directory `source`, unless it is used as it is.
@@ -93,18 +112,17 @@ impl Subject {
 
     /// Why it cannot be measured here, if that is so.
     fn obstacle(&self, lab: &Lab) -> Result<Option<String>> {
-        let needs_root = [AWAKE, PASSTHROUGH, PASSTHROUGH_HP].contains(&self.name);
+        let needs_root = [AWAKE, AWAKE_NO_XATTR, PASSTHROUGH, PASSTHROUGH_HP].contains(&self.name);
         if needs_root && !lab.is_root() {
             return Ok(Some(Lab::NEEDS_ROOT.to_owned()));
         }
-        if self.form != Form::Peer {
-            return Ok(None);
-        }
-        if !has(self.name) {
+        if self.is_peer() && !has(self.name) {
             return Ok(Some("not installed".to_owned()));
         }
-        // Not each version mounts for each user.
+        // Not each version of a peer mounts for each user, and older programs of ours know fewer options.
+        lab.choose(Which::Older);
         let refusal = self.open(lab, lab.new_folder()?.path()).err();
+        lab.choose(Which::Today);
         Ok(refusal.map(|error| format!("{error:#}")))
     }
 }

@@ -2,15 +2,12 @@
 
 use anyhow::Result;
 
-use super::subjects::{AWAKE, EXCLUSIVE, NATIVE, OURS, Subject};
+use super::subjects::{NATIVE, Subject};
 use crate::{
     lab::Lab,
     report::{Bar, Compare, Report},
     rounds::{Contest, Samples},
 };
-
-/// Our own ways among the subjects.
-const BRIDGES: [&str; 3] = [OURS, EXCLUSIVE, AWAKE];
 
 /// One piece of work.
 pub(super) struct Workload {
@@ -34,13 +31,12 @@ impl Workload {
         let named = subjects.iter().map(|subject| (subject.name, subject));
         let samples = Contest::default().variants(named, measure).run_in(lab)?;
         report.times(&self.title, &samples, Compare::Time)?;
-        let measured = |name: &&str| BRIDGES.contains(name);
-        for ours in samples.names().filter(measured) {
+        for Subject { name: ours, .. } in subjects.iter().filter(|subject| subject.is_ours()) {
             if let Some(most) = self.most {
                 let text = format!("{}, {ours}: time / native", self.name);
                 report.require(&text, Bar::AtMost(most), "x", samples.ratio(ours, NATIVE)?);
             }
-            if let Some(peer) = fastest_peer(&samples)? {
+            if let Some(peer) = fastest_peer(&samples, subjects)? {
                 let text = format!("{}, {ours}: time / {peer}, the fastest peer", self.name);
                 report.require(&text, Bar::AtMost(1.0), "x", samples.ratio(ours, peer)?);
             }
@@ -49,12 +45,11 @@ impl Workload {
     }
 }
 
-fn fastest_peer(samples: &Samples) -> Result<Option<&str>> {
+fn fastest_peer(samples: &Samples, subjects: &[Subject]) -> Result<Option<&'static str>> {
     let mut fastest: Option<(f64, &str)> = None;
-    for name in samples.names() {
+    for Subject { name, .. } in subjects.iter().filter(|subject| subject.is_peer()) {
         let median = samples.spread(name)?.median;
-        let is_peer = name != NATIVE && !BRIDGES.contains(&name);
-        if is_peer && fastest.is_none_or(|(least, _)| median < least) {
+        if fastest.is_none_or(|(least, _)| median < least) {
             fastest = Some((median, name));
         }
     }

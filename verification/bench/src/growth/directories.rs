@@ -1,125 +1,107 @@
+//! Directories of very many names, in images.
+
+mod listing;
+mod lookups;
+
 use std::{
     fs::{self, File},
     path::Path,
-    process::Command,
 };
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
 use super::{Cost, Sized};
 use crate::{
-    lab::{Lab, User, seconds},
+    lab::{Lab, User},
     mounts::Sealed,
-    report::{Bar, Compare, Report, mebibytes},
-    rounds::Contest,
+    report::{Bar, Report, mebibytes},
 };
 
 const OURS: &str = "image";
 const NATIVE: &str = "native";
 
-/// How many times as long as the directory itself its image may take to be listed.
-const MOST: f64 = 3.0;
-
 /// A directory of empty files, and its image.
 struct Subject {
+    names: u64,
     directory: TempDir,
     image: Sealed,
 }
 
-/// What is in the page cache.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    /// The directory and the image; the mount is new.
-    Warm,
-    Cold,
-}
-
-/// One directory of many names.
-pub(super) fn run(lab: &Lab, report: &mut Report) -> Result<()> {
-    let sizes = lab.sizes.listed.iter();
-    let subjects: Vec<_> = sizes
-        .map(|names| subject(lab, *names))
-        .collect::<Result<_>>()?;
-    for Sized { label, thing, .. } in &subjects {
-        for state in [State::Warm, State::Cold] {
-            if state == State::Warm || lab.is_root() {
-                compare(lab, report, label, thing, state)?;
-            }
+impl Subject {
+    fn new(lab: &Lab, names: u64) -> Result<Self> {
+        let directory = lab.new_folder()?;
+        for number in 0..names {
+            File::create(directory.path().join(file_name(number)))?;
         }
-    }
-    if !lab.is_root() {
-        report.leave_out("Cold `ls -f` of one directory", Lab::NEEDS_ROOT);
-    }
-    let cost = Cost {
-        title: "Peak memory of an image's mount, its one directory listed",
-        size_of: "directory",
-        unit: "MiB",
-    };
-    cost.measure(lab, report, &subjects, |subject| memory(lab, subject))?;
-    for subject in subjects {
-        fs::remove_file(subject.thing.image.source)?;
-    }
-    Ok(())
-}
-
-fn subject(lab: &Lab, names: u64) -> Result<Sized<Subject>> {
-    let directory = lab.new_folder()?;
-    for number in 0..names {
-        File::create(directory.path().join(format!("file {number:07}")))?;
-    }
-    let source = lab.path(&format!("{names}.img"));
-    Ok(Sized {
-        size: names,
-        label: format!("{names} names"),
-        thing: Subject {
+        let source = lab.path(&format!("{names}.img"));
+        Ok(Self {
+            names,
             image: Sealed {
                 digest: lab.build(directory.path(), &source)?,
                 source,
             },
             directory,
-        },
-    })
+        })
+    }
+
+    fn label(&self) -> String {
+        format!("{} names", self.names)
+    }
+
+    /// Runs `measure` on the image in a new mount.
+    fn in_image(&self, lab: &Lab, measure: impl Fn(&Path) -> Result<f64>) -> Result<f64> {
+        let mount = self.image.mount(lab, User::Caller, &[])?;
+        measure(mount.path())
+    }
 }
 
-/// Compares listing the image, in a new mount each time, with listing the directory.
-fn compare(
-    lab: &Lab,
-    report: &mut Report,
-    label: &str,
-    subject: &Subject,
-    state: State,
-) -> Result<()> {
-    let native = || list(lab, subject.directory.path(), state);
-    let ours = || {
-        let mount = subject.image.mount(lab, User::Caller, &[])?;
-        list(lab, mount.path(), state)
+fn file_name(number: u64) -> String {
+    format!("file {number:07}")
+}
+
+pub(super) fn run(lab: &Lab, report: &mut Report) -> Result<()> {
+    let sizes = lab.sizes.listed.iter();
+    let subjects: Vec<_> = sizes
+        .map(|names| Subject::new(lab, *names))
+        .collect::<Result<_>>()?;
+    listing::run(lab, report, &subjects)?;
+    let largest = subjects.last().context("a directory")?;
+    lookups::run(lab, report, largest)?;
+    peak_memory(lab, report, subjects)
+}
+
+/// How much memory it takes to list a directory, which must not depend on the number of processors.
+fn peak_memory(lab: &Lab, report: &mut Report, subjects: Vec<Subject>) -> Result<()> {
+    /// What each name may take.
+    const BYTES_PER_NAME: u64 = 100;
+    /// What everything else may take.
+    const REST: u64 = 64 << 20;
+
+    let subjects = subjects.into_iter().map(|subject| Sized {
+        size: subject.names,
+        label: subject.label(),
+        thing: subject,
+    });
+    let subjects: Vec<_> = subjects.collect();
+    let cost = Cost {
+        title: "Peak memory of an image's mount, its one directory listed",
+        size_of: "directory",
+        unit: "MiB",
     };
-    if state == State::Warm {
-        native()?;
-        ours()?;
+    let samples = cost.measure(lab, report, &subjects, |subject| memory(lab, subject))?;
+    for Sized { size, label, thing } in subjects {
+        let bound = mebibytes(REST + size * BYTES_PER_NAME).floor();
+        let text = format!("{label} listed: peak memory");
+        report.require(&text, Bar::AtMost(bound), " MiB", samples.spread(&label)?);
+        fs::remove_file(thing.image.source)?;
     }
-    let samples = Contest::default()
-        .variant(NATIVE, native)
-        .variant(OURS, ours)
-        .run_in(lab)?;
-    let title = format!("{state:?} `ls -f` of {label}");
-    report.times(&title, &samples, Compare::Time)?;
-    let text = format!("{title}: time / {NATIVE}");
-    report.require(&text, Bar::AtMost(MOST), "x", samples.ratio(OURS, NATIVE)?);
     Ok(())
-}
-
-fn list(lab: &Lab, directory: &Path, state: State) -> Result<f64> {
-    if state == State::Cold {
-        lab.make_cold(0)?;
-    }
-    seconds(Command::new("ls").arg("-f").arg(directory))
 }
 
 fn memory(lab: &Lab, subject: &Subject) -> Result<f64> {
     let mount = subject.image.mount(lab, User::Caller, &[])?;
-    list(lab, mount.path(), State::Warm)?;
+    listing::seconds_to_list(mount.path())?;
     ensure!(
         fs::read_dir(mount.path())?.count() == fs::read_dir(subject.directory.path())?.count(),
         "the image lists other files"

@@ -34,7 +34,8 @@ pub(super) fn run(lab: &Lab, report: &mut Report) -> Result<()> {
     };
     cost.measure(lab, report, &directories, |directory| {
         memory(lab, directory)
-    })
+    })?;
+    Ok(())
 }
 
 fn directory(lab: &Lab, files: u64) -> Result<TempDir> {
