@@ -107,7 +107,7 @@ impl Build {
         }
         let shown = || printable(&self.image).to_string();
         let older = Arc::new(FileSource::open(&self.image).with_context(shown)?);
-        match verimount_image::open(older.clone()) {
+        match verimount::image::open(older.clone()) {
             Ok(None) if older.size() != 0 => bail!(
                 "{}: it exists and is not an image; use --force to replace it",
                 shown()

@@ -11,7 +11,7 @@ use verimount_tree::{FileType, NodeId, Tree, resolve};
 
 use crate::{
     Outcome,
-    opened::Opened,
+    opened::open,
     options::{ReadArgs, TrustArgs},
 };
 
@@ -38,8 +38,8 @@ pub(crate) struct Cat {
 
 impl Cat {
     pub(crate) fn run(self) -> Result<Outcome> {
-        let opened = Opened::new(&self.image, &self.trust, &self.read)?;
-        let tree = opened.required_image()?;
+        let opened = open(&self.image, &self.trust, &self.read)?;
+        let tree = opened.tree()?;
         for path in &self.paths {
             write_file(&*tree, path, &mut stdout().lock())?;
         }

@@ -21,7 +21,7 @@ use crate::{
     Outcome,
     cat::copy_content,
     message::say,
-    opened::Opened,
+    opened::open,
     options::{ReadArgs, TrustArgs},
     progress::bytes_bar,
 };
@@ -46,8 +46,8 @@ pub(crate) struct Extract {
 
 impl Extract {
     pub(crate) fn run(self) -> Result<Outcome> {
-        let opened = Opened::new(&self.image, &self.trust, &self.read)?;
-        let tree = opened.required_image()?;
+        let opened = open(&self.image, &self.trust, &self.read)?;
+        let tree = opened.tree()?;
         make_empty(&self.directory)?;
         let size = tree.usage().bytes;
         let bar = bytes_bar(size, "extracting");

@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
-use verimount_image::describe;
+use verimount::image::describe;
 use verimount_integrity::{Error as VolumeError, SECTOR, Superblock};
 use verimount_names::printable;
 use verimount_source::ReadAt;

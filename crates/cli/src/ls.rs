@@ -10,7 +10,7 @@ use verimount_tree::{Attr, Error as TreeError, FileType, NodeId, Tree, resolve, 
 
 use crate::{
     Outcome,
-    opened::Opened,
+    opened::open,
     options::{ReadArgs, TrustArgs},
 };
 
@@ -40,8 +40,8 @@ pub(crate) struct Ls {
 
 impl Ls {
     pub(crate) fn run(self) -> Result<Outcome> {
-        let opened = Opened::new(&self.image, &self.trust, &self.read)?;
-        let tree = opened.required_image()?;
+        let opened = open(&self.image, &self.trust, &self.read)?;
+        let tree = opened.tree()?;
         let attr = self.wanted(&*tree)?;
         let path = self.path.strip_prefix("/").unwrap_or(&self.path);
         let path: PathBuf = path.components().collect();

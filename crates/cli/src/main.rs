@@ -1,5 +1,6 @@
 //! The `verimount` command.
 
+mod advice;
 mod background;
 mod bridge;
 mod build;
@@ -40,7 +41,7 @@ use crate::message::{say_failed, say_wrong_usage};
 /// Verified storage from user space: images, files and volumes in which every byte is checked when
 /// it is read.
 #[derive(Parser)]
-#[command(version, max_term_width = 100)]
+#[command(name = "verimount", version, max_term_width = 100)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

@@ -7,14 +7,16 @@ use anyhow::Error;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use verimount_names::one_line;
 
+use crate::advice::advice;
+
 /// Prints why something failed: the outermost error first, its root cause last.
 pub(crate) fn say_failed(error: &Error) {
     say(format_args!("verimount: {}", reasons(error)));
 }
 
-/// An error and its causes in one line. A cause that an error already includes in its own text is
-/// not repeated.
-pub(crate) fn reasons(error: &Error) -> String {
+/// An error and its causes in one line, with advice. A cause that an error already includes in its
+/// own text is not repeated.
+fn reasons(error: &Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {
         if text.is_empty() {
@@ -23,6 +25,10 @@ pub(crate) fn reasons(error: &Error) -> String {
             text.push_str(": ");
             text.push_str(&cause);
         }
+    }
+    if let Some(advice) = error.downcast_ref().and_then(advice) {
+        text.push_str(": ");
+        text.push_str(&advice);
     }
     text
 }

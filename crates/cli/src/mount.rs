@@ -2,16 +2,17 @@ use std::{path::PathBuf, sync::Arc};
 
 use anyhow::{Result, anyhow};
 use clap::Args;
+use verimount::{Error, Opened};
 use verimount_names::printable;
 use verimount_serve::{ImageFs, Mounted, VerifiedTree};
-use verimount_tree::{Error as TreeError, SingleFile, Tree};
+use verimount_tree::{SingleFile, Tree};
 
 use crate::{
     Outcome,
     background::Ready,
-    message::{reasons, wrong_usage},
+    message::wrong_usage,
     mount_args::MountArgs,
-    opened::Opened,
+    opened::open,
     options::{ReadArgs, TrustArgs},
     served::served,
 };
@@ -62,19 +63,19 @@ impl Mount {
     }
 
     fn mount(&self) -> Result<Mounted> {
-        let opened = Opened::new(&self.source, &self.trust, &self.read)?.read_ahead();
+        let opened = open(&self.source, &self.trust, &self.read)?.read_ahead();
         let image = self.image(&opened)?;
         let is_file = image.is_none();
         let tree: Box<dyn Tree> = match image {
             Some(image) => image,
             None => Box::new(opened.single_file()),
         };
-        let mut verified = VerifiedTree::new(tree, opened.reader);
+        let mut verified = VerifiedTree::new(tree, opened.reader().cloned());
         if is_file {
             verified = verified.with_measured(SingleFile::FILE);
         }
         let source_name = printable(&self.source).to_string();
-        let served = served(&self.source, Some(opened.pin));
+        let served = served(&self.source, Some(opened.pin().clone()));
         let fs = Arc::new(ImageFs::new(Arc::new(verified), served));
         self.mount.mount(fs, &self.directory, source_name, true)
     }
@@ -86,15 +87,11 @@ impl Mount {
         }
         // If the beginning is damaged, an image cannot be told from another file. Falling back to a
         // single file would let an attacker who damages it choose what is mounted.
-        opened.image().map_err(|error| {
-            let unread = error.downcast_ref().and_then(TreeError::read_error);
-            match unread.is_some() {
-                true => anyhow!(
-                    "{}; use --as-file to read its undamaged parts",
-                    reasons(&error)
-                ),
-                false => error,
+        opened.image().map_err(|error| match &error {
+            Error::Image { source, .. } if source.read_error().is_some() => {
+                anyhow!("{error}; use --as-file to read its undamaged parts")
             }
+            _ => error.into(),
         })
     }
 }

@@ -1,5 +1,5 @@
 use std::{
-    ffi::{OsStr, OsString},
+    ffi::OsString,
     fs::{File, OpenOptions, TryLockError},
     io,
     num::NonZeroU32,
@@ -8,122 +8,37 @@ use std::{
     sync::Arc,
 };
 
-use anyhow::{Context, Error, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use rustix::fs::OFlags;
+use verimount::{Opened, image};
 use verimount_names::printable;
-use verimount_serve::Pin;
-use verimount_source::{Blocks, FileSource, ReadAhead, ReadAt};
-use verimount_tree::{SingleFile, StoredFile, Tree};
-use verimount_verity::{
-    Corruption, Error as VerityError, Sealed, VerifiedReader, dm_verity::HashArea,
-};
+use verimount_source::{Blocks, FileSource, ReadAt};
+use verimount_verity::{Corruption, Error as VerityError, Sealed, dm_verity::HashArea};
 
 use crate::{
     message::say,
-    options::{Grounds, ReadArgs, TrustArgs, all_processors},
+    options::{ReadArgs, TrustArgs},
 };
 
-/// A file opened for reading, with verification unless declined.
-pub(crate) struct Opened {
-    /// Its content.
-    pub(crate) content: Arc<dyn ReadAt>,
-    /// The reader that verifies the content.
-    pub(crate) reader: Option<Arc<VerifiedReader>>,
-    /// The trust policy of the reader.
-    pub(crate) pin: Pin,
-    path: PathBuf,
-    stored: StoredFile,
-}
-
-impl Opened {
-    /// Opens `path` with these options.
-    pub(crate) fn new(path: &Path, trust: &TrustArgs, read: &ReadArgs) -> Result<Self> {
-        let shown = || printable(path).to_string();
-        let file = open_source(path)?;
-        let stored = StoredFile::of(file.file()).with_context(shown)?;
-        let source = in_blocks(file, read);
-        let grounds = trust.grounds()?;
-        let pin = grounds.pin();
-        let (content, reader): (Arc<dyn ReadAt>, _) = match grounds {
-            Grounds::Unverified => {
-                if is_sealed(path, &source) {
-                    say(format_args!(
-                        "note: {} is sealed, but nothing of it is checked: to have it checked, give no \
-                         --unverified",
-                        shown()
-                    ));
-                }
-                (source, None)
-            }
-            Grounds::Verified(trust) => {
-                let open = |sidecar: &Path| Ok(in_blocks(open_source(sidecar)?, read));
-                let sealed = find_seal(path, source, read.sidecar.as_deref(), open)?;
-                let reader = VerifiedReader::new(&sealed, &trust, read.verify_options());
-                let reader = Arc::new(reader.map_err(|error| refused(path, error))?);
-                (reader.clone(), Some(reader))
-            }
-            Grounds::DmVerity(root_hash) => {
-                let reader = Arc::new(trust.dm_verity.open(root_hash, path, source, read)?);
-                (reader.clone(), Some(reader))
-            }
-        };
-        if let Some(reader) = reader.as_ref().filter(|_| !trust.is_given()) {
-            say(format_args!(
-                "note: {} is checked only against its own digest, {}: \
-                 give --digest or --key to make sure that it is the right file",
-                shown(),
-                reader.identity()
-            ));
-        }
-        Ok(Self {
-            content,
-            reader,
-            pin,
-            path: path.to_owned(),
-            stored,
-        })
+/// Opens `path` with these options, and says so if less is verified than could be.
+pub(crate) fn open(path: &Path, trust: &TrustArgs, read: &ReadArgs) -> Result<Opened> {
+    let options = read.options(trust.dm_verity.hash_offset());
+    let opened = verimount::open(path, &trust.trust()?, &options)?;
+    if opened.has_unused_seal() {
+        say(format_args!(
+            "note: {} is sealed, but nothing of it is checked: to have it checked, give no \
+             --unverified",
+            printable(path)
+        ));
     }
-
-    /// The same, with read-ahead for sequential readers.
-    pub(crate) fn read_ahead(mut self) -> Self {
-        self.content = Arc::new(ReadAhead::new(self.content, all_processors()));
-        self
+    if let Some(identity) = opened.identity().filter(|_| !trust.is_given()) {
+        say(format_args!(
+            "note: {} is checked only against its own digest, {identity}: \
+             give --digest or --key to make sure that it is the right file",
+            printable(path),
+        ));
     }
-
-    /// The tree of the content as an image; `None` if it is not an image.
-    pub(crate) fn image(&self) -> Result<Option<Box<dyn Tree>>> {
-        verimount_image::open(self.content.clone())
-            .with_context(|| printable(&self.path).to_string())
-    }
-
-    /// The tree of the content as an image; fails if it is not an image.
-    pub(crate) fn required_image(&self) -> Result<Box<dyn Tree>> {
-        self.image()?
-            .with_context(|| format!("{} is not an image", printable(&self.path)))
-    }
-
-    /// The content as a single file.
-    pub(crate) fn single_file(&self) -> SingleFile {
-        let name = self.path.file_name().unwrap_or(OsStr::new("data"));
-        SingleFile::new(name, &self.stored, self.content.clone())
-    }
-}
-
-/// Adds advice to the error of a file with the wrong digest, and the path to any error.
-pub(crate) fn refused(path: &Path, error: VerityError) -> Error {
-    let path = printable(path);
-    match error {
-        VerityError::WrongDigest { .. } | VerityError::WrongRootHash { .. } => anyhow!(
-            "{path}: {error}: it is another version, or it was replaced; verimount info {path} shows \
-             what it is; ask its author for the right digest"
-        ),
-        other => Error::from(other).context(path.to_string()),
-    }
-}
-
-/// Whether a file could be verified.
-fn is_sealed(path: &Path, source: &Arc<dyn ReadAt>) -> bool {
-    Sealed::open_appended(source.clone()).is_ok() || sidecar_path(path).exists()
+    Ok(opened)
 }
 
 /// Finds the seal of a file; fails if there is none.
@@ -137,7 +52,7 @@ pub(crate) fn find_seal(
         return Ok(sealed);
     }
     // An image stores its size at its beginning, so truncation can be told from a missing seal.
-    if let Some(error) = verimount_image::truncation(source) {
+    if let Some(error) = image::truncation(source) {
         return Err(error).with_context(|| printable(path).to_string());
     }
     bail!(

@@ -2,7 +2,7 @@ use std::{
     error::Error,
     fs::File,
     io::{self, Read},
-    num::NonZeroUsize,
+    num::{NonZeroU32, NonZeroUsize},
     path::{Path, PathBuf},
     str::FromStr,
     thread,
@@ -13,15 +13,14 @@ use clap::{
     Args,
     builder::{PossibleValuesParser, TypedValueParser},
 };
+use verimount::{OpenOptions, Trust};
 use verimount_names::printable;
 use verimount_romfs::{BlockSize as ImageBlockSize, VolumeName};
-use verimount_serve::Pin;
 use verimount_verity::{
-    BlockSize, FileDigest, HashAlgorithm, PublicKey, Salt, TreeParams, TreeReadahead, Trust,
-    VerifyOptions,
+    BlockSize, FileDigest, HashAlgorithm, PublicKey, Salt, TreeParams, TreeReadahead, VerifyOptions,
 };
 
-use crate::dm_verity::{DmVerityArgs, RootHash};
+use crate::dm_verity::DmVerityArgs;
 
 /// Parses a number of bytes: digits with an optional suffix K, M, G or T.
 pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
@@ -143,29 +142,6 @@ pub(crate) struct TrustArgs {
     pub(crate) dm_verity: DmVerityArgs,
 }
 
-/// The trust policy for reading a file.
-pub(crate) enum Grounds<'a> {
-    Verified(Trust),
-    /// Its dm-verity tree must have this root hash.
-    DmVerity(&'a RootHash),
-    Unverified,
-}
-
-impl Grounds<'_> {
-    /// As a status tells it.
-    pub(crate) fn pin(&self) -> Pin {
-        match self {
-            Self::Verified(Trust::Digest(_)) => Pin::Digest,
-            Self::Verified(Trust::Key(key)) => Pin::Key {
-                id: key.id().map(|id| id.to_string()).unwrap_or_default(),
-            },
-            Self::Verified(Trust::Unpinned) => Pin::Unpinned,
-            Self::DmVerity(_) => Pin::RootHash,
-            Self::Unverified => Pin::Unverified,
-        }
-    }
-}
-
 impl TrustArgs {
     /// Whether any of the options was given.
     pub(crate) fn is_given(&self) -> bool {
@@ -177,19 +153,16 @@ impl TrustArgs {
     }
 
     /// The trust policy. Without options, any digest is accepted.
-    pub(crate) fn grounds(&self) -> Result<Grounds<'_>> {
-        if self.unverified {
-            return Ok(Grounds::Unverified);
-        }
-        if let Some(root_hash) = self.dm_verity.root_hash() {
-            return Ok(Grounds::DmVerity(root_hash));
-        }
-        let trust = match (&self.digest, &self.key) {
-            (Some(digest), _) => Trust::Digest(*digest),
-            (None, Some(key)) => Trust::Key(read_key(key)?),
-            (None, None) => Trust::Unpinned,
-        };
-        Ok(Grounds::Verified(trust))
+    pub(crate) fn trust(&self) -> Result<Trust> {
+        Ok(
+            match (&self.digest, &self.key, self.dm_verity.root_hash()) {
+                (Some(digest), ..) => Trust::Digest(*digest),
+                (_, Some(key), _) => Trust::Key(read_key(key)?),
+                (.., Some(root_hash)) => Trust::RootHash(root_hash),
+                _ if self.unverified => Trust::Unverified,
+                _ => Trust::Unpinned,
+            },
+        )
     }
 }
 
@@ -237,11 +210,20 @@ pub(crate) struct ReadArgs {
 }
 
 impl ReadArgs {
-    pub(crate) fn verify_options(&self) -> VerifyOptions {
-        VerifyOptions {
+    /// `hash_offset` is that of a dm-verity superblock.
+    pub(crate) fn options(&self, hash_offset: Option<u64>) -> OpenOptions {
+        let mut options = OpenOptions::default();
+        options.sidecar = self.sidecar.as_deref().map(Into::into);
+        options.hash_offset = hash_offset;
+        options.max_request = self
+            .block_size
+            .0
+            .and_then(|size| NonZeroU32::new(size.bytes()));
+        options.verify = VerifyOptions {
             tree_readahead: self.tree_readahead,
             cache_bytes: usize::try_from(self.tree_cache).unwrap_or(usize::MAX),
-        }
+        };
+        options
     }
 }
 

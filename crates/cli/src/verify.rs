@@ -7,7 +7,10 @@ use std::{
 use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
-use verimount_image::{check, name_parts};
+use verimount::{
+    Opened, Trust,
+    image::{check, name_parts},
+};
 use verimount_names::printable;
 use verimount_source::ReadAt;
 use verimount_verity::{BadRange, BadReason, Place, VerifiedReader, survey};
@@ -15,8 +18,8 @@ use verimount_verity::{BadRange, BadReason, Place, VerifiedReader, survey};
 use crate::{
     Outcome,
     message::{say, wrong_usage},
-    opened::Opened,
-    options::{Grounds, ReadArgs, TrustArgs, all_processors},
+    opened::open,
+    options::{ReadArgs, TrustArgs, all_processors},
     progress::bytes_bar,
 };
 
@@ -61,7 +64,7 @@ impl Report {
     /// Reports an image whose header index differs from its headers as bad: other readers would see
     /// a different tree.
     fn compare_index(&mut self, opened: &Opened) {
-        if let Err(error) = check(opened.content.clone()) {
+        if let Err(error) = check(opened.content()) {
             self.ok = false;
             self.image = Some(error.to_string());
         }
@@ -81,11 +84,11 @@ struct Finding {
 
 impl Verify {
     pub(crate) fn run(self) -> Result<Outcome> {
-        if matches!(self.trust.grounds()?, Grounds::Unverified) {
+        if matches!(self.trust.trust()?, Trust::Unverified) {
             return Err(wrong_usage("--unverified contradicts verify"));
         }
-        let opened = Opened::new(&self.file, &self.trust, &self.read)?;
-        let reader = opened.reader.as_ref().context("nothing is verified")?;
+        let opened = open(&self.file, &self.trust, &self.read)?;
+        let reader = opened.reader().context("nothing is verified")?;
         let mut report = self.survey(reader);
         match report.ok {
             true => report.compare_index(&opened),
@@ -155,7 +158,7 @@ impl Finding {
 
 /// Finds the files of an image that overlap the bad ranges, as far as names are readable.
 fn name_files(opened: &Opened, findings: &mut [Finding]) {
-    let named = name_parts(opened.content.clone(), |range, path| {
+    let named = name_parts(opened.content(), |range, path| {
         for finding in overlapping(findings, &range) {
             finding.files.push(printable(path).to_string());
         }

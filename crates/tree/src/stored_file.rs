@@ -24,6 +24,18 @@ pub struct StoredFile {
     pub(crate) mtime: Timestamp,
 }
 
+/// What is stored in no file: everybody may read it, and it belongs to root.
+impl Default for StoredFile {
+    fn default() -> Self {
+        Self {
+            permissions: Permissions::new(0o444),
+            uid: 0,
+            gid: 0,
+            mtime: Timestamp::EPOCH,
+        }
+    }
+}
+
 impl StoredFile {
     /// The attributes of an open file.
     ///

@@ -43,7 +43,7 @@ pub fn target() -> Result<PathBuf> {
 /// # Errors
 /// It does not compile.
 pub fn build_verimount() -> Result<PathBuf> {
-    command::run(cargo("build").args(["--release", "--locked", "--package", "verimount"]))?;
+    command::run(cargo("build").args(["--release", "--locked", "--package", "verimount-cli"]))?;
     Ok(target()?.join("release/verimount"))
 }
 

@@ -5,7 +5,7 @@ use std::{
 };
 
 use serde::Serialize;
-use verimount_image::Description;
+use verimount::image::Description;
 use verimount_names::printable;
 use verimount_verity::{Error, SealLayout, Sealed, dm_verity::HashArea};
 

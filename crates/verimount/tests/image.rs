@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path, sync::Arc};
 
-use verimount_image::{check, describe, name_parts, open, truncation};
+use verimount::image::{check, describe, name_parts, open, truncation};
 use verimount_romfs::{BlockSize, Options, VolumeName, plan};
 use verimount_source::ReadAt;
 use verimount_testkit::noise;

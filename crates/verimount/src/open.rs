@@ -1,0 +1,118 @@
+use std::{num::NonZeroU32, sync::Arc};
+
+use verimount_source::{Blocks, ReadAt};
+use verimount_verity::{Trust as DigestTrust, VerifiedReader, VerifyOptions, dm_verity::HashArea};
+
+use crate::{
+    Error, Location, Opened, RootHash, Trust,
+    seal_search::{find_hash_area, find_seal},
+};
+
+/// How content is opened and read.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct OpenOptions {
+    /// The file with the Merkle tree, if it is neither at the end of the data nor in `FILE.verity`.
+    pub sidecar: Option<Location>,
+    /// The offset of a dm-verity superblock in bytes: in the sidecar if that is given, else in the
+    /// data's own file. Only used with [`Trust::RootHash`].
+    pub hash_offset: Option<u64>,
+    /// How far the Merkle tree is read ahead, and how much of it is kept.
+    pub verify: VerifyOptions,
+    /// The largest request to the storage, in bytes. By default there is no limit.
+    pub max_request: Option<NonZeroU32>,
+}
+
+/// Opens the content at `location`, which `trust` must accept.
+///
+/// Only its seal is read and verified now; all data is verified when it is read.
+///
+/// ```no_run
+/// use std::path::Path;
+/// use verimount::{OpenOptions, Trust, open, tree::NodeId};
+///
+/// let digest = "sha256:adf83db3b55f77f4e12df982ede7545206a6791529f6f944e7208d764e282901";
+/// let trust = Trust::Digest(digest.parse()?);
+/// let opened = open(Path::new("app.img"), &trust, &OpenOptions::default())?;
+/// let readme = opened.tree()?.lookup(NodeId::ROOT, "README.md".as_ref())?;
+/// println!("{} bytes", readme.size);
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// [`Error::NotSealed`], unless `trust` is [`Trust::Unverified`]; [`Error::Seal`] if the seal is not
+/// accepted or cannot be used; any other [`Error`] of opening or reading.
+pub fn open(
+    location: impl Into<Location>,
+    trust: &Trust,
+    options: &OpenOptions,
+) -> Result<Opened, Error> {
+    let location = location.into();
+    let (source, stored) = location.open()?;
+    let source = options.limited(source);
+    let digest = |trust| open_sealed(&location, source.clone(), trust, options);
+    let reader = match trust {
+        Trust::Digest(expected) => Some(digest(DigestTrust::Digest(*expected))?),
+        Trust::Key(key) => Some(digest(DigestTrust::Key(key.clone()))?),
+        Trust::Unpinned => Some(digest(DigestTrust::Unpinned)?),
+        Trust::RootHash(root) => Some(open_device(&location, source.clone(), root, options)?),
+        Trust::Unverified => None,
+    };
+    let reader = reader.map(Arc::new);
+    Ok(Opened {
+        content: match &reader {
+            Some(reader) => reader.clone(),
+            None => source,
+        },
+        reader,
+        pin: trust.pin(),
+        location,
+        stored,
+    })
+}
+
+fn open_sealed(
+    location: &Location,
+    source: Arc<dyn ReadAt>,
+    trust: DigestTrust,
+    options: &OpenOptions,
+) -> Result<VerifiedReader, Error> {
+    let sealed = find_seal(location, source, options)?;
+    VerifiedReader::new(&sealed, &trust, options.verify)
+        .map_err(|error| Error::seal(location, error))
+}
+
+fn open_device(
+    location: &Location,
+    source: Arc<dyn ReadAt>,
+    root: &RootHash,
+    options: &OpenOptions,
+) -> Result<VerifiedReader, Error> {
+    let area: HashArea = find_hash_area(location, source, options)?;
+    let actual = area.geometry().data_blocks();
+    if let Some(expected) = root.data_blocks.filter(|&expected| expected != actual) {
+        return Err(Error::DataBlocks {
+            at: location.clone(),
+            expected,
+            actual,
+        });
+    }
+    area.verified(&root.hash, options.verify)
+        .map_err(|error| Error::seal(location, error))
+}
+
+impl OpenOptions {
+    /// Opens a file with a Merkle tree.
+    pub(crate) fn open_sidecar(&self, sidecar: &Location) -> Result<Arc<dyn ReadAt>, Error> {
+        let (source, _) = sidecar.open()?;
+        Ok(self.limited(source))
+    }
+
+    /// The same source, with requests of the largest size at most.
+    fn limited(&self, source: Arc<dyn ReadAt>) -> Arc<dyn ReadAt> {
+        match self.max_request {
+            Some(size) => Arc::new(Blocks::new(source, size)),
+            None => source,
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Where the seal of a file is.
+
+use std::sync::Arc;
+
+use verimount_source::ReadAt;
+use verimount_verity::{Corruption, Error as VerityError, Sealed, dm_verity::HashArea};
+
+use crate::{Error, Location, OpenOptions, image};
+
+/// Finds the seal of a file; fails if there is none.
+pub(crate) fn find_seal(
+    location: &Location,
+    source: Arc<dyn ReadAt>,
+    options: &OpenOptions,
+) -> Result<Sealed, Error> {
+    if let Some(sealed) = look_for_seal(location, source.clone(), options)? {
+        return Ok(sealed);
+    }
+    // An image stores its size at its beginning, so truncation can be told from a missing seal.
+    if let Some(error) = image::truncation(source) {
+        return Err(Error::image(location, error));
+    }
+    Err(Error::NotSealed {
+        at: location.clone(),
+        sidecar: location.sidecar(),
+    })
+}
+
+/// Looks for a seal: in the given sidecar, else at the end of the file, else in `FILE.verity`.
+pub(crate) fn look_for_seal(
+    location: &Location,
+    source: Arc<dyn ReadAt>,
+    options: &OpenOptions,
+) -> Result<Option<Sealed>, Error> {
+    let open = |sidecar: &Location| {
+        let seal = options.open_sidecar(sidecar)?;
+        open_sidecar(location, source.clone(), sidecar, seal)
+    };
+    if let Some(sidecar) = &options.sidecar {
+        return open(sidecar).map(Some);
+    }
+    match Sealed::open_appended(source.clone()) {
+        Err(VerityError::NotSealed) => {}
+        Err(error) => return Err(Error::seal(location, error)),
+        Ok(sealed) => return Ok(Some(sealed)),
+    }
+    let sidecar = location.sidecar().filter(Location::exists);
+    sidecar.as_ref().map(open).transpose()
+}
+
+fn open_sidecar(
+    location: &Location,
+    data: Arc<dyn ReadAt>,
+    sidecar: &Location,
+    seal: Arc<dyn ReadAt>,
+) -> Result<Sealed, Error> {
+    let at = sidecar.clone();
+    Sealed::open_sidecar(data.clone(), seal.clone()).map_err(|error| match error {
+        VerityError::NotSealed if HashArea::open_beside(data, seal, 0).is_ok() => {
+            Error::IsHashArea { at }
+        }
+        VerityError::NotSealed => Error::NotASeal { at },
+        VerityError::Corrupt(Corruption::DataSize { expected, actual }) => Error::SizeChanged {
+            at: location.clone(),
+            sidecar: at,
+            expected,
+            actual,
+        },
+        other => Error::seal(at, other),
+    })
+}
+
+/// Finds the hash area: in the file itself if only its offset is given, else in the given sidecar or
+/// in `FILE.verity`.
+pub(crate) fn find_hash_area(
+    location: &Location,
+    source: Arc<dyn ReadAt>,
+    options: &OpenOptions,
+) -> Result<HashArea, Error> {
+    let sidecar = match (&options.sidecar, options.hash_offset) {
+        (None, Some(_)) => None,
+        (None, None) => location.sidecar(),
+        (given, _) => given.clone(),
+    };
+    let offset = options.hash_offset.unwrap_or(0);
+    let Some(sidecar) = sidecar else {
+        return HashArea::open_appended(source, offset)
+            .map_err(|error| Error::seal(location, error));
+    };
+    if !sidecar.exists() {
+        return Err(Error::NoHashArea { at: sidecar });
+    }
+    let hashes = options.open_sidecar(&sidecar)?;
+    HashArea::open_beside(source, hashes, offset).map_err(|error| Error::seal(sidecar, error))
+}
