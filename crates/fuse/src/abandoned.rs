@@ -1,4 +1,4 @@
-//! What is taken back where the kernel did not get an answer.
+//! Undoes requests whose answer did not reach the kernel.
 
 use zerocopy::FromBytes;
 
@@ -8,15 +8,15 @@ use crate::{
     listing::listed_nodes,
 };
 
-/// Takes back what the answer to a request would have told the kernel to remember.
+/// Releases the lookups or the handle that the answer would have given to the kernel.
 pub(crate) fn take_back<F: FileSystem>(fs: &F, header: &InHeader, answer: &[u8]) {
-    // `nodeid` of an entry and `fh` of an open come first.
+    // `nodeid` is the first field of an entry, `fh` that of an open.
     let Ok((number, _)) = u64::read_from_prefix(answer) else {
         return;
     };
     let node = NodeId(header.nodeid);
     match header.opcode {
-        // A name without a file has no node.
+        // 0 marks a negative entry.
         opcode::LOOKUP if number != 0 => fs.forget(NodeId(number), 1),
         opcode::READDIRPLUS => listed_nodes(answer).for_each(|node| fs.forget(node, 1)),
         opcode::OPEN => fs.cancel_open(node, Handle(number)),

@@ -1,21 +1,21 @@
-//! Messages as they lie in memory, in the machine's byte order: protocol 7.45, as `linux/fuse.h`
-//! defines it. Names are that header's, without `fuse_`.
+//! The layout of messages, in the machine's byte order, as `linux/fuse.h` defines protocol 7.45. Names
+//! are those of that header, without `fuse_`.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// The protocol's major number, unchanged since 2005.
 pub(crate) const MAJOR: u32 = 7;
 
-/// The newest minor number whose messages are known here.
+/// The newest supported minor number.
 pub(crate) const MINOR: u32 = 45;
 
-/// The oldest that is spoken: it brought the second word of flags (Linux 5.17).
+/// The oldest supported minor number, which introduced the second word of flags (Linux 5.17).
 pub(crate) const OLDEST_MINOR: u32 = 36;
 
-/// The least room that the kernel wants for a request.
+/// The least size of a read buffer that the kernel accepts, in bytes.
 pub(crate) const MIN_READ_BUFFER: usize = 8192;
 
-/// What a request asks for.
+/// The operations.
 pub(crate) mod opcode {
     pub(crate) const LOOKUP: u32 = 1;
     pub(crate) const FORGET: u32 = 2;

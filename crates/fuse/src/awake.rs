@@ -9,26 +9,26 @@ use std::{
     time::Duration,
 };
 
-/// What the kernel asks how long an idle processor may take to wake (its "PM quality of service"). A
-/// limit holds for as long as it is held open, and so not beyond the end of this process.
+/// The kernel's interface to limit the wake-up latency of idle processors (PM QoS). A limit holds
+/// while the file is open, so it never outlives this process.
 const LIMIT: &str = "/dev/cpu_dma_latency";
 
-/// Idle processors do not sleep at all, in microseconds as the kernel reads them.
+/// No latency, in microseconds: idle processors do not sleep.
 const NONE: i32 = 0;
-/// Idle processors may take any time.
+/// No limit.
 const ANY: i32 = -1;
 
-/// How long after the last request processors may sleep again: longer than a program that uses a mount
-/// takes between two calls, and short beside the time in which nobody uses it.
+/// How long after the last request the limit is removed: longer than a program that uses a mount
+/// pauses between two calls, and short compared to the time in which nobody uses the mount.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// The kernel's limit, opened and not yet set.
+/// The interface to the kernel's limit: opened, and not yet set.
 pub struct AwakeLimit(File);
 
 /// Keeps idle processors awake while requests come.
 ///
-/// A request passes from a processor to another one and back. To wake one that sleeps takes longer than
-/// most requests do: of a virtual machine, some 25 µs each time.
+/// A request passes from one processor to another and back. Waking a sleeping processor takes longer
+/// than most requests: on a virtual machine some 25 µs each time.
 pub struct Awake {
     shared: Arc<Shared>,
     keeper: JoinHandle<()>,
@@ -42,15 +42,15 @@ struct Shared {
 
 impl AwakeLimit {
     /// # Errors
-    /// What the system says: only root may set this limit, and not every kernel has it.
+    /// The system's error: only root may set this limit, and not every kernel has it.
     pub fn open() -> io::Result<Self> {
         Ok(Self(OpenOptions::new().write(true).open(LIMIT)?))
     }
 
-    /// Starts the thread that sets it.
+    /// Starts the thread that sets and removes the limit.
     ///
     /// # Errors
-    /// What the system says to a new thread.
+    /// The system's error if no thread can be started.
     pub fn keep(self) -> io::Result<Awake> {
         let shared = Arc::new(Shared {
             asked: AtomicBool::new(false),
@@ -72,7 +72,7 @@ impl AwakeLimit {
 impl Awake {
     /// Notes that a request has come.
     pub fn request(&self) {
-        // Read before it is written, so that the threads do not take it from each other each time.
+        // Load before the swap: threads that only load share the cache line.
         let asked = &self.shared.asked;
         if !asked.load(Relaxed) && !asked.swap(true, Relaxed) {
             self.keeper.thread().unpark();
@@ -110,7 +110,7 @@ mod tests {
 
     use super::*;
 
-    /// Waits until so many limits were set.
+    /// Waits until `count` limits were written, and returns them.
     fn limits(file: &File, count: usize) -> Vec<i32> {
         let len = count * size_of::<i32>();
         while file.metadata().unwrap().len() < len as u64 {
@@ -139,7 +139,7 @@ mod tests {
         let shared = Arc::downgrade(&awake.shared);
         awake.request();
         drop(awake);
-        // Its thread has let go of it.
+        // Its thread has dropped its reference.
         while shared.strong_count() > 0 {
             thread::yield_now();
         }

@@ -5,17 +5,17 @@ use rustix::{
     process::getpid,
 };
 
-/// SIGKILL in a set of signals.
+/// The bit of SIGKILL in a signal set.
 const SIGKILL: u64 = 1 << 8;
 
-/// More than a thread's `stat` is long, in bytes.
+/// An upper bound for the length of a thread's `stat`, in bytes.
 const MAX_STAT: u64 = 4096;
 
-/// Tells which callers were killed, from `/proc`.
+/// Finds out from `/proc` which callers were killed.
 pub(crate) struct Callers(OwnedFd);
 
 impl Callers {
-    /// `None` if `/proc` does not show threads by the numbers that requests name them by.
+    /// `None` if `/proc` belongs to another PID namespace than the ids in requests.
     pub(crate) fn open() -> Option<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let proc = open("/proc", flags, Mode::empty()).ok()?;
@@ -24,13 +24,13 @@ impl Callers {
         (own.to_bytes() == number.as_bytes()).then_some(Self(proc))
     }
 
-    /// Whether a thread was killed and has not ended yet, as it waits for us. The kernel makes SIGKILL
-    /// of every signal that ends a process without a dump, for each of its threads.
+    /// Whether a thread was killed and has not ended yet because it waits for an answer. The kernel
+    /// turns every signal that ends a process without a core dump into SIGKILL for each of its threads.
     pub(crate) fn is_killed(&self, pid: u32) -> bool {
         self.pending(pid).is_some_and(|set| set & SIGKILL != 0)
     }
 
-    /// The signals that wait for a thread, and not for its process.
+    /// The signals pending for the thread (not for its process as a whole).
     fn pending(&self, pid: u32) -> Option<u64> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let stat = openat(&self.0, format!("{pid}/stat"), flags, Mode::empty()).ok()?;
@@ -43,8 +43,8 @@ impl Callers {
     }
 }
 
-/// The 31st field of a thread's `stat`, of which the second is a name in parentheses that may hold
-/// anything.
+/// The 31st field of a thread's `stat`. The second field is a name in parentheses, which can contain
+/// spaces and parentheses.
 fn pending(stat: &[u8]) -> Option<u64> {
     let end = stat.iter().rposition(|&byte| byte == b')')?;
     let mut fields = str::from_utf8(&stat[end + 1..]).ok()?.split_whitespace();
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_lives_was_not_killed() {
+    fn a_running_thread_was_not_killed() {
         let callers = Callers::open().unwrap();
         assert_eq!(callers.pending(process::id()), Some(0));
         assert!(!callers.is_killed(process::id()));
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn signals_that_wait() {
+    fn pending_signals_are_parsed() {
         let stat = |name: &str, set: &str| {
             let before = "0 ".repeat(27);
             format!("7 ({name}) D {before}{set} 0 0\n").into_bytes()

@@ -4,11 +4,11 @@ use verimount_sys::{close_fuse_backing, open_fuse_backing};
 
 use crate::device::Device;
 
-/// The connection to the kernel, for registering files with it.
+/// The connection to the kernel, with which backing files are registered.
 #[derive(Clone)]
 pub struct Connection(Arc<Device>);
 
-/// A file that the kernel can read and write past the file system, registered until it is dropped.
+/// A backing file, which the kernel reads and writes directly. It is registered until this is dropped.
 pub struct Backing {
     connection: Connection,
     id: i32,
@@ -19,12 +19,12 @@ impl Connection {
         Self(device)
     }
 
-    /// Registers `file`, for [`Opened::backing`](crate::Opened::backing). The kernel opens it again
-    /// for each open, with that open's access, whatever `file` itself was opened for.
+    /// Registers `file` for [`Opened::backing`](crate::Opened::backing). The kernel reopens it for each
+    /// open with the access mode of that open, regardless of how `file` was opened.
     ///
     /// # Errors
-    /// `EPERM` without `CAP_SYS_ADMIN` or without the capability agreed on, `ELOOP` if the file is
-    /// on too many layers of file systems, and what else the system says.
+    /// `EPERM` without `CAP_SYS_ADMIN` or if passthrough was not negotiated, `ELOOP` if the file is on
+    /// too many stacked file systems; otherwise the system's error.
     pub fn register(&self, file: impl AsFd) -> io::Result<Backing> {
         let id = open_fuse_backing(&*self.0, file)?;
         Ok(Backing {
@@ -35,7 +35,7 @@ impl Connection {
 }
 
 impl Backing {
-    /// What an [`Opened`](crate::Opened) names it by.
+    /// The id for [`Opened::backing`](crate::Opened::backing).
     pub fn id(&self) -> i32 {
         self.id
     }
@@ -43,7 +43,7 @@ impl Backing {
 
 impl Drop for Backing {
     fn drop(&mut self) {
-        // At the end of the mount the kernel has done it already.
+        // Fails after the end of the mount: the kernel has unregistered all files by then.
         let _ = close_fuse_backing(&*self.connection.0, self.id);
     }
 }

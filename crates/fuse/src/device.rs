@@ -9,8 +9,7 @@ use zerocopy::IntoBytes;
 
 use crate::abi::OutHeader;
 
-/// A connection to the kernel: `/dev/fuse`, opened. A request is answered on the connection that it
-/// came from.
+/// An open `/dev/fuse`. A request is answered on the descriptor from which it was read.
 pub(crate) struct Device(OwnedFd);
 
 impl Device {
@@ -18,28 +17,28 @@ impl Device {
         Self(device)
     }
 
-    /// One more connection for the same mount.
+    /// One more descriptor for the same mount.
     ///
     /// # Errors
-    /// What the system says. Some leave opening `/dev/fuse` to root.
+    /// The system's error. On some systems only root may open `/dev/fuse`.
     pub(crate) fn clone_connection(&self) -> io::Result<Self> {
         let device = File::options().read(true).write(true).open("/dev/fuse")?;
         verimount_sys::clone_fuse_device(&device, &self.0)?;
         Ok(Self(device.into()))
     }
 
-    /// Waits for a request, reads it into `buffer` and says how long it is; `None` at the end of the
+    /// Waits for a request and reads it into `buffer`. Returns its length, or `None` at the end of the
     /// mount.
     ///
     /// # Errors
-    /// What the system says, but for what says no more than to try again.
+    /// The system's error, except those that only ask for a retry.
     pub(crate) fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         loop {
             match read(&self.0, &mut *buffer) {
                 Ok(len) => return Ok(Some(len)),
-                // ECONNABORTED: it ended while a request was being read.
+                // ECONNABORTED: the mount ended while a request was being read.
                 Err(Errno::NODEV | Errno::CONNABORTED) => return Ok(None),
-                // ENOENT: its caller gave up before it was read.
+                // ENOENT: the caller gave up before the request was read.
                 Err(Errno::INTR | Errno::NOENT) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -51,7 +50,7 @@ impl Device {
         let header = OutHeader::of(unique, answer);
         let parts = [header.as_bytes(), answer.unwrap_or_default()];
         match writev(&self.0, &parts.map(IoSlice::new)) {
-            // ENOENT: its caller has given up. ENODEV: it is unmounted.
+            // ENOENT: the caller has given up. ENODEV: unmounted.
             Ok(_) | Err(Errno::NOENT | Errno::NODEV) => {}
             Err(error) => tracing::error!(%error, "answering the kernel"),
         }

@@ -1,4 +1,4 @@
-//! From request to operation, and from its result to an answer.
+//! Decodes requests, calls the file system and encodes its results.
 
 use rustix::{fs::OFlags, io::Errno};
 use zerocopy::{Immutable, IntoBytes};
@@ -20,30 +20,30 @@ const WRITE_CACHE: u32 = 1;
 /// `FUSE_WRITE_KILL_SUIDGID`.
 const WRITE_KILL_SUIDGID: u32 = 1 << 2;
 
-/// What a thread keeps between requests.
+/// Buffers that a thread reuses from request to request.
 #[derive(Default)]
 pub(crate) struct Thread<S> {
     scratch: S,
     names: Names,
     names_plus: NamesPlus,
-    /// The answer under way, where it is neither of the above.
+    /// The encoded answer of operations that use none of the fields above.
     answer: Vec<u8>,
 }
 
-/// What a request is answered with: bytes that lie in a [`Thread`], or an error.
+/// The answer to a request: bytes in a [`Thread`], or an error.
 type Outcome<'t> = Result<&'t [u8], Errno>;
 
-/// One request under way.
+/// One request, and what is needed to answer it.
 struct Exchange<'t, 'r, F: FileSystem> {
     fs: &'t F,
     request: Request<'r>,
     thread: &'t mut Thread<F::Scratch>,
 }
 
-/// Has `fs` do what a request asks for; returns the answer, which does not need the request.
+/// Has `fs` perform a request. Returns the encoded answer, which does not borrow from the request.
 ///
 /// # Errors
-/// What the caller is to get.
+/// The error for the caller.
 pub(crate) fn dispatch<'t, F: FileSystem>(
     fs: &'t F,
     request: Request<'_>,
@@ -99,7 +99,7 @@ impl<'t, F: FileSystem> Exchange<'t, '_, F> {
             opcode::COPY_FILE_RANGE_64 => self.copy_file_range_64(),
             opcode::IOCTL => self.ioctl(),
             opcode::DESTROY => self.done(|_| Ok(())),
-            // The kernel then says no more of signals: `Watch` asks for itself who was killed.
+            // After ENOSYS the kernel sends no more of them: `Watch` finds killed callers by itself.
             opcode::INTERRUPT => Err(Errno::NOSYS),
             _ => Err(Errno::NOSYS),
         }
@@ -406,7 +406,7 @@ impl<'t, F: FileSystem> Exchange<'t, '_, F> {
         self.xattr(names, args.size)
     }
 
-    /// A caller without room asks for the size.
+    /// A caller that passes a buffer of size 0 wants the size of the value.
     fn xattr(self, value: Vec<u8>, room: u32) -> Outcome<'t> {
         let size = u32::try_from(value.len()).map_err(|_| Errno::TOOBIG)?;
         match room {
@@ -441,7 +441,7 @@ fn is_append(args: &abi::WriteIn) -> bool {
 
 fn durability(args: &abi::WriteIn) -> Durability {
     let flags = OFlags::from_bits_retain(args.flags);
-    // `O_DSYNC`, of which rustix has no correct constant, is one of the two bits of `O_SYNC`.
+    // `O_SYNC` consists of two bits; one of them is `O_DSYNC`, for which rustix has no correct constant.
     if flags.contains(OFlags::SYNC) {
         Durability::DataAndAttributes
     } else if flags.intersects(OFlags::SYNC) {
@@ -455,12 +455,12 @@ fn create_mode(mode: u32, umask: u32) -> CreateMode {
     CreateMode { mode, umask }
 }
 
-/// What a SETATTR asks for.
+/// The changes that a SETATTR requests.
 fn changes(args: &abi::SetattrIn) -> SetAttr {
     let valid = Valid::from_bits_retain(args.valid);
     let time = |set, now, seconds: u64, nanoseconds| {
         let at = SetTime::At(Time {
-            // The kernel has put the sign into it.
+            // The field is unsigned, but holds the bits of a signed number.
             seconds: seconds as i64,
             nanoseconds,
         });

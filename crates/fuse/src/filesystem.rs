@@ -9,28 +9,28 @@ use crate::{
 
 /// A file system that answers the kernel's requests, from several threads at once.
 ///
-/// An operation returns what the kernel is told, or the error its caller gets. What a file system
-/// has not got it leaves out: the answer is `ENOSYS`, after which the kernel often asks no more.
-/// The operations are those of `linux/fuse.h`; flags are the system calls' own.
-#[allow(unused_variables, reason = "the operations that are left out")]
+/// An operation returns the answer for the kernel, or the error for the caller. An operation that is
+/// not implemented returns `ENOSYS`; for many operations the kernel then stops sending them.
+/// The operations are those of `linux/fuse.h`; flags are those of the system calls.
+#[allow(unused_variables, reason = "default implementations")]
 pub trait FileSystem: Send + Sync + 'static {
-    /// What each thread keeps between requests, such as a buffer for what it reads.
+    /// State that each thread reuses between requests, such as a read buffer.
     type Scratch: Default;
 
-    /// Finds the file of a name; the kernel then remembers it once more.
+    /// Finds the file with a name. Success increments the kernel's lookup count of the node.
     fn lookup(&self, caller: Caller, parent: NodeId, name: &OsStr) -> Result<Entry, Errno> {
         Err(Errno::NOSYS)
     }
 
-    /// The kernel remembers `node` `count` times less.
+    /// Decreases the lookup count of `node` by `count`; at 0 the kernel no longer knows the node.
     fn forget(&self, node: NodeId, count: u64) {}
 
-    /// A file's attributes, and how long they hold.
+    /// A file's attributes, and how long the kernel may cache them.
     fn getattr(&self, node: NodeId, handle: Option<Handle>) -> Result<(Attr, Duration), Errno> {
         Err(Errno::NOSYS)
     }
 
-    /// A file's attributes and when it was made, and how long that holds.
+    /// A file's attributes including its creation time, and how long the kernel may cache them.
     fn statx(&self, node: NodeId, handle: Option<Handle>) -> Result<(Statx, Duration), Errno> {
         Err(Errno::NOSYS)
     }
@@ -54,7 +54,7 @@ pub trait FileSystem: Send + Sync + 'static {
         Err(Errno::NOSYS)
     }
 
-    /// Makes a symbolic link.
+    /// Creates a symbolic link.
     fn symlink(
         &self,
         caller: Caller,
@@ -65,7 +65,7 @@ pub trait FileSystem: Send + Sync + 'static {
         Err(Errno::NOSYS)
     }
 
-    /// Makes a file that is no directory.
+    /// Creates a file of any type but a directory.
     fn mknod(
         &self,
         caller: Caller,
@@ -77,7 +77,7 @@ pub trait FileSystem: Send + Sync + 'static {
         Err(Errno::NOSYS)
     }
 
-    /// Makes a directory.
+    /// Creates a directory.
     fn mkdir(
         &self,
         caller: Caller,
@@ -88,7 +88,7 @@ pub trait FileSystem: Send + Sync + 'static {
         Err(Errno::NOSYS)
     }
 
-    /// Removes the name of a file.
+    /// Removes a name of a file that is not a directory.
     fn unlink(&self, caller: Caller, parent: NodeId, name: &OsStr) -> Result<(), Errno> {
         Err(Errno::NOSYS)
     }
@@ -109,7 +109,7 @@ pub trait FileSystem: Send + Sync + 'static {
         Err(Errno::NOSYS)
     }
 
-    /// Gives a file one more name.
+    /// Creates a hard link: one more name for a file.
     fn link(
         &self,
         caller: Caller,
@@ -125,7 +125,7 @@ pub trait FileSystem: Send + Sync + 'static {
         Err(Errno::NOSYS)
     }
 
-    /// Makes a file and opens it.
+    /// Creates a regular file and opens it.
     fn create(
         &self,
         caller: Caller,
@@ -137,7 +137,7 @@ pub trait FileSystem: Send + Sync + 'static {
         Err(Errno::NOSYS)
     }
 
-    /// Makes a file without a name and opens it.
+    /// Creates a regular file without a name (`O_TMPFILE`) and opens it.
     fn tmpfile(
         &self,
         caller: Caller,
@@ -148,7 +148,7 @@ pub trait FileSystem: Send + Sync + 'static {
         Err(Errno::NOSYS)
     }
 
-    /// Reads a part of a file.
+    /// Reads a range of a file.
     fn read<'s>(
         &self,
         node: NodeId,
@@ -158,26 +158,25 @@ pub trait FileSystem: Send + Sync + 'static {
         Err(Errno::NOSYS)
     }
 
-    /// Writes a part of a file; returns how many bytes.
+    /// Writes to a file; returns the number of bytes written.
     fn write(&self, node: NodeId, write: Write, data: &[u8]) -> Result<u32, Errno> {
         Err(Errno::NOSYS)
     }
 
-    /// A descriptor of the file was closed. There may be more.
+    /// A descriptor of this open file was closed. Duplicates of it may still be open.
     fn flush(&self, node: NodeId, handle: Handle) -> Result<(), Errno> {
         Err(Errno::NOSYS)
     }
 
-    /// The last descriptor of this open was closed.
+    /// The last descriptor of this open file was closed.
     fn release(&self, node: NodeId, handle: Handle) {}
 
-    /// An open has succeeded of which the kernel got no answer: its caller was killed while it was
-    /// under way.
+    /// An open succeeded, but its caller was killed meanwhile, so that the kernel never got the handle.
     fn cancel_open(&self, node: NodeId, handle: Handle) {
         self.release(node, handle);
     }
 
-    /// Makes content durable, and unless `data_only` all attributes.
+    /// Makes content durable, and attributes as well unless `data_only`.
     fn fsync(&self, node: NodeId, handle: Handle, data_only: bool) -> Result<(), Errno> {
         Err(Errno::NOSYS)
     }
@@ -199,7 +198,7 @@ pub trait FileSystem: Send + Sync + 'static {
         Err(Errno::NOSYS)
     }
 
-    /// Copies from file to file; returns how many bytes.
+    /// Copies from file to file; returns the number of bytes copied.
     fn copy_file_range(&self, range: &CopyRange) -> Result<u64, Errno> {
         Err(Errno::NOSYS)
     }
@@ -209,7 +208,7 @@ pub trait FileSystem: Send + Sync + 'static {
         Err(Errno::NOSYS)
     }
 
-    /// Lists a directory from `position` on, which is 0 or was given with a name before.
+    /// Lists a directory from `position` on: 0, or the [`next`](crate::Name::next) of a listed name.
     fn readdir(
         &self,
         node: NodeId,
@@ -220,7 +219,7 @@ pub trait FileSystem: Send + Sync + 'static {
         Err(Errno::NOSYS)
     }
 
-    /// Lists a directory with what a lookup of each name would tell.
+    /// Lists a directory and looks up each name, which increments the lookup count of each node.
     fn readdirplus(
         &self,
         node: NodeId,
@@ -239,13 +238,13 @@ pub trait FileSystem: Send + Sync + 'static {
         Err(Errno::NOSYS)
     }
 
-    /// Use of the file system.
+    /// Size and free space of the file system.
     fn statfs(&self, node: NodeId) -> Result<StatFs, Errno> {
         Err(Errno::NOSYS)
     }
 
-    /// Sets an extended attribute. `kill_sgid`: setting an access control list takes the set-group
-    /// bit away.
+    /// Sets an extended attribute. `kill_sgid`: setting this access control list clears the
+    /// set-group-ID bit.
     fn setxattr(
         &self,
         caller: Caller,
@@ -263,7 +262,7 @@ pub trait FileSystem: Send + Sync + 'static {
         Err(Errno::NOSYS)
     }
 
-    /// The names of all extended attributes, each with a zero byte behind it.
+    /// The names of all extended attributes, each followed by a zero byte.
     fn listxattr(&self, caller: Caller, node: NodeId) -> Result<Vec<u8>, Errno> {
         Err(Errno::NOSYS)
     }
@@ -273,7 +272,7 @@ pub trait FileSystem: Send + Sync + 'static {
         Err(Errno::NOSYS)
     }
 
-    /// Any other command, whose number says how much comes with it and how much it returns.
+    /// An `ioctl`, whose command number encodes the sizes of input and output.
     fn ioctl(
         &self,
         node: NodeId,

@@ -1,4 +1,4 @@
-//! The agreement with the kernel that comes before everything else.
+//! INIT negotiation: the first request, in which both sides settle version, limits and capabilities.
 
 use std::{io, num::NonZeroUsize, sync::Arc};
 
@@ -13,13 +13,13 @@ use crate::{
     request::Request,
 };
 
-/// `FUSE_OVER_IO_URING`: once it is agreed on, nothing happens until all queues are served.
+/// `FUSE_OVER_IO_URING`. If it is negotiated, the kernel sends no request until all queues are served.
 const OVER_IO_URING: u64 = 1 << 41;
 
-/// The longest arguments that are no data, in bytes: an extended attribute's value and name.
+/// The longest arguments besides file data, in bytes: value and name of an extended attribute.
 const MAX_ARGUMENTS: usize = 64 * 1024 + 256;
 
-/// What is always asked for: it changes how messages look, or there is no reason not to.
+/// Always requested: they change the layout of messages, or have no disadvantage.
 const ALWAYS: Capabilities = Capabilities::ASYNC_READ
     .union(Capabilities::BIG_WRITES)
     .union(Capabilities::MAX_PAGES)
@@ -27,54 +27,53 @@ const ALWAYS: Capabilities = Capabilities::ASYNC_READ
     .union(Capabilities::INIT_EXT)
     .union(Capabilities::CREATE_SUPP_GROUP);
 
-/// What a file system wants from the kernel.
+/// The capabilities and limits that a file system requests from the kernel.
 #[derive(Debug, Clone, Copy)]
 pub struct Wishes {
-    /// What to agree on, as far as the kernel can.
+    /// The requested capabilities; the kernel grants those that it supports.
     pub capabilities: Capabilities,
     /// The largest read, in bytes.
     pub max_read: u32,
-    /// The largest write, in bytes; also what each thread has room for.
+    /// The largest write, in bytes; also the size of each thread's buffer.
     pub max_write: u32,
     /// How much the kernel may read ahead, in bytes.
     pub max_readahead: u32,
-    /// How many requests nobody waits for may be under way at once.
+    /// How many background requests (for which no caller waits) the kernel may have in flight.
     pub max_background: u16,
-    /// With [`Capabilities::PASSTHROUGH`]: how many layers of file systems this one may be above
-    /// of; 1 or 2.
+    /// With [`Capabilities::PASSTHROUGH`]: over how many stacked file systems this one may be, 1 or 2.
     pub max_stack_depth: u32,
-    /// How the kernel is to be answered.
+    /// Which threads answer, and how.
     pub answering: Answering,
 }
 
-/// How the kernel is answered.
+/// Which threads answer the kernel, and through which transport.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answering {
-    /// Through `/dev/fuse`, by a number of threads.
+    /// A fixed number of threads, through `/dev/fuse`.
     ByThreads,
-    /// Through io_uring, by so many threads on each processor, where the system allows that and the
-    /// largest request is at least 128 KiB; else as [`Self::ByThreads`].
+    /// This many threads on each processor, through io_uring, if the system allows that and the
+    /// largest request is at least 128 KiB; otherwise like [`Self::ByThreads`].
     ByProcessor(NonZeroUsize),
-    /// Through `/dev/fuse`, so that no user's requests hold up another's: by a number of threads, and
-    /// by more when all of them wait, of which each user gets a share. Requests beyond that wait,
-    /// and take no thread. With io_uring they would keep others from being sent.
+    /// A growing number of threads, through `/dev/fuse`, so that no user's requests block another's.
+    /// When all threads wait, more are added. Each user gets a share of the threads; requests beyond it
+    /// are queued without a thread. With io_uring a queued request would block others of its queue.
     Fairly,
 }
 
-/// What was agreed on.
+/// The result of the INIT negotiation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Agreement {
-    /// What both sides can do.
+    /// The granted capabilities.
     pub capabilities: Capabilities,
-    /// The minor number of the protocol.
+    /// The minor version of the protocol.
     pub minor: u32,
 }
 
-/// Waits for the kernel's offer and answers it. The places in its queues are for io_uring: if there
-/// are any, they must be served.
+/// Waits for the kernel's INIT request and answers it. Also returns places in the kernel's io_uring
+/// queues; if there are any, they must be served.
 ///
 /// # Errors
-/// What the system says; `Unsupported` for a kernel before Linux 5.17.
+/// `Unsupported` for a kernel before Linux 5.17; otherwise the system's error.
 pub(crate) fn agree(device: &Arc<Device>, wishes: &Wishes) -> io::Result<(Agreement, Vec<Place>)> {
     let (unique, offer) = receive_offer(device)?;
     if offer.major != MAJOR || offer.minor < OLDEST_MINOR {
@@ -104,7 +103,7 @@ pub(crate) fn agree(device: &Arc<Device>, wishes: &Wishes) -> io::Result<(Agreem
     Ok((agreement, queues))
 }
 
-/// The kernel's first request, by its number and its content.
+/// Receives the INIT request: its number and its content.
 fn receive_offer(device: &Device) -> io::Result<(u64, InitIn)> {
     let mut buffer = vec![0; MIN_READ_BUFFER];
     let Some(len) = device.receive(&mut buffer)? else {
@@ -119,8 +118,8 @@ fn receive_offer(device: &Device) -> io::Result<(u64, InitIn)> {
     Ok((request.header.unique, offer))
 }
 
-/// Places in the kernel's queues, with all that can fail done; none where they are not wished for
-/// or cannot be had.
+/// Places in the kernel's queues, fully set up: serving them cannot fail any more. None if io_uring is
+/// not requested or not available.
 fn queues(device: &Arc<Device>, wishes: &Wishes, payload_len: usize) -> Vec<Place> {
     let threads = match wishes.answering {
         Answering::ByProcessor(threads) if payload_len >= MAX_ARGUMENTS => Some(threads),
@@ -136,8 +135,7 @@ fn queues(device: &Arc<Device>, wishes: &Wishes, payload_len: usize) -> Vec<Plac
     )
 }
 
-/// The room that the kernel wants for what a request or an answer holds besides its headers, in
-/// bytes.
+/// The buffer size that the kernel requires for the payload of a request or answer, in bytes.
 fn payload_len(answer: &InitOut) -> usize {
     let pages = usize::from(answer.max_pages) * page_size();
     MIN_READ_BUFFER.max(answer.max_write as usize).max(pages)
@@ -153,13 +151,13 @@ fn answer(agreement: &Agreement, offer: &InitIn, wishes: &Wishes) -> InitOut {
         major: MAJOR,
         minor: agreement.minor,
         max_readahead: wishes.max_readahead.min(offer.max_readahead),
-        // Each word of flags is a half.
+        // The low and the high half.
         flags: flags as u32,
         flags2: (flags >> 32) as u32,
         max_background: wishes.max_background,
         congestion_threshold: wishes.max_background / 4 * 3,
         max_write: wishes.max_write,
-        // Times are kept to the nanosecond.
+        // Times have nanosecond granularity.
         time_gran: 1,
         max_pages: (wishes.max_read.max(wishes.max_write) as usize).div_ceil(page_size()) as u16,
         max_stack_depth: stack_depth,

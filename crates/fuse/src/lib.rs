@@ -1,12 +1,12 @@
 //! FUSE as Linux speaks it, from protocol 7.36 (Linux 5.17) to 7.45.
 //!
-//! A [`FileSystem`] answers with plain values; it knows nothing of messages. A [`Session`] agrees
-//! with the kernel, reads requests, has them answered and sends the answers: through `/dev/fuse`
-//! with two system calls a request, or through io_uring with one (Linux 6.14, where it is switched
-//! on).
+//! A [`FileSystem`] returns plain values; it knows nothing of messages. A [`Session`] does the INIT
+//! negotiation with the kernel, reads requests, calls the file system and sends the replies: through
+//! `/dev/fuse` with two system calls per request, or through io_uring with one (Linux 6.14, if it is
+//! enabled).
 //!
-//! What a file system does not do must be mounted by its user: this crate is given `/dev/fuse`
-//! after that. The source of all facts is `linux/fuse.h`, which is under the BSD licence, too.
+//! This crate does not mount: its user mounts and passes the open `/dev/fuse`. All facts about the
+//! protocol are from `linux/fuse.h`, which is also available under the BSD licence.
 
 mod abandoned;
 mod abi;

@@ -7,7 +7,7 @@ use crate::{
     abi::{Dirent, EntryOut},
 };
 
-/// Records begin at multiples of this many bytes.
+/// Alignment of records, in bytes.
 const ALIGNMENT: usize = 8;
 
 /// A name in a directory, without its attributes.
@@ -15,27 +15,27 @@ const ALIGNMENT: usize = 8;
 pub struct Name<'n> {
     /// The name.
     pub name: &'n OsStr,
-    /// The number that users see.
+    /// The inode number that users see.
     pub ino: u64,
-    /// Type, as in the mode of `stat`.
+    /// File type, as in the mode of `stat`.
     pub mode: u32,
-    /// Where a listing goes on behind it: any number but 0.
+    /// The position at which a listing continues after this name: any number but 0.
     pub next: u64,
 }
 
-/// A listing of names that is being filled.
+/// A partial listing of names, which an operation fills.
 #[derive(Debug, Default)]
 pub struct Names {
     records: Vec<u8>,
     room: usize,
 }
 
-/// A listing of names with their attributes that is being filled.
+/// A partial listing of names with attributes, which an operation fills.
 #[derive(Debug, Default)]
 pub struct NamesPlus(Names);
 
 impl Names {
-    /// Empties it; the kernel then takes `room` bytes.
+    /// Clears it for a listing of at most `room` bytes.
     pub(crate) fn restart(&mut self, room: u32) {
         self.records.clear();
         self.room = room as usize;
@@ -45,7 +45,7 @@ impl Names {
         &self.records
     }
 
-    /// Adds a name; false if there is no room for it: then the listing is done.
+    /// Adds a name. Returns false if there is no room for it; then this part of the listing is complete.
     #[must_use]
     pub fn add(&mut self, name: Name<'_>) -> bool {
         self.add_behind(&[], name)
@@ -80,16 +80,16 @@ impl NamesPlus {
         self.0.records()
     }
 
-    /// Adds a name and its file, which the kernel then remembers once more, as after a lookup; an
-    /// entry without a file (`.` and `..`) is only listed. False if there is no room for it: then
-    /// the listing is done.
+    /// Adds a name and its file, whose lookup count the kernel increments. An entry without a node (`.`
+    /// and `..`) is only listed. Returns false if there is no room for it; then this part of the listing
+    /// is complete.
     #[must_use]
     pub fn add(&mut self, name: Name<'_>, entry: &Entry) -> bool {
         self.0.add_behind(EntryOut::from(entry).as_bytes(), name)
     }
 }
 
-/// The files that the kernel would remember of a listing with attributes.
+/// The nodes whose lookup count the kernel increments for a listing with attributes.
 pub(crate) fn listed_nodes(mut records: &[u8]) -> impl Iterator<Item = NodeId> {
     std::iter::from_fn(move || {
         let (node, _) = u64::read_from_prefix(records).ok()?;

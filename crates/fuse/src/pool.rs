@@ -1,4 +1,4 @@
-//! Threads that answer users who must not hold up one another.
+//! A pool of threads that grows while all of them wait, so that no user's requests block another's.
 
 use std::{
     io,
@@ -15,37 +15,36 @@ use std::{
 
 use crate::turns::Turns;
 
-/// The most threads of a mount: for all requests that ordinary users may have under way in both
-/// lanes, and 64 more, which are root's if need be. One that waits takes some 20 KiB of memory, and up
-/// to four descriptors.
+/// The most threads of a mount: enough for all requests that ordinary users may have running in both
+/// lanes, and 64 more for root. A waiting thread takes some 20 KiB of memory and up to four descriptors.
 const MAX_THREADS: usize = 256;
 
-/// For how long all threads may be busy without one of them answering, before there are more: longer
-/// than requests take that wait for nothing, and too short for a person to notice.
+/// How long all threads may be busy without completing a request before more are added: longer than a
+/// request that waits for nothing, and too short for a person to notice.
 const PATIENCE: Duration = Duration::from_millis(5);
 
-/// What the threads of a mount have in common, so that one of them is always free.
+/// The shared state of the threads of a mount, which keeps one of them free.
 ///
-/// Some always stay. When all are busy and for a while none answers, as many again are added. Those
-/// leave as soon as there are enough without them.
+/// Some threads are permanent. When all are busy and none completes a request for a while, their number
+/// is doubled. Added threads leave as soon as there are enough idle ones without them.
 pub(crate) struct Pool {
     pub(crate) turns: Turns,
-    /// How many always stay.
+    /// The number of permanent threads.
     staying: usize,
-    /// How many were added and are still there.
+    /// The number of added threads that still run.
     added: AtomicUsize,
-    /// How many wait for a request.
+    /// The number of threads that wait for a request.
     idle: AtomicUsize,
-    /// How often a thread had done with a request.
+    /// The number of completed requests.
     done: AtomicUsize,
-    /// Whether all were busy at a time, which the keeper looks at.
+    /// Whether the keeper is to check for progress, because all threads were busy.
     is_watched: AtomicBool,
     has_ended: AtomicBool,
     keeper: OnceLock<Thread>,
 }
 
 impl Pool {
-    /// `staying` threads are there, and wait for requests.
+    /// A pool of `staying` permanent threads, all of them idle.
     pub(crate) fn new(staying: usize) -> Arc<Self> {
         Arc::new(Self {
             turns: Turns::new(),
@@ -59,25 +58,25 @@ impl Pool {
         })
     }
 
-    /// A thread has got a request.
+    /// A thread has received a request.
     pub(crate) fn busy(&self) {
         if self.idle.fetch_sub(1, SeqCst) == 1 && !self.is_watched.swap(true, SeqCst) {
             self.wake_keeper();
         }
     }
 
-    /// A thread has done with a request, and goes on with one that had to wait.
+    /// A thread has completed a request, and continues with a queued one.
     pub(crate) fn done(&self) {
         self.done.fetch_add(1, Relaxed);
     }
 
-    /// A thread has done with a request, and waits for one.
+    /// A thread has completed a request, and waits for the next one.
     pub(crate) fn idle(&self) {
         self.done();
         self.idle.fetch_add(1, SeqCst);
     }
 
-    /// Lets a thread leave that was added and waits for a request, if there are enough without it.
+    /// Whether an added thread may end, because there are enough idle threads without it.
     pub(crate) fn may_leave(&self) -> bool {
         let is_enough = self.idle.load(SeqCst) > self.staying;
         if is_enough {
@@ -98,8 +97,8 @@ impl Pool {
         }
     }
 
-    /// Adds threads that do `work` when they are needed; in a thread of its own. Returns when the
-    /// mount has ended and they have.
+    /// Adds threads that do `work` when they are needed. Runs on a thread of its own, and returns when
+    /// the mount and all added threads have ended.
     pub(crate) fn keep(&self, work: impl Fn() + Sync) {
         let _ = self.keeper.set(thread::current());
         let work = || {
@@ -122,7 +121,8 @@ impl Pool {
         });
     }
 
-    /// Whether no thread becomes free for a while. If one is, the keeper has nothing to look at.
+    /// Waits a while; returns whether all threads were busy and none completed a request. If one is
+    /// idle, the keeper can sleep.
     fn is_stuck(&self) -> bool {
         let done = self.done.load(Relaxed);
         thread::park_timeout(PATIENCE);
@@ -131,17 +131,17 @@ impl Pool {
         }
         self.is_watched.store(false, SeqCst);
         if self.idle.load(SeqCst) == 0 {
-            // The last one became busy before that, and relied on the keeper looking.
+            // The last one became busy before the store, and relied on the keeper's check.
             self.is_watched.store(true, SeqCst);
         }
         false
     }
 
-    /// Starts as many threads as there are, as far as there may be more.
+    /// Doubles the number of threads, up to the maximum.
     fn add(&self, start: impl Fn() -> io::Result<()>) {
         let there = self.staying + self.added.load(SeqCst);
         for _ in there..MAX_THREADS.min(2 * there) {
-            // Before it starts, as it soon says that it is busy.
+            // Counted before it starts, as it soon calls `busy`.
             self.added.fetch_add(1, SeqCst);
             self.idle.fetch_add(1, SeqCst);
             if let Err(error) = start() {

@@ -2,10 +2,10 @@
 
 use std::{fs, io};
 
-/// How many processors there can ever be: whatever is plugged in later, is counted.
+/// The number of possible processors, including those that can be added while the machine runs.
 ///
 /// # Errors
-/// What the system says; `InvalidData` for what is no list of processors.
+/// `InvalidData` if the system's list of processors is malformed; otherwise the system's error.
 pub(crate) fn possible() -> io::Result<u16> {
     let list = fs::read_to_string("/sys/devices/system/cpu/possible")?;
     count(list.trim_end()).ok_or_else(|| io::ErrorKind::InvalidData.into())

@@ -1,4 +1,4 @@
-//! The kernel's queues for io_uring: one for each processor, whose requests come from there.
+//! The kernel's io_uring queues: one per processor, for the requests made on it.
 
 use std::{io, num::NonZeroUsize, sync::Arc};
 
@@ -7,24 +7,23 @@ use verimount_sys::FuseRing;
 
 use crate::{device::Device, processors};
 
-/// With more processors than this, threads for each of them are not made: they would be more than
-/// a file system is worth.
+/// With more processors than this, io_uring is not used: it needs threads for each processor.
 const MAX_PROCESSORS: u16 = 256;
 
-/// A place in a queue, for one thread.
+/// A place in a queue, served by one thread.
 pub(crate) struct Place {
-    /// What requests come through.
+    /// The ring that receives the requests.
     pub(crate) ring: FuseRing<Arc<Device>>,
-    /// The processor that the queue is for, if threads of this process may run there.
+    /// The processor of the queue, if threads of this process may run on it.
     processor: Option<usize>,
 }
 
-/// Places in all queues: `threads` in each, but one where this process may not run, or no
-/// processor is at the moment. `payload_len` is the length of the largest request or answer, but
-/// for its headers.
+/// Places in all queues: `threads` in each, but only one for a processor that is offline or on which
+/// this process may not run. `payload_len` is the length of the largest request or answer without its
+/// headers.
 ///
 /// # Errors
-/// What the system says; `Unsupported` for too many processors.
+/// `Unsupported` for too many processors; otherwise the system's error.
 pub(crate) fn places(
     device: &Arc<Device>,
     threads: NonZeroUsize,
@@ -50,8 +49,8 @@ pub(crate) fn places(
 }
 
 impl Place {
-    /// Moves the calling thread to the queue's processor: a request is then handed over without
-    /// waking another one.
+    /// Moves the calling thread to the queue's processor, so that the caller's processor can run it
+    /// without waking another one.
     pub(crate) fn move_here(&self) {
         if let Some(processor) = self.processor {
             move_only_to(processor);
@@ -70,6 +69,6 @@ pub(crate) fn move_to(queue: u16) {
 fn move_only_to(processor: usize) {
     let mut only = CpuSet::new();
     only.set(processor);
-    // If it was taken away meanwhile, the thread may be anywhere.
+    // If the processor was removed meanwhile, the thread runs anywhere.
     let _ = sched_setaffinity(None, &only);
 }

@@ -1,4 +1,4 @@
-//! What a file system returns, as the kernel reads it.
+//! Encodes what a file system returns for the kernel.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::{
     device_parts,
 };
 
-/// `STATX_BASIC_STATS`: what [`Attr`] tells.
+/// `STATX_BASIC_STATS`: the fields of [`Attr`].
 const STATX_BASIC: u32 = 0x7ff;
 
 /// `STATX_BTIME`.
@@ -33,7 +33,7 @@ impl From<&Attr> for abi::Attr {
             ino: attr.ino,
             size: attr.size,
             blocks: attr.blocks,
-            // The kernel takes the sign back.
+            // The kernel reads the fields as signed again.
             atime: attr.atime.seconds as u64,
             mtime: attr.mtime.seconds as u64,
             ctime: attr.ctime.seconds as u64,

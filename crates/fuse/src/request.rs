@@ -1,4 +1,4 @@
-//! A request taken apart.
+//! Decodes a request.
 
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 
@@ -11,13 +11,13 @@ use crate::{
     watch::RingRequest,
 };
 
-/// A request, of which the kernel is not trusted with a single length.
+/// A request. None of the lengths that the kernel gives are trusted.
 #[derive(Clone)]
 pub(crate) struct Request<'b> {
     pub(crate) header: InHeader,
-    /// The operation's own structure, if it has come by itself and is still to be taken.
+    /// The operation's structure, if it came separately and is not decoded yet.
     operation: &'b [u8],
-    /// What is left of the other arguments.
+    /// The other arguments that are not decoded yet.
     arguments: &'b [u8],
     extensions: &'b [u8],
 }
@@ -32,8 +32,8 @@ impl<'b> Request<'b> {
         Self::of(header, &[], body)
     }
 
-    /// The request that came in three parts: what begins with its header, what begins with the
-    /// operation's structure, and the arguments behind that.
+    /// The request that came in three buffers, which begin with the header, the operation's structure
+    /// and the arguments after it.
     pub(crate) fn parse_parts(
         header: &[u8],
         operation: &'b [u8],
@@ -62,8 +62,8 @@ impl<'b> Request<'b> {
         !matches!(self.header.opcode, opcode::FORGET | opcode::BATCH_FORGET)
     }
 
-    /// Whether its caller may be told that it failed while it is still under way: whatever becomes of
-    /// it then, nobody sees.
+    /// Whether its caller may get an error while it is still running: if the request succeeds after
+    /// that, it has no visible effect.
     pub(crate) fn can_be_abandoned(&self) -> bool {
         match self.header.opcode {
             opcode::LOOKUP
@@ -98,7 +98,7 @@ impl<'b> Request<'b> {
         }
     }
 
-    /// The extension that tells the caller's group: a count of 1, and the group.
+    /// The caller's group from the extension that has it: a count of 1, and the group.
     fn group(&self) -> Option<u32> {
         let mut rest = self.extensions;
         while let Ok((header, body)) = ExtHeader::read_from_prefix(rest) {
@@ -150,11 +150,10 @@ impl<'b> Request<'b> {
     }
 }
 
-/// The longest arguments of a request that is copied, in bytes: a name of any length that the kernel
-/// passes on.
+/// The longest arguments of a request that is copied, in bytes: any name that the kernel passes on.
 const MAX_COPIED: usize = 4096;
 
-/// Room for copies of requests, whose own bytes then are not needed.
+/// A buffer for a copy of a request, which is used instead of the buffer in which it came.
 #[derive(Default)]
 pub(crate) struct RequestCopy {
     operation: Vec<u8>,
@@ -176,13 +175,13 @@ impl RequestCopy {
     }
 }
 
-/// The request that came through a ring.
+/// Decodes the request that came through a ring.
 pub(crate) fn ring_request(received: &RingRequest) -> Option<Request<'_>> {
     let (header, operation) = (received.header(), received.operation());
     Request::parse_parts(header, operation, received.payload())
 }
 
-/// Whether an open empties the file.
+/// Whether an open truncates the file.
 fn truncates(open: &Request<'_>) -> bool {
     let open = open.clone().take::<OpenIn>();
     open.is_ok_and(|open| OFlags::from_bits_retain(open.flags).contains(OFlags::TRUNC))
@@ -210,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_in_order() {
+    fn arguments_are_taken_in_order() {
         let bytes = request(b"\x07\0\0\0\0\0\0\0a name\0rest", 0);
         let mut request = Request::parse(&bytes).unwrap();
         assert_eq!(request.take::<u64>(), Ok(u64::from_le(7)));
@@ -222,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_in_parts() {
+    fn a_request_in_parts_is_parsed() {
         let bytes = request(b"\x07\0\0\0\0\0\0\0a name\0", 0);
         let (header, body) = bytes.split_at(size_of::<InHeader>());
         let (operation, name) = body.split_at(8);
@@ -238,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_anything_is_not_abandoned() {
+    fn requests_with_side_effects_cannot_be_abandoned() {
         let can_be = |opcode, body: &[u8]| {
             let mut bytes = request(body, 0);
             bytes[4..8].copy_from_slice(&u32::to_ne_bytes(opcode));
@@ -260,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_that_are_wrong() {
+    fn wrong_lengths_are_refused() {
         let bytes = request(b"name\0", 0);
         assert!(Request::parse(&bytes[..bytes.len() - 1]).is_none());
         assert!(Request::parse(&bytes[..30]).is_none());
@@ -268,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn the_group_of_the_caller() {
+    fn the_callers_group_is_found_in_an_extension() {
         let group = [24_u32, EXT_GROUPS, 1, 99, 0, 0];
         let bytes = request(&[b"n\0", group.as_bytes()].concat(), 3);
         let mut request = Request::parse(&bytes).unwrap();
@@ -278,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn extensions_that_are_nothing() {
+    fn invalid_extensions_are_ignored() {
         for extension in [[0_u32, 0, 0, 0], [u32::MAX, 1, 1, 1], [8, EXT_GROUPS, 0, 0]] {
             let bytes = request(extension.as_bytes(), 2);
             assert_eq!(Request::parse(&bytes).unwrap().caller().group, None);

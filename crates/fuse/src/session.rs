@@ -21,8 +21,8 @@ use crate::{
 /// A thread that answers the kernel.
 type Handle = JoinHandle<io::Result<()>>;
 
-/// A file system's connection to the kernel, agreed on. No thread answers yet, and all descriptors
-/// that answering takes are open.
+/// A file system's connection to the kernel after INIT negotiation. All descriptors needed for
+/// answering are open, but no thread answers yet.
 pub struct Session<F: FileSystem> {
     fs: Arc<F>,
     device: Arc<Device>,
@@ -31,26 +31,26 @@ pub struct Session<F: FileSystem> {
     queues: Vec<Place>,
     devices: Vec<Arc<Device>>,
     callers: Option<Callers>,
-    /// What is used unless the queues are.
+    /// The transport that is used unless `queues` are.
     transport: Transport,
 }
 
 /// A file system that is being served.
 pub struct Serving {
     threads: Vec<Handle>,
-    /// Lives as long as those do.
+    /// Ends after `threads`.
     watch: Option<(Arc<Watch>, Handle)>,
     transport: Transport,
 }
 
-/// How requests come and answers go.
+/// How requests reach this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
-    /// Through `/dev/fuse`, opened once.
+    /// Through one descriptor of `/dev/fuse`.
     SharedDevice,
-    /// Through `/dev/fuse`, opened by each thread for itself.
+    /// Through a descriptor of `/dev/fuse` for each thread.
     OwnDevices,
-    /// Through io_uring, on the processor of the caller.
+    /// Through io_uring, on the caller's processor.
     IoUring,
 }
 
@@ -65,13 +65,13 @@ impl fmt::Display for Transport {
 }
 
 impl<F: FileSystem> Session<F> {
-    /// Agrees with the kernel on how to talk. `device` is `/dev/fuse`, opened and mounted.
+    /// Does the INIT negotiation. `device` is the open `/dev/fuse` of a mount.
     ///
-    /// It is to be answered through io_uring where that is agreed on, else by `threads` threads
-    /// through `/dev/fuse`, or more where it is done fairly.
+    /// Requests come through io_uring if that is negotiated; otherwise through `/dev/fuse`, for
+    /// `threads` threads, or more with [`Answering::Fairly`].
     ///
     /// # Errors
-    /// What the system says; `Unsupported` for a kernel before Linux 5.17.
+    /// `Unsupported` for a kernel before Linux 5.17; otherwise the system's error.
     pub fn new(
         fs: Arc<F>,
         device: OwnedFd,
@@ -82,7 +82,7 @@ impl<F: FileSystem> Session<F> {
         let (agreement, queues) = agree(&device, &wishes)?;
         let own = match queues.is_empty() {
             true => own_devices(&device, threads).ok(),
-            // Should the kernel refuse a queue after all, the one device does.
+            // If the kernel refuses a queue after all, one descriptor must do.
             false => None,
         };
         let transport = match own {
@@ -101,20 +101,20 @@ impl<F: FileSystem> Session<F> {
         })
     }
 
-    /// What was agreed on.
+    /// The result of the INIT negotiation.
     pub fn agreement(&self) -> &Agreement {
         &self.agreement
     }
 
-    /// A way to the kernel that stays while it is served.
+    /// The connection, which can be used while the mount is served.
     pub fn connection(&self) -> Connection {
         Connection::new(self.device.clone())
     }
 
-    /// Starts the threads that answer the kernel. `awake` keeps processors awake meanwhile.
+    /// Starts the threads that answer the kernel. `awake` keeps idle processors awake meanwhile.
     ///
     /// # Errors
-    /// What the system says to a new thread.
+    /// The system's error if no thread can be started.
     pub fn start(self, awake: Option<Awake>) -> io::Result<Serving> {
         let room = buffer_size(&self.wishes);
         let pool = match self.wishes.answering {
@@ -130,7 +130,7 @@ impl<F: FileSystem> Session<F> {
         };
         let (mut threads, all_registered) = serve_queues(self.queues, &workers)?;
         let (devices, transport) = match all_registered {
-            // What needs no answer comes through the device even so.
+            // Requests without an answer come through the device even so.
             true => (vec![self.device.clone()], Transport::IoUring),
             false => (self.devices, self.transport),
         };
@@ -162,8 +162,8 @@ fn serve_devices<F: FileSystem>(
     threads.collect()
 }
 
-/// Serves each device from a thread of its own, and all, as `device` does, from further ones when
-/// those wait.
+/// Serves each device from a thread of its own. While all of these wait, a pool adds threads, which
+/// share `device`.
 fn serve_fairly<F: FileSystem>(
     devices: Vec<Arc<Device>>,
     device: Arc<Device>,
@@ -188,8 +188,8 @@ fn serve_fairly<F: FileSystem>(
     Ok(threads)
 }
 
-/// Serves the places in the kernel's queues, each from a thread of its own; says whether the
-/// kernel uses them, which is all or none.
+/// Serves the places in the kernel's queues, each from a thread of its own. Returns whether the kernel
+/// uses them, which it does only if all were registered.
 fn serve_queues<F: FileSystem>(
     queues: Vec<Place>,
     workers: &Workers<F>,
@@ -219,7 +219,7 @@ fn serve_queues<F: FileSystem>(
     Ok((threads, expected > 0 && registered == expected))
 }
 
-/// Looks for callers that were killed, in a thread of its own.
+/// Starts the thread that looks for killed callers.
 fn start_watch<F: FileSystem>(
     watch: Arc<Watch>,
     workers: Workers<F>,
@@ -233,17 +233,17 @@ fn start_watch<F: FileSystem>(
     Ok((watch, thread))
 }
 
-/// Notes how a thread ended that nobody waits for.
+/// Logs the error of a thread that is not joined.
 fn log_end(end: io::Result<()>) {
     if let Err(error) = end {
         tracing::error!(%error, "a thread that answers the kernel ended");
     }
 }
 
-/// A connection of its own for each thread.
+/// A descriptor for each thread.
 ///
 /// # Errors
-/// What the system says. Some leave opening `/dev/fuse` to root.
+/// The system's error. On some systems only root may open `/dev/fuse`.
 fn own_devices(device: &Device, threads: NonZeroUsize) -> io::Result<Vec<Arc<Device>>> {
     let own = (0..threads.get()).map(|_| device.clone_connection().map(Arc::new));
     own.collect()
@@ -260,7 +260,7 @@ fn buffer_size(wishes: &Wishes) -> usize {
 }
 
 impl Serving {
-    /// How it is served.
+    /// How requests reach this process.
     pub fn transport(&self) -> Transport {
         self.transport
     }
@@ -268,9 +268,9 @@ impl Serving {
     /// Waits for the end of the mount.
     ///
     /// # Errors
-    /// What the system said to one of the threads.
+    /// The first error of one of the threads.
     pub fn join(self) -> io::Result<()> {
-        // Each is waited for, whatever became of another.
+        // All are joined, even if one failed.
         let ends: Vec<_> = self.threads.into_iter().map(end_of).collect();
         if let Some((watch, thread)) = self.watch {
             watch.end();

@@ -2,14 +2,14 @@ use std::collections::HashMap;
 
 use rustix::process::geteuid;
 
-/// Something of which there is only so much, and how much of it each user holds.
+/// Divides a limited resource among users, who are identified by their user ids.
 ///
-/// A user gets more as long as they then hold no more than half of what is left. So a user who is
-/// alone gets a third of all, the next one a third of the rest, and some is left for those who hold
-/// little, without anybody being known beforehand. Users are told apart by their ids.
+/// A user gets more as long as they then hold no more than half of what is left. So the first user gets
+/// at most a third of the total and the next one a third of the rest. Something always remains for users
+/// who hold little, and the number of users need not be known in advance.
 ///
-/// Root and the user of this process get whatever they ask for, and are not counted: the kernel asks
-/// in root's name for what it does by itself.
+/// Root and the user of this process are not limited and not counted: the kernel's own requests have
+/// root's user id.
 #[derive(Debug)]
 pub struct Shares {
     left: usize,
@@ -19,7 +19,7 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// Shares of `total`, in any unit.
+    /// Divides `total`, in any unit.
     pub fn new(total: usize) -> Self {
         Self {
             left: total,
@@ -28,7 +28,7 @@ impl Shares {
         }
     }
 
-    /// Takes `amount` for a user. Says whether they get it.
+    /// Takes `amount` for a user, if they get it; returns whether they do.
     #[must_use]
     pub fn take(&mut self, uid: u32, amount: usize) -> bool {
         if self.is_unlimited(uid) {
@@ -46,7 +46,7 @@ impl Shares {
         is_fair
     }
 
-    /// Takes back `amount` of what [`Self::take`] gave a user.
+    /// Returns `amount` of what a user got from [`Self::take`].
     pub fn give_back(&mut self, uid: u32, amount: usize) {
         if self.is_unlimited(uid) {
             return;
@@ -63,7 +63,7 @@ impl Shares {
         self.held.get(&uid).copied().unwrap_or(0)
     }
 
-    /// Whether a user gets whatever they ask for.
+    /// Whether a user is not limited.
     pub(crate) fn is_unlimited(&self, uid: u32) -> bool {
         uid == 0 || uid == self.owner
     }
@@ -73,10 +73,10 @@ impl Shares {
 mod tests {
     use super::*;
 
-    /// A user id that is not that of whoever runs the tests.
+    /// A user id other than that of the user who runs the tests.
     const FIRST: u32 = 4_000_000_000;
 
-    /// As much as a user gets, one by one.
+    /// Takes units for a user until they get no more; returns how many.
     fn take_all(shares: &mut Shares, uid: u32) -> usize {
         let mut taken = 0;
         while shares.take(uid, 1) {
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn each_gets_a_third_of_what_the_others_have_left() {
+    fn each_user_gets_a_third_of_the_rest() {
         let mut shares = Shares::new(900);
         assert_eq!(take_all(&mut shares, FIRST), 300);
         assert_eq!(take_all(&mut shares, FIRST + 1), 200);
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_back_is_there_again() {
+    fn returned_units_can_be_taken_again() {
         let mut shares = Shares::new(30);
         assert_eq!(take_all(&mut shares, FIRST), 10);
         shares.give_back(FIRST, 10);

@@ -1,4 +1,4 @@
-//! Whose requests are answered at once, and whose wait until one of the same user's has been.
+//! Limits how many requests of each user run at once; further ones are queued until one of them ends.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -14,36 +14,35 @@ use crate::{
     types::Valid,
 };
 
-/// How many requests of ordinary users are answered at once in each lane: one user has a third of
-/// them, more than a disk has any use for.
+/// How many requests of ordinary users run at once in each lane: a single user gets a third of them,
+/// which is more than a disk can use.
 const MAX_RUNNING: usize = 96;
 
-/// How much memory the requests that wait may take, in bytes: a third of it holds one user's sixteen
-/// largest writes, or a hundred thousand opens. What comes beyond that does not wait.
+/// How much memory queued requests may take, in bytes. A single user gets a third of it, enough for
+/// sixteen of the largest writes or a hundred thousand opens. Requests beyond it run at once.
 const MAX_WAITING: usize = 48 << 20;
 
-/// Requests that take turns with others of their kind.
+/// The kinds of requests that are limited, each on its own.
 ///
-/// All others are answered at once: the kernel has locked a directory or a name for most of them, for
-/// which other users would wait, too. They wait for storage at most.
+/// All others run at once: for most of them the kernel has locked a directory or a name, for which other
+/// users would wait as well. They wait for nothing but storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lane {
-    /// Reading and writing, which wait for storage. The kernel limits how much of it may be under way
-    /// that nobody waits for (`max_background`), for all users together: so it must not stand behind
-    /// opens.
+    /// Reads and writes, which wait for storage. The kernel limits background requests
+    /// (`max_background`) for all users together, so these must not queue behind opens.
     Data,
-    /// Opening files, also to truncate them, which waits for whoever has a lease on the file. The
-    /// kernel has locked nothing, or only a file that the user may write to.
+    /// Opens, also to truncate, which may wait until another process gives up its lease on the file.
+    /// Meanwhile the kernel holds no lock, or only that of a file to which the user may write.
     Opens,
 }
 
-/// The users' turns.
+/// All users' turns.
 pub(crate) struct Turns(Mutex<State>);
 
 struct State {
     data: Queues,
     opens: Queues,
-    /// The bytes of the requests that wait.
+    /// The bytes of the queued requests.
     waiting: Shares,
 }
 
@@ -52,22 +51,22 @@ struct Queues {
     waiting: HashMap<u32, VecDeque<Waiting>>,
 }
 
-/// A request that waits.
+/// A queued request.
 pub(crate) struct Waiting {
-    /// What it is to be answered through.
+    /// The device to answer through.
     pub(crate) device: Arc<Device>,
-    /// All of it.
+    /// The whole request as received.
     pub(crate) request: Box<[u8]>,
-    /// Its number, and its caller's.
+    /// The request's number, and its caller's thread id.
     pub(crate) unique: u64,
     pid: u32,
 }
 
-/// The right to answer a request now. It must be [ended](Turns::end).
+/// The right to run a request now. It must be [ended](Turns::end).
 #[must_use]
 pub(crate) struct Turn(Option<Counted>);
 
-/// What a turn takes away from its user's others.
+/// A unit of a user's share in a lane.
 struct Counted {
     uid: u32,
     lane: Lane,
@@ -82,8 +81,8 @@ impl Turns {
         }))
     }
 
-    /// The turn of a request, which came as `received` through `device`. If there is none, the request
-    /// is kept, and comes back from [`Self::end`].
+    /// The turn of a request, which came as `received` through `device`. `None` if it was queued; then
+    /// [`Self::end`] returns it later.
     pub(crate) fn begin(
         &self,
         request: &Request<'_>,
@@ -99,7 +98,7 @@ impl Turns {
         if queues.running.take(uid, 1) {
             return Some(Turn(Some(Counted { uid, lane })));
         }
-        // One who has nothing under way would wait for ever.
+        // Without a running request there is no `end` that would take it from the queue.
         if queues.running.held(uid) == 0 || !waiting.take(uid, received.len()) {
             return Some(Turn(None));
         }
@@ -113,7 +112,7 @@ impl Turns {
         None
     }
 
-    /// Notes that a request was answered. If the same user has one that waits, its turn has come.
+    /// Notes that a request was answered. Returns the user's next queued request, whose turn it is.
     pub(crate) fn end(&self, turn: Turn) -> Option<(Turn, Waiting)> {
         let Counted { uid, lane } = turn.0?;
         let mut state = self.state();
@@ -136,9 +135,9 @@ impl Turns {
         lanes.any(|queues| !queues.waiting.is_empty())
     }
 
-    /// Takes out the requests that wait and whose caller, by its number, was killed.
+    /// Removes and returns the queued requests whose caller, given by its thread id, was killed.
     pub(crate) fn take_killed(&self, is_killed: impl Fn(u32) -> bool) -> Vec<Waiting> {
-        // To ask takes long: meanwhile others need this.
+        // The lock is not held during `is_killed`, which is slow.
         let mut waiting = self.state().callers();
         waiting.retain(|(_, pid)| is_killed(*pid));
         let killed: HashSet<_> = waiting.into_iter().map(|(unique, _)| unique).collect();
@@ -149,7 +148,7 @@ impl Turns {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Nothing that can panic comes between two changes that belong together.
+        // A panic cannot leave it inconsistent: nothing panics between changes that belong together.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -166,7 +165,7 @@ impl Lane {
 }
 
 impl State {
-    /// The queues of a lane, and the memory that all requests that wait share.
+    /// The queues of a lane, and the shares of the memory of all queued requests.
     fn lane(&mut self, lane: Lane) -> (&mut Queues, &mut Shares) {
         let queues = match lane {
             Lane::Data => &mut self.data,
@@ -177,14 +176,14 @@ impl State {
 }
 
 impl State {
-    /// The requests that wait, each by its number, and their callers.
+    /// The numbers of the queued requests, and the thread ids of their callers.
     fn callers(&self) -> Vec<(u64, u32)> {
         let lanes = [&self.data, &self.opens].into_iter();
         let all = lanes.flat_map(|queues| queues.waiting.values().flatten());
         all.map(|waiting| (waiting.unique, waiting.pid)).collect()
     }
 
-    /// Takes out those of `requests` that still wait.
+    /// Removes and returns those of `requests` that are still queued.
     fn take_out(&mut self, requests: &HashSet<u64>) -> Vec<Waiting> {
         let mut all = Vec::new();
         for lane in [Lane::Data, Lane::Opens] {
@@ -205,7 +204,7 @@ impl State {
     }
 }
 
-/// Whether a request changes the length of a file that its caller has not opened.
+/// Whether a request truncates a file by name, so that it has to be opened for that.
 fn opens_to_truncate(request: &Request<'_>) -> bool {
     let changes = request.clone().take::<SetattrIn>();
     changes.is_ok_and(|changes| {
@@ -222,7 +221,7 @@ impl Queues {
         }
     }
 
-    /// The request of a user that has waited longest.
+    /// Takes a user's oldest request.
     fn next(&mut self, uid: u32) -> Option<Waiting> {
         let queue = self.waiting.get_mut(&uid)?;
         let next = queue.pop_front();
@@ -242,10 +241,10 @@ mod tests {
     use super::*;
     use crate::abi::InHeader;
 
-    /// A user who is not the one who runs the tests.
+    /// A user other than the one who runs the tests.
     const USER: u32 = 4_000_000_000;
 
-    /// As many as one user has under way.
+    /// How many requests a single user can have running.
     const SHARE: usize = MAX_RUNNING / 3;
 
     fn device() -> Arc<Device> {
@@ -265,7 +264,7 @@ mod tests {
         turns.begin(&Request::parse(request).unwrap(), request, &device())
     }
 
-    /// Opens as much as a user may have under way.
+    /// Begins as many opens as a user may have running.
     fn open_all(turns: &Turns, uid: u32) -> Vec<Turn> {
         let open = request(uid, opcode::OPEN, 0, &[]);
         let running: Vec<_> = (0..SHARE).map_while(|_| begin(turns, &open)).collect();
@@ -274,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_beyond_the_share_come_back_in_order() {
+    fn requests_beyond_the_share_are_queued_in_order() {
         let turns = Turns::new();
         let mut running = open_all(&turns, USER);
         let waiting: Vec<_> = (1..=2)
@@ -288,7 +287,7 @@ mod tests {
             assert_eq!(*next.request, **request);
             running.push(turn);
         }
-        // When all have ended, nothing is held any more.
+        // When all have ended, the whole share is free again.
         assert!(running.into_iter().all(|turn| turns.end(turn).is_none()));
         open_all(&turns, USER);
     }
@@ -314,12 +313,12 @@ mod tests {
     }
 
     #[test]
-    fn who_is_killed_waits_no_longer() {
+    fn queued_requests_of_killed_callers_are_removed() {
         let turns = Turns::new();
         let mut running = open_all(&turns, USER);
         for unique in 1..=3 {
             let mut waits = request(USER, opcode::OPEN, unique, &[]);
-            // Its caller has the same number.
+            // The caller's thread id is the same number.
             let pid = offset_of!(InHeader, pid);
             waits[pid..pid + 4].copy_from_slice(&(unique as u32).to_ne_bytes());
             assert!(begin(&turns, &waits).is_none());
@@ -337,10 +336,10 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_who_has_nothing_under_way() {
+    fn a_user_without_a_running_request_is_never_queued() {
         let turns = Turns::new();
         let open = |uid| begin(&turns, &request(uid, opcode::OPEN, 0, &[]));
-        // Each of so many users takes as much as there is for them.
+        // Many users, each of whom takes their whole share.
         for uid in USER..USER + MAX_RUNNING as u32 {
             assert!(open(uid).is_some());
             while open(uid).is_some_and(|turn| turn.0.is_some()) {}
@@ -349,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_take_too_much_memory_does_not_wait() {
+    fn requests_that_take_too_much_memory_are_not_queued() {
         let turns = Turns::new();
         let write = request(USER, opcode::WRITE, 0, &vec![0; 1 << 20]);
         let mut waiting = 0;

@@ -2,7 +2,7 @@ use std::{fmt, time::Duration};
 
 use bitflags::bitflags;
 
-/// A file as the kernel knows it: a number that this file system gave it in an [`Entry`].
+/// A file as the kernel knows it: the number from its [`Entry`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeId(pub u64);
 
@@ -17,21 +17,21 @@ impl fmt::Display for NodeId {
     }
 }
 
-/// An open file or directory: a number that this file system chose when it was opened.
+/// An open file or directory: a number that the file system chose when opening it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Handle(pub u64);
 
-/// On whose behalf the kernel asks.
+/// The thread on whose behalf the kernel sends a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Caller {
     /// File system user.
     pub uid: u32,
     /// File system group.
     pub gid: u32,
-    /// Process; 0 where the kernel does not tell.
+    /// Thread id; 0 if the kernel does not tell it.
     pub pid: u32,
-    /// When something is created in a directory that belongs to one of the caller's supplementary
-    /// groups, that group.
+    /// When creating something in a directory whose group is one of the caller's supplementary groups:
+    /// that group.
     pub group: Option<u32>,
 }
 
@@ -44,24 +44,24 @@ pub struct Time {
     pub nanoseconds: u32,
 }
 
-/// What the kernel is told about a file.
+/// The attributes of a file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Attr {
-    /// The number that users see; need not be the [`NodeId`].
+    /// The inode number that users see; need not be the [`NodeId`].
     pub ino: u64,
     /// Length in bytes.
     pub size: u64,
-    /// Space taken, in units of 512 bytes.
+    /// Allocated space, in units of 512 bytes.
     pub blocks: u64,
     /// Last read.
     pub atime: Time,
     /// Last change of content.
     pub mtime: Time,
-    /// Last change of anything.
+    /// Last change of content or attributes.
     pub ctime: Time,
     /// Type and permissions, as in `stat`.
     pub mode: u32,
-    /// Number of names.
+    /// Number of hard links.
     pub nlink: u32,
     /// Owner.
     pub uid: u32,
@@ -73,8 +73,7 @@ pub struct Attr {
     pub blksize: u32,
 }
 
-/// A device number in 32 bits, as the kernel encodes it for FUSE: 12 bits of major number, 20 of
-/// minor.
+/// Encodes a device number in 32 bits as the kernel does: 12 bits of major number, 20 of minor.
 pub fn device_number(major: u32, minor: u32) -> u32 {
     (minor & 0xff) | ((major & 0xfff) << 8) | ((minor & 0xfff00) << 12)
 }
@@ -87,29 +86,29 @@ pub fn device_parts(rdev: u32) -> (u32, u32) {
     )
 }
 
-/// A name's file.
+/// The answer to a lookup: the file with a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
-    /// The file; `None` says, for as long as `entry_valid`, that there is none of this name.
+    /// The file. `None` is a negative entry: for `entry_valid`, no file has this name.
     pub node: Option<NodeId>,
-    /// Tells files apart that have the same [`NodeId`] one after the other.
+    /// Distinguishes files that had the same [`NodeId`] at different times.
     pub generation: u64,
-    /// What is known of it.
+    /// The file's attributes.
     pub attr: Attr,
-    /// How long the kernel may believe that the name stands for the file.
+    /// How long the kernel may cache the name.
     pub entry_valid: Duration,
-    /// How long it may believe the attributes.
+    /// How long the kernel may cache the attributes.
     pub attr_valid: Duration,
 }
 
 /// The answer to an open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Opened {
-    /// What later requests name it by.
+    /// Identifies the open file in later requests.
     pub handle: Handle,
     /// How the kernel is to treat it.
     pub flags: OpenFlags,
-    /// With [`OpenFlags::PASSTHROUGH`], the registered file that reads and writes go to.
+    /// With [`OpenFlags::PASSTHROUGH`]: the id of the backing file.
     pub backing: i32,
 }
 
@@ -117,71 +116,71 @@ bitflags! {
     /// How the kernel treats an open file (`FOPEN_*`).
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub struct OpenFlags: u32 {
-        /// Reads and writes go past the page cache.
+        /// Reads and writes bypass the page cache.
         const DIRECT_IO = 1 << 0;
-        /// Cached pages stay.
+        /// Opening does not drop cached pages.
         const KEEP_CACHE = 1 << 1;
-        /// Closing need not be told: no FLUSH.
+        /// No FLUSH on close.
         const NOFLUSH = 1 << 5;
-        /// With [`Self::DIRECT_IO`]: writes that end inside the file may be under way at once.
+        /// With [`Self::DIRECT_IO`]: writes that do not extend the file run concurrently.
         const PARALLEL_DIRECT_WRITES = 1 << 6;
-        /// Reads and writes go to the backing file, past this file system.
+        /// The kernel reads and writes the backing file directly.
         const PASSTHROUGH = 1 << 7;
     }
 }
 
 bitflags! {
-    /// What kernel and file system can agree on (`FUSE_*` of INIT).
+    /// Capabilities that are settled in the INIT negotiation (`FUSE_*`).
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub struct Capabilities: u64 {
-        /// Several reads of one file at once.
+        /// Concurrent reads of a file.
         const ASYNC_READ = 1 << 0;
-        /// `O_TRUNC` comes with OPEN, not as a SETATTR of its own.
+        /// `O_TRUNC` is passed with OPEN, instead of a separate SETATTR.
         const ATOMIC_O_TRUNC = 1 << 3;
         /// Writes larger than a page.
         const BIG_WRITES = 1 << 5;
         /// The file system applies the umask.
         const DONT_MASK = 1 << 6;
-        /// Cached pages go when size or time of the file has changed.
+        /// The kernel drops cached pages when it sees a new size or time of the file.
         const AUTO_INVAL_DATA = 1 << 12;
-        /// READDIRPLUS: a listing with attributes.
+        /// READDIRPLUS: listings with attributes.
         const DO_READDIRPLUS = 1 << 13;
-        /// … only where it looks useful.
+        /// The kernel chooses between READDIR and READDIRPLUS.
         const READDIRPLUS_AUTO = 1 << 14;
-        /// Direct I/O requests may be under way at once.
+        /// Concurrent direct I/O.
         const ASYNC_DIO = 1 << 15;
-        /// `ENOSYS` to OPEN ends all OPENs.
+        /// After `ENOSYS` to OPEN the kernel sends no more OPENs.
         const NO_OPEN_SUPPORT = 1 << 17;
-        /// Several operations in one directory at once.
+        /// Concurrent operations in one directory.
         const PARALLEL_DIROPS = 1 << 18;
         /// POSIX access control lists.
         const POSIX_ACL = 1 << 20;
         /// Requests of more than 32 pages.
         const MAX_PAGES = 1 << 22;
-        /// The targets of symbolic links are cached.
+        /// The kernel caches the targets of symbolic links.
         const CACHE_SYMLINKS = 1 << 23;
-        /// `ENOSYS` to OPENDIR ends all OPENDIRs.
+        /// After `ENOSYS` to OPENDIR the kernel sends no more OPENDIRs.
         const NO_OPENDIR_SUPPORT = 1 << 24;
-        /// Cached pages go only when this file system says so.
+        /// The kernel drops cached pages only when the file system notifies it.
         const EXPLICIT_INVAL_DATA = 1 << 25;
-        /// The file system drops set-id bits; the kernel need not ask for `security.capability`
-        /// before each write.
+        /// The file system clears set-ID bits, so that the kernel need not read
+        /// `security.capability` before each write.
         const HANDLE_KILLPRIV_V2 = 1 << 28;
-        /// SETXATTR tells whether the set-group bit must go.
+        /// SETXATTR has a flag to clear the set-group-ID bit.
         const SETXATTR_EXT = 1 << 29;
         /// There is a second word of flags.
         const INIT_EXT = 1 << 30;
-        /// Creating tells the caller's group that owns the directory.
+        /// Requests that create a file pass the [group](Caller::group) that owns the directory.
         const CREATE_SUPP_GROUP = 1 << 34;
-        /// Files whose reads and writes go past the page cache can still be mapped and shared.
+        /// Files with [`OpenFlags::DIRECT_IO`] can have shared mappings.
         const DIRECT_IO_ALLOW_MMAP = 1 << 36;
-        /// Reads and writes that go to a backing file.
+        /// Backing files, which the kernel reads and writes directly.
         const PASSTHROUGH = 1 << 37;
     }
 }
 
 bitflags! {
-    /// Which parts of a [`SetAttr`] are meant (`FATTR_*`).
+    /// Which fields of a [`SetAttr`] are set (`FATTR_*`).
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub(crate) struct Valid: u32 {
         const MODE = 1 << 0;
@@ -198,19 +197,19 @@ bitflags! {
     }
 }
 
-/// A time that is to be set.
+/// A time to be set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SetTime {
-    /// The time it is.
+    /// The current time.
     Now,
     /// This time.
     At(Time),
 }
 
-/// Attributes that are to be set; `None` leaves one as it is.
+/// Attributes to be set; `None` leaves one unchanged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SetAttr {
-    /// The open file through which it is done, if any.
+    /// The open file through which they are set, if any.
     pub handle: Option<Handle>,
     /// Permissions (with the type).
     pub mode: Option<u32>,
@@ -224,62 +223,60 @@ pub struct SetAttr {
     pub atime: Option<SetTime>,
     /// Last change of content.
     pub mtime: Option<SetTime>,
-    /// The change takes the set-id bits away, as it would if the caller did it directly.
+    /// The change clears the set-ID bits, as it would if the caller did it directly.
     pub kill_suidgid: bool,
 }
 
-/// The parts of a READ.
+/// The arguments of a READ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Read {
     /// The open file.
     pub handle: Handle,
-    /// Where, in bytes.
+    /// Position in the file, in bytes.
     pub offset: u64,
-    /// At most how many bytes. Fewer mean the file's end.
+    /// Number of bytes. A shorter answer means the end of the file.
     pub size: u32,
 }
 
-/// The parts of a WRITE, but for the data.
+/// The arguments of a WRITE, without the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Write {
     /// The open file.
     pub handle: Handle,
-    /// Where, in bytes.
+    /// Position in the file, in bytes.
     pub offset: u64,
-    /// The file is open for appending, so the writer wants it at the end, wherever that is by now.
-    /// `offset` is the end that the kernel knows of, unless the writer said `RWF_NOAPPEND`, which
-    /// the kernel does not pass on. Pages that were mapped are written where they belong, even if
-    /// their file was opened for appending.
+    /// Append at the current end of the file (`O_APPEND`). `offset` is then the end known to the
+    /// kernel, unless the writer used `RWF_NOAPPEND`, which the kernel does not pass on. Never set for
+    /// the write-back of mapped pages.
     pub append: bool,
-    /// What must survive a crash when the write is answered.
+    /// What must be durable before the write is answered.
     pub durability: Durability,
-    /// The write takes the set-id bits away.
+    /// The write clears the set-ID bits.
     pub kill_suidgid: bool,
 }
 
-/// What of a write must survive a crash before it is answered, as the flags of `open` and of
-/// `pwritev2` say.
+/// What must be durable before a write is answered, from the flags of `open` and `pwritev2`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
     /// Nothing.
     None,
-    /// The data, and what it takes to read it back: `O_DSYNC` or `RWF_DSYNC`.
+    /// The data, and what is needed to read it back: `O_DSYNC` or `RWF_DSYNC`.
     Data,
     /// The data and all attributes: `O_SYNC` or `RWF_SYNC`.
     DataAndAttributes,
 }
 
-/// What `lseek` looks for.
+/// What an `lseek` searches for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Seek {
-    /// Stored bytes: `SEEK_DATA`.
+    /// Data: `SEEK_DATA`.
     Data,
     /// A hole, or the end of the file: `SEEK_HOLE`.
     Hole,
 }
 
 impl Seek {
-    /// `None` for what the kernel does by itself.
+    /// `None` for the values that the kernel handles itself.
     pub(crate) fn from_whence(whence: u32) -> Option<Self> {
         match whence {
             3 => Some(Self::Data),
@@ -289,58 +286,58 @@ impl Seek {
     }
 }
 
-/// What something is created with.
+/// Mode and umask for a new file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CreateMode {
-    /// Type and permissions. Without [`Capabilities::DONT_MASK`] the umask is applied already.
+    /// Type and permissions. Without [`Capabilities::DONT_MASK`] the kernel has applied the umask.
     pub mode: u32,
     /// The caller's umask.
     pub umask: u32,
 }
 
-/// The parts of a COPY_FILE_RANGE.
+/// The arguments of a COPY_FILE_RANGE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CopyRange {
-    /// The file read from, opened.
+    /// The open source file.
     pub from: Handle,
-    /// Where, in bytes.
+    /// Position in the source file, in bytes.
     pub from_offset: u64,
-    /// The file written to.
+    /// The destination file.
     pub to_node: NodeId,
-    /// The same, opened.
+    /// The open destination file.
     pub to: Handle,
-    /// Where, in bytes.
+    /// Position in the destination file, in bytes.
     pub to_offset: u64,
-    /// How many bytes.
+    /// Number of bytes.
     pub len: u64,
 }
 
-/// Use of a file system.
+/// Size and free space of a file system.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StatFs {
     /// Unit of the counts below, in bytes.
     pub block_size: u32,
     /// Preferred size of a read or write, in bytes.
     pub io_size: u32,
-    /// Blocks in all.
+    /// Total number of blocks.
     pub blocks: u64,
-    /// Blocks that are free.
+    /// Free blocks.
     pub blocks_free: u64,
-    /// Blocks that are free for ordinary users.
+    /// Blocks available to ordinary users.
     pub blocks_available: u64,
-    /// Files that it can hold in all.
+    /// Total number of inodes.
     pub files: u64,
-    /// Files that can still be made.
+    /// Free inodes.
     pub files_free: u64,
     /// The longest name, in bytes.
     pub name_max: u32,
 }
 
-/// What STATX tells beyond [`Attr`].
+/// The answer to a STATX.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Statx {
-    /// What `stat` tells.
+    /// The attributes that `stat` has as well.
     pub attr: Attr,
-    /// When the file was made, where that is known.
+    /// Creation time, if known.
     pub btime: Option<Time>,
 }

@@ -1,12 +1,11 @@
-//! Callers that are killed while their requests are under way.
+//! Releases callers that were killed while their requests are in flight.
 //!
-//! The kernel keeps a caller until its request is answered. Where that may take for ever, as the
-//! storage does not answer, a thread that never waits for it looks for callers that were killed, and
-//! answers in place of the thread that does.
+//! The kernel keeps a killed caller until its request is answered, which may take for ever if the
+//! storage hangs. So a thread that never waits for the storage looks for killed callers, and answers
+//! in place of the thread that waits.
 //!
-//! The kernel's `INTERRUPT` is not what tells of them: it does not say whether the signal ends the
-//! caller, comes once for each request and not at all for some, and would have to be read by a thread
-//! while all of them wait.
+//! The kernel's `INTERRUPT` request is no substitute: it does not tell whether the signal is fatal, comes
+//! at most once per request and for some not at all, and could not be read while all threads wait.
 
 use std::{
     io,
@@ -29,45 +28,45 @@ use verimount_sys::{FuseRingRequest, SpareRing};
 
 use crate::{abi::InHeader, callers::Callers, device::Device, pool::Pool};
 
-/// How often the watch looks. It asks for a request's caller when it sees the request a second time,
-/// so for most it never asks.
+/// How often the watch checks. It looks up a request's caller only when it sees the request a second
+/// time, so for most requests it never does.
 const PERIOD: Duration = Duration::from_millis(200);
 
-/// How many times as long as it needs a processor to look it pauses at least.
+/// The least pause between two checks, in multiples of the processor time that the last one took.
 const PAUSE: u32 = 9;
 
-/// How many threads may have been replaced and still wait when one more is. Beyond that, a caller is
-/// kept until its request is done.
+/// How many replaced threads may still wait for storage. Beyond that, threads are not replaced, and a
+/// killed caller is kept until its request is done.
 const MAX_STRANDED: usize = 64;
 
 /// A request that came through io_uring.
 pub(crate) type RingRequest = FuseRingRequest<Arc<Device>>;
 
-/// How a request can be answered. Who has this answers it, and nobody else does.
+/// The means to answer a request. Only its owner can answer.
 #[allow(
     clippy::large_enum_variant,
-    reason = "there is one for each thread, and a box would be made for each request"
+    reason = "there is one for each thread, and a box would be allocated for each request"
 )]
 pub(crate) enum Way {
     Device(Arc<Device>),
     Ring(RingRequest),
 }
 
-/// What looks for callers that were killed.
+/// Looks for killed callers.
 pub(crate) struct Watch {
     callers: Callers,
-    /// Where requests wait for their turn, if they do.
+    /// Where requests are queued, if they are.
     pool: Option<Arc<Pool>>,
     seats: Mutex<Vec<Arc<Seat>>>,
     /// Whether there may be requests that the watch has not seen.
     is_asked: AtomicBool,
     has_ended: Mutex<bool>,
     changed: Condvar,
-    /// How many threads have been replaced and still wait.
+    /// How many replaced threads still wait for storage.
     stranded: AtomicUsize,
 }
 
-/// Where a thread leaves the request that it is working on.
+/// Holds the means to answer the request on which a thread is working.
 #[derive(Default)]
 struct Seat(Mutex<Option<Held>>);
 
@@ -79,23 +78,23 @@ struct Held {
     is_seen: bool,
 }
 
-/// What the watch sees in a seat.
+/// The state of a seat as the watch sees it.
 enum Seen {
     Nothing,
-    /// A request that is to be looked at again.
+    /// A request, to be checked again.
     UnderWay,
-    /// A request, by its number, whose caller was killed.
+    /// The number of a request whose caller was killed.
     Killed(u64),
 }
 
-/// A thread's seat, for as long as it answers.
+/// A thread's seat while the thread answers.
 pub(crate) struct Watched {
     watch: Arc<Watch>,
     seat: Arc<Seat>,
 }
 
 impl Watch {
-    /// One that also looks at requests that wait for their turn in `pool`.
+    /// A watch that also checks the requests queued in `pool`.
     pub(crate) fn new(callers: Callers, pool: Option<Arc<Pool>>) -> Arc<Self> {
         Arc::new(Self {
             callers,
@@ -118,15 +117,15 @@ impl Watch {
         }
     }
 
-    /// All threads that answer have ended.
+    /// Stops it, when all threads that answer have ended.
     pub(crate) fn end(&self) {
         *lock(&self.has_ended) = true;
         self.changed.notify_one();
     }
 
-    /// Looks for callers that were killed, until the end. It gives each of their requests, by its number,
-    /// to `succeed`, in a thread that then takes the place of the one that waits. Threads of a pool are
-    /// not replaced, as the pool sees to it that there are enough.
+    /// Looks for killed callers until [`Self::end`]. Passes the number of each of their requests and the
+    /// means to answer to `succeed`, on a new thread, which then replaces the one that waits. Threads of
+    /// a pool are not replaced: the pool adds threads itself.
     pub(crate) fn keep(&self, succeed: impl Fn(u64, Way) + Sync) {
         let succeed = &succeed;
         thread::scope(|scope| {
@@ -166,7 +165,7 @@ impl Watch {
         !*ended
     }
 
-    /// Looks at all requests; says whether there are any. `start` starts a thread that takes one over.
+    /// Checks all requests; returns whether there are any. `start` starts a thread that takes one over.
     fn look(&self, start: impl Fn(Arc<Seat>, u64) -> io::Result<()>) -> bool {
         let mut is_any = self.look_at_turns();
         let seats = lock(&self.seats).clone();
@@ -198,10 +197,11 @@ impl Watch {
         pool.turns.is_any_waiting()
     }
 
-    /// Takes a request from the thread that waits for it; a ring is replaced by one of this thread.
+    /// Takes a request from the thread that waits. A ring is bound to its thread, so the request is
+    /// moved to a new ring of this thread.
     fn take_over(&self, seat: &Seat, unique: u64) -> Option<Way> {
         let mut seat = lock(&seat.0);
-        // Meanwhile it may have been answered, and another one be in its place.
+        // It may have been answered meanwhile, and the seat have another one.
         let held = seat.take_if(|held| held.unique == unique)?;
         let way = match held.way {
             Way::Device(device) => Way::Device(device),
@@ -219,11 +219,11 @@ impl Watch {
         Some(way)
     }
 
-    /// Has the watch look, as there is a request that it may not have seen.
+    /// Wakes the watch for a request that it may not have seen.
     fn ask(&self) {
-        // Read before it is written, so that the threads do not take it from each other each time.
+        // Load before the swap: threads that only load share the cache line.
         if !self.is_asked.load(Relaxed) && !self.is_asked.swap(true, Relaxed) {
-            // Then the watch is not between looking at it and waiting.
+            // With the lock, the watch is not between checking `is_asked` and waiting.
             drop(lock(&self.has_ended));
             self.changed.notify_one();
         }
@@ -244,7 +244,7 @@ impl Seat {
         Seen::Killed(held.unique)
     }
 
-    /// Answers a request that came through a device.
+    /// Releases the caller of a request that came through a device.
     fn let_go(&self, unique: u64) {
         let held = lock(&self.0).take_if(|held| held.unique == unique);
         if let Some(Way::Device(device)) = held.map(|held| held.way) {
@@ -254,7 +254,7 @@ impl Seat {
 }
 
 impl Watched {
-    /// Leaves a request in the seat, to be taken back before it is answered.
+    /// Puts the means to answer a request into the seat. They must be taken back to answer it.
     pub(crate) fn hold(&self, header: &InHeader, way: Way) {
         let held = Held {
             unique: header.unique,
@@ -263,21 +263,21 @@ impl Watched {
             is_seen: false,
         };
         *lock(&self.seat.0) = Some(held);
-        // Behind the seat's lock: what the watch did before it last looked there is seen.
+        // After the seat's lock, so that this thread sees what the watch did before its last check.
         self.watch.ask();
     }
 
-    /// Takes the request back; `None` if its caller was killed and it was answered.
+    /// Takes the means to answer back; `None` if the caller was killed and has been answered.
     pub(crate) fn take(&self) -> Option<Way> {
         lock(&self.seat.0).take().map(|held| held.way)
     }
 
-    /// Has the watch look at requests that wait for their turn.
+    /// Wakes the watch for a queued request.
     pub(crate) fn waits(&self) {
         self.watch.ask();
     }
 
-    /// The calling thread, which was replaced, waits no longer.
+    /// The calling thread, which was replaced, no longer waits for storage.
     pub(crate) fn is_back(&self) {
         self.watch.stranded.fetch_sub(1, SeqCst);
     }
@@ -289,7 +289,7 @@ impl Drop for Watched {
     }
 }
 
-/// Nothing that can panic comes between two changes that belong together.
+/// A panic cannot leave the data inconsistent: nothing panics between changes that belong together.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

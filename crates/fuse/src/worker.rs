@@ -19,30 +19,30 @@ use crate::{
     watch::{RingRequest, Watch, Watched, Way},
 };
 
-/// What makes the workers of a mount.
+/// Creates the workers of a mount.
 pub(crate) struct Workers<F: FileSystem> {
     pub(crate) fs: Arc<F>,
     pub(crate) awake: Option<Arc<Awake>>,
-    /// `None` where nothing tells which callers were killed.
+    /// `None` if killed callers cannot be found out.
     pub(crate) watch: Option<Arc<Watch>>,
 }
 
-/// What one thread answers requests with.
+/// The state with which one thread answers requests.
 pub(crate) struct Worker<F: FileSystem> {
     fs: Arc<F>,
     answers: Answers<F>,
     watched: Option<Watched>,
 }
 
-/// What became of a request.
+/// The outcome of a request.
 enum Answered {
-    /// It was answered, if it had to be.
+    /// This thread has answered it, if it needed an answer.
     Here,
-    /// Its caller was killed, and another thread has answered.
+    /// The caller was killed, and another thread has answered.
     Abandoned,
 }
 
-/// What answers are made with.
+/// Calls the file system.
 struct Answers<F: FileSystem> {
     fs: Arc<F>,
     awake: Option<Arc<Awake>>,
@@ -61,7 +61,7 @@ impl<F: FileSystem> Clone for Workers<F> {
 }
 
 impl<F: FileSystem> Workers<F> {
-    /// A worker for the calling thread, to which what it keeps may be bound.
+    /// A worker for the calling thread, on which it must stay.
     pub(crate) fn worker(&self) -> Worker<F> {
         Worker {
             fs: self.fs.clone(),
@@ -77,11 +77,11 @@ impl<F: FileSystem> Workers<F> {
 }
 
 impl<F: FileSystem> Worker<F> {
-    /// Answers what comes from `device`, in at most `room` bytes, until the mount ends, or until another
-    /// thread has taken the place of this one.
+    /// Answers requests of at most `room` bytes from `device`, until the mount ends or another thread
+    /// has replaced this one.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub(crate) fn serve_device(mut self, device: &Arc<Device>, room: usize) -> io::Result<()> {
         let mut buffer = vec![0; room];
         while let Some(len) = device.receive(&mut buffer)? {
@@ -89,7 +89,7 @@ impl<F: FileSystem> Worker<F> {
                 continue;
             };
             if let Answered::Abandoned = self.answer_through(device, request) {
-                // Another thread has taken the place of this one.
+                // Another thread has replaced this one.
                 self.watched.iter().for_each(Watched::is_back);
                 return Ok(());
             }
@@ -97,11 +97,11 @@ impl<F: FileSystem> Worker<F> {
         Ok(())
     }
 
-    /// The same, as one of the threads of `pool`, so that no user's requests hold up another's. If it
-    /// was `added`, until there are enough without it.
+    /// The same as one of the threads of `pool`, so that no user's requests block another's. An `added`
+    /// thread also ends when there are enough without it.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub(crate) fn serve_fairly(
         mut self,
         device: &Arc<Device>,
@@ -121,7 +121,7 @@ impl<F: FileSystem> Worker<F> {
         Ok(())
     }
 
-    /// Answers a request if its turn has come, and then those of the same user that had to wait.
+    /// Answers a request if it has a turn, and then the queued ones of the same user.
     fn answer_in_turn(&mut self, device: &Arc<Device>, received: &[u8], pool: &Pool) {
         let Some(request) = parse(received) else {
             return;
@@ -161,11 +161,11 @@ impl<F: FileSystem> Worker<F> {
         Answered::Here
     }
 
-    /// Answers what comes through a ring, beginning with `next`, until the mount ends, or until
-    /// another thread has the ring.
+    /// Answers requests from a ring, beginning with `next`, until the mount ends or another thread has
+    /// replaced this one.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub(crate) fn serve_ring(self, mut next: Option<RingRequest>) -> io::Result<()> {
         let Self {
             fs,
@@ -191,7 +191,7 @@ impl<F: FileSystem> Worker<F> {
                     let (unique, answer) = match ring_request(&received) {
                         Some(request) => (request.header.unique, answers.answer(request)),
                         None => {
-                            tracing::error!("the kernel sent a request that is none");
+                            tracing::error!("malformed request from the kernel");
                             (0, Err(Errno::IO))
                         }
                     };
@@ -202,11 +202,10 @@ impl<F: FileSystem> Worker<F> {
         Ok(())
     }
 
-    /// Tells the caller of a request that another thread waits for that it failed, and takes the place
-    /// of that thread.
+    /// Answers an abandoned request with an error, and replaces the thread that waits for storage.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub(crate) fn succeed(self, unique: u64, abandoned: Way, room: usize) -> io::Result<()> {
         match abandoned {
             Way::Device(device) => {
@@ -223,13 +222,14 @@ impl<F: FileSystem> Worker<F> {
 }
 
 impl<F: FileSystem> Answers<F> {
-    /// The answer to a request, even if the file system panics: its caller must not wait for ever.
+    /// The answer to a request. A panic of the file system becomes an error: the caller must not wait
+    /// for ever.
     fn answer(&mut self, request: Request<'_>) -> Result<&[u8], Errno> {
         if let Some(awake) = &self.awake {
             awake.request();
         }
         if self.panicked {
-            // What the thread kept may be half done.
+            // The panic may have left it inconsistent.
             self.thread = Thread::default();
         }
         let dispatch = AssertUnwindSafe(|| dispatch(&*self.fs, request, &mut self.thread));
@@ -239,7 +239,7 @@ impl<F: FileSystem> Answers<F> {
     }
 }
 
-/// Answers a request and waits for the next one on its ring; `None` at the end of the mount.
+/// Answers a request and waits for the next one on the same ring; `None` at the end of the mount.
 fn commit(
     received: RingRequest,
     unique: u64,
@@ -254,10 +254,7 @@ fn commit(
 fn parse(received: &[u8]) -> Option<Request<'_>> {
     let request = Request::parse(received);
     if request.is_none() {
-        tracing::error!(
-            len = received.len(),
-            "the kernel sent a request that is none"
-        );
+        tracing::error!(len = received.len(), "malformed request from the kernel");
     }
     request
 }

@@ -1,4 +1,4 @@
-//! Asking mounts and exports for their status.
+//! Queries the status of mounts and exports.
 
 use std::{fs::File, io, path::Path, time::Duration};
 
@@ -16,25 +16,25 @@ const MAX_STATUS: usize = 64 << 10;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum AskError {
-    /// It is no mount or export of Verimount.
+    /// It is not a mount or export of Verimount.
     #[error("it is not a verimount mount or export")]
     NotOurs,
-    /// As many clients are connected as may be, so that nobody can ask.
-    #[error("as many clients are connected as may be: nobody can ask it now")]
+    /// The export has its maximum number of clients, so its status cannot be queried.
+    #[error("the maximum number of clients is connected; try again later")]
     Full,
-    /// What the system says.
+    /// The system's error.
     #[error(transparent)]
     System(#[from] io::Error),
-    /// What it tells is no status.
+    /// Its answer is not a status.
     #[error("its status: {0}")]
     NoStatus(#[from] serde_json::Error),
 }
 
-/// Asks what is mounted on `directory`.
+/// The status of the mount on `directory`.
 ///
 /// # Errors
-/// [`AskError::NotOurs`] unless the mount table shows a mount of ours: elsewhere, anybody could have set
-/// the attribute. Any other [`AskError`] but [`AskError::Full`].
+/// [`AskError::NotOurs`] unless the mount table shows a mount of Verimount: on any other file system
+/// anybody could have set the attribute. Any other [`AskError`] but [`AskError::Full`].
 pub fn ask_mount(directory: &Path) -> Result<Status, AskError> {
     if !is_mount(directory)? {
         return Err(AskError::NotOurs);
@@ -43,7 +43,7 @@ pub fn ask_mount(directory: &Path) -> Result<Status, AskError> {
     let text = match getxattr(directory, STATUS_XATTR, &mut text[..]) {
         Ok(len) => &text[..len],
         Err(Errno::NODATA) => return Err(AskError::NotOurs),
-        // It has no extended attributes.
+        // A mount without extended attributes.
         Err(Errno::OPNOTSUPP) => {
             text = ask_by_ioctl(directory)?;
             &text
@@ -61,7 +61,7 @@ fn ask_by_ioctl(directory: &Path) -> Result<Vec<u8>, AskError> {
     })
 }
 
-/// What an export said, and who said it.
+/// An export's status, and the process that sent it.
 #[derive(Debug)]
 pub struct Export {
     /// Its status.
@@ -69,7 +69,7 @@ pub struct Export {
     process: Option<i32>,
 }
 
-/// Asks the server at `socket`, which has `time` to answer.
+/// The status of the export at `socket`, which must answer within `time`.
 ///
 /// # Errors
 /// Any [`AskError`].
@@ -86,8 +86,8 @@ pub fn ask_export(socket: &Path, time: Duration) -> Result<Export, AskError> {
 }
 
 impl Export {
-    /// The end of the process that serves it. Which one that is, the kernel says: what the export says of
-    /// itself could be any.
+    /// A handle to wait for the end of the serving process. The process id is the kernel's, as the
+    /// export could claim any.
     pub fn end(&self) -> Option<DaemonEnd> {
         let daemon = self.status.served.daemon?;
         daemon.numbered(self.process?).end()

@@ -4,12 +4,12 @@ use verimount_fuse::{AwakeLimit, FileSystem, Session};
 
 use crate::{Mode, MountError, Mounted, place::HeldPlace};
 
-/// A mounted file system that the kernel has agreed with and nobody answers for yet.
+/// A mounted file system after INIT negotiation, which no thread answers for yet.
 ///
-/// All descriptors that answering takes are open, and no thread has been started for it: rights that
-/// the calling thread gives up now are given up for all threads that answer. Dropped, it is unmounted.
+/// All descriptors needed for answering are open, and no thread has been started: privileges that the
+/// calling thread drops now are dropped for all threads that answer. Dropping it unmounts it.
 pub struct Attached<F: FileSystem> {
-    // Dropped first: the mount is dead when it is taken away.
+    // Dropped first, so that the mount is dead when it is removed.
     pub(crate) session: Session<F>,
     pub(crate) awake: Option<AwakeLimit>,
     pub(crate) held: HeldPlace,
@@ -17,10 +17,10 @@ pub struct Attached<F: FileSystem> {
 }
 
 impl<F: FileSystem> Attached<F> {
-    /// Starts the threads that answer; when this returns, it can be used.
+    /// Starts the threads that answer; when this returns, the mount can be used.
     ///
     /// # Errors
-    /// [`MountError::Awake`] and [`MountError::Refused`] where there are no more threads.
+    /// [`MountError::Awake`] or [`MountError::Refused`] if no thread can be started.
     pub fn start(self) -> Result<Mounted, MountError> {
         let Self {
             session,

@@ -31,18 +31,18 @@ use crate::{
     unchanged::{LastSeen, Pages, Stamp},
 };
 
-/// How many threads answer on each processor through io_uring: one that waits for storage does not
-/// hold up another.
+/// How many threads answer on each processor through io_uring: several, so that one that waits for
+/// storage does not block others.
 const THREADS_PER_PROCESSOR: NonZeroUsize = NonZeroUsize::new(4).unwrap();
 
-/// What the kernel agrees on with any mirror that can be written.
+/// The capabilities that are requested for every bridge.
 const CAPABILITIES: Capabilities = Capabilities::ATOMIC_O_TRUNC
     .union(Capabilities::ASYNC_DIO)
     .union(Capabilities::DO_READDIRPLUS)
     .union(Capabilities::READDIRPLUS_AUTO)
     .union(Capabilities::PARALLEL_DIROPS)
     .union(Capabilities::NO_OPENDIR_SUPPORT)
-    // Access control lists on directories are inherited, so the umask is for us to apply.
+    // A default access control list replaces the umask, so the source's file system must apply it.
     .union(Capabilities::POSIX_ACL)
     .union(Capabilities::DONT_MASK)
     .union(Capabilities::HANDLE_KILLPRIV_V2)
@@ -65,13 +65,13 @@ impl Register for Registrar {
 /// How a bridge is served.
 #[derive(Debug, Clone, Copy)]
 pub struct BridgeOptions {
-    /// How long the kernel may believe what it was told.
+    /// How long the kernel may cache names, attributes and content.
     pub cache: CachePolicy,
     /// Whether files are to be passed through.
     pub passthrough: Passthrough,
-    /// Whether others than this process's user may use the mount, so that none may hold up another.
+    /// Whether other users may use the mount, so that no user's requests may block another's.
     pub is_shared: bool,
-    /// Whether the mount has no extended attributes, so that the kernel asks for none.
+    /// Whether the mount has no extended attributes, which saves the kernel's requests for them.
     pub no_xattr: bool,
 }
 
@@ -87,16 +87,16 @@ pub struct BridgeFs {
     last_seen: LastSeen,
 }
 
-/// What a handle stands for.
+/// An open file.
 struct Open {
     file: BridgedFile<Registrar>,
-    /// What the kernel does with its pages when it has opened it.
+    /// What the kernel does with cached pages when it gets the answer to the open.
     pages: Pages,
     _counted: OpenFor,
 }
 
 impl BridgeFs {
-    /// Serves `mirror`, which is what `served` tells of and whose files are opened by `policy`.
+    /// Serves `mirror`, which `served` describes and whose opens are decided by `policy`.
     pub fn new(mirror: Mirror, policy: Policy, options: BridgeOptions, served: Served) -> Self {
         let registrar = Registrar::default();
         Self {
@@ -111,13 +111,13 @@ impl BridgeFs {
         }
     }
 
-    /// What is served.
+    /// The served bridge.
     pub fn bridge(&self) -> &Bridge<Registrar> {
         &self.bridge
     }
 
-    /// What was done so far. Requests are those that the bridge counts itself: it sees no others of what
-    /// is passed through.
+    /// Its status. The requests are those that reach the bridge: reads and writes that are passed through
+    /// do not.
     fn status(&self) -> Status {
         let bridge = self.bridge.status();
         let (opens, relayed) = (&bridge.opens, &bridge.relayed);
@@ -145,8 +145,8 @@ impl BridgeFs {
         (fuse_attr(found), self.attr_lifetime(found))
     }
 
-    /// How long the kernel may believe in attributes. Where a write clears set-id bits, it clears
-    /// them in the source alone, so there they are asked for each time.
+    /// How long the kernel may cache attributes. Those of a file with set-ID bits are not cached: a write
+    /// clears these bits in the source, which the kernel does not notice.
     fn attr_lifetime(&self, found: &bridge::Attr) -> Duration {
         match found.has_set_id() {
             true => Duration::ZERO,
@@ -157,7 +157,7 @@ impl BridgeFs {
     fn entry(&self, found: bridge::Entry) -> Entry {
         Entry {
             node: Some(NodeId(found.node.0)),
-            // No number is ever used again.
+            // Node numbers are never reused.
             generation: 0,
             attr: fuse_attr(&found.attr),
             entry_valid: self.options.cache.lifetime(),
@@ -165,7 +165,7 @@ impl BridgeFs {
         }
     }
 
-    /// Says, for as long as names hold, that there is no file of one.
+    /// A negative entry, valid as long as names are.
     fn no_entry(&self) -> Entry {
         Entry {
             node: None,
@@ -177,8 +177,7 @@ impl BridgeFs {
     }
 
     fn opened(&self, file: BridgedFile<Registrar>, counted: OpenFor) -> Opened {
-        // No file system tells anything at close that it does not tell at fsync; so one round trip
-        // less for each open.
+        // Saves a round trip per close: errors of writing are reported by fsync in any case.
         let mut flags = OpenFlags::NOFLUSH;
         let (backing, pages) = match file.backing() {
             Some(backing) => {
@@ -189,8 +188,8 @@ impl BridgeFs {
                 (backing.id(), Pages::Keep)
             }
             None => {
-                // While a write through the page cache is under way, a page that it has changed can
-                // be dropped, and read anew before the write arrives here. So it goes past the cache.
+                // During a write through the page cache, a modified page can be dropped and read again
+                // before the write arrives here. So writable files bypass the page cache.
                 flags.set(OpenFlags::DIRECT_IO, file.file().is_writable());
                 let pages = self.pages(file.file());
                 flags.set(OpenFlags::KEEP_CACHE, pages == Pages::Keep);
@@ -209,7 +208,7 @@ impl BridgeFs {
         }
     }
 
-    /// What is to be done with pages that the kernel may have of a file that is to be relayed.
+    /// What the kernel is to do with cached pages of a file that is relayed.
     fn pages(&self, file: &OpenFile) -> Pages {
         let (node, cache) = (file.node(), self.options.cache);
         let asked = SystemTime::now();
@@ -217,20 +216,20 @@ impl BridgeFs {
             (CachePolicy::Strict, _) | (_, Err(_)) => Pages::Drop,
             (_, Ok(attr)) => self.last_seen.pages(node, Stamp::new(&attr), asked, || {
                 let can_change = self.mirror().can_change_unnoticed(file);
-                // Where that is not known, it is known of an exclusive source.
+                // If unknown: nobody else changes an exclusive source.
                 can_change.unwrap_or(cache != CachePolicy::Exclusive)
             }),
         }
     }
 
-    /// Notes that the kernel, which asks for this file, has done with opening it.
+    /// Notes a request for an open file: the kernel has processed the answer to the open.
     fn was_opened(&self, open: &Open) {
         if let Pages::DropBefore(stamp) = open.pages {
             self.last_seen.dropped(open.file.file().node(), stamp);
         }
     }
 
-    /// Gives a part of a directory to `list`, which says where the next one begins; `None` at the
+    /// Has `list` list a part of a directory. It returns the position of the next part; `None` at the
     /// end.
     fn list(
         &self,

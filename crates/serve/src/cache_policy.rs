@@ -2,22 +2,22 @@ use std::{fmt, str::FromStr, time::Duration};
 
 use verimount_fuse::Capabilities;
 
-/// How long the kernel may believe what it was told of a mirrored directory.
+/// How long the kernel may cache names, attributes and content of a mirrored directory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum CachePolicy {
-    /// Not at all: each use asks again.
+    /// Not at all: each use sends a request.
     Strict,
-    /// For a second; content only if it is certain not to have changed when a file is opened. So what
-    /// others change in the source is seen within a second, and by who opens the file after that at
-    /// once.
+    /// Names and attributes for a second. Content is kept when a file is opened only if it certainly has
+    /// not changed. So names and attributes that others change in the source are seen within a second,
+    /// and content when the file is opened next.
     #[default]
     Normal,
-    /// For as long as it likes: the source must be changed through this mount only.
+    /// Without limit: the source must be changed through this mount only.
     Exclusive,
 }
 
 impl CachePolicy {
-    /// All of them.
+    /// All policies.
     pub const ALL: [Self; 3] = [Self::Strict, Self::Normal, Self::Exclusive];
 
     /// The name on the command line.
@@ -29,7 +29,7 @@ impl CachePolicy {
         }
     }
 
-    /// How long names and attributes hold.
+    /// How long names and attributes may be cached.
     pub(crate) fn lifetime(self) -> Duration {
         match self {
             Self::Strict => Duration::ZERO,

@@ -7,16 +7,16 @@ use rustix::{
 };
 use serde::{Deserialize, Serialize};
 
-/// A process that serves a mount or an export, told from all others that ever have its number, here or in another
-/// namespace.
+/// A process that serves a mount or an export. Its start time distinguishes it from other processes that
+/// have the same id later or in another namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Daemon {
     pid: i32,
-    /// When it was started, in clock ticks since the machine was.
+    /// Its start time, in clock ticks since boot.
     started: u64,
 }
 
-/// The end of a process, to be waited for.
+/// A handle to wait for the end of a process.
 pub struct DaemonEnd(OwnedFd);
 
 impl Daemon {
@@ -29,22 +29,21 @@ impl Daemon {
         })
     }
 
-    /// The process of this number, if it is the one that says that it is `self`. In another PID namespace
-    /// it has another number.
+    /// The same process with its id in this PID namespace.
     pub(crate) fn numbered(self, pid: i32) -> Self {
         Self { pid, ..self }
     }
 
-    /// Its number, where it runs.
+    /// Its process id, in its own PID namespace.
     pub fn pid(&self) -> i32 {
         self.pid
     }
 
-    /// Its end, if it is still there and can be seen from here.
+    /// A handle to wait for its end, if it still runs and is visible from here.
     pub fn end(&self) -> Option<DaemonEnd> {
         let pid = Pid::from_raw(self.pid)?;
         let handle = pidfd_open(pid, PidfdFlags::empty()).ok()?;
-        // Asked afterwards: if it is the right one now, it was then.
+        // Checked after opening: if it is the right process now, it was so then.
         (started(pid)? == self.started).then_some(DaemonEnd(handle))
     }
 }
@@ -53,20 +52,20 @@ impl DaemonEnd {
     /// Asks the process to end, as a first SIGTERM does.
     ///
     /// # Errors
-    /// `EPERM` if it is another user's.
+    /// `EPERM` if the process is another user's.
     pub fn ask_for(&self) -> io::Result<()> {
         Ok(pidfd_send_signal(&self.0, Signal::TERM)?)
     }
 
     /// Waits until the process has ended.
     pub fn wait(self) {
-        // A signal that does not end the waiting process does not end the waiting either.
+        // Retried after a signal.
         while poll(&mut [PollFd::new(&self.0, PollFlags::IN)], None) == Err(Errno::INTR) {}
     }
 }
 
-/// When a process was started: the 22nd field of its `stat`, of which the second is a name in
-/// parentheses that may hold anything.
+/// A process's start time: the 22nd field of its `stat`. The second field is a name in parentheses,
+/// which can contain spaces and parentheses.
 fn started(pid: Pid) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
     let (_, fields) = stat.rsplit_once(") ")?;

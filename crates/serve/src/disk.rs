@@ -16,7 +16,7 @@ use crate::{
     requests::{Operation, RequestCounters},
 };
 
-/// What is asked of a disk.
+/// The operations that are counted.
 const OPERATIONS: &[Operation] = &[
     Operation::Read,
     Operation::Write,
@@ -25,7 +25,7 @@ const OPERATIONS: &[Operation] = &[
     Operation::Zero,
 ];
 
-/// A volume as a block device, with an account of what was asked.
+/// A volume as a block device, with statistics.
 pub struct Disk {
     volume: Arc<Volume>,
     devices: Vec<Arc<Counting<FileStorage>>>,
@@ -36,7 +36,7 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// The disk of `volume`, which is on `devices` and what `served` tells of.
+    /// The disk of `volume`, which is on `devices` and described by `served`.
     pub fn new(
         volume: Arc<Volume>,
         devices: Vec<Arc<Counting<FileStorage>>>,
@@ -51,7 +51,7 @@ impl Disk {
         }
     }
 
-    /// The volume, for what is no request.
+    /// The volume, for everything but requests.
     pub(crate) fn volume(&self) -> &Volume {
         &self.volume
     }
@@ -61,12 +61,13 @@ impl Disk {
         self.volume.size()
     }
 
-    /// When it was written last, in nanoseconds since 1970; at first, since when it is there.
+    /// The time of the last write, in nanoseconds since 1970; before the first write, of the creation of
+    /// this value.
     pub(crate) fn last_write(&self) -> u64 {
         self.last_write.load(Relaxed)
     }
 
-    /// What was done so far.
+    /// Its status.
     pub(crate) fn status(&self) -> Status {
         Status {
             version: Status::VERSION,
@@ -77,7 +78,7 @@ impl Disk {
         }
     }
 
-    /// The bytes from `offset` on, `len` of them or as many as there are.
+    /// Reads `len` bytes from `offset` on, or fewer at the end of the disk.
     pub(crate) fn read<'s>(
         &self,
         offset: u64,
@@ -96,7 +97,7 @@ impl Disk {
         read.map_err(|error| volume_failed(&error))
     }
 
-    /// Writes as many of `bytes` from `offset` on as there is room for; says how many.
+    /// Writes `bytes` from `offset` on, as far as the disk reaches; returns how many.
     pub(crate) fn write(&self, bytes: &[u8], offset: u64) -> Result<usize, Errno> {
         self.requests.count(Operation::Write);
         let len = self.inside(offset, bytes.len() as u64) as usize;
@@ -107,14 +108,14 @@ impl Disk {
         Ok(len)
     }
 
-    /// Returns when all that was written before survives a crash.
+    /// Makes all completed writes durable.
     pub(crate) fn flush(&self) -> Result<(), Errno> {
         self.requests.count(Operation::Flush);
         self.volume.flush().map_err(|error| volume_failed(&error))
     }
 
-    /// Whether it can have this size, which is to say that it has, or that it is to be as a new file
-    /// would be: opening a block device with `O_TRUNC` leaves it as it is.
+    /// Whether a truncation to `size` is allowed. It has no effect: only the present size is, and 0, as
+    /// opening a block device with `O_TRUNC` leaves it unchanged.
     pub(crate) fn can_have_size(&self, size: u64) -> bool {
         [0, self.size()].contains(&size)
     }
@@ -139,19 +140,19 @@ impl Disk {
                 self.changed(self.volume.punch_hole(offset, inside))
             }
             FallocateFlags::ZERO_RANGE => self.zero(offset, inside),
-            // All room that there is is taken already.
+            // All blocks of the disk are allocated.
             mode if mode.is_empty() => Ok(()),
             _ => Err(Errno::OPNOTSUPP),
         }
     }
 
-    /// Makes bytes zero.
+    /// Writes zeros.
     pub(crate) fn zero(&self, offset: u64, len: u64) -> Result<(), Errno> {
         self.requests.count(Operation::Zero);
         self.changed(self.volume.write_zeroes(offset, len))
     }
 
-    /// Says that the contents of bytes are not needed any more.
+    /// Discards a range: its content is no longer needed.
     pub(crate) fn discard(&self, offset: u64, len: u64) -> Result<(), Errno> {
         self.requests.count(Operation::Discard);
         self.changed(self.volume.discard(offset, len))
@@ -163,7 +164,7 @@ impl Disk {
         Ok(())
     }
 
-    /// How much of `len` bytes from `offset` on is on the disk.
+    /// How many of the `len` bytes from `offset` on are inside the disk.
     fn inside(&self, offset: u64, len: u64) -> u64 {
         len.min(self.size().saturating_sub(offset))
     }

@@ -5,7 +5,7 @@ use verimount_integrity::Error as VolumeError;
 use verimount_source::{ReadError, WriteError};
 use verimount_tree::Error;
 
-/// What the kernel is told for each error: the only place where that is decided.
+/// The error number for each error of a tree. No other code maps them.
 pub(crate) fn errno(error: &Error) -> Errno {
     match error {
         Error::NotFound => Errno::NOENT,
@@ -15,16 +15,15 @@ pub(crate) fn errno(error: &Error) -> Errno {
         Error::NoAttribute => Errno::NODATA,
         Error::PastEnd => Errno::NXIO,
         other => match other.read_error() {
-            // The system's own reason says most; but an interrupted or a full system must not look
-            // like anything else than a failed read.
+            // The system's error says most. Without one, it is an ordinary failed read.
             Some(ReadError::Io { source, .. }) => system(source),
             _ => Errno::IO,
         },
     }
 }
 
-/// What whoever asked is told of a request to a volume that failed. What does not match, and what ends
-/// all writing, the volume has logged itself.
+/// The error number for a failed request to a volume. The volume itself logs mismatches, and failures
+/// that end writing.
 pub(crate) fn volume_failed(error: &VolumeError) -> Errno {
     if let VolumeError::Source(error) = error {
         tracing::error!(%error, "the storage cannot be read");
@@ -41,7 +40,7 @@ fn volume_errno(error: &VolumeError) -> Errno {
         | VolumeError::Write(WriteError::Io { source, .. } | WriteError::Flush(source)) => {
             system(source)
         }
-        // That the storage was full, say, is true of all that come after it.
+        // The first failure, such as a full storage, is the reason for all later ones.
         VolumeError::Latched(first) => volume_errno(first),
         _ => Errno::IO,
     }

@@ -1,7 +1,7 @@
-//! Where the sockets of exports are noted, so that they can be found: each as a symbolic link to the
-//! socket, named by the number of the process, in `/run/verimount` or `$XDG_RUNTIME_DIR/verimount`.
+//! A registry of exports, so that they can be found: a symbolic link to each socket, named by the id of
+//! the serving process, in `/run/verimount` or `$XDG_RUNTIME_DIR/verimount`.
 //!
-//! A link says nothing but where to ask. If nobody answers there, its process was killed.
+//! A link only says where to query. If no process answers at the socket, the process was killed.
 
 use std::{
     env,
@@ -14,24 +14,24 @@ use std::{
 
 use rustix::process::geteuid;
 
-/// The name of our directory in a runtime directory.
+/// The name of the registry in a runtime directory.
 const DIRECTORY: &str = "verimount";
 
-/// The most links that are looked at in one directory: its owner can make any number.
+/// The most links that are read from one directory: its owner can create any number.
 const MAX_LINKS: usize = 1024;
 
-/// The most users of whom root looks at the exports.
+/// The most users whose exports root lists.
 const MAX_USERS: usize = 1024;
 
-/// A note of where this process serves an export, for as long as this lives.
+/// A registered export of this process. It is removed when this is dropped.
 #[derive(Debug)]
 pub struct Registration(PathBuf);
 
 impl Registration {
-    /// Notes that this process serves an export at `socket`; `None` where there is no runtime directory.
+    /// Registers this process's export at `socket`; `None` if there is no runtime directory.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn new(socket: &Path) -> io::Result<Option<Self>> {
         let Some(directory) = own_directory() else {
             return Ok(None);
@@ -41,7 +41,7 @@ impl Registration {
             other => other?,
         }
         let link = directory.join(process::id().to_string());
-        // One that a killed process of the same number has left.
+        // A killed process with the same id may have left one.
         let _ = fs::remove_file(&link);
         symlink(std::path::absolute(socket)?, &link)?;
         Ok(Some(Self(link)))
@@ -54,8 +54,8 @@ impl Drop for Registration {
     }
 }
 
-/// The sockets that processes of this user, or for root of any user, have noted. Those of processes that
-/// were killed are among them; our own of those are forgotten.
+/// The registered sockets of this user's processes, or for root of any user's. Removes this user's links
+/// of processes that no longer run; other users' are still listed.
 pub fn registered_exports() -> Vec<PathBuf> {
     let own = own_directory().into_iter().flat_map(|directory| {
         links(&directory)
@@ -70,13 +70,13 @@ pub fn registered_exports() -> Vec<PathBuf> {
     sockets
 }
 
-/// Whether there is a process of the number that a link is named by.
+/// Whether the process with the id that is the link's name runs.
 fn is_alive(link: &Path) -> bool {
     link.file_name()
         .is_some_and(|number| Path::new("/proc").join(number).exists())
 }
 
-/// The links in a directory, with what they lead to.
+/// The links in a directory, with their targets.
 fn links(directory: &Path) -> impl Iterator<Item = (PathBuf, PathBuf)> + use<> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries
@@ -84,18 +84,18 @@ fn links(directory: &Path) -> impl Iterator<Item = (PathBuf, PathBuf)> + use<> {
         .filter_map(|entry| Some((entry.path(), fs::read_link(entry.path()).ok()?)))
 }
 
-/// Where this process's user notes exports.
+/// The registry of this process's user.
 fn own_directory() -> Option<PathBuf> {
     if geteuid().is_root() {
         return Some(Path::new("/run").join(DIRECTORY));
     }
     let directory = PathBuf::from(env::var_os("XDG_RUNTIME_DIR")?);
-    // A user who has become another one by `su` has the variable, but not the right.
+    // After `su` the variable can still name another user's directory.
     let is_own = fs::metadata(&directory).is_ok_and(|found| found.uid() == geteuid().as_raw());
     is_own.then(|| directory.join(DIRECTORY))
 }
 
-/// Where other users note exports, if this process may see them all.
+/// The registries of other users, if this process may see them.
 fn directories_of_users() -> Vec<PathBuf> {
     if !geteuid().is_root() {
         return Vec::new();

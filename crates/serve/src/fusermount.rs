@@ -22,13 +22,13 @@ use crate::mount::{MountOptions, SUBTYPE};
 /// The environment variable that tells `fusermount3` on which descriptor to send the device.
 const COMMUNICATION: &str = "_FUSE_COMMFD";
 
-/// Mounts on `mount_point`; gives the FUSE device, opened.
+/// Mounts on `mount_point`; returns the open FUSE device.
 ///
 /// # Errors
-/// Why the program could not be run, or what it said.
+/// Why the program could not be run, or its message.
 pub(crate) fn mount(mount_point: &Path, options: &MountOptions) -> io::Result<OwnedFd> {
     let (ours, its) = UnixStream::pair()?;
-    // The one descriptor that the program is to inherit.
+    // The only descriptor that the program inherits.
     fcntl_setfd(&its, FdFlags::empty())?;
     let mut program = Command::new("fusermount3")
         .arg("-o")
@@ -55,7 +55,7 @@ pub(crate) fn mount(mount_point: &Path, options: &MountOptions) -> io::Result<Ow
 }
 
 fn option_list(options: &MountOptions) -> String {
-    // A comma ends an option unless a backslash is before it.
+    // A comma ends an option unless a backslash precedes it.
     let source_name = options
         .source_name
         .replace('\\', "\\\\")
@@ -89,13 +89,13 @@ pub(crate) fn unmount(mount_point: &Path, lazy: bool) -> io::Result<Output> {
 fn not_run(error: io::Error) -> io::Error {
     match error.kind() {
         io::ErrorKind::NotFound => io::Error::other(
-            "fusermount3 is not installed, which mounts for ordinary users (Debian package fuse3)",
+            "fusermount3, which mounts for ordinary users, is not installed (Debian package fuse3)",
         ),
         _ => error,
     }
 }
 
-/// The descriptor that comes over `socket`; `None` if it is closed without one.
+/// Receives a descriptor over `socket`; `None` if it is closed without one.
 fn receive_descriptor(socket: &UnixStream) -> io::Result<Option<OwnedFd>> {
     let mut byte = [0];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];

@@ -3,7 +3,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use rustix::io::Errno;
 use verimount_fuse::Handle;
 
-/// What is open, by the number that the kernel is told.
+/// Open files, by the handle that the kernel uses for them.
 pub(crate) struct Handles<T>(RwLock<Slots<T>>);
 
 struct Slots<T> {
@@ -36,7 +36,7 @@ impl<T> Handles<T> {
     }
 
     /// # Errors
-    /// `EBADF` if nothing is open by this number.
+    /// `EBADF` if the handle is not open.
     pub(crate) fn get(&self, handle: Handle) -> Result<Arc<T>, Errno> {
         let table = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let slot = table.slots.get(handle.0 as usize);
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_used_again() {
+    fn handles_are_reused() {
         let handles = Handles::default();
         let first = handles.insert("first");
         let second = handles.insert("second");

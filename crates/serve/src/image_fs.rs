@@ -22,7 +22,8 @@ use crate::{
     limits::{FOREVER, MAX_BACKGROUND, MAX_REQUEST},
 };
 
-/// What an image wants from the kernel: what never changes may be kept, and need not be opened.
+/// What is requested in the INIT negotiation. An image never changes, so the kernel may cache everything
+/// and need not send OPENs.
 const WISHES: Wishes = Wishes {
     capabilities: Capabilities::NO_OPEN_SUPPORT
         .union(Capabilities::NO_OPENDIR_SUPPORT)
@@ -32,12 +33,12 @@ const WISHES: Wishes = Wishes {
         .union(Capabilities::CACHE_SYMLINKS)
         .union(Capabilities::EXPLICIT_INVAL_DATA),
     max_read: MAX_REQUEST,
-    // Nothing is written; the kernel asks for room for a page.
+    // Nothing is written; this is the kernel's minimum.
     max_write: 4096,
     max_readahead: MAX_REQUEST,
     max_background: MAX_BACKGROUND,
     max_stack_depth: 0,
-    // Large reads gain more from threads that any processor may run.
+    // Large reads are faster with threads that may run on any processor.
     answering: Answering::ByThreads,
 };
 
@@ -48,7 +49,7 @@ pub struct ImageFs {
 }
 
 impl ImageFs {
-    /// Serves `tree`, which is what `served` tells of.
+    /// Serves `tree`, which `served` describes.
     pub fn new(tree: Arc<VerifiedTree>, served: Served) -> Self {
         Self { tree, served }
     }
@@ -57,8 +58,8 @@ impl ImageFs {
 impl Mountable for ImageFs {
     fn wishes(&self) -> Wishes {
         let mut wishes = WISHES;
-        // The kernel then asks for the list of each file that somebody wants to use. Without it, the
-        // group's permissions would let in whom the list keeps out.
+        // With it the kernel reads the access control list of each file that is accessed. Without it,
+        // the group's permissions would grant access that the list denies.
         let has_lists = self.tree.has_xattrs();
         wishes.capabilities.set(Capabilities::POSIX_ACL, has_lists);
         wishes
@@ -91,7 +92,7 @@ impl FileSystem for ImageFs {
     }
 
     fn open(&self, _: Caller, _: NodeId, _: u32) -> Result<Opened, Errno> {
-        // The kernel never asks again, and keeps pages cached.
+        // After this the kernel sends no more OPENs, and keeps pages cached.
         Err(Errno::NOSYS)
     }
 
@@ -137,7 +138,7 @@ impl FileSystem for ImageFs {
             return Ok(());
         };
         let mut add = |listed: DirEntry<'_>, next, attr: Option<&tree::Attr>| {
-            // Whose attributes cannot be read is listed all the same.
+            // An entry whose attributes cannot be read is listed without them.
             let found = attr.map_or(NO_ENTRY, entry);
             continue_if(names.add(name(&listed, next), &found))
         };
@@ -180,7 +181,7 @@ impl FileSystem for ImageFs {
 
     fn lseek(&self, node: NodeId, _: Handle, offset: u64, to: Seek) -> Result<u64, Errno> {
         if !self.tree.has_holes() {
-            // The kernel never asks again: all is data, up to the end.
+            // After this the kernel sends no more LSEEK, and treats everything as data.
             return Err(Errno::NOSYS);
         }
         let wanted = match to {
@@ -196,7 +197,7 @@ impl FileSystem for ImageFs {
         }
         let digest = self.tree.measure(file(node)?).ok_or(Errno::NODATA)?;
         let digest = digest.digest();
-        // struct fsverity_digest: number of the hash, length of the digest, digest.
+        // struct fsverity_digest: number of the hash algorithm, length of the digest, digest.
         let mut bytes = u16::from(digest.algorithm().number())
             .to_ne_bytes()
             .to_vec();
@@ -206,13 +207,12 @@ impl FileSystem for ImageFs {
     }
 }
 
-/// Whether a file has the mount's status, beside the attributes that the tree gives it.
+/// Whether a node has the mount's status as an extended attribute, besides those of the tree.
 fn has_status(node: NodeId) -> bool {
     node == NodeId::ROOT
 }
 
-/// Whether a caller may see this attribute in a list. The kernel checks who reads one, but leaves the
-/// list to us.
+/// Whether a caller may see this attribute in a list. The kernel checks only access to the value.
 fn may_know(caller: Caller, name: &OsStr) -> bool {
     caller.uid == 0 || !name.as_bytes().starts_with(b"trusted.")
 }

@@ -1,4 +1,4 @@
-//! Mounting by the kernel itself, which it does for root.
+//! Mounting with the system call, which only root may use.
 
 use std::{
     ffi::CString,
@@ -15,10 +15,10 @@ use rustix::{
 
 use crate::mount::{MountOptions, SUBTYPE};
 
-/// Mounts on `mount_point`; gives the FUSE device, opened.
+/// Mounts on `mount_point`; returns the open FUSE device.
 ///
 /// # Errors
-/// What the system says.
+/// The system's error.
 pub(crate) fn mount(mount_point: &Path, options: &MountOptions) -> io::Result<OwnedFd> {
     let device = open_device()?;
     let allow_other = match options.allow_other {
@@ -43,7 +43,7 @@ pub(crate) fn mount(mount_point: &Path, options: &MountOptions) -> io::Result<Ow
     Ok(device.into())
 }
 
-/// Opens the FUSE device; an error names it, as it would else be taken for the mount point's.
+/// Opens the FUSE device. An error names it, so that it does not seem to be about the mount point.
 fn open_device() -> io::Result<File> {
     const DEVICE: &str = "/dev/fuse";
     let device = File::options().read(true).write(true).open(DEVICE);

@@ -1,10 +1,9 @@
 //! Serves directory trees and volumes to the kernel through FUSE.
 //!
-//! [`ImageFs`], [`BridgeFs`] and [`VolumeFs`] are the thin adapters between FUSE and what holds all
-//! behaviour and is tested without a mount: a [`VerifiedTree`], a
-//! [`Bridge`](verimount_bridge::Bridge) and a [`Volume`](verimount_integrity::Volume).
-//! [`attach`] mounts one on a directory, [`Attached::start`] has threads answer for it, and
-//! [`Mounted::wait`] waits for its end.
+//! [`ImageFs`], [`BridgeFs`] and [`VolumeFs`] are thin adapters between FUSE and the types that have all
+//! behaviour and are tested without a mount: [`VerifiedTree`], [`Bridge`](verimount_bridge::Bridge) and
+//! [`Volume`](verimount_integrity::Volume). [`attach`] mounts one on a directory, [`Attached::start`]
+//! starts the threads that answer, and [`Mounted::wait`] waits for the end of the mount.
 
 mod ask;
 mod attached;

@@ -1,13 +1,13 @@
-//! What all mounts agree on with the kernel.
+//! Limits that all mounts request in the INIT negotiation.
 
 use std::time::Duration;
 
-/// The largest request, in bytes: as much as the kernel puts into one.
+/// The largest request, in bytes: the kernel's maximum.
 pub(crate) const MAX_REQUEST: u32 = 1 << 20;
 
-/// How many requests that nobody waits for, such as reads ahead, the kernel may have under way at
-/// once.
+/// How many background requests, for which no caller waits, the kernel may have in flight: read-ahead,
+/// for example.
 pub(crate) const MAX_BACKGROUND: u16 = 128;
 
-/// How long the kernel may keep what never changes: for as long as it likes.
+/// How long the kernel may cache what never changes: without limit.
 pub(crate) const FOREVER: Duration = Duration::from_secs(10 * 365 * 24 * 3600);

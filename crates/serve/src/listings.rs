@@ -6,18 +6,17 @@ use std::{
 use rustix::io::Errno;
 use verimount_bridge::{Mirror, NodeId, OpenDirectory};
 
-/// How many directories of which a part was listed are kept open for the next part. More are
-/// opened again when they go on.
+/// How many partially listed directories are kept open. Others are reopened to continue.
 const MAX_OPEN: usize = 64;
 
-/// Directories that are being listed. The kernel opens none, which saves a round trip for each: a
-/// directory is opened for its first part, and handed on from part to part.
+/// Open directories that are being listed. The kernel sends no OPENDIR, which saves a round trip per
+/// listing: a directory is opened for the first part, and kept open from part to part.
 #[derive(Default)]
 pub(crate) struct Listings(Mutex<VecDeque<Listing>>);
 
 struct Listing {
     node: NodeId,
-    /// Where it goes on.
+    /// Where the next part begins.
     position: u64,
     directory: OpenDirectory,
 }
@@ -33,7 +32,7 @@ impl Listings {
         node: NodeId,
         position: u64,
     ) -> Result<OpenDirectory, Errno> {
-        // At the beginning a directory is opened anew, so that what was made meanwhile is listed.
+        // A new listing opens the directory again, to list entries that were created meanwhile.
         let kept = match position {
             0 => None,
             _ => self.find(node, position),
@@ -62,7 +61,7 @@ impl Listings {
             directory,
         });
         drop(kept);
-        // Closing it is I/O.
+        // Closed without the lock, as closing is I/O.
         drop(oldest);
     }
 }

@@ -20,20 +20,20 @@ use crate::{
     unmount,
 };
 
-/// How much root lets the kernel read ahead, in KiB: one request of the largest size.
+/// The kernel's read-ahead where root can set it, in KiB: one request of the largest size.
 const READ_AHEAD_KB: &str = "1024";
 
-/// How many file descriptors a mount takes at least until it is served: for the device, the mount
-/// table, `fusermount3` with its pipes, and signals.
+/// How many file descriptors a mount needs before it is served: for the device, the mount table,
+/// `fusermount3` with its pipes, and signals.
 const DESCRIPTORS: usize = 8;
 
-/// What the mount table shows as the type, behind `fuse.`.
+/// The type in the mount table, after `fuse.`.
 pub(crate) const SUBTYPE: &str = "verimount";
 
 /// How a tree is mounted.
 #[derive(Debug, Clone)]
 pub struct MountOptions {
-    /// What the mount table shows as the source.
+    /// The source in the mount table.
     pub source_name: String,
     /// Whether the kernel refuses all changes.
     pub read_only: bool,
@@ -45,12 +45,12 @@ pub struct MountOptions {
     pub awake: bool,
 }
 
-/// What the system allowed a mount.
+/// How a mount is served, as far as the system allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mode {
-    /// The kernel reads ahead in the largest requests; else in 128 KiB.
+    /// Whether the kernel reads ahead in requests of the largest size, or else of 128 KiB.
     pub large_read_ahead: bool,
-    /// How requests come.
+    /// How requests reach this process.
     pub transport: Transport,
 }
 
@@ -65,16 +65,16 @@ impl fmt::Display for Mode {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum MountError {
-    /// The mount point cannot be looked at.
+    /// The mount point cannot be examined.
     #[error("mount point {}: {reason}", printable(path))]
     MountPoint {
         /// The mount point.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         reason: io::Error,
     },
-    /// The mount point is no directory.
+    /// The mount point is not a directory.
     #[error("mount point {} is not a directory", printable(.0))]
     NotADirectory(PathBuf),
     /// The mount point has entries, which the mount would hide.
@@ -83,16 +83,16 @@ pub enum MountError {
     /// A FUSE file system is mounted there already.
     #[error("{} is already mounted; unmount it first", printable(.0))]
     AlreadyMounted(PathBuf),
-    /// A dead daemon's mount could not be cleared away.
+    /// The mount of a daemon that no longer runs could not be removed.
     #[error("the dead mount on {} cannot be removed: {reason}", printable(path))]
     Dead {
         /// The mount point.
         path: PathBuf,
-        /// What the system said.
+        /// Why it could not be unmounted.
         #[source]
         reason: UnmountError,
     },
-    /// Processors cannot be kept awake.
+    /// Idle processors cannot be kept awake.
     #[error("keeping processors awake, through /dev/cpu_dma_latency: {0}")]
     Awake(#[source] io::Error),
     /// The kernel or `fusermount3` refused.
@@ -100,26 +100,26 @@ pub enum MountError {
     Refused {
         /// The mount point.
         path: PathBuf,
-        /// What they said.
+        /// The reason.
         #[source]
         reason: io::Error,
     },
 }
 
-/// What can be mounted: a file system and what it wants from the kernel.
+/// A file system that can be mounted: it knows what to request in the INIT negotiation.
 pub trait Mountable: FileSystem {
-    /// What to agree on with the kernel.
+    /// The capabilities and limits to request from the kernel.
     fn wishes(&self) -> Wishes;
 
-    /// The kernel has agreed to this; `connection` reaches it from now on.
+    /// Called with the result of the INIT negotiation. `connection` can be used from now on.
     ///
     /// # Errors
-    /// Why the file system cannot work so.
+    /// Why the file system cannot work with this result.
     fn agreed(&self, agreement: &Agreement, connection: Connection) -> io::Result<()>;
 }
 
-/// Mounts `fs` on the empty directory `mount_point` and agrees with the kernel. Nobody answers for it
-/// before [`Attached::start`]: until then, whoever uses it waits.
+/// Mounts `fs` on the empty directory `mount_point` and does the INIT negotiation. Programs that use the
+/// mount wait until [`Attached::start`].
 ///
 /// # Errors
 /// Any [`MountError`].
@@ -142,7 +142,7 @@ pub fn attach<F: Mountable>(
         Session::new(fs.clone(), device, fs.wishes(), options.threads).map_err(refused)?;
     fs.agreed(session.agreement(), session.connection())
         .map_err(refused)?;
-    // The kernel's agreement has set it.
+    // After the INIT negotiation, which sets it as well.
     let large_read_ahead = raise_read_ahead(&held.place);
     Ok(Attached {
         session,
@@ -152,8 +152,8 @@ pub fn attach<F: Mountable>(
     })
 }
 
-/// Fails unless this process may open so many descriptors more. What is attached and cannot be served
-/// could then not be taken away either.
+/// Fails unless this process may open `count` more descriptors. Without them a mount could be neither
+/// served nor removed.
 fn check_descriptors(count: usize) -> io::Result<()> {
     let nothing = File::open("/dev/null")?;
     let copies = (0..count).map(|_| nothing.try_clone());
@@ -164,11 +164,11 @@ fn check_descriptors(count: usize) -> io::Result<()> {
     })
 }
 
-/// Mounts on `mount_point`; gives the FUSE device, opened.
+/// Mounts on `mount_point`; returns the open FUSE device.
 fn open_mounted(mount_point: &Path, options: &MountOptions) -> io::Result<OwnedFd> {
     if geteuid().is_root() {
         match kernel_mount::mount(mount_point, options) {
-            // Root of a container may not be allowed to.
+            // Root of a container may lack the privilege.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
             other => return other,
         }
@@ -176,7 +176,7 @@ fn open_mounted(mount_point: &Path, options: &MountOptions) -> io::Result<OwnedF
     fusermount::mount(mount_point, options)
 }
 
-/// The absolute path of a mount point that can be used.
+/// The absolute path of a mount point, if it can be used.
 fn checked_mount_point(path: &Path) -> Result<PathBuf, MountError> {
     let unusable = |reason| MountError::MountPoint {
         path: path.to_owned(),
@@ -197,7 +197,7 @@ fn checked_mount_point(path: &Path) -> Result<PathBuf, MountError> {
     }
 }
 
-/// Unmounts what a daemon of ours that died has left behind.
+/// Removes the mount of a Verimount daemon that no longer runs.
 fn clear_dead_mount(mount_point: &Path) -> Result<(), MountError> {
     let ours = mounted_on(mount_point).is_some_and(|entry| entry.is_ours());
     if !ours || !is_dead(mount_point) {
@@ -209,7 +209,8 @@ fn clear_dead_mount(mount_point: &Path) -> Result<(), MountError> {
     })
 }
 
-/// Lets the kernel read ahead more than FUSE may ask for; only root can.
+/// Sets the kernel's read-ahead to more than the INIT negotiation allows; only root can. Returns whether
+/// it was set.
 fn raise_read_ahead(place: &Place) -> bool {
     geteuid().is_root()
         && place.device.as_ref().is_some_and(|device| {

@@ -17,41 +17,41 @@ pub struct MountEntry {
     /// Where it is mounted.
     pub mount_point: PathBuf,
     pub(crate) fs_type: String,
-    /// What is mounted, as the program that mounted it says.
+    /// The source, as given by the program that mounted it.
     pub source: String,
-    /// The user who mounted it, of FUSE.
+    /// For FUSE: the user who mounted it.
     pub user: Option<u32>,
 }
 
 impl MountEntry {
-    /// Whether it is a mount of Verimount.
+    /// Whether this is a mount of Verimount.
     pub(crate) fn is_ours(&self) -> bool {
         self.fs_type.strip_prefix("fuse.") == Some(SUBTYPE)
     }
 }
 
-/// The mounts of Verimount that this process can see, in the order in which they were mounted.
+/// The mounts of Verimount that are visible to this process, in the order in which they were mounted.
 ///
 /// # Errors
-/// There is no mount table.
+/// The system's error if the mount table cannot be read.
 pub fn mounts() -> io::Result<Vec<MountEntry>> {
     let table = fs::read(TABLE)?;
     let entries = table.split(|&byte| byte == b'\n').filter_map(parse);
     Ok(entries.filter(MountEntry::is_ours).collect())
 }
 
-/// Whether a mount of Verimount is on `directory`.
+/// Whether `directory` is the mount point of a mount of Verimount.
 ///
 /// # Errors
-/// The directory cannot be found.
+/// The system's error if the directory cannot be resolved.
 pub(crate) fn is_mount(directory: &Path) -> io::Result<bool> {
     let absolute = directory.canonicalize()?;
     Ok(mounted_on(&absolute).is_some_and(|entry| entry.is_ours()))
 }
 
-/// What is mounted on `mount_point`, topmost last mounted.
+/// The topmost mount on `mount_point`: the one mounted last.
 pub(crate) fn mounted_on(mount_point: &Path) -> Option<MountEntry> {
-    // Mount points are bytes, not necessarily text.
+    // Mount points are bytes, not necessarily UTF-8.
     let table = fs::read(TABLE).ok()?;
     table
         .split(|&byte| byte == b'\n')
@@ -60,8 +60,8 @@ pub(crate) fn mounted_on(mount_point: &Path) -> Option<MountEntry> {
         .find(|entry| entry.mount_point == mount_point)
 }
 
-/// Fields are separated by spaces; those of the device, the mount point and, after a lone dash,
-/// the file system type, the source and the file system's options are 2, 4 and 0, 1, 2.
+/// Fields are separated by spaces. Field 2 is the device, field 4 the mount point. After a lone dash
+/// follow the file system type, the source and the options of the file system.
 fn parse(line: &[u8]) -> Option<MountEntry> {
     let fields: Vec<&[u8]> = line.split(|&byte| byte == b' ').collect();
     let dash = fields.iter().position(|&field| field == b"-")?;
@@ -77,7 +77,7 @@ fn parse(line: &[u8]) -> Option<MountEntry> {
     })
 }
 
-/// The user in the options of a FUSE file system.
+/// The user id in the options of a FUSE file system.
 fn user_id(options: &[u8]) -> Option<u32> {
     let options = str::from_utf8(options).ok()?;
     let user = options

@@ -9,9 +9,9 @@ use crate::{
     place::{HeldPlace, Place},
 };
 
-/// A mounted file system that threads answer for.
+/// A mounted file system that is being served.
 ///
-/// Unless it is waited for to its end, it is unmounted.
+/// Dropping it without [waiting](Self::wait) for its end unmounts it.
 pub struct Mounted {
     pub(crate) serving: Serving,
     pub(crate) held: HeldPlace,
@@ -19,23 +19,23 @@ pub struct Mounted {
 }
 
 impl Mounted {
-    /// What the system allowed.
+    /// How it is served.
     pub fn mode(&self) -> Mode {
         self.mode
     }
 
-    /// Waits until it is unmounted, or until one of `signals` asks to end it: then it is taken out
-    /// of sight at once, and served until its last open file is closed. A second signal ends the
-    /// process. SIGHUP does not, if there is a `reload` to be called instead.
+    /// Waits until it is unmounted. The first of `signals` detaches it (a lazy unmount): it is served
+    /// until its last open file is closed. A second signal ends the process. If there is a `reload`,
+    /// SIGHUP calls it instead.
     ///
     /// # Errors
-    /// What ended the connection to the kernel, if not an unmount.
+    /// Why the connection to the kernel ended, if not by an unmount.
     pub fn wait(mut self, signals: Signals, reload: Option<Reload>) -> io::Result<()> {
         let place = self.held.place.clone();
         let handle = signals.handle();
         let watcher = thread::Builder::new().spawn(move || watch(signals, &place, reload))?;
         let result = self.serving.join();
-        // The session ends well when the kernel says that there is nothing more to serve.
+        // No error means that the kernel has ended the connection.
         self.held.ended = result.is_ok();
         handle.close();
         let _ = watcher.join();
@@ -43,7 +43,7 @@ impl Mounted {
     }
 }
 
-/// What is done at SIGHUP.
+/// Called on SIGHUP.
 pub type Reload = Box<dyn FnMut() + Send>;
 
 fn watch(mut signals: Signals, place: &Place, mut reload: Option<Reload>) {

@@ -4,17 +4,17 @@ use rustix::{fs::statfs, io::Errno};
 
 use crate::{UnmountError, mount_table::mounted_on, unmount};
 
-/// A mount of ours, told from whatever else comes to be mounted on the same directory.
+/// A mount of this process. Its device number distinguishes it from other mounts on the same directory.
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
     pub(crate) mount_point: PathBuf,
-    /// Its device number, which is no other mount's as long as this one is in use. `None` if the
-    /// mount table does not show it.
+    /// Its device number, which is unique while the mount is in use. `None` if the mount table does not
+    /// show it.
     pub(crate) device: Option<String>,
 }
 
 impl Place {
-    /// What has just been mounted on `mount_point`.
+    /// The mount that was just made on `mount_point`.
     fn new(mount_point: PathBuf) -> Self {
         let device = mounted_on(&mount_point).map(|entry| entry.device);
         Self {
@@ -28,7 +28,8 @@ impl Place {
             && mounted_on(&self.mount_point).map(|entry| entry.device) == self.device
     }
 
-    /// Takes it out of sight if it still is to be seen; it ends when its last open file is closed.
+    /// Detaches it (a lazy unmount), unless it is detached already. It ends when its last open file is
+    /// closed.
     pub(crate) fn leave(&self) -> Result<(), UnmountError> {
         match self.is_in_sight() {
             true => unmount(&self.mount_point, true),
@@ -37,15 +38,15 @@ impl Place {
     }
 }
 
-/// A mount of ours that is taken away when this is dropped, unless it has ended.
+/// A mount of this process, which is unmounted when this is dropped unless it has ended.
 pub(crate) struct HeldPlace {
     pub(crate) place: Place,
-    /// Whether the kernel has said that the mount ended.
+    /// Whether the kernel has ended the connection.
     pub(crate) ended: bool,
 }
 
 impl HeldPlace {
-    /// Holds what has just been mounted on `mount_point`.
+    /// Holds the mount that was just made on `mount_point`.
     pub(crate) fn new(mount_point: PathBuf) -> Self {
         Self {
             place: Place::new(mount_point),
@@ -56,19 +57,18 @@ impl HeldPlace {
 
 impl Drop for HeldPlace {
     fn drop(&mut self) {
-        // The kernel says the same when it is unmounted and when its connection is aborted, which
-        // leaves it where it is, dead. What is alive there has been mounted since, and may have
-        // been given the same number.
+        // The connection ends the same way after an unmount and after an abort, which leaves a dead
+        // mount behind. A live mount there was made since then, and may have the same device number.
         let mount_point = &self.place.mount_point;
         if self.place.is_in_sight() && (!self.ended || is_dead(mount_point)) {
-            // Whatever ended the work matters more than one more failure.
+            // A failure here would hide the reason why the mount ended.
             let _ = unmount(mount_point, true);
         }
     }
 }
 
-/// Whether nobody serves any more what is mounted on `mount_point`. The kernel keeps attributes and
-/// tells them as long as it can, but not this.
+/// Whether the mount on `mount_point` has lost its daemon. `statfs` is used because the kernel never
+/// caches its answer, unlike attributes.
 pub(crate) fn is_dead(mount_point: &Path) -> bool {
     statfs(mount_point).is_err_and(|error| error == Errno::NOTCONN)
 }

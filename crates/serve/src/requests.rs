@@ -3,29 +3,29 @@ use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-/// How many requests of each kind reached the process, by name.
+/// How many requests of each kind reached the process, by the name of the kind.
 pub type Requests = BTreeMap<String, u64>;
 
-/// What is asked of an image or of a volume.
+/// The kinds of requests to an image or a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Operation {
-    /// A name.
+    /// Look up a name.
     Lookup,
-    /// Attributes.
+    /// Get attributes.
     GetAttr,
-    /// A part of a directory.
+    /// List a part of a directory.
     ReadDir,
-    /// A symbolic link.
+    /// Read the target of a symbolic link.
     ReadLink,
-    /// A part of a file.
+    /// Read a range.
     Read,
-    /// A part of a file is written.
+    /// Write a range.
     Write,
-    /// What was written is made durable.
+    /// Make completed writes durable.
     Flush,
-    /// A part is discarded.
+    /// Discard a range.
     Discard,
-    /// A part is made zero.
+    /// Write zeros to a range.
     Zero,
 }
 
@@ -47,7 +47,7 @@ impl Operation {
     }
 }
 
-/// Counts requests as they come.
+/// Counts requests.
 #[derive(Debug)]
 pub(crate) struct RequestCounters {
     counted: &'static [Operation],
@@ -55,7 +55,7 @@ pub(crate) struct RequestCounters {
 }
 
 impl RequestCounters {
-    /// Tells of these operations, and no others.
+    /// Counts only these operations.
     pub(crate) fn new(counted: &'static [Operation]) -> Self {
         Self {
             counted,

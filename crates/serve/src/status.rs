@@ -6,24 +6,24 @@ use verimount_bridge::BridgeStatus;
 
 use crate::{Daemon, ImageStatus, Requests, VolumeStatus};
 
-/// What a mount or an export is, does and did.
+/// The status of a mount or an export: what it serves, and its statistics.
 ///
-/// Programs of other versions read it: they ignore fields that they do not know, and take those that
-/// are missing for zero or absent.
+/// Programs of other versions read it: they ignore unknown fields, and take missing fields as zero or
+/// absent.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Status {
     /// [`Status::VERSION`] of the program that wrote it.
     pub version: u32,
-    /// What is served, by whom, and on what grounds.
+    /// What is served, by which process, and how its content is verified.
     #[serde(flatten)]
     pub served: Served,
-    /// What was asked.
+    /// The number of requests of each kind.
     pub requests: Requests,
-    /// Requests for an image or a file that were refused because a block did not match; blocks of a
-    /// volume that were read and did not match.
+    /// For an image or a file: requests that failed because a block did not match. For a volume: blocks
+    /// that were read and did not match.
     pub mismatches: u64,
-    /// What only this kind has.
+    /// The fields of this kind.
     #[serde(flatten)]
     pub kind: Kind,
 }
@@ -41,60 +41,60 @@ pub enum Kind {
     Bridge(BridgeStatus),
     /// A volume, mounted or exported.
     Volume(VolumeStatus),
-    /// One that only a newer program knows.
+    /// A kind of a newer program.
     #[default]
     #[serde(other)]
     Unknown,
 }
 
-/// What is served, by whom, and on what grounds.
+/// What is served, by which process, and how its content is verified.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Served {
     /// The source, as [`printable`](verimount_names::printable) shows it.
     pub source: String,
-    /// What the content of an image or a file is compared with.
+    /// For an image or a file: how its content is verified.
     pub pin: Option<Pin>,
     /// The process that serves it.
     pub daemon: Option<Daemon>,
-    /// When it was started, in seconds since 1970.
+    /// Since when it is served, in seconds since 1970.
     pub since: u64,
 }
 
-/// On what grounds content is handed out.
+/// With what the content is compared.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "by", rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Pin {
-    /// It has the file digest that was asked for.
+    /// With the required file digest.
     Digest,
-    /// It has the root hash that was asked for.
+    /// With the required root hash.
     RootHash,
-    /// Its digest is signed with a key.
+    /// With a file digest that is signed with this key.
     Key {
-        /// The key's number, in hexadecimal digits.
+        /// The key id, in hexadecimal digits.
         id: String,
     },
-    /// It has the digest that it gives itself.
+    /// With the digest that the file itself states.
     Unpinned,
-    /// Nothing is compared.
+    /// With nothing.
     Unverified,
-    /// One that only a newer program knows.
+    /// A kind of pin of a newer program.
     #[serde(other)]
     Unknown,
 }
 
 impl Status {
-    /// Which fields there are, and what they mean. It grows when a field gets another meaning; new
-    /// fields do not need it.
+    /// The version of the format. It is increased when a field changes its meaning, but not for new
+    /// fields.
     pub const VERSION: u32 = 1;
 
-    /// As the extended attribute of a mount and as the answer of an export.
+    /// The value of a mount's extended attribute, and the answer of an export.
     pub(crate) fn to_json(&self) -> Result<Vec<u8>, Errno> {
         serde_json::to_vec(self).map_err(|_| Errno::IO)
     }
 
-    /// Whether anything did not match, or nothing can be written any more.
+    /// Whether there was a mismatch, or a failure has made a volume read-only.
     pub fn is_bad(&self) -> bool {
         let has_failed = matches!(&self.kind, Kind::Volume(volume) if volume.failure.is_some());
         self.mismatches > 0 || has_failed
@@ -146,7 +146,7 @@ impl Kind {
 }
 
 impl Served {
-    /// Served by this process from now on.
+    /// Served by this process since now.
     pub fn new(source: String, pin: Option<Pin>) -> Self {
         let since = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
         Self {

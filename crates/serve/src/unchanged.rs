@@ -3,28 +3,27 @@ use std::time::{Duration, SystemTime};
 use quick_cache::sync::Cache;
 use verimount_bridge::{Attr, NodeId, Timestamp};
 
-/// How many files are remembered. What has been forgotten counts as changed.
+/// How many files are remembered. All others count as changed.
 const MAX_FILES: usize = 1 << 16;
 
-/// What is changed twice within a tick of the system's clock may have the same times before and
-/// after. Ticks are 10 ms at most.
+/// The longest tick of the system's clock. Two changes within a tick can have the same times.
 const TICK: Duration = Duration::from_millis(10);
 
-/// The same for a file system that notes whole seconds only, or each second one.
+/// The same for file systems whose times have a resolution of one or two seconds.
 const COARSE_TICK: Duration = Duration::from_secs(2).saturating_add(TICK);
 
-/// What files looked like when pages of theirs began to be cached, to tell whether their content
-/// may have changed since.
+/// Stamps of files at the time when the kernel began to cache their pages, to find out whether their
+/// content may have changed since.
 pub(crate) struct LastSeen(Cache<NodeId, Seen>);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Seen {
     stamp: Stamp,
-    /// Whether older pages are certainly gone.
+    /// Whether the kernel has certainly dropped older pages.
     is_settled: bool,
 }
 
-/// What tells a file from what it was before a change.
+/// The attributes that differ after a change of content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stamp {
     size: u64,
@@ -42,16 +41,16 @@ impl Stamp {
     }
 }
 
-/// What the kernel is to do with pages that it may have of a file that is being opened.
+/// What the kernel is to do with the cached pages of a file that is being opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pages {
-    /// They still hold.
+    /// They are valid: keep them.
     Keep,
-    /// They may not hold, nor may those that are read from now on when the next one opens it.
+    /// They may be stale: drop them. Pages cached from now on may be stale at the next open as well.
     Drop,
-    /// They may not hold, but those that are read from now on do while the file looks like this.
-    /// [`LastSeen::dropped`] is to be called when they are gone: the kernel does not tell, but
-    /// whatever it asks of the open file comes after.
+    /// They may be stale: drop them. Pages cached from now on are valid while the file has this stamp.
+    /// [`LastSeen::dropped`] must be called once the old ones are dropped. The kernel does not report
+    /// that, but any later request for the open file implies it.
     DropBefore(Stamp),
 }
 
@@ -62,8 +61,8 @@ impl Default for LastSeen {
 }
 
 impl LastSeen {
-    /// What is to be done with the pages of a file that looked like this no earlier than at `asked`.
-    /// `can_change_unnoticed` says whether it could then be changed without looking different.
+    /// Decides about the cached pages of a file that had this stamp at `asked` or later.
+    /// `can_change_unnoticed` returns whether content could change without a new stamp.
     pub(crate) fn pages(
         &self,
         node: NodeId,
@@ -87,7 +86,7 @@ impl LastSeen {
         Pages::DropBefore(stamp)
     }
 
-    /// Notes that an open has had pages dropped, as [`Pages::DropBefore`] said.
+    /// Notes that the kernel has dropped the pages, as [`Pages::DropBefore`] requested.
     pub(crate) fn dropped(&self, node: NodeId, stamp: Stamp) {
         let seen = |is_settled| Seen { stamp, is_settled };
         if self.0.get(&node) == Some(seen(false)) {
@@ -95,13 +94,13 @@ impl LastSeen {
         }
     }
 
-    /// Notes that a file will change without the kernel's pages.
+    /// Notes that a file will change without its cached pages.
     pub(crate) fn forget(&self, node: NodeId) {
         self.0.remove(&node);
     }
 }
 
-/// Whether a change at `now` might get this `time`, too.
+/// Whether a change at `now` could get the same `time`.
 fn is_within_tick(time: Timestamp, now: SystemTime) -> bool {
     let Ok(now) = now.duration_since(SystemTime::UNIX_EPOCH) else {
         return true;
@@ -133,21 +132,21 @@ mod tests {
         }
     }
 
-    /// A time so long after the change.
+    /// The time `nanoseconds` after the change.
     fn after(nanoseconds: u64) -> SystemTime {
         let changed = Duration::new(CHANGED.seconds as u64, CHANGED.nanoseconds);
         SystemTime::UNIX_EPOCH + changed + Duration::from_nanos(nanoseconds)
     }
 
-    /// What is to be done with the pages of a file that nobody can change unnoticed.
+    /// The decision for a file that cannot be changed unnoticed.
     fn pages(seen: &LastSeen, look: Stamp, asked: SystemTime) -> Pages {
         seen.pages(NODE, look, asked, || false)
     }
 
     #[test]
-    fn pages_hold_once_older_ones_are_gone() {
+    fn pages_are_kept_once_older_ones_are_dropped() {
         let (seen, look, now) = (LastSeen::default(), looks(1), after(1 << 30));
-        // The first open may not have dropped them yet when the second comes.
+        // The kernel may not have dropped them for the first open when the second comes.
         for _ in 0..2 {
             assert_eq!(pages(&seen, look, now), Pages::DropBefore(look));
         }
@@ -158,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_dropped_before_a_change_does_not_count() {
+    fn a_drop_before_a_change_does_not_count() {
         let (seen, now) = (LastSeen::default(), after(1 << 30));
         let (before, changed) = (looks(1), looks(2));
         pages(&seen, before, now);
@@ -170,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_just_changed_may_change_again_unseen() {
+    fn pages_of_a_file_that_has_just_changed_are_not_kept() {
         let (seen, look) = (LastSeen::default(), looks(1));
         let tick = TICK.as_nanos() as u64;
         assert_eq!(pages(&seen, look, after(tick)), Pages::Drop);
@@ -182,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_coarse_clock_ticks_slowly() {
+    fn whole_seconds_count_as_a_coarse_clock() {
         let seen = LastSeen::default();
         let changed = Timestamp {
             nanoseconds: 0,
@@ -192,24 +191,25 @@ mod tests {
             changed,
             ..looks(1)
         };
-        // From `changed` on it is a second and a nanosecond more.
+        // `after` counts from `CHANGED`, which is almost a second later than `changed`.
         assert_eq!(pages(&seen, look, after(1_000_000_000)), Pages::Drop);
         let later = after(2_000_000_000);
         assert_eq!(pages(&seen, look, later), Pages::DropBefore(look));
     }
 
     #[test]
-    fn what_can_change_unnoticed_is_never_kept() {
+    fn pages_of_a_file_that_can_change_unnoticed_are_not_kept() {
         let (seen, look, now) = (LastSeen::default(), looks(1), after(1 << 30));
         assert_eq!(pages(&seen, look, now), Pages::DropBefore(look));
         for _ in 0..2 {
             assert_eq!(seen.pages(NODE, look, now, || true), Pages::Drop);
-            // An open of before.
+            // For the first open, whose stamp is forgotten.
             seen.dropped(NODE, look);
         }
         pages(&seen, look, now);
         seen.dropped(NODE, look);
-        // Nobody could when these began to be cached: whoever came later has changed the times.
+        // When these pages began to be cached, nobody could change the file unnoticed. A writer who came
+        // later has changed the times.
         assert_eq!(seen.pages(NODE, look, now, || true), Pages::Keep);
     }
 }

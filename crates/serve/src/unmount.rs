@@ -19,30 +19,30 @@ pub enum UnmountError {
     /// Nothing is mounted there.
     #[error("nothing is mounted on it")]
     NotMounted,
-    /// Something else is mounted there.
+    /// Another file system is mounted there.
     #[error(
-        "what is mounted on it is of type {}, not verimount's",
+        "the file system mounted on it has type {}, not verimount's",
         one_line(fs_type)
     )]
     NotOurs {
-        /// The type that the mount table shows.
+        /// The type in the mount table.
         fs_type: String,
     },
-    /// Files in it are open, or it is somebody's working directory.
+    /// Files in it are open, or it is the working directory of a process.
     #[error("it is in use; close what uses it, or unmount with --lazy")]
     Busy,
     /// `fusermount3`, which unmounts for ordinary users, refused.
     #[error("{0}")]
     Refused(String),
-    /// Anything else the system said.
+    /// Any other error of the system.
     #[error("{0}")]
     System(#[source] io::Error),
 }
 
-/// Unmounts what Verimount has mounted on `mount_point`, and nothing else; with `lazy`, takes it out
-/// of sight at once and ends it when its last open file is closed.
+/// Unmounts the mount of Verimount on `mount_point`, and no other file system. With `lazy`, the mount is
+/// detached at once and ends when its last open file is closed.
 ///
-/// Root asks the kernel, anybody else `fusermount3`.
+/// Uses the system call as root, and `fusermount3` otherwise.
 ///
 /// # Errors
 /// Any [`UnmountError`].

@@ -21,19 +21,19 @@ use crate::{
     requests::{Operation, RequestCounters},
 };
 
-/// How many of the last failures a status tells.
+/// How many of the last failures a status has.
 const RECENT_FAILURES: usize = 16;
 
-/// How much of a name or a reason a status tells, in bytes. A status must fit into an extended
-/// attribute, which has at most 64 KiB; in JSON a backslash takes two bytes.
+/// The longest name or reason in a status, in bytes. A status must fit into an extended attribute of at
+/// most 64 KiB, and a backslash takes two bytes in JSON.
 const MAX_TEXT: usize = 512;
 
-/// A tree whose content is read through a [`VerifiedReader`], with an account of what was asked.
+/// A tree whose content is read through a [`VerifiedReader`], with statistics.
 pub struct VerifiedTree {
     tree: Box<dyn Tree>,
-    /// `None` for an image that carries no Merkle tree.
+    /// `None` for an image without a Merkle tree.
     reader: Option<Arc<VerifiedReader>>,
-    /// The file whose content is the whole verified file, so that the file's digest is its own.
+    /// The node whose content is the whole verified file, so that the file digest applies to it.
     measured: Option<NodeId>,
     requests: RequestCounters,
     mismatches: AtomicU64,
@@ -42,7 +42,7 @@ pub struct VerifiedTree {
     paths: OnceLock<Paths>,
 }
 
-/// What is asked of a tree.
+/// The operations that are counted.
 const OPERATIONS: &[Operation] = &[
     Operation::Lookup,
     Operation::GetAttr,
@@ -51,28 +51,28 @@ const OPERATIONS: &[Operation] = &[
     Operation::Read,
 ];
 
-/// A read that was refused.
+/// A read that failed.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Failure {
-    /// The file, from the root of the mount, as [`printable`] shows it; of a long path, its end after
-    /// an ellipsis.
+    /// The path of the file from the root of the mount, as [`printable`] shows it. A long path is
+    /// shortened to an ellipsis and its end.
     pub file: String,
-    /// Where in the file the read began, in bytes.
+    /// The offset in the file where the read began, in bytes.
     pub offset: u64,
-    /// Why.
+    /// Why it failed.
     pub reason: String,
 }
 
-/// What was verified, and what was not.
+/// The statistics of an image or a sealed file.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ImageStatus {
-    /// The file digest or root hash that everything is verified against; none if nothing is.
+    /// The file digest or root hash that identifies the verified data; `None` without verification.
     pub digest: Option<String>,
     /// Size of the verified data in bytes.
     pub size: u64,
-    /// Bytes of data that matched.
+    /// Bytes of data that were verified.
     pub bytes_verified: u64,
     /// Reads of data.
     pub data_requests: u64,
@@ -80,12 +80,12 @@ pub struct ImageStatus {
     pub tree_requests: u64,
     /// Bytes of the Merkle tree read.
     pub tree_bytes: u64,
-    /// The last reads that were refused, oldest first, each once.
+    /// The last reads that failed, oldest first, without repetitions.
     pub recent_failures: Vec<Failure>,
 }
 
 impl VerifiedTree {
-    /// A tree, and what verifies its content.
+    /// Serves `tree`, whose content is read through `reader`.
     pub fn new(tree: Box<dyn Tree>, reader: Option<Arc<VerifiedReader>>) -> Self {
         Self {
             tree,
@@ -98,14 +98,14 @@ impl VerifiedTree {
         }
     }
 
-    /// Says that the content of `node` is the whole verified file.
+    /// Declares that the content of `node` is the whole verified file.
     #[must_use]
     pub fn with_measured(mut self, node: NodeId) -> Self {
         self.measured = Some(node);
         self
     }
 
-    /// The digest of a file, where it has one of its own.
+    /// The file digest of a node, if it has one.
     pub fn measure(&self, node: NodeId) -> Option<FileDigest> {
         match self.reader.as_ref()?.identity() {
             Identity::FileDigest(digest) if self.measured == Some(node) => Some(*digest),
@@ -113,7 +113,7 @@ impl VerifiedTree {
         }
     }
 
-    /// What was done so far, of what is `served`.
+    /// The status, with `served` as its first part.
     pub fn status(&self, served: Served) -> Status {
         let image = self.image_status();
         Status {
@@ -142,8 +142,8 @@ impl VerifiedTree {
         }
     }
 
-    /// Counts and logs a failed read, and keeps it for the status. `offset` is in the file. The name comes last
-    /// in the line, so that none can look like another field.
+    /// Counts and logs a failed read, and keeps it for the status. `offset` is in the file. The name is
+    /// the last field of the line, so that no name can imitate another field.
     fn record(&self, node: NodeId, offset: u64, error: &Error) {
         let mismatch = mismatch_in(error);
         self.mismatches
@@ -173,7 +173,7 @@ impl VerifiedTree {
             reason: end_of(error.to_string()),
         };
         let mut failures = lock(&self.failures);
-        // One that is met again and again does not hide the others.
+        // A repeated failure does not displace the others.
         failures.retain(|known| *known != failure);
         if failures.len() == RECENT_FAILURES {
             failures.pop_front();
@@ -181,7 +181,7 @@ impl VerifiedTree {
         failures.push_back(failure);
     }
 
-    /// The path of a file, or its number where none was found.
+    /// The path of a file, or its inode number if no path is found.
     fn name_of(&self, node: NodeId) -> PathBuf {
         let paths = self.paths.get_or_init(|| Paths::new(&*self.tree));
         let number = || PathBuf::from(format!("inode {node}"));
@@ -266,7 +266,7 @@ impl Tree for VerifiedTree {
     }
 }
 
-/// A text, or its end after an ellipsis if it is too long for a status.
+/// A text; if it is too long for a status, an ellipsis and its end.
 fn end_of(text: String) -> String {
     if text.len() <= MAX_TEXT {
         return text;
@@ -284,7 +284,7 @@ fn mismatch_in(error: &Error) -> Option<&Mismatch> {
     }
 }
 
-/// Locks data that is whole whatever its last holder was doing when it panicked.
+/// Locks data that stays consistent even if a holder of the lock panics.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

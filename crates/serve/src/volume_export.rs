@@ -7,8 +7,8 @@ use verimount_nbd::{BlockSizes, Export};
 
 use crate::Disk;
 
-/// The largest request that is said to do best, in bytes. Tags are collected across requests, so
-/// larger ones gain nothing.
+/// The largest preferred request size, in bytes. Tags are collected across requests, so larger requests
+/// gain nothing.
 const MAX_PREFERRED: u64 = 1 << 20;
 
 /// The adapter between NBD and a [`Disk`].
@@ -19,7 +19,7 @@ pub struct VolumeExport {
 }
 
 impl VolumeExport {
-    /// Serves `disk`. `allows_discards` is as its volume was opened.
+    /// Serves `disk`. `allows_discards` must be the option with which its volume was opened.
     pub fn new(disk: Disk, allows_discards: bool) -> Self {
         Self {
             disk,
@@ -28,7 +28,7 @@ impl VolumeExport {
         }
     }
 
-    /// The same, with idle processors kept awake while requests come.
+    /// Keeps idle processors awake while requests come.
     ///
     /// # Errors
     /// As [`AwakeLimit::open`] and [`AwakeLimit::keep`].
@@ -37,7 +37,7 @@ impl VolumeExport {
         Ok(Self { awake, ..self })
     }
 
-    /// The disk, for a request that has come.
+    /// The disk, for a new request.
     fn asked(&self) -> &Disk {
         if let Some(awake) = &self.awake {
             awake.request();
@@ -70,7 +70,7 @@ impl Export for VolumeExport {
     }
 
     fn status(&self) -> Vec<u8> {
-        // Without it nobody could tell it from another server's.
+        // An empty answer only means that it is not recognised as ours.
         self.disk.status().to_json().unwrap_or_default()
     }
 
@@ -108,7 +108,7 @@ mod tests {
 
     const BLOCK: usize = 4096;
 
-    /// A volume whose storage fails with the first write, and never again.
+    /// A volume whose storage fails the first write, and no other.
     fn failing_once() -> VolumeExport {
         let formatted = Arc::new(MemoryStorage::new(vec![0; 1 << 20]));
         let options = FormatOptions {
@@ -131,7 +131,7 @@ mod tests {
         VolumeExport::new(disk, true)
     }
 
-    /// Whatever the storage could do again: who knows what it has lost.
+    /// Even if the storage works again: it is unknown which earlier writes it has lost.
     #[test]
     fn after_a_failed_write_a_client_can_read_but_not_write() {
         let export = failing_once();

@@ -20,36 +20,35 @@ use crate::{
 const DISK: &str = "disk";
 const DISK_NODE: NodeId = NodeId(2);
 
-/// What everything is counted in that has a unit, in bytes: a page, and the largest block of a
-/// volume. Loop devices discard in multiples of it.
+/// The block size for `stat` and `statfs`, in bytes: a page, and the largest block of a volume. Loop
+/// devices discard in multiples of it.
 const UNIT: u32 = 4096;
 
-/// What a volume wants from the kernel.
+/// What is requested in the INIT negotiation.
 const WISHES: Wishes = Wishes {
     capabilities: Capabilities::NO_OPENDIR_SUPPORT
         .union(Capabilities::DO_READDIRPLUS)
         .union(Capabilities::PARALLEL_DIROPS)
         .union(Capabilities::ASYNC_DIO)
-        // Without it the kernel asks for an extended attribute before each write.
+        // Without it the kernel reads an extended attribute before each write.
         .union(Capabilities::HANDLE_KILLPRIV_V2),
     max_read: MAX_REQUEST,
     max_write: MAX_REQUEST,
     max_readahead: MAX_REQUEST,
     max_background: MAX_BACKGROUND,
     max_stack_depth: 0,
-    // Large requests gain more from threads that any processor may run.
+    // Large requests are faster with threads that may run on any processor.
     answering: Answering::ByThreads,
 };
 
-/// How the kernel treats the disk: reads and writes come here as they are. Whoever uses a disk has a
-/// cache above it already; a second one would only hold what that one holds, take a copy more, and
-/// split what is written. Nor may a read be answered in part, which is to say that the file ends
-/// there: the page cache would put zeros behind it.
+/// The disk bypasses the page cache. Programs that use a disk have a cache of their own; a second one
+/// would hold the same data, cost a copy, and split writes. The page cache would also take a short read
+/// for the end of the file and fill the rest with zeros.
 const OPEN_FLAGS: OpenFlags = OpenFlags::DIRECT_IO
     .union(OpenFlags::PARALLEL_DIRECT_WRITES)
     .union(OpenFlags::NOFLUSH);
 
-/// Who may use the disk.
+/// Owner and permissions of the disk.
 #[derive(Debug, Clone, Copy)]
 pub struct DiskAccess {
     /// Owner.
@@ -114,14 +113,14 @@ impl VolumeFs {
         }
     }
 
-    /// Gives the entries from `position` on to `add`, until it says that there is no room for more.
+    /// Passes the entries from `position` on to `add`, until it returns false because there is no room.
     fn list(&self, position: u64, add: &mut dyn FnMut(Name<'_>, &Entry) -> bool) {
         let entries = [(".", NodeId::ROOT), ("..", NodeId::ROOT), (DISK, DISK_NODE)];
         let position = usize::try_from(position).unwrap_or(usize::MAX);
         for (next, (name, node)) in (1..).zip(entries).skip(position) {
             let mut entry = self.entry(node);
             if node == NodeId::ROOT {
-                // Listed and no more: it is not remembered by these names.
+                // Only listed: the kernel does not count a lookup of `.` and `..`.
                 entry.node = None;
             }
             let name = Name {
@@ -188,7 +187,7 @@ impl FileSystem for VolumeFs {
     }
 
     fn opendir(&self, _: Caller, _: NodeId, _: u32) -> Result<Opened, Errno> {
-        // The kernel never asks again.
+        // After this the kernel sends no more OPENDIR.
         Err(Errno::NOSYS)
     }
 
@@ -198,7 +197,7 @@ impl FileSystem for VolumeFs {
     }
 
     fn write(&self, _: NodeId, write: Write, data: &[u8]) -> Result<u32, Errno> {
-        // The kernel knows the size, so where a write is to be appended it says so by the offset.
+        // The size is constant, so the kernel's offset is right for an appending write, too.
         let written = self.disk.write(data, write.offset)?;
         if write.durability != Durability::None {
             self.disk.flush()?;

@@ -4,28 +4,28 @@ use serde::{Deserialize, Serialize};
 use verimount_integrity::{BadBlock, Volume};
 use verimount_source::{Counting, FileStorage};
 
-/// What a volume does and did.
+/// The mode and the statistics of a volume.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct VolumeStatus {
-    /// What is done to survive a crash.
+    /// How consistency is restored after a crash.
     pub mode: String,
     /// Size of the disk in bytes.
     pub size: u64,
-    /// Size of the blocks that have a tag each, in bytes.
+    /// Size of a block, which has one tag, in bytes.
     pub block_size: u64,
     /// Bytes that were read and matched their tags.
     pub bytes_read: u64,
     /// Bytes that were written.
     pub bytes_written: u64,
-    /// The first sector that is not checked yet, because its tag is to be computed anew after a
+    /// The first sector that is not checked yet, because its tag is still to be recalculated after a
     /// crash.
     pub unchecked_from: Option<u64>,
     /// Why nothing can be written any more.
     pub failure: Option<String>,
-    /// The last blocks that did not match their tags, each once, the latest last.
+    /// The last blocks that did not match their tags, latest last, without repetitions.
     pub recent_mismatches: Vec<BadSector>,
-    /// What was asked of the volume's devices, all of them together.
+    /// Requests to all devices of the volume together.
     pub storage: StorageCounts,
 }
 
@@ -33,27 +33,27 @@ pub struct VolumeStatus {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BadSector {
-    /// The disk's sector of 512 bytes at which the block begins.
+    /// The sector of the disk, of 512 bytes, at which the block begins.
     pub sector: u64,
     /// What is wrong with it.
     pub reason: String,
 }
 
-/// What was asked of devices: data, tags and all that the mode needs.
+/// Requests to devices, for data, tags, journal and bitmap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StorageCounts {
     /// Reads.
     pub reads: u64,
-    /// Bytes that they asked for.
+    /// Bytes read.
     pub read_bytes: u64,
     /// Writes.
     pub writes: u64,
-    /// Bytes that they wrote.
+    /// Bytes written.
     pub written_bytes: u64,
-    /// Bytes made zero without writing zeros, where the device can.
+    /// Bytes zeroed by the device or file system, without writing zeros.
     pub zeroed_bytes: u64,
-    /// Flushes, and writes that were to be durable at once.
+    /// Flushes, and writes that are durable by themselves.
     pub flushes: u64,
 }
 
@@ -83,7 +83,7 @@ impl StorageCounts {
 }
 
 impl VolumeStatus {
-    /// What `volume`, which is on `devices`, does and did.
+    /// The status of `volume`, which is on `devices`.
     pub(crate) fn of(volume: &Volume, devices: &[Arc<Counting<FileStorage>>]) -> Self {
         let stats = volume.stats();
         Self {

@@ -1,4 +1,4 @@
-//! The mount-free core of a mount: what it hands out is what was stored, whatever the storage does.
+//! A verified tree without a mount: it returns only what was stored, even if the storage changes.
 
 use std::{
     collections::BTreeMap,
@@ -28,10 +28,10 @@ use verimount_verity::{
 
 const ONE: NonZeroUsize = NonZeroUsize::MIN;
 
-/// What is at every path: what it is, and its content.
+/// Type and content by path.
 type Contents = BTreeMap<PathBuf, (FileType, Vec<u8>)>;
 
-/// 64 KiB of image.
+/// An image of 64 KiB.
 fn image() -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
@@ -54,7 +54,7 @@ fn image() -> Vec<u8> {
     bytes
 }
 
-/// The bytes of a file that holds the seal: the data and the seal, or the seal alone.
+/// The bytes of the file with the seal: data and seal, or the seal alone.
 fn sealed(data: &[u8], layout: SealLayout, key: Option<&SecretKey>) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file");
@@ -88,7 +88,7 @@ fn open(
     }
 }
 
-/// The tree of a sealed image, put together as for a mount; `None` if it is refused.
+/// Opens a sealed image as `mount` does; `None` if it is refused.
 fn mounted(sealed: &Sealed, trust: &Trust) -> Option<VerifiedTree> {
     let reader = VerifiedReader::new(sealed, trust, VerifyOptions::default()).ok()?;
     let reader = Arc::new(reader);
@@ -107,7 +107,7 @@ fn image_status(tree: &VerifiedTree) -> ImageStatus {
     }
 }
 
-/// Reads everything that can be read; and whether anything could not.
+/// Reads everything that can be read; also returns whether anything could not be read.
 fn read_all(tree: &dyn Tree) -> (Contents, bool) {
     let mut contents = Contents::new();
     let mut refused = false;
@@ -155,7 +155,7 @@ fn content(tree: &dyn Tree, node: NodeId, size: u64) -> Option<Vec<u8>> {
     Some(content)
 }
 
-/// A seal of which any byte can be changed.
+/// A sealed image; any byte of the file with the seal can be changed.
 struct Subject {
     data: Vec<u8>,
     layout: SealLayout,
@@ -186,7 +186,7 @@ impl Subject {
         }
     }
 
-    /// Whether a changed byte is noticed; everything that can be read must be right.
+    /// Whether a changed byte is detected. Asserts that everything that can be read is right.
     #[track_caller]
     fn is_noticed(&self, position: u64) -> bool {
         self.seal.flip(position);
@@ -207,21 +207,20 @@ impl Subject {
 }
 
 #[test]
-fn every_changed_byte_of_a_sealed_image() {
+fn every_changed_byte_of_a_sealed_image_is_detected() {
     let subject = Subject::new(SealLayout::Appended, None);
     let descriptor = (64 << 10) + 4096;
     let unread = headers_alone(&subject.data);
     for position in 0..subject.seal.size() {
         let noticed = subject.is_noticed(position);
-        // Behind the descriptor, up to its size at the very end, is padding.
+        // Between the descriptor and its size at the very end is padding.
         let padding = descriptor + 256..descriptor + 4092;
         let of_no_use = padding.contains(&position) || unread.contains(&position);
         assert!(noticed || of_no_use, "{position}");
     }
 }
 
-/// The block that has nothing but headers in it, which the index repeats; between the two large
-/// files.
+/// The block between the two large files. It has only headers, which the index contains as well.
 fn headers_alone(data: &[u8]) -> Range<u64> {
     let second = noise(6 * 4096 - 200, 2);
     let second = data.windows(64).position(|window| window == &second[..64]);
@@ -230,7 +229,7 @@ fn headers_alone(data: &[u8]) -> Range<u64> {
 }
 
 #[test]
-fn every_changed_byte_of_a_sidecar() {
+fn every_changed_byte_of_a_sidecar_is_detected() {
     let subject = Subject::new(SealLayout::Sidecar, None);
     for position in 0..subject.seal.size() {
         let noticed = subject.is_noticed(position);
@@ -240,21 +239,21 @@ fn every_changed_byte_of_a_sidecar() {
 }
 
 #[test]
-fn every_changed_byte_of_a_signed_sidecar() {
+fn every_changed_byte_of_a_signed_sidecar_is_detected() {
     let key = KeyPair::generate(None).unwrap();
     let subject = Subject::new(SealLayout::Sidecar, Some(&key));
     let mut noticed = 0;
     for position in 0..subject.seal.size() {
         noticed += u64::from(subject.is_noticed(position));
     }
-    // All of the tree and the descriptor, and of the signature all but its comment.
+    // The whole tree and descriptor, and the signature except its comment.
     assert!(noticed > 4096 + 256 + 200, "{noticed}");
 }
 
-/// Somebody writes to the file all the time that it is read: what is handed out has been hashed
-/// where it was handed out, and not read once more.
+/// Another process writes to the file while it is read: data is returned from the buffer in which it was
+/// hashed, and never read a second time.
 #[test]
-fn storage_that_changes_all_the_time() {
+fn storage_that_changes_during_reads() {
     const SIZE: usize = 1 << 20;
     let data = noise(SIZE, 1);
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -297,7 +296,7 @@ fn storage_that_changes_all_the_time() {
         }
         over.store(true, Relaxed);
     });
-    // When the storage has come to rest, all is right.
+    // When the storage no longer changes, everything can be read.
     for reader in readers {
         let mut bytes = vec![0; SIZE];
         reader.read_exact_at(&mut bytes, 0).unwrap();
@@ -306,7 +305,7 @@ fn storage_that_changes_all_the_time() {
 }
 
 #[test]
-fn the_last_failures_are_told() {
+fn the_status_has_the_last_failures() {
     let subject = Subject::new(SealLayout::Appended, None);
     let sealed = open(&subject.data, subject.seal.clone(), subject.layout).unwrap();
     let tree = mounted(&sealed, &subject.trust).unwrap();
@@ -333,7 +332,7 @@ fn the_last_failures_are_told() {
         assert_eq!(failure.offset, 2 * 4096 + read);
         assert!(failure.reason.contains("expected sha256:"), "{failure:?}");
     }
-    // What was asked for wrongly is no failure of the storage.
+    // An invalid request is not a failure of the storage.
     assert!(matches!(
         tree.lookup(first, "x".as_ref()),
         Err(Error::NotADirectory)
@@ -346,7 +345,7 @@ fn the_last_failures_are_told() {
     assert_eq!(status(&tree).mismatches, 40);
 }
 
-/// Listing and looking up in a large directory, together, hash it little more than once.
+/// Listing a large directory and looking up its names hashes it little more than once.
 #[test]
 fn a_large_directory_is_verified_once() {
     const NAMES: usize = 100_000;
@@ -383,7 +382,7 @@ fn a_large_directory_is_verified_once() {
     assert!(verified < 2 * size, "{verified} of {size}");
 }
 
-/// What the kernel would take for the end of a target is not handed to it.
+/// The kernel would take a NUL for the end of the target.
 #[test]
 fn a_symbolic_link_to_a_nul_cannot_be_read() {
     let mut data = image();
@@ -409,12 +408,12 @@ fn a_symbolic_link_to_a_nul_cannot_be_read() {
     assert_eq!(target_of(&data), Err(Errno::IO));
 }
 
-/// Whose a file is.
+/// Owner, permissions and time of the file in which the image is stored.
 fn stored() -> StoredFile {
     StoredFile::of(&tempfile::tempfile().unwrap()).unwrap()
 }
 
-/// A block that does not match is met by what reads ahead, too; what counts is what was refused.
+/// Read-ahead meets a mismatching block as well, but only refused requests are counted.
 #[test]
 fn each_refused_read_is_counted_once() {
     const SIZE: usize = 8 << 20;
@@ -441,7 +440,7 @@ fn each_refused_read_is_counted_once() {
 }
 
 #[test]
-fn only_a_file_that_is_all_of_the_data_has_its_digest() {
+fn only_a_file_that_is_the_whole_data_has_the_digest() {
     let data = noise(5000, 1);
     let seal = Arc::new(sealed(&data, SealLayout::Sidecar, None));
     let found = open(&data, seal, SealLayout::Sidecar).unwrap();

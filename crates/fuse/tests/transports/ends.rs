@@ -21,7 +21,7 @@ use crate::{
 };
 
 #[test]
-fn what_cannot_be_had_is_not_used() {
+fn falls_back_to_the_device_without_io_uring() {
     let Some(mounted) = Mounted::new(Wanted::IoUringInVain) else {
         return;
     };
@@ -32,7 +32,7 @@ fn what_cannot_be_had_is_not_used() {
 }
 
 #[test]
-fn an_abort_while_requests_are_under_way() {
+fn an_abort_ends_requests_in_flight() {
     for wanted in [Wanted::Device, Wanted::Fair, Wanted::IoUring] {
         let Some(mut mounted) = Mounted::new(wanted) else {
             continue;
@@ -45,7 +45,7 @@ fn an_abort_while_requests_are_under_way() {
             .read(true)
             .custom_flags(OFlags::DIRECT.bits() as i32);
         let opened: Vec<_> = (0..4).map(|_| options.open(&path).unwrap()).collect();
-        // Two are with the file system at least, others may wait for a thread of it.
+        // At least two reach the file system; others may wait for a free thread.
         let readers = opened
             .into_iter()
             .map(|mut file| thread::spawn(move || errno(file.read(&mut [0; 10]))));
@@ -62,7 +62,7 @@ fn an_abort_while_requests_are_under_way() {
 }
 
 #[test]
-fn an_unmount_out_of_sight() {
+fn an_open_file_is_served_after_a_lazy_unmount() {
     for wanted in [Wanted::Device, Wanted::Fair, Wanted::IoUring] {
         let Some(mut mounted) = Mounted::new(wanted) else {
             continue;
@@ -72,7 +72,6 @@ fn an_unmount_out_of_sight() {
         let mut file = File::open(&path).unwrap();
         unmount(mounted.root(), UnmountFlags::DETACH).unwrap();
         assert!(!path.exists());
-        // It is served for as long as it is open.
         let mut content = Vec::new();
         file.read_to_end(&mut content).unwrap();
         assert_eq!(content, b"content");
@@ -81,11 +80,11 @@ fn an_unmount_out_of_sight() {
     }
 }
 
-/// Tells a copy of this program where to mount, and how.
+/// Environment variable with the transport and the mount point for a copy of this program.
 const DAEMON: &str = "VERIMOUNT_TEST_DAEMON";
 
 #[test]
-fn a_daemon_that_is_killed() {
+fn requests_fail_when_the_daemon_is_killed() {
     for wanted in ["device", "io_uring"] {
         let folder = MountPoint::new();
         let mut daemon = Command::new(env::current_exe().unwrap())

@@ -1,4 +1,4 @@
-//! Requests of one user that wait do not make another user's wait.
+//! Waiting requests of one user do not block another user's.
 
 use std::{
     fs::{self, File},
@@ -16,13 +16,13 @@ use crate::{
     mounted::{Mounted, Wanted},
 };
 
-/// Users who are not the one who runs the tests.
+/// Users other than the one who runs the tests.
 pub(crate) const USERS: [u32; 3] = [61_001, 61_002, 61_003];
 
-/// As many reads as one user may have under way, by `docs/SEMANTICS.md`.
+/// How many reads a single user can have running, according to `docs/SEMANTICS.md`.
 pub(crate) const SHARE: usize = 32;
 
-/// Does `work` as a user, in a thread of its own.
+/// Does `work` as a user, on a new thread.
 fn as_user<T: Send + 'static>(
     uid: u32,
     work: impl FnOnce() -> T + Send + 'static,
@@ -45,7 +45,7 @@ fn read(path: &Path) -> Vec<u8> {
 }
 
 #[test]
-fn reads_that_wait() {
+fn waiting_reads_of_one_user_do_not_block_others() {
     let Some(mounted) = Mounted::new(Wanted::Fair) else {
         return;
     };
@@ -64,7 +64,7 @@ fn reads_that_wait() {
     let [first, second, third] = USERS;
     let mut waiting = read_slowly(first, 3 * SHARE);
     mounted.fs.await_slow(SHARE);
-    // Another user has a share, too, and so has a third one, and the first one's other requests.
+    // Other users have shares of their own, and the first user's requests of other kinds still run.
     waiting.extend(read_slowly(second, SHARE));
     mounted.fs.await_slow(SHARE + 1);
     for uid in [first, third] {
@@ -75,7 +75,7 @@ fn reads_that_wait() {
     let path = file.clone();
     let content = as_user(third, move || read(&path));
     assert_eq!(content.join().unwrap(), b"at once");
-    // Root's are not counted.
+    // Root is not limited.
     assert_eq!(read(&file), b"at once");
 
     mounted.fs.let_go();

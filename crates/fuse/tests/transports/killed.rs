@@ -1,4 +1,4 @@
-//! Who is killed is let go, though the file system still works on the request.
+//! A killed caller ends at once, even if the file system still works on its request.
 
 use std::{
     fs,
@@ -33,7 +33,7 @@ impl Caller {
         Self(command.stdout(Stdio::null()).spawn().unwrap())
     }
 
-    /// Reads through the page cache, unless it is told not to by `flag`.
+    /// `dd` that reads `file`: through the page cache, unless `flag` says otherwise.
     fn reading(file: &Path, flag: &str) -> Self {
         Self::new(&mut dd(&[("if", file)], flag))
     }
@@ -53,7 +53,7 @@ impl Caller {
         eventually("it is gone", || self.is_gone());
     }
 
-    /// Whether it sleeps where no signal wakes it.
+    /// Whether it is in uninterruptible sleep.
     fn is_asleep(&self) -> bool {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.0.id())).unwrap();
         stat.contains(") D ")
@@ -82,13 +82,13 @@ fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// A mount for whose direct reads the kernel waits without looking for signals: only other processes
-/// may make any, as this one could not end before them.
+/// A mount with asynchronous direct I/O: the kernel waits for direct reads without checking for signals.
+/// Only other processes may make such reads, as this one could not end before they do.
 fn mount(wanted: Wanted) -> Option<Mounted> {
     Mounted::with(wanted, Capabilities::ASYNC_DIO)
 }
 
-/// Does `test` with mounts of all kinds, as far as there are.
+/// Runs `test` with a mount of each available kind.
 fn with_each(test: impl Fn(&Mounted)) {
     for wanted in [Wanted::Device, Wanted::Fair, Wanted::IoUring] {
         if let Some(mounted) = mount(wanted) {
@@ -102,7 +102,7 @@ fn with_each(test: impl Fn(&Mounted)) {
 }
 
 #[test]
-fn whatever_it_waits_for() {
+fn a_killed_caller_ends_whatever_its_request() {
     for wanted in [Wanted::Device, Wanted::Fair, Wanted::IoUring] {
         let Some(mounted) = mount(wanted) else {
             continue;
@@ -121,7 +121,7 @@ fn whatever_it_waits_for() {
             command
         };
         for mut command in [
-            // The kernel waits for the first without looking for signals, and not for the second.
+            // The kernel checks for signals while it waits for the second, but not for the first.
             dd(&[("if", &mounted.path(SLOW))], "iflag=direct"),
             dd(&[("if", &mounted.path(SLOW_UNCACHED))], ""),
             command("stat", SLOW_LOOKUP),
@@ -136,14 +136,14 @@ fn whatever_it_waits_for() {
         }
         eventually("all is closed", || fs.opens() == 0);
         mounted.unmount();
-        // What the kernel was not told is taken back.
+        // Opens and lookups whose answer the kernel did not get are undone.
         assert_eq!(fs.opens(), 0);
         assert_eq!(unknown.map(|node| fs.lookups(node)), [0, 0]);
     }
 }
 
 #[test]
-fn while_all_threads_wait() {
+fn a_killed_caller_ends_while_all_threads_wait() {
     with_each(|mounted| {
         let fs = &mounted.fs;
         fs::write(mounted.path("file"), "content").unwrap();
@@ -158,7 +158,7 @@ fn while_all_threads_wait() {
             caller.killed();
         }
         fs.let_go_and_hold();
-        // The kernel does not let go of those whose direct read no thread has begun.
+        // All are killed first: the kernel keeps those whose direct read no thread has begun.
         let mut direct = waiting(SLOW, "iflag=direct");
         for caller in &mut direct {
             caller.0.kill().unwrap();
@@ -166,7 +166,7 @@ fn while_all_threads_wait() {
         for caller in direct {
             caller.killed();
         }
-        // Others are served before that.
+        // Other requests are served meanwhile.
         assert_eq!(fs::read(mounted.path("file")).unwrap(), b"content");
         fs.let_go();
         for name in ["file", SLOW] {
@@ -176,7 +176,7 @@ fn while_all_threads_wait() {
 }
 
 #[test]
-fn while_its_request_waits_for_its_turn() {
+fn a_killed_caller_ends_while_its_request_is_queued() {
     let Some(mounted) = mount(Wanted::Fair) else {
         return;
     };
@@ -188,7 +188,7 @@ fn while_its_request_waits_for_its_turn() {
     fs.await_slow(SHARE);
     let last = reading();
     eventually("it waits", || last.is_asleep());
-    // Requests are read in order.
+    // Requests are read in order, so the last read has been queued when this is answered.
     assert_eq!(fs::metadata(&slow).unwrap().len(), 7);
     last.killed();
     for caller in callers {
@@ -200,16 +200,16 @@ fn while_its_request_waits_for_its_turn() {
 }
 
 #[test]
-fn who_gets_a_signal_and_lives_sees_nothing_of_it() {
+fn a_caller_that_survives_a_signal_gets_its_answer() {
     with_each(|mounted| {
         let fs = &mounted.fs;
         let slow = mounted.path(SLOW_UNCACHED);
-        // `dd` has a handler for this signal by then.
+        // `dd` has installed a handler for this signal before it reads.
         let mut signalled = Caller::reading(&slow, "");
         fs.await_slow(1);
         signalled.signal(Signal::USR1);
         killed_reader(mounted);
-        // Whoever is let go has been looked for behind the other, which did not read again.
+        // The killed reader was found after the signalled one was checked, which did not read again.
         assert!(!signalled.is_gone());
         assert_eq!(fs.slow_count(), 2);
         fs.let_go();
@@ -220,14 +220,14 @@ fn who_gets_a_signal_and_lives_sees_nothing_of_it() {
         let caller = Caller::reading(&slow, "");
         fs.await_slow(1);
         caller.signal(Signal::USR1);
-        // The kernel tells of one signal only.
+        // The kernel would send INTERRUPT only for the first signal.
         caller.killed();
         fs.let_go();
     });
 }
 
 #[test]
-fn not_before_a_change_is_made() {
+fn a_killed_writer_waits_for_its_write() {
     with_each(|mounted| {
         let fs = &mounted.fs;
         fs.make(NodeId::ROOT, SLOW_WRITE, FileType::RegularFile);
@@ -243,7 +243,7 @@ fn not_before_a_change_is_made() {
     });
 }
 
-/// Has a second reader wait and be killed.
+/// Starts a second reader, and kills it while it waits.
 #[track_caller]
 fn killed_reader(mounted: &Mounted) {
     let reader = Caller::reading(&mounted.path(SLOW_UNCACHED), "");

@@ -1,4 +1,4 @@
-//! The same file system over each way to the kernel.
+//! The same file system over each transport.
 
 mod ends;
 mod fairness;

@@ -1,5 +1,5 @@
-//! A file system in memory. The kernel believes nothing of names and attributes for longer than it
-//! takes, so that every access is a request.
+//! A file system in memory. The kernel may not cache names and attributes, so that every access is a
+//! request.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -18,33 +18,33 @@ use verimount_fuse::{
     NodeId, OpenFlags, Opened, Read, SetAttr, Write,
 };
 
-/// A file of this name makes whoever reads it panic.
+/// Reading a file with this name panics.
 pub(crate) const PANIC: &str = "panic";
 
-/// A read of a file of this name waits until [`MemoryFs::let_go`].
+/// A read of a file with this name waits until [`MemoryFs::let_go`].
 pub(crate) const SLOW: &str = "slow";
 
 /// The same, and the kernel keeps none of its pages.
 pub(crate) const SLOW_UNCACHED: &str = "slow uncached";
 
-/// A lookup of this name waits as long.
+/// A lookup of this name waits, too.
 pub(crate) const SLOW_LOOKUP: &str = "slow lookup";
 
-/// An open of a file of this name waits as long.
+/// An open of a file with this name waits, too.
 pub(crate) const SLOW_OPEN: &str = "slow open";
 
-/// A write to a file of this name waits as long.
+/// A write to a file with this name waits, too.
 pub(crate) const SLOW_WRITE: &str = "slow write";
 
-/// A listing of the directory of this name waits as long.
+/// A listing of the directory with this name waits, too.
 pub(crate) const SLOW_DIRECTORY: &str = "slow directory";
 
 #[derive(Default)]
 pub(crate) struct MemoryFs {
     nodes: Mutex<Nodes>,
-    /// What each write was to survive.
+    /// The durability that each write asked for.
     pub(crate) durabilities: Mutex<Vec<Durability>>,
-    /// How often a file was opened that was not closed.
+    /// The number of open files.
     opens: AtomicUsize,
     slow: Mutex<Slow>,
     changed: Condvar,
@@ -60,7 +60,7 @@ struct Slow {
 #[derive(Default)]
 struct Node {
     mode: u32,
-    /// How often the kernel remembers it.
+    /// The kernel's lookup count.
     lookups: u64,
     content: Vec<u8>,
     names: BTreeMap<OsString, NodeId>,
@@ -122,7 +122,7 @@ impl Nodes {
         })
     }
 
-    /// The entry of a file that the kernel remembers once more.
+    /// The entry of a file, whose lookup count is incremented.
     fn entry(&mut self, node: NodeId) -> Result<Entry, Errno> {
         self.get(node)?.lookups += 1;
         Ok(Entry {
@@ -148,7 +148,7 @@ impl MemoryFs {
         self.nodes.lock().unwrap()
     }
 
-    /// How many files but the root the kernel remembers.
+    /// How many files besides the root the kernel knows.
     pub(crate) fn remembered(&self) -> usize {
         let nodes = self.nodes();
         nodes.all.values().filter(|node| node.lookups > 0).count()
@@ -161,12 +161,12 @@ impl MemoryFs {
         made.unwrap()
     }
 
-    /// How often the kernel remembers a file.
+    /// The kernel's lookup count of a file.
     pub(crate) fn lookups(&self, node: NodeId) -> u64 {
         self.nodes().get(node).unwrap().lookups
     }
 
-    /// How many opens there are that the kernel has not closed.
+    /// The number of open files.
     pub(crate) fn opens(&self) -> usize {
         self.opens.load(SeqCst)
     }
@@ -176,25 +176,25 @@ impl MemoryFs {
         self.nodes().find(NodeId::ROOT, OsStr::new(name)) == Ok(node)
     }
 
-    /// Waits until `count` operations have begun that wait, as those of [`SLOW`] do.
+    /// Waits until `count` slow operations, such as those of [`SLOW`], have begun.
     pub(crate) fn await_slow(&self, count: usize) {
         let slow = self.slow.lock().unwrap();
         let waits = |slow: &mut Slow| slow.begun < count;
         drop(self.changed.wait_while(slow, waits).unwrap());
     }
 
-    /// How many operations have begun that wait.
+    /// How many slow operations have begun.
     pub(crate) fn slow_count(&self) -> usize {
         self.slow.lock().unwrap().begun
     }
 
-    /// Ends what waits.
+    /// Lets all slow operations finish, now and later.
     pub(crate) fn let_go(&self) {
         self.slow.lock().unwrap().let_go = true;
         self.changed.notify_all();
     }
 
-    /// Lets go of what waits; then operations wait again, and are counted from zero.
+    /// Lets the waiting operations finish. Later ones wait again, and are counted from zero.
     pub(crate) fn let_go_and_hold(&self) {
         self.let_go();
         let slow = self.slow.lock().unwrap();
@@ -401,7 +401,7 @@ impl FileSystem for MemoryFs {
         for (next, (name, node)) in all {
             let entry = nodes.entry(node)?;
             if !names.add(named(&name, node, entry.attr.mode, next), &entry) {
-                // The kernel does not get to know of it.
+                // The kernel does not increment its lookup count.
                 nodes.get(node)?.lookups -= 1;
                 break;
             }

@@ -25,20 +25,20 @@ const SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
 /// The largest request, in bytes.
 const MAX_REQUEST: u32 = 1 << 20;
 
-/// What a mount is to use.
+/// The transport and the kind of threads that a mount is to use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wanted {
     /// `/dev/fuse`.
     Device,
-    /// The same, fairly.
+    /// `/dev/fuse` with fair sharing among users.
     Fair,
     /// io_uring.
     IoUring,
-    /// io_uring, where the kernel does not offer it.
+    /// io_uring requested where the kernel does not offer it.
     IoUringInVain,
 }
 
-/// A directory; what is mounted there is taken away when it is dropped.
+/// A directory, which is unmounted when this is dropped.
 pub(crate) struct MountPoint(tempfile::TempDir);
 
 impl MountPoint {
@@ -53,7 +53,7 @@ impl MountPoint {
 
 impl Drop for MountPoint {
     fn drop(&mut self) {
-        // Often it is unmounted, unless the test failed.
+        // Usually it is unmounted already, unless the test failed.
         let _ = unmount(self.path(), UnmountFlags::DETACH);
     }
 }
@@ -66,7 +66,7 @@ pub(crate) struct Mounted {
     folder: MountPoint,
 }
 
-/// Does `test` with mounts of all kinds, as far as there are.
+/// Runs `test` with a mount of each available kind.
 pub(crate) fn with_each(test: impl Fn(&Mounted)) {
     for wanted in [Wanted::Device, Wanted::Fair, Wanted::IoUring] {
         if let Some(mounted) = Mounted::new(wanted) {
@@ -77,12 +77,12 @@ pub(crate) fn with_each(test: impl Fn(&Mounted)) {
 }
 
 impl Mounted {
-    /// A new one, or `None` after a note, for the test to skip its work.
+    /// A new mount. `None`, after a note, if the test must be skipped.
     pub(crate) fn new(wanted: Wanted) -> Option<Self> {
         Self::with(wanted, Capabilities::empty())
     }
 
-    /// The same, with `more` than the usual capabilities.
+    /// The same with `more` capabilities.
     pub(crate) fn with(wanted: Wanted, more: Capabilities) -> Option<Self> {
         if !geteuid().is_root() {
             eprintln!("skipped: only root mounts without a helper");
@@ -119,9 +119,9 @@ impl Mounted {
         self.join();
     }
 
-    /// Breaks the connection, whatever is under way.
+    /// Aborts the connection, even if requests are in flight.
     pub(crate) fn abort(&self) {
-        // Whoever has a file open keeps the mount, but not the connection.
+        // Open files keep the mount, but not the connection.
         let _ = unmount(self.root(), UnmountFlags::FORCE);
     }
 
@@ -131,7 +131,7 @@ impl Mounted {
     }
 }
 
-/// Mounts `fs` on `folder` and serves it, with `more` than the usual capabilities, or says why not.
+/// Mounts `fs` on `folder` and serves it with `more` capabilities. `None`, after a note, if it cannot.
 pub(crate) fn serve(
     fs: Arc<MemoryFs>,
     folder: &Path,
@@ -169,15 +169,15 @@ pub(crate) fn serve(
     Some(session.start(None).unwrap())
 }
 
-/// The kernel's switch for io_uring, set for as long as this lives. It is one for all mounts, but
-/// only asked when one is made.
+/// The kernel's setting for io_uring, changed until this is dropped. It is global, but the kernel reads
+/// it only when a file system is mounted.
 struct Offered {
-    /// What it was, and the switch, locked against other tests and their daemons.
+    /// The previous value, and the setting's file, locked against other tests and their daemons.
     before: Option<(String, File)>,
 }
 
 impl Offered {
-    /// Sets it so that `wanted` can be had, or says why it cannot.
+    /// Sets it as `wanted` needs; `None`, after a note, if that is impossible.
     fn set(wanted: Wanted) -> Option<Self> {
         match Self::try_set(wanted == Wanted::IoUring) {
             Ok(offered) => Some(offered),
@@ -209,13 +209,13 @@ impl Drop for Offered {
     }
 }
 
-/// Whether a request has ended because its connection has, or was never made for that reason.
+/// Whether an error means that the connection has ended.
 pub(crate) fn is_disconnected(errno: Errno) -> bool {
-    // The last: io_uring was about to hand it to a thread that was killed.
+    // The last one: io_uring was about to pass the request to a thread that was killed.
     matches!(errno, Errno::CONNABORTED | Errno::NOTCONN | Errno::CANCELED)
 }
 
-/// What an operation of the standard library failed with.
+/// The error number of a failed operation of the standard library.
 pub(crate) fn errno<T>(result: io::Result<T>) -> Errno {
     let error = result.err().expect("it must fail");
     Errno::from_io_error(&error).unwrap()

@@ -38,7 +38,7 @@ fn names() {
         assert_eq!((moved.len(), moved.mode() & 0o170_777), (7, 0o100_644));
         symlink("directory/moved", mounted.path("link")).unwrap();
         assert_eq!(fs::read(mounted.path("link")).unwrap(), b"content");
-        // What the file system has not got is an error, not nothing.
+        // An operation that the file system does not implement fails.
         assert_eq!(
             errno(fs::remove_dir(mounted.path("directory"))),
             Errno::NOSYS
@@ -70,7 +70,7 @@ fn listings() {
         for name in &expected {
             fs::write(mounted.path(name), name).unwrap();
         }
-        // The first time with attributes, then as the kernel likes.
+        // The first time with attributes, then as the kernel chooses.
         for _ in 0..2 {
             let mut found = BTreeSet::new();
             for entry in fs::read_dir(mounted.root()).unwrap() {
@@ -110,7 +110,7 @@ fn contents_of_all_sizes() {
     ];
     with_each(|mounted| {
         for size in SIZES {
-            // As the kernel reads ahead, and each access as a request of its own.
+            // With read-ahead, and with a request for each access.
             write_and_read(mounted, size, OFlags::empty());
             write_and_read(mounted, size, OFlags::DIRECT);
         }
@@ -118,9 +118,9 @@ fn contents_of_all_sizes() {
 }
 
 #[test]
-fn what_a_write_must_survive() {
+fn writes_ask_for_durability() {
     use Durability::{Data, DataAndAttributes, None};
-    // The bit of `O_SYNC` that is older; rustix has no correct constant of it.
+    // The older bit of `O_SYNC`; rustix has no correct constant for it.
     const O_DSYNC: OFlags = OFlags::from_bits_retain(0o10_000);
     const O_SYNC: OFlags = OFlags::SYNC;
     const RWF_DSYNC: ReadWriteFlags = ReadWriteFlags::DSYNC;
@@ -180,7 +180,7 @@ fn extended_attributes() {
 }
 
 #[test]
-fn clients_at_once() {
+fn concurrent_clients() {
     with_each(|mounted| {
         thread::scope(|scope| {
             for client in 0..8 {
@@ -201,7 +201,7 @@ fn clients_at_once() {
 }
 
 #[test]
-fn what_is_removed_is_forgotten() {
+fn removed_files_are_forgotten() {
     with_each(|mounted| {
         let paths: Vec<_> = (0..100).map(|i| mounted.path(&i.to_string())).collect();
         for path in &paths {
@@ -212,7 +212,7 @@ fn what_is_removed_is_forgotten() {
         for path in &paths {
             fs::remove_file(path).unwrap();
         }
-        // Nobody waits for the kernel to forget; a test that fails does so for ever.
+        // The kernel forgets at some later time. If it does not, this loops for ever.
         while mounted.fs.remembered() > 0 {
             thread::sleep(Duration::from_millis(1));
         }

@@ -10,9 +10,9 @@ fn only(processor: usize) -> CpuSet {
     only
 }
 
-/// Requests come from all processors, wherever the daemon may run.
+/// Requests come from all processors, even those on which the daemon may not run.
 #[test]
-fn a_daemon_that_may_not_run_everywhere() {
+fn requests_from_processors_on_which_the_daemon_may_not_run() {
     let all = sched_getaffinity(None).unwrap();
     let processors: Vec<_> = (0..CpuSet::MAX_CPU).filter(|&i| all.is_set(i)).collect();
     let first = processors[0];

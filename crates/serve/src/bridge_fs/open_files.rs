@@ -3,10 +3,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustix::io::Errno;
 use verimount_fuse::Shares;
 
-/// How many files are open for each user, of as many as there are descriptors for.
+/// Counts the open files of each user, which share the available descriptors.
 pub(super) struct OpenFiles(Mutex<Shares>);
 
-/// A file that is open, or about to be, for as long as this lives.
+/// A file that is open or being opened. It is counted until this is dropped.
 pub(super) struct OpenFor {
     uid: u32,
     files: Arc<OpenFiles>,
@@ -17,10 +17,10 @@ impl OpenFiles {
         Arc::new(Self(Mutex::new(Shares::new(max))))
     }
 
-    /// Counts one more.
+    /// Counts one more file for a user.
     ///
     /// # Errors
-    /// `EMFILE` if the user has their share open.
+    /// `EMFILE` if the user has used up their share.
     pub(super) fn open_for(self: &Arc<Self>, uid: u32) -> Result<OpenFor, Errno> {
         let mut shares = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match shares.take(uid, 1) {

@@ -20,7 +20,7 @@ use crate::{STATUS_XATTR, limits::MAX_REQUEST};
 /// The longest value of an extended attribute, in bytes: the kernel's limit.
 const MAX_XATTR: usize = 64 << 10;
 
-/// Enough room for most values and lists of extended attributes, in bytes.
+/// The buffer size that most values and lists of extended attributes fit into, in bytes.
 const USUAL_XATTR: usize = 256;
 
 impl FileSystem for BridgeFs {
@@ -211,7 +211,7 @@ impl FileSystem for BridgeFs {
     }
 
     fn cancel_open(&self, _: NodeId, handle: Handle) {
-        // The kernel has dropped no pages for it.
+        // The kernel did not get the answer, so it has not dropped pages.
         self.files.remove(handle);
     }
 
@@ -253,7 +253,7 @@ impl FileSystem for BridgeFs {
     }
 
     fn opendir(&self, _: Caller, _: NodeId, _: u32) -> Result<Opened, Errno> {
-        // The kernel never asks again; what it caches of a listing it compares by the directory's
+        // After this the kernel sends no more OPENDIR. It checks cached listings by the directory's
         // time.
         Err(Errno::NOSYS)
     }
@@ -308,7 +308,7 @@ impl FileSystem for BridgeFs {
     fn statfs(&self, node: NodeId) -> Result<StatFs, Errno> {
         let usage = self.mirror().statfs(inner(node))?;
         Ok(StatFs {
-            // The counts are in units of the one; FUSE has 32 bits for either.
+            // FUSE has 32 bits for either size.
             block_size: usage.f_frsize as u32,
             io_size: usage.f_bsize as u32,
             blocks: usage.f_blocks,
@@ -348,7 +348,7 @@ impl FileSystem for BridgeFs {
         let names = with_room(|room| self.mirror().listxattr(inner(node), room))?;
         Ok(match caller.uid {
             0 => names,
-            // The kernel checks who reads such an attribute, but leaves the list to us.
+            // The kernel checks only access to the value, not to the list.
             _ => without_trusted(&names),
         })
     }
@@ -360,7 +360,7 @@ impl FileSystem for BridgeFs {
 
     fn ioctl(&self, node: NodeId, _: Handle, command: u32, _: &[u8]) -> Result<Vec<u8>, Errno> {
         match (node, command) {
-            // The status is to be had without extended attributes, too.
+            // For mounts without extended attributes.
             (NodeId::ROOT, IOC_MOUNT_STATUS) => self.status().to_json(),
             _ => Err(Errno::NOTTY),
         }
@@ -369,7 +369,7 @@ impl FileSystem for BridgeFs {
 
 impl BridgeFs {
     /// # Errors
-    /// `ENOSYS` if the mount has no extended attributes: then the kernel never asks again.
+    /// `ENOSYS` if the mount has no extended attributes: after it the kernel sends no more such requests.
     fn has_xattrs(&self) -> Result<(), Errno> {
         match self.options.no_xattr {
             true => Err(Errno::NOSYS),
@@ -378,7 +378,7 @@ impl BridgeFs {
     }
 }
 
-/// Calls `read` with room for most values, and if that is too little, for any.
+/// Calls `read` with a buffer for most values, and if that is too small, with one for any value.
 fn with_room(read: impl Fn(&mut [u8]) -> Result<usize, Errno>) -> Result<Vec<u8>, Errno> {
     let mut value = vec![0; USUAL_XATTR];
     let len = match read(&mut value) {
@@ -392,7 +392,7 @@ fn with_room(read: impl Fn(&mut [u8]) -> Result<usize, Errno>) -> Result<Vec<u8>
     Ok(value)
 }
 
-/// The names that do not begin as those do which only root may see.
+/// The names without those that only root may see.
 fn without_trusted(names: &[u8]) -> Vec<u8> {
     let each = names.split_inclusive(|byte| *byte == 0);
     let seen = each.filter(|name| !name.starts_with(b"trusted."));

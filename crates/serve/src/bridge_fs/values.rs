@@ -1,4 +1,4 @@
-//! FUSE's values as a mirror's, and a mirror's as FUSE's.
+//! Converts FUSE's values into a mirror's and back.
 
 use rustix::io::ReadWriteFlags;
 use verimount_bridge::{self as bridge, Changes, NewFile, NewTime};
@@ -45,8 +45,8 @@ pub(super) fn inner_changes(changes: &SetAttr) -> Changes {
     }
 }
 
-/// How `pwritev2` is to do a write. A file that was opened with `O_SYNC` or `O_DSYNC` is synced once
-/// all the same.
+/// The flags of `pwritev2` for a write. A file that was opened with `O_SYNC` or `O_DSYNC` is not synced
+/// twice.
 pub(super) fn write_flags(write: &Write) -> ReadWriteFlags {
     let durability = match write.durability {
         Durability::None => ReadWriteFlags::empty(),

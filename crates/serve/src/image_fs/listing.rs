@@ -1,17 +1,17 @@
-//! What FUSE has of a listing that a tree has not: `.` and `..`.
+//! Adds to listings what FUSE expects and a tree does not have: `.` and `..`.
 
 use std::{ffi::OsStr, ops::ControlFlow};
 
 use verimount_fuse::{Name, NodeId};
 use verimount_tree::{Cursor, DirEntry, FileType};
 
-/// How many entries come before those of the tree, whose places are numbered behind them.
+/// The number of entries before those of the tree. A tree's cursor is this much less than a position.
 const DOTS: u64 = 2;
 
-/// Adds `.` and `..` as far as a listing from `position` on has them. Returns where in the tree's
-/// entries it goes on; `None` if there is no room for more, or no such place.
+/// Adds those of `.` and `..` that are at `position` or later. Returns the cursor at which the tree's
+/// entries continue; `None` if there is no room for more, or no such position.
 ///
-/// Their numbers are of no use to the kernel.
+/// The kernel does not use their inode numbers.
 pub(super) fn add_dots(
     node: NodeId,
     position: u64,
@@ -32,7 +32,7 @@ pub(super) fn add_dots(
     Cursor::new(position.saturating_sub(DOTS))
 }
 
-/// An entry of the tree, and the place behind it.
+/// An entry of the tree, with the position after it.
 pub(super) fn name<'n>(entry: &DirEntry<'n>, next: Cursor) -> Name<'n> {
     Name {
         name: entry.name,
@@ -42,7 +42,7 @@ pub(super) fn name<'n>(entry: &DirEntry<'n>, next: Cursor) -> Name<'n> {
     }
 }
 
-/// Whether a listing goes on: as long as there was room.
+/// Continues a listing as long as there is room.
 pub(super) fn continue_if(has_room: bool) -> ControlFlow<()> {
     match has_room {
         true => ControlFlow::Continue(()),

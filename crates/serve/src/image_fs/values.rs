@@ -1,4 +1,4 @@
-//! A tree's values as FUSE has them.
+//! Converts a tree's values into FUSE's.
 
 use rustix::io::Errno;
 use verimount_fuse::{Attr, Entry, NodeId, Time};
@@ -6,11 +6,10 @@ use verimount_tree::{self as tree, Timestamp};
 
 use crate::limits::FOREVER;
 
-/// What is preferred as the size of a read, in bytes.
+/// The preferred size of a read, in bytes.
 const READ_SIZE: u32 = 4096;
 
-/// Says, for as long as the mount lives, that there is no file of a name; or, in a listing, no more
-/// than the name.
+/// A negative entry, valid as long as the mount. In a listing: an entry without attributes.
 pub(super) const NO_ENTRY: Entry = Entry {
     node: None,
     generation: 0,
@@ -40,15 +39,15 @@ const EPOCH: Time = Time {
     nanoseconds: 0,
 };
 
-/// The file that the kernel means.
+/// The tree's node for the kernel's.
 ///
 /// # Errors
-/// `ESTALE` for 0, which is no file's number.
+/// `ESTALE` for 0, which is never a node's number.
 pub(super) fn file(node: NodeId) -> Result<tree::NodeId, Errno> {
     tree::NodeId::new(node.0).ok_or(Errno::STALE)
 }
 
-/// Every number stands for one file for as long as the mount lives.
+/// Node numbers are never reused, so the generation is constant.
 pub(super) fn entry(attr: &tree::Attr) -> Entry {
     Entry {
         node: Some(NodeId(attr.node.get())),

@@ -1,4 +1,4 @@
-//! A tree in memory that has everything a tree can have, which no format of ours has yet.
+//! A tree in memory with all features that a tree can have, more than any of our formats has.
 
 use std::{
     collections::BTreeMap,
@@ -13,14 +13,14 @@ use verimount_tree::{
     Permissions, Timestamp, Tree, Usage, XattrNames, part_inside,
 };
 
-/// The number of the first file of a [`Content::Numbers`]; all others have smaller ones.
+/// The node number of the first file of a [`Content::Numbers`]; all other files have smaller numbers.
 const FIRST_NUMBERED: u64 = 1 << 32;
 
-/// Cursors are multiples of this, as nobody may reckon with their being positions.
+/// Cursors are multiples of this: code must not assume that they are positions.
 const STRIDE: u64 = 1009;
 
 pub(crate) struct MadeUp {
-    /// By their numbers, from the root's on.
+    /// By their node numbers, from the root's on.
     files: Vec<Made>,
 }
 
@@ -32,22 +32,22 @@ pub(crate) struct Made {
 
 pub(crate) enum Content {
     Entries(Vec<(OsString, NodeId)>),
-    /// So many empty files, each named by its number. They take no memory.
+    /// This many empty files, each named by its number. They take no memory.
     Numbers(u64),
-    /// Bytes at their offsets, in order; all else is holes.
+    /// Pieces of data and their offsets, in order; the rest is holes.
     Pieces(Vec<(u64, Vec<u8>)>),
     Target(OsString),
     Nothing,
 }
 
 impl MadeUp {
-    /// A directory with nothing in it.
+    /// An empty root directory.
     pub(crate) fn new() -> Self {
         let root = Self::made(FileType::Directory, 0o755, Content::Entries(Vec::new()));
         Self { files: vec![root] }
     }
 
-    /// A file that is root's, of 1970.
+    /// A file of root's, with all times 1970.
     pub(crate) fn made(file_type: FileType, mode: u32, content: Content) -> Made {
         let size = match &content {
             Content::Pieces(pieces) => pieces.last().map_or(0, end),
@@ -70,7 +70,7 @@ impl MadeUp {
         Self::made(FileType::RegularFile, mode, Content::Pieces(pieces))
     }
 
-    /// A file with holes wherever there is no piece, and at its end.
+    /// A file with holes between the pieces and at its end.
     pub(crate) fn sparse(size: u64, pieces: Vec<(u64, Vec<u8>)>) -> Made {
         let bytes: u64 = pieces.iter().map(|(_, piece)| piece.len() as u64).sum();
         let mut made = Self::made(FileType::RegularFile, 0o644, Content::Pieces(pieces));
@@ -89,7 +89,7 @@ impl MadeUp {
         made
     }
 
-    /// Puts a file into a directory.
+    /// Adds a file to a directory.
     pub(crate) fn add(&mut self, directory: NodeId, name: &str, mut made: Made) -> NodeId {
         let node = NodeId::new(self.files.len() as u64 + 1).unwrap();
         made.attr.node = node;
@@ -98,7 +98,7 @@ impl MadeUp {
         node
     }
 
-    /// Gives a file one more name.
+    /// Adds a hard link.
     pub(crate) fn link(&mut self, directory: NodeId, name: &str, node: NodeId) {
         self.files[node.get() as usize - 1].attr.nlink += 1;
         self.name(directory, name, node);
@@ -147,7 +147,7 @@ pub(crate) fn end((at, bytes): &(u64, Vec<u8>)) -> u64 {
     at + bytes.len() as u64
 }
 
-/// Fills a buffer with what is from `offset` on.
+/// Fills a buffer with the content from `offset` on.
 fn fill(buf: &mut [u8], offset: u64, pieces: &[(u64, Vec<u8>)]) {
     buf.fill(0);
     let buf_end = offset + buf.len() as u64;
@@ -297,10 +297,10 @@ impl Tree for MadeUp {
     }
 }
 
-/// The identity that root squashing gives, which no user has.
+/// The user id that root squashing gives; no user has it.
 const FAR_ID: u32 = u32::MAX - 1;
 
-/// A tree with a bit of everything. Directories can be searched by everybody.
+/// A tree with all features. Everybody can search its directories.
 pub(crate) fn everything() -> MadeUp {
     let mut tree = MadeUp::new();
     let modes = tree.add(NodeId::ROOT, "modes", MadeUp::directory(0o1777));
@@ -399,8 +399,8 @@ fn add_xattrs(tree: &mut MadeUp) {
     tree.add(xattrs, "listed", listed());
 }
 
-/// A file that an access control list lets user 4711 read, and the group of `nobody` not, for which
-/// its permissions alone would.
+/// A file with an access control list: user 4711 may read it. The group of `nobody` may not, although
+/// the permissions alone would allow it.
 fn listed() -> Made {
     let entries: [(u16, u16, u32); 5] = [
         (0x01, 6, u32::MAX),
@@ -422,7 +422,7 @@ fn listed() -> Made {
     made
 }
 
-/// A directory of so many names, and nothing else.
+/// A directory of `count` names, and nothing else.
 pub(crate) fn numbers(count: u64) -> MadeUp {
     let mut tree = MadeUp::new();
     let made = MadeUp::made(FileType::Directory, 0o755, Content::Numbers(count));

@@ -1,4 +1,4 @@
-//! All that a tree can tell arrives where it is mounted, whatever it is stored in.
+//! All features of a tree are visible in a mount, independently of any format.
 
 mod made_up;
 mod mounted;
@@ -36,7 +36,7 @@ use self::{
 /// The user and group `nobody`.
 const NOBODY: u32 = 65_534;
 
-/// Everything in a tree but its root, by path.
+/// All files of a tree except the root, by path.
 fn all(tree: &MadeUp) -> Vec<(PathBuf, Attr)> {
     let mut all = Vec::new();
     walk(tree, NodeId::ROOT, PathBuf::new(), |path, attr| {
@@ -47,7 +47,7 @@ fn all(tree: &MadeUp) -> Vec<(PathBuf, Attr)> {
     all
 }
 
-/// Files with content, that this user may read.
+/// The files with content that this user may read.
 fn readable(tree: &MadeUp) -> impl Iterator<Item = (PathBuf, &Made)> {
     let files = all(tree).into_iter().filter(|(path, attr)| {
         let is_listed = path.ends_with("listed");
@@ -68,7 +68,7 @@ fn may_read(attr: &Attr) -> bool {
     geteuid().is_root() || attr.permissions.bits() >> shift & 4 != 0
 }
 
-/// What `find` prints of a file.
+/// The line that `find` prints for a file.
 fn line(tree: &MadeUp, path: &Path, attr: &Attr) -> String {
     let letter = match attr.file_type {
         FileType::RegularFile => 'f',
@@ -206,7 +206,7 @@ fn data_and_holes() {
     mounted.unmount();
 }
 
-/// Where data, and where a hole, is from `offset` on.
+/// The offsets of the next data and of the next hole from `offset` on.
 fn data_and_hole(pieces: &[(u64, Vec<u8>)], size: u64, offset: u64) -> (Option<u64>, Option<u64>) {
     if offset >= size {
         return (None, None);
@@ -254,14 +254,14 @@ fn extended_attributes() {
     let file = mounted.path("xattrs/many");
     let none = getxattr(&file, "user.missing", &mut [0; 10][..]);
     assert_eq!(none, Err(Errno::NODATA));
-    // The status is beside what the tree has.
+    // The mount's status, besides the attributes of the tree.
     let mut list = [0; 100];
     let len = listxattr(mounted.root(), &mut list[..]).unwrap();
     assert_eq!(&list[..len], format!("{STATUS_XATTR}\0").as_bytes());
     mounted.unmount();
 }
 
-/// The list keeps out whom the permissions beside it would let in.
+/// The access control list denies what the permissions alone would allow.
 #[test]
 fn access_control_lists() {
     let Some(mounted) = MountedTree::new(everything()) else {
@@ -294,7 +294,7 @@ fn access_control_lists() {
     mounted.unmount();
 }
 
-/// Who mounts it may not be who made the tree.
+/// The user who mounts a tree need not be the owner of its files.
 #[test]
 fn permissions_hold() {
     let tree = everything();
@@ -337,7 +337,7 @@ fn a_million_names() {
         }
     }
     assert_eq!(next, COUNT);
-    // A listing goes on wherever it was, in any order.
+    // Listings continue at any position, in any order.
     for (next, place) in places.into_iter().rev() {
         let mut directory = mounted.open("numbers").unwrap();
         directory.seek(SeekFrom::Start(place)).unwrap();
@@ -361,7 +361,7 @@ fn a_million_names() {
     mounted.unmount();
 }
 
-/// Everything once more, mounted by an ordinary user.
+/// All tests again, mounted by an ordinary user.
 #[test]
 fn as_nobody() {
     if !geteuid().is_root() {
@@ -370,7 +370,7 @@ fn as_nobody() {
     if !Path::new("/dev/fuse").exists() || tools::find("fusermount3").is_none() {
         return eprintln!("skipped: nobody can mount here");
     }
-    // As udev sets it; a machine without udev leaves it to root.
+    // As udev sets it; without udev only root may open it.
     fs::set_permissions("/dev/fuse", Permissions::from_mode(0o666)).unwrap();
     let world = tempfile::tempdir().unwrap();
     fs::set_permissions(world.path(), Permissions::from_mode(0o755)).unwrap();

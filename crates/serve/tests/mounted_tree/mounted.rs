@@ -1,4 +1,4 @@
-//! A tree mounted by this process.
+//! A tree that this process has mounted.
 
 use std::{
     fs::File,
@@ -22,7 +22,7 @@ pub(crate) struct MountedTree {
 }
 
 impl MountedTree {
-    /// Mounts `tree`, for all users if root does; `None`, after a note, where nothing can be mounted.
+    /// Mounts `tree`, as root for all users. `None`, after a note, if this process cannot mount.
     pub(crate) fn new(tree: impl Tree + 'static) -> Option<Self> {
         if !can_mount() {
             return None;
@@ -59,8 +59,8 @@ impl MountedTree {
         File::open(self.path(path))
     }
 
-    /// Unmounts it, and waits for its end: for a moment, a process that another test starts has all
-    /// that is open.
+    /// Unmounts it and waits for its end. The unmount is lazy, as a process that another test starts
+    /// briefly has all open files.
     pub(crate) fn unmount(mut self) {
         unmount(self.root(), true).unwrap();
         let serving = self.serving.take().unwrap();
@@ -71,7 +71,7 @@ impl MountedTree {
 impl Drop for MountedTree {
     fn drop(&mut self) {
         if self.serving.is_some() {
-            // A test has failed, and may still have files open.
+            // The test has failed, and may still have files open.
             let _ = unmount(self.root(), true);
         }
     }
