@@ -22,6 +22,7 @@ mod mount_args;
 mod opened;
 mod options;
 mod output_file;
+mod owner_args;
 mod progress;
 mod seal;
 mod served;

@@ -1,6 +1,6 @@
 use std::{path::PathBuf, sync::Arc};
 
-use anyhow::{Result, anyhow};
+use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use verimount::{Error, Opened};
 use verimount_names::printable;
@@ -14,6 +14,7 @@ use crate::{
     mount_args::MountArgs,
     opened::open,
     options::{ReadArgs, TrustArgs},
+    owner_args::OwnerArgs,
     served::served,
 };
 
@@ -37,6 +38,8 @@ pub(crate) struct Mount {
     /// beginning
     #[arg(long)]
     as_file: bool,
+    #[command(flatten)]
+    owners: OwnerArgs,
     #[command(flatten)]
     mount: MountArgs,
 }
@@ -76,8 +79,10 @@ impl Mount {
         }
         let source_name = printable(&self.source).to_string();
         let served = served(&self.source, Some(opened.pin().clone()));
-        let fs = Arc::new(ImageFs::new(Arc::new(verified), served));
-        self.mount.mount(fs, &self.directory, source_name, true)
+        let fs = ImageFs::new(Arc::new(verified), served).with_owners(self.owners.owners());
+        let fs = fs.with_context(|| source_name.clone())?;
+        self.mount
+            .mount(Arc::new(fs), &self.directory, source_name, true)
     }
 
     /// The image, unless the content is to be mounted as a single file.

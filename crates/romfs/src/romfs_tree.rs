@@ -4,7 +4,7 @@ use quick_cache::sync::Cache;
 use verimount_source::{ReadAt, Scratch};
 use verimount_tree::{
     AddEntry, AddEntryAndAttr, Attr, Cursor, DeviceNumber, DirEntry, Error as TreeError, FileType,
-    NodeId as TreeNodeId, Permissions, Tree, Usage, part_inside,
+    NodeId as TreeNodeId, Ownership, Permissions, Tree, Usage, part_inside,
 };
 
 use crate::{
@@ -206,6 +206,10 @@ impl<S: ReadAt> Tree for RomfsTree<S> {
     ) -> Result<&'s [u8], TreeError> {
         let node = self.node(node)?;
         Ok(self.image.symlink_target(&node, scratch)?)
+    }
+
+    fn ownership(&self) -> Ownership {
+        Ownership::Unknown
     }
 
     fn usage(&self) -> Usage {

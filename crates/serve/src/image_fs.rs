@@ -1,4 +1,5 @@
 mod listing;
+mod owners;
 mod values;
 
 use std::{ffi::OsStr, io, os::unix::ffi::OsStrExt, sync::Arc, time::Duration};
@@ -10,7 +11,9 @@ use verimount_fuse::{
 };
 use verimount_source::Scratch;
 use verimount_sys::FS_IOC_MEASURE_VERITY;
-use verimount_tree::{self as tree, DirEntry, Error, ExtentKind, MAX_XATTR_VALUE, Tree, seek};
+use verimount_tree::{
+    self as tree, DirEntry, Error, ExtentKind, MAX_XATTR_VALUE, Ownership, Tree, seek,
+};
 
 use self::{
     listing::{add_dots, continue_if, name},
@@ -21,6 +24,8 @@ use crate::{
     errno::errno,
     limits::{FOREVER, MAX_BACKGROUND, MAX_REQUEST},
 };
+
+pub use self::owners::{Owners, OwnersStored};
 
 /// What is requested in the INIT negotiation. An image never changes, so the kernel may cache everything
 /// and need not send OPENs.
@@ -46,12 +51,39 @@ const WISHES: Wishes = Wishes {
 pub struct ImageFs {
     tree: Arc<VerifiedTree>,
     served: Served,
+    owners: Owners,
 }
 
 impl ImageFs {
-    /// Serves `tree`, which `served` describes.
+    /// Serves `tree`, which `served` describes. Files of unknown owners belong to the user of this process.
     pub fn new(tree: Arc<VerifiedTree>, served: Served) -> Self {
-        Self { tree, served }
+        let owners = Owners::default_of(tree.ownership());
+        Self {
+            tree,
+            served,
+            owners,
+        }
+    }
+
+    /// The same with other owners and permissions.
+    ///
+    /// # Errors
+    /// [`OwnersStored`] if the tree has its own and `owners` replaces any.
+    pub fn with_owners(self, owners: Owners) -> Result<Self, OwnersStored> {
+        let is_stored = self.tree.ownership() == Ownership::Stored;
+        if is_stored && owners != Owners::default() {
+            return Err(OwnersStored);
+        }
+        let owners = owners.or(self.owners);
+        Ok(Self { owners, ..self })
+    }
+
+    fn shown(&self, attr: &tree::Attr) -> Attr {
+        fuse_attr(&self.owners.applied(attr))
+    }
+
+    fn entry(&self, attr: &tree::Attr) -> Entry {
+        entry(attr.node, self.shown(attr))
     }
 }
 
@@ -75,7 +107,7 @@ impl FileSystem for ImageFs {
 
     fn lookup(&self, _: Caller, parent: NodeId, name: &OsStr) -> Result<Entry, Errno> {
         match self.tree.lookup(file(parent)?, name) {
-            Ok(attr) => Ok(entry(&attr)),
+            Ok(attr) => Ok(self.entry(&attr)),
             Err(Error::NotFound) => Ok(NO_ENTRY),
             Err(error) => Err(errno(&error)),
         }
@@ -83,7 +115,7 @@ impl FileSystem for ImageFs {
 
     fn getattr(&self, node: NodeId, _: Option<Handle>) -> Result<(Attr, Duration), Errno> {
         let attr = self.tree.attr(file(node)?).map_err(|e| errno(&e))?;
-        Ok((fuse_attr(&attr), FOREVER))
+        Ok((self.shown(&attr), FOREVER))
     }
 
     fn readlink<'s>(&self, node: NodeId, scratch: &'s mut Scratch) -> Result<&'s [u8], Errno> {
@@ -139,7 +171,7 @@ impl FileSystem for ImageFs {
         };
         let mut add = |listed: DirEntry<'_>, next, attr: Option<&tree::Attr>| {
             // An entry whose attributes cannot be read is listed without them.
-            let found = attr.map_or(NO_ENTRY, entry);
+            let found = attr.map_or(NO_ENTRY, |attr| self.entry(attr));
             continue_if(names.add(name(&listed, next), &found))
         };
         let listed = self.tree.list_with_attrs(file(node)?, from, &mut add);

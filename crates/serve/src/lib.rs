@@ -39,7 +39,7 @@ pub use cache_policy::CachePolicy;
 pub use daemon::{Daemon, DaemonEnd};
 pub use disk::Disk;
 pub use exports::{Registration, registered_exports};
-pub use image_fs::ImageFs;
+pub use image_fs::{ImageFs, Owners, OwnersStored};
 pub use mount::{Mode, MountError, MountOptions, Mountable, attach};
 pub use mount_table::{MountEntry, mounts};
 pub use mounted::{Mounted, Reload};

@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 use verimount_names::printable;
 use verimount_source::{ReadError, Scratch};
 use verimount_tree::{
-    AddEntry, AddEntryAndAttr, Attr, Cursor, Error, Extent, NodeId, Paths, Tree, Usage, XattrNames,
+    AddEntry, AddEntryAndAttr, Attr, Cursor, Error, Extent, NodeId, Ownership, Paths, Tree, Usage,
+    XattrNames,
 };
 use verimount_verity::{FileDigest, Identity, Mismatch, Place, VerifiedReader};
 
@@ -243,6 +244,10 @@ impl Tree for VerifiedTree {
 
     fn usage(&self) -> Usage {
         self.tree.usage()
+    }
+
+    fn ownership(&self) -> Ownership {
+        self.tree.ownership()
     }
 
     fn has_xattrs(&self) -> bool {

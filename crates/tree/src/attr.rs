@@ -82,6 +82,12 @@ impl Permissions {
         self.0
     }
 
+    /// The permissions without those that a umask takes away.
+    #[must_use]
+    pub const fn without(self, umask: Self) -> Self {
+        Self(self.0 & !umask.0)
+    }
+
     /// The permissions that both have.
     #[must_use]
     pub const fn intersection(self, other: Self) -> Self {

@@ -6,8 +6,8 @@ use std::{
 use verimount_source::{ReadAt, Scratch};
 
 use crate::{
-    AddEntry, Attr, Cursor, DirEntry, Error, FileType, NodeId, Permissions, StoredFile, Tree,
-    Usage, part_inside,
+    AddEntry, Attr, Cursor, DirEntry, Error, FileType, NodeId, Ownership, Permissions, StoredFile,
+    Tree, Usage, part_inside,
 };
 
 /// The permissions of the directory; those of the file restrict access.
@@ -105,6 +105,10 @@ impl Tree for SingleFile {
             },
             _ => Err(Error::NotFound),
         }
+    }
+
+    fn ownership(&self) -> Ownership {
+        Ownership::Borrowed
     }
 
     fn usage(&self) -> Usage {

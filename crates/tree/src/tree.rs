@@ -3,7 +3,8 @@ use std::{ffi::OsStr, num::NonZeroU64, ops::Range};
 use verimount_source::Scratch;
 
 use crate::{
-    AddEntry, AddEntryAndAttr, Attr, Cursor, Error, Extent, ExtentKind, NodeId, XattrNames,
+    AddEntry, AddEntryAndAttr, Attr, Cursor, Error, Extent, ExtentKind, NodeId, Ownership,
+    XattrNames,
 };
 
 /// The size of a tree, for `statfs` and for limits.
@@ -85,6 +86,11 @@ pub trait Tree: Send + Sync {
 
     /// The size of the tree.
     fn usage(&self) -> Usage;
+
+    /// Where owners and permissions in [`Attr`] come from. A mount may replace them if the tree stores none.
+    fn ownership(&self) -> Ownership {
+        Ownership::Stored
+    }
 
     /// Whether any file may have extended attributes. If so, a mount enforces access control lists, which
     /// takes a request for each file that is used.

@@ -48,10 +48,10 @@ pub(super) fn file(node: NodeId) -> Result<tree::NodeId, Errno> {
 }
 
 /// Node numbers are never reused, so the generation is constant.
-pub(super) fn entry(attr: &tree::Attr) -> Entry {
+pub(super) fn entry(node: tree::NodeId, attr: Attr) -> Entry {
     Entry {
-        node: Some(NodeId(attr.node.get())),
-        attr: fuse_attr(attr),
+        node: Some(NodeId(node.get())),
+        attr,
         ..NO_ENTRY
     }
 }

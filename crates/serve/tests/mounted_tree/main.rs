@@ -16,6 +16,7 @@ use std::{
     },
     path::{Path, PathBuf},
     process::Command,
+    sync::Arc,
 };
 
 use rustix::{
@@ -23,7 +24,7 @@ use rustix::{
     io::Errno,
     process::{getegid, geteuid},
 };
-use verimount_serve::STATUS_XATTR;
+use verimount_serve::{ImageFs, Owners, STATUS_XATTR, Served, VerifiedTree};
 use verimount_source::Scratch;
 use verimount_testkit::tools;
 use verimount_tree::{Attr, Error, FileType, NodeId, Tree, walk};
@@ -294,6 +295,20 @@ fn access_control_lists() {
     mounted.unmount();
 }
 
+/// Options for trees without owners do not hide those that a tree has.
+#[test]
+fn owners_stay() {
+    let tree = Arc::new(VerifiedTree::new(Box::new(everything()), None));
+    let replaced = Owners {
+        uid: Some(NOBODY),
+        ..Owners::default()
+    };
+    for (owners, may) in [(Owners::default(), true), (replaced, false)] {
+        let fs = ImageFs::new(tree.clone(), Served::default());
+        assert_eq!(fs.with_owners(owners).is_ok(), may);
+    }
+}
+
 /// The user who mounts a tree need not be the owner of its files.
 #[test]
 fn permissions_hold() {
@@ -387,7 +402,7 @@ fn as_nobody() {
         .unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(
-        output.status.success() && text.contains("7 passed"),
+        output.status.success() && text.contains("8 passed"),
         "{text}\n{}",
         String::from_utf8_lossy(&output.stderr)
     );

@@ -5,6 +5,7 @@ mod ends;
 mod kinds;
 mod listed;
 mod log;
+mod owners;
 mod points;
 mod reading;
 mod reports;

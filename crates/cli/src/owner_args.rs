@@ -1,0 +1,71 @@
+use clap::Args;
+use verimount_serve::Owners;
+use verimount_tree::Permissions;
+
+/// The options for owners and permissions of files whose format stores none.
+#[derive(Args)]
+pub(crate) struct OwnerArgs {
+    /// Show all files as owned by this user (a number); by default the user who mounts, or the owner of
+    /// a SOURCE that is mounted as one file. For formats without owners, as are --gid and --umask
+    #[arg(long, value_name = "UID", value_parser = parse_id)]
+    uid: Option<u32>,
+    /// Show all files with this group (a number); by default as for --uid
+    #[arg(long, value_name = "GID", value_parser = parse_id)]
+    gid: Option<u32>,
+    /// Show all files with the permissions that this mask (octal) leaves of 777 for directories and
+    /// executable files, and of 666 for others
+    #[arg(long, value_name = "MASK", value_parser = parse_umask)]
+    umask: Option<Permissions>,
+}
+
+impl OwnerArgs {
+    pub(crate) fn owners(&self) -> Owners {
+        Owners {
+            uid: self.uid,
+            gid: self.gid,
+            umask: self.umask,
+        }
+    }
+}
+
+fn parse_id(text: &str) -> Result<u32, String> {
+    // The highest number is nobody's: system calls take it as "no change".
+    match text.parse() {
+        Ok(id) if id < u32::MAX => Ok(id),
+        _ => Err("an id is a number from 0 to 4294967294".to_owned()),
+    }
+}
+
+fn parse_umask(text: &str) -> Result<Permissions, String> {
+    const MAX: u32 = 0o777;
+    // The sign that Rust accepts is not part of a mask.
+    let is_octal = text.bytes().all(|byte| matches!(byte, b'0'..=b'7'));
+    match u32::from_str_radix(text, 8) {
+        Ok(mask) if is_octal && mask <= MAX => Ok(Permissions::new(mask)),
+        _ => Err("a mask is an octal number from 0 to 777".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids() {
+        assert_eq!(parse_id("0"), Ok(0));
+        assert_eq!(parse_id("4294967294"), Ok(u32::MAX - 1));
+        for wrong in ["", "-1", "4294967295", "nobody", "1 "] {
+            assert!(parse_id(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn umasks() {
+        for (text, mask) in [("0", 0), ("022", 0o22), ("77", 0o77), ("0777", 0o777)] {
+            assert_eq!(parse_umask(text), Ok(Permissions::new(mask)));
+        }
+        for wrong in ["", "8", "+22", "-1", "1000", "0o22", "u=rwx"] {
+            assert!(parse_umask(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Whose the files are that a mount shows, and who may read them.
+
+use std::{
+    fs,
+    os::unix::fs::MetadataExt,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use rustix::process::{getegid, geteuid};
+use verimount_testkit::tools;
+
+use super::{world, world_with_image};
+use crate::{
+    args,
+    common::{
+        daemon::Daemon,
+        run::{finish, verimount},
+        user::is_root,
+    },
+};
+
+/// Type and permissions, owner and group.
+fn shown(path: &Path) -> (u32, u32, u32) {
+    let metadata = fs::symlink_metadata(path).unwrap();
+    (metadata.mode(), metadata.uid(), metadata.gid())
+}
+
+#[test]
+fn files_of_an_image_belong_to_the_user_who_mounts() {
+    let Some(world) = world_with_image(&[]) else {
+        return;
+    };
+    let mounted = Daemon::mount(&world.path("image"), &world.path("mnt"), &["--unpinned"]);
+    let user = (geteuid().as_raw(), getegid().as_raw());
+    for name in ["", "bin/program", "data/large", "a link", "fifo"] {
+        let (_, uid, gid) = shown(&mounted.path(name));
+        assert_eq!((uid, gid), user, "{name}");
+    }
+    mounted.unmount();
+}
+
+#[test]
+fn owners_and_permissions_can_be_chosen() {
+    let Some(world) = world_with_image(&[]) else {
+        return;
+    };
+    let options = [
+        "--unpinned",
+        "--uid",
+        "4711",
+        "--gid",
+        "4712",
+        "--umask",
+        "0007",
+    ];
+    let mounted = Daemon::mount(&world.path("image"), &world.path("mnt"), &options);
+    assert_eq!(shown(mounted.directory()), (0o040_770, 4711, 4712));
+    // For anybody else but root, that was the last look.
+    if is_root() {
+        for (name, mode) in [
+            ("bin/program", 0o100_770),
+            ("data", 0o040_770),
+            ("data/large", 0o100_660),
+            ("a link", 0o120_777),
+            ("fifo", 0o010_660),
+        ] {
+            let path = mounted.path(name);
+            // As a lookup tells it, and as a listing does.
+            assert_eq!(shown(&path), (mode, 4711, 4712), "{name}");
+            let entries = fs::read_dir(path.parent().unwrap()).unwrap();
+            let mut entries = entries.map(Result::unwrap);
+            let listed = entries.find(|entry| entry.path() == path).unwrap();
+            let listed = listed.metadata().unwrap();
+            assert_eq!((listed.mode(), listed.uid()), (mode, 4711), "{name}");
+        }
+    }
+    mounted.unmount();
+}
+
+#[test]
+fn a_single_file_keeps_what_is_not_chosen() {
+    let Some(world) = world() else { return };
+    let file = world.write("file", "content");
+    verimount(args!["seal", &file]).succeeds_quietly();
+    let stored = fs::metadata(&file).unwrap();
+    let (own, group) = (stored.uid(), stored.gid());
+    for (options, expected) in [
+        (&[][..], (0o100_444, own, group)),
+        (&["--gid", "4712"], (0o100_444, own, 4712)),
+        (&["--umask", "077"], (0o100_600, own, group)),
+    ] {
+        let options = [&["--unpinned"], options].concat();
+        let mounted = Daemon::mount(&file, &world.path("mnt"), &options);
+        assert_eq!(shown(&mounted.path("file")), expected, "{options:?}");
+        mounted.unmount();
+    }
+}
+
+#[test]
+fn wrong_owners_are_refused() {
+    let Some(world) = world() else { return };
+    let image = world.sealed_image("image");
+    for (option, value) in [
+        ("--uid", "nobody"),
+        ("--gid", "4294967295"),
+        ("--umask", "1000"),
+    ] {
+        let mount = args![
+            "mount",
+            &image,
+            world.path("mnt"),
+            "--unpinned",
+            option,
+            value
+        ];
+        verimount(mount).is_wrong_usage();
+    }
+}
+
+/// Git uses no repository of another user.
+#[test]
+fn git_clones_a_repository_of_the_user_who_mounts() {
+    if tools::find("git").is_none() {
+        return;
+    }
+    let Some(world) = world() else { return };
+    let git = |arguments: &[&str]| {
+        let mut git = Command::new("git");
+        git.args(arguments).current_dir(world.root());
+        // Whatever the user's own settings allow.
+        git.env("GIT_CONFIG_GLOBAL", "/dev/null");
+        git.env("GIT_CONFIG_SYSTEM", "/dev/null")
+            .env("HOME", world.root());
+        git.stdin(Stdio::null());
+        finish(git)
+    };
+    let tree = world.directory("tree");
+    let author = ["-c", "user.name=a", "-c", "user.email=a@example.org"];
+    git(&["init", "--quiet", "--bare", "bare"]).succeeds();
+    git(&["init", "--quiet", "work"]).succeeds();
+    fs::write(world.path("work/file"), "content").unwrap();
+    git(&["-C", "work", "add", "file"]).succeeds();
+    git(&[
+        &["-C", "work"],
+        &author[..],
+        &["commit", "--quiet", "-m", "first"],
+    ]
+    .concat())
+    .succeeds();
+    git(&[
+        "-C",
+        "work",
+        "push",
+        "--quiet",
+        "../bare",
+        "HEAD:refs/heads/main",
+    ])
+    .succeeds();
+    git(&["-C", "bare", "symbolic-ref", "HEAD", "refs/heads/main"]).succeeds();
+    fs::rename(world.path("bare"), tree.join("bare")).unwrap();
+    let image = world.path("image");
+    verimount(args!["build", &tree, &image]).succeeds();
+    let mounted = Daemon::mount(&image, &world.path("mnt"), &["--unpinned"]);
+    git(&["clone", "--quiet", "mnt/bare", "clone"]).succeeds();
+    assert_eq!(fs::read(world.path("clone/file")).unwrap(), b"content");
+    mounted.unmount();
+    // Of somebody else it is refused, so that the test would notice.
+    let options = ["--unpinned", "--uid", "4711"];
+    let mounted = Daemon::mount(&image, &world.path("mnt"), &options);
+    let refused = git(&["clone", "--quiet", "mnt/bare", "again"]);
+    assert!(refused.stderr.contains("dubious ownership"), "{refused:?}");
+    mounted.unmount();
+}
