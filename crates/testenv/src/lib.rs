@@ -1,6 +1,6 @@
-//! What tests find around them: other people's programs, and what a run of the tests asks for.
+//! The environment of tests: programs with which they compare results, and the options of a test run.
 //!
-//! Without dependencies, so that whatever runs the tests can know of it without compiling what they test.
+//! It has no dependencies, so that programs that run the tests can use it without compiling the product.
 
 mod quick;
 pub mod tools;

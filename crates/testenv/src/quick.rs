@@ -1,13 +1,13 @@
 use std::env;
 
-/// Set by `cargo xtask check`, and by `cargo xtask test` without `--full`: tests that try all of something,
-/// which takes long, then try a part of it.
+/// Set by `cargo xtask check`, and by `cargo xtask test` without `--full`: then exhaustive tests try only
+/// a sample.
 pub const QUICK: &str = "VERIMOUNT_QUICK";
 
-/// Of how many one is tried then.
+/// The sample is one in this many.
 const STEP: u64 = 16;
 
-/// All of these; if [`QUICK`] is set every sixteenth, from one on that `seed` chooses.
+/// All of these; with [`QUICK`], every sixteenth, beginning at one that `seed` selects.
 pub fn all_or_some<T>(all: Vec<T>, seed: u64) -> Vec<T> {
     match env::var_os(QUICK) {
         Some(_) => {

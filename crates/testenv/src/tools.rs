@@ -1,11 +1,11 @@
-//! Programs that tests compare with.
+//! Finds other programs with which tests compare results.
 
 use std::{env, path::PathBuf};
 
-/// Set by `cargo xtask test`, which installs every tool first: a missing one is then a failure.
+/// Set by `cargo xtask test`, which installs all tools first: then a missing one is a failure.
 pub const REQUIRE_TOOLS: &str = "VERIMOUNT_REQUIRE_TOOLS";
 
-/// Where the program `name` is, or `None` after a note on stderr, for the test to skip its work.
+/// The path of the program `name`. `None`, after a note on stderr, if the test must be skipped.
 ///
 /// # Panics
 /// If the program is missing and [`REQUIRE_TOOLS`] is set.
@@ -21,10 +21,10 @@ pub fn find(name: &str) -> Option<PathBuf> {
     found
 }
 
-/// Where the program `name` is.
+/// The path of the program `name`.
 pub fn locate(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
-    // Debian keeps some of the oracles where only root looks by default.
+    // On Debian some of them are in directories that only root has in its PATH.
     env::split_paths(&path)
         .chain(["/usr/sbin".into(), "/sbin".into()])
         .map(|folder| folder.join(name))

@@ -5,7 +5,7 @@ use crate::{FileType, NodeId, Timestamp};
 /// The attributes of a file, as in `stat`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attr {
-    /// Which file it is.
+    /// The node id.
     pub node: NodeId,
     /// Its type.
     pub file_type: FileType,
@@ -27,12 +27,12 @@ pub struct Attr {
     pub atime: Timestamp,
     /// Last change of content.
     pub mtime: Timestamp,
-    /// Last change of anything.
+    /// Last change of content or attributes.
     pub ctime: Timestamp,
 }
 
 impl Attr {
-    /// Attributes with defaults for all else: owner and group 0, one link, no holes, all times 1970.
+    /// Attributes with defaults for the rest: owner and group 0, one link, no holes, all times 1970.
     pub const fn new(
         node: NodeId,
         file_type: FileType,
@@ -72,7 +72,7 @@ impl Attr {
 pub struct Permissions(u16);
 
 impl Permissions {
-    /// The permissions in a mode, whose type is left out.
+    /// The permissions in a mode, without its type.
     pub const fn new(mode: u32) -> Self {
         Self((mode & 0o7777) as u16)
     }

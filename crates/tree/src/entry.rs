@@ -7,13 +7,13 @@ use crate::{Attr, FileType, NodeId};
 pub struct DirEntry<'n> {
     /// The name: not empty, without slash and NUL, and neither `.` nor `..`.
     pub name: &'n OsStr,
-    /// Which file it is.
+    /// The node id.
     pub node: NodeId,
     /// Its type.
     pub file_type: FileType,
 }
 
-/// Receives an entry of a directory and the cursor behind it; breaks to end the listing.
+/// Receives an entry of a directory and the cursor after it; breaks to end the listing.
 pub type AddEntry<'a> = dyn FnMut(DirEntry<'_>, Cursor) -> ControlFlow<()> + 'a;
 
 /// The same with the attributes of the file, or `None` if they cannot be read.

@@ -26,7 +26,7 @@ pub enum Error {
     #[error("it has no such extended attribute")]
     NoAttribute,
     /// The offset is not inside the content.
-    #[error("the offset is behind the end")]
+    #[error("the offset is beyond the end")]
     PastEnd,
     /// The image contradicts its format or itself.
     #[error(transparent)]

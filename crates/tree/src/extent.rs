@@ -16,17 +16,17 @@ pub enum ExtentKind {
 /// A range of a file that is either data or a hole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extent {
-    /// Which of both.
+    /// Whether it is data or a hole.
     pub kind: ExtentKind,
     /// Its length in bytes.
     pub len: NonZeroU64,
 }
 
-/// The most extents that one search passes. Everything behind them counts as data, which is always
-/// correct: holes that are reported as data read the same.
+/// The most extents that one search passes. Everything after them counts as data, which is always
+/// correct: a hole that is reported as data reads the same.
 const MAX_EXTENTS: usize = 1 << 16;
 
-/// The offset of the first data or hole at or behind `offset`, as `SEEK_DATA` and `SEEK_HOLE` return it:
+/// The offset of the first data or hole at or after `offset`, as `SEEK_DATA` and `SEEK_HOLE` return it:
 /// there is a hole at the end of the content.
 ///
 /// # Errors

@@ -8,11 +8,11 @@ use std::{
 
 use crate::{Cursor, DirEntry, FileType, NodeId, Tree};
 
-/// The most names that are looked at, so that they take less than some 60 MB.
+/// The most names that are visited, so that they take less than some 60 MB.
 const MAX_NAMES: usize = 1 << 18;
 
-/// How long is looked for names before what was found must do: what asks for them waits for it, and
-/// a broken image may have very many directories that take long to read and then cannot be.
+/// The most time that the walk takes: callers wait for it, and a damaged image can have many directories
+/// that take long to read and then fail. Nodes that it did not reach have no path.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The longest path in bytes: Linux takes no longer ones.
@@ -26,7 +26,7 @@ pub struct Paths {
 }
 
 impl Paths {
-    /// Looks into all directories that can be read, for a bounded time and number of names.
+    /// Visits all directories that can be read, within the limits of time and number of names.
     pub fn new(tree: &dyn Tree) -> Self {
         let mut names = HashMap::new();
         let mut looked_at = 0;
@@ -38,7 +38,7 @@ impl Paths {
                     return ControlFlow::Break(());
                 }
                 looked_at += 1;
-                // A broken image may have directories inside themselves: none is entered twice.
+                // In a damaged image a directory can contain itself: none is entered twice.
                 if let hash_map::Entry::Vacant(vacant) = names.entry(entry.node) {
                     vacant.insert((directory, entry.name.into()));
                     if entry.file_type == FileType::Directory {
@@ -47,7 +47,7 @@ impl Paths {
                 }
                 ControlFlow::Continue(())
             };
-            // What cannot be read has no names.
+            // A directory that cannot be read contributes no names.
             let _ = tree.list(directory, Cursor::START, &mut add);
             if looked_at == MAX_NAMES {
                 break;

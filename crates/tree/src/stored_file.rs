@@ -24,7 +24,7 @@ pub struct StoredFile {
     pub(crate) mtime: Timestamp,
 }
 
-/// What is stored in no file: everybody may read it, and it belongs to root.
+/// For content that is not stored in a file: it belongs to root, and everybody may read it.
 impl Default for StoredFile {
     fn default() -> Self {
         Self {
@@ -40,7 +40,7 @@ impl StoredFile {
     /// The attributes of an open file.
     ///
     /// # Errors
-    /// What `fstat` says.
+    /// The error of `fstat`.
     pub fn of(file: &File) -> io::Result<Self> {
         Ok(Self::new(&file.metadata()?, has_access_list(file)))
     }

@@ -12,8 +12,8 @@ impl Timestamp {
         nanoseconds: 0,
     };
 
-    /// `seconds` since the beginning of 1970, negative before it, and `nanoseconds` after that;
-    /// `None` for a whole second of them, or more.
+    /// `seconds` since the beginning of 1970, negative before it, plus `nanoseconds`; `None` for 10⁹
+    /// nanoseconds or more.
     pub const fn new(seconds: i64, nanoseconds: u32) -> Option<Self> {
         match nanoseconds {
             0..1_000_000_000 => Some(Self {

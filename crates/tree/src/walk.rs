@@ -1,4 +1,4 @@
-//! Visiting everything in a tree, which may be hostile.
+//! Visits all files of a tree, which may be hostile.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -11,8 +11,8 @@ use verimount_names::printable;
 
 use crate::{Attr, Cursor, Error, NodeId, Tree};
 
-/// Most directories inside each other that are walked: half of what a path of Linux can name, and
-/// far beyond trees in use.
+/// The deepest nesting of directories that is walked: half of what fits into a path on Linux, and far
+/// more than real trees have.
 pub const MAX_DEPTH: usize = 1024;
 
 /// How many entries of a directory are held at a time.

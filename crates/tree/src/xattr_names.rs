@@ -11,7 +11,7 @@ const MAX_NAME: usize = 255;
 /// The longest list of names, in bytes: Linux's `XATTR_LIST_MAX`.
 const MAX_LIST: usize = 64 << 10;
 
-/// Names of a file's extended attributes: no more than `listxattr` can tell.
+/// Names of a file's extended attributes: no more than `listxattr` can return.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct XattrNames(
     /// Each with a NUL behind it.

@@ -1,4 +1,4 @@
-//! Trees without a format: one file, and trees that no format could hold.
+//! Trees without a format: one file, and trees that no format could store.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -36,7 +36,7 @@ fn names(tree: &dyn Tree, directory: NodeId) -> Result<Vec<OsString>, Error> {
     Ok(names)
 }
 
-/// A file of this mode with these bytes in it.
+/// A file with this mode and these bytes.
 fn stored(mode: u32, bytes: &[u8]) -> File {
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(bytes).unwrap();
@@ -82,7 +82,7 @@ fn a_single_file_is_a_tree() {
     assert!(matches!(read, Err(Error::IsADirectory)));
 }
 
-/// Nobody may do more with what is shown than with what is stored.
+/// The tree grants no permission that the stored file does not.
 #[test]
 fn a_single_file_is_its_owners() {
     for (mode, shown) in [
@@ -95,7 +95,7 @@ fn a_single_file_is_its_owners() {
         let file = stored(mode, b"12345");
         if rustix::process::geteuid().is_root() {
             std::os::unix::fs::fchown(&file, Some(4711), Some(4712)).unwrap();
-            // Set-id bits go when the owner changes.
+            // Changing the owner clears set-ID bits.
             file.set_permissions(FilePermissions::from_mode(mode))
                 .unwrap();
         }
@@ -120,7 +120,7 @@ fn a_single_file_is_its_owners() {
     }
 }
 
-/// With a list, the group's bits say what anybody on the list may have at most.
+/// With an access control list, the group's bits are its mask, not the group's permissions.
 #[test]
 fn a_list_does_not_let_the_group_in() {
     /// Version 2; owner rw-, user 4711 r--, group ---, mask r--, others ---.
@@ -149,9 +149,9 @@ fn a_list_does_not_let_the_group_in() {
     assert_eq!(attr.permissions, Permissions::new(0o400));
 }
 
-/// Directories inside each other without end, each with one file beside the next.
+/// Endlessly nested directories, each with one file besides the next directory.
 struct Endless {
-    /// What the number of the directory inside each is, from the outer one's.
+    /// The node id of the directory inside another one, from that of the outer one.
     inside: fn(u64) -> u64,
     max_entries: u64,
 }
@@ -208,7 +208,7 @@ fn paths_are_looked_for_within_bounds() {
     let second = PathBuf::from("/").join(&name).join(&name);
     assert_eq!(paths.get(node(3)), Some(second));
     assert_eq!(paths.get(NodeId::ROOT), Some("/".into()));
-    // 31 names with their slashes are 3968 bytes, and 32 are too many.
+    // 31 names with their slashes have 3968 bytes; 32 are too many.
     assert!(paths.get(node(32)).is_some());
     assert_eq!(paths.get(node(33)), None);
     assert_eq!(paths.get(node(1 << 20)), None);
@@ -247,7 +247,7 @@ fn a_walk_ends() {
     }
 }
 
-/// A file that has `data` bytes of data and as many of hole in turns, told in pieces of `piece` bytes.
+/// A file with alternating data and holes of `data` bytes each, returned in extents of `piece` bytes.
 struct Striped {
     size: u64,
     data: u64,
@@ -318,13 +318,13 @@ fn data_and_holes_are_found() {
         assert_eq!(find(ExtentKind::Data, offset), data, "{offset}");
         assert_eq!(find(ExtentKind::Hole, offset), hole, "{offset}");
     }
-    // At the end is a hole, in which no data follows.
+    // At the end is a hole, after which no data follows.
     let tree = Striped { size: 40, ..tree };
     let found = seek(&tree, NodeId::ROOT, ExtentKind::Data, 25);
     assert!(matches!(found, Err(Error::PastEnd)));
 }
 
-/// Nobody waits for a file in a great many pieces: the rest of it counts as data.
+/// A search in a file of very many extents is bounded: the rest counts as data.
 #[test]
 fn a_search_for_data_and_holes_ends() {
     let size = 1 << 60;
