@@ -12,7 +12,8 @@ use rustix::process::geteuid;
 use serde::Serialize;
 use verimount_names::{one_line, printable};
 use verimount_serve::{
-    AskError, MountEntry, Pin, Status, ask_export, ask_mount, mounts, registered_exports,
+    AskError, MountEntry, Pin, RegisteredExport, Status, ask_export, ask_mount, mounts,
+    registered_exports,
 };
 
 use crate::Outcome;
@@ -83,7 +84,10 @@ struct Entry {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     Mount,
-    Export,
+    /// Served by a process of this user.
+    Export {
+        user: u32,
+    },
 }
 
 /// The answer; `None` if it did not arrive in time.
@@ -100,10 +104,10 @@ impl Entry {
         }
     }
 
-    fn of_export(socket: PathBuf) -> Self {
+    fn of_export(export: RegisteredExport) -> Self {
         Self {
-            path: socket,
-            way: Way::Export,
+            path: export.socket,
+            way: Way::Export { user: export.user },
             source: String::new(),
             is_asked: true,
         }
@@ -113,7 +117,7 @@ impl Entry {
     fn listed(&self, told: Told) -> Option<Listed> {
         let (status, error) = match told {
             Some(Ok(status)) => (Some(status), None),
-            Some(Err(error)) if self.way == Way::Export && is_gone(&error) => return None,
+            Some(Err(error)) if self.way != Way::Mount && is_gone(&error) => return None,
             Some(Err(error)) => (None, Some(error.to_string())),
             None if self.is_asked => (None, Some("no answer".to_owned())),
             None => (None, Some("belongs to another user".to_owned())),
@@ -121,7 +125,7 @@ impl Entry {
         let target = printable(&self.path).to_string();
         let way = match self.way {
             Way::Mount => "mount",
-            Way::Export => "export",
+            Way::Export { .. } => "export",
         };
         let unknown = Listed {
             target,
@@ -191,7 +195,7 @@ fn ask(path: PathBuf, way: Way) -> Option<Receiver<Result<Status, AskError>>> {
 fn status_of(path: &Path, way: Way) -> Result<Status, AskError> {
     match way {
         Way::Mount => ask_mount(path),
-        Way::Export => ask_export(path, PATIENCE).map(|export| export.status),
+        Way::Export { user } => ask_export(path, Some(user), PATIENCE).map(|export| export.status),
     }
 }
 

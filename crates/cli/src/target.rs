@@ -10,7 +10,7 @@ use verimount_names::printable;
 use verimount_serve::{AskError, Export, Status, ask_export, ask_mount};
 
 /// How long an export may take to answer, which it does without accessing storage.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A mount or export, which has a status and can be ended.
 pub(crate) enum Target {
@@ -45,7 +45,7 @@ impl Target {
 
 /// The status of the export at a socket.
 pub(crate) fn ask(socket: &Path) -> Result<Export> {
-    match ask_export(socket, PATIENCE) {
+    match ask_export(socket, None, PATIENCE) {
         Err(AskError::NotOurs) => bail!("{} is not a verimount export", printable(socket)),
         other => other.with_context(|| printable(socket).to_string()),
     }

@@ -1,5 +1,6 @@
 mod args;
 mod check;
+mod exported;
 mod format;
 mod grow;
 mod info;

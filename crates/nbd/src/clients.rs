@@ -54,34 +54,79 @@ impl Client {
     }
 }
 
+/// What a client does after the handshake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// It uses the export.
+    Use,
+    /// It listens to a check of the export.
+    Check,
+}
+
+/// A client, and what for it has a place; `None` during the handshake.
+struct Place {
+    client: Arc<Client>,
+    purpose: Option<Purpose>,
+}
+
 /// The set of connected clients.
 #[derive(Default)]
 pub(crate) struct Clients {
-    connected: Mutex<Vec<Arc<Client>>>,
+    connected: Mutex<Vec<Place>>,
     left: Condvar,
 }
 
 impl Clients {
-    /// Admits a new client. If all places are taken, the client that has been idle for longest is
-    /// disconnected, if it exceeds the idle limit; otherwise `None`.
+    /// Admits a new client to the handshake; `None` if there is no room for it.
     pub(crate) fn admit(&self, stream: UnixStream, limits: &Limits) -> Option<Arc<Client>> {
         let mut connected = self.connected();
-        if connected.len() >= limits.clients {
-            let (longest, idle) = longest_idle(&connected)?;
-            if idle < limits.idle {
-                return None;
-            }
-            let leaves = connected.swap_remove(longest);
-            leaves.disconnect("it was idle, and a new client needs its place");
+        if connected.len() >= limits.clients.saturating_add(limits.visitors) {
+            return None;
         }
         let client = Arc::new(Client::new(stream));
-        connected.push(client.clone());
+        connected.push(Place {
+            client: client.clone(),
+            purpose: None,
+        });
         Some(client)
+    }
+
+    /// Gives a client of the handshake a place for `purpose`. If all places of those who use the
+    /// export are taken, the one that has been idle for longest is disconnected, if it exceeds the
+    /// idle limit. `false` if there is no place.
+    pub(crate) fn grant(&self, client: &Arc<Client>, purpose: Purpose, limits: &Limits) -> bool {
+        let mut connected = self.connected();
+        let most = match purpose {
+            Purpose::Use => limits.clients,
+            Purpose::Check => limits.checks,
+        };
+        let have_it = connected
+            .iter()
+            .filter(|place| place.purpose == Some(purpose));
+        if have_it.count() >= most {
+            let Some((longest, idle)) = longest_idle(&connected) else {
+                return false;
+            };
+            if purpose != Purpose::Use || idle < limits.idle {
+                return false;
+            }
+            let leaves = connected.swap_remove(longest).client;
+            leaves.disconnect("it was idle, and a new client needs its place");
+        }
+        let mut places = connected.iter_mut();
+        match places.find(|place| Arc::ptr_eq(&place.client, client)) {
+            Some(place) => {
+                place.purpose = Some(purpose);
+                true
+            }
+            None => false,
+        }
     }
 
     /// Removes a client that has disconnected.
     pub(crate) fn remove(&self, client: &Arc<Client>) {
-        self.connected().retain(|other| !Arc::ptr_eq(other, client));
+        self.connected()
+            .retain(|other| !Arc::ptr_eq(&other.client, client));
         self.left.notify_all();
     }
 
@@ -89,29 +134,33 @@ impl Clients {
     /// their answers after `grace` are disconnected.
     pub(crate) fn dismiss(&self, grace: Duration) {
         let connected = self.connected();
-        for client in &*connected {
-            let _ = client.stream.shutdown(Shutdown::Read);
+        for place in &*connected {
+            let _ = place.client.stream.shutdown(Shutdown::Read);
         }
         let waited = self
             .left
             .wait_timeout_while(connected, grace, |connected| !connected.is_empty());
         let (connected, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        for client in &*connected {
-            client.disconnect("it did not take its answers before the server stopped");
+        for place in &*connected {
+            place
+                .client
+                .disconnect("it did not take its answers before the server stopped");
         }
     }
 
     // Each change is a single call, so a panic cannot leave it half done.
-    fn connected(&self) -> MutexGuard<'_, Vec<Arc<Client>>> {
+    fn connected(&self) -> MutexGuard<'_, Vec<Place>> {
         self.connected
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The index of the client that has been idle for longest, and its idle time.
-fn longest_idle(connected: &[Arc<Client>]) -> Option<(usize, Duration)> {
-    let idle = connected.iter().map(|client| client.idle()).enumerate();
+/// The index of the client that uses the export and has been idle for longest, and its idle time.
+fn longest_idle(connected: &[Place]) -> Option<(usize, Duration)> {
+    let places = connected.iter().enumerate();
+    let users = places.filter(|(_, place)| place.purpose == Some(Purpose::Use));
+    let idle = users.map(|(index, place)| (index, place.client.idle()));
     idle.max_by_key(|(_, idle)| *idle)
 }
 

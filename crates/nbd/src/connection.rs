@@ -6,7 +6,6 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Mutex, PoisonError},
     thread,
-    time::Duration,
 };
 
 use rustix::io::Errno;
@@ -14,9 +13,8 @@ use zerocopy::{FromZeros, IntoBytes};
 
 use crate::{
     Export,
-    clients::{Client, Until},
+    clients::Client,
     command::{Request, error_number},
-    handshake,
     memory::{Buffer, Memory},
     protocol::{REPLY_MAGIC, ReplyHeader, RequestHeader},
 };
@@ -36,29 +34,15 @@ pub(crate) struct Connection<'a, E> {
 }
 
 impl<'a, E: Export> Connection<'a, E> {
-    /// Negotiates the export with a client within `time`; `None` if the client aborts.
-    ///
-    /// # Errors
-    /// I/O errors, [`io::ErrorKind::TimedOut`], and [`io::ErrorKind::InvalidData`] for protocol
-    /// violations.
-    pub(crate) fn agree(
-        client: &'a Arc<Client>,
-        export: &'a E,
-        memory: &'a Memory,
-        time: Duration,
-    ) -> io::Result<Option<Self>> {
-        let mut stream = Until::new(client.stream(), time);
-        if !handshake::agree(&mut stream, export)? {
-            return Ok(None);
-        }
-        stream.lift()?;
-        Ok(Some(Self {
+    /// With a client that has chosen the export.
+    pub(crate) fn new(client: &'a Arc<Client>, export: &'a E, memory: &'a Memory) -> Self {
+        Self {
             client,
             export,
             memory,
             has_ended: Mutex::new(false),
             sending: Mutex::new(()),
-        }))
+        }
     }
 
     /// Serves the client with `threads` threads until it disconnects.

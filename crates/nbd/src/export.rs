@@ -1,4 +1,9 @@
+use std::io;
+
 use rustix::io::Errno;
+
+/// The longest message of [`Export::check`], in bytes.
+pub const MAX_CHECK_MESSAGE: usize = 4096;
 
 /// A disk of a fixed size that several threads use concurrently.
 ///
@@ -19,6 +24,14 @@ pub trait Export: Send + Sync {
 
     /// What is told to those who ask for the export's status ([`ask_status`](crate::ask_status)).
     fn status(&self) -> Vec<u8>;
+
+    /// Reads and verifies all of the disk, while clients use it, and tells what it finds in messages
+    /// of at most [`MAX_CHECK_MESSAGE`] bytes ([`ask_check`](crate::ask_check)). It should tell how
+    /// far it is from time to time, as it notices only by that if nobody listens any more.
+    ///
+    /// # Errors
+    /// That of `tell`, which ends it, or its own if it cannot go on.
+    fn check(&self, tell: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()>;
 
     /// Fills `buf` with the bytes from `offset` on.
     fn read(&self, buf: &mut [u8], offset: u64) -> Result<(), Errno>;

@@ -19,6 +19,7 @@ use zerocopy::{
 
 use crate::{
     Export,
+    clients::Purpose,
     protocol::{
         BlockSizeInfo, ExportInfo, Greeting, HandshakeFlags, MAGIC, MAX_OPTION, MAX_REQUEST,
         OPTION_MAGIC, OPTION_REPLY_MAGIC, OptionHeader, OptionReply, TransmissionFlags, info,
@@ -29,11 +30,16 @@ use crate::{
 /// The padding at the end of the answer to `NBD_OPT_EXPORT_NAME`.
 const ZEROES: [u8; 124] = [0; 124];
 
-/// Negotiates the only export, which has an empty name. `false` if the client aborts.
+/// Negotiates the only export, which has an empty name. `grant` says whether there is a place for
+/// what the client has chosen. `None` if the client aborts.
 ///
 /// # Errors
 /// I/O errors, and [`io::ErrorKind::InvalidData`] for protocol violations.
-pub(crate) fn agree(stream: &mut (impl Read + Write), export: &impl Export) -> io::Result<bool> {
+pub(crate) fn agree(
+    stream: &mut (impl Read + Write),
+    export: &impl Export,
+    grant: &dyn Fn(Purpose) -> bool,
+) -> io::Result<Option<Purpose>> {
     let offered = HandshakeFlags::all();
     let greeting = Greeting {
         magic: MAGIC.into(),
@@ -51,25 +57,38 @@ pub(crate) fn agree(stream: &mut (impl Read + Write), export: &impl Export) -> i
     let mut negotiation = Negotiation {
         stream,
         export,
+        grant,
         wanted,
     };
     loop {
-        if let Some(is_agreed) = negotiation.answer_option()? {
-            return Ok(is_agreed);
+        match negotiation.answer_option()? {
+            Answered::GoOn => {}
+            Answered::Chosen(purpose) => return Ok(Some(purpose)),
+            Answered::Aborted => return Ok(None),
         }
     }
+}
+
+/// What follows the answer to an option.
+enum Answered {
+    /// The next option.
+    GoOn,
+    /// What the client has chosen.
+    Chosen(Purpose),
+    /// Nothing.
+    Aborted,
 }
 
 struct Negotiation<'a, S, E> {
     stream: &'a mut S,
     export: &'a E,
+    grant: &'a dyn Fn(Purpose) -> bool,
     wanted: HandshakeFlags,
 }
 
 impl<S: Read + Write, E: Export> Negotiation<'_, S, E> {
-    /// Answers one option. Returns `Some` when the handshake is over: `true` if the export was
-    /// chosen.
-    fn answer_option(&mut self) -> io::Result<Option<bool>> {
+    /// Answers one option.
+    fn answer_option(&mut self) -> io::Result<Answered> {
         let mut header = OptionHeader::new_zeroed();
         self.stream.read_exact(header.as_mut_bytes())?;
         if header.magic.get() != OPTION_MAGIC || header.len.get() > MAX_OPTION {
@@ -87,47 +106,49 @@ impl<S: Read + Write, E: Export> Negotiation<'_, S, E> {
         }
         let option = header.option.get();
         match option {
-            option::EXPORT_NAME => self.choose(&data).map(Some),
+            option::EXPORT_NAME => {
+                self.choose(&data)?;
+                return Ok(Answered::Chosen(Purpose::Use));
+            }
             option::GO | option::INFO => {
-                let is_told = self.tell(option, &data)?;
-                Ok((is_told && option == option::GO).then_some(true))
+                if self.tell(option, &data)? && option == option::GO {
+                    return Ok(Answered::Chosen(Purpose::Use));
+                }
             }
             option::LIST if data.is_empty() => {
                 // The length of the name, which is empty.
                 self.reply(option, reply::SERVER, &[U32::ZERO.as_bytes()])?;
                 self.reply(option, reply::ACK, &[])?;
-                Ok(None)
             }
-            option::LIST => {
-                self.reply(option, reply::ERR_INVALID, &[])?;
-                Ok(None)
+            option::LIST => self.reply(option, reply::ERR_INVALID, &[])?,
+            option::STATUS => self.reply(option, reply::STATUS, &[&self.export.status()])?,
+            option::CHECK if (self.grant)(Purpose::Check) => {
+                return Ok(Answered::Chosen(Purpose::Check));
             }
-            option::STATUS => {
-                self.reply(option, reply::STATUS, &[&self.export.status()])?;
-                Ok(None)
-            }
+            option::CHECK => self.reply(option, reply::ERR_POLICY, &[])?,
             option::ABORT => {
                 // The client need not wait for the answer.
                 let _ = self.reply(option, reply::ACK, &[]);
-                Ok(Some(false))
+                return Ok(Answered::Aborted);
             }
-            _ => {
-                self.reply(option, reply::ERR_UNSUP, &[])?;
-                Ok(None)
-            }
+            _ => self.reply(option, reply::ERR_UNSUP, &[])?,
         }
+        Ok(Answered::GoOn)
     }
 
     /// Answers `NBD_OPT_EXPORT_NAME`, which has no error reply.
-    fn choose(&mut self, name: &[u8]) -> io::Result<bool> {
+    fn choose(&mut self, name: &[u8]) -> io::Result<()> {
         if !name.is_empty() {
             return Err(invalid("an unknown export name"));
+        }
+        if !(self.grant)(Purpose::Use) {
+            return Err(io::Error::other("too many clients are connected"));
         }
         self.stream.write_all(self.export_info().as_bytes())?;
         if !self.wanted.contains(HandshakeFlags::NO_ZEROES) {
             self.stream.write_all(&ZEROES)?;
         }
-        Ok(true)
+        Ok(())
     }
 
     /// Sends the information that a client requested about an export. `false` if the request
@@ -139,6 +160,11 @@ impl<S: Read + Write, E: Export> Negotiation<'_, S, E> {
         };
         if !name.is_empty() {
             self.reply(option, reply::ERR_UNKNOWN, &[])?;
+            return Ok(false);
+        }
+        if option == option::GO && !(self.grant)(Purpose::Use) {
+            tracing::warn!("a client is rejected: too many are connected");
+            self.reply(option, reply::ERR_POLICY, &[])?;
             return Ok(false);
         }
         let export = self.export_info();
@@ -161,15 +187,7 @@ impl<S: Read + Write, E: Export> Negotiation<'_, S, E> {
     }
 
     fn reply(&mut self, option: u32, kind: u32, parts: &[&[u8]]) -> io::Result<()> {
-        let data = parts.concat();
-        let header = OptionReply {
-            magic: OPTION_REPLY_MAGIC.into(),
-            option: option.into(),
-            kind: kind.into(),
-            // No reply is that long.
-            len: u32::try_from(data.len()).unwrap_or(u32::MAX).into(),
-        };
-        self.stream.write_all(&[header.as_bytes(), &data].concat())
+        send_reply(self.stream, option, kind, &parts.concat())
     }
 
     fn export_info(&self) -> ExportInfo {
@@ -189,6 +207,23 @@ impl<S: Read + Write, E: Export> Negotiation<'_, S, E> {
             flags: flags.bits().into(),
         }
     }
+}
+
+/// Sends a reply to an option.
+pub(crate) fn send_reply(
+    stream: &mut impl Write,
+    option: u32,
+    kind: u32,
+    data: &[u8],
+) -> io::Result<()> {
+    let header = OptionReply {
+        magic: OPTION_REPLY_MAGIC.into(),
+        option: option.into(),
+        kind: kind.into(),
+        // No reply is that long.
+        len: u32::try_from(data.len()).unwrap_or(u32::MAX).into(),
+    };
+    stream.write_all(&[header.as_bytes(), data].concat())
 }
 
 /// Parses the name of an export and the kinds of information requested.

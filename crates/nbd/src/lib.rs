@@ -5,6 +5,7 @@
 //!
 //! The protocol is specified in the NBD project's `doc/proto.md`.
 
+mod check;
 mod clients;
 mod command;
 mod connection;
@@ -17,7 +18,8 @@ mod server;
 mod socket;
 mod status;
 
-pub use export::{BlockSizes, Export};
+pub use check::ask_check;
+pub use export::{BlockSizes, Export, MAX_CHECK_MESSAGE};
 pub use limits::Limits;
 pub use server::Server;
 pub use socket::SocketAccess;

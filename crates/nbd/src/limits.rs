@@ -7,8 +7,13 @@ use crate::protocol::MAX_REQUEST;
 /// Idle and stalled clients are disconnected only when others wait for them.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// The maximum number of connected clients.
+    /// The maximum number of clients that use the export.
     pub clients: usize,
+    /// The number of further connections for the handshake, in which the status is told, and for
+    /// checks: those who ask for these find a place when all clients are connected.
+    pub visitors: usize,
+    /// The maximum number of checks at a time.
+    pub checks: usize,
     /// The memory for the data of all requests in progress, in bytes. A request waits until there
     /// is enough; one that needs more than this waits until it is the only one.
     pub memory: usize,
@@ -18,7 +23,8 @@ pub struct Limits {
     /// taken.
     pub idle: Duration,
     /// How long a client may take to send the data of a request or to receive that of an answer.
-    /// After that it is disconnected if another client needs the memory.
+    /// After that it is disconnected if another client needs the memory. One that checks is
+    /// disconnected if it takes longer for one message.
     pub stall: Duration,
     /// How long clients may take to receive their remaining answers after
     /// [`Server::stop`](crate::Server::stop).
@@ -30,6 +36,10 @@ impl Default for Limits {
         Self {
             // More than any client needs: copy tools make at most 16 connections.
             clients: 32,
+            // A check and some that ask for the status.
+            visitors: 4,
+            // A second one would only slow the first down.
+            checks: 1,
             // Eight of the largest requests.
             memory: 8 * MAX_REQUEST as usize,
             // Clients need milliseconds, or a second on a busy machine.

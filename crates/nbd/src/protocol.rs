@@ -62,6 +62,8 @@ pub(crate) mod option {
     /// Our own: the status of the export. Its number is `veri`, far from those that the protocol gives
     /// out one by one; other servers answer that they do not know it.
     pub(crate) const STATUS: u32 = u32::from_be_bytes(*b"veri");
+    /// Our own: a check of the export, with which the handshake is over.
+    pub(crate) const CHECK: u32 = u32::from_be_bytes(*b"vchk");
 }
 
 /// The replies to options (`NBD_REP_*`).
@@ -71,7 +73,10 @@ pub(crate) mod reply {
     pub(crate) const INFO: u32 = 3;
     /// Our own: the status that was asked for.
     pub(crate) const STATUS: u32 = super::option::STATUS;
+    /// Our own: a message of the check that was asked for; `ACK` follows the last one.
+    pub(crate) const CHECK: u32 = super::option::CHECK;
     pub(crate) const ERR_UNSUP: u32 = 1 << 31 | 1;
+    pub(crate) const ERR_POLICY: u32 = 1 << 31 | 2;
     pub(crate) const ERR_INVALID: u32 = 1 << 31 | 3;
     pub(crate) const ERR_UNKNOWN: u32 = 1 << 31 | 6;
 }

@@ -14,9 +14,10 @@ use std::{
 use rustix::net::shutdown;
 
 use crate::{
-    Export, Limits, SocketAccess,
-    clients::{Client, Clients},
+    Export, Limits, SocketAccess, check,
+    clients::{Client, Clients, Purpose, Until},
     connection::Connection,
+    handshake,
     memory::Memory,
     socket,
 };
@@ -92,8 +93,13 @@ impl Server {
         memory: &Memory,
         threads: NonZeroUsize,
     ) -> io::Result<()> {
-        match Connection::agree(client, export, memory, self.limits.handshake)? {
-            Some(connection) => connection.serve(threads),
+        let mut stream = Until::new(client.stream(), self.limits.handshake);
+        let grant = |purpose| self.clients.grant(client, purpose, &self.limits);
+        let chosen = handshake::agree(&mut stream, export, &grant)?;
+        stream.lift()?;
+        match chosen {
+            Some(Purpose::Use) => Connection::new(client, export, memory).serve(threads),
+            Some(Purpose::Check) => check::serve(client.stream(), export, self.limits.stall),
             None => Ok(()),
         }
     }

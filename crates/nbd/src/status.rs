@@ -22,7 +22,7 @@ use std::{
 };
 
 use thiserror::Error;
-use verimount_sys::listening_process;
+use verimount_sys::{Listener, listener};
 use zerocopy::{FromZeros, IntoBytes, big_endian::U32};
 
 use crate::{
@@ -39,8 +39,8 @@ use crate::{
 pub struct Answer {
     /// The bytes that the export's `status` returned.
     pub status: Vec<u8>,
-    /// The listening process, according to the kernel; `None` if it is in another PID namespace.
-    pub process: Option<i32>,
+    /// Who listens, according to the kernel.
+    pub listener: Listener,
 }
 
 /// Why the status is unavailable.
@@ -53,37 +53,37 @@ pub enum AskError {
     /// All places for clients are taken.
     #[error("all places for clients are taken")]
     Full,
+    /// The maximum number of checks runs already.
+    #[error("it is being checked already")]
+    Checking,
+    /// The server ended before the check was finished.
+    #[error("the check ended early: the export was ended, or it could not go on")]
+    Ended,
+    /// Cancelled by the caller.
+    #[error("cancelled")]
+    Cancelled,
     /// An I/O error.
     #[error(transparent)]
     System(#[from] io::Error),
 }
 
-/// Requests the status of the server at `socket`, with the time limit `time`.
+/// Requests the status of the server at `socket`, with the time limit `time`. If it must be a process
+/// of `user`, no other is asked.
 ///
 /// # Errors
-/// Any [`AskError`].
-pub fn ask_status(socket: &Path, time: Duration) -> Result<Answer, AskError> {
+/// Any [`AskError`] but those of checks; [`AskError::NotOurs`] for another user's process, too.
+pub fn ask_status(socket: &Path, user: Option<u32>, time: Duration) -> Result<Answer, AskError> {
     let stream = connect_to(socket)?;
-    let process = listening_process(&stream)?;
+    let listener = listener(&stream)?;
+    if user.is_some_and(|user| user != listener.user) {
+        return Err(AskError::NotOurs);
+    }
     let status = ask(&mut Until::new(&stream, time))?;
-    Ok(Answer { status, process })
+    Ok(Answer { status, listener })
 }
 
 fn ask(server: &mut (impl Read + Write)) -> Result<Vec<u8>, AskError> {
-    let mut greeting = Greeting::new_zeroed();
-    match server.read_exact(greeting.as_mut_bytes()) {
-        // A server without a free place closes the connection at once.
-        Err(error) if is_end(&error) => return Err(AskError::Full),
-        other => other?,
-    }
-    let is_nbd = greeting.magic.get() == MAGIC && greeting.option_magic.get() == OPTION_MAGIC;
-    let flags = HandshakeFlags::from_bits_truncate(greeting.flags.get().into());
-    if !is_nbd || !flags.contains(HandshakeFlags::FIXED_NEWSTYLE) {
-        return Err(AskError::NotOurs);
-    }
-    let flags = U32::new(HandshakeFlags::all().bits());
-    let question = [flags.as_bytes(), header(option::STATUS).as_bytes()].concat();
-    server.write_all(&question)?;
+    choose(server, option::STATUS)?;
     let mut answer = OptionReply::new_zeroed();
     server.read_exact(answer.as_mut_bytes()).map_err(ended)?;
     let is_ours = answer.magic.get() == OPTION_REPLY_MAGIC
@@ -100,6 +100,24 @@ fn ask(server: &mut (impl Read + Write)) -> Result<Vec<u8>, AskError> {
     Ok(status)
 }
 
+/// Greets a server, and asks it for an option without data.
+pub(crate) fn choose(server: &mut (impl Read + Write), option: u32) -> Result<(), AskError> {
+    let mut greeting = Greeting::new_zeroed();
+    match server.read_exact(greeting.as_mut_bytes()) {
+        // A server without a free place closes the connection at once.
+        Err(error) if is_end(&error) => return Err(AskError::Full),
+        other => other?,
+    }
+    let is_nbd = greeting.magic.get() == MAGIC && greeting.option_magic.get() == OPTION_MAGIC;
+    let flags = HandshakeFlags::from_bits_truncate(greeting.flags.get().into());
+    if !is_nbd || !flags.contains(HandshakeFlags::FIXED_NEWSTYLE) {
+        return Err(AskError::NotOurs);
+    }
+    let flags = U32::new(HandshakeFlags::all().bits());
+    let question = [flags.as_bytes(), header(option).as_bytes()].concat();
+    Ok(server.write_all(&question)?)
+}
+
 fn header(option: u32) -> OptionHeader {
     OptionHeader {
         magic: OPTION_MAGIC.into(),
@@ -108,7 +126,7 @@ fn header(option: u32) -> OptionHeader {
     }
 }
 
-fn is_end(error: &io::Error) -> bool {
+pub(crate) fn is_end(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset

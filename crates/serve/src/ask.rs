@@ -5,7 +5,7 @@ use std::{fs::File, io, path::Path, time::Duration};
 use rustix::{fs::getxattr, io::Errno};
 use thiserror::Error;
 use verimount_nbd::ask_status;
-use verimount_sys::mount_status;
+use verimount_sys::{Listener, mount_status};
 
 use crate::{DaemonEnd, STATUS_XATTR, Status, mount_table::is_mount};
 
@@ -22,6 +22,15 @@ pub enum AskError {
     /// The export has its maximum number of clients, so its status cannot be queried.
     #[error("the maximum number of clients is connected; try again later")]
     Full,
+    /// It is being checked for somebody else.
+    #[error("it is being checked already")]
+    Checking,
+    /// It ended before its check was finished.
+    #[error("the check ended early: the export was ended, or it could not go on")]
+    Ended,
+    /// The caller has cancelled a check.
+    #[error("cancelled")]
+    Cancelled,
     /// The system's error.
     #[error(transparent)]
     System(#[from] io::Error),
@@ -66,23 +75,33 @@ fn ask_by_ioctl(directory: &Path) -> Result<Vec<u8>, AskError> {
 pub struct Export {
     /// Its status.
     pub status: Status,
-    process: Option<i32>,
+    listener: Listener,
 }
 
-/// The status of the export at `socket`, which must answer within `time`.
+/// The status of the export at `socket`, which must answer within `time`. If it must be a process of
+/// `user`, no other is asked.
 ///
 /// # Errors
-/// Any [`AskError`].
-pub fn ask_export(socket: &Path, time: Duration) -> Result<Export, AskError> {
-    let answer = ask_status(socket, time).map_err(|error| match error {
-        verimount_nbd::AskError::Full => AskError::Full,
-        verimount_nbd::AskError::System(error) => AskError::System(error),
-        _ => AskError::NotOurs,
-    })?;
+/// Any [`AskError`] of exports; [`AskError::NotOurs`] for another user's, too.
+pub fn ask_export(socket: &Path, user: Option<u32>, time: Duration) -> Result<Export, AskError> {
+    let answer = ask_status(socket, user, time)?;
     Ok(Export {
         status: serde_json::from_slice(&answer.status)?,
-        process: answer.process,
+        listener: answer.listener,
     })
+}
+
+impl From<verimount_nbd::AskError> for AskError {
+    fn from(error: verimount_nbd::AskError) -> Self {
+        match error {
+            verimount_nbd::AskError::Full => Self::Full,
+            verimount_nbd::AskError::Checking => Self::Checking,
+            verimount_nbd::AskError::Ended => Self::Ended,
+            verimount_nbd::AskError::Cancelled => Self::Cancelled,
+            verimount_nbd::AskError::System(error) => Self::System(error),
+            _ => Self::NotOurs,
+        }
+    }
 }
 
 impl Export {
@@ -90,6 +109,6 @@ impl Export {
     /// export could claim any.
     pub fn end(&self) -> Option<DaemonEnd> {
         let daemon = self.status.served.daemon?;
-        daemon.numbered(self.process?).end()
+        daemon.numbered(self.listener.process?).end()
     }
 }

@@ -7,7 +7,7 @@ use std::{
     env,
     fs::{self, DirBuilder},
     io,
-    os::unix::fs::{DirBuilderExt, MetadataExt, symlink},
+    os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, symlink},
     path::{Path, PathBuf},
     process,
 };
@@ -54,20 +54,39 @@ impl Drop for Registration {
     }
 }
 
+/// A registered socket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RegisteredExport {
+    /// The socket.
+    pub socket: PathBuf,
+    /// Who registered it. It can be anybody's socket, so ask only a process of this user there.
+    pub user: u32,
+}
+
 /// The registered sockets of this user's processes, or for root of any user's. Removes this user's links
 /// of processes that no longer run; other users' are still listed.
-pub fn registered_exports() -> Vec<PathBuf> {
-    let own = own_directory().into_iter().flat_map(|directory| {
-        links(&directory)
+pub fn registered_exports() -> Vec<RegisteredExport> {
+    let mut exports = Vec::new();
+    if let Some(directory) = own_directory() {
+        let alive = links(&directory)
             .filter(|(link, _)| is_alive(link) || fs::remove_file(link).is_err())
-            .map(|(_, socket)| socket)
-            .collect::<Vec<_>>()
-    });
-    let mut sockets: Vec<PathBuf> = own.collect();
-    for directory in directories_of_users() {
-        sockets.extend(links(&directory).map(|(_, socket)| socket));
+            .map(|(_, socket)| socket);
+        let user = geteuid().as_raw();
+        exports.extend(alive.map(|socket| RegisteredExport { socket, user }));
     }
-    sockets
+    for (user, directory) in directories_of_users() {
+        let registered = links(&directory).map(|(_, socket)| RegisteredExport { socket, user });
+        exports.extend(registered.filter(RegisteredExport::is_socket_of_its_user));
+    }
+    exports
+}
+
+impl RegisteredExport {
+    /// Whether its user has made a socket there.
+    fn is_socket_of_its_user(&self) -> bool {
+        let found = fs::symlink_metadata(&self.socket);
+        found.is_ok_and(|found| found.file_type().is_socket() && found.uid() == self.user)
+    }
 }
 
 /// Whether the process with the id that is the link's name runs.
@@ -95,12 +114,14 @@ fn own_directory() -> Option<PathBuf> {
     is_own.then(|| directory.join(DIRECTORY))
 }
 
-/// The registries of other users, if this process may see them.
-fn directories_of_users() -> Vec<PathBuf> {
+/// The registries of other users with their owners, if this process may see them.
+fn directories_of_users() -> Vec<(u32, PathBuf)> {
     if !geteuid().is_root() {
         return Vec::new();
     }
     let users = fs::read_dir("/run/user").into_iter().flatten().flatten();
     let users = users.take(MAX_USERS);
-    users.map(|user| user.path().join(DIRECTORY)).collect()
+    users
+        .filter_map(|user| Some((user.metadata().ok()?.uid(), user.path().join(DIRECTORY))))
+        .collect()
 }

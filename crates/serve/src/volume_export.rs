@@ -5,7 +5,7 @@ use verimount_fuse::{Awake, AwakeLimit};
 use verimount_integrity::{Interleave, SECTOR};
 use verimount_nbd::{BlockSizes, Export};
 
-use crate::Disk;
+use crate::{Disk, export_check};
 
 /// The largest preferred request size, in bytes. Tags are collected across requests, so larger requests
 /// gain nothing.
@@ -72,6 +72,10 @@ impl Export for VolumeExport {
     fn status(&self) -> Vec<u8> {
         // An empty answer only means that it is not recognised as ours.
         self.disk.status().to_json().unwrap_or_default()
+    }
+
+    fn check(&self, tell: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+        export_check::run(self.disk.volume(), tell)
     }
 
     fn read(&self, buf: &mut [u8], offset: u64) -> Result<(), Errno> {

@@ -37,6 +37,8 @@ pub struct BadSector {
     pub sector: u64,
     /// What is wrong with it.
     pub reason: String,
+    /// Whether its tag says that it was discarded, which is valid only where discards are allowed.
+    pub is_discarded: bool,
 }
 
 /// Requests to devices, for data, tags, journal and bitmap.
@@ -62,6 +64,7 @@ impl BadSector {
         Self {
             sector: block.sector,
             reason: block.to_string(),
+            is_discarded: block.is_discarded(),
         }
     }
 }

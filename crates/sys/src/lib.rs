@@ -26,6 +26,6 @@ pub use inherited::take_inherited;
 pub use lease::is_open_for_writing;
 pub use mount_attributes::seclude_mount;
 pub use mount_status::{IOC_MOUNT_STATUS, mount_status};
-pub use peer::listening_process;
+pub use peer::{Listener, listener};
 pub use thread_rights::{set_thread_fs_gid, set_thread_fs_uid, unshare_umask};
 pub use writeback::begin_writeback;

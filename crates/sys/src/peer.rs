@@ -4,12 +4,20 @@ use std::{
     ptr,
 };
 
-/// The id of the process that listens on the Unix socket to which `socket` is connected, as
-/// recorded by the kernel at `listen`; `None` if it has none in our PID namespace.
+/// The process that listens on a Unix socket, as recorded by the kernel at `listen`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Listener {
+    /// Its id; `None` if it has none in our PID namespace.
+    pub process: Option<i32>,
+    /// Its effective user id then.
+    pub user: u32,
+}
+
+/// Who listens on the Unix socket to which `socket` is connected.
 ///
 /// # Errors
 /// As `getsockopt`, for any other kind of socket.
-pub fn listening_process(socket: impl AsFd) -> io::Result<Option<i32>> {
+pub fn listener(socket: impl AsFd) -> io::Result<Listener> {
     let mut peer = libc::ucred {
         pid: 0,
         uid: 0,
@@ -29,7 +37,10 @@ pub fn listening_process(socket: impl AsFd) -> io::Result<Option<i32>> {
         )
     };
     match result {
-        0 => Ok((peer.pid > 0).then_some(peer.pid)),
+        0 => Ok(Listener {
+            process: (peer.pid > 0).then_some(peer.pid),
+            user: peer.uid,
+        }),
         _ => Err(io::Error::last_os_error()),
     }
 }
@@ -37,8 +48,11 @@ pub fn listening_process(socket: impl AsFd) -> io::Result<Option<i32>> {
 #[cfg(test)]
 mod tests {
     use std::{
-        fs::File,
-        os::unix::net::{UnixListener, UnixStream},
+        fs::{self, File},
+        os::unix::{
+            fs::MetadataExt,
+            net::{UnixListener, UnixStream},
+        },
         process,
     };
 
@@ -50,8 +64,9 @@ mod tests {
         let path = folder.path().join("socket");
         let _listener = UnixListener::bind(&path).unwrap();
         let connected = UnixStream::connect(&path).unwrap();
-        let listening = listening_process(&connected).unwrap();
-        assert_eq!(listening, Some(process::id().cast_signed()));
-        assert!(listening_process(File::open("/dev/null").unwrap()).is_err());
+        let found = listener(&connected).unwrap();
+        assert_eq!(found.process, Some(process::id().cast_signed()));
+        assert_eq!(found.user, fs::metadata(&path).unwrap().uid());
+        assert!(listener(File::open("/dev/null").unwrap()).is_err());
     }
 }

@@ -193,6 +193,7 @@ mod tests {
             recent_mismatches: vec![BadSector {
                 sector: 0,
                 reason: text(),
+                is_discarded: false,
             }],
             ..VolumeStatus::default()
         };

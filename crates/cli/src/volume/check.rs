@@ -1,13 +1,17 @@
 use std::{
-    fmt::Display,
+    fs,
     io::{self, Write, stdout},
-    ops::Range,
+    ops::{ControlFlow, Range},
+    os::unix::fs::FileTypeExt,
+    path::absolute,
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::Serialize;
-use verimount_integrity::{BadRange, BadReason, Mode, OpenOptions, SECTOR, Superblock, Volume};
+use verimount_integrity::{Mode, OpenOptions, SECTOR, Superblock, Volume};
+use verimount_names::{one_line, printable};
+use verimount_serve::CheckEvent;
 
 use crate::{
     Outcome, interrupt::Interrupt, message::say, options::all_processors, progress::bytes_bar,
@@ -15,12 +19,14 @@ use crate::{
 
 use super::{
     args::{Device, DeviceArgs, IntegrityArgs, devices_of},
+    exported::ExportedVolume,
     mounted::MountedVolume,
 };
 
 /// Read all blocks of a volume and list every bad range
 ///
-/// A volume that is mounted is read through the mount, by whose mode and options it is then checked.
+/// A volume that is mounted or exported is checked through the process that has it, while it is used, and by the
+/// mode and options of that; VOLUME may then also be the export's socket.
 /// Else nothing is written, and the right to read is enough: what a journal holds is read from memory. But tags that
 /// have to be recalculated after a crash are recalculated first, if the volume can be written.
 #[derive(Args)]
@@ -59,6 +65,9 @@ struct Report {
     unchecked_from: Option<u64>,
     /// The first [`MAX_LISTED`] bad ranges.
     bad: Vec<Finding>,
+    /// The number of bytes that were checked. All of them in a report that is printed.
+    #[serde(skip)]
+    checked: u64,
 }
 
 #[derive(Serialize)]
@@ -71,8 +80,8 @@ struct Finding {
 impl Check {
     pub(crate) fn run(self) -> Result<Outcome> {
         let interrupt = Interrupt::watch()?;
-        let report = match self.mounted()? {
-            Some(mounted) => self.check_mounted(&mounted, &interrupt)?,
+        let report = match self.online()? {
+            Some(online) => self.check_online(&online, &interrupt)?,
             None => self.check_alone(&interrupt)?,
         };
         let outcome = match report.ok {
@@ -89,27 +98,46 @@ impl Check {
         outcome.reported(self.write(&report))
     }
 
-    /// Where the volume is mounted, if that keeps it from being opened here.
-    fn mounted(&self) -> Result<Option<MountedVolume>> {
-        match self.accept.is_empty() && self.devices.are_in_use() {
-            true => MountedVolume::find(&self.devices.volume),
-            false => Ok(None),
+    /// The process that has the volume, if that keeps it from being opened here.
+    fn online(&self) -> Result<Option<Online>> {
+        let path = &self.devices.volume;
+        let is_socket = fs::metadata(path).is_ok_and(|found| found.file_type().is_socket());
+        if is_socket && !self.accept.is_empty() {
+            bail!(
+                "{}: --accept takes a volume that is not in use",
+                self.devices.shown()
+            );
         }
+        if is_socket {
+            return Ok(Some(Online::Exported(ExportedVolume::at(path))));
+        }
+        if !self.accept.is_empty() || !self.devices.are_in_use() {
+            return Ok(None);
+        }
+        let source = printable(&absolute(path)?).to_string();
+        Ok(match MountedVolume::find(&source)? {
+            Some(mounted) => Some(Online::Mounted(mounted)),
+            None => ExportedVolume::find(&source).map(Online::Exported),
+        })
     }
 
     /// Checks through the process that has the volume.
-    fn check_mounted(&self, mounted: &MountedVolume, interrupt: &Interrupt) -> Result<Report> {
-        let mut report = Report::new(self.devices.shown(), mounted.size());
-        let bar = bytes_bar(mounted.size(), "checking");
-        let checked = mounted.check(
-            &mut |sectors, reason| report.add(sectors, reason),
-            &mut |bytes| {
-                bar.inc(bytes);
-                interrupt.go_on()
-            },
-        );
+    fn check_online(&self, online: &Online, interrupt: &Interrupt) -> Result<Report> {
+        let mut report = Report::new(self.devices.shown());
+        let bar = bytes_bar(0, "checking");
+        let checked = online.check(&|| interrupt.go_on(), &mut |event| {
+            match event {
+                CheckEvent::Begun { size, .. } => bar.set_length(size),
+                CheckEvent::Done { bytes } => bar.inc(bytes),
+                _ => {}
+            }
+            report.hear(event);
+            interrupt.go_on()
+        });
         bar.finish_and_clear();
-        checked.with_context(|| self.devices.shown())?;
+        checked
+            .with_context(|| report.progress())
+            .with_context(|| self.devices.shown())?;
         Ok(report)
     }
 
@@ -167,13 +195,16 @@ impl Check {
         for sectors in &self.accept {
             volume.accept_unverified(sectors.clone())?;
         }
-        let mut report = Report::new(self.devices.shown(), volume.size());
-        report.unchecked_from = volume.recalculation_sector();
+        let mut report = Report::new(self.devices.shown());
+        report.hear(CheckEvent::Begun {
+            size: volume.size(),
+            unchecked_from: volume.recalculation_sector(),
+        });
         let bar = bytes_bar(volume.size(), "checking");
         let mut bytes_done = 0;
         let checked = volume.check(
             all_processors(),
-            &mut |bad| report.add_bad(&bad),
+            &mut |bad| report.hear(CheckEvent::from(&bad)),
             &mut |bytes| {
                 bytes_done += bytes;
                 bar.inc(bytes);
@@ -181,12 +212,8 @@ impl Check {
             },
         );
         bar.finish_and_clear();
-        checked.with_context(|| {
-            let Report {
-                size, bad_bytes, ..
-            } = report;
-            format!("checked {bytes_done} of {size} bytes, {bad_bytes} of them bad")
-        })?;
+        report.hear(CheckEvent::Done { bytes: bytes_done });
+        checked.with_context(|| report.progress())?;
         Ok(report)
     }
 
@@ -219,29 +246,64 @@ impl Check {
     }
 }
 
+/// A volume that another process has.
+enum Online {
+    Mounted(MountedVolume),
+    Exported(ExportedVolume),
+}
+
+impl Online {
+    fn check(
+        &self,
+        interrupted: &dyn Fn() -> ControlFlow<()>,
+        heard: &mut dyn FnMut(CheckEvent) -> ControlFlow<()>,
+    ) -> Result<()> {
+        match self {
+            Self::Mounted(mounted) => mounted.check(heard),
+            Self::Exported(exported) => exported.check(interrupted, heard),
+        }
+    }
+}
+
 impl Report {
-    /// A report without anything bad yet.
-    fn new(volume: String, size: u64) -> Self {
+    /// A report of nothing yet.
+    fn new(volume: String) -> Self {
         Self {
             volume,
-            size,
+            size: 0,
             ok: true,
             bad_bytes: 0,
             bad_ranges: 0,
             discarded_ranges: 0,
             unchecked_from: None,
             bad: Vec::new(),
+            checked: 0,
         }
     }
 
-    fn add_bad(&mut self, bad: &BadRange) {
-        if matches!(&bad.reason, BadReason::Mismatch(block) if block.is_discarded()) {
-            self.discarded_ranges += 1;
+    fn hear(&mut self, event: CheckEvent) {
+        match event {
+            CheckEvent::Begun {
+                size,
+                unchecked_from,
+            } => {
+                self.size = size;
+                self.unchecked_from = unchecked_from;
+            }
+            CheckEvent::Bad {
+                sectors,
+                reason,
+                is_discarded,
+            } => {
+                self.discarded_ranges += u64::from(is_discarded);
+                self.add(&sectors, &reason);
+            }
+            CheckEvent::Done { bytes } => self.checked = self.checked.saturating_add(bytes),
+            _ => {}
         }
-        self.add(bad.sectors.clone(), &bad.reason);
     }
 
-    fn add(&mut self, sectors: Range<u64>, reason: &dyn Display) {
+    fn add(&mut self, sectors: &Range<u64>, reason: &str) {
         self.ok = false;
         self.bad_ranges += 1;
         self.bad_bytes += (sectors.end - sectors.start) * SECTOR;
@@ -249,9 +311,21 @@ impl Report {
             self.bad.push(Finding {
                 start_sector: sectors.start,
                 end_sector: sectors.end,
-                reason: reason.to_string(),
+                // It may come from another process.
+                reason: one_line(reason).to_string(),
             });
         }
+    }
+
+    /// How far a check has come that did not finish.
+    fn progress(&self) -> String {
+        let Self {
+            checked,
+            size,
+            bad_bytes,
+            ..
+        } = self;
+        format!("checked {checked} of {size} bytes, {bad_bytes} of them bad")
     }
 
     fn print(&self, out: &mut impl Write) -> io::Result<()> {
@@ -260,7 +334,7 @@ impl Report {
             Some(sector) => writeln!(
                 out,
                 "{volume}: not all blocks from sector {sector} on were checked: the tags of those that were \
-                 being written in a crash have to be recalculated, and the volume cannot be written"
+                 being written in a crash are not recalculated yet"
             )?,
             None if self.ok => {
                 return writeln!(out, "{volume}: all {size} bytes match their tags");

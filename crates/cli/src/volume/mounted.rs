@@ -1,131 +1,172 @@
 use std::{
-    fmt::Display,
     fs::File,
-    io,
     ops::{ControlFlow, Range},
     os::unix::fs::FileExt,
-    path::{Path, PathBuf, absolute},
+    path::{Path, PathBuf},
 };
 
 use anyhow::{Context, Result, bail};
 use rustix::{io::Errno, process::geteuid};
 use verimount_integrity::SECTOR;
 use verimount_names::printable;
-use verimount_serve::{Kind, ask_mount, mounts};
+use verimount_serve::{BadSector, CheckEvent, Kind, VolumeStatus, ask_mount, mounts};
 
 /// How much is read at a time while all of it can be, in bytes.
 const CHUNK: u64 = 1 << 20;
 
 /// A volume that another process has mounted, to be read through that: only it knows what is not in place yet.
 pub(super) struct MountedVolume {
+    source: String,
+    mount_point: PathBuf,
     disk: File,
-    path: PathBuf,
-    size: u64,
-    block_size: u64,
+    status: VolumeStatus,
 }
 
-/// Adjacent sectors that cannot be read, and why.
-type Bad = (Range<u64>, Errno);
-
 impl MountedVolume {
-    /// The mount of the volume in this file, if there is one of this user or root.
+    /// The mount whose status names this `source`, if there is one of this user or root.
     ///
     /// # Errors
     /// What the system says of its disk.
-    pub(super) fn find(volume: &Path) -> Result<Option<Self>> {
-        let source = printable(&absolute(volume)?).to_string();
+    pub(super) fn find(source: &str) -> Result<Option<Self>> {
         let (own, root) = (geteuid().as_raw(), 0);
         for mount in mounts()? {
             // The file system of another user could keep this one waiting for ever.
             if !mount.user.is_some_and(|user| [own, root].contains(&user)) {
                 continue;
             }
-            let Ok(status) = ask_mount(&mount.mount_point) else {
-                continue;
-            };
-            let Kind::Volume(volume) = &status.kind else {
-                continue;
-            };
-            if status.served.source == source && volume.block_size > 0 {
+            if let Some(status) = volume_status(&mount.mount_point, source) {
                 let path = mount.mount_point.join("disk");
                 let disk = File::open(&path).with_context(|| printable(&path).to_string())?;
                 return Ok(Some(Self {
+                    source: source.to_owned(),
+                    mount_point: mount.mount_point,
                     disk,
-                    path,
-                    size: volume.size,
-                    block_size: volume.block_size,
+                    status,
                 }));
             }
         }
         Ok(None)
     }
 
-    /// Of the disk, in bytes.
-    pub(super) fn size(&self) -> u64 {
-        self.size
-    }
-
-    /// Reads all of the disk, and reports every range that cannot be read, in order. `progress` is told how many
-    /// bytes more were read, and can end it there.
+    /// Reads all of the disk, and passes events to `heard`, as
+    /// [`check_export`](verimount_serve::check_export) does.
     ///
     /// # Errors
-    /// What the system says that is not about a block, and that it was ended.
-    pub(super) fn check(
-        &self,
-        found: &mut dyn FnMut(Range<u64>, &dyn Display),
-        progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
-    ) -> Result<()> {
-        let mut buf = vec![0; CHUNK as usize];
-        let mut open: Option<Bad> = None;
-        let mut report = |(sectors, errno): Bad| {
-            let path = printable(&self.path);
-            found(sectors, &format_args!("reading {path} there: {errno}"));
+    /// What the system says that is not about a block, and that `heard` has cancelled it.
+    pub(super) fn check(&self, heard: &mut dyn FnMut(CheckEvent) -> ControlFlow<()>) -> Result<()> {
+        let mut reading = Reading {
+            volume: self,
+            buf: vec![0; CHUNK as usize],
+            open: None,
+            heard,
         };
-        for start in (0..self.size).step_by(CHUNK as usize) {
-            let chunk = start..self.size.min(start + CHUNK);
-            for (sectors, errno) in self.bad_blocks(chunk.clone(), &mut buf)? {
-                match &mut open {
-                    Some((last, reason)) if last.end == sectors.start && *reason == errno => {
-                        last.end = sectors.end;
-                    }
-                    _ => open
-                        .replace((sectors, errno))
-                        .into_iter()
-                        .for_each(&mut report),
+        let size = self.status.size;
+        reading.say(CheckEvent::Begun {
+            size,
+            unchecked_from: self.status.unchecked_from,
+        })?;
+        for start in (0..size).step_by(CHUNK as usize) {
+            reading.check_chunk(start..size.min(start + CHUNK))?;
+        }
+        reading.say_open()
+    }
+
+    /// What its process says of a block that could not be read.
+    fn told_of(&self, sector: u64) -> BadSector {
+        let status = volume_status(&self.mount_point, &self.source);
+        let mismatches = status.unwrap_or_default().recent_mismatches;
+        let mut told = mismatches.into_iter();
+        told.find(|told| told.sector == sector)
+            .unwrap_or_else(|| BadSector {
+                sector,
+                reason: Errno::IO.to_string(),
+                is_discarded: false,
+            })
+    }
+}
+
+/// The status of a volume with this source that is mounted there.
+fn volume_status(mount_point: &Path, source: &str) -> Option<VolumeStatus> {
+    let status = ask_mount(mount_point).ok()?;
+    match status.kind {
+        Kind::Volume(volume) if status.served.source == source && volume.block_size > 0 => {
+            Some(volume)
+        }
+        _ => None,
+    }
+}
+
+/// A check under way.
+struct Reading<'a> {
+    volume: &'a MountedVolume,
+    buf: Vec<u8>,
+    /// The last bad range, which the next block may continue, and why its first block is bad.
+    open: Option<(Range<u64>, BadSector)>,
+    heard: &'a mut dyn FnMut(CheckEvent) -> ControlFlow<()>,
+}
+
+impl Reading<'_> {
+    /// Reads a chunk at once or, if that fails, block by block.
+    fn check_chunk(&mut self, chunk: Range<u64>) -> Result<()> {
+        if !self.can_read(&chunk).unwrap_or(false) {
+            let block_size = self.volume.status.block_size;
+            for start in chunk.clone().step_by(block_size as usize) {
+                let block = start..chunk.end.min(start + block_size);
+                if !self.can_read(&block)? {
+                    self.add(block.start / SECTOR..block.end / SECTOR)?;
                 }
             }
-            if progress(chunk.end - chunk.start).is_break() {
-                bail!("interrupted at byte {} of {}", chunk.end, self.size);
-            }
         }
-        open.into_iter().for_each(report);
+        self.say(CheckEvent::Done {
+            bytes: chunk.end - chunk.start,
+        })
+    }
+
+    /// Whether the bytes of a range can be read.
+    ///
+    /// # Errors
+    /// What the system says if the mount is not there any more.
+    fn can_read(&mut self, range: &Range<u64>) -> Result<bool> {
+        let buf = &mut self.buf[..(range.end - range.start) as usize];
+        match self.volume.disk.read_exact_at(buf, range.start) {
+            Ok(()) => Ok(true),
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::IO) => Ok(false),
+            Err(error) => Err(error).with_context(|| {
+                let mount_point = printable(&self.volume.mount_point);
+                format!("reading the disk on {mount_point}")
+            }),
+        }
+    }
+
+    /// Adds a bad block, of which its process is asked at once: it remembers only the last ones.
+    fn add(&mut self, block: Range<u64>) -> Result<()> {
+        if let Some((last, _)) = &mut self.open
+            && last.end == block.start
+        {
+            last.end = block.end;
+            return Ok(());
+        }
+        self.say_open()?;
+        let told = self.volume.told_of(block.start);
+        self.open = Some((block, told));
         Ok(())
     }
 
-    /// The blocks of a chunk that cannot be read: none if all of it can be read at once.
-    fn bad_blocks(&self, chunk: Range<u64>, buf: &mut [u8]) -> Result<Vec<Bad>> {
-        let mut read = |range: Range<u64>| {
-            let len = (range.end - range.start) as usize;
-            self.disk.read_exact_at(&mut buf[..len], range.start)
+    fn say_open(&mut self) -> Result<()> {
+        let Some((sectors, first)) = self.open.take() else {
+            return Ok(());
         };
-        if read(chunk.clone()).is_ok() {
-            return Ok(Vec::new());
-        }
-        let mut bad = Vec::new();
-        for start in chunk.clone().step_by(self.block_size as usize) {
-            let end = chunk.end.min(start + self.block_size);
-            if let Err(error) = read(start..end) {
-                bad.push((start / SECTOR..end / SECTOR, self.about_block(error)?));
-            }
-        }
-        Ok(bad)
+        self.say(CheckEvent::Bad {
+            sectors,
+            reason: first.reason,
+            is_discarded: first.is_discarded,
+        })
     }
 
-    /// The error of a block, as told from that of a mount that is not there any more.
-    fn about_block(&self, error: io::Error) -> Result<Errno> {
-        match Errno::from_io_error(&error) {
-            Some(Errno::IO) => Ok(Errno::IO),
-            _ => Err(error).with_context(|| printable(&self.path).to_string()),
+    fn say(&mut self, event: CheckEvent) -> Result<()> {
+        match (self.heard)(event) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(()) => bail!("interrupted"),
         }
     }
 }

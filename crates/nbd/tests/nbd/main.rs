@@ -1,6 +1,7 @@
 //! Tests of the server on the byte level: messages are assembled by hand, independently of the
 //! implementation, and answers are compared as bytes.
 
+mod checks;
 mod client;
 mod handshake;
 mod limits;

@@ -60,18 +60,24 @@ fn others_may_connect_if_they_are_let() {
 #[test]
 fn a_server_tells_its_status() {
     serving_at(Disk::default(), |socket, disk| {
-        let answer = ask_status(socket, PATIENCE).unwrap();
+        let answer = ask_status(socket, None, PATIENCE).unwrap();
         assert_eq!(answer.status, STATUS);
-        assert_eq!(answer.process, Some(process::id().cast_signed()));
+        assert_eq!(answer.listener.process, Some(process::id().cast_signed()));
+        let owner = fs::metadata(socket).unwrap().uid();
+        assert_eq!(answer.listener.user, owner);
+        let own = ask_status(socket, Some(owner), PATIENCE);
+        assert_eq!(own.unwrap(), answer);
+        let other = ask_status(socket, Some(owner + 1), PATIENCE);
+        assert!(matches!(other, Err(AskError::NotOurs)), "{other:?}");
         assert_eq!(disk.reads.load(SeqCst), 0);
     });
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("socket");
-    let missing = ask_status(&socket, PATIENCE);
+    let missing = ask_status(&socket, None, PATIENCE);
     assert!(matches!(missing, Err(AskError::System(_))));
     // Somebody who never says anything.
     let _silent = UnixListener::bind(&socket).unwrap();
-    match ask_status(&socket, Duration::from_millis(10)) {
+    match ask_status(&socket, None, Duration::from_millis(10)) {
         Err(AskError::System(error)) => assert_eq!(error.kind(), io::ErrorKind::TimedOut),
         other => panic!("{other:?}"),
     }
@@ -119,19 +125,32 @@ fn clients_see_one_disk() {
     });
 }
 
+/// Others are told so in the handshake; of these, too, there is a maximum number.
 #[test]
 fn nobody_is_let_in_beyond_a_number() {
-    let folder = tempfile::tempdir().unwrap();
-    let socket = folder.path().join("socket");
-    let server = Server::bind(&socket).unwrap();
-    let disk = Disk::default();
-    thread::scope(|scope| {
-        scope.spawn(|| server.serve(&disk, NonZeroUsize::MIN));
-        let clients: Vec<_> = (0..32).map(|_| Client::connect(&socket).goes()).collect();
-        let mut more = UnixStream::connect(&socket).unwrap();
-        assert_eq!(more.read(&mut [0]).unwrap(), 0);
-        drop(clients);
-        server.stop();
+    const POLICY: u32 = 1 << 31 | 2;
+    serving_at(Disk::default(), |socket, _| {
+        let connect = || Client::connect(socket);
+        let clients: Vec<_> = (0..32).map(|_| connect().goes()).collect();
+        let mut more = connect();
+        more.option(7, &[0; 6]);
+        assert_eq!(more.option_reply(7).0, POLICY);
+        let mut by_name = connect();
+        by_name.option(1, b"");
+        assert!(by_name.is_left());
+        let mut visitors: Vec<_> = (0..3).map(|_| Client::silent(socket)).collect();
+        let mut last = UnixStream::connect(socket).unwrap();
+        while last.read(&mut [0]).unwrap() > 0 {
+            // The server may not have noticed yet that `by_name` has left.
+            visitors.push(Client { stream: last });
+            assert!(visitors.len() <= 4);
+            last = UnixStream::connect(socket).unwrap();
+        }
+        assert!(matches!(
+            ask_status(socket, None, PATIENCE),
+            Err(AskError::Full)
+        ));
+        drop((clients, more, visitors));
     });
 }
 

@@ -1,6 +1,7 @@
 //! A server with a disk in memory.
 
 use std::{
+    io,
     num::NonZeroUsize,
     path::{Path, PathBuf},
     sync::{
@@ -32,6 +33,8 @@ pub(crate) struct Disk {
     pub(crate) trims: Mutex<Vec<(u64, u64)>>,
     pub(crate) is_read_only: bool,
     pub(crate) can_trim: bool,
+    /// How many messages a check of it has.
+    pub(crate) messages: u64,
 }
 
 impl Default for Disk {
@@ -43,6 +46,7 @@ impl Default for Disk {
             trims: Mutex::default(),
             is_read_only: false,
             can_trim: true,
+            messages: 3,
         }
     }
 }
@@ -69,6 +73,10 @@ impl Export for Disk {
 
     fn status(&self) -> Vec<u8> {
         STATUS.to_vec()
+    }
+
+    fn check(&self, tell: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+        (0..self.messages).try_for_each(|number| tell(&number.to_be_bytes()))
     }
 
     fn read(&self, buf: &mut [u8], offset: u64) -> Result<(), Errno> {
@@ -113,17 +121,22 @@ pub(crate) fn serving_within(
     disk: Disk,
     work: impl FnOnce(&dyn Fn() -> Client, &Disk),
 ) -> Disk {
-    serve(limits, disk, |socket, disk| {
+    serving_at_within(limits, disk, |socket, disk| {
         work(&|| Client::connect(socket), disk);
     })
 }
 
 /// Serves a disk at a socket while `work` uses that.
 pub(crate) fn serving_at(disk: Disk, work: impl FnOnce(&Path, &Disk)) -> Disk {
-    serve(Limits::default(), disk, work)
+    serving_at_within(Limits::default(), disk, work)
 }
 
-fn serve(limits: Limits, disk: Disk, work: impl FnOnce(&Path, &Disk)) -> Disk {
+/// The same with these limits.
+pub(crate) fn serving_at_within(
+    limits: Limits,
+    disk: Disk,
+    work: impl FnOnce(&Path, &Disk),
+) -> Disk {
     let folder = tempfile::tempdir().unwrap();
     let socket: PathBuf = folder.path().join("socket");
     let server = Server::bind(&socket).unwrap().with_limits(limits);

@@ -1,11 +1,25 @@
-//! Volumes that are checked while they are mounted.
+//! Volumes that are checked while they are in use.
 
-use std::{fs::File, os::unix::fs::FileExt};
+use std::{
+    fs::File,
+    io::Write,
+    os::unix::{fs::FileExt, net::UnixListener},
+    path::Path,
+    thread,
+};
+
+use rustix::fs::{FallocateFlags, fallocate};
 
 use verimount_testkit::noise;
 
-use super::{flip_where, format, json, mount, open_disk, world};
-use crate::{args, common::run::verimount};
+use super::{
+    clients::{end, serve},
+    flip_where, format, json, mount, open_disk, world,
+};
+use crate::{
+    args,
+    common::{run::verimount, world::World},
+};
 
 /// Every bad range is named, behind the first one, too; and what is in the journal only is checked as well.
 #[test]
@@ -49,6 +63,67 @@ fn a_mounted_volume_is_checked() {
     drop(disk);
     mounted.unmount();
     verimount(args!["volume", "check", &path]).reports_bad_data();
+}
+
+/// However a volume is checked, the report is the same.
+#[test]
+fn all_ways_to_check_agree() {
+    let Some(world) = world() else { return };
+    let path = format(&world, &[]);
+    let content = noise(5 * 4096, 1);
+    let mounted = mount(&world, &["--allow-discards"]);
+    let disk = open_disk(&mounted);
+    disk.write_all_at(&content, 1 << 20).unwrap();
+    disk.write_all_at(&content, 3 << 20).unwrap();
+    let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    fallocate(&disk, punch, 3 << 20, content.len() as u64).unwrap();
+    drop(disk);
+    mounted.unmount();
+    for block in [0, 2, 3] {
+        flip_where(&path, &content[block * 4096..][..4096]);
+    }
+
+    let check = |place: &Path| {
+        let mut report = json(args!["volume", "check", "--json", place], 1);
+        let volume = report.as_object_mut().unwrap().remove("volume");
+        assert_eq!(volume.unwrap(), place.to_str().unwrap());
+        report
+    };
+    let alone = check(&path);
+    assert_eq!(alone["bad_ranges"], 3);
+    assert_eq!(alone["discarded_ranges"], 1);
+    let mounted = mount(&world, &[]);
+    assert_eq!(check(&path), alone);
+    mounted.unmount();
+    let socket = world.path("socket");
+    let served = serve(&world, &[]);
+    assert_eq!(check(&path), alone);
+    assert_eq!(check(&socket), alone);
+    let checked = verimount(args!["volume", "check", &socket]);
+    checked.reports_bad_data();
+    let note = "note: 1 of 3 bad ranges look discarded, not damaged";
+    assert!(checked.stderr.contains(note), "{checked:?}");
+    verimount(args!["volume", "check", &socket, "--accept", "0..8"]).fails_saying("--accept");
+    end(&world, served);
+    // Where discards are allowed, they are for those who check there, too.
+    let served = serve(&world, &["--allow-discards"]);
+    assert_eq!(check(&socket)["bad_ranges"], 2);
+    end(&world, served);
+}
+
+/// A socket of another program is not taken for an export.
+#[test]
+fn what_is_not_exported_is_not_checked() {
+    let world = World::new();
+    let socket = world.path("socket");
+    let listener = UnixListener::bind(&socket).unwrap();
+    let greets = thread::spawn(move || {
+        let (mut client, _) = listener.accept().unwrap();
+        client.write_all(b"220 this is not a server of disks\r\n")
+    });
+    let checked = verimount(args!["volume", "check", &socket]);
+    checked.fails_saying("not a verimount export");
+    greets.join().unwrap().unwrap();
 }
 
 /// One that is locked by something else is waited for, as before.

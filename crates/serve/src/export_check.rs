@@ -1,0 +1,221 @@
+//! Checking the volume of an export through the process that has it: the messages, and both sides.
+
+use std::{
+    cell::RefCell,
+    io,
+    num::NonZeroUsize,
+    ops::{ControlFlow, Range},
+    path::Path,
+    thread::available_parallelism,
+    time::Duration,
+};
+
+use serde::{Deserialize, Serialize};
+use verimount_integrity::{BadRange, BadReason, SECTOR, Volume};
+use verimount_nbd::ask_check;
+
+use crate::AskError;
+
+/// What a check tells, one after the other: how it begins, and then what it finds and how far it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum CheckEvent {
+    /// It begins.
+    Begun {
+        /// The size of the disk in bytes.
+        size: u64,
+        /// The first sector whose tag is to be recalculated after a crash: from there on, not all
+        /// blocks are checked.
+        unchecked_from: Option<u64>,
+    },
+    /// A range does not match its tags or cannot be read. Ranges come in their order.
+    Bad {
+        /// The sectors of 512 bytes; whole blocks.
+        sectors: Range<u64>,
+        /// What is wrong with the first block.
+        reason: String,
+        /// Whether that block's tag says that it was discarded.
+        is_discarded: bool,
+    },
+    /// So many more bytes are done.
+    Done {
+        /// The number of bytes.
+        bytes: u64,
+    },
+    /// One that only a newer program knows.
+    #[serde(other)]
+    Unknown,
+}
+
+impl From<&BadRange> for CheckEvent {
+    fn from(bad: &BadRange) -> Self {
+        Self::Bad {
+            sectors: bad.sectors.clone(),
+            reason: bad.reason.to_string(),
+            is_discarded: matches!(&bad.reason, BadReason::Mismatch(block) if block.is_discarded()),
+        }
+    }
+}
+
+/// Checks `volume`, and tells each event with `tell`, until that fails.
+pub(crate) fn run(
+    volume: &Volume,
+    tell: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+) -> io::Result<()> {
+    let teller = RefCell::new(Teller { tell, told: Ok(()) });
+    let say = |event: &CheckEvent| teller.borrow_mut().say(event);
+    say(&CheckEvent::Begun {
+        size: volume.size(),
+        unchecked_from: volume.recalculation_sector(),
+    });
+    let checked = volume.check(
+        threads(),
+        &mut |bad| say(&CheckEvent::from(&bad)),
+        &mut |bytes| {
+            say(&CheckEvent::Done { bytes });
+            teller.borrow().go_on()
+        },
+    );
+    let told = teller.into_inner().told;
+    told.and_then(|()| checked.map_err(io::Error::other))
+}
+
+/// Tells events, until that fails.
+struct Teller<'a> {
+    tell: &'a mut dyn FnMut(&[u8]) -> io::Result<()>,
+    told: io::Result<()>,
+}
+
+impl Teller<'_> {
+    fn say(&mut self, event: &CheckEvent) {
+        if self.told.is_ok() {
+            let message = serde_json::to_vec(event).map_err(io::Error::from);
+            self.told = message.and_then(|message| (self.tell)(&message));
+        }
+    }
+
+    fn go_on(&self) -> ControlFlow<()> {
+        match self.told.is_ok() {
+            true => ControlFlow::Continue(()),
+            false => ControlFlow::Break(()),
+        }
+    }
+}
+
+/// Half of the processors, so that clients have the others.
+fn threads() -> NonZeroUsize {
+    let all = available_parallelism().map_or(1, NonZeroUsize::get);
+    NonZeroUsize::new(all / 2).unwrap_or(NonZeroUsize::MIN)
+}
+
+/// Has the process that serves the export at `socket` check its volume, while clients use it, and
+/// passes each event to `heard`, and `None` if there was none for a moment. The first event is
+/// [`CheckEvent::Begun`]; ranges are inside its size, and do not overlap. The process has `time` to
+/// begin; the check may take any time, until `heard` cancels it.
+///
+/// # Errors
+/// Any [`AskError`].
+pub fn check_export(
+    socket: &Path,
+    time: Duration,
+    heard: &mut dyn FnMut(Option<CheckEvent>) -> ControlFlow<()>,
+) -> Result<(), AskError> {
+    let mut order = Order::default();
+    let mut is_wrong = false;
+    let checked = ask_check(socket, time, &mut |message| {
+        let Some(message) = message else {
+            return heard(None);
+        };
+        match serde_json::from_slice(message) {
+            Ok(event) if order.accepts(&event) => heard(Some(event)),
+            _ => {
+                is_wrong = true;
+                ControlFlow::Break(())
+            }
+        }
+    });
+    match is_wrong {
+        true => Err(AskError::NotOurs),
+        false => Ok(checked?),
+    }
+}
+
+/// The order of events, of which the other process could send any.
+#[derive(Debug, Default)]
+struct Order {
+    /// The number of sectors, after the beginning.
+    end: Option<u64>,
+    /// The first sector of which nothing was told.
+    next: u64,
+}
+
+impl Order {
+    fn accepts(&mut self, event: &CheckEvent) -> bool {
+        match (event, self.end) {
+            (CheckEvent::Begun { size, .. }, None) => {
+                self.end = Some(size / SECTOR);
+                true
+            }
+            (CheckEvent::Bad { sectors, .. }, Some(end)) => {
+                let is_next = self.next <= sectors.start && sectors.start < sectors.end;
+                self.next = sectors.end;
+                is_next && sectors.end <= end
+            }
+            (CheckEvent::Done { .. } | CheckEvent::Unknown, Some(_)) => true,
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn begun() -> CheckEvent {
+        CheckEvent::Begun {
+            size: 8 * SECTOR,
+            unchecked_from: Some(3),
+        }
+    }
+
+    fn bad(sectors: Range<u64>) -> CheckEvent {
+        CheckEvent::Bad {
+            sectors,
+            reason: "no match".to_owned(),
+            is_discarded: true,
+        }
+    }
+
+    #[test]
+    fn events_are_read_as_they_were_written() {
+        for event in [begun(), bad(1..2), CheckEvent::Done { bytes: u64::MAX }] {
+            let json = serde_json::to_vec(&event).unwrap();
+            assert_eq!(serde_json::from_slice::<CheckEvent>(&json).unwrap(), event);
+        }
+        let newer = r#"{"event": "pondered", "about": 7}"#;
+        let event = serde_json::from_str::<CheckEvent>(newer).unwrap();
+        assert_eq!(event, CheckEvent::Unknown);
+    }
+
+    #[test]
+    fn only_events_in_their_order_are_accepted() {
+        let is_accepted = |events: &[CheckEvent]| {
+            let mut order = Order::default();
+            events.iter().all(|event| order.accepts(event))
+        };
+        assert!(is_accepted(&[begun(), bad(0..2), bad(2..8)]));
+        for wrong in [
+            &[bad(0..1)][..],
+            &[CheckEvent::Done { bytes: 0 }],
+            &[begun(), begun()],
+            &[begun(), bad(1..1)],
+            #[expect(clippy::reversed_empty_ranges, reason = "a process could say it")]
+            &[begun(), bad(2..1)],
+            &[begun(), bad(7..9)],
+            &[begun(), bad(2..4), bad(3..5)],
+        ] {
+            assert!(!is_accepted(wrong), "{wrong:?}");
+        }
+    }
+}
