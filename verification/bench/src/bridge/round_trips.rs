@@ -126,7 +126,7 @@ pub(super) fn run(lab: &Lab, report: &mut Report, subjects: &[Subject]) -> Resul
         .collect::<Result<_>>()?;
     report.section(TITLE);
     report.say(numbers(subjects, &counts));
-    report.say("`1 + 1`: one that somebody waits for, and one that nobody does.\n");
+    report.say("`1 + 1`: one for which a program waits, and one for which none does.\n");
     report.say(names(subjects, &counts));
     for (subject, counts) in subjects.iter().zip(&counts) {
         if [OURS, RELAY, EXCLUSIVE].contains(&subject.name) {
