@@ -2,9 +2,10 @@
 
 use std::{
     env,
+    ffi::OsString,
     fs::OpenOptions,
     io::{Read, Write, stdout},
-    os::fd::OwnedFd,
+    os::{fd::OwnedFd, unix::process::CommandExt},
     path::PathBuf,
     process::{Child, Command, Stdio},
 };
@@ -38,6 +39,9 @@ pub(crate) struct BackgroundArgs {
     /// In the background, append log messages to this file, at most 40 of each kind per minute
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
+    /// Print nothing when mounted
+    #[arg(long)]
+    quiet: bool,
 }
 
 /// The environment variable that the foreground command sets for the daemon. The daemon must then
@@ -71,7 +75,7 @@ impl BackgroundArgs {
     pub(crate) fn serve(&self, begin: impl FnOnce() -> Result<Ready>) -> Result<Outcome> {
         let background = env::var_os(BACKGROUND).is_some();
         if !self.foreground && !background {
-            return start_in_background();
+            return self.start_in_background();
         }
         // Taken before anything else is opened; closed only after paths such as /dev/fd/63 have
         // been opened.
@@ -100,10 +104,47 @@ impl BackgroundArgs {
         let ready = begin()?;
         match inherited {
             Some(inherited) => detach(&ready.text, inherited, log, log_file)?,
-            None => say(&ready.text),
+            None => self.say_ready(&ready.text),
         }
         (ready.serve)(signals)?;
         Ok(Outcome::Good)
+    }
+
+    /// Runs this command again as the daemon, and waits until it is ready or has failed.
+    fn start_in_background(&self) -> Result<Outcome> {
+        let mut arguments = env::args_os();
+        let mut child = Command::new(env::current_exe()?)
+            // The name decides what the arguments mean.
+            .arg0(
+                arguments
+                    .next()
+                    .unwrap_or_else(|| OsString::from("verimount")),
+            )
+            .args(arguments)
+            .env(BACKGROUND, "1")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("starting the background process")?;
+        let mut said = String::new();
+        let mut pipe = child
+            .stdout
+            .take()
+            .context("the background process has no output")?;
+        pipe.read_to_string(&mut said)?;
+        match said.strip_prefix(READY) {
+            Some(ready) => {
+                self.say_ready(ready);
+                Ok(Outcome::Good)
+            }
+            None => failed(&mut child),
+        }
+    }
+
+    fn say_ready(&self, text: &str) {
+        if !self.quiet {
+            say(text);
+        }
     }
 
     fn log_file(&self) -> Result<Option<LogFile>> {
@@ -138,30 +179,6 @@ fn detach(
     stdout().flush()?;
     dup2_stdout(&nowhere)?;
     Ok(())
-}
-
-/// Runs this command again as the daemon, and waits until it is ready or has failed.
-fn start_in_background() -> Result<Outcome> {
-    let mut child = Command::new(env::current_exe()?)
-        .args(env::args_os().skip(1))
-        .env(BACKGROUND, "1")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .context("starting the background process")?;
-    let mut said = String::new();
-    let mut pipe = child
-        .stdout
-        .take()
-        .context("the background process has no output")?;
-    pipe.read_to_string(&mut said)?;
-    match said.strip_prefix(READY) {
-        Some(ready) => {
-            say(ready);
-            Ok(Outcome::Good)
-        }
-        None => failed(&mut child),
-    }
 }
 
 /// Ends with the exit code of the daemon, which has reported the reason on the shared standard

@@ -4,6 +4,7 @@ mod advice;
 mod background;
 mod bridge;
 mod build;
+mod called_as;
 mod cat;
 mod digest;
 mod dm_verity;
@@ -19,7 +20,9 @@ mod ls;
 mod message;
 mod mount;
 mod mount_args;
+mod mount_helper;
 mod opened;
+mod option_list;
 mod options;
 mod output_file;
 mod owner_args;
@@ -32,12 +35,17 @@ mod umount;
 mod verify;
 mod volume;
 
-use std::{io, process::ExitCode};
+use std::{env, ffi::OsString, io, process::ExitCode};
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
-use crate::message::{say_failed, say_wrong_usage};
+use crate::{
+    called_as::CalledAs,
+    message::{say_failed, say_wrong_usage},
+    mount_helper::HelperCall,
+    option_list::expanded,
+};
 
 /// Verified storage from user space: images, files and volumes in which every byte is checked when
 /// it is read.
@@ -91,23 +99,43 @@ impl Outcome {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::try_parse().unwrap_or_else(|error| say_wrong_usage(error));
-    match run(cli.command) {
+    let arguments: Vec<OsString> = env::args_os().collect();
+    let called_as = CalledAs::of(&arguments);
+    match parse(called_as, arguments).map_or_else(|error| Err(error.into()), run) {
         Ok(Outcome::Good) => ExitCode::SUCCESS,
-        Ok(Outcome::Bad) => ExitCode::from(1),
+        Ok(Outcome::Bad) => called_as.failure(),
         // The reader of our output has closed the pipe.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => match error.downcast() {
-            Ok(error) => say_wrong_usage(error),
+            Ok(error) => say_wrong_usage(error, called_as.wrong_usage()),
             Err(error) => {
                 say_failed(&error);
-                ExitCode::from(1)
+                called_as.failure()
             }
         },
     }
 }
 
-fn run(command: Command) -> Result<Outcome> {
+/// The command to run; `None` if only the arguments are to be checked.
+fn parse(called_as: CalledAs, arguments: Vec<OsString>) -> Result<Option<Command>, clap::Error> {
+    let cli = match called_as {
+        CalledAs::Command => Cli::try_parse_from(expanded(arguments)?)?,
+        CalledAs::MountHelper => {
+            let call = HelperCall::try_parse_from(arguments)?;
+            let cli = call.parse()?;
+            if call.fake {
+                return Ok(None);
+            }
+            cli
+        }
+    };
+    Ok(Some(cli.command))
+}
+
+fn run(command: Option<Command>) -> Result<Outcome> {
+    let Some(command) = command else {
+        return Ok(Outcome::Good);
+    };
     match command {
         Command::Build(command) => command.run(),
         Command::Seal(command) => command.run(),

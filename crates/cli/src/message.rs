@@ -1,6 +1,7 @@
 use std::{
     fmt::Display,
     io::{self, Write},
+    process::ExitCode,
 };
 
 use anyhow::Error;
@@ -44,9 +45,10 @@ pub(crate) fn wrong_usage(text: impl Display) -> Error {
     clap::Error::raw(ErrorKind::ArgumentConflict, format_args!("{text}\n")).into()
 }
 
-/// Prints what is wrong with the arguments, and ends the process. Arguments may be hostile file
-/// names, for example from a shell's `*`, so unprintable characters are escaped.
-pub(crate) fn say_wrong_usage(mut error: clap::Error) -> ! {
+/// Prints what is wrong with the arguments, and returns `code`; or prints the help that was asked for, which
+/// is a success. Arguments may be hostile file names, for example from a shell's `*`, so unprintable
+/// characters are escaped.
+pub(crate) fn say_wrong_usage(mut error: clap::Error, code: ExitCode) -> ExitCode {
     let unprintable: Vec<_> = error
         .context()
         .filter_map(|(kind, value)| match value {
@@ -61,7 +63,12 @@ pub(crate) fn say_wrong_usage(mut error: clap::Error) -> ! {
         // The suggestion repeats the text.
         error.remove(ContextKind::Suggested);
     }
-    error.exit()
+    // Nobody could be told of a failure.
+    let _ = error.print();
+    match error.use_stderr() {
+        true => code,
+        false => ExitCode::SUCCESS,
+    }
 }
 
 #[cfg(test)]

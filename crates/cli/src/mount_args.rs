@@ -1,4 +1,4 @@
-use std::{num::NonZeroUsize, path::Path, sync::Arc};
+use std::{ffi::OsString, num::NonZeroUsize, path::Path, sync::Arc};
 
 use anyhow::Result;
 use clap::Args;
@@ -12,6 +12,11 @@ use crate::{
 /// The options for serving a mount.
 #[derive(Args)]
 pub(crate) struct MountArgs {
+    // The list is expanded before arguments are parsed; this shows it in the help.
+    /// Options as in fstab: a list of the long options without dashes, such as allow_other,log=FILE, and
+    /// of those of mount(8)
+    #[arg(short = 'o', value_name = "OPTIONS")]
+    _list: Vec<OsString>,
     /// Let other users access the mount, each with their own permissions
     #[arg(long)]
     pub(crate) allow_other: bool,
@@ -22,6 +27,9 @@ pub(crate) struct MountArgs {
     /// root
     #[arg(long)]
     awake: bool,
+    /// Refuse to run programs from the mount
+    #[arg(long)]
+    noexec: bool,
     #[command(flatten)]
     pub(crate) background: BackgroundArgs,
 }
@@ -41,6 +49,7 @@ impl MountArgs {
             allow_other: self.allow_other,
             threads: self.threads.0.unwrap_or_else(auto_threads),
             awake: self.awake,
+            no_exec: self.noexec,
         };
         Ok(attach(fs, directory, &options)?.start()?)
     }

@@ -68,8 +68,12 @@ fn option_list(options: &MountOptions) -> String {
         true => "ro",
         false => "rw",
     };
+    let exec = match options.no_exec {
+        true => "noexec",
+        false => "exec",
+    };
     format!(
-        "{access},nosuid,nodev,default_permissions,fsname={source_name},subtype={SUBTYPE}{allow_other}"
+        "{access},{exec},nosuid,nodev,default_permissions,fsname={source_name},subtype={SUBTYPE}{allow_other}"
     )
 }
 

@@ -33,6 +33,7 @@ pub(crate) fn mount(mount_point: &Path, options: &MountOptions) -> io::Result<Ow
     );
     let mut flags = MountFlags::NOSUID | MountFlags::NODEV;
     flags.set(MountFlags::RDONLY, options.read_only);
+    flags.set(MountFlags::NOEXEC, options.no_exec);
     mount2(
         &*options.source_name,
         mount_point,

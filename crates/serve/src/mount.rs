@@ -43,6 +43,8 @@ pub struct MountOptions {
     pub threads: NonZeroUsize,
     /// Whether idle processors are kept awake while requests come, which only root can.
     pub awake: bool,
+    /// Whether the kernel refuses to run programs from the mount.
+    pub no_exec: bool,
 }
 
 /// How a mount is served, as far as the system allows.

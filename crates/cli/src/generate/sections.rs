@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use clap::Command;
 
 /// What a command may leave or look for, with the pages that tell of it.
-const FILES: [(&str, &str, &[&str]); 3] = [
+const FILES: [(&str, &str, &[&str]); 4] = [
     (
         "FILE.verity",
         "Where the Merkle tree of FILE is, unless it is at the end of FILE.",
@@ -19,6 +19,12 @@ const FILES: [(&str, &str, &[&str]); 3] = [
         &["list", "volume-serve"],
     ),
     (
+        "/sbin/mount.fuse.verimount",
+        "A link to verimount, by which mount(8) and fstab mount the type fuse.verimount. Mount options are \
+         the options of this page without dashes; for a volume, volume is one more.",
+        &["mount", "bridge", "volume-mount"],
+    ),
+    (
         "/dev/fuse",
         "The device that mounts are made with; without root also fusermount3(1).",
         &["mount", "bridge", "volume-mount"],
@@ -29,7 +35,7 @@ const FILES: [(&str, &str, &[&str]); 3] = [
 const STAYING: [&str; 4] = ["mount", "bridge", "volume-mount", "volume-serve"];
 
 /// What a page shows how to do, and how.
-const EXAMPLES: [(&str, &str, &str); 18] = [
+const EXAMPLES: [(&str, &str, &str); 19] = [
     (
         "build",
         "Make an image, and print its digest",
@@ -74,6 +80,11 @@ const EXAMPLES: [(&str, &str, &str); 18] = [
         "mount",
         "Mount what a key has signed",
         "verimount mount model.bin /mnt/model --key key.pub",
+    ),
+    (
+        "mount",
+        "The same for all users, with options as in fstab",
+        "verimount mount model.bin /mnt/model -o key=key.pub,allow_other",
     ),
     (
         "bridge",

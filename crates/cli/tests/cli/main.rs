@@ -15,6 +15,7 @@ mod interrupts;
 mod keys;
 mod kills;
 mod limits;
+mod mount_helper;
 mod mounting;
 mod names;
 mod ordinary_user;

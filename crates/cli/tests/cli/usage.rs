@@ -207,11 +207,17 @@ const SUBCOMMANDS: [Subcommand; 23] = [
         required: &[("SOURCE", "source"), ("DIR", "directory")],
         options: &[
             "--as-file",
+            "--uid",
+            "--gid",
+            "--umask",
             "--allow-other",
             "--awake",
+            "--noexec",
             "--threads",
             "--foreground",
             "--log",
+            "--quiet",
+            "-o",
             TRUST[0],
             TRUST[1],
             TRUST[2],
@@ -228,6 +234,9 @@ const SUBCOMMANDS: [Subcommand; 23] = [
             ("--threads", "0"),
             ("--threads", "many"),
             ("--digest", "sha256:00"),
+            ("--uid", "nobody"),
+            ("--gid", "-1"),
+            ("--umask", "8"),
         ],
     },
     Subcommand {
@@ -243,9 +252,12 @@ const SUBCOMMANDS: [Subcommand; 23] = [
             "--allow-other",
             "--no-xattr",
             "--awake",
+            "--noexec",
             "--threads",
             "--foreground",
             "--log",
+            "--quiet",
+            "-o",
         ],
         malformed: &[
             ("--passthrough", "perhaps"),
@@ -312,12 +324,15 @@ const SUBCOMMANDS: [Subcommand; 23] = [
     Subcommand {
         name: "volume mount",
         required: &[("VOLUME", "volume"), ("DIR", "directory")],
-        options: &with_use::<15, _>([
+        options: &with_use::<18, _>([
             "--allow-other",
             "--awake",
+            "--noexec",
             "--threads",
             "--foreground",
             "--log",
+            "--quiet",
+            "-o",
         ]),
         malformed: &[
             ("--mode", "fast"),
@@ -329,13 +344,14 @@ const SUBCOMMANDS: [Subcommand; 23] = [
     Subcommand {
         name: "volume serve",
         required: &[("VOLUME", "volume"), ("--socket", "--socket=socket")],
-        options: &with_use::<16, _>([
+        options: &with_use::<17, _>([
             "--socket-mode",
             "--socket-group",
             "--awake",
             "--threads",
             "--foreground",
             "--log",
+            "--quiet",
         ]),
         malformed: &[
             ("--mode", "fast"),
@@ -467,13 +483,11 @@ fn help_mentions_nothing_that_is_not_listed_here() {
                     .or(Some(line))
             })
             .map(|word| {
-                format!(
-                    "--{}",
-                    word.trim_start_matches('-')
-                        .split([' ', '['])
-                        .next()
-                        .unwrap()
-                )
+                let name = word.trim_start_matches('-');
+                let name = name.split([' ', '[']).next().unwrap();
+                // Some have only a short name.
+                let dashes = if word.starts_with('-') { "--" } else { "-" };
+                format!("{dashes}{name}")
             });
         for option in shown {
             let known = subcommand.options.contains(&option.as_str())

@@ -34,6 +34,7 @@ impl MountedTree {
             allow_other: geteuid().is_root(),
             threads: NonZeroUsize::new(2).unwrap(),
             awake: false,
+            no_exec: false,
         };
         let tree = VerifiedTree::new(Box::new(tree), None);
         let fs = ImageFs::new(Arc::new(tree), Served::default());

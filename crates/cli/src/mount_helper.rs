@@ -1,0 +1,199 @@
+//! `verimount` as the program that mount(8) starts for a type of file system: under the name
+//! `mount.fuse.verimount` or `mount.verimount`, or through `mount.fuse3`.
+
+use std::{
+    ffi::OsString,
+    fs,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
+
+use clap::{Parser, error::ErrorKind};
+
+use crate::{
+    Cli,
+    option_list::{Kind, ListedOption},
+};
+
+/// The option that says that SOURCE is a volume.
+const VOLUME: &str = "volume";
+
+/// Mount an image, a sealed file, a directory (as a bridge) or a volume, as mount(8) asks for it
+///
+/// The options are the long options of verimount mount, bridge and volume mount without their dashes,
+/// and those of mount(8). A directory is mirrored as by verimount bridge. The option volume says that
+/// SOURCE is a volume.
+#[derive(Parser)]
+#[command(name = "mount.fuse.verimount", version, max_term_width = 100)]
+pub(crate) struct HelperCall {
+    source: PathBuf,
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    /// Ignore unknown options
+    #[arg(short = 's')]
+    sloppy: bool,
+    /// Check the arguments, and mount nothing
+    #[arg(short = 'f')]
+    pub(crate) fake: bool,
+    /// No effect: only the kernel has a mount table
+    #[arg(short = 'n')]
+    _no_mtab: bool,
+    /// Say how it was mounted
+    #[arg(short = 'v')]
+    verbose: bool,
+    /// Not supported
+    #[arg(short = 'N', value_name = "NAMESPACE")]
+    namespace: Option<PathBuf>,
+    /// No effect: there is only one type
+    #[arg(short = 't', value_name = "TYPE")]
+    _fs_type: Option<OsString>,
+    /// Options, separated by commas
+    #[arg(short = 'o', value_name = "OPTIONS")]
+    options: Vec<OsString>,
+}
+
+/// Whether mount(8) has made this call, or `mount.fuse3` for it: that gives no name, but a path as the
+/// first argument, which is no command's name.
+pub(crate) fn is_helper_call(arguments: &[OsString]) -> bool {
+    let name = arguments
+        .first()
+        .and_then(|name| Path::new(name).file_name());
+    match (name.and_then(|name| name.to_str()), arguments) {
+        (Some("mount.fuse.verimount" | "mount.verimount"), _) => true,
+        (_, [_, source, _, option, _]) => source.as_bytes().contains(&b'/') && option == "-o",
+        _ => false,
+    }
+}
+
+impl HelperCall {
+    /// The command line that does what is asked for.
+    ///
+    /// # Errors
+    /// What is wrong with the arguments.
+    pub(crate) fn parse(&self) -> Result<Cli, clap::Error> {
+        if self.namespace.is_some() {
+            let text =
+                "-N is not supported: enter the namespace with nsenter(1), and mount there\n";
+            return Err(clap::Error::raw(ErrorKind::UnknownArgument, text));
+        }
+        Cli::try_parse_from(self.command_line()?)
+    }
+
+    fn command_line(&self) -> Result<Vec<OsString>, clap::Error> {
+        let lists = self.options.iter();
+        let mut options: Vec<_> = lists.flat_map(|list| ListedOption::parse(list)).collect();
+        let kind = self.kind(&options);
+        options.retain(|option| !option.is_flag(VOLUME));
+        let mut line = vec![OsString::from("verimount")];
+        line.extend(kind.command().iter().map(OsString::from));
+        if !self.verbose {
+            line.push("--quiet".into());
+        }
+        for option in options {
+            match option.long(kind) {
+                Err(_) if self.sloppy => {}
+                long => line.extend(long?),
+            }
+        }
+        let operands = [
+            "--".as_ref(),
+            self.source.as_os_str(),
+            self.directory.as_os_str(),
+        ];
+        line.extend(operands.map(OsString::from));
+        Ok(line)
+    }
+
+    fn kind(&self, options: &[ListedOption]) -> Kind {
+        if options.iter().any(|option| option.is_flag(VOLUME)) {
+            return Kind::Volume;
+        }
+        match fs::metadata(&self.source).is_ok_and(|source| source.is_dir()) {
+            true => Kind::Bridge,
+            false => Kind::Image,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn words(line: &str) -> Vec<OsString> {
+        line.split(' ').map(OsString::from).collect()
+    }
+
+    /// The command line for a call.
+    fn line(call: &str) -> Result<String, clap::Error> {
+        let line = HelperCall::try_parse_from(words(call))?.command_line()?;
+        Ok(line.join(OsStr::new(" ")).into_string().unwrap())
+    }
+
+    #[test]
+    fn the_helper_is_consistent() {
+        HelperCall::command().debug_assert();
+    }
+
+    #[test]
+    fn calls_become_command_lines() {
+        let directory = std::env::temp_dir();
+        let directory = directory.to_str().unwrap();
+        for (call, expected) in [
+            ("m /a /b -o rw", "verimount mount --quiet -- /a /b"),
+            (
+                "m /a /b -sfnv -t fuse.verimount",
+                "verimount mount -- /a /b",
+            ),
+            (
+                "m /a /b -n -o ro,noexec,digest=sha256:ab,allow_other,user",
+                "verimount mount --quiet --noexec --digest=sha256:ab --allow-other -- /a /b",
+            ),
+            (
+                "m /a /b -s -o what,uid=1",
+                "verimount mount --quiet --uid=1 -- /a /b",
+            ),
+            (
+                "m /a /b -o rw,volume,mode=bitmap",
+                "verimount volume mount --quiet --mode=bitmap -- /a /b",
+            ),
+            (
+                &format!("m {directory} /b -o ro"),
+                &format!("verimount bridge --quiet --read-only -- {directory} /b"),
+            ),
+        ] {
+            assert_eq!(line(call).unwrap(), expected);
+        }
+        assert!(
+            line("m /a /b -o rw,what")
+                .unwrap_err()
+                .to_string()
+                .contains("option 2")
+        );
+        assert!(line("m /a").is_err());
+    }
+
+    #[test]
+    fn other_namespaces_are_refused() {
+        let call = HelperCall::try_parse_from(words("m /a /b -N /proc/1/ns/mnt -o unpinned"));
+        assert!(call.unwrap().parse().is_err());
+    }
+
+    #[test]
+    fn a_call_is_known_by_name_or_by_shape() {
+        for (call, is_call) in [
+            ("/sbin/mount.fuse.verimount a b", true),
+            ("mount.verimount --help", true),
+            ("verimount /a b -o rw", true),
+            ("verimount a b -o rw", false),
+            ("verimount mount b -o rw", false),
+            ("verimount /a b", false),
+            ("mount.fuse3 a b", false),
+        ] {
+            assert_eq!(is_helper_call(&words(call)), is_call, "{call}");
+        }
+    }
+}
