@@ -133,7 +133,7 @@ fn a_sources_name_sets_no_options() {
 fn only_our_own_mounts_are_unmounted() {
     let Some(world) = world() else { return };
     if !is_root() {
-        verimount(args!["umount", "/proc"]).fails_saying("of type proc");
+        verimount(args!["umount", "/proc"]).fails_saying("has type proc");
         return;
     }
     let image = world.sealed_image("image");
@@ -144,7 +144,7 @@ fn only_our_own_mounts_are_unmounted() {
     for lazy in [&["--lazy"][..], &[]] {
         let mut umount = args!["umount", &mnt];
         umount.extend(lazy.iter().map(Into::into));
-        verimount(umount).fails_saying("of type tmpfs");
+        verimount(umount).fails_saying("has type tmpfs");
         assert!(is_empty(&mnt), "the mount below can be seen");
     }
     unmount(&mnt, UnmountFlags::empty()).unwrap();
