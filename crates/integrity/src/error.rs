@@ -36,6 +36,18 @@ pub enum Error {
         /// The size of the storage in sectors.
         available: u64,
     },
+    /// A disk of the size that was asked for does not fit on the storage.
+    #[error("a disk of this size does not fit; the largest that does has {largest} bytes")]
+    DiskTooLarge {
+        /// The size of the largest disk that fits, in bytes.
+        largest: u64,
+    },
+    /// A volume cannot become smaller.
+    #[error("the disk has {size} bytes already, and volumes cannot shrink")]
+    CannotShrink {
+        /// The size of its disk in bytes.
+        size: u64,
+    },
     /// Blocks do not match their tags: the whole request fails.
     #[error("{} of the blocks read do not match their tags, the first being the {first}", more + 1)]
     Mismatch {

@@ -6,9 +6,10 @@ use rustix::{
 };
 
 use crate::{
-    BlockSize, Devices, Error, Integrity, Interleave, Padding, SECTOR, Superblock, TagSize, Usage,
+    BlockSize, Devices, DiskSize, Error, Integrity, Interleave, Padding, SECTOR, Superblock,
+    TagSize, Usage,
     blocks::Blocks,
-    geometry::Geometry,
+    geometry::{Geometry, StorageSize},
     journal::Ring,
     raw::SUPERBLOCK_SIZE,
     storage::Storage,
@@ -41,6 +42,8 @@ pub struct FormatOptions {
     pub padding: Padding,
     /// The size of the journal in sectors; `None`: 1/128 of the data, at most 64 MiB.
     pub journal_sectors: Option<u64>,
+    /// The size of the disk; `None`: the largest that the devices allow.
+    pub disk_size: Option<DiskSize>,
     /// Whether to use the HMAC fix: blocks are hashed with a salt, and MACs also cover positions
     /// and the superblock.
     pub hmac_fix: bool,
@@ -60,6 +63,7 @@ impl Default for FormatOptions {
             interleave: None,
             padding: Padding::default(),
             journal_sectors: None,
+            disk_size: None,
             hmac_fix: true,
             reserved_sectors: 0,
             is_zero: false,
@@ -73,7 +77,7 @@ impl Default for FormatOptions {
 /// and then with the number of bytes tagged since the last call, and can cancel.
 ///
 /// # Errors
-/// [`Error::TooSmall`], [`Error::Usage`], [`Error::Unsupported`], [`Error::Random`],
+/// [`Error::TooSmall`], [`Error::DiskTooLarge`], [`Error::Usage`], [`Error::Unsupported`], [`Error::Random`],
 /// [`Error::Latched`] or [`Error::Cancelled`].
 pub fn format(
     devices: Devices,
@@ -81,7 +85,12 @@ pub fn format(
     progress: &mut Progress<'_>,
 ) -> Result<Superblock, Error> {
     let superblock = options.superblock(&devices)?;
-    let geometry = Geometry::largest(superblock.shape, options.reserved_sectors, devices.size())?;
+    let geometry = Geometry::wanted(
+        superblock.shape,
+        options.reserved_sectors,
+        options.disk_size,
+        devices.size(),
+    )?;
     let superblock = Superblock {
         provided_data_sectors: geometry.provided_data_sectors(),
         ..superblock
@@ -102,9 +111,40 @@ pub fn format(
 }
 
 impl FormatOptions {
+    /// The size in bytes of the smallest single device for a disk of `disk`.
+    ///
+    /// # Errors
+    /// As [`format`] for options that no device allows.
+    pub fn storage_needed(&self, disk: DiskSize) -> Result<u64, Error> {
+        let size = StorageSize {
+            metadata: disk.sectors(),
+            data: disk.sectors(),
+        };
+        let shape = self.shape(false, size)?;
+        let geometry = Geometry::sized(shape, self.reserved_sectors, disk.sectors())?;
+        Ok(geometry.storage_needed())
+    }
+
     /// The superblock of the new volume, with a size of 0.
     fn superblock(&self, devices: &Devices) -> Result<Superblock, Error> {
-        let interleave = match (devices.has_data_device(), self.interleave) {
+        let size = devices.size();
+        let size = StorageSize {
+            data: self.disk_size.map_or(size.data, DiskSize::sectors),
+            ..size
+        };
+        Ok(Superblock {
+            shape: self.shape(devices.has_data_device(), size)?,
+            provided_data_sectors: 0,
+            salt: self.hmac_fix.then(random_salt).transpose()?,
+            recalculation: None,
+            dirty_bitmap: false,
+            log2_blocks_per_bitmap_bit: 0,
+        })
+    }
+
+    /// The shape of a volume for devices of this size, of which `data` is for the disk.
+    fn shape(&self, has_data_device: bool, size: StorageSize) -> Result<Shape, Error> {
+        let interleave = match (has_data_device, self.interleave) {
             (false, interleave) => Some(interleave.unwrap_or_default()),
             (true, None) => None,
             (true, Some(_)) => return Err(Usage::InterleaveUnused.into()),
@@ -121,22 +161,11 @@ impl FormatOptions {
             journal_sections: NonZeroU32::MIN,
             journal_mac: self.integrity.journal_mac.is_some(),
         };
-        let journal_sections = Geometry::journal_sections(
-            shape,
-            self.journal_sectors,
-            self.reserved_sectors,
-            devices.size(),
-        )?;
-        Ok(Superblock {
-            shape: Shape {
-                journal_sections,
-                ..shape
-            },
-            provided_data_sectors: 0,
-            salt: self.hmac_fix.then(random_salt).transpose()?,
-            recalculation: None,
-            dirty_bitmap: false,
-            log2_blocks_per_bitmap_bit: 0,
+        let journal_sections =
+            Geometry::journal_sections(shape, self.journal_sectors, self.reserved_sectors, size)?;
+        Ok(Shape {
+            journal_sections,
+            ..shape
         })
     }
 }

@@ -3,7 +3,7 @@
 use std::{num::NonZeroU32, ops::Range};
 
 use crate::{
-    Error, SECTOR, Unsupported,
+    DiskSize, Error, SECTOR, Unsupported,
     journal::JournalLayout,
     superblock::{Shape, Superblock},
 };
@@ -69,14 +69,31 @@ impl Geometry {
         start: u64,
         size: StorageSize,
     ) -> Result<Self, Error> {
-        let geometry = Self {
-            provided_data_sectors: superblock.provided_data_sectors,
-            ..Self::without_data(superblock.shape, start)?
-        };
+        let geometry = Self::sized(superblock.shape, start, superblock.provided_data_sectors)?;
         match geometry.fits(size, LOG2_MIN_BUFFER) {
             true => Ok(geometry),
             false => Err(Error::TooSmall {
                 available: size.metadata.min(size.data),
+            }),
+        }
+    }
+
+    /// The geometry of a volume of `shape` whose disk is as large as asked for, or else as large as
+    /// the devices allow.
+    pub(crate) fn wanted(
+        shape: Shape,
+        start: u64,
+        disk: Option<DiskSize>,
+        size: StorageSize,
+    ) -> Result<Self, Error> {
+        let Some(disk) = disk else {
+            return Self::largest(shape, start, size);
+        };
+        let geometry = Self::sized(shape, start, disk.sectors())?;
+        match geometry.fits(size, LOG2_MIN_BUFFER) {
+            true => Ok(geometry),
+            false => Err(Error::DiskTooLarge {
+                largest: Self::largest(shape, start, size)?.size(),
             }),
         }
     }
@@ -149,6 +166,14 @@ impl Geometry {
             })
     }
 
+    /// The geometry of a volume of this size, whether or not it fits on any device.
+    pub(crate) fn sized(shape: Shape, start: u64, sectors: u64) -> Result<Self, Error> {
+        Ok(Self {
+            provided_data_sectors: sectors,
+            ..Self::without_data(shape, start)?
+        })
+    }
+
     fn without_data(shape: Shape, start: u64) -> Result<Self, Error> {
         let journal = JournalLayout::new(&shape);
         let journal_sectors = journal.section_sectors() * u64::from(shape.journal_sections.get());
@@ -179,27 +204,37 @@ impl Geometry {
 
     /// Whether the volume fits on its devices. If it does, no position computed below can overflow.
     fn fits(&self, size: StorageSize, log2_buffer: u8) -> bool {
-        let has_room = self
-            .start
-            .checked_add(self.initial + METADATA_PADDING)
-            .is_some_and(|end| end < size.metadata);
+        let has_room = self.metadata_needed(log2_buffer) <= size.metadata.into();
+        let is_interleaved = self.shape.interleave.is_some();
+        has_room && (is_interleaved || self.provided_data_sectors <= size.data)
+    }
+
+    /// The number of sectors that the volume needs on the metadata device, on which also its data
+    /// is if the tags are interleaved with it.
+    fn metadata_needed(&self, log2_buffer: u8) -> u128 {
         // 128 bits cannot overflow here: the factors have at most 64 and 42 bits.
         let provided = u128::from(self.provided_data_sectors);
         let first = u128::from(self.start) + u128::from(self.initial);
-        let reaches = match self.shape.interleave {
+        let end = match self.shape.interleave {
             Some(interleave) => {
                 let areas = provided.div_ceil(1 << interleave.log2_sectors());
-                first + areas * u128::from(self.run) + provided <= size.metadata.into()
+                first + areas * u128::from(self.run) + provided
             }
             None => {
                 let tags = (provided >> self.shape.block_size.log2_sectors())
                     * u128::from(self.shape.tag_size.get());
                 let buffers = tags.div_ceil(u128::from(SECTOR) << log2_buffer);
-                provided <= size.data.into()
-                    && first + (buffers << log2_buffer) <= size.metadata.into()
+                first + (buffers << log2_buffer)
             }
         };
-        has_room && reaches
+        end.max(first + u128::from(METADATA_PADDING) + 1)
+    }
+
+    /// The size in bytes of the smallest device on which the volume fits, if its tags are
+    /// interleaved with its data; `u64::MAX` if there can be none.
+    pub(crate) fn storage_needed(&self) -> u64 {
+        let bytes = self.metadata_needed(LOG2_MIN_BUFFER) * u128::from(SECTOR);
+        u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 
     pub(crate) fn shape(&self) -> &Shape {
@@ -490,6 +525,29 @@ mod tests {
             if shape.interleave.is_some() {
                 let larger = Geometry { provided_data_sectors: geometry.provided_data_sectors + 8, ..geometry };
                 prop_assert!(!larger.fits(alone(sectors), LOG2_MIN_BUFFER));
+            }
+        }
+
+        /// The disk is exactly as large as asked for, and needs every sector of its storage.
+        #[test]
+        fn an_exact_disk_needs_all_of_its_storage(
+            shape in shapes(),
+            start in 0u64..20,
+            units in 1u64..1 << 30,
+            journal in prop::option::of(0u64..3000),
+        ) {
+            prop_assume!(shape.interleave.is_some());
+            let disk = DiskSize::new(units * DiskSize::UNIT).unwrap();
+            let journal_sections = Geometry::journal_sections(shape, journal, start, alone(disk.sectors())).unwrap();
+            let shape = Shape { journal_sections, ..shape };
+            let needed = Geometry::sized(shape, start, disk.sectors()).unwrap().storage_needed() / SECTOR;
+            let geometry = Geometry::wanted(shape, start, Some(disk), alone(needed)).unwrap();
+            prop_assert_eq!(geometry.size(), disk.bytes());
+            let refused = Geometry::wanted(shape, start, Some(disk), alone(needed - 1));
+            match refused {
+                Err(Error::DiskTooLarge { largest }) => prop_assert!(largest < disk.bytes()),
+                Err(Error::TooSmall { .. }) => {}
+                other => prop_assert!(false, "{:?}", other),
             }
         }
 

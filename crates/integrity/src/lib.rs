@@ -37,7 +37,7 @@ pub use format::{FormatOptions, Progress, format};
 pub use integrity::Integrity;
 pub use key::Key;
 pub use mismatch::{BadBlock, Tag};
-pub use params::{BlockSize, Interleave, Mode, Padding, ParamError, SECTOR, TagSize};
+pub use params::{BlockSize, DiskSize, Interleave, Mode, Padding, ParamError, SECTOR, TagSize};
 pub use storage::Devices;
 pub use superblock::Superblock;
 pub use volume::{BadRange, BadReason, CommitTimer, OpenOptions, Volume, VolumeStats, grow};

@@ -18,6 +18,12 @@ pub enum ParamError {
     /// An invalid interleave.
     #[error("the interleave must be a power of two from 8 to 2^31 sectors")]
     Interleave,
+    /// An invalid disk size.
+    #[error(
+        "the size of a disk must be a multiple of {} bytes, and not 0",
+        DiskSize::UNIT
+    )]
+    DiskSize,
     /// An unknown algorithm.
     #[error(
         "the integrity algorithm must be crc32c, crc32, xxhash64, sha1, sha256, sha512, \
@@ -87,6 +93,40 @@ impl BlockSize {
 impl Default for BlockSize {
     fn default() -> Self {
         Self::DEFAULT
+    }
+}
+
+/// The size of a volume's disk: a multiple of 4096 bytes, as in the kernel, whatever the block size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct DiskSize {
+    sectors: u64,
+}
+
+impl DiskSize {
+    /// All sizes are multiples of this many bytes.
+    pub const UNIT: u64 = 4096;
+
+    /// The size of `bytes` bytes.
+    ///
+    /// # Errors
+    /// [`ParamError::DiskSize`] for 0 and unless it is a multiple of [`Self::UNIT`].
+    pub const fn new(bytes: u64) -> Result<Self, ParamError> {
+        match bytes > 0 && bytes.is_multiple_of(Self::UNIT) {
+            true => Ok(Self {
+                sectors: bytes / SECTOR,
+            }),
+            false => Err(ParamError::DiskSize),
+        }
+    }
+
+    /// The size in sectors.
+    pub(crate) const fn sectors(self) -> u64 {
+        self.sectors
+    }
+
+    /// The size in bytes.
+    pub const fn bytes(self) -> u64 {
+        self.sectors * SECTOR
     }
 }
 

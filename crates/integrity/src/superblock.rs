@@ -16,7 +16,8 @@ use verimount_source::ReadAt;
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::{
-    BlockSize, Corruption, Error, Interleave, Padding, SECTOR, TagSize, Unsupported,
+    BlockSize, Corruption, DiskSize, Error, Interleave, Padding, SECTOR, TagSize, Unsupported,
+    geometry::Geometry,
     mac::Mac,
     raw::{self, SUPERBLOCK_SIZE, flag},
 };
@@ -80,6 +81,16 @@ impl Superblock {
     /// [`Error::Source`].
     pub fn read(device: &(impl ReadAt + ?Sized), reserved_sectors: u64) -> Result<Self, Error> {
         Self::parse(&read_sector(device, reserved_sectors)?)
+    }
+
+    /// The size in bytes of the smallest device with room for a disk of `disk`, if the volume has a
+    /// single device. `reserved_sectors` is the number of sectors before the volume.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`].
+    pub fn storage_needed(&self, disk: DiskSize, reserved_sectors: u64) -> Result<u64, Error> {
+        let geometry = Geometry::sized(self.shape, reserved_sectors, disk.sectors())?;
+        Ok(geometry.storage_needed())
     }
 
     /// Parses and validates the first sector of a volume, except for its MAC.

@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use rustix::process::configure_io_flusher_behavior;
 use verimount_integrity::{
-    Algorithm, CommitTimer, Devices, Integrity, Key, Mode, OpenOptions, Volume,
+    Algorithm, CommitTimer, Devices, DiskSize, Integrity, Key, Mode, OpenOptions, Volume,
 };
 use verimount_names::printable;
 use verimount_source::{Counting, FileStorage};
@@ -48,6 +48,10 @@ pub(super) struct DeviceArgs {
 }
 
 impl DeviceArgs {
+    pub(super) fn has_data_device(&self) -> bool {
+        self.data_device.is_some()
+    }
+
     /// The volume's path for messages.
     pub(super) fn shown(&self) -> String {
         printable(&self.volume).to_string()
@@ -127,6 +131,11 @@ fn open_when_closed(path: &Path, access: Access) -> io::Result<FileStorage> {
             result => return result,
         }
     }
+}
+
+/// Parses the size of a volume's disk.
+pub(super) fn parse_disk_size(text: &str) -> Result<DiskSize, String> {
+    DiskSize::new(parse_size(text)?).map_err(|error| error.to_string())
 }
 
 /// The devices of a volume, in the order of [`DeviceArgs::open`].

@@ -1,4 +1,5 @@
 use std::{
+    fs,
     io::{Write, stdout},
     num::NonZeroU64,
     path::Path,
@@ -7,7 +8,8 @@ use std::{
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use verimount_integrity::{
-    BlockSize, FormatOptions, Interleave, Mode, Padding, SECTOR, Superblock, TagSize, format,
+    BlockSize, DiskSize, FormatOptions, Interleave, Mode, Padding, SECTOR, Superblock, TagSize,
+    format,
 };
 use verimount_names::printable;
 use verimount_source::ReadAt;
@@ -21,7 +23,7 @@ use crate::{
     progress::bytes_bar,
 };
 
-use super::args::{Access, Device, DeviceArgs, IntegrityArgs, devices_of};
+use super::args::{Access, Device, DeviceArgs, IntegrityArgs, devices_of, parse_disk_size};
 
 /// Format a file or block device as a volume whose blocks are all zero
 #[derive(Args)]
@@ -31,6 +33,10 @@ pub(crate) struct Format {
     /// Create VOLUME as a new sparse file of this size
     #[arg(long, value_name = "SIZE", value_parser = parse_file_size)]
     size: Option<NonZeroU64>,
+    /// Make the disk exactly this large, and not as large as the devices allow. If VOLUME does not
+    /// exist, it is created as a new sparse file of the size that this needs
+    #[arg(long, value_name = "SIZE", value_parser = parse_disk_size, conflicts_with = "size")]
+    disk_size: Option<DiskSize>,
     /// Format the devices even if they are not empty
     #[arg(long)]
     force: bool,
@@ -69,8 +75,10 @@ impl Format {
         let interrupt = Interrupt::watch()?;
         // Check the arguments before creating a file.
         let options = self.options()?;
-        let file = self.size.map(|size| new_file(&self.devices.volume, size));
-        let file = file.transpose()?;
+        let file = self
+            .new_file_size(&options)?
+            .map(|size| new_file(&self.devices.volume, size))
+            .transpose()?;
         let devices = match &file {
             Some(file) => self
                 .devices
@@ -94,6 +102,26 @@ impl Format {
         self.report(&superblock, &options)
     }
 
+    /// The size of the file to create, if there is to be a new one.
+    fn new_file_size(&self, options: &FormatOptions) -> Result<Option<NonZeroU64>> {
+        let Some(disk) = self.disk_size else {
+            return Ok(self.size);
+        };
+        if fs::exists(&self.devices.volume)? {
+            return Ok(None);
+        }
+        if self.devices.has_data_device() {
+            bail!(
+                "{} does not exist: with --data-device, --size says how large to make it",
+                self.devices.shown()
+            );
+        }
+        let needed = options.storage_needed(disk);
+        Ok(NonZeroU64::new(
+            needed.with_context(|| self.devices.shown())?,
+        ))
+    }
+
     fn options(&self) -> Result<FormatOptions> {
         Ok(FormatOptions {
             integrity: self.integrity.integrity()?,
@@ -105,6 +133,7 @@ impl Format {
                 false => Padding::Fixed,
             },
             journal_sectors: self.journal_size.map(|size| size / SECTOR),
+            disk_size: self.disk_size,
             hmac_fix: !self.integrity_legacy_hmac,
             ..FormatOptions::default()
         })
@@ -172,8 +201,9 @@ fn format_devices(
     options: &FormatOptions,
     interrupt: &Interrupt,
 ) -> Result<Superblock> {
-    let data = devices.last().map_or(0, ReadAt::size);
-    let bar = bytes_bar(data, "formatting");
+    let largest = devices.last().map_or(0, ReadAt::size);
+    let disk = options.disk_size.map_or(largest, DiskSize::bytes);
+    let bar = bytes_bar(disk, "formatting");
     let made = format(devices_of(devices), options, &mut |bytes| {
         bar.inc(bytes);
         interrupt.go_on()

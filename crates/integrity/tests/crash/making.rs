@@ -71,7 +71,7 @@ fn an_interrupted_growth_loses_nothing() {
         }
         let recording = Recording::new(before);
         let options = scenario.open_options(Mode::Direct);
-        let superblock = grow(devices_of(&recording), &options, &mut |_| {
+        let superblock = grow(devices_of(&recording), &options, None, &mut |_| {
             ControlFlow::Continue(())
         })
         .unwrap();

@@ -119,7 +119,7 @@ fn a_volume_grows_with_its_device() {
         ..world
     };
     let options = larger.open_options(Mode::Direct);
-    let superblock = grow(larger.devices(), &options, &mut |_| {
+    let superblock = grow(larger.devices(), &options, None, &mut |_| {
         ControlFlow::Continue(())
     })
     .unwrap();
@@ -130,7 +130,7 @@ fn a_volume_grows_with_its_device() {
     assert_eq!(grown[..bytes.len()], bytes);
     assert!(grown[bytes.len()..].iter().all(|&byte| byte == 0));
     // The volume has its maximum size.
-    let again = grow(larger.devices(), &options, &mut |_| {
+    let again = grow(larger.devices(), &options, None, &mut |_| {
         ControlFlow::Continue(())
     })
     .unwrap();
@@ -147,7 +147,9 @@ fn an_interrupted_growth_changes_nothing() {
         ..world
     };
     let options = larger.open_options(Mode::Direct);
-    let result = grow(larger.devices(), &options, &mut |_| ControlFlow::Break(()));
+    let result = grow(larger.devices(), &options, None, &mut |_| {
+        ControlFlow::Break(())
+    });
     assert!(matches!(result, Err(Error::Cancelled)));
     let volume = larger.open(Mode::Direct);
     assert_eq!(volume.superblock(), larger.superblock);

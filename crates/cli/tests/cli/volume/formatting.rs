@@ -70,6 +70,68 @@ fn a_new_file_is_sparse_and_all_zero() {
     checked.succeeds_quietly();
 }
 
+/// The file is as large as the disk needs, and the disk exactly as large as was asked for.
+#[test]
+fn a_disk_of_an_exact_size() {
+    for (options, size) in [
+        (&[][..], 2 << 30),
+        (&["--integrity", "sha256", "--sector-size", "512"], 5 << 20),
+        (&["--journal-size", "1M", "--tag-size", "3"], 4096),
+    ] {
+        let world = World::new();
+        let path = world.path("vol.img");
+        let disk_size = |size: u64| {
+            let mut format = args!["volume", "format", &path, "--disk-size", size.to_string()];
+            format.extend(options.iter().map(Into::into));
+            verimount(format)
+        };
+        disk_size(size).succeeds();
+        let info = || json(args!["volume", "info", "--json", &path], 0);
+        assert_eq!(info()["size"], size);
+        // It would not fit into a sector less; and in a file that exists it is as large.
+        let needed = fs::metadata(&path).unwrap().len();
+        for (len, fits) in [
+            (needed - 512, false),
+            (needed, true),
+            (needed + (1 << 20), true),
+        ] {
+            fs::remove_file(&path).unwrap();
+            File::create(&path).unwrap().set_len(len).unwrap();
+            match fits {
+                true => {
+                    disk_size(size).succeeds();
+                    assert_eq!(info()["size"], size);
+                    assert_eq!(fs::metadata(&path).unwrap().len(), len);
+                }
+                false => {
+                    let said = match size {
+                        4096 => "too small",
+                        _ => "the largest that does has",
+                    };
+                    disk_size(size).fails_saying(said);
+                }
+            }
+        }
+    }
+    let world = World::new();
+    let path = world.path("vol.img");
+    for (options, said) in [
+        (&["--disk-size", "1000"][..], "multiple of 4096"),
+        (&["--disk-size", "0"], "multiple of 4096"),
+        (
+            &["--disk-size", "1M", "--size", "2M"],
+            "cannot be used with",
+        ),
+    ] {
+        let mut format = args!["volume", "format", &path];
+        format.extend(options.iter().map(Into::into));
+        let refused = verimount(format);
+        refused.is_wrong_usage();
+        assert!(refused.stderr.contains(said), "{refused:?}");
+    }
+    assert!(!path.exists());
+}
+
 #[test]
 fn how_to_use_it_is_said_where_it_is_not_usual() {
     let world = World::new();

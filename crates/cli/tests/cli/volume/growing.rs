@@ -98,3 +98,29 @@ fn what_cannot_grow_is_left_alone() {
     assert_eq!(foreign.metadata().unwrap().len(), 1 << 20);
     assert!(std::fs::read(&path).unwrap() == before);
 }
+
+#[test]
+fn to_a_disk_of_an_exact_size() {
+    let world = World::new();
+    let path = world.path("vol.img");
+    verimount(args!["volume", "format", &path, "--disk-size", "3M"]).succeeds();
+    let grow = |size: &str| verimount(args!["volume", "grow", &path, "--disk-size", size]);
+    let size = || json(args!["volume", "info", "--json", &path], 0)["size"].clone();
+    grow("40M").succeeds();
+    assert_eq!(size(), 40 * MIB);
+    let len = path.metadata().unwrap().len();
+    // As much as was there, and no more than is needed.
+    let again = grow("40M");
+    again.succeeds();
+    assert!(again.text().contains("as before"), "{again:?}");
+    assert_eq!(path.metadata().unwrap().len(), len);
+    grow("39M").fails_saying("volumes cannot shrink");
+    assert_eq!(size(), 40 * MIB);
+    // In a file that is longer already, it takes only a part.
+    let file = OpenOptions::new().write(true).open(&path).unwrap();
+    file.set_len(len + 64 * MIB).unwrap();
+    grow("41M").succeeds();
+    assert_eq!(size(), 41 * MIB);
+    assert_eq!(path.metadata().unwrap().len(), len + 64 * MIB);
+    verimount(args!["volume", "check", &path]).succeeds_quietly();
+}
