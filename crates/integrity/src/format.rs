@@ -114,7 +114,7 @@ impl FormatOptions {
     /// The size in bytes of the smallest single device for a disk of `disk`.
     ///
     /// # Errors
-    /// As [`format`] for options that no device allows.
+    /// As [`format()`] for options that no device allows.
     pub fn storage_needed(&self, disk: DiskSize) -> Result<u64, Error> {
         let size = StorageSize {
             metadata: disk.sectors(),
