@@ -28,12 +28,13 @@ use crate::{
     Outcome,
     log::{Log, LogFile},
     message::say,
+    service_manager::ReadyService,
 };
 
 /// Whether a mount runs in the background.
 #[derive(Args)]
 pub(crate) struct BackgroundArgs {
-    /// Stay in the foreground until unmounted or interrupted
+    /// Stay in the foreground until unmounted or interrupted; as a service of systemd, Type=notify fits
     #[arg(long)]
     foreground: bool,
     /// In the background, append log messages to this file, at most 40 of each kind per minute
@@ -102,10 +103,17 @@ impl BackgroundArgs {
             None => None,
         };
         let ready = begin()?;
-        match inherited {
-            Some(inherited) => detach(&ready.text, inherited, log, log_file)?,
-            None => self.say_ready(&ready.text),
-        }
+        let _service = match inherited {
+            // The command that started this one is the one that a service manager knows.
+            Some(inherited) => {
+                detach(&ready.text, inherited, log, log_file)?;
+                None
+            }
+            None => {
+                self.say_ready(&ready.text);
+                ReadyService::announce()
+            }
+        };
         (ready.serve)(signals)?;
         Ok(Outcome::Good)
     }

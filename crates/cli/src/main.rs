@@ -29,6 +29,7 @@ mod owner_args;
 mod progress;
 mod seal;
 mod served;
+mod service_manager;
 mod status;
 mod target;
 mod umount;

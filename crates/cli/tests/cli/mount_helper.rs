@@ -260,6 +260,26 @@ code mount.fuse.verimount app.img m1 -N /proc/self/ns/mnt -o unpinned
     assert!(ended.stderr.contains("nsenter"), "{ended:?}");
 }
 
+/// As in a container that was given no devices.
+#[test]
+fn a_missing_device_is_named() {
+    let Some(machine) = Machine::new() else {
+        return;
+    };
+    let script = r#"
+mount -t tmpfs own /dev
+mknod /dev/null c 1 3
+code mount -t fuse.verimount app.img m1 -o unpinned
+"#;
+    let ended = machine.run("", &format!("{LINK}{script}"));
+    assert_eq!(lines(&ended), ["code 32"]);
+    assert!(
+        ended.stderr.contains("/dev/fuse: No such file"),
+        "{ended:?}"
+    );
+    assert!(ended.stderr.contains("kernel module fuse"), "{ended:?}");
+}
+
 #[test]
 fn the_helper_has_help() {
     let world = World::new();

@@ -10,6 +10,7 @@ mod owners;
 mod points;
 mod reading;
 mod reports;
+mod service;
 
 use std::{fs, io, path::Path};
 
