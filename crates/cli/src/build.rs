@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use verimount_names::printable;
 use verimount_romfs::{BlockSize, Options, Plan, VolumeName, plan};
+use verimount_scan::{Options as ScanOptions, scan};
 use verimount_source::{FileSource, ReadAt};
 use verimount_verity::{SealLayout, seal};
 
@@ -68,7 +69,7 @@ impl Build {
         self.refuse_inside_tree()?;
         self.refuse_to_replace()?;
         let interrupt = Interrupt::watch()?;
-        let plan = plan(&self.tree, &options)?;
+        let plan = plan(scan(&self.tree, &ScanOptions::default())?, &options)?;
         self.losses.check(&self.tree, plan.losses())?;
         let shown = || printable(&self.image).to_string();
         let output = OutputFile::replacing(&self.image).with_context(shown)?;

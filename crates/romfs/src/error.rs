@@ -2,6 +2,7 @@ use std::{io, path::PathBuf};
 
 use thiserror::Error;
 use verimount_names::printable;
+use verimount_scan::Error as ScanError;
 use verimount_source::ReadError;
 use verimount_tree::Error as TreeError;
 
@@ -37,20 +38,9 @@ pub enum Error {
     /// A target was requested of a node that is not a symbolic link.
     #[error("the romfs header at byte {} is not a symbolic link's", .0.get())]
     NotASymlink(NodeId),
-    /// A part of the tree to be stored could not be read.
-    #[error("{}: {source}", printable(path))]
-    Tree {
-        /// The path that could not be read.
-        path: PathBuf,
-        /// The error of the system.
-        source: io::Error,
-    },
-    /// A file or directory has changed since the tree was scanned.
-    #[error("{}: changed while the image was being made", printable(path))]
-    Changed {
-        /// The file or directory.
-        path: PathBuf,
-    },
+    /// The tree to be stored could not be read, or has changed since it was scanned.
+    #[error(transparent)]
+    Scan(#[from] ScanError),
     /// The format cannot represent a part of the tree.
     #[error("{}: {reason}", printable(path))]
     Unstorable {
@@ -217,9 +207,6 @@ pub enum Unstorable {
     /// The tree has too many directories.
     #[error("it would make the tree exceed {} directories", index::MAX_DIRECTORIES)]
     Directories,
-    /// The directory is nested too deeply.
-    #[error("it is nested more than {} directories deep", walk::MAX_DEPTH)]
-    Depth,
 }
 
 const _: () = assert!(writer::MAX_NAME_LEN <= name::MAX_LEN);

@@ -2,7 +2,7 @@
 //!
 //! romfs is the Linux kernel's simplest read-only file system: each directory is a chain of
 //! headers, and each file's data follows its header. [`Romfs`] reads any romfs image and trusts
-//! none; [`plan`] lays out a directory tree as a byte-for-byte reproducible image that every romfs
+//! none; [`plan`] lays out a scanned tree as a byte-for-byte reproducible image that every romfs
 //! reader opens. [`RomfsTree`] shows an image as a [`Tree`](verimount_tree::Tree), as a mount does.
 //!
 //! Images made here also have a *header index* after the bytes that other readers access: a packed
@@ -49,4 +49,4 @@ pub use node::{Node, NodeId, NodeKind};
 pub use reader::Romfs;
 pub use romfs_tree::RomfsTree;
 pub use walk::MAX_DEPTH;
-pub use writer::{Example, Loss, Losses, Lost, MAX_NAME_LEN, Options, Plan, Summary, plan};
+pub use writer::{Example, Loss, Losses, Lost, MAX_NAME_LEN, Options, Plan, plan};

@@ -17,6 +17,7 @@ use std::{
 use rustix::io::Errno;
 use verimount_fuse::{FileSystem, NodeId as FuseNodeId};
 use verimount_romfs::{BlockSize, Options, RomfsTree, VolumeName, plan};
+use verimount_scan::{Options as ScanOptions, scan};
 use verimount_serve::{ImageFs, ImageStatus, Kind, Served, Status, VerifiedTree};
 use verimount_source::{FileSource, ReadAhead, ReadAt, ReadError, Scratch};
 use verimount_testkit::{Flipped, flat_romfs, noise};
@@ -48,7 +49,11 @@ fn image() -> Vec<u8> {
         volume_name: VolumeName::default(),
         block_size: BlockSize::try_from(4096_u64).unwrap(),
     };
-    let plan = plan(folder.path(), &options).unwrap();
+    let plan = plan(
+        scan(folder.path(), &ScanOptions::default()).unwrap(),
+        &options,
+    )
+    .unwrap();
     let mut bytes = Vec::new();
     plan.write_to(&mut bytes, &mut |_| ()).unwrap();
     bytes

@@ -4,6 +4,7 @@ use std::{fs, path::Path, sync::Arc};
 
 use verimount::image::{check, describe, name_parts, open, truncation};
 use verimount_romfs::{BlockSize, Options, VolumeName, plan};
+use verimount_scan::{Options as ScanOptions, scan};
 use verimount_source::ReadAt;
 use verimount_testkit::noise;
 use verimount_tree::{Error, NodeId};
@@ -19,7 +20,11 @@ fn image() -> Vec<u8> {
         block_size: BlockSize::MIN,
     };
     let mut bytes = Vec::new();
-    let plan = plan(folder.path(), &options).unwrap();
+    let plan = plan(
+        scan(folder.path(), &ScanOptions::default()).unwrap(),
+        &options,
+    )
+    .unwrap();
     plan.write_to(&mut bytes, &mut |_| ()).unwrap();
     bytes
 }

@@ -12,14 +12,14 @@ mod tag {
 
 /// Whether a list denies anybody but the owner any of these rights: read 4, write 2, execute 1.
 /// True for a list that cannot be parsed.
-pub(super) fn denies(list: &[u8], needed: u32) -> bool {
+pub(super) fn denies(list: &[u8], needed: u16) -> bool {
     let Some((_version, entries)) = list.split_at_checked(4) else {
         return true;
     };
     let (entries, rest) = entries.as_chunks::<8>();
     let entries = entries.iter().map(|&[tag0, tag1, permissions, ..]| {
         let tag = u16::from_le_bytes([tag0, tag1]);
-        (tag, u32::from(permissions))
+        (tag, u16::from(permissions))
     });
     let mask = entries.clone().find(|(tag, _)| *tag == tag::MASK);
     let mask = mask.map_or(7, |(_, permissions)| permissions);

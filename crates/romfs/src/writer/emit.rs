@@ -1,20 +1,10 @@
 //! Writing a planned image, front to back.
 
-use std::{
-    fs::File,
-    io::{self, Read, Write},
-    path::PathBuf,
-};
+use std::io::Write;
 
-use rustix::fs::OFlags;
+use verimount_scan::{Content, Contents, Entry, EntryId, InodeKind};
 
-use super::{
-    Plan,
-    cursor::{Cursor, unreadable},
-    index,
-    sink::Sink,
-    tree::{Data, Identity, Item},
-};
+use super::{Plan, index, name_in_header, sink::Sink, tree::Item};
 use crate::{
     Error,
     geometry::{MIN_HEADER_LEN, index_offset},
@@ -32,25 +22,20 @@ pub(super) fn emit(
 ) -> Result<(), Error> {
     let tree = &plan.tree;
     let accessible = plan.sizes.accessible;
-    let cursor = Cursor::new(&tree.directory);
-    let mut cursor = cursor.map_err(|error| unreadable(tree.root.clone(), error))?;
+    let mut contents = Contents::new(&tree.source)?;
     let mut sink = Sink::new(out, progress);
     sink.add(&superblock::encode(accessible, plan.volume_name.as_bytes()))?;
-    for (number, item) in tree.items.iter().enumerate() {
+    for (entry, item) in tree.iter() {
         sink.pad_to(item.place.header.into())?;
-        emit_header(plan, item, number == 0, &mut sink)?;
-        match &item.data {
-            Data::Directory(_) if number != 0 && item.first_child.is_some() => {
-                cursor.ascend(tree, item.parent)?;
-                cursor.descend(tree, number)?;
+        emit_header(plan, entry, item, &mut sink)?;
+        match &entry.inode().kind {
+            _ if !entry.is_first_name() => {}
+            InodeKind::Symlink(target) => sink.add(target)?,
+            InodeKind::File(_) => {
+                let content = contents.open(entry.id())?;
+                emit_file(content, item.data_len, &mut sink)?;
             }
-            Data::None | Data::Directory(_) => {}
-            Data::Target(target) => sink.add(target)?,
-            Data::File(identity) => {
-                cursor.ascend(tree, item.parent)?;
-                let file = cursor.open(&item.name, OFlags::RDONLY);
-                emit_file(file, identity, &mut sink, || tree.path(number))?;
-            }
+            _ => {}
         }
     }
     sink.pad_to(index_offset(accessible))?;
@@ -62,24 +47,32 @@ pub(super) fn emit(
 /// Writes an item's header and, for a directory, those of its `.` and `..`.
 fn emit_header<W: Write>(
     plan: &Plan,
+    entry: Entry<'_>,
     item: &Item,
-    is_root: bool,
     sink: &mut Sink<'_, W>,
 ) -> Result<(), Error> {
     let tree = &plan.tree;
     let here = item.place;
-    let mode = match item.link_to {
-        Some(_) => HARD_LINK,
-        None => mode_bits(item.kind, item.executable),
+    let is_root = entry.id() == EntryId::ROOT;
+    let is_link = !entry.is_first_name();
+    let mode = match is_link {
+        true => HARD_LINK,
+        false => mode_bits(item.kind, item.executable),
     };
-    let (next, spec) = match item.link_to {
-        Some(target) => (tree.header(item.next), tree.header(Some(target))),
-        None if is_root => (here.body, here.header),
-        None if item.is_directory() => (tree.header(item.next), here.body),
-        None => (tree.header(item.next), item.kind.device()),
+    let next = tree.header(entry.next_sibling());
+    let (next, spec) = match item.is_directory() {
+        _ if is_link => (next, tree.header(Some(tree.target(entry)))),
+        true if is_root => (here.body, here.header),
+        true => (next, here.body),
+        false => (next, item.kind.device()),
     };
-    let size = item.data.len();
-    sink.add(&header::encode(next | mode, spec, size, &item.name))?;
+    let size = if is_link { 0 } else { item.data_len };
+    sink.add(&header::encode(
+        next | mode,
+        spec,
+        size,
+        name_in_header(entry),
+    ))?;
     if !item.is_directory() {
         return Ok(());
     }
@@ -88,26 +81,22 @@ fn emit_header<W: Write>(
         let next = here.body.saturating_add(MIN_HEADER_LEN);
         sink.add(&hard_link(next, here.header, b"."))?;
     }
-    let first_child = tree.header(item.first_child);
-    let parent = tree.header(Some(item.parent));
+    let first_child = tree.header(entry.children().next());
+    let parent = tree.header(Some(entry.parent()));
     sink.add(&hard_link(first_child, parent, b".."))
 }
 
-/// Copies a file, which must be the one that was scanned both before and after reading.
+/// Copies a file.
 fn emit_file<W: Write>(
-    file: io::Result<File>,
-    scanned: &Identity,
+    content: Content<'_>,
+    len: u32,
     sink: &mut Sink<'_, W>,
-    path: impl Fn() -> PathBuf,
 ) -> Result<(), Error> {
-    let failed = |error| unreadable(path(), error);
-    let check_unchanged = |file: &File| match Identity::of(&file.metadata().map_err(failed)?) {
-        Some(now) if now == *scanned => Ok(()),
-        _ => Err(Error::Changed { path: path() }),
-    };
-    let mut file = file.map_err(failed)?;
-    check_unchanged(&file)?;
-    let len = scanned.size().into();
-    sink.add_with(len, |room| file.read_exact(room).map_err(failed))?;
-    check_unchanged(&file)
+    let mut offset = 0_u64;
+    sink.add_with(len.into(), |room| {
+        content.read_exact_at(room, offset)?;
+        offset = offset.saturating_add(u64::try_from(room.len()).unwrap_or(u64::MAX));
+        Ok(())
+    })?;
+    Ok(content.finish()?)
 }

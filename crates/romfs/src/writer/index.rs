@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use verimount_scan::Entry;
 use zerocopy::IntoBytes;
 
 use super::{
@@ -19,12 +20,12 @@ use crate::{
 fn header(tree: &Tree) -> IndexHeader {
     // None of the counts is larger than the image, whose every entry has a header and a name.
     let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX).into();
-    let entries = tree.items.iter().skip(1);
+    let entries = tree.source.entries().skip(1);
     IndexHeader {
         magic: INDEX_MAGIC,
         directories: count(tree.directories().count()),
-        entries: count(entries.len()),
-        name_bytes: count(entries.map(|item| item.name.len()).sum()),
+        entries: count(tree.items.len().saturating_sub(1)),
+        name_bytes: count(entries.map(|entry| entry.name().len()).sum()),
         reserved: [0; 12],
     }
 }
@@ -42,48 +43,48 @@ pub(super) fn len(tree: &Tree) -> u64 {
 pub(super) fn emit<W: Write>(tree: &Tree, sink: &mut Sink<'_, W>) -> Result<(), Error> {
     sink.add(header(tree).as_bytes())?;
     let (mut entries, mut name_bytes) = (0_u32, 0_u32);
-    for directory in tree.directories() {
+    for (directory, item) in tree.directories() {
         let record = IndexDirectory {
-            header: directory.place.header.into(),
+            header: item.place.header.into(),
             first_entry: entries.into(),
             first_name: name_bytes.into(),
         };
         sink.add(record.as_bytes())?;
-        for child in tree.children(directory) {
+        for child in directory.children() {
             entries = entries.saturating_add(1);
             name_bytes = name_bytes.saturating_add(name_len(child));
         }
     }
-    for directory in tree.directories() {
+    for (directory, _) in tree.directories() {
         let mut name = 0_u32;
-        for child in tree.children(directory) {
-            sink.add(record(tree, child, name).as_bytes())?;
+        for (child, item) in tree.children(directory) {
+            sink.add(record(tree, child, item, name).as_bytes())?;
             name = name.saturating_add(name_len(child));
         }
-        for child in tree.children(directory) {
-            sink.add(&child.name)?;
+        for child in directory.children() {
+            sink.add(child.name())?;
         }
     }
     Ok(())
 }
 
 /// The record of an entry, whose name starts at `name` in the directory's names.
-fn record(tree: &Tree, item: &Item, name: u32) -> IndexEntry {
-    let target = tree.target(item);
-    let detail = if target.kind.has_data() {
-        target.place.body
+fn record(tree: &Tree, entry: Entry<'_>, item: &Item, name: u32) -> IndexEntry {
+    let target = tree.place(tree.target(entry));
+    let detail = if item.kind.has_data() {
+        target.body
     } else {
-        target.kind.device()
+        item.kind.device()
     };
-    let mode = mode_bits(target.kind, target.executable);
+    let mode = mode_bits(item.kind, item.executable);
     IndexEntry {
         name: name.into(),
-        header_and_mode: (target.place.header | mode).into(),
+        header_and_mode: (target.header | mode).into(),
         detail: detail.into(),
-        size: target.data.len().into(),
+        size: item.data_len.into(),
     }
 }
 
-fn name_len(item: &Item) -> u32 {
-    u32::try_from(item.name.len()).unwrap_or(u32::MAX)
+fn name_len(entry: Entry<'_>) -> u32 {
+    u32::try_from(entry.name().len()).unwrap_or(u32::MAX)
 }

@@ -1,7 +1,9 @@
 //! Assigns offsets in the image.
 
+use verimount_scan::{Entry, EntryId};
+
 use super::{
-    Options, index,
+    Options, index, name_in_header,
     tree::{Item, Place, Tree},
 };
 use crate::{
@@ -23,20 +25,15 @@ pub(super) fn lay_out(tree: &mut Tree, options: &Options) -> Result<Sizes, Error
     let block = u64::from(options.block_size.bytes());
     let volume_name_len = options.volume_name.as_bytes().len();
     let mut end = u32::try_from(header_len(volume_name_len)).unwrap_or(u32::MAX);
-    let mut too_large = None;
-    for (number, item) in tree.items.iter_mut().enumerate() {
-        let Some((place, item_end)) = place(item, number == 0, end, block) else {
-            too_large = Some(number);
-            break;
+    for (entry, item) in tree.source.entries().zip(&mut tree.items) {
+        let Some((place, item_end)) = place(entry, item, end, block) else {
+            return Err(Error::Unstorable {
+                path: entry.path(),
+                reason: Unstorable::ImageTooLarge,
+            });
         };
         item.place = place;
         end = item_end;
-    }
-    if let Some(number) = too_large {
-        return Err(Error::Unstorable {
-            path: tree.path(number),
-            reason: Unstorable::ImageTooLarge,
-        });
     }
     let image = index_offset(end).saturating_add(index::len(tree));
     Ok(Sizes {
@@ -48,16 +45,20 @@ pub(super) fn lay_out(tree: &mut Tree, options: &Options) -> Result<Sizes, Error
 /// Places an item at the first fit from `start` on, and returns its end; `None` beyond 4 GiB.
 ///
 /// The data of a file of at least one block is aligned to blocks; all else is packed.
-fn place(item: &Item, is_root: bool, start: u32, block: u64) -> Option<(Place, u32)> {
-    let header_len = u64::try_from(header_len(item.name.len())).ok()?;
-    let data_len = u64::from(item.data.len());
+fn place(entry: Entry<'_>, item: &Item, start: u32, block: u64) -> Option<(Place, u32)> {
+    let header_len = u64::try_from(header_len(name_in_header(entry).len())).ok()?;
+    // A hard link is a header alone.
+    let data_len = match entry.is_first_name() {
+        true => u64::from(item.data_len),
+        false => 0,
+    };
     let mut body = u64::from(start).checked_add(header_len)?;
     if item.kind == NodeKind::File && data_len >= block {
         body = body.next_multiple_of(block);
     }
     let body_len = match item.kind {
         // The root's own header is its `.`, so only `..` follows.
-        NodeKind::Directory if is_root => MIN_HEADER_LEN.into(),
+        NodeKind::Directory if entry.id() == EntryId::ROOT => MIN_HEADER_LEN.into(),
         NodeKind::Directory => u64::from(MIN_HEADER_LEN).checked_mul(2)?,
         _ => data_len,
     };

@@ -1,25 +1,23 @@
 //! Makes an image of a directory tree.
 //!
-//! [`plan`] decides everything before a byte is written: it scans the tree in walk order
-//! ([`scan`]), assigns a place to every entry ([`layout`]), and refuses entries that do not fit.
+//! [`plan`] decides everything before a byte is written: it assigns a place to every entry of a
+//! scanned tree ([`layout`]), and refuses entries that do not fit.
 //! Writing the plan ([`emit`]) then only copies, front to back.
 
 mod acl;
-mod cursor;
 mod emit;
 mod index;
 mod inspect;
 mod layout;
 mod losses;
-mod scan;
 mod sink;
-mod summary;
 mod tree;
 
-use std::{io::Write, path::Path};
+use std::io::Write;
+
+use verimount_scan::{Entry, EntryId, SourceTree, Summary};
 
 pub use losses::{Example, Loss, Losses, Lost};
-pub use summary::Summary;
 
 use self::{layout::Sizes, tree::Tree};
 use crate::{BlockSize, Error, VolumeName};
@@ -46,23 +44,20 @@ pub struct Plan {
     volume_name: VolumeName,
 }
 
-/// Plans the image of the tree at `root`.
+/// Plans the image of a tree.
 ///
-/// Symbolic links inside the tree are stored, not followed. File systems mounted inside it are part
-/// of it. Attributes that the format cannot store are left out, and listed by [`Plan::losses`]:
-/// owners, times, extended attributes and all permission bits but the executable one. An image
-/// denies nobody reading, so the caller must make sure that [`Loss::Privacy`] is intended.
-///
-/// Untrusted users may change the tree concurrently: nothing outside of it can get into the image.
+/// Attributes that the format cannot store are left out, and listed by [`Plan::losses`]: owners, times,
+/// extended attributes and all permission bits but the executable one. An image denies nobody
+/// reading, so the caller must make sure that [`Loss::Privacy`] is intended.
 ///
 /// The plan, and so the image, depends only on names, contents, types, executable bits and hard
 /// links. It is held in memory, about 200 bytes per entry; contents are not.
 ///
 /// # Errors
-/// [`Error::Tree`] for an entry that cannot be read, [`Error::Changed`] for one that was moved or
-/// removed concurrently, and [`Error::Unstorable`] for one that exceeds the limits of the format.
-pub fn plan(root: &Path, options: &Options) -> Result<Plan, Error> {
-    let (mut tree, losses) = scan::scan(root)?;
+/// [`Error::Unstorable`] for what exceeds the limits of the format.
+pub fn plan(tree: SourceTree, options: &Options) -> Result<Plan, Error> {
+    let mut tree = Tree::new(tree)?;
+    let losses = inspect::losses(&tree);
     let sizes = layout::lay_out(&mut tree, options)?;
     Ok(Plan {
         tree,
@@ -70,6 +65,14 @@ pub fn plan(root: &Path, options: &Options) -> Result<Plan, Error> {
         sizes,
         volume_name: options.volume_name.clone(),
     })
+}
+
+/// The name of an entry in its header.
+fn name_in_header(entry: Entry<'_>) -> &[u8] {
+    match entry.id() {
+        EntryId::ROOT => b".",
+        _ => entry.name(),
+    }
 }
 
 impl Plan {
@@ -80,7 +83,7 @@ impl Plan {
 
     /// Summary of the image's contents.
     pub fn summary(&self) -> &Summary {
-        &self.tree.summary
+        self.tree.source.summary()
     }
 
     /// The attributes of the tree that the image will not store.
@@ -92,9 +95,9 @@ impl Plan {
     /// bytes written so far. Does not flush `out` to storage.
     ///
     /// # Errors
-    /// [`Error::Output`] for failing writes, [`Error::Tree`] for files that cannot be read, and
-    /// [`Error::Changed`] for files and directories that have changed since the image was planned.
-    /// The output is then not a valid image.
+    /// [`Error::Output`] for failing writes, and [`Error::Scan`] for files that cannot be read, and for
+    /// files and directories that have changed since the tree was scanned. The output is then not a
+    /// valid image.
     pub fn write_to(
         &self,
         out: &mut impl Write,

@@ -1,71 +1,28 @@
-//! A directory tree in memory, without its contents.
+//! A scanned tree, with what its image has of each entry.
 
-use std::{
-    ffi::OsStr,
-    fs::{File, Metadata},
-    iter,
-    os::unix::{ffi::OsStrExt, fs::MetadataExt},
-    path::PathBuf,
+use verimount_scan::{Entry, Inode, InodeKind, SourceTree};
+
+use crate::{
+    Error, NodeKind, Unstorable, geometry::to_usize, index::MAX_DIRECTORIES, node::MAX_TARGET_LEN,
+    reader::MAX_DIRECTORY_ENTRIES, writer::MAX_NAME_LEN,
 };
 
-use super::Summary;
-use crate::NodeKind;
-
-/// A tree in walk order: the root first, each directory before its entries, entries by name.
+/// A tree that the format can represent, unless it is too large in all.
 #[derive(Debug)]
 pub(super) struct Tree {
-    /// Its path, for messages only.
-    pub(super) root: PathBuf,
-    /// Its root directory, relative to which everything is read.
-    pub(super) directory: File,
+    pub(super) source: SourceTree,
+    /// By the numbers of entries.
     pub(super) items: Vec<Item>,
-    pub(super) summary: Summary,
 }
 
-/// One entry of the tree.
-#[derive(Debug)]
+/// What the image has of an entry.
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Item {
-    /// Its name; `.` for the root, as in its header.
-    pub(super) name: Box<[u8]>,
     pub(super) kind: NodeKind,
     pub(super) executable: bool,
-    pub(super) data: Data,
-    /// For a hard link, the number of the item with the data.
-    pub(super) link_to: Option<usize>,
-    /// The number of its directory; the root's own number for the root.
-    pub(super) parent: usize,
-    /// The number of the next item in the same directory.
-    pub(super) next: Option<usize>,
-    /// The number of the first item in this directory.
-    pub(super) first_child: Option<usize>,
-    /// Its offsets in the image.
+    /// Bytes of data of its inode.
+    pub(super) data_len: u32,
     pub(super) place: Place,
-}
-
-/// The data of an item.
-#[derive(Debug)]
-pub(super) enum Data {
-    None,
-    /// None; the identity of the directory.
-    Directory(FileId),
-    File(Identity),
-    Target(Box<[u8]>),
-}
-
-/// Identifies a file or directory among all that exist at the same time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct FileId {
-    device: u64,
-    inode: u64,
-}
-
-/// Shows whether a file is still the one that was scanned, with the same contents and permissions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Identity {
-    id: FileId,
-    mode: u32,
-    size: u32,
-    modified: (i64, i64),
 }
 
 /// The offsets of an item in the image; zero until the tree is laid out.
@@ -78,106 +35,126 @@ pub(super) struct Place {
 }
 
 impl Tree {
-    /// Links the items of each directory into a chain.
-    pub(super) fn link(&mut self) {
-        // From the end, so that the item seen last in a directory is the next one in the chain.
-        for number in (1..self.items.len()).rev() {
-            let parent = self.items.get(number).map(|item| item.parent);
-            let parent = parent.and_then(|parent| self.items.get_mut(parent));
-            let next = parent.and_then(|parent| parent.first_child.replace(number));
-            if let Some(item) = self.items.get_mut(number) {
-                item.next = next;
-            }
+    /// Refuses what the format cannot represent.
+    pub(super) fn new(source: SourceTree) -> Result<Self, Error> {
+        let unstorable = |entry: Entry<'_>, reason| {
+            let path = entry.path();
+            Error::Unstorable { path, reason }
+        };
+        let items = source.entries().map(|entry| {
+            let item = Item::new(entry);
+            item.map_err(|reason| unstorable(entry, reason))
+        });
+        let items = items.collect::<Result<_, _>>()?;
+        let mut directories = source.entries().filter(|entry| entry.is_directory());
+        let too_many = directories.nth(to_usize(MAX_DIRECTORIES));
+        let too_many = too_many.map(|entry| unstorable(entry, Unstorable::Directories));
+        drop(directories);
+        match too_many {
+            Some(error) => Err(error),
+            None => Ok(Self { source, items }),
         }
     }
 
-    /// The path of the item with this number.
-    pub(super) fn path(&self, number: usize) -> PathBuf {
-        match number {
-            // Without a slash at its end, which would follow a symbolic link.
-            0 => self.root.clone(),
-            _ => self.root.join(self.path_inside(number)),
-        }
-    }
-
-    /// The path of the item with this number below the root; empty for the root.
-    pub(super) fn path_inside(&self, number: usize) -> PathBuf {
-        let mut names = Vec::new();
-        let mut number = number;
-        while let Some(item) = self.items.get(number).filter(|_| number != 0) {
-            names.push(OsStr::from_bytes(&item.name));
-            number = item.parent;
-        }
-        names.iter().rev().collect()
+    /// All entries in walk order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Entry<'_>, &Item)> {
+        self.source.entries().zip(&self.items)
     }
 
     /// The directories, in walk order.
-    pub(super) fn directories(&self) -> impl Iterator<Item = &Item> {
-        self.items.iter().filter(|item| item.is_directory())
+    pub(super) fn directories(&self) -> impl Iterator<Item = (Entry<'_>, &Item)> {
+        self.iter().filter(|(_, item)| item.is_directory())
     }
 
-    /// The items in a directory, in order.
-    pub(super) fn children(&self, directory: &Item) -> impl Iterator<Item = &Item> {
-        let item = |number: usize| self.items.get(number);
-        let first = directory.first_child.and_then(item);
-        iter::successors(first, move |child| child.next.and_then(item))
+    /// What is in a directory, in order.
+    pub(super) fn children<'t>(
+        &'t self,
+        directory: Entry<'t>,
+    ) -> impl Iterator<Item = (Entry<'t>, &'t Item)> {
+        let children = directory.children();
+        children.filter_map(|entry| Some((entry, self.items.get(entry.id().index())?)))
     }
 
-    /// The offset of an item's header; 0 for none, as in romfs.
-    pub(super) fn header(&self, number: Option<usize>) -> u32 {
-        let item = number.and_then(|number| self.items.get(number));
-        item.map_or(0, |item| item.place.header)
+    /// Where an entry is.
+    pub(super) fn place(&self, entry: Entry<'_>) -> Place {
+        let item = self.items.get(entry.id().index());
+        item.map_or_else(Place::default, |item| item.place)
     }
 
-    /// The target of a hard link; for all others, the item itself.
-    pub(super) fn target<'a>(&'a self, item: &'a Item) -> &'a Item {
-        let target = item.link_to.and_then(|number| self.items.get(number));
-        target.unwrap_or(item)
+    /// The offset of an entry's header; 0 for none, as in romfs.
+    pub(super) fn header(&self, entry: Option<Entry<'_>>) -> u32 {
+        entry.map_or(0, |entry| self.place(entry).header)
+    }
+
+    /// The entry that has the header and data of this one's inode: another one for a hard link.
+    pub(super) fn target<'t>(&'t self, entry: Entry<'t>) -> Entry<'t> {
+        self.source.entry(entry.inode().first_name)
     }
 }
 
 impl Item {
+    fn new(entry: Entry<'_>) -> Result<Self, Unstorable> {
+        let name = entry.name();
+        if name.len() > MAX_NAME_LEN {
+            return Err(Unstorable::NameTooLong(name.len()));
+        }
+        let inode = entry.inode();
+        let kind = kind(inode)?;
+        if kind == NodeKind::Directory && entry.children().nth(MAX_DIRECTORY_ENTRIES).is_some() {
+            return Err(Unstorable::DirectoryEntries);
+        }
+        Ok(Self {
+            kind,
+            executable: match kind {
+                NodeKind::Directory => true,
+                NodeKind::File => inode.permissions.bits() & 0o111 != 0,
+                _ => false,
+            },
+            data_len: data_len(inode)?,
+            place: Place::default(),
+        })
+    }
+
     pub(super) fn is_directory(&self) -> bool {
         self.kind == NodeKind::Directory
     }
 }
 
-impl Data {
-    /// Bytes of data.
-    pub(super) fn len(&self) -> u32 {
-        match self {
-            Self::None | Self::Directory(_) => 0,
-            Self::File(identity) => identity.size,
-            Self::Target(target) => u32::try_from(target.len()).unwrap_or(u32::MAX),
+fn kind(inode: &Inode) -> Result<NodeKind, Unstorable> {
+    Ok(match &inode.kind {
+        InodeKind::Directory(_) => NodeKind::Directory,
+        InodeKind::File(_) => NodeKind::File,
+        InodeKind::Symlink(_) => NodeKind::Symlink,
+        InodeKind::Socket => NodeKind::Socket,
+        InodeKind::Fifo => NodeKind::Fifo,
+        InodeKind::BlockDevice(device) | InodeKind::CharDevice(device) => {
+            let (large_major, large_minor) = (device.major(), device.minor());
+            let numbers = (u16::try_from(large_major), u16::try_from(large_minor));
+            let (Ok(major), Ok(minor)) = numbers else {
+                return Err(Unstorable::DeviceNumber {
+                    major: large_major,
+                    minor: large_minor,
+                });
+            };
+            match inode.kind {
+                InodeKind::BlockDevice(_) => NodeKind::BlockDevice { major, minor },
+                _ => NodeKind::CharDevice { major, minor },
+            }
         }
-    }
+    })
 }
 
-impl FileId {
-    /// The identity in this metadata.
-    pub(super) fn of(metadata: &Metadata) -> Self {
-        Self {
-            device: metadata.dev(),
-            inode: metadata.ino(),
+/// Bytes of data of an inode.
+fn data_len(inode: &Inode) -> Result<u32, Unstorable> {
+    match &inode.kind {
+        InodeKind::File(file) => {
+            u32::try_from(file.size()).map_err(|_| Unstorable::FileTooLarge(file.size()))
         }
-    }
-}
-
-impl Identity {
-    /// Bytes of contents.
-    pub(super) fn size(&self) -> u32 {
-        self.size
-    }
-
-    /// The identity in this metadata; `None` if it is not a regular file, or too large to be
-    /// stored.
-    pub(super) fn of(metadata: &Metadata) -> Option<Self> {
-        let size = u32::try_from(metadata.len()).ok()?;
-        metadata.is_file().then(|| Self {
-            id: FileId::of(metadata),
-            mode: metadata.mode(),
-            size,
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
-        })
+        InodeKind::Symlink(target) => {
+            let len = u32::try_from(target.len()).ok();
+            len.filter(|len| (1..=MAX_TARGET_LEN).contains(len))
+                .ok_or(Unstorable::TargetLen(target.len()))
+        }
+        _ => Ok(0),
     }
 }

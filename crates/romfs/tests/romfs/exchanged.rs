@@ -12,6 +12,7 @@ use std::{
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use verimount_romfs::{BlockSize, Error, Options, Plan, VolumeName, plan};
+use verimount_scan::{Error as ScanError, Options as ScanOptions, scan};
 
 const INSIDE: &[u8] = b"inside the tree";
 const OUTSIDE: &[u8] = b"outside of the tree";
@@ -27,7 +28,7 @@ fn plan_of(root: &Path) -> Result<Plan, Error> {
         volume_name: VolumeName::default(),
         block_size: BlockSize::MIN,
     };
-    plan(root, &options)
+    plan(scan(root, &ScanOptions::default())?, &options)
 }
 
 fn image_of(plan: &Plan) -> Result<Vec<u8>, Error> {
@@ -132,7 +133,7 @@ fn a_directory_that_is_replaced_fails_the_image() {
         let plan = plan_of(&tree).unwrap();
         replace(folder.path());
         match image_of(&plan) {
-            Err(Error::Changed { path }) => assert_eq!(path, tree.join("a/b")),
+            Err(Error::Scan(ScanError::Changed { path })) => assert_eq!(path, tree.join("a/b")),
             result => panic!("replacement {number}: {result:?}"),
         }
     }
@@ -174,7 +175,7 @@ fn a_directory_that_is_moved_while_it_is_read_fails_the_image() {
     fs::write(folder.path().join("outside/c"), OUTSIDE).unwrap();
     let plan = plan_of(&tree).unwrap();
     match plan.write_to(&mut Mover(folder.path()), &mut |_| {}) {
-        Err(Error::Changed { path }) => assert_eq!(path, tree.join("a/b")),
+        Err(Error::Scan(ScanError::Changed { path })) => assert_eq!(path, tree.join("a/b")),
         result => panic!("{result:?}"),
     }
 }

@@ -6,7 +6,7 @@ use verimount_romfs::{BlockSize, Error, Options, Romfs, VolumeName, plan};
 
 use crate::{
     index::is_indexed,
-    model::{What, create, in_image, tree},
+    model::{What, create, in_image, scanned, tree},
 };
 
 /// Made with genromfs 0.5.2:
@@ -145,7 +145,7 @@ pub(crate) fn ours() -> Vec<u8> {
         block_size: BlockSize::MIN,
     };
     let mut image = Vec::new();
-    let plan = plan(folder.path(), &options).unwrap();
+    let plan = plan(scanned(folder.path()), &options).unwrap();
     plan.write_to(&mut image, &mut |_| {}).unwrap();
     image
 }

@@ -13,6 +13,8 @@ use verimount_source::Counting;
 use verimount_testkit::flat_romfs;
 use verimount_tree::{Cursor, Error, NodeId, Tree};
 
+use crate::model::scanned;
+
 /// How many entries the kernel takes at a time.
 const PART: usize = 190;
 
@@ -36,7 +38,7 @@ fn indexed(names: &[String]) -> Vec<u8> {
         block_size: BlockSize::MIN,
     };
     let mut image = Vec::new();
-    plan(folder.path(), &options)
+    plan(scanned(folder.path()), &options)
         .unwrap()
         .write_to(&mut image, &mut |_| ())
         .unwrap();

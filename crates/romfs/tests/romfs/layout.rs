@@ -12,7 +12,7 @@ use verimount_romfs::{BlockSize, Loss, Options, Romfs, VolumeName, plan};
 use crate::{
     decoder::Decoder,
     generate::trees,
-    model::{What, build, can_make_devices, create, one_of_everything},
+    model::{What, build, can_make_devices, create, one_of_everything, scanned},
 };
 
 proptest! {
@@ -98,7 +98,7 @@ fn the_plan_tells_what_is_stored_and_what_is_lost() {
         volume_name: VolumeName::default(),
         block_size: BlockSize::MIN,
     };
-    let plan = plan(folder.path(), &options).unwrap();
+    let plan = plan(scanned(folder.path()), &options).unwrap();
     let summary = plan.summary();
     assert_eq!(summary.directories, 4);
     assert_eq!(summary.files, 5);

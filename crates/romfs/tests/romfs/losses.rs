@@ -16,6 +16,8 @@ use rustix::{
 use tempfile::TempDir;
 use verimount_romfs::{BlockSize, Example, Loss, Options, Plan, VolumeName, plan};
 
+use crate::model::scanned;
+
 /// A tree without losses, except for owners if it is not root's: a directory with one file.
 fn plain_tree() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
@@ -41,7 +43,7 @@ fn plan_of(root: &Path) -> Plan {
         volume_name: VolumeName::default(),
         block_size: BlockSize::MIN,
     };
-    plan(root, &options).unwrap()
+    plan(scanned(root), &options).unwrap()
 }
 
 /// The kinds of losses, without owners if all of them are lost.

@@ -13,6 +13,7 @@ use std::{
 
 use rustix::fs::{CWD, FileType, Mode, major, makedev, minor, mknodat};
 use verimount_romfs::{BlockSize, Error, Node, NodeKind, Options, Romfs, VolumeName, plan};
+use verimount_scan::{Options as ScanOptions, SourceTree, scan};
 use verimount_source::{ReadAt, Scratch};
 
 /// Everything below a root, by path. Paths are ordered by the bytes of their components, so this is
@@ -170,13 +171,18 @@ fn what_in_image<S: ReadAt>(romfs: &Romfs<S>, node: &Node) -> Result<What, Error
     })
 }
 
+/// A directory as the writer takes it.
+pub(crate) fn scanned(root: &Path) -> SourceTree {
+    scan(root, &ScanOptions::default()).unwrap()
+}
+
 /// The image that the writer makes of a directory.
 pub(crate) fn build(root: &Path, block_size: u64) -> Vec<u8> {
     let options = Options {
         volume_name: VolumeName::new(*b"test").unwrap(),
         block_size: BlockSize::try_from(block_size).unwrap(),
     };
-    let plan = plan(root, &options).unwrap();
+    let plan = plan(scanned(root), &options).unwrap();
     let mut image = Vec::new();
     plan.write_to(&mut image, &mut |_| {}).unwrap();
     assert_eq!(image.len() as u64, plan.image_size());

@@ -11,6 +11,7 @@ use std::{
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 use tempfile::TempDir;
 use verimount_romfs::{BlockSize, Error, MAX_DEPTH, Options, Plan, Romfs, Unstorable, VolumeName};
+use verimount_scan::{Error as ScanError, Limit, Options as ScanOptions, scan};
 
 use crate::model::{can_make_devices, create, one_of_everything};
 
@@ -19,7 +20,7 @@ fn plan(root: &Path) -> Result<Plan, Error> {
         volume_name: VolumeName::default(),
         block_size: BlockSize::MIN,
     };
-    verimount_romfs::plan(root, &options)
+    verimount_romfs::plan(scan(root, &ScanOptions::default())?, &options)
 }
 
 #[track_caller]
@@ -106,7 +107,15 @@ fn directories_are_nested_to_the_readers_bound() {
 
     path.push("d");
     fs::create_dir(&path).unwrap();
-    assert_unstorable(folder.path(), &path, Unstorable::Depth);
+    match plan(folder.path()) {
+        Err(Error::Scan(ScanError::TooLarge {
+            path: culprit,
+            limit,
+        })) => {
+            assert_eq!((culprit, limit), (path.clone(), Limit::Depth));
+        }
+        result => panic!("{result:?}"),
+    }
     // Remove from the inside out, as a recursive removal keeps every level open.
     while path != folder.path() {
         fs::remove_dir(&path).unwrap();
@@ -118,10 +127,14 @@ fn directories_are_nested_to_the_readers_bound() {
 fn the_root_is_a_directory() {
     let folder = tempfile::tempdir().unwrap();
     let missing = folder.path().join("missing");
-    assert!(matches!(plan(&missing), Err(Error::Tree { path, .. }) if path == missing));
+    let unreadable = |root: &Path| match plan(root) {
+        Err(Error::Scan(ScanError::Unreadable { path, .. })) => path == root,
+        _ => false,
+    };
+    assert!(unreadable(&missing));
     let file = folder.path().join("file");
     hole(&file, 0);
-    assert!(matches!(plan(&file), Err(Error::Tree { path, .. }) if path == file));
+    assert!(unreadable(&file));
     let link = folder.path().join("link");
     symlink(".", &link).unwrap();
     assert_eq!(plan(&link).unwrap().summary().files, 1);
@@ -179,7 +192,7 @@ fn a_file_that_changes_before_it_is_written_fails_the_image() {
         let file = folder.path().join("file");
         change(&file);
         match plan.write_to(&mut Vec::new(), &mut |_| {}) {
-            Err(Error::Changed { path }) => assert_eq!(path, file),
+            Err(Error::Scan(ScanError::Changed { path })) => assert_eq!(path, file),
             result => panic!("change {number}: {result:?}"),
         }
     }
@@ -209,7 +222,7 @@ fn a_file_that_grows_while_it_is_written_fails_the_image() {
     hole(&file, 1 << 20);
     let plan = plan(folder.path()).unwrap();
     let result = plan.write_to(&mut Meddler(&file), &mut |_| {});
-    assert!(matches!(result, Err(Error::Changed { path }) if path == file));
+    assert!(matches!(result, Err(Error::Scan(ScanError::Changed { path })) if path == file));
 }
 
 /// A sink that accepts this many bytes, and then fails.

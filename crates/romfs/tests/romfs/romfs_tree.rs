@@ -14,6 +14,8 @@ use verimount_source::Scratch;
 use verimount_testkit::noise;
 use verimount_tree::{Attr, Cursor, Error, NodeId, Timestamp, Tree, resolve};
 
+use crate::model::scanned;
+
 /// The image of a small tree of every kind that needs no root.
 fn image() -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
@@ -30,7 +32,7 @@ fn image() -> Vec<u8> {
         block_size: BlockSize::MIN,
     };
     let mut bytes = Vec::new();
-    plan(folder.path(), &options)
+    plan(scanned(folder.path()), &options)
         .unwrap()
         .write_to(&mut bytes, &mut |_| ())
         .unwrap();

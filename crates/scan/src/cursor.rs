@@ -1,0 +1,130 @@
+//! Traverses a tree that others may change concurrently.
+
+use std::{
+    fs::{File, Metadata},
+    io,
+};
+
+use rustix::fs::{Mode, OFlags, openat};
+
+use crate::{Entry, EntryId, Error, FileId, InodeKind, SourceTree};
+
+/// Flags of every open. The entry may have become a symbolic link, which must not be followed, or a
+/// pipe without a writer, for which the open must not wait.
+const FLAGS: OFlags = OFlags::NOFOLLOW
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::NOCTTY)
+    .union(OFlags::CLOEXEC);
+
+/// A directory of a tree, held by a descriptor.
+///
+/// Each entry is opened by its name, relative to this descriptor. So nothing outside the tree is
+/// reachable, however others replace its directories, and a name costs the same at any depth. One
+/// descriptor is enough for any depth: the cursor goes up by `..`, which must be the same directory
+/// as on the way down.
+#[derive(Debug)]
+pub(crate) struct Cursor {
+    directory: File,
+    entry: EntryId,
+}
+
+/// An entry of a tree, with metadata from its own descriptor.
+#[derive(Debug)]
+pub(crate) struct Found {
+    /// Open for listing if it is a directory, else with `O_PATH`.
+    pub(crate) file: File,
+    pub(crate) metadata: Metadata,
+}
+
+impl Found {
+    pub(crate) fn new(file: File) -> io::Result<Self> {
+        let metadata = file.metadata()?;
+        Ok(Self { file, metadata })
+    }
+}
+
+impl Cursor {
+    /// A cursor at the root of a tree.
+    pub(crate) fn new(root: &File) -> io::Result<Self> {
+        Ok(Self {
+            directory: root.try_clone()?,
+            entry: EntryId::ROOT,
+        })
+    }
+
+    /// The directory's entry.
+    pub(crate) fn entry(&self) -> EntryId {
+        self.entry
+    }
+
+    /// What has this name in the directory.
+    pub(crate) fn find(&self, name: &[u8]) -> io::Result<Found> {
+        let found = Found::new(self.open(name, OFlags::PATH)?)?;
+        if !found.metadata.is_dir() {
+            return Ok(found);
+        }
+        // Opened again for listing, and all metadata is taken from this descriptor: a file system
+        // that is mounted on demand is mounted only now.
+        Found::new(self.open(name, OFlags::DIRECTORY)?)
+    }
+
+    /// Opens what has this name in the directory, by default for reading.
+    pub(crate) fn open(&self, name: &[u8], flags: OFlags) -> io::Result<File> {
+        let file = openat(&self.directory, name, FLAGS | flags, Mode::empty())?;
+        Ok(file.into())
+    }
+
+    /// Enters a directory that was found here.
+    pub(crate) fn enter(&mut self, directory: File, entry: EntryId) {
+        *self = Self { directory, entry };
+    }
+
+    /// Goes to a directory from wherever the cursor is: up to the nearest directory above both, and
+    /// down from there.
+    pub(crate) fn go_to(&mut self, target: Entry<'_>) -> Result<(), Error> {
+        let tree = target.tree();
+        let mut below = Vec::new();
+        let mut above = target;
+        while !tree.entry(self.entry).contains(above.id()) {
+            self.ascend(tree)?;
+        }
+        while above.id() != self.entry {
+            below.push(above);
+            above = above.parent();
+        }
+        while let Some(next) = below.pop() {
+            self.step(next.name(), next, next)?;
+        }
+        Ok(())
+    }
+
+    /// Goes up to a directory above, or stays where it is.
+    pub(crate) fn ascend_to(&mut self, tree: &SourceTree, above: EntryId) -> Result<(), Error> {
+        while self.entry != above {
+            self.ascend(tree)?;
+        }
+        Ok(())
+    }
+
+    /// Goes up by one directory.
+    fn ascend(&mut self, tree: &SourceTree) -> Result<(), Error> {
+        let here = tree.entry(self.entry);
+        // If the parent is not the same as before, this directory was moved.
+        self.step(b"..", here.parent(), here)
+    }
+
+    /// Goes to `name`, which must be the directory of entry `to`; otherwise the error is that entry
+    /// `moved` has changed.
+    fn step(&mut self, name: &[u8], to: Entry<'_>, moved: Entry<'_>) -> Result<(), Error> {
+        let failed = |error| Error::unreadable(moved.path(), error);
+        let directory = self.open(name, OFlags::DIRECTORY).map_err(failed)?;
+        let id = FileId::of(&directory.metadata().map_err(failed)?);
+        match &to.inode().kind {
+            InodeKind::Directory(scanned) if *scanned == id => {
+                self.enter(directory, to.id());
+                Ok(())
+            }
+            _ => Err(Error::Changed { path: moved.path() }),
+        }
+    }
+}

@@ -1,0 +1,76 @@
+use std::{
+    io::{self, ErrorKind},
+    path::PathBuf,
+};
+
+use rustix::io::Errno;
+use thiserror::Error;
+use verimount_names::printable;
+use verimount_tree::MAX_DEPTH;
+
+use crate::{listing, source_tree, xattr_store};
+
+/// Why a tree could not be read.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A part of the tree could not be read.
+    #[error("{}: {source}", printable(path))]
+    Unreadable {
+        /// The path that could not be read.
+        path: PathBuf,
+        /// The error of the system.
+        source: io::Error,
+    },
+    /// A file or directory is not what it was before.
+    #[error("{}: changed while the image was being made", printable(path))]
+    Changed {
+        /// The file or directory.
+        path: PathBuf,
+    },
+    /// The tree exceeds a limit.
+    #[error("{}: {limit}", printable(path))]
+    TooLarge {
+        /// Where it does.
+        path: PathBuf,
+        /// The limit.
+        limit: Limit,
+    },
+}
+
+/// A limit of what is held in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum Limit {
+    /// Directories are nested too deeply.
+    #[error("it is nested more than {MAX_DEPTH} directories deep")]
+    Depth,
+    /// The tree has too many entries.
+    #[error("with it, the tree has more than {} entries", source_tree::MAX_ENTRIES)]
+    Entries,
+    /// The directory has too many entries.
+    #[error("it has more than {} entries", listing::MAX_ENTRIES)]
+    DirectoryEntries,
+    /// The tree has too many different extended attributes.
+    #[error(
+        "with it, the tree has more than {} MiB of different extended attributes",
+        xattr_store::MAX_BYTES >> 20
+    )]
+    Attributes,
+}
+
+impl Error {
+    /// The error for an unreadable part of the tree. An entry that no longer exists, or is something
+    /// else, has changed.
+    pub(crate) fn unreadable(path: PathBuf, source: io::Error) -> Self {
+        let is_other = matches!(
+            Errno::from_io_error(&source),
+            Some(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::NXIO)
+        );
+        match source.kind() {
+            ErrorKind::NotFound | ErrorKind::UnexpectedEof => Self::Changed { path },
+            _ if is_other => Self::Changed { path },
+            _ => Self::Unreadable { path, source },
+        }
+    }
+}

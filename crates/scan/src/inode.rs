@@ -1,0 +1,162 @@
+use std::{
+    fs::Metadata,
+    io,
+    ops::Range,
+    os::unix::fs::{FileTypeExt, MetadataExt},
+};
+
+use rustix::fs::{major, minor};
+use verimount_tree::{DeviceNumber, FileType, Permissions, Timestamp};
+
+use crate::{EntryId, XattrSetId};
+
+/// A file, directory or other node, without its names.
+#[derive(Debug)]
+pub struct Inode {
+    /// Its type, and what only this type has.
+    pub kind: InodeKind,
+    /// Its permissions, with set-id and sticky bits.
+    pub permissions: Permissions,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Last change of content.
+    pub mtime: Timestamp,
+    /// Its extended attributes.
+    pub attributes: XattrSetId,
+    /// Number of its names in the tree. There may be more outside.
+    pub names: u32,
+    /// The first of its names, in walk order.
+    pub first_name: EntryId,
+}
+
+/// The number of an inode in its tree. They are numbered from 0, by their first names in walk order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct InodeId(pub(crate) u32);
+
+/// The type of an inode, and what only this type has.
+#[derive(Debug)]
+pub enum InodeKind {
+    /// A directory.
+    Directory(FileId),
+    /// A regular file.
+    File(FileData),
+    /// A symbolic link with this target, which is not empty.
+    Symlink(Box<[u8]>),
+    /// A block device.
+    BlockDevice(DeviceNumber),
+    /// A character device.
+    CharDevice(DeviceNumber),
+    /// A socket.
+    Socket,
+    /// A named pipe.
+    Fifo,
+}
+
+/// The content of a regular file, which is read later.
+#[derive(Debug)]
+pub struct FileData {
+    /// What it was when it was scanned.
+    pub identity: Identity,
+    /// The ranges that have storage, in order, not empty and apart from each other. All else are
+    /// holes. `None` for a file without holes.
+    pub stored: Option<Box<[Range<u64>]>>,
+}
+
+/// Which inode of the system it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct FileId {
+    device: u64,
+    inode: u64,
+}
+
+/// Tells whether a file is still what was scanned. Every change of its content or attributes changes
+/// the time in it, which cannot be set back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Identity {
+    id: FileId,
+    size: u64,
+    changed: Timestamp,
+}
+
+impl InodeId {
+    /// As an index.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl InodeKind {
+    /// The type alone.
+    pub fn file_type(&self) -> FileType {
+        match self {
+            Self::Directory(_) => FileType::Directory,
+            Self::File(_) => FileType::RegularFile,
+            Self::Symlink(_) => FileType::Symlink,
+            Self::BlockDevice(_) => FileType::BlockDevice,
+            Self::CharDevice(_) => FileType::CharDevice,
+            Self::Socket => FileType::Socket,
+            Self::Fifo => FileType::Fifo,
+        }
+    }
+}
+
+impl FileData {
+    /// Length in bytes.
+    pub fn size(&self) -> u64 {
+        self.identity.size
+    }
+
+    /// The ranges that have storage, in order; all of it for a file without holes.
+    pub fn stored(&self) -> impl Iterator<Item = Range<u64>> {
+        let all = Some(0..self.size()).filter(|all| self.stored.is_none() && !all.is_empty());
+        let some = self.stored.iter().flat_map(|ranges| ranges.iter().cloned());
+        all.into_iter().chain(some)
+    }
+
+    /// Bytes that have storage.
+    pub fn stored_bytes(&self) -> u64 {
+        self.stored().map(|range| range.end - range.start).sum()
+    }
+}
+
+impl FileId {
+    /// The inode with this metadata.
+    pub(crate) fn of(metadata: &Metadata) -> Self {
+        Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+        }
+    }
+}
+
+impl Identity {
+    /// The identity of a file with this metadata; `None` if it is not a regular file.
+    pub(crate) fn of(metadata: &Metadata) -> Option<Self> {
+        metadata.is_file().then(|| Self {
+            id: FileId::of(metadata),
+            size: metadata.len(),
+            changed: timestamp(metadata.ctime(), metadata.ctime_nsec()),
+        })
+    }
+}
+
+/// A time of `stat`.
+pub(crate) fn timestamp(seconds: i64, nanoseconds: i64) -> Timestamp {
+    // The kernel gives no others than less than a second.
+    let nanoseconds = u32::try_from(nanoseconds).unwrap_or(0);
+    Timestamp::new(seconds, nanoseconds).unwrap_or(Timestamp::EPOCH)
+}
+
+/// The kind of special file with this metadata.
+pub(crate) fn special(metadata: &Metadata) -> io::Result<InodeKind> {
+    let device = DeviceNumber::new(major(metadata.rdev()), minor(metadata.rdev()));
+    match metadata.file_type() {
+        kind if kind.is_block_device() => Ok(InodeKind::BlockDevice(device)),
+        kind if kind.is_char_device() => Ok(InodeKind::CharDevice(device)),
+        kind if kind.is_socket() => Ok(InodeKind::Socket),
+        kind if kind.is_fifo() => Ok(InodeKind::Fifo),
+        _ => Err(io::Error::other("its type is unknown")),
+    }
+}

@@ -1,0 +1,49 @@
+//! Reads a directory tree into memory: everything but the contents of files, for images of any format.
+//!
+//! [`scan`] makes a [`SourceTree`]: its [`Entry`]s (names) in walk order, and their [`Inode`]s with all
+//! that Linux knows about a file. [`Contents`] then opens the files, and tells whether each is still
+//! what was scanned.
+//!
+//! Untrusted users may change the tree concurrently. Everything is opened relative to the descriptor
+//! of its directory, so nothing outside of the tree is reachable, however its directories are
+//! replaced.
+//!
+//! ```no_run
+//! use verimount_scan::{Contents, InodeKind, Options, scan};
+//!
+//! let tree = scan("app".as_ref(), &Options::default())?;
+//! let mut contents = Contents::new(&tree)?;
+//! for entry in tree.entries().filter(|entry| entry.is_first_name()) {
+//!     if let InodeKind::File(file) = &entry.inode().kind {
+//!         let content = contents.open(entry.id())?;
+//!         let mut bytes = vec![0; file.size() as usize];
+//!         content.read_exact_at(&mut bytes, 0)?;
+//!         content.finish()?;
+//!     }
+//! }
+//! # Ok::<_, verimount_scan::Error>(())
+//! ```
+
+mod attributes;
+mod contents;
+mod cursor;
+mod error;
+mod exclude;
+mod holes;
+mod inode;
+mod listing;
+mod options;
+mod scanning;
+mod source_tree;
+mod summary;
+mod xattr_store;
+
+pub use contents::{Content, Contents};
+pub use error::{Error, Limit};
+pub use exclude::{Exclude, InvalidPattern};
+pub use inode::{FileData, FileId, Identity, Inode, InodeId, InodeKind};
+pub use options::{AttributeChoice, Options, Owner, Times};
+pub use scanning::scan;
+pub use source_tree::{Entry, EntryId, SourceTree};
+pub use summary::Summary;
+pub use xattr_store::{Xattr, XattrId, XattrSetId};

@@ -1,0 +1,178 @@
+//! Extended attributes, each stored once.
+
+use std::hash::{BuildHasher, RandomState};
+
+use hashbrown::HashTable;
+
+/// The most bytes of different extended attributes and sets of them in a tree.
+pub(crate) const MAX_BYTES: usize = 1 << 30;
+
+/// An extended attribute.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Xattr {
+    /// Its name with its namespace, such as `user.comment`.
+    pub name: Box<[u8]>,
+    /// Its value.
+    pub value: Box<[u8]>,
+}
+
+/// The number of an attribute in its tree: equal attributes have the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct XattrId(u32);
+
+/// The number of a set of attributes in its tree: equal sets have the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct XattrSetId(u32);
+
+/// The attributes of a tree.
+#[derive(Debug, Default)]
+pub(crate) struct XattrStore {
+    xattrs: Table<Xattr>,
+    /// All sets but the empty one, each sorted by the attributes' names.
+    sets: Table<Box<[XattrId]>>,
+    /// What they all take.
+    bytes: usize,
+}
+
+/// The store is full.
+#[derive(Debug)]
+pub(crate) struct Full;
+
+/// Values, each of which is stored once.
+#[derive(Debug)]
+struct Table<T> {
+    values: Vec<T>,
+    numbers: HashTable<u32>,
+    hasher: RandomState,
+}
+
+impl<T> Default for Table<T> {
+    fn default() -> Self {
+        Self {
+            values: Vec::new(),
+            numbers: HashTable::new(),
+            hasher: RandomState::new(),
+        }
+    }
+}
+
+impl<T: Eq + std::hash::Hash> Table<T> {
+    /// The number of this value, and whether it is new.
+    fn intern(&mut self, value: T) -> (u32, bool) {
+        let hash = self.hasher.hash_one(&value);
+        let is_it = |number: &u32| self.values[*number as usize] == value;
+        if let Some(number) = self.numbers.find(hash, is_it) {
+            return (*number, false);
+        }
+        // Each takes more than a byte of a store of 2³⁰.
+        let number = self.values.len() as u32;
+        self.values.push(value);
+        let hash_of = |number: &u32| self.hasher.hash_one(&self.values[*number as usize]);
+        self.numbers.insert_unique(hash, number, hash_of);
+        (number, true)
+    }
+}
+
+impl XattrId {
+    /// As an index.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl XattrSetId {
+    /// The empty set.
+    pub const EMPTY: Self = Self(0);
+
+    /// As an index.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl XattrStore {
+    /// The set of these attributes, whose names differ.
+    pub(crate) fn intern(&mut self, mut attributes: Vec<Xattr>) -> Result<XattrSetId, Full> {
+        if attributes.is_empty() {
+            return Ok(XattrSetId::EMPTY);
+        }
+        attributes.sort_unstable();
+        let mut set = Vec::with_capacity(attributes.len());
+        for attribute in attributes {
+            let len = size_of::<Xattr>() + attribute.name.len() + attribute.value.len();
+            let (number, is_new) = self.xattrs.intern(attribute);
+            set.push(XattrId(number));
+            self.bytes += if is_new { len } else { 0 };
+        }
+        let len = size_of_val(&*set);
+        let (number, is_new) = self.sets.intern(set.into());
+        self.bytes += if is_new { len } else { 0 };
+        match self.bytes <= MAX_BYTES {
+            true => Ok(XattrSetId(number + 1)),
+            false => Err(Full),
+        }
+    }
+
+    /// The attributes in a set, sorted by their names.
+    pub(crate) fn set(
+        &self,
+        set: XattrSetId,
+    ) -> impl ExactSizeIterator<Item = (XattrId, &Xattr)> + Clone {
+        let ids = set
+            .index()
+            .checked_sub(1)
+            .map(|index| &*self.sets.values[index]);
+        let ids = ids.unwrap_or_default().iter();
+        ids.map(|id| (*id, &self.xattrs.values[id.index()]))
+    }
+
+    /// Number of different attributes.
+    pub(crate) fn len(&self) -> usize {
+        self.xattrs.values.len()
+    }
+
+    /// Number of different sets, with the empty one.
+    pub(crate) fn set_count(&self) -> usize {
+        self.sets.values.len() + 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn xattr(name: &str, value: &str) -> Xattr {
+        Xattr {
+            name: name.as_bytes().into(),
+            value: value.as_bytes().into(),
+        }
+    }
+
+    #[test]
+    fn equal_attributes_are_stored_once() {
+        let mut store = XattrStore::default();
+        assert_eq!(store.intern(Vec::new()).unwrap(), XattrSetId::EMPTY);
+        assert_eq!(store.set(XattrSetId::EMPTY).len(), 0);
+        let [a, b, other] = [xattr("a", "1"), xattr("b", "2"), xattr("b", "3")];
+        let both = store.intern(vec![b.clone(), a.clone()]).unwrap();
+        assert_eq!(store.intern(vec![a.clone(), b.clone()]).unwrap(), both);
+        let changed = store.intern(vec![a.clone(), other.clone()]).unwrap();
+        assert_ne!(changed, both);
+        let values = |set| Vec::from_iter(store.set(set).map(|(_, xattr)| xattr.clone()));
+        assert_eq!(values(both), [a.clone(), b]);
+        assert_eq!(values(changed), [a, other]);
+        assert_eq!((store.len(), store.set_count()), (3, 3));
+    }
+
+    #[test]
+    fn a_store_has_a_limit() {
+        let mut store = XattrStore {
+            bytes: MAX_BYTES - 1000,
+            ..XattrStore::default()
+        };
+        let value = "x".repeat(800);
+        let first = store.intern(vec![xattr("a", &value)]).unwrap();
+        assert_eq!(store.intern(vec![xattr("a", &value)]).unwrap(), first);
+        assert!(store.intern(vec![xattr("b", &value)]).is_err());
+    }
+}

@@ -1,0 +1,374 @@
+//! What a scan finds in a tree, and what options make of it.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    os::unix::fs::{FileExt, MetadataExt, PermissionsExt, chown, symlink},
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
+
+use rustix::{
+    fs::{CWD, FileType, Mode, XattrFlags, makedev, mknodat, setxattr},
+    io::Errno,
+    process::geteuid,
+};
+use tempfile::TempDir;
+use verimount_scan::{
+    AttributeChoice, Contents, Entry, EntryId, Error, Exclude, Inode, InodeKind, Options, Owner,
+    SourceTree, Times, XattrSetId, scan,
+};
+use verimount_tree::Timestamp;
+
+fn scanned(root: &Path) -> SourceTree {
+    scan(root, &Options::default()).unwrap()
+}
+
+fn paths(tree: &SourceTree) -> Vec<String> {
+    let paths = tree.entries().map(Entry::path_inside);
+    paths
+        .map(|path| path.to_str().unwrap().to_owned())
+        .collect()
+}
+
+/// The inode with this path below the root.
+fn inode<'t>(tree: &'t SourceTree, path: &str) -> &'t Inode {
+    let mut entries = tree.entries();
+    let entry = entries.find(|entry| entry.path_inside() == Path::new(path));
+    entry.unwrap().inode()
+}
+
+/// Sets an attribute, if the file system supports it.
+fn set_attribute(path: &Path, name: &str, value: &[u8]) -> bool {
+    match setxattr(path, name, value, XattrFlags::empty()) {
+        Ok(()) => true,
+        Err(Errno::OPNOTSUPP | Errno::PERM) => {
+            eprintln!("skipped: {name} cannot be set here");
+            false
+        }
+        Err(errno) => panic!("{name}: {errno}"),
+    }
+}
+
+/// Names whose order differs from that of paths as strings, and directories with and without entries.
+fn nested() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for directory in ["a/empty", "a/b/c", "b", "z"] {
+        fs::create_dir_all(folder.path().join(directory)).unwrap();
+    }
+    for file in ["a.txt", "a/b/c/deep", "a/last", "b/file", "zz"] {
+        fs::write(folder.path().join(file), file).unwrap();
+    }
+    folder
+}
+
+#[test]
+fn entries_come_in_walk_order() {
+    let folder = nested();
+    let tree = scanned(folder.path());
+    let expected = [
+        "",
+        "a",
+        "a/b",
+        "a/b/c",
+        "a/b/c/deep",
+        "a/empty",
+        "a/last",
+        "a.txt",
+        "b",
+        "b/file",
+        "z",
+        "zz",
+    ];
+    assert_eq!(paths(&tree), expected);
+    for entry in tree.entries() {
+        let expected: Vec<_> = tree
+            .entries()
+            .skip(1)
+            .filter(|other| other.parent().id() == entry.id())
+            .map(Entry::name)
+            .collect();
+        let children: Vec<_> = entry.children().map(Entry::name).collect();
+        assert_eq!(children, expected, "{entry:?}");
+        assert!(children.is_sorted());
+        for other in tree.entries() {
+            let is_below = other.path_inside().starts_with(entry.path_inside());
+            assert_eq!(entry.contains(other.id()), is_below, "{entry:?} {other:?}");
+        }
+    }
+    assert_eq!(tree.root().path(), folder.path());
+    assert_eq!(tree.entry(EntryId::ROOT).name(), b"");
+    let summary = tree.summary();
+    assert_eq!((summary.directories, summary.files), (7, 5));
+}
+
+#[test]
+fn all_attributes_are_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    fs::write(&path, [1; 5000]).unwrap();
+    if geteuid().is_root() {
+        chown(&path, Some(70_000), Some(80_000)).unwrap();
+    }
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o6751)).unwrap();
+    // Half a second before 1969-12-31 23:59:59.
+    let before_1970 = SystemTime::UNIX_EPOCH - Duration::from_millis(1500);
+    File::open(&path)
+        .unwrap()
+        .set_modified(before_1970)
+        .unwrap();
+    symlink("some/where", folder.path().join("link")).unwrap();
+    mknodat(
+        CWD,
+        folder.path().join("pipe"),
+        FileType::Fifo,
+        Mode::RUSR,
+        0,
+    )
+    .unwrap();
+    mknodat(
+        CWD,
+        folder.path().join("socket"),
+        FileType::Socket,
+        Mode::RUSR,
+        0,
+    )
+    .unwrap();
+
+    let tree = scanned(folder.path());
+    let file = inode(&tree, "file");
+    assert_eq!(file.permissions.bits(), 0o6751);
+    assert_eq!(file.mtime, Timestamp::new(-2, 500_000_000).unwrap());
+    let metadata = fs::metadata(&path).unwrap();
+    assert_eq!((file.uid, file.gid), (metadata.uid(), metadata.gid()));
+    assert!(matches!(&file.kind, InodeKind::File(data) if data.size() == 5000));
+    let link = inode(&tree, "link");
+    assert!(matches!(&link.kind, InodeKind::Symlink(target) if **target == *b"some/where"));
+    assert!(matches!(inode(&tree, "pipe").kind, InodeKind::Fifo));
+    assert!(matches!(inode(&tree, "socket").kind, InodeKind::Socket));
+}
+
+#[test]
+fn devices_have_their_numbers() {
+    if !geteuid().is_root() {
+        eprintln!("skipped: only root can make devices");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let make = |name: &str, kind, major, minor| {
+        let path = folder.path().join(name);
+        mknodat(CWD, path, kind, Mode::RUSR, makedev(major, minor)).unwrap();
+    };
+    make("block", FileType::BlockDevice, 259, 0x12345);
+    make("char", FileType::CharacterDevice, 1, 3);
+    let tree = scanned(folder.path());
+    let InodeKind::BlockDevice(block) = inode(&tree, "block").kind else {
+        panic!("no block device");
+    };
+    assert_eq!((block.major(), block.minor()), (259, 0x12345));
+    let InodeKind::CharDevice(char) = inode(&tree, "char").kind else {
+        panic!("no character device");
+    };
+    assert_eq!((char.major(), char.minor()), (1, 3));
+}
+
+#[test]
+fn names_of_one_file_share_an_inode() {
+    let folder = nested();
+    let root = folder.path();
+    for name in ["a/b/second", "z/third"] {
+        fs::hard_link(root.join("a.txt"), root.join(name)).unwrap();
+    }
+    symlink("zz", root.join("link")).unwrap();
+    fs::hard_link(root.join("link"), root.join("z/link")).unwrap();
+    let tree = scanned(root);
+    let mut names: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for entry in tree.entries() {
+        names.entry(entry.inode_id()).or_default().push(entry);
+    }
+    let groups: Vec<Vec<PathBuf>> = names
+        .values()
+        .filter(|names| names.len() > 1)
+        .map(|names| names.iter().map(|name| name.path_inside()).collect())
+        .collect();
+    let expected = [
+        ["a/b/second", "a.txt", "z/third"]
+            .map(PathBuf::from)
+            .to_vec(),
+        ["link", "z/link"].map(PathBuf::from).to_vec(),
+    ];
+    assert_eq!(groups, expected);
+    for (id, names) in names {
+        assert_eq!(tree.inode(id).names as usize, names.len());
+        let firsts = names.iter().filter(|name| name.is_first_name());
+        assert_eq!(
+            firsts.map(|name| name.id()).collect::<Vec<_>>(),
+            [names[0].id()]
+        );
+    }
+    assert_eq!(tree.summary().hard_links, 3);
+}
+
+#[test]
+fn holes_are_found() {
+    const BLOCK: u64 = 1 << 16;
+    let folder = tempfile::tempdir().unwrap();
+    let make = |name: &str, len, data: &[u64]| {
+        let file = File::create(folder.path().join(name)).unwrap();
+        file.set_len(len).unwrap();
+        for start in data {
+            file.write_all_at(&[1; BLOCK as usize], *start).unwrap();
+        }
+    };
+    make("middle", 5 * BLOCK + 1, &[BLOCK, 3 * BLOCK]);
+    make("nothing", 3 * BLOCK, &[]);
+    make("start", 2 * BLOCK + 5, &[0]);
+    make("full", BLOCK, &[0]);
+    make("empty", 0, &[]);
+    let tree = scanned(folder.path());
+    let stored = |name| match &inode(&tree, name).kind {
+        InodeKind::File(data) => data.stored.as_deref(),
+        other => panic!("{other:?}"),
+    };
+    if stored("nothing").is_none() {
+        eprintln!("skipped: the file system does not tell of holes");
+        return;
+    }
+    assert_eq!(
+        stored("middle").unwrap(),
+        [BLOCK..2 * BLOCK, 3 * BLOCK..4 * BLOCK]
+    );
+    assert_eq!(stored("nothing").unwrap(), []);
+    assert_eq!(stored("start").unwrap().first(), Some(&(0..BLOCK)));
+    assert_eq!(stored("full"), None);
+    assert_eq!(stored("empty"), None);
+}
+
+#[test]
+fn extended_attributes_are_chosen_by_namespace() {
+    let folder = tempfile::tempdir().unwrap();
+    let [file, same, plain] = ["file", "same", "plain"].map(|name| folder.path().join(name));
+    for path in [&file, &same, &plain] {
+        fs::write(path, "content").unwrap();
+    }
+    for path in [&file, &same] {
+        if !set_attribute(path, "user.b", b"2") || !set_attribute(path, "user.a", b"") {
+            return;
+        }
+    }
+    let trusted = set_attribute(&file, "trusted.c", b"3");
+    let attributes = |choice, path: &str| {
+        let options = Options {
+            attributes: choice,
+            ..Options::default()
+        };
+        let tree = scan(folder.path(), &options).unwrap();
+        let set = tree.attributes(inode(&tree, path).attributes);
+        let name = |name: &[u8]| String::from_utf8(name.to_vec()).unwrap();
+        set.map(|(_, xattr)| (name(&xattr.name), name(&xattr.value)))
+            .collect::<Vec<_>>()
+    };
+    let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let user = [pair("user.a", ""), pair("user.b", "2")];
+    assert_eq!(attributes(AttributeChoice::User, "file"), user);
+    assert_eq!(attributes(AttributeChoice::None, "file"), []);
+    assert_eq!(attributes(AttributeChoice::All, "same"), user);
+    if trusted {
+        let all = attributes(AttributeChoice::All, "file");
+        assert_eq!(all[0], pair("trusted.c", "3"));
+        assert_eq!(all[1..], user);
+    }
+    let tree = scanned(folder.path());
+    assert_eq!(inode(&tree, "plain").attributes, XattrSetId::EMPTY);
+}
+
+#[test]
+fn options_change_times_and_owners() {
+    let folder = tempfile::tempdir().unwrap();
+    let [old, new] = ["old", "new"].map(|name| folder.path().join(name));
+    for (path, seconds) in [(&old, 1000), (&new, 3000)] {
+        let time = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+        File::create(path).unwrap().set_modified(time).unwrap();
+    }
+    let times = |times| {
+        let owner = Some(Owner { uid: 7, gid: 8 });
+        let options = Options {
+            times,
+            owner,
+            ..Options::default()
+        };
+        let tree = scan(folder.path(), &options).unwrap();
+        assert!(
+            tree.inodes()
+                .iter()
+                .all(|inode| (inode.uid, inode.gid) == (7, 8))
+        );
+        ["old", "new"].map(|name| inode(&tree, name).mtime.seconds())
+    };
+    let time = Timestamp::new(2000, 0).unwrap();
+    assert_eq!(times(Times::Kept), [1000, 3000]);
+    assert_eq!(times(Times::All(time)), [2000, 2000]);
+    assert_eq!(times(Times::AtMost(time)), [1000, 2000]);
+}
+
+#[test]
+fn what_is_excluded_is_left_out_with_all_in_it() {
+    let folder = nested();
+    let exclude = |patterns: &[&str]| {
+        let options = Options {
+            exclude: Exclude::new(patterns).unwrap(),
+            ..Options::default()
+        };
+        paths(&scan(folder.path(), &options).unwrap())
+    };
+    let expected = ["", "a", "a/empty", "a/last", "a.txt", "b", "z", "zz"];
+    assert_eq!(exclude(&["a/b", "b/*"]), expected);
+    assert_eq!(exclude(&["*"]), [""]);
+    assert_eq!(exclude(&["**/c", "z*"]).len(), 8);
+}
+
+#[test]
+fn contents_are_read_in_any_order() {
+    let folder = nested();
+    let tree = scanned(folder.path());
+    let files = || {
+        let entries = tree.entries();
+        entries.filter(|entry| matches!(entry.inode().kind, InodeKind::File(_)))
+    };
+    let mut contents = Contents::new(&tree).unwrap();
+    for entry in files().chain(files().rev()) {
+        let path = entry.path_inside();
+        let expected = path.to_str().unwrap().as_bytes();
+        let mut bytes = vec![0; expected.len()];
+        let content = contents.open(entry.id()).unwrap();
+        content.read_exact_at(&mut bytes, 0).unwrap();
+        assert_eq!(bytes, expected);
+        let too_far = content.read_exact_at(&mut bytes, 1);
+        assert!(matches!(too_far, Err(Error::Changed { .. })), "{too_far:?}");
+        content.finish().unwrap();
+    }
+}
+
+/// The time of the last change of anything tells, though size and modification time stay.
+#[test]
+fn a_file_that_is_rewritten_has_changed() {
+    let folder = nested();
+    let tree = scanned(folder.path());
+    let path = folder.path().join("b/file");
+    let entry = tree.entries().find(|entry| entry.path() == path).unwrap();
+    let modified = fs::metadata(&path).unwrap().modified().unwrap();
+    let mut contents = Contents::new(&tree).unwrap();
+    let content = contents.open(entry.id()).unwrap();
+    let changed = fs::metadata(&path).unwrap().ctime_nsec();
+    // Until the clock has gone on.
+    while fs::metadata(&path).unwrap().ctime_nsec() == changed {
+        fs::write(&path, "other.").unwrap();
+        File::open(&path).unwrap().set_modified(modified).unwrap();
+    }
+    for result in [content.finish(), contents.open(entry.id()).map(drop)] {
+        match result {
+            Err(Error::Changed { path: culprit }) => assert_eq!(culprit, path),
+            other => panic!("{other:?}"),
+        }
+    }
+}
