@@ -1,4 +1,4 @@
-//! `cargo xtask check`: what is worth waiting for before each commit.
+//! `cargo xtask check`: the checks and quick tests before each commit.
 
 use anyhow::Result;
 use verimount_support::{

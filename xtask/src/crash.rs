@@ -1,5 +1,5 @@
-//! `cargo xtask crash`: the crash simulation of volumes, for as long as one likes, and the proof that
-//! it would notice.
+//! `cargo xtask crash`: the crash simulation of volumes, for any number of seeds, and the proof that it
+//! detects mistakes.
 
 use std::ops::Range;
 
@@ -11,13 +11,13 @@ use verimount_testenv::CRASH_SEEDS;
 /// The test of `verimount-integrity` that runs the simulation with each mutation.
 const MUTATIONS: &str = "mutants::every_mutation_is_noticed";
 
-/// Simulate crashes of volumes at every point of what is done to them
+/// Simulate crashes of volumes at every write and flush
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// The seeds to try, the last one excluded
     #[arg(long, value_name = "FIRST..END", value_parser = seeds, default_value = "0..1000")]
     seeds: Range<u64>,
-    /// Take away each flush and each order in turn, and name the first seed that notices
+    /// Remove each flush and each ordering in turn, and print the first seed that detects it
     #[arg(long)]
     mutations: bool,
 }

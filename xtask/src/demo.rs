@@ -1,4 +1,4 @@
-//! `cargo xtask demo`: what Verimount does, shown on a real tree in a few commands.
+//! `cargo xtask demo`: shows what Verimount does on a real tree, in a few commands.
 
 use std::{
     fs,
@@ -23,11 +23,11 @@ pub(crate) fn run() -> Result<()> {
     demo.show("cp", &["-r", path(&root().join("crates"))?, "app"])?;
     demo.let_everybody_read("app")?;
 
-    say("An image of it, with its Merkle tree. The digest stands for every byte.");
+    say("An image of it, with its Merkle tree. The digest identifies every byte.");
     let built = demo.show("verimount", &["build", "app", "app.img"])?;
     let digest = built.split(' ').next().context("no digest")?;
 
-    say("Mount it, as any user. Every byte is verified before it is handed out.");
+    say("Mount it, as any user. Every byte is verified before a program gets it.");
     let mnt = MountPoint::new(demo.folder.path().join("mnt"))?;
     demo.show(
         "verimount",
@@ -47,10 +47,10 @@ pub(crate) fn run() -> Result<()> {
     demo.check_that_only_this_is_refused(&mnt, &victim)?;
     demo.show("verimount", &["umount", "mnt"])?;
 
-    say("What else is broken? This reads everything and goes on after an error.");
+    say("Is anything else damaged? This reads everything, and continues after errors.");
     demo.show_failing("verimount", &["verify", "bad.img", "--digest", digest])?;
     drop(mnt);
-    println!("\nAll of this worked as it should.");
+    println!("\nEverything worked as expected.");
     Ok(())
 }
 
@@ -72,14 +72,15 @@ impl Demo {
         Ok(Self { folder, verimount })
     }
 
-    /// An image is refused of what only its owner may read, as files may be that a careful user checks out.
+    /// `build` refuses files that only their owner may read, as files can be after a checkout with a strict
+    /// umask.
     fn let_everybody_read(&self, tree: &str) -> Result<()> {
         let mut chmod = Command::new("chmod");
         chmod.current_dir(self.folder.path());
         command::run(chmod.args(["-R", "a+rX", tree]))
     }
 
-    /// Shows a command line, runs it in the folder, and shows and returns what it printed.
+    /// Prints a command line, runs it in the folder, and prints and returns its output.
     fn show(&self, program: &str, args: &[&str]) -> Result<String> {
         let mut command = self.echo(program, args);
         let printed = command::stdout(&mut command)?;
@@ -89,7 +90,7 @@ impl Demo {
         Ok(printed)
     }
 
-    /// As [`Self::show`], for a command whose exit code must be 1.
+    /// The same as [`Self::show`] for a command whose exit code must be 1.
     fn show_failing(&self, program: &str, args: &[&str]) -> Result<()> {
         let mut command = self.echo(program, args);
         let status = command.status()?;
@@ -124,7 +125,7 @@ impl Demo {
         bytes[middle] ^= 1;
         fs::write(self.folder.path().join(copy), bytes)?;
         say(&format!(
-            "Someone flips one bit, at byte {middle} of a copy: that is in {}.",
+            "One bit is flipped, at byte {middle} of a copy: that is in {}.",
             victim.display()
         ));
         Ok(victim)
@@ -145,7 +146,7 @@ impl Demo {
             }
         }
         println!(
-            "(the other {} files were read, and are the same)",
+            "(all other {} files can be read, and are equal)",
             files.len() - 1
         );
         Ok(())

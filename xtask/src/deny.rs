@@ -10,8 +10,8 @@ const CARGO_DENY: CargoTool = CargoTool {
     versions: "^0.20",
 };
 
-/// Checks everything that `deny.toml` asks for, but the advisories only where their database, a
-/// git repository, can be fetched: builds are often cut off from all but the package registry.
+/// Checks everything in `deny.toml`, but the advisories only if their database, a git repository, can be
+/// fetched: build machines often have access only to the package registry.
 pub(crate) fn check(target: &Path) -> Result<()> {
     let program = CARGO_DENY.installed(target)?;
     let deny = || {

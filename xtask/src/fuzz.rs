@@ -34,8 +34,8 @@ const TARGETS: [&str; 9] = [
 /// How long each target is fuzzed, in seconds.
 const TIME: u32 = 60;
 
-/// How long one input may take, in seconds. Milliseconds are what it takes, but the host of a virtual
-/// machine may stop it in between.
+/// How long one input may take, in seconds. It takes milliseconds, but the host of a virtual machine can
+/// pause it.
 const INPUT_TIME: u32 = 30;
 
 /// What cargo-fuzz passes for coverage feedback. One codegen unit: counters and their table must
@@ -51,7 +51,7 @@ const FLAGS: [&str; 8] = [
     "-Ccodegen-units=1",
 ];
 
-/// Where things are built, and what was learned, below Cargo's target folder.
+/// The folder for build results and the corpus, below Cargo's target folder.
 pub(crate) fn folder(target: &Path) -> PathBuf {
     target.join("fuzz")
 }
@@ -65,8 +65,8 @@ pub(crate) fn clippy(work: &Path) -> Command {
     clippy
 }
 
-/// Fuzzes every target for a minute, as many at a time as there are processors. What was learned
-/// stays in `work`, so the next run goes on from there.
+/// Fuzzes every target for a minute, as many at a time as there are processors. The corpus stays in
+/// `work`, so the next run continues with it.
 pub(crate) fn run(work: &Path) -> Result<()> {
     let programs = build(&work.join("build"))?;
     let at_a_time = thread::available_parallelism()?.get();
@@ -85,7 +85,7 @@ pub(crate) fn run(work: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Compiles all targets; returns the folder that has them.
+/// Compiles all targets; returns their folder.
 fn build(target_dir: &Path) -> Result<std::path::PathBuf> {
     let host = command::stdout(Command::new("rustc").args(["--print", "host-tuple"]))?;
     let mut build = cargo("build");
@@ -97,7 +97,7 @@ fn build(target_dir: &Path) -> Result<std::path::PathBuf> {
             "--manifest-path",
             MANIFEST,
         ])
-        // Naming the target keeps the flags away from build scripts.
+        // With an explicit target, the flags do not apply to build scripts.
         .args(["--target", &host, "--target-dir"])
         .arg(target_dir)
         .env("RUSTFLAGS", FLAGS.join(" "));
@@ -105,7 +105,7 @@ fn build(target_dir: &Path) -> Result<std::path::PathBuf> {
     Ok(target_dir.join(host).join("release"))
 }
 
-/// Fuzzes one target; returns what to say about it.
+/// Fuzzes one target; returns a line of results.
 fn fuzz(programs: &Path, target: &str, work: &Path) -> Result<String> {
     let corpus = work.join("corpus").join(target);
     fs::create_dir_all(&corpus)?;
@@ -147,7 +147,7 @@ fn coverage(log: &str) -> Option<[u64; 2]> {
     Some([first, counts.next_back().unwrap_or(first)])
 }
 
-/// What libFuzzer said last, where the failure and the input that caused it are named.
+/// The end of libFuzzer's output, which names the failure and the input that caused it.
 fn end_of(log: &str) -> String {
     let lines: Vec<_> = log.lines().collect();
     let mut end = lines[lines.len().saturating_sub(30)..].join("\n");

@@ -1,4 +1,4 @@
-//! All that a person or CI runs in this repository: `cargo xtask --help`.
+//! The tasks that developers and CI run in this repository: `cargo xtask --help`.
 
 // The paths shown here are our own.
 #![allow(clippy::disallowed_methods)]
@@ -24,21 +24,21 @@ use self::programs::Program;
 #[derive(Parser)]
 #[command(bin_name = "cargo xtask", about, disable_help_subcommand = true)]
 enum Task {
-    /// Measure side by side; print tables, and write JSON, Markdown and plots to target/bench
+    /// Compare with other programs; print tables, and write JSON, Markdown and plots to target/bench
     Bench(programs::Arguments),
-    /// Check the sources, and test quickly: what to run before a commit
+    /// Check the sources and run the quick tests: run this before a commit
     Check,
-    /// Run other people's suites in mirrored directories: pjdfstest, fsx, git, SQLite
+    /// Run other projects' test suites in mirrored directories: pjdfstest, fsx, git, SQLite
     Conformance(programs::Arguments),
     Crash(crash::Options),
     /// Show what Verimount does: build, mount, read back, damage, verify
     Demo,
-    /// Check that what Verimount writes is what the kernel reads, and the other way round
+    /// Check that the kernel reads what Verimount writes, and the other way round
     KernelTest(programs::Arguments),
     /// Install the Debian packages that the tests need
     ///
-    /// Says which are missing, and what each is for. For anybody but root it prints the command that
-    /// installs them.
+    /// Prints which are missing, and the purpose of each. For other users than root it prints the command
+    /// that installs them.
     Setup,
     Test(test::Options),
 }

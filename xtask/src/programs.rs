@@ -1,5 +1,5 @@
-//! The tasks that are programs of their own. They are compiled with the product, which the other tasks do
-//! not wait for.
+//! The tasks that are separate programs. They are compiled with the product, for which the other tasks
+//! need not wait.
 
 use std::{env, ffi::OsString, os::unix::process::CommandExt, process::Command};
 
@@ -18,7 +18,7 @@ pub(crate) enum Program {
     KernelTest,
 }
 
-/// What a program is told, which has its own `--help`.
+/// Arguments for a program, which has a `--help` of its own.
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct Arguments {
@@ -29,7 +29,7 @@ pub(crate) struct Arguments {
 impl Program {
     pub(crate) const ALL: [Self; 3] = [Self::Bench, Self::Conformance, Self::KernelTest];
 
-    /// The package that has it, and nothing else.
+    /// The package that contains only this program.
     pub(crate) fn package(self) -> &'static str {
         match self {
             Self::Bench => "verimount-bench",
@@ -38,15 +38,15 @@ impl Program {
         }
     }
 
-    /// Goes on as this program; comes back only if it cannot.
+    /// Replaces this process with the program; returns only on failure.
     pub(crate) fn go_on_as(self, arguments: &Arguments) -> Result<()> {
         let mut program = self.command();
-        // Paths among the arguments are the caller's.
+        // In the caller's directory, for paths among the arguments.
         program.current_dir(env::current_dir()?);
         Err(program.args(&arguments.arguments).exec().into())
     }
 
-    /// Runs this program, as a part of what is done here.
+    /// Runs this program as a part of a task.
     pub(crate) fn run(self, arguments: &[&str]) -> Result<()> {
         command::run(self.command().args(arguments))
     }
@@ -63,7 +63,7 @@ impl Program {
         run
     }
 
-    /// Whether it is compiled as users get the product: as what it measures is.
+    /// Whether it is optimised, as the product that it measures is.
     fn is_optimised(self) -> bool {
         matches!(self, Self::Bench)
     }

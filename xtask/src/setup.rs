@@ -1,10 +1,10 @@
-//! `cargo xtask setup`: what the tests need of the machine.
+//! `cargo xtask setup`: installs what the tests need on the machine.
 
 use anyhow::Result;
 use verimount_support::setup::{self, Purpose};
 
 pub(crate) fn run() -> Result<()> {
     setup::ensure_ready(Purpose::TESTS)?;
-    println!("All that the tests need is there.");
+    println!("Everything that the tests need is installed.");
     Ok(())
 }

@@ -8,10 +8,10 @@ use verimount_testenv::{CRASH_SEEDS, QUICK};
 
 use crate::fuzz;
 
-/// Simulated crashes where not all is tried.
+/// Seeds of simulated crashes in the quick form.
 const QUICK_SEEDS: &str = "0..6";
 
-/// Checks how everything is written, without running any of it; what is built of the fuzz targets is
+/// Checks format, lints and documentation of everything, without running it. The fuzz targets are built
 /// below `target`.
 pub(crate) fn check_sources(target: &Path) -> Result<()> {
     step("Format", || {
@@ -32,12 +32,12 @@ pub(crate) fn check_sources(target: &Path) -> Result<()> {
     })
 }
 
-/// Has these tests try a part of what they try all of, where that takes long.
+/// Has exhaustive tests try only a sample.
 pub(crate) fn quickly(tests: &mut Command) -> &mut Command {
     tests.env(QUICK, "1").env(CRASH_SEEDS, QUICK_SEEDS)
 }
 
-/// Runs one step, with its name before it and its time after it.
+/// Runs one step, and prints its name before and its time after.
 pub(crate) fn step(name: &str, work: impl FnOnce() -> Result<()>) -> Result<()> {
     println!("== {name}");
     let start = Instant::now();

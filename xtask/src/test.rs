@@ -23,11 +23,11 @@ use crate::{
 /// Check and test; stop at the first step that fails
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Do all that there is: also check the dependencies, test mirrored directories' conformance and
+    /// Run all tests: also check the dependencies, test mirrored directories' conformance and
     /// agreement with the kernel, fuzz, try every changed byte below mounts, and simulate more crashes
     #[arg(long)]
     full: bool,
-    /// Leave out those steps of --full that would not end within so many minutes
+    /// Skip steps of --full that would not end within this many minutes
     #[arg(long, value_name = "N", requires = "full")]
     minutes: Option<u64>,
 }
@@ -54,7 +54,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         let left = end.map(|end| end.saturating_duration_since(Instant::now()));
         match left {
             Some(left) if left < minutes_long(minutes) => println!(
-                "== {name}: LEFT OUT: it can take {minutes} minutes, and {} are left\n",
+                "== {name}: SKIPPED: it can take {minutes} minutes, and {} are left\n",
                 left.as_secs() / 60
             ),
             _ => step(name, || work(&target))?,
@@ -63,8 +63,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// What is only part of the full test: its name, how many minutes it can take on a busy machine of two
-/// processors, and the work, with the folder for what is built.
+/// The steps of the full test only: name, the minutes that it can take on a busy machine with two
+/// processors, and the work, which gets the folder for build results.
 type FurtherStep = (&'static str, u64, fn(&Path) -> Result<()>);
 
 const FURTHER_STEPS: [FurtherStep; 4] = [

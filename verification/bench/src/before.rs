@@ -1,4 +1,4 @@
-//! What an older program needed, beside what today's needs.
+//! Compares an older program with today's.
 
 use crate::{
     report::{Report, figure, with_range},
@@ -6,7 +6,7 @@ use crate::{
     table::Table,
 };
 
-/// Adds a section about all that was measured with both programs.
+/// Adds a section about everything that was measured with both programs.
 pub(crate) fn add(report: &mut Report) {
     let mut table = Table::new([
         "what",

@@ -1,4 +1,4 @@
-//! A mirrored directory beside the directory itself, and beside those who mirror otherwise.
+//! Compares a mirrored directory with the directory itself and with other mirrors.
 
 mod build;
 mod fairness;

@@ -1,4 +1,4 @@
-//! Cold page caches that can be compared.
+//! Comparable cold page caches.
 
 use std::{
     env,
@@ -15,27 +15,27 @@ const TOUCH_MEMORY: &str = "touch-memory";
 
 /// Empties the page cache and the caches of names, then makes `bytes` of memory ready to use.
 ///
-/// A virtual machine may have given its free pages back to its host; to get them again takes up
-/// to a second a GiB, at random, and whoever fills the cache next would pay for it. So the
-/// memory is touched and freed just before the run that will fill it.
+/// A virtual machine may have returned its free pages to its host. Getting them back takes up to a second
+/// per GiB, at random, which would be added to the next run. So the memory is touched and freed just
+/// before the run that will fill it.
 pub(crate) fn make_cold(bytes: u64) -> Result<()> {
     rustix::fs::sync();
     let mut caches = File::options()
         .write(true)
         .open("/proc/sys/vm/drop_caches")?;
     caches.write_all(b"3").context("dropping caches")?;
-    // In a process of its own, because its end is what frees the memory for certain.
+    // In a separate process, because only its end certainly frees the memory.
     let bytes = bytes.min(available_memory()? / 10 * 7);
     let mut toucher = Command::new(env::current_exe()?);
     command::run(toucher.args([TOUCH_MEMORY, &bytes.to_string()]))
 }
 
-/// Writes to every page of so many bytes of memory.
+/// Writes to every page of `bytes` of memory.
 pub(crate) fn touch_memory(bytes: usize) {
     std::hint::black_box(vec![1_u8; bytes]);
 }
 
-/// Bytes of memory that could be used without swapping.
+/// Bytes of memory available without swapping.
 fn available_memory() -> Result<u64> {
     let text = fs::read_to_string("/proc/meminfo")?;
     kernel_bytes(&text, "MemAvailable:").context("no MemAvailable in /proc/meminfo")

@@ -1,4 +1,4 @@
-//! The data that is measured with; the same bytes in every run.
+//! The data for measurements: the same bytes in every run.
 
 use std::{
     fs::{self, File},
@@ -8,15 +8,15 @@ use std::{
 
 use anyhow::Result;
 
-/// How much data there is.
+/// The amounts of data.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sizes {
     /// Bytes of the large file.
     pub(crate) file: u64,
     /// Bytes of the file in the tables of 2020.
     pub(crate) seed_file: u64,
-    /// Bytes of the file that is read and written through a bridge, and of volumes whose requests
-    /// are counted.
+    /// Bytes of the file that is read and written through a bridge, and of volumes whose requests are
+    /// counted.
     pub(crate) bridged_file: u64,
     /// Bytes of the disks whose speed is measured.
     pub(crate) measured_disk: u64,
@@ -24,7 +24,7 @@ pub(crate) struct Sizes {
     pub(crate) built_package: &'static str,
     /// Random reads of 4 KiB.
     pub(crate) random_reads: u64,
-    /// Folders of the tree, in each level of two.
+    /// Folders in each of the tree's two levels.
     pub(crate) folders: [usize; 2],
     /// Files in each of the tree's lower folders.
     pub(crate) files_per_folder: usize,
@@ -36,13 +36,13 @@ pub(crate) struct Sizes {
     pub(crate) mirrored: &'static [u64],
     /// Bytes of the volumes that are mounted.
     pub(crate) volumes: &'static [u64],
-    /// Bytes of disk that all of it takes at the most.
+    /// The most bytes of disk that everything takes.
     pub(crate) disk: u64,
 }
 
 impl Sizes {
-    /// What the figures in the documentation are measured with: the tree has 9600 files in 600
-    /// folders and about 500 MB.
+    /// The amounts for the figures in the documentation: the tree has 9600 files in 600 folders and about
+    /// 500 MB.
     pub(crate) const FULL: Self = Self {
         file: 1 << 30,
         seed_file: 250 << 20,
@@ -59,7 +59,7 @@ impl Sizes {
         disk: 10 << 30,
     };
 
-    /// Enough to see that the benchmarks work.
+    /// Just enough to test the benchmarks.
     pub(crate) const SMOKE: Self = Self {
         file: 16 << 20,
         seed_file: 4 << 20,
@@ -76,13 +76,13 @@ impl Sizes {
         disk: 1 << 28,
     };
 
-    /// How many files the tree has.
+    /// The number of files in the tree.
     pub(crate) fn files(&self) -> usize {
         self.folders[0] * self.folders[1] * self.files_per_folder
     }
 }
 
-/// A number of bytes as people say it, exactly.
+/// A number of bytes in the largest unit that is exact.
 pub(crate) fn bytes_label(bytes: u64) -> String {
     let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
     let fitting = units
@@ -103,7 +103,7 @@ pub(crate) fn write_file(path: &Path, bytes: u64) -> Result<()> {
     Ok(())
 }
 
-/// Writes the tree; returns how many bytes its files have.
+/// Writes the tree; returns the size of all files in bytes.
 pub(crate) fn write_tree(path: &Path, sizes: &Sizes) -> Result<u64> {
     let mut random = Random::new(2020);
     let [upper, lower] = sizes.folders;
@@ -149,10 +149,9 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A size as in real trees: most files are small, most bytes are in large ones; 52 KiB in the
-    /// mean.
+    /// A size as in real trees: most files are small, most bytes are in large ones; 52 KiB on average.
     fn file_size(&mut self) -> u64 {
-        /// Of 128 files, how many have 256 to 511 bytes, how many up to 1023, and so on.
+        /// How many of 128 files have 256 to 511 bytes, how many up to 1023, and so on.
         const WEIGHTS: [u64; 13] = [4, 12, 18, 22, 22, 16, 10, 8, 6, 4, 3, 2, 1];
         let mut pick = self.next() % 128;
         let mut smallest = 256;

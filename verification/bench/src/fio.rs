@@ -1,4 +1,4 @@
-//! fio, which reads and writes files as it is told.
+//! fio, which reads and writes files according to a job.
 
 use std::{path::Path, process::Command};
 
@@ -6,12 +6,12 @@ use anyhow::Result;
 use serde_json::Value;
 use verimount_support::command;
 
-/// fio with one job on `file`; what the job does is left to be said.
+/// fio with one job on `file`; the caller adds what the job does.
 pub(crate) fn fio(file: &Path) -> Command {
     with_job(&[format!("--filename={}", file.display())])
 }
 
-/// fio with one job on the disk that an NBD server has at `socket`.
+/// fio with one job on the disk of the NBD server at `socket`.
 pub(crate) fn nbd(socket: &Path) -> Command {
     let uri = format!("--uri=nbd+unix:///?socket={}", socket.display());
     with_job(&["--ioengine=nbd".to_owned(), uri])
@@ -23,10 +23,10 @@ fn with_job(place: &[String]) -> Command {
     fio
 }
 
-/// What fio reports of its job.
+/// fio's report of its job.
 pub(crate) fn job(fio: &mut Command) -> Result<Value> {
     let printed = command::stdout(fio)?;
-    // The engine for NBD says first that it has connected.
+    // The NBD engine first prints that it has connected.
     let report = printed.find('{').map_or("", |start| &printed[start..]);
     let mut report: Value = serde_json::from_str(report)?;
     Ok(report["jobs"][0].take())

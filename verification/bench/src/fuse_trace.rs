@@ -1,5 +1,5 @@
-//! The requests that a mount sends to the process that serves it, seen by the kernel as it sends
-//! them: of any process, over any transport.
+//! The requests that the kernel sends to the daemon of a mount, traced in the kernel: for any daemon, over
+//! any transport.
 
 use std::{
     fs, io,
@@ -15,27 +15,27 @@ use verimount_support::command;
 
 const TRACEFS: &str = "/sys/kernel/tracing";
 
-/// The event, in a trace's folder. Linux has it since 6.11.
+/// The event, in a trace's folder. It exists since Linux 6.11.
 const SENT: &str = "events/fuse/fuse_request_send";
 
-/// How long a request that nobody waits for may take to be sent.
+/// How long it may take until a background request is sent.
 const SETTLING: Duration = Duration::from_millis(20);
 
-/// A trace of one mount, beside all that is traced otherwise, until this is dropped.
+/// A trace of one mount, independent of other traces. It ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct FuseTrace(PathBuf);
 
-/// The requests that some work needed, by their names.
+/// The requests of some work, by name.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Requests {
-    /// Whoever does the work waits for an answer.
+    /// A program waits for the answer.
     pub(crate) awaited: Vec<String>,
-    /// Nobody waits. FORGET would be one more, but the kernel does not trace it.
+    /// No program waits. FORGET belongs here, too, but the kernel does not trace it.
     pub(crate) unawaited: Vec<String>,
 }
 
 impl FuseTrace {
-    /// Why there may be no trace, where [`Self::is_possible`] says no.
+    /// The reason if [`Self::is_possible`] returns false.
     pub(crate) const OBSTACLE: &str = "needs root and a kernel that traces FUSE's requests";
 
     /// Whether requests can be traced here.
@@ -44,9 +44,9 @@ impl FuseTrace {
         event.exists() || (mount_tracefs().is_ok() && event.exists())
     }
 
-    /// Makes ready to trace what is mounted on `point`.
+    /// Prepares to trace the mount on `point`.
     pub(crate) fn new(point: &Path) -> Result<Self> {
-        // The kernel knows the connection by the mount's device number, which has no major part.
+        // The kernel identifies the connection by the mount's device number, whose major part is 0.
         let connection = rustix::fs::minor(fs::metadata(point)?.dev());
         let name = format!("instances/verimount-bench-{}", process::id());
         let folder = Path::new(TRACEFS).join(name);
@@ -59,7 +59,7 @@ impl FuseTrace {
         Ok(trace)
     }
 
-    /// The requests that `work` needs. What it returns is kept until they have been counted.
+    /// The requests of `work`. Its result is kept until they have been counted.
     pub(crate) fn requests_of<T>(&self, work: impl FnOnce() -> io::Result<T>) -> Result<Requests> {
         self.set("trace", "")?;
         self.set("tracing_on", "1")?;
@@ -84,7 +84,7 @@ impl Drop for FuseTrace {
     }
 }
 
-/// It stays mounted, as on most machines it always is.
+/// It stays mounted: on most machines it always is.
 fn mount_tracefs() -> Result<()> {
     let mut mount = Command::new("mount");
     command::run(mount.args(["-t", "tracefs", "tracefs", TRACEFS]))

@@ -1,5 +1,5 @@
-//! What size costs: how long mounts take to make and large directories to list, and how much memory
-//! they need.
+//! The effect of size: the time of mounting and of listing large directories, and the memory that this
+//! takes.
 
 mod directories;
 mod images;
@@ -25,16 +25,16 @@ pub(crate) fn run(lab: &Lab, report: &mut Report) -> Result<()> {
     volumes::run(lab, report)
 }
 
-/// Something of which there are several, of different sizes.
+/// A subject of measurement in several sizes.
 #[derive(Debug)]
 struct Sized<T> {
     size: u64,
-    /// The size as people say it.
+    /// The size, for output.
     label: String,
     thing: T,
 }
 
-/// How many milliseconds it takes until something is mounted, cold where that can be had.
+/// The time until something is mounted, in milliseconds; cold if caches can be dropped.
 fn time_to_mount(lab: &Lab, mount: impl FnOnce() -> Result<Mount>) -> Result<f64> {
     if lab.is_root() {
         lab.make_cold(0)?;
@@ -46,17 +46,17 @@ fn time_to_mount(lab: &Lab, mount: impl FnOnce() -> Result<Mount>) -> Result<f64
     Ok(milliseconds)
 }
 
-/// A cost of things, in `unit`.
+/// A measured cost, in `unit`.
 struct Cost<'a> {
     title: &'a str,
-    /// What their sizes are of.
+    /// What the sizes count.
     size_of: &'a str,
     unit: &'a str,
 }
 
 impl Cost<'_> {
-    /// Measures it with each of `things`, smallest first, and shows it against their size. The samples
-    /// are named by the labels.
+    /// Measures it with each of `things`, smallest first, and plots it by size. The samples are named by the
+    /// labels.
     fn measure<T>(
         &self,
         lab: &Lab,

@@ -1,4 +1,4 @@
-//! Verified images beside plain files and other read-only file systems.
+//! Compares verified images with plain files and other read-only file systems.
 
 mod digest;
 mod memory;
@@ -44,7 +44,7 @@ struct Large {
 }
 
 impl Large {
-    /// What the file is called, in a mount too.
+    /// The name of the file, also in a mount.
     const NAME: &str = "large.bin";
 
     fn make(lab: &Lab) -> Result<Self> {
@@ -55,7 +55,7 @@ impl Large {
         data::write_file(&plain, bytes)?;
         let image = lab.path("large.img");
         Ok(Self {
-            // First the image: the sidecar will lie in the same folder.
+            // The image first: the sidecar will be in the same folder.
             image: Sealed {
                 digest: lab.build(&folder, &image)?,
                 source: image,
@@ -69,7 +69,7 @@ impl Large {
         })
     }
 
-    /// The file's size, for people to read.
+    /// The file's size, for output.
     fn size(&self) -> String {
         match self.bytes {
             bytes if bytes >= 1 << 30 => format!("{} GiB", bytes >> 30),

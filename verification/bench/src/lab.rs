@@ -1,4 +1,4 @@
-//! What every benchmark works with: a folder, the program, the caches and the clock.
+//! The environment of all benchmarks: a folder, the program, the caches and the clock.
 
 use std::{
     cell::Cell,
@@ -15,35 +15,35 @@ use verimount_testenv::tools;
 
 use crate::{cache, data::Sizes};
 
-/// A place to measure in.
+/// A folder to measure in, and the options of the run.
 #[derive(Debug)]
 pub(crate) struct Lab {
     folder: tempfile::TempDir,
     verimount: PathBuf,
-    /// The program that today's is compared with.
+    /// The older program for comparison.
     older: Option<PathBuf>,
     chosen: Cell<Which>,
-    /// How often each variant is measured.
+    /// The number of rounds.
     pub(crate) rounds: usize,
-    /// How much data to measure with.
+    /// The amounts of data.
     pub(crate) sizes: Sizes,
 }
 
-/// Which `verimount` is measured.
+/// The measured `verimount` program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Which {
-    /// The one that this code makes.
+    /// Built from this code.
     Today,
-    /// One that was built before.
+    /// Built before.
     Older,
 }
 
-/// Who runs a program.
+/// The user who runs a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum User {
-    /// Whoever runs the benchmark.
+    /// The user who runs the benchmark.
     Caller,
-    /// An ordinary user; only root can choose it.
+    /// An ordinary user; only root can select this.
     Nobody,
 }
 
@@ -62,7 +62,7 @@ impl User {
 }
 
 impl Lab {
-    /// A new folder in `parent`, with room for the data.
+    /// Creates a folder in `parent`, which must have space for the data.
     pub(crate) fn new(
         parent: &Path,
         rounds: usize,
@@ -80,7 +80,7 @@ impl Lab {
             sizes.disk >> 20,
         );
         let built = workspace::build_verimount()?;
-        // Another user is to read here, and to run the program, which may be in a private home.
+        // Another user must be able to read here, and to run the program, which may be in a private home.
         let folder = tempfile::Builder::new()
             .prefix("verimount-bench-")
             .permissions(readable_by_all())
@@ -107,8 +107,7 @@ impl Lab {
         self.folder.path().join(name)
     }
 
-    /// A new folder in the folder, which everybody can read, removed with all that is in it when it
-    /// is dropped.
+    /// Creates a folder in the folder, which everybody can read. It is removed with its contents on drop.
     pub(crate) fn new_folder(&self) -> Result<tempfile::TempDir> {
         Ok(tempfile::Builder::new()
             .permissions(readable_by_all())
@@ -120,25 +119,25 @@ impl Lab {
         self.older.is_some()
     }
 
-    /// Chooses what [`Self::verimount`] runs from now on: the older program only if there is one.
+    /// Selects the program that [`Self::verimount`] runs from now on: the older one only if there is one.
     pub(crate) fn choose(&self, which: Which) {
         self.chosen.set(which);
     }
 
-    /// What [`Self::verimount`] runs.
+    /// The program that [`Self::verimount`] runs.
     pub(crate) fn chosen(&self) -> Which {
         self.chosen.get()
     }
 
-    /// Whether caches can be dropped, mounts made by the kernel, and other users chosen.
+    /// Whether caches can be dropped, the kernel's file systems mounted, and programs run as other users.
     pub(crate) fn is_root(&self) -> bool {
         rustix::process::geteuid().is_root()
     }
 
-    /// Why not, where [`Self::is_root`] says no.
+    /// The reason if [`Self::is_root`] returns false.
     pub(crate) const NEEDS_ROOT: &str = "needs root";
 
-    /// The chosen `verimount` program, run by `user`.
+    /// A command with the selected program, run by `user`.
     pub(crate) fn verimount(&self, user: User) -> Command {
         let older = self.older.as_ref();
         let older = older.filter(|_| self.chosen.get() == Which::Older);
@@ -160,9 +159,9 @@ impl Lab {
         )
     }
 
-    /// Empties all caches before a run that will fill at most so many bytes of page cache.
+    /// Drops all caches before a run that will fill at most this many bytes of page cache.
     pub(crate) fn make_cold(&self, bytes: u64) -> Result<()> {
-        // A mounted file is cached twice: as itself and as what it is read from.
+        // A mounted file is cached twice: as the mount's file and as the image.
         cache::make_cold(2 * bytes + (256 << 20))
     }
 }
@@ -180,12 +179,12 @@ fn first_word(command: &mut Command) -> Result<String> {
         .into())
 }
 
-/// Whether a program to compare with is installed.
+/// Whether a program is installed.
 pub(crate) fn has(program: &str) -> bool {
     tools::locate(program).is_some()
 }
 
-/// Runs `command` without showing what it prints; returns how many seconds it took.
+/// Runs `command` without showing its output; returns its time in seconds.
 pub(crate) fn seconds(command: &mut Command) -> Result<f64> {
     command.stdout(Stdio::null());
     let start = Instant::now();
@@ -214,7 +213,7 @@ pub(crate) fn ensure_same_file(user: User, a: &Path, b: &Path) -> Result<()> {
     command::run(user.command("cmp").arg(a).arg(b))
 }
 
-/// Checks that both folders hold the same files with the same bytes.
+/// Checks that both folders have the same files with the same bytes.
 pub(crate) fn ensure_same_tree(a: &Path, b: &Path) -> Result<()> {
     command::run(
         Command::new("diff")
@@ -229,7 +228,7 @@ pub(crate) fn listing(folder: &Path) -> Result<Vec<String>> {
     sorted_lines(find.arg(folder).args(["-type", "f", "-printf", "%P %s\\n"]))
 }
 
-/// What `command` prints, sorted.
+/// The lines that `command` prints, sorted.
 pub(crate) fn sorted_lines(command: &mut Command) -> Result<Vec<String>> {
     let printed = command::stdout(command)?;
     let mut lines: Vec<String> = printed.lines().map(str::to_owned).collect();
@@ -237,12 +236,12 @@ pub(crate) fn sorted_lines(command: &mut Command) -> Result<Vec<String>> {
     Ok(lines)
 }
 
-/// The type of the file system that holds `path`.
+/// The type of the file system of `path`.
 pub(crate) fn file_system(path: &Path) -> Result<String> {
     let mut findmnt = Command::new("findmnt");
     findmnt.args(["--noheadings", "--output=FSTYPE", "--target"]);
     let printed = command::stdout(findmnt.arg(path))?;
-    // Of several that are mounted at the same place, the last one covers the others.
+    // Of several mounts at the same place, the last one covers the others.
     let last = printed.lines().last();
     Ok(last.context("findmnt names no file system")?.to_owned())
 }

@@ -1,4 +1,4 @@
-//! Verified reading over storage where each request takes its time, as over a network.
+//! Verified reads from storage with latency, as over a network.
 
 use std::{
     fs::{self, File},
@@ -22,21 +22,21 @@ use crate::{
     rounds::{Contest, Spread},
 };
 
-/// What the ratio that [`run`] returns is about.
+/// The name of the ratio that [`run`] returns.
 pub(crate) const REQUIREMENT: &str = "5 ms a request, sequential: time / unverified";
 
-/// How long each request takes.
+/// The latency of each request.
 const DELAY: Duration = Duration::from_millis(5);
 
-/// How much is read at a time: the most that the kernel asks a mount for.
+/// The size of a read: the kernel's largest request to a mount.
 const READ: usize = 1 << 20;
 
 const UNVERIFIED: &str = "unverified";
 const AHEAD: &str = "verimount, tree read-ahead on";
 const ALONE: &str = "verimount, tree read-ahead off";
 
-/// Reads a file in memory from start to end over a delay; returns the time of the verified reader
-/// as a multiple of that without verification.
+/// Reads a file in memory sequentially with this latency; returns the time with verification as a multiple
+/// of the time without.
 pub(crate) fn run(lab: &Lab, report: &mut Report) -> Result<Spread> {
     let plain = lab.path("slow.bin");
     data::write_file(&plain, lab.sizes.seed_file)?;
@@ -76,7 +76,7 @@ pub(crate) fn run(lab: &Lab, report: &mut Report) -> Result<Spread> {
     samples.ratio(AHEAD, UNVERIFIED)
 }
 
-/// How long it takes to read all of `source`, whose bytes must be `expected`.
+/// The time of reading the whole `source`, whose content must be `expected`.
 fn seconds_to_read(source: &dyn ReadAt, expected: &[u8]) -> Result<f64> {
     let mut scratch = Scratch::default();
     let mut waited = Duration::ZERO;

@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: side-by-side measurements with those who do the same work otherwise.
+//! `cargo xtask bench`: measurements side by side with other programs that do the same.
 
 // The paths shown here are our own.
 #![allow(clippy::disallowed_methods)]
@@ -41,7 +41,7 @@ use verimount_support::{
 
 use self::{data::Sizes, lab::Lab, report::Report};
 
-/// Measure side by side; print tables, and write JSON, Markdown and plots to target/bench
+/// Compare with other programs; print tables, and write JSON, Markdown and plots to target/bench
 #[derive(Debug, Parser)]
 #[command(
     bin_name = "cargo xtask bench",
@@ -55,13 +55,13 @@ struct Arguments {
     part: Option<Part>,
 }
 
-/// What this program starts itself again for.
+/// A hidden task for which this program starts itself again.
 #[derive(Debug, Subcommand)]
 enum Part {
     /// Touch and free memory, before a benchmark fills the page cache
     #[command(hide = true)]
     TouchMemory {
-        /// How much
+        /// The number of bytes
         bytes: usize,
     },
 }
@@ -71,16 +71,16 @@ struct Options {
     /// What to measure
     #[arg(default_value = "all")]
     names: Vec<Name>,
-    /// How often each variant is measured; ratios are medians over rounds. Once with --smoke
+    /// How often each variant is measured; ratios are medians over rounds. With --smoke, once
     #[arg(long, default_value_t = 5, default_value_if("smoke", "true", "1"))]
     rounds: usize,
     /// The folder to work in, on the disk to be measured; 10 GiB must be free
     #[arg(long, default_value_os_t = env::temp_dir())]
     dir: PathBuf,
-    /// Use little data, to see that the benchmarks work; the figures mean nothing
+    /// Use little data, to test the benchmarks; the figures mean nothing
     #[arg(long)]
     smoke: bool,
-    /// Measure this older program of ours as well, in turns with today's, and compare the two
+    /// Also measure this older version of verimount, in turns with today's, and compare the two
     #[arg(long, value_name = "PROGRAM")]
     before: Option<PathBuf>,
 }
@@ -96,24 +96,24 @@ impl Options {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Name {
-    /// All of what follows
+    /// All of the following
     All,
-    /// A mirrored directory: round trips, fio, and work with many small files
+    /// Mirrored directories: round trips, fio, and work with many small files
     Bridge,
-    /// Time and memory against size, of images, mirrored directories and volumes
+    /// Time and memory by size, of images, mirrored directories and volumes
     Growth,
     /// Verified images: digest, cold and warm reads, a tree of files, requests, memory
     Images,
     /// The tables of 2020: tree read-ahead, the block size of romfs, tags that are not read back
     Seeds,
-    /// Volumes: requests, speed, checking, and a file system on a looped disk
+    /// Volumes: requests, speed, checking, and a file system on a loop device
     Volumes,
 }
 
-/// What all reports of a run are written to together.
+/// The file with all reports of a run.
 const PAGE: &str = "report.html";
 
-/// What one report is about.
+/// The subject of a report.
 #[derive(Debug, Clone, Copy)]
 struct Benchmark {
     title: &'static str,
@@ -181,7 +181,7 @@ fn run(options: &Options) -> Result<()> {
     let reports: Vec<_> = reports.collect::<Result<_>>()?;
     let page = results.join(PAGE);
     page::write(&reports, &environment, &page)?;
-    println!("All of it is in {}", page.display());
+    println!("All results are in {}", page.display());
     Ok(())
 }
 
@@ -192,7 +192,7 @@ fn measure(
     results: &Path,
 ) -> Result<Report> {
     let title = benchmark.title;
-    // A disk and a memory file system are two different questions.
+    // Results on a disk and in memory are kept apart.
     let file_system = lab::file_system(&options.dir)?;
     let name = format!("{title}-{file_system}");
     let lab = Lab::new(
@@ -217,7 +217,7 @@ fn measure(
     result.map(|()| report)
 }
 
-/// What the figures depend on besides the code.
+/// The environment on which the figures depend.
 fn environment(options: &Options) -> Result<Value> {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let cpuinfo = read("/proc/cpuinfo");

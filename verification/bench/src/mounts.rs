@@ -1,4 +1,4 @@
-//! Mounts to measure: ours and those of others.
+//! Mounts to measure: ours and those of peers.
 
 use std::{
     fs::{self, File},
@@ -18,19 +18,19 @@ use crate::{
     lab::{Lab, User},
 };
 
-/// How long a mount may take to appear, or its process to go.
+/// How long a mount may take to appear, or its process to end.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Something mounted, until this is dropped.
+/// A mount, which is unmounted when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Mount {
     point: MountPoint,
-    /// The process that serves it, where that is a child of ours.
+    /// The serving process, if it is a child of this one.
     daemon: Option<Child>,
     user: User,
 }
 
-/// What `verimount mount` is asked for.
+/// Options of `verimount mount`.
 #[derive(Debug, Clone)]
 pub(crate) struct Sealed {
     pub(crate) source: PathBuf,
@@ -64,9 +64,9 @@ pub(crate) fn volume(lab: &Lab, storage: &Path, options: &[&str]) -> Result<Moun
     foreground(lab, User::Caller, mount)
 }
 
-/// Mounts with `mount`, a command of ours that lacks but the mount point.
+/// Mounts with `mount`, a `verimount` command to which the mount point is added.
 ///
-/// In the foreground, for the process to be a child: its memory is looked at.
+/// It runs in the foreground, so that the process is a child whose memory can be measured.
 fn foreground(lab: &Lab, user: User, mut mount: Command) -> Result<Mount> {
     let point = new_point(lab, user)?;
     let log = Log::of(lab);
@@ -88,19 +88,19 @@ pub(crate) fn squashfuse(lab: &Lab, image: &Path) -> Result<Mount> {
     background(lab, squashfuse)
 }
 
-/// Mounts an image with the kernel's own file system, on a loop device that goes with the mount.
+/// Mounts an image with the kernel's own file system, on a loop device that is removed with the mount.
 pub(crate) fn kernel(lab: &Lab, file_system: &str, image: &Path) -> Result<Mount> {
     looped(lab, file_system, "loop,ro", image)
 }
 
-/// Mounts the file system in `file` as the kernel does, with these `options`.
+/// Mounts the file system in `file` with the kernel, with these `options`.
 pub(crate) fn looped(lab: &Lab, file_system: &str, options: &str, file: &Path) -> Result<Mount> {
     let mut mount = Command::new("mount");
     mount.args(["-t", file_system, "-o", options]).arg(file);
     background(lab, mount)
 }
 
-/// Mounts with `mount`, a command that lacks but the mount point and ends once all is mounted.
+/// Mounts with `mount`, a command to which the mount point is added and that ends when the mount is made.
 pub(crate) fn background(lab: &Lab, mut mount: Command) -> Result<Mount> {
     let point = new_point(lab, User::Caller)?;
     let log = Log::of(lab);
@@ -113,7 +113,7 @@ pub(crate) fn background(lab: &Lab, mut mount: Command) -> Result<Mount> {
     })
 }
 
-/// The file that has what all mounts and servers say.
+/// The log file of all mounts and servers.
 pub(crate) struct Log(PathBuf);
 
 impl Log {
@@ -121,7 +121,7 @@ impl Log {
         Self(lab.path("mounts.log"))
     }
 
-    /// Lets `command` say it there.
+    /// Redirects the output of `command` to it.
     pub(crate) fn record<'c>(&self, command: &'c mut Command) -> Result<&'c mut Command> {
         let file = File::options().create(true).append(true).open(&self.0)?;
         Ok(command.stdin(Stdio::null()).stderr(file))
@@ -153,7 +153,7 @@ impl Mount {
         self.point.path()
     }
 
-    /// What `verimount status` counts under this name, such as `relayed/reads`.
+    /// The count with this name in `verimount status`, such as `relayed/reads`.
     pub(crate) fn counter(&self, lab: &Lab, name: &str) -> Result<u64> {
         let mut status = lab.verimount(self.user);
         let json = command::stdout(status.arg("status").arg("--json").arg(self.path()))?;
@@ -164,7 +164,7 @@ impl Mount {
             .with_context(|| format!("no {name} in {json}"))
     }
 
-    /// The most memory the serving process ever had, in bytes, with the program's own pages.
+    /// The peak memory of the serving process in bytes, including the program's own pages.
     pub(crate) fn peak_memory(&self) -> Result<u64> {
         let id = self.daemon.as_ref().context("no process of ours")?.id();
         let text = fs::read_to_string(format!("/proc/{id}/status"))?;

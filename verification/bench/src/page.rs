@@ -1,4 +1,4 @@
-//! Reports as one page of HTML that needs nothing else.
+//! Reports as a self-contained HTML page.
 
 use std::{
     fmt::{self, Write},
@@ -42,7 +42,7 @@ code { background: #f3f3f3 }
 /// Writes the reports of one run to `file`.
 ///
 /// # Errors
-/// What the system says.
+/// The system's error.
 pub(crate) fn write(reports: &[Report], environment: &Value, file: &Path) -> Result<()> {
     Ok(fs::write(file, page(reports, environment)?)?)
 }
@@ -126,7 +126,7 @@ fn row<'a>(
     Ok(())
 }
 
-/// Text in which what stands between back quotes is code.
+/// Text with code between back quotes.
 fn text(text: &str) -> String {
     let elements = iter::repeat(["<code>", "</code>"]).flatten();
     let mut parts = text.split('`').map(escape);

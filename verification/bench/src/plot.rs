@@ -1,4 +1,4 @@
-//! Charts as SVG files that need nothing else.
+//! Charts as self-contained SVG files.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ const BARS: f64 = 440.0;
 const ROW: f64 = 28.0;
 const TOP: f64 = 48.0;
 
-/// One horizontal bar a row, as long as the median, with a line from the least to the greatest.
+/// A horizontal bar per row: its length is the median, with a line from the minimum to the maximum.
 pub(crate) fn bars(title: &str, unit: &str, rows: &[(&str, Spread)]) -> String {
     let longest = rows
         .iter()
@@ -52,8 +52,8 @@ const PLOT_LEFT: f64 = 90.0;
 const PLOT_WIDTH: f64 = 600.0;
 const PLOT_HEIGHT: f64 = 240.0;
 
-/// A line through the medians, with a mark from the least to the greatest at each point. Sizes grow by
-/// factors from left to right; figures from 0 upwards.
+/// A line through the medians, with a mark from the minimum to the maximum at each point. The horizontal
+/// axis has sizes, on a logarithmic scale; the vertical one starts at 0.
 pub(crate) fn line(title: &str, unit: &str, points: &[(f64, &str, Spread)]) -> String {
     let sizes = points.iter().map(|(size, ..)| size.ln());
     let least = sizes.clone().fold(f64::INFINITY, f64::min);
@@ -105,14 +105,14 @@ pub(crate) fn line(title: &str, unit: &str, points: &[(f64, &str, Spread)]) -> S
     svg
 }
 
-/// An empty chart and its title.
+/// An empty chart with a title.
 fn begin(title: &str, width: f64, height: f64) -> String {
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
          viewBox=\"0 0 {width} {height}\" font-family=\"sans-serif\" font-size=\"13\">\n\
          <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n\
          <text x=\"12\" y=\"24\" font-size=\"15\" font-weight=\"bold\">{}</text>\n",
-        // A title is Markdown, a chart is not.
+        // Titles are Markdown, charts are not.
         escape(&title.replace('`', ""))
     )
 }

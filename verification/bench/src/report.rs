@@ -1,4 +1,4 @@
-//! What a benchmark found: printed as it goes, and saved as JSON, Markdown and plots.
+//! The results of a benchmark: printed as they come, and saved as JSON, Markdown and plots.
 
 use std::{fmt, fs, path::Path};
 
@@ -14,20 +14,20 @@ use crate::{
 
 pub(crate) use crate::requirement::Bar;
 
-/// How a table of times is to be read.
+/// The figure that a table of times shows besides the times.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Compare {
-    /// Speed as a multiple of the first variant's, for the reading of so many bytes.
+    /// Speed as a multiple of the first variant's, for reading this many bytes.
     Speed { bytes: u64 },
     /// Time as a multiple of the first variant's.
     Time,
 }
 
-/// Everything one benchmark found.
+/// All results of one benchmark.
 #[derive(Debug)]
 pub(crate) struct Report {
     name: String,
-    /// What it is about, and what its figures depend on besides the code, as Markdown.
+    /// Its subject and environment, as Markdown.
     head: String,
     blocks: Vec<Block>,
     contests: Vec<Contest>,
@@ -36,7 +36,7 @@ pub(crate) struct Report {
     left_out: Vec<String>,
 }
 
-/// What was measured: its title, unit and samples.
+/// A measurement: title, unit and samples.
 #[derive(Debug)]
 struct Contest {
     title: String,
@@ -50,12 +50,12 @@ pub(crate) enum Block {
     Title(String),
     Text(String),
     Table(Table),
-    /// As SVG; not in texts.
+    /// As SVG; omitted in texts.
     Plot(String),
 }
 
 impl Report {
-    /// Begins a report; `name` is that of its files.
+    /// Begins a report; `name` is the name of its files.
     pub(crate) fn new(name: &str, title: &str, environment: &Value) -> Self {
         let mut head = format!("## {title}\n\n");
         for (key, value) in environment.as_object().into_iter().flatten() {
@@ -74,7 +74,7 @@ impl Report {
         }
     }
 
-    /// What it is about, and where it was measured.
+    /// Its subject, and where it was measured.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -83,7 +83,7 @@ impl Report {
         &self.blocks
     }
 
-    /// The title, unit and samples of all that was measured.
+    /// Title, unit and samples of all measurements.
     pub(crate) fn contests(&self) -> impl Iterator<Item = (&str, &str, &Samples)> {
         self.contests
             .iter()
@@ -106,20 +106,19 @@ impl Report {
         self.say(Block::Title(title.to_owned()));
     }
 
-    /// Notes what was not measured, and why.
+    /// Records what was not measured, and why.
     pub(crate) fn leave_out(&mut self, what: &str, why: &str) {
         self.say(format!("Left out: {what} ({why})"));
         self.left_out.push(format!("{what} ({why})"));
     }
 
-    /// Notes that an error ended the measurements. Files of a complete run are then left alone.
+    /// Records that an error ended the measurements. Files of a complete run are then not overwritten.
     pub(crate) fn cut_short(&mut self, error: &anyhow::Error) {
         self.name.push_str("-incomplete");
         self.leave_out("all that would follow", &format!("{error:#}"));
     }
 
-    /// Adds a section about times in seconds; the first variant is the one that the others are
-    /// compared with.
+    /// Adds a section about times in seconds; the others are compared with the first variant.
     pub(crate) fn times(&mut self, title: &str, samples: &Samples, compare: Compare) -> Result<()> {
         let mut header = vec![
             "variant".to_owned(),
@@ -147,7 +146,7 @@ impl Report {
         self.table(title, table, "s", samples)
     }
 
-    /// Adds a section with a table, and a plot of the samples that it is about.
+    /// Adds a section with a table and a plot of its samples.
     pub(crate) fn table(
         &mut self,
         title: &str,
@@ -160,7 +159,7 @@ impl Report {
         self.keep(title, unit, samples)
     }
 
-    /// Adds a section with a table, and a plot of what is in it against sizes.
+    /// Adds a section with a table and a plot of its values by size.
     pub(crate) fn against_size(
         &mut self,
         title: &str,
@@ -176,7 +175,7 @@ impl Report {
         Ok(())
     }
 
-    /// Keeps samples that no table of their own shows, and a plot of them.
+    /// Adds samples that have no table of their own, and a plot of them.
     pub(crate) fn keep(&mut self, title: &str, unit: &str, samples: &Samples) -> Result<()> {
         let bars = samples
             .names()
@@ -202,7 +201,7 @@ impl Report {
         self.plots.push((title.to_owned(), svg));
     }
 
-    /// Compares a figure with what it must be; shown at the end.
+    /// Compares a figure with its requirement, for the end of the report.
     pub(crate) fn require(&mut self, text: &str, bar: Bar, unit: &'static str, figure: Spread) {
         self.requirements.push(Requirement {
             text: text.to_owned(),
@@ -212,7 +211,7 @@ impl Report {
         });
     }
 
-    /// Prints the last lines and writes all of it to files in `folder`.
+    /// Prints the last lines, and writes the report to files in `folder`.
     pub(crate) fn finish(&mut self, environment: &Value, folder: &Path) -> Result<()> {
         let requirements = self.requirements_text();
         println!("{requirements}");
@@ -286,7 +285,7 @@ impl From<&str> for Block {
     }
 }
 
-/// A number with about three digits.
+/// A number with about three significant digits.
 pub(crate) fn figure(value: f64) -> String {
     match value.abs() {
         0.0 => "0".to_owned(),
@@ -311,7 +310,7 @@ pub(crate) fn mebibytes(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }
 
-/// A title as part of a file's name.
+/// A title as a part of a file name.
 fn slug(title: &str) -> String {
     let words = title
         .split(|c: char| !c.is_ascii_alphanumeric())

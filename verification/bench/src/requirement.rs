@@ -1,4 +1,4 @@
-//! What figures must be, and whether they are.
+//! Requirements for figures.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::{
     rounds::Spread,
 };
 
-/// What a figure must be.
+/// The bound of a figure.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Bar {
     AtLeast(f64),
@@ -23,7 +23,7 @@ impl Bar {
     }
 }
 
-/// A figure, and what it must be.
+/// A figure and its requirement.
 #[derive(Debug)]
 pub(crate) struct Requirement {
     pub(crate) text: String,
@@ -39,7 +39,7 @@ impl Requirement {
         self.bar.is_met_by(self.figure.median)
     }
 
-    /// As under the header.
+    /// The cells under the header.
     pub(crate) fn cells(&self) -> [String; 4] {
         let unit = self.unit;
         let bar = match self.bar {

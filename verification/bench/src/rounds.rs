@@ -1,4 +1,4 @@
-//! Side-by-side measurement: every variant once a round, in turn, and ratios within each round.
+//! Comparative measurement: every variant once per round, in turn, and ratios within each round.
 
 use std::io::{self, IsTerminal};
 
@@ -8,7 +8,7 @@ use verimount_support::interrupt;
 
 use crate::lab::{Lab, Which};
 
-/// The middle and the ends of a few values.
+/// Median, minimum and maximum of a few values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Spread {
     pub(crate) median: f64,
@@ -17,7 +17,7 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// Of a count, which is the same each time.
+    /// For a count, which is the same each time.
     pub(crate) fn exact(value: f64) -> Self {
         Self {
             median: value,
@@ -26,7 +26,7 @@ impl Spread {
         }
     }
 
-    /// `None` of no values.
+    /// `None` without values.
     pub(crate) fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut sorted: Vec<f64> = values.into_iter().collect();
         sorted.sort_by(f64::total_cmp);
@@ -45,17 +45,17 @@ impl Spread {
     }
 }
 
-/// What one variant measures: one round's value, usually seconds.
+/// Measures a variant once; returns the round's value, usually in seconds.
 type Measure<'a> = Box<dyn FnMut() -> Result<f64> + 'a>;
 
-/// Named variants to be measured against one another.
+/// Named variants to be compared.
 #[derive(Default)]
 pub(crate) struct Contest<'a> {
     variants: Vec<(String, Measure<'a>)>,
 }
 
 impl<'a> Contest<'a> {
-    /// Adds a variant. All of `measure` is repeated in each round; the value it returns counts.
+    /// Adds a variant. `measure` is called in each round and returns the value.
     pub(crate) fn variant(
         mut self,
         name: impl Into<String>,
@@ -65,7 +65,7 @@ impl<'a> Contest<'a> {
         self
     }
 
-    /// Adds a variant for each of `subjects`, by their names. All are measured alike.
+    /// Adds a variant for each of `subjects`, by name. All are measured in the same way.
     pub(crate) fn variants<S: Copy + 'a>(
         self,
         subjects: impl IntoIterator<Item = (&'a str, S)>,
@@ -76,7 +76,8 @@ impl<'a> Contest<'a> {
         })
     }
 
-    /// Measures. Each round begins with another variant, so that none always follows the same one.
+    /// Runs the measurement. Each round begins with another variant, so that none always follows the same
+    /// one.
     pub(crate) fn run(self, rounds: usize) -> Result<Samples> {
         let [rows] = self.measure(rounds, [()], |()| {})?;
         Ok(Samples {
@@ -85,8 +86,8 @@ impl<'a> Contest<'a> {
         })
     }
 
-    /// The same, so many times as `lab` says. If it has an older program, each variant is measured with
-    /// both programs one right after the other, since the machine itself gets slower and faster.
+    /// The same with the number of rounds from `lab`. If there is an older program, each variant is measured
+    /// with both programs in direct succession, since the speed of the machine itself varies.
     pub(crate) fn run_in(self, lab: &Lab) -> Result<Samples> {
         if !lab.has_older_program() {
             return self.run(lab.rounds);
@@ -98,8 +99,7 @@ impl<'a> Contest<'a> {
         Ok(Samples { rows, before })
     }
 
-    /// Each variant's values with each of `programs`, chosen by `choose`; another one is first in each
-    /// round.
+    /// Each variant's values with each of `programs`, selected by `choose`; the order changes in each round.
     fn measure<const N: usize, P: Copy>(
         mut self,
         rounds: usize,
@@ -127,14 +127,14 @@ impl<'a> Contest<'a> {
     }
 }
 
-/// Replaces the last line of the terminal, if there is one.
+/// Replaces the last line of the terminal, if the output is one.
 fn show_progress(text: &str) {
     if io::stderr().is_terminal() {
         eprint!("\r\x1b[K{text}");
     }
 }
 
-/// What was measured: for each variant one value a round.
+/// The results: one value per round for each variant.
 #[derive(Debug, Clone)]
 pub(crate) struct Samples {
     rows: Rows,
@@ -142,7 +142,7 @@ pub(crate) struct Samples {
     before: Rows,
 }
 
-/// Variants by their names, each with one value a round.
+/// Variants by name, each with one value per round.
 type Rows = Vec<(String, Vec<f64>)>;
 
 impl Samples {
@@ -158,7 +158,7 @@ impl Samples {
         Spread::of(self.values(name)?.iter().copied()).context("no rounds")
     }
 
-    /// Round by round, the value of `dividend` divided by that of `divisor`.
+    /// For each round, the value of `dividend` divided by that of `divisor`.
     ///
     /// # Errors
     /// There is no such variant.
@@ -166,7 +166,7 @@ impl Samples {
         self.compare(dividend, divisor, |a, b| a / b)
     }
 
-    /// Round by round, the value of `minuend` less that of `subtrahend`.
+    /// For each round, the value of `minuend` minus that of `subtrahend`.
     ///
     /// # Errors
     /// There is no such variant.
@@ -185,7 +185,7 @@ impl Samples {
         Ok(values)
     }
 
-    /// The variants, each with one value a round of the older program, and one of today's.
+    /// The variants, each with the older program's and today's value per round.
     pub(crate) fn before_and_after(&self) -> impl Iterator<Item = (&str, &[f64], &[f64])> {
         let pairs = self.before.iter().zip(&self.rows);
         pairs.map(|((name, before), (_, after))| (&**name, &**before, &**after))

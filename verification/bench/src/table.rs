@@ -1,8 +1,8 @@
-//! Tables of text, as Markdown that also reads well in a terminal.
+//! Text tables, as Markdown that is also readable in a terminal.
 
 use std::{fmt, iter};
 
-/// A table; its first column holds names, the others figures.
+/// A table; its first column has names, the others figures.
 #[derive(Debug, Clone)]
 pub(crate) struct Table {
     header: Vec<String>,
@@ -17,14 +17,14 @@ impl Table {
         }
     }
 
-    /// Adds a row of as many cells as the header has.
+    /// Adds a row, which must have as many cells as the header.
     pub(crate) fn row<S: Into<String>>(&mut self, cells: impl IntoIterator<Item = S>) {
         let cells: Vec<String> = cells.into_iter().map(Into::into).collect();
         assert_eq!(cells.len(), self.header.len(), "a row fits its header");
         self.rows.push(cells);
     }
 
-    /// The cells of its header, and then of its rows.
+    /// The cells of its header, followed by those of its rows.
     pub(crate) fn lines(&self) -> impl Iterator<Item = &Vec<String>> {
         iter::once(&self.header).chain(&self.rows)
     }

@@ -14,18 +14,18 @@ use crate::{
     lab::{Lab, seconds},
 };
 
-/// The tree of files: as it is, and in an archive.
+/// The tree of files, and an archive of it.
 pub(crate) struct Tree {
-    /// The directory that holds nothing else.
+    /// The directory that contains only the tree.
     pub(crate) source: PathBuf,
     pub(crate) archive: PathBuf,
-    /// How much there is, for people to read.
+    /// The amount of data, for output.
     pub(crate) size: String,
     bytes: u64,
 }
 
 impl Tree {
-    /// What the tree's top is called, in the directory and in the archive.
+    /// The name of the tree's top folder, in the directory and in the archive.
     pub(crate) const NAME: &str = "tree";
 
     pub(crate) fn make(lab: &Lab) -> Result<Self> {
@@ -44,14 +44,14 @@ impl Tree {
         })
     }
 
-    /// What unpacks the archive into `folder`.
+    /// The command that unpacks the archive into `folder`.
     pub(crate) fn unpack(&self, folder: &Path) -> Command {
         let mut tar = Command::new("tar");
         tar.arg("xf").arg(&self.archive).arg("-C").arg(folder);
         tar
     }
 
-    /// Makes ready for as much to be written as there is in the archive, and that be in the cache.
+    /// Drops caches, prepares memory for unpacking the archive, and reads the archive into the cache.
     pub(crate) fn make_ready(&self, lab: &Lab) -> Result<()> {
         if lab.is_root() {
             lab.make_cold(self.bytes)?;

@@ -1,4 +1,4 @@
-//! Volumes beside files and disks that nobody checks.
+//! Compares volumes with unchecked files and disks.
 
 mod check;
 mod server;

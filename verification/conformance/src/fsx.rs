@@ -17,11 +17,11 @@ const TOOL: CargoTool = CargoTool {
     versions: "^0.3",
 };
 
-/// What the operations are chosen by: the same in each run.
+/// The seed of the operations, the same in each run.
 const SEED: u32 = 2020;
 
-/// How often it does what. To wait for the disk brings little to light but takes most of the time,
-/// so it is rare, and mappings that were written to are not waited for.
+/// The frequencies of operations. Waiting for the disk finds few errors and takes most of the time, so it
+/// is rare, and written mappings are not synchronised.
 const SETTINGS: &str = "nomsyncafterwrite = true
 [weights]
 read = 10
@@ -46,7 +46,7 @@ pub(crate) struct Fsx {
 }
 
 impl Fsx {
-    /// Keeps what it needs in `folder`.
+    /// Keeps its files in `folder`.
     pub(crate) fn new(target: &Path, folder: &Path) -> Result<Self> {
         let settings = folder.join("fsx.toml");
         fs::write(&settings, SETTINGS)?;
@@ -56,7 +56,7 @@ impl Fsx {
         })
     }
 
-    /// Does so many operations in `directory`; returns what to say about it.
+    /// Does this many operations in `directory`; returns a line of results.
     pub(crate) fn run(&self, directory: &Path, operations: u32) -> Result<String> {
         let mut fsx = Command::new(&self.program);
         fsx.arg("-f")

@@ -1,4 +1,4 @@
-//! git's own work: a repository is made, cloned, packed and checked.
+//! git: creates, clones, packs and checks a repository.
 
 use std::{fs, path::Path, process::Command};
 
@@ -10,10 +10,10 @@ use crate::output;
 /// The files that are committed: the source code of this workspace.
 const FILES: &str = "crates";
 
-/// How many commits change files after the first.
+/// The number of commits after the first, each of which changes files.
 const COMMITS: usize = 10;
 
-/// Works in `directory`; returns what to say about it.
+/// Works in `directory`; returns a line of results.
 pub(crate) fn run(directory: &Path) -> Result<String> {
     let original = root().join(FILES);
     let repository = directory.join("repository");
@@ -33,7 +33,7 @@ pub(crate) fn run(directory: &Path) -> Result<String> {
         git(&["add", "--all"])?;
         git(&["commit", "--quiet", "--message=Moved back"])?;
     }
-    // One clone shares the objects' files, by links, and the other has its own.
+    // One clone shares the objects' files by hard links; the other has its own.
     git(&["clone", "--quiet", ".", "../linked"])?;
     git(&["clone", "--quiet", "--no-local", ".", "../copied"])?;
     git(&["gc", "--quiet", "--aggressive", "--prune=now"])?;
@@ -52,7 +52,7 @@ pub(crate) fn run(directory: &Path) -> Result<String> {
     ))
 }
 
-/// git in a folder, the same whatever its user has set.
+/// git in a folder, independent of the user's settings.
 fn git(folder: &Path, arguments: &[&str]) -> Command {
     let mut git = Command::new("git");
     git.arg("-C")

@@ -1,5 +1,5 @@
-//! `cargo xtask conformance`: other people's test suites and programs, in a directory as it is and as
-//! bridges show it.
+//! `cargo xtask conformance`: runs other projects' test suites and programs in a directory, and in its
+//! mirrors.
 
 // The paths shown here are our own.
 #![allow(clippy::disallowed_methods)]
@@ -35,11 +35,11 @@ use self::{
     way::Way,
 };
 
-/// How much is done.
+/// The extent of the tests.
 struct Extent {
-    /// What is mirrored, and how many operations fsx does there in each way to use it.
+    /// The sources, each with the number of operations of fsx in each way to use it.
     sources: &'static [(Kind, u32)],
-    /// Each SQLite writer's, in each way.
+    /// Transactions of each SQLite writer, in each way.
     transactions: u32,
 }
 
@@ -63,13 +63,13 @@ const SHORT: Extent = Extent {
 /// For how many seconds one file is opened by many.
 const RACE_SECONDS: &str = "60";
 
-/// Run other people's suites in mirrored directories: pjdfstest, fsx, git, SQLite
+/// Run other projects' test suites in mirrored directories: pjdfstest, fsx, git, SQLite
 ///
-/// All of it takes an hour; with TMPDIR in memory, half of that.
+/// This takes an hour, or half of that with TMPDIR in memory.
 #[derive(Debug, Parser)]
 #[command(bin_name = "cargo xtask conformance")]
 struct Options {
-    /// Do as little as `cargo xtask test --full` does
+    /// Run only the short form, as `cargo xtask test --full` does
     #[arg(long)]
     short: bool,
 }
@@ -94,7 +94,7 @@ fn run(options: &Options) -> Result<()> {
     command::run(&mut tests("bridge::"))
 }
 
-/// What runs our own tests of this name.
+/// The command that runs our own tests with this name.
 fn tests(name: &str) -> Command {
     let mut test = cargo("test");
     test.args(["--workspace", "--locked", "--test", "cli", "--"])
@@ -106,7 +106,7 @@ fn exercise(extent: &Extent) -> Result<()> {
     let target = target()?;
     let verimount = build_tested_verimount()?;
     let folder = tempfile::Builder::new().prefix("verimount-").tempdir()?;
-    // Other users are to reach what is in it.
+    // Other users must be able to enter it.
     fs::set_permissions(folder.path(), Permissions::from_mode(0o755))?;
     let suites = Suites {
         pjdfstest: Pjdfstest::new(&target, folder.path())?,
@@ -124,7 +124,7 @@ fn exercise(extent: &Extent) -> Result<()> {
 }
 
 impl Extent {
-    /// The sources, for those who may not make file systems in what they have.
+    /// The sources for users who may not make file systems.
     fn for_this_user(&self) -> Vec<(Kind, u32)> {
         match rustix::process::geteuid().is_root() {
             true => self.sources.to_vec(),
@@ -140,7 +140,7 @@ struct Suites {
 }
 
 impl Suites {
-    /// Runs all of them in a source as it is and in each way to mirror it; returns how many failed.
+    /// Runs all suites in a source, and in each way to mirror it; returns how many failed.
     fn run(&self, source: &Source, kind: Kind, operations: u32, verimount: &Path) -> Result<usize> {
         println!("== {}, as it is", kind.name());
         let native = self.pjdfstest.run(source, source.path())?;
@@ -162,7 +162,7 @@ impl Suites {
         self.pjdfstest.run(source, directory)?.compare(native)
     }
 
-    /// Runs what must always work; returns how much of it did not.
+    /// Runs the suites that must always pass; returns how many failed.
     fn programs(&self, directory: &Path, operations: u32) -> Result<usize> {
         let folder = directory.join("programs");
         fs::create_dir(&folder)?;
@@ -174,14 +174,14 @@ impl Suites {
     }
 }
 
-/// Removes a directory with all that is in it.
+/// Removes a directory with its contents.
 fn remove(folder: &Path) -> Result<()> {
     let removed = fs::remove_dir_all(folder);
     removed.with_context(|| format!("removing {}", folder.display()))
 }
 
-/// Says what came of a suite; returns how many failed, which is none or one. One that failed ends
-/// nothing, unless somebody wants to end it all.
+/// Prints the result of a suite; returns how many failed: 0 or 1. A failure does not end the run, unless
+/// it is an interruption.
 fn report(result: Result<String>) -> Result<usize> {
     interrupt::check()?;
     match result {
@@ -194,7 +194,7 @@ fn report(result: Result<String>) -> Result<usize> {
     Ok(0)
 }
 
-/// What `command` writes; all that it said, if it failed.
+/// The output of `command`; if it fails, an error with all its output.
 fn output(command: &mut Command) -> Result<String> {
     let output = command.output();
     let output = output.with_context(|| format!("cannot run `{}`", command::describe(command)))?;

@@ -1,4 +1,4 @@
-//! `pjdfstest`: what POSIX says of each operation, its errors and the times that it changes.
+//! `pjdfstest`: tests each operation, its errors and the times that it changes, according to POSIX.
 
 use std::{
     collections::BTreeMap,
@@ -41,8 +41,8 @@ const EXCEPTIONS: [Exception; 2] = [
     },
 ];
 
-/// All tests but those that remount, and with all that not each system has but Linux. The users are
-/// those that Debian always has.
+/// All tests except those that remount, with all optional features that Linux has. The users are those
+/// that always exist on Debian.
 const SETTINGS: &str = "[features]
 posix_fallocate = {}
 rename_ctime = {}
@@ -55,25 +55,25 @@ allow_remount = false
 entries = [[\"nobody\", \"nogroup\"], [\"daemon\", \"daemon\"]]
 ";
 
-/// What became of a test.
+/// The outcome of a test.
 #[derive(Debug, PartialEq, Eq)]
 enum Outcome {
     Passed,
-    /// It failed or was left out, and this is what was said about it.
+    /// It failed or was skipped, with pjdfstest's reason.
     NotPassed(String),
 }
 
-/// What became of all tests, by their names.
+/// The outcomes of all tests, by name.
 pub(crate) struct Outcomes(BTreeMap<String, Outcome>);
 
 pub(crate) struct Pjdfstest {
     program: PathBuf,
     folder: PathBuf,
-    /// Where programs are looked for.
+    /// The PATH.
     search: OsString,
 }
 
-/// What need not pass, and why, for people to read.
+/// The exceptions with their reasons, for output.
 pub(crate) fn exceptions() -> String {
     let lines = EXCEPTIONS
         .iter()
@@ -82,12 +82,11 @@ pub(crate) fn exceptions() -> String {
 }
 
 impl Pjdfstest {
-    /// Keeps what it needs in `folder`.
+    /// Keeps its files in `folder`.
     pub(crate) fn new(target: &Path, folder: &Path) -> Result<Self> {
         let programs = folder.join("bin");
         fs::create_dir(&programs)?;
-        // mount(8) gives all that is about a FUSE mount to its daemon's program, which must mount anew,
-        // unless it is told not to.
+        // For a FUSE mount, mount(8) calls the daemon's program to remount, unless it gets `-i`.
         let mount = tools::locate("mount").context("there is no mount")?;
         let script = format!("#!/bin/sh\nexec {} -i \"$@\"\n", mount.display());
         fs::write(programs.join("mount"), script)?;
@@ -101,11 +100,11 @@ impl Pjdfstest {
         })
     }
 
-    /// Runs all tests in `directory`, which is a mirror of `source` or that itself.
+    /// Runs all tests in `directory`, which is `source` or a mirror of it.
     pub(crate) fn run(&self, source: &Source, directory: &Path) -> Result<Outcomes> {
         let mut all = self.run_some(directory, SETTINGS, None)?;
         if source.is_own() {
-            // By themselves: some of the others leave files open, which keep it from being remounted.
+            // Separately: some of the other tests leave files open, which prevents a remount.
             let settings = SETTINGS.replace("allow_remount = false", "allow_remount = true");
             all.extend(self.run_some(directory, &settings, Some("erofs"))?);
         }
@@ -143,7 +142,7 @@ impl Pjdfstest {
     }
 }
 
-/// What became of each test, by what pjdfstest says: a line each, and lines behind it that tell more.
+/// Parses pjdfstest's output: a line per test, followed by lines with details.
 fn outcomes(text: &str) -> BTreeMap<String, Outcome> {
     let mut found = BTreeMap::new();
     let mut last = None;
@@ -179,7 +178,7 @@ impl Outcomes {
         passed.map(|(test, _)| test.as_str())
     }
 
-    /// Checks that each test passed here that passed in the source; returns what to say about it.
+    /// Checks that every test that passed in the source passed here; returns a line of results.
     pub(crate) fn compare(&self, native: &Self) -> Result<String> {
         let mut said = self.summary();
         let mut failures = String::new();

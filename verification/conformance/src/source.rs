@@ -10,32 +10,32 @@ use std::{
 use anyhow::Result;
 use verimount_support::{command, mount_point::MountPoint};
 
-/// Bytes of the file that a file system is made in, which has holes: XFS asks for at least 300 MiB.
+/// The size in bytes of the sparse file in which a file system is made: XFS needs at least 300 MiB.
 const SIZE: u64 = 1 << 30;
 
-/// What the directory to be mirrored is on.
+/// The kind of file system of the mirrored directory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Kind {
-    /// Whatever temporary files are on.
+    /// That of temporary files.
     Folder,
-    /// A new file system of this name, in a file; takes root.
+    /// A new file system of this type, in a file; needs root.
     Disk(&'static str),
-    /// A new one in memory; takes root.
+    /// A new one in memory; needs root.
     Tmpfs,
-    /// A new one above another directory; takes root.
+    /// A new one above another directory; needs root.
     Overlay,
 }
 
-/// A directory to be mirrored, which is empty at first; unmounted when this is dropped.
+/// A directory to be mirrored, empty at first. It is unmounted when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Source(MountPoint);
 
 impl Source {
-    /// A new one in `folder`, which takes the name of the kind.
+    /// A new one in `folder`, named by its kind.
     pub(crate) fn new(folder: &Path, kind: Kind) -> Result<Self> {
         let point = MountPoint::new(folder.join(kind.name()))?;
         kind.mount(folder, point.path())?;
-        // Other users work in it, too.
+        // Other users use it, too.
         fs::set_permissions(point.path(), Permissions::from_mode(0o755))?;
         Ok(Self(point))
     }
@@ -44,14 +44,14 @@ impl Source {
         self.0.path()
     }
 
-    /// Whether it is a file system of its own, with which anything may be done.
+    /// Whether it is a separate file system, which may be remounted and filled.
     pub(crate) fn is_own(&self) -> bool {
         self.0.is_mounted()
     }
 }
 
 impl Kind {
-    /// Makes and mounts the file system, if there is one, on `path`; keeps what it needs in `folder`.
+    /// Makes the file system, if it is a separate one, and mounts it on `path`; its files are in `folder`.
     fn mount(self, folder: &Path, path: &Path) -> Result<()> {
         let mut mount = Command::new("mount");
         match self {

@@ -1,5 +1,4 @@
-//! SQLite's own work: a database with a write-ahead log, whose index all its users map into memory,
-//! under two writers.
+//! SQLite: two writers use a database with a write-ahead log, whose index they map into memory.
 
 use std::{fs, path::Path, process::Command, thread};
 
@@ -9,7 +8,7 @@ use crate::output;
 
 const WRITERS: u32 = 2;
 
-/// Each writer inserts the numbers from 1 to `transactions`, one by one; returns what to say about it.
+/// Each writer inserts the numbers from 1 to `transactions`, one by one; returns a line of results.
 pub(crate) fn run(directory: &Path, transactions: u32) -> Result<String> {
     let database = directory.join("database");
     let mode = ask(
@@ -55,7 +54,7 @@ fn insert(database: &Path, writer: u32, transactions: u32) -> Result<()> {
     Ok(())
 }
 
-/// What SQLite answers to `statements`. Whoever finds the database locked waits.
+/// SQLite's output for `statements`. It waits while the database is locked.
 fn ask(database: &Path, statements: &str) -> Result<String> {
     let mut sqlite = Command::new("sqlite3");
     sqlite.args(["-batch", "-bail", "-cmd", ".timeout 60000"]);

@@ -1,4 +1,4 @@
-//! The ways to use a directory: as it is, and as bridges show it.
+//! The ways to use a directory: directly, and through bridges with different options.
 
 use std::{
     fs,
@@ -14,14 +14,14 @@ use crate::io_uring::Switch;
 /// A bridge over a directory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Way {
-    /// What it is asked for.
+    /// Its options.
     options: &'static [&'static str],
     /// Whether the kernel offers io_uring to it.
     io_uring: bool,
 }
 
-/// Each of them shows what the one before does not: files passed through, and relayed with pages kept
-/// for a while, and for good.
+/// Each covers what the others do not: files passed through, and relayed files whose pages are kept for a
+/// while or without limit.
 const OPTIONS: [&[&str]; 4] = [
     &["--passthrough", "auto"],
     &["--passthrough", "never"],
@@ -30,29 +30,29 @@ const OPTIONS: [&[&str]; 4] = [
 ];
 
 impl Way {
-    /// All that there are, those over io_uring only where the kernel can be made to offer it.
+    /// All ways; those over io_uring only if the kernel can be made to offer it.
     pub(crate) fn all() -> Vec<Self> {
         let way = |io_uring| move |options| Self { options, io_uring };
         let mut all: Vec<_> = OPTIONS.into_iter().map(way(false)).collect();
         match Switch::turn(true) {
-            // Pages are kept alike, whichever way answers come.
+            // Caching does not depend on the transport.
             Some(_) => all.extend(OPTIONS.into_iter().take(2).map(way(true))),
-            None => println!("LEFT OUT: io_uring, which the kernel does not offer or only to root"),
+            None => println!("SKIPPED: io_uring, which the kernel does not offer, or only to root"),
         }
         all
     }
 
-    /// Whether others than its user can use it. Those that can are answered through `/dev/fuse`.
+    /// Whether other users can use it. Such mounts use `/dev/fuse`.
     pub(crate) fn is_shared(self) -> bool {
         rustix::process::geteuid().is_root() && !self.io_uring
     }
 
-    /// Whether pjdfstest can be run in it, which works as others, too, if root runs it.
+    /// Whether pjdfstest can run in it: run by root, it also works as other users.
     pub(crate) fn is_for_pjdfstest(self) -> bool {
         self.is_shared() || !rustix::process::geteuid().is_root()
     }
 
-    /// For people to read.
+    /// Its name in output.
     pub(crate) fn name(self) -> String {
         let transport = if self.io_uring { " over io_uring" } else { "" };
         self.options.join(" ") + transport
@@ -60,7 +60,7 @@ impl Way {
 
     /// Mirrors `source` on a folder beside it.
     pub(crate) fn bridge(self, verimount: &Path, source: &Path) -> Result<Bridge> {
-        // No longer a path than the source's: one to a socket has at most 107 bytes.
+        // The path must not be longer than the source's: one of a socket has at most 107 bytes.
         let point = MountPoint::new(source.with_file_name("mnt"))?;
         let log = point.path().with_extension("log");
         let mut bridge = Command::new(verimount);
@@ -87,7 +87,7 @@ impl Bridge {
         self.point.path()
     }
 
-    /// Ends it, and looks whether it did all the time what it should.
+    /// Ends it, and checks that it ran without errors until now.
     pub(crate) fn end(self) -> Result<()> {
         let lasted = self.point.is_mounted();
         self.point.unmount()?;

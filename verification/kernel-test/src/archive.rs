@@ -7,30 +7,30 @@ use std::{
 use anyhow::{Context, Result};
 use verimount_support::command;
 
-/// Debian's keys, of the package `debian-archive-keyring`.
+/// Debian's keys, from the package `debian-archive-keyring`.
 const KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
 const MIRROR: &str = "http://deb.debian.org/debian";
 
 /// An archive of Debian packages, from which they are fetched and not installed.
 pub(crate) struct Archive {
-    /// How apt is told of it.
+    /// Options for apt that select it.
     options: Vec<String>,
 }
 
 impl Archive {
-    /// The one that this machine is installed from.
+    /// The archive from which this machine is installed.
     pub(crate) fn of_release() -> Self {
         Self {
             options: Vec::new(),
         }
     }
 
-    /// Newer packages for the same release. This machine's own list of archives stays as it is: what
-    /// apt has to remember is kept in `folder`.
+    /// Newer packages for the same release. This machine's own list of archives is not changed: apt's state
+    /// for this one is in `folder`.
     ///
     /// # Errors
-    /// There is no such archive for this machine, or none that can be reached.
+    /// There is no such archive for this machine, or it cannot be reached.
     pub(crate) fn of_backports(folder: &Path) -> Result<Self> {
         let file = |name: &str| folder.join(name);
         for name in ["lists/partial", "cache/archives/partial"] {
@@ -62,7 +62,7 @@ impl Archive {
     }
 }
 
-/// What Debian calls the release that this machine has.
+/// The code name of this machine's Debian release.
 fn codename() -> Result<String> {
     let release = fs::read_to_string("/etc/os-release")?;
     let mut lines = release.lines();

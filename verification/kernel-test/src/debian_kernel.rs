@@ -19,7 +19,7 @@ pub(crate) struct Kernel {
 }
 
 impl Kernel {
-    /// The newest kernel of an archive, unpacked below `folder`: fetched only if it is not there yet.
+    /// The newest kernel of an archive, unpacked below `folder`. It is fetched if it is missing.
     pub(crate) fn unpacked(archive: &Archive, folder: &Path) -> Result<Self> {
         let depends = command::stdout(archive.apt("apt-cache").args(["depends", NEWEST]))?;
         let package = depends
@@ -37,23 +37,23 @@ impl Kernel {
         Ok(kernel)
     }
 
-    /// What `uname -r` says.
+    /// The version, as in `uname -r`.
     pub(crate) fn version(&self) -> &str {
         &self.version
     }
 
-    /// What boots.
+    /// The bootable image.
     pub(crate) fn image(&self) -> PathBuf {
         self.root.join(format!("boot/vmlinuz-{}", self.version))
     }
 
-    /// The directory that has `lib/modules`.
+    /// The directory that contains `lib/modules`.
     pub(crate) fn root(&self) -> &Path {
         &self.root
     }
 
-    /// The files of these modules, unless they are in the kernel itself, and of all they need, each
-    /// after what it needs.
+    /// The files of these modules, except for built-in ones, and of their dependencies. Each file comes
+    /// after its dependencies.
     pub(crate) fn modules(&self, names: &[&str]) -> Result<Vec<PathBuf>> {
         let folder = self.root.join("lib/modules").join(&self.version);
         let table = fs::read_to_string(folder.join("modules.dep"))?;
@@ -70,7 +70,7 @@ impl Kernel {
                         .is_some_and(|(file, _)| is_module(file, name))
                 })
                 .with_context(|| format!("Linux {} has no module {name}", self.version))?;
-            // What is needed first stands last.
+            // Dependencies are listed in reverse order.
             for file in line.split([' ', ':']).filter(|file| !file.is_empty()).rev() {
                 let file = folder.join(file);
                 if !files.contains(&file) {

@@ -1,4 +1,4 @@
-//! What runs in the guest: the tests, with the kernel's own tools and this machine's programs.
+//! Runs in the guest: the tests, with the kernel's own tools and this machine's programs.
 
 mod bridge;
 mod dm_verity;
@@ -22,7 +22,7 @@ use verimount_support::command;
 use self::{scratch::Scratch, tests::Tests};
 use crate::report::Line;
 
-/// What the tests need of the kernel.
+/// The kernel modules that the tests need.
 const MODULES: [&str; 12] = [
     "blake2b_generic",
     "crc32_generic",
@@ -38,7 +38,7 @@ const MODULES: [&str; 12] = [
     "xxhash_generic",
 ];
 
-/// Run by `kernel-test` in its guest
+/// Used by `kernel-test` in its guest
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// The directory that has the kernel's lib/modules

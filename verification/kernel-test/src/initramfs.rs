@@ -12,13 +12,13 @@ use verimount_testenv::tools;
 
 use crate::debian_kernel::Kernel;
 
-/// What must be there before the host's root directory is.
+/// The modules that are needed before the host's root directory is mounted.
 const MODULES: [&str; 3] = ["virtio_pci", "9p", "9pnet_virtio"];
 
-/// The name by which the guest mounts the host's root directory.
+/// The tag with which the guest mounts the host's root directory.
 pub(crate) const HOST: &str = "host";
 
-/// Mounts the host's root directory and goes on in it.
+/// Mounts the host's root directory and continues in it.
 const INIT: &str = "#!/bin/busybox sh
 set -e
 export PATH=/bin:/sbin:/usr/bin:/usr/sbin
@@ -36,8 +36,8 @@ echo o > /host/proc/sysrq-trigger
 sleep 60
 ";
 
-/// Packs a file system for the guest to boot with, which then runs `shell_command` in the host's
-/// root directory and ends.
+/// Packs an initial file system for the guest, which runs `shell_command` in the host's root directory
+/// and powers off.
 pub(crate) fn pack(kernel: &Kernel, shell_command: &str, folder: &Path) -> Result<PathBuf> {
     let root = folder.join("root");
     for name in ["bin", "dev", "host", "modules", "proc", "sys"] {

@@ -1,7 +1,7 @@
-//! The kernel is killed in the middle of writing to its volumes, and we recover them.
+//! Kills the kernel while it writes to its volumes, and recovers them with Verimount.
 //!
-//! What a kill would leave is mostly found without one: while QEMU is stopped, its disks hold what
-//! they would if it had ended there.
+//! Most kills are simulated: while QEMU is paused, its disks have the same contents as after a kill at
+//! that time.
 
 mod flushed;
 mod kind;
@@ -26,16 +26,16 @@ use crate::{
 
 const GROUP: &str = "killed";
 
-/// How often the guest is stopped; in the end it is killed.
+/// How often the guest is paused; in the end it is killed.
 const STOPS: usize = 24;
 
-/// The longest time that the guest goes on for, in milliseconds.
+/// The longest time between two pauses, in milliseconds.
 const MAX_PAUSE: usize = 500;
 
-/// What the times are chosen with; the moments are never the same.
+/// The seed for these times. The states of the guest differ from run to run nevertheless.
 const SEED: u64 = 5;
 
-/// What the key of a journal's MAC is made with.
+/// The seed of the key of a journal's MAC.
 const KEY_SEED: u64 = 7;
 
 pub(crate) fn run(kernel: &Kernel, report: &mut Report) -> Result<()> {
@@ -69,7 +69,8 @@ pub(crate) fn run(kernel: &Kernel, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// What the volumes' disks hold if the guest is killed now. It goes on unless this is `for_good`.
+/// The contents of the volumes' disks if the guest is killed now. It is resumed unless this is
+/// `for_good`.
 fn left_by_kill(
     guest: &mut Running,
     for_good: bool,
@@ -80,7 +81,7 @@ fn left_by_kill(
         true => guest.kill(),
         false => guest.stop(),
     };
-    // Every flush that is heard of was before. More of them may be on their way.
+    // Every reported flush was before. Reports of further ones may be in transit.
     for line in guest.heard() {
         take(&line, volumes, report);
     }

@@ -18,28 +18,28 @@ use crate::{
     initramfs::{self, HOST},
 };
 
-/// How long the guest may be silent. Its processor is emulated, so that its tests take some ten
-/// times as long as here.
+/// How long the guest may print nothing. Its processor is emulated, so its tests take some ten times as
+/// long as here.
 const SILENCE: Duration = Duration::from_secs(180);
 
-/// How often it is looked whether to go on waiting.
+/// How often it is checked whether to stop waiting.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// The guest's memory in MiB. Whatever its tests write is held in it.
+/// The guest's memory in MiB, in which its tests keep everything that they write.
 const MEMORY: &str = "2048";
 
-/// A kernel that hangs or panics ends the machine, or is silent. None tests its timer, which would be
-/// found missing where this machine is too busy for it to tick in time.
+/// A kernel that panics ends the machine; one that hangs is silent. The kernels do not test their timer:
+/// on a busy host it may not tick in time, and would be taken for missing.
 const KERNEL_OPTIONS: &str =
     "console=ttyS0 loglevel=3 panic=-1 oops=panic random.trust_cpu=on no_timer_check";
 
-/// A machine that can be started.
+/// A virtual machine that can be started.
 pub(crate) struct Machine {
     qemu: Command,
     folder: TempDir,
 }
 
-/// A machine that runs. It is ended when this is dropped.
+/// A running virtual machine. It is ended when this is dropped.
 pub(crate) struct Running {
     qemu: Child,
     console: Receiver<String>,
@@ -47,7 +47,7 @@ pub(crate) struct Running {
 }
 
 impl Machine {
-    /// Gets ready a machine that boots `kernel` and runs a task of this program in it.
+    /// Prepares a machine that boots `kernel` and runs a task of this program.
     pub(crate) fn new(kernel: &Kernel, task: &str) -> Result<Self> {
         let folder = TempDir::new()?;
         let program = env::current_exe()?;
@@ -81,7 +81,7 @@ impl Machine {
         Ok(Self { qemu, folder })
     }
 
-    /// Gives it these files as disks, in order.
+    /// Adds these files as disks, in order.
     pub(crate) fn with_disks<'a>(mut self, disks: impl Iterator<Item = &'a PathBuf>) -> Self {
         for (number, disk) in disks.enumerate() {
             let drive = format!("if=none,format=raw,id=disk{number},file={}", disk.display());
@@ -103,7 +103,7 @@ impl Machine {
 }
 
 impl Running {
-    /// Waits until it has switched itself off. Each line of its console goes to `take`.
+    /// Waits until it has powered off, and passes each line of its console to `take`.
     ///
     /// # Errors
     /// As [`Self::line`], or QEMU fails.
@@ -116,10 +116,10 @@ impl Running {
         Ok(())
     }
 
-    /// The next line of its console; none if it has ended.
+    /// The next line of its console; `None` if it has ended.
     ///
     /// # Errors
-    /// It is silent for long.
+    /// It prints nothing for too long.
     pub(crate) fn line(&self) -> Result<Option<String>> {
         let mut silence = Duration::ZERO;
         loop {
@@ -128,24 +128,24 @@ impl Running {
                 Ok(line) => return Ok(Some(line)),
                 Err(RecvTimeoutError::Timeout) if silence < SILENCE => silence += PAUSE,
                 Err(RecvTimeoutError::Timeout) => {
-                    bail!("nothing was heard of the guest for {} s", SILENCE.as_secs())
+                    bail!("the guest printed nothing for {} s", SILENCE.as_secs())
                 }
                 Err(RecvTimeoutError::Disconnected) => return Ok(None),
             }
         }
     }
 
-    /// The lines of its console that have come already.
+    /// The lines of its console that have arrived already.
     pub(crate) fn heard(&self) -> impl Iterator<Item = String> {
         self.console.try_iter()
     }
 
-    /// Stops it where it is. Its disks do not change any more when this returns.
+    /// Pauses it. Its disks no longer change when this returns.
     pub(crate) fn stop(&self) -> Result<()> {
         interrupt::check()?;
         let process = Pid::from_child(&self.qemu);
         kill_process(process, Signal::STOP)?;
-        // All threads are out of the kernel then.
+        // Then no thread is in the kernel any more.
         let options = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         let status = waitid(WaitId::Pid(process), options)?;
         ensure!(
@@ -155,12 +155,12 @@ impl Running {
         Ok(())
     }
 
-    /// Lets it go on.
+    /// Resumes it.
     pub(crate) fn go_on(&self) -> Result<()> {
         Ok(kill_process(Pid::from_child(&self.qemu), Signal::CONT)?)
     }
 
-    /// Ends it where it is.
+    /// Kills it.
     pub(crate) fn kill(&mut self) -> Result<()> {
         self.qemu.kill()?;
         self.qemu.wait()?;
@@ -170,12 +170,12 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // There is nobody to tell, and it has mostly ended.
+        // An error cannot be reported here; usually it has ended already.
         let _ = self.kill();
     }
 }
 
-/// The lines that come out, read by a thread so that waiting for them can end.
+/// The lines of an output, read by a thread so that waiting for them can be interrupted.
 fn lines_of(output: ChildStdout) -> Receiver<String> {
     let (sender, lines) = mpsc::channel();
     thread::spawn(move || {

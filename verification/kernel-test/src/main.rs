@@ -1,8 +1,8 @@
-//! `cargo xtask kernel-test`: what Verimount writes is read by the kernel, and the other way round.
+//! `cargo xtask kernel-test`: the kernel reads what Verimount writes, and the other way round.
 //!
-//! Debian's kernel and the newer one of its backports run in a QEMU each, at the same time, with this
-//! machine's root directory below their own, read-only. In them runs this same program, which does
-//! the tests and writes a line for each. Another guest of each kernel is killed while it writes.
+//! Debian's kernel and the newer one of its backports run at the same time, each in QEMU, with this
+//! machine's root directory mounted read-only. In the guests, this same program runs the tests and prints
+//! a line for each. Another guest of each kernel is killed while it writes.
 
 // The paths shown here are our own.
 #![allow(clippy::disallowed_methods)]
@@ -28,7 +28,7 @@ use verimount_support::{
 
 use self::{archive::Archive, debian_kernel::Kernel, machine::Machine, report::Report};
 
-/// Check that what Verimount writes is what the kernel reads, and the other way round
+/// Check that the kernel reads what Verimount writes, and the other way round
 #[derive(Debug, Parser)]
 #[command(bin_name = "cargo xtask kernel-test", disable_help_subcommand = true)]
 struct Arguments {
@@ -36,7 +36,7 @@ struct Arguments {
     part: Option<Part>,
 }
 
-/// What this program does in a guest.
+/// The tasks of this program in a guest.
 #[derive(Debug, Subcommand)]
 enum Part {
     #[command(hide = true)]
@@ -64,12 +64,12 @@ fn run() -> Result<()> {
         .and_then(|archive| Kernel::unpacked(&archive, &folder));
     match newer {
         Ok(newer) => kernels.push(newer),
-        Err(error) => println!("LEFT OUT: the kernel of Debian's backports: {error:#}"),
+        Err(error) => println!("SKIPPED: the kernel of Debian's backports: {error:#}"),
     }
     run_in_all(&kernels, &verimount)
 }
 
-/// Tests these kernels at the same time, each to its end whatever becomes of the others.
+/// Tests these kernels at the same time. A failure of one does not end the others.
 fn run_in_all(kernels: &[Kernel], verimount: &Path) -> Result<()> {
     let failures = thread::scope(|scope| {
         let start = |kernel| (kernel, scope.spawn(move || run_in(kernel, verimount)));

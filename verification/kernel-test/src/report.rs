@@ -2,25 +2,25 @@ use std::collections::VecDeque;
 
 use anyhow::{Result, ensure};
 
-/// What begins a line that is about a test. Everything else is the console's.
+/// The beginning of a line about a test. All other lines are the console's.
 pub(crate) const MARK: &str = "@test ";
 
-/// How many lines of the console are kept, to be shown if something fails.
+/// How many lines of the console are kept, and shown after a failure.
 const MAX_CONSOLE: usize = 200;
 
-/// What a guest's tests came to.
+/// The results of a guest's tests.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
-    /// The guest, of which there may be several at a time.
+    /// The name of the guest; several can run at the same time.
     guest: String,
-    /// How many tests passed, by their group, in order.
+    /// How many tests passed, by group, in order.
     passed: Vec<(String, usize)>,
     failed: usize,
     is_whole: bool,
     console: VecDeque<String>,
 }
 
-/// What became of one test, as a line.
+/// The outcome of one test, as a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Line<'a> {
     Passed {
@@ -35,7 +35,7 @@ pub(crate) enum Line<'a> {
 }
 
 impl Report {
-    /// Of tests that are still to be done in this guest.
+    /// For tests in this guest.
     pub(crate) fn new(guest: &str) -> Self {
         Self {
             guest: guest.to_owned(),
@@ -56,7 +56,7 @@ impl Report {
         }
     }
 
-    /// Notes what became of a test.
+    /// Records the outcome of a test.
     pub(crate) fn note(&mut self, line: &Line<'_>) {
         match line {
             Line::Passed { group } => match self.passed.last_mut() {
@@ -74,15 +74,16 @@ impl Report {
         }
     }
 
-    /// Whether the guest has said that it has done all its tests.
+    /// Whether the guest has reported the end of all its tests.
     pub(crate) fn is_whole(&self) -> bool {
         self.is_whole
     }
 
-    /// Prints how many tests passed, at once: other guests' reports may come at the same time.
+    /// Prints how many tests passed, in one write: other guests' reports may be printed at the same time.
     ///
     /// # Errors
-    /// Some failed, or `ended` says why not all were done; the guest's console is then shown, too.
+    /// Some tests failed, or `ended` has the reason why not all ran. Then the guest's console is printed,
+    /// too.
     pub(crate) fn conclude(&self, ended: Result<()>) -> Result<()> {
         let guest = &self.guest;
         let mut lines = Vec::new();

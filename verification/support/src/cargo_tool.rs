@@ -1,4 +1,4 @@
-//! Programs that Debian has no packages of, installed by Cargo.
+//! Programs that Debian does not package, installed by Cargo.
 
 use std::path::{Path, PathBuf};
 
@@ -10,13 +10,13 @@ use crate::{command, workspace::cargo};
 pub struct CargoTool {
     /// The program's name, and its package's.
     pub program: &'static str,
-    /// Which versions of the package, as Cargo is asked for them.
+    /// The versions of the package, in Cargo's notation.
     pub versions: &'static str,
 }
 
 impl CargoTool {
-    /// Where the program is, below Cargo's target folder: one from elsewhere may be another of the
-    /// same name. The first time it is compiled, which may take some minutes.
+    /// The path of the program below Cargo's target folder (elsewhere there may be another program with
+    /// the same name). It is compiled the first time, which may take some minutes.
     ///
     /// # Errors
     /// It cannot be fetched or compiled.
@@ -30,7 +30,7 @@ impl CargoTool {
                 tools.display()
             );
             let mut install = cargo("install");
-            // Not optimised, which would take longer than all that it does for us.
+            // Not optimised: that would take longer than all its runs.
             install
                 .args(["--locked", "--debug", "--root"])
                 .arg(&tools)

@@ -19,7 +19,7 @@ pub fn run(command: &mut Command) -> Result<()> {
     check(command, status)
 }
 
-/// What `command` writes to its standard output, without the whitespace at its end.
+/// The standard output of `command`, without the whitespace at its end.
 ///
 /// # Errors
 /// As for [`run`]; output that is not UTF-8.
@@ -34,7 +34,7 @@ pub fn stdout(command: &mut Command) -> Result<String> {
     Ok(text.trim_end().to_owned())
 }
 
-/// Turns the end of `command` into a result.
+/// Converts the exit status of `command` into a result.
 ///
 /// # Errors
 /// As for [`run`].
@@ -45,7 +45,7 @@ pub fn check(command: &Command, status: io::Result<ExitStatus>) -> Result<()> {
     Ok(())
 }
 
-/// The command line, for people to read.
+/// The command line, for messages.
 pub fn describe(command: &Command) -> String {
     let program = Path::new(command.get_program()).file_name();
     program

@@ -7,7 +7,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 static ASKED_TO_STOP: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
-/// From now on a signal that asks to stop is noted instead of ending the process at once.
+/// From now on, a signal that asks to stop is recorded and does not end the process at once.
 ///
 /// # Errors
 /// A signal that cannot be caught.
@@ -18,8 +18,8 @@ pub fn catch() -> Result<()> {
     Ok(())
 }
 
-/// Fails where such a signal has come. Checked after every command that is run: a terminal sends
-/// the signal to that command too, so its end is near when someone presses Ctrl-C.
+/// Fails if such a signal has come. This is checked after every command: a terminal sends Ctrl-C to that
+/// command too, so it ends soon.
 pub fn check() -> Result<()> {
     if ASKED_TO_STOP.load(Relaxed) {
         bail!("interrupted");

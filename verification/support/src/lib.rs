@@ -1,4 +1,4 @@
-//! What the programs share that a person or CI runs in this repository: `xtask` and those that it starts.
+//! Shared by the programs that developers and CI run in this repository: `xtask` and those that it starts.
 //!
 //! Nothing here depends on the product, so that a task is compiled in seconds.
 

@@ -1,4 +1,4 @@
-//! A folder to mount on, left unmounted whatever happens.
+//! A mount point that is always unmounted at the end.
 
 use std::{
     fs, io,
@@ -11,15 +11,15 @@ use std::{
 
 use anyhow::{Result, bail};
 
-/// A folder of our own; whatever is mounted on it is unmounted when this is dropped.
+/// A mount point, which is unmounted when this is dropped.
 #[derive(Debug)]
 pub struct MountPoint(PathBuf);
 
 impl MountPoint {
-    /// Makes the folder if there is none.
+    /// Creates the folder if it does not exist.
     ///
     /// # Errors
-    /// It cannot be made.
+    /// It cannot be created.
     pub fn new(path: PathBuf) -> io::Result<Self> {
         fs::create_dir_all(&path)?;
         Ok(Self(path))
@@ -30,8 +30,8 @@ impl MountPoint {
         &self.0
     }
 
-    /// Whether anything is mounted here. A folder that cannot even be looked at is another user's
-    /// mount or one whose daemon is dead.
+    /// Whether anything is mounted here. A folder that cannot be examined is another user's mount, or
+    /// one whose daemon is dead.
     pub fn is_mounted(&self) -> bool {
         let device = |path: &Path| fs::metadata(path).map(|metadata| metadata.dev());
         match (device(&self.0), device(&self.0.join(".."))) {
@@ -46,7 +46,7 @@ impl MountPoint {
     /// # Errors
     /// It is still mounted.
     pub fn unmount(&self) -> Result<()> {
-        // A reader that was killed may hold a file for a moment longer.
+        // A killed reader can have a file open for a moment longer.
         for attempt in 0..20 {
             if !self.is_mounted() || self.try_unmount(false) {
                 return Ok(());
@@ -59,7 +59,7 @@ impl MountPoint {
         bail!("cannot unmount {}", self.0.display());
     }
 
-    /// Lazily means: gone from the tree of folders now, and for good after its last use.
+    /// Detaches the mount now; it ends after its last use.
     fn try_unmount(&self, lazily: bool) -> bool {
         let (program, options) = match (rustix::process::geteuid().is_root(), lazily) {
             (true, false) => ("umount", "--"),

@@ -1,4 +1,4 @@
-//! How each of the programs begins and ends.
+//! The main function that all programs share.
 
 use std::process::ExitCode;
 
@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use crate::interrupt;
 
-/// Does the program's work, and says what it failed with. A signal that asks to stop ends it in order.
+/// Runs the program's work, and prints its error. A signal that asks to stop ends it in order.
 pub fn run(work: impl FnOnce() -> Result<()>) -> ExitCode {
     match interrupt::catch().and_then(|()| work()) {
         Ok(()) => ExitCode::SUCCESS,

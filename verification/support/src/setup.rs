@@ -1,5 +1,5 @@
-//! What a task needs of the machine: programs, installed from Debian's packages where this may
-//! install them, and the FUSE device.
+//! What a task needs on the machine: programs, which root installs from Debian's packages, and the
+//! FUSE device.
 
 mod tools;
 
@@ -14,31 +14,31 @@ use anyhow::{Context, Result, bail, ensure};
 use self::tools::{TOOLS, Tool};
 use crate::command;
 
-/// What programs are needed for.
+/// The purposes of programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// What is measured, and what it is compared with.
+    /// Benchmarks, and the programs that they compare with.
     Bench,
-    /// What works in mirrored directories.
+    /// The suites that run in mirrored directories.
     Conformance,
-    /// Nothing but mounts.
+    /// Only mounts.
     Demo,
-    /// Booting kernels.
+    /// Booting kernels in a virtual machine.
     KernelTest,
-    /// What the tests compare with.
+    /// The programs that tests compare with.
     Test,
 }
 
 impl Purpose {
-    /// What all that is tested needs.
+    /// All purposes of tests.
     pub const TESTS: &[Self] = &[Self::Test, Self::Conformance, Self::KernelTest];
 }
 
-/// Sees to it that everything is there that is needed for any of these purposes; says what is missing,
-/// and what for. Takes no time where nothing is missing.
+/// Ensures that everything needed for any of these purposes is installed; prints what is missing and
+/// for what. Returns at once if nothing is missing.
 ///
 /// # Errors
-/// Something is missing and this is not root; the message has the command to run.
+/// Something is missing and this is not root; the message contains the command to run.
 pub fn ensure_ready(purposes: &[Purpose]) -> Result<()> {
     ensure_installed(purposes)?;
     ensure_fuse_is_open_to_all()
@@ -76,14 +76,14 @@ fn missing_tools(purposes: &[Purpose]) -> Vec<&'static Tool> {
     tools.filter(|tool| !tool.is_installed()).collect()
 }
 
-/// What each of these does, in a line.
+/// The purpose of each of these, on a line.
 fn reasons_for(tools: &[&Tool]) -> String {
     let lines = tools.iter().map(|tool| format!("  {tool}\n"));
     lines.collect()
 }
 
-/// Lets every user open the FUSE device, as udev does; a machine without udev has it closed.
-/// Debian's `fusermount3` opens it as the user who mounts.
+/// Lets every user open the FUSE device, as udev does; without udev only root may open it. Debian's
+/// `fusermount3` opens it as the user who mounts.
 fn ensure_fuse_is_open_to_all() -> Result<()> {
     const DEVICE: &str = "/dev/fuse";
     let metadata = fs::metadata(DEVICE).context("no /dev/fuse; does `modprobe fuse` help?")?;

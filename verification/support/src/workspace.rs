@@ -1,4 +1,4 @@
-//! Where things are in this repository.
+//! Paths in this repository.
 
 use std::{
     env,
@@ -25,10 +25,10 @@ pub fn cargo(subcommand: &str) -> Command {
     cargo
 }
 
-/// Cargo's target folder, wherever the user's settings put it.
+/// Cargo's target folder, according to the user's settings.
 ///
 /// # Errors
-/// Cargo does not say.
+/// Cargo fails.
 pub fn target() -> Result<PathBuf> {
     let json = command::stdout(cargo("metadata").args(["--no-deps", "--format-version=1"]))?;
     let metadata: serde_json::Value = serde_json::from_str(&json)?;
@@ -38,7 +38,7 @@ pub fn target() -> Result<PathBuf> {
         .into())
 }
 
-/// Compiles the `verimount` program as users get it; returns where it is.
+/// Compiles the `verimount` program with optimisation, as users get it; returns its path.
 ///
 /// # Errors
 /// It does not compile.
@@ -47,8 +47,7 @@ pub fn build_verimount() -> Result<PathBuf> {
     Ok(target()?.join("release/verimount"))
 }
 
-/// Compiles the program as its own tests do, where it also finds mistakes in arithmetic; returns where
-/// it is.
+/// Compiles the program as for its own tests, with checked arithmetic; returns its path.
 ///
 /// # Errors
 /// It does not compile.

@@ -11,7 +11,7 @@ use crate::{
     report::Report,
 };
 
-/// Builds a package of this workspace from nothing; all that is made lies in the directory.
+/// Builds a package of this workspace from scratch; all outputs are in the directory.
 pub(super) fn run(lab: &Lab, report: &mut Report, subjects: &[Subject]) -> Result<()> {
     let package = lab.sizes.built_package;
     let build = |target: &Path| {

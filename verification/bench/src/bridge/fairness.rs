@@ -1,4 +1,4 @@
-//! How long a user of a shared bridge waits while another takes what they can get.
+//! How long a user of a shared bridge waits while another one takes as much as possible.
 
 use std::{
     fs,
@@ -22,7 +22,7 @@ const TITLE: &str = "`cat` of a small file beside another user of a shared bridg
 /// The other user, a program for Python.
 const HOG: &str = include_str!("hog.py");
 
-/// What the other user takes, and how that is called.
+/// What the other user takes, and its name in the table.
 const TAKEN: [(&str, &str); 3] = [
     ("files", "20000 opens"),
     ("leases", "64 opens that wait for leases"),
@@ -31,7 +31,7 @@ const TAKEN: [(&str, &str); 3] = [
 
 const ALONE: &str = "alone";
 
-/// The most that the other user may add, in milliseconds.
+/// The most time that the other user may add, in milliseconds.
 const MOST_ADDED: f64 = 100.0;
 
 pub(super) fn run(lab: &Lab, report: &mut Report) -> Result<()> {
@@ -45,7 +45,7 @@ pub(super) fn run(lab: &Lab, report: &mut Report) -> Result<()> {
     }
     let others = TAKEN.map(|(taken, name)| (name, Some(taken)));
     let contest = Contest::default().variants([(ALONE, None)], |taken| cat(lab, taken));
-    // With today's program only: an older one may never answer.
+    // With today's program only: an older one might never answer.
     let samples = contest
         .variants(others, |taken| cat(lab, taken))
         .run(lab.rounds)?;
@@ -66,7 +66,8 @@ fn require(report: &mut Report, samples: &Samples, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Mirrors a folder, has something taken there, and reads a file; returns how many seconds that took.
+/// Mirrors a folder, has the other user take `taken` there, and reads a file; returns the time of that in
+/// seconds.
 fn cat(lab: &Lab, taken: Option<&str>) -> Result<f64> {
     let source = lab.new_folder()?;
     fs::set_permissions(source.path(), PermissionsExt::from_mode(0o777))?;

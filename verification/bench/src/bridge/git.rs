@@ -12,7 +12,7 @@ use crate::{
     tree::Tree,
 };
 
-/// Makes the tree a repository first.
+/// First makes the tree a repository.
 pub(super) fn run(lab: &Lab, report: &mut Report, subjects: &[Subject], tree: &Tree) -> Result<()> {
     let status = Workload {
         name: "git status",
@@ -27,7 +27,7 @@ pub(super) fn run(lab: &Lab, report: &mut Report, subjects: &[Subject], tree: &T
     status.run(lab, report, subjects, |subject| {
         let mirror = subject.open(lab, &tree.source)?;
         let git_status = || git(mirror.path(), &["status", "--porcelain"]);
-        // The first one also notes the files' numbers and times as they are through this mount.
+        // The first one also records the files' inode numbers and times in this mount.
         let changes = command::stdout(&mut git_status())?;
         ensure!(changes.is_empty(), "{} shows changes", subject.name);
         seconds(&mut git_status())
@@ -40,7 +40,7 @@ fn commit_all(source: &Path) -> Result<()> {
     command::run(&mut git(source, &["commit", "--quiet", "--message=All"]))
 }
 
-/// git in the tree below `folder`, the same whatever its user has set.
+/// git in the tree below `folder`, independent of the user's settings.
 fn git(folder: &Path, arguments: &[&str]) -> Command {
     let mut git = Command::new("git");
     git.arg("-C")

@@ -1,4 +1,4 @@
-//! Reading and writing one file, as fio does it.
+//! fio reads and writes one file.
 
 use std::{
     cell::RefCell,
@@ -28,14 +28,14 @@ struct Engine {
     name: &'static str,
     options: &'static [&'static str],
     jobs: &'static [Job],
-    /// What the table of 2020 says of it.
+    /// The speeds in the table of 2020.
     in_2020: Option<&'static str>,
 }
 
 struct Job {
     name: &'static str,
     options: [&'static str; 2],
-    /// The least speed of what is passed through, as a multiple of the native one.
+    /// The least speed of a file that is passed through, as a multiple of the native one.
     least: f64,
 }
 
@@ -99,7 +99,7 @@ pub(super) fn run(lab: &Lab, report: &mut Report, subjects: &[Subject]) -> Resul
     }
     let source = lab.path("bridged");
     fs::create_dir(&source)?;
-    // From here on it is in the page cache: no reader waits for a disk.
+    // From here on the file is in the page cache: no read waits for a disk.
     data::write_file(&source.join(NAME), lab.sizes.bridged_file)?;
     let bench = Bench {
         lab,
@@ -115,7 +115,7 @@ pub(super) fn run(lab: &Lab, report: &mut Report, subjects: &[Subject]) -> Resul
 struct Bench<'l> {
     lab: &'l Lab,
     source: PathBuf,
-    /// How many requests today's own bridges saw while fio worked, by their names.
+    /// How many requests reached today's bridges while fio ran, by subject.
     relayed: RefCell<BTreeMap<&'static str, u64>>,
 }
 
@@ -146,12 +146,12 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// MiB per second by fio's own clock, on a new mount: of what the source's page cache holds
-    /// nothing is in the mount's.
+    /// MiB per second by fio's own clock, on a new mount: the file is in the source's page cache, but not in
+    /// the mount's.
     fn rate(&self, subject: &Subject, engine: &Engine, job: &Job) -> Result<f64> {
         let mirror = subject.open(self.lab, &self.source)?;
         let file = mirror.path().join(NAME);
-        // What was written before is not to be written back during this run.
+        // Earlier writes must not be written back during this run.
         rustix::fs::sync();
         let rate = rate(&file, self.lab.sizes.bridged_file, engine, job)?;
         let relayed = subject.relayed(self.lab, &mirror)?;
@@ -179,11 +179,11 @@ impl Bench<'_> {
 }
 
 fn rate(file: &Path, bytes: u64, engine: &Engine, job: &Job) -> Result<f64> {
-    /// Seconds after which the slow ones have shown how slow they are.
+    /// The time in seconds after which slow runs are stopped.
     const LONGEST: u64 = 2;
     let mut fio = fio(file);
     fio.args(engine.options).args(job.options);
-    // Without a cold cache, and in the file that is there.
+    // Without dropping caches, and in the existing file.
     fio.args(["--invalidate=0", "--overwrite=1", "--allow_file_create=0"]);
     fio.arg(format!("--filesize={bytes}"))
         .arg(format!("--runtime={LONGEST}"));
@@ -193,7 +193,7 @@ fn rate(file: &Path, bytes: u64, engine: &Engine, job: &Job) -> Result<f64> {
     Ok(mebibytes(read + written))
 }
 
-/// A row for each job; speeds, and what they are as multiples of the native one.
+/// A row per job: speeds, and their multiples of the native one.
 fn table(subjects: &[Subject], contests: &[(&Job, Samples)]) -> Result<Table> {
     let names = subjects.iter().map(|subject| subject.name);
     let mut table = Table::new(["MiB/s (/ native)"].into_iter().chain(names));

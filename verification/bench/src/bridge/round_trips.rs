@@ -1,5 +1,4 @@
-//! How many requests reach the process behind the mount, operation by operation. Counts, not
-//! times: exact.
+//! The number of requests to the daemon for each operation. These are counts, and so exact.
 
 use std::{
     fs::{self, File},
@@ -22,7 +21,7 @@ use crate::{
 
 const TITLE: &str = "Round trips per operation";
 
-/// What each file holds.
+/// The content of each file.
 const CONTENT: [u8; 4096] = [b'v'; 4096];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,8 +52,8 @@ impl Operation {
         (Self::OpenReadClose, "open-read-close"),
     ];
 
-    /// Performs it on `file`, of which the kernel knows nothing yet. What has to come before, such as
-    /// the lookup before an open, is done first and not counted.
+    /// Performs it on `file`, which the kernel does not know yet. Preparations, such as the lookup before an
+    /// open, are done first and not counted.
     fn count(self, trace: &FuseTrace, file: &Path) -> Result<Requests> {
         match self {
             Self::Lookup => trace.requests_of(|| stat(file)),
@@ -99,8 +98,8 @@ impl Operation {
     }
 }
 
-/// As most programs do it; the standard library asks for the time of birth too, which takes a
-/// request more.
+/// As most programs do it; the standard library reads the birth time as well, which takes one more
+/// request.
 fn stat(file: &Path) -> io::Result<Stat> {
     Ok(lstat(file)?)
 }
@@ -141,7 +140,7 @@ pub(super) fn run(lab: &Lab, report: &mut Report, subjects: &[Subject]) -> Resul
 
 type Counts = [Requests; Operation::ALL.len()];
 
-/// Performs each operation once, on a file of its own.
+/// Performs each operation once, each on its own file.
 fn count(lab: &Lab, subject: &Subject) -> Result<Counts> {
     let source = lab.new_folder()?;
     for (_, name) in Operation::ALL {

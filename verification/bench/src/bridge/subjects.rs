@@ -1,4 +1,4 @@
-//! The same directory as it is, through our bridge, and through what others mirror it with.
+//! The same directory: native, through our bridge, and through other mirrors.
 
 use std::{
     fs,
@@ -16,10 +16,10 @@ use crate::{
 
 pub(super) const NATIVE: &str = "native";
 
-/// Our bridge as it is when nothing else is asked for: as root, all files are passed through.
+/// Our bridge with default options: as root, all files are passed through.
 pub(super) const OURS: &str = "verimount";
 
-/// The bridge of a source that nobody else changes.
+/// The bridge of a source that is changed through it only.
 pub(super) const EXCLUSIVE: &str = "verimount, cache exclusive";
 
 /// The bridge that keeps processors awake while requests come.
@@ -34,7 +34,7 @@ pub(super) const AWAKE_NO_XATTR: &str = "verimount, awake, no xattr";
 /// The bridge that passes files through or fails.
 pub(super) const PASSTHROUGH: &str = "verimount, passthrough";
 
-/// The bridge with every read and write through its process.
+/// The bridge that relays every read and write.
 pub(super) const RELAY: &str = "verimount, relay";
 
 /// An example of libfuse.
@@ -52,7 +52,7 @@ enum Form {
     Native,
     /// Options of `verimount bridge`.
     Ours(&'static [&'static str]),
-    /// The program that the subject is named by.
+    /// The program after which the subject is named.
     Peer,
 }
 
@@ -68,7 +68,7 @@ impl Subject {
         Self::new(PASSTHROUGH, Form::Ours(&["--passthrough", "require"]));
     pub(super) const RELAY: Self = Self::new(RELAY, Form::Ours(&["--passthrough", "never"]));
 
-    /// What others mirror a directory with.
+    /// The mirrors of other projects.
     pub(super) const PEERS: [Self; 4] = [
         Self::new("bindfs", Form::Peer),
         Self::new("fuse-overlayfs", Form::Peer),
@@ -80,17 +80,17 @@ impl Subject {
         Self { name, form }
     }
 
-    /// Whether it is a bridge of ours.
+    /// Whether it is our bridge.
     pub(super) fn is_ours(&self) -> bool {
         matches!(self.form, Form::Ours(_))
     }
 
-    /// Whether it is somebody else's program.
+    /// Whether it is another project's program.
     pub(super) fn is_peer(&self) -> bool {
         self.form == Form::Peer
     }
 
-    /// Mounts the directory `source`, unless it is used as it is.
+    /// Mounts the directory `source`, unless it is used directly.
     pub(super) fn open<'s>(&self, lab: &Lab, source: &'s Path) -> Result<Mirror<'s>> {
         let mount = match self.form {
             Form::Native => None,
@@ -100,7 +100,7 @@ impl Subject {
         Ok(Mirror { source, mount })
     }
 
-    /// Reads and writes that our process saw so far, if it is ours.
+    /// The number of reads and writes that have reached our process, if it is our bridge.
     pub(super) fn relayed(&self, lab: &Lab, mirror: &Mirror<'_>) -> Result<Option<u64>> {
         let (Form::Ours(_), Some(mount)) = (self.form, &mirror.mount) else {
             return Ok(None);
@@ -110,7 +110,7 @@ impl Subject {
         Ok(Some(reads? + writes?))
     }
 
-    /// Why it cannot be measured here, if that is so.
+    /// The reason why it cannot be measured here, if any.
     fn obstacle(&self, lab: &Lab) -> Result<Option<String>> {
         let needs_root = [AWAKE, AWAKE_NO_XATTR, PASSTHROUGH, PASSTHROUGH_HP].contains(&self.name);
         if needs_root && !lab.is_root() {
@@ -119,7 +119,7 @@ impl Subject {
         if self.is_peer() && !has(self.name) {
             return Ok(Some("not installed".to_owned()));
         }
-        // Not each version of a peer mounts for each user, and older programs of ours know fewer options.
+        // Some versions of a peer do not mount for every user, and our older programs know fewer options.
         lab.choose(Which::Older);
         let refusal = self.open(lab, lab.new_folder()?.path()).err();
         lab.choose(Which::Today);
@@ -127,7 +127,7 @@ impl Subject {
     }
 }
 
-/// A directory as a subject shows it, until this is dropped.
+/// A directory as a subject shows it. It is unmounted when this is dropped.
 #[derive(Debug)]
 pub(super) struct Mirror<'s> {
     source: &'s Path,
@@ -156,11 +156,11 @@ pub(super) fn possible(
     Ok(possible)
 }
 
-/// What mirrors `source` with the program `name`, but for the mount point.
+/// A command that mirrors `source` with the program `name`; the caller adds the mount point.
 fn peer(lab: &Lab, name: &str, source: &Path) -> Result<Command> {
     let mut command = Command::new(name);
     match name {
-        // Otherwise it lets all users in, which only root may always do.
+        // Otherwise it allows all users, which other users than root may not always do.
         "bindfs" => _ = command.arg("--no-allow-other").arg(source),
         "fuse-overlayfs" => {
             let (lower, work) = (folder(lab, "overlay-lower")?, folder(lab, "overlay-work")?);
@@ -171,14 +171,14 @@ fn peer(lab: &Lab, name: &str, source: &Path) -> Result<Command> {
                 work.display(),
             ));
         }
-        // Otherwise it makes no file where less than 4 GiB are free.
+        // Otherwise it creates no file if less than 4 GiB are free.
         "mergerfs" => _ = command.args(["-o", "minfreespace=0"]).arg(source),
         _ => _ = command.arg(source),
     }
     Ok(command)
 }
 
-/// An empty folder for a peer's own use, beside the directories that it mirrors.
+/// An empty folder for a peer's own use, besides the directories that it mirrors.
 fn folder(lab: &Lab, name: &str) -> Result<PathBuf> {
     let folder = lab.path(name);
     fs::create_dir_all(&folder)?;

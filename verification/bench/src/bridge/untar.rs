@@ -1,4 +1,4 @@
-//! Making many files, and removing them.
+//! Creating and removing many files.
 
 use std::{fs, process::Command};
 
@@ -38,7 +38,7 @@ fn unpack(lab: &Lab, subject: &Subject, tree: &Tree) -> Result<f64> {
     Ok(seconds)
 }
 
-/// Warm: the tree has just been made, and listed through the mount.
+/// Warm: the tree has just been created, and listed through the mount.
 fn remove_all(lab: &Lab, subject: &Subject, tree: &Tree) -> Result<f64> {
     let source = lab.new_folder()?;
     command::run(&mut tree.unpack(source.path()))?;

@@ -24,7 +24,7 @@ pub(super) fn run(lab: &Lab, report: &mut Report, subjects: &[Subject], tree: &T
         let mirror = subject.open(lab, &tree.source)?;
         let found = sorted_lines(&mut grep(mirror.path()))?;
         ensure!(found == matches, "{} finds other lines", subject.name);
-        // Not straight to /dev/null: grep would notice, and stop at the first match.
+        // Not directly to /dev/null: grep would detect that, and stop at the first match.
         seconds_piped(&mut grep(mirror.path()), &mut Command::new("cat"))
     })?;
 

@@ -1,4 +1,4 @@
-//! What is done with a directory of many files, in as many ways to use the directory.
+//! Work with a directory of many files, in all ways to use the directory.
 
 use anyhow::Result;
 
@@ -11,11 +11,11 @@ use crate::{
 
 /// One piece of work.
 pub(super) struct Workload {
-    /// In few words.
+    /// A short name.
     pub(super) name: &'static str,
-    /// With all that a figure depends on.
+    /// A title with everything that a figure depends on.
     pub(super) title: String,
-    /// How long it may take through the bridge, as a multiple of the native time.
+    /// The most time through the bridge, as a multiple of the native time.
     pub(super) most: Option<f64>,
 }
 

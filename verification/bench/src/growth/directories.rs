@@ -1,4 +1,4 @@
-//! Directories of very many names, in images.
+//! Very large directories in images.
 
 mod listing;
 mod lookups;
@@ -71,11 +71,11 @@ pub(super) fn run(lab: &Lab, report: &mut Report) -> Result<()> {
     peak_memory(lab, report, subjects)
 }
 
-/// How much memory it takes to list a directory, which must not depend on the number of processors.
+/// The memory for listing a directory, which must not depend on the number of processors.
 fn peak_memory(lab: &Lab, report: &mut Report, subjects: Vec<Subject>) -> Result<()> {
-    /// What each name may take.
+    /// The most memory per name.
     const BYTES_PER_NAME: u64 = 100;
-    /// What everything else may take.
+    /// The most memory for everything else.
     const REST: u64 = 64 << 20;
 
     let subjects = subjects.into_iter().map(|subject| Sized {

@@ -13,10 +13,10 @@ use crate::{
     report::{Report, mebibytes},
 };
 
-/// How many files are in a folder of those that are walked.
+/// The number of files per folder.
 const FILES_PER_FOLDER: u64 = 1000;
 
-/// Mirrored directories of empty files, all of which are looked at.
+/// Mirrored directories of empty files, whose attributes are all read.
 pub(super) fn run(lab: &Lab, report: &mut Report) -> Result<()> {
     let sizes = lab.sizes.mirrored.iter();
     let directories = sizes.map(|files| {

@@ -14,7 +14,7 @@ use crate::{
     report::{Report, mebibytes},
 };
 
-/// New volumes, of which nothing but tags and a journal is stored.
+/// New volumes, sparse except for tags and a journal.
 pub(super) fn run(lab: &Lab, report: &mut Report) -> Result<()> {
     let sizes = lab.sizes.volumes.iter();
     let volumes = sizes.map(|bytes| volume(lab, *bytes));

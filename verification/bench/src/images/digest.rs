@@ -13,7 +13,7 @@ use crate::{
 const OURS: &str = "verimount digest";
 const THEIRS: &str = "fsverity digest";
 
-/// What else hashes a file; the first is the one to compare with.
+/// Other programs that hash a file; the first is the one to compare with.
 const PEERS: [(&str, &[&str]); 3] = [
     (THEIRS, &["fsverity", "digest"]),
     ("openssl dgst -sha256", &["openssl", "dgst", "-sha256"]),

@@ -16,7 +16,7 @@ use crate::{
 
 const READERS: u64 = 8;
 
-/// How much memory the serving process needs while several programs read at once.
+/// The memory of the serving process while several programs read at once.
 pub(super) fn run(lab: &Lab, report: &mut Report, large: &Large) -> Result<()> {
     let measure = || {
         let mount = large.image.mount(lab, User::Caller, &[])?;

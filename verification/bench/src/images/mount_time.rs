@@ -11,7 +11,7 @@ use crate::{
     rounds::{Contest, Spread},
 };
 
-/// How long it takes until `mount` returns, for a small and a large image.
+/// The time until `mount` returns, for a small and a large image.
 pub(super) fn run(lab: &Lab, report: &mut Report, large: &Large) -> Result<()> {
     let folder = lab.path("small");
     fs::create_dir(&folder)?;

@@ -13,7 +13,7 @@ use crate::{
 
 const BLOCK: u64 = 4096;
 
-/// Reads of 4 KiB, one after another, at places in a random order; the same for all variants.
+/// Reads of 4 KiB, one after another, at random positions, which are the same for all variants.
 pub(super) fn run(lab: &Lab, report: &mut Report, large: &Large) -> Result<()> {
     let reads = lab.sizes.random_reads;
     let title = format!("{reads} cold random reads of 4 KiB in {}", large.size());
@@ -62,7 +62,7 @@ fn mounted(lab: &Lab, large: &Large, source: &Sealed) -> Result<f64> {
     Ok(seconds)
 }
 
-/// How many seconds the reads took, by fio's own clock.
+/// The time of the reads in seconds, by fio's own clock.
 fn seconds(file: &Path, reads: u64) -> Result<f64> {
     let mut fio = fio(file);
     fio.args(["--readonly", "--rw=randread", "--bs=4k"]);

@@ -10,10 +10,10 @@ use crate::{
     table::Table,
 };
 
-/// How many reads of the tree a sequential read of the data needs. Counts, not times: exact.
+/// The number of reads of the tree for a sequential read of the data. These are counts, and so exact.
 ///
-/// A tree block vouches for 512 KiB of data. Without read-ahead of the tree, a request still takes
-/// all the adjacent blocks that the read it is for needs.
+/// A tree block covers 512 KiB of data. Even without read-ahead of the tree, all adjacent blocks that a
+/// read needs are fetched with one request.
 pub(super) fn run(lab: &Lab, report: &mut Report, large: &Large) -> Result<()> {
     let mut table = Table::new([
         "--tree-readahead",

@@ -16,7 +16,7 @@ const IMAGE: &str = "verimount, image";
 const FILE: &str = "verimount, sealed file";
 const BY_USER: &str = "verimount, image, ordinary user";
 
-/// Reading a file from start to end that is in no cache.
+/// Reading an uncached file from start to end.
 pub(super) fn cold(lab: &Lab, report: &mut Report, large: &Large) -> Result<()> {
     let title = format!("Cold `cat` of {}", large.size());
     if !lab.is_root() {
@@ -69,7 +69,7 @@ fn cold_cat(lab: &Lab, large: &Large, source: &Sealed, user: User) -> Result<f64
     let file = mount.path().join(Large::NAME);
     lab.make_cold(large.bytes)?;
     let seconds = seconds(user.command("cat").arg(&file))?;
-    // What was read is in the page cache now, and that is what is compared.
+    // Compares the content that was read, which is now in the page cache.
     ensure_same_file(user, &large.plain, &file)?;
     Ok(seconds)
 }

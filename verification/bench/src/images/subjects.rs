@@ -1,4 +1,4 @@
-//! The same tree of files as it is, as our image, and as other file systems' images.
+//! The same tree of files: plain, as our image, and as images of other file systems.
 
 use std::{
     path::{Path, PathBuf},
@@ -14,7 +14,7 @@ use crate::{
     report::Report,
 };
 
-/// What our own image is called.
+/// The name of our own image.
 pub(super) const OURS: &str = "verimount";
 
 /// The tree in one form.
@@ -38,7 +38,7 @@ impl Subject {
         }
     }
 
-    /// Mounts it; the plain tree needs no mount.
+    /// Mounts it; the plain tree is not mounted.
     pub(super) fn mount(&self, lab: &Lab) -> Result<Option<Mount>> {
         match &self.form {
             Form::Plain => Ok(None),
@@ -48,7 +48,7 @@ impl Subject {
         }
     }
 
-    /// Why it cannot be measured here, if that is so.
+    /// The reason why it cannot be measured here, if any.
     fn obstacle(&self, lab: &Lab) -> Option<&'static str> {
         match self.form {
             Form::Squashfuse(_) if !has("squashfuse") => Some("squashfuse is not installed"),
@@ -58,7 +58,7 @@ impl Subject {
     }
 }
 
-/// The plain tree first, then our image, then those of the peers that work here.
+/// The plain tree, then our image, then those of the peers that work here.
 pub(super) fn subjects(lab: &Lab, report: &mut Report, tree: &Path) -> Result<Vec<Subject>> {
     let native = format!("native {}", file_system(tree)?);
     let source = lab.path("tree.img");
@@ -81,7 +81,7 @@ pub(super) fn subjects(lab: &Lab, report: &mut Report, tree: &Path) -> Result<Ve
 
 fn peers(lab: &Lab, report: &mut Report, tree: &Path) -> Result<Vec<Subject>> {
     let mut peers = Vec::new();
-    // Compressed, as mksquashfs does it when not asked otherwise; and stored, as ours is.
+    // Compressed, the default of mksquashfs; and stored, as our image.
     let stored = ["-noI", "-noD", "-noF", "-noX"];
     for (kind, options) in [("gzip", &[][..]), ("stored", &stored[..])] {
         let image = lab.path(&format!("tree-{kind}.squashfs"));

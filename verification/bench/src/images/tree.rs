@@ -11,7 +11,7 @@ use crate::{
     rounds::{Contest, Samples},
 };
 
-/// Reading everything, and listing everything, in a tree that is in no cache.
+/// Reading and listing a whole uncached tree.
 pub(super) fn run(lab: &Lab, report: &mut Report) -> Result<()> {
     if !lab.is_root() {
         report.leave_out("Cold `tar` and `find` of a tree", Lab::NEEDS_ROOT);
@@ -47,7 +47,7 @@ fn measure(
     Contest::default().variants(subjects, measure).run_in(lab)
 }
 
-/// Compares our time with that of every variant whose name begins so.
+/// Compares our time with that of every variant whose name has this prefix.
 fn require(
     report: &mut Report,
     text: &str,
@@ -68,7 +68,7 @@ fn read_all(lab: &Lab, subject: &Subject, tree: &Path, bytes: u64) -> Result<f64
     lab.make_cold(bytes)?;
     let mut tar = Command::new("tar");
     tar.args(["cf", "-", "."]).current_dir(folder);
-    // Not straight to /dev/null: tar would notice, and read nothing.
+    // Not directly to /dev/null: tar would detect that, and read nothing.
     let seconds = seconds_piped(&mut tar, &mut Command::new("cat"))?;
     ensure_same_tree(tree, folder)?;
     Ok(seconds)

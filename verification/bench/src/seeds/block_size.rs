@@ -20,7 +20,7 @@ const FILE: &str = "file.bin";
 
 const RAW: &str = "raw image";
 
-/// What is asked of `mount --block-size`.
+/// The values of `mount --block-size`.
 const BLOCK_SIZES: [&str; 3] = ["1K", "4K", "auto"];
 
 /// Seconds in 2020, on an i.MX6 with eMMC and on an i7 with an SSD.
@@ -40,7 +40,7 @@ const FIND_IN_2020: In2020 = [
     ("auto", ["", ""]),
 ];
 
-/// `cat` was not measured then. It is now, as the rest of a cold read hides behind hashing MD5.
+/// `cat` was not measured then. It is measured now, as MD5 takes longer than the rest of a cold read.
 const CAT_IN_2020: In2020 = [
     (RAW, ["", ""]),
     ("1K", ["", ""]),

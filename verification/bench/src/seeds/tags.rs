@@ -1,5 +1,5 @@
-//! dm-integrity's tags that are not read before they are overwritten (2020): writes of 64 KiB in
-//! order to a volume with 4 bytes of CRC-32C for each block.
+//! dm-integrity's tags that are not read before they are overwritten (2020): sequential writes of 64 KiB
+//! to a volume with 4 bytes of CRC-32C per block.
 
 use std::{
     cell::Cell,
@@ -30,10 +30,10 @@ const RAW: &str = "no tags";
 /// MB/s in 2020: 1 TB laptop hard disk, metadata buffers of 512 bytes.
 const IN_2020: [(&str, &str); 3] = [(READ_BACK, "10.7"), (COLLECTED, "104"), (RAW, "")];
 
-/// Bytes of a write.
+/// The size of a write in bytes.
 const WRITE: usize = 64 << 10;
 
-/// A disk, with a count of what it was asked for.
+/// A disk that counts its requests.
 type Disk<S> = Arc<Counting<S>>;
 
 /// The requests of a run besides those for data.
@@ -53,7 +53,7 @@ pub(super) fn run(lab: &Lab, report: &mut Report) -> Result<()> {
     }
 }
 
-/// On a simulated hard disk, whose clock is exact.
+/// On a simulated hard disk, with an exact clock.
 fn on_hard_disk(lab: &Lab, report: &mut Report) -> Result<()> {
     let bytes = lab.sizes.seed_file;
     let (samples, metadata) = measure(
@@ -81,7 +81,7 @@ fn on_hard_disk(lab: &Lab, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// On the disk that the benchmark works on, with nothing in the page cache.
+/// On the benchmark's own disk, with an empty page cache.
 fn on_disk(lab: &Lab, report: &mut Report) -> Result<()> {
     let bytes = lab.sizes.seed_file;
     let path = lab.path("table-4.img");
@@ -102,8 +102,8 @@ fn on_disk(lab: &Lab, report: &mut Report) -> Result<()> {
     say(report, &title, bytes, &samples, &metadata)
 }
 
-/// Writes so many bytes in each way, to a disk that `new` makes and by a clock that `start` starts:
-/// seconds, and what metadata cost.
+/// Writes this many bytes in each way, to a disk from `new` and by a clock from `start`. Returns the time
+/// in seconds, and the requests for metadata.
 fn measure<S: WriteAt + 'static, C: Fn() -> Duration>(
     rounds: usize,
     bytes: u64,
@@ -126,19 +126,19 @@ fn measure<S: WriteAt + 'static, C: Fn() -> Duration>(
     Ok((samples, metadata.map(Cell::into_inner)))
 }
 
-/// Room for the data, and for tags and a journal beside it.
+/// Space for the data, and for tags and a journal besides it.
 fn storage_size(bytes: u64) -> u64 {
     bytes + bytes / 16 + (1 << 20)
 }
 
-/// What is written to.
+/// The target of the writes.
 enum Target<S> {
     Raw(Disk<S>),
     Volume(Box<Volume>),
 }
 
 impl<S: WriteAt + 'static> Target<S> {
-    /// The disk itself, or a new volume on it, in direct mode: no other writes anything else.
+    /// The disk itself, or a new volume on it in direct mode, which writes only data and tags.
     fn new(name: &str, disk: &Disk<S>) -> Result<Self> {
         if name == RAW {
             return Ok(Self::Raw(disk.clone()));
@@ -156,15 +156,15 @@ impl<S: WriteAt + 'static> Target<S> {
         let options = OpenOptions {
             mode: Mode::Direct,
             tag_read_back: name == READ_BACK,
-            // It would read some tags before they are counted.
+            // Otherwise it would read some tags before counting begins.
             probe: false,
             ..OpenOptions::default()
         };
         Ok(Self::Volume(Box::new(Volume::open(devices, &options)?)))
     }
 
-    /// Writes so many bytes and flushes them; gives how many seconds went by on `clock`, and what
-    /// `disk` was asked for besides the data.
+    /// Writes this many bytes and flushes them. Returns the seconds by `clock`, and the requests to `disk`
+    /// besides those for the data.
     fn fill(
         &self,
         disk: &Disk<S>,

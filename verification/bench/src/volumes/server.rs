@@ -18,17 +18,17 @@ use crate::{
     mounts::Log,
 };
 
-/// How long a server may take to listen.
+/// How long a server may take until it listens.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A process that serves a disk, until this is dropped.
+/// A process that serves a disk. It is ended when this is dropped.
 pub(super) struct Server {
     process: Child,
     socket: PathBuf,
 }
 
 impl Server {
-    /// Serves `file` as it is, by nbdkit's file plugin.
+    /// Serves `file` directly, with nbdkit's file plugin.
     pub(super) fn nbdkit(lab: &Lab, file: &Path) -> Result<Self> {
         let mut nbdkit = Command::new("nbdkit");
         nbdkit.arg("--foreground").arg("file").arg(file);
@@ -76,7 +76,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It is gone already where that fails.
+        // If this fails, it has ended already.
         let _ = kill_process(Pid::from_child(&self.process), Signal::TERM);
         if let Err(error) = self.process.wait() {
             eprintln!("an NBD server does not end: {error}");

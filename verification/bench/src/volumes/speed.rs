@@ -1,4 +1,4 @@
-//! How fast disks are read and written.
+//! The speed of reading and writing disks.
 
 use anyhow::{Context, Result};
 
@@ -10,10 +10,10 @@ use crate::{
     rounds::{Contest, Samples},
 };
 
-/// Bytes that random requests have.
+/// The size of random requests, in bytes.
 const BLOCK: u64 = 4096;
 
-/// What is done with a disk.
+/// A workload on a disk.
 struct Job {
     name: &'static str,
     pattern: Pattern,
@@ -58,14 +58,14 @@ const JOBS: [Job; 4] = [
 /// The least speed of writes in journal mode.
 const JOURNAL_LEAST: f64 = 0.4;
 
-/// Disks that are used in one way, and the one of them that nobody checks.
+/// Disks that are accessed in the same way, and the unchecked one among them.
 struct Field {
     name: &'static str,
     subjects: Vec<Subject>,
     unchecked: &'static str,
 }
 
-/// A subject in a contest, with its disk's storage if that is made but once.
+/// A subject in a contest, with its disk's storage if that is made only once.
 struct Contender<'a> {
     subject: &'a Subject,
     full: Option<Storage>,
@@ -174,7 +174,7 @@ impl Job {
         Ok(Contender { subject, full })
     }
 
-    /// How many seconds it takes.
+    /// The time in seconds.
     fn seconds(&self, lab: &Lab, contender: &Contender<'_>) -> Result<f64> {
         let size = lab.sizes.measured_disk;
         match &contender.full {

@@ -1,4 +1,4 @@
-//! The same disk as a file, as a file that others relay or check, as a volume, and over NBD.
+//! The same disk as a file, as a file relayed or checked by other programs, as a volume, and over NBD.
 
 use std::{
     fs::File,
@@ -24,16 +24,16 @@ pub(super) const BITMAP: &str = "verimount, bitmap";
 pub(super) const JOURNAL: &str = "verimount, journal";
 pub(super) const NBDKIT: &str = "nbdkit file";
 
-/// Room for tags and a journal beside the data, as a part of it. btrfs wants less.
+/// Space for tags and a journal besides the data, as a fraction of it. btrfs needs less.
 const OVERHEAD: u64 = 16;
 
-/// The least room beside the data, in bytes: btrfs has more beside the data of a small disk.
+/// The least space besides the data, in bytes: btrfs has more overhead on a small disk.
 const LEAST_OVERHEAD: u64 = 256 << 20;
 
-/// What a disk is called where it is one file of many.
+/// The name of a disk that is a file in a directory.
 const NAME: &str = "disk";
 
-/// A way to have a disk.
+/// A kind of disk.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Subject {
     pub(super) name: &'static str,
@@ -44,7 +44,7 @@ pub(super) struct Subject {
 enum Form {
     Plain,
     Relayed,
-    /// A file in a btrfs on a looped file, mounted with these options.
+    /// A file in a btrfs on a loop device, mounted with these options.
     Btrfs(&'static str),
     /// Mounted with these options of `verimount volume mount`.
     Volume(&'static [&'static str]),
@@ -54,14 +54,14 @@ enum Form {
     Served(&'static [&'static str]),
 }
 
-/// What a disk is on: it holds zeros at first, then what was written.
+/// The storage of a disk, zero at first.
 pub(super) struct Storage {
     form: Form,
     file: PathBuf,
     folder: TempDir,
 }
 
-/// A disk in use, until this is dropped.
+/// A disk in use. Dropping it ends the use.
 pub(super) enum Disk {
     File { path: PathBuf, mount: Option<Mount> },
     Nbd(Server),
@@ -88,7 +88,7 @@ impl Subject {
         Self::VOLUMES[2],
     ];
 
-    /// Files in a file system of others that has checksums, and in the same without them.
+    /// Files in another file system with checksums, and in the same without them.
     pub(super) const OF_BTRFS: [Self; 2] = [
         Self::new("btrfs on loop", Form::Btrfs("loop")),
         Self::new("btrfs on loop, nodatasum", Form::Btrfs("loop,nodatasum")),
@@ -102,7 +102,7 @@ impl Subject {
         Self::new(JOURNAL, Form::Served(JOURNAL_MODE)),
     ];
 
-    /// What each write of a part of a tag area was before 2020.
+    /// As the kernel wrote a part of a tag area before 2020.
     pub(super) const READ_BACK: Self = Self::new(
         "verimount, direct, tags read back",
         Form::Volume(&["--mode", "direct", "--tag-read-back"]),
@@ -112,7 +112,7 @@ impl Subject {
         Self { name, form }
     }
 
-    /// The program of others that it needs, if it is missing.
+    /// The other project's program that it needs, if that is missing.
     pub(super) fn lacks(&self) -> Option<&'static str> {
         let program = match self.form {
             Form::Btrfs(_) => "mkfs.btrfs",
@@ -122,7 +122,7 @@ impl Subject {
         (!has(program)).then_some(program)
     }
 
-    /// Storage for a new disk of at least so many bytes.
+    /// Storage for a new disk of at least this many bytes.
     pub(super) fn storage(&self, lab: &Lab, bytes: u64) -> Result<Storage> {
         let folder = lab.new_folder()?;
         let file = folder.path().join(NAME);
@@ -132,7 +132,7 @@ impl Subject {
             Form::Btrfs(_) => {
                 File::create(&file)?.set_len(size)?;
                 let mut mkfs = Command::new("mkfs.btrfs");
-                // It tells each time what has changed with its last version but one.
+                // It prints each time what has changed in a recent version.
                 command::stdout(mkfs.arg("--quiet").arg(&file))?;
             }
             Form::Volume(_) | Form::Served(_) => {
@@ -154,12 +154,12 @@ impl Subject {
 }
 
 impl Storage {
-    /// The file that holds all of it.
+    /// The file that contains the storage.
     pub(super) fn file(&self) -> &Path {
         &self.file
     }
 
-    /// The disk on it. It must be the only one, and be gone before the storage is.
+    /// The disk on it. There must be only one at a time, and it must be dropped before the storage.
     pub(super) fn disk(&self, lab: &Lab) -> Result<Disk> {
         let mount = match self.form {
             Form::Plain => {
@@ -192,7 +192,7 @@ impl Disk {
         }
     }
 
-    /// Writes all of it.
+    /// Writes the whole disk.
     pub(super) fn fill(&self, bytes: u64) -> Result<()> {
         let mut fio = self.fio("psync");
         fio.args(["--rw=write", "--bs=1m", "--end_fsync=1"]);
@@ -200,7 +200,7 @@ impl Disk {
         Ok(())
     }
 
-    /// What a mounted volume's `verimount status` counts under this name.
+    /// The count with this name in `verimount status` of a mounted volume.
     pub(super) fn counter(&self, lab: &Lab, name: &str) -> Result<u64> {
         match self {
             Self::File {
@@ -210,7 +210,7 @@ impl Disk {
         }
     }
 
-    /// The file that it is.
+    /// The disk's file.
     pub(super) fn path(&self) -> Option<&Path> {
         match self {
             Self::File { path, .. } => Some(path),

@@ -1,4 +1,4 @@
-//! What is read and written besides the data.
+//! Reads and writes besides those of the data.
 
 use anyhow::Result;
 
@@ -11,17 +11,17 @@ use crate::{
     table::Table,
 };
 
-/// How something is written.
+/// A pattern of writes.
 struct Job {
     name: &'static str,
     options: &'static [&'static str],
     /// Bytes of a write.
     block: u64,
-    /// The most requests that read, for each MiB.
+    /// The most read requests per MiB.
     most_reads: Option<f64>,
-    /// The most bytes that are read, as a multiple of all tags.
+    /// The most bytes read, as a multiple of all tags.
     most_tags_read: Option<f64>,
-    /// The most bytes that are written, as a multiple of the data: in journal mode, and otherwise.
+    /// The most bytes written, as a multiple of the data: in journal mode, and in other modes.
     most_written: Option<[f64; 2]>,
 }
 
@@ -52,10 +52,10 @@ const JOBS: [Job; 3] = [
     },
 ];
 
-/// Bytes of data for each byte of tags, as volumes are by default.
+/// Bytes of data per byte of tags, in volumes with default parameters.
 const DATA_PER_TAG: f64 = 1024.0;
 
-/// What it cost.
+/// The requests of a run.
 struct Cost {
     reads: u64,
     read_bytes: u64,
@@ -134,7 +134,7 @@ impl Job {
         let bytes = lab.sizes.bridged_file;
         let storage = subject.storage(lab, bytes)?;
         let disk = storage.disk(lab)?;
-        // Opening reads the superblock, and tries some blocks.
+        // Opening reads the superblock and some blocks.
         let before = Cost::of(lab, &disk)?;
         let mut fio = disk.fio("psync");
         fio.args(self.options).arg(format!("--bs={}", self.block));

@@ -1,4 +1,4 @@
-//! A file system on a looped disk.
+//! A file system on a loop device on a disk.
 
 use std::process::Command;
 
@@ -14,7 +14,7 @@ use crate::{
     tree::Tree,
 };
 
-/// Bytes of the disk: room for the largest tree, which takes storage only as far as it is used.
+/// The size of the disk in bytes: enough for the largest tree. Storage is allocated only for used parts.
 const DISK: u64 = 2 << 30;
 
 pub(super) fn run(lab: &Lab, report: &mut Report) -> Result<()> {

@@ -1,4 +1,4 @@
-//! What the kernel verifies with fs-verity passes the bridge's policy by its digest.
+//! The bridge's policy allows files by the digest that the kernel verifies with fs-verity.
 
 use std::{
     fs::{self, File},
@@ -22,7 +22,7 @@ use super::{
 
 const LEN: usize = 300_000;
 
-/// The first Linux that passes files through, major and minor.
+/// The first Linux version that passes files through, major and minor.
 const PASSTHROUGH: (u32, u32) = (6, 9);
 
 pub(super) fn run(tests: &Tests, scratch: &Scratch, verimount: &Path) -> Result<()> {
@@ -72,7 +72,7 @@ impl World<'_> {
         self.mirror.path().join(name)
     }
 
-    /// It is read, and passed through where the kernel can do that.
+    /// The file can be read, and is passed through if the kernel can do that.
     fn listed_is_read(&self, said: &str) -> Result<()> {
         ensure!(
             fs::read(self.path("listed"))? == pattern(LEN),
@@ -113,7 +113,7 @@ impl World<'_> {
         is_denied("cutting", cutting.open(self.path("plain")))
     }
 
-    /// The kernel notices it, whoever reads.
+    /// The kernel detects the flipped byte in the source and in the mirror.
     fn flipped_byte_is_refused(&self) -> Result<()> {
         let file = File::open(self.path("listed"))?;
         let mut bytes = [0; 4096];
@@ -130,7 +130,7 @@ impl World<'_> {
 /// The offset of the byte that is flipped.
 const FLIPPED: u64 = 200_000;
 
-/// Changes a byte of `file` in the file system `image`, behind the kernel's back.
+/// Changes a byte of `file` in the file system `image` without the kernel's knowledge.
 fn flip_byte(image: &Path, file: &Path) -> Result<()> {
     let place = Extents::of(file)?
         .place(FLIPPED)
@@ -150,7 +150,7 @@ fn is_denied<T>(what: &str, result: io::Result<T>) -> Result<()> {
     }
 }
 
-/// Of the running kernel, major and minor.
+/// The version of the running kernel, major and minor.
 fn linux_version() -> Result<(u32, u32)> {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease")?;
     let mut numbers = release.split('.').map(str::parse);

@@ -1,8 +1,8 @@
-//! Images that either sealed for dm-verity show the same through the kernel's device and through our
-//! mount, and a changed byte is an error in both.
+//! Images sealed for dm-verity by either side look the same through the kernel's device and through
+//! Verimount's mount, and a changed byte is an error in both.
 //!
-//! The kernel's romfs reads blocks of 1 KiB, which a device of larger data blocks does not have. Such
-//! devices are compared as they are.
+//! The kernel's romfs reads blocks of 1 KiB, and so not from a device with larger data blocks. For those,
+//! the devices are compared instead of the files.
 
 mod device;
 
@@ -26,10 +26,10 @@ use super::{
     tests::Tests,
 };
 
-/// The file that is damaged, and its length: more than the kernel reads ahead at once.
+/// The file that is damaged, and its length: more than the kernel's read-ahead.
 const LARGE: (&str, usize) = ("large", 1 << 20);
 
-/// Pairs of sizes of data and hash blocks. The kernel has none that are larger than its page.
+/// Pairs of sizes of data and hash blocks. The kernel supports none larger than its page.
 const BLOCK_SIZES: [(&str, &str); 4] = [
     ("512", "1024"),
     ("1024", "4096"),
@@ -37,7 +37,7 @@ const BLOCK_SIZES: [(&str, &str); 4] = [
     ("4096", "4096"),
 ];
 
-/// The largest data blocks below the kernel's romfs.
+/// The largest data blocks that the kernel's romfs supports.
 const ROMFS_BLOCK: usize = 1024;
 
 const SALTS: [&str; 2] = [
@@ -45,7 +45,7 @@ const SALTS: [&str; 2] = [
     "a5a5a5a5a5a5a5a55a5a5a5a5a5a5a5aa5a5a5a5a5a5a5a55a5a5a5a5a5a5a5a",
 ];
 
-/// Who seals an image.
+/// The program that seals an image.
 #[derive(Debug, Clone, Copy)]
 enum Sealer {
     Veritysetup,
@@ -115,9 +115,9 @@ struct Bench<'a> {
     /// The file with the hash area.
     hashes: PathBuf,
     root_hash: String,
-    /// How many bytes of the image are data.
+    /// The number of bytes of data in the image.
     size: u64,
-    /// Where in that file the superblock is.
+    /// The offset of the superblock in that file.
     hash_offset: u64,
 }
 
@@ -181,7 +181,7 @@ impl<'a> Bench<'a> {
         Ok(root_hash.context("no root hash")?.trim().to_owned())
     }
 
-    /// Compares the files that both show, also after a byte has changed.
+    /// Compares the files on both sides, also after a byte has changed.
     fn compare_trees(&self) -> Result<()> {
         let theirs = {
             let device = Device::open(self)?;
@@ -199,7 +199,7 @@ impl<'a> Bench<'a> {
         ensure_refused(self.mount(&[])?.path(), &theirs).context("verimount")
     }
 
-    /// Compares the bytes that both show, also after one has changed.
+    /// Compares the bytes on both sides, also after one has changed.
     fn compare_devices(&self) -> Result<()> {
         let mut image = fs::read(&self.image)?;
         image.truncate(self.size.try_into()?);
@@ -207,7 +207,7 @@ impl<'a> Bench<'a> {
         ensure!(theirs == image, "the kernel shows something else");
         let name = self.image.file_name().context("a name")?;
         let ours = fs::read(self.mount(&["--as-file"])?.path().join(name))?;
-        ensure!(ours == image, "we show something else");
+        ensure!(ours == image, "Verimount shows something else");
 
         let place = self.damage()?;
         let device = Device::open(self)?;
@@ -220,7 +220,7 @@ impl<'a> Bench<'a> {
         self.scratch.mount(&device.path(), "romfs", "ro", "theirs")
     }
 
-    /// Our mount.
+    /// Verimount's mount.
     fn mount(&self, options: &[&str]) -> Result<MountPoint> {
         let point = MountPoint::new(self.scratch.path().join("ours"))?;
         let mut mount = Command::new(self.verimount);
@@ -233,7 +233,7 @@ impl<'a> Bench<'a> {
         Ok(point)
     }
 
-    /// Changes a byte in the middle of the large file; gives its place in the image.
+    /// Changes a byte in the middle of the large file; returns its offset in the image.
     fn damage(&self) -> Result<u64> {
         let content = noise(LARGE.1, 9);
         let image = fs::read(&self.image)?;
@@ -248,7 +248,7 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// The damaged file cannot be read, and another one is as it was.
+/// The damaged file cannot be read, and another one is unchanged.
 fn ensure_refused(root: &Path, before: &romfs::Found) -> Result<()> {
     ensure_io_error(fs::read(root.join(LARGE.0)))?;
     let other = Path::new("70000 bytes");
@@ -260,7 +260,7 @@ fn ensure_refused(root: &Path, before: &romfs::Found) -> Result<()> {
     Ok(())
 }
 
-/// The page around the damaged byte cannot be read, and another one is as it was.
+/// The page around the damaged byte cannot be read, and another one is unchanged.
 fn ensure_block_refused(path: &Path, place: u64, before: &[u8]) -> Result<()> {
     const PAGE: u64 = 4096;
     let file = File::open(path)?;

@@ -4,13 +4,13 @@ use anyhow::{Context, Result};
 use rustix::fs::sync;
 use verimount_support::command;
 
-/// The block of the file systems made here, in bytes.
+/// The block size of the file systems made here, in bytes.
 pub(super) const BLOCK: u64 = 4096;
 
-/// Where a file's blocks are in its file system, also behind its end.
+/// The positions of a file's blocks in its file system, including those after its end.
 pub(super) struct Extents(Vec<Extent>);
 
-/// Blocks in a row, all counted in blocks.
+/// A run of blocks. All fields are in blocks.
 struct Extent {
     logical: u64,
     physical: u64,
@@ -18,7 +18,7 @@ struct Extent {
 }
 
 impl Extents {
-    /// Where the blocks of `file` are, after all that has been written is in its place.
+    /// The positions of the blocks of `file`, after it was synced.
     pub(super) fn of(file: &Path) -> Result<Self> {
         sync();
         let mut filefrag = Command::new("filefrag");
@@ -39,7 +39,7 @@ impl Extents {
         Ok(Self(extents.collect()))
     }
 
-    /// Where the byte at `offset` is in the file system, if anywhere.
+    /// The position of the byte at `offset` in the file system, if it is stored.
     pub(super) fn place(&self, offset: u64) -> Option<u64> {
         let block = offset / BLOCK;
         let extent = self
@@ -49,8 +49,8 @@ impl Extents {
         Some((extent.physical + block - extent.logical) * BLOCK + offset % BLOCK)
     }
 
-    /// What is stored of the file in the file system `image`, to the end of its last block; zeros where
-    /// there is none.
+    /// The content of the file as stored in the file system `image`, to the end of its last block, with
+    /// zeros for holes.
     pub(super) fn read(&self, image: &Path) -> Result<Vec<u8>> {
         let image = File::open(image)?;
         let ends = self.0.iter().map(|extent| extent.logical + extent.count);

@@ -1,4 +1,4 @@
-//! Volumes that the kernel and we write in turn hold what either wrote.
+//! Volumes that the kernel and Verimount write in turns contain what both wrote.
 
 mod attached;
 mod blocks;
@@ -29,10 +29,10 @@ use self::{
 use super::{scratch::Scratch, tests::Tests};
 use crate::integritysetup::{JOURNAL_MAC, KEY_SIZE};
 
-/// The size of a volume's device, and of its data device if it has one, in bytes.
+/// The size of a volume's device, and of its data device if there is one, in bytes.
 const DEVICE: u64 = 4 << 20;
 
-/// Who uses a volume.
+/// The side that uses a volume.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Side {
     Kernel,
@@ -53,7 +53,7 @@ pub(super) fn run(tests: &Tests, scratch: &Scratch) -> Result<()> {
     Ok(())
 }
 
-/// A volume and what it should hold.
+/// A volume and its expected contents.
 struct Bench {
     kind: Kind,
     device: PathBuf,
@@ -63,7 +63,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// A volume on devices of `size` bytes each, which hold zeros.
+    /// A volume on zeroed devices of `size` bytes each.
     fn new(scratch: &Scratch, kind: Kind, size: u64) -> Result<Self> {
         let data_device = kind
             .has_data_device
@@ -105,7 +105,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Makes it a volume of ours, with a journal of as many sectors.
+    /// Formats it with Verimount, with a journal of this many sectors.
     fn format(&self, journal_sectors: Option<u64>) -> Result<()> {
         let options = FormatOptions {
             journal_sectors,
@@ -159,7 +159,7 @@ impl Bench {
     }
 }
 
-/// The devices of a volume, in the order in which a [`Bench`] has them.
+/// The devices of a volume, in the order of a [`Bench`].
 fn in_order<D: WriteAt + 'static>(mut devices: impl Iterator<Item = Arc<D>>) -> Result<Devices> {
     let device = devices.next().context("a volume has a device")?;
     Ok(match devices.next() {

@@ -1,4 +1,4 @@
-//! Images, mounted by the kernel and by us, show the same.
+//! Images look the same mounted by the kernel and by Verimount.
 
 use std::{
     collections::BTreeMap,
@@ -18,7 +18,7 @@ use verimount_testkit::pattern;
 
 use super::{scratch::Scratch, tests::Tests};
 
-/// Lengths of files about which a block more or less could be read.
+/// Lengths of files around block boundaries.
 const SIZES: [usize; 12] = [0, 1, 15, 16, 17, 511, 1023, 1024, 4095, 4096, 4097, 70_000];
 
 const BLOCK_SIZES: [&str; 6] = ["1K", "2K", "4K", "16K", "64K", "1M"];
@@ -45,7 +45,7 @@ pub(super) fn run(tests: &Tests, scratch: &Scratch, verimount: &Path) -> Result<
     Ok(())
 }
 
-/// Makes a tree of all that romfs can hold.
+/// Makes a tree with everything that romfs can store.
 pub(super) fn grow(root: &Path) -> Result<()> {
     let deep = root.join("a directory/another/and one more");
     fs::create_dir_all(&deep)?;
@@ -78,14 +78,14 @@ pub(super) fn grow(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What is seen of a file.
+/// The visible properties of a file.
 #[derive(Debug, PartialEq)]
 pub(super) struct Seen {
     mode: u32,
     device: u64,
-    /// What is in it, or where it leads.
+    /// Its content or its target.
     content: Option<Vec<u8>>,
-    /// The first name of the same file.
+    /// The first path of the same file.
     same_as: Option<PathBuf>,
 }
 
@@ -95,7 +95,7 @@ impl Seen {
     }
 }
 
-/// What is seen of all files, by their paths.
+/// The visible properties of all files, by path.
 pub(super) type Found = BTreeMap<PathBuf, Seen>;
 
 fn compare(scratch: &Scratch, verimount: &Path, image: &Path) -> Result<()> {
@@ -118,7 +118,7 @@ fn compare(scratch: &Scratch, verimount: &Path, image: &Path) -> Result<()> {
     ensure_same(&ours, &theirs)
 }
 
-/// Whether we see what the kernel sees.
+/// Fails unless Verimount shows the same files as the kernel.
 pub(super) fn ensure_same(ours: &Found, theirs: &Found) -> Result<()> {
     for (path, theirs) in theirs {
         let ours = ours.get(path);
@@ -131,7 +131,7 @@ pub(super) fn ensure_same(ours: &Found, theirs: &Found) -> Result<()> {
             theirs.mode
         );
     }
-    ensure!(ours.len() == theirs.len(), "we see more than the kernel");
+    ensure!(ours.len() == theirs.len(), "Verimount shows more files");
     Ok(())
 }
 

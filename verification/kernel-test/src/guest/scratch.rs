@@ -7,7 +7,7 @@ use std::{
 use anyhow::Result;
 use verimount_support::{command, mount_point::MountPoint};
 
-/// A directory for what tests make.
+/// A directory for files of the tests.
 pub(super) struct Scratch(PathBuf);
 
 impl Scratch {
@@ -20,7 +20,7 @@ impl Scratch {
         &self.0
     }
 
-    /// An empty directory of this name, whatever was there before.
+    /// Creates an empty directory with this name, and removes an earlier one.
     pub(super) fn directory(&self, name: &str) -> Result<PathBuf> {
         let path = self.0.join(name);
         if path.exists() {
@@ -30,14 +30,15 @@ impl Scratch {
         Ok(path)
     }
 
-    /// A file of this name and length that holds nothing but zeros.
+    /// Creates a file with this name and length, filled with zeros.
     pub(super) fn file(&self, name: &str, len: u64) -> Result<PathBuf> {
         let path = self.0.join(name);
         File::create(&path)?.set_len(len)?;
         Ok(path)
     }
 
-    /// The file system in a device, or with the option `loop` in a file, mounted by the kernel on a directory of this name.
+    /// Mounts the file system on a device, or with the option `loop` in a file, on a directory with this
+    /// name.
     pub(super) fn mount(
         &self,
         image: &Path,
@@ -56,7 +57,7 @@ impl Scratch {
     }
 }
 
-/// A file as a block device, until this is dropped.
+/// A loop device for a file. It is detached when this is dropped.
 pub(super) struct LoopDevice(PathBuf);
 
 impl LoopDevice {

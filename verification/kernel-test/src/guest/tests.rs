@@ -2,7 +2,7 @@ use anyhow::Result;
 
 use crate::report::Line;
 
-/// A group of tests, each of which writes a line.
+/// A group of tests. Each prints a line.
 pub(super) struct Tests {
     group: &'static str,
 }
@@ -12,13 +12,13 @@ impl Tests {
         Self { group }
     }
 
-    /// Does one test.
+    /// Runs one test.
     pub(super) fn test(&self, test: &str, work: impl FnOnce() -> Result<()>) {
         let group = self.group;
         match work() {
             Ok(()) => Line::Passed { group }.print(),
             Err(error) => {
-                // The report is of lines.
+                // A report is one line.
                 let why = format!("{error:#}").replace('\n', " / ");
                 let why = why.as_str();
                 Line::Failed { group, test, why }.print();

@@ -1,4 +1,4 @@
-//! Files that ext4 protects with fs-verity have our digests, trees and descriptors.
+//! ext4's fs-verity files have the same digests, trees and descriptors as Verimount's.
 
 use std::{
     fs::{self, File},
@@ -23,7 +23,7 @@ use super::{
     tests::Tests,
 };
 
-/// Lengths with no and one level of a tree, and just beside.
+/// Lengths around the boundaries of trees with zero and one level.
 const SIZES: [usize; 8] = [
     0,
     1,
@@ -35,7 +35,7 @@ const SIZES: [usize; 8] = [
     128 * 4096 + 1,
 ];
 
-/// The least length with three levels of a tree.
+/// The least length with three tree levels.
 const LARGE: [(HashAlgorithm, usize); 2] = [
     (HashAlgorithm::Sha256, 128 * 128 * 4096 + 1),
     (HashAlgorithm::Sha512, 64 * 64 * 4096 + 1),
@@ -85,7 +85,7 @@ pub(super) fn make_file_system(scratch: &Scratch) -> Result<PathBuf> {
     Ok(image)
 }
 
-/// A file with our seal behind it is what ext4 stores of a file.
+/// ext4 stores a file in the same layout as Verimount's appended seal.
 fn compare_stored(image: &Path, path: &Path, size: usize) -> Result<()> {
     fs::write(path, pattern(size))?;
     let sealed = tempfile::tempfile_in("/run")?;
@@ -104,7 +104,7 @@ fn compare_stored(image: &Path, path: &Path, size: usize) -> Result<()> {
     let ours = read(&sealed, 0, sealed.metadata()?.len() as usize)?;
     ensure!(
         stored.len() == ours.len(),
-        "ext4 stores {} bytes, and we {}",
+        "ext4 stores {} bytes, Verimount {}",
         stored.len(),
         ours.len()
     );
@@ -148,7 +148,7 @@ fn compare(path: &Path, size: usize, algorithm: HashAlgorithm, salt: &[u8]) -> R
     Ok(fs::remove_file(path)?)
 }
 
-/// Has the kernel verify a file from now on, and gives its digest.
+/// Enables fs-verity for a file; returns the digest that the kernel measures.
 pub(super) fn enable(path: &Path, options: &[String]) -> Result<String> {
     let mut enable = Command::new("fsverity");
     command::run(enable.arg("enable").arg(path).args(options))?;

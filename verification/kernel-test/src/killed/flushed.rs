@@ -1,13 +1,13 @@
 use std::fmt;
 
-/// What begins a line of the console that is about a flush.
+/// The beginning of a line of the console about a flush.
 const MARK: &str = "@flushed ";
 
-/// What the guest says when it has flushed a volume.
+/// The guest's report that it has flushed a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Flushed {
     pub(super) volume: usize,
-    /// All writes up to this one were written before.
+    /// The last write before the flush.
     pub(super) generation: u64,
 }
 

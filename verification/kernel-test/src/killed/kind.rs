@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 
 use verimount_integrity::Mode;
 
-/// What a volume is like.
+/// The parameters of a volume.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Kind {
     pub(super) mode: Mode,
@@ -14,11 +14,11 @@ pub(super) struct Kind {
     pub(super) journal_size: u64,
 }
 
-/// Room for what is written between two flushes, and more: the kernel leaves it there until half of
-/// the journal is in use.
+/// Enough for the writes between two flushes, and more: the kernel leaves them in the journal until half of
+/// it is in use.
 const LARGE_JOURNAL: u64 = 1 << 20;
 
-/// Used many times over between two flushes.
+/// So small that it is filled many times between two flushes.
 const SMALL_JOURNAL: u64 = 32 << 10;
 
 /// The volumes that are written at the same time.
@@ -68,12 +68,12 @@ impl Kind {
         text
     }
 
-    /// How many disks it takes: the volume's device, and its data device if it has one.
+    /// Its number of disks: the volume's device, and its data device if it has one.
     pub(super) fn disks(&self) -> usize {
         1 + usize::from(self.has_data_device)
     }
 
-    /// Its disks in the guest, which has those of all kinds in order.
+    /// Its disks in the guest, where those of all kinds are in order.
     pub(super) fn devices(number: usize) -> Vec<PathBuf> {
         let first: usize = KINDS[..number].iter().map(Self::disks).sum();
         ('a'..='z')

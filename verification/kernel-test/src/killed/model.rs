@@ -3,25 +3,25 @@ use verimount_integrity::Mode;
 
 use super::sequence::{SECTORS, Sequence, WRITES_PER_FLUSH};
 
-/// What is found in a sector of a volume that was recovered.
+/// The content of a sector of a recovered volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Found {
-    /// What this write wrote.
+    /// The content of this write.
     Generation(u64),
-    /// What no write ever wrote there.
+    /// Content that no write has written there.
     Garbage,
-    /// Nothing: its block does not match its tag.
+    /// None: its block does not match its tag.
     Mismatch,
 }
 
-/// What the sectors of a volume may hold when its machine is killed.
+/// The possible contents of a volume's sectors when its machine is killed.
 #[derive(Debug)]
 pub(super) struct Model {
     mode: Mode,
     sequence: Sequence,
     /// All writes up to this one are durable.
     flushed: u64,
-    /// The last of them, by sector.
+    /// The last of these writes, by sector.
     generations: Vec<u64>,
 }
 
@@ -35,7 +35,7 @@ impl Model {
         }
     }
 
-    /// Notes that all writes up to this one are durable.
+    /// Records that all writes up to this one are durable.
     pub(super) fn flush(&mut self, generation: u64) {
         for generation in self.flushed + 1..=generation {
             apply(&self.sequence, generation, &mut self.generations);
@@ -48,13 +48,13 @@ impl Model {
         self.flushed
     }
 
-    /// Whether what is found shows that the machine was killed between two flushes, with a part of
-    /// what is written there done.
+    /// Whether the contents show that the machine was killed between two flushes, when some of the writes
+    /// between them were done.
     ///
     /// # Errors
-    /// A sector or block is not what it may be.
+    /// A sector or block has content that it may not have.
     pub(super) fn check(&mut self, found: &[Found]) -> Result<bool> {
-        // A write begins when the flush before it has returned, heard or not.
+        // A write begins when the flush before it has returned, even if its report has not arrived.
         if let Some(newest) = found.iter().filter_map(|found| found.generation()).max() {
             self.flush(Sequence::flushed_before(newest));
         }
@@ -87,8 +87,8 @@ impl Model {
         Ok(())
     }
 
-    /// Whether a sector may be being written: between the next two flushes, or behind them if no
-    /// block of that can be read yet.
+    /// Whether a write to a sector may be in flight: between the next two flushes, or after them if none of
+    /// its blocks can be read yet.
     fn may_be_under_way(&self, sector: u64) -> bool {
         (self.flushed + 1..=self.flushed + 2 * WRITES_PER_FLUSH)
             .any(|generation| self.sequence.write(generation).contains(&sector))
@@ -136,7 +136,7 @@ mod tests {
         Sequence::new(3, kind.unwrap())
     }
 
-    /// What all writes up to one leave.
+    /// The contents after all writes up to one.
     fn written(up_to: u64) -> Vec<Found> {
         let mut generations = vec![0; SECTORS as usize];
         for generation in 1..=up_to {
@@ -145,14 +145,14 @@ mod tests {
         generations.into_iter().map(Found::Generation).collect()
     }
 
-    /// What becomes of `found` when all up to the second flush are durable.
+    /// The result for `found` when all writes up to the second flush are durable.
     fn check(mode: Mode, found: &[Found]) -> Result<bool> {
         let mut model = Model::new(mode, sequence());
         model.flush(2 * WRITES_PER_FLUSH);
         model.check(found)
     }
 
-    /// The first sector that a write leaves different from what was flushed before.
+    /// The first sector that a write changes since the last flush.
     fn first_of(generation: u64) -> usize {
         sequence().write(generation).start as usize
     }
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn what_is_found_says_what_was_flushed() {
-        // The first write after the fourth flush is there, and of those before it one is not.
+        // The first write after the fourth flush is present, and one before that flush is missing.
         let mut found = written(4 * WRITES_PER_FLUSH + 1);
         let lost = first_of(4 * WRITES_PER_FLUSH);
         check(Mode::Bitmap, &found).unwrap();

@@ -1,4 +1,4 @@
-//! A volume as it is found after a crash.
+//! A volume after a crash and recovery.
 
 use std::{num::NonZeroUsize, ops::ControlFlow, sync::Arc};
 
@@ -15,20 +15,20 @@ use super::{
 };
 use crate::integritysetup::{JOURNAL_MAC, KEY_SIZE};
 
-/// What opening a volume and computing tags anew has come to.
+/// The result of opening a volume and recalculating tags.
 #[derive(Debug)]
 pub(super) struct Recovered {
-    /// What its sectors hold.
+    /// The contents of its sectors.
     pub(super) found: Vec<Found>,
-    /// What its disks hold then.
+    /// The contents of its disks afterwards.
     pub(super) disks: Vec<Vec<u8>>,
 }
 
 impl Recovered {
-    /// Recovers a volume of what its disks hold.
+    /// Recovers a volume from the contents of its disks.
     ///
     /// # Errors
-    /// The volume cannot be opened, or checking it finds other blocks bad than reading it.
+    /// The volume cannot be opened, or a check finds other bad blocks than reading.
     pub(super) fn new(kind: &Kind, sequence: &Sequence, disks: Vec<Vec<u8>>) -> Result<Self> {
         let storages: Vec<_> = disks
             .into_iter()
@@ -45,7 +45,7 @@ impl Recovered {
         let found = read(&volume, sequence)?;
         ensure!(
             bad_sectors(&volume)? == mismatches(&found),
-            "checking finds other blocks bad than reading"
+            "a check finds other bad blocks than reading"
         );
         drop(volume);
         Ok(Self {

@@ -1,4 +1,4 @@
-//! What the guest writes to a volume, which the host knows as well.
+//! The guest's writes to a volume, which the host can compute as well.
 
 use std::ops::Range;
 
@@ -7,21 +7,21 @@ use verimount_testkit::{Random, noise};
 
 use super::kind::Kind;
 
-/// How much of a volume is written, in sectors.
+/// The size of the written part of a volume, in sectors.
 pub(super) const SECTORS: u64 = 6144;
 
-/// How many writes there are from one flush to the next.
+/// The number of writes between two flushes.
 pub(super) const WRITES_PER_FLUSH: u64 = 16;
 
-/// The most blocks of 4096 bytes that are written at a time.
+/// The most blocks of 4096 bytes in a write.
 const MAX_BLOCKS: usize = 12;
 
 /// The writes to one volume. Each has a number, its *generation*, from 1 on.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sequence {
-    /// Which of the volumes.
+    /// The number of the volume.
     volume: u64,
-    /// A block in sectors.
+    /// The block size in sectors.
     pub(super) block_sectors: u64,
 }
 
@@ -33,7 +33,7 @@ impl Sequence {
         }
     }
 
-    /// The sectors that are written, which are whole blocks.
+    /// The sectors of a write, which are whole blocks.
     pub(super) fn write(&self, generation: u64) -> Range<u64> {
         let mut random = Random::new(self.volume << 32 | generation);
         let blocks = (SECTORS / self.block_sectors) as usize;
@@ -43,12 +43,12 @@ impl Sequence {
         start as u64 * self.block_sectors..end as u64 * self.block_sectors
     }
 
-    /// The last write that was flushed before this one began.
+    /// The last write that was flushed before this one.
     pub(super) fn flushed_before(generation: u64) -> u64 {
         generation.saturating_sub(1) / WRITES_PER_FLUSH * WRITES_PER_FLUSH
     }
 
-    /// What a write makes of a sector: its place and generation, and what nothing else would have.
+    /// The content of a sector after a write: its position and generation, and a unique pattern.
     pub(super) fn bytes(&self, sector: u64, generation: u64) -> Vec<u8> {
         let place = self.volume << 32 | sector;
         let mut bytes = [place.to_le_bytes(), generation.to_le_bytes()].concat();
@@ -59,8 +59,8 @@ impl Sequence {
         bytes
     }
 
-    /// Which write made a sector what it is; 0 if it is zero, as before the first; none if no write
-    /// makes that of it.
+    /// The write that produced a sector's content; 0 if it is zero, as before the first write; `None` if no
+    /// write produces it.
     pub(super) fn generation(&self, sector: u64, bytes: &[u8]) -> Option<u64> {
         let (_, rest) = bytes.split_first_chunk::<8>()?;
         let generation = u64::from_le_bytes(*rest.first_chunk()?);

@@ -11,16 +11,16 @@ use super::{kind::Kind, model::Model, recovered::Recovered, sequence::Sequence};
 /// The size of each disk, in bytes.
 const DISK: u64 = 5 << 20;
 
-/// A volume that the guest writes to, as the host sees it.
+/// A volume to which the guest writes, on the host's side.
 pub(super) struct Volume {
     kind: &'static Kind,
     disks: Vec<PathBuf>,
     sequence: Sequence,
     model: Model,
     points: usize,
-    /// How often a part of what is written between two flushes was done.
+    /// How often only some of the writes between two flushes were done.
     amid_writes: usize,
-    /// How often the journal held what was not in its place yet.
+    /// How often the journal contained blocks that were not yet in place.
     replays: usize,
 }
 
@@ -48,13 +48,13 @@ impl Volume {
         &self.disks
     }
 
-    /// What its disks hold, while nobody writes to them.
+    /// The contents of its disks while the guest is paused.
     pub(super) fn contents(&self) -> Result<Vec<Vec<u8>>> {
         let contents = self.disks.iter().map(fs::read);
         contents.collect::<Result<_, _>>().context("a disk")
     }
 
-    /// Notes that the guest has flushed it.
+    /// Records a flush by the guest.
     pub(super) fn flush(&mut self, generation: u64) {
         self.model.flush(generation);
     }
@@ -63,10 +63,10 @@ impl Volume {
         self.model.flushed() > 0
     }
 
-    /// Recovers it from what its disks held when the guest was killed.
+    /// Recovers it from the contents of its disks when the guest was killed.
     ///
     /// # Errors
-    /// What is found is not what may be there, or changes when the volume is opened again.
+    /// It has content that it may not have, or the content changes when it is opened again.
     pub(super) fn check(&mut self, disks: Vec<Vec<u8>>) -> Result<()> {
         self.points += 1;
         let recovered = Recovered::new(self.kind, &self.sequence, disks.clone())?;
@@ -81,8 +81,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Fails if it was never killed while something was under way: all that was found is then what
-    /// anything would have left.
+    /// Fails if no write was in flight at any kill: the test then shows nothing.
     pub(super) fn ensure_telling(&self) -> Result<()> {
         let telling = self.amid_writes + self.replays;
         ensure!(telling > 0, "it was never killed amid writes");
@@ -93,7 +92,7 @@ impl Volume {
         self.kind.describe()
     }
 
-    /// What it was killed in the middle of.
+    /// A summary of the states in which it was killed.
     pub(super) fn summary(&self) -> String {
         let (kind, points, amid) = (self.describe(), self.points, self.amid_writes);
         let mut text = format!("{kind}: of {points} points {amid} amid writes");

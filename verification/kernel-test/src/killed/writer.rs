@@ -1,4 +1,4 @@
-//! What runs in the guest: volumes are written without end.
+//! Runs in the guest: writes volumes without end.
 
 use std::{
     convert::Infallible,
@@ -28,19 +28,19 @@ use crate::{
     integritysetup::{KEY_SIZE, integritysetup},
 };
 
-/// What the volumes need of the kernel.
+/// The kernel modules that the volumes need.
 const MODULES: [&str; 3] = ["crc32c_generic", "dm-integrity", "virtio_blk"];
 
-/// Where the key of the journal's MAC is.
+/// The path of the key of the journal's MAC.
 const KEY_FILE: &str = "/run/key";
 
 /// The region of a bit in the bitmap, in sectors: small, so that most of a volume is not dirty.
 const SECTORS_PER_BIT: &str = "128";
 
-/// How long bits stay set that are not needed any more, in milliseconds.
+/// How long bits that are no longer needed stay set, in milliseconds.
 const BITMAP_FLUSH_TIME: &str = "100";
 
-/// Run by `kernel-test` in a guest that it kills
+/// Used by `kernel-test` in a guest that it kills
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// The directory that has the kernel's lib/modules
@@ -71,7 +71,7 @@ fn write_without_end(number: usize, kind: &Kind) -> Result<Infallible> {
         options.write(true).custom_flags(flags.bits() as i32);
         options.open(&volume).context("the volume")
     };
-    // Past the page cache and through it, from flush to flush.
+    // Bypassing the page cache and through it, alternating at each flush.
     let ways = [way(OFlags::DIRECT)?, way(OFlags::empty())?];
     let sequence = Sequence::new(number, kind);
     let mut buf = AlignedBuf::default();
@@ -95,7 +95,7 @@ fn write_without_end(number: usize, kind: &Kind) -> Result<Infallible> {
     }
 }
 
-/// Has the kernel make a volume and open it.
+/// Has the kernel format a volume and open it.
 fn open(number: usize, kind: &Kind) -> Result<PathBuf> {
     let name = format!("volume{number}");
     let devices = Kind::devices(number);

@@ -1,4 +1,4 @@
-//! The programs, the packages that have them, and what they are for.
+//! The programs that tasks need, their packages and their purposes.
 
 use std::fmt;
 
@@ -6,13 +6,13 @@ use verimount_testenv::tools;
 
 use super::Purpose::{self, Bench, Conformance, Demo, KernelTest, Test};
 
-/// A program of other people's.
+/// A program of another project.
 pub(super) struct Tool {
     program: &'static str,
     /// The Debian package that has it.
     pub(super) package: &'static str,
     purposes: &'static [Purpose],
-    /// What it does there.
+    /// Its purpose.
     work: &'static str,
 }
 
@@ -39,7 +39,7 @@ impl fmt::Display for Tool {
     }
 }
 
-/// All that any task needs, by package.
+/// The programs that any task needs, by package.
 pub(super) const TOOLS: [Tool; 34] = [
     tool("setfacl", "acl", &[Test], "sets access control lists"),
     tool(

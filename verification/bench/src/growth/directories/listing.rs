@@ -11,13 +11,14 @@ use crate::{
     rounds::{Contest, Spread},
 };
 
-/// How many times as long as the directory itself its image may take to be listed.
+/// The most time that listing an image may take, as a multiple of the directory's time.
 const MOST: f64 = 3.0;
 
-/// How many times as long the largest directory may take as the smallest, for ten times the names.
+/// The most time for the largest directory, as a multiple of the smallest one's, which has a tenth of the
+/// names.
 const MOST_GROWTH: f64 = 12.0;
 
-/// What is in the page cache.
+/// The state of the page cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     /// The directory and the image; the mount is new.
@@ -45,7 +46,7 @@ pub(super) fn run(lab: &Lab, report: &mut Report, subjects: &[Subject]) -> Resul
     Ok(())
 }
 
-/// Returns how many seconds the image takes.
+/// Returns the image's time in seconds.
 fn compare(lab: &Lab, report: &mut Report, subject: &Subject, state: State) -> Result<Spread> {
     let native = || list(lab, subject.directory.path(), state);
     let ours = || subject.in_image(lab, |image| list(lab, image, state));
@@ -75,7 +76,7 @@ pub(super) fn seconds_to_list(directory: &Path) -> Result<f64> {
     seconds(Command::new("ls").arg("-f").arg(directory))
 }
 
-/// The ratio of two times that were not measured in turns.
+/// The ratio of two times from different series of rounds.
 fn ratio(dividend: Spread, divisor: Spread) -> Spread {
     Spread {
         median: dividend.median / divisor.median,

@@ -1,4 +1,4 @@
-//! `stat` of names at random in a directory that nobody has listed.
+//! `stat` of random names in a directory that was not listed before.
 
 use std::{fs, path::Path, time::Instant};
 
@@ -12,13 +12,13 @@ use crate::{
     rounds::Contest,
 };
 
-/// How many names are looked up.
+/// The number of lookups.
 const LOOKUPS: u64 = 10_000;
 
-/// How many seconds that may take in an image.
+/// The most seconds that they may take in an image.
 const MOST: f64 = 5.0;
 
-/// Compares an image, in a new mount each time, with its directory. Nothing is cached.
+/// Compares an image, in a new mount each time, with its directory, without cached pages.
 pub(super) fn run(lab: &Lab, report: &mut Report, subject: &Subject) -> Result<()> {
     let title = format!(
         "Cold `stat` of {LOOKUPS} random names among {}",

@@ -12,7 +12,7 @@ use crate::guest::scratch::LoopDevice;
 /// The name of the kernel's device.
 const NAME: &str = "verified";
 
-/// The kernel's device, until this is dropped.
+/// The kernel's device. It is closed when this is dropped.
 pub(super) struct Device {
     /// Detached when the device is closed.
     _loops: [LoopDevice; 2],

@@ -28,10 +28,10 @@ use crate::{
 /// The name of the kernel's volume.
 const NAME: &str = "volume";
 
-/// How often it is looked whether tags are still being computed anew.
+/// How often the state of the recalculation is checked.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// The devices as the kernel's.
+/// The devices as the kernel uses them.
 pub(super) struct Attached<'a> {
     pub(super) bench: &'a Bench,
     device: LoopDevice,
@@ -88,7 +88,7 @@ impl<'a> Attached<'a> {
     }
 }
 
-/// The volume that the kernel has open.
+/// A volume that the kernel has open.
 pub(super) struct Opened;
 
 impl Opened {
@@ -96,14 +96,14 @@ impl Opened {
         Path::new("/dev/mapper").join(NAME)
     }
 
-    /// The first sector of which the tag is yet to be computed anew; none if there is none.
+    /// The first sector whose tag is still to be recalculated; `None` after the end of the recalculation.
     pub(super) fn recalculation_sector(&self) -> Result<Option<u64>> {
         let mut status = Command::new("dmsetup");
         let status = command::stdout(status.args(["status", NAME]))?;
-        // Start, length, target, mismatches; sectors of data, and of how many the tags are right.
+        // Start, length, target, mismatches; sectors of data, and sectors with valid tags.
         let fields: Vec<&str> = status.split_whitespace().collect();
         let [.., end, sector] = fields[..] else {
-            bail!("dmsetup says {status}");
+            bail!("unexpected output of dmsetup: {status}");
         };
         match sector {
             "-" => Ok(None),
@@ -112,7 +112,7 @@ impl Opened {
         }
     }
 
-    /// Waits until the first tags have been computed anew.
+    /// Waits until the first tags have been recalculated.
     pub(super) fn wait_for_recalculation_to_begin(&self) -> Result<()> {
         while self.recalculation_sector()? == Some(0) {
             thread::sleep(PAUSE);
@@ -120,7 +120,7 @@ impl Opened {
         Ok(())
     }
 
-    /// Waits until no tag is to be computed anew any more. A guest in which that never ends is silent.
+    /// Waits for the end of the recalculation. If it never ends, the guest is silent, which is a failure.
     pub(super) fn wait_for_recalculation(&self) -> Result<()> {
         while self.recalculation_sector()?.is_some() {
             thread::sleep(PAUSE);
@@ -128,9 +128,9 @@ impl Opened {
         Ok(())
     }
 
-    /// The blocks of `block_len` bytes, `None` for those that the kernel refuses to read.
+    /// The blocks of `block_len` bytes; `None` for those that the kernel refuses to read.
     pub(super) fn blocks(&self, block_len: usize) -> Result<Blocks> {
-        // Past the page cache, which reads whole pages.
+        // Bypasses the page cache, which reads whole pages.
         let file = File::options()
             .read(true)
             .custom_flags(OFlags::DIRECT.bits().cast_signed())
@@ -141,7 +141,7 @@ impl Opened {
             let aligned = aligned.grown(buf.len());
             match file.read_exact_at(aligned, offset) {
                 Ok(()) => buf.copy_from_slice(aligned),
-                // What EIO is for those who read through the page cache.
+                // A direct read returns this where a cached one returns EIO.
                 Err(error) if error.raw_os_error() == Some(Errno::ILSEQ.raw_os_error()) => {
                     return Ok(false);
                 }

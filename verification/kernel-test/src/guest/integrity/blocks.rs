@@ -1,13 +1,13 @@
-//! A volume's blocks, as the kernel and we read them.
+//! A volume's blocks, as read by the kernel and by Verimount.
 
 use anyhow::{Result, bail, ensure};
 use verimount_integrity::{Error, Volume};
 use verimount_testkit::read_blocks;
 
-/// A volume's blocks, `None` for those that cannot be read.
+/// A volume's blocks; `None` for those that cannot be read.
 pub(super) type Blocks = Vec<Option<Vec<u8>>>;
 
-/// What we read of a volume.
+/// The blocks as Verimount reads them.
 pub(super) fn blocks(volume: &Volume) -> Result<Blocks> {
     let block_len = volume.superblock().block_size().bytes();
     all_blocks(volume.size(), block_len, |buf, offset| {
@@ -19,7 +19,7 @@ pub(super) fn blocks(volume: &Volume) -> Result<Blocks> {
     })
 }
 
-/// All blocks of `size` bytes that `read` reads, which says whether it could.
+/// Reads all blocks of `size` bytes with `read`, which returns whether it succeeded.
 pub(super) fn all_blocks(
     size: u64,
     block_len: usize,
@@ -33,7 +33,7 @@ pub(super) fn all_blocks(
         .collect())
 }
 
-/// Fails unless we and the kernel can read the same blocks, which hold the same.
+/// Fails unless Verimount and the kernel can read the same blocks, with the same content.
 pub(super) fn ensure_same(ours: &Blocks, the_kernels: &Blocks) -> Result<()> {
     ensure!(
         ours.len() == the_kernels.len(),
@@ -46,7 +46,7 @@ pub(super) fn ensure_same(ours: &Blocks, the_kernels: &Blocks) -> Result<()> {
             (Some(ours), Some(the_kernels)) if ours != the_kernels => {
                 bail!("block {number} differs")
             }
-            (Some(_), None) => bail!("only we can read block {number}"),
+            (Some(_), None) => bail!("only Verimount can read block {number}"),
             (None, Some(_)) => bail!("only the kernel can read block {number}"),
             _ => {}
         }

@@ -1,4 +1,4 @@
-//! What a crash can leave of a volume holds the same for the kernel and for us, whoever recovers it.
+//! After a crash, the kernel and Verimount recover the same contents of a volume.
 
 use std::{fs, ops::ControlFlow, sync::Arc, time::Duration};
 
@@ -20,10 +20,10 @@ use crate::guest::{scratch::Scratch, tests::Tests};
 /// The size of the journal in sectors: a few sections, which are written several times.
 const JOURNAL: u64 = 1200;
 
-/// How many states of each kind of volume are tried at most.
+/// The most states that are tried of each kind of volume.
 const STATES: usize = 10;
 
-/// At least in so many of them, recovery has something to do.
+/// In at least this many of them recovery must have something to do.
 const LEAST_TO_RECOVER: usize = STATES / 3;
 
 pub(super) fn run(tests: &Tests, scratch: &Scratch) -> Result<()> {
@@ -43,7 +43,7 @@ pub(super) fn run(tests: &Tests, scratch: &Scratch) -> Result<()> {
                 Ok(())
             });
         }
-        tests.test(&format!("{what}: there was something to recover"), || {
+        tests.test(&format!("{what}: enough states need recovery"), || {
             ensure!(to_recover >= LEAST_TO_RECOVER, "in {to_recover} states");
             Ok(())
         });
@@ -51,7 +51,7 @@ pub(super) fn run(tests: &Tests, scratch: &Scratch) -> Result<()> {
     Ok(())
 }
 
-/// Those whose recovery differs.
+/// The kinds whose recovery differs.
 fn kinds() -> Vec<Kind> {
     let mut kinds = vec![
         Kind::default(),
@@ -74,7 +74,7 @@ fn kinds() -> Vec<Kind> {
     kinds
 }
 
-/// Everything that we do to the devices of a volume that is written and flushed now and then.
+/// All writes to the devices of a volume that is written and sometimes flushed.
 fn record(bench: &Bench, random: &mut Random) -> Result<Recording> {
     bench.format(Some(JOURNAL))?;
     let devices = bench.paths().map(fs::read);
@@ -89,7 +89,7 @@ fn record(bench: &Bench, random: &mut Random) -> Result<Recording> {
         ..bench.open_options()?
     };
     let volume = Volume::open(in_order(recording.devices())?, &options)?;
-    // Bits stay set until then.
+    // Bits stay set for this long.
     volume.recalculate(&mut |_| ControlFlow::Continue(()))?;
     for piece in &writes(0) {
         let (offset, bytes) = fit(piece, volume.size());
@@ -101,8 +101,8 @@ fn record(bench: &Bench, random: &mut Random) -> Result<Recording> {
     Ok(recording)
 }
 
-/// Says in the superblock that there is a bitmap, with a bit for each block: usually one stands for
-/// more than the whole volume. Some bits are set, for the journal is taken for it.
+/// Sets in the superblock that there is a bitmap, with a bit per block; usually one covers more than the
+/// whole volume. Some bits are set, as the journal's content is read as the bitmap.
 fn begin_bitmap(device: &mut [u8]) {
     const FLAGS: usize = 24;
     const DIRTY_BITMAP: u8 = 4;
@@ -111,8 +111,8 @@ fn begin_bitmap(device: &mut [u8]) {
     device[LOG2_BLOCKS_PER_BIT] = 0;
 }
 
-/// Fails unless the kernel and we find the same in what a crash has left. Says whether it had to be
-/// recovered, or had blocks that cannot be read in a mode that does not recover anything.
+/// Fails unless the kernel and Verimount read the same after a crash. Returns whether recovery was needed,
+/// or in a mode without recovery, whether some blocks could not be read.
 fn agree(attached: &Attached, state: Vec<Vec<u8>>) -> Result<bool> {
     let bench = attached.bench;
     for (path, bytes) in bench.paths().zip(&state) {
@@ -131,7 +131,7 @@ fn agree(attached: &Attached, state: Vec<Vec<u8>>) -> Result<bool> {
     Ok(had_to_be)
 }
 
-/// What we find.
+/// The result with Verimount.
 struct Recovered {
     blocks: Blocks,
     had_to_be: bool,
@@ -162,7 +162,7 @@ impl Recovered {
         );
         let had_to_be = match volume.mode() {
             Mode::Bitmap => is_unchecked,
-            // What was replayed, and what does not match.
+            // What was replayed, and the blocks that do not match.
             _ => blocks != in_place,
         };
         Ok(Self { blocks, had_to_be })

@@ -1,4 +1,4 @@
-//! What either side does with a volume in its turn: reads all of it, and writes pieces.
+//! The work of each side with a volume in its turn: it reads the whole volume, and writes pieces.
 
 use std::{fs::File, num::NonZeroUsize, ops::ControlFlow, os::unix::fs::FileExt, path::Path};
 
@@ -10,21 +10,21 @@ use verimount_testkit::noise;
 /// How many pieces are written in a turn.
 const WRITES: u64 = 24;
 
-/// Pieces to write: where, as a fraction of the volume's size in 2^16ths, and what.
+/// Pieces to write: positions, as fractions of the volume's size in units of 2^-16, and contents.
 pub(super) fn writes(turn: u64) -> Vec<(u64, Vec<u8>)> {
     (0..WRITES)
         .map(|number| {
             let seed = turn << 32 | number;
             let random = noise(8, seed);
             let place = u64::from(u16::from_le_bytes([random[0], random[1]]));
-            // From some sectors to many blocks, and not all whole ones.
+            // From some sectors to many blocks, not only whole ones.
             let len = 512 * (1 + usize::from(random[2])) + usize::from(random[3]);
             (place, noise(len, seed))
         })
         .collect()
 }
 
-/// Puts the pieces into `contents`, each whole; returns where each of them is now.
+/// Writes each whole piece into `contents`; returns their ranges.
 fn place(contents: &mut [u8], writes: &[(u64, Vec<u8>)]) -> Vec<(u64, usize)> {
     let mut places = Vec::new();
     for write in writes {
@@ -35,7 +35,7 @@ fn place(contents: &mut [u8], writes: &[(u64, Vec<u8>)]) -> Vec<(u64, usize)> {
     places
 }
 
-/// Where a piece is in a volume of `size` bytes, and as much of it as there is room for.
+/// The position of a piece in a volume of `size` bytes, and as much of the piece as fits.
 pub(super) fn fit((place, bytes): &(u64, Vec<u8>), size: u64) -> (u64, &[u8]) {
     let start = (size * place) >> 16;
     let len = bytes.len().min((size - start) as usize);
@@ -77,7 +77,7 @@ pub(super) fn exercise(
     Ok(found)
 }
 
-/// Fails if any block does not match its tag.
+/// Fails if a block does not match its tag.
 pub(super) fn check(volume: &Volume) -> Result<()> {
     let mut bad = Vec::new();
     let mut go_on = |_| ControlFlow::Continue(());
@@ -88,7 +88,7 @@ pub(super) fn check(volume: &Volume) -> Result<()> {
     }
 }
 
-/// Fails unless a volume holds what it should; a new one, zeros.
+/// Fails unless a volume has the expected contents; a new one, zeros.
 fn compare(found: &[u8], expected: &[u8]) -> Result<()> {
     if expected.is_empty() {
         ensure!(

@@ -1,6 +1,6 @@
 use verimount_integrity::{Algorithm, Mode, Padding};
 
-/// What a volume is like.
+/// The parameters of a volume.
 #[derive(Clone)]
 pub(super) struct Kind {
     pub(super) algorithm: Algorithm,
@@ -26,10 +26,10 @@ impl Default for Kind {
     }
 }
 
-/// What Linux has had no dm-integrity tags of since 5.19.
+/// The algorithm that Linux has not supported for dm-integrity since 5.19.
 const NOT_IN_THE_KERNEL: Algorithm = Algorithm::Blake2s256;
 
-/// Each value of each parameter, and those together that depend on one another.
+/// Each value of each parameter, and the combinations that depend on each other.
 pub(super) fn kinds() -> Vec<Kind> {
     const MODES: [Mode; 3] = [Mode::Journal, Mode::Bitmap, Mode::Direct];
     let default = Kind::default;
@@ -37,7 +37,7 @@ pub(super) fn kinds() -> Vec<Kind> {
     for algorithm in Algorithm::ALL {
         let (tag_size, kind) = match algorithm {
             NOT_IN_THE_KERNEL => continue,
-            // `integritysetup` does not know how long it is.
+            // `integritysetup` does not know its length.
             Algorithm::Blake2b256 => (Some(32), default()),
             _ => (None, default()),
         };
@@ -58,9 +58,9 @@ pub(super) fn kinds() -> Vec<Kind> {
                 });
             }
         }
-        // The bitmap with keyed tags is what we refuse unless there is a journal MAC, too, since a
-        // crash would be an occasion to have tags made of data that somebody without the key has
-        // changed; and with a journal MAC `integritysetup` refuses it.
+        // Verimount refuses a bitmap with keyed tags unless there is a journal MAC as well: recalculation
+        // after a crash would give valid tags to data that an attacker without the key has changed.
+        // With a journal MAC, `integritysetup` refuses it.
         if mode != Mode::Bitmap {
             kinds.push(Kind {
                 mode,

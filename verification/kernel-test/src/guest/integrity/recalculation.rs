@@ -1,4 +1,4 @@
-//! Tags that the kernel has begun to compute anew are finished by us, and the other way round.
+//! Verimount finishes a recalculation that the kernel has begun, and the other way round.
 
 use std::{
     fs::{self, File},
@@ -19,8 +19,8 @@ use super::{
 };
 use crate::guest::{scratch::Scratch, tests::Tests};
 
-/// The sizes of the devices, in bytes, where the kernel is interrupted: it goes 16 MiB at a time. When it
-/// has come to the end before it could be interrupted, the next size is tried.
+/// The sizes of the devices, in bytes, when the kernel is interrupted: it recalculates 16 MiB at a time.
+/// If it reaches the end before it could be interrupted, the next size is tried.
 const LARGE_DEVICES: [u64; 5] = [64 << 20, 64 << 20, 128 << 20, 128 << 20, 256 << 20];
 
 pub(super) fn run(tests: &Tests, scratch: &Scratch) {
@@ -67,21 +67,21 @@ fn begun_by_kernel(scratch: &Scratch, kind: &Kind) -> Result<()> {
     bail!("the kernel could not be interrupted")
 }
 
-/// We go on at the sector where the kernel was.
+/// Verimount continues at the sector that the kernel had reached.
 fn finish(attached: &Attached, position: u64) -> Result<()> {
     let bench = attached.bench;
     let volume = Volume::open(bench.devices()?, &bench.open_options()?)?;
     ensure!(
         volume.recalculation_sector() == Some(position),
-        "we do not go on where the kernel was"
+        "Verimount does not continue where the kernel stopped"
     );
     volume.recalculate(&mut |_| ControlFlow::Continue(()))?;
     let found = checked_blocks(volume)?;
     ensure_kernel_finds(&found, attached)
 }
 
-/// Has the kernel begin on devices where nothing matches, and stops it behind the beginning; says how
-/// far it has come, unless that is the end.
+/// Has the kernel begin on devices where no tag matches, and stops it after the beginning. Returns the
+/// sector that it reached, unless that is the end.
 fn interrupt_kernel(attached: &Attached) -> Result<Option<u64>> {
     for path in attached.bench.paths() {
         let size = fs::metadata(path)?.len();
@@ -99,8 +99,8 @@ fn interrupt_kernel(attached: &Attached) -> Result<Option<u64>> {
     interrupted_at(attached.bench)
 }
 
-/// The machine crashes before the tags of what was written in bitmap mode are on the device. Whoever
-/// goes on in another mode cannot tell which they are.
+/// Simulates a crash in bitmap mode before the tags are on the device. In another mode it is then unknown
+/// which tags are valid.
 fn begun_by_us(bench: &Bench) -> Result<()> {
     bench.format(None)?;
     let bitmap = OpenOptions {
@@ -130,17 +130,20 @@ fn begun_by_us(bench: &Bench) -> Result<()> {
     drop(opened);
     ensure_kernel_finds(&written, &attached)?;
     let volume = Volume::open(bench.devices()?, &bench.open_options()?)?;
-    ensure!(checked_blocks(volume)? == written, "we find something else");
+    ensure!(
+        checked_blocks(volume)? == written,
+        "Verimount reads something else"
+    );
     Ok(())
 }
 
-/// Where whoever goes on has to begin, if that is neither the beginning nor the end.
+/// The sector at which recalculation continues, if that is neither the beginning nor the end.
 fn interrupted_at(bench: &Bench) -> Result<Option<u64>> {
     let superblock = Superblock::read(&FileSource::open(&bench.device)?, 0)?;
     Ok(superblock.recalculation_sector().filter(|&at| at > 0))
 }
 
-/// The blocks of a volume all of whose tags are right, and are known to be.
+/// The blocks of a volume whose tags are all valid, with recalculation complete.
 fn checked_blocks(volume: Volume) -> Result<Blocks> {
     let unchecked = volume.recalculation_sector();
     ensure!(unchecked.is_none(), "unchecked from {unchecked:?} on");
@@ -150,7 +153,7 @@ fn checked_blocks(volume: Volume) -> Result<Blocks> {
     Ok(found)
 }
 
-/// Fails unless the kernel can read all blocks, which hold this, and has no tag to compute.
+/// Fails unless the kernel can read all blocks, they have this content, and recalculation is complete.
 fn ensure_kernel_finds(expected: &Blocks, attached: &Attached) -> Result<()> {
     let opened = attached.open(&[])?;
     let unchecked = opened.recalculation_sector()?;
