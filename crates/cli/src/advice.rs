@@ -1,23 +1,27 @@
 use verimount::{Error, verity::Error as VerityError};
 
-/// What to do about an error, in the terms of the command line.
+/// What to do about an error, in the terms of the command line. It continues the error's own text, and
+/// begins with its punctuation.
 pub(crate) fn advice(error: &Error) -> Option<String> {
     Some(match error {
         Error::NotSealed { at, .. } => format!(
-            "if it is complete, seal it with verimount seal {at}, or read it without verification \
+            ": if it is complete, seal it with verimount seal {at}, or read it without verification \
              with --unverified"
         ),
         Error::Seal {
             at,
             source: VerityError::WrongDigest { .. } | VerityError::WrongRootHash { .. },
         } => format!(
-            "it is another version, or it was replaced; verimount info {at} shows what it is; ask its \
+            ": it is another version, or it was replaced; verimount info {at} shows what it is; ask its \
              author for the right digest"
         ),
-        Error::IsHashArea { .. } => "give its root hash with --root-hash".to_owned(),
+        Error::IsHashArea { .. } => ": give its root hash with --root-hash".to_owned(),
         Error::NoHashArea { .. } => {
-            "give the location of the hash area with --sidecar or --hash-offset".to_owned()
+            ": give the location of the hash area with --sidecar or --hash-offset".to_owned()
         }
+        Error::WouldReplace { .. } => "; use --force to replace it".to_owned(),
+        Error::WouldWiden { .. } => "; use --widen-permissions to allow this".to_owned(),
+        Error::Loses { .. } => " (--strict)".to_owned(),
         _ => return None,
     })
 }

@@ -1,25 +1,19 @@
 use std::{
-    io::{BufWriter, Write, stdout},
-    ops::ControlFlow,
+    io::{Write, stdout},
     path::PathBuf,
-    sync::Arc,
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 use clap::Args;
+use verimount::{BlockSize, BuildOptions, Loss, LossText, RefusedLosses, VolumeName, build};
 use verimount_names::printable;
-use verimount_romfs::{BlockSize, Options, Plan, VolumeName, plan};
-use verimount_scan::{Options as ScanOptions, scan};
-use verimount_source::{FileSource, ReadAt};
-use verimount_verity::{SealLayout, seal};
 
 use crate::{
     Outcome,
     interrupt::Interrupt,
-    losses::{self, LossArgs},
-    options::{Auto, TreeArgs, all_processors, parse_image_block_size, parse_volume_name},
-    output_file::{OutputFile, folder_of},
-    progress::bytes_bar,
+    message::say,
+    options::{Auto, TreeArgs, parse_image_block_size, parse_volume_name},
+    progress::with_progress,
 };
 
 /// Make a reproducible romfs image of a directory, sealed with a Merkle tree; print its digest
@@ -54,114 +48,56 @@ pub(crate) struct Build {
     tree_args: TreeArgs,
 }
 
-/// The page size of most machines, and the largest block size of the kernel's romfs reader.
-const AUTO_BLOCK_SIZE: u64 = 4096;
+/// Which losses are an error.
+#[derive(Args)]
+struct LossArgs {
+    /// Also store files that not everybody may read; in the image, everybody may read them
+    #[arg(long)]
+    widen_permissions: bool,
+    /// Fail if the image would lose anything, or any of these: times, owners, permissions,
+    /// special-bits, access-lists, capabilities, attributes, holes
+    #[arg(long, value_name = "LOSS", value_parser = parse_loss, num_args = 0.., value_delimiter = ',', require_equals = true)]
+    strict: Option<Vec<Loss>>,
+}
 
 impl Build {
     pub(crate) fn run(self) -> Result<Outcome> {
-        let options = Options {
-            volume_name: self.volume_name.clone(),
-            block_size: match self.block_size.0 {
-                Some(size) => size,
-                None => BlockSize::try_from(AUTO_BLOCK_SIZE)?,
-            },
-        };
-        self.refuse_inside_tree()?;
-        self.refuse_to_replace()?;
         let interrupt = Interrupt::watch()?;
-        let plan = plan(scan(&self.tree, &ScanOptions::default())?, &options)?;
-        self.losses.check(&self.tree, plan.losses())?;
-        let shown = || printable(&self.image).to_string();
-        let output = OutputFile::replacing(&self.image).with_context(shown)?;
-        write_image(&plan, &output, &interrupt)?;
-        let digest = match self.no_seal {
-            true => None,
-            false => Some(self.seal(&output, &interrupt).with_context(shown)?),
-        };
-        output.commit().with_context(shown)?;
-        losses::report(plan.losses());
-        if let Some(digest) = digest {
+        let options = self.options();
+        let built = with_progress(Some(&interrupt), |watch| {
+            build(&self.tree, &self.image, &options, watch)
+        })?;
+        for (loss, lost) in built.losses.iter() {
+            say(format_args!("note: {}", LossText(loss, lost)));
+        }
+        if let Some(digest) = built.digest {
             writeln!(stdout(), "{digest} {}", printable(&self.image))?;
         }
         Ok(Outcome::Good)
     }
 
-    /// An image inside the tree would become part of the next image.
-    fn refuse_inside_tree(&self) -> Result<()> {
-        // A missing path is reported when it is opened later.
-        let folder = folder_of(&self.image).canonicalize();
-        if let (Ok(tree), Ok(folder)) = (self.tree.canonicalize(), folder)
-            && folder.starts_with(&tree)
-        {
-            bail!(
-                "{}: the image cannot be inside the directory that it is built from",
-                printable(&self.image)
-            );
-        }
-        Ok(())
-    }
-
-    /// Refuses to replace a file that is neither an image nor empty, which is probably a mistake.
-    fn refuse_to_replace(&self) -> Result<()> {
-        if self.force || !self.image.is_file() {
-            return Ok(());
-        }
-        let shown = || printable(&self.image).to_string();
-        let older = Arc::new(FileSource::open(&self.image).with_context(shown)?);
-        match verimount::image::open(older.clone()) {
-            Ok(None) if older.size() != 0 => bail!(
-                "{}: it exists and is not an image; use --force to replace it",
-                shown()
-            ),
-            _ => Ok(()),
-        }
-    }
-
-    fn seal(&self, output: &OutputFile, interrupt: &Interrupt) -> Result<String> {
-        let source = Arc::new(FileSource::new(output.file().try_clone()?)?);
-        let descriptor = seal(
-            &*source,
-            output.file(),
-            SealLayout::Appended,
-            &self.tree_args.params(),
-            all_processors(),
-            &mut |_| interrupt.go_on(),
-        )?;
-        Ok(descriptor.file_digest().to_string())
+    fn options(&self) -> BuildOptions {
+        let mut options = BuildOptions::default();
+        options.volume_name = self.volume_name.clone();
+        options.block_size = self.block_size.0.unwrap_or_default();
+        options.seal = (!self.no_seal).then(|| self.tree_args.params());
+        options.replace = self.force;
+        options.widen_permissions = self.losses.widen_permissions;
+        options.refused_losses = match self.losses.strict.as_deref() {
+            None => RefusedLosses::None,
+            Some([]) => RefusedLosses::All,
+            Some(losses) => RefusedLosses::These(losses.to_vec()),
+        };
+        options
     }
 }
 
-fn write_image(plan: &Plan, output: &OutputFile, interrupt: &Interrupt) -> Result<()> {
-    let bar = bytes_bar(plan.image_size(), "building");
-    let mut out = Interruptible {
-        inner: BufWriter::with_capacity(1 << 20, output.file()),
-        interrupt,
-    };
-    let written = plan.write_to(&mut out, &mut |bytes| bar.inc(bytes));
-    bar.finish_and_clear();
-    if interrupt.go_on().is_break() {
-        bail!("interrupted; no image was made");
-    }
-    written?;
-    Ok(())
-}
-
-/// A writer that fails once the user has interrupted the command.
-struct Interruptible<'a, W> {
-    inner: W,
-    interrupt: &'a Interrupt,
-}
-
-impl<W: Write> Write for Interruptible<'_, W> {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        match self.interrupt.go_on() {
-            ControlFlow::Continue(()) => self.inner.write(bytes),
-            // Not `ErrorKind::Interrupted`, which would make the caller retry.
-            ControlFlow::Break(()) => Err(std::io::Error::other("interrupted")),
-        }
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        self.inner.flush()
-    }
+fn parse_loss(text: &str) -> Result<Loss, String> {
+    // Privacy has its own option.
+    let losses = || Loss::ALL.into_iter().filter(|loss| *loss != Loss::Privacy);
+    let loss = losses().find(|loss| loss.name() == text);
+    loss.ok_or_else(|| {
+        let names: Vec<_> = losses().map(Loss::name).collect();
+        format!("the losses are {}", names.join(", "))
+    })
 }

@@ -3,20 +3,19 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Error, Result, anyhow};
 use clap::Args;
+use verimount::{
+    CopyError, copy_content,
+    tree::{FileType, Tree, resolve},
+};
 use verimount_names::printable;
-use verimount_source::Scratch;
-use verimount_tree::{FileType, NodeId, Tree, resolve};
 
 use crate::{
     Outcome,
     opened::open,
     options::{ReadArgs, TrustArgs},
 };
-
-/// How much is read, verified and written at a time.
-const CHUNK: usize = 1 << 20;
 
 /// Write files of an image to standard output, without mounting it
 ///
@@ -54,22 +53,8 @@ fn write_file(tree: &dyn Tree, path: &Path, out: &mut impl Write) -> Result<()> 
     if attr.file_type != FileType::RegularFile {
         return Err(anyhow!("it is not a regular file")).with_context(shown);
     }
-    copy_content(tree, node, out).map_err(|error| match error.is::<std::io::Error>() {
-        true => error,
-        false => error.context(shown()),
+    copy_content(tree, node, out).map_err(|error| match error {
+        CopyError::Read(error) => Error::from(error).context(shown()),
+        CopyError::Write(error) => error.into(),
     })
-}
-
-/// Writes the content of a file to `out`.
-pub(crate) fn copy_content(tree: &dyn Tree, file: NodeId, out: &mut impl Write) -> Result<()> {
-    let mut scratch = Scratch::default();
-    let mut offset = 0;
-    loop {
-        let bytes = tree.read(file, offset, CHUNK, &mut scratch)?;
-        if bytes.is_empty() {
-            return Ok(());
-        }
-        out.write_all(bytes)?;
-        offset += bytes.len() as u64;
-    }
 }

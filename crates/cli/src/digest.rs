@@ -1,22 +1,14 @@
 use std::{
     io::{Write, stdout},
-    ops::ControlFlow,
-    path::{Path, PathBuf},
+    path::PathBuf,
 };
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
+use verimount::digest;
 use verimount_names::printable;
-use verimount_source::ReadAt;
-use verimount_verity::{FileDigest, TreeParams, build_tree};
 
-use crate::{
-    Outcome,
-    message::say_failed,
-    opened::open_source,
-    options::{TreeArgs, all_processors},
-    progress::bytes_bar,
-};
+use crate::{Outcome, message::say_failed, options::TreeArgs, progress::with_progress};
 
 /// Print fs-verity digests of files, as `fsverity digest` does
 #[derive(Args)]
@@ -36,12 +28,12 @@ impl Digest {
         let params = self.tree_args.params();
         let mut outcome = Outcome::Good;
         for file in &self.files {
-            let written = match digest(file, &params) {
+            let written = match with_progress(None, |watch| digest(file, &params, watch)) {
                 Ok(digest) if self.compact => writeln!(stdout(), "{}", digest.digest()),
                 Ok(digest) => writeln!(stdout(), "{digest} {}", printable(file)),
                 // Continue with the other files after an error.
                 Err(error) => {
-                    say_failed(&error);
+                    say_failed(&error.into());
                     outcome = Outcome::Bad;
                     continue;
                 }
@@ -52,17 +44,4 @@ impl Digest {
         }
         Ok(outcome)
     }
-}
-
-fn digest(path: &Path, params: &TreeParams) -> Result<FileDigest> {
-    let source = open_source(path)?;
-    let bar = bytes_bar(source.size(), "hashing");
-    let mut progress = |bytes| {
-        bar.inc(bytes);
-        ControlFlow::Continue(())
-    };
-    let built = build_tree(&source, params, all_processors(), &mut (), &mut progress);
-    bar.finish_and_clear();
-    let descriptor = built.with_context(|| printable(path).to_string())?;
-    Ok(descriptor.file_digest())
 }

@@ -1,22 +1,17 @@
 use std::{
-    fs::{self, File, OpenOptions},
-    io::{self, IsTerminal, Write, stdin, stdout},
-    os::unix::fs::{MetadataExt, fchown},
-    path::{Path, PathBuf},
-    sync::Arc,
+    fs::File,
+    io::{IsTerminal, Write, stdin, stdout},
+    path::PathBuf,
 };
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use clap::Args;
+use verimount::{NewKeyFiles, SealedFile, verity::SecretKey};
 use verimount_names::printable;
-use verimount_source::FileSource;
-use verimount_verity::{KeyPair, SealLayout, Sealed, SecretKey, Signature};
 
 use crate::{
     Outcome,
-    opened::{find_seal, in_blocks, open_source, open_to_change, sidecar_path},
     options::{ReadArgs, read_key_file, read_short_text},
-    output_file::OutputFile,
 };
 
 /// Create a minisign key pair: a public key to distribute and a secret key to sign with
@@ -37,32 +32,15 @@ pub(crate) struct Keygen {
 
 impl Keygen {
     pub(crate) fn run(self) -> Result<Outcome> {
-        let secret = new_file(&self.secret, 0o600)?;
-        let public = new_file(&self.public, 0o644)?;
+        let files = NewKeyFiles::new(&self.public, &self.secret)?;
         let password = match self.no_password {
             true => None,
             false => Some(self.password.new_password()?),
         };
-        let pair = KeyPair::generate(password)?;
-        write_file(secret, &pair.secret, &self.secret)?;
-        write_file(public, &pair.public, &self.public).inspect_err(|_| {
-            // Left alone, the secret key would block the next attempt.
-            let _ = fs::remove_file(&self.secret);
-        })?;
+        files.generate(password)?;
         writeln!(stdout(), "{}", printable(&self.public))?;
         Ok(Outcome::Good)
     }
-}
-
-fn new_file(path: &Path, mode: u32) -> Result<OutputFile> {
-    OutputFile::new(path, mode).with_context(|| printable(path).to_string())
-}
-
-fn write_file(file: OutputFile, text: &str, path: &Path) -> Result<()> {
-    let written = file.file().write_all(text.as_bytes());
-    written
-        .and_then(|()| file.commit())
-        .with_context(|| printable(path).to_string())
 }
 
 /// The source of a secret key's password.
@@ -125,57 +103,10 @@ pub(crate) struct Sign {
 
 impl Sign {
     pub(crate) fn run(self) -> Result<Outcome> {
-        let source: Arc<FileSource> = Arc::new(open_source(&self.file)?);
-        let open = |sidecar: &Path| Ok(in_blocks(open_source(sidecar)?, &self.read));
-        let sealed = find_seal(&self.file, source, self.read.sidecar.as_deref(), open)?;
-        let key = self.secret_key()?;
-        let signature = key.sign(&sealed.file_digest())?;
-        match sealed.layout() {
-            SealLayout::Appended => self.sign_appended(&sealed, &signature),
-            SealLayout::Sidecar => self.sign_sidecar(&sealed, &signature),
-        }?;
-        writeln!(
-            stdout(),
-            "{} {}",
-            sealed.file_digest(),
-            printable(&self.file)
-        )?;
+        let sealed = SealedFile::open(&self.file, &self.read.options(None))?;
+        sealed.sign(&self.secret_key()?)?;
+        writeln!(stdout(), "{} {}", sealed.digest(), printable(&self.file))?;
         Ok(Outcome::Good)
-    }
-
-    fn sign_appended(&self, sealed: &Sealed, signature: &Signature) -> Result<()> {
-        let file = open_to_change(&self.file)?;
-        let shown = || printable(&self.file).to_string();
-        let content = Arc::new(FileSource::new(file.try_clone()?).with_context(shown)?);
-        // The file is locked now, so nobody else can sign it.
-        let locked = Sealed::open_appended(content.clone()).with_context(shown)?;
-        ensure!(
-            locked.file_digest() == sealed.file_digest(),
-            "{} was changed in the meantime",
-            shown()
-        );
-        let replaced = locked.replace_signature(&file, &*content, signature);
-        replaced.with_context(shown)
-    }
-
-    fn sign_sidecar(&self, sealed: &Sealed, signature: &Signature) -> Result<()> {
-        let path = self.read.sidecar.clone();
-        let path = path.unwrap_or_else(|| sidecar_path(&self.file));
-        let replace = || {
-            // Replace the target of a symbolic link, not the link.
-            let path = path.canonicalize()?;
-            // Opening for writing checks that the user may change the file.
-            let mut old = OpenOptions::new().read(true).write(true).open(&path)?;
-            let new = OutputFile::replacing(&path)?;
-            io::copy(&mut old, &mut new.file())?;
-            sealed.write_signature(new.file(), signature)?;
-            let metadata = old.metadata()?;
-            // Root restores the owner; for other users this fails, and the file is their own.
-            let _ = fchown(new.file(), Some(metadata.uid()), Some(metadata.gid()));
-            new.file().set_permissions(metadata.permissions())?;
-            Ok::<_, anyhow::Error>(new.commit()?)
-        };
-        replace().with_context(|| printable(&path).to_string())
     }
 
     fn secret_key(&self) -> Result<SecretKey> {

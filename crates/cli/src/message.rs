@@ -28,7 +28,6 @@ fn reasons(error: &Error) -> String {
         }
     }
     if let Some(advice) = error.downcast_ref().and_then(advice) {
-        text.push_str(": ");
         text.push_str(&advice);
     }
     text

@@ -1,28 +1,19 @@
 use std::{
-    fs::File,
     io::{Write, stdout},
-    path::{Path, PathBuf},
-    sync::Arc,
+    path::PathBuf,
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 use clap::{Args, ValueEnum};
+use verimount::{NewSeal, SealFormat, SealOptions, seal, verity::dm_verity};
 use verimount_names::printable;
-use verimount_source::{FileSource, ReadAt};
-use verimount_verity::{
-    Descriptor, Error as VerityError, Identity, SealLayout, Sealed, append_seal,
-    dm_verity::{self, HashArea, SealedDevice},
-    is_signed, seal,
-};
 
 use crate::{
     Outcome,
     interrupt::Interrupt,
     message::{say, wrong_usage},
-    opened::{open_source, open_to_change, sidecar_path},
-    options::{TreeArgs, all_processors, parse_size},
-    output_file::OutputFile,
-    progress::bytes_bar,
+    options::{TreeArgs, parse_size},
+    progress::with_progress,
 };
 
 /// Add a Merkle tree to a file of any kind; print its digest, or its root hash for dm-verity
@@ -56,153 +47,54 @@ enum Format {
     DmVerity,
 }
 
-/// What a reader needs to know.
-struct Made {
-    /// The digest or root hash, as the format's own tool prints it.
-    identity: Identity,
-    /// The offset of the dm-verity superblock in its file, in bytes.
-    hash_offset: Option<u64>,
-}
-
 impl Seal {
     pub(crate) fn run(self) -> Result<Outcome> {
-        if self.format == Format::FsVerity && self.data_block_size.is_some() {
-            return Err(wrong_usage(
-                "fs-verity uses one block size for data and tree: give only --tree-block-size",
-            ));
-        }
+        let options = self.options()?;
         let interrupt = Interrupt::watch()?;
-        let made = match self.append {
-            true => self.append(&interrupt)?,
-            false => self.beside(&interrupt)?,
-        };
-        if let (true, Some(offset)) = (self.append, made.hash_offset) {
-            say(format_args!(
-                "note: reading it requires --hash-offset {offset}"
-            ));
-        }
+        let made = with_progress(Some(&interrupt), |watch| seal(&self.file, &options, watch))?;
+        self.note(&made);
         writeln!(stdout(), "{} {}", made.identity, printable(&self.file))?;
         Ok(Outcome::Good)
     }
 
-    fn beside(&self, interrupt: &Interrupt) -> Result<Made> {
-        let source = Arc::new(open_source(&self.file)?);
-        self.look_at_end(source.clone())?;
-        let path = sidecar_path(&self.file);
-        let shown = || printable(&path).to_string();
-        let output = OutputFile::replacing(&path).with_context(shown)?;
-        self.refuse_to_replace(&path, source.clone())?;
-        let made = self.make(&source, output.file(), SealLayout::Sidecar, interrupt)?;
-        output.commit().with_context(shown)?;
-        Ok(made)
-    }
-
-    /// Prints a note if the file ends with a seal; fails if it ends with an unfinished one.
-    fn look_at_end(&self, source: Arc<FileSource>) -> Result<()> {
-        let shown = || printable(&self.file).to_string();
-        match Sealed::open_appended(source) {
-            Ok(_) => say(format_args!(
-                "note: {} ends with a seal, which takes precedence over the one beside it",
-                shown()
-            )),
-            Err(error @ VerityError::Unfinished { .. }) => return Err(error).with_context(shown),
-            Err(_) => {}
-        }
-        Ok(())
-    }
-
-    /// Refuses to replace a file that sealing could not recreate.
-    fn refuse_to_replace(&self, sidecar: &Path, data: Arc<FileSource>) -> Result<()> {
-        if self.force || !sidecar.exists() {
-            return Ok(());
-        }
-        let seal = Arc::new(open_source(sidecar)?);
-        let is_hash_area = || {
-            let area = HashArea::open_beside(data, seal.clone(), 0);
-            !matches!(area, Err(VerityError::NoSuperblock))
-        };
-        match is_signed(&*seal) {
-            Ok(true) => bail!(
-                "{} is signed; --force replaces it with an unsigned seal",
-                printable(sidecar)
-            ),
-            Err(VerityError::NotSealed) if !is_hash_area() => {
-                bail!(
-                    "{} is not a seal; use --force to overwrite it",
-                    printable(sidecar)
-                )
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn append(&self, interrupt: &Interrupt) -> Result<Made> {
-        let shown = || printable(&self.file).to_string();
-        let file = open_to_change(&self.file)?;
-        let source = Arc::new(FileSource::new(file.try_clone()?).with_context(shown)?);
-        match Sealed::open_appended(source.clone()) {
-            Ok(_) => return Err(VerityError::AlreadySealed).with_context(shown),
-            Err(VerityError::Source(error)) => return Err(error).with_context(shown),
-            Err(VerityError::Unfinished { data_size }) => say(format_args!(
-                "note: {}: sealing was interrupted; completing the seal of its {data_size} bytes of data",
-                shown()
-            )),
-            Err(_) => {}
-        }
-        self.make(&source, &file, SealLayout::Appended, interrupt)
-    }
-
-    fn make(
-        &self,
-        source: &FileSource,
-        file: &File,
-        layout: SealLayout,
-        interrupt: &Interrupt,
-    ) -> Result<Made> {
-        let bar = bytes_bar(source.size(), "sealing");
+    fn options(&self) -> Result<SealOptions> {
         let params = self.tree_args.params();
-        let threads = all_processors();
-        let mut progress = |bytes| {
-            bar.inc(bytes);
-            interrupt.go_on()
-        };
-        let made = match self.format {
-            Format::FsVerity => match layout {
-                SealLayout::Sidecar => seal(source, file, layout, &params, threads, &mut progress),
-                SealLayout::Appended => append_seal(source, file, &params, threads, &mut progress),
+        let mut options = SealOptions::default();
+        options.append = self.append;
+        options.replace = self.force;
+        options.format = match (self.format, self.data_block_size) {
+            (Format::FsVerity, None) => SealFormat::FsVerity(params),
+            (Format::FsVerity, Some(_)) => {
+                return Err(wrong_usage(
+                    "fs-verity uses one block size for data and tree: give only --tree-block-size",
+                ));
             }
-            .map(Made::fs_verity),
-            Format::DmVerity => {
+            (Format::DmVerity, data_block_size) => {
                 let mut params = dm_verity::Params::from(params);
-                params.data_block_size = self.data_block_size.unwrap_or(params.data_block_size);
-                match layout {
-                    SealLayout::Sidecar => {
-                        dm_verity::seal(source, file, layout, &params, threads, &mut progress)
-                    }
-                    SealLayout::Appended => {
-                        dm_verity::append_seal(source, file, &params, threads, &mut progress)
-                    }
-                }
-                .map(Made::dm_verity)
+                params.data_block_size = data_block_size.unwrap_or(params.data_block_size);
+                SealFormat::DmVerity(params)
             }
         };
-        bar.finish_and_clear();
-        made.with_context(|| printable(&self.file).to_string())
+        Ok(options)
     }
-}
 
-impl Made {
-    fn fs_verity(descriptor: Descriptor) -> Self {
-        Self {
-            identity: Identity::FileDigest(descriptor.file_digest()),
-            hash_offset: None,
+    fn note(&self, made: &NewSeal) {
+        let file = printable(&self.file);
+        if made.is_shadowed {
+            say(format_args!(
+                "note: {file} ends with a seal, which takes precedence over the one beside it"
+            ));
         }
-    }
-
-    fn dm_verity(sealed: SealedDevice) -> Self {
-        Self {
-            identity: Identity::RootHash(sealed.root),
-            hash_offset: Some(sealed.hash_offset),
+        if let Some(data_size) = made.resumed {
+            say(format_args!(
+                "note: {file}: sealing was interrupted before; the seal of its {data_size} bytes of \
+                 data is complete now"
+            ));
+        }
+        if let (true, Some(offset)) = (self.append, made.hash_offset) {
+            say(format_args!(
+                "note: reading it requires --hash-offset {offset}"
+            ));
         }
     }
 }

@@ -1,26 +1,23 @@
 use std::{
     io::{self, Write, stdout},
-    ops::Range,
     path::PathBuf,
 };
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
 use verimount::{
-    Opened, Trust,
-    image::{check, name_parts},
+    Finding, Report, Trust, verify,
+    verity::{BadReason, Place},
 };
 use verimount_names::printable;
-use verimount_source::ReadAt;
-use verimount_verity::{BadRange, BadReason, Place, VerifiedReader, survey};
 
 use crate::{
     Outcome,
     message::{say, wrong_usage},
     opened::open,
-    options::{ReadArgs, TrustArgs, all_processors},
-    progress::bytes_bar,
+    options::{ReadArgs, TrustArgs},
+    progress::with_progress,
 };
 
 /// Read a whole sealed file and list every bad range and the affected files
@@ -42,11 +39,9 @@ pub(crate) struct Verify {
     read: ReadArgs,
 }
 
-/// The maximum number of bad ranges to list.
-const MAX_LISTED: usize = 10_000;
-
+/// A report as JSON.
 #[derive(Serialize)]
-struct Report {
+struct JsonReport {
     /// As [`printable`] shows it, as not every path is text.
     file: String,
     digest: String,
@@ -54,25 +49,14 @@ struct Report {
     ok: bool,
     bad_bytes: u64,
     bad_ranges: u64,
-    /// The first [`MAX_LISTED`] of them.
-    bad: Vec<Finding>,
+    /// The first of them.
+    bad: Vec<JsonFinding>,
     /// A defect of the image although all bytes match.
     image: Option<String>,
 }
 
-impl Report {
-    /// Reports an image whose header index differs from its headers as bad: other readers would see
-    /// a different tree.
-    fn compare_index(&mut self, opened: &Opened) {
-        if let Err(error) = check(opened.content()) {
-            self.ok = false;
-            self.image = Some(error.to_string());
-        }
-    }
-}
-
 #[derive(Serialize)]
-struct Finding {
+struct JsonFinding {
     start: u64,
     end: u64,
     /// The kind of the bad block: data, a level of the Merkle tree, or unreadable.
@@ -88,13 +72,11 @@ impl Verify {
             return Err(wrong_usage("--unverified contradicts verify"));
         }
         let opened = open(&self.file, &self.trust, &self.read)?;
-        let reader = opened.reader().context("nothing is verified")?;
-        let mut report = self.survey(reader);
-        match report.ok {
-            true => report.compare_index(&opened),
-            false => name_files(&opened, &mut report.bad),
+        let report = with_progress(None, |watch| verify(&opened, watch))?;
+        if let Some(error) = &report.unnamed {
+            say(format_args!("note: not all files can be named: {error}"));
         }
-        let outcome = match report.ok {
+        let outcome = match report.is_good() {
             true => Outcome::Good,
             false => Outcome::Bad,
         };
@@ -103,106 +85,71 @@ impl Verify {
 
     fn write(&self, report: &Report) -> io::Result<()> {
         let mut out = stdout().lock();
+        let file = printable(&self.file).to_string();
         match self.json {
-            true => writeln!(out, "{}", serde_json::to_string_pretty(report)?),
-            false => print(&mut out, report),
-        }
-    }
-
-    fn survey(&self, reader: &VerifiedReader) -> Report {
-        let mut report = Report {
-            file: printable(&self.file).to_string(),
-            digest: reader.identity().to_string(),
-            size: reader.size(),
-            ok: true,
-            bad_bytes: 0,
-            bad_ranges: 0,
-            bad: Vec::new(),
-            image: None,
-        };
-        let bar = bytes_bar(reader.size(), "verifying");
-        let mut found = |bad: BadRange| {
-            report.ok = false;
-            report.bad_ranges += 1;
-            report.bad_bytes += bad.range.end - bad.range.start;
-            if report.bad.len() < MAX_LISTED {
-                report.bad.push(Finding::new(&bad));
+            true => {
+                let report = JsonReport::new(file, report);
+                writeln!(out, "{}", serde_json::to_string_pretty(&report)?)
             }
-        };
-        survey(reader, all_processors(), &mut found, &mut |bytes| {
-            bar.inc(bytes);
-        });
-        bar.finish_and_clear();
-        report
+            false => print(&mut out, &file, report),
+        }
     }
 }
 
-impl Finding {
-    fn new(bad: &BadRange) -> Self {
-        let place = match &bad.reason {
+impl JsonReport {
+    fn new(file: String, report: &Report) -> Self {
+        Self {
+            file,
+            digest: report.identity.to_string(),
+            size: report.size,
+            ok: report.is_good(),
+            bad_bytes: report.bad_bytes,
+            bad_ranges: report.bad_ranges,
+            bad: report.bad.iter().map(JsonFinding::new).collect(),
+            image: report.defect.as_ref().map(ToString::to_string),
+        }
+    }
+}
+
+impl JsonFinding {
+    fn new(finding: &Finding) -> Self {
+        let place = match &finding.reason {
             BadReason::Mismatch(mismatch) => match mismatch.place {
                 Place::Data => "data".to_owned(),
                 Place::Tree(level) => format!("tree level {level}"),
             },
             BadReason::Unreadable(_) => "unreadable".to_owned(),
         };
+        let shown = |path: &PathBuf| printable(path).to_string();
         Self {
-            start: bad.range.start,
-            end: bad.range.end,
+            start: finding.range.start,
+            end: finding.range.end,
             place,
-            reason: bad.reason.to_string(),
-            files: Vec::new(),
+            reason: finding.reason.to_string(),
+            files: finding.files.iter().map(shown).collect(),
         }
     }
 }
 
-/// Finds the files of an image that overlap the bad ranges, as far as names are readable.
-fn name_files(opened: &Opened, findings: &mut [Finding]) {
-    let named = name_parts(opened.content(), |range, path| {
-        for finding in overlapping(findings, &range) {
-            finding.files.push(printable(path).to_string());
-        }
-    });
-    match named {
-        Ok(None) => {}
-        Ok(Some(error)) => say(format_args!("note: not all files can be named: {error}")),
-        Err(error) => say(format_args!("note: no files can be named: {error}")),
+fn print(out: &mut impl Write, file: &str, report: &Report) -> io::Result<()> {
+    if report.is_good() {
+        let (size, identity) = (report.size, report.identity);
+        return writeln!(out, "{file}: all {size} bytes match {identity}");
     }
-}
-
-/// The findings that overlap `range`. `findings` is sorted by start.
-fn overlapping<'a>(
-    findings: &'a mut [Finding],
-    range: &Range<u64>,
-) -> impl Iterator<Item = &'a mut Finding> {
-    let first = findings.partition_point(|finding| finding.end <= range.start);
-    let end = range.end;
-    findings[first..]
-        .iter_mut()
-        .take_while(move |finding| finding.start < end)
-}
-
-fn print(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
-    let file = &report.file;
-    if report.ok {
-        return writeln!(
-            out,
-            "{file}: all {} bytes match {}",
-            report.size, report.digest
-        );
-    }
-    if let Some(defect) = &report.image {
+    if let Some(defect) = &report.defect {
         return writeln!(out, "{file}: {defect}");
     }
-    for finding in &report.bad {
-        let len = finding.end - finding.start;
-        writeln!(
-            out,
-            "{file}: {len} bad bytes at {}: {}",
-            finding.start, finding.reason
-        )?;
-        for name in &finding.files {
-            writeln!(out, "  in {name}")?;
+    for Finding {
+        range,
+        reason,
+        files,
+        ..
+    } in &report.bad
+    {
+        let len = range.end - range.start;
+        writeln!(out, "{file}: {len} bad bytes at {}: {reason}", range.start)?;
+        for path in files {
+            writeln!(out, "  in {}", printable(path))?;
         }
     }
     writeln!(

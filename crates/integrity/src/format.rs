@@ -1,9 +1,11 @@
-use std::{num::NonZeroU32, ops::ControlFlow, sync::Arc};
+use std::{num::NonZeroU32, sync::Arc};
 
 use rustix::{
     io::Errno,
     rand::{GetRandomFlags, getrandom},
 };
+
+use verimount_source::Progress;
 
 use crate::{
     BlockSize, Devices, DiskSize, Error, Integrity, Interleave, Padding, SECTOR, Superblock,
@@ -21,10 +23,6 @@ const STEP: u64 = 32768;
 
 /// The size of the tag cache while formatting, in bytes.
 const CACHE_BYTES: usize = 4 << 20;
-
-/// A progress callback. It gets the number of bytes of the volume's data processed since the last
-/// call, and returns whether to continue.
-pub type Progress<'a> = dyn FnMut(u64) -> ControlFlow<()> + 'a;
 
 /// The parameters of a new volume.
 #[derive(Debug, Clone)]

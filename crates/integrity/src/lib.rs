@@ -33,7 +33,7 @@ mod volume;
 
 pub use algorithm::Algorithm;
 pub use error::{Corruption, Error, Unsupported, Usage};
-pub use format::{FormatOptions, Progress, format};
+pub use format::{FormatOptions, format};
 pub use integrity::Integrity;
 pub use key::Key;
 pub use mismatch::{BadBlock, Tag};
@@ -41,3 +41,5 @@ pub use params::{BlockSize, DiskSize, Interleave, Mode, Padding, ParamError, SEC
 pub use storage::Devices;
 pub use superblock::Superblock;
 pub use volume::{BadRange, BadReason, CommitTimer, OpenOptions, Volume, VolumeStats, grow};
+
+pub use verimount_source::Progress;

@@ -16,9 +16,18 @@ impl BlockSize {
     /// 1 MiB: larger requests gain nothing, and alignment must not waste more.
     pub const MAX: Self = Self(1 << 20);
 
+    /// 4 KiB: the page size of most machines, and the largest that the kernel's romfs supports.
+    pub const DEFAULT: Self = Self(4 << 10);
+
     /// The size in bytes.
     pub fn bytes(self) -> u32 {
         self.0
+    }
+}
+
+impl Default for BlockSize {
+    fn default() -> Self {
+        Self::DEFAULT
     }
 }
 

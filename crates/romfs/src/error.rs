@@ -52,6 +52,9 @@ pub enum Error {
     /// The image could not be written.
     #[error("writing the image: {0}")]
     Output(#[source] io::Error),
+    /// Cancelled by the progress callback.
+    #[error("interrupted")]
+    Cancelled,
 }
 
 impl From<Corruption> for Error {

@@ -55,7 +55,8 @@ fn image() -> Vec<u8> {
     )
     .unwrap();
     let mut bytes = Vec::new();
-    plan.write_to(&mut bytes, &mut |_| ()).unwrap();
+    plan.write_to(&mut bytes, &mut |_| ControlFlow::Continue(()))
+        .unwrap();
     bytes
 }
 

@@ -1,10 +1,12 @@
-use std::io;
+use std::{fmt, io};
 
 use thiserror::Error;
+use verimount_integrity::Error as VolumeError;
+use verimount_romfs::{Error as RomfsError, Loss, Lost};
 use verimount_tree::Error as TreeError;
 use verimount_verity::Error as VerityError;
 
-use crate::Location;
+use crate::{Location, LossText, losses::shown};
 
 /// Why something failed, and where. The text of an error includes those of its causes.
 #[derive(Debug, Error)]
@@ -33,6 +35,86 @@ pub enum Error {
         at: Location,
         /// The reason.
         source: TreeError,
+    },
+    /// An image cannot be built. The reason names the place.
+    #[error(transparent)]
+    Build(RomfsError),
+    /// A volume cannot be used, made or changed.
+    #[error("{at}: {source}")]
+    Volume {
+        /// The volume.
+        at: Location,
+        /// The reason.
+        source: VolumeError,
+    },
+    /// It was ended before it was complete.
+    #[error("{at}: interrupted")]
+    Cancelled {
+        /// What was read or made.
+        at: Location,
+    },
+    /// A file exists that is to be replaced only if that is allowed explicitly.
+    #[error("{at}: it exists and is {what}")]
+    WouldReplace {
+        /// The file.
+        at: Location,
+        /// Why it is kept.
+        what: Precious,
+    },
+    /// The directory that files are to be copied to is not empty.
+    #[error("{at} is not empty")]
+    NotEmpty {
+        /// The directory.
+        at: Location,
+    },
+    /// An image cannot be inside the directory that it is built from.
+    #[error("{at}: the image cannot be inside the directory that it is built from")]
+    InsideTree {
+        /// The image.
+        at: Location,
+    },
+    /// Everybody could read files in the image that not everybody may read in the directory.
+    #[error(
+        "{at}: the image would let everybody read files that not everybody may read here, {}",
+        shown(.lost)
+    )]
+    WouldWiden {
+        /// The directory.
+        at: Location,
+        /// The files.
+        lost: Lost,
+    },
+    /// The image would lose something that it must not lose.
+    #[error("{at}: {}", LossText(*.loss, .lost))]
+    Loses {
+        /// The directory.
+        at: Location,
+        /// What would be lost.
+        loss: Loss,
+        /// Where.
+        lost: Lost,
+    },
+    /// The content was opened without verification, which is needed here.
+    #[error("{at}: nothing of it is verified")]
+    Unverified {
+        /// The content.
+        at: Location,
+    },
+    /// It is neither sealed nor an image nor a volume.
+    #[error("{at} has no seal, at its end or beside it, and is neither an image nor a volume")]
+    Unrecognised {
+        /// The file.
+        at: Location,
+    },
+    /// The file of a volume is smaller than its disk.
+    #[error("{at} is a truncated volume: it has {size} bytes, and a disk of {disk}")]
+    TruncatedVolume {
+        /// The volume.
+        at: Location,
+        /// The size of its file in bytes.
+        size: u64,
+        /// The size of its disk in bytes.
+        disk: u64,
     },
     /// The content is not an image.
     #[error("{at} is not an image")]
@@ -102,12 +184,45 @@ impl Error {
 
     pub(crate) fn seal(at: impl Into<Location>, source: VerityError) -> Self {
         let at = at.into();
-        Self::Seal { at, source }
+        match source {
+            VerityError::Cancelled => Self::Cancelled { at },
+            source => Self::Seal { at, source },
+        }
+    }
+
+    pub(crate) fn volume(at: impl Into<Location>, source: VolumeError) -> Self {
+        let at = at.into();
+        match source {
+            VolumeError::Cancelled => Self::Cancelled { at },
+            source => Self::Volume { at, source },
+        }
     }
 
     pub(crate) fn image(at: impl Into<Location>, source: TreeError) -> Self {
         let at = at.into();
         Self::Image { at, source }
+    }
+}
+
+/// Why a file is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Precious {
+    /// An image was to be made, and this is something else.
+    NotAnImage,
+    /// A seal was to be made, and this is something else.
+    NotASeal,
+    /// A seal was to be made, and this one is signed.
+    SignedSeal,
+}
+
+impl fmt::Display for Precious {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotAnImage => "not an image",
+            Self::NotASeal => "not a seal",
+            Self::SignedSeal => "signed",
+        })
     }
 }
 

@@ -7,21 +7,44 @@
 //! The layers below are re-exported under their names: [`source`] for what content is read from,
 //! [`tree`] for directory trees, [`verity`] for digests, keys and Merkle trees.
 
+mod build;
+mod content;
+mod describe;
 mod error;
+mod extract;
 pub mod image;
 mod location;
+mod losses;
 mod open;
 mod opened;
+mod output_file;
 mod processors;
+mod progress;
+mod seal;
 mod seal_search;
+mod sign;
 mod trust;
+mod verify;
 
-pub use error::Error;
+pub use build::{BuildOptions, Built, build};
+pub use content::{CopyError, copy_content};
+pub use describe::{Description, FileKind, FoundFormat, FoundSeal, describe};
+pub use error::{Error, Precious};
+pub use extract::{Extracted, extract};
 pub use location::Location;
+pub use losses::{LossText, RefusedLosses};
 pub use open::{OpenOptions, open};
 pub use opened::Opened;
+pub use output_file::OutputFile;
+pub use progress::{Progress, Step, Watch};
+pub use seal::{NewSeal, SealFormat, SealOptions, digest, seal};
+pub use sign::{NewKeyFiles, SealedFile};
 pub use trust::{ParseRootHashError, RootHash, Trust};
+pub use verify::{Finding, Report, verify};
 
+pub use verimount_romfs::{BlockSize, Example, Loss, Losses, Lost, VolumeName};
+
+pub use verimount_integrity as integrity;
 pub use verimount_serve as serve;
 pub use verimount_source as source;
 pub use verimount_tree as tree;

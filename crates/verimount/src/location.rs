@@ -54,11 +54,7 @@ impl Location {
 
     /// Where the seal is if it is not with the data: `FILE.verity` beside a file.
     pub(crate) fn sidecar(&self) -> Option<Self> {
-        self.path().map(|path| {
-            let mut name = path.as_os_str().to_owned();
-            name.push(".verity");
-            Self::Path(name.into())
-        })
+        self.path().map(|path| Self::Path(sidecar_path(path)))
     }
 
     pub(crate) fn exists(&self) -> bool {
@@ -83,6 +79,13 @@ impl Location {
             Self::Source { name, .. } => name,
         }
     }
+}
+
+/// `FILE.verity`.
+pub(crate) fn sidecar_path(file: &Path) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(".verity");
+    name.into()
 }
 
 /// Opens a regular file or block device for reading.

@@ -1,6 +1,6 @@
 //! What an image is of, and what a tree cannot tell.
 
-use std::{fs, path::Path, sync::Arc};
+use std::{fs, ops::ControlFlow, path::Path, sync::Arc};
 
 use verimount::image::{check, describe, name_parts, open, truncation};
 use verimount_romfs::{BlockSize, Options, VolumeName, plan};
@@ -25,7 +25,8 @@ fn image() -> Vec<u8> {
         &options,
     )
     .unwrap();
-    plan.write_to(&mut bytes, &mut |_| ()).unwrap();
+    plan.write_to(&mut bytes, &mut |_| ControlFlow::Continue(()))
+        .unwrap();
     bytes
 }
 

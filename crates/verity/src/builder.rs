@@ -1,6 +1,6 @@
 use std::{io, num::NonZeroUsize, ops::ControlFlow};
 
-use verimount_source::{ReadAt, ReadError, Scratch, in_order};
+use verimount_source::{Progress, ReadAt, ReadError, Scratch, in_order};
 
 use crate::{
     Descriptor, Digest, Error, TreeGeometry, TreeParams, descriptor::checked_geometry,
@@ -10,9 +10,6 @@ use crate::{
 /// How much data a thread reads and hashes at a time: small enough to stay in the processor's cache
 /// between the two, large enough that the fixed cost of a request does not matter.
 const CHUNK: usize = 256 * 1024;
-
-/// Called with the number of bytes hashed since the last call; returns whether to go on.
-pub type Progress<'a> = dyn FnMut(u64) -> ControlFlow<()> + 'a;
 
 /// Where the blocks of a tree go while it is built.
 ///

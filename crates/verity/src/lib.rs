@@ -30,7 +30,7 @@ mod unfinished;
 mod verified;
 
 pub use algorithm::HashAlgorithm;
-pub use builder::{Progress, TreeSink, build_tree};
+pub use builder::{TreeSink, build_tree};
 pub use descriptor::{DESCRIPTOR_SIZE, Descriptor};
 pub use digest::{Digest, FileDigest, Identity, ParseDigestError, parse_hex};
 pub use error::{Corruption, Error};
@@ -42,3 +42,5 @@ pub use sealed::{SEAL_BLOCK, SealLayout, Sealed, append_seal, is_signed, seal};
 pub use signature::{KeyId, KeyPair, MAX_SIGNATURE_SIZE, PublicKey, SecretKey, Signature};
 pub use survey::{BadRange, BadReason, survey};
 pub use verified::{Trust, VerifiedReader, VerifyOptions, VerifyStats};
+
+pub use verimount_source::Progress;

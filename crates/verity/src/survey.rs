@@ -7,7 +7,7 @@ use std::{
 use thiserror::Error;
 use verimount_source::{ReadAt, ReadError, Scratch, in_order};
 
-use crate::{Mismatch, Place, VerifiedReader};
+use crate::{Error, Mismatch, Place, Progress, VerifiedReader};
 
 /// Size of one read while no error was found, in bytes.
 const CHUNK: u64 = 1 << 20;
@@ -35,14 +35,16 @@ pub enum BadReason {
 /// Reads and verifies all data with up to `threads` threads, and reports every bad range to
 /// `found`, in order. All data below a bad tree block is bad, and is not read.
 ///
-/// Adjacent bad blocks form one range if the same kind of block failed. `progress` is called from
-/// time to time with the number of bytes done since the last call.
+/// Adjacent bad blocks form one range if the same kind of block failed.
+///
+/// # Errors
+/// [`Error::Cancelled`] if `progress` says so.
 pub fn survey(
     reader: &VerifiedReader,
     threads: NonZeroUsize,
     found: &mut dyn FnMut(BadRange),
-    progress: &mut dyn FnMut(u64),
-) {
+    progress: &mut Progress<'_>,
+) -> Result<(), Error> {
     let survey = Survey {
         reader,
         bad_tree: Mutex::new(None),
@@ -54,9 +56,10 @@ pub fn survey(
     };
     let mut done = 0;
     while done < reader.size() {
-        done = survey.read_from(done, threads, &mut add, progress);
+        done = survey.read_from(done, threads, &mut add, progress)?;
     }
     open.into_iter().for_each(found);
+    Ok(())
 }
 
 impl BadRange {
@@ -86,8 +89,8 @@ impl Survey<'_> {
         start: u64,
         threads: NonZeroUsize,
         add: &mut dyn FnMut(BadRange),
-        progress: &mut dyn FnMut(u64),
-    ) -> u64 {
+        progress: &mut Progress<'_>,
+    ) -> Result<u64, Error> {
         let size = self.reader.size();
         let chunk = |number: u64| {
             let start = start + number * CHUNK;
@@ -104,11 +107,20 @@ impl Survey<'_> {
                     end = end.max(bad.range.end);
                     add(bad);
                 }
-                progress(end - chunk.start);
-                if end > chunk.end { Err(end) } else { Ok(()) }
+                if progress(end - chunk.start).is_break() {
+                    return Err(Err(Error::Cancelled));
+                }
+                if end > chunk.end {
+                    Err(Ok(end))
+                } else {
+                    Ok(())
+                }
             },
         );
-        result.err().unwrap_or(size)
+        match result {
+            Ok(()) => Ok(size),
+            Err(ended) => ended,
+        }
     }
 
     /// The bad ranges that begin in a chunk. Reads it at once or, if that fails, block by block.

@@ -221,7 +221,9 @@ fn a_survey_finds_all_that_is_bad() {
         let threads = NonZeroUsize::new(threads).unwrap();
         survey(&reader, threads, &mut |bad| found.push(bad), &mut |bytes| {
             seen += bytes;
-        });
+            ControlFlow::Continue(())
+        })
+        .unwrap();
         assert_eq!(seen, 4 << 20);
         let ranges: Vec<_> = found.iter().map(|bad| bad.range.clone()).collect();
         assert_eq!(
@@ -235,6 +237,23 @@ fn a_survey_finds_all_that_is_bad() {
         assert_eq!(place(&found[0].reason), Place::Data);
         assert_eq!(place(&found[2].reason), Place::Tree(0));
     }
+}
+
+#[test]
+fn a_survey_ends_when_progress_says_so() {
+    let bytes = sealed_bytes(
+        &noise(4 << 20, 6),
+        SealLayout::Appended,
+        &TreeParams::default(),
+    );
+    let reader = reader(Arc::new(bytes), VerifyOptions::default());
+    let mut calls = 0;
+    let ended = survey(&reader, NonZeroUsize::MIN, &mut |_| (), &mut |_| {
+        calls += 1;
+        ControlFlow::Break(())
+    });
+    assert!(matches!(ended, Err(Error::Cancelled)));
+    assert_eq!(calls, 1);
 }
 
 /// What a bad block of the tree vouches for is not read, however much it is.
@@ -260,8 +279,12 @@ fn a_survey_does_not_read_below_a_bad_tree_block() {
                 &reader,
                 NonZeroUsize::new(threads).unwrap(),
                 &mut |bad| found.push(bad),
-                &mut |bytes| done += bytes,
-            );
+                &mut |bytes| {
+                    done += bytes;
+                    ControlFlow::Continue(())
+                },
+            )
+            .unwrap();
             assert_eq!(done, SIZE);
             let [found] = &found[..] else {
                 panic!("{found:?}")

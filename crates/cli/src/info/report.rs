@@ -1,25 +1,14 @@
 use std::{
     fmt::Write as _,
     io::{self, Write},
-    path::PathBuf,
 };
 
 use serde::Serialize;
-use verimount::image::Description;
+use verimount::{Description, FileKind, FoundFormat, FoundSeal, image};
 use verimount_names::printable;
-use verimount_verity::{Error, SealLayout, Sealed, dm_verity::HashArea};
+use verimount_verity::{Error, Sealed, dm_verity::HashArea};
 
 use crate::volume::VolumeInfo;
-
-/// The kind of a file, with its information.
-pub(super) enum What {
-    /// An image, and its seal if it has one.
-    Image(ImageInfo, Option<Seal>),
-    /// Any other sealed file.
-    File(Seal),
-    /// A volume.
-    Volume(VolumeInfo),
-}
 
 /// The unverified information in a file.
 #[derive(Serialize)]
@@ -71,7 +60,7 @@ pub(super) struct Seal {
 }
 
 impl ImageInfo {
-    pub(super) fn new(image: &Description) -> Self {
+    fn new(image: &image::Description) -> Self {
         Self {
             format: image.format,
             size: image.size,
@@ -81,11 +70,19 @@ impl ImageInfo {
 }
 
 impl Seal {
-    /// The seal of a file, or `beside` it.
-    pub(super) fn of_fs_verity(sealed: &Sealed, beside: Option<PathBuf>) -> Result<Self, Error> {
+    /// `None` for a format that this program does not know.
+    fn new(found: &FoundSeal) -> Result<Option<Self>, Error> {
+        let sidecar = found.sidecar.as_ref().map(ToString::to_string);
+        match &found.format {
+            FoundFormat::FsVerity(sealed) => Self::of_fs_verity(sealed, sidecar).map(Some),
+            FoundFormat::DmVerity(area) => Self::of_dm_verity(area, sidecar).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    fn of_fs_verity(sealed: &Sealed, sidecar: Option<String>) -> Result<Self, Error> {
         let descriptor = sealed.descriptor();
         let (params, geometry) = (descriptor.params(), descriptor.geometry());
-        let beside = beside.filter(|_| sealed.layout() == SealLayout::Sidecar);
         let signature = sealed.signature()?;
         let signer = signature.map(|signature| match signature.key_id() {
             Some(id) => id.to_string(),
@@ -93,8 +90,8 @@ impl Seal {
         });
         Ok(Self {
             format: "fs-verity",
-            place: place(&beside),
-            sidecar: beside.map(|path| printable(&path).to_string()),
+            place: place(&sidecar),
+            sidecar,
             digest: Some(descriptor.file_digest().to_string()),
             root_hash: None,
             signer,
@@ -107,13 +104,12 @@ impl Seal {
         })
     }
 
-    /// The hash area of a file, or `beside` it.
-    pub(super) fn of_dm_verity(area: &HashArea, beside: Option<PathBuf>) -> Result<Self, Error> {
+    fn of_dm_verity(area: &HashArea, sidecar: Option<String>) -> Result<Self, Error> {
         let (params, geometry) = (area.params(), area.geometry());
         Ok(Self {
             format: "dm-verity",
-            place: place(&beside),
-            sidecar: beside.map(|path| printable(&path).to_string()),
+            place: place(&sidecar),
+            sidecar,
             digest: None,
             root_hash: area.root_hash_unverified()?.map(|root| root.to_string()),
             signer: None,
@@ -156,21 +152,24 @@ impl Seal {
 }
 
 impl Report {
-    pub(super) fn new(file: String, size: u64, what: What) -> Self {
-        let (kind, image, seal, volume) = match what {
-            What::Image(image, seal) => ("image", Some(image), seal, None),
-            What::File(seal) => ("file", None, Some(seal), None),
-            What::Volume(volume) => ("volume", None, None, Some(volume)),
+    pub(super) fn new(file: String, found: &Description) -> Result<Self, Error> {
+        let (kind, image, volume) = match &found.kind {
+            FileKind::Image(image) => ("image", Some(ImageInfo::new(image)), None),
+            FileKind::Volume(superblock) => {
+                let volume = VolumeInfo::new(file.clone(), superblock);
+                ("volume", None, Some(volume))
+            }
+            _ => ("file", None, None),
         };
-        Self {
+        Ok(Self {
             file,
-            size,
+            size: found.size,
             kind,
             verified: false,
             image,
-            seal,
+            seal: found.seal.as_ref().map(Seal::new).transpose()?.flatten(),
             volume,
-        }
+        })
     }
 
     pub(super) fn print(&self, out: &mut impl Write) -> io::Result<()> {
@@ -198,8 +197,8 @@ impl Report {
     }
 }
 
-fn place(beside: &Option<PathBuf>) -> &'static str {
-    match beside {
+fn place(sidecar: &Option<String>) -> &'static str {
+    match sidecar {
         Some(_) => "beside",
         None => "appended",
     }

@@ -7,6 +7,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use verimount::OutputFile;
 use verimount_integrity::{
     BlockSize, DiskSize, FormatOptions, Interleave, Mode, Padding, SECTOR, Superblock, TagSize,
     format,
@@ -19,7 +20,6 @@ use crate::{
     interrupt::Interrupt,
     message::say,
     options::{one_of, parse_size},
-    output_file::OutputFile,
     progress::bytes_bar,
 };
 

@@ -8,8 +8,9 @@ use clap::Args;
 use serde::Serialize;
 use verimount_integrity::{Interleave, Padding, SECTOR, Superblock};
 use verimount_names::printable;
+use verimount_source::FileSource;
 
-use crate::{Outcome, opened::open_source};
+use crate::Outcome;
 
 /// Show the superblock of a volume; no key is needed
 #[derive(Args)]
@@ -46,7 +47,8 @@ pub(crate) struct VolumeInfo {
 
 impl Info {
     pub(crate) fn run(self) -> Result<Outcome> {
-        let source = open_source(&self.volume)?;
+        let source =
+            FileSource::open(&self.volume).with_context(|| printable(&self.volume).to_string())?;
         let superblock = Superblock::read(&source, 0);
         let superblock = superblock.with_context(|| printable(&self.volume).to_string())?;
         let report = VolumeInfo::new(printable(&self.volume).to_string(), &superblock);

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use verimount_scan::{Content, Contents, Entry, EntryId, InodeKind};
+use verimount_source::Progress;
 
 use super::{Plan, index, name_in_header, sink::Sink, tree::Item};
 use crate::{
@@ -15,10 +16,10 @@ use crate::{
 };
 
 /// Writes the image.
-pub(super) fn emit(
+pub(super) fn emit<'a>(
     plan: &Plan,
-    out: &mut impl Write,
-    progress: &mut dyn FnMut(u64),
+    out: &'a mut impl Write,
+    progress: &'a mut Progress<'a>,
 ) -> Result<(), Error> {
     let tree = &plan.tree;
     let accessible = plan.sizes.accessible;

@@ -25,12 +25,54 @@ pub enum Loss {
     Holes,
 }
 
+impl Loss {
+    /// Each kind.
+    pub const ALL: [Self; 9] = [
+        Self::Times,
+        Self::Owners,
+        Self::Privacy,
+        Self::Permissions,
+        Self::SpecialBits,
+        Self::AccessLists,
+        Self::Capabilities,
+        Self::Attributes,
+        Self::Holes,
+    ];
+
+    /// Its name in options.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Times => "times",
+            Self::Owners => "owners",
+            Self::Privacy => "privacy",
+            Self::Permissions => "permissions",
+            Self::SpecialBits => "special-bits",
+            Self::AccessLists => "access-lists",
+            Self::Capabilities => "capabilities",
+            Self::Attributes => "attributes",
+            Self::Holes => "holes",
+        }
+    }
+
+    /// What is lost, in the plural.
+    pub fn description(self) -> &'static str {
+        match self {
+            Self::Privacy => "read protection",
+            Self::SpecialBits => "set-user-id, set-group-id or sticky bits",
+            Self::AccessLists => "access control lists",
+            Self::Capabilities => "file capabilities",
+            Self::Attributes => "extended attributes",
+            Self::Times | Self::Owners | Self::Permissions | Self::Holes => self.name(),
+        }
+    }
+}
+
 /// The attributes of a tree that its image does not store.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Losses(BTreeMap<Loss, Lost>);
 
 /// The inodes with one kind of loss.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Lost {
     /// Number of inodes.
     pub count: u64,
@@ -39,7 +81,7 @@ pub struct Lost {
 }
 
 /// An inode with a loss.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Example {
     /// Its path below the root; `.` for the root.
     pub path: PathBuf,

@@ -16,6 +16,7 @@ mod tree;
 use std::io::Write;
 
 use verimount_scan::{Entry, EntryId, SourceTree, Summary};
+use verimount_source::Progress;
 
 pub use losses::{Example, Loss, Losses, Lost};
 
@@ -27,7 +28,7 @@ use crate::{BlockSize, Error, VolumeName};
 pub const MAX_NAME_LEN: usize = 127;
 
 /// Options for an image.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Options {
     /// The volume's name.
     pub volume_name: VolumeName,
@@ -91,18 +92,18 @@ impl Plan {
         &self.losses
     }
 
-    /// Writes the image, front to back, and calls `progress` from time to time with the number of
-    /// bytes written so far. Does not flush `out` to storage.
+    /// The same, where nothing else is needed any more.
+    pub fn into_losses(self) -> Losses {
+        self.losses
+    }
+
+    /// Writes the image, front to back. Does not flush `out` to storage.
     ///
     /// # Errors
-    /// [`Error::Output`] for failing writes, and [`Error::Scan`] for files that cannot be read, and for
+    /// [`Error::Output`] for failing writes, [`Error::Cancelled`] if `progress` says so, and [`Error::Scan`] for files that cannot be read, and for
     /// files and directories that have changed since the tree was scanned. The output is then not a
     /// valid image.
-    pub fn write_to(
-        &self,
-        out: &mut impl Write,
-        progress: &mut dyn FnMut(u64),
-    ) -> Result<(), Error> {
+    pub fn write_to(&self, out: &mut impl Write, progress: &mut Progress<'_>) -> Result<(), Error> {
         emit::emit(self, out, progress)
     }
 }

@@ -1,6 +1,8 @@
 //! The output: one buffer that is filled, then written whole.
 
-use std::io::Write;
+use std::{io::Write, ops::ControlFlow};
+
+use verimount_source::Progress;
 
 use crate::{Error, superblock};
 
@@ -10,7 +12,7 @@ const BUFFER_LEN: usize = 256 << 10;
 /// Writes an image sequentially.
 pub(super) struct Sink<'a, W> {
     out: &'a mut W,
-    progress: &'a mut dyn FnMut(u64),
+    progress: &'a mut Progress<'a>,
     buffer: Box<[u8]>,
     filled: usize,
     /// Bytes written before the contents of the buffer.
@@ -18,7 +20,7 @@ pub(super) struct Sink<'a, W> {
 }
 
 impl<'a, W: Write> Sink<'a, W> {
-    pub(super) fn new(out: &'a mut W, progress: &'a mut dyn FnMut(u64)) -> Self {
+    pub(super) fn new(out: &'a mut W, progress: &'a mut Progress<'a>) -> Self {
         Self {
             out,
             progress,
@@ -80,7 +82,9 @@ impl<'a, W: Write> Sink<'a, W> {
         let len = u64::try_from(self.filled).unwrap_or(u64::MAX);
         self.written = self.written.saturating_add(len);
         self.filled = 0;
-        (self.progress)(self.written);
-        Ok(())
+        match (self.progress)(len) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(()) => Err(Error::Cancelled),
+        }
     }
 }

@@ -3,6 +3,7 @@
 use std::{
     env, fs, hint,
     io::{self, Write},
+    ops::ControlFlow,
     os::unix::fs::symlink,
     path::{Path, PathBuf},
     sync::atomic::{AtomicBool, Ordering::Relaxed},
@@ -33,7 +34,7 @@ fn plan_of(root: &Path) -> Result<Plan, Error> {
 
 fn image_of(plan: &Plan) -> Result<Vec<u8>, Error> {
     let mut image = Vec::new();
-    plan.write_to(&mut image, &mut |_| {})?;
+    plan.write_to(&mut image, &mut |_| ControlFlow::Continue(()))?;
     Ok(image)
 }
 
@@ -174,7 +175,10 @@ fn a_directory_that_is_moved_while_it_is_read_fails_the_image() {
     fs::write(tree.join("a/c"), INSIDE).unwrap();
     fs::write(folder.path().join("outside/c"), OUTSIDE).unwrap();
     let plan = plan_of(&tree).unwrap();
-    match plan.write_to(&mut Mover(folder.path()), &mut |_| {}) {
+    match plan.write_to(
+        &mut Mover(folder.path()),
+        &mut |_| ControlFlow::Continue(()),
+    ) {
         Err(Error::Scan(ScanError::Changed { path })) => assert_eq!(path, tree.join("a/b")),
         result => panic!("{result:?}"),
     }

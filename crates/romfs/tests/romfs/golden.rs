@@ -1,6 +1,6 @@
 //! Images that are known byte for byte.
 
-use std::{fmt::Write, path::Path};
+use std::{fmt::Write, ops::ControlFlow, path::Path};
 
 use verimount_romfs::{BlockSize, Error, Options, Romfs, VolumeName, plan};
 
@@ -146,7 +146,8 @@ pub(crate) fn ours() -> Vec<u8> {
     };
     let mut image = Vec::new();
     let plan = plan(scanned(folder.path()), &options).unwrap();
-    plan.write_to(&mut image, &mut |_| {}).unwrap();
+    plan.write_to(&mut image, &mut |_| ControlFlow::Continue(()))
+        .unwrap();
     image
 }
 

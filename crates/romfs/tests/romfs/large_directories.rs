@@ -40,7 +40,7 @@ fn indexed(names: &[String]) -> Vec<u8> {
     let mut image = Vec::new();
     plan(scanned(folder.path()), &options)
         .unwrap()
-        .write_to(&mut image, &mut |_| ())
+        .write_to(&mut image, &mut |_| ControlFlow::Continue(()))
         .unwrap();
     fs::remove_dir_all(folder.path()).unwrap();
     image

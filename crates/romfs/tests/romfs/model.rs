@@ -4,6 +4,7 @@ use std::{
     collections::BTreeMap,
     ffi::OsStr,
     fs::{self, Permissions},
+    ops::ControlFlow,
     os::unix::{
         ffi::{OsStrExt, OsStringExt},
         fs::{FileTypeExt, MetadataExt, PermissionsExt},
@@ -184,7 +185,8 @@ pub(crate) fn build(root: &Path, block_size: u64) -> Vec<u8> {
     };
     let plan = plan(scanned(root), &options).unwrap();
     let mut image = Vec::new();
-    plan.write_to(&mut image, &mut |_| {}).unwrap();
+    plan.write_to(&mut image, &mut |_| ControlFlow::Continue(()))
+        .unwrap();
     assert_eq!(image.len() as u64, plan.image_size());
     image
 }

@@ -3,6 +3,7 @@
 use std::{
     fs::{self, File},
     io::{self, Write},
+    ops::ControlFlow,
     os::unix::fs::symlink,
     path::Path,
     time::{Duration, SystemTime},
@@ -102,7 +103,9 @@ fn directories_are_nested_to_the_readers_bound() {
     }
     let planned = plan(folder.path()).unwrap();
     let mut image = Vec::new();
-    planned.write_to(&mut image, &mut |_| {}).unwrap();
+    planned
+        .write_to(&mut image, &mut |_| ControlFlow::Continue(()))
+        .unwrap();
     Romfs::open(image).unwrap().check_index().unwrap();
 
     path.push("d");
@@ -191,7 +194,7 @@ fn a_file_that_changes_before_it_is_written_fails_the_image() {
         let (folder, plan) = planned();
         let file = folder.path().join("file");
         change(&file);
-        match plan.write_to(&mut Vec::new(), &mut |_| {}) {
+        match plan.write_to(&mut Vec::new(), &mut |_| ControlFlow::Continue(())) {
             Err(Error::Scan(ScanError::Changed { path })) => assert_eq!(path, file),
             result => panic!("change {number}: {result:?}"),
         }
@@ -221,7 +224,7 @@ fn a_file_that_grows_while_it_is_written_fails_the_image() {
     let file = folder.path().join("file");
     hole(&file, 1 << 20);
     let plan = plan(folder.path()).unwrap();
-    let result = plan.write_to(&mut Meddler(&file), &mut |_| {});
+    let result = plan.write_to(&mut Meddler(&file), &mut |_| ControlFlow::Continue(()));
     assert!(matches!(result, Err(Error::Scan(ScanError::Changed { path })) if path == file));
 }
 
@@ -247,22 +250,37 @@ impl Write for Full {
 fn a_failing_write_is_told_apart_from_a_failing_read() {
     let (_folder, plan) = planned();
     let all = usize::try_from(plan.image_size()).unwrap();
-    plan.write_to(&mut Full(all), &mut |_| {}).unwrap();
-    let result = plan.write_to(&mut Full(all - 1), &mut |_| {});
+    plan.write_to(&mut Full(all), &mut |_| ControlFlow::Continue(()))
+        .unwrap();
+    let result = plan.write_to(&mut Full(all - 1), &mut |_| ControlFlow::Continue(()));
     assert!(
         matches!(result, Err(Error::Output(error)) if error.kind() == io::ErrorKind::StorageFull)
     );
 }
 
 #[test]
-fn progress_goes_up_to_the_images_size() {
+fn progress_adds_up_to_the_images_size() {
     let folder = tempfile::tempdir().unwrap();
     create(folder.path(), one_of_everything().iter());
     hole(folder.path().join("hole"), 3 << 20);
     let plan = plan(folder.path()).unwrap();
     let mut told = Vec::new();
-    plan.write_to(&mut io::sink(), &mut |bytes| told.push(bytes))
-        .unwrap();
-    assert!(told.is_sorted() && told.len() > 2);
-    assert_eq!(told.last(), Some(&plan.image_size()));
+    plan.write_to(&mut io::sink(), &mut |bytes| {
+        told.push(bytes);
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    assert!(told.len() > 2);
+    assert_eq!(told.iter().sum::<u64>(), plan.image_size());
+}
+
+#[test]
+fn writing_ends_when_progress_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    hole(folder.path().join("hole"), 3 << 20);
+    let plan = plan(folder.path()).unwrap();
+    let mut image = Vec::new();
+    let result = plan.write_to(&mut image, &mut |_| ControlFlow::Break(()));
+    assert!(matches!(result, Err(Error::Cancelled)));
+    assert!((image.len() as u64) < plan.image_size());
 }

@@ -34,7 +34,7 @@ fn image() -> Vec<u8> {
     let mut bytes = Vec::new();
     plan(scanned(folder.path()), &options)
         .unwrap()
-        .write_to(&mut bytes, &mut |_| ())
+        .write_to(&mut bytes, &mut |_| ControlFlow::Continue(()))
         .unwrap();
     bytes
 }

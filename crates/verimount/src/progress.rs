@@ -1,0 +1,45 @@
+use std::ops::ControlFlow;
+
+/// How far an operation has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Progress {
+    /// What is being done.
+    pub step: Step,
+    /// How much of it is done, in bytes.
+    pub done: u64,
+    /// How much it is in all, in bytes.
+    pub total: u64,
+}
+
+/// A step of an operation, which takes a time in proportion to the size of something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Step {
+    /// Writing an image.
+    Build,
+    /// Writing a Merkle tree.
+    Seal,
+    /// Computing a digest.
+    Hash,
+    /// Reading and verifying.
+    Verify,
+    /// Copying files out of an image.
+    Extract,
+}
+
+/// Called from time to time during an operation; returns whether to go on.
+pub type Watch<'a> = dyn FnMut(Progress) -> ControlFlow<()> + 'a;
+
+/// Tells `watch` about one step, from the numbers of bytes that were done since the last call.
+pub(crate) fn step(
+    watch: &mut Watch<'_>,
+    step: Step,
+    total: u64,
+) -> impl FnMut(u64) -> ControlFlow<()> {
+    let mut done: u64 = 0;
+    move |bytes| {
+        done = done.saturating_add(bytes);
+        watch(Progress { step, done, total })
+    }
+}

@@ -1,0 +1,224 @@
+use std::{
+    fs::{File, OpenOptions as FileOptions, TryLockError},
+    io,
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+    sync::Arc,
+};
+
+use rustix::fs::OFlags;
+use verimount_source::{FileSource, ReadAt};
+use verimount_verity::{
+    Descriptor, Error as VerityError, FileDigest, Identity, SealLayout, Sealed, TreeParams,
+    append_seal, build_tree,
+    dm_verity::{self, HashArea, SealedDevice},
+    is_signed, seal as write_seal,
+};
+
+use crate::{
+    Error, Location, Step, Watch,
+    error::Precious,
+    location::{open_file, sidecar_path},
+    output_file::OutputFile,
+    processors::all_processors,
+    progress::step,
+};
+
+/// How a file is sealed.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct SealOptions {
+    /// The format and shape of the Merkle tree.
+    pub format: SealFormat,
+    /// Append the tree to the file, instead of writing `FILE.verity`.
+    pub append: bool,
+    /// Replace a `FILE.verity` that is signed or not a seal.
+    pub replace: bool,
+}
+
+/// The format of a Merkle tree.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum SealFormat {
+    /// The kernel's format for files.
+    FsVerity(TreeParams),
+    /// The kernel's format for block devices.
+    DmVerity(dm_verity::Params),
+}
+
+impl Default for SealFormat {
+    fn default() -> Self {
+        Self::FsVerity(TreeParams::default())
+    }
+}
+
+/// A seal that was made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NewSeal {
+    /// What readers must know of the content.
+    pub identity: Identity,
+    /// The offset of the dm-verity superblock in its file, in bytes.
+    pub hash_offset: Option<u64>,
+    /// Whether the file also ends with a seal, which takes precedence over the one beside it.
+    pub is_shadowed: bool,
+    /// The size of the data in bytes, if sealing was interrupted before, and was completed now.
+    pub resumed: Option<u64>,
+}
+
+/// Adds a Merkle tree to a file of any kind.
+///
+/// A file beside it gets its name when it is complete and on disk. A file that a tree is appended to
+/// is unchanged, or marked as unfinished, if this is interrupted in any way; sealing it again with the
+/// same options completes it.
+///
+/// # Errors
+/// [`Error::WouldReplace`], [`Error::Cancelled`] if `watch` ends it, [`Error::Seal`] and [`Error::Io`].
+pub fn seal(file: &Path, options: &SealOptions, watch: &mut Watch<'_>) -> Result<NewSeal, Error> {
+    match options.append {
+        true => append(file, options, watch),
+        false => beside(file, options, watch),
+    }
+}
+
+/// The fs-verity digest of any content.
+///
+/// # Errors
+/// [`Error::Cancelled`] if `watch` ends it, [`Error::Seal`] and [`Error::Io`].
+pub fn digest(
+    location: impl Into<Location>,
+    params: &TreeParams,
+    watch: &mut Watch<'_>,
+) -> Result<FileDigest, Error> {
+    let location = location.into();
+    let (source, _) = location.open()?;
+    let mut progress = step(watch, Step::Hash, source.size());
+    build_tree(&source, params, all_processors(), &mut (), &mut progress)
+        .map(|descriptor| descriptor.file_digest())
+        .map_err(|error| Error::seal(location, error))
+}
+
+fn beside(file: &Path, options: &SealOptions, watch: &mut Watch<'_>) -> Result<NewSeal, Error> {
+    let source = Arc::new(open_file(file)?);
+    let is_shadowed = match Sealed::open_appended(source.clone()) {
+        Ok(_) => true,
+        Err(error @ VerityError::Unfinished { .. }) => return Err(Error::seal(file, error)),
+        Err(_) => false,
+    };
+    let sidecar = sidecar_path(file);
+    let io = |error| Error::io(&sidecar, error);
+    let output = OutputFile::replacing(&sidecar).map_err(io)?;
+    if !options.replace {
+        refuse_to_replace(&sidecar, source.clone())?;
+    }
+    let made = make(file, &source, output.file(), options, watch)?;
+    output.commit().map_err(io)?;
+    Ok(NewSeal {
+        is_shadowed,
+        ..made
+    })
+}
+
+/// Refuses to replace a file that sealing could not recreate.
+fn refuse_to_replace(sidecar: &Path, data: Arc<FileSource>) -> Result<(), Error> {
+    if !sidecar.exists() {
+        return Ok(());
+    }
+    let seal = Arc::new(open_file(sidecar)?);
+    let is_hash_area = || {
+        let area = HashArea::open_beside(data, seal.clone(), 0);
+        !matches!(area, Err(VerityError::NoSuperblock))
+    };
+    let what = match is_signed(&*seal) {
+        Ok(true) => Precious::SignedSeal,
+        Err(VerityError::NotSealed) if !is_hash_area() => Precious::NotASeal,
+        _ => return Ok(()),
+    };
+    let at = sidecar.into();
+    Err(Error::WouldReplace { at, what })
+}
+
+fn append(path: &Path, options: &SealOptions, watch: &mut Watch<'_>) -> Result<NewSeal, Error> {
+    let file = open_to_change(path)?;
+    let source = file.try_clone().and_then(FileSource::new);
+    let source = Arc::new(source.map_err(|error| Error::io(path, error))?);
+    let resumed = match Sealed::open_appended(source.clone()) {
+        Ok(_) => return Err(Error::seal(path, VerityError::AlreadySealed)),
+        Err(error @ VerityError::Source(_)) => return Err(Error::seal(path, error)),
+        Err(VerityError::Unfinished { data_size }) => Some(data_size),
+        Err(_) => None,
+    };
+    let made = make(path, &source, &file, options, watch)?;
+    Ok(NewSeal { resumed, ..made })
+}
+
+fn make(
+    path: &Path,
+    source: &FileSource,
+    file: &File,
+    options: &SealOptions,
+    watch: &mut Watch<'_>,
+) -> Result<NewSeal, Error> {
+    let mut progress = step(watch, Step::Seal, source.size());
+    let (threads, progress, beside) = (all_processors(), &mut progress, SealLayout::Sidecar);
+    let made = match (&options.format, options.append) {
+        (SealFormat::FsVerity(params), true) => {
+            append_seal(source, file, params, threads, progress).map(NewSeal::fs_verity)
+        }
+        (SealFormat::FsVerity(params), false) => {
+            write_seal(source, file, beside, params, threads, progress).map(NewSeal::fs_verity)
+        }
+        (SealFormat::DmVerity(params), true) => {
+            dm_verity::append_seal(source, file, params, threads, progress).map(NewSeal::dm_verity)
+        }
+        (SealFormat::DmVerity(params), false) => {
+            dm_verity::seal(source, file, beside, params, threads, progress).map(NewSeal::dm_verity)
+        }
+    };
+    made.map_err(|error| Error::seal(path, error))
+}
+
+impl NewSeal {
+    fn new(identity: Identity, hash_offset: Option<u64>) -> Self {
+        Self {
+            identity,
+            hash_offset,
+            is_shadowed: false,
+            resumed: None,
+        }
+    }
+
+    fn fs_verity(descriptor: Descriptor) -> Self {
+        Self::new(Identity::FileDigest(descriptor.file_digest()), None)
+    }
+
+    fn dm_verity(sealed: SealedDevice) -> Self {
+        Self::new(Identity::RootHash(sealed.root), Some(sealed.hash_offset))
+    }
+}
+
+/// Opens a regular file to change its end, and locks it against other processes that do the same.
+pub(crate) fn open_to_change(path: &Path) -> Result<File, Error> {
+    let open = || {
+        // Without blocking on a named pipe, which is refused below.
+        let file = FileOptions::new()
+            .read(true)
+            .write(true)
+            .custom_flags(OFlags::NONBLOCK.bits() as i32)
+            .open(path)?;
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::other(
+                "a tree can be appended only to a regular file",
+            ));
+        }
+        match file.try_lock() {
+            Ok(()) => Ok(file),
+            Err(TryLockError::WouldBlock) => Err(io::Error::new(
+                io::ErrorKind::ResourceBusy,
+                "it is in use by another process",
+            )),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    };
+    open().map_err(|error| Error::io(path, error))
+}

@@ -1,0 +1,120 @@
+use std::{ops::Range, path::PathBuf};
+
+use verimount_source::ReadAt;
+use verimount_tree::Error as TreeError;
+use verimount_verity::{BadRange, BadReason, Identity, survey};
+
+use crate::{
+    Error, Opened, Step, Watch,
+    image::{check, name_parts},
+    processors::all_processors,
+    progress::step,
+};
+
+/// The maximum number of bad ranges that a report lists.
+const MAX_LISTED: usize = 10_000;
+
+/// What [`verify`] found.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Report {
+    /// What the content was compared with.
+    pub identity: Identity,
+    /// The size of the content in bytes.
+    pub size: u64,
+    /// How many bytes are bad.
+    pub bad_bytes: u64,
+    /// How many ranges are bad.
+    pub bad_ranges: u64,
+    /// The first 10,000 of them, in order.
+    pub bad: Vec<Finding>,
+    /// Why not all names of the files with bad bytes are known, if there are such.
+    pub unnamed: Option<TreeError>,
+    /// A defect of the image although all bytes match: its header index differs from its headers, so
+    /// that other readers would see a different tree.
+    pub defect: Option<TreeError>,
+}
+
+/// A bad range.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Finding {
+    /// The bytes of the content.
+    pub range: Range<u64>,
+    /// Why its first block is bad.
+    pub reason: BadReason,
+    /// The files of the image in it, with their paths from the root.
+    pub files: Vec<PathBuf>,
+}
+
+impl Report {
+    /// Whether all is good.
+    pub fn is_good(&self) -> bool {
+        self.bad_ranges == 0 && self.defect.is_none()
+    }
+}
+
+/// Reads and verifies all content, and finds every bad range and the files of an image in it.
+///
+/// # Errors
+/// [`Error::Unverified`] if nothing is verified when it is read, [`Error::Cancelled`] if `watch` ends it.
+pub fn verify(opened: &Opened, watch: &mut Watch<'_>) -> Result<Report, Error> {
+    let at = || opened.location().clone();
+    let reader = opened
+        .reader()
+        .ok_or_else(|| Error::Unverified { at: at() })?;
+    let mut report = Report {
+        identity: *reader.identity(),
+        size: reader.size(),
+        bad_bytes: 0,
+        bad_ranges: 0,
+        bad: Vec::new(),
+        unnamed: None,
+        defect: None,
+    };
+    let mut progress = step(watch, Step::Verify, reader.size());
+    let mut found = |bad| report.add(bad);
+    survey(reader, all_processors(), &mut found, &mut progress)
+        .map_err(|error| Error::seal(at(), error))?;
+    match report.is_good() {
+        true => report.defect = check(opened.content()).err(),
+        false => report.name_files(opened),
+    }
+    Ok(report)
+}
+
+impl Report {
+    fn add(&mut self, bad: BadRange) {
+        self.bad_ranges += 1;
+        self.bad_bytes += bad.range.end - bad.range.start;
+        if self.bad.len() < MAX_LISTED {
+            self.bad.push(Finding {
+                range: bad.range,
+                reason: bad.reason,
+                files: Vec::new(),
+            });
+        }
+    }
+
+    /// Finds the files of an image that overlap the bad ranges, as far as names are readable.
+    fn name_files(&mut self, opened: &Opened) {
+        let named = name_parts(opened.content(), |range, path| {
+            for finding in overlapping(&mut self.bad, &range) {
+                finding.files.push(path.to_owned());
+            }
+        });
+        self.unnamed = named.unwrap_or_else(Some);
+    }
+}
+
+/// The findings that overlap `range`. `findings` is sorted by start.
+fn overlapping<'a>(
+    findings: &'a mut [Finding],
+    range: &Range<u64>,
+) -> impl Iterator<Item = &'a mut Finding> {
+    let first = findings.partition_point(|finding| finding.range.end <= range.start);
+    let end = range.end;
+    findings[first..]
+        .iter_mut()
+        .take_while(move |finding| finding.range.start < end)
+}

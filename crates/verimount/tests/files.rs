@@ -1,0 +1,129 @@
+//! What the functions on files say, as values and not as text.
+
+use std::{
+    fs,
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+};
+
+use tempfile::TempDir;
+use verimount::{
+    BuildOptions, Error, FileKind, OpenOptions, Precious, Progress, SealOptions, SealedFile, Step,
+    Trust, build, describe, digest, extract, open, seal, verify,
+    verity::{Error as VerityError, Identity, KeyPair, PublicKey, SecretKey, TreeParams},
+};
+
+fn go_on(_: Progress) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
+
+fn end(_: Progress) -> ControlFlow<()> {
+    ControlFlow::Break(())
+}
+
+/// A file with nothing beside it.
+fn file() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    fs::write(&path, [1; 10_000]).unwrap();
+    (folder, path)
+}
+
+fn files_in(folder: &Path) -> usize {
+    fs::read_dir(folder).unwrap().count()
+}
+
+#[test]
+fn only_what_is_trusted_is_opened() {
+    let (_folder, path) = file();
+    let options = OpenOptions::default();
+    let unsealed = open(&path, &Trust::Unpinned, &options);
+    assert!(matches!(unsealed, Err(Error::NotSealed { .. })));
+
+    let made = seal(&path, &SealOptions::default(), &mut go_on).unwrap();
+    let computed = digest(&path, &TreeParams::default(), &mut go_on).unwrap();
+    assert_eq!(made.identity, Identity::FileDigest(computed));
+    let opened = open(&path, &Trust::Digest(computed), &options).unwrap();
+    assert_eq!(opened.identity(), Some(made.identity));
+    assert!(verify(&opened, &mut go_on).unwrap().is_good());
+    assert!(opened.stats().unwrap().bytes_verified >= 10_000);
+    assert!(matches!(opened.tree(), Err(Error::NotAnImage { .. })));
+
+    let other = format!("sha256:{}", "0".repeat(64)).parse().unwrap();
+    let refused = open(&path, &Trust::Digest(other), &options);
+    assert!(matches!(
+        refused,
+        Err(Error::Seal { at, source: VerityError::WrongDigest { .. } }) if at.path() == Some(&path)
+    ));
+
+    let opened = open(&path, &Trust::Unverified, &options).unwrap();
+    assert!(opened.has_unused_seal());
+    let unverified = verify(&opened, &mut go_on);
+    assert!(matches!(unverified, Err(Error::Unverified { .. })));
+}
+
+#[test]
+fn a_signed_file_is_trusted_by_its_key() {
+    let (_folder, path) = file();
+    seal(&path, &SealOptions::default(), &mut go_on).unwrap();
+    let pair = KeyPair::generate(None).unwrap();
+    let trust = Trust::Key(PublicKey::parse(&pair.public).unwrap());
+    let options = OpenOptions::default();
+    assert!(open(&path, &trust, &options).is_err());
+
+    let sealed = SealedFile::open(&path, &options).unwrap();
+    sealed
+        .sign(&SecretKey::parse(&pair.secret, None).unwrap())
+        .unwrap();
+    open(&path, &trust, &options).unwrap();
+
+    let again = seal(&path, &SealOptions::default(), &mut go_on);
+    let what = Precious::SignedSeal;
+    assert!(matches!(again, Err(Error::WouldReplace { what: found, .. }) if found == what));
+}
+
+#[test]
+fn what_is_ended_leaves_nothing() {
+    let (folder, path) = file();
+    let ended = seal(&path, &SealOptions::default(), &mut end);
+    assert!(matches!(ended, Err(Error::Cancelled { .. })));
+    let output = tempfile::tempdir().unwrap();
+    let mut options = BuildOptions::default();
+    options.widen_permissions = true;
+    for last in [Step::Build, Step::Seal] {
+        let mut until = |progress: Progress| match progress.step == last {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        };
+        let ended = build(
+            folder.path(),
+            &output.path().join("image"),
+            &options,
+            &mut until,
+        );
+        assert!(matches!(ended, Err(Error::Cancelled { .. })), "{last:?}");
+    }
+    assert_eq!((files_in(folder.path()), files_in(output.path())), (1, 0));
+}
+
+#[test]
+fn an_image_comes_out_as_it_went_in() {
+    let (folder, path) = file();
+    let output = tempfile::tempdir().unwrap();
+    let (image, copy) = (output.path().join("image"), output.path().join("copy"));
+    let mut options = BuildOptions::default();
+    options.widen_permissions = true;
+    let built = build(folder.path(), &image, &options, &mut go_on).unwrap();
+
+    let described = describe(&image, &OpenOptions::default()).unwrap();
+    assert!(matches!(described.kind, FileKind::Image(_)) && described.seal.is_some());
+    let trust = Trust::Digest(built.digest.unwrap());
+    let opened = open(&image, &trust, &OpenOptions::default()).unwrap();
+    extract(&opened, &copy, &mut go_on).unwrap();
+    assert_eq!(
+        fs::read(copy.join("file")).unwrap(),
+        fs::read(path).unwrap()
+    );
+    let again = extract(&opened, &copy, &mut go_on);
+    assert!(matches!(again, Err(Error::NotEmpty { .. })));
+}
