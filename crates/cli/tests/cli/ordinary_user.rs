@@ -34,6 +34,8 @@ fn pass_as_nobody(names: &[&str]) {
         .args(["--test-threads", "2"])
         .current_dir(&home)
         .env("TMPDIR", &home)
+        // As every login session has one.
+        .env("XDG_RUNTIME_DIR", &home)
         .env(BINARY, reachable_copy(&binary(), &world))
         .stdin(Stdio::null());
     let output = command.output().unwrap();
