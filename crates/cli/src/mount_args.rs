@@ -13,8 +13,8 @@ use crate::{
 #[derive(Args)]
 pub(crate) struct MountArgs {
     // The list is expanded before arguments are parsed; this shows it in the help.
-    /// Options as in fstab: a list of the long options without dashes, such as allow_other,log=FILE, and
-    /// of those of mount(8)
+    /// Comma-separated options as in fstab: long options without dashes, such as allow_other,log=FILE, and
+    /// those of mount(8)
     #[arg(short = 'o', value_name = "OPTIONS")]
     _list: Vec<OsString>,
     /// Let other users access the mount, each with their own permissions

@@ -5,15 +5,15 @@ use verimount_tree::Permissions;
 /// The options for owners and permissions of files whose format stores none.
 #[derive(Args)]
 pub(crate) struct OwnerArgs {
-    /// Show all files as owned by this user (a number); by default the user who mounts, or the owner of
-    /// a SOURCE that is mounted as one file. For formats without owners, as are --gid and --umask
+    /// User ID to show as the owner of all files; default: that of the user who mounts, or for a single
+    /// file that of its owner. Like --gid and --umask, only for formats that store no owners
     #[arg(long, value_name = "UID", value_parser = parse_id)]
     uid: Option<u32>,
-    /// Show all files with this group (a number); by default as for --uid
+    /// Group ID to show for all files; default: as for --uid
     #[arg(long, value_name = "GID", value_parser = parse_id)]
     gid: Option<u32>,
-    /// Show all files with the permissions that this mask (octal) leaves of 777 for directories and
-    /// executable files, and of 666 for others
+    /// Octal mask of the permissions that no file has: directories and executable files have the others
+    /// of 777, other files those of 666; default: the permissions that are stored
     #[arg(long, value_name = "MASK", value_parser = parse_umask)]
     umask: Option<Permissions>,
 }
