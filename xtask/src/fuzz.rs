@@ -19,9 +19,10 @@ use verimount_support::{
 /// The fuzz crate, below the repository's top folder; not a member of the workspace.
 pub(crate) const MANIFEST: &str = "fuzz/Cargo.toml";
 
-const TARGETS: [&str; 9] = [
+const TARGETS: [&str; 10] = [
     "bitmap",
     "dm_verity",
+    "erofs",
     "journal",
     "nbd",
     "policy",

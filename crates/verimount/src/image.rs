@@ -8,6 +8,7 @@ mod parts;
 
 use std::sync::Arc;
 
+use verimount_erofs::{ErofsTree, Error as ErofsError, Superblock};
 use verimount_romfs::{Error as RomfsError, Romfs, RomfsTree};
 use verimount_source::ReadAt;
 use verimount_tree::{Error, Tree};
@@ -19,9 +20,14 @@ pub use parts::name_parts;
 /// # Errors
 /// Any [`Error`] of reading or of the image.
 pub fn open(content: Arc<dyn ReadAt>) -> Result<Option<Box<dyn Tree>>, Error> {
-    match RomfsTree::open(content) {
+    match RomfsTree::open(content.clone()) {
+        Ok(tree) => return Ok(Some(Box::new(tree))),
+        Err(RomfsError::NotRomfs) => {}
+        Err(error) => return Err(error.into()),
+    }
+    match ErofsTree::open(content, Vec::new()) {
         Ok(tree) => Ok(Some(Box::new(tree))),
-        Err(RomfsError::NotRomfs) => Ok(None),
+        Err(ErofsError::NotErofs) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }
@@ -42,13 +48,24 @@ pub struct Description {
 /// # Errors
 /// Any [`Error`] of reading or of the image.
 pub fn describe(content: Arc<dyn ReadAt>) -> Result<Option<Description>, Error> {
-    match Romfs::open(content) {
-        Ok(image) => Ok(Some(Description {
-            format: "romfs",
-            size: image.size().into(),
-            volume_name: image.volume_name().to_vec(),
+    match Romfs::open(content.clone()) {
+        Ok(image) => {
+            return Ok(Some(Description {
+                format: "romfs",
+                size: image.size().into(),
+                volume_name: image.volume_name().to_vec(),
+            }));
+        }
+        Err(RomfsError::NotRomfs) => {}
+        Err(error) => return Err(error.into()),
+    }
+    match Superblock::read(&*content) {
+        Ok(superblock) => Ok(Some(Description {
+            format: "erofs",
+            size: superblock.size(),
+            volume_name: superblock.volume_name().to_vec(),
         })),
-        Err(RomfsError::NotRomfs) => Ok(None),
+        Err(ErofsError::NotErofs) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }
@@ -68,8 +85,14 @@ pub fn check(content: Arc<dyn ReadAt>) -> Result<(), Error> {
 
 /// The error for a truncated image; `None` unless `content` is the beginning of a longer image.
 pub fn truncation(content: Arc<dyn ReadAt>) -> Option<Error> {
-    match Romfs::open(content) {
-        Err(error @ RomfsError::Truncated { .. }) => Some(error.into()),
-        _ => None,
+    match Romfs::open(content.clone()) {
+        Err(error @ RomfsError::Truncated { .. }) => return Some(error.into()),
+        Err(RomfsError::NotRomfs) => {}
+        _ => return None,
     }
+    let superblock = Superblock::read(&*content).ok()?;
+    superblock
+        .check_length(content.size())
+        .err()
+        .map(Error::from)
 }

@@ -59,6 +59,24 @@ fn an_image_is_recognised() {
 }
 
 #[test]
+fn an_erofs_image_is_recognised() {
+    let bytes = include_bytes!("../../erofs/tests/erofs/images/inline.erofs").to_vec();
+    let tree = open(source(bytes.clone())).unwrap().unwrap();
+    let large = tree.lookup(NodeId::ROOT, "large".as_ref()).unwrap();
+    assert_eq!(large.size, 1300);
+    let description = describe(source(bytes.clone())).unwrap().unwrap();
+    let size = bytes.len() as u64;
+    assert_eq!((description.format, description.size), ("erofs", size));
+    assert_eq!(description.volume_name, b"first");
+    check(source(bytes.clone())).unwrap();
+    assert!(truncation(source(bytes.clone())).is_none());
+    assert!(truncation(source(&bytes[..4096])).is_some());
+    let mut damaged = bytes;
+    damaged[1024 + 0x10] ^= 1;
+    assert!(matches!(open(source(damaged)), Err(Error::Corrupt(_))));
+}
+
+#[test]
 fn an_image_that_contradicts_itself_is_found() {
     let mut bytes = image();
     // The index is behind the headers, so its names are the last.

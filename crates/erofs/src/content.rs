@@ -1,0 +1,166 @@
+//! The content of files.
+
+use std::num::NonZeroU64;
+
+use verimount_source::Scratch;
+use verimount_tree::{Extent, ExtentKind, part_inside};
+
+use crate::{
+    Error,
+    error::Defect,
+    image::Image,
+    inode::Inode,
+    layout::Layout,
+    numbers::{to_u64, to_usize},
+    piece::{Piece, Stored},
+};
+
+/// How many parts of a file are looked at for one extent: a caller that wants more asks again.
+const MAX_PIECES: usize = 4096;
+
+impl Image {
+    /// Up to `len` bytes of a file's content from `offset` on, in `scratch`: fewer only where the content ends.
+    pub(crate) fn read<'s>(
+        &self,
+        inode: &Inode,
+        offset: u64,
+        len: usize,
+        scratch: &'s mut Scratch,
+    ) -> Result<&'s [u8], Error> {
+        let len = part_inside(offset, len, inode.size).len();
+        if len == 0 {
+            return Ok(&[]);
+        }
+        let first = self.run(inode, offset, len)?;
+        if first.len >= to_u64(len) {
+            return self.lend(first.stored, len, scratch);
+        }
+        let buf = scratch.grown(len);
+        let (part, rest) = buf.split_at_mut(to_usize(first.len));
+        self.fill_from(first.stored, part)?;
+        self.fill(inode, offset.saturating_add(first.len), rest)?;
+        Ok(buf)
+    }
+
+    /// Fills `buf` with the content from `offset` on, which must not end before.
+    pub(crate) fn fill(&self, inode: &Inode, offset: u64, buf: &mut [u8]) -> Result<(), Error> {
+        let mut offset = offset;
+        let mut rest = buf;
+        while !rest.is_empty() {
+            let run = self.run(inode, offset, rest.len())?;
+            let len = to_usize(run.len).min(rest.len());
+            let (part, behind) = rest.split_at_mut(len);
+            self.fill_from(run.stored, part)?;
+            offset = offset.saturating_add(to_u64(len));
+            rest = behind;
+        }
+        Ok(())
+    }
+
+    /// The data or hole at `offset`; `None` at the end.
+    pub(crate) fn extent(&self, inode: &Inode, offset: u64) -> Result<Option<Extent>, Error> {
+        if offset >= inode.size {
+            return Ok(None);
+        }
+        let first = self.piece(inode, offset)?;
+        let mut end = offset.saturating_add(first.len);
+        for _ in 1..MAX_PIECES {
+            if end >= inode.size {
+                break;
+            }
+            let next = self.piece(inode, end)?;
+            if kind(next.stored) != kind(first.stored) {
+                break;
+            }
+            end = end.saturating_add(next.len);
+        }
+        let len = NonZeroU64::new(end.saturating_sub(offset));
+        let kind = kind(first.stored);
+        Ok(len.map(|len| Extent { kind, len }))
+    }
+
+    /// The content from `offset` on that is read at once: `len` bytes if possible, and perhaps more.
+    fn run(&self, inode: &Inode, offset: u64, len: usize) -> Result<Piece, Error> {
+        let mut run = self.piece(inode, offset)?;
+        while run.len < to_u64(len) {
+            let next = self.piece(inode, offset.saturating_add(run.len))?;
+            match run.joined(next) {
+                Some(joined) => run = joined,
+                None => break,
+            }
+        }
+        Ok(run)
+    }
+
+    /// What holds byte `offset` of the content, which has more.
+    fn piece(&self, inode: &Inode, offset: u64) -> Result<Piece, Error> {
+        let rest = inode.size.saturating_sub(offset);
+        let piece = match inode.layout {
+            Layout::Hole => Piece {
+                stored: Stored::Hole,
+                len: rest,
+            },
+            Layout::Flat {
+                tail: Some(tail), ..
+            } if offset >= tail.from => Piece {
+                stored: tail
+                    .at
+                    .plus(offset.saturating_sub(tail.from))
+                    .map(Stored::Inline)
+                    .ok_or(Defect::Address.at(tail.at))?,
+                len: rest,
+            },
+            Layout::Flat { at, tail } => {
+                let end = tail.map_or(inode.size, |tail| tail.from);
+                let at = at.checked_add(offset);
+                let at = at.ok_or(Defect::Address.at(inode.xattrs.at))?;
+                Piece {
+                    stored: self.devices.locate(0, at)?,
+                    len: end.saturating_sub(offset),
+                }
+            }
+            Layout::Chunks(chunks) => chunks.piece(self, offset)?,
+        };
+        let len = piece.len.min(rest);
+        Ok(Piece { len, ..piece })
+    }
+
+    /// `len` bytes that are stored in one way, in `scratch`.
+    fn lend<'s>(
+        &self,
+        stored: Stored,
+        len: usize,
+        scratch: &'s mut Scratch,
+    ) -> Result<&'s [u8], Error> {
+        match stored {
+            Stored::Hole => {
+                let buf = scratch.grown(len);
+                buf.fill(0);
+                Ok(buf)
+            }
+            Stored::Plain { device, at } => {
+                Ok(self.devices.get(device)?.read_borrowed(scratch, at, len)?)
+            }
+            Stored::Inline(address) => {
+                let (bytes, range) = self.bytes(address, len)?.into_parts();
+                Ok(scratch.share(bytes, range))
+            }
+        }
+    }
+
+    fn fill_from(&self, stored: Stored, buf: &mut [u8]) -> Result<(), Error> {
+        match stored {
+            Stored::Hole => buf.fill(0),
+            Stored::Plain { device, at } => self.devices.get(device)?.read_exact_at(buf, at)?,
+            Stored::Inline(address) => buf.copy_from_slice(&self.bytes(address, buf.len())?),
+        }
+        Ok(())
+    }
+}
+
+fn kind(stored: Stored) -> ExtentKind {
+    match stored {
+        Stored::Hole => ExtentKind::Hole,
+        _ => ExtentKind::Data,
+    }
+}

@@ -1,0 +1,206 @@
+use std::{ffi::OsStr, ops::ControlFlow, os::unix::ffi::OsStrExt, sync::Arc};
+
+use verimount_source::{ReadAt, Scratch};
+use verimount_tree::{
+    AddEntry, Attr, Cursor, DirEntry, Error as TreeError, Extent, FileType, NodeId, Tree, Usage,
+    XattrNames,
+};
+
+use crate::{
+    Error, Superblock,
+    directory::{Directory, Found},
+    directory_block::MAX_NAME,
+    error::Defect,
+    features::Incompatible,
+    image::Image,
+    inode::Inode,
+    inode_id::InodeId,
+};
+
+/// The least that an entry takes in a directory, in bytes.
+const MIN_ENTRY: u64 = 13;
+
+/// The tree in an image. A file's number is the offset of its inode in units of 32 bytes, which most often is the one
+/// that the kernel shows; the root's is 1.
+///
+/// Access and change times are not stored, and are those of modification, as in the kernel.
+pub struct ErofsTree {
+    image: Image,
+}
+
+impl ErofsTree {
+    /// Opens the image that `source` begins with. `devices` are the further ones of its device table, in order. If none
+    /// are given, their data is looked for in `source`, where the table says.
+    ///
+    /// # Errors
+    /// [`Error::NotErofs`] if `source` has no superblock of EROFS, and any other [`Error`].
+    pub fn open(source: Arc<dyn ReadAt>, devices: Vec<Arc<dyn ReadAt>>) -> Result<Self, Error> {
+        let image = Image::open(source, devices)?;
+        Ok(Self { image })
+    }
+
+    /// What the image says of itself.
+    pub fn superblock(&self) -> &Superblock {
+        &self.image.superblock
+    }
+
+    fn id(&self, node: NodeId) -> InodeId {
+        match node {
+            NodeId::ROOT => self.image.superblock.root,
+            node => InodeId::from_raw(node.get()),
+        }
+    }
+
+    fn number(&self, id: InodeId) -> Result<NodeId, Error> {
+        if id == self.image.superblock.root {
+            return Ok(NodeId::ROOT);
+        }
+        // No inode is where the number would be that of another file: there is the superblock.
+        let number = NodeId::new(id.get()).filter(|number| *number != NodeId::ROOT);
+        number.ok_or(Defect::InodeRange.in_image(0).into())
+    }
+
+    fn inode(&self, node: NodeId) -> Result<Inode, Error> {
+        self.image.inode(self.id(node))
+    }
+
+    fn directory(&self, node: NodeId) -> Result<Inode, TreeError> {
+        let inode = self.inode(node)?;
+        match inode.file_type {
+            FileType::Directory => Ok(inode),
+            _ => Err(TreeError::NotADirectory),
+        }
+    }
+
+    /// A regular file, or what else that was asked for is.
+    fn file(&self, node: NodeId) -> Result<Inode, TreeError> {
+        let inode = self.inode(node)?;
+        match inode.file_type {
+            FileType::RegularFile => Ok(inode),
+            FileType::Directory => Err(TreeError::IsADirectory),
+            _ => Err(TreeError::NoContent),
+        }
+    }
+
+    /// The type of a file that a directory tells of.
+    fn file_type(&self, found: Found) -> Result<FileType, Error> {
+        match found.file_type {
+            Some(file_type) => Ok(file_type),
+            None => Ok(self.image.inode(found.id)?.file_type),
+        }
+    }
+
+    /// The entry of a file in a listing, and the cursor behind it.
+    fn listed<'n>(
+        &self,
+        name: &'n [u8],
+        found: Found,
+        next: u64,
+    ) -> Result<(DirEntry<'n>, Cursor), Error> {
+        let entry = DirEntry {
+            name: OsStr::from_bytes(name),
+            node: self.number(found.id)?,
+            file_type: self.file_type(found)?,
+        };
+        let cursor = Cursor::new(next);
+        Ok((entry, cursor.ok_or(Defect::Size(next).in_image(0))?))
+    }
+}
+
+impl Tree for ErofsTree {
+    fn attr(&self, node: NodeId) -> Result<Attr, TreeError> {
+        Ok(self.inode(node)?.attr(node))
+    }
+
+    fn lookup(&self, directory: NodeId, name: &OsStr) -> Result<Attr, TreeError> {
+        let inode = self.directory(directory)?;
+        let name = name.as_bytes();
+        if matches!(name, b"." | b"..") {
+            return Err(TreeError::NotFound);
+        }
+        let found = Directory::new(&self.image, &inode).find(name)?;
+        let found = found.ok_or(TreeError::NotFound)?;
+        let inode = self.image.inode(found.id)?;
+        if found
+            .file_type
+            .is_some_and(|file_type| file_type != inode.file_type)
+        {
+            return Err(Error::from(Defect::EntryType.at(inode.xattrs.at)).into());
+        }
+        Ok(inode.attr(self.number(found.id)?))
+    }
+
+    fn list(
+        &self,
+        directory: NodeId,
+        from: Cursor,
+        add: &mut AddEntry<'_>,
+    ) -> Result<(), TreeError> {
+        let inode = self.directory(directory)?;
+        let mut failed = None;
+        let listed = Directory::new(&self.image, &inode).list(from.get(), |name, found, next| {
+            match self.listed(name, found, next) {
+                Ok((entry, cursor)) => add(entry, cursor),
+                Err(error) => {
+                    failed = Some(error);
+                    ControlFlow::Break(())
+                }
+            }
+        });
+        failed.map_or(listed, Err)?;
+        Ok(())
+    }
+
+    fn read<'s>(
+        &self,
+        node: NodeId,
+        offset: u64,
+        len: usize,
+        scratch: &'s mut Scratch,
+    ) -> Result<&'s [u8], TreeError> {
+        let inode = self.file(node)?;
+        Ok(self.image.read(&inode, offset, len, scratch)?)
+    }
+
+    fn readlink<'s>(&self, node: NodeId, scratch: &'s mut Scratch) -> Result<&'s [u8], TreeError> {
+        let inode = self.inode(node)?;
+        match inode.file_type {
+            FileType::Symlink => Ok(self.image.target(&inode, scratch)?),
+            _ => Err(TreeError::NotASymlink),
+        }
+    }
+
+    fn usage(&self) -> Usage {
+        let bytes = self.image.devices.image().size();
+        Usage {
+            bytes,
+            name_max: u32::try_from(MAX_NAME).unwrap_or(u32::MAX),
+            max_entries: bytes.checked_div(MIN_ENTRY).unwrap_or_default(),
+        }
+    }
+
+    fn has_xattrs(&self) -> bool {
+        // No superblock tells.
+        true
+    }
+
+    fn xattr_names(&self, node: NodeId) -> Result<XattrNames, TreeError> {
+        self.image.xattr_names(&self.inode(node)?)
+    }
+
+    fn xattr(&self, node: NodeId, name: &OsStr) -> Result<Vec<u8>, TreeError> {
+        let value = self.image.xattr(&self.inode(node)?, name.as_bytes())?;
+        value.ok_or(TreeError::NoAttribute)
+    }
+
+    fn has_holes(&self) -> bool {
+        let holes = Incompatible::CHUNKS.union(Incompatible::WIDE_ADDRESSES);
+        self.image.superblock.incompatible.intersects(holes)
+    }
+
+    fn extent(&self, node: NodeId, offset: u64) -> Result<Extent, TreeError> {
+        let inode = self.file(node)?;
+        let extent = self.image.extent(&inode, offset)?;
+        extent.ok_or(TreeError::PastEnd)
+    }
+}

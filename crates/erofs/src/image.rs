@@ -1,0 +1,94 @@
+use std::sync::Arc;
+
+use verimount_source::{AlignedBuf, ReadAt, Scratch};
+use verimount_tree::FileType;
+use zerocopy::FromBytes;
+
+use crate::{
+    Error,
+    devices::Devices,
+    error::Defect,
+    inode::Inode,
+    metadata::{Bytes, Metadata},
+    numbers::to_usize,
+    space::{Address, Space},
+    superblock::{FIRST_READ, Superblock},
+    xattr_prefixes::XattrPrefixes,
+};
+
+/// An open image.
+pub(crate) struct Image {
+    pub(crate) superblock: Superblock,
+    pub(crate) devices: Devices,
+    pub(crate) xattr_prefixes: XattrPrefixes,
+    metadata: Metadata,
+}
+
+impl Image {
+    /// Opens the image that `source` begins with. `devices` are those of its device table, in order; or none, and
+    /// then all of them are in `source`.
+    pub(crate) fn open(
+        source: Arc<dyn ReadAt>,
+        devices: Vec<Arc<dyn ReadAt>>,
+    ) -> Result<Self, Error> {
+        let mut beginning = AlignedBuf::default();
+        let len = to_usize(source.size().min(FIRST_READ));
+        source.read_exact_at(beginning.grown(len), 0)?;
+        let superblock = Superblock::parse(beginning.as_slice(), &*source)?;
+        let mut image = Self {
+            devices: Devices::read(&superblock, source, devices)?,
+            metadata: Metadata::new(superblock.block_size),
+            xattr_prefixes: XattrPrefixes::default(),
+            superblock,
+        };
+        image.metadata.keep_beginning(beginning);
+        image.xattr_prefixes = XattrPrefixes::read(&image)?;
+        let root = image.inode(image.superblock.root)?;
+        match root.file_type {
+            FileType::Directory => Ok(image),
+            _ => Err(Defect::Root.at(root.xattrs.at).into()),
+        }
+    }
+
+    /// The `len` bytes of metadata at `address`. `len` must have a limit.
+    pub(crate) fn bytes(&self, address: Address, len: usize) -> Result<Bytes, Error> {
+        match address.space {
+            Space::Image => {
+                let image = self.devices.image();
+                let load = |at, buf: &mut [u8]| Ok(image.read_exact_at(buf, at)?);
+                self.metadata.bytes(address, len, image.size(), load)
+            }
+            Space::Content(id) => {
+                let inode = self.inode(id)?;
+                let load = |at, buf: &mut [u8]| self.fill(&inode, at, buf);
+                self.metadata.bytes(address, len, inode.size, load)
+            }
+        }
+    }
+
+    /// The structure at `address`.
+    pub(crate) fn structure<T: FromBytes>(&self, address: Address) -> Result<T, Error> {
+        let bytes = self.bytes(address, size_of::<T>())?;
+        T::read_from_bytes(&bytes).map_err(|_| Defect::Range.at(address).into())
+    }
+
+    /// The target of a symbolic link, in `scratch`.
+    pub(crate) fn target<'s>(
+        &self,
+        inode: &Inode,
+        scratch: &'s mut Scratch,
+    ) -> Result<&'s [u8], Error> {
+        /// The longest target in bytes: Linux takes no longer paths.
+        const MAX_TARGET: u64 = 4095;
+        let at = inode.xattrs.at;
+        let len = match inode.size {
+            len @ 1..=MAX_TARGET => to_usize(len),
+            len => return Err(Defect::TargetLen(len).at(at).into()),
+        };
+        let target = self.read(inode, 0, len, scratch)?;
+        match target.contains(&0) {
+            false => Ok(target),
+            true => Err(Defect::TargetCharacter.at(at).into()),
+        }
+    }
+}

@@ -1,0 +1,266 @@
+use verimount_tree::{Attr, DeviceNumber, FileType, NodeId, Permissions, Timestamp};
+
+use crate::{
+    Error, Unsupported,
+    block_size::BlockSize,
+    chunks::Chunks,
+    error::Defect,
+    image::Image,
+    inode_id::InodeId,
+    layout::{Layout, Tail},
+    raw::{self, HOLE, format, layout},
+    space::{Address, Space},
+    superblock::SUPERBLOCK_END,
+};
+
+/// How many bytes of an inode's extended attributes are not counted in its number of them.
+const XATTR_HEADER: u64 = 12;
+
+/// The unit of that number in bytes.
+const XATTR_UNIT: u64 = 4;
+
+/// A validated inode.
+#[derive(Debug, Clone)]
+pub(crate) struct Inode {
+    pub(crate) id: InodeId,
+    pub(crate) file_type: FileType,
+    pub(crate) size: u64,
+    pub(crate) layout: Layout,
+    pub(crate) xattrs: XattrRegion,
+    permissions: Permissions,
+    uid: u32,
+    gid: u32,
+    links: u32,
+    device: DeviceNumber,
+    mtime: Timestamp,
+    /// Allocated space, in units of 512 bytes.
+    blocks: u64,
+}
+
+/// Where an inode's extended attributes are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct XattrRegion {
+    pub(crate) at: Address,
+    /// In bytes, less than 256 KiB; 0 if there are none.
+    pub(crate) len: u64,
+}
+
+/// What both forms of an inode have.
+struct Common {
+    format: u16,
+    mode: u16,
+    xattr_count: u16,
+    size: u64,
+    detail: u32,
+    /// The upper part of a block address.
+    high: u16,
+    /// The bits of a block address that say that there is none, if all are set.
+    hole: u64,
+    uid: u32,
+    gid: u32,
+    links: u32,
+    mtime: Option<Timestamp>,
+    /// The length of the inode itself in bytes.
+    len: u64,
+}
+
+impl Image {
+    /// Reads an inode.
+    pub(crate) fn inode(&self, id: InodeId) -> Result<Inode, Error> {
+        let at = self.inode_address(id)?;
+        let compact: raw::CompactInode = self.structure(at)?;
+        let common = match compact.format.get() & format::EXTENDED {
+            0 => Common::of_compact(&compact, self),
+            _ => Common::of_extended(&self.structure(at)?),
+        };
+        common.inode(id, at, self.superblock.block_size)
+    }
+
+    fn inode_address(&self, id: InodeId) -> Result<Address, Error> {
+        let offset = id.offset().unwrap_or(u64::MAX);
+        if !id.is_in_metabox() {
+            let address = Address::in_image(offset);
+            return match offset >= SUPERBLOCK_END {
+                true => Ok(address),
+                false => Err(Defect::InodeRange.at(address).into()),
+            };
+        }
+        let missing = Defect::Range.in_image(offset);
+        Ok(Address {
+            space: Space::Content(self.superblock.metabox.ok_or(missing)?),
+            at: offset,
+        })
+    }
+}
+
+impl Common {
+    fn of_compact(raw: &raw::CompactInode, image: &Image) -> Self {
+        let superblock = &image.superblock;
+        let has_high = raw.format.get() & format::ONE_LINK != 0
+            && file_type(raw.mode.get()) != Some(FileType::Directory);
+        let (links, high, hole) = match has_high {
+            true => (1, raw.links_or_high.get(), HOLE),
+            false => (raw.links_or_high.get(), 0, u32::MAX.into()),
+        };
+        let seconds = superblock.epoch.checked_add(raw.mtime.get().into());
+        Self {
+            format: raw.format.get(),
+            mode: raw.mode.get(),
+            xattr_count: raw.xattr_count.get(),
+            size: raw.size.get().into(),
+            detail: raw.detail.get(),
+            high,
+            hole,
+            uid: raw.uid.get().into(),
+            gid: raw.gid.get().into(),
+            links: links.into(),
+            mtime: seconds.and_then(|seconds| Timestamp::new(seconds, superblock.nanoseconds)),
+            len: 32,
+        }
+    }
+
+    fn of_extended(raw: &raw::ExtendedInode) -> Self {
+        Self {
+            format: raw.format.get(),
+            mode: raw.mode.get(),
+            xattr_count: raw.xattr_count.get(),
+            size: raw.size.get(),
+            detail: raw.detail.get(),
+            high: raw.high.get(),
+            hole: HOLE,
+            uid: raw.uid.get(),
+            gid: raw.gid.get(),
+            links: raw.links.get(),
+            mtime: Timestamp::new(raw.mtime.get(), raw.mtime_nanoseconds.get()),
+            len: 64,
+        }
+    }
+
+    /// The inode that is at `at`.
+    fn inode(self, id: InodeId, at: Address, block_size: BlockSize) -> Result<Inode, Error> {
+        if self.format & !format::ALL != 0 {
+            return Err(Unsupported::InodeFormat(self.format).into());
+        }
+        let corrupt = |defect: Defect| defect.at(at);
+        let file_type = file_type(self.mode).ok_or(corrupt(Defect::Mode(self.mode)))?;
+        if i64::try_from(self.size).is_err() {
+            return Err(corrupt(Defect::Size(self.size)).into());
+        }
+        let mtime = self.mtime.ok_or(corrupt(Defect::Time))?;
+        let xattrs = self.xattrs(at)?;
+        let behind = xattrs.at.plus(xattrs.len).ok_or(corrupt(Defect::Address))?;
+        let (layout, device) = match file_type {
+            FileType::BlockDevice | FileType::CharDevice => (Layout::Hole, self.device()),
+            FileType::Fifo | FileType::Socket => (Layout::Hole, DeviceNumber::NONE),
+            _ => (self.layout(behind, block_size)?, DeviceNumber::NONE),
+        };
+        let stored = block_size
+            .blocks_for(self.size)
+            .saturating_mul(block_size.bytes());
+        Ok(Inode {
+            id,
+            file_type,
+            size: self.size,
+            layout,
+            xattrs,
+            permissions: Permissions::new(self.mode.into()),
+            uid: self.uid,
+            gid: self.gid,
+            links: self.links,
+            device,
+            mtime,
+            blocks: stored.div_ceil(512),
+        })
+    }
+
+    fn xattrs(&self, at: Address) -> Result<XattrRegion, Error> {
+        let behind = at.plus(self.len).ok_or(Defect::Address.at(at))?;
+        let further = self.xattr_count.checked_sub(1);
+        let len = further.map_or(0, |further| {
+            XATTR_HEADER.saturating_add(XATTR_UNIT.saturating_mul(further.into()))
+        });
+        Ok(XattrRegion { at: behind, len })
+    }
+
+    /// Where the content is, with `behind` the end of the extended attributes.
+    fn layout(&self, behind: Address, block_size: BlockSize) -> Result<Layout, Error> {
+        let layout = self.format >> format::LAYOUT_SHIFT & format::LAYOUT_MASK;
+        let has_tail = match layout {
+            layout::FLAT_PLAIN => false,
+            layout::FLAT_INLINE => true,
+            layout::CHUNKS => {
+                let format = u16::try_from(self.detail & u32::from(u16::MAX)).unwrap_or_default();
+                return Ok(Layout::Chunks(Chunks::new(format, block_size, behind)?));
+            }
+            layout::COMPRESSED_FULL | layout::COMPRESSED_COMPACT => {
+                return Err(Unsupported::Compressed.into());
+            }
+            unknown => return Err(Unsupported::Layout(unknown).into()),
+        };
+        let block = u64::from(self.high) << 32 | u64::from(self.detail);
+        if !has_tail && block & self.hole == self.hole {
+            return Ok(Layout::Hole);
+        }
+        let at = block_size
+            .start_of(block)
+            .ok_or(Defect::Address.at(behind))?;
+        let tail = match has_tail {
+            true => self.tail(behind, block_size)?,
+            false => None,
+        };
+        Ok(Layout::Flat { at, tail })
+    }
+
+    /// The tail that begins at `at`: what is behind the last whole block, or that block.
+    fn tail(&self, at: Address, block_size: BlockSize) -> Result<Option<Tail>, Error> {
+        let Some(last) = self.size.checked_sub(1) else {
+            return Ok(None);
+        };
+        let from = last.saturating_sub(block_size.offset_in_block(last));
+        let len = self.size.saturating_sub(from);
+        let end = block_size.offset_in_block(at.at).saturating_add(len);
+        match end <= block_size.bytes() {
+            true => Ok(Some(Tail { from, at })),
+            false => Err(Defect::InlineTail.at(at).into()),
+        }
+    }
+
+    /// The number of a device's node, as `mknod` takes it.
+    fn device(&self) -> DeviceNumber {
+        let minor = self.detail & 0xff | self.detail >> 12 & 0xf_ff00;
+        DeviceNumber::new(self.detail >> 8 & 0xfff, minor)
+    }
+}
+
+impl Inode {
+    /// The attributes of the inode as those of the file `node`.
+    pub(crate) fn attr(&self, node: NodeId) -> Attr {
+        Attr {
+            uid: self.uid,
+            gid: self.gid,
+            nlink: self.links,
+            rdev: self.device,
+            blocks: self.blocks,
+            atime: self.mtime,
+            mtime: self.mtime,
+            ctime: self.mtime,
+            ..Attr::new(node, self.file_type, self.permissions, self.size)
+        }
+    }
+}
+
+/// The type in a mode.
+fn file_type(mode: u16) -> Option<FileType> {
+    const TYPE_MASK: u32 = 0o170_000;
+    [
+        FileType::RegularFile,
+        FileType::Directory,
+        FileType::Symlink,
+        FileType::BlockDevice,
+        FileType::CharDevice,
+        FileType::Fifo,
+        FileType::Socket,
+    ]
+    .into_iter()
+    .find(|file_type| file_type.mode_bits() == u32::from(mode) & TYPE_MASK)
+}

@@ -1,0 +1,25 @@
+use crate::{chunks::Chunks, space::Address};
+
+/// How the content of a file is stored.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Layout {
+    /// Nowhere: it is all zeros.
+    Hole,
+    /// In blocks that follow each other, and perhaps its end elsewhere.
+    Flat {
+        /// Where the blocks begin, in bytes; as a chunk without a device.
+        at: u64,
+        tail: Option<Tail>,
+    },
+    /// In chunks.
+    Chunks(Chunks),
+}
+
+/// The end of a file that is behind its inode.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Tail {
+    /// Where it begins in the file: a multiple of the block size.
+    pub(crate) from: u64,
+    /// Where it is stored.
+    pub(crate) at: Address,
+}

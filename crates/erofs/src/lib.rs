@@ -1,0 +1,50 @@
+//! The EROFS image format: a validating reader.
+//!
+//! EROFS is the read-only file system that Linux distributions, Android and container runtimes ship trees
+//! in. It keeps everything that Linux knows about a file. [`ErofsTree`] shows an image as a
+//! [`Tree`](verimount_tree::Tree); [`Superblock`] is what an image says of itself.
+//!
+//! No image is trusted: each number from it is checked where it is used, and what an operation reads, keeps
+//! in memory or repeats has a limit that does not depend on the image. Features that this reader does not
+//! know are refused by name.
+//!
+//! What is read of the format is described in `docs/formats/erofs.md`.
+
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::as_conversions,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::unwrap_used
+    )
+)]
+
+mod block_size;
+mod chunks;
+mod content;
+mod devices;
+mod directory;
+mod directory_block;
+mod directory_search;
+mod erofs_tree;
+mod error;
+mod features;
+mod image;
+mod inode;
+mod inode_id;
+mod layout;
+mod metadata;
+mod numbers;
+mod piece;
+mod raw;
+mod space;
+mod superblock;
+mod xattr_prefixes;
+mod xattrs;
+
+pub use erofs_tree::ErofsTree;
+pub use error::{Corruption, Error, Unsupported};
+pub use superblock::Superblock;

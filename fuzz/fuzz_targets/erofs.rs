@@ -1,0 +1,85 @@
+//! Opens bytes as an EROFS image and reads all that is in it.
+//!
+//! The superblock's checksum stops a fuzzer at once. So the bytes are read twice: as they are, and with the checksum
+//! made right.
+
+#![no_main]
+
+use std::{ffi::OsStr, ops::ControlFlow, path::PathBuf, sync::Arc};
+
+use libfuzzer_sys::fuzz_target;
+use verimount_erofs::ErofsTree;
+use verimount_source::Scratch;
+use verimount_tree::{Attr, Cursor, Error, FileType, NodeId, Tree, resolve, walk};
+
+/// How much of a file is read at a time, in bytes.
+const PIECE: usize = 1 << 16;
+
+/// How many files are looked at: images that the fuzzer finds may have very many that are nearly the same.
+const MAX_FILES: usize = 200;
+
+fuzz_target!(|bytes: &[u8]| {
+    read_everything(bytes.to_vec());
+    read_everything(with_right_checksum(bytes));
+});
+
+fn read_everything(bytes: Vec<u8>) {
+    let Ok(tree) = ErofsTree::open(Arc::new(bytes), Vec::new()) else {
+        return;
+    };
+    let mut files = vec![(PathBuf::new(), NodeId::ROOT)];
+    let _ = walk(&tree, NodeId::ROOT, PathBuf::new(), |path, attr| {
+        files.push((path.to_owned(), attr.node));
+        match files.len() < MAX_FILES {
+            true => Ok(()),
+            false => Err(Error::NotFound),
+        }
+    });
+    for (path, node) in files {
+        if let Ok(attr) = tree.attr(node) {
+            let _ = resolve(&tree, &path);
+            read_file(&tree, &attr);
+        }
+    }
+}
+
+fn read_file(tree: &ErofsTree, attr: &Attr) {
+    let mut scratch = Scratch::default();
+    if let Ok(names) = tree.xattr_names(attr.node) {
+        for name in names.iter() {
+            let _ = tree.xattr(attr.node, name);
+        }
+    }
+    for offset in [0, 1, attr.size / 2, attr.size.saturating_sub(1)] {
+        if let Ok(bytes) = tree.read(attr.node, offset, PIECE, &mut scratch) {
+            let rest = attr.size.saturating_sub(offset);
+            assert_eq!(bytes.len() as u64, rest.min(PIECE as u64));
+        }
+        if let Ok(extent) = tree.extent(attr.node, offset) {
+            assert!(offset + extent.len.get() <= attr.size);
+        }
+    }
+    if let Ok(target) = tree.readlink(attr.node, &mut scratch) {
+        assert!(!target.is_empty() && !target.contains(&0));
+    }
+    if attr.file_type == FileType::Directory {
+        let _ = tree.lookup(attr.node, OsStr::new("name"));
+        let from = Cursor::new(attr.size / 2).unwrap_or(Cursor::MAX);
+        let _ = tree.list(attr.node, from, &mut |_, _| ControlFlow::Continue(()));
+    }
+}
+
+/// Makes the checksum of the superblock right.
+fn with_right_checksum(bytes: &[u8]) -> Vec<u8> {
+    let mut image = bytes.to_vec();
+    let block = image
+        .get(1036)
+        .and_then(|bits| 1_usize.checked_shl((*bits).into()));
+    let len = block.map_or(0, |block| if block > 1024 { block - 1024 } else { block });
+    if len >= 128 && image.len() >= 1024 + len {
+        image[1028..1032].fill(0);
+        let checksum = !crc32c::crc32c(&image[1024..1024 + len]);
+        image[1028..1032].copy_from_slice(&checksum.to_le_bytes());
+    }
+    image
+}
