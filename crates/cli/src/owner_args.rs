@@ -6,7 +6,7 @@ use verimount_tree::Permissions;
 #[derive(Args)]
 pub(crate) struct OwnerArgs {
     /// User ID to show as the owner of all files; default: that of the user who mounts, or for a single
-    /// file that of its owner. Like --gid and --umask, only for formats that store no owners
+    /// file that of its owner. Like the next two options, only for formats that store no owners
     #[arg(long, value_name = "UID", value_parser = parse_id)]
     uid: Option<u32>,
     /// Group ID to show for all files; default: as for --uid
