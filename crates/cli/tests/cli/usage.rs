@@ -276,6 +276,7 @@ const SUBCOMMANDS: [Subcommand; 23] = [
             USE[4],
             USE[5],
             "--size",
+            "--disk-size",
             "--force",
             "--sector-size",
             "--tag-size",
@@ -318,8 +319,16 @@ const SUBCOMMANDS: [Subcommand; 23] = [
     Subcommand {
         name: "volume grow",
         required: &[("VOLUME", "volume")],
-        options: &[USE[0], USE[1], USE[2], USE[3], USE[4], "--size"],
-        malformed: &[("--integrity", ""), ("--size", "x")],
+        options: &[
+            USE[0],
+            USE[1],
+            USE[2],
+            USE[3],
+            USE[4],
+            "--size",
+            "--disk-size",
+        ],
+        malformed: &[("--integrity", ""), ("--size", "x"), ("--disk-size", "x")],
     },
     Subcommand {
         name: "volume mount",
