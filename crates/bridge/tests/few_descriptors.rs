@@ -94,7 +94,7 @@ fn let_go(mirror: &Mirror) {
 }
 
 #[test]
-fn what_others_move_is_found_again_or_missed_but_never_mistaken() {
+fn moved_files_are_found_or_missing_but_never_confused() {
     let folder = folder();
     let source = folder.path();
     for i in 0..2 * MAX_OPEN {

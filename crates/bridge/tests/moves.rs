@@ -276,7 +276,7 @@ proptest! {
 
     /// A move that changes nothing for any rule is possible.
     #[test]
-    fn what_changes_nothing_is_not_refused(policy in policy(), from in path(), other in path()) {
+    fn moves_without_effect_are_not_refused(policy in policy(), from in path(), other in path()) {
         for kind in [Kind::File, Kind::Directory] {
             let stays = moved(kind, &from, &from);
             prop_assert!(policy.loosened_by(stays, None).is_none());

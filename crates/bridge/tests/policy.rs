@@ -202,7 +202,7 @@ fn each_condition_holds_for_what_it_says() {
 }
 
 #[test]
-fn what_costs_nothing_is_tried_first_and_nothing_else_without_need() {
+fn cheap_conditions_are_tried_first() {
     let all = "magic = { text = \"#!\" }\nxattr = { name = \"user.kind\" }\npath = \"dir/*\"\n\
                owner_uid = 0\nsize = \"1..\"\ncaller_uid = 1000\naccess = \"read\"";
     for (open, asked) in [
@@ -220,7 +220,7 @@ fn what_costs_nothing_is_tried_first_and_nothing_else_without_need() {
 
 /// A rule that cannot be tried must not be passed over: it could be the one that denies.
 #[test]
-fn what_cannot_be_read_decides_nothing() {
+fn unreadable_facts_are_errors() {
     let policy = parse("[[rule]]\naction = \"deny\"\nmagic = { text = \"#!\" }");
     let broken = Open {
         broken: Some(Errno::IO),
@@ -231,7 +231,7 @@ fn what_cannot_be_read_decides_nothing() {
 }
 
 #[test]
-fn an_explanation_says_what_each_rule_came_to() {
+fn an_explanation_has_the_result_of_each_rule() {
     let policy = parse(
         r#"
         [[rule]]
@@ -258,7 +258,7 @@ fn an_explanation_says_what_each_rule_came_to() {
 }
 
 #[test]
-fn what_the_kernel_verifies_goes_by_its_digest() {
+fn verified_files_match_by_digest() {
     let listed = format!("sha256:{}", "a1".repeat(32));
     let policy = parse(&format!(
         r#"

@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn impossible_geometries_are_refused() {
         let shape = shape(4, 512, Padding::Fixed);
         for sectors in 0..190 {
             assert!(largest(shape, None, 0, alone(sectors)).is_err());

@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_overlap_is_not_ordered() {
+    fn disjoint_requests_are_not_ordered() {
         let locks = RangeLocks::default();
         let _first = locks.lock(0..10, Access::Exclusive);
         let _second = locks.lock(10..20, Access::Exclusive);

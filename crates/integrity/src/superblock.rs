@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn invalid_superblocks_are_refused() {
         let refused = |at: usize, bytes: &[u8]| {
             let mut sector = superblock().encode(None);
             sector[at..at + bytes.len()].copy_from_slice(bytes);
@@ -365,7 +365,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_accepted_is_stored_again_as_it_was(
+        fn accepted_superblocks_round_trip(
             // Arbitrary values, limited so that enough of them are accepted.
             (log2_interleave, tag_size, sections) in (0u8..40, 0u8..=255, 0u8..=255),
             (blocks, flags, log2_block) in (0u64..100, 0u8..0x20, 0u8..5),

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ordinary_names_are_shown_as_they_are() {
+    fn ordinary_names_are_unchanged() {
         for name in ["a b", "comma,\"quote'", "é", "日本語", "אבג", "🦀", ""] {
             assert_eq!(printable(name).to_string(), name);
             assert_eq!(one_line(name).to_string(), name);
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_plain_is_written_out() {
+    fn special_characters_are_escaped() {
         for (name, expected) in [
             (&b"two\nlines\r\t"[..], r"two\nlines\r\t"),
             (b"\x1b[31m\x07\x7f", r"\x1b[31m\x07\x7f"),

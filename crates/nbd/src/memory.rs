@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn little_is_kept_of_what_is_not_in_use() {
+    fn unused_memory_is_mostly_freed() {
         let (memory, client) = (Memory::new(256 << 20, Duration::MAX), client());
         let buffers: Vec<_> = (0..8).map(|_| memory.take(5 << 20, &client)).collect();
         assert_eq!(memory.state().used, 64 << 20);
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_counts() {
+    fn kept_memory_is_counted() {
         let (memory, client) = (Memory::new(4 << 20, Duration::MAX), client());
         drop([(); 4].map(|()| memory.take(1 << 20, &client)));
         assert_eq!(memory.state().kept_len, 4 << 20);

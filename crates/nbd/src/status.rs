@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_an_answer_is_taken_for_one() {
+    fn only_valid_answers_are_accepted() {
         let right = answer(reply::STATUS, 2, b"ok");
         assert_eq!(ask(&mut Says(&right)).unwrap(), b"ok");
         for len in 0..right.len() {

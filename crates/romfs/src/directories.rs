@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_used_for_longest_is_forgotten() {
+    fn the_least_recently_used_directory_is_evicted() {
         let directories = Directories::new(3 * cost(&entries(100)));
         for number in 0..3 {
             assert!(is_read(&directories, number, 100));

@@ -148,7 +148,7 @@ mod tests {
 
     /// Nobody ever writes to the pipe, and nobody has to.
     #[test]
-    fn what_has_no_bytes_at_fixed_places_is_refused() {
+    fn pipes_and_directories_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let pipe = folder.path().join("pipe");
         let mode = rustix::fs::Mode::RUSR;
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gone_is_noticed() {
+    fn a_truncated_file_is_detected() {
         let file = tempfile::NamedTempFile::new().unwrap();
         file.as_file().set_len(1 << 20).unwrap();
         let source = FileSource::open(file.path()).unwrap();

@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_just_written_is_cached() {
+    fn written_pages_are_cached() {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&[1; 10 * 4096]).unwrap();
         match cached_pages(file.as_fd(), 4096, 3 * 4096) {

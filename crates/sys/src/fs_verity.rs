@@ -56,7 +56,7 @@ mod tests {
 
     /// What the kernel does verify takes a file system made for it, and is tested there.
     #[test]
-    fn other_files_have_none() {
+    fn other_files_have_no_digest() {
         let file = tempfile::tempfile().unwrap();
         assert_eq!(measure_verity(&file).unwrap(), None);
         assert_eq!(measure_verity(io::stdin()).unwrap(), None);

@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_close_on_exec_was_inherited() {
+    fn descriptors_without_close_on_exec_are_inherited() {
         let (mut reader, writer) = pipe().unwrap();
         // As it would be after exec: nobody's, and without the flag.
         let left = writer.into_raw_fd();

@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn writers_are_noticed_and_not_kept_out() {
+    fn writers_are_detected_and_not_blocked() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let read = File::open(file.path()).unwrap();
         assert!(is_open_for_writing(&read).unwrap());

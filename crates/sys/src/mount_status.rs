@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn other_directories_have_none() {
+    fn other_directories_have_no_status() {
         let refused = mount_status(File::open("/").unwrap()).unwrap_err();
         assert_eq!(refused.raw_os_error(), Some(libc::ENOTTY));
     }

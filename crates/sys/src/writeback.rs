@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_has_pages_is_written() {
+    fn only_files_can_be_written_back() {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&[1; 10 * 4096]).unwrap();
         begin_writeback(&file).unwrap();

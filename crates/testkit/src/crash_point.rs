@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_flushed_survives_and_the_rest_may() {
+    fn flushed_writes_survive_and_others_may() {
         let recording = Recording::new(vec![vec![0; 2 * SECTOR]]);
         let device = recording.devices().next().unwrap();
         device.write_all_at(&[1; SECTOR], 0).unwrap();
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_failed_flush_was_for_is_lost() {
+    fn writes_before_a_failed_flush_are_lost() {
         let recording = Recording::new(vec![vec![0; 2 * SECTOR]]);
         let device = recording.devices().next().unwrap();
         device.write_all_at(&[1; SECTOR], 0).unwrap();
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_writes_each_may_be_the_only_one_that_is_lost_or_kept() {
+    fn each_write_can_be_the_only_one_lost_or_kept() {
         let count = 2 * MAX_ALL_SUBSETS;
         let recording = Recording::new(vec![vec![0; count * SECTOR]]);
         for number in 0..count {

@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_fails_what_it_says() {
+    fn each_kind_fails_the_right_requests() {
         for (kind, expected) in [
             (OutageKind::Once, [true, true, false, true, true, true]),
             (
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_write_is_half_done_and_a_failed_flush_loses_what_it_was_for() {
+    fn failed_writes_store_half_and_failed_flushes_lose_writes() {
         let (recording, device) = failing(OutageKind::Once, 0);
         device.write_all_at(&[1; 1024], 0).unwrap_err();
         let after = recording.crash_now().all_survives();

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn each_fault_does_what_it_says() {
+    fn each_fault_has_its_effect() {
         assert_eq!(after(Fault::Read), (vec![8, 9], false));
         assert_eq!(after(Fault::Write), (vec![], true));
         assert_eq!(after(Fault::ShortWrite), (vec![8], true));
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_request_that_it_is_for_has_the_fault() {
+    fn only_one_request_has_the_fault() {
         let storage = Faulty::new(MemoryStorage::new(vec![0; 4096]), Fault::Write, 2);
         storage.write_all_at(&[1; 512], 0).unwrap();
         storage.flush().unwrap();

@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_goes_on_takes_no_seek() {
+    fn only_sequential_requests_take_no_seek() {
         let disk = HardDisk::new(MemoryStorage::new(vec![0; 4 << 20]));
         let takes = |request: &dyn Fn()| {
             let before = (disk.elapsed(), disk.seeks());

@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_bad_block_does_not_keep_others_from_being_read() {
+    fn other_blocks_are_read_despite_a_bad_one() {
         let read = |bad: Option<u64>| {
             let mut buf = [0; 8];
             let Ok(readable) = read_blocks(&mut buf, 2, |buf, offset| {

@@ -84,7 +84,7 @@ fn a_single_file_is_a_tree() {
 
 /// The tree grants no permission that the stored file does not.
 #[test]
-fn a_single_file_is_its_owners() {
+fn a_single_file_keeps_its_owner_and_permissions() {
     for (mode, shown) in [
         (0o600, 0o400),
         (0o755, 0o555),
@@ -122,7 +122,7 @@ fn a_single_file_is_its_owners() {
 
 /// With an access control list, the group's bits are its mask, not the group's permissions.
 #[test]
-fn a_list_does_not_let_the_group_in() {
+fn an_access_control_list_removes_the_groups_permissions() {
     /// Version 2; owner rw-, user 4711 r--, group ---, mask r--, others ---.
     const LIST: [(u16, u16, u32); 5] = [
         (0x01, 6, u32::MAX),
@@ -199,7 +199,7 @@ impl Tree for Endless {
 }
 
 #[test]
-fn paths_are_looked_for_within_bounds() {
+fn the_search_for_paths_is_bounded() {
     let paths = Paths::new(&Endless {
         inside: |outer| outer + 1,
         max_entries: u64::MAX,
@@ -326,7 +326,7 @@ fn data_and_holes_are_found() {
 
 /// A search in a file of very many extents is bounded: the rest counts as data.
 #[test]
-fn a_search_for_data_and_holes_ends() {
+fn a_search_for_data_and_holes_is_bounded() {
     let size = 1 << 60;
     let tree = |piece| Striped {
         size,

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failing_source_ends_it() {
+    fn a_failing_source_ends_the_build() {
         struct Broken;
         impl ReadAt for Broken {
             fn size(&self) -> u64 {

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_addressed_is_refused() {
+    fn too_large_data_is_refused() {
         assert!(geometry(9, 9, MAX_DATA_SIZE).is_some());
         assert!(geometry(9, 9, MAX_DATA_SIZE + 1).is_none());
     }

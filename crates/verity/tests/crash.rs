@@ -199,7 +199,7 @@ fn other_options_are_refused() {
 
 /// A failure takes back what was appended.
 #[test]
-fn what_is_cancelled_is_cut_off() {
+fn a_cancelled_append_is_cut_off() {
     let data = noise(300_000, 3);
     let (_, file) = file(&data);
     let mut stop = |_| ControlFlow::Break(());

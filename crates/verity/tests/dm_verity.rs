@@ -99,7 +99,7 @@ fn every_single_changed_byte_is_refused_or_harmless() {
 }
 
 #[test]
-fn what_cannot_be_used_is_refused_by_name() {
+fn unusable_parameters_are_refused() {
     let device = Device::new();
     let unsupported = |offset, change: &[u8]| match device.refused(offset, change) {
         Error::Unsupported(what) => what,

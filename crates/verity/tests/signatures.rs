@@ -29,7 +29,7 @@ fn keys() -> Keys {
 }
 
 #[test]
-fn what_was_signed_is_believed_and_nothing_else() {
+fn only_the_signed_digest_is_accepted() {
     for text in [DIGEST, &format!("sha512:{}", "5a".repeat(64))] {
         let digest: FileDigest = text.parse().unwrap();
         let (ours, others) = (keys(), keys());
@@ -145,7 +145,7 @@ fn run(tool: &Path, arguments: &[&str], folder: &Path) -> bool {
 }
 
 #[test]
-fn minisign_believes_our_signatures_and_we_its() {
+fn minisign_and_verimount_accept_each_others_signatures() {
     let Some(tool) = tools::find("minisign") else {
         return;
     };

@@ -187,7 +187,7 @@ fn a_mismatch_says_where_and_what() {
 /// A bad block of the tree makes unreadable what it vouches for, and nothing else, even where it
 /// was only read ahead.
 #[test]
-fn a_bad_tree_block_refuses_only_what_it_vouches_for() {
+fn a_bad_tree_block_refuses_only_the_data_below_it() {
     let data = noise(4 << 20, 4);
     let bytes = sealed_bytes(&data, SealLayout::Appended, &TreeParams::default());
     // The tree: one block of level 1, then eight of level 0, each for 512 KiB of data.
@@ -204,7 +204,7 @@ fn a_bad_tree_block_refuses_only_what_it_vouches_for() {
 }
 
 #[test]
-fn a_survey_finds_all_that_is_bad() {
+fn a_survey_finds_all_bad_ranges() {
     let mut bytes = sealed_bytes(
         &noise(4 << 20, 5),
         SealLayout::Appended,
@@ -304,7 +304,7 @@ fn a_survey_does_not_read_below_a_bad_tree_block() {
 }
 
 #[test]
-fn a_source_that_became_shorter_is_noticed() {
+fn a_truncated_source_is_detected() {
     let file = tempfile::tempfile().unwrap();
     let bytes = sealed_bytes(
         &noise(1 << 20, 6),
@@ -357,7 +357,7 @@ fn tree_requests_of_sequential_reads() {
 /// Readers of different places do not wait for one another, not even while the tree is slow to
 /// come: the first one's tree block is held back until the second one is done.
 #[test]
-fn readers_do_not_wait_for_one_another() {
+fn readers_do_not_wait_for_each_other() {
     const SIZE: usize = 64 << 20;
     struct Gate {
         inner: Vec<u8>,
@@ -407,7 +407,7 @@ fn readers_do_not_wait_for_one_another() {
 
 /// However many readers need the same tree blocks at once, they are read and verified once.
 #[test]
-fn a_tree_block_is_fetched_once_for_all_who_wait() {
+fn a_tree_block_is_fetched_once_for_all_waiting_readers() {
     const SIZE: usize = 8 << 20;
     const READERS: usize = 16;
     let bytes = sealed_bytes(&vec![1; SIZE], SealLayout::Appended, &TreeParams::default());
@@ -429,7 +429,7 @@ fn a_tree_block_is_fetched_once_for_all_who_wait() {
 
 /// A failed fetch does not leave those who wait for it hanging.
 #[test]
-fn a_failed_fetch_is_tried_again_by_those_who_wait() {
+fn a_failed_fetch_is_retried_by_waiting_readers() {
     const READERS: usize = 8;
     struct FailsFirst {
         inner: Vec<u8>,

@@ -552,12 +552,12 @@ fn operations() -> usize {
 }
 
 #[test]
-fn what_is_denied_stays_denied() {
+fn denied_files_stay_denied() {
     run(&DENIED, operations());
 }
 
 #[test]
-fn what_is_not_allowed_stays_denied() {
+fn files_that_are_not_allowed_stay_denied() {
     run(&ALLOWED, operations());
 }
 

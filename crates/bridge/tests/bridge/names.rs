@@ -89,7 +89,7 @@ const DENIED: Result<(), Errno> = Err(Errno::ACCESS);
 
 /// Not even by root, and not by way of a directory.
 #[test]
-fn nothing_leaves_where_it_is_denied() {
+fn nothing_is_moved_out_of_denied_paths() {
     for caller in [CALLER, ROOT] {
         let bench = bench(SECRETS);
         let rename = |from, to, flags| rename(&bench, caller, from, to, flags);
@@ -171,7 +171,7 @@ fn all_names_of_a_file_are_alike() {
 }
 
 #[test]
-fn what_rules_do_not_speak_of_is_done() {
+fn operations_without_a_rule_are_allowed() {
     let bench = bench(&format!("{SECRETS}\n{READ_ONLY}"));
     rename(&bench, CALLER, "pub/file", "pub/sub/file", PLAIN).unwrap();
     rename(&bench, CALLER, "pub/sub", "sub", PLAIN).unwrap();
@@ -207,7 +207,7 @@ fn removing_is_writing() {
 
 /// The first policy denies nothing, so nothing is asked; the second goes for all that follows.
 #[test]
-fn another_policy_goes_for_names_at_once() {
+fn a_new_policy_applies_to_names_at_once() {
     let bench = bench("");
     rename(&bench, CALLER, "secrets/key", "pub/key", PLAIN).unwrap();
     rename(&bench, CALLER, "pub/key", "secrets/key", PLAIN).unwrap();
@@ -221,7 +221,7 @@ fn another_policy_goes_for_names_at_once() {
 
 /// Nothing is remembered of what was only looked at.
 #[test]
-fn what_is_looked_at_is_forgotten() {
+fn examined_nodes_are_forgotten() {
     let bench = bench(SECRETS);
     let [(root, _), (secrets, _)] = ["file", "secrets/key"].map(|path| bench.place(path));
     let before = bench.bridge.status().remembered_files;

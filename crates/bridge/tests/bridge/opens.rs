@@ -58,7 +58,7 @@ fn nothing_is_kept_of_a_forgotten_file() {
 
 /// A backing file that is open for writing would keep the file from being run.
 #[test]
-fn what_was_just_made_is_not_kept_open_for_writing() {
+fn new_files_are_not_kept_open_for_writing() {
     let bench = Bench::new("", Passthrough::Auto);
     let new = NewFile {
         caller: CALLER,
@@ -74,7 +74,7 @@ fn what_was_just_made_is_not_kept_open_for_writing() {
 }
 
 #[test]
-fn opens_follow_the_one_that_was_first() {
+fn later_opens_use_the_mode_of_the_first() {
     let bench = Bench::new(
         "[[rule]]\naction = \"relay\"\naccess = \"write\"",
         Passthrough::Auto,
@@ -104,7 +104,7 @@ fn opens_follow_the_one_that_was_first() {
 }
 
 #[test]
-fn what_is_denied_stays_denied_while_others_have_it_open() {
+fn a_denied_file_stays_denied_while_it_is_open() {
     let bench = Bench::new(
         "[[rule]]\naction = \"deny\"\naccess = \"write\"\ncaller_uid = 1000",
         Passthrough::Auto,
@@ -150,7 +150,7 @@ fn a_kernel_that_cannot_is_not_asked_again() {
 }
 
 #[test]
-fn one_file_that_cannot_be_passed_through_does_not_stand_for_all() {
+fn one_refused_file_does_not_disable_passthrough() {
     let bench = Bench::new("", Passthrough::Auto);
     bench.kernel.failures.lock().unwrap().push(Errno::NOMEM);
     let node = bench.find("file");
@@ -164,7 +164,7 @@ fn one_file_that_cannot_be_passed_through_does_not_stand_for_all() {
 }
 
 #[test]
-fn what_is_required_fails_where_it_cannot_be_had() {
+fn required_passthrough_fails_if_it_is_unavailable() {
     let bench = Bench::new("", Passthrough::Require);
     bench.kernel.failures.lock().unwrap().push(Errno::PERM);
     let node = bench.find("file");
@@ -175,7 +175,7 @@ fn what_is_required_fails_where_it_cannot_be_had() {
 }
 
 #[test]
-fn nothing_is_passed_through_where_nothing_shall_be() {
+fn passthrough_can_be_disabled() {
     let bench = Bench::new("", Passthrough::Never);
     let file = bench
         .bridge
@@ -186,7 +186,7 @@ fn nothing_is_passed_through_where_nothing_shall_be() {
 }
 
 #[test]
-fn truncating_is_done_whoever_reads_and_writes() {
+fn truncation_works_in_both_modes() {
     for passthrough in [Passthrough::Auto, Passthrough::Never] {
         let bench = Bench::new("", passthrough);
         let node = bench.find("file");
@@ -213,7 +213,7 @@ fn relayed_writes_clear_set_id_bits() {
 }
 
 #[test]
-fn rules_see_the_file_as_it_is() {
+fn rules_see_the_present_file() {
     let bench = Bench::new(
         "[[rule]]\naction = \"deny\"\npath = \"sub/file\"\n\
          [[rule]]\naction = \"relay\"\nsize = \"7..8\"\nmagic = { text = \"tent\", offset = 3 }\n\
@@ -240,7 +240,7 @@ fn rules_see_the_file_as_it_is() {
 
 /// A file that was made and cannot be served is as if it had not been made.
 #[test]
-fn what_cannot_be_served_is_not_made() {
+fn a_file_that_cannot_be_served_is_not_created() {
     let bench = Bench::new("", Passthrough::Require);
     let new = NewFile {
         caller: CALLER,
@@ -264,7 +264,7 @@ fn what_cannot_be_served_is_not_made() {
 
 /// What is counted is how a file was opened, not how it should have been.
 #[test]
-fn what_is_relayed_is_not_counted_as_passed_through() {
+fn relayed_files_are_not_counted_as_passed_through() {
     let bench = Bench::new("", Passthrough::Auto);
     bench.kernel.failures.lock().unwrap().push(Errno::PERM);
     let node = bench.find("file");

@@ -41,7 +41,7 @@ fn forgetting_frees() {
 }
 
 #[test]
-fn what_is_renamed_keeps_its_node() {
+fn renamed_files_keep_their_node() {
     let bench = Bench::new();
     for folder in ["one", "two"] {
         fs::create_dir(bench.source().join(folder)).unwrap();
@@ -89,7 +89,7 @@ fn what_is_renamed_keeps_its_node() {
 }
 
 #[test]
-fn what_is_open_needs_no_name() {
+fn open_files_need_no_name() {
     let bench = Bench::new();
     let name = "file".as_ref();
     let flags = OFlags::RDWR | OFlags::EXCL;

@@ -49,7 +49,7 @@ fn every_name_is_listed_once_however_little_room_there_is() {
 }
 
 #[test]
-fn listing_goes_on_from_any_position_and_from_the_beginning() {
+fn listing_continues_at_any_position() {
     let bench = Bench::new();
     for i in 0..100 {
         fs::write(bench.source().join(i.to_string()), "").unwrap();

@@ -29,7 +29,7 @@ impl Drop for Mounted {
 
 /// Root sees what lies under it, whether it was mounted before or after.
 #[test]
-fn root_looks_under_what_is_mounted() {
+fn root_sees_under_mounts() {
     if !is_root() {
         return;
     }
@@ -50,7 +50,7 @@ fn root_looks_under_what_is_mounted() {
 }
 
 #[test]
-fn others_are_refused() {
+fn other_users_get_exdev() {
     if !is_root() {
         return;
     }

@@ -30,7 +30,7 @@ fn new_of_somebody(mode: u32) -> NewFile {
 }
 
 #[test]
-fn what_is_made_is_the_callers() {
+fn new_files_belong_to_the_caller() {
     if !is_root() {
         return;
     }
@@ -79,7 +79,7 @@ fn the_source_does_not_check_a_second_time() {
 }
 
 #[test]
-fn setgid_directories_hand_on_their_group() {
+fn setgid_directories_pass_on_their_group() {
     if !is_root() {
         return;
     }
@@ -144,7 +144,7 @@ fn set_id_bits_stay_where_they_are_set_and_go_when_written_to() {
 /// To give a file to its owner again, as `chown` does with neither owner nor group, takes set-id bits
 /// away.
 #[test]
-fn who_owns_a_file_takes_its_set_id_bits_away() {
+fn chown_by_the_owner_clears_set_id_bits() {
     if !is_root() {
         return;
     }
@@ -170,7 +170,7 @@ fn who_owns_a_file_takes_its_set_id_bits_away() {
 
 /// The kernel says that the caller is not in the group; root, who does it, may be.
 #[test]
-fn an_access_control_list_takes_the_set_group_id_bit_away() {
+fn an_access_control_list_clears_the_set_group_id_bit() {
     let bench = Bench::new();
     let path = bench.source().join("folder");
     fs::create_dir(&path).unwrap();
@@ -249,7 +249,7 @@ fn threads_that_serve_have_no_more_rights_than_they_need() {
 }
 
 #[test]
-fn the_umask_gives_way_to_a_default_access_control_list() {
+fn a_default_access_control_list_replaces_the_umask() {
     let bench = Bench::new();
     let masked = |mode, umask| NewFile {
         umask,

@@ -426,7 +426,7 @@ fn a_mount_without_a_reason_to_trust_says_what_to_do() {
 
 /// It finds damage, but whoever reads might think that it finds more.
 #[test]
-fn reading_what_is_not_pinned_is_announced() {
+fn unpinned_reading_is_announced() {
     let world = World::new();
     let image = world.sealed_image("image");
     let digest = verimount(args!["seal", &image]).digest();
@@ -457,7 +457,7 @@ fn reading_what_is_not_pinned_is_announced() {
 
 /// Whoever seals half a file is told later that it is whole.
 #[test]
-fn what_is_truncated_is_called_so() {
+fn truncated_files_are_called_truncated() {
     let world = World::new();
     let sealed = fs::read(world.sealed_image("image")).unwrap();
     let half = world.write("half", &sealed[..40_000]);

@@ -123,7 +123,7 @@ fn notes(world: &World, tree: &Path, options: &[&str]) -> Vec<String> {
 const TIMES: &str = "note: romfs does not store times: all become 1970-01-01";
 
 #[test]
-fn each_kind_of_what_is_not_stored_is_said_once() {
+fn each_kind_of_loss_is_reported_once() {
     let world = World::new();
     let tree = plain_tree(&world);
     assert_eq!(notes(&world, &tree, &[]), [TIMES]);
@@ -163,7 +163,7 @@ fn examples_are_short_and_plain() {
 }
 
 #[test]
-fn what_not_everybody_may_read_is_stored_only_if_that_is_wanted() {
+fn widening_permissions_needs_an_option() {
     let world = World::new();
     let tree = plain_tree(&world);
     let (secret, folder) = (tree.join("b"), tree.join("folder"));
@@ -191,7 +191,7 @@ fn what_not_everybody_may_read_is_stored_only_if_that_is_wanted() {
 }
 
 #[test]
-fn strict_makes_no_image_that_loses_anything() {
+fn strict_refuses_any_loss() {
     let world = World::new();
     let tree = plain_tree(&world);
     let image = world.path("image");
@@ -218,7 +218,7 @@ fn strict_makes_no_image_that_loses_anything() {
 }
 
 #[test]
-fn what_is_no_image_is_replaced_only_by_force() {
+fn other_files_are_replaced_only_by_force() {
     let world = World::new();
     let tree = plain_tree(&world);
     let image = world.write("image", "precious");
@@ -252,7 +252,7 @@ fn is_refused(world: &World, tree: &Path, what: &Path) {
 }
 
 #[test]
-fn what_does_not_fit_is_named() {
+fn files_that_do_not_fit_are_named() {
     let world = World::new();
     let tree = world.directory("tree");
     let name = tree.join("n".repeat(128));
@@ -296,7 +296,7 @@ fn a_tree_too_deep_is_refused() {
 }
 
 #[test]
-fn what_cannot_be_read_is_named() {
+fn unreadable_files_are_named() {
     let world = World::new();
     let tree = world.directory("tree");
     for unreadable in ["file", "folder"] {
@@ -317,7 +317,7 @@ fn what_cannot_be_read_is_named() {
 }
 
 #[test]
-fn what_is_no_directory_has_no_tree() {
+fn only_directories_are_built() {
     let world = World::new();
     let file = world.write("file", "content");
     let fifo = world.path("fifo");
@@ -351,7 +351,7 @@ fn an_image_replaces_only_files() {
 }
 
 #[test]
-fn who_reads_an_older_image_goes_on_reading_it() {
+fn readers_of_a_replaced_image_are_not_disturbed() {
     let world = World::new();
     let tree = world.directory("tree");
     let older = world.write("older", "an older image");
@@ -364,7 +364,7 @@ fn who_reads_an_older_image_goes_on_reading_it() {
 
 /// In such a directory one may add files, but not replace those of others.
 #[test]
-fn nothing_is_left_where_the_name_cannot_be_taken() {
+fn no_file_is_left_if_the_name_cannot_be_taken() {
     if !root_or_skip() {
         return;
     }
@@ -380,7 +380,7 @@ fn nothing_is_left_where_the_name_cannot_be_taken() {
 }
 
 #[test]
-fn where_nothing_can_be_written_nothing_is_made() {
+fn an_unwritable_directory_stays_unchanged() {
     let world = World::new();
     let tree = world.directory("tree");
     let folder = world.directory("folder");

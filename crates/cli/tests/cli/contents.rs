@@ -98,7 +98,7 @@ fn everything_is_extracted_from_all_kinds_of_images() {
 }
 
 #[test]
-fn what_genromfs_makes_is_extracted() {
+fn images_of_genromfs_are_extracted() {
     let Some(genromfs) = tools::find("genromfs") else {
         return;
     };
@@ -121,7 +121,7 @@ fn what_genromfs_makes_is_extracted() {
 }
 
 #[test]
-fn executable_bits_come_out() {
+fn executable_bits_are_restored() {
     let (world, _, image) = built(&[]);
     let copy = world.path("copy");
     verimount(args!["extract", &image, &copy]).succeeds_quietly();
@@ -239,7 +239,7 @@ fn ls_reads_only_what_is_below_a_path() {
 }
 
 #[test]
-fn ls_tells_types_permissions_and_sizes() {
+fn ls_shows_types_permissions_and_sizes() {
     let world = World::new();
     let tree = world.directory("tree");
     fs::create_dir(tree.join("folder")).unwrap();
@@ -260,7 +260,7 @@ fn ls_tells_types_permissions_and_sizes() {
 }
 
 #[test]
-fn cat_gives_every_file() {
+fn cat_prints_every_file() {
     let (_world, tree, image) = built(&[]);
     let mut everything = Vec::new();
     let mut arguments = args!["cat", &image];
@@ -278,7 +278,7 @@ fn cat_gives_every_file() {
 }
 
 #[test]
-fn cat_gives_nothing_but_files() {
+fn cat_refuses_everything_but_files() {
     let (_world, _, image) = built(&[]);
     let others = [
         "/",

@@ -107,7 +107,7 @@ fn veritysetup(action: &str, data: &Path, hashes: &Path, options: &[String]) -> 
 }
 
 #[test]
-fn what_we_seal_is_accepted_by_all() {
+fn all_tools_accept_our_seals() {
     for sealed in [Sealed::beside(), Sealed::appended()] {
         let mut options = sealed.trust();
         let mut verify = args!["verify", &sealed.image];
@@ -120,7 +120,7 @@ fn what_we_seal_is_accepted_by_all() {
 }
 
 #[test]
-fn what_veritysetup_seals_is_accepted() {
+fn seals_of_veritysetup_are_accepted() {
     let world = World::new();
     let image = world.plain_image("image");
     let hashes = world.path("hashes");
@@ -204,7 +204,7 @@ fn a_wrong_root_hash_is_refused() {
 }
 
 #[test]
-fn without_a_root_hash_nothing_is_believed() {
+fn a_root_hash_is_required() {
     let trust = ["--unpinned".to_owned()];
     Sealed::beside().is_refused(
         &trust,

@@ -87,7 +87,7 @@ fn names_come_after_content() {
 /// A file keeps its inode when its end is changed, and the last thing done to it is to make that
 /// durable.
 #[test]
-fn what_is_changed_in_place_is_durable() {
+fn in_place_changes_are_durable() {
     let Some(strace) = tools::find("strace") else {
         return;
     };

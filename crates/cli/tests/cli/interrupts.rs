@@ -94,7 +94,7 @@ fn an_interrupted_append_cuts_off_what_it_wrote() {
 
 /// `nohup` has started it: the end of the terminal's session is not to end it.
 #[test]
-fn what_is_ignored_stays_ignored() {
+fn ignored_signals_stay_ignored() {
     let world = World::new();
     let file = endless(&world, "file");
     let mut command = Command::new("sh");

@@ -180,7 +180,7 @@ fn the_last_signature_counts() {
 }
 
 #[test]
-fn a_seal_elsewhere_is_signed_there() {
+fn a_given_sidecar_is_signed() {
     let world = World::new();
     let (public, secret) = world.keys("signer");
     let image = world.image_with_sidecar("image");
@@ -195,7 +195,7 @@ fn a_seal_elsewhere_is_signed_there() {
 }
 
 #[test]
-fn what_cannot_be_written_is_not_signed() {
+fn a_read_only_seal_is_not_signed() {
     let world = World::new();
     let (_, secret) = world.keys("signer");
     fs::set_permissions(&secret, fs::Permissions::from_mode(0o444)).unwrap();
@@ -207,7 +207,7 @@ fn what_cannot_be_written_is_not_signed() {
 }
 
 #[test]
-fn what_is_no_secret_key_does_not_sign() {
+fn only_secret_keys_sign() {
     let world = World::new();
     let (public, secret) = world.keys("signer");
     let image = world.sealed_image("image");
@@ -235,7 +235,7 @@ fn what_is_no_secret_key_does_not_sign() {
 
 /// A signature is more than can be made again by sealing.
 #[test]
-fn a_signed_seal_is_not_replaced_unasked() {
+fn a_signed_seal_is_replaced_only_by_force() {
     let world = World::new();
     let (public, secret) = world.keys("signer");
     let file = world.write("file", noise(70_000, 1));
@@ -254,7 +254,7 @@ fn a_signed_seal_is_not_replaced_unasked() {
 }
 
 #[test]
-fn what_is_no_seal_is_not_replaced_unasked() {
+fn another_file_is_replaced_only_by_force() {
     let world = World::new();
     let file = world.write("file", noise(70_000, 1));
     let other = world.write("file.verity", "precious");

@@ -84,7 +84,7 @@ fn a_closed_pipe_ends_it_quietly() {
 
 /// Nobody reads what is bad, but the exit code says that something is.
 #[test]
-fn a_closed_pipe_does_not_make_bad_data_good() {
+fn a_closed_pipe_does_not_hide_bad_data() {
     let world = World::new();
     let file = world.write("file", noise(1 << 20, 1));
     verimount(args!["seal", &file]).succeeds();
@@ -168,7 +168,7 @@ fn a_closed_pipe_ends_status_quietly() {
 
 /// A full disk below standard output is a failure, as what was asked for did not get there.
 #[test]
-fn full_standard_output_is_said() {
+fn a_full_standard_output_is_reported() {
     let world = World::new();
     for arguments in printing(&world) {
         let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
@@ -193,7 +193,7 @@ fn names(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn a_full_disk_leaves_everything_as_it_was() {
+fn a_full_disk_leaves_everything_unchanged() {
     if !root_or_skip() {
         return;
     }

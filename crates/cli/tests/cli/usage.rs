@@ -445,7 +445,7 @@ fn listed(before: &[&str]) -> BTreeSet<String> {
 
 /// So that a new subcommand is tested, too.
 #[test]
-fn no_subcommand_is_missing_here() {
+fn all_subcommands_are_listed_here() {
     let mut all = listed(&[]);
     assert!(all.remove("volume"));
     all.extend(listed(&["volume"]));

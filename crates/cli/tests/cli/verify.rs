@@ -170,7 +170,7 @@ fn block_of(position: u64) -> Range<u64> {
 }
 
 #[test]
-fn a_whole_image_is_said_to_be_whole() {
+fn an_undamaged_image_passes() {
     let sample = sample();
     let (json, _) = report_of_good(&sample.verify_with_flips(&[]));
     assert_eq!(json["digest"], *sample.digest);
@@ -291,7 +291,7 @@ fn a_changed_tree_is_named() {
 
 /// The superblock and the index tell where all names are. One of them is enough.
 #[test]
-fn names_do_not_depend_on_one_place() {
+fn names_are_found_despite_any_bad_block() {
     let sample = sample();
     let files_of = |positions: &[u64]| {
         let ended = sample.verify_with_flips(positions);
@@ -361,7 +361,7 @@ fn an_image_inside_another_file_is_not_taken_for_it() {
 }
 
 #[test]
-fn people_read_the_same() {
+fn the_text_report_says_the_same() {
     let sample = sample();
     let position = sample.place("a/large").start + 1_000_000;
     let file = fs::File::options().write(true).open(&sample.image).unwrap();

@@ -40,7 +40,7 @@ const MAX_FLUSHERS: usize = 2;
 const FLUSHES: usize = 6;
 
 #[test]
-fn what_was_flushed_survives_a_failure_at_any_point() {
+fn flushed_writes_survive_a_failure_at_any_point() {
     let report = for_all_seeds(|seed, report| {
         let history = History::new(seed);
         for kind in OutageKind::ALL {
@@ -57,7 +57,7 @@ fn what_was_flushed_survives_a_failure_at_any_point() {
 
 /// A request that waits for a failing one fails too, even if nothing is left for it to do.
 #[test]
-fn what_waits_for_a_request_that_fails_is_refused() {
+fn requests_that_wait_for_a_failing_one_are_refused() {
     let waits = AtomicUsize::new(0);
     for_all_seeds(|seed, _| {
         let history = History::new(seed);
@@ -73,7 +73,7 @@ fn what_waits_for_a_request_that_fails_is_refused() {
 
 /// A flush that waits for another flush still covers writes made after that one began.
 #[test]
-fn a_flush_that_waits_is_of_all_that_was_written_before_it() {
+fn a_waiting_flush_covers_all_earlier_writes() {
     let waits = AtomicUsize::new(0);
     for_all_seeds(|seed, _| {
         let scenario = Scenario::new(seed);

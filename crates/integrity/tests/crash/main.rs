@@ -43,7 +43,7 @@ const OPENINGS: usize = 4;
 const DEFAULT_SEEDS: Range<u64> = 0..24;
 
 #[test]
-fn what_was_flushed_survives_a_crash_at_any_point() {
+fn flushed_writes_survive_a_crash_at_any_point() {
     let report = for_all_seeds(|seed, report| {
         simulate(seed, report);
         report.count_seed();

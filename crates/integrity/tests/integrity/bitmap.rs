@@ -61,7 +61,7 @@ fn a_volume_that_was_written_all_over_can_be_opened_after_a_crash() {
 /// The storage may hold anything where a block was discarded. It must not reappear because the
 /// block's neighbour was being written during the crash.
 #[test]
-fn what_was_discarded_stays_so() {
+fn discarded_blocks_stay_discarded() {
     let world = World::new(SIZE, FormatOptions::default()).unwrap();
     let open = |mode| {
         let options = OpenOptions {
@@ -115,7 +115,7 @@ fn only_dirty_regions_get_new_tags() {
 
 /// A bitmap with one bit per block, all set except one: that of a corrupted block.
 #[test]
-fn what_lies_between_dirty_regions_stays_checked() {
+fn blocks_between_dirty_regions_stay_checked() {
     const SIZE: u64 = 512 * KB;
     let options = FormatOptions {
         block_size: BlockSize::SECTOR,
@@ -142,7 +142,7 @@ fn what_lies_between_dirty_regions_stays_checked() {
 }
 
 #[test]
-fn other_modes_compute_all_tags_anew() {
+fn other_modes_recalculate_all_tags() {
     for mode in [Mode::Direct, Mode::Journal] {
         let world = crashed_world(40 * MB);
         let volume = world.open(mode);
@@ -160,7 +160,7 @@ fn other_modes_compute_all_tags_anew() {
 }
 
 #[test]
-fn recalculating_goes_on_where_it_ended() {
+fn recalculation_continues_where_it_stopped() {
     let world = crashed_world(40 * MB);
     let volume = world.open(Mode::Direct);
     let mut bytes = 0;
@@ -204,7 +204,7 @@ fn bits_are_set_once_and_ahead() {
 }
 
 #[test]
-fn keyed_tags_are_computed_anew_only_where_the_superblock_is_protected() {
+fn keyed_tags_are_recalculated_only_with_a_superblock_mac() {
     for (journal_mac, hmac_fix, is_allowed) in [
         (true, true, true),
         (false, true, false),

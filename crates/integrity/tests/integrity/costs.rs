@@ -66,7 +66,7 @@ const MODES: [(Mode, f64); 3] = [
 ];
 
 #[test]
-fn what_is_written_whole_is_never_read() {
+fn whole_tag_sectors_are_never_read() {
     for (mode, ratio) in MODES {
         let cost = write_in_order(mode, 0, u64::MAX);
         assert_eq!(cost.reads, 0, "{mode}");

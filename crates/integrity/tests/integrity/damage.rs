@@ -98,7 +98,7 @@ fn another_key_matches_nothing() {
 }
 
 #[test]
-fn recovery_hands_out_what_there_is_and_writes_nothing() {
+fn recovery_returns_unverified_data_and_writes_nothing() {
     let world = written_world(Algorithm::Crc32c);
     flip(&world, data_start(&world));
     let before = world.metadata.inner().to_vec();

@@ -30,7 +30,7 @@ fn crashed_world(journal_mac: bool) -> (World, Vec<u8>) {
 }
 
 #[test]
-fn every_mode_replays_what_was_committed() {
+fn every_mode_replays_committed_sections() {
     for journal_mac in [false, true] {
         for mode in [Mode::Journal, Mode::Bitmap, Mode::Direct] {
             let (world, bytes) = crashed_world(journal_mac);

@@ -40,7 +40,7 @@ fn open(world: &World) -> Volume {
 }
 
 #[test]
-fn what_is_in_the_journal_is_read_from_memory() {
+fn blocks_in_the_journal_are_read_from_memory() {
     for algorithm in [Algorithm::Crc32c, Algorithm::HmacSha256] {
         let (world, expected) = crashed(Mode::Journal, algorithm);
         let stored = world.metadata.inner().to_vec();
@@ -112,7 +112,7 @@ fn damage_is_noticed() {
 
 /// Blocks that were being written are not checked; all others are, and the bitmap stays.
 #[test]
-fn what_a_bitmap_names_is_not_checked() {
+fn dirty_regions_are_not_checked() {
     let (world, expected) = crashed(Mode::Bitmap, Algorithm::Crc32c);
     let volume = open(&world);
     assert_eq!(volume.recalculation_sector(), Some(0));

@@ -29,7 +29,7 @@ fn connected(disk: Disk, work: impl FnOnce(&mut Client)) {
 }
 
 #[test]
-fn what_is_told_of_the_disk() {
+fn properties_of_the_disk() {
     for option in [INFO, GO] {
         connected(Disk::default(), |client| {
             // The empty name, and two kinds of information: the name, which is not sent, and block
@@ -50,7 +50,7 @@ fn what_is_told_of_the_disk() {
 }
 
 #[test]
-fn flags_tell_what_can_be_done() {
+fn flags_show_supported_commands() {
     let read_only = Disk {
         is_read_only: true,
         ..Disk::default()
@@ -91,7 +91,7 @@ fn an_export_chosen_by_its_name() {
 }
 
 #[test]
-fn options_that_cannot_be_had() {
+fn unsupported_options() {
     connected(Disk::default(), |client| {
         client.option(STARTTLS, &[]);
         assert_eq!(client.option_reply(STARTTLS), (ERR_UNSUP, Vec::new()));
@@ -122,7 +122,7 @@ fn options_that_cannot_be_had() {
 
 /// After a malformed message, the position of the next one is unknown.
 #[test]
-fn whoever_makes_no_sense_is_left() {
+fn malformed_handshakes_end_the_connection() {
     serving(Disk::default(), |connect, _| {
         let talks: [fn(&mut Client); 4] = [
             |client| client.say(&[0xff; 16]),

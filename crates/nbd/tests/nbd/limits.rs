@@ -99,7 +99,7 @@ fn no_request_is_too_large() {
 }
 
 #[test]
-fn who_stalls_memory_that_others_need_is_left() {
+fn a_client_that_stalls_needed_memory_is_disconnected() {
     let limits = Limits {
         memory: MEMORY,
         stall: Duration::ZERO,
@@ -132,7 +132,7 @@ fn who_stalls_memory_that_others_need_is_left() {
 }
 
 #[test]
-fn who_is_alone_may_take_any_time() {
+fn a_lone_client_may_take_any_time() {
     let limits = Limits {
         memory: MEMORY,
         stall: Duration::ZERO,
@@ -152,7 +152,7 @@ fn who_is_alone_may_take_any_time() {
 }
 
 #[test]
-fn a_handshake_takes_only_so_long() {
+fn a_handshake_has_a_time_limit() {
     let limits = Limits {
         handshake: Duration::from_millis(50),
         ..Limits::default()
@@ -179,7 +179,7 @@ fn a_handshake_takes_only_so_long() {
 }
 
 #[test]
-fn who_is_idle_makes_way() {
+fn an_idle_client_is_replaced() {
     let limits = Limits {
         clients: 2,
         idle: Duration::ZERO,

@@ -34,7 +34,7 @@ fn only_the_owner_may_connect() {
 }
 
 #[test]
-fn others_may_connect_if_they_are_let() {
+fn others_may_connect_if_allowed() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("socket");
     let group = fs::metadata(folder.path()).unwrap().gid();
@@ -58,7 +58,7 @@ fn others_may_connect_if_they_are_let() {
 }
 
 #[test]
-fn a_server_tells_its_status() {
+fn a_server_reports_its_status() {
     serving_at(Disk::default(), |socket, disk| {
         let answer = ask_status(socket, None, PATIENCE).unwrap();
         assert_eq!(answer.status, STATUS);
@@ -85,7 +85,7 @@ fn a_server_tells_its_status() {
 
 /// A client may use the export after it has asked, as with any option.
 #[test]
-fn a_client_that_has_asked_goes_on() {
+fn a_client_can_continue_after_asking_for_the_status() {
     const STATUS_OPTION: u32 = u32::from_be_bytes(*b"veri");
     serving(Disk::default(), |connect, _| {
         let mut client = connect();
@@ -98,7 +98,7 @@ fn a_client_that_has_asked_goes_on() {
 }
 
 #[test]
-fn a_socket_takes_the_place_of_none_but_a_dead_one() {
+fn only_a_dead_socket_is_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("socket");
     let server = Server::bind(&socket).unwrap();
@@ -127,7 +127,7 @@ fn clients_see_one_disk() {
 
 /// Others are told so in the handshake; of these, too, there is a maximum number.
 #[test]
-fn nobody_is_let_in_beyond_a_number() {
+fn the_number_of_clients_is_limited() {
     const POLICY: u32 = 1 << 31 | 2;
     serving_at(Disk::default(), |socket, _| {
         let connect = || Client::connect(socket);
@@ -156,7 +156,7 @@ fn nobody_is_let_in_beyond_a_number() {
 
 /// Idle clients do not keep the server from ending.
 #[test]
-fn a_server_that_is_stopped_leaves_its_clients() {
+fn a_stopped_server_disconnects_its_clients() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("socket");
     let server = Server::bind(&socket).unwrap();

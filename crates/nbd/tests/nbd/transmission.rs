@@ -13,7 +13,7 @@ const EINVAL: u32 = 22;
 const ENOSPC: u32 = 28;
 
 #[test]
-fn what_is_written_is_read() {
+fn written_bytes_are_read() {
     let content = noise(300_000, 1);
     let disk = serving(Disk::default(), |connect, disk| {
         let mut client = connect().goes();
@@ -35,7 +35,7 @@ fn what_is_written_is_read() {
 }
 
 #[test]
-fn what_must_be_durable_is_flushed() {
+fn durable_writes_are_flushed() {
     serving(Disk::default(), |connect, disk| {
         let mut client = connect().goes();
         let flushes = || *disk.flushes.lock().unwrap();
@@ -50,7 +50,7 @@ fn what_must_be_durable_is_flushed() {
 
 /// The next request is still answered.
 #[test]
-fn what_cannot_be_done_is_refused() {
+fn invalid_requests_are_refused() {
     serving(Disk::default(), |connect, _| {
         let mut client = connect().goes();
         for (command, flags, offset, len, error) in [
@@ -74,7 +74,7 @@ fn what_cannot_be_done_is_refused() {
 }
 
 #[test]
-fn what_may_only_be_read_is_not_changed() {
+fn a_read_only_disk_is_not_changed() {
     let disk = Disk {
         is_read_only: true,
         ..Disk::default()
@@ -91,7 +91,7 @@ fn what_may_only_be_read_is_not_changed() {
 }
 
 #[test]
-fn whoever_makes_no_sense_is_left() {
+fn malformed_requests_end_the_connection() {
     serving(Disk::default(), |connect, _| {
         for seed in 0..20 {
             let mut client = connect().goes();
@@ -113,7 +113,7 @@ fn whoever_makes_no_sense_is_left() {
 
 /// Answers may arrive out of order, but all of them arrive.
 #[test]
-fn requests_are_under_way_together() {
+fn requests_run_concurrently() {
     serving(Disk::default(), |connect, _| {
         let mut client = connect().goes();
         for block in 0..200 {

@@ -344,7 +344,7 @@ fn symbolic_links_have_targets() {
 }
 
 #[test]
-fn nodes_are_asked_for_what_they_have() {
+fn operations_must_fit_the_file_type() {
     let romfs = Romfs::open(image(1024, &[header(FIRST, 0, FILE, 0, b"file")])).unwrap();
     let file = NodeId::from_raw(FIRST).unwrap();
     assert!(matches!(romfs.entries(file), Err(Error::NotADirectory(id)) if id == file));

@@ -152,7 +152,7 @@ pub(crate) fn ours() -> Vec<u8> {
 }
 
 #[test]
-fn an_image_is_what_it_always_was() {
+fn images_are_byte_for_byte_stable() {
     let image = ours();
     assert!(image == bytes(OURS), "{}", dump(&image));
 }

@@ -114,7 +114,7 @@ fn an_image_without_its_index_has_the_same_tree() {
 }
 
 #[test]
-fn what_comes_behind_the_image_does_not_matter() {
+fn bytes_after_the_image_are_ignored() {
     let mut image = image_of_everything();
     image.extend([0xa5; 5000]);
     let romfs = Romfs::open(image).unwrap();
@@ -207,7 +207,7 @@ fn list_with(at: usize, bytes: &[u8]) -> Result<Entries, Error> {
 }
 
 #[test]
-fn what_the_index_lists_is_checked_without_the_headers() {
+fn the_index_is_checked_without_the_headers() {
     assert_eq!(list_with(NAMES, b"a").unwrap().len(), 4);
     assert_eq!(list_with(NAMES, b"alink").unwrap().len(), 4);
     let word = |word: u32| word.to_be_bytes();

@@ -103,7 +103,7 @@ fn a_large_directory_is_read_once() {
 }
 
 #[test]
-fn who_wants_a_directory_at_the_same_time_shares_it() {
+fn concurrent_readers_share_a_directory() {
     const THREADS: usize = 8;
     let names = names(50_000);
     let image = flat(&names);

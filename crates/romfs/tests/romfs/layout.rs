@@ -19,7 +19,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn a_walk_reads_the_image_front_to_back_and_nothing_lies_idle(
+    fn a_walk_reads_the_whole_image_front_to_back(
         tree in trees(),
         log2 in 10..14_u32,
     ) {
@@ -53,7 +53,7 @@ proptest! {
 }
 
 #[test]
-fn what_anyone_may_execute_is_executable() {
+fn any_execute_permission_makes_a_file_executable() {
     let folder = tempfile::tempdir().unwrap();
     for mode in [0o600, 0o700, 0o610, 0o601, 0o666] {
         let file = folder.path().join(format!("{mode:o}"));

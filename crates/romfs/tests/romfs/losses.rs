@@ -68,7 +68,7 @@ fn set_attribute(path: &Path, name: &str, value: &[u8]) -> bool {
 }
 
 #[test]
-fn nothing_is_said_of_what_is_kept() {
+fn nothing_is_reported_for_kept_attributes() {
     let folder = plain_tree();
     assert_eq!(lost(&plan_of(folder.path())), BTreeSet::new());
     set_mode(&folder.path().join("file"), 0o755);
@@ -79,7 +79,7 @@ fn nothing_is_said_of_what_is_kept() {
 type Change = fn(&Path) -> bool;
 
 #[test]
-fn each_kind_of_loss_is_told() {
+fn each_kind_of_loss_is_reported() {
     let changes: [(Loss, Change); 6] = [
         (Loss::Times, |file| {
             let time = SystemTime::UNIX_EPOCH + std::time::Duration::from_nanos(1);
@@ -123,7 +123,7 @@ fn each_kind_of_loss_is_told() {
 
 /// Permissions that the image grants to more users than the tree.
 #[test]
-fn what_somebody_may_not_read_is_told() {
+fn restricted_files_are_reported() {
     let files = [
         (0o644, None),
         (0o444, Some(Loss::Permissions)),
@@ -177,7 +177,7 @@ fn list(entries: &[(u16, u16, u32)]) -> Vec<u8> {
 }
 
 #[test]
-fn lists_that_deny_are_told_from_lists_that_allow() {
+fn denying_lists_are_distinguished_from_allowing_ones() {
     const NOBODY: u32 = u32::MAX;
     // The owner, user 1, the group, the mask, others: access that the mode does not deny.
     let lists = [

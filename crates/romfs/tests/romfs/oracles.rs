@@ -51,7 +51,7 @@ fn trees() -> [tempfile::TempDir; 3] {
 }
 
 #[test]
-fn what_genromfs_makes_is_read() {
+fn images_of_genromfs_are_read() {
     let Some(program) = tools::find("genromfs") else {
         return;
     };
@@ -70,7 +70,7 @@ fn what_genromfs_makes_is_read() {
 
 /// Shows that the decoder follows the format and not just our writer.
 #[test]
-fn the_plain_decoder_reads_what_genromfs_makes() {
+fn the_plain_decoder_reads_images_of_genromfs() {
     let Some(program) = tools::find("genromfs") else {
         return;
     };

@@ -152,7 +152,7 @@ fn hard_links_are_one_file() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn impossible_requests_are_refused() {
     let tree = tree();
     let mut scratch = Scratch::default();
     let small = node(&tree, "a/b/small").unwrap();

@@ -14,7 +14,7 @@ use crate::common::{run::finish, user::root_or_skip};
 
 /// Others append behind the bridge's back meanwhile.
 #[test]
-fn appended_bytes_replace_none() {
+fn appended_bytes_overwrite_nothing() {
     for way in WAYS {
         let Some(world) = world() else { return };
         let file = world.path("src/file");

@@ -12,7 +12,7 @@ use super::{WAYS, error_of, mount, mount_in, python, status, world, world_on_ext
 use crate::common::daemon::eventually;
 
 #[test]
-fn strictly_all_is_seen_at_once() {
+fn strict_shows_changes_at_once() {
     for way in WAYS {
         let Some(world) = world() else { return };
         let src = world.path("src");
@@ -42,7 +42,7 @@ fn strictly_all_is_seen_at_once() {
 /// Content at once by whoever opens the file; all else when the kernel asks again, which is after a
 /// second by a clock that a busy machine does not move evenly.
 #[test]
-fn normally_all_is_seen_soon() {
+fn normal_shows_changes_soon() {
     for way in WAYS {
         let Some(world) = world() else { return };
         let src = world.path("src");
@@ -80,7 +80,7 @@ fn normally_all_is_seen_soon() {
 
 /// Only the first store to a page that is mapped changes the times of a file.
 #[test]
-fn what_is_written_by_a_mapping_is_seen_by_who_opens_the_file() {
+fn a_new_open_sees_stores_through_mappings() {
     let script = "\
 import mmap, os, sys, time
 source, mirror = sys.argv[1:]
@@ -110,7 +110,7 @@ for letter in b'abcd':
 
 /// Where times are whole seconds, a change need not change them.
 #[test]
-fn what_is_changed_twice_in_a_second_is_seen_by_who_opens_the_file() {
+fn a_new_open_sees_two_changes_within_a_second() {
     for way in WAYS {
         let Some(world) = world_on_ext4(&["-I", "128"]) else {
             return;
@@ -127,7 +127,7 @@ fn what_is_changed_twice_in_a_second_is_seen_by_who_opens_the_file() {
 }
 
 #[test]
-fn what_nobody_changes_is_relayed_once() {
+fn an_unchanged_file_is_relayed_once() {
     let Some(world) = world_on_ext4(&[]) else {
         return;
     };
@@ -168,7 +168,7 @@ fn a_file_that_others_replace() {
 
 /// Where only the mount changes the source, what was changed through it is seen at once.
 #[test]
-fn exclusively_own_changes_are_seen_at_once() {
+fn exclusive_shows_own_changes_at_once() {
     for way in WAYS {
         let Some(world) = world() else { return };
         fs::write(world.path("src/file"), "one").unwrap();

@@ -154,7 +154,7 @@ fn files_without_names() {
 
 /// Room is reserved and given back, and what is a hole is known: all as in the source.
 #[test]
-fn room_and_holes() {
+fn allocation_and_holes() {
     type Step = fn(&File) -> rustix::io::Result<u64>;
     const STEPS: &[Step] = &[
         |file| fallocate(file, FallocateFlags::empty(), 0, 1 << 20).map(|()| 0),
@@ -238,7 +238,7 @@ fn locks_hold_between_users_of_the_mount() {
 }
 
 #[test]
-fn what_was_not_asked_for_is_not_allowed() {
+fn an_open_allows_only_its_access_mode() {
     for way in WAYS {
         let Some(world) = world() else { return };
         fs::write(world.path("src/file"), "content").unwrap();

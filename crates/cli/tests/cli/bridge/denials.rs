@@ -77,7 +77,7 @@ fn contents(directory: &Path) -> BTreeMap<String, String> {
 
 /// Neither by an ordinary user nor by root, who is free to do it in the source.
 #[test]
-fn links_and_moves_open_nothing() {
+fn links_and_moves_do_not_undo_denials() {
     if !root_or_skip() {
         return;
     }
@@ -157,7 +157,7 @@ fn links_and_moves_open_nothing() {
 
 /// `mknod` makes regular files, too.
 #[test]
-fn to_make_a_node_is_to_make_a_file() {
+fn mknod_counts_as_creating_a_file() {
     let Some(world) = open_world() else { return };
     let mounted = mount_by(&world, POLICY);
     let make = |name: &str, file_type| {
@@ -181,7 +181,7 @@ fn to_make_a_node_is_to_make_a_file() {
 
 /// Nothing is logged of denials where nobody asked for it, and moves are free where nothing is denied.
 #[test]
-fn a_policy_read_again_goes_for_names() {
+fn a_reloaded_policy_applies_to_names() {
     let Some(world) = open_world() else { return };
     let mounted = mount_by(&world, "default = \"relay\"");
     let [key, there] = ["secrets/key", "pub/key"].map(|name| mounted.path(name));
@@ -228,7 +228,7 @@ if count == 0: print('nothing could be done')
 
 /// Two users at once link, move, exchange, make, open, shorten and remove at random.
 #[test]
-fn two_users_at_once_open_nothing() {
+fn races_of_two_users_do_not_undo_denials() {
     if !root_or_skip() {
         return;
     }

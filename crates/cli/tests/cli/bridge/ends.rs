@@ -58,7 +58,7 @@ fn assert_is_over<T>(result: io::Result<T>) {
 }
 
 #[test]
-fn open_files_are_finished() {
+fn open_files_are_served_to_the_end() {
     for way in WAYS {
         for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
             let Some(world) = world() else { return };
@@ -79,7 +79,7 @@ fn open_files_are_finished() {
 }
 
 #[test]
-fn what_is_in_use_is_not_unmounted() {
+fn a_mount_in_use_is_not_unmounted() {
     let Some(world) = world() else { return };
     let mounted = mount_in(&world, "auto");
     let file = File::create_new(mounted.path("file")).unwrap();

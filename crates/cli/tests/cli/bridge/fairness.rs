@@ -126,7 +126,7 @@ sys.stdin.readline()
 const OPENS: usize = 3000;
 
 #[test]
-fn one_user_has_all_files_open_that_they_can() {
+fn one_user_opens_as_many_files_as_possible() {
     let opens = std::env::var("VERIMOUNT_OPENS").map_or(OPENS, |text| text.parse().unwrap());
     for way in WAYS {
         let Some(world) = shared_world() else { return };

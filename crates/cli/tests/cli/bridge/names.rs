@@ -173,7 +173,7 @@ fn described(world: &World, directory: &str) -> Vec<String> {
 }
 
 #[test]
-fn what_is_done_comes_out_as_in_the_source() {
+fn operations_have_the_same_result_as_in_the_source() {
     for way in WAYS {
         let Some(world) = world() else { return };
         world.directory("other");

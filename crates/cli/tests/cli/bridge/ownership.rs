@@ -92,7 +92,7 @@ const NOBODY: (u32, u32, &[u32]) = (65534, 65534, &[]);
 const SOMEBODY: (u32, u32, &[u32]) = (4321, 8765, &[777, 888]);
 
 #[test]
-fn what_is_made_is_its_makers() {
+fn new_files_belong_to_their_creators() {
     let Some(world) = open_world() else { return };
     let script = "
         umask 027; d=d$(id -u); mkdir $d; echo file > $d/file; ln -s file $d/link; mkfifo $d/fifo
@@ -109,7 +109,7 @@ fn what_is_made_is_its_makers() {
 
 /// Set-group-id directories, groups one belongs to, and bits that only members may set.
 #[test]
-fn groups_are_handed_on() {
+fn setgid_directories_pass_on_their_group() {
     let Some(world) = open_world() else { return };
     let prepare = "
         mkdir shared; chgrp 777 shared; chmod 2775 shared
@@ -129,7 +129,7 @@ fn groups_are_handed_on() {
 }
 
 #[test]
-fn what_is_denied_on_the_source_is_denied() {
+fn permissions_of_the_source_apply() {
     let Some(world) = open_world() else { return };
     let prepare = "
         echo secret > private; chmod 600 private; echo public > public; mkdir -m 700 closed
@@ -171,7 +171,7 @@ fn access_control_lists() {
 
 /// Everybody's writes take away a program's set-user-id bit, passed through or not.
 #[test]
-fn changed_programs_lose_their_rights() {
+fn changed_programs_lose_their_privileges() {
     let Some(world) = open_world() else { return };
     for way in WAYS {
         let mounted = mount(&world, &["--allow-other", "--passthrough", way]);
@@ -196,7 +196,7 @@ fn changed_programs_lose_their_rights() {
 
 /// Set-id bits go and stay as they do on the source, where nothing else changes.
 #[test]
-fn set_id_bits_go_as_on_the_source() {
+fn set_id_bits_are_cleared_as_on_the_source() {
     let Some(world) = open_world() else { return };
     if tools::find("python3").is_none() || tools::find("setfacl").is_none() {
         return;
@@ -271,7 +271,7 @@ fn device_nodes_are_shown_and_lead_nowhere() {
 
 /// Without `--allow-other` it is nobody else's.
 #[test]
-fn others_are_kept_out() {
+fn other_users_are_kept_out() {
     let Some(world) = open_world() else { return };
     fs::write(world.path("src/file"), "content").unwrap();
     let mounted = mount(&world, &[]);

@@ -108,7 +108,7 @@ fn the_first_rule_that_matches_decides() {
 }
 
 #[test]
-fn making_and_truncating_is_writing() {
+fn creating_and_truncating_count_as_writing() {
     let Some(world) = world() else { return };
     fs::write(world.path("src/file"), "content").unwrap();
     let mounted = mount_by(&world, "[[rule]]\naction = \"deny\"\naccess = \"write\"\n");
@@ -148,7 +148,7 @@ fn making_and_truncating_is_writing() {
 }
 
 #[test]
-fn rules_go_by_who_opens() {
+fn rules_match_users_and_groups() {
     let Some(world) = world() else { return };
     fs::write(world.path("src/file"), "content").unwrap();
     let uid = rustix::process::geteuid().as_raw();
@@ -163,7 +163,7 @@ fn rules_go_by_who_opens() {
 
 /// What is open already is served as it was, whatever the rules say by then.
 #[test]
-fn the_policy_is_read_again() {
+fn the_policy_is_reloaded() {
     let Some(world) = world() else { return };
     fs::write(world.path("src/file"), "content").unwrap();
     let mounted = mount_by(&world, "default = \"relay\"");
@@ -305,7 +305,7 @@ fn decisions_are_explained() {
 
 /// It decides without what the caller could do about it: also for the user who mounted.
 #[test]
-fn what_a_rule_goes_by_must_be_readable() {
+fn content_that_a_rule_needs_must_be_readable() {
     if is_root() {
         return;
     }

@@ -170,7 +170,7 @@ fn a_file_is_replaced_while_it_is_read() {
 
 /// As with lock files: whoever finds none makes one.
 #[test]
-fn a_file_is_made_and_removed_by_many() {
+fn a_file_is_created_and_removed_by_many() {
     let Some(world) = world() else { return };
     let mounted = mount_by(&world, POLICY);
     let path = mounted.path("lock");

@@ -106,7 +106,7 @@ fn a_read_only_mirror_changes_nothing() {
 
 /// A reader's own descriptor is of the mirror, and leads nowhere else.
 #[test]
-fn what_is_open_leads_to_the_mirror_only() {
+fn descriptors_lead_to_the_mirror_only() {
     let Some(world) = world() else { return };
     fs::write(world.path("src/file"), "content").unwrap();
     let mounted = mount(&world, &["--read-only"]);

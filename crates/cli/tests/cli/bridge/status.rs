@@ -55,7 +55,7 @@ fn fio(engine: &str, path: &Path) -> bool {
 }
 
 #[test]
-fn what_is_passed_through_is_not_seen() {
+fn passed_through_requests_do_not_reach_the_bridge() {
     let Some(world) = world() else { return };
     let mounted = mount_in(&world, "auto");
     let directory = mounted.directory();
@@ -74,7 +74,7 @@ fn what_is_passed_through_is_not_seen() {
 }
 
 #[test]
-fn what_is_relayed_is_counted() {
+fn relayed_requests_are_counted() {
     let Some(world) = world() else { return };
     let mounted = mount_in(&world, "never");
     fs::write(mounted.path("file"), [7; 300_000]).unwrap();
@@ -89,7 +89,7 @@ fn what_is_relayed_is_counted() {
 }
 
 #[test]
-fn what_is_open_is_counted() {
+fn open_files_are_counted() {
     let Some(world) = world() else { return };
     let mounted = mount_in(&world, "auto");
     let directory = mounted.directory();
@@ -116,7 +116,7 @@ fn what_is_open_is_counted() {
 }
 
 #[test]
-fn status_for_people() {
+fn status_as_text() {
     let Some(world) = world() else { return };
     fs::write(world.path("src/file"), "content").unwrap();
     let mounted = mount(&world, &["--passthrough", "never"]);

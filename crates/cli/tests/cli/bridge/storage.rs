@@ -76,7 +76,7 @@ fn a_full_disk() {
 
 /// Whatever is kept of a file that was read, its room is free soon after others have removed it.
 #[test]
-fn what_others_remove_takes_no_room() {
+fn files_removed_in_the_source_free_their_space() {
     for way in WAYS {
         let Some(world) = world_on_ext4(&[]) else {
             return;

@@ -8,7 +8,7 @@ use crate::{
 
 /// The source is a volume's mount, which counts what it has to make durable.
 #[test]
-fn the_source_makes_them_durable_once() {
+fn synchronous_writes_are_synced_once() {
     for way in WAYS {
         let Some(world) = world() else { return };
         let volume = world.path("vol.img");

@@ -59,7 +59,7 @@ fn wrong_paths() {
 }
 
 #[test]
-fn where_something_is_mounted_nothing_else_is() {
+fn a_directory_in_use_as_mount_point_is_refused() {
     let Some(world) = world() else { return };
     let mounted = mount(&world, &[]);
     let (src, mnt) = (world.path("src"), world.path("mnt"));
@@ -68,7 +68,7 @@ fn where_something_is_mounted_nothing_else_is() {
 }
 
 #[test]
-fn processors_are_kept_awake_or_it_is_said_why_not() {
+fn processors_are_kept_awake_or_the_reason_is_given() {
     let Some(world) = world() else { return };
     let (src, mnt) = (world.path("src"), world.path("mnt"));
     fs::write(src.join("file"), "content").unwrap();
@@ -139,7 +139,7 @@ fn passthrough_can_be_required() {
 /// Two file systems below one directory, as overlayfs has them, may number their files alike. In
 /// the mirror, which is one device, two files with one number would be taken for one.
 #[test]
-fn files_of_several_devices_have_numbers_of_their_own() {
+fn inode_numbers_of_several_devices_differ() {
     use std::os::unix::fs::MetadataExt;
 
     use rustix::mount::{MountFlags, mount as mount_system};

@@ -22,7 +22,7 @@ const TRACES: &str = "/sys/kernel/tracing/instances";
 const SENT: &str = "events/fuse/fuse_request_send";
 
 #[test]
-fn there_are_none() {
+fn the_mount_has_no_extended_attributes() {
     let Some(world) = world() else { return };
     let source = world.write("src/file", "content");
     let is_there = setxattr(&source, "user.one", b"1", XattrFlags::empty()).is_ok();

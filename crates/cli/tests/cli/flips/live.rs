@@ -84,7 +84,7 @@ fn refused_blocks(file: &File, content: &[u8]) -> Result<Vec<usize>, String> {
 
 /// Not part of the above, but of what makes it sound: under such a mount, nothing is remembered.
 #[test]
-fn a_mount_without_caches_reads_anew_each_time() {
+fn a_mount_without_caches_reads_again_each_time() {
     if !fuse_or_skip() {
         return;
     }

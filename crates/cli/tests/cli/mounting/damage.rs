@@ -58,7 +58,7 @@ fn a_changed_block_is_refused_until_it_is_right_again() {
 
 /// Nothing tells then whether it is an image: whoever mounts it has to.
 #[test]
-fn what_is_damaged_at_its_beginning_is_one_file_if_that_is_said() {
+fn a_damaged_beginning_needs_as_file() {
     let Some(world) = world() else { return };
     let content = noise(100_000, 1);
     let file = world.write("file", &content);
@@ -121,7 +121,7 @@ fn bad_data_does_not_hide_its_file() {
 /// To name the files of failed reads takes one look at all directories, however many reads fail:
 /// what cannot be listed is not tried again for each.
 #[test]
-fn names_are_looked_for_once() {
+fn paths_are_searched_once() {
     const LOST: u64 = 50;
     const FILES: u64 = 20;
     let Some(world) = world() else { return };
@@ -166,7 +166,7 @@ fn names_are_looked_for_once() {
 
 /// All is refused that the changed block of the tree vouches for.
 #[test]
-fn a_changed_tree_refuses_what_it_vouches_for() {
+fn a_changed_tree_block_refuses_the_data_below_it() {
     let Some(world) = world() else { return };
     let content = noise(4 << 20, 1);
     let file = world.write("file", &content);
@@ -248,7 +248,7 @@ fn storage_that_vanishes() {
 
 /// Who replaces a file, as a package manager does, does not disturb who has it mounted.
 #[test]
-fn an_image_that_is_replaced_stays_what_it_was() {
+fn a_replaced_image_is_served_unchanged() {
     let Some(world) = world() else { return };
     let image = world.sealed_image("image");
     let mounted = Daemon::mount(&image, &world.path("mnt"), &["--unpinned"]);

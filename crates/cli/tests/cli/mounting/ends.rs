@@ -181,7 +181,7 @@ fn a_second_signal_does_not_wait_for_open_files() {
 }
 
 #[test]
-fn what_is_in_use_is_not_unmounted() {
+fn a_mount_in_use_is_not_unmounted() {
     let Some(world) = world() else { return };
     let image = world.sealed_image("image");
     let mnt = world.path("mnt");
@@ -195,7 +195,7 @@ fn what_is_in_use_is_not_unmounted() {
 }
 
 #[test]
-fn what_is_not_mounted_cannot_be_unmounted() {
+fn an_unmounted_directory_cannot_be_unmounted() {
     let Some(world) = world() else { return };
     let file = world.write("file", "");
     let missing = world.path("missing");
@@ -294,7 +294,7 @@ fn a_killed_daemon_is_replaced() {
 
 /// The command returns when the mount can be used, not before.
 #[test]
-fn what_is_mounted_can_be_used_at_once() {
+fn a_mount_can_be_used_at_once() {
     let Some(world) = world() else { return };
     let image = world.sealed_image("image");
     let mnt = world.path("mnt");
@@ -357,7 +357,7 @@ fn open_files_can_be_given_by_number() {
 /// What the daemon was started from can go: its directory is removed, its terminal and all other
 /// files that its caller had open are closed.
 #[test]
-fn the_daemon_holds_on_to_nothing() {
+fn the_daemon_keeps_no_directory_or_descriptor() {
     let Some(world) = world() else { return };
     let image = world.sealed_image("image");
     let mnt = world.path("mnt");

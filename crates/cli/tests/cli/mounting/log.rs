@@ -74,7 +74,7 @@ fn a_bad_block_that_is_read_again_and_again_does_not_flood_the_log() {
 }
 
 #[test]
-fn a_log_that_was_moved_away_goes_on_in_a_new_file() {
+fn a_renamed_log_continues_in_a_new_file() {
     let Some(world) = world() else { return };
     let (log, old) = (world.path("log"), world.path("log.1"));
     let mnt = world.path("mnt");
@@ -91,7 +91,7 @@ fn a_log_that_was_moved_away_goes_on_in_a_new_file() {
 }
 
 #[test]
-fn a_log_that_blocks_makes_nobody_wait() {
+fn a_blocked_log_delays_no_reader() {
     let Some(world) = world() else { return };
     let (fifo, mnt, file) = (world.path("fifo"), world.path("mnt"), damaged(&world));
     mkfifoat(CWD, &fifo, Mode::RUSR | Mode::WUSR).unwrap();

@@ -34,7 +34,7 @@ fn is_refused(world: &World, directory: &Path, words: &str) {
 }
 
 #[test]
-fn what_is_no_empty_directory_is_refused() {
+fn only_an_empty_directory_is_accepted() {
     let Some(world) = world() else { return };
     is_refused(&world, &world.path("missing"), "No such file");
     is_refused(&world, &world.path("missing/inside"), "No such file");
@@ -48,7 +48,7 @@ fn what_is_no_empty_directory_is_refused() {
 }
 
 #[test]
-fn where_something_is_mounted_nothing_else_is() {
+fn a_directory_in_use_as_mount_point_is_refused() {
     let Some(world) = world() else { return };
     let image = world.sealed_image("image");
     let mnt = world.path("mnt");
@@ -154,7 +154,7 @@ fn only_our_own_mounts_are_unmounted() {
 
 /// What was mounted on the directory before is there again afterwards, and stays.
 #[test]
-fn what_is_mounted_below_stays() {
+fn a_mount_below_stays() {
     if !root_or_skip() {
         return;
     }
@@ -218,7 +218,7 @@ fn nobody_reads(world: &World, path: PathBuf) -> Option<Vec<u8>> {
 }
 
 #[test]
-fn others_see_it_only_if_that_is_asked_for() {
+fn other_users_need_allow_other() {
     if !root_or_skip() {
         return;
     }
@@ -241,7 +241,7 @@ fn others_see_it_only_if_that_is_asked_for() {
 
 /// The system's administrator decides whether ordinary users may.
 #[test]
-fn an_ordinary_user_may_need_permission_to_show_it() {
+fn allow_other_may_need_permission() {
     if is_root() {
         return;
     }

@@ -242,7 +242,7 @@ fn nothing_can_be_written() {
 }
 
 #[test]
-fn what_is_not_there_is_not_found() {
+fn a_missing_file_is_not_found() {
     let Some(world) = world_with_image(&[]) else {
         return;
     };
@@ -289,7 +289,7 @@ fn any_piece_of_a_file() {
 }
 
 #[test]
-fn readers_side_by_side_get_right_bytes() {
+fn concurrent_readers_get_the_right_bytes() {
     const READERS: usize = 8;
     let Some(world) = world() else { return };
     let content = noise(16 << 20, 1);

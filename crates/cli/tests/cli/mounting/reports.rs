@@ -125,7 +125,7 @@ fn status_prints_it() {
 }
 
 #[test]
-fn status_of_what_is_no_mount() {
+fn status_of_a_directory_that_is_not_a_mount() {
     let Some(world) = world() else { return };
     let file = world.write("file", "");
     for (path, words) in [
@@ -146,7 +146,7 @@ fn status_of_what_is_no_mount() {
 
 /// One line for each read that is refused: file, place, what was expected and what was found.
 #[test]
-fn the_log_names_what_does_not_match() {
+fn the_log_names_bad_blocks() {
     let Some(world) = world() else { return };
     let (_, _) = damaged(&world);
     let mounted = Daemon::mount(&world.path("file"), &world.path("mnt"), &["--unpinned"]);

@@ -20,7 +20,7 @@ fn keyed(world: &World) -> std::path::PathBuf {
 }
 
 #[test]
-fn a_journal_mac_takes_a_key() {
+fn a_journal_mac_needs_a_key() {
     for options in [
         args!["--journal-integrity", "hmac-sha256"],
         args!["--journal-integrity-key-file", "key"],
@@ -102,7 +102,7 @@ fn another_key_of_the_journal() {
 }
 
 #[test]
-fn what_is_no_volume() {
+fn files_that_are_not_volumes() {
     let world = World::new();
     let foreign = world.write("foreign", noise(1 << 20, 1));
     let tiny = world.write("tiny", "x");
@@ -133,7 +133,7 @@ fn what_is_no_volume() {
 }
 
 #[test]
-fn what_was_cut_off() {
+fn truncated_volumes() {
     let world = World::new();
     let path = format(&world, &[]);
     let whole = fs::metadata(&path).unwrap().len();
@@ -153,7 +153,7 @@ fn what_was_cut_off() {
 
 /// Nothing is left of a file that was too small.
 #[test]
-fn what_is_too_small_is_not_formatted() {
+fn too_small_files_are_not_formatted() {
     let world = World::new();
     let path = world.path("vol.img");
     for size in ["1", "512", "64K"] {
@@ -169,7 +169,7 @@ fn what_is_too_small_is_not_formatted() {
 }
 
 #[test]
-fn what_is_in_use_is_left_alone() {
+fn volumes_in_use_are_not_opened() {
     let Some(world) = world() else { return };
     let path = format(&world, &[]);
     let mounted = mount(&world, &[]);

@@ -48,7 +48,7 @@ fn text(path: &Path) -> &str {
 }
 
 #[test]
-fn nbdinfo_is_told_all() {
+fn nbdinfo_shows_all_properties() {
     let world = World::new();
     let path = format(&world, &["--sector-size", "1K"]);
     let size = &json(args!["volume", "info", "--json", &path], 0)["size"];
@@ -82,7 +82,7 @@ fn nbdinfo_is_told_all() {
 }
 
 #[test]
-fn what_is_copied_there_is_copied_back() {
+fn nbdcopy_copies_to_and_from_it() {
     for mode in MODES {
         let world = World::new();
         let path = format(&world, &[]);
@@ -203,7 +203,7 @@ fn a_killed_server_loses_nothing_that_was_flushed() {
 }
 
 #[test]
-fn processors_are_kept_awake_or_it_is_said_why_not() {
+fn processors_are_kept_awake_or_the_reason_is_given() {
     let world = World::new();
     let path = format(&world, &[]);
     if !latency::can_be_set() {

@@ -27,7 +27,7 @@ fn flushes(mounted: &Daemon) -> u64 {
 }
 
 #[test]
-fn a_killed_daemon_loses_nothing_that_is_older() {
+fn writes_older_than_the_commit_time_survive_a_kill() {
     let content = noise(100_000, 1);
     for mode in MODES {
         let Some(world) = world() else { return };

@@ -19,7 +19,7 @@ use super::{
 use crate::{args, common::run::verimount};
 
 #[test]
-fn what_is_written_is_there_the_next_time() {
+fn writes_persist() {
     let content = noise(3_000_001, 1);
     for mode in MODES {
         let Some(world) = world() else { return };
@@ -44,7 +44,7 @@ fn what_is_written_is_there_the_next_time() {
 
 /// Everything that a volume can be: its keys and its data in other files.
 #[test]
-fn with_all_that_it_can_have() {
+fn all_format_options_together() {
     let Some(world) = world() else { return };
     let (key, journal_key) = (
         world.write("key", noise(32, 1)),
@@ -186,7 +186,7 @@ fn parts_are_made_zero() {
 }
 
 #[test]
-fn past_the_page_cache_and_by_many_at_once() {
+fn direct_io_by_concurrent_users() {
     let Some(world) = world() else { return };
     format(&world, &[]);
     let mounted = mount(&world, &["--mode", "bitmap"]);
@@ -278,7 +278,7 @@ fn a_part_that_cannot_be_read() {
 }
 
 #[test]
-fn what_it_does_is_told() {
+fn the_status_has_statistics() {
     let Some(world) = world() else { return };
     format(&world, &[]);
     let mounted = mount(&world, &["--mode", "direct"]);

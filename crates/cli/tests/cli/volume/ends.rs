@@ -48,7 +48,7 @@ fn a_killed_daemon_loses_nothing_that_was_flushed() {
 
 /// Tags that a crash in bitmap mode has left are computed anew, by whoever is first.
 #[test]
-fn tags_are_computed_anew() {
+fn tags_are_recalculated() {
     for checks in [false, true] {
         let Some(world) = world() else { return };
         let path = format(&world, &[]);
@@ -80,7 +80,7 @@ fn tags_are_computed_anew() {
 }
 
 #[test]
-fn what_is_in_use_is_finished() {
+fn open_disks_are_served_to_the_end() {
     for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
         let Some(world) = world() else { return };
         let path = format(&world, &[]);

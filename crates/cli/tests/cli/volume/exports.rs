@@ -31,7 +31,7 @@ use crate::{
 };
 
 #[test]
-fn an_export_tells_its_status() {
+fn an_export_reports_its_status() {
     let world = World::new();
     let path = format(&world, &[]);
     let served = serve(&world, &["--mode", "direct"]);
@@ -125,7 +125,7 @@ fn sockets_of_other_programs() {
 
 /// To end an export takes the right to send its process a signal, not only to its socket.
 #[test]
-fn others_cannot_end_it() {
+fn other_users_cannot_end_it() {
     if !root_or_skip() {
         return;
     }

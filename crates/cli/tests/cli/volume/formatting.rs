@@ -133,7 +133,7 @@ fn a_disk_of_an_exact_size() {
 }
 
 #[test]
-fn how_to_use_it_is_said_where_it_is_not_usual() {
+fn unusual_formats_come_with_instructions() {
     let world = World::new();
     let path = world.path("vol.img");
     let options = ["--size", "8M", "--integrity", "sha1", "--mode", "bitmap"];
@@ -146,7 +146,7 @@ fn how_to_use_it_is_said_where_it_is_not_usual() {
 }
 
 #[test]
-fn what_holds_anything_is_not_overwritten() {
+fn files_with_content_are_not_overwritten() {
     let world = World::new();
     let mut content = vec![0; 16 << 20];
     content[70_000] = 1;
@@ -163,7 +163,7 @@ fn what_holds_anything_is_not_overwritten() {
 
 /// What was there before is not there any more.
 #[test]
-fn what_is_overwritten_is_gone() {
+fn an_overwritten_volume_is_gone() {
     let world = World::new();
     let content = noise(16 << 20, 1);
     let path = world.write("file", &content);

@@ -80,7 +80,7 @@ fn with_a_file_that_is_longer_already() {
 }
 
 #[test]
-fn what_cannot_grow_is_left_alone() {
+fn volumes_that_cannot_grow_stay_unchanged() {
     let world = World::new();
     let path = format(&world, &[]);
     let before = std::fs::read(&path).unwrap();

@@ -113,7 +113,7 @@ fn all_ways_to_check_agree() {
 
 /// A socket of another program is not taken for an export.
 #[test]
-fn what_is_not_exported_is_not_checked() {
+fn only_exported_volumes_are_checked_by_socket() {
     let world = World::new();
     let socket = world.path("socket");
     let listener = UnixListener::bind(&socket).unwrap();

@@ -70,7 +70,7 @@ fn can_be_read(path: &Path, mnt: &Path, content: &[u8]) {
 }
 
 #[test]
-fn what_a_crash_has_left_is_read_and_left() {
+fn the_state_after_a_crash_is_read_and_not_changed() {
     let Some(world) = world() else { return };
     let path = format(&world, &[]);
     let content = crash(&path, &world.path("mnt"), "journal");

@@ -46,7 +46,7 @@ const ANSWERED: Range<usize> = 1..200;
 const AFTER: usize = 2000;
 
 #[test]
-fn they_are_there_after_a_kill() {
+fn synchronous_writes_survive_a_kill() {
     for mode in MODES {
         let Some(world) = world() else { return };
         let path = format(&world, &[]);
@@ -158,7 +158,7 @@ fn compare(disk: &File, mode: &str, blocks: &mut Blocks) {
 
 /// The long form has `VERIMOUNT_KILLS=500`.
 #[test]
-fn they_are_there_after_kills_at_random_points() {
+fn synchronous_writes_survive_kills_at_random_points() {
     let given = std::env::var("VERIMOUNT_KILLS").ok();
     let kills = given.map_or(KILLS, |text| text.parse().unwrap());
     let seed = seed();
