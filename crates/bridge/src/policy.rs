@@ -1,4 +1,4 @@
-//! Decides opens by rules, of which the first match counts, and refuses changes of names that would
+//! Decides opens by the first matching rule, and refuses changes of names that would
 //! undo a denial.
 //!
 //! The language is specified in `docs/POLICY.md`.

@@ -282,7 +282,7 @@ fn node_id(turn: u32, slot: u32, shard: usize) -> NodeId {
     NodeId((u64::from(turn) << 32) | (u64::from(slot) << SHARD_BITS) | shard as u64)
 }
 
-/// The generation, slot and part of the table of which [`node_id`] made an id.
+/// The generation, slot and part of the table from which [`node_id`] made an id.
 fn parts(id: NodeId) -> (u32, u32, usize) {
     let place = id.0 as u32;
     let shard = place % (1 << SHARD_BITS);

@@ -34,7 +34,7 @@ fn moved<'a>(kind: Kind, from: &'a str, to: &'a str) -> Move<'a> {
     }
 }
 
-/// The rule that a move could undo a denial of, or `default`; nothing if there is none.
+/// The rule whose denial a move could undo, or `default`; nothing if the move is harmless.
 fn loosened(policy: &str, moved: Move<'_>) -> String {
     match parse(policy).loosened_by(moved, None) {
         None => String::new(),
@@ -142,7 +142,7 @@ fn a_directory_that_is_denied_as_a_whole_stays() {
     }
 }
 
-/// An open of which rules see this.
+/// An open with these facts for rules.
 #[derive(Debug, Clone)]
 struct Open {
     access: Access,

@@ -141,12 +141,12 @@ pub fn check_export(
     }
 }
 
-/// The order of events, of which the other process could send any.
+/// Checks the order of events, as the other process is not trusted.
 #[derive(Debug, Default)]
 struct Order {
     /// The number of sectors, after the beginning.
     end: Option<u64>,
-    /// The first sector of which nothing was told.
+    /// The first sector without a result.
     next: u64,
 }
 

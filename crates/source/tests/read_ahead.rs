@@ -98,7 +98,7 @@ impl ReadAt for Failing {
     }
 }
 
-/// What fails to be read ahead is read again by whoever needs it, who gets the reason.
+/// A chunk whose read-ahead failed is read again by the reader that needs it, which gets the error.
 #[test]
 fn failures_reach_the_reader_and_are_not_kept() {
     let bytes = bytes(40 * MB);

@@ -13,12 +13,13 @@ pub const IOC_MOUNT_STATUS: u32 = 2 << 30 | (MAX_MOUNT_STATUS as u32) << 16 | 0x
 /// The status of the mount whose root is `directory`.
 ///
 /// # Errors
-/// `ENOTTY` where there is none, `EOVERFLOW` if it is longer than an ioctl tells, and what else the system says.
+/// `ENOTTY` if there is none, `EOVERFLOW` if it is longer than an ioctl can return; otherwise the system's
+/// error.
 pub fn mount_status(directory: impl AsFd) -> io::Result<Vec<u8>> {
     let mut status = vec![0; MAX_MOUNT_STATUS];
     let argument = ptr::from_mut(status.as_mut_slice()).cast_const().cast();
-    // SAFETY: whoever knows this number writes as many bytes as it says at most, and so many there are
-    // until the call returns; no pointer is kept. The pointer was made from a mutable reference.
+    // SAFETY: a driver that knows this command writes at most the number of bytes that is encoded in it,
+    // and the buffer has them until the call returns; no pointer is kept. The pointer was made from a mutable reference.
     unsafe { ioctl(directory, IOC_MOUNT_STATUS, argument) }?;
     // The rest was not written to.
     let len = status.iter().position(|&byte| byte == 0);

@@ -32,7 +32,7 @@ pub trait Tree: Send + Sync {
     /// The attributes of the file of this name in a directory, which need not be listed for that.
     ///
     /// # Errors
-    /// Any [`Error`]; [`Error::NotFound`] if there is none.
+    /// Any [`Error`]; [`Error::NotFound`] if the name does not exist.
     fn lookup(&self, directory: NodeId, name: &OsStr) -> Result<Attr, Error>;
 
     /// Calls `add` with each entry of a directory, starting at `from`, without `.` and `..`, until `add`

@@ -48,8 +48,8 @@ pub enum FoundFormat {
     DmVerity(HashArea),
 }
 
-/// Reads what a file says of itself: only its seal and the beginning of its data. Whoever can change
-/// the file can change that, too.
+/// Reads a file's description of itself, from its seal and the beginning of its data. An attacker who can
+/// change the file can change that, too.
 ///
 /// Of the options, [`OpenOptions::sidecar`] and [`OpenOptions::hash_offset`] say where its seal is.
 ///

@@ -201,7 +201,7 @@ fn removing_is_writing() {
     assert_eq!(rename(&bench, CALLER, "pub/file", "new", PLAIN), DENIED);
     rename(&bench, CALLER, "fixed/file", "secrets/key", PLAIN).unwrap();
     unlink(&bench, CALLER, "secrets/key").unwrap();
-    // No file is looked for where there is none.
+    // A missing file is not searched for.
     assert_eq!(unlink(&bench, CALLER, "secrets/key"), Err(Errno::NOENT));
 }
 

@@ -109,7 +109,7 @@ fn open_files_need_no_name() {
         Ok(3)
     );
     drop(again);
-    // Whoever looked it up before may still open it.
+    // A program that has looked it up before may still open it.
     assert_eq!(bench.mirror.getattr(entry.node).unwrap().links, 0);
     assert!(bench.mirror.forget(entry.node, 1));
     assert_eq!(bench.mirror.getattr(entry.node), Err(Errno::STALE));

@@ -60,7 +60,7 @@ fn listing_continues_at_any_position() {
     assert_eq!(first.len() + rest.len(), 102);
     assert_eq!(list(&bench, &directory, end, 1), (vec![], end));
     assert_eq!(list(&bench, &directory, middle, usize::MAX).0, rest);
-    // Whoever begins anew sees what is new.
+    // A new listing has the new file.
     fs::write(bench.source().join("new"), "").unwrap();
     let (again, _) = list(&bench, &directory, 0, usize::MAX);
     assert!(again.contains(&"new".to_owned()));

@@ -60,7 +60,7 @@ fn place() -> impl Strategy<Value = Place> {
 
 fn operation() -> impl Strategy<Value = Operation> {
     use Operation::*;
-    // Whoever runs this must be able to look at what became of it.
+    // The user who runs this must be able to examine the result.
     let mode = || prop::sample::select(vec![0o700, 0o744, 0o1777, 0o2755, 0o4711]);
     let file_mode = || prop_oneof![mode(), prop::sample::select(vec![0o400, 0o640])];
     prop_oneof![

@@ -61,7 +61,7 @@ fn other_users_get_exdev() {
         let mirror = Mirror::open(&bench.source(), MirrorOptions::default()).unwrap();
         let found = mirror.lookup(NodeId::ROOT, "folder".as_ref());
         assert_eq!(found, Err(Errno::XDEV));
-        // It is listed, as a name of which nothing is known.
+        // It is listed, as a name without attributes.
         let directory = mirror.open_directory(NodeId::ROOT).unwrap();
         let mut names = Vec::new();
         let mut add = |listed: Listed<'_>| {

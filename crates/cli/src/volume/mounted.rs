@@ -138,7 +138,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Adds a bad block, of which its process is asked at once: it remembers only the last ones.
+    /// Adds a bad block, and queries the serving process for it at once: that remembers only the last ones.
     fn add(&mut self, block: Range<u64>) -> Result<()> {
         if let Some((last, _)) = &mut self.open
             && last.end == block.start

@@ -142,7 +142,7 @@ mod checks {
         attempt(world, subcommand, &folder, &["--unpinned"]).fails_saying("directory");
     }
 
-    /// Nobody ever writes to it: whoever opens it as a file waits forever.
+    /// It has no writer: opening it like a file would wait for ever.
     pub(super) fn of_a_fifo(world: &World, subcommand: Subcommand) {
         let fifo = world.path("fifo");
         let mode = Mode::from_raw_mode(0o600);
@@ -395,7 +395,7 @@ fn sealing_twice_is_refused() {
     }
 }
 
-/// Beside a file, the seal is made anew: that is how one says that the file is meant to be new.
+/// A seal beside a file is replaced: `seal` then means that the file has intentionally changed.
 #[test]
 fn a_sidecar_is_replaced_by_the_same() {
     let world = World::new();
@@ -424,7 +424,7 @@ fn a_mount_without_a_reason_to_trust_says_what_to_do() {
     }
 }
 
-/// It finds damage, but whoever reads might think that it finds more.
+/// Unpinned reading detects damage, and the user must know that it does not detect forgery.
 #[test]
 fn unpinned_reading_is_announced() {
     let world = World::new();
@@ -455,7 +455,7 @@ fn unpinned_reading_is_announced() {
     }
 }
 
-/// Whoever seals half a file is told later that it is whole.
+/// Advice to seal a truncated file would make it look complete later.
 #[test]
 fn truncated_files_are_called_truncated() {
     let world = World::new();

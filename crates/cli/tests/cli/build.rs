@@ -100,7 +100,7 @@ fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// A tree of which only times are lost if root made it.
+/// A tree that loses only times if root has made it.
 fn plain_tree(world: &World) -> PathBuf {
     let tree = world.directory("tree");
     for name in ["a", "b", "c", "d", "e"] {

@@ -246,7 +246,7 @@ fn a_signed_seal_is_replaced_only_by_force() {
     verimount(args!["verify", &file, "--key", &public]).succeeds_quietly();
     verimount(args!["seal", "--force", &file]).succeeds_quietly();
     verimount(args!["verify", &file, "--key", &public]).fails_saying("not signed");
-    // That of dm-verity is none that is known for one of the other kind, and can be made again.
+    // A dm-verity hash area is recognised, has no signature, and can be computed again.
     for format in ["dm-verity", "fs-verity"] {
         let file = world.write("whole blocks", noise(8192, 1));
         verimount(args!["seal", "--format", format, &file]).succeeds_quietly();

@@ -297,7 +297,7 @@ fn a_new_volume() {
     );
 }
 
-/// Over a volume and over what is none.
+/// Over a volume and over another file.
 #[test]
 fn a_volume_made_again() {
     let world = World::new();

@@ -194,7 +194,7 @@ code mount -t fuse.verimount app.img m1 -o digest=sha256:00
     assert_eq!(lines(&ended), ["from the image", "code 1"]);
 }
 
-/// Whoever runs mount(8) is told what is wrong, and its exit code tells the kind.
+/// mount(8) prints what is wrong, and its exit code tells the kind of error.
 #[test]
 fn mistakes_are_reported_by_mount() {
     let Some(machine) = Machine::new() else {

@@ -67,7 +67,7 @@ fn printing(world: &World) -> Vec<Vec<OsString>> {
     ]
 }
 
-/// As with `head`: whoever reads it has had enough, which is no failure.
+/// As with `head`: the reader needs no more, which is not an error.
 #[test]
 fn a_closed_pipe_ends_it_quietly() {
     let world = World::new();

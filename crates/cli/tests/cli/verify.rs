@@ -126,7 +126,7 @@ impl Sample {
         ended
     }
 
-    /// The files with content in a range, and those whose header is in it, of which the test
+    /// The files with content in a range, and those whose header is in it, about which the test
     /// knows only that they lie in the same blocks as what surrounds them.
     fn files_in(&self, range: &Range<u64>) -> BTreeSet<PathBuf> {
         let overlaps = |place: &Range<u64>| place.start < range.end && range.start < place.end;

@@ -12,7 +12,7 @@ use super::{
 /// How long an answer may take: far more than it does.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A disk of which a check never ends by itself.
+/// A disk whose check never ends by itself.
 fn endless() -> Disk {
     Disk {
         messages: u64::MAX,

@@ -90,7 +90,7 @@ fn the_plan_tells_what_is_stored_and_what_is_lost() {
         chown(folder.path().join("b"), Some(1), Some(1)).unwrap();
         1
     } else {
-        // None of the directories, files and others, of which there are no devices then.
+        // All entries, as none belongs to root. Devices are missing, as only root can create them.
         12
     };
 

@@ -151,7 +151,7 @@ fn until_zero(bytes: &[u8]) -> &str {
     str::from_utf8(text).unwrap_or_default()
 }
 
-/// A UUID of RFC 9562's version 8, which leaves its content to whoever makes it.
+/// A UUID of version 8 (RFC 9562), whose content is up to the application.
 fn uuid(root: &Digest) -> [u8; 16] {
     let mut uuid: [u8; 16] = zero_padded(root.as_bytes());
     let [_, _, _, _, _, _, version, _, variant, ..] = &mut uuid;

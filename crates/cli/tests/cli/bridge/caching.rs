@@ -39,8 +39,8 @@ fn strict_shows_changes_at_once() {
     }
 }
 
-/// Content at once by whoever opens the file; all else when the kernel asks again, which is after a
-/// second by a clock that a busy machine does not move evenly.
+/// Content is seen by the next open; names and attributes when the kernel's cache expires, after a second
+/// of a clock that does not advance evenly on a busy machine.
 #[test]
 fn normal_shows_changes_soon() {
     for way in WAYS {
@@ -191,7 +191,7 @@ fn exclusive_shows_own_changes_at_once() {
     }
 }
 
-/// Whoever asks for nothing that the kernel knows to have changed is told of the mode, too.
+/// Attributes are fresh even if the kernel does not know that they have changed.
 #[test]
 fn cleared_set_id_bits_are_seen_at_once() {
     for way in WAYS {

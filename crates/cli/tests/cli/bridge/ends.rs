@@ -1,4 +1,4 @@
-//! However a mirror ends, nothing that was written is lost, and whoever still uses it is told.
+//! However a mirror ends, no writes are lost, and programs that still use it get an error.
 
 use std::{
     fs::{self, File, OpenOptions},

@@ -1,5 +1,5 @@
-//! Whoever may do anything they like in the source and in its mirror, gets nowhere else by the
-//! bridge, which may.
+//! An attacker with full access to the source and its mirror cannot use the bridge's privileges to get
+//! anywhere else.
 
 use std::{
     env,
@@ -183,7 +183,7 @@ fn nobody_gets_out_of_the_source() {
     }
 }
 
-/// A link in the source leads whoever follows it to where they may go themselves.
+/// A link in the source is followed with the caller's own permissions.
 #[test]
 fn links_are_followed_with_the_callers_rights() {
     let Some(world) = world() else { return };

@@ -168,7 +168,7 @@ fn a_file_is_replaced_while_it_is_read() {
     mounted.unmount();
 }
 
-/// As with lock files: whoever finds none makes one.
+/// As with lock files: a process that finds none creates one.
 #[test]
 fn a_file_is_created_and_removed_by_many() {
     let Some(world) = world() else { return };

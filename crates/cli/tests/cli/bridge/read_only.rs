@@ -88,7 +88,7 @@ fn a_read_only_mirror_changes_nothing() {
         if let Some(attempts) = python(ATTEMPTS, &[&mounted.path("file")]) {
             attempts.succeeds();
         }
-        // Not even by whoever may change how it is mounted.
+        // Not even after a remount, which root may do.
         if is_root() {
             mount_remount(mounted.directory(), MountFlags::empty(), "").unwrap();
             let errors = changes(mounted.directory());

@@ -12,7 +12,7 @@ use rustix::{
     io::{ReadWriteFlags, pwritev2},
 };
 
-/// `O_DSYNC`, of which rustix has no correct constant: the bit of `O_SYNC` that is older.
+/// `O_DSYNC`, the older bit of `O_SYNC`; rustix has no correct constant for it.
 const O_DSYNC: OFlags = OFlags::from_bits_retain(0o10_000);
 
 /// One of them: the flags of `open`, and those of `pwritev2`.

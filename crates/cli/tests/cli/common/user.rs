@@ -15,9 +15,9 @@ use super::{run::binary, world::World};
 /// The user and group `nobody`.
 const NOBODY: &str = "65534";
 
-/// Who runs a command.
+/// The user who runs a command.
 pub(crate) enum User {
-    /// Whoever runs the tests.
+    /// The user who runs the tests.
     Current,
     /// `nobody`, with this copy of the command.
     Nobody(PathBuf),

@@ -55,7 +55,7 @@ fn every_byte_of_data_and_tree() {
     });
 }
 
-/// Reads a file of which the kernel remembers nothing. Content of a file of more than a block is
+/// Reads a file that the kernel has not cached. Content of a file of more than a block is
 /// aligned to blocks, so that those of the file are those of the image.
 fn refused_blocks(file: &File, content: &[u8]) -> Result<Vec<usize>, String> {
     fadvise(file, 0, None, Advice::DontNeed).unwrap();

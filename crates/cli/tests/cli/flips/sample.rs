@@ -119,7 +119,7 @@ impl Sample {
         data.chain(self.tree()).collect()
     }
 
-    /// The positions of which a changed byte must be noticed by who reads everything. Of the rest,
+    /// The positions where a changed byte must be detected when everything is read. Of the rest,
     /// nothing is ever read: padding, and headers that the index repeats.
     pub(super) fn positions_of_use(&self) -> HashSet<usize> {
         let blocks =

@@ -1,5 +1,5 @@
-//! Images made by an attacker, with every checksum and hash in order: whoever may seal an image
-//! may write anything into it. They are refused in one line, in time, and in little memory.
+//! Images made by an attacker, with valid checksums and hashes: the author of a seal can write anything
+//! into the image. They are refused with one line, in bounded time and memory.
 
 mod images;
 
@@ -58,7 +58,7 @@ fn sample(world: &World) -> Image {
     Image(fs::read(image).unwrap())
 }
 
-/// What everybody does with an image who trusts whoever sealed it.
+/// What users do with an image whose author they trust.
 #[track_caller]
 fn is_refused(world: &World, what: &str, image: &Image) {
     eprintln!("{what}");
@@ -194,8 +194,8 @@ fn the_samples_are_sound_but_for_what_is_changed() {
     assert!(listed.text().lines().any(|line| line == "new"));
 }
 
-/// The index and the headers each show a sound tree, but not the same: whoever reads the one sees
-/// another file than whoever reads the other. Only `verify` looks at both.
+/// The index and the headers have different trees, each valid: a reader of one sees other files than a
+/// reader of the other. Only `verify` compares both.
 #[test]
 fn an_index_that_shows_another_tree_is_found() {
     let world = World::new();
@@ -218,7 +218,7 @@ fn an_index_that_shows_another_tree_is_found() {
     }
 }
 
-/// Two files of which one lies in the other: they are copied only while that takes no more bytes
+/// Two files, one inside the other: they are copied only while that takes no more bytes
 /// than the image has.
 #[test]
 fn overlapping_files_take_no_more_than_the_image() {

@@ -56,7 +56,7 @@ fn a_changed_block_is_refused_until_it_is_right_again() {
     mounted.unmount();
 }
 
-/// Nothing tells then whether it is an image: whoever mounts it has to.
+/// Then an image cannot be recognised, so the user has to say how to mount it.
 #[test]
 fn a_damaged_beginning_needs_as_file() {
     let Some(world) = world() else { return };

@@ -258,7 +258,7 @@ fn an_aborted_connection_does_not_end_a_later_mount() {
     later.unmount();
 }
 
-/// Whoever reads is told, and the directory can be used again.
+/// Readers get an error, and the directory can be used again.
 #[test]
 fn a_killed_daemon_is_replaced() {
     let Some((world, content)) = world_with_large_file() else {

@@ -36,7 +36,7 @@ pub(super) fn uri(world: &World) -> String {
     format!("nbd+unix:///?socket={}", text(&world.path("socket")))
 }
 
-/// Runs a client; `None`, after a note, where there is none.
+/// Runs a client; `None`, after a note, if it is not installed.
 pub(super) fn client(program: &str, arguments: &[&str]) -> Option<Ended> {
     let mut command = Command::new(tools::find(program)?);
     command.args(arguments);

@@ -46,7 +46,7 @@ fn a_killed_daemon_loses_nothing_that_was_flushed() {
     }
 }
 
-/// Tags that a crash in bitmap mode has left are computed anew, by whoever is first.
+/// After a crash in bitmap mode, tags are recalculated by the command that opens the volume first.
 #[test]
 fn tags_are_recalculated() {
     for checks in [false, true] {
@@ -122,8 +122,8 @@ fn a_daemon_in_the_background() {
     verimount(args!["volume", "check", world.path("vol.img")]).succeeds_quietly();
 }
 
-/// Other programs' `umount` returns while the daemon still closes the volume. Whoever comes then waits,
-/// and is told so.
+/// Other programs' `umount` returns while the daemon still closes the volume. The next command waits for
+/// that, and prints a note.
 #[test]
 fn a_volume_that_is_being_closed_is_waited_for() {
     let Some(world) = world() else { return };

@@ -1,4 +1,4 @@
-//! Of 1 MiB with a bad block, exactly that block is missing, whoever reads it in whatever way.
+//! When 1 MiB with a bad block is read, exactly that block is missing, for all programs and ways to read.
 
 use std::{
     fs::{self, File},
@@ -16,7 +16,7 @@ const LEN: usize = 1 << 20;
 const BLOCK: usize = 4096;
 const BAD: usize = 171;
 
-/// Makes `vol.img` a volume that begins with `noise(LEN, 1)`, of which one block is bad.
+/// Makes `vol.img` a volume that begins with `noise(LEN, 1)` and has one bad block.
 #[track_caller]
 fn damage(world: &World) {
     let path = format(world, &[]);
@@ -27,8 +27,8 @@ fn damage(world: &World) {
     flip_where(&path, &content[BAD * BLOCK..][..BLOCK]);
 }
 
-/// Reads as much as it can, as whoever rescues data does: all that is left, or where that fails,
-/// the next block.
+/// Reads as much as possible, like a program that rescues data: all that is left, or if that fails, the
+/// next block.
 #[track_caller]
 fn assert_one_is_missing(mut read: impl FnMut(u64, usize) -> io::Result<Vec<u8>>) {
     let mut expected = noise(LEN, 1);
