@@ -67,8 +67,9 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 /// processors, and the work, which gets the folder for build results.
 type FurtherStep = (&'static str, u64, fn(&Path) -> Result<()>);
 
-const FURTHER_STEPS: [FurtherStep; 4] = [
+const FURTHER_STEPS: [FurtherStep; 5] = [
     ("Dependencies", 5, deny::check),
+    ("Packages", 2, |_| check_packages()),
     ("Conformance of mirrored directories", 6, |_| {
         Program::Conformance.run(&["--short"])
     }),
@@ -77,6 +78,14 @@ const FURTHER_STEPS: [FurtherStep; 4] = [
         fuzz::run(&fuzz::folder(target))
     }),
 ];
+
+/// Checks that every crate for others can be published: its description, README, and that whatever it
+/// depends on has a version. What is packaged is not compiled again.
+fn check_packages() -> Result<()> {
+    let mut publish = cargo("publish");
+    publish.args(["--dry-run", "--no-verify", "--allow-dirty"]);
+    command::run(publish.args(["--workspace", "--locked"]))
+}
 
 fn minutes_long(minutes: u64) -> Duration {
     Duration::from_secs(60 * minutes)

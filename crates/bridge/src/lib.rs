@@ -42,3 +42,8 @@ pub use file::OpenFile;
 pub use mirror::{Changes, Entry, Mirror, MirrorOptions, NewFile, NewTime};
 pub use node::NodeId;
 pub use rights::Rights;
+
+/// The examples of the README are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -48,3 +48,8 @@ mod xattrs;
 pub use erofs_tree::ErofsTree;
 pub use error::{Corruption, Error, Unsupported};
 pub use superblock::Superblock;
+
+/// The examples of the README are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -42,3 +42,8 @@ pub use types::{
     OpenFlags, Opened, Read, Seek, SetAttr, SetTime, StatFs, Statx, Time, Write, device_number,
     device_parts,
 };
+
+/// The examples of the README are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -43,3 +43,8 @@ pub use superblock::Superblock;
 pub use volume::{BadRange, BadReason, CommitTimer, OpenOptions, Volume, VolumeStats, grow};
 
 pub use verimount_source::Progress;
+
+/// The examples of the README are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -24,3 +24,8 @@ pub use limits::Limits;
 pub use server::Server;
 pub use socket::SocketAccess;
 pub use status::{Answer, AskError, ask_status};
+
+/// The examples of the README are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -50,3 +50,8 @@ pub use reader::Romfs;
 pub use romfs_tree::RomfsTree;
 pub use walk::MAX_DEPTH;
 pub use writer::{Example, Loss, Losses, Lost, MAX_NAME_LEN, Options, Plan, plan};
+
+/// The examples of the README are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

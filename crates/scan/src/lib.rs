@@ -47,3 +47,8 @@ pub use scanning::scan;
 pub use source_tree::{Entry, EntryId, SourceTree};
 pub use summary::Summary;
 pub use xattr_store::{Xattr, XattrId, XattrSetId};
+
+/// The examples of the README are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -55,3 +55,8 @@ pub use volume_status::{BadSector, StorageCounts, VolumeStatus};
 
 /// The extended attribute of a mount's root directory that holds its [`Status`] as JSON.
 pub const STATUS_XATTR: &str = "user.verimount.status";
+
+/// The examples of the README are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -69,3 +69,8 @@ pub use scratch::Scratch;
 pub use streams::Streams;
 pub use window::Window;
 pub use write_at::WriteAt;
+
+/// The examples of the README are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -29,3 +29,8 @@ pub use mount_status::{IOC_MOUNT_STATUS, mount_status};
 pub use peer::{Listener, listener};
 pub use thread_rights::{set_thread_fs_gid, set_thread_fs_uid, unshare_umask};
 pub use writeback::begin_writeback;
+
+/// The examples of the README are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

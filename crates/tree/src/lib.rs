@@ -129,3 +129,8 @@ pub use timestamp::Timestamp;
 pub use tree::{Tree, Usage, part_inside};
 pub use walk::{MAX_DEPTH, walk};
 pub use xattr_names::{MAX_XATTR_VALUE, XattrNames};
+
+/// The examples of the README are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -49,3 +49,8 @@ pub use verimount_serve as serve;
 pub use verimount_source as source;
 pub use verimount_tree as tree;
 pub use verimount_verity as verity;
+
+/// The examples of the README are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

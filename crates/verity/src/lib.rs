@@ -44,3 +44,8 @@ pub use survey::{BadRange, BadReason, survey};
 pub use verified::{Trust, VerifiedReader, VerifyOptions, VerifyStats};
 
 pub use verimount_source::Progress;
+
+/// The examples of the README are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
