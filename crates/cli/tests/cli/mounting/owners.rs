@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    os::unix::fs::MetadataExt,
+    os::unix::fs::{MetadataExt, chown},
     path::Path,
     process::{Command, Stdio},
 };
@@ -95,6 +95,32 @@ fn a_single_file_keeps_what_is_not_chosen() {
         assert_eq!(shown(&mounted.path("file")), expected, "{options:?}");
         mounted.unmount();
     }
+}
+
+/// Owners that the image has are shown, and not replaced.
+#[test]
+fn stored_owners_stay() {
+    if tools::find("mkfs.erofs").is_none() {
+        return;
+    }
+    let Some(world) = world() else { return };
+    let tree = world.directory("tree");
+    fs::write(tree.join("file"), "content").unwrap();
+    if is_root() {
+        chown(tree.join("file"), Some(4711), Some(4712)).unwrap();
+    }
+    let stored = shown(&tree.join("file"));
+    let image = world.path("image");
+    let mut mkfs = Command::new("mkfs.erofs");
+    mkfs.arg(&image).arg(&tree);
+    finish(mkfs).succeeds();
+    verimount(args!["seal", &image]).succeeds_quietly();
+    let mnt = world.path("mnt");
+    let mounted = Daemon::mount(&image, &mnt, &["--unpinned"]);
+    assert_eq!(shown(&mounted.path("file")), stored);
+    mounted.unmount();
+    let replaced = args!["mount", &image, &mnt, "--unpinned", "--umask", "077"];
+    verimount(replaced).fails_saying("owners and permissions of their own");
 }
 
 #[test]
