@@ -16,6 +16,7 @@ impl Volume {
                 sector = block.sector,
                 expected = %block.expected,
                 actual = %block.actual,
+                looks_discarded = block.is_discarded(),
                 "a block does not match its tag"
             );
         }

@@ -101,6 +101,10 @@ fn discarded_blocks() {
     let report = json(args!["volume", "check", "--json", &path], 1);
     assert_eq!(report["discarded_ranges"], 1);
     verimount(args!["volume", "check", &path, "--allow-discards"]).succeeds_quietly();
+    let mounted = mount(&world, &[]);
+    assert!(read(&open_disk(&mounted), 4096, 4096).is_err());
+    let log = mounted.unmount();
+    assert!(log.contains("looks_discarded=true"), "{log}");
 
     // The other block was damaged.
     flip_where(&path, &content[..4000]);
