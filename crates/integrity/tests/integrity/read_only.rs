@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 
-use verimount_integrity::{Algorithm, Error, FormatOptions, Mode, Unsupported, Volume};
+use verimount_integrity::{Algorithm, Error, FormatOptions, Mode, SECTOR, Unsupported, Volume};
 use verimount_source::WriteAt;
 use verimount_testkit::noise;
 
@@ -59,6 +59,41 @@ fn blocks_in_the_journal_are_read_from_memory() {
         // It is all there for those who may write.
         assert!(contents(&world.open(Mode::Journal)) == expected);
     }
+}
+
+/// A journal of any size is replayed into memory of a bounded size, or not at all.
+#[test]
+fn a_journal_that_holds_too_much_is_refused() {
+    const MOST: u64 = 256 * MB;
+    let options = FormatOptions {
+        journal_sectors: Some(300 * MB / SECTOR),
+        ..FormatOptions::default()
+    };
+    let world = World::new(320 * MB, options).unwrap();
+    let volume = world.open(Mode::Journal);
+    // The journal holds each write of the same blocks.
+    let bytes = noise(MB as usize, 1);
+    for _ in 0..MOST / MB {
+        volume.write_at(&bytes, 0).unwrap();
+        volume.flush().unwrap();
+    }
+    let mut found = vec![0; bytes.len()];
+    open(&world).read_at(&mut found, 0).unwrap();
+    assert!(found == bytes);
+
+    volume.write_at(&bytes[..4096], 0).unwrap();
+    volume.flush().unwrap();
+    drop(volume);
+    match Volume::open(world.devices(), &world.open_options(Mode::ReadOnly)) {
+        Err(Error::Unsupported(Unsupported::JournalContents(held))) => {
+            assert_eq!(held as u64, MOST);
+        }
+        Err(other) => panic!("{other}"),
+        Ok(_) => panic!("it was opened"),
+    }
+    // Who may write brings them to their places.
+    world.open(Mode::Journal).read_at(&mut found, 0).unwrap();
+    assert!(found == bytes);
 }
 
 #[test]
