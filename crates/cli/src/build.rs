@@ -64,7 +64,7 @@ impl Build {
     pub(crate) fn run(self) -> Result<Outcome> {
         let interrupt = Interrupt::watch()?;
         let options = self.options();
-        let built = with_progress(Some(&interrupt), |watch| {
+        let built = with_progress(&interrupt, |watch| {
             build(&self.tree, &self.image, &options, watch)
         })?;
         for (loss, lost) in built.losses.iter() {

@@ -56,5 +56,6 @@ fn write_file(tree: &dyn Tree, path: &Path, out: &mut impl Write) -> Result<()> 
     copy_content(tree, node, out).map_err(|error| match error {
         CopyError::Read(error) => Error::from(error).context(shown()),
         CopyError::Write(error) => error.into(),
+        other => other.into(),
     })
 }

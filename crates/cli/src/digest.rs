@@ -8,7 +8,9 @@ use clap::Args;
 use verimount::digest;
 use verimount_names::printable;
 
-use crate::{Outcome, message::say_failed, options::TreeArgs, progress::with_progress};
+use crate::{
+    Outcome, interrupt::Interrupt, message::say_failed, options::TreeArgs, progress::with_progress,
+};
 
 /// Print fs-verity digests of files, as `fsverity digest` does
 #[derive(Args)]
@@ -26,11 +28,14 @@ pub(crate) struct Digest {
 impl Digest {
     pub(crate) fn run(self) -> Result<Outcome> {
         let params = self.tree_args.params();
+        let interrupt = Interrupt::watch()?;
         let mut outcome = Outcome::Good;
         for file in &self.files {
-            let written = match with_progress(None, |watch| digest(file, &params, watch)) {
+            let made = with_progress(&interrupt, |watch| digest(file, &params, watch));
+            let written = match made {
                 Ok(digest) if self.compact => writeln!(stdout(), "{}", digest.digest()),
                 Ok(digest) => writeln!(stdout(), "{digest} {}", printable(file)),
+                Err(error) if interrupt.go_on().is_break() => return Err(error.into()),
                 // Continue with the other files after an error.
                 Err(error) => {
                     say_failed(&error.into());

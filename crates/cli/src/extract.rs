@@ -6,6 +6,7 @@ use verimount::extract;
 
 use crate::{
     Outcome,
+    interrupt::Interrupt,
     message::say,
     opened::open,
     options::{ReadArgs, TrustArgs},
@@ -33,7 +34,9 @@ pub(crate) struct Extract {
 impl Extract {
     pub(crate) fn run(self) -> Result<Outcome> {
         let opened = open(&self.image, &self.trust, &self.read)?;
-        let extracted = with_progress(None, |watch| extract(&opened, &self.directory, watch))?;
+        let interrupt = Interrupt::watch()?;
+        let extracted =
+            with_progress(&interrupt, |watch| extract(&opened, &self.directory, watch))?;
         if extracted.skipped_devices > 0 {
             say(format_args!(
                 "note: skipped {} device nodes, which only root can create",

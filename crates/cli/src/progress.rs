@@ -1,38 +1,41 @@
-use std::ops::ControlFlow;
+use std::{
+    cell::Cell,
+    io::{IsTerminal, stderr},
+    time::{Duration, Instant},
+};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use verimount::{Step, Watch};
 
 use crate::interrupt::Interrupt;
 
-/// Runs an operation, and shows a progress bar on stderr for each of its steps. `interrupt`, if given,
-/// ends it; otherwise signals end the process.
+/// How long work takes before a bar is shown. Shorter work shows none.
+const DELAY: Duration = Duration::from_millis(500);
+
+/// The shortest time between two times that a bar is drawn.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// Runs an operation, and shows a progress bar for each of its steps, until `interrupt` ends it.
 pub(crate) fn with_progress<T>(
-    interrupt: Option<&Interrupt>,
+    interrupt: &Interrupt,
     operation: impl FnOnce(&mut Watch<'_>) -> T,
 ) -> T {
-    let mut shown: Option<(Step, ProgressBar)> = None;
-    let result = operation(&mut |progress| {
-        let (step, bar) = shown.get_or_insert_with(|| {
-            (
-                progress.step,
-                bytes_bar(progress.total, name(progress.step)),
-            )
-        });
-        if *step != progress.step {
-            bar.finish_and_clear();
-            (*step, *bar) = (
-                progress.step,
-                bytes_bar(progress.total, name(progress.step)),
-            );
+    let mut shown: Option<(Step, Bar)> = None;
+    operation(&mut |progress| {
+        if shown
+            .as_ref()
+            .is_some_and(|(step, _)| *step != progress.step)
+        {
+            // The old bar is cleared before there is a new one.
+            shown = None;
         }
-        bar.set_position(progress.done);
-        interrupt.map_or(ControlFlow::Continue(()), Interrupt::go_on)
-    });
-    if let Some((_, bar)) = shown {
-        bar.finish_and_clear();
-    }
-    result
+        let (_, bar) = shown.get_or_insert_with(|| {
+            let bar = Bar::new(progress.total, name(progress.step));
+            (progress.step, bar)
+        });
+        bar.reach(progress.done);
+        interrupt.go_on()
+    })
 }
 
 fn name(step: Step) -> &'static str {
@@ -46,13 +49,62 @@ fn name(step: Step) -> &'static str {
     }
 }
 
-/// A progress bar for `total` bytes on stderr, shown only on a terminal.
-pub(crate) fn bytes_bar(total: u64, what: &'static str) -> ProgressBar {
-    let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
-    let style = ProgressStyle::with_template(
-        "{msg} {wide_bar} {bytes}/{total_bytes} {binary_bytes_per_sec} {eta}",
-    );
-    bar.set_style(style.expect("the template is valid"));
-    bar.set_message(what);
-    bar
+/// A progress bar for a number of bytes. It is on stderr, if that is a terminal, from [`DELAY`] on,
+/// and cleared when it is dropped.
+pub(crate) struct Bar {
+    bar: ProgressBar,
+    done: Cell<u64>,
+    /// When to draw it next; `None` if there is no terminal.
+    due: Cell<Option<Instant>>,
+}
+
+impl Bar {
+    /// A bar for `total` bytes, on which `what` is done.
+    pub(crate) fn new(total: u64, what: &'static str) -> Self {
+        let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
+        let style = ProgressStyle::with_template(
+            "{msg} {wide_bar} {bytes}/{total_bytes} {binary_bytes_per_sec} {eta}",
+        );
+        bar.set_style(style.expect("the template is valid"));
+        bar.set_message(what);
+        let due = stderr().is_terminal().then(|| Instant::now() + DELAY);
+        Self {
+            bar,
+            done: Cell::new(0),
+            due: Cell::new(due),
+        }
+    }
+
+    /// Changes the total number of bytes.
+    pub(crate) fn set_total(&self, total: u64) {
+        self.bar.set_length(total);
+    }
+
+    /// So many more bytes are done.
+    pub(crate) fn add(&self, bytes: u64) {
+        self.reach(self.done.get().saturating_add(bytes));
+    }
+
+    /// So many bytes are done in all.
+    fn reach(&self, done: u64) {
+        self.done.set(done);
+        let Some(due) = self.due.get() else {
+            return;
+        };
+        let now = Instant::now();
+        if now < due {
+            return;
+        }
+        if self.bar.is_hidden() {
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+        self.bar.set_position(done);
+        self.due.set(Some(now + INTERVAL));
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
 }

@@ -51,7 +51,7 @@ impl Seal {
     pub(crate) fn run(self) -> Result<Outcome> {
         let options = self.options()?;
         let interrupt = Interrupt::watch()?;
-        let made = with_progress(Some(&interrupt), |watch| seal(&self.file, &options, watch))?;
+        let made = with_progress(&interrupt, |watch| seal(&self.file, &options, watch))?;
         self.note(&made);
         writeln!(stdout(), "{} {}", made.identity, printable(&self.file))?;
         Ok(Outcome::Good)

@@ -14,6 +14,7 @@ use verimount_names::printable;
 
 use crate::{
     Outcome,
+    interrupt::Interrupt,
     message::{say, wrong_usage},
     opened::open,
     options::{ReadArgs, TrustArgs},
@@ -72,7 +73,8 @@ impl Verify {
             return Err(wrong_usage("--unverified contradicts verify"));
         }
         let opened = open(&self.file, &self.trust, &self.read)?;
-        let report = with_progress(None, |watch| verify(&opened, watch))?;
+        let interrupt = Interrupt::watch()?;
+        let report = with_progress(&interrupt, |watch| verify(&opened, watch))?;
         if let Some(error) = &report.unnamed {
             say(format_args!("note: not all files can be named: {error}"));
         }

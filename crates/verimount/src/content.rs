@@ -1,6 +1,9 @@
-use std::io::{self, Write};
+use std::{
+    io::{self, Write},
+    ops::ControlFlow,
+};
 
-use verimount_source::Scratch;
+use verimount_source::{Progress, Scratch};
 use verimount_tree::{Error as TreeError, NodeId, Tree};
 
 /// How much is read, verified and written at a time.
@@ -8,10 +11,14 @@ const CHUNK: usize = 1 << 20;
 
 /// Why a file was not copied.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum CopyError {
     /// It could not be read.
     #[error(transparent)]
     Read(#[from] TreeError),
+    /// It was cancelled through its progress callback.
+    #[error("interrupted")]
+    Cancelled,
     /// The copy could not be written.
     #[error(transparent)]
     Write(#[from] io::Error),
@@ -20,8 +27,21 @@ pub enum CopyError {
 /// Writes the content of a file of a tree to `out`.
 ///
 /// # Errors
-/// [`CopyError`].
+/// [`CopyError::Read`] and [`CopyError::Write`].
 pub fn copy_content(tree: &dyn Tree, file: NodeId, out: &mut impl Write) -> Result<(), CopyError> {
+    copy_watched(tree, file, out, &mut |_| ControlFlow::Continue(()))
+}
+
+/// The same. `progress` gets the number of bytes copied since the last call, and can cancel.
+///
+/// # Errors
+/// Any [`CopyError`].
+pub(crate) fn copy_watched(
+    tree: &dyn Tree,
+    file: NodeId,
+    out: &mut impl Write,
+    progress: &mut Progress<'_>,
+) -> Result<(), CopyError> {
     let mut scratch = Scratch::default();
     let mut offset = 0;
     loop {
@@ -30,6 +50,10 @@ pub fn copy_content(tree: &dyn Tree, file: NodeId, out: &mut impl Write) -> Resu
             return Ok(());
         }
         out.write_all(bytes)?;
-        offset += bytes.len() as u64;
+        let len = bytes.len() as u64;
+        if progress(len).is_break() {
+            return Err(CopyError::Cancelled);
+        }
+        offset += len;
     }
 }

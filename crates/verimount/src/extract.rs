@@ -14,10 +14,10 @@ use rustix::{
     fs::{CWD, FileType as SystemType, Mode, mknodat},
     io::Errno,
 };
-use verimount_source::Scratch;
+use verimount_source::{Progress, Scratch};
 use verimount_tree::{Attr, Error as TreeError, FileType, NodeId, Permissions, Tree, walk};
 
-use crate::{CopyError, Error, Opened, Step, Watch, copy_content, progress::step};
+use crate::{CopyError, Error, Opened, Step, Watch, content::copy_watched, progress::step};
 
 /// What [`extract`] left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -46,19 +46,18 @@ pub fn extract(
         bytes_left: size,
         extracted: HashMap::new(),
         skipped: 0,
+        progress: &mut step(watch, Step::Extract, size),
     };
-    let mut progress = step(watch, Step::Extract, size);
     let walked = walk(&*tree, NodeId::ROOT, PathBuf::new(), |path, attr| {
-        if progress(attr.size).is_break() {
-            let at = opened.location().clone();
-            return Err(Failure::At(Error::Cancelled { at }));
-        }
         let target = directory.join(path);
         let extracted = extraction.entry(&target, attr);
         extracted.map_err(|error| {
             Failure::At(match error {
                 CopyError::Read(error) => Error::image(&target, error),
                 CopyError::Write(error) => Error::io(&target, error),
+                CopyError::Cancelled => Error::Cancelled {
+                    at: opened.location().clone(),
+                },
             })
         })
     });
@@ -109,10 +108,15 @@ struct Extraction<'a> {
     /// The path of each extracted node except directories, for further hard links to it.
     extracted: HashMap<NodeId, PathBuf>,
     skipped: u64,
+    progress: &'a mut Progress<'a>,
 }
 
 impl Extraction<'_> {
     fn entry(&mut self, target: &Path, attr: &Attr) -> Result<(), CopyError> {
+        // Not only files with content take time.
+        if (self.progress)(0).is_break() {
+            return Err(CopyError::Cancelled);
+        }
         if attr.is_directory() {
             return Ok(fs::create_dir(target)?);
         }
@@ -142,13 +146,13 @@ impl Extraction<'_> {
         Ok(())
     }
 
-    fn file(&self, target: &Path, attr: &Attr) -> Result<(), CopyError> {
+    fn file(&mut self, target: &Path, attr: &Attr) -> Result<(), CopyError> {
         let mut file = FileOptions::new()
             .write(true)
             .create_new(true)
             .mode(0o600)
             .open(target)?;
-        copy_content(self.tree, attr.node, &mut file)?;
+        copy_watched(self.tree, attr.node, &mut file, self.progress)?;
         Ok(file.set_permissions(fs::Permissions::from_mode(mode(attr)))?)
     }
 

@@ -13,9 +13,7 @@ use verimount_integrity::{Mode, OpenOptions, SECTOR, Superblock, Volume};
 use verimount_names::{one_line, printable};
 use verimount_serve::CheckEvent;
 
-use crate::{
-    Outcome, interrupt::Interrupt, message::say, options::all_processors, progress::bytes_bar,
-};
+use crate::{Outcome, interrupt::Interrupt, message::say, options::all_processors, progress::Bar};
 
 use super::{
     args::{Device, DeviceArgs, IntegrityArgs, devices_of},
@@ -124,17 +122,16 @@ impl Check {
     /// Checks through the process that has the volume.
     fn check_online(&self, online: &Online, interrupt: &Interrupt) -> Result<Report> {
         let mut report = Report::new(self.devices.shown());
-        let bar = bytes_bar(0, "checking");
+        let bar = Bar::new(0, "checking");
         let checked = online.check(&|| interrupt.go_on(), &mut |event| {
             match event {
-                CheckEvent::Begun { size, .. } => bar.set_length(size),
-                CheckEvent::Done { bytes } => bar.inc(bytes),
+                CheckEvent::Begun { size, .. } => bar.set_total(size),
+                CheckEvent::Done { bytes } => bar.add(bytes),
                 _ => {}
             }
             report.hear(event);
             interrupt.go_on()
         });
-        bar.finish_and_clear();
         checked
             .with_context(|| report.progress())
             .with_context(|| self.devices.shown())?;
@@ -200,18 +197,17 @@ impl Check {
             size: volume.size(),
             unchecked_from: volume.recalculation_sector(),
         });
-        let bar = bytes_bar(volume.size(), "checking");
+        let bar = Bar::new(volume.size(), "checking");
         let mut bytes_done = 0;
         let checked = volume.check(
             all_processors(),
             &mut |bad| report.hear(CheckEvent::from(&bad)),
             &mut |bytes| {
                 bytes_done += bytes;
-                bar.inc(bytes);
+                bar.add(bytes);
                 interrupt.go_on()
             },
         );
-        bar.finish_and_clear();
         report.hear(CheckEvent::Done { bytes: bytes_done });
         checked.with_context(|| report.progress())?;
         Ok(report)
@@ -222,14 +218,14 @@ impl Check {
         let Some(sector) = volume.recalculation_sector() else {
             return Ok(());
         };
-        let bar = bytes_bar(volume.size() - sector * SECTOR, "recalculating tags");
+        let bar = Bar::new(volume.size() - sector * SECTOR, "recalculating tags");
         let mut bytes_done = 0;
         let done = volume.recalculate(&mut |bytes| {
             bytes_done += bytes;
-            bar.inc(bytes);
+            bar.add(bytes);
             interrupt.go_on()
         });
-        bar.finish_and_clear();
+        drop(bar);
         done?;
         say(format_args!(
             "note: recalculated the tags of {bytes_done} bytes that were left unchecked by a crash"

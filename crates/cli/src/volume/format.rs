@@ -20,7 +20,7 @@ use crate::{
     interrupt::Interrupt,
     message::say,
     options::{one_of, parse_size},
-    progress::bytes_bar,
+    progress::Bar,
 };
 
 use super::args::{Access, Device, DeviceArgs, IntegrityArgs, devices_of, parse_disk_size};
@@ -203,12 +203,11 @@ fn format_devices(
 ) -> Result<Superblock> {
     let largest = devices.last().map_or(0, ReadAt::size);
     let disk = options.disk_size.map_or(largest, DiskSize::bytes);
-    let bar = bytes_bar(disk, "formatting");
+    let bar = Bar::new(disk, "formatting");
     let made = format(devices_of(devices), options, &mut |bytes| {
-        bar.inc(bytes);
+        bar.add(bytes);
         interrupt.go_on()
     });
-    bar.finish_and_clear();
     Ok(made?)
 }
 

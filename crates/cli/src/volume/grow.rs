@@ -8,7 +8,7 @@ use clap::Args;
 use verimount_integrity::{DiskSize, Mode, OpenOptions, SECTOR, Superblock, Volume, grow};
 use verimount_source::ReadAt;
 
-use crate::{Outcome, interrupt::Interrupt, options::parse_size, progress::bytes_bar};
+use crate::{Outcome, interrupt::Interrupt, options::parse_size, progress::Bar};
 
 use super::args::{Device, DeviceArgs, IntegrityArgs, devices_of, parse_disk_size};
 
@@ -107,12 +107,11 @@ impl Grow {
         let old = before.provided_data_sectors() * SECTOR;
         let largest = devices.last().map_or(0, ReadAt::size);
         let new = self.disk_size.map_or(largest, DiskSize::bytes);
-        let bar = bytes_bar(new.saturating_sub(old), "growing");
+        let bar = Bar::new(new.saturating_sub(old), "growing");
         let grown = grow(devices_of(devices), options, self.disk_size, &mut |bytes| {
-            bar.inc(bytes);
+            bar.add(bytes);
             interrupt.go_on()
         });
-        bar.finish_and_clear();
         Ok(grown?)
     }
 }

@@ -20,6 +20,7 @@ mod mounting;
 mod names;
 mod ordinary_user;
 mod outputs;
+mod progress;
 mod usage;
 mod verify;
 mod volume;

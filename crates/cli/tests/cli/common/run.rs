@@ -21,7 +21,7 @@ use super::user::User;
 pub(crate) const BINARY: &str = "VERIMOUNT_TEST_BINARY";
 
 /// Whatever takes longer hangs. Far more than anything here needs, even on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The command under test.
 pub(crate) fn binary() -> PathBuf {

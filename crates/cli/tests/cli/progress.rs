@@ -1,0 +1,118 @@
+//! Progress bars, which only terminals show.
+
+use std::{
+    io::{Read, Write},
+    process::{Child, Command, Stdio},
+};
+
+use rustix::process::Signal;
+use verimount_testkit::tools;
+
+use crate::{
+    args,
+    common::{
+        daemon::eventually,
+        run::{PATIENCE, Watchdog, binary},
+        world::World,
+    },
+    interrupts::{endless, has_unnamed_file_in, interrupt, start},
+};
+
+/// What a terminal is sent to erase a line.
+const ERASE: &str = "\u{1b}[2K";
+
+/// What Ctrl-C sends.
+const CONTROL_C: u8 = 3;
+
+/// A command on a terminal.
+struct OnTerminal {
+    child: Child,
+    watchdog: Watchdog,
+    shown: String,
+}
+
+impl OnTerminal {
+    /// `None`, after a note, if there is no program that makes a terminal.
+    fn start(arguments: &str) -> Option<Self> {
+        let binary = binary();
+        // Without `exec`, the exit code would be that of the shell, which Ctrl-C ends as well.
+        let command = format!("exec '{}' {arguments}", binary.to_str().unwrap());
+        let mut script = Command::new(tools::find("script")?);
+        script.args(["--quiet", "--return", "--command", &command, "/dev/null"]);
+        script.env("TERM", "xterm").env("SHELL", "/bin/sh");
+        script.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let child = script.spawn().unwrap();
+        let watchdog = Watchdog::new(&child, PATIENCE);
+        Some(Self {
+            child,
+            watchdog,
+            shown: String::new(),
+        })
+    }
+
+    /// Waits until it shows this text.
+    fn shows(&mut self, text: &str) {
+        while !self.shown.contains(text) {
+            let mut some = [0; 4096];
+            let len = self.child.stdout.as_mut().unwrap().read(&mut some).unwrap();
+            assert!(len > 0, "it ended without {text}: {}", self.shown);
+            self.shown.push_str(&String::from_utf8_lossy(&some[..len]));
+        }
+    }
+
+    /// Ends it with Ctrl-C; what it has shown by then, with its exit code.
+    fn interrupt(mut self) -> (String, Option<i32>) {
+        let mut keyboard = self.child.stdin.take().unwrap();
+        keyboard.write_all(&[CONTROL_C]).unwrap();
+        let mut rest = Vec::new();
+        self.child
+            .stdout
+            .as_mut()
+            .unwrap()
+            .read_to_end(&mut rest)
+            .unwrap();
+        self.shown.push_str(&String::from_utf8_lossy(&rest));
+        let status = self.child.wait().unwrap();
+        assert!(!self.watchdog.has_bitten(), "it hangs: {}", self.shown);
+        (self.shown, status.code())
+    }
+}
+
+#[test]
+fn a_bar_is_shown_and_ctrl_c_clears_it() {
+    let world = World::new();
+    let file = endless(&world, "file");
+    for (command, doing) in [("digest", "hashing"), ("seal", "sealing")] {
+        let arguments = format!("{command} '{}'", file.to_str().unwrap());
+        let Some(mut terminal) = OnTerminal::start(&arguments) else {
+            return;
+        };
+        terminal.shows(doing);
+        let (shown, code) = terminal.interrupt();
+        assert_eq!(code, Some(1), "{shown}");
+        let (_, left) = shown.rsplit_once(ERASE).expect(&shown);
+        assert!(!left.contains(doing), "{shown}");
+        assert!(left.contains("interrupted"), "{shown}");
+    }
+}
+
+/// One that has begun before another has shown its bar has worked for as long, and shows none.
+#[test]
+fn nothing_of_it_appears_in_a_pipe() {
+    let world = World::new();
+    let folder = world.directory("folder");
+    let file = endless(&world, "folder/file");
+    let piped = start(args!["seal", &file]);
+    eventually("it has begun", || has_unnamed_file_in(&piped, &folder));
+    let arguments = format!("digest '{}'", file.to_str().unwrap());
+    let terminal = OnTerminal::start(&arguments).map(|mut terminal| {
+        terminal.shows("hashing");
+        terminal.interrupt()
+    });
+    let piped = interrupt(piped, Signal::INT);
+    piped.fails_saying("interrupted");
+    if terminal.is_some() {
+        assert!(!piped.stderr.contains(['\r', '\u{1b}']), "{piped:?}");
+        assert!(!piped.stderr.contains("sealing"), "{piped:?}");
+    }
+}
