@@ -40,7 +40,7 @@ impl fmt::Display for Tool {
 }
 
 /// The programs that any task needs, by package.
-pub(super) const TOOLS: [Tool; 34] = [
+pub(super) const TOOLS: [Tool; 35] = [
     tool("setfacl", "acl", &[Test], "sets access control lists"),
     tool(
         "bindfs",
@@ -154,6 +154,12 @@ pub(super) const TOOLS: [Tool; 34] = [
         "signs, and checks our signatures",
     ),
     tool("losetup", "mount", &[Test], "makes devices of files"),
+    tool(
+        "script",
+        "bsdutils",
+        &[Test],
+        "runs a command on a terminal",
+    ),
     tool(
         "nbdkit",
         "nbdkit",
