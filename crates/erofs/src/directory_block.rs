@@ -99,7 +99,7 @@ impl<'b> DirectoryBlock<'b> {
         self.name(self.len().saturating_sub(1))
     }
 
-    /// The entry of this name. Whether there is none can be told only where names are in order, so that is checked.
+    /// The entry with this name. A name is known to be missing only if names are sorted, so that is checked.
     pub(crate) fn find(&self, name: &[u8]) -> Result<Option<Entry<'b>>, Error> {
         let mut found = None;
         let mut last: &[u8] = b"";

@@ -29,7 +29,7 @@ impl Block {
     }
 }
 
-/// The only one of `count` blocks that `name` can be in; `None` if there is none.
+/// The only one of `count` blocks that can contain `name`; `None` if none can.
 pub(crate) fn search(
     count: u64,
     name: &[u8],

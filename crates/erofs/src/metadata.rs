@@ -1,4 +1,4 @@
-//! Reading metadata: in windows, of which those used last are kept.
+//! Reads metadata in windows, and keeps the most recently used ones.
 
 use std::{ops::Deref, ops::Range, sync::Arc};
 

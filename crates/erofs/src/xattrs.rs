@@ -168,7 +168,7 @@ impl Image {
     }
 }
 
-/// Whether a name is complete: `user.` alone is none, and access control lists have one each.
+/// Whether a name is complete: `user.` alone is not, while access control lists have names without suffix.
 fn is_shown(name: &[u8]) -> bool {
     BASES.iter().all(|(_, base)| match base.ends_with(b".") {
         true => name != *base,

@@ -1,5 +1,5 @@
-//! Every subcommand meets the same bad input: one line that says what is wrong, the right exit
-//! code, and everything is as it was before.
+//! Bad input for every subcommand: it must print one line with the reason, exit with the right code, and
+//! change nothing.
 
 use std::{
     ffi::OsString,
@@ -27,7 +27,7 @@ use crate::{
 /// A subcommand with the arguments to read a file in a world that was [`prepared`].
 type Subcommand = fn(&World, source: &Path, trust: &[&str]) -> Vec<OsString>;
 
-/// What subcommands need besides their source.
+/// Further arguments that subcommands need.
 fn prepared() -> World {
     let world = World::new();
     world.keys("signer");
@@ -117,7 +117,7 @@ each!(unverified: ls cat extract mount);
 mod checks {
     use super::*;
 
-    /// Runs it so that everything must stay as it is.
+    /// Runs it, and asserts that it changes nothing.
     #[track_caller]
     fn attempt(world: &World, subcommand: Subcommand, source: &Path, trust: &[&str]) -> Ended {
         world.unchanged_by(|| verimount(subcommand(world, source, trust)))
@@ -210,7 +210,7 @@ mod checks {
         }
     }
 
-    /// Around every block, and some at random: all shorter than `whole`.
+    /// Truncations around every block boundary, and some at random.
     fn lengths(whole: usize) -> Vec<usize> {
         let edges = (0..=whole).step_by(4096).flat_map(|edge| {
             [
@@ -234,7 +234,7 @@ mod checks {
         }
     }
 
-    /// Seals that say of themselves that they are one, and are random otherwise.
+    /// Files that are marked as seals, and otherwise random.
     pub(super) fn of_random_descriptors(world: &World, subcommand: Subcommand) {
         let seed = seed();
         for number in 0..24 {
@@ -260,7 +260,7 @@ mod checks {
         }
     }
 
-    /// Of the same size, so that only the hashes can tell.
+    /// Other data of the same size, so that only the hashes differ.
     pub(super) fn of_another_files_sidecar(world: &World, subcommand: Subcommand) {
         let image = world.image_with_sidecar("image");
         let digest = verimount(args!["digest", &image]).digest();
@@ -374,7 +374,7 @@ mod checks {
         }
     }
 
-    /// Without a check, all that protects is that nothing is believed that contradicts itself.
+    /// Without verification, the only protection is that contradictions are refused.
     pub(super) fn unverified(world: &World, subcommand: Subcommand) {
         let whole = fs::read(world.plain_image("whole")).unwrap();
         for len in [16, 31, 32, 64, 511, 512, 1024, 4096, whole.len() / 2] {
@@ -486,8 +486,7 @@ fn truncated_files_are_called_truncated() {
     }
 }
 
-/// Nothing else in the world of these tests would notice if the small image were too small to have
-/// a tree.
+/// The other tests would not notice if the small image were too small for a tree.
 #[test]
 fn the_small_image_has_data_tree_and_descriptor() {
     assert!(small_sealed_len() > 65_536 + 4096 + 4096);

@@ -1,4 +1,4 @@
-//! The same tree gives the same image, and nothing half done is left behind.
+//! Equal trees give equal images, and no incomplete file is left behind.
 
 use std::{
     fs::{self, File},
@@ -110,8 +110,8 @@ fn plain_tree(world: &World) -> PathBuf {
     tree
 }
 
-/// The notes that `build` with these options makes, but the one on owners, which depends on who
-/// runs the tests.
+/// The notes that `build` prints with these options, except the one about owners, which depends on the user
+/// who runs the tests.
 fn notes(world: &World, tree: &Path, options: &[&str]) -> Vec<String> {
     let mut arguments = args!["build", tree, world.path("image")];
     arguments.extend(options.iter().map(Into::into));
@@ -146,7 +146,7 @@ fn each_kind_of_loss_is_reported_once() {
     }
 }
 
-/// The names are those of strangers, and long ones would hide the rest.
+/// Names come from untrusted users, and long ones would hide the rest.
 #[test]
 fn examples_are_short_and_plain() {
     let world = World::new();
@@ -239,7 +239,7 @@ fn other_files_are_replaced_only_by_force() {
     }
 }
 
-/// Making an image of what cannot be stored fails, names the path, and leaves an older image.
+/// Building an image of a file that cannot be stored fails, prints the path, and keeps an older image.
 #[track_caller]
 fn is_refused(world: &World, tree: &Path, what: &Path) {
     let image = world.write("image", "an older image");
@@ -332,8 +332,7 @@ fn only_directories_are_built() {
     }
 }
 
-/// What has the image's name is replaced only if an image could have had it: a device or a pipe is
-/// not what one means to lose.
+/// Only a regular file is replaced by the image, not a device or a pipe.
 #[test]
 fn an_image_replaces_only_files() {
     let world = World::new();
@@ -362,7 +361,7 @@ fn readers_of_a_replaced_image_are_not_disturbed() {
     verimount(args!["verify", &older]).succeeds_quietly();
 }
 
-/// In such a directory one may add files, but not replace those of others.
+/// In such a directory a user may add files, but not replace those of others.
 #[test]
 fn no_file_is_left_if_the_name_cannot_be_taken() {
     if !root_or_skip() {
@@ -390,7 +389,7 @@ fn an_unwritable_directory_stays_unchanged() {
     world.unchanged_by(build).fails_saying("ermission denied");
 }
 
-/// An image must not become part of the next one.
+/// The image must not become part of itself or of the next one.
 #[test]
 fn an_image_inside_its_own_tree_stays_the_same() {
     let world = World::new();

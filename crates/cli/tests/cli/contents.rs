@@ -1,4 +1,4 @@
-//! What goes into an image comes out again.
+//! Everything that is stored in an image can be read and extracted.
 
 use std::{
     collections::BTreeSet,
@@ -130,7 +130,7 @@ fn executable_bits_are_restored() {
     assert_eq!(mode("data/large"), 0o644);
 }
 
-/// Device nodes are left out, and that is said; all else is there.
+/// Device nodes are skipped with a message; everything else is extracted.
 #[test]
 fn an_ordinary_user_extracts_all_but_devices() {
     let (world, tree, image) = built(&[]);
@@ -206,7 +206,7 @@ fn ls_shows_what_is_below_a_path() {
     }
 }
 
-/// What is damaged elsewhere does not matter.
+/// Damage elsewhere does not matter.
 #[test]
 fn ls_reads_only_what_is_below_a_path() {
     let world = World::new();

@@ -24,7 +24,7 @@ struct Sealed {
     world: World,
     image: PathBuf,
     root_hash: String,
-    /// Where the superblock is, if in the image.
+    /// The offset of the superblock, if it is in the image.
     offset: Option<u64>,
 }
 
@@ -78,7 +78,7 @@ impl Sealed {
         file.write_all_at(bytes, start + offset).unwrap();
     }
 
-    /// All who read refuse it with these words.
+    /// All readers refuse it with this message.
     #[track_caller]
     fn is_refused(&self, trust: &[String], words: &str) {
         let mount_point = self.world.path("mount point");
@@ -97,7 +97,7 @@ impl Sealed {
     }
 }
 
-/// What `veritysetup` says of a data file and a hash file.
+/// The result of `veritysetup verify` for a data file and a hash file.
 fn veritysetup(action: &str, data: &Path, hashes: &Path, options: &[String]) -> Option<String> {
     let mut command = Command::new(tools::find("veritysetup")?);
     let output = command.arg(action).args([data, hashes]).args(options);
@@ -251,7 +251,7 @@ fn a_hash_area_in_the_wrong_place_is_refused() {
     sealed.is_refused(&trust[..1], "give the location of the hash area");
 }
 
-/// The tree's own blocks are below the root hash, too: only their number tells them from the data.
+/// The tree's own blocks could be verified as data: only the number of data blocks excludes them.
 #[test]
 fn the_number_of_data_blocks_can_be_pinned() {
     let sealed = Sealed::beside();

@@ -1,5 +1,4 @@
-//! What is written survives a crash of the machine once the command has ended: first the content
-//! is durable, then the name.
+//! Written files are durable when the command ends: first the content is made durable, then the name.
 
 use std::{ffi::OsString, fs, os::unix::fs::MetadataExt, path::Path, process::Command};
 
@@ -13,7 +12,7 @@ use crate::{
     },
 };
 
-/// What a command asks of the kernel that makes things durable or gives names, one call a line.
+/// The system calls of a command that make content durable or create names, one per line.
 fn calls(strace: &Path, world: &World, arguments: Vec<OsString>) -> Vec<String> {
     let log = world.unlisted("calls");
     let mut command = Command::new(strace);
@@ -27,7 +26,7 @@ fn calls(strace: &Path, world: &World, arguments: Vec<OsString>) -> Vec<String> 
     done.map(str::to_owned).collect()
 }
 
-/// Its content is durable before it gets its name, and then its name is.
+/// A file's content is durable before it gets its name; then the name is made durable.
 #[track_caller]
 fn comes_whole(calls: &[String], path: &Path) {
     let folder = path.parent().unwrap().to_str().unwrap();
@@ -84,8 +83,7 @@ fn names_come_after_content() {
     comes_whole(&formatted, &volume);
 }
 
-/// A file keeps its inode when its end is changed, and the last thing done to it is to make that
-/// durable.
+/// A file keeps its inode when its end is changed, and the change is made durable last.
 #[test]
 fn in_place_changes_are_durable() {
     let Some(strace) = tools::find("strace") else {

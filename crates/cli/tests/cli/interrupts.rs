@@ -1,4 +1,4 @@
-//! Ending the work in the middle of it undoes it.
+//! An interrupted command undoes its work.
 
 use std::{
     ffi::OsString,
@@ -44,7 +44,7 @@ pub(crate) fn has_unnamed_file_in(child: &Child, folder: &Path) -> bool {
     })
 }
 
-/// A file that takes much longer to read than any signal takes to arrive, and no storage.
+/// A sparse file that takes much longer to read than a signal takes to arrive.
 pub(crate) fn endless(world: &World, name: &str) -> std::path::PathBuf {
     let path = world.path(name);
     File::create(&path).unwrap().set_len(1 << 40).unwrap();
@@ -92,7 +92,7 @@ fn an_interrupted_append_cuts_off_what_it_wrote() {
     }
 }
 
-/// `nohup` has started it: the end of the terminal's session is not to end it.
+/// Started by `nohup`: the end of the terminal's session must not end it.
 #[test]
 fn ignored_signals_stay_ignored() {
     let world = World::new();
@@ -110,7 +110,7 @@ fn ignored_signals_stay_ignored() {
     interrupt(child, Signal::TERM).fails_saying("interrupted");
 }
 
-/// The largest that an image can be, nearly.
+/// Nearly the largest possible image.
 fn large_tree(world: &World) -> std::path::PathBuf {
     let tree = world.directory("tree");
     let file = File::create(tree.join("file")).unwrap();
@@ -137,7 +137,7 @@ fn an_interrupted_build_leaves_no_image() {
     }
 }
 
-/// How much a process has read so far, in bytes.
+/// The number of bytes that a process has read so far.
 pub(crate) fn bytes_read(child: &Child) -> u64 {
     let counts = fs::read_to_string(format!("/proc/{}/io", child.id())).unwrap_or_default();
     let read = counts.lines().find_map(|line| line.strip_prefix("rchar: "));
@@ -166,7 +166,7 @@ fn an_interrupted_check_says_how_far_it_came() {
     assert_eq!(last_write(), before);
 }
 
-/// Nothing can be undone then, but there is nothing to undo.
+/// SIGKILL allows no clean-up, but none is needed.
 #[test]
 fn a_killed_build_leaves_no_image() {
     let world = World::new();

@@ -1,4 +1,4 @@
-//! Keys and signatures, from making a key to refusing a file.
+//! Keys and signatures, from creating a key to refusing a file.
 
 use std::{
     fs,
@@ -37,7 +37,7 @@ fn a_secret_key_is_for_its_owner_only() {
     }
 }
 
-/// A secret key without its public key would be in the way of the next attempt.
+/// A secret key without its public key would block the next attempt.
 #[test]
 fn no_key_is_overwritten_and_no_half_of_a_pair_is_left() {
     let world = World::new();
@@ -71,7 +71,7 @@ fn a_password_is_asked_for_only_on_a_terminal() {
     world.unchanged_by(sign).fails_saying("password");
 }
 
-/// Runs it on a terminal of its own, at which this is typed.
+/// Runs it on a terminal of its own, with this typed input.
 fn at_a_terminal(script: &Path, arguments: &[&Path], typed: &str) -> Ended {
     let words: Vec<_> = [binary().as_path()]
         .iter()
@@ -233,7 +233,7 @@ fn only_secret_keys_sign() {
     }
 }
 
-/// A signature is more than can be made again by sealing.
+/// Sealing again cannot restore a signature.
 #[test]
 fn a_signed_seal_is_replaced_only_by_force() {
     let world = World::new();
@@ -317,7 +317,7 @@ fn passwords_come_from_files() {
     verimount(args!["verify", &image, "--key", &public]).succeeds_quietly();
 }
 
-/// What names the seal stays a link to it.
+/// A symbolic link to the seal stays a link.
 #[test]
 fn a_seal_behind_a_link_is_signed_where_it_is() {
     let world = World::new();

@@ -1,5 +1,5 @@
-//! However and whenever a command is ended, each file is the old one or the new one, and the same
-//! command again does its work.
+//! After any interruption of a command, each file is the old one or the new one, and running the same
+//! command again completes the work.
 
 use std::{
     env,
@@ -25,16 +25,16 @@ use crate::{
     interrupts::{bytes_read, interrupt, start},
 };
 
-/// How many times each command is ended, each time at another moment.
+/// How many times each command is ended, each time at a random moment.
 const ROUNDS: &str = "VERIMOUNT_KILL_ROUNDS";
 
 const SIGNALS: [Signal; 3] = [Signal::HUP, Signal::TERM, Signal::KILL];
 
-/// Enough for the work to take much longer than starting it.
+/// So much data that the work takes much longer than starting it.
 const SIZE: usize = 16 << 20;
 
-/// Ends a command at moments by chance. Before each time, `prepare` makes everything as it was, and
-/// what is left then is looked at by `judge`, which gets to know whether the command was killed.
+/// Ends a command at random moments. Before each time, `prepare` restores the files; afterwards `judge`
+/// examines the result, and gets whether the command was killed.
 fn end_by_chance(
     command: impl Fn() -> Vec<OsString>,
     prepare: impl Fn(),
@@ -60,7 +60,7 @@ fn end_by_chance(
     eprintln!("{ended_early} of {rounds} came before the end");
 }
 
-/// The files in a folder, but for temporary ones that a killed command may leave.
+/// The files in a folder, except temporary ones that a killed command may leave.
 fn names(folder: &Path, was_killed: bool) -> Vec<String> {
     let entries = fs::read_dir(folder).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -120,7 +120,7 @@ fn a_seal_beside() {
     );
 }
 
-/// Looks at a file whose sealing was ended: it is `data`, `sealed` or known to be in between. Then
+/// Examines a file whose sealing was interrupted: it is `data`, `sealed`, or recognised as unfinished. Then
 /// seals it.
 fn is_found_out(file: &Path, data: &[u8], sealed: &[u8]) {
     let seal = || verimount(args!["seal", "--append", file]);
@@ -160,7 +160,7 @@ fn an_appended_seal() {
     );
 }
 
-/// A file of zeros with something at both ends, which takes long to read and no storage.
+/// A sparse file with data at both ends, which takes long to read.
 fn long_file(world: &World, name: &str) -> (PathBuf, u64) {
     let (path, len) = (world.path(name), 512 << 20);
     let file = File::create(&path).unwrap();
@@ -171,7 +171,7 @@ fn long_file(world: &World, name: &str) -> (PathBuf, u64) {
     (path, len)
 }
 
-/// Half a tree behind the data is not taken for data, in either format.
+/// A partial tree after the data is not taken for data, in either format.
 #[test]
 fn an_append_killed_in_the_middle_is_completed() {
     let world = World::new();
@@ -212,7 +212,7 @@ fn end_of(path: &Path) -> (u64, Vec<u8>) {
     (len, end)
 }
 
-/// Two at once would cut off what the other has written.
+/// Two processes at once would truncate each other's writes.
 #[test]
 fn only_one_at_a_time_changes_a_file() {
     let world = World::new();
@@ -253,7 +253,7 @@ fn a_signature() {
     }
 }
 
-/// Whether there is a volume, all of whose blocks match their tags.
+/// Whether there is a volume whose blocks all match their tags.
 fn is_volume(path: &Path) -> bool {
     let info = verimount(args!["volume", "info", path]);
     match info.status.success() {

@@ -1,4 +1,4 @@
-//! Where the system has no room for more, the work is done with less, or fails in one line.
+//! With low system limits, the work is done with fewer resources, or fails with one line.
 
 use std::{
     ffi::OsString,
@@ -19,7 +19,7 @@ use crate::{
     },
 };
 
-/// A user of its own, so that processes of others do not count.
+/// A dedicated user id, so that processes of others do not count.
 const USER: &str = "64321";
 
 fn limited(limit: &str, program: PathBuf, arguments: Vec<OsString>) -> Command {
@@ -29,7 +29,7 @@ fn limited(limit: &str, program: PathBuf, arguments: Vec<OsString>) -> Command {
     command
 }
 
-/// Right, or refused with a reason; whether it was right.
+/// Asserts success, or a failure with a reason; returns whether it succeeded.
 #[track_caller]
 fn is_orderly(ended: &Ended) -> bool {
     if ended.status.success() {
@@ -39,7 +39,7 @@ fn is_orderly(ended: &Ended) -> bool {
     false
 }
 
-/// However deep a tree is, few of its directories are open at a time.
+/// Few directories are open at a time, however deep a tree is.
 #[test]
 fn a_deep_tree_needs_few_open_files() {
     let world = World::new();

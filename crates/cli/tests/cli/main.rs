@@ -1,5 +1,5 @@
-//! The command as its users and its attackers meet it: only its arguments, files, mounts and
-//! signals go in, only its output, files and exit code are judged.
+//! Black-box tests of the command: the input is arguments, files, mounts and signals; only output, files and
+//! the exit code are checked.
 
 mod bad_input;
 mod bridge;

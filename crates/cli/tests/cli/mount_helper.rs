@@ -1,4 +1,4 @@
-//! mount(8) and fstab, in namespaces of their own: the machine stays as it is.
+//! mount(8) and fstab, in separate namespaces, so that the machine is not changed.
 
 use std::{
     fs::{self, Permissions},
@@ -19,7 +19,7 @@ use crate::{
     },
 };
 
-/// What every script begins with: the directories of the system that it changes are its own. Everything
+/// The beginning of every script: it has copies of the system's directories that it changes. Everything
 /// that it starts ends with it.
 const PREAMBLE: &str = r#"set -eu
 mount -t tmpfs own "$OWN"
@@ -50,7 +50,7 @@ struct Machine {
 }
 
 impl Machine {
-    /// `None`, after a note, where there can be none.
+    /// `None`, after a note, if it is impossible here.
     fn new() -> Option<Self> {
         if !root_or_skip() || !fuse_or_skip() || tools::find("unshare").is_none() {
             return None;
@@ -260,7 +260,7 @@ code mount.fuse.verimount app.img m1 -N /proc/self/ns/mnt -o unpinned
     assert!(ended.stderr.contains("nsenter"), "{ended:?}");
 }
 
-/// As in a container that was given no devices.
+/// As in a container without devices.
 #[test]
 fn a_missing_device_is_named() {
     let Some(machine) = Machine::new() else {

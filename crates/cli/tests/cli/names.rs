@@ -1,5 +1,5 @@
-//! Names and texts that would do something to a terminal, or pass for lines of ours, are written
-//! out wherever they are printed.
+//! Names and texts that could control a terminal, or imitate the command's own lines, are escaped wherever
+//! they are printed.
 
 use std::{ffi::OsStr, fs, os::unix::ffi::OsStrExt, path::PathBuf};
 
@@ -15,7 +15,7 @@ use crate::{
     },
 };
 
-/// Clears the screen, and says on a line of its own what we did not say.
+/// Clears the screen, and imitates a line of the command.
 const HOSTILE: &[u8] = b"a\x1b[2J\nverimount: all is well\\\xff\xc2\x9b";
 
 /// How it is shown.
@@ -47,7 +47,7 @@ impl World {
 }
 
 impl Ended {
-    /// All it printed is text of whole lines, and the name is in it as it should be.
+    /// All its output is whole lines of text, and contains the escaped name.
     #[track_caller]
     fn shows_the_name(&self) -> &Self {
         let printed = format!("{}{}", self.text(), self.stderr);

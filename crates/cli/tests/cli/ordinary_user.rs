@@ -1,5 +1,4 @@
-//! Mounting takes no root: everything in `mounting`, `bridge` and `volume` once
-//! more, as somebody who is not.
+//! Mounting does not need root: all tests in `mounting`, `bridge` and `volume` again, as an ordinary user.
 
 use std::{
     env,

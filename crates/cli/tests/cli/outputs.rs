@@ -1,4 +1,4 @@
-//! What reads the output may go away, and what takes it may be full.
+//! Readers of the output may end, and its destination may be full.
 
 use std::{
     ffi::OsString,
@@ -24,7 +24,7 @@ use crate::{
     },
 };
 
-/// The end to write to of a pipe that nobody reads.
+/// The write end of a pipe without a reader.
 fn closed_pipe() -> OwnedFd {
     let (_, writer) = pipe().unwrap();
     writer
@@ -38,7 +38,7 @@ fn run_with(arguments: &[OsString], stdout: Stdio, stderr: Stdio) -> Ended {
     finish_spawned(command.spawn().unwrap(), described)
 }
 
-/// Commands that print a result: more than a pipe holds, where that can be.
+/// Commands that print a result: more than fits into a pipe, if possible.
 fn printing(world: &World) -> Vec<Vec<OsString>> {
     let tree = world.directory("tree");
     fs::write(tree.join("large"), noise(3_000_000, 1)).unwrap();
@@ -82,7 +82,7 @@ fn a_closed_pipe_ends_it_quietly() {
     }
 }
 
-/// Nobody reads what is bad, but the exit code says that something is.
+/// No program reads the report, but the exit code shows that data is bad.
 #[test]
 fn a_closed_pipe_does_not_hide_bad_data() {
     let world = World::new();
@@ -110,7 +110,7 @@ fn a_closed_pipe_does_not_hide_bad_data() {
     mounted.map(Daemon::unmount);
 }
 
-/// Nobody hears what it says, and that must not end it in another way.
+/// Its messages cannot be read, which must not change how it ends.
 #[test]
 fn closed_standard_error_changes_nothing() {
     let world = World::new();
@@ -166,7 +166,7 @@ fn a_closed_pipe_ends_status_quietly() {
     }
 }
 
-/// A full disk below standard output is a failure, as what was asked for did not get there.
+/// A full disk below standard output is a failure, as the result is incomplete.
 #[test]
 fn a_full_standard_output_is_reported() {
     let world = World::new();

@@ -7,14 +7,14 @@ use crate::{
     common::{run::verimount, world::World},
 };
 
-/// A subcommand, as it must explain itself.
+/// A subcommand with its expected help.
 struct Subcommand {
-    /// With that of the command that it is a subcommand of.
+    /// With the name of its parent command.
     name: &'static str,
-    /// What it cannot do without, in order; values that are well formed.
+    /// Required arguments, in order, with valid values.
     required: &'static [(&'static str, &'static str)],
     options: &'static [&'static str],
-    /// Options with values that are not well formed.
+    /// Options with malformed values.
     malformed: &'static [(&'static str, &'static str)],
 }
 
@@ -558,7 +558,7 @@ fn malformed_values_are_refused() {
     });
 }
 
-/// Right one by one, but not together.
+/// Valid one by one, but not together.
 #[test]
 fn options_that_contradict_each_other_are_wrong_usage() {
     let world = World::new();

@@ -1,4 +1,4 @@
-//! `verify` names exactly what is bad.
+//! `verify` lists exactly the bad ranges.
 
 use std::{
     collections::BTreeSet,
@@ -25,11 +25,11 @@ use crate::{
 
 const BLOCK: u64 = 4096;
 
-/// How much data one block of the tree's lowest level vouches for.
+/// The amount of data below one level-0 tree block.
 const LEAF: u64 = 128 * BLOCK;
 
-/// Names and sizes of the files, some of which share blocks with others; none does with the header
-/// index, as the last one ends where a block does.
+/// Names and sizes of the files. Some share blocks with others; none does with the header index, as the last
+/// one ends at a block boundary.
 const FILES: [(&str, usize); 8] = [
     ("a/large", 3_000_000),
     ("a/medium", 9_000),
@@ -41,14 +41,14 @@ const FILES: [(&str, usize); 8] = [
     ("d/last", 8192),
 ];
 
-/// An image whose files' places are known.
+/// An image with the positions of its files.
 struct Sample {
     /// Keeps the image.
     _world: World,
     image: PathBuf,
     digest: String,
     bytes: Vec<u8>,
-    /// Where each file's content is.
+    /// The range of each file's content.
     places: Vec<(&'static str, Range<u64>)>,
 }
 
@@ -80,7 +80,7 @@ fn sample() -> Sample {
     }
 }
 
-/// What `--json` says.
+/// The output of `--json`.
 #[derive(Debug, PartialEq, Eq)]
 struct Bad {
     range: Range<u64>,
@@ -221,7 +221,7 @@ fn changed_data_is_named_with_its_files() {
     report_of_good(&sample.verify_with_flips(&[]));
 }
 
-/// Inside a large file, there is nothing else.
+/// A block inside a large file belongs to no other file.
 #[test]
 fn neighbours_become_one_range_and_others_do_not() {
     let sample = sample();
@@ -249,8 +249,7 @@ fn neighbours_become_one_range_and_others_do_not() {
     );
 }
 
-/// A changed byte of the tree takes away all that its block vouches for, and says that it was the
-/// tree.
+/// A changed byte of the tree makes all data below its block bad, and the report names the tree.
 #[test]
 fn a_changed_tree_is_named() {
     let sample = sample();
@@ -289,7 +288,7 @@ fn a_changed_tree_is_named() {
     assert_eq!(bad[0].place, "tree level 1");
 }
 
-/// The superblock and the index tell where all names are. One of them is enough.
+/// The superblock and the index lead to all names. One of them is enough.
 #[test]
 fn names_are_found_despite_any_bad_block() {
     let sample = sample();
@@ -404,8 +403,7 @@ fn any_file_is_verified_not_only_images() {
     }
 }
 
-/// JSON has only text: names that are none must not keep the report from being made, nor look like
-/// others.
+/// JSON has only text: names that are not UTF-8 must not prevent the report, nor look like others.
 #[test]
 fn names_that_are_not_text_are_reported() {
     let world = World::new();

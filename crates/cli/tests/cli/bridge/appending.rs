@@ -1,4 +1,4 @@
-//! What is appended goes to the end, wherever that is; everything else goes where it belongs.
+//! Appending writes go to the current end; all other writes go to their offsets.
 
 use std::{
     fs::{self, OpenOptions},
@@ -12,7 +12,7 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use super::{WAYS, mount_in, python, world};
 use crate::common::{run::finish, user::root_or_skip};
 
-/// Others append behind the bridge's back meanwhile.
+/// Other processes append in the source at the same time.
 #[test]
 fn appended_bytes_overwrite_nothing() {
     for way in WAYS {
@@ -64,8 +64,8 @@ fn many_append_at_once() {
     }
 }
 
-/// Appending is switched on and off while the file is open. The kernel notices neither where it
-/// passes the file through.
+/// `O_APPEND` is set and cleared while the file is open. If the file is passed through, the kernel ignores
+/// both.
 #[test]
 fn appending_can_be_switched() {
     let Some(world) = world() else { return };
@@ -112,7 +112,7 @@ fn mapped_pages_are_written_where_they_belong() {
     }
 }
 
-/// Sets or clears an attribute of a file; `false`, after a note, where there are none.
+/// Sets or clears an attribute of a file; `false`, after a note, if that is not supported.
 fn chattr(change: &str, path: &std::path::Path) -> bool {
     let mut chattr = Command::new("chattr");
     chattr.arg(change).arg(path);
@@ -123,7 +123,7 @@ fn chattr(change: &str, path: &std::path::Path) -> bool {
     ended.status.success()
 }
 
-/// A file that the source lets nobody change but by appending.
+/// A file that can only be appended to (`chattr +a`).
 #[test]
 fn a_file_for_appending_only() {
     if !root_or_skip() {

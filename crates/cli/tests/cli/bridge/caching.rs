@@ -1,4 +1,4 @@
-//! How soon what others change in the source is seen.
+//! How soon changes made in the source become visible.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -78,7 +78,7 @@ fn normal_shows_changes_soon() {
     }
 }
 
-/// Only the first store to a page that is mapped changes the times of a file.
+/// Only the first store to a mapped page changes the times of a file.
 #[test]
 fn a_new_open_sees_stores_through_mappings() {
     let script = "\
@@ -108,7 +108,7 @@ for letter in b'abcd':
     }
 }
 
-/// Where times are whole seconds, a change need not change them.
+/// If times are whole seconds, a change may leave them the same.
 #[test]
 fn a_new_open_sees_two_changes_within_a_second() {
     for way in WAYS {
@@ -146,7 +146,7 @@ fn an_unchanged_file_is_relayed_once() {
     mounted.unmount();
 }
 
-/// Also where the name stands for another file than before.
+/// Also if the name now refers to another file.
 #[test]
 fn a_file_that_others_replace() {
     for way in WAYS {
@@ -166,7 +166,7 @@ fn a_file_that_others_replace() {
     }
 }
 
-/// Where only the mount changes the source, what was changed through it is seen at once.
+/// If only the mount changes the source, its changes are visible at once.
 #[test]
 fn exclusive_shows_own_changes_at_once() {
     for way in WAYS {

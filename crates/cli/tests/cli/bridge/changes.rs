@@ -1,4 +1,4 @@
-//! What is done with content: reading, writing, mapping, allocating, copying.
+//! Operations on content: reading, writing, mapping, allocating, copying.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -61,7 +61,7 @@ fn content_is_the_sources() {
     }
 }
 
-/// Changes a file by a mapping, and reads what another descriptor writes by one.
+/// Changes a file through a mapping, and reads through one what another descriptor writes.
 const MAPPED: &str = "
 import mmap, os, sys
 fd = os.open(sys.argv[1], os.O_RDWR)
@@ -152,7 +152,7 @@ fn files_without_names() {
     }
 }
 
-/// Room is reserved and given back, and what is a hole is known: all as in the source.
+/// Space is allocated and freed, and holes are reported, as in the source.
 #[test]
 fn allocation_and_holes() {
     type Step = fn(&File) -> rustix::io::Result<u64>;

@@ -1,4 +1,4 @@
-//! What the policy denies stays denied, whatever is done to names through the mount.
+//! Denied files stay denied, whatever operations on names go through the mount.
 
 use std::{
     collections::BTreeMap,
@@ -35,7 +35,7 @@ const POLICY: &str = r#"
     path = "fixed/**"
 "#;
 
-/// A world with `secrets/key`, `fixed/file`, `pub/file` and `pub/dir/file`, all open to all.
+/// A world with `secrets/key`, `fixed/file`, `pub/file` and `pub/dir/file`, with all permissions for all users.
 fn open_world() -> Option<World> {
     let world = world()?;
     let src = world.path("src");
@@ -75,7 +75,7 @@ fn contents(directory: &Path) -> BTreeMap<String, String> {
     found
 }
 
-/// Neither by an ordinary user nor by root, who is free to do it in the source.
+/// Neither for an ordinary user nor for root, who can do it in the source.
 #[test]
 fn links_and_moves_do_not_undo_denials() {
     if !root_or_skip() {
@@ -179,7 +179,7 @@ fn mknod_counts_as_creating_a_file() {
     mounted.unmount();
 }
 
-/// Nothing is logged of denials where nobody asked for it, and moves are free where nothing is denied.
+/// Denials are logged only on request, and moves are allowed if no rule denies anything.
 #[test]
 fn a_reloaded_policy_applies_to_names() {
     let Some(world) = open_world() else { return };
@@ -198,8 +198,7 @@ fn a_reloaded_policy_applies_to_names() {
 /// How many operations each of two users does; `VERIMOUNT_POLICY_OPERATIONS` says otherwise.
 const OPERATIONS: &str = "400";
 
-/// Does at random what can be done to names, and to files by them. Says what it could do that it
-/// never may.
+/// Does random operations on names and files. Prints those that succeeded and must never succeed.
 const AT_RANDOM: &str = r#"
 import ctypes, os, random, stat, sys
 random.seed(sys.argv[1]); libc = ctypes.CDLL(None, use_errno=True)

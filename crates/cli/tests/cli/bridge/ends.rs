@@ -48,8 +48,7 @@ fn a_killed_daemon_loses_nothing() {
     }
 }
 
-/// Over io_uring, a process can be gone before its connection is, and requests that are made in
-/// between are given up.
+/// Over io_uring, a process can end before its connection; requests in between are cancelled.
 #[track_caller]
 fn assert_is_over<T>(result: io::Result<T>) {
     let error = error_of(result);
@@ -91,7 +90,7 @@ fn a_mount_in_use_is_not_unmounted() {
     assert_eq!(fs::read(world.path("src/file")).unwrap(), b"content");
 }
 
-/// The command returns when the mirror can be used, and the daemon logs where it is told to.
+/// The command returns when the mirror can be used, and the daemon writes the given log.
 #[test]
 fn a_daemon_in_the_background() {
     let Some(world) = world() else { return };

@@ -22,16 +22,16 @@ use crate::common::{
     world::World,
 };
 
-/// Tells the attacker, who is a process of this program, which directories are attacked.
+/// Environment variable with the directories for the attacker, a process of this program.
 const ATTACKED: &str = "VERIMOUNT_TEST_ATTACKED";
 
-/// What is said by files in the source, and by files that nobody but root may read.
+/// The contents of files in the source, and of files that only root may read.
 const INSIDE: &[u8] = b"inside";
 const OUTSIDE: &[u8] = b"outside";
 
 const SECONDS: u64 = 4;
 
-/// Pairs of names that are exchanged all the time: one is a directory, the other leads outside.
+/// Pairs of names that are constantly exchanged: one is a directory, the other leads outside.
 const PAIRS: [(&str, &str); 4] = [
     ("direct", "direct link"),
     ("relative", "relative link"),
@@ -132,8 +132,7 @@ fn reach_out(path: &Path, end: Instant) {
     assert!(reached > 0, "{path:?}: nothing was ever read");
 }
 
-/// Attacks, as an ordinary user, a mirror that root has mounted; both the mirror and the source are
-/// the attacker's to change.
+/// An ordinary user attacks a mirror of root's, and may change both the mirror and the source.
 #[test]
 fn nobody_gets_out_of_the_source() {
     if !root_or_skip() {

@@ -1,4 +1,4 @@
-//! What one user of a shared bridge does, does not keep others from using it.
+//! One user of a shared bridge cannot keep others from using it.
 
 use std::{
     fs,
@@ -21,11 +21,10 @@ use crate::common::{
     world::World,
 };
 
-/// Who is not to notice anything: an ordinary user, and root.
+/// The users who must not be affected: an ordinary user, and root.
 const OTHERS: [u32; 2] = [4321, 0];
 
-/// A world with a source that everybody may change and that has a file of root's; only root can
-/// share a bridge.
+/// A world with a source that everybody may change, with a file of root's. Only root can share a bridge.
 fn shared_world() -> Option<World> {
     if !root_or_skip() {
         return None;
@@ -36,7 +35,7 @@ fn shared_world() -> Option<World> {
     Some(world)
 }
 
-/// Reads, lists and makes a file, as each of the others.
+/// Reads, lists and creates a file, as each of the other users.
 #[track_caller]
 fn others_can_work(mounted: &Daemon) {
     for uid in OTHERS {
@@ -47,8 +46,8 @@ fn others_can_work(mounted: &Daemon) {
     }
 }
 
-/// What makes a Python script of root's `nobody`'s, once all modules are loaded: others may not be able
-/// to run the program or to load them.
+/// Python code that changes the user from root to `nobody`, after all modules are loaded: other users may
+/// be unable to run Python or to load them.
 const BECOME_NOBODY: &str = "
 import os
 def become_nobody():
@@ -57,15 +56,14 @@ def become_nobody():
     os.setresuid(65534, 65534, 65534)
 ";
 
-/// A Python script of `nobody`'s, which says a line when it is where it wants to be, and goes on when it
-/// is told to.
+/// A Python script of `nobody`'s. It prints a line when it has reached a point, and continues on request.
 struct Hog {
     child: Child,
     said: BufReader<ChildStdout>,
 }
 
 impl Hog {
-    /// `None` where there is no Python.
+    /// `None` without Python.
     fn start(script: &str, arguments: &[&str]) -> Option<Self> {
         let mut python = Command::new(tools::find("python3")?);
         python
@@ -77,7 +75,7 @@ impl Hog {
         Some(Self { child, said })
     }
 
-    /// What it says next.
+    /// The next line that it prints.
     #[track_caller]
     fn says(&mut self) -> String {
         let mut line = String::new();
@@ -103,7 +101,7 @@ impl Drop for Hog {
     }
 }
 
-/// Opens a file as often as it is told; says how often that went well, and what else it got.
+/// Opens a file the given number of times; prints the number of successes and the errors.
 const OPEN: &str = r"
 import errno, resource, sys
 become_nobody()
@@ -171,7 +169,7 @@ fn one_user_opens_as_many_files_as_possible() {
     }
 }
 
-/// Where the kernel tells how many requests of a mount are under way.
+/// The kernel's file with the number of requests of a mount in flight.
 fn requests_of(world: &World, mounted: &Daemon) -> PathBuf {
     let connections = world.path("connections");
     if !connections.exists() {
@@ -187,8 +185,8 @@ fn requests_of(world: &World, mounted: &Daemon) -> PathBuf {
 const WAITING: usize = 64;
 
 /// Takes a lease on each of its own files in the source, and opens or truncates all of them through the
-/// mount.
-/// Says when it has begun, how many were opened until it was told to go on, and how many in the end.
+/// mount. Prints when it has begun, how many were opened before it was told to continue, and how many in
+/// the end.
 const LEASES: &str = r"
 import fcntl, signal, sys, threading
 become_nobody()
@@ -224,7 +222,7 @@ fn opens_of_one_user_wait_for_leases() {
     });
 }
 
-/// Others can work while a user's opens wait, by one of these scripts.
+/// Other users can work while a user's opens wait because of one of these scripts.
 #[track_caller]
 fn waits_alone(script: &str, await_all: impl Fn(&Path)) {
     for way in WAYS {
@@ -250,8 +248,8 @@ fn waits_alone(script: &str, await_all: impl Fn(&Path)) {
     }
 }
 
-/// Takes a lease on its own file in the source, and removes the file through the mount. Says what it gets
-/// while it has the lease, and without.
+/// Takes a lease on its own file in the source, and removes the file through the mount. Prints the result
+/// with the lease, and without.
 const REMOVE: &str = r"
 import errno, fcntl, signal, sys
 become_nobody()
@@ -270,7 +268,7 @@ fcntl.fcntl(leased, fcntl.F_SETLEASE, fcntl.F_UNLCK)
 remove()
 ";
 
-/// For others, names wait for what is done with names.
+/// Operations on names may wait for each other, also for other users.
 #[test]
 fn a_policy_does_not_wait_for_leases_to_remove_a_file() {
     let Some(world) = shared_world() else { return };
@@ -289,8 +287,8 @@ fn a_policy_does_not_wait_for_leases_to_remove_a_file() {
     mounted.unmount();
 }
 
-/// Opens named pipes, made in the source, through the mount. Says when it has begun, how many were
-/// opened until it was told to go on, and how many in the end.
+/// Opens named pipes, created in the source, through the mount. Prints when it has begun, how many were
+/// opened before it was told to continue, and how many in the end.
 const PIPES: &str = r"
 import sys, threading
 become_nobody()
@@ -313,7 +311,7 @@ for thread in threads:
 print(len(opened), flush=True)
 ";
 
-/// The kernel waits for their other end by itself.
+/// The kernel itself waits for their other end.
 #[test]
 fn opens_of_one_user_wait_for_pipes() {
     waits_alone(PIPES, |_| {});

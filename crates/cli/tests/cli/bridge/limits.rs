@@ -1,4 +1,4 @@
-//! With little room for open files, all can still be seen, and as many be open as the system allows.
+//! With a low limit of open files, all files are visible, and as many can be open as the system allows.
 
 use std::{
     fs::{self, File},
@@ -45,7 +45,7 @@ fn more_files_than_can_be_open() {
     }
 }
 
-/// What the user may raise is raised, as each open file takes descriptors.
+/// The soft limit is raised to the hard limit, as each open file takes descriptors.
 #[test]
 fn many_files_are_open() {
     for way in WAYS {

@@ -35,11 +35,11 @@ use crate::{
     },
 };
 
-/// How files can be read and written: by the kernel where it can, and through the bridge.
+/// The serving modes: passed through if the kernel can, and relayed.
 const WAYS: [&str; 2] = ["auto", "never"];
 
-/// A world with an empty source `src` and a mount point `mnt`; `None`, after a note, where nothing
-/// can be mounted.
+/// A world with an empty source `src` and a mount point `mnt`; `None`, after a note, if mounting is
+/// impossible.
 fn world() -> Option<World> {
     let world = daemon::world()?;
     world.directory("src");
@@ -86,21 +86,21 @@ fn mount_in(world: &World, way: &str) -> Daemon {
     mount(world, &["--passthrough", way])
 }
 
-/// The same, by a policy with this text.
+/// The same with a policy with this text.
 #[track_caller]
 fn mount_by(world: &World, policy: &str) -> Daemon {
     let policy = world.write("policy.toml", policy);
     mount(world, &["--policy", policy.to_str().unwrap()])
 }
 
-/// What `verimount status` says of a mount.
+/// The status of a mount.
 #[track_caller]
 fn status(directory: &Path) -> Value {
     let status = verimount(args!["status", "--json", directory]);
     serde_json::from_slice(&status.succeeds().stdout).unwrap()
 }
 
-/// Whether the kernel passes files through to this bridge; a note that work is skipped if not.
+/// Whether the kernel passes files of this bridge through; prints a note that work is skipped if not.
 fn passes_through_or_skip(directory: &Path) -> bool {
     let passes = status(directory)["passthrough"]["refusal"].is_null();
     if !passes {
@@ -109,19 +109,19 @@ fn passes_through_or_skip(directory: &Path) -> bool {
     passes
 }
 
-/// Runs a Python script, which can map files; `None` where there is no Python.
+/// Runs a Python script, which can map files; `None` without Python.
 fn python(script: &str, arguments: &[&Path]) -> Option<Ended> {
     let mut python = Command::new(tools::find("python3")?);
     python.args(["-c", script]).args(arguments);
     Some(finish(python))
 }
 
-/// Changes a file's length to 7 without opening it; what Python says of it.
+/// Truncates a file to length 7 without opening it; returns Python's output.
 fn truncate(path: &Path) -> Option<Ended> {
     python("import os, sys; os.truncate(sys.argv[1], 7)", &[path])
 }
 
-/// The name of the error of what failed.
+/// The error number of a failed operation.
 #[track_caller]
 fn error_of<T>(result: io::Result<T>) -> rustix::io::Errno {
     match result {

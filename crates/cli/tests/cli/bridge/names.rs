@@ -1,5 +1,5 @@
-//! What is done with names and attributes comes out as in a directory of the source's own file
-//! system: the same steps are taken in both, and the same must come of them.
+//! Operations on names and attributes have the same results as in a directory of the source's own file
+//! system: the same steps are done in both, and compared.
 
 use std::{
     fs::{self, File, OpenOptions, Permissions},
@@ -20,7 +20,7 @@ use rustix::fs::{
 use super::{WAYS, mount, mount_in, world};
 use crate::common::world::World;
 
-/// Something to do in a directory, and what is to be seen of it.
+/// A step in a directory, and its visible result.
 type Step = fn(&Path) -> io::Result<String>;
 
 const STEPS: &[Step] = &[
@@ -98,7 +98,7 @@ const STEPS: &[Step] = &[
     |at| seen(fs::remove_dir(at.join("folder/deep"))),
 ];
 
-/// That it worked.
+/// The result of success.
 fn seen<T, E: Into<io::Error>>(result: Result<T, E>) -> io::Result<String> {
     result.map(|_| "done".to_owned()).map_err(Into::into)
 }
@@ -150,8 +150,7 @@ fn xattrs(at: &Path) -> io::Result<String> {
     Ok(format!("{names:?}"))
 }
 
-/// Every name below a directory, and what can be said of it that does not depend on when and where
-/// it was made.
+/// Every name below a directory, with the attributes that do not depend on when and where it was created.
 fn described(world: &World, directory: &str) -> Vec<String> {
     let root = world.path(directory);
     let mut found = Vec::new();
@@ -220,7 +219,7 @@ fn attributes_are_the_sources() {
     mounted.unmount();
 }
 
-/// A file is the same whatever it is called, and stays so when it is moved.
+/// A file is the same by all its names, and after a move.
 #[test]
 fn open_files_follow_their_names() {
     for way in WAYS {
@@ -260,7 +259,7 @@ fn open_files_follow_their_names() {
     }
 }
 
-/// More than fits into one answer, listed while others come and go.
+/// More names than fit into one answer, listed while others are created and removed.
 #[test]
 fn large_directories_are_listed_whole() {
     let Some(world) = world() else { return };

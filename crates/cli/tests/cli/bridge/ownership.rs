@@ -1,4 +1,4 @@
-//! Whose what is made becomes, and who may do what: as on the source.
+//! Owners of new files, and permissions: as on the source.
 
 use std::{
     fs,
@@ -21,7 +21,7 @@ use crate::common::{
     world::World,
 };
 
-/// Runs a shell script in a directory, as somebody with these ids and further groups.
+/// Runs a shell script in a directory, as a user with these ids and supplementary groups.
 pub(super) fn shell_as(
     uid: u32,
     gid: u32,
@@ -57,7 +57,7 @@ fn open_world() -> Option<World> {
     Some(world)
 }
 
-/// Does the same in the mirror and in a directory like the source, and compares what came of it.
+/// Does the same in the mirror and in a directory like the source, and compares the results.
 #[track_caller]
 fn comes_out_alike(
     world: &World,
@@ -107,7 +107,7 @@ fn new_files_belong_to_their_creators() {
     }
 }
 
-/// Set-group-id directories, groups one belongs to, and bits that only members may set.
+/// Set-group-ID directories, groups of the caller, and bits that only members may set.
 #[test]
 fn setgid_directories_pass_on_their_group() {
     let Some(world) = open_world() else { return };
@@ -169,7 +169,7 @@ fn access_control_lists() {
     }
 }
 
-/// Everybody's writes take away a program's set-user-id bit, passed through or not.
+/// Every user's write clears a program's set-user-ID bit, passed through or not.
 #[test]
 fn changed_programs_lose_their_privileges() {
     let Some(world) = open_world() else { return };
@@ -194,7 +194,7 @@ fn changed_programs_lose_their_privileges() {
     }
 }
 
-/// Set-id bits go and stay as they do on the source, where nothing else changes.
+/// Set-ID bits are cleared and kept as on the source, for changes of nothing else.
 #[test]
 fn set_id_bits_are_cleared_as_on_the_source() {
     let Some(world) = open_world() else { return };
@@ -218,8 +218,8 @@ fn set_id_bits_are_cleared_as_on_the_source() {
     }
 }
 
-/// An ordinary user comes no further through the mount than on the source, whose other blocks are
-/// reserved for root.
+/// An ordinary user cannot use more blocks through the mount than on the source: the rest is reserved for
+/// root.
 #[test]
 fn blocks_that_are_reserved_for_root() {
     for way in WAYS {
@@ -269,7 +269,7 @@ fn device_nodes_are_shown_and_lead_nowhere() {
     mounted.unmount();
 }
 
-/// Without `--allow-other` it is nobody else's.
+/// Without `--allow-other` no other user has access.
 #[test]
 fn other_users_are_kept_out() {
     let Some(world) = open_world() else { return };
@@ -309,7 +309,7 @@ fn trusted_attributes_are_roots() {
     mounted.unmount();
 }
 
-/// What is mounted in the source is not part of it.
+/// Mounts in the source are not part of the mirror.
 #[test]
 fn mounts_in_the_source_are_left_out() {
     let Some(world) = open_world() else { return };

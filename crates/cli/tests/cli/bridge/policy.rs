@@ -1,4 +1,4 @@
-//! Each open is decided by the rules as they are at that time.
+//! Each open is decided by the present rules.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -30,7 +30,7 @@ fn opens(directory: &Path) -> [u64; 4] {
         .map(|kind| status["opens"][kind].as_u64().unwrap())
 }
 
-/// What an open adds to these counts.
+/// How an open changes these counts.
 #[track_caller]
 fn counted(mounted: &Daemon, open: impl FnOnce()) -> [u64; 4] {
     let before = opens(mounted.directory());
@@ -161,7 +161,7 @@ fn rules_match_users_and_groups() {
     mounted.unmount();
 }
 
-/// What is open already is served as it was, whatever the rules say by then.
+/// Files that are open keep their serving mode, even if the rules change.
 #[test]
 fn the_policy_is_reloaded() {
     let Some(world) = world() else { return };
@@ -201,7 +201,7 @@ fn the_policy_is_reloaded() {
     mounted.unmount();
 }
 
-/// Without a policy there is nothing to read again: then SIGHUP ends the mount, as it does others.
+/// Without a policy there is nothing to reload: then SIGHUP ends the mount, like other mounts.
 #[test]
 fn without_a_policy_a_hangup_ends_the_mount() {
     let Some(world) = world() else { return };
@@ -303,7 +303,7 @@ fn decisions_are_explained() {
     }
 }
 
-/// It decides without what the caller could do about it: also for the user who mounted.
+/// The bridge needs the content itself, whatever the caller's permissions: also for the user who mounted.
 #[test]
 fn content_that_a_rule_needs_must_be_readable() {
     if is_root() {

@@ -1,5 +1,5 @@
-//! Many open, change, move and replace the same files at once. The kernel answers `EIO` where one
-//! file is open both passed through and cached, so no order of opens and closes may bring that about.
+//! Many threads open, change, move and replace the same files. The kernel returns `EIO` if a file is open
+//! both passed through and cached, so no order of opens and closes may cause that.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -16,16 +16,16 @@ use rustix::io::Errno;
 use super::{mount_by, status, world};
 use crate::common::{random_numbers, seed, user::is_root};
 
-/// As many threads, each with a part of the file that it alone writes to.
+/// The number of threads, each with a part of the file that only it writes to.
 const THREADS: usize = 50;
 
 /// Length of such a part: not a divisor of the page, so that writers share pages.
 const PART: usize = 3000;
 
-/// How long all of it goes on; in seconds, `VERIMOUNT_RACE_SECONDS` says otherwise.
+/// The duration in seconds; overridden by `VERIMOUNT_RACE_SECONDS`.
 const SECONDS: u64 = 4;
 
-/// Reading alone is passed through and writing relayed, so both are always wanted.
+/// Opens for reading only are passed through and others relayed, so that both modes compete.
 const POLICY: &str = "[[rule]]\naction = \"relay\"\naccess = \"write\"\n";
 
 fn duration() -> Duration {
@@ -33,13 +33,13 @@ fn duration() -> Duration {
     Duration::from_secs(given.map_or(SECONDS, |text| text.parse().unwrap()))
 }
 
-/// Names of one file, some of which are there and some not.
+/// Names of one file, some existing and some not.
 fn names(directory: &Path) -> Vec<PathBuf> {
     let names = (0..4).map(|number| directory.join(format!("name {number}")));
     names.collect()
 }
 
-/// Opens the file by any of its names: they move, but one is always there.
+/// Opens the file by any of its names: they change, but one always exists.
 fn open(names: &[PathBuf], write: bool, number: u64) -> io::Result<File> {
     for attempt in 0..1000 {
         let name = &names[(number as usize + attempt) % names.len()];
@@ -65,7 +65,7 @@ fn work(names: &[PathBuf], part: usize, number: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Gives the file names and takes others away, always leaving the first.
+/// Adds and removes names of the file, and always keeps the first.
 fn rename(names: &[PathBuf], number: u64) -> io::Result<()> {
     let [one, other] = [0, 2].map(|shift| &names[1 + (number >> shift) as usize % 3]);
     let done = match number >> 60 {
@@ -123,7 +123,7 @@ fn one_file_is_opened_by_many() {
     mounted.unmount();
 }
 
-/// A file that is replaced by renaming another one over it is there at any time, and whole.
+/// A file that is replaced by a rename exists at any time, and is complete.
 #[test]
 fn a_file_is_replaced_while_it_is_read() {
     let Some(world) = world() else { return };

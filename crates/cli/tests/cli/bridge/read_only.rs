@@ -1,4 +1,4 @@
-//! What may not be changed cannot be, in any way.
+//! A read-only mirror cannot be changed in any way.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -19,7 +19,7 @@ use rustix::{
 use super::{WAYS, error_of, mount, python, truncate, world};
 use crate::common::user::is_root;
 
-/// Everything that would change something; each must fail alike.
+/// All operations that would change something; each must fail in the same way.
 fn changes(at: &Path) -> Vec<Errno> {
     let file = at.join("file");
     let permissions = fs::Permissions::from_mode(0o777);
@@ -47,7 +47,7 @@ fn changes(at: &Path) -> Vec<Errno> {
         .collect()
 }
 
-/// Tries to get at a file that was opened for reading: by mapping it, and by going back to it.
+/// Tries to write to a file that was opened for reading: by mapping it, and by reopening it.
 const ATTEMPTS: &str = "
 import errno, mmap, os, sys
 fd = os.open(sys.argv[1], os.O_RDONLY)
@@ -104,7 +104,7 @@ fn a_read_only_mirror_changes_nothing() {
     }
 }
 
-/// A reader's own descriptor is of the mirror, and leads nowhere else.
+/// A reader's descriptor belongs to the mirror, and cannot be used to reach the source.
 #[test]
 fn descriptors_lead_to_the_mirror_only() {
     let Some(world) = world() else { return };

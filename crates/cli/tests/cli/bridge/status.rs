@@ -1,5 +1,5 @@
-//! What is passed through, the bridge never sees: neither with ordinary reads and writes, nor with
-//! asynchronous or mapped ones.
+//! Reads and writes that are passed through never reach the bridge: ordinary, asynchronous and mapped
+//! ones.
 
 use std::{
     fs::{self, File},
@@ -16,7 +16,7 @@ use crate::{
     common::run::{finish, verimount},
 };
 
-/// What has been relayed: reads and their bytes, writes and their bytes.
+/// The relayed requests: reads and their bytes, writes and their bytes.
 fn relayed(status: &Value) -> [u64; 4] {
     ["reads", "read_bytes", "writes", "written_bytes"]
         .map(|what| status["relayed"][what].as_u64().unwrap())

@@ -1,4 +1,4 @@
-//! What the source's file system cannot do comes out as its own error.
+//! Errors of the source's file system are passed on.
 
 use std::{
     ffi::CString,
@@ -124,7 +124,7 @@ fn a_source_that_cannot_be_changed() {
     }
 }
 
-/// The mirror has the source by itself: it stays until the mirror ends.
+/// The mirror holds the source's file system, which stays until the mirror ends.
 #[test]
 fn a_source_that_is_unmounted() {
     for way in WAYS {

@@ -1,4 +1,4 @@
-//! Writes that must survive a crash before they are answered reach the source as such.
+//! Synchronous writes are synchronous in the source as well.
 
 use super::{WAYS, world};
 use crate::{
@@ -6,7 +6,7 @@ use crate::{
     common::{daemon::Daemon, run::verimount, synchronous},
 };
 
-/// The source is a volume's mount, which counts what it has to make durable.
+/// The source is a volume's mount, which counts flushes.
 #[test]
 fn synchronous_writes_are_synced_once() {
     for way in WAYS {

@@ -1,4 +1,4 @@
-//! Wrong usage, wrong paths, and what is said of them.
+//! Wrong usage and wrong paths, with their messages.
 
 use std::fs;
 
@@ -85,7 +85,7 @@ fn processors_are_kept_awake_or_the_reason_is_given() {
     mounted.unmount();
 }
 
-/// Below its own source, a mount would wait for itself; only root can leave it out of the mirror.
+/// A mount below its own source would wait for itself; only root can exclude it from the mirror.
 #[test]
 fn a_mount_point_in_the_source() {
     let Some(world) = world() else { return };
@@ -103,7 +103,7 @@ fn a_mount_point_in_the_source() {
     }
 }
 
-/// An empty directory mirrored on itself is as good as any.
+/// An empty directory can be mirrored on itself.
 #[test]
 fn a_source_that_is_the_mount_point() {
     let Some(world) = world() else { return };
@@ -136,8 +136,8 @@ fn passthrough_can_be_required() {
     relayed.unmount();
 }
 
-/// Two file systems below one directory, as overlayfs has them, may number their files alike. In
-/// the mirror, which is one device, two files with one number would be taken for one.
+/// Two file systems below one directory, as with overlayfs, can use the same inode numbers. In the mirror,
+/// which is one device, programs would take two files with one number for hard links.
 #[test]
 fn inode_numbers_of_several_devices_differ() {
     use std::os::unix::fs::MetadataExt;
@@ -170,7 +170,7 @@ fn inode_numbers_of_several_devices_differ() {
     mounted.unmount();
 }
 
-/// The kernel stacks two file systems, if the upper one has said beforehand that it is the second.
+/// The kernel stacks two file systems if the upper one has declared its depth in the INIT negotiation.
 #[test]
 fn a_mirror_of_a_mirror_is_passed_through() {
     let Some(world) = world() else { return };

@@ -17,7 +17,7 @@ use rustix::{
 use super::{mount, status, world};
 use crate::common::{daemon::Daemon, user::root_or_skip};
 
-/// Where the kernel traces, and the event of a request to FUSE (Linux 6.11).
+/// The folder of the kernel's traces, and the event of a FUSE request (Linux 6.11).
 const TRACES: &str = "/sys/kernel/tracing/instances";
 const SENT: &str = "events/fuse/fuse_request_send";
 
@@ -68,7 +68,7 @@ fn a_new_file_takes_two_requests_less() {
     }
 }
 
-/// Makes a file as `tar` does.
+/// Creates a file as `tar` does.
 fn unpack(path: &Path) -> io::Result<()> {
     let mut file = File::create_new(path)?;
     file.write_all(b"content")?;
@@ -77,11 +77,11 @@ fn unpack(path: &Path) -> io::Result<()> {
     file.set_permissions(Permissions::from_mode(0o644))
 }
 
-/// A trace of the requests of one mount, until this is dropped.
+/// A trace of the requests of one mount. It ends when this is dropped.
 struct Trace(PathBuf);
 
 impl Trace {
-    /// `None`, after a note, where none can be had.
+    /// `None`, after a note, if tracing is impossible.
     fn new(mounted: &Daemon) -> Option<Self> {
         let folder = Path::new(TRACES).join(format!("verimount-test-{}", process::id()));
         if let Err(error) = fs::create_dir(&folder) {
@@ -104,7 +104,7 @@ impl Trace {
         fs::write(self.0.join(SENT).join(file), text).unwrap();
     }
 
-    /// The requests that somebody waited for, so far.
+    /// The requests so far for which a program waited.
     fn awaited(&self) -> Vec<String> {
         let text = fs::read_to_string(self.0.join("trace")).unwrap();
         let requests = text.lines().filter_map(|line| line.split_once(" opcode "));

@@ -1,4 +1,4 @@
-//! Real mounts, which always come to an end.
+//! Real mounts, which always end.
 
 use std::{
     ffi::OsString,
@@ -25,14 +25,14 @@ use super::{
 };
 use crate::args;
 
-/// A mount that lasts longer than this hangs: its daemon is then killed, which ends all that
-/// waits for it. Far more than anything here needs.
+/// A mount that lasts longer than this hangs. Its daemon is then killed, which ends everything that waits
+/// for it. This is far more than any test needs.
 const PATIENCE: Duration = Duration::from_secs(100);
 
-/// Whether there is FUSE here; a note that work is skipped if not.
+/// Whether FUSE is available; prints a note that work is skipped if not.
 ///
 /// # Panics
-/// If it is missing where nothing may be.
+/// If it is missing although all tools are required.
 pub(crate) fn fuse_or_skip() -> bool {
     let there = Path::new("/dev/fuse").exists();
     if !there {
@@ -45,7 +45,7 @@ pub(crate) fn fuse_or_skip() -> bool {
     there && (is_root() || tools::find("fusermount3").is_some())
 }
 
-/// A world with a mount point `mnt`; `None`, after a note, where nothing can be mounted.
+/// A world with a mount point `mnt`; `None`, after a note, if mounting is impossible.
 pub(crate) fn world() -> Option<World> {
     if !fuse_or_skip() {
         return None;
@@ -122,7 +122,7 @@ impl Daemon {
         Self::spawn(command, socket).unwrap_or_else(|said| panic!("not served: {said}"))
     }
 
-    /// Mounts with this command; what it said, if it ended without.
+    /// Mounts with this command; its output, if it ended without a mount.
     pub(crate) fn start(
         mut command: Command,
         source: &Path,
@@ -162,7 +162,7 @@ impl Daemon {
         })
     }
 
-    /// Kills it if it still runs after so long.
+    /// Kills it if it still runs after this time.
     pub(crate) fn bites_after(&mut self, patience: Duration) {
         self._watchdog = Watchdog::new(&self.child, patience);
     }
@@ -175,12 +175,12 @@ impl Daemon {
         &self.directory
     }
 
-    /// What it has said so far.
+    /// Its output so far.
     pub(crate) fn log(&self) -> String {
         self.log.lock().unwrap().clone()
     }
 
-    /// The number of its process.
+    /// Its process id.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -189,7 +189,7 @@ impl Daemon {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// Unmounts, and waits for the daemon to end as it should.
+    /// Unmounts, and waits for the daemon to end with success.
     #[track_caller]
     pub(crate) fn unmount(self) -> String {
         if is_root() {
@@ -204,7 +204,7 @@ impl Daemon {
         self.ends_well()
     }
 
-    /// Waits for the daemon, which was told to end, to do so; everything it said.
+    /// Waits for the end of the daemon, which was told to end; returns its whole output.
     #[track_caller]
     pub(crate) fn ends_well(mut self) -> String {
         let log = self.exits_well();
@@ -213,7 +213,7 @@ impl Daemon {
         log
     }
 
-    /// The same, but its directory may be another mount's by now.
+    /// The same, but its directory may have another mount by now.
     #[track_caller]
     pub(crate) fn exits_well(&mut self) -> String {
         let status = self.wait();
@@ -223,7 +223,7 @@ impl Daemon {
         log
     }
 
-    /// Waits for the daemon to end, however it does.
+    /// Waits for the end of the daemon, with or without success.
     pub(crate) fn wait(&mut self) -> ExitStatus {
         let status = self.child.wait().unwrap();
         if let Some(reader) = self.reader.take() {
@@ -233,12 +233,12 @@ impl Daemon {
     }
 }
 
-/// Whether the daemon has said that what it serves can be used.
+/// Whether the daemon has printed that it is ready.
 fn is_ready(said: &str) -> bool {
     said.contains(" on ") && (said.contains(" (read-ahead ") || said.contains(" (NBD, "))
 }
 
-/// Keeps the daemon from waiting for somebody who reads what it says.
+/// Reads the daemon's output, so that it never waits for a reader.
 fn keep_reading(mut stderr: BufReader<ChildStderr>, log: Arc<Mutex<String>>) -> JoinHandle<()> {
     thread::spawn(move || {
         let mut bytes = [0; 4096];
@@ -277,14 +277,14 @@ impl Background {
         background
     }
 
-    /// Takes care of what is mounted already.
+    /// Takes over an existing mount.
     pub(crate) fn adopt(directory: &Path) -> Self {
         Self {
             directory: directory.to_owned(),
         }
     }
 
-    /// The daemon's process, known by its mount point.
+    /// The daemon's process, found by its mount point.
     pub(crate) fn daemon(&self) -> Option<Pid> {
         daemon_of(&self.directory)
     }
@@ -302,8 +302,8 @@ pub(crate) fn umount(directory: &Path) {
     unless_busy(|| verimount(args!["umount", "--", directory])).succeeds_quietly();
 }
 
-/// Repeats what unmounts as long as the mount is busy. It may be although its files are closed: a
-/// process that another test is about to start has, for a moment, all files open that we had.
+/// Repeats an unmount while the mount is busy. It can be busy although its files are closed: a process that
+/// another test starts has copies of all open descriptors for a moment.
 pub(crate) fn unless_busy(mut run: impl FnMut() -> Ended) -> Ended {
     let mut ended = run();
     eventually("it is not busy", || {
@@ -343,10 +343,10 @@ fn daemon_of(directory: &Path) -> Option<Pid> {
     })
 }
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 ///
 /// # Panics
-/// If that takes longer than anything should.
+/// If that takes too long.
 #[track_caller]
 pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     const PAUSE: Duration = Duration::from_millis(2);

@@ -12,19 +12,19 @@ use super::daemon::eventually;
 
 pub(crate) const LIMIT: &str = "/dev/cpu_dma_latency";
 
-/// Whether it can be set here.
+/// Whether the limit can be set here.
 pub(crate) fn can_be_set() -> bool {
     File::options().write(true).open(LIMIT).is_ok()
 }
 
-/// What holds for the whole system, in microseconds.
+/// The effective limit of the system, in microseconds.
 fn latency() -> i32 {
     let mut bytes = [0; size_of::<i32>()];
     File::open(LIMIT).unwrap().read_exact(&mut bytes).unwrap();
     i32::from_ne_bytes(bytes)
 }
 
-/// Whether somebody keeps processors awake.
+/// Whether any process keeps processors awake.
 pub(crate) fn is_none() -> bool {
     latency() == 0
 }

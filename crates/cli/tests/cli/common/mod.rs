@@ -1,4 +1,4 @@
-//! What the tests of the command share.
+//! Shared by the tests of the command.
 
 pub(crate) mod daemon;
 pub(crate) mod latency;
@@ -13,8 +13,8 @@ use std::env;
 
 use verimount_testkit::noise;
 
-/// Seed of what is chosen at random: printed, and taken from `VERIMOUNT_SEED` where that is set, so
-/// that a failure can be repeated.
+/// The seed for random choices. It is printed, and taken from `VERIMOUNT_SEED` if that is set, so that a
+/// failure can be reproduced.
 pub(crate) fn seed() -> u64 {
     let clock = || {
         let since = std::time::UNIX_EPOCH.elapsed().unwrap();

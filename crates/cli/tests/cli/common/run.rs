@@ -1,4 +1,4 @@
-//! Runs the command and judges how it ended.
+//! Runs the command and checks how it ended.
 
 use std::{
     env,
@@ -16,11 +16,11 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use super::user::User;
 
-/// Names another copy of the command to test, for tests that run where the built one is out of
-/// reach.
+/// Environment variable with the path of another copy of the command, for tests that cannot access the
+/// built one.
 pub(crate) const BINARY: &str = "VERIMOUNT_TEST_BINARY";
 
-/// Whatever takes longer hangs. Far more than anything here needs, even on a busy machine.
+/// A command that takes longer hangs. This is far more than any test needs, even on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The command under test.
@@ -134,7 +134,7 @@ impl Drop for Watchdog {
 }
 
 impl Ended {
-    /// What must hold of every run.
+    /// Checks that apply to every run.
     #[track_caller]
     fn is_orderly(&self, code: i32) -> &Self {
         assert_eq!(self.status.code(), Some(code), "{self:?}");
@@ -142,13 +142,13 @@ impl Ended {
         self
     }
 
-    /// It did what it was to do.
+    /// It succeeded.
     #[track_caller]
     pub(crate) fn succeeds(&self) -> &Self {
         self.is_orderly(0)
     }
 
-    /// It did, and had nothing to say about it but notes.
+    /// It succeeded, and printed only notes on standard error.
     #[track_caller]
     pub(crate) fn succeeds_quietly(&self) -> &Self {
         assert!(self.errors().next().is_none(), "{self:?}");
@@ -161,7 +161,7 @@ impl Ended {
         lines.filter(|line| !line.starts_with("note: "))
     }
 
-    /// The data is bad or the work failed: exit code 1 and one line that says why.
+    /// The data is bad or the work failed: exit code 1 and one line with the reason.
     #[track_caller]
     pub(crate) fn fails(&self) -> &Self {
         self.is_orderly(1);
@@ -174,7 +174,7 @@ impl Ended {
         self
     }
 
-    /// It fails, and the line says this.
+    /// It fails, and the line contains this.
     #[track_caller]
     pub(crate) fn fails_saying(&self, words: &str) -> &Self {
         self.fails();

@@ -1,4 +1,4 @@
-//! The ways in which a program says that a write must survive a crash before it is answered.
+//! The ways in which a program can make a write synchronous.
 
 use std::{
     fs::{File, OpenOptions},

@@ -1,4 +1,4 @@
-//! Trees to be stored, and what they look like wherever they come out again.
+//! Trees to be stored, and snapshots for comparison.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -20,7 +20,7 @@ use verimount_testkit::noise;
 
 use super::user::is_root;
 
-/// What is stored of a file besides its names.
+/// The stored properties of a file besides its names.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Stored {
     Directory,
@@ -120,8 +120,8 @@ pub(crate) fn assert_same(actual: &Snapshot, expected: &Snapshot) {
     assert!(surplus.is_empty(), "{surplus:?}");
 }
 
-/// A tree with everything that can be stored, made in this or the other order; device nodes are in
-/// it only where root makes it.
+/// A tree with everything that can be stored, created in either order; it has device nodes only if root
+/// creates it.
 pub(crate) fn create(root: &Path, reversed: bool) {
     let mut files = contents();
     if reversed {

@@ -1,4 +1,4 @@
-//! Who runs the command.
+//! The users who run the command.
 
 use std::{
     fs,
@@ -27,7 +27,7 @@ pub(crate) fn is_root() -> bool {
     geteuid().is_root()
 }
 
-/// Whether the tests run as root; a note that work is skipped if not.
+/// Whether the tests run as root; prints a note that work is skipped if not.
 pub(crate) fn root_or_skip() -> bool {
     if !is_root() {
         eprintln!("skipped: only root can do that");
@@ -36,7 +36,7 @@ pub(crate) fn root_or_skip() -> bool {
 }
 
 impl User {
-    /// A user who may not do everything: `nobody` if the tests run as root.
+    /// An ordinary user: `nobody` if the tests run as root.
     pub(crate) fn ordinary(world: &World) -> Self {
         match is_root() {
             true => Self::Nobody(reachable_copy(&binary(), world)),

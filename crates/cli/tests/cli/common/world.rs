@@ -14,7 +14,7 @@ use verimount_testkit::noise;
 use super::run::verimount;
 use crate::args;
 
-/// A folder that everybody can look into, removed at the end with all that is mounted in it.
+/// A folder that everybody can read. It is removed at the end, after all mounts in it.
 pub(crate) struct World {
     root: PathBuf,
     /// Removes `root`.
@@ -116,7 +116,7 @@ impl World {
         listing
     }
 
-    /// Does something that must leave everything as it was.
+    /// Runs an action that must change nothing.
     #[track_caller]
     pub(crate) fn unchanged_by<T>(&self, work: impl FnOnce() -> T) -> T {
         let before = self.listing();
@@ -195,7 +195,7 @@ fn small_images() -> &'static SmallImages {
     })
 }
 
-/// How large small images are.
+/// The size of small images.
 pub(crate) fn small_sealed_len() -> usize {
     small_images().sealed.len()
 }

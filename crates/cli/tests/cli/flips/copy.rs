@@ -13,7 +13,7 @@ use crate::common::{
     tree::{Stored, snapshot},
 };
 
-/// The bit that is changed in a byte: one that keeps letters letters, so that names stay names.
+/// The bit that is changed in a byte: with it letters stay letters, so that names stay valid.
 const BIT: u8 = 0x20;
 
 /// One copy of the image, and a directory to mount it on.
@@ -51,7 +51,7 @@ impl Copy<'_> {
         Daemon::start(command, &self.image, &self.directory, &options)
     }
 
-    /// Whether a fresh mount notices that this byte is changed; what it shows must be right.
+    /// Whether a new mount detects this changed byte. Asserts that everything it shows is right.
     pub(super) fn is_noticed(&self, position: usize) -> bool {
         self.flip(position);
         let noticed = match self.mount(&[]) {
@@ -69,7 +69,7 @@ impl Copy<'_> {
         noticed
     }
 
-    /// Walks and reads everything: whether any of it was refused.
+    /// Walks and reads everything; returns whether anything was refused.
     pub(super) fn reads_are_right_or_refused(&self, position: usize) -> bool {
         let expected = &self.sample.expected;
         match snapshot(&self.directory) {
@@ -88,7 +88,7 @@ impl Copy<'_> {
         }
     }
 
-    /// Looks at one file: if it can be looked at, it must be what it is.
+    /// Examines one file: if that succeeds, its attributes must be right.
     fn is_right_or_refused(&self, path: &Path, stored: &Stored) -> Result<(), String> {
         let path = self.directory.join(path);
         let target = fs::read_link(&path);
@@ -112,12 +112,12 @@ impl Copy<'_> {
     }
 }
 
-/// Whether this is how a read is refused.
+/// Whether this is the error of a refused read.
 pub(super) fn is_refusal(error: &io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error())
 }
 
-/// Reads a file block by block: what is read must be right.
+/// Reads a file block by block: every block that is read must be right.
 fn read_pieces(path: &Path, content: &[u8]) -> Result<(), String> {
     let mut file = File::open(path).map_err(|error| error.to_string())?;
     let mut refused = 0;

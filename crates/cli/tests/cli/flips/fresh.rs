@@ -1,4 +1,4 @@
-//! Under a fresh mount for each position: what is not data of large files, and anything at random.
+//! A new mount for each position: everything but the data of large files, and random positions.
 
 use std::fs;
 
@@ -17,7 +17,7 @@ use crate::{
     },
 };
 
-/// All that is read before any file is: superblock, headers, index, small files among them,
+/// Everything that is read before any file: superblock, headers, index, small files between them,
 /// descriptor and padding.
 #[test]
 fn every_other_byte() {
@@ -41,7 +41,7 @@ fn every_other_byte() {
     });
 }
 
-/// The signature vouches for the digest, and nothing else does here.
+/// Here only the signature protects the digest.
 #[test]
 fn every_byte_of_a_signature() {
     if !fuse_or_skip() {
@@ -70,7 +70,7 @@ fn every_byte_of_a_signature() {
     });
 }
 
-/// Each of some positions anywhere, under a fresh mount, as an ordinary user, too.
+/// Random positions, each with a new mount, also as an ordinary user.
 #[track_caller]
 fn random_positions(sample: &Sample, count: usize) {
     let seed = seed();

@@ -1,4 +1,4 @@
-//! Data and tree, below one mount that keeps nothing.
+//! Data and tree, below one mount without caches.
 
 use std::{fs::File, io, os::unix::fs::FileExt};
 
@@ -12,8 +12,8 @@ use crate::{
     common::{daemon::fuse_or_skip, run::verimount, seed},
 };
 
-/// Data and tree of large files: each changed byte is noticed, and takes away only its block, or,
-/// in the tree, all that it vouches for.
+/// Data and tree of large files: each changed byte is detected, and makes only its block unreadable, or, in
+/// the tree, the data below it.
 #[test]
 fn every_byte_of_data_and_tree() {
     if !fuse_or_skip() {
@@ -82,7 +82,7 @@ fn refused_blocks(file: &File, content: &[u8]) -> Result<Vec<usize>, String> {
     }
 }
 
-/// Not part of the above, but of what makes it sound: under such a mount, nothing is remembered.
+/// The precondition of the test above: such a mount caches nothing.
 #[test]
 fn a_mount_without_caches_reads_again_each_time() {
     if !fuse_or_skip() {

@@ -20,21 +20,21 @@ use crate::{
     },
 };
 
-/// How many threads try positions, each with a copy of the image.
+/// The number of threads that try positions, each with a copy of the image.
 pub(super) const THREADS: usize = 2;
 
-/// An image to be damaged, and what is right.
+/// An image to be damaged, and its original contents.
 pub(super) struct Sample {
     pub(super) world: World,
     pub(super) bytes: Vec<u8>,
     pub(super) expected: Snapshot,
-    /// Options to mount it with: those of someone who knows what it must be.
+    /// Options to mount it, with the expected digest.
     pub(super) options: Vec<String>,
-    /// Names of files of more than one block, and where their contents are in the image.
+    /// Names of files of more than one block, and the ranges of their contents in the image.
     pub(super) large: Vec<(PathBuf, Range<usize>)>,
 }
 
-/// 64 KiB of image, tree and descriptor behind it.
+/// An image of 64 KiB, followed by tree and descriptor.
 pub(super) fn small_sample() -> Sample {
     let world = World::new();
     let tree = world.directory("tree");
@@ -89,7 +89,7 @@ impl Sample {
         }
     }
 
-    /// Shares positions out among threads, each with its own copy.
+    /// Distributes positions among threads, each with its own copy.
     pub(super) fn in_threads(
         &self,
         positions: &[usize],
@@ -107,7 +107,7 @@ impl Sample {
         });
     }
 
-    /// Where the Merkle tree is stored: one block, right behind the 64 KiB of data.
+    /// The range of the Merkle tree: one block, directly after the 64 KiB of data.
     pub(super) fn tree(&self) -> Range<usize> {
         let start = self.bytes.len() - 2 * 4096;
         start..start + 4096

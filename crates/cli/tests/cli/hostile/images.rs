@@ -1,11 +1,11 @@
-//! The images: each wrong in one way, all checksums in order.
+//! The images: each is invalid in one way, with valid checksums.
 
 use crate::common::romfs::{DIRECTORY, FILE, HARD_LINK, Image};
 
-/// What is wrong, and the image with it.
+/// A defect, and the image with it.
 pub(super) type Hostile = (&'static str, Image);
 
-/// Wrong in the headers, as a reader sees them that knows of no index.
+/// Defects in the headers, as seen by a reader without index support.
 pub(super) fn headers(sample: &Image) -> Vec<Hostile> {
     let plain = sample.clone().without_index();
     let [outer, inner, second] = ["outer", "inner", "second"].map(|name| plain.header(name));
@@ -81,7 +81,7 @@ pub(super) fn headers(sample: &Image) -> Vec<Hostile> {
     ]
 }
 
-/// Wrong in the header index.
+/// Defects in the header index.
 pub(super) fn indexes(sample: &Image) -> Vec<Hostile> {
     let index = sample.index();
     let first_directory = index + 32;
@@ -149,7 +149,7 @@ pub(super) fn indexes(sample: &Image) -> Vec<Hostile> {
     ]
 }
 
-/// Wrong as a whole.
+/// Defects of the superblock.
 pub(super) fn superblocks(sample: &Image) -> Vec<Hostile> {
     let plain = sample.clone().without_index();
     let sized = |size| {
@@ -170,7 +170,7 @@ pub(super) fn superblocks(sample: &Image) -> Vec<Hostile> {
     ]
 }
 
-/// Each directory in the one before.
+/// Nested directories.
 pub(super) fn deep(levels: usize) -> Image {
     let mut headers: Vec<_> = (0..levels)
         .map(|level| {
@@ -186,8 +186,7 @@ pub(super) fn deep(levels: usize) -> Image {
     Image::crafted(&headers)
 }
 
-/// Two entries in every directory, both with the next level in them: twice as many paths with each
-/// level.
+/// Every directory has two entries, both with the next level: the number of paths doubles with each level.
 pub(super) fn doubling(levels: usize) -> Image {
     let at = |level: usize, entry: usize| Image::ROOT + 32 + level * 64 + entry * 32;
     let mut headers = vec![(

@@ -25,8 +25,8 @@ use crate::{
     },
 };
 
-/// The memory that the command may have of its own, in bytes. What it wants above that is refused,
-/// which ends it in a way that no test takes for an error message.
+/// The private memory that the command may use, in bytes. More is refused, which ends it in a way that no
+/// test takes for an error message.
 const MEMORY: u64 = 200 << 20;
 
 /// The command with its memory bounded.
@@ -90,7 +90,7 @@ fn is_refused(world: &World, what: &str, image: &Image) {
     fs::remove_file(path).unwrap();
 }
 
-/// Mounts it, if it can be, and walks through it for a while: whatever comes of that, it ends.
+/// Mounts it, if possible, and walks through it for a while: that must end.
 #[track_caller]
 fn mounted_and_walked(world: &World, image: &Path) {
     let directory = world.path("mnt");
@@ -110,7 +110,7 @@ fn mounted_and_walked(world: &World, image: &Path) {
     }
 }
 
-/// Looks at everything, as `cp -r` would; a tree without end is left at some point.
+/// Reads everything, as `cp -r` would; stops at some point in an endless tree.
 fn walk_for_a_while(root: &Path) {
     const STEPS: usize = 2000;
     let mut pending = vec![root.to_owned()];
@@ -165,7 +165,7 @@ fn depth_and_doubling() {
     });
 }
 
-/// The changes above are what is refused, and not something else that the test did.
+/// The reason for refusals is the defect, and nothing else that the tests do.
 #[test]
 fn the_samples_are_sound_but_for_what_is_changed() {
     let world = World::new();
@@ -255,7 +255,7 @@ fn overlapping_files_take_no_more_than_the_image() {
     }
 }
 
-/// Files that are huge, but take no storage: their sizes are believable.
+/// Files that are huge, but sparse: their sizes are plausible.
 fn sparse(world: &World, image: &Image, len: u64) -> PathBuf {
     let path = world.write("sparse", &image.0);
     let file = File::options().write(true).open(&path).unwrap();
@@ -298,7 +298,7 @@ fn huge_sizes_that_are_there() {
     run(args!["ls", &path, "--unverified"]).fails();
 }
 
-/// A descriptor that says anything else about the size of its data than what is there.
+/// A descriptor with a wrong size of the data.
 #[test]
 fn sizes_in_descriptors() {
     let world = World::new();

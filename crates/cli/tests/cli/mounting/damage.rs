@@ -1,4 +1,4 @@
-//! Storage that changes below a mount: what is handed out is right, or nothing is.
+//! Storage that changes below a mount: reads return the right data, or fail.
 
 use std::{
     fs::{self, File},
@@ -118,8 +118,8 @@ fn bad_data_does_not_hide_its_file() {
     mounted.unmount();
 }
 
-/// To name the files of failed reads takes one look at all directories, however many reads fail:
-/// what cannot be listed is not tried again for each.
+/// Finding the paths for failed reads takes one walk over all directories, however many reads fail:
+/// unreadable directories are not tried again for each.
 #[test]
 fn paths_are_searched_once() {
     const LOST: u64 = 50;
@@ -164,7 +164,7 @@ fn paths_are_searched_once() {
     mounted.unmount();
 }
 
-/// All is refused that the changed block of the tree vouches for.
+/// All data below the changed tree block is refused.
 #[test]
 fn a_changed_tree_block_refuses_the_data_below_it() {
     let Some(world) = world() else { return };
@@ -191,7 +191,7 @@ fn a_changed_tree_block_refuses_the_data_below_it() {
     }
 }
 
-/// What the storage has lost is refused, what it has is there.
+/// Lost data is refused; the rest can be read.
 #[test]
 fn storage_that_shrinks() {
     let Some(world) = world() else { return };
@@ -213,7 +213,7 @@ fn storage_that_shrinks() {
     assert!(log.contains("shorter"), "{log}");
 }
 
-/// With the tree, all is lost that was not read before; the daemon goes on.
+/// Without the tree, only cached data can be read; the daemon keeps running.
 #[test]
 fn storage_that_vanishes() {
     let Some(world) = world_with_image(&[]) else {
@@ -246,7 +246,7 @@ fn storage_that_vanishes() {
     mounted.unmount();
 }
 
-/// Who replaces a file, as a package manager does, does not disturb who has it mounted.
+/// Replacing the file, as a package manager does, does not affect the mount.
 #[test]
 fn a_replaced_image_is_served_unchanged() {
     let Some(world) = world() else { return };

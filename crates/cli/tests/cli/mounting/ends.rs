@@ -1,4 +1,4 @@
-//! Every way to end a mount ends it whole: process gone, directory empty, exit code 0.
+//! Every way to end a mount ends it completely: process gone, directory empty, exit code 0.
 
 use std::{
     ffi::OsStr,
@@ -29,7 +29,7 @@ use crate::{
 
 const HELLO: &[u8] = b"Hello, world!\n";
 
-/// What unmounts: programs as root and as anybody, and signals to the daemon.
+/// The ways to unmount: programs as root and as other users, and signals to the daemon.
 enum End {
     Program(&'static [&'static str]),
     Ours(&'static [&'static str]),
@@ -105,7 +105,7 @@ fn a_daemon_in_the_background_ends_with_its_mount() {
     }
 }
 
-/// Whether a process has ended, and nobody has asked yet how: where no init process does.
+/// Whether a process is a zombie, as in a container without an init process.
 fn is_zombie(pid: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(") ")
@@ -113,7 +113,7 @@ fn is_zombie(pid: i32) -> bool {
         .is_some_and(|rest| rest.starts_with('Z'))
 }
 
-/// A world with a file so large that the kernel has not read all of it ahead, and its content.
+/// A world with a file larger than the kernel's read-ahead, and its content.
 fn world_with_large_file() -> Option<(World, Vec<u8>)> {
     let world = world()?;
     let content = noise(24 << 20, 1);
@@ -122,7 +122,7 @@ fn world_with_large_file() -> Option<(World, Vec<u8>)> {
     Some((world, content))
 }
 
-/// Who has a file open can read it to its end.
+/// An open file can be read to its end.
 #[test]
 fn an_open_file_outlives_the_mount() {
     let Some((world, content)) = world_with_large_file() else {
@@ -147,7 +147,7 @@ fn an_open_file_outlives_the_mount() {
     }
 }
 
-/// Nor does a daemon whose own mount somebody has taken out of sight end a later one.
+/// A daemon whose mount was detached does not end a later one either.
 #[test]
 fn a_signal_does_not_end_a_later_mount() {
     let Some((world, content)) = world_with_large_file() else {
@@ -208,8 +208,8 @@ fn an_unmounted_directory_cannot_be_unmounted() {
     }
 }
 
-/// Aborts the connection behind a mount, given by its device number; `false`, after a note, where
-/// that cannot be done.
+/// Aborts the connection of a mount, given by its device number; `false`, after a note, if that is
+/// impossible.
 fn abort(world: &World, device: u64) -> bool {
     let mut control = PathBuf::from("/sys/fs/fuse/connections");
     if is_root() {
@@ -225,7 +225,7 @@ fn abort(world: &World, device: u64) -> bool {
     aborted.is_ok()
 }
 
-/// The daemon ends, and removes what the kernel leaves in its place.
+/// The daemon ends, and removes the dead mount that the kernel leaves.
 #[test]
 fn an_aborted_connection_leaves_no_mount_behind() {
     let Some((world, _)) = world_with_large_file() else {
@@ -313,7 +313,7 @@ fn shell(script: &str) -> Command {
     shell
 }
 
-/// Nothing of the daemon keeps a pipe open that the command wrote to, or was only given.
+/// The daemon keeps no pipe open that the command wrote to or inherited.
 #[test]
 fn a_pipe_from_the_command_ends() {
     let Some(world) = world() else { return };
@@ -331,7 +331,7 @@ fn a_pipe_from_the_command_ends() {
     }
 }
 
-/// Whatever is given as a path can be an open file that only has a number, as a shell's `<(…)` is.
+/// Every path can be that of an open descriptor, such as a shell's `<(…)`.
 #[test]
 fn open_files_can_be_given_by_number() {
     let Some(world) = world() else { return };
@@ -354,8 +354,8 @@ fn open_files_can_be_given_by_number() {
     umount(&mnt);
 }
 
-/// What the daemon was started from can go: its directory is removed, its terminal and all other
-/// files that its caller had open are closed.
+/// The daemon does not need its start environment: its directory can be removed, and its terminal and all
+/// other files of its caller are closed.
 #[test]
 fn the_daemon_keeps_no_directory_or_descriptor() {
     let Some(world) = world() else { return };

@@ -1,4 +1,4 @@
-//! What every kind of mount tells of itself, in every form.
+//! The status of every kind of mount, in every format.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -19,7 +19,7 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// What is served, on what grounds, by whom, and since when.
+/// The source, the pin, the process and the start time.
 #[test]
 fn a_mount_says_what_it_is() {
     let Some(world) = world() else { return };

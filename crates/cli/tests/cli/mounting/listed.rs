@@ -1,4 +1,4 @@
-//! What `list` shows.
+//! The output of `list`.
 
 use std::{fs, path::Path};
 
@@ -55,7 +55,7 @@ fn mounts_are_listed() {
     assert!(listed(&mnt).is_none());
 }
 
-/// One that does not answer keeps nobody from seeing the others.
+/// A mount that does not answer does not hide the others.
 #[test]
 fn a_stopped_mount_is_listed() {
     let Some(world) = world() else { return };
@@ -73,7 +73,7 @@ fn a_stopped_mount_is_listed() {
     mounted.unmount();
 }
 
-/// What a killed daemon leaves can be found, and be unmounted.
+/// The dead mount of a killed daemon can be found, and unmounted.
 #[test]
 fn a_dead_mount_is_listed() {
     let Some(world) = world() else { return };

@@ -1,4 +1,4 @@
-//! The log of a mount: bounded, complete in its counts, and never in anybody's way.
+//! The log of a mount: bounded, with exact counts, and without delaying readers.
 
 use std::{
     fs::{self, File},
@@ -24,10 +24,10 @@ use crate::{
     },
 };
 
-/// How many lines of one kind a log takes in a minute.
+/// The most lines of one kind in a minute.
 const MAX_LINES: usize = 40;
 
-/// Where the bad block of a file begins; not at its start, which tells what is mounted.
+/// The offset of the bad block: not at the start, where images are recognised.
 const BAD: u64 = 64 << 10;
 
 /// A sealed file with a bad block.

@@ -1,4 +1,4 @@
-//! Whose the files are that a mount shows, and who may read them.
+//! Owners and permissions of the files in a mount.
 
 use std::{
     fs,

@@ -1,4 +1,4 @@
-//! Where one can mount, and who may look at it.
+//! Mount points, and the users who have access.
 
 use std::{
     fs,
@@ -87,7 +87,7 @@ fn names_with_special_characters() {
     }
 }
 
-/// The options of what is mounted on a directory, per mount and of the file system.
+/// The options of the mount on a directory: of the mount and of the file system.
 fn mount_options(directory: &Path) -> String {
     let table = fs::read_to_string("/proc/self/mountinfo").unwrap();
     let wanted = directory.to_str().unwrap();
@@ -128,7 +128,7 @@ fn a_sources_name_sets_no_options() {
     }
 }
 
-/// Root may unmount anything, but does not ask for that here.
+/// Root could unmount anything, but `verimount umount` must not.
 #[test]
 fn only_our_own_mounts_are_unmounted() {
     let Some(world) = world() else { return };
@@ -152,7 +152,7 @@ fn only_our_own_mounts_are_unmounted() {
     mounted.ends_well();
 }
 
-/// What was mounted on the directory before is there again afterwards, and stays.
+/// An earlier mount on the same directory is visible again afterwards, and stays.
 #[test]
 fn a_mount_below_stays() {
     if !root_or_skip() {

@@ -1,4 +1,4 @@
-//! What is mounted is what was stored.
+//! A mount shows what was stored.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -156,7 +156,7 @@ fn programs_run() {
     mounted.unmount();
 }
 
-/// They are part of the tree, but open no door to the machine's devices, not even root's.
+/// They are part of the tree, but give no access to the machine's devices, not even to root.
 #[test]
 fn devices_are_listed_but_cannot_be_opened() {
     if !root_or_skip() {
@@ -258,7 +258,7 @@ fn a_missing_file_is_not_found() {
     mounted.unmount();
 }
 
-/// Pieces of all sizes at all places, in no order.
+/// Pieces of all sizes at all positions, in random order.
 #[test]
 fn any_piece_of_a_file() {
     let Some(world) = world() else { return };
@@ -319,7 +319,7 @@ fn concurrent_readers_get_the_right_bytes() {
     mounted.unmount();
 }
 
-/// The most entries that one part of a listing has are some hundred.
+/// A part of a listing has some hundred entries at most.
 #[test]
 fn a_large_directory() {
     let Some(world) = world() else { return };
@@ -356,7 +356,7 @@ fn one_image_mounted_twice() {
     }
 }
 
-/// A sealed file appears as itself, its owner's; so does an image, if that is asked for.
+/// A sealed file is shown as a file of its owner; so is an image with `--as-file`.
 #[test]
 fn a_single_file() {
     let Some(world) = world() else { return };
@@ -398,8 +398,7 @@ fn a_single_file() {
     }
 }
 
-/// Programs that ask the kernel for a file's digest get the same as from a file system that has
-/// fs-verity itself.
+/// The kernel's interface returns the same digest as on a file system with fs-verity.
 #[test]
 fn fsverity_measures_a_single_file() {
     let Some(tool) = tools::find("fsverity") else {

@@ -1,4 +1,4 @@
-//! What a mount tells of itself.
+//! The status and the log of a mount.
 
 use std::{
     ffi::OsStr,
@@ -37,7 +37,7 @@ fn damaged(world: &World) -> (Vec<u8>, String) {
     (content, digest)
 }
 
-/// Where the wrong byte's block begins.
+/// The offset of the bad block.
 const BAD: u64 = 500_000 / 4096 * 4096;
 
 #[test]
@@ -144,7 +144,7 @@ fn status_of_a_directory_that_is_not_a_mount() {
     }
 }
 
-/// One line for each read that is refused: file, place, what was expected and what was found.
+/// A line for each refused read: file, position, expected and actual digest.
 #[test]
 fn the_log_names_bad_blocks() {
     let Some(world) = world() else { return };

@@ -1,4 +1,4 @@
-//! A mount as a service of systemd, which is told its state by datagrams.
+//! A mount as a service of systemd, which gets its state in datagrams.
 
 use std::{
     fs,
@@ -24,7 +24,7 @@ use crate::{
     },
 };
 
-/// Far longer than any datagram takes to come.
+/// Far longer than any datagram takes to arrive.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn socket(world: &World) -> UnixDatagram {

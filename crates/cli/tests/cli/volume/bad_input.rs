@@ -1,4 +1,4 @@
-//! What cannot be used is refused in one line, and left as it is.
+//! Unusable files are refused with one line, and not changed.
 
 use std::fs::{self, File};
 
@@ -151,7 +151,7 @@ fn truncated_volumes() {
     }
 }
 
-/// Nothing is left of a file that was too small.
+/// A file that was too small is removed.
 #[test]
 fn too_small_files_are_not_formatted() {
     let world = World::new();
@@ -189,7 +189,7 @@ fn volumes_in_use_are_not_opened() {
     verimount(args!["volume", "check", &path]).succeeds_quietly();
 }
 
-/// What cannot be mounted is closed as it was.
+/// A volume that cannot be mounted is closed unchanged.
 #[test]
 fn where_nothing_can_be_mounted() {
     let Some(world) = world() else { return };

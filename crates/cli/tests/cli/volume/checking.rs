@@ -1,4 +1,4 @@
-//! What `check` finds, and what it is told to accept.
+//! The results of `check`, and accepting bad blocks.
 
 use std::os::unix::fs::FileExt;
 
@@ -55,7 +55,7 @@ fn bad_ranges_are_named_and_accepted_only_when_told_to() {
     verimount(accept).succeeds_quietly();
 }
 
-/// It leaves alone what needs nothing.
+/// A check of an intact volume writes nothing.
 #[test]
 fn checking_changes_nothing() {
     let Some(world) = world() else { return };
@@ -73,7 +73,7 @@ fn checking_changes_nothing() {
     }
 }
 
-/// Blocks that were discarded pass only where that is allowed.
+/// Discarded blocks pass only with `--allow-discards`.
 #[test]
 fn discarded_blocks() {
     let Some(world) = world() else { return };

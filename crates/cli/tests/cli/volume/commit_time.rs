@@ -1,4 +1,4 @@
-//! What nobody flushes is durable a while later all the same.
+//! Writes without a flush become durable after a while.
 
 use std::{fs, os::unix::fs::FileExt};
 
@@ -48,7 +48,7 @@ fn writes_older_than_the_commit_time_survive_a_kill() {
     }
 }
 
-/// A journal is not written to before it has to be, and this is too little.
+/// So little data that it alone causes no write to the journal.
 #[test]
 fn what_clients_write_is_stored() {
     let world = World::new();

@@ -1,4 +1,4 @@
-//! The disk of a mounted volume behaves like a block device, and hands out nothing that is wrong.
+//! The disk of a mounted volume behaves like a block device, and never returns wrong data.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -42,7 +42,7 @@ fn writes_persist() {
     }
 }
 
-/// Everything that a volume can be: its keys and its data in other files.
+/// A volume with all options, with keys and data in other files.
 #[test]
 fn all_format_options_together() {
     let Some(world) = world() else { return };
@@ -119,7 +119,7 @@ fn it_looks_like_its_volume() {
     mounted.unmount();
 }
 
-/// Neither longer nor shorter, whatever opens or writes it.
+/// It gets neither longer nor shorter by any open or write.
 #[test]
 fn its_size_is_fixed() {
     let Some(world) = world() else { return };
@@ -255,7 +255,7 @@ fn a_changed_byte_is_noticed() {
     }
 }
 
-/// A part of the storage is gone. What is there can be read and written all the same.
+/// A part of the storage is missing. The rest can still be read and written.
 #[test]
 fn a_part_that_cannot_be_read() {
     for mode in MODES {
@@ -301,7 +301,7 @@ fn the_status_has_statistics() {
     mounted.unmount();
 }
 
-/// For rescuing what no other mode opens: nothing is checked, nothing is changed.
+/// To rescue volumes that no other mode opens: nothing is checked, nothing is changed.
 #[test]
 fn recovery_only_reads() {
     let Some(world) = world() else { return };

@@ -1,4 +1,4 @@
-//! However a volume's daemon ends, what was flushed is there.
+//! However a volume's daemon ends, no flushed writes are lost.
 
 use std::{
     fs::File,

@@ -1,4 +1,4 @@
-//! What an export tells of itself, how it is found, and how it is ended.
+//! The status of an export, finding it, and ending it.
 
 use std::{
     fs,
@@ -63,7 +63,7 @@ fn an_export_reports_its_status() {
     verimount(args!["status", &socket]).fails_saying("No such file");
 }
 
-/// When `umount` returns, the volume is closed, and others can have it.
+/// When `umount` returns, the volume is closed, and can be opened again.
 #[test]
 fn an_export_is_ended_by_its_socket() {
     for options in [&[][..], &["--lazy"]] {
@@ -101,7 +101,7 @@ fn an_export_in_the_background_is_ended() {
     verimount(args!["volume", "check", &path]).succeeds_quietly();
 }
 
-/// A socket of somebody else is told from ours, and nobody is ended.
+/// A socket of another program is recognised, and its process is not ended.
 #[test]
 fn sockets_of_other_programs() {
     let world = World::new();
@@ -123,7 +123,7 @@ fn sockets_of_other_programs() {
     verimount(args!["status", &socket]).fails_saying("Connection refused");
 }
 
-/// To end an export takes the right to send its process a signal, not only to its socket.
+/// Ending an export needs the permission to send its process a signal; access to the socket is not enough.
 #[test]
 fn other_users_cannot_end_it() {
     if !root_or_skip() {
@@ -184,7 +184,7 @@ fn listed(world: &World, socket: &Path) -> Option<Value> {
     list.find(|listed| listed["target"] == socket.to_str().unwrap())
 }
 
-/// The notes of where exports are.
+/// The registered exports.
 fn notes(world: &World) -> Vec<PathBuf> {
     let directory = match is_root() {
         true => "/run/verimount".into(),

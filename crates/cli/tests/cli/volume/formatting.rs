@@ -1,4 +1,4 @@
-//! What is made, and what is said of it.
+//! Formatting volumes, and its messages.
 
 use std::{
     fs::{self, File},
@@ -70,7 +70,7 @@ fn a_new_file_is_sparse_and_all_zero() {
     checked.succeeds_quietly();
 }
 
-/// The file is as large as the disk needs, and the disk exactly as large as was asked for.
+/// The file is as large as the disk needs, and the disk has exactly the given size.
 #[test]
 fn a_disk_of_an_exact_size() {
     for (options, size) in [
@@ -161,7 +161,7 @@ fn files_with_content_are_not_overwritten() {
     verimount(args!["volume", "format", &path]).fails_saying("not empty");
 }
 
-/// What was there before is not there any more.
+/// The former content is gone.
 #[test]
 fn an_overwritten_volume_is_gone() {
     let world = World::new();

@@ -1,5 +1,5 @@
-//! A volume is a sparse file of a file system that becomes full: nothing is lost that a flush has
-//! confirmed, and nothing is confirmed after a failure.
+//! A volume is a sparse file on a file system that becomes full: no flushed write is lost, and nothing is
+//! confirmed after a failure.
 
 use std::{
     collections::HashMap,
@@ -50,7 +50,7 @@ const WRITERS: usize = 2;
 /// How many blocks a writer writes before it flushes.
 const BETWEEN_FLUSHES: usize = 16;
 
-/// How often it still tries when it was refused.
+/// How often it retries after a failure.
 const TRIES: usize = 3;
 
 #[test]
@@ -80,8 +80,8 @@ fn for_all_seeds(way: Way) {
     }
 }
 
-/// Writes to a volume until its file system is full, and gives how many blocks were confirmed; `None`
-/// where that cannot be tried.
+/// Writes to a volume until its file system is full; returns how many blocks were confirmed; `None` if that
+/// is impossible here.
 fn fill(way: Way, mode: &str, seed: u64) -> Option<usize> {
     let world = world()?;
     let host_image = world.path("host.img");
@@ -151,7 +151,7 @@ fn fill(way: Way, mode: &str, seed: u64) -> Option<usize> {
     Some(confirmed)
 }
 
-/// Takes all room of a file system but this much.
+/// Fills a file system except for this much space.
 fn leave_free(host: &Path, filler: &Path, free: u64) {
     let filler = File::create(filler).unwrap();
     let room = statvfs(host).unwrap();
@@ -204,7 +204,7 @@ impl Disk for File {
     }
 }
 
-/// A client of the NBD server that says the least that it can.
+/// A minimal NBD client.
 struct NbdClient(UnixStream);
 
 impl NbdClient {
@@ -274,7 +274,7 @@ struct Attempt {
 }
 
 impl Record {
-    /// How many blocks are not as they were confirmed or as they were to be since then.
+    /// How many blocks have neither their confirmed content nor a later one.
     fn lost(&self, disk: &mut dyn Disk, may_be_bad: bool) -> usize {
         let mut allowed: HashMap<usize, Vec<u64>> = HashMap::new();
         let (confirmed, others) = self.writes.split_at(self.confirmed);
@@ -313,9 +313,9 @@ struct Writer<'a> {
     number: usize,
     random: Random,
     record: Record,
-    /// Somebody was refused.
+    /// Whether a request has failed.
     is_refusing: &'a AtomicBool,
-    /// How often something succeeded that began after that.
+    /// How many requests that began later succeeded.
     surprises: &'a AtomicUsize,
 }
 

@@ -52,7 +52,7 @@ fn by_making_the_file_longer() {
     }
 }
 
-/// Whatever the longer part held becomes zeros, also if the file becomes longer still.
+/// The added part reads as zeros whatever it contained, also if the file becomes longer still.
 #[test]
 fn with_a_file_that_is_longer_already() {
     for options in [&[][..], &["--size", "32M"]] {

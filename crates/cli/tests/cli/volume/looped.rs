@@ -1,4 +1,4 @@
-//! A file system on the looped disk: the kernel is the user then.
+//! A file system on a loop device on the disk: the kernel is the user then.
 
 use std::{
     fs::{self, File},
@@ -24,7 +24,7 @@ use crate::{
 pub(super) struct Loop(PathBuf);
 
 impl Loop {
-    /// Loops a file; `None`, after a note, where that cannot be done.
+    /// A loop device for a file; `None`, after a note, if that is impossible.
     pub(super) fn new(disk: &Path, direct: bool) -> Option<Self> {
         let losetup = tools::find("losetup")?;
         let direct = if direct { "on" } else { "off" };
@@ -60,7 +60,7 @@ impl Drop for Loop {
     }
 }
 
-/// What is mounted on a directory, unmounted in the end.
+/// A mount on a directory, unmounted at the end.
 pub(super) struct Mounted<'a>(&'a Path);
 
 impl<'a> Mounted<'a> {

@@ -1,5 +1,5 @@
-//! Volumes: made, mounted, served to NBD clients, checked. Nearly all of this also runs as an
-//! ordinary user, by `ordinary_user`.
+//! Volumes: formatted, mounted, served to NBD clients, checked. Nearly all of this also runs as an ordinary
+//! user, by `ordinary_user`.
 
 mod bad_input;
 mod checking;
@@ -39,7 +39,7 @@ use crate::{
     },
 };
 
-/// The modes that anything can be written in.
+/// The modes that allow writing.
 const MODES: [&str; 3] = ["journal", "bitmap", "direct"];
 
 /// Makes a new volume `vol.img` of 16 MiB.
@@ -58,7 +58,7 @@ fn mount(world: &World, options: &[&str]) -> Daemon {
     Daemon::volume(&world.path("vol.img"), &world.path("mnt"), options)
 }
 
-/// Waits for a mount's daemon to die of SIGKILL, and takes away what it leaves.
+/// Waits for a mount's daemon to die of SIGKILL, and removes the dead mount.
 #[track_caller]
 fn dies(mut killed: Daemon) {
     assert_eq!(killed.wait().signal(), Some(Signal::KILL.as_raw()));
@@ -87,7 +87,7 @@ fn json(arguments: Vec<std::ffi::OsString>, code: i32) -> Value {
     serde_json::from_slice(&ended.stdout).unwrap()
 }
 
-/// Changes a bit of the only place in `path` that holds these bytes; gives its offset.
+/// Changes a bit at the only position in `path` with these bytes; returns its offset.
 #[track_caller]
 fn flip_where(path: &Path, bytes: &[u8]) -> u64 {
     let content = fs::read(path).unwrap();
@@ -102,7 +102,7 @@ fn flip_where(path: &Path, bytes: &[u8]) -> u64 {
     at as u64
 }
 
-/// A file opened past the page cache.
+/// A file opened for direct I/O.
 fn open_directly(path: &Path) -> File {
     let direct = OFlags::DIRECT.bits() as i32;
     let mut options = OpenOptions::new();
@@ -110,7 +110,7 @@ fn open_directly(path: &Path) -> File {
     options.open(path).unwrap()
 }
 
-/// The name of the error of what failed.
+/// The error number of a failed operation.
 #[track_caller]
 fn error_of<T>(result: io::Result<T>) -> Errno {
     match result {

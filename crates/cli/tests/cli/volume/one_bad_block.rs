@@ -75,7 +75,7 @@ fn from_the_disk() {
     mounted.unmount();
 }
 
-/// `sendfile` has the kernel read pages, and more of them than were asked for.
+/// `sendfile` has the kernel read pages, and more than requested.
 #[test]
 fn from_the_page_cache() {
     let Some(world) = world() else { return };
@@ -110,7 +110,7 @@ fn from_a_loop_device() {
     mounted.unmount();
 }
 
-/// QEMU takes what is short for the end of a file, and hands zeros to its guest.
+/// QEMU takes a short read for the end of a file, and passes zeros to its guest.
 #[test]
 fn from_qemu() {
     let Some(world) = world() else { return };
@@ -129,8 +129,8 @@ fn from_qemu() {
     clients::end(&world, served);
 }
 
-/// Fails unless QEMU cannot read all blocks at once, but each by itself, except the bad one. Gives
-/// whether there is a QEMU.
+/// Asserts that QEMU cannot read all blocks at once, but each by itself, except the bad one. Returns whether
+/// QEMU is installed.
 #[track_caller]
 fn qemu_misses_one(disk: &str, options: &[&str]) -> bool {
     let blocks = (0..LEN / BLOCK).map(|block| format!("read {} {BLOCK}", block * BLOCK));

@@ -21,7 +21,7 @@ use crate::{
     common::{run::verimount, world::World},
 };
 
-/// Every bad range is named, behind the first one, too; and what is in the journal only is checked as well.
+/// Every bad range is listed, also after the first one, and blocks that are only in the journal are checked.
 #[test]
 fn a_mounted_volume_is_checked() {
     let Some(world) = world() else { return };
@@ -126,7 +126,7 @@ fn only_exported_volumes_are_checked_by_socket() {
     greets.join().unwrap().unwrap();
 }
 
-/// One that is locked by something else is waited for, as before.
+/// The command waits for a volume that another program has locked.
 #[test]
 fn what_is_not_mounted_is_in_use() {
     let Some(world) = world() else { return };

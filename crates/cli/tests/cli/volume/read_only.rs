@@ -1,4 +1,4 @@
-//! Volumes that cannot, or may not, be written: all of them can be read and checked.
+//! Volumes that cannot or may not be written: all of them can be read and checked.
 
 use std::{
     fs::{self, File, OpenOptions, Permissions},
@@ -33,8 +33,8 @@ use crate::{
 
 const READ_ONLY: [&str; 2] = ["--mode", "read-only"];
 
-/// Writes to a volume, and kills its daemon, so that a crash has to be recovered from; gives what is at
-/// the disk's beginning.
+/// Writes to a volume, and kills its daemon, so that recovery is needed; returns the content of the disk's
+/// beginning.
 fn crash(path: &Path, mnt: &Path, mode: &str) -> Vec<u8> {
     let content = noise(1 << 20, 1);
     let killed = Daemon::volume(path, mnt, &["--mode", mode]);
@@ -124,7 +124,7 @@ fn damage_is_noticed() {
     mounted.unmount();
 }
 
-/// A file system in a file, to be mounted; `None`, after a note, where that cannot be done.
+/// A file system in a file, mounted; `None`, after a note, if that is impossible.
 fn host(world: &World, size: u64) -> Option<(Loop, PathBuf)> {
     let image = world.path("host.img");
     File::create(&image).unwrap().set_len(size).unwrap();
@@ -190,7 +190,7 @@ fn on_a_file_system_that_is_full() {
     can_be_read(&path, &mnt, &content);
 }
 
-/// Leaves no room on a file system.
+/// Fills a file system.
 fn fill(host: &Path) {
     let filler = File::create(host.join("filler")).unwrap();
     let mut offset = 0;

@@ -1,4 +1,4 @@
-//! Writes that must survive a crash before they are answered do.
+//! Synchronous writes are durable when they return.
 
 use std::{
     collections::HashMap,
@@ -27,10 +27,10 @@ use crate::{
     },
 };
 
-/// Length of what is written at once: a block.
+/// The length of a write: a block.
 const BLOCK: usize = 4096;
 
-/// How often the daemon is killed in each mode; `VERIMOUNT_KILLS` says otherwise.
+/// How often the daemon is killed in each mode; overridden by `VERIMOUNT_KILLS`.
 const KILLS: usize = 4;
 
 /// How many threads write.
@@ -42,7 +42,7 @@ const BLOCKS: usize = 64;
 /// How many writes are answered before the daemon may be killed.
 const ANSWERED: Range<usize> = 1..200;
 
-/// How long after that at most, in microseconds: about as long as a few writes take.
+/// The most time after that until the kill, in microseconds: about as long as a few writes take.
 const AFTER: usize = 2000;
 
 #[test]
@@ -73,8 +73,8 @@ fn synchronous_writes_survive_a_kill() {
     }
 }
 
-/// What is known of a block: the number of the write that was answered last, and of the one that
-/// was begun last. What was there at first has the number 0.
+/// The state of a block: the number of the last write that was answered, and of the last one that was
+/// begun. The original content has the number 0.
 #[derive(Debug, Default, Clone, Copy)]
 struct Written {
     answered: u64,
@@ -133,8 +133,8 @@ fn kill_while_written(mounted: Daemon, random: &mut Random, blocks: &Mutex<Block
     dies(mounted);
 }
 
-/// Each block has what was answered last, or what was under way. The latter may be torn, but for
-/// journal mode; then the block is written again.
+/// Each block has the content of the last answered write, or of the one in flight. The latter may be torn,
+/// except in journal mode; then the block is written again.
 fn compare(disk: &File, mode: &str, blocks: &mut Blocks) {
     for (&block, written) in blocks {
         let at = (block * BLOCK) as u64;
