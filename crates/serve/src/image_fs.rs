@@ -11,9 +11,7 @@ use verimount_fuse::{
 };
 use verimount_source::Scratch;
 use verimount_sys::FS_IOC_MEASURE_VERITY;
-use verimount_tree::{
-    self as tree, DirEntry, Error, ExtentKind, MAX_XATTR_VALUE, Ownership, Tree, seek,
-};
+use verimount_tree::{self as tree, DirEntry, Error, ExtentKind, MAX_XATTR_VALUE, Ownership, Tree};
 
 use self::{
     listing::{add_dots, continue_if, name},
@@ -220,7 +218,8 @@ impl FileSystem for ImageFs {
             Seek::Data => ExtentKind::Data,
             Seek::Hole => ExtentKind::Hole,
         };
-        seek(&*self.tree, file(node)?, wanted, offset).map_err(|error| errno(&error))
+        let found = self.tree.seek(file(node)?, wanted, offset);
+        found.map_err(|error| errno(&error))
     }
 
     fn ioctl(&self, node: NodeId, _: Handle, command: u32, _: &[u8]) -> Result<Vec<u8>, Errno> {

@@ -17,6 +17,12 @@ pub(crate) enum Operation {
     ReadDir,
     /// Read the target of a symbolic link.
     ReadLink,
+    /// Get the value of an extended attribute.
+    GetXattr,
+    /// List the names of extended attributes.
+    ListXattr,
+    /// Find data or a hole.
+    Seek,
     /// Read a range.
     Read,
     /// Write a range.
@@ -38,6 +44,9 @@ impl Operation {
             Self::GetAttr => "getattr",
             Self::ReadDir => "readdir",
             Self::ReadLink => "readlink",
+            Self::GetXattr => "getxattr",
+            Self::ListXattr => "listxattr",
+            Self::Seek => "lseek",
             Self::Read => "read",
             Self::Write => "write",
             Self::Flush => "flush",

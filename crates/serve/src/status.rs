@@ -6,6 +6,10 @@ use verimount_bridge::BridgeStatus;
 
 use crate::{Daemon, ImageStatus, Requests, VolumeStatus};
 
+/// The longest source in a status, in bytes: more than any path has, unless most of it is escaped.
+/// Whatever JSON escapes, the status of a bridge then fits into the answer of an ioctl, 16383 bytes.
+const MAX_SOURCE: usize = 6000;
+
 /// The status of a mount or an export: what it serves, and its statistics.
 ///
 /// Programs of other versions read it: they ignore unknown fields, and take missing fields as zero or
@@ -150,7 +154,7 @@ impl Served {
     pub fn new(source: String, pin: Option<Pin>) -> Self {
         let since = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
         Self {
-            source,
+            source: end_of(source, MAX_SOURCE),
             pin,
             daemon: Daemon::current(),
             since: since.as_secs(),
@@ -158,9 +162,47 @@ impl Served {
     }
 }
 
+/// A text; if it has more than `most` bytes, an ellipsis and its end.
+pub(crate) fn end_of(text: String, most: usize) -> String {
+    let Some(longest) = text.len().checked_sub(most).filter(|&more| more > 0) else {
+        return text;
+    };
+    let mut ends = text.char_indices().map(|(start, _)| start);
+    let start = ends.find(|&start| start >= longest);
+    format!("…{}", &text[start.unwrap_or(text.len())..])
+}
+
 #[cfg(test)]
 mod tests {
+    use std::{ffi::OsString, os::unix::ffi::OsStringExt};
+
+    use verimount_bridge::PassthroughStatus;
+    use verimount_names::printable;
+
     use super::*;
+
+    /// The longest path, of bytes that are escaped most, and the longest reason of the system.
+    #[test]
+    fn the_status_of_a_bridge_fits_into_an_ioctls_answer() {
+        let path = OsString::from_vec(vec![0xff; 4096]);
+        let bridge = BridgeStatus {
+            passthrough: PassthroughStatus {
+                refusal: Some(Errno::OPNOTSUPP.to_string()),
+                ..PassthroughStatus::default()
+            },
+            ..BridgeStatus::default()
+        };
+        let status = Status {
+            served: Served::new(printable(&path).to_string(), None),
+            kind: Kind::Bridge(bridge),
+            ..image()
+        };
+        assert!(status.served.source.starts_with('…'));
+        assert!(status.served.source.ends_with(r"\xff"));
+        assert!(status.to_json().unwrap().len() < 10_000);
+        let usual = Served::new("/".repeat(4096), None);
+        assert_eq!(usual.source, "/".repeat(4096));
+    }
 
     fn image() -> Status {
         Status {

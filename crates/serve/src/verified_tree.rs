@@ -12,14 +12,15 @@ use serde::{Deserialize, Serialize};
 use verimount_names::printable;
 use verimount_source::{ReadError, Scratch};
 use verimount_tree::{
-    AddEntry, AddEntryAndAttr, Attr, Cursor, Error, Extent, NodeId, Ownership, Paths, Tree, Usage,
-    XattrNames,
+    AddEntry, AddEntryAndAttr, Attr, Cursor, Error, Extent, ExtentKind, NodeId, Ownership, Paths,
+    Tree, Usage, XattrNames, seek,
 };
 use verimount_verity::{FileDigest, Identity, Mismatch, Place, VerifiedReader};
 
 use crate::{
     Kind, Served, Status,
     requests::{Operation, RequestCounters},
+    status::end_of,
 };
 
 /// How many of the last failures a status has.
@@ -49,6 +50,9 @@ const OPERATIONS: &[Operation] = &[
     Operation::GetAttr,
     Operation::ReadDir,
     Operation::ReadLink,
+    Operation::GetXattr,
+    Operation::ListXattr,
+    Operation::Seek,
     Operation::Read,
 ];
 
@@ -169,9 +173,9 @@ impl VerifiedTree {
             None => tracing::error!(offset, %error, %file, "read failed"),
         }
         let failure = Failure {
-            file: end_of(file),
+            file: end_of(file, MAX_TEXT),
             offset,
-            reason: end_of(error.to_string()),
+            reason: end_of(error.to_string(), MAX_TEXT),
         };
         let mut failures = lock(&self.failures);
         // A repeated failure does not displace the others.
@@ -196,6 +200,15 @@ impl VerifiedTree {
             self.record(node, offset, error);
         }
         result
+    }
+
+    /// The offset of the first data or hole at or behind `offset`.
+    ///
+    /// # Errors
+    /// As [`seek`].
+    pub(crate) fn seek(&self, node: NodeId, wanted: ExtentKind, offset: u64) -> Result<u64, Error> {
+        self.requests.count(Operation::Seek);
+        seek(self, node, wanted, offset)
     }
 }
 
@@ -255,10 +268,12 @@ impl Tree for VerifiedTree {
     }
 
     fn xattr_names(&self, node: NodeId) -> Result<XattrNames, Error> {
+        self.requests.count(Operation::ListXattr);
         self.recorded(node, 0, self.tree.xattr_names(node))
     }
 
     fn xattr(&self, node: NodeId, name: &OsStr) -> Result<Vec<u8>, Error> {
+        self.requests.count(Operation::GetXattr);
         self.recorded(node, 0, self.tree.xattr(node, name))
     }
 
@@ -269,17 +284,6 @@ impl Tree for VerifiedTree {
     fn extent(&self, node: NodeId, offset: u64) -> Result<Extent, Error> {
         self.recorded(node, offset, self.tree.extent(node, offset))
     }
-}
-
-/// A text; if it is too long for a status, an ellipsis and its end.
-fn end_of(text: String) -> String {
-    if text.len() <= MAX_TEXT {
-        return text;
-    }
-    let longest = text.len() - MAX_TEXT;
-    let mut ends = text.char_indices().map(|(start, _)| start);
-    let start = ends.find(|&start| start >= longest);
-    format!("…{}", &text[start.unwrap_or(text.len())..])
 }
 
 fn mismatch_in(error: &Error) -> Option<&Mismatch> {

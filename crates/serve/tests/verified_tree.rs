@@ -15,10 +15,10 @@ use std::{
 };
 
 use rustix::io::Errno;
-use verimount_fuse::{FileSystem, NodeId as FuseNodeId};
+use verimount_fuse::{Caller, FileSystem, NodeId as FuseNodeId};
 use verimount_romfs::{BlockSize, Options, RomfsTree, VolumeName, plan};
 use verimount_scan::{Options as ScanOptions, scan};
-use verimount_serve::{ImageFs, ImageStatus, Kind, Served, Status, VerifiedTree};
+use verimount_serve::{ImageFs, ImageStatus, Kind, STATUS_XATTR, Served, Status, VerifiedTree};
 use verimount_source::{FileSource, ReadAhead, ReadAt, ReadError, Scratch};
 use verimount_testkit::{Flipped, flat_romfs, noise};
 use verimount_tree::{Cursor, Error, FileType, NodeId, SingleFile, StoredFile, Tree};
@@ -417,6 +417,38 @@ fn a_symbolic_link_to_a_nul_cannot_be_read() {
 /// Owner, permissions and time of the file in which the image is stored.
 fn stored() -> StoredFile {
     StoredFile::of(&tempfile::tempfile().unwrap()).unwrap()
+}
+
+#[test]
+fn requests_are_counted_by_their_kinds() {
+    let tree = Arc::new(VerifiedTree::new(
+        Box::new(RomfsTree::open(image()).unwrap()),
+        None,
+    ));
+    let served = ImageFs::new(tree.clone(), Served::default());
+    let _ = served.getxattr(FuseNodeId::ROOT, "user.missing".as_ref());
+    let _ = served.getxattr(FuseNodeId::ROOT, STATUS_XATTR.as_ref());
+    let caller = Caller {
+        uid: 0,
+        gid: 0,
+        pid: 0,
+        group: None,
+    };
+    for _ in 0..2 {
+        let _ = served.listxattr(caller, FuseNodeId::ROOT);
+    }
+    for _ in 0..3 {
+        let _ = served.lookup(caller, FuseNodeId::ROOT, "a".as_ref());
+    }
+    let requests = status(&tree).requests;
+    for (name, count) in [
+        ("getxattr", 1),
+        ("listxattr", 2),
+        ("lookup", 3),
+        ("lseek", 0),
+    ] {
+        assert_eq!(requests[name], count, "{name}");
+    }
 }
 
 /// Read-ahead meets a mismatching block as well, but only refused requests are counted.
