@@ -45,6 +45,8 @@ fn name(step: Step) -> &'static str {
         Step::Hash => "hashing",
         Step::Verify => "verifying",
         Step::Extract => "extracting",
+        Step::Format => "formatting",
+        Step::Grow => "growing",
         _ => "working",
     }
 }

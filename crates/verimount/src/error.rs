@@ -116,6 +116,26 @@ pub enum Error {
         /// The size of its disk in bytes.
         disk: u64,
     },
+    /// A new volume with a separate data device needs the size of its file.
+    #[error("{at} does not exist, and the size of its disk does not say how large to make it")]
+    NoDataSize {
+        /// The file that does not exist.
+        at: Location,
+    },
+    /// A volume that is not a regular file cannot be extended.
+    #[error("{at} is not a regular file: it cannot be extended")]
+    CannotExtend {
+        /// The volume.
+        at: Location,
+    },
+    /// A volume cannot become smaller.
+    #[error("{at} already has {size} bytes, and volumes cannot shrink")]
+    CannotShrink {
+        /// The volume.
+        at: Location,
+        /// The size of its file in bytes.
+        size: u64,
+    },
     /// The content is not an image.
     #[error("{at} is not an image")]
     NotAnImage {
@@ -214,6 +234,8 @@ pub enum Precious {
     NotASeal,
     /// A seal was to be made, and this one is signed.
     SignedSeal,
+    /// A volume was to be formatted, and there are bytes that are not zero.
+    Bytes,
 }
 
 impl fmt::Display for Precious {
@@ -222,6 +244,7 @@ impl fmt::Display for Precious {
             Self::NotAnImage => "not an image",
             Self::NotASeal => "not a seal",
             Self::SignedSeal => "signed",
+            Self::Bytes => "not empty",
         })
     }
 }

@@ -25,6 +25,7 @@ mod seal_search;
 mod sign;
 mod trust;
 mod verify;
+pub mod volume;
 
 pub use build::{BuildOptions, Built, build};
 pub use content::{CopyError, copy_content};
@@ -35,7 +36,6 @@ pub use location::Location;
 pub use losses::{LossText, RefusedLosses};
 pub use open::{OpenOptions, open};
 pub use opened::Opened;
-pub use output_file::OutputFile;
 pub use progress::{Progress, Step, Watch};
 pub use seal::{NewSeal, SealFormat, SealOptions, digest, seal};
 pub use sign::{NewKeyFiles, SealedFile};

@@ -22,7 +22,7 @@ const TEMPORARY_PREFIX: &str = ".verimount-";
 /// Until then it has no name, if the file system supports that, so nothing is left behind however
 /// the process ends. Otherwise, and briefly while it replaces another file, its name is
 /// `.verimount-` and random letters in the same directory.
-pub struct OutputFile {
+pub(crate) struct OutputFile {
     file: File,
     path: PathBuf,
     /// Whether it replaces an existing file of this name.
@@ -37,7 +37,7 @@ impl OutputFile {
     /// # Errors
     /// I/O errors; also if `path` is not a file or a link to one, but for example a device, which
     /// must not be replaced.
-    pub fn replacing(path: &Path) -> io::Result<Self> {
+    pub(crate) fn replacing(path: &Path) -> io::Result<Self> {
         if path.is_dir() {
             return Err(io::ErrorKind::IsADirectory.into());
         }
@@ -52,7 +52,7 @@ impl OutputFile {
     ///
     /// # Errors
     /// I/O errors; [`io::ErrorKind::AlreadyExists`] if the name exists.
-    pub fn new(path: &Path, mode: u32) -> io::Result<Self> {
+    pub(crate) fn new(path: &Path, mode: u32) -> io::Result<Self> {
         // Fail before doing all the work; `commit` checks again.
         if path.symlink_metadata().is_ok() {
             return Err(Errno::EXIST.into());
@@ -92,12 +92,12 @@ impl OutputFile {
     }
 
     /// The file.
-    pub fn file(&self) -> &File {
+    pub(crate) fn file(&self) -> &File {
         &self.file
     }
 
     /// A path to the file that is valid as long as it is open.
-    pub fn path_before_commit(&self) -> PathBuf {
+    pub(crate) fn path_before_commit(&self) -> PathBuf {
         format!("/proc/self/fd/{}", self.file.as_raw_fd()).into()
     }
 
@@ -105,7 +105,7 @@ impl OutputFile {
     ///
     /// # Errors
     /// I/O errors; [`io::ErrorKind::AlreadyExists`] if the name exists and must not be replaced.
-    pub fn commit(mut self) -> io::Result<()> {
+    pub(crate) fn commit(mut self) -> io::Result<()> {
         self.file.sync_all()?;
         match (self.temporary.take(), self.replaces) {
             (Some(name), true) => name.persist(&self.path)?,

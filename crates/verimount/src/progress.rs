@@ -26,6 +26,10 @@ pub enum Step {
     Verify,
     /// Copying files out of an image.
     Extract,
+    /// Formatting a volume.
+    Format,
+    /// Growing a volume.
+    Grow,
 }
 
 /// Called from time to time during an operation; returns whether to go on.

@@ -1,8 +1,7 @@
 use std::{
-    io::{self, ErrorKind},
+    io::ErrorKind,
     num::NonZeroU32,
     path::{Path, PathBuf},
-    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
@@ -10,11 +9,12 @@ use std::{
 use anyhow::{Context, Result};
 use clap::Args;
 use rustix::process::configure_io_flusher_behavior;
-use verimount_integrity::{
-    Algorithm, CommitTimer, Devices, DiskSize, Integrity, Key, Mode, OpenOptions, Volume,
+use verimount::{
+    Error,
+    volume::{self, VolumeFiles},
 };
+use verimount_integrity::{Algorithm, CommitTimer, DiskSize, Integrity, Key, Mode, OpenOptions};
 use verimount_names::printable;
-use verimount_source::{Counting, FileStorage};
 
 use crate::{
     message::say,
@@ -33,9 +33,6 @@ const PAUSE: Duration = Duration::from_millis(20);
 const DEFAULT_COMMIT_TIME: NonZeroU32 =
     NonZeroU32::new(CommitTimer::DEFAULT_TIME.as_millis() as u32).unwrap();
 
-/// A volume's device, with statistics of its requests.
-pub(super) type Device = Arc<Counting<FileStorage>>;
-
 /// The devices of a volume.
 #[derive(Args)]
 pub(super) struct DeviceArgs {
@@ -48,80 +45,32 @@ pub(super) struct DeviceArgs {
 }
 
 impl DeviceArgs {
-    pub(super) fn has_data_device(&self) -> bool {
-        self.data_device.is_some()
-    }
-
     /// The volume's path for messages.
     pub(super) fn shown(&self) -> String {
         printable(&self.volume).to_string()
     }
 
-    /// Opens the devices for exclusive use, VOLUME first.
-    pub(super) fn open(&self) -> Result<Vec<Device>> {
-        self.open_with(&self.volume, Access::Write)
-    }
-
-    /// The same for reading only; others may do that, too.
-    pub(super) fn open_read_only(&self) -> Result<Vec<Device>> {
-        self.open_with(&self.volume, Access::ReadOnly)
-    }
-
-    /// The same, with VOLUME at another path.
-    pub(super) fn open_with(&self, volume: &Path, access: Access) -> Result<Vec<Device>> {
-        [Some(volume), self.data_device.as_deref()]
-            .into_iter()
-            .flatten()
-            .map(|path| open_device(path, access))
-            .collect()
-    }
-
-    /// Whether another process has the volume for itself now.
-    pub(super) fn are_in_use(&self) -> bool {
-        let opened = FileStorage::open_read_only(&self.volume);
-        opened.is_err_and(|error| error.kind() == ErrorKind::ResourceBusy)
-    }
-
-    /// Each device's path, in the order of [`Self::open`].
-    pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
-        let volume = Some(self.volume.as_path());
-        volume.into_iter().chain(self.data_device.as_deref())
-    }
-}
-
-/// What a device is opened for.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Access {
-    Write,
-    ReadOnly,
-}
-
-impl Access {
-    fn open(self, path: &Path) -> io::Result<FileStorage> {
-        match self {
-            Self::Write => FileStorage::open(path),
-            Self::ReadOnly => FileStorage::open_read_only(path),
+    pub(super) fn files(&self) -> VolumeFiles {
+        VolumeFiles {
+            volume: self.volume.clone(),
+            data_device: self.data_device.clone(),
         }
     }
 }
 
-fn open_device(path: &Path, access: Access) -> Result<Device> {
-    let device = open_when_closed(path, access).with_context(|| printable(path).to_string())?;
-    Ok(Arc::new(Counting::new(device)))
-}
-
-/// Opens a device, waiting briefly if it is in use: `umount(8)` returns before the process that
-/// served a volume has closed it.
-fn open_when_closed(path: &Path, access: Access) -> io::Result<FileStorage> {
+/// Does something with a volume, waiting briefly if it is in use: `umount(8)` returns before the
+/// process that served a volume has closed it.
+pub(super) fn when_closed<T>(mut work: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
     let start = Instant::now();
     let mut is_noted = false;
     loop {
-        match access.open(path) {
-            Err(error) if error.kind() == ErrorKind::ResourceBusy && start.elapsed() < CLOSING => {
+        match work() {
+            Err(Error::Io { at, source })
+                if source.kind() == ErrorKind::ResourceBusy && start.elapsed() < CLOSING =>
+            {
                 if !is_noted {
                     say(format_args!(
-                        "note: {} is in use; waiting up to {} s for it to be closed",
-                        printable(path),
+                        "note: {at} is in use; waiting up to {} s for it to be closed",
                         CLOSING.as_secs()
                     ));
                     is_noted = true;
@@ -136,14 +85,6 @@ fn open_when_closed(path: &Path, access: Access) -> io::Result<FileStorage> {
 /// Parses the size of a volume's disk.
 pub(super) fn parse_disk_size(text: &str) -> Result<DiskSize, String> {
     DiskSize::new(parse_size(text)?).map_err(|error| error.to_string())
-}
-
-/// The devices of a volume, in the order of [`DeviceArgs::open`].
-pub(super) fn devices_of(devices: &[Device]) -> Devices {
-    match devices {
-        [metadata, data] => Devices::with_data_device(metadata.clone(), data.clone()),
-        _ => Devices::new(devices[0].clone()),
-    }
 }
 
 /// What a journal can be protected with.
@@ -236,13 +177,13 @@ impl UseArgs {
             tag_read_back: self.tag_read_back,
             ..OpenOptions::default()
         };
-        let devices = match self.mode.is_read_only() {
-            true => self.devices.open_read_only()?,
-            false => self.devices.open()?,
-        };
-        let volume =
-            Volume::open(devices_of(&devices), &options).with_context(|| self.devices.shown())?;
+        let files = self.devices.files();
+        let (volume, opened) = when_closed(|| volume::open(&files, &options))?;
         let commit_time = Duration::from_millis(self.commit_time.get().into());
-        Ok(OpenedVolume::new(volume, devices, commit_time))
+        Ok(OpenedVolume::new(
+            volume,
+            opened.each().to_vec(),
+            commit_time,
+        ))
     }
 }

@@ -9,6 +9,10 @@ use std::{
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::Serialize;
+use verimount::{
+    Error,
+    volume::{Access, OpenFiles},
+};
 use verimount_integrity::{Mode, OpenOptions, SECTOR, Superblock, Volume};
 use verimount_names::{one_line, printable};
 use verimount_serve::CheckEvent;
@@ -16,7 +20,7 @@ use verimount_serve::CheckEvent;
 use crate::{Outcome, interrupt::Interrupt, message::say, options::all_processors, progress::Bar};
 
 use super::{
-    args::{Device, DeviceArgs, IntegrityArgs, devices_of},
+    args::{DeviceArgs, IntegrityArgs, when_closed},
     exported::ExportedVolume,
     mounted::MountedVolume,
 };
@@ -109,7 +113,7 @@ impl Check {
         if is_socket {
             return Ok(Some(Online::Exported(ExportedVolume::at(path))));
         }
-        if !self.accept.is_empty() || !self.devices.are_in_use() {
+        if !self.accept.is_empty() || !self.devices.files().are_in_use() {
             return Ok(None);
         }
         let source = printable(&absolute(path)?).to_string();
@@ -149,8 +153,10 @@ impl Check {
 
     /// Opens the volume in the mode that changes it as little as possible.
     fn open(&self) -> Result<Volume> {
-        let devices = self.devices.open_read_only()?;
-        let superblock = Superblock::read(&devices[0], 0).with_context(|| self.devices.shown())?;
+        let files = self.devices.files();
+        let devices = when_closed(|| files.open(Access::ReadOnly))?;
+        let superblock =
+            Superblock::read(&devices.each()[0], 0).with_context(|| self.devices.shown())?;
         let must_write = !self.accept.is_empty();
         let is_incomplete =
             superblock.has_dirty_bitmap() || superblock.recalculation_sector().is_some();
@@ -158,9 +164,9 @@ impl Check {
             return self.open_in(Mode::ReadOnly, &devices);
         }
         drop(devices);
-        match self.devices.open() {
+        match when_closed(|| files.open(Access::Write)) {
             Err(error) if !must_write && cannot_be_written(&error) => {
-                self.open_in(Mode::ReadOnly, &self.devices.open_read_only()?)
+                self.open_in(Mode::ReadOnly, &files.open(Access::ReadOnly)?)
             }
             devices => {
                 let mode = match superblock.has_dirty_bitmap() {
@@ -172,7 +178,7 @@ impl Check {
         }
     }
 
-    fn open_in(&self, mode: Mode, devices: &[Device]) -> Result<Volume> {
+    fn open_in(&self, mode: Mode, devices: &OpenFiles) -> Result<Volume> {
         let open = || {
             let options = OpenOptions {
                 integrity: self.integrity.integrity()?,
@@ -180,7 +186,7 @@ impl Check {
                 allow_discards: self.allow_discards,
                 ..OpenOptions::default()
             };
-            anyhow::Ok(Volume::open(devices_of(devices), &options)?)
+            anyhow::Ok(Volume::open(devices.devices(), &options)?)
         };
         open().with_context(|| self.devices.shown())
     }
@@ -357,14 +363,9 @@ impl Report {
 }
 
 /// Whether a device can be read, but not written.
-fn cannot_be_written(error: &anyhow::Error) -> bool {
-    let error = error.root_cause().downcast_ref::<io::Error>();
-    error.is_some_and(|error| {
-        matches!(
-            error.kind(),
-            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
-        )
-    })
+fn cannot_be_written(error: &Error) -> bool {
+    use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+    matches!(error, Error::Io { source, .. } if matches!(source.kind(), PermissionDenied | ReadOnlyFilesystem))
 }
 
 fn parse_range(text: &str) -> Result<Range<u64>, String> {

@@ -1,29 +1,24 @@
 use std::{
-    fs,
     io::{Write, stdout},
     num::NonZeroU64,
-    path::Path,
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 use clap::Args;
-use verimount::OutputFile;
+use verimount::volume::{NewVolume, format};
 use verimount_integrity::{
     BlockSize, DiskSize, FormatOptions, Interleave, Mode, Padding, SECTOR, Superblock, TagSize,
-    format,
 };
-use verimount_names::printable;
-use verimount_source::ReadAt;
 
 use crate::{
     Outcome,
     interrupt::Interrupt,
     message::say,
     options::{one_of, parse_size},
-    progress::Bar,
+    progress::with_progress,
 };
 
-use super::args::{Access, Device, DeviceArgs, IntegrityArgs, devices_of, parse_disk_size};
+use super::args::{DeviceArgs, IntegrityArgs, parse_disk_size, when_closed};
 
 /// Format a file or block device as a volume whose blocks are all zero
 #[derive(Args)]
@@ -66,60 +61,17 @@ pub(crate) struct Format {
     mode: Mode,
 }
 
-/// How much of a device to check for contents: more than any file system leaves unused at its
-/// beginning.
-const LOOKED_AT: u64 = 1 << 20;
-
 impl Format {
     pub(crate) fn run(self) -> Result<Outcome> {
         let interrupt = Interrupt::watch()?;
-        // Check the arguments before creating a file.
-        let options = self.options()?;
-        let file = self
-            .new_file_size(&options)?
-            .map(|size| new_file(&self.devices.volume, size))
-            .transpose()?;
-        let devices = match &file {
-            Some(file) => self
-                .devices
-                .open_with(&file.path_before_commit(), Access::Write)?,
-            None => self.devices.open()?,
-        };
-        if !self.force {
-            for (device, path) in devices.iter().zip(self.devices.paths()) {
-                refuse_to_overwrite(device, path)?;
-            }
-        }
-        let options = FormatOptions {
-            is_zero: devices.iter().all(|device| device.inner().is_known_zero()),
-            ..options
-        };
-        let superblock = format_devices(&devices, &options, &interrupt);
-        let superblock = superblock.with_context(|| self.devices.shown())?;
-        if let Some(file) = file {
-            file.commit().with_context(|| self.devices.shown())?;
-        }
-        self.report(&superblock, &options)
-    }
-
-    /// The size of the file to create, if there is to be a new one.
-    fn new_file_size(&self, options: &FormatOptions) -> Result<Option<NonZeroU64>> {
-        let Some(disk) = self.disk_size else {
-            return Ok(self.size);
-        };
-        if fs::exists(&self.devices.volume)? {
-            return Ok(None);
-        }
-        if self.devices.has_data_device() {
-            bail!(
-                "{} does not exist: with --data-device, --size says how large to make it",
-                self.devices.shown()
-            );
-        }
-        let needed = options.storage_needed(disk);
-        Ok(NonZeroU64::new(
-            needed.with_context(|| self.devices.shown())?,
-        ))
+        let mut new = NewVolume::default();
+        new.format = self.options()?;
+        new.file_size = self.size;
+        new.replace = self.force;
+        let files = self.devices.files();
+        let superblock =
+            when_closed(|| with_progress(&interrupt, |watch| format(&files, &new, watch)))?;
+        self.report(&superblock, &new.format)
     }
 
     fn options(&self) -> Result<FormatOptions> {
@@ -169,46 +121,6 @@ impl Format {
             superblock.tag_size().get(),
         ))
     }
-}
-
-fn new_file(path: &Path, size: NonZeroU64) -> Result<OutputFile> {
-    let new = || {
-        let file = OutputFile::new(path, 0o666)?;
-        file.file().set_len(size.get())?;
-        Ok::<_, std::io::Error>(file)
-    };
-    new().with_context(|| printable(path).to_string())
-}
-
-fn refuse_to_overwrite(device: &Device, path: &Path) -> Result<()> {
-    if device.inner().is_known_zero() {
-        return Ok(());
-    }
-    let mut beginning = vec![0; device.size().min(LOOKED_AT) as usize];
-    let read = device.read_exact_at(&mut beginning, 0);
-    read.with_context(|| printable(path).to_string())?;
-    if beginning.iter().any(|&byte| byte != 0) {
-        bail!(
-            "{} is not empty; use --force to overwrite it",
-            printable(path)
-        );
-    }
-    Ok(())
-}
-
-fn format_devices(
-    devices: &[Device],
-    options: &FormatOptions,
-    interrupt: &Interrupt,
-) -> Result<Superblock> {
-    let largest = devices.last().map_or(0, ReadAt::size);
-    let disk = options.disk_size.map_or(largest, DiskSize::bytes);
-    let bar = Bar::new(disk, "formatting");
-    let made = format(devices_of(devices), options, &mut |bytes| {
-        bar.add(bytes);
-        interrupt.go_on()
-    });
-    Ok(made?)
 }
 
 fn parse_file_size(text: &str) -> Result<NonZeroU64, String> {

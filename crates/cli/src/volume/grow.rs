@@ -1,16 +1,13 @@
-use std::{
-    fs::File,
-    io::{Write, stdout},
-};
+use std::io::{Write, stdout};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::Result;
 use clap::Args;
-use verimount_integrity::{DiskSize, Mode, OpenOptions, SECTOR, Superblock, Volume, grow};
-use verimount_source::ReadAt;
+use verimount::volume::{GrowBy, grow};
+use verimount_integrity::DiskSize;
 
-use crate::{Outcome, interrupt::Interrupt, options::parse_size, progress::Bar};
+use crate::{Outcome, interrupt::Interrupt, options::parse_size, progress::with_progress};
 
-use super::args::{Device, DeviceArgs, IntegrityArgs, devices_of, parse_disk_size};
+use super::args::{DeviceArgs, IntegrityArgs, parse_disk_size, when_closed};
 
 /// Grow a volume to the size of its device; the new blocks are zero
 ///
@@ -33,27 +30,19 @@ pub(crate) struct Grow {
 impl Grow {
     pub(crate) fn run(self) -> Result<Outcome> {
         let interrupt = Interrupt::watch()?;
-        let options = OpenOptions {
-            integrity: self.integrity.integrity()?,
-            mode: Mode::Direct,
-            ..OpenOptions::default()
+        let integrity = self.integrity.integrity()?;
+        let by = match (self.size, self.disk_size) {
+            (Some(size), _) => GrowBy::File(size),
+            (None, Some(disk)) => GrowBy::Disk(disk),
+            (None, None) => GrowBy::Devices,
         };
-        let mut devices = self.devices.open()?;
-        let before = Superblock::read(&devices[0], 0).with_context(|| self.devices.shown())?;
-        if let Some(size) = self.new_file_size(&devices[0], &before)? {
-            // Do not change a file that cannot be opened as a volume.
-            let opened = Volume::open(devices_of(&devices), &options);
-            let closed = opened.and_then(Volume::close);
-            closed.with_context(|| self.devices.shown())?;
-            self.lengthen(&devices[0], size)?;
-            // An open device has a fixed length, so reopen it.
-            drop(devices);
-            devices = self.devices.open()?;
-        }
-        let after = self.grow(&devices, &options, &before, &interrupt);
-        let after = after.with_context(|| self.devices.shown())?;
-        let [old, new] = [before, after].map(|it| it.provided_data_sectors() * SECTOR);
-        let volume = self.devices.shown();
+        let files = self.devices.files();
+        let grown = when_closed(|| {
+            with_progress(&interrupt, |watch| {
+                grow(&files, integrity.clone(), by, watch)
+            })
+        })?;
+        let (volume, old, new) = (self.devices.shown(), grown.old, grown.new);
         Outcome::Good.reported(match old < new {
             true => writeln!(stdout(), "{volume}: {new} bytes, {} more", new - old),
             false if self.disk_size.is_some() => {
@@ -64,54 +53,5 @@ impl Grow {
                 "{volume}: {old} bytes; the device has no room for more"
             ),
         })
-    }
-
-    /// The size to which the file is to be extended, if it is.
-    fn new_file_size(&self, device: &Device, superblock: &Superblock) -> Result<Option<u64>> {
-        let Some(disk) = self.disk_size else {
-            return Ok(self.size);
-        };
-        if self.devices.has_data_device() || !self.devices.volume.is_file() {
-            return Ok(None);
-        }
-        let needed = superblock.storage_needed(disk, 0);
-        let needed = needed.with_context(|| self.devices.shown())?;
-        Ok((needed > device.size()).then_some(needed))
-    }
-
-    fn lengthen(&self, device: &Device, size: u64) -> Result<()> {
-        let volume = self.devices.shown();
-        let file = File::options().write(true).open(&self.devices.volume);
-        let file = file.with_context(|| volume.clone())?;
-        ensure!(
-            file.metadata()?.is_file(),
-            "{volume} is not a regular file: --size cannot extend it"
-        );
-        let len = device.size();
-        if size < len {
-            bail!("{volume} already has {len} bytes, and volumes cannot shrink");
-        }
-        // Sync, so that a crash cannot leave the volume longer than its file.
-        file.set_len(size)
-            .and_then(|()| file.sync_all())
-            .with_context(|| volume)
-    }
-
-    fn grow(
-        &self,
-        devices: &[Device],
-        options: &OpenOptions,
-        before: &Superblock,
-        interrupt: &Interrupt,
-    ) -> Result<Superblock> {
-        let old = before.provided_data_sectors() * SECTOR;
-        let largest = devices.last().map_or(0, ReadAt::size);
-        let new = self.disk_size.map_or(largest, DiskSize::bytes);
-        let bar = Bar::new(new.saturating_sub(old), "growing");
-        let grown = grow(devices_of(devices), options, self.disk_size, &mut |bytes| {
-            bar.add(bytes);
-            interrupt.go_on()
-        });
-        Ok(grown?)
     }
 }

@@ -3,12 +3,12 @@ use std::{
     path::PathBuf,
 };
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
+use verimount::volume::VolumeFiles;
 use verimount_integrity::{Interleave, Padding, SECTOR, Superblock};
 use verimount_names::printable;
-use verimount_source::FileSource;
 
 use crate::Outcome;
 
@@ -47,10 +47,7 @@ pub(crate) struct VolumeInfo {
 
 impl Info {
     pub(crate) fn run(self) -> Result<Outcome> {
-        let source =
-            FileSource::open(&self.volume).with_context(|| printable(&self.volume).to_string())?;
-        let superblock = Superblock::read(&source, 0);
-        let superblock = superblock.with_context(|| printable(&self.volume).to_string())?;
+        let superblock = VolumeFiles::from(&*self.volume).superblock()?;
         let report = VolumeInfo::new(printable(&self.volume).to_string(), &superblock);
         let mut out = stdout().lock();
         Outcome::Good.reported(match self.json {

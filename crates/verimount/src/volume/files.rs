@@ -1,0 +1,108 @@
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use verimount_integrity::{Devices, Superblock};
+use verimount_source::{Counting, FileStorage, ReadAt};
+
+use crate::{Error, location::open_file};
+
+/// A device of a volume, with statistics of its requests.
+pub type Device = Arc<Counting<FileStorage>>;
+
+/// The files or block devices of a volume.
+#[derive(Debug, Clone)]
+pub struct VolumeFiles {
+    /// The superblock, the journal and the tags, and the data unless that is separate.
+    pub volume: PathBuf,
+    /// A separate device for the data.
+    pub data_device: Option<PathBuf>,
+}
+
+/// What files are opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Exclusive use.
+    Write,
+    /// Reading only; others may do that, too.
+    ReadOnly,
+}
+
+/// The open files of a volume.
+pub struct OpenFiles(Vec<Device>);
+
+impl From<&Path> for VolumeFiles {
+    fn from(volume: &Path) -> Self {
+        Self {
+            volume: volume.to_owned(),
+            data_device: None,
+        }
+    }
+}
+
+impl VolumeFiles {
+    /// Opens them.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; of kind [`ResourceBusy`](io::ErrorKind::ResourceBusy) while another process has one.
+    pub fn open(&self, access: Access) -> Result<OpenFiles, Error> {
+        self.open_with(&self.volume, access)
+    }
+
+    /// The same, with the first at another path.
+    pub(crate) fn open_with(&self, volume: &Path, access: Access) -> Result<OpenFiles, Error> {
+        let paths = [Some(volume), self.data_device.as_deref()];
+        let devices = paths.into_iter().flatten().map(|path| {
+            let opened = match access {
+                Access::Write => FileStorage::open(path),
+                Access::ReadOnly => FileStorage::open_read_only(path),
+            };
+            let opened = opened.map_err(|error| Error::io(path, error))?;
+            Ok(Arc::new(Counting::new(opened)))
+        });
+        devices.collect::<Result<_, _>>().map(OpenFiles)
+    }
+
+    /// Whether another process has the volume for itself now.
+    pub fn are_in_use(&self) -> bool {
+        let opened = FileStorage::open_read_only(&self.volume);
+        opened.is_err_and(|error| error.kind() == io::ErrorKind::ResourceBusy)
+    }
+
+    /// What the volume says of itself, also while it is in use. Nothing of it is verified.
+    ///
+    /// # Errors
+    /// [`Error::Volume`] and [`Error::Io`].
+    pub fn superblock(&self) -> Result<Superblock, Error> {
+        let source = open_file(&self.volume)?;
+        Superblock::read(&source, 0).map_err(|error| Error::volume(&self.volume, error))
+    }
+
+    /// Each path, in the order in which they are opened.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
+        let volume = Some(self.volume.as_path());
+        volume.into_iter().chain(self.data_device.as_deref())
+    }
+}
+
+impl OpenFiles {
+    /// As a volume uses them.
+    pub fn devices(&self) -> Devices {
+        match &self.0[..] {
+            [metadata, data] => Devices::with_data_device(metadata.clone(), data.clone()),
+            devices => Devices::new(devices[0].clone()),
+        }
+    }
+
+    /// Each, the one with the superblock first.
+    pub fn each(&self) -> &[Device] {
+        &self.0
+    }
+
+    /// The size of the one with the data, in bytes.
+    pub(crate) fn data_size(&self) -> u64 {
+        self.0.last().map_or(0, ReadAt::size)
+    }
+}

@@ -1,0 +1,108 @@
+use std::{fs, num::NonZeroU64, path::Path};
+
+use verimount_integrity::{FormatOptions, Superblock, format as format_devices};
+use verimount_source::ReadAt;
+
+use super::{Access, Device, VolumeFiles};
+use crate::{Error, Precious, Step, Watch, output_file::OutputFile, progress::step};
+
+/// How much of a device to check for contents: more than any file system leaves unused at its
+/// beginning.
+const LOOKED_AT: u64 = 1 << 20;
+
+/// How a volume is formatted.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct NewVolume {
+    /// The format. Whether the devices are zero is found out.
+    pub format: FormatOptions,
+    /// The size of a new sparse file to create, in bytes.
+    pub file_size: Option<NonZeroU64>,
+    /// Format devices that are not empty.
+    pub replace: bool,
+}
+
+/// Formats files or block devices as a volume whose blocks are all zero.
+///
+/// Where [`FormatOptions::disk_size`] is given and the file does not exist, a new one is created that is
+/// as large as that needs. A new file gets its name when it is formatted.
+///
+/// # Errors
+/// [`Error::WouldReplace`], [`Error::NoDataSize`], [`Error::Cancelled`] if `watch` ends it,
+/// [`Error::Volume`] and [`Error::Io`].
+pub fn format(
+    files: &VolumeFiles,
+    new: &NewVolume,
+    watch: &mut Watch<'_>,
+) -> Result<Superblock, Error> {
+    let io = |error| Error::io(&files.volume, error);
+    let file = match new_file_size(files, new)? {
+        Some(size) => Some(new_file(&files.volume, size)?),
+        None => None,
+    };
+    let opened = match &file {
+        Some(file) => files.open_with(&file.path_before_commit(), Access::Write)?,
+        None => files.open(Access::Write)?,
+    };
+    if !new.replace {
+        for (device, path) in opened.each().iter().zip(files.paths()) {
+            refuse_to_overwrite(device, path)?;
+        }
+    }
+    let mut devices = opened.each().iter();
+    let options = FormatOptions {
+        is_zero: devices.all(|device| device.inner().is_known_zero()),
+        ..new.format.clone()
+    };
+    let mut progress = step(watch, Step::Format, opened.data_size());
+    let superblock = format_devices(opened.devices(), &options, &mut progress)
+        .map_err(|error| Error::volume(&files.volume, error))?;
+    if let Some(file) = file {
+        file.commit().map_err(io)?;
+    }
+    Ok(superblock)
+}
+
+/// The size of the file to create, if there is to be a new one.
+fn new_file_size(files: &VolumeFiles, new: &NewVolume) -> Result<Option<NonZeroU64>, Error> {
+    let Some(disk) = new.format.disk_size else {
+        return Ok(new.file_size);
+    };
+    let exists = fs::exists(&files.volume).map_err(|error| Error::io(&files.volume, error))?;
+    match (exists, &files.data_device) {
+        (true, _) => Ok(None),
+        (false, Some(_)) => Err(Error::NoDataSize {
+            at: (&files.volume).into(),
+        }),
+        (false, None) => {
+            let needed = new.format.storage_needed(disk);
+            let needed = needed.map_err(|error| Error::volume(&files.volume, error))?;
+            Ok(NonZeroU64::new(needed))
+        }
+    }
+}
+
+fn new_file(path: &Path, size: NonZeroU64) -> Result<OutputFile, Error> {
+    let new = || {
+        let file = OutputFile::new(path, 0o666)?;
+        file.file().set_len(size.get())?;
+        Ok(file)
+    };
+    new().map_err(|error| Error::io(path, error))
+}
+
+fn refuse_to_overwrite(device: &Device, path: &Path) -> Result<(), Error> {
+    if device.inner().is_known_zero() {
+        return Ok(());
+    }
+    let mut beginning = vec![0; device.size().min(LOOKED_AT) as usize];
+    let read = device.read_exact_at(&mut beginning, 0);
+    read.map_err(|error| Error::volume(path, error.into()))?;
+    match beginning.iter().all(|&byte| byte == 0) {
+        true => Ok(()),
+        false => Err(Error::WouldReplace {
+            at: path.into(),
+            what: Precious::Bytes,
+        }),
+    }
+}

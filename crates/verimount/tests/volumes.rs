@@ -1,0 +1,66 @@
+//! Volumes, through the library's functions.
+
+use std::{
+    fs,
+    num::NonZeroU64,
+    ops::ControlFlow::{self, Continue},
+};
+
+use verimount::{
+    Error, Precious, Progress,
+    integrity::{Integrity, Mode, OpenOptions},
+    volume::{GrowBy, NewVolume, VolumeFiles, format, grow, open},
+};
+
+fn go_on(_: Progress) -> ControlFlow<()> {
+    Continue(())
+}
+
+#[test]
+fn a_volume_is_made_used_and_grown() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("volume");
+    let files = VolumeFiles::from(&*path);
+    let mut new = NewVolume::default();
+    new.file_size = NonZeroU64::new(16 << 20);
+    format(&files, &new, &mut go_on).unwrap();
+
+    let options = OpenOptions::default();
+    let (volume, _) = open(&files, &options).unwrap();
+    volume.write_at(b"here", 4096).unwrap();
+    assert!(files.are_in_use());
+    let second = open(&files, &options);
+    assert!(matches!(
+        second,
+        Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::ResourceBusy
+    ));
+    volume.close().unwrap();
+
+    let by = GrowBy::File(32 << 20);
+    let grown = grow(&files, Integrity::default(), by, &mut go_on).unwrap();
+    assert!(grown.old < grown.new);
+    let by = GrowBy::File(1 << 20);
+    let smaller = grow(&files, Integrity::default(), by, &mut go_on);
+    assert!(matches!(smaller, Err(Error::CannotShrink { .. })));
+
+    let mode = Mode::ReadOnly;
+    let options = OpenOptions { mode, ..options };
+    let (volume, files_open) = open(&files, &options).unwrap();
+    let mut found = [0; 4];
+    volume.read_at(&mut found, 4096).unwrap();
+    assert_eq!((&found, volume.size()), (b"here", grown.new));
+    assert!(files_open.each()[0].counts().bytes > 0);
+}
+
+#[test]
+fn what_is_not_empty_is_not_formatted() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    let content = vec![1; 16 << 20];
+    fs::write(&path, &content).unwrap();
+    let files = VolumeFiles::from(&*path);
+    let refused = format(&files, &NewVolume::default(), &mut go_on);
+    let what = Precious::Bytes;
+    assert!(matches!(refused, Err(Error::WouldReplace { what: found, .. }) if found == what));
+    assert!(fs::read(&path).unwrap() == content);
+}
