@@ -1,5 +1,5 @@
-//! A mirror in a process that may have few files open. On its own, as the limit holds for all
-//! tests of a program.
+//! A mirror in a process with a low limit of open files. A test program of its own, as the limit applies to
+//! the whole process.
 
 use std::{fs, path::Path, sync::Once};
 
@@ -12,7 +12,7 @@ use verimount_bridge::{Listed, Mirror, MirrorOptions, NodeId};
 
 const MAX_OPEN: u64 = 512;
 
-/// A directory in memory if possible, where making many files takes little time.
+/// A directory in memory if possible, where many files are created quickly.
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm")
         .or_else(|_| tempfile::tempdir())
@@ -29,7 +29,7 @@ fn mirror(path: &Path) -> Mirror {
     Mirror::open(path, MirrorOptions::default()).unwrap()
 }
 
-/// Lists a directory and all below it, and opens each file.
+/// Lists a directory and everything below it, and opens each file.
 fn walk(mirror: &Mirror, directory: NodeId, nodes: &mut Vec<(NodeId, u64)>) {
     let open = mirror.open_directory(directory).unwrap();
     let (mut position, mut entries) = (0, Vec::new());
@@ -84,7 +84,7 @@ fn any_number_of_files_can_be_walked_and_found_again() {
     assert_eq!((mirror.remembered(), mirror.held()), (0, 0));
 }
 
-/// Has so many other files held that none of before is.
+/// Uses so many other files that all earlier descriptors are evicted.
 fn let_go(mirror: &Mirror) {
     for i in 0..2 * MAX_OPEN {
         let name = format!("other{i}");

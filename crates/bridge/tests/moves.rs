@@ -1,5 +1,4 @@
-//! What a policy lets become of names: no denial is undone by a move, and moves that change nothing
-//! are not refused.
+//! The moves that a policy allows: no move undoes a denial, and moves without effect are not refused.
 
 use std::{
     ffi::OsStr,
@@ -49,7 +48,7 @@ const SEVERAL: &str =
     "[[rule]]\naction = \"deny\"\npath = [\"**/.ssh/**\", \"**/*.key\", \"etc/*\"]";
 const LISTED: &str =
     "default = \"deny\"\n[[rule]]\naction = \"relay\"\npath = [\"pub/**\", \"home/*/pub/**\"]";
-/// The first rule lets through what the second denies elsewhere.
+/// The first rule allows files that the second one denies elsewhere.
 const EXCEPTION: &str = "[[rule]]\naction = \"passthrough\"\npath = \"**/open/*\"\ncaller_uid = 1\n\
      [[rule]]\naction = \"deny\"\naccess = \"write\"";
 /// The second rule can never be reached in `pub`.
@@ -118,7 +117,7 @@ fn a_directory_is_moved_where_nothing_below_it_changes() {
     }
 }
 
-/// Only who may write all over a directory can move it.
+/// A directory can be moved only by a user who may write everywhere in it.
 #[test]
 fn a_directory_that_is_denied_as_a_whole_stays() {
     let written =
@@ -185,7 +184,7 @@ impl Facts for Open {
     }
 }
 
-/// Every open of a file that any of the rules below could tell from others.
+/// All opens of a file that the rules below can distinguish.
 fn opens(path: &Path) -> impl Iterator<Item = Open> {
     let all = [Access::Read, Access::Write]
         .into_iter()
@@ -248,8 +247,8 @@ fn path() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// What is denied by one path is denied by the other, unless the move is refused; and what is
-    /// true of directories is true of each file in them.
+    /// If one path denies an open, the other does so as well, unless the move is refused; the same holds for
+    /// each file in a directory.
     #[test]
     fn no_move_undoes_a_denial(policy in policy(), from in path(), to in path(), below in path()) {
         let files = [&from, &to].map(|directory| format!("{directory}/{below}"));
@@ -274,7 +273,7 @@ proptest! {
         }
     }
 
-    /// A move that changes nothing for any rule is possible.
+    /// A move that affects no rule is allowed.
     #[test]
     fn moves_without_effect_are_not_refused(policy in policy(), from in path(), other in path()) {
         for kind in [Kind::File, Kind::Directory] {

@@ -1,4 +1,4 @@
-//! The policy language: what rules go by, in which order, and what is said of mistakes.
+//! The policy language: conditions, their order, and messages for mistakes.
 
 use std::{
     cell::RefCell,
@@ -13,7 +13,7 @@ use verimount_bridge::{
 };
 use verimount_verity::FileDigest;
 
-/// An open as it may be, and what was asked of it.
+/// The facts of an open, and which of them were requested.
 struct Open {
     access: Access,
     caller: Caller,
@@ -23,7 +23,7 @@ struct Open {
     xattrs: Vec<(&'static str, &'static str)>,
     verity_digest: Option<FileDigest>,
     asked: RefCell<Vec<&'static str>>,
-    /// What reading content fails with.
+    /// The error of reading content.
     broken: Option<Errno>,
 }
 
@@ -218,7 +218,7 @@ fn cheap_conditions_are_tried_first() {
     }
 }
 
-/// A rule that cannot be tried must not be passed over: it could be the one that denies.
+/// A rule that cannot be evaluated must not be skipped: it could be the one that denies.
 #[test]
 fn unreadable_facts_are_errors() {
     let policy = parse("[[rule]]\naction = \"deny\"\nmagic = { text = \"#!\" }");

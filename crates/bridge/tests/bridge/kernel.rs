@@ -1,4 +1,4 @@
-//! What the kernel does with backing files, as far as it says no.
+//! A model of the kernel's checks for backing files.
 
 use std::{
     collections::HashMap,
@@ -12,13 +12,13 @@ use std::{
 use rustix::{fs::fstat, io::Errno};
 use verimount_bridge::{NodeId, Register};
 
-/// Registers files, and knows how each inode is open.
+/// Registers files, and tracks how each inode is open.
 #[derive(Default)]
 pub(crate) struct Kernel {
-    /// Backing files that were not taken back.
+    /// The registered backing files.
     pub(crate) live: AtomicUsize,
     next: AtomicU64,
-    /// What registering fails with, in turn; then it works.
+    /// Errors of the next registrations, in order; later ones succeed.
     pub(crate) failures: Mutex<Vec<Errno>>,
     open: Mutex<HashMap<NodeId, Opens>>,
 }
@@ -44,7 +44,7 @@ impl Drop for BackingFile {
     }
 }
 
-/// The way to the kernel.
+/// The connection to the kernel.
 pub(crate) struct ToKernel(pub(crate) Arc<Kernel>);
 
 impl Register for ToKernel {
@@ -64,10 +64,10 @@ impl Register for ToKernel {
 }
 
 impl Kernel {
-    /// Takes the answer to an open.
+    /// Processes the answer to an open.
     ///
     /// # Panics
-    /// Where the kernel would answer `EIO`.
+    /// If the kernel would return `EIO`.
     pub(crate) fn opened(&self, node: NodeId, backing: Option<&BackingFile>) {
         let mut open = self.open.lock().unwrap();
         let opens = open.entry(node).or_default();

@@ -1,4 +1,4 @@
-//! Opens by a policy, with backing files from a kernel that checks how they are used.
+//! Opens decided by a policy, with a model of the kernel that checks the use of backing files.
 
 mod kernel;
 mod model;

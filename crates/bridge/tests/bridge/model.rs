@@ -1,10 +1,9 @@
-//! Two users do at random, at the same time, all that can be done to names: nothing that the policy
-//! denies is ever read or changed.
+//! Two users concurrently do random operations on names: nothing that the policy denies is ever read or
+//! changed.
 //!
-//! What a file's path denied to whom when it was made, its permission bits tell for as long as there
-//! is the file: they are set by what makes it, and nothing here changes them. What must stay denied
-//! can so be told from any open file, whatever has become of its names; and by [`Case::denies`],
-//! which knows the rules without the policy's help.
+//! A file's permission bits record what its path denied to each user when it was created; nothing here
+//! changes them. So any open file shows what must stay denied, whatever its names are now.
+//! [`Case::denies`] knows the rules independently of the policy.
 
 use std::{
     collections::BTreeMap,
@@ -29,19 +28,18 @@ use crate::{
     support::{Bench, Dice},
 };
 
-/// How many operations all users do in each case; `VERIMOUNT_POLICY_OPERATIONS` says otherwise.
+/// The number of operations of all users in each case; overridden by `VERIMOUNT_POLICY_OPERATIONS`.
 const OPERATIONS: usize = 2000;
 
-/// How many of them there are in one round.
+/// The number of operations in a round.
 const ROUND: usize = 400;
 
 const USERS: [u32; 2] = [1001, 1002];
 
-/// Each user does two things at a time.
+/// Each user has two threads.
 const THREADS: usize = 4;
 
-/// Directories there are at the beginning, each with a file of each name, and no others but by
-/// moves.
+/// The initial directories, each with a file of each name. Others appear only by moves.
 const DIRECTORIES: [&str; 10] = [
     "pub",
     "pub/d",
@@ -55,15 +53,15 @@ const DIRECTORIES: [&str; 10] = [
     "pub/d/e",
 ];
 
-/// Those where most can be done.
+/// The directories where most operations are allowed.
 const FREE: [&str; 4] = ["pub", "pub/d", "pub/keys", "pub/d/e"];
 
-/// Where else there may be directories later on; the first is the source itself.
+/// Where directories may be later; the first is the source itself.
 const MOVED: [&str; 8] = ["", "", "d", "e", "pub/d/d", "secrets/e", "fixed/e", "one/e"];
 
 const FILES: [&str; 3] = ["a", "b", "x.key"];
 
-/// A policy, and what it says in other words.
+/// A policy, and its meaning expressed independently.
 struct Case {
     policy: &'static str,
     denies: fn(uid: u32, access: Access, path: &str) -> bool,
@@ -94,8 +92,8 @@ const DENIED: Case = Case {
     },
 };
 
-/// The other way round: what is not allowed is denied. A length that makes no difference to what the
-/// other rules say, and one that lets through before them.
+/// An allow list: everything else is denied. One size condition does not affect the other rules, and one
+/// allows before them.
 const ALLOWED: Case = Case {
     policy: r#"
         default = "deny"
@@ -126,7 +124,7 @@ const ALLOWED: Case = Case {
 };
 
 impl Case {
-    /// What is denied by a path to whom, as bits.
+    /// What a path denies to each user, as bits.
     fn denials(&self, path: &str) -> u32 {
         let all = USERS.iter().flat_map(|uid| {
             [Access::Read, Access::Write].map(|access| (self.denies)(*uid, access, path))
@@ -135,33 +133,33 @@ impl Case {
             .fold(0, |bits, (bit, denied)| bits | u32::from(denied) << bit)
     }
 
-    /// The permission bits that say so: the owner's stay as they are.
+    /// The permission bits that record this; the owner's are unchanged.
     fn mode(&self, path: &str) -> u32 {
         0o600 | self.denials(path)
     }
 }
 
-/// Whether a file that was made with these permission bits was denied to a user.
+/// Whether a file that was created with these permission bits was denied to a user.
 fn was_denied(mode: u32, uid: u32, access: Access) -> bool {
     let user = USERS.iter().position(|user| *user == uid).unwrap();
     mode >> (2 * user + usize::from(access == Access::Write)) & 1 == 1
 }
 
-/// A user's doings.
+/// The actions of a user.
 struct User<'a> {
     bench: &'a Bench,
     case: &'a Case,
     caller: Caller,
     dice: Dice,
-    /// Files that were found some time ago: the kernel does not look each name up again.
+    /// Files that were looked up earlier: the kernel does not look up each name again.
     known: Vec<NodeId>,
-    /// How many operations did something, all users' together.
+    /// The number of operations of all users that had an effect.
     done: &'a AtomicUsize,
 }
 
 /// A directory that was looked up, and the name in it.
 struct Place {
-    /// The nodes on the way, the last of which is the directory.
+    /// The nodes of the path; the last one is the directory.
     way: Vec<NodeId>,
     name: &'static str,
     path: String,
@@ -209,7 +207,7 @@ impl User<'_> {
         }
     }
 
-    /// Does something with a place.
+    /// Does a random operation on a place.
     fn at<T>(
         &mut self,
         names: &[&'static str],
@@ -330,8 +328,8 @@ impl User<'_> {
         })
     }
 
-    /// A file as it is made at a place, unless the directory has moved by then: then it may be denied
-    /// less than it says, which nobody can tell, or more, which the policy sees to.
+    /// The mode of a new file at a place. If the directory has moved meanwhile, the file may be denied less
+    /// than its mode says, which cannot be detected, or more, which the policy enforces.
     fn new_file(&self, place: &Place) -> NewFile {
         NewFile {
             caller: self.caller,
@@ -421,8 +419,7 @@ fn files(source: &Path) -> BTreeMap<String, PathBuf> {
     found
 }
 
-/// What nobody may write to: name, inode number and content of each such file, as they are below
-/// directories that may be moved.
+/// The files that no user may write to: name, inode number and content. Their directories may be moved.
 fn fixed(case: &Case, source: &Path) -> Vec<(String, u64, Vec<u8>)> {
     let mut fixed: Vec<_> = files(source)
         .into_iter()
@@ -444,8 +441,8 @@ fn fixed(case: &Case, source: &Path) -> Vec<(String, u64, Vec<u8>)> {
     fixed
 }
 
-/// Has all users do as much as is asked for, by this case: a part at a time, because little is left to
-/// be done where all has been moved to places that deny more.
+/// Runs all operations of a case, in rounds: when everything has been moved to places that deny more, few
+/// operations are possible.
 fn run(case: &Case, operations: usize) {
     let seed = Dice::seed();
     let rounds = operations.div_ceil(ROUND);
@@ -456,7 +453,7 @@ fn run(case: &Case, operations: usize) {
     assert!(done > rounds * ROUND / 20, "only {done}");
 }
 
-/// Does a part of it. Returns how many operations did something.
+/// Runs a round. Returns how many operations had an effect.
 fn run_round(case: &Case, seed: u64) -> usize {
     let bench = Bench::new(case.policy, Passthrough::Never);
     let source = bench.folder.path();
@@ -515,7 +512,7 @@ fn run_round(case: &Case, seed: u64) -> usize {
     done.into_inner()
 }
 
-/// Whether each open is decided by the file's path, and by that alone.
+/// Asserts that each open is decided by the file's path, and only by that.
 fn each_is_decided_as_it_is_called(case: &Case, bench: &Bench, path: &str) {
     let mut way = vec![NodeId::ROOT];
     for name in path.split('/') {
@@ -561,7 +558,7 @@ fn files_that_are_not_allowed_stay_denied() {
     run(&ALLOWED, operations());
 }
 
-/// The policies say what the cases say, before anything has been moved.
+/// The policies have the meaning that the cases state, before anything is moved.
 #[test]
 fn the_cases_are_their_policies() {
     for case in [DENIED, ALLOWED] {

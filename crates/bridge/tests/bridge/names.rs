@@ -1,4 +1,4 @@
-//! What the policy denies stays denied, whatever names are made, moved and removed.
+//! Denied files stay denied, whatever names are created, moved and removed.
 
 use std::fs;
 
@@ -19,7 +19,7 @@ const ROOT: Caller = Caller {
 const SECRETS: &str = "[[rule]]\naction = \"deny\"\npath = \"secrets/**\"";
 const READ_ONLY: &str = "[[rule]]\naction = \"deny\"\naccess = \"write\"\npath = \"fixed/**\"";
 
-/// What is denied to nobody but [`CALLER`].
+/// A rule that denies only to [`CALLER`].
 const CALLERS: &str =
     "[[rule]]\naction = \"deny\"\naccess = \"write\"\npath = \"fixed/**\"\ncaller_uid = 1000";
 
@@ -42,7 +42,7 @@ fn bench(policy: &str) -> Bench {
     bench
 }
 
-/// Moves as the kernel asks for it.
+/// Renames as the kernel requests it.
 fn rename(
     bench: &Bench,
     caller: Caller,
@@ -87,7 +87,7 @@ const PLAIN: RenameFlags = RenameFlags::empty();
 const EXCHANGE: RenameFlags = RenameFlags::EXCHANGE;
 const DENIED: Result<(), Errno> = Err(Errno::ACCESS);
 
-/// Not even by root, and not by way of a directory.
+/// Neither by root, nor by moving a directory.
 #[test]
 fn nothing_is_moved_out_of_denied_paths() {
     for caller in [CALLER, ROOT] {
@@ -139,7 +139,7 @@ fn nothing_is_made_moved_or_replaced_where_writing_is_denied() {
     mknod(&bench, "fixed/pipe", FileType::Fifo).unwrap();
 }
 
-/// One whom the rule does not deny it may, as long as the other stays denied.
+/// A user to whom the rule does not apply may do it, as long as the other user stays denied.
 #[test]
 fn who_may_write_there_may_move_there() {
     let bench = bench(CALLERS);
@@ -155,8 +155,7 @@ fn who_may_write_there_may_move_there() {
     unlink(&bench, ROOT, "fixed/link").unwrap();
 }
 
-/// A file that can be written to by one name can be by all: a name by which it could not would say
-/// what is not so.
+/// A file that is writable by one name is writable by all: a name that denies writing would be misleading.
 #[test]
 fn all_names_of_a_file_are_alike() {
     let bench = bench(CALLERS);
@@ -188,7 +187,7 @@ fn operations_without_a_rule_are_allowed() {
     assert_eq!(gone, Err(Errno::NOENT));
 }
 
-/// A rule for all paths, or one that goes by the file, is asked when names are removed, too.
+/// A rule for all paths, or one with conditions on the file, also applies when names are removed.
 #[test]
 fn removing_is_writing() {
     let bench =
@@ -205,7 +204,7 @@ fn removing_is_writing() {
     assert_eq!(unlink(&bench, CALLER, "secrets/key"), Err(Errno::NOENT));
 }
 
-/// The first policy denies nothing, so nothing is asked; the second goes for all that follows.
+/// The first policy denies nothing, so nothing is checked; the second applies to all later operations.
 #[test]
 fn a_new_policy_applies_to_names_at_once() {
     let bench = bench("");
@@ -219,7 +218,7 @@ fn a_new_policy_applies_to_names_at_once() {
     );
 }
 
-/// Nothing is remembered of what was only looked at.
+/// A node that was only examined is not remembered.
 #[test]
 fn examined_nodes_are_forgotten() {
     let bench = bench(SECRETS);

@@ -1,4 +1,4 @@
-//! One open after the other.
+//! Sequences of opens.
 
 use std::{
     fs::{self, File},
@@ -56,7 +56,7 @@ fn nothing_is_kept_of_a_forgotten_file() {
     assert_eq!(bench.kernel.live.load(SeqCst), 0);
 }
 
-/// A backing file that is open for writing would keep the file from being run.
+/// A backing file that is open for writing would prevent the file from being executed.
 #[test]
 fn new_files_are_not_kept_open_for_writing() {
     let bench = Bench::new("", Passthrough::Auto);
@@ -196,7 +196,7 @@ fn truncation_works_in_both_modes() {
     }
 }
 
-/// Whichever thread it is that writes, be it the first thing that it does.
+/// On any thread, even if it is the thread's first operation.
 #[test]
 fn relayed_writes_clear_set_id_bits() {
     let bench = Bench::new("", Passthrough::Never);
@@ -238,7 +238,7 @@ fn rules_see_the_present_file() {
     assert_eq!(open().err(), Some(Errno::ACCESS));
 }
 
-/// A file that was made and cannot be served is as if it had not been made.
+/// The creation of a file that cannot be served is undone.
 #[test]
 fn a_file_that_cannot_be_served_is_not_created() {
     let bench = Bench::new("", Passthrough::Require);
@@ -262,7 +262,7 @@ fn a_file_that_cannot_be_served_is_not_created() {
     assert!(!bench.folder.path().join("new").exists());
 }
 
-/// What is counted is how a file was opened, not how it should have been.
+/// The counts show the actual mode of an open, not the intended one.
 #[test]
 fn relayed_files_are_not_counted_as_passed_through() {
     let bench = Bench::new("", Passthrough::Auto);

@@ -10,8 +10,8 @@ use crate::support::{Bench, CALLER};
 const THREADS: u64 = 50;
 const ROUNDS: u64 = 200;
 
-/// Writes are to be relayed and reads passed through, and now and then a file cannot be registered:
-/// every order of opens and closes is tried, and the kernel is never given cause to complain.
+/// Writes are relayed and reads passed through, and sometimes a registration fails: in every order of opens
+/// and closes, the kernel's checks must pass.
 #[test]
 fn the_kernel_is_never_given_cause_for_eio() {
     let bench = Bench::new(

@@ -36,7 +36,7 @@ impl Bench {
         }
     }
 
-    /// What is at a path, looked up one name after the other.
+    /// Looks up a path, name by name.
     pub(crate) fn find(&self, path: &str) -> NodeId {
         path.split('/').fold(NodeId::ROOT, |parent, name| {
             let entry = self.bridge.lookup(parent, name.as_ref());
@@ -44,7 +44,7 @@ impl Bench {
         })
     }
 
-    /// The directory that a path is in, and the last name.
+    /// The parent directory of a path, and the last name.
     pub(crate) fn place<'p>(&self, path: &'p str) -> (NodeId, &'p str) {
         match path.rsplit_once('/') {
             Some((directory, name)) => (self.find(directory), name),
@@ -57,7 +57,7 @@ impl Bench {
 pub(crate) struct Dice(u64);
 
 impl Dice {
-    /// A new seed, which is printed, or the one of `VERIMOUNT_SEED`, by which a failure is repeated.
+    /// A new seed, which is printed, or the one in `VERIMOUNT_SEED`, to reproduce a failure.
     pub(crate) fn seed() -> u64 {
         let given = std::env::var("VERIMOUNT_SEED").ok();
         let clock = || std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64;

@@ -1,4 +1,4 @@
-//! Nodes: one for each file, found again whatever it is called, and forgotten when told.
+//! Nodes: one per file, found by all its names, and forgotten when the kernel forgets them.
 
 use std::fs;
 

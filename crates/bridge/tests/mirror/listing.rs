@@ -7,7 +7,7 @@ use verimount_bridge::{Listed, NodeId, OpenDirectory};
 
 use crate::support::Bench;
 
-/// Lists at most `room` names from a position on, and says where it came to.
+/// Lists at most `room` names from a position on; also returns the position that it reached.
 fn list(bench: &Bench, directory: &OpenDirectory, from: u64, room: usize) -> (Vec<String>, u64) {
     let (mut names, mut next) = (Vec::new(), from);
     let mut add = |listed: Listed<'_>| {

@@ -1,4 +1,4 @@
-//! The mirror against what the system says of the same directory.
+//! Compares the mirror with the system's own view of the same directory.
 
 mod escape;
 mod links;

@@ -1,5 +1,5 @@
-//! Any operations, done through the mirror and to a second directory without it: each must have the
-//! same result, and in the end both directories must be the same.
+//! Random operations, through the mirror and on a second directory without it: each must have the same
+//! result, and in the end both directories must be equal.
 
 use std::{
     collections::BTreeMap,
@@ -49,7 +49,7 @@ enum Operation {
     SetXattr(Place, u8),
     GetXattr(Place),
     RemoveXattr(Place),
-    /// Through the mirror only: to be looked up again.
+    /// Only for the mirror: forgets a node, so that it is looked up again.
     Forget(Place),
 }
 
@@ -86,7 +86,7 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// What an operation says, but for what is compared in the end.
+/// The result of an operation, except what is compared in the end.
 type Said = Result<Vec<u8>, Errno>;
 
 const NONE: Said = Ok(Vec::new());
@@ -104,7 +104,7 @@ impl Plain {
         }
     }
 
-    /// A path to the very file: one that is not followed any further.
+    /// A path to the file itself, which is not followed.
     fn held(&self, at: Place) -> Result<(OwnedFd, String), Errno> {
         use std::os::fd::AsRawFd;
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -370,7 +370,7 @@ impl Mirrored<'_> {
     }
 }
 
-/// Attributes are what the system says that they are.
+/// Asserts that attributes equal the system's.
 fn assert_is(attr: &Attr, path: &Path) {
     let found = fs::symlink_metadata(path).unwrap();
     assert_eq!(attr.inode, found.ino());
@@ -391,7 +391,7 @@ fn assert_is(attr: &Attr, path: &Path) {
     }
 }
 
-/// All that a directory holds, but for what cannot be the same in another.
+/// The content of a directory, except what always differs between two directories.
 fn contents(path: &Path) -> BTreeMap<PathBuf, String> {
     let mut all = BTreeMap::new();
     let mut pending = vec![PathBuf::new()];
@@ -422,7 +422,7 @@ fn contents(path: &Path) -> BTreeMap<PathBuf, String> {
     all
 }
 
-/// Does the operations to both directories.
+/// Runs the operations on both directories.
 fn compare(operations: &[Operation]) {
     let bench = Bench::new();
     bench.mirror.rights().prepare_thread().unwrap();

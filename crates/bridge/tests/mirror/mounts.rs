@@ -1,4 +1,4 @@
-//! What is mounted below the source is not part of it.
+//! Mounts below the source are not part of it.
 
 use std::{fs, path::PathBuf};
 
@@ -27,7 +27,7 @@ impl Drop for Mounted {
     }
 }
 
-/// Root sees what lies under it, whether it was mounted before or after.
+/// Root sees the directory under the mount, whether it was mounted before or after.
 #[test]
 fn root_sees_under_mounts() {
     if !is_root() {

@@ -1,4 +1,4 @@
-//! Others change the source while it is used: nothing outside is ever reached.
+//! Other processes change the source while it is used: nothing outside is ever reached.
 
 use std::{
     fs,
@@ -33,8 +33,8 @@ fn while_swapping<T>(one: &Path, other: &Path, work: impl FnOnce() -> T) -> T {
     })
 }
 
-/// A directory `d` that takes turns with a symbolic link to one outside, and a file `f` with one to
-/// a file there.
+/// A directory `d` that alternates with a symbolic link to one outside, and a file `f` with one to a file
+/// there.
 fn bench() -> Bench {
     let bench = Bench::new();
     let (source, outside) = (bench.source(), bench.outside());
@@ -55,7 +55,7 @@ fn read(mirror: &Mirror, node: NodeId) -> Result<[u8; 6], Errno> {
     Ok(content)
 }
 
-/// What is done to `d` and `f`, each as far as it comes.
+/// The operations on `d` and `f`, each as far as it succeeds.
 fn use_both(mirror: &Mirror, round: usize) -> Result<(), Errno> {
     let name = format!("{round}");
     if let Ok(file) = mirror.lookup(NodeId::ROOT, "f".as_ref())

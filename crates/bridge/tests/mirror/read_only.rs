@@ -1,4 +1,4 @@
-//! What a mirror that may only be read refuses.
+//! The operations that a read-only mirror refuses.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! What is made belongs to who asked for it, as the source's own file system would have it.
+//! New files belong to the caller, as on the source's own file system.
 
 use std::{
     fs,
@@ -61,8 +61,7 @@ fn new_files_belong_to_the_caller() {
     assert_eq!((own.uid, own.gid), (0, 0));
 }
 
-/// The kernel lets nobody ask who may not write to the directory; whether the caller may, is known
-/// by groups that only it knows.
+/// The kernel has checked that the caller may write to the directory, with groups that only it knows.
 #[test]
 fn the_source_does_not_check_a_second_time() {
     if !is_root() {
@@ -141,8 +140,7 @@ fn set_id_bits_stay_where_they_are_set_and_go_when_written_to() {
     assert_eq!(attr.mode & 0o7777, 0o755);
 }
 
-/// To give a file to its owner again, as `chown` does with neither owner nor group, takes set-id bits
-/// away.
+/// A `chown` that changes neither owner nor group clears set-ID bits.
 #[test]
 fn chown_by_the_owner_clears_set_id_bits() {
     if !is_root() {
@@ -168,7 +166,7 @@ fn chown_by_the_owner_clears_set_id_bits() {
     assert_eq!(given(stranger, 0o755), Ok(0o755));
 }
 
-/// The kernel says that the caller is not in the group; root, who does it, may be.
+/// According to the kernel the caller is not in the group, but the bridge acts as root.
 #[test]
 fn an_access_control_list_clears_the_set_group_id_bit() {
     let bench = Bench::new();

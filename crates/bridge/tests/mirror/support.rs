@@ -20,7 +20,7 @@ pub(crate) const ROOT: Caller = Caller {
     pid: 1,
 };
 
-/// A file as its maker wants it, with nothing taken away.
+/// A new file with all requested permissions.
 pub(crate) fn new_file(mode: u32) -> NewFile {
     NewFile {
         caller: ROOT,
@@ -29,7 +29,7 @@ pub(crate) fn new_file(mode: u32) -> NewFile {
     }
 }
 
-/// A directory, its mirror, and room beside it that must never be reached.
+/// A directory, its mirror, and a directory beside it that must never be reached.
 pub(crate) struct Bench {
     pub(crate) folder: tempfile::TempDir,
     pub(crate) mirror: Mirror,
@@ -48,17 +48,17 @@ impl Bench {
         Self { folder, mirror }
     }
 
-    /// Where the mirrored directory is.
+    /// The path of the mirrored directory.
     pub(crate) fn source(&self) -> PathBuf {
         self.folder.path().join("source")
     }
 
-    /// Somewhere outside of it.
+    /// The path of a directory outside of it.
     pub(crate) fn outside(&self) -> PathBuf {
         self.folder.path().join("outside")
     }
 
-    /// Looks a path up, one name after the other.
+    /// Looks up a path, name by name.
     pub(crate) fn find(&self, path: impl AsRef<Path>) -> Result<Entry, Errno> {
         let mut entry = None;
         for name in path.as_ref() {
@@ -69,7 +69,7 @@ impl Bench {
     }
 }
 
-/// Whether this is root, as some tests need; says so if not.
+/// Whether this is root, as some tests need; prints a note if not.
 pub(crate) fn is_root() -> bool {
     let is_root = rustix::process::geteuid().is_root();
     if !is_root {
@@ -78,7 +78,7 @@ pub(crate) fn is_root() -> bool {
     is_root
 }
 
-/// Runs `work` in a thread that has none of root's capabilities, as if it were an ordinary user's.
+/// Runs `work` in a thread without root's capabilities, as an ordinary user's.
 pub(crate) fn as_ordinary_user<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| {
         let worker = scope.spawn(|| {

@@ -1,4 +1,4 @@
-//! Extended attributes, of whatever there is.
+//! Extended attributes of all types of files.
 
 use std::os::unix::ffi::OsStrExt;
 
