@@ -1,5 +1,5 @@
-//! Opens a volume with these bytes as the bitmap that a crash has left, one block of which does not
-//! match its tag. It must be read after its tag was computed anew, and must not be otherwise.
+//! Opens a volume with these bytes as its bitmap after a crash. One block does not match its tag: it can be
+//! read if its tag was recalculated, and must be refused otherwise.
 //!
 //! The input is the base-2 logarithm of the blocks for a bit; the changed block; and the bitmap.
 
@@ -56,7 +56,7 @@ fn change(storage: &Storage, offset: usize, change: impl FnOnce(u8) -> u8) {
     io.expect("it is there");
 }
 
-/// Whether the block's tag is computed anew: if its bit is set, or any where there is no bitmap
+/// Whether the block's tag is recalculated: if its bit is set, or any where there is no bitmap
 /// afterwards, and in any case where there is no room for so many bits.
 fn is_dirty(bitmap: &[u8], log2: u8, block: u64, mode: Mode) -> bool {
     let Some(bits) = 1_u64.checked_shl(log2.into()) else {
