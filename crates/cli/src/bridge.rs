@@ -8,6 +8,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use rustix::process::{Resource, Rlimit, getegid, geteuid, getpid, getrlimit, setrlimit};
+use verimount::served;
 use verimount_bridge::{
     Caller, Mirror, MirrorOptions, Passthrough, explain,
     policy::{Access, Policy},
@@ -15,7 +16,7 @@ use verimount_bridge::{
 use verimount_names::printable;
 use verimount_serve::{BridgeFs, BridgeOptions, CachePolicy, Reload};
 
-use crate::{Outcome, background::Ready, mount_args::MountArgs, options::one_of, served::served};
+use crate::{Outcome, background::Ready, mount_args::MountArgs, options::one_of};
 
 /// Mirror a directory through a policy that decides each open, at native speed
 ///

@@ -26,7 +26,6 @@ mod options;
 mod owner_args;
 mod progress;
 mod seal;
-mod served;
 mod service_manager;
 mod status;
 mod target;

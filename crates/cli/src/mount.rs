@@ -2,10 +2,9 @@ use std::{path::PathBuf, sync::Arc};
 
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
-use verimount::{Error, Opened};
+use verimount::Error;
 use verimount_names::printable;
-use verimount_serve::{ImageFs, Mounted, VerifiedTree};
-use verimount_tree::{SingleFile, Tree};
+use verimount_serve::Mounted;
 
 use crate::{
     Outcome,
@@ -15,7 +14,6 @@ use crate::{
     opened::open,
     options::{ReadArgs, TrustArgs},
     owner_args::OwnerArgs,
-    served::served,
 };
 
 /// Mount an image, or a sealed file as a single file, and verify every byte that is read
@@ -67,36 +65,20 @@ impl Mount {
 
     fn mount(&self) -> Result<Mounted> {
         let opened = open(&self.source, &self.trust, &self.read)?.read_ahead();
-        let image = self.image(&opened)?;
-        let is_file = image.is_none();
-        let tree: Box<dyn Tree> = match image {
-            Some(image) => image,
-            None => Box::new(opened.single_file()),
-        };
-        let mut verified = VerifiedTree::new(tree, opened.reader().cloned());
-        if is_file {
-            verified = verified.with_measured(SingleFile::FILE);
-        }
         let source_name = printable(&self.source).to_string();
-        let served = served(&self.source, Some(opened.pin().clone()));
-        let fs = ImageFs::new(Arc::new(verified), served).with_owners(self.owners.owners());
+        let fs = opened.file_system(self.as_file).map_err(advised)?;
+        let fs = fs.with_owners(self.owners.owners());
         let fs = fs.with_context(|| source_name.clone())?;
         self.mount
             .mount(Arc::new(fs), &self.directory, source_name, true)
     }
+}
 
-    /// The image, unless the content is to be mounted as a single file.
-    fn image(&self, opened: &Opened) -> Result<Option<Box<dyn Tree>>> {
-        if self.as_file {
-            return Ok(None);
+fn advised(error: Error) -> anyhow::Error {
+    match &error {
+        Error::Image { source, .. } if source.read_error().is_some() => {
+            anyhow!("{error}; use --as-file to read its undamaged parts")
         }
-        // If the beginning is damaged, an image cannot be told from another file. Falling back to a
-        // single file would let an attacker who damages it choose what is mounted.
-        opened.image().map_err(|error| match &error {
-            Error::Image { source, .. } if source.read_error().is_some() => {
-                anyhow!("{error}; use --as-file to read its undamaged parts")
-            }
-            _ => error.into(),
-        })
+        _ => error.into(),
     }
 }

@@ -10,11 +10,9 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use verimount::volume::Device;
+use verimount::{served, volume::Device};
 use verimount_integrity::{CommitTimer, Error, Volume};
 use verimount_serve::Disk;
-
-use crate::served::served;
 
 /// An open volume, which must be closed after use.
 pub(super) struct OpenedVolume {
