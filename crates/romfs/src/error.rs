@@ -3,7 +3,7 @@ use std::{io, path::PathBuf};
 use thiserror::Error;
 use verimount_names::printable;
 use verimount_scan::Error as ScanError;
-use verimount_source::ReadError;
+use verimount_source::{ReadError, SinkError};
 use verimount_tree::Error as TreeError;
 
 use crate::{NodeId, index, name, reader, walk, writer};
@@ -60,6 +60,15 @@ pub enum Error {
 impl From<Corruption> for Error {
     fn from(corruption: Corruption) -> Self {
         Self::Corrupt(corruption)
+    }
+}
+
+impl From<SinkError> for Error {
+    fn from(error: SinkError) -> Self {
+        match error {
+            SinkError::Write(error) => Self::Output(error),
+            SinkError::Cancelled => Self::Cancelled,
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 //! [`ReadAt`] is both what a layer consumes and what it offers, so layers stack: a file, the
 //! verified view of that file, the image inside that view. [`WriteAt`] adds the writing side:
 //! storage. All methods take `&self`; any number of threads may use one source at once.
-//! [`GrowingFile`] is what a seal is appended to.
+//! [`GrowingFile`] is what a seal is appended to, and [`Sink`] what an image is written to.
 //!
 //! # A source of one's own
 //!
@@ -49,6 +49,7 @@ mod progress;
 mod read_ahead;
 mod read_at;
 mod scratch;
+mod sink;
 mod streams;
 mod window;
 mod write_at;
@@ -66,6 +67,7 @@ pub use progress::Progress;
 pub use read_ahead::ReadAhead;
 pub use read_at::{ReadAt, check_range};
 pub use scratch::Scratch;
+pub use sink::{Sink, SinkError};
 pub use streams::Streams;
 pub use window::Window;
 pub use write_at::WriteAt;

@@ -3,9 +3,9 @@
 use std::io::Write;
 
 use verimount_scan::{Content, Contents, Entry, EntryId, InodeKind};
-use verimount_source::Progress;
+use verimount_source::{Progress, Sink};
 
-use super::{Plan, index, name_in_header, sink::Sink, tree::Item};
+use super::{Plan, index, name_in_header, tree::Item};
 use crate::{
     Error,
     geometry::{MIN_HEADER_LEN, index_offset},
@@ -24,7 +24,7 @@ pub(super) fn emit<'a>(
     let tree = &plan.tree;
     let accessible = plan.sizes.accessible;
     let mut contents = Contents::new(&tree.source)?;
-    let mut sink = Sink::new(out, progress);
+    let mut sink = Sink::new(out, superblock::set_checksum, progress);
     sink.add(&superblock::encode(accessible, plan.volume_name.as_bytes()))?;
     for (entry, item) in tree.iter() {
         sink.pad_to(item.place.header.into())?;
@@ -42,7 +42,7 @@ pub(super) fn emit<'a>(
     sink.pad_to(index_offset(accessible))?;
     index::emit(tree, &mut sink)?;
     sink.pad_to(plan.sizes.image)?;
-    sink.flush()
+    Ok(sink.flush()?)
 }
 
 /// Writes an item's header and, for a directory, those of its `.` and `..`.
@@ -84,7 +84,7 @@ fn emit_header<W: Write>(
     }
     let first_child = tree.header(entry.children().next());
     let parent = tree.header(Some(entry.parent()));
-    sink.add(&hard_link(first_child, parent, b".."))
+    Ok(sink.add(&hard_link(first_child, parent, b".."))?)
 }
 
 /// Copies a file.
@@ -97,7 +97,7 @@ fn emit_file<W: Write>(
     sink.add_with(len.into(), |room| {
         content.read_exact_at(room, offset)?;
         offset = offset.saturating_add(u64::try_from(room.len()).unwrap_or(u64::MAX));
-        Ok(())
+        Ok::<_, Error>(())
     })?;
     Ok(content.finish()?)
 }

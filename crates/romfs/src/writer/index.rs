@@ -3,10 +3,10 @@
 use std::io::Write;
 
 use verimount_scan::Entry;
+use verimount_source::Sink;
 use zerocopy::IntoBytes;
 
 use super::{
-    sink::Sink,
     tree::{Item, Tree},
 };
 use crate::{

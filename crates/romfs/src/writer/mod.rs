@@ -10,7 +10,6 @@ mod index;
 mod inspect;
 mod layout;
 mod losses;
-mod sink;
 mod tree;
 
 use std::io::Write;
