@@ -1,7 +1,35 @@
-/// The size of an image's blocks: a power of two from 512 bytes to 64 KiB.
+use thiserror::Error;
+
+/// The size of an image's blocks: a power of two from 512 bytes to 64 KiB, by default 4 KiB. Kernels read only
+/// images whose blocks are no larger than their pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct BlockSize {
+pub struct BlockSize {
     bits: u8,
+}
+
+/// The number is not a power of two from 512 bytes to 64 KiB.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("{0} is not a block size of EROFS: it must be a power of two from 512 bytes to 64 KiB")]
+pub struct InvalidBlockSize(
+    /// The number.
+    pub u64,
+);
+
+impl Default for BlockSize {
+    fn default() -> Self {
+        Self { bits: 12 }
+    }
+}
+
+impl TryFrom<u64> for BlockSize {
+    type Error = InvalidBlockSize;
+
+    fn try_from(bytes: u64) -> Result<Self, InvalidBlockSize> {
+        let bits = u8::try_from(bytes.trailing_zeros()).ok();
+        let size = bits.filter(|_| bytes.is_power_of_two());
+        size.and_then(Self::from_bits)
+            .ok_or(InvalidBlockSize(bytes))
+    }
 }
 
 impl BlockSize {
@@ -19,7 +47,7 @@ impl BlockSize {
     }
 
     /// The size in bytes.
-    pub(crate) fn bytes(self) -> u64 {
+    pub fn bytes(self) -> u64 {
         // At most 16.
         1_u64.checked_shl(self.bits.into()).unwrap_or(u64::MAX)
     }
@@ -54,5 +82,12 @@ mod tests {
         assert_eq!([page.blocks_for(4096), page.blocks_for(4097)], [1, 2]);
         assert_eq!(page.start_of(3), Some(3 * 4096));
         assert_eq!(page.start_of(1 << 52), None);
+        assert_eq!(
+            [Ok(page), Ok(BlockSize::default())],
+            [4096; 2].map(BlockSize::try_from)
+        );
+        for bytes in [0, 256, 4095, 1 << 17, u64::MAX] {
+            assert_eq!(BlockSize::try_from(bytes), Err(InvalidBlockSize(bytes)));
+        }
     }
 }

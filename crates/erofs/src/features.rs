@@ -6,6 +6,8 @@ bitflags! {
     pub(crate) struct Compatible: u32 {
         /// The superblock has a checksum.
         const CHECKSUM = 1 << 0;
+        /// Inodes of the longer form have the times of content, not of inodes.
+        const MTIME = 1 << 1;
         /// Inodes say which names of extended attributes they do not have.
         const XATTR_FILTER = 1 << 2;
         /// Shared attributes are in the metabox.

@@ -1,14 +1,15 @@
-//! The EROFS image format: a validating reader.
+//! The EROFS image format: a validating reader and a reproducible writer.
 //!
 //! EROFS is the read-only file system that Linux distributions, Android and container runtimes ship trees
 //! in. It keeps everything that Linux knows about a file. [`ErofsTree`] shows an image as a
-//! [`Tree`](verimount_tree::Tree); [`Superblock`] is what an image says of itself.
+//! [`Tree`](verimount_tree::Tree); [`Superblock`] is what an image says of itself. [`plan`] lays out
+//! a scanned tree as an image that the kernel mounts, too.
 //!
 //! No image is trusted: each number from it is checked where it is used, and what an operation reads, keeps
 //! in memory or repeats has a limit that does not depend on the image. Features that this reader does not
 //! know are refused by name.
 //!
-//! What is read of the format is described in `docs/formats/erofs.md`.
+//! What is read and written of the format is described in `docs/formats/erofs.md`.
 
 #![cfg_attr(
     not(test),
@@ -42,12 +43,15 @@ mod piece;
 mod raw;
 mod space;
 mod superblock;
+mod writer;
 mod xattr_prefixes;
 mod xattrs;
 
+pub use block_size::{BlockSize, InvalidBlockSize};
 pub use erofs_tree::ErofsTree;
 pub use error::{Corruption, Error, Unsupported};
 pub use superblock::Superblock;
+pub use writer::{BuildError, InvalidVolumeName, Options, Plan, Unstorable, VolumeName, plan};
 
 /// The examples of the README are tests.
 #[cfg(doctest)]

@@ -125,6 +125,11 @@ impl SourceTree {
         self.attributes.set(set)
     }
 
+    /// All extended attributes, by their numbers.
+    pub fn all_attributes(&self) -> impl ExactSizeIterator<Item = (XattrId, &Xattr)> + Clone {
+        self.attributes.all()
+    }
+
     /// Number of different extended attributes: their numbers are smaller.
     pub fn attribute_count(&self) -> usize {
         self.attributes.len()

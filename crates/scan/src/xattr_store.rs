@@ -126,6 +126,12 @@ impl XattrStore {
         ids.map(|id| (*id, &self.xattrs.values[id.index()]))
     }
 
+    /// All attributes, by their numbers.
+    pub(crate) fn all(&self) -> impl ExactSizeIterator<Item = (XattrId, &Xattr)> + Clone {
+        let xattrs = self.xattrs.values.iter().enumerate();
+        xattrs.map(|(number, xattr)| (XattrId(number as u32), xattr))
+    }
+
     /// Number of different attributes.
     pub(crate) fn len(&self) -> usize {
         self.xattrs.values.len()

@@ -35,11 +35,7 @@ impl<'a, W: Write> Sink<'a, W> {
 
     /// An empty image. `complete` is called once with its first [`Self::BEGINNING`] bytes, or all if it is
     /// shorter, before they are written: for a checksum.
-    pub fn new(
-        out: &'a mut W,
-        complete: fn(&mut [u8]),
-        progress: &'a mut Progress<'a>,
-    ) -> Self {
+    pub fn new(out: &'a mut W, complete: fn(&mut [u8]), progress: &'a mut Progress<'a>) -> Self {
         Self {
             out,
             complete,

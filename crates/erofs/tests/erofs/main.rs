@@ -1,4 +1,5 @@
-//! Tests the reader with images of `mkfs.erofs`, with crafted and with damaged ones.
+//! Tests the reader with images of `mkfs.erofs`, with crafted and with damaged ones, and the writer with the reader and
+//! with `fsck.erofs`.
 
 mod committed;
 mod craft;
@@ -7,3 +8,5 @@ mod large_directories;
 mod mutated;
 mod real;
 mod seen;
+mod source;
+mod writer;

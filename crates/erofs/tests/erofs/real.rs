@@ -34,7 +34,7 @@ const OPTIONS: [&[&str]; 8] = [
 ];
 
 /// Files of all sizes that matter, many names, links, attributes and holes.
-fn make_tree(root: &Path) {
+pub(crate) fn make_tree(root: &Path) {
     let path = |name: &str| root.join(name);
     for folder in ["sizes", "many", "deep/er/and/deeper", "empty"] {
         fs::create_dir_all(path(folder)).unwrap();
@@ -96,7 +96,8 @@ fn image_of(tree: &Path, program: &Path, options: &[&str]) -> Vec<u8> {
     fs::read(image).unwrap()
 }
 
-fn compare(tree: &dyn Tree, root: &Path, times: bool) {
+/// Compares everything that a tree shows with a directory.
+pub(crate) fn compare(tree: &dyn Tree, root: &Path, times: bool) {
     let mut count = 0;
     walk(tree, NodeId::ROOT, PathBuf::new(), |path, attr| {
         let real = root.join(path);

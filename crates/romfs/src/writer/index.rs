@@ -6,9 +6,7 @@ use verimount_scan::Entry;
 use verimount_source::Sink;
 use zerocopy::IntoBytes;
 
-use super::{
-    tree::{Item, Tree},
-};
+use super::tree::{Item, Tree};
 use crate::{
     Error,
     geometry::len_of,

@@ -1,0 +1,273 @@
+//! Extended attributes: which inodes share them, and their bytes.
+
+use std::mem;
+
+use twox_hash::XxHash32;
+use verimount_scan::{Inode, SourceTree, Xattr, XattrId, XattrSetId};
+use zerocopy::IntoBytes;
+
+use super::error::{BuildError, Unstorable};
+use crate::raw::{XATTR_SLOT, XattrEntry, XattrHeader, xattr_index};
+
+/// Each beginning of names that the format has, with its number.
+const PREFIXES: [(&[u8], u8); 3] = [
+    (b"user.", xattr_index::USER),
+    (b"trusted.", xattr_index::TRUSTED),
+    (b"security.", xattr_index::SECURITY),
+];
+
+/// Each whole name that the format has a number for.
+const NAMES: [(&[u8], u8); 2] = [
+    (b"system.posix_acl_access", xattr_index::ACL_ACCESS),
+    (b"system.posix_acl_default", xattr_index::ACL_DEFAULT),
+];
+
+/// What is added to an attribute's number to seed the hash of its name.
+const FILTER_SEED: u32 = 0x25bb_e08f;
+
+/// The most attributes that an inode can share: their number has 8 bits.
+const MAX_SHARED: usize = 255;
+
+/// An attribute that takes more is stored with the shared ones, so that inodes stay near each other.
+const MAX_INLINE: u64 = 1024;
+
+/// The most bytes of the attributes behind an inode: their number has 16 bits, and counts units of 4 but
+/// for the header.
+const MAX_REGION: u64 = HEADER + XATTR_SLOT * (u16::MAX as u64 - 1);
+
+/// Bytes of the header of an inode's attributes.
+const HEADER: u64 = size_of::<XattrHeader>() as u64;
+
+/// Where the attributes of a tree are stored.
+#[derive(Debug)]
+pub(super) struct Attributes {
+    /// By the attributes' numbers: where a shared one is, in units of 4 bytes.
+    shared: Vec<Option<u32>>,
+    /// Bytes of all shared attributes.
+    shared_len: u64,
+    /// Whether an inode has any.
+    exist: bool,
+}
+
+impl Attributes {
+    /// Refuses what the format cannot represent.
+    pub(super) fn new(tree: &SourceTree) -> Result<Self, BuildError> {
+        let mut checked = vec![false; tree.attribute_set_count()];
+        let mut uses = vec![0_u64; tree.attribute_count()];
+        for inode in tree.inodes() {
+            for (id, _) in tree.attributes(inode.attributes) {
+                uses[id.index()] += 1;
+            }
+            if !mem::replace(&mut checked[inode.attributes.index()], true) {
+                check(tree, inode.attributes).map_err(|reason| unstorable(tree, inode, reason))?;
+            }
+        }
+        let mut attributes = Self {
+            shared: vec![None; tree.attribute_count()],
+            shared_len: 0,
+            exist: uses.iter().any(|uses| *uses > 0),
+        };
+        attributes.share(tree, &uses)?;
+        let too_long = |inode: &&Inode| attributes.len(tree, inode.attributes) > MAX_REGION;
+        match tree.inodes().iter().find(too_long) {
+            Some(inode) => Err(unstorable(tree, inode, Unstorable::Attributes)),
+            None => Ok(attributes),
+        }
+    }
+
+    /// Gives a place to each attribute that several inodes have, or that is large, in the order of their
+    /// numbers.
+    fn share(&mut self, tree: &SourceTree, uses: &[u64]) -> Result<(), BuildError> {
+        for (id, xattr) in tree.all_attributes() {
+            let len = entry_len(xattr);
+            if uses[id.index()] > 1 || len > MAX_INLINE {
+                let place = u32::try_from(self.shared_len / XATTR_SLOT);
+                let too_many =
+                    |_| unstorable(tree, tree.root().inode(), Unstorable::SharedAttributes);
+                self.shared[id.index()] = Some(place.map_err(too_many)?);
+                self.shared_len += len;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether an inode has any.
+    pub(super) fn exist(&self) -> bool {
+        self.exist
+    }
+
+    /// Bytes of all shared attributes.
+    pub(super) fn shared_len(&self) -> u64 {
+        self.shared_len
+    }
+
+    /// The bytes of all shared attributes, one after the other.
+    pub(super) fn encode_shared<'t>(
+        &'t self,
+        tree: &'t SourceTree,
+    ) -> impl Iterator<Item = Vec<u8>> + 't {
+        tree.all_attributes()
+            .filter(|(id, _)| self.shared[id.index()].is_some())
+            .map(|(_, xattr)| {
+                let mut bytes = Vec::new();
+                encode_entry(xattr, &mut bytes);
+                bytes
+            })
+    }
+
+    /// Bytes behind an inode with this set.
+    pub(super) fn len(&self, tree: &SourceTree, set: XattrSetId) -> u64 {
+        if set == XattrSetId::EMPTY {
+            return 0;
+        }
+        let entries = tree
+            .attributes(set)
+            .enumerate()
+            .map(|(number, (id, xattr))| match self.shared_id(number, id) {
+                Some(_) => XATTR_SLOT,
+                None => entry_len(xattr),
+            });
+        HEADER + entries.sum::<u64>()
+    }
+
+    /// The bytes behind an inode with this set.
+    pub(super) fn encode(&self, tree: &SourceTree, set: XattrSetId) -> Vec<u8> {
+        if set == XattrSetId::EMPTY {
+            return Vec::new();
+        }
+        let (mut shared, mut inline, mut absent) = (Vec::new(), Vec::new(), u32::MAX);
+        for (number, (id, xattr)) in tree.attributes(set).enumerate() {
+            absent &= !filter_bit(xattr);
+            match self.shared_id(number, id) {
+                Some(place) => shared.push(place),
+                None => encode_entry(xattr, &mut inline),
+            }
+        }
+        let header = XattrHeader {
+            absent: absent.into(),
+            shared: shared.len() as u8,
+            reserved: [0; 7],
+        };
+        let shared = shared.iter().flat_map(|place| place.to_le_bytes());
+        let mut bytes = header.as_bytes().to_vec();
+        bytes.extend(shared);
+        bytes.extend(inline);
+        bytes
+    }
+
+    /// The place of an attribute that is shared, if it is among the first of its set.
+    fn shared_id(&self, number: usize, id: XattrId) -> Option<u32> {
+        self.shared[id.index()].filter(|_| number < MAX_SHARED)
+    }
+}
+
+fn unstorable(tree: &SourceTree, inode: &Inode, reason: Unstorable) -> BuildError {
+    let path = tree.entry(inode.first_name).path();
+    BuildError::Unstorable { path, reason }
+}
+
+/// The value of `i_xattr_icount` for this many bytes behind an inode.
+pub(super) fn count(len: u64) -> u16 {
+    match len {
+        0 => 0,
+        // No longer than `MAX_REGION`.
+        _ => ((len - HEADER) / XATTR_SLOT + 1) as u16,
+    }
+}
+
+/// Refuses a set that the format cannot represent.
+fn check(tree: &SourceTree, set: XattrSetId) -> Result<(), Unstorable> {
+    for (_, xattr) in tree.attributes(set) {
+        let name = || String::from_utf8_lossy(&xattr.name).into_owned();
+        if split(&xattr.name).is_none() {
+            return Err(Unstorable::AttributeNamespace(name()));
+        }
+        if u16::try_from(xattr.value.len()).is_err() {
+            return Err(Unstorable::AttributeTooLong(name()));
+        }
+    }
+    Ok(())
+}
+
+/// The number of the beginning of a name, and the rest of the name.
+fn split(name: &[u8]) -> Option<(u8, &[u8])> {
+    let whole = NAMES.iter().find(|(whole, _)| *whole == name);
+    let whole = whole.map(|(_, index)| (*index, &[][..]));
+    let prefixed = PREFIXES.iter().find_map(|(prefix, index)| {
+        let rest = name.strip_prefix(*prefix)?;
+        Some((*index, rest))
+    });
+    whole.or(prefixed)
+}
+
+/// The parts of an attribute that has been checked.
+fn parts(xattr: &Xattr) -> (u8, &[u8]) {
+    split(&xattr.name).unwrap_or_default()
+}
+
+/// Bytes of an attribute with its padding.
+fn entry_len(xattr: &Xattr) -> u64 {
+    let (_, name) = parts(xattr);
+    let len = size_of::<XattrEntry>() + name.len() + xattr.value.len();
+    (len as u64).next_multiple_of(XATTR_SLOT)
+}
+
+fn encode_entry(xattr: &Xattr, bytes: &mut Vec<u8>) {
+    let (index, name) = parts(xattr);
+    let header = XattrEntry {
+        name_len: name.len() as u8,
+        index,
+        value_len: (xattr.value.len() as u16).into(),
+    };
+    bytes.extend_from_slice(header.as_bytes());
+    bytes.extend_from_slice(name);
+    bytes.extend_from_slice(&xattr.value);
+    bytes.resize(bytes.len().next_multiple_of(XATTR_SLOT as usize), 0);
+}
+
+/// The bit for an attribute's name that is 0 where it may be present.
+fn filter_bit(xattr: &Xattr) -> u32 {
+    let (index, name) = parts(xattr);
+    let hash = XxHash32::oneshot(FILTER_SEED.wrapping_add(index.into()), name);
+    1 << (hash & 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_split_into_number_and_rest() {
+        for (name, expected) in [
+            ("user.a.b", Some((1, "a.b"))),
+            ("trusted.x", Some((4, "x"))),
+            ("security.capability", Some((6, "capability"))),
+            ("system.posix_acl_access", Some((2, ""))),
+            ("system.posix_acl_default", Some((3, ""))),
+            ("system.posix_acl_other", None),
+            ("lustre.lov", None),
+            ("user", None),
+        ] {
+            let expected = expected.map(|(index, rest): (u8, &str)| (index, rest.as_bytes()));
+            assert_eq!(split(name.as_bytes()), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn an_entry_is_padded() {
+        let xattr = Xattr {
+            name: (*b"user.ab").into(),
+            value: (*b"xyz").into(),
+        };
+        let mut bytes = Vec::new();
+        encode_entry(&xattr, &mut bytes);
+        assert_eq!(bytes, b"\x02\x01\x03\0abxyz\0\0\0");
+        assert_eq!(entry_len(&xattr), 12);
+    }
+
+    #[test]
+    fn the_count_has_the_header_as_one() {
+        assert_eq!([0, 16, 20].map(count), [0, 2, 3]);
+        assert_eq!(count(MAX_REGION), u16::MAX);
+    }
+}

@@ -1,0 +1,309 @@
+//! Writing a planned image, front to back.
+
+use std::io::Write;
+
+use verimount_scan::{Content, Contents, Entry, FileData, InodeKind};
+use verimount_source::{Progress, Sink};
+use zerocopy::IntoBytes;
+
+use super::{
+    BuildError, Plan, attributes,
+    chunk_map::ChunkMap,
+    directory,
+    shape::{Data, Shape},
+    superblock, uuid,
+};
+use crate::raw::{CompactInode, ExtendedInode, HOLE, INODE_SLOT, format, layout};
+
+/// Writes the image.
+pub(super) fn emit(
+    plan: &Plan,
+    out: &mut impl Write,
+    progress: &mut Progress<'_>,
+) -> Result<(), BuildError> {
+    let mut emitter = Emitter {
+        plan,
+        contents: Contents::new(&plan.tree)?,
+        sink: Sink::new(out, superblock::set_checksum, progress),
+    };
+    emitter.metadata()?;
+    for entry in plan.tree.entries().filter(|entry| entry.is_first_name()) {
+        emitter.content(entry)?;
+    }
+    emitter.sink.pad_to(plan.image_size())?;
+    Ok(emitter.sink.flush()?)
+}
+
+struct Emitter<'p, 'o, W> {
+    plan: &'p Plan,
+    contents: Contents<'p>,
+    sink: Sink<'o, W>,
+}
+
+/// A part of the metadata.
+enum Part<'p> {
+    Inode(Entry<'p>),
+    DirectoryBlocks(Entry<'p>),
+    SharedAttributes,
+}
+
+impl<'p, W: Write> Emitter<'p, '_, W> {
+    fn metadata(&mut self) -> Result<(), BuildError> {
+        let plan = self.plan;
+        let uuid = uuid::of(&plan.tree, plan.volume_name);
+        let superblock = superblock::encode(plan, uuid, self.has_chunks());
+        self.sink.add(&superblock::beginning(&superblock))?;
+        for (at, part) in self.parts() {
+            self.sink.pad_to(at)?;
+            match part {
+                Part::Inode(entry) => self.inode(entry)?,
+                Part::DirectoryBlocks(entry) => self.directory_blocks(entry)?,
+                Part::SharedAttributes => {
+                    for attribute in plan.attributes.encode_shared(&plan.tree) {
+                        self.sink.add(&attribute)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Everything in the metadata, with its place in bytes, in the order of the places.
+    fn parts(&self) -> impl Iterator<Item = (u64, Part<'p>)> + use<'p, W> {
+        let plan = self.plan;
+        let (tree, layout) = (&plan.tree, &plan.layout);
+        let block = plan.format.block.bytes();
+        let inodes = layout.inodes.iter().map(move |inode| {
+            let entry = tree.entry(tree.inode(*inode).first_name);
+            let at = u64::from(layout.place(*inode).nid) * INODE_SLOT;
+            (at, Part::Inode(entry))
+        });
+        let shared = Some(u64::from(layout.shared_attributes)).filter(|block| *block > 0);
+        let shared = shared.map(move |number| (number * block, Part::SharedAttributes));
+        let directories = layout.directories.iter().map(move |directory| {
+            let entry = tree.entry(*directory);
+            let number = layout.place(entry.inode_id()).block;
+            (u64::from(number) * block, Part::DirectoryBlocks(entry))
+        });
+        let mut inodes = inodes.peekable();
+        // The shared attributes are placed before any directory.
+        let mut blocks = shared.into_iter().chain(directories).peekable();
+        std::iter::from_fn(move || match (inodes.peek(), blocks.peek()) {
+            (Some((inode, _)), Some((block, _))) if block < inode => blocks.next(),
+            (Some(_), _) => inodes.next(),
+            (None, _) => blocks.next(),
+        })
+    }
+
+    fn has_chunks(&self) -> bool {
+        let inodes = self.plan.tree.inodes().iter();
+        let mut files = inodes.filter_map(|inode| match &inode.kind {
+            InodeKind::File(file) => Some(file),
+            _ => None,
+        });
+        files.any(|file| ChunkMap::new(file, self.plan.format.block).is_some())
+    }
+
+    fn shape(&self, entry: Entry<'_>) -> Shape {
+        Shape::new(entry, &self.plan.attributes, self.plan.format)
+    }
+
+    /// Writes an inode with all that follows it.
+    fn inode(&mut self, entry: Entry<'p>) -> Result<(), BuildError> {
+        let shape = self.shape(entry);
+        let tree = &self.plan.tree;
+        match shape.extended {
+            true => self.sink.add(self.extended(entry, &shape).as_bytes())?,
+            false => self.sink.add(self.compact(entry, &shape).as_bytes())?,
+        }
+        let attributes = &self.plan.attributes;
+        let attributes = attributes.encode(tree, entry.inode().attributes);
+        self.sink.add(&attributes)?;
+        match &shape.data {
+            Data::Flat { tail: 0, .. } => Ok(()),
+            Data::Flat { blocks, tail } => self.tail(entry, *blocks, *tail),
+            Data::Chunks(map) => self.chunk_map(entry, map),
+        }
+    }
+
+    fn compact(&self, entry: Entry<'_>, shape: &Shape) -> CompactInode {
+        let inode = entry.inode();
+        CompactInode {
+            format: (layout_number(&shape.data) << format::LAYOUT_SHIFT).into(),
+            xattr_count: attributes::count(shape.attributes).into(),
+            mode: mode(entry).into(),
+            links_or_high: (shape.links as u16).into(),
+            size: (shape.size as u32).into(),
+            mtime: 0.into(),
+            detail: self.detail(entry, shape).into(),
+            number: number(entry).into(),
+            uid: (inode.uid as u16).into(),
+            gid: (inode.gid as u16).into(),
+            reserved: [0; 4],
+        }
+    }
+
+    fn extended(&self, entry: Entry<'_>, shape: &Shape) -> ExtendedInode {
+        let inode = entry.inode();
+        let layout = layout_number(&shape.data) << format::LAYOUT_SHIFT;
+        ExtendedInode {
+            format: (layout | format::EXTENDED).into(),
+            xattr_count: attributes::count(shape.attributes).into(),
+            mode: mode(entry).into(),
+            high: 0.into(),
+            size: shape.size.into(),
+            detail: self.detail(entry, shape).into(),
+            number: number(entry).into(),
+            uid: inode.uid.into(),
+            gid: inode.gid.into(),
+            mtime: inode.mtime.seconds().into(),
+            mtime_nanoseconds: inode.mtime.nanoseconds().into(),
+            links: shape.links.into(),
+            reserved: [0; 16],
+        }
+    }
+
+    /// What the kind of inode decides: block address, device number or chunk format.
+    fn detail(&self, entry: Entry<'_>, shape: &Shape) -> u32 {
+        match (&entry.inode().kind, &shape.data) {
+            (InodeKind::BlockDevice(device) | InodeKind::CharDevice(device), _) => device.encoded(),
+            (_, Data::Chunks(map)) => map.bits,
+            (_, Data::Flat { .. }) => self.plan.layout.place(entry.inode_id()).block,
+        }
+    }
+
+    /// Writes the end of an inode's data, which is behind `blocks` blocks.
+    fn tail(&mut self, entry: Entry<'p>, blocks: u64, len: u64) -> Result<(), BuildError> {
+        match &entry.inode().kind {
+            InodeKind::Symlink(target) => Ok(self.sink.add(target)?),
+            InodeKind::Directory(_) => self.directory_part(entry, blocks..blocks + 1),
+            InodeKind::File(_) => {
+                let content = self.contents.open(entry.id())?;
+                let start = blocks * self.plan.format.block.bytes();
+                self.copy(&content, start, len)?;
+                Ok(content.finish()?)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes the map of a sparse file.
+    fn chunk_map(&mut self, entry: Entry<'_>, map: &ChunkMap) -> Result<(), BuildError> {
+        let mut block = u64::from(self.plan.layout.place(entry.inode_id()).block);
+        let mut next = 0;
+        for stored in map.stored_chunks() {
+            self.chunk_records((next..stored.start).map(|_| HOLE))?;
+            let first = block;
+            self.chunk_records(
+                (0..stored.end - stored.start).map(|chunk| first + (chunk << map.bits)),
+            )?;
+            let blocks = map.blocks_of(&stored);
+            block += blocks.end - blocks.start;
+            next = stored.end;
+        }
+        self.chunk_records((next..map.count()).map(|_| HOLE))
+    }
+
+    /// Writes block addresses, of which the lower 32 bits count.
+    fn chunk_records(&mut self, mut blocks: impl Iterator<Item = u64>) -> Result<(), BuildError> {
+        blocks.try_for_each(|block| Ok(self.sink.add(&(block as u32).to_le_bytes())?))
+    }
+
+    /// Writes the blocks of a directory, but for its end if that is behind the inode.
+    fn directory_blocks(&mut self, entry: Entry<'_>) -> Result<(), BuildError> {
+        self.directory_part(entry, 0..self.shape(entry).blocks())
+    }
+
+    /// Writes some blocks of a directory.
+    fn directory_part(
+        &mut self,
+        entry: Entry<'_>,
+        part: std::ops::Range<u64>,
+    ) -> Result<(), BuildError> {
+        let block = self.plan.format.block;
+        let nid = |inode| self.plan.layout.place(inode).nid.into();
+        let blocks = directory::blocks(entry, block);
+        let count = (part.end - part.start) as usize;
+        for (number, entries) in blocks.skip(part.start as usize).take(count).enumerate() {
+            if number > 0 {
+                let position = self.sink.position();
+                self.sink.pad_to(position.next_multiple_of(block.bytes()))?;
+            }
+            self.sink.add(&directory::encode(&entries, nid))?;
+        }
+        Ok(())
+    }
+
+    /// Writes the content of an inode that has blocks of its own behind the metadata.
+    fn content(&mut self, entry: Entry<'p>) -> Result<(), BuildError> {
+        let shape = self.shape(entry);
+        let inode = entry.inode_id();
+        if shape.blocks() == 0 || self.plan.equal.is_repeated(inode) {
+            return Ok(());
+        }
+        let at = u64::from(self.plan.layout.place(inode).block) * self.plan.format.block.bytes();
+        match &entry.inode().kind {
+            InodeKind::Symlink(target) => {
+                self.sink.pad_to(at)?;
+                Ok(self.sink.add(target)?)
+            }
+            InodeKind::File(file) => {
+                self.sink.pad_to(at)?;
+                let content = self.contents.open(entry.id())?;
+                match &shape.data {
+                    Data::Flat { .. } => self.copy(&content, 0, file.size())?,
+                    Data::Chunks(map) => self.chunks(&content, file, map)?,
+                }
+                Ok(content.finish()?)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes the chunks of a sparse file.
+    fn chunks(
+        &mut self,
+        content: &Content<'_>,
+        file: &FileData,
+        map: &ChunkMap,
+    ) -> Result<(), BuildError> {
+        let block = self.plan.format.block.bytes();
+        for stored in map.stored_chunks() {
+            let blocks = map.blocks_of(&stored);
+            let start = blocks.start * block;
+            let end = (blocks.end * block).min(file.size());
+            self.copy(content, start, end - start)?;
+        }
+        Ok(())
+    }
+
+    /// Writes `len` bytes of a file from `start` on.
+    fn copy(&mut self, content: &Content<'_>, start: u64, len: u64) -> Result<(), BuildError> {
+        let mut at = start;
+        self.sink.add_with(len, |room| {
+            content.read_exact_at(room, at)?;
+            at += room.len() as u64;
+            Ok(())
+        })
+    }
+}
+
+fn layout_number(data: &Data) -> u16 {
+    match data {
+        Data::Flat { tail: 0, .. } => layout::FLAT_PLAIN,
+        Data::Flat { .. } => layout::FLAT_INLINE,
+        Data::Chunks(_) => layout::CHUNKS,
+    }
+}
+
+/// Type and permissions.
+fn mode(entry: Entry<'_>) -> u16 {
+    let inode = entry.inode();
+    // Both fit in 16 bits.
+    inode.kind.file_type().mode_bits() as u16 | inode.permissions.bits()
+}
+
+/// The number that 32-bit programs are told: counted from 1, as 0 is no inode.
+fn number(entry: Entry<'_>) -> u32 {
+    entry.inode_id().index() as u32 + 1
+}

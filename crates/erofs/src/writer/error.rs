@@ -1,0 +1,70 @@
+use std::{io, path::PathBuf};
+
+use thiserror::Error;
+use verimount_names::{one_line, printable};
+use verimount_scan::Error as ScanError;
+use verimount_source::SinkError;
+
+use super::layout::MAX_BLOCKS;
+
+/// Why an image could not be built.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// The tree could not be read, or has changed since it was scanned.
+    #[error(transparent)]
+    Scan(#[from] ScanError),
+    /// The format cannot represent a part of the tree.
+    #[error("{}: {reason}", printable(path))]
+    Unstorable {
+        /// The path that cannot be stored.
+        path: PathBuf,
+        /// The reason.
+        reason: Unstorable,
+    },
+    /// The image could not be written.
+    #[error("writing the image: {0}")]
+    Output(#[source] io::Error),
+    /// Cancelled by the progress callback.
+    #[error("interrupted")]
+    Cancelled,
+}
+
+impl From<SinkError> for BuildError {
+    fn from(error: SinkError) -> Self {
+        match error {
+            SinkError::Write(error) => Self::Output(error),
+            SinkError::Cancelled => Self::Cancelled,
+        }
+    }
+}
+
+/// Why the format cannot represent a part of a tree.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum Unstorable {
+    /// An extended attribute is in a namespace that the format does not have.
+    #[error(
+        "EROFS has no extended attributes like {}; a build with only those of users leaves it out",
+        one_line(.0)
+    )]
+    AttributeNamespace(
+        /// The attribute's name; untrusted text.
+        String,
+    ),
+    /// The value of an extended attribute is too long.
+    #[error("its extended attribute {} of 65536 bytes exceeds EROFS's limit by one byte", one_line(.0))]
+    AttributeTooLong(
+        /// The attribute's name; untrusted text.
+        String,
+    ),
+    /// The extended attributes of the inode are too long together.
+    #[error("its extended attributes exceed EROFS's limit of 256 KiB for each file")]
+    Attributes,
+    /// The shared extended attributes are too long together.
+    #[error("the tree has too many extended attributes")]
+    SharedAttributes,
+    /// With this entry, the image becomes too large.
+    #[error("it would make the image exceed {MAX_BLOCKS} blocks")]
+    ImageTooLarge,
+}

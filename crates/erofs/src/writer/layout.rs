@@ -1,0 +1,195 @@
+//! Assigns places in the image.
+//!
+//! ```text
+//! superblock, root │ shared attributes │ root's blocks │ its entries' inodes │ … │ contents of files
+//! ```
+//!
+//! All metadata is at the beginning: a directory's blocks, then the inodes of its entries, then the same for
+//! each directory among them. So a listing with attributes reads neighbouring blocks, and a walk
+//! over everything reads the metadata once from front to back. The contents follow in walk order.
+
+use verimount_scan::{Entry, EntryId, InodeId, InodeKind, SourceTree};
+
+use super::{
+    BuildError, Format, Unstorable, attributes::Attributes, equal::Equal,
+    metadata_space::MetadataSpace, shape::Shape,
+};
+use crate::raw::INODE_SLOT;
+
+/// The most blocks of an image. Their numbers have 32 bits, and the last number stands for a hole.
+pub(super) const MAX_BLOCKS: u64 = u32::MAX as u64;
+
+/// Where everything is.
+#[derive(Debug)]
+pub(super) struct Layout {
+    /// By the numbers of inodes.
+    places: Vec<Place>,
+    /// The inodes in the order of their places.
+    pub(super) inodes: Vec<InodeId>,
+    /// The directories that have blocks, in the order of these.
+    pub(super) directories: Vec<EntryId>,
+    /// The block of the shared attributes; 0 if there are none.
+    pub(super) shared_attributes: u32,
+    /// Blocks of the image.
+    pub(super) blocks: u64,
+}
+
+/// Where an inode is.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Place {
+    /// Its number in the image. None is 0, where the superblock is.
+    pub(super) nid: u32,
+    /// Its first block; 0 if it has none.
+    pub(super) block: u32,
+}
+
+impl Layout {
+    pub(super) fn place(&self, inode: InodeId) -> Place {
+        self.places[inode.index()]
+    }
+}
+
+/// Assigns a place to everything.
+pub(super) fn lay_out(
+    tree: &SourceTree,
+    attributes: &Attributes,
+    equal: &Equal,
+    format: Format,
+) -> Result<Layout, BuildError> {
+    let mut planner = Planner {
+        attributes,
+        format,
+        space: MetadataSpace::new(format.block),
+        layout: Layout {
+            places: vec![Place::default(); tree.inodes().len()],
+            inodes: Vec::new(),
+            directories: Vec::new(),
+            shared_attributes: 0,
+            blocks: 0,
+        },
+    };
+    planner.add_inode(tree.root())?;
+    planner.add_shared_attributes(tree.root())?;
+    planner.add_directories(tree)?;
+    planner.add_contents(tree, equal)?;
+    Ok(planner.finish(tree))
+}
+
+struct Planner<'a> {
+    attributes: &'a Attributes,
+    format: Format,
+    space: MetadataSpace,
+    layout: Layout,
+}
+
+impl Planner<'_> {
+    /// Everything below the root, but for the contents of files.
+    fn add_directories(&mut self, tree: &SourceTree) -> Result<(), BuildError> {
+        let mut waiting = vec![tree.root()];
+        while let Some(directory) = waiting.pop() {
+            self.add_directory_blocks(directory)?;
+            for child in directory.children().filter(|child| child.is_first_name()) {
+                self.add_inode(child)?;
+            }
+            let above = waiting.len();
+            waiting.extend(directory.children().filter(|child| child.is_directory()));
+            // The first one is taken next.
+            waiting[above..].reverse();
+        }
+        Ok(())
+    }
+
+    fn add_inode(&mut self, entry: Entry<'_>) -> Result<(), BuildError> {
+        let len = Shape::new(entry, self.attributes, self.format).len();
+        let at = self.space.inode(len);
+        self.check(self.space.end(), entry)?;
+        // The metadata has less than 2³² blocks, but more units of inode numbers.
+        let nid = u32::try_from(at / INODE_SLOT).map_err(|_| too_large(entry))?;
+        self.layout.places[entry.inode_id().index()].nid = nid;
+        Ok(())
+    }
+
+    fn add_shared_attributes(&mut self, root: Entry<'_>) -> Result<(), BuildError> {
+        let blocks = self.format.block.blocks_for(self.attributes.shared_len());
+        if blocks > 0 {
+            let at = self.space.blocks(blocks);
+            self.layout.shared_attributes = self.block_at(at, root)?;
+        }
+        Ok(())
+    }
+
+    fn add_directory_blocks(&mut self, directory: Entry<'_>) -> Result<(), BuildError> {
+        let blocks = Shape::new(directory, self.attributes, self.format).blocks();
+        if blocks > 0 {
+            let at = self.space.blocks(blocks);
+            self.layout.places[directory.inode_id().index()].block =
+                self.block_at(at, directory)?;
+            self.layout.directories.push(directory.id());
+        }
+        Ok(())
+    }
+
+    /// The contents of files in walk order, equal ones once.
+    fn add_contents(&mut self, tree: &SourceTree, equal: &Equal) -> Result<(), BuildError> {
+        let mut end = self.format.block.blocks_for(self.space.end());
+        for entry in tree.entries().filter(|entry| entry.is_first_name()) {
+            let inode = entry.inode_id();
+            if !matches!(
+                entry.inode().kind,
+                InodeKind::File(_) | InodeKind::Symlink(_)
+            ) {
+                continue;
+            }
+            if equal.is_repeated(inode) {
+                let first = self.layout.place(equal.first(inode)).block;
+                self.layout.places[inode.index()].block = first;
+                continue;
+            }
+            let blocks = Shape::new(entry, self.attributes, self.format).blocks();
+            if blocks > 0 {
+                // Both are less than 2⁵³.
+                self.check((end + blocks) * self.format.block.bytes(), entry)?;
+                self.layout.places[inode.index()].block = end as u32;
+                end += blocks;
+            }
+        }
+        self.layout.blocks = end;
+        Ok(())
+    }
+
+    fn finish(self, tree: &SourceTree) -> Layout {
+        let mut layout = self.layout;
+        layout.inodes = tree
+            .entries()
+            .filter(|entry| entry.is_first_name())
+            .map(Entry::inode_id)
+            .collect();
+        let places = &layout.places;
+        layout
+            .inodes
+            .sort_unstable_by_key(|inode| places[inode.index()].nid);
+        layout
+    }
+
+    /// The number of the block at `at`, which has been placed for `entry`.
+    fn block_at(&self, at: u64, entry: Entry<'_>) -> Result<u32, BuildError> {
+        self.check(self.space.end(), entry)?;
+        u32::try_from(at / self.format.block.bytes()).map_err(|_| too_large(entry))
+    }
+
+    /// Refuses an image with this end.
+    fn check(&self, end: u64, entry: Entry<'_>) -> Result<(), BuildError> {
+        match self.format.block.blocks_for(end) <= MAX_BLOCKS {
+            true => Ok(()),
+            false => Err(too_large(entry)),
+        }
+    }
+}
+
+/// The error for the entry with which the image becomes too large.
+fn too_large(entry: Entry<'_>) -> BuildError {
+    BuildError::Unstorable {
+        path: entry.path(),
+        reason: Unstorable::ImageTooLarge,
+    }
+}

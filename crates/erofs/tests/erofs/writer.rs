@@ -1,0 +1,309 @@
+//! Images that the writer makes show the tree that they were made of, and the same tree always gives the same
+//! image.
+
+use std::{
+    fs::{self, File},
+    io::{self, Write},
+    ops::ControlFlow,
+    os::unix::fs::{FileExt, PermissionsExt, symlink},
+    path::Path,
+    process::Command,
+};
+
+use proptest::prelude::*;
+use tempfile::TempDir;
+use verimount_erofs::{BuildError, Options, Plan, VolumeName, plan};
+use verimount_scan::{
+    AttributeChoice, Error as ScanError, Options as ScanOptions, Owner, Times, scan,
+};
+use verimount_testkit::{noise, tools};
+use verimount_tree::{ExtentKind, Timestamp, Tree, resolve, seek};
+
+use crate::{
+    real::{compare, make_tree},
+    seen::{check_lookups, data_ranges, open},
+    source::{create, wishes},
+};
+
+const BLOCK: u64 = 4096;
+
+fn plan_of(root: &Path) -> Plan {
+    let tree = scan(root, &ScanOptions::default()).unwrap();
+    plan(tree, &Options::default()).unwrap()
+}
+
+fn written(plan: &Plan) -> Vec<u8> {
+    let mut image = Vec::new();
+    let go_on = &mut |_| ControlFlow::Continue(());
+    plan.write_to(&mut image, go_on).unwrap();
+    assert_eq!(image.len() as u64, plan.image_size());
+    image
+}
+
+fn image_of(root: &Path) -> Vec<u8> {
+    written(&plan_of(root))
+}
+
+fn image_with(root: &Path, block_size: u64) -> Vec<u8> {
+    let options = Options {
+        block_size: block_size.try_into().unwrap(),
+        ..Options::default()
+    };
+    let tree = scan(root, &ScanOptions::default()).unwrap();
+    written(&plan(tree, &options).unwrap())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn a_tree_comes_back_from_its_image(wishes in wishes(), bits in 9..17_u32) {
+        let folder = tempfile::tempdir().unwrap();
+        create(folder.path(), &wishes, false);
+        let tree = open(image_with(folder.path(), 1 << bits)).unwrap();
+        compare(&tree, folder.path(), true);
+        check_lookups(&tree);
+    }
+
+    #[test]
+    fn only_the_tree_decides_the_bytes(wishes in wishes()) {
+        let [one, other] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        create(one.path(), &wishes, false);
+        create(other.path(), &wishes, true);
+        for folder in [&one, &other] {
+            fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        prop_assert!(image_of(one.path()) == image_of(other.path()));
+    }
+}
+
+#[test]
+fn all_kinds_of_content_are_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    make_tree(folder.path());
+    let tree = open(image_of(folder.path())).unwrap();
+    compare(&tree, folder.path(), true);
+    check_lookups(&tree);
+}
+
+/// Whether `fsck.erofs` accepts an image; `None` if it is not installed.
+fn is_accepted(image: &[u8], extract_to: &Path) -> Option<bool> {
+    let program = tools::find("fsck.erofs")?;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("image");
+    fs::write(&path, image).unwrap();
+    let extract = format!("--extract={}", extract_to.to_str().unwrap());
+    let checked = Command::new(program)
+        .arg(extract)
+        .arg(path)
+        .output()
+        .unwrap();
+    // A checksum that does not match does not change the exit code.
+    let messages = String::from_utf8_lossy(&checked.stderr).into_owned();
+    eprint!("{messages}");
+    Some(checked.status.success() && !messages.contains("<E>"))
+}
+
+#[test]
+fn fsck_accepts_and_extracts_our_images() {
+    let folder = tempfile::tempdir().unwrap();
+    make_tree(folder.path());
+    // `fsck.erofs` 1.5 leaves holes out of what it extracts.
+    fs::remove_file(folder.path().join("sparse")).unwrap();
+    let mut image = image_of(folder.path());
+    let extracted = tempfile::tempdir().unwrap();
+    let to = extracted.path().join("tree");
+    let Some(accepted) = is_accepted(&image, &to) else {
+        return;
+    };
+    assert!(accepted);
+    let diff = |root: &Path| {
+        let mut diff = Command::new("diff");
+        diff.args(["-r", "--no-dereference"]).arg(root).arg(&to);
+        diff.status().unwrap().success()
+    };
+    assert!(diff(folder.path()));
+    fs::write(folder.path().join("surplus"), "not in the image").unwrap();
+    assert!(!diff(folder.path()));
+    // In the part of the superblock that only the checksum covers.
+    image[1024 + 0x30] ^= 1;
+    assert_eq!(
+        is_accepted(&image, &extracted.path().join("other")),
+        Some(false)
+    );
+}
+
+/// The checksum of an image that must never change: other images of the same tree would have other digests.
+#[test]
+fn an_image_is_what_it_always_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    fs::create_dir(path("sub")).unwrap();
+    fs::write(path("a"), "hello\n").unwrap();
+    fs::hard_link(path("a"), path("sub/b")).unwrap();
+    symlink("a", path("link")).unwrap();
+    fs::write(path("large"), noise(10_000, 1)).unwrap();
+    fs::write(path("sub/same"), noise(10_000, 1)).unwrap();
+    let sparse = File::create(path("sparse")).unwrap();
+    sparse.set_len(10 * BLOCK).unwrap();
+    sparse.write_all_at(&noise(4096, 2), 4 * BLOCK).unwrap();
+    for number in 0..200 {
+        fs::write(path("sub").join(format!("file number {number}")), [7; 40]).unwrap();
+    }
+    for (name, mode) in [("a", 0o644), ("large", 0o755), ("sub", 0o700), ("", 0o755)] {
+        fs::set_permissions(path(name), fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let options = ScanOptions {
+        times: Times::All(Timestamp::new(1_700_000_000, 5).unwrap()),
+        owner: Some(Owner {
+            uid: 1000,
+            gid: 70_000,
+        }),
+        attributes: AttributeChoice::None,
+        ..ScanOptions::default()
+    };
+    let tree = scan(folder.path(), &options).unwrap();
+    let name = VolumeName::new(b"golden").unwrap();
+    let options_of_image = Options {
+        volume_name: name,
+        ..Options::default()
+    };
+    let image = written(&plan(tree, &options_of_image).unwrap());
+    assert_eq!(
+        (image.len(), crc32c::crc32c(&image)),
+        (53_248, 2_595_644_766)
+    );
+}
+
+#[test]
+fn equal_contents_are_stored_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    fs::create_dir(path("sub")).unwrap();
+    let large = noise(1 << 20, 1);
+    let mut other = large.clone();
+    other[300_000] ^= 1;
+    for (name, content) in [
+        ("a", &large),
+        ("b", &other),
+        ("sub/c", &large),
+        ("sub/d", &large),
+        ("e", &noise(5000, 2)),
+        ("f", &noise(5000, 2)),
+        ("small", &noise(100, 3)),
+        ("small too", &noise(100, 3)),
+    ] {
+        fs::write(path(name), content).unwrap();
+    }
+    let plan = plan_of(folder.path());
+    assert_eq!(plan.shared_files(), 3);
+    let image = written(&plan);
+    // Three contents, and the metadata.
+    assert_eq!(image.len() as u64, (2 << 20) + 2 * BLOCK + BLOCK);
+    compare(&open(image).unwrap(), folder.path(), true);
+}
+
+#[test]
+fn holes_are_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let make = |name: &str, len, data: &[u64]| {
+        let file = File::create(folder.path().join(name)).unwrap();
+        file.set_len(len).unwrap();
+        for start in data {
+            file.write_all_at(&noise(4096, *start), *start).unwrap();
+        }
+    };
+    const GIB: u64 = 1 << 30;
+    make("middle", 100 * BLOCK, &[7 * BLOCK, 50 * BLOCK]);
+    make("end", 10 * BLOCK + 5, &[]);
+    make("huge", 8000 * GIB, &[4000 * GIB]);
+    make("nothing", GIB, &[]);
+    let image = image_of(folder.path());
+    // Of the largest file, the map is 8 MiB and the stored chunk 4 MiB.
+    assert!(image.len() < 16 << 20, "{}", image.len());
+    let tree = open(image).unwrap();
+    let block_at = |start| (start, start + BLOCK);
+    let middle = [7 * BLOCK, 50 * BLOCK].map(block_at);
+    assert_eq!(data_ranges(&tree, "middle"), middle);
+    assert_eq!(data_ranges(&tree, "nothing"), []);
+    assert_eq!(data_ranges(&tree, "end"), []);
+    let huge = resolve(&tree, Path::new("huge")).unwrap();
+    let data = seek(&tree, huge, ExtentKind::Data, 0).unwrap();
+    assert!(data <= 4000 * GIB && data > 3999 * GIB, "{data}");
+    let mut scratch = verimount_source::Scratch::default();
+    let read = tree.read(huge, 4000 * GIB, 4096, &mut scratch).unwrap();
+    assert!(read == noise(4096, 4000 * GIB));
+}
+
+#[test]
+fn a_large_directory_is_sorted() {
+    let folder = tempfile::tempdir().unwrap();
+    for number in 0..20_000 {
+        File::create(folder.path().join(format!("{number:x}"))).unwrap();
+    }
+    let tree = open(image_of(folder.path())).unwrap();
+    compare(&tree, folder.path(), true);
+    check_lookups(&tree);
+}
+
+/// A tree with one file that takes blocks of its own.
+fn one_file(len: usize) -> (TempDir, Plan) {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("file"), noise(len, 1)).unwrap();
+    let plan = plan_of(folder.path());
+    (folder, plan)
+}
+
+#[test]
+fn a_file_that_changes_fails_the_image() {
+    for len in [100, 10_000] {
+        let (folder, plan) = one_file(len);
+        let file = folder.path().join("file");
+        fs::write(&file, noise(len + 1, 1)).unwrap();
+        match plan.write_to(&mut Vec::new(), &mut |_| ControlFlow::Continue(())) {
+            Err(BuildError::Scan(ScanError::Changed { path })) => assert_eq!(path, file),
+            result => panic!("{result:?}"),
+        }
+    }
+}
+
+/// An output that is full after this many bytes.
+struct Full(usize);
+
+impl Write for Full {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let taken = bytes.len().min(self.0);
+        self.0 -= taken;
+        match taken {
+            0 => Err(io::ErrorKind::StorageFull.into()),
+            taken => Ok(taken),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn writing_can_fail_and_be_cancelled() {
+    let (_folder, plan) = one_file(1 << 20);
+    let size = plan.image_size() as usize;
+    let go_on = &mut |_| ControlFlow::Continue(());
+    plan.write_to(&mut Full(size), go_on).unwrap();
+    let full = plan.write_to(&mut Full(size - 1), go_on);
+    assert!(matches!(full, Err(BuildError::Output(_))), "{full:?}");
+    let mut calls = 0;
+    let cancelled = plan.write_to(&mut io::sink(), &mut |_| {
+        calls += 1;
+        match calls {
+            1 => ControlFlow::Continue(()),
+            _ => ControlFlow::Break(()),
+        }
+    });
+    assert!(
+        matches!(cancelled, Err(BuildError::Cancelled)),
+        "{cancelled:?}"
+    );
+    assert_eq!(calls, 2);
+}
