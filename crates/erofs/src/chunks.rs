@@ -73,7 +73,7 @@ impl Chunks {
                 let at = image.superblock.block_size.start_of(block);
                 let at = at.and_then(|at| at.checked_add(inside));
                 let at = at.ok_or(Defect::Address.at(self.records))?;
-                image.devices.locate(device, at)?
+                Stored::Plain(image.devices.locate(device, at)?)
             }
         };
         let len = size.saturating_sub(inside);

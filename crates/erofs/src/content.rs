@@ -12,7 +12,8 @@ use crate::{
     inode::Inode,
     layout::Layout,
     numbers::{to_u64, to_usize},
-    piece::{Piece, Stored},
+    piece::{Piece, Place, Stored},
+    raw::SUPERBLOCK,
 };
 
 /// How many parts of a file are looked at for one extent: a caller that wants more asks again.
@@ -95,6 +96,9 @@ impl Image {
     /// What holds byte `offset` of the content, which has more.
     fn piece(&self, inode: &Inode, offset: u64) -> Result<Piece, Error> {
         let rest = inode.size.saturating_sub(offset);
+        if rest == 0 {
+            return Err(Defect::Range.at(inode.xattrs.at).into());
+        }
         let piece = match inode.layout {
             Layout::Hole => Piece {
                 stored: Stored::Hole,
@@ -106,7 +110,7 @@ impl Image {
                 stored: tail
                     .at
                     .plus(offset.saturating_sub(tail.from))
-                    .map(Stored::Inline)
+                    .map(|at| Stored::Plain(Place::Metadata(at)))
                     .ok_or(Defect::Address.at(tail.at))?,
                 len: rest,
             },
@@ -115,11 +119,12 @@ impl Image {
                 let at = at.checked_add(offset);
                 let at = at.ok_or(Defect::Address.at(inode.xattrs.at))?;
                 Piece {
-                    stored: self.devices.locate(0, at)?,
+                    stored: Stored::Plain(self.devices.locate(0, at)?),
                     len: end.saturating_sub(offset),
                 }
             }
             Layout::Chunks(chunks) => chunks.piece(self, offset)?,
+            Layout::Compressed(compressed) => compressed.piece(self, inode, offset)?,
         };
         let len = piece.len.min(rest);
         Ok(Piece { len, ..piece })
@@ -138,12 +143,24 @@ impl Image {
                 buf.fill(0);
                 Ok(buf)
             }
-            Stored::Plain { device, at } => {
+            Stored::Plain(Place::Device { device, at }) => {
                 Ok(self.devices.get(device)?.read_borrowed(scratch, at, len)?)
             }
-            Stored::Inline(address) => {
+            Stored::Plain(Place::Metadata(address)) => {
                 let (bytes, range) = self.bytes(address, len)?.into_parts();
                 Ok(scratch.share(bytes, range))
+            }
+            Stored::Fragment(at) => {
+                let packed = self.packed_inode()?;
+                match self.read(&packed, at, len, scratch)? {
+                    bytes if bytes.len() == len => Ok(bytes),
+                    _ => Err(Defect::Fragment.at(packed.xattrs.at).into()),
+                }
+            }
+            Stored::Compressed { cluster, skip } => {
+                let bytes = self.decompressed(&cluster)?;
+                let start = to_usize(skip);
+                Ok(scratch.share(bytes, start..start.saturating_add(len)))
             }
         }
     }
@@ -151,10 +168,31 @@ impl Image {
     fn fill_from(&self, stored: Stored, buf: &mut [u8]) -> Result<(), Error> {
         match stored {
             Stored::Hole => buf.fill(0),
-            Stored::Plain { device, at } => self.devices.get(device)?.read_exact_at(buf, at)?,
-            Stored::Inline(address) => buf.copy_from_slice(&self.bytes(address, buf.len())?),
+            Stored::Plain(Place::Device { device, at }) => {
+                self.devices.get(device)?.read_exact_at(buf, at)?;
+            }
+            Stored::Plain(Place::Metadata(address)) => {
+                buf.copy_from_slice(&self.bytes(address, buf.len())?);
+            }
+            Stored::Fragment(at) => self.fill(&self.packed_inode()?, at, buf)?,
+            Stored::Compressed { cluster, skip: 0 } if to_u64(buf.len()) == cluster.len => {
+                self.decompress(&cluster, buf)?;
+            }
+            Stored::Compressed { cluster, skip } => {
+                let bytes = self.decompressed(&cluster)?;
+                let start = to_usize(skip);
+                let part = bytes.as_slice().get(start..start.saturating_add(buf.len()));
+                // A piece is not longer than the rest of its cluster.
+                buf.copy_from_slice(part.unwrap_or_default());
+            }
         }
         Ok(())
+    }
+
+    /// The inode that holds fragments.
+    fn packed_inode(&self) -> Result<Inode, Error> {
+        let missing = Defect::Fragment.in_image(SUPERBLOCK);
+        self.inode(self.superblock.packed_inode.ok_or(missing)?)
     }
 }
 

@@ -6,7 +6,7 @@ use verimount_source::{ReadAt, Scratch};
 use zerocopy::FromBytes;
 
 use crate::{
-    Error, Unsupported, error::Defect, piece::Stored, raw, space::Address, superblock::Superblock,
+    Error, Unsupported, error::Defect, piece::Place, raw, space::Address, superblock::Superblock,
 };
 
 /// The image and its further devices.
@@ -82,7 +82,7 @@ impl Devices {
     }
 
     /// Where the data is that the format says is on this device at `at`.
-    pub(crate) fn locate(&self, device: u16, at: u64) -> Result<Stored, Error> {
+    pub(crate) fn locate(&self, device: u16, at: u64) -> Result<Place, Error> {
         let device = device & self.mask;
         match device.checked_sub(1) {
             None => Ok(self.locate_unified(at)),
@@ -91,23 +91,23 @@ impl Devices {
                 let slot = self.slots.get(usize::from(index)).ok_or_else(missing)?;
                 if self.is_flat {
                     let at = slot.unified_at.checked_add(at).ok_or_else(missing)?;
-                    return Ok(Stored::Plain { device: 0, at });
+                    return Ok(Place::Device { device: 0, at });
                 }
-                Ok(Stored::Plain { device, at })
+                Ok(Place::Device { device, at })
             }
         }
     }
 
     /// Where the data is that has this address among those of the image.
-    fn locate_unified(&self, at: u64) -> Stored {
+    fn locate_unified(&self, at: u64) -> Place {
         let numbered = self.slots.iter().zip(1..).filter(|_| !self.is_flat);
         let mut inside = numbered.filter_map(|(slot, device)| {
             let at = at
                 .checked_sub(slot.unified_at)
                 .filter(|_| slot.unified_at != 0)?;
-            (at < slot.len).then_some(Stored::Plain { device, at })
+            (at < slot.len).then_some(Place::Device { device, at })
         });
-        inside.next().unwrap_or(Stored::Plain { device: 0, at })
+        inside.next().unwrap_or(Place::Device { device: 0, at })
     }
 }
 

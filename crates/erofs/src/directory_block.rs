@@ -31,7 +31,7 @@ pub(crate) struct Entry<'b> {
 
 /// Where a name is among those of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum Side {
     Before,
     Inside,
     Behind,
@@ -79,13 +79,13 @@ impl<'b> DirectoryBlock<'b> {
     }
 
     /// Where a name is: in front of all of this block, between the first and the last one, or behind all.
-    pub(crate) fn place(&self, name: &[u8]) -> Result<Place, Error> {
+    pub(crate) fn side(&self, name: &[u8]) -> Result<Side, Error> {
         if name < self.name(0)? {
-            return Ok(Place::Before);
+            return Ok(Side::Before);
         }
         match name > self.last_name()? {
-            true => Ok(Place::Behind),
-            false => Ok(Place::Inside),
+            true => Ok(Side::Behind),
+            false => Ok(Side::Inside),
         }
     }
 

@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 
 use crate::{
     Error,
-    directory_block::{DirectoryBlock, Place},
+    directory_block::{DirectoryBlock, Side},
     metadata::Bytes,
     space::Address,
 };
@@ -40,16 +40,16 @@ pub(crate) fn search(
     };
     // The last one first: most often it is behind the inode, which was read.
     let mut high = read(last)?;
-    match high.parsed()?.place(name)? {
-        Place::Before if last > 0 => {}
-        Place::Inside => return Ok(Some(high)),
-        Place::Before | Place::Behind => return Ok(None),
+    match high.parsed()?.side(name)? {
+        Side::Before if last > 0 => {}
+        Side::Inside => return Ok(Some(high)),
+        Side::Before | Side::Behind => return Ok(None),
     }
     let mut low = read(0)?;
-    match low.parsed()?.place(name)? {
-        Place::Behind => {}
-        Place::Inside => return Ok(Some(low)),
-        Place::Before => return Ok(None),
+    match low.parsed()?.side(name)? {
+        Side::Behind => {}
+        Side::Inside => return Ok(Some(low)),
+        Side::Before => return Ok(None),
     }
     let mut halve = false;
     while let room @ 1.. = between(&low, &high) {
@@ -58,10 +58,10 @@ pub(crate) fn search(
             false => estimate(&low, &high, name)?,
         };
         let block = read(number)?;
-        match block.parsed()?.place(name)? {
-            Place::Before => high = block,
-            Place::Inside => return Ok(Some(block)),
-            Place::Behind => low = block,
+        match block.parsed()?.side(name)? {
+            Side::Before => high = block,
+            Side::Inside => return Ok(Some(block)),
+            Side::Behind => low = block,
         }
         // Names that are distributed as no estimate expects cost twice what halving does, and no more.
         halve = !halve && between(&low, &high) > room / 2;

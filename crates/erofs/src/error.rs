@@ -96,6 +96,16 @@ pub(crate) enum Defect {
         xattr_prefixes::MAX_LEN
     )]
     XattrPrefix,
+    #[error("a fragment is not in the packed inode")]
+    Fragment,
+    #[error("a map of compressed clusters contradicts itself")]
+    ClusterMap,
+    #[error("compressed data has an impossible length")]
+    ClusterLen,
+    #[error("compressed data cannot be decompressed")]
+    ClusterData,
+    #[error("compression algorithm {0} is not among those of the superblock")]
+    Algorithm(u8),
     #[error("a chunk is on device {0}, which the image does not have")]
     Device(u16),
 }
@@ -117,11 +127,11 @@ impl Defect {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Unsupported {
-    /// Features that the superblock names as necessary.
-    #[error("it needs {0}")]
+    /// The superblock says that the image cannot be read without features that this reader does not know.
+    #[error("unknown features {0:#x}")]
     Features(
-        /// Their names.
-        String,
+        /// Their bits.
+        u32,
     ),
     /// The superblock gives directories blocks of another size.
     #[error("directories have blocks of their own size")]
@@ -132,9 +142,18 @@ pub enum Unsupported {
     /// An inode's data is stored in an unknown way.
     #[error("unknown data layout {0}")]
     Layout(u16),
-    /// A file is compressed.
-    #[error("a compressed file")]
-    Compressed,
+    /// A file is compressed by an algorithm that this program was built without.
+    #[error("this program was built without {0}")]
+    NoDecoder(
+        /// The name of the algorithm.
+        &'static str,
+    ),
+    /// A file's map of compressed clusters has a form that this reader does not know.
+    #[error("a map of compressed clusters of {0} bytes for each")]
+    ClusterSize(
+        /// The size of the uncompressed clusters.
+        u64,
+    ),
     /// A file's chunk format has unknown bits.
     #[error("unknown chunk format {0:#x}")]
     ChunkFormat(u16),

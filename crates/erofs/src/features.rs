@@ -40,38 +40,16 @@ bitflags! {
     }
 }
 
-/// What the bits are called in messages, with those that this reader does not know yet.
-const NAMES: [(Incompatible, &str); 4] = [
-    (Incompatible::ZERO_PADDING, "LZ4 compression"),
-    (
-        Incompatible::COMPRESSION_CONFIGURATIONS,
-        "compression configurations",
-    ),
-    (
-        Incompatible::TAIL_PACKING,
-        "packed tails of compressed files",
-    ),
-    (Incompatible::METABOX, "compressed metadata"),
-];
-
 impl Incompatible {
     /// The features of an image.
     ///
     /// # Errors
-    /// The names of those that this reader does not have.
-    pub(crate) fn read(bits: u32) -> Result<Self, String> {
-        let features = Self::from_bits_retain(bits);
-        let named = NAMES
-            .iter()
-            .filter(|(feature, _)| features.contains(*feature));
-        let mut refused: Vec<String> = named.map(|(_, name)| (*name).to_owned()).collect();
-        let unknown = features.difference(Self::all());
-        if !unknown.is_empty() {
-            refused.push(format!("unknown feature bits {:#x}", unknown.bits()));
-        }
-        match refused.is_empty() {
-            true => Ok(features),
-            false => Err(refused.join(", ")),
+    /// The bits that this reader does not know.
+    pub(crate) fn read(bits: u32) -> Result<Self, u32> {
+        let unknown = Self::from_bits_retain(bits).difference(Self::all());
+        match unknown.is_empty() {
+            true => Ok(Self::from_bits_truncate(bits)),
+            false => Err(unknown.bits()),
         }
     }
 }

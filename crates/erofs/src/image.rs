@@ -6,6 +6,7 @@ use zerocopy::FromBytes;
 
 use crate::{
     Error,
+    cluster::Clusters,
     devices::Devices,
     error::Defect,
     inode::Inode,
@@ -21,6 +22,7 @@ pub(crate) struct Image {
     pub(crate) superblock: Superblock,
     pub(crate) devices: Devices,
     pub(crate) xattr_prefixes: XattrPrefixes,
+    pub(crate) clusters: Clusters,
     metadata: Metadata,
 }
 
@@ -39,6 +41,7 @@ impl Image {
             devices: Devices::read(&superblock, source, devices)?,
             metadata: Metadata::new(superblock.block_size),
             xattr_prefixes: XattrPrefixes::default(),
+            clusters: Clusters::default(),
             superblock,
         };
         image.metadata.keep_beginning(beginning);

@@ -4,6 +4,7 @@ use crate::{
     Error, Unsupported,
     block_size::BlockSize,
     chunks::Chunks,
+    compressed::{Compressed, Form},
     error::Defect,
     image::Image,
     inode_id::InodeId,
@@ -154,9 +155,11 @@ impl Common {
             FileType::Fifo | FileType::Socket => (Layout::Hole, DeviceNumber::NONE),
             _ => (self.layout(behind, block_size)?, DeviceNumber::NONE),
         };
-        let stored = block_size
-            .blocks_for(self.size)
-            .saturating_mul(block_size.bytes());
+        let stored_blocks = match layout {
+            Layout::Compressed(_) => u64::from(self.high) << 32 | u64::from(self.detail),
+            _ => block_size.blocks_for(self.size),
+        };
+        let stored = stored_blocks.saturating_mul(block_size.bytes());
         Ok(Inode {
             id,
             file_type,
@@ -192,8 +195,11 @@ impl Common {
                 let format = u16::try_from(self.detail & u32::from(u16::MAX)).unwrap_or_default();
                 return Ok(Layout::Chunks(Chunks::new(format, block_size, behind)?));
             }
-            layout::COMPRESSED_FULL | layout::COMPRESSED_COMPACT => {
-                return Err(Unsupported::Compressed.into());
+            layout::COMPRESSED_FULL => {
+                return Ok(Layout::Compressed(Compressed::new(Form::Full, behind)?));
+            }
+            layout::COMPRESSED_COMPACT => {
+                return Ok(Layout::Compressed(Compressed::new(Form::Compact, behind)?));
             }
             unknown => return Err(Unsupported::Layout(unknown).into()),
         };

@@ -1,4 +1,4 @@
-use crate::{chunks::Chunks, space::Address};
+use crate::{chunks::Chunks, compressed::Compressed, space::Address};
 
 /// How the content of a file is stored.
 #[derive(Debug, Clone, Copy)]
@@ -13,6 +13,8 @@ pub(crate) enum Layout {
     },
     /// In chunks.
     Chunks(Chunks),
+    /// Compressed, in clusters.
+    Compressed(Compressed),
 }
 
 /// The end of a file that is behind its inode.

@@ -25,7 +25,10 @@
 
 mod block_size;
 mod chunks;
+mod cluster;
+mod compressed;
 mod content;
+mod decode;
 mod devices;
 mod directory;
 mod directory_block;

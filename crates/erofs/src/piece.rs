@@ -1,4 +1,4 @@
-use crate::space::Address;
+use crate::{cluster::Cluster, space::Address};
 
 /// A part of a file's content that is stored in one way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,29 +13,53 @@ pub(crate) struct Piece {
 pub(crate) enum Stored {
     /// Not at all: it is zeros.
     Hole,
-    /// As it is, on a device.
-    Plain {
+    /// As it is.
+    Plain(Place),
+    /// In the content of the packed inode, at this offset.
+    Fragment(u64),
+    /// Compressed, with others in front of it.
+    Compressed {
+        cluster: Cluster,
+        /// How many bytes of the decompressed cluster are in front of it.
+        skip: u64,
+    },
+}
+
+/// Where bytes are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Place {
+    /// On a device.
+    Device {
         /// 0 for the image itself.
         device: u16,
         /// Offset in bytes.
         at: u64,
     },
-    /// As it is, among metadata.
-    Inline(Address),
+    /// Among metadata.
+    Metadata(Address),
+}
+
+impl Place {
+    /// `len` bytes further on; `None` if no offset is that large.
+    pub(crate) fn plus(self, len: u64) -> Option<Self> {
+        match self {
+            Self::Device { device, at } => Some(Self::Device {
+                device,
+                at: at.checked_add(len)?,
+            }),
+            Self::Metadata(address) => address.plus(len).map(Self::Metadata),
+        }
+    }
 }
 
 impl Piece {
-    /// This piece and the one that follows it in the file as one; `None` if they are not one when read.
+    /// This piece and the one that follows it in the file as one; `None` if they are not read at once.
     pub(crate) fn joined(self, next: Self) -> Option<Self> {
         let adjoins = match (self.stored, next.stored) {
             (Stored::Hole, Stored::Hole) => true,
-            (
-                Stored::Plain { device, at },
-                Stored::Plain {
-                    device: next_device,
-                    at: next_at,
-                },
-            ) => device == next_device && at.checked_add(self.len) == Some(next_at),
+            (Stored::Plain(place @ Place::Device { .. }), Stored::Plain(next)) => {
+                place.plus(self.len) == Some(next)
+            }
             _ => false,
         };
         let len = self.len.checked_add(next.len).filter(|_| adjoins)?;
@@ -48,16 +72,14 @@ mod tests {
     use super::*;
 
     fn plain(device: u16, at: u64, len: u64) -> Piece {
-        let stored = Stored::Plain { device, at };
+        let stored = Stored::Plain(Place::Device { device, at });
         Piece { stored, len }
     }
 
     #[test]
     fn what_is_read_at_once_is_joined() {
-        assert_eq!(
-            plain(1, 10, 5).joined(plain(1, 15, 6)),
-            Some(plain(1, 10, 11))
-        );
+        let joined = plain(1, 10, 5).joined(plain(1, 15, 6));
+        assert_eq!(joined, Some(plain(1, 10, 11)));
         assert_eq!(plain(1, 10, 5).joined(plain(1, 16, 6)), None);
         assert_eq!(plain(1, 10, 5).joined(plain(2, 15, 6)), None);
         let hole = |len| Piece {

@@ -184,6 +184,68 @@ pub(crate) struct ChunkIndex {
     pub(crate) low: U32,
 }
 
+/// The bits of a compressed file's advice.
+pub(crate) mod advice {
+    /// A compact index has records of 2 bytes.
+    pub(crate) const TWO_BYTES: u16 = 1 << 0;
+    /// Instead of an index, there is a list of extents.
+    pub(crate) const EXTENTS: u16 = 1 << 0;
+    /// With a list of extents: the base-2 logarithm of a record's length in units of 4 bytes.
+    pub(crate) const RECORD_SHIFT: u16 = 1;
+    pub(crate) const RECORD_MASK: u16 = 3;
+    /// Clusters of the first algorithm may have several blocks.
+    pub(crate) const BIG_FIRST: u16 = 1 << 1;
+    /// Clusters of the second algorithm may have several blocks.
+    pub(crate) const BIG_SECOND: u16 = 1 << 2;
+    /// The last cluster is behind the index.
+    pub(crate) const INLINE: u16 = 1 << 3;
+    /// What is stored as it is begins where it does in the file's block.
+    pub(crate) const INTERLACED: u16 = 1 << 4;
+    /// The last part is in the packed inode.
+    pub(crate) const FRAGMENT: u16 = 1 << 5;
+}
+
+/// Types of the clusters of an index.
+pub(crate) mod cluster_type {
+    pub(crate) const PLAIN: u16 = 0;
+    pub(crate) const FIRST: u16 = 1;
+    pub(crate) const FOLLOWING: u16 = 2;
+    pub(crate) const SECOND: u16 = 3;
+    pub(crate) const MASK: u16 = 3;
+    /// In the first cluster behind another one's beginning: the other bits are a number of blocks.
+    pub(crate) const BLOCKS: u16 = 1 << 11;
+}
+
+/// The bits of the length in a list of extents.
+pub(crate) mod extent_len {
+    pub(crate) const MASK: u32 = (1 << 21) - 1;
+    /// One more than the algorithm; 0 for what is stored as it is.
+    pub(crate) const ALGORITHM_SHIFT: u32 = 28;
+}
+
+/// The beginning of a compressed file's map.
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub(crate) struct MapHeader {
+    /// Where the fragment is; the number of extents; or, in the upper half, the length of the inline cluster.
+    pub(crate) detail: U32,
+    pub(crate) advice: U16,
+    /// Two algorithms of 4 bits.
+    pub(crate) algorithms: u8,
+    /// The size of clusters in the lower four bits; in the highest, whether all of the file is a fragment.
+    pub(crate) cluster_bits: u8,
+}
+
+/// A record of a full index.
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub(crate) struct FullRecord {
+    pub(crate) advice: U16,
+    pub(crate) offset: U16,
+    /// The block; or the distances back and forward, of 16 bits each.
+    pub(crate) detail: U32,
+}
+
 /// A record of the device table.
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
@@ -222,6 +284,8 @@ const _: () = {
     assert!(size_of::<ExtendedInode>() == 64);
     assert!(size_of::<DirectoryEntry>() == 12);
     assert!(size_of::<ChunkIndex>() == 8);
+    assert!(size_of::<MapHeader>() == 8);
+    assert!(size_of::<FullRecord>() == 8);
     assert!(size_of::<DeviceSlot>() == 128);
     assert!(size_of::<XattrHeader>() == 12);
     assert!(size_of::<XattrEntry>() == 4);

@@ -12,7 +12,7 @@ pub(crate) enum Space {
 }
 
 /// An offset of metadata.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Address {
     pub(crate) space: Space,
     /// In bytes.

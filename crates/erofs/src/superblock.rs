@@ -40,6 +40,8 @@ pub struct Superblock {
     pub(crate) packed_inode: Option<InodeId>,
     pub(crate) metabox: Option<InodeId>,
     pub(crate) has_xattr_filter: bool,
+    /// A bit for each compression algorithm that files may have.
+    pub(crate) algorithms: u16,
     blocks: u64,
     volume_name: [u8; 16],
 }
@@ -144,6 +146,11 @@ impl Superblock {
             metabox: None,
             has_xattr_filter: compatible.contains(Compatible::XATTR_FILTER)
                 && raw.no_xattr_filter == 0,
+            algorithms: match incompatible.contains(Incompatible::COMPRESSION_CONFIGURATIONS) {
+                true => raw.algorithms.get(),
+                // The field is another one then, and the only algorithm LZ4.
+                false => 1,
+            },
             blocks: raw.blocks.get().into(),
             volume_name: raw.volume_name,
         };
@@ -187,6 +194,11 @@ impl Superblock {
         self.packed_inode = packed_inode;
         self.metabox = metabox;
         Ok(())
+    }
+
+    /// Whether compressed data ends where its blocks end.
+    pub(crate) fn has_zero_padding(&self) -> bool {
+        self.incompatible.contains(Incompatible::ZERO_PADDING)
     }
 
     /// Whether block addresses have 48 bits.

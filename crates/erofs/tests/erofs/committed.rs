@@ -1,10 +1,13 @@
 //! Small images that `mkfs.erofs` 1.9.4 has made of one tree. `images/README.md` says how.
 
-use verimount_erofs::ErofsTree;
-use verimount_testkit::pattern;
-use verimount_tree::{DeviceNumber, FileType, Timestamp};
+use std::sync::Arc;
 
-use crate::seen::{Seen, check_lookups, data_ranges, everything, open, path};
+use verimount_erofs::ErofsTree;
+use verimount_source::Counting;
+use verimount_testkit::pattern;
+use verimount_tree::{DeviceNumber, FileType, NodeId, Timestamp, Tree, resolve};
+
+use crate::seen::{self, Seen, check_lookups, data_ranges, everything, open, path};
 
 /// Tails behind inodes, attributes of every kind, a filter of their names and a long prefix.
 const INLINE: &[u8] = include_bytes!("images/inline.erofs");
@@ -12,9 +15,22 @@ const INLINE: &[u8] = include_bytes!("images/inline.erofs");
 /// Files in chunks, block addresses of 48 bits, directories without `.`.
 const CHUNKS: &[u8] = include_bytes!("images/chunks.erofs");
 
+/// Images of another tree, which is compressed: by each algorithm, with each form of map, in big clusters, with tails packed
+/// behind inodes or in fragments, with data that files share, and with compressed metadata.
+const COMPRESSED: [&[u8]; 7] = [
+    include_bytes!("images/lz4-legacy.erofs"),
+    include_bytes!("images/lz4-compact.erofs"),
+    include_bytes!("images/lz4-full.erofs"),
+    include_bytes!("images/deflate.erofs"),
+    include_bytes!("images/lzma.erofs"),
+    include_bytes!("images/zstd-extents.erofs"),
+    include_bytes!("images/metabox.erofs"),
+];
+
 /// All of them.
 pub(crate) fn images() -> Vec<Vec<u8>> {
-    vec![INLINE.to_vec(), CHUNKS.to_vec()]
+    let all = [INLINE, CHUNKS].into_iter().chain(COMPRESSED);
+    all.map(<[u8]>::to_vec).collect()
 }
 
 fn tree(image: &[u8]) -> ErofsTree {
@@ -32,8 +48,8 @@ fn the_superblock_tells_name_and_size() {
 
 #[test]
 fn everything_is_as_it_was() {
-    for image in images() {
-        let tree = tree(&image);
+    for image in [INLINE, CHUNKS] {
+        let tree = tree(image);
         check_lookups(&tree);
         let files = everything(&tree).unwrap();
         assert_eq!(files.len(), 49);
@@ -88,4 +104,55 @@ fn holes_of_chunks_are_found() {
         [(1024, 1536), (2560, 3000)]
     );
     assert_eq!(data_ranges(&tree(INLINE), "sparse"), [(0, 3000)]);
+}
+
+#[test]
+fn compressed_files_are_as_they_were() {
+    let line = |number: u32| {
+        let number = number * number % 97;
+        format!("line {number}: the quick brown fox jumps over the lazy dog\n")
+    };
+    let text: String = (0..160).map(line).collect();
+    let zeros = [vec![0; 20_000], b"end".to_vec()].concat();
+    let expected = [
+        ("text", text.clone().into_bytes()),
+        (
+            "longer",
+            (text + &"and a tail of its own\n".repeat(9)).into_bytes(),
+        ),
+        ("pattern", pattern(3000)),
+        ("zeros", zeros),
+        ("small", "small ".repeat(20).into_bytes()),
+        ("folder/name-29", b"29\n".to_vec()),
+    ];
+    for image in COMPRESSED {
+        let tree = tree(image);
+        check_lookups(&tree);
+        assert_eq!(everything(&tree).unwrap().len(), 36);
+        for (name, content) in &expected {
+            let node = resolve(&tree, name.as_ref()).unwrap();
+            let attr = tree.attr(node).unwrap();
+            for piece in [1, 100, 512, 4096, 1 << 20] {
+                let found = seen::content(&tree, &attr, piece).unwrap();
+                assert!(found == *content, "{name} in pieces of {piece}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_sequential_reader_reads_and_decompresses_once() {
+    for image in COMPRESSED {
+        let source = Arc::new(Counting::new(image.to_vec()));
+        let tree = ErofsTree::open(source.clone(), Vec::new()).unwrap();
+        let attr = tree.lookup(NodeId::ROOT, "zeros".as_ref()).unwrap();
+        let requests = |piece| {
+            let before = source.counts().requests;
+            seen::content(&tree, &attr, piece).unwrap();
+            source.counts().requests - before
+        };
+        // Some clusters are not compressed, and are read again.
+        let (first, again) = (requests(1000), requests(1000));
+        assert!(first <= 41 && again <= first, "{first}, {again}");
+    }
 }

@@ -179,16 +179,18 @@ pub(crate) fn directory_block(entries: &[(&[u8], u64, u8)]) -> Vec<u8> {
     block
 }
 
-/// Makes the superblock's checksum right, where there is one.
-pub(crate) fn fix_checksum(image: &mut [u8]) {
+/// Makes the superblock's checksum right, where there is one. Whether it was wrong.
+pub(crate) fn fix_checksum(image: &mut [u8]) -> bool {
     let Some(block) = 1_usize.checked_shl(image[1024 + 0x0c].into()) else {
-        return;
+        return false;
     };
     let len = if block > 1024 { block - 1024 } else { block };
     if image.len() < 1024 + len {
-        return;
+        return false;
     }
+    let before: [u8; 4] = image[1028..1032].try_into().unwrap();
     image[1028..1032].fill(0);
-    let checksum = !crc32c::crc32c(&image[1024..1024 + len]);
-    image[1028..1032].copy_from_slice(&checksum.to_le_bytes());
+    let checksum = (!crc32c::crc32c(&image[1024..1024 + len])).to_le_bytes();
+    image[1028..1032].copy_from_slice(&checksum);
+    before != checksum
 }

@@ -72,11 +72,10 @@ fn every_flipped_byte_does_no_harm() {
     for image in committed::images() {
         let positions = all_or_some((1024..image.len()).collect(), 5);
         for at in positions {
-            for flip in [0x01, 0xff] {
-                let mut image = image.clone();
-                image[at] ^= flip;
-                exercise(&image);
-                fix_checksum(&mut image);
+            let mut image = image.clone();
+            image[at] ^= 1 << (at % 8);
+            exercise(&image);
+            if fix_checksum(&mut image) {
                 exercise(&image);
             }
         }

@@ -22,7 +22,7 @@ use verimount_tree::{Error, FileType, NodeId, Tree, walk};
 use crate::seen::{check_lookups, content, everything};
 
 /// Options of the oldest version that is in use.
-const OPTIONS: [&[&str]; 8] = [
+const OPTIONS: [&[&str]; 13] = [
     &[],
     &["-Enoinline_data"],
     &["-Eforce-inode-extended"],
@@ -31,6 +31,11 @@ const OPTIONS: [&[&str]; 8] = [
     &["--chunksize=4096"],
     &["--chunksize=65536", "-Eforce-chunk-indexes"],
     &["--ignore-mtime", "-T1700000000"],
+    &["-zlz4"],
+    &["-zlz4hc,12", "-C65536"],
+    &["-zlz4", "-Eztailpacking"],
+    &["-zlz4", "-Elegacy-compress"],
+    &["-zlz4", "-C16384", "-Elegacy-compress,ztailpacking"],
 ];
 
 /// Files of all sizes that matter, many names, links, attributes and holes.

@@ -1,0 +1,121 @@
+//! Compressed clusters: reading and decompressing them, and keeping those that were used last.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use quick_cache::{Weighter, sync::Cache};
+use verimount_source::{AlignedBuf, Scratch};
+
+use crate::{
+    Error, Unsupported,
+    decode::{Algorithm, Failure},
+    error::Defect,
+    image::Image,
+    numbers::{to_u64, to_usize},
+    piece::Place,
+    space::Address,
+};
+
+/// How many bytes of decompressed clusters are kept: several of the largest.
+const KEPT_BYTES: u64 = 64 << 20;
+
+/// How large a cluster is expected to be, in bytes.
+const USUAL_LEN: u64 = 64 << 10;
+
+/// Compressed data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Cluster {
+    pub(crate) place: Place,
+    /// Its length in bytes: at most 1 MiB.
+    pub(crate) stored: u64,
+    /// How many bytes are decompressed from it: at most 12 MiB. It may hold more, which other files use.
+    pub(crate) len: u64,
+    pub(crate) algorithm: Algorithm,
+}
+
+/// Decompressed clusters that were used last, and memory for compressed ones.
+pub(crate) struct Clusters {
+    kept: Cache<Cluster, Arc<AlignedBuf>, ByLength>,
+    idle: Mutex<Vec<Scratch>>,
+}
+
+#[derive(Debug, Clone)]
+struct ByLength;
+
+impl Weighter<Cluster, Arc<AlignedBuf>> for ByLength {
+    fn weight(&self, _: &Cluster, bytes: &Arc<AlignedBuf>) -> u64 {
+        to_u64(bytes.as_slice().len().saturating_add(AlignedBuf::ALIGNMENT))
+    }
+}
+
+impl Default for Clusters {
+    fn default() -> Self {
+        let count = KEPT_BYTES.checked_div(USUAL_LEN).unwrap_or_default();
+        Self {
+            kept: Cache::with_weighter(to_usize(count), KEPT_BYTES, ByLength),
+            idle: Mutex::default(),
+        }
+    }
+}
+
+impl Clusters {
+    /// Memory for a compressed cluster: no more are made than clusters are decompressed at a time.
+    fn scratch(&self) -> Scratch {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.pop().unwrap_or_default()
+    }
+
+    fn put_back(&self, scratch: Scratch) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.push(scratch);
+    }
+}
+
+impl Image {
+    /// The decompressed bytes of a cluster, which are kept for whoever reads the rest of them.
+    pub(crate) fn decompressed(&self, cluster: &Cluster) -> Result<Arc<AlignedBuf>, Error> {
+        self.clusters.kept.get_or_insert_with(cluster, || {
+            let mut bytes = AlignedBuf::default();
+            self.decompress(cluster, bytes.grown(to_usize(cluster.len)))?;
+            Ok(Arc::new(bytes))
+        })
+    }
+
+    /// Decompresses a cluster into `buf`, which is as long as its content.
+    pub(crate) fn decompress(&self, cluster: &Cluster, buf: &mut [u8]) -> Result<(), Error> {
+        let len = to_usize(cluster.stored);
+        let decoded = match cluster.place {
+            Place::Metadata(address) => self.decode(cluster, &self.bytes(address, len)?, buf),
+            Place::Device { device, at } => {
+                let mut scratch = self.clusters.scratch();
+                let source = self.devices.get(device)?;
+                let bytes = source.read_borrowed(&mut scratch, at, len)?;
+                let decoded = self.decode(cluster, bytes, buf);
+                self.clusters.put_back(scratch);
+                decoded
+            }
+        };
+        let at = match cluster.place {
+            Place::Metadata(address) => address,
+            Place::Device { at, .. } => Address::in_image(at),
+        };
+        decoded.map_err(|failure| match failure {
+            Failure::Data => Defect::ClusterData.at(at).into(),
+            Failure::NotBuilt(name) => Unsupported::NoDecoder(name).into(),
+        })
+    }
+
+    fn decode(&self, cluster: &Cluster, bytes: &[u8], buf: &mut [u8]) -> Result<(), Failure> {
+        let ends_with_block = self.superblock.has_zero_padding();
+        let bytes = match ends_with_block || cluster.algorithm != Algorithm::Lz4 {
+            // What does not fill the blocks is at their end.
+            true => {
+                let start = bytes.iter().position(|byte| *byte != 0);
+                bytes
+                    .get(start.unwrap_or(bytes.len())..)
+                    .unwrap_or_default()
+            }
+            false => bytes,
+        };
+        cluster.algorithm.decode(bytes, buf)
+    }
+}

@@ -1,0 +1,72 @@
+//! The compression algorithms. Each fills a buffer of known length, and ignores what is compressed behind that.
+
+#[cfg(feature = "deflate")]
+mod deflate;
+mod lz4;
+#[cfg(feature = "lzma")]
+mod lzma;
+#[cfg(feature = "zstd")]
+mod zstd;
+
+use crate::error::Defect;
+
+/// A compression algorithm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Algorithm {
+    Lz4,
+    MicroLzma,
+    Deflate,
+    Zstd,
+}
+
+impl Algorithm {
+    /// The algorithm with this number, which must be among those with a bit in `available`.
+    pub(crate) fn new(number: u8, available: u16) -> Result<Self, Defect> {
+        let is_available = 1_u16
+            .checked_shl(number.into())
+            .is_some_and(|bit| available & bit != 0);
+        match number {
+            0 if is_available => Ok(Self::Lz4),
+            1 if is_available => Ok(Self::MicroLzma),
+            2 if is_available => Ok(Self::Deflate),
+            3 if is_available => Ok(Self::Zstd),
+            _ => Err(Defect::Algorithm(number)),
+        }
+    }
+
+    /// Fills `output` with what `input` is decompressed to.
+    ///
+    /// # Errors
+    /// [`Failure::Data`] if it cannot be, and [`Failure::NotBuilt`] for what this program was built without.
+    pub(crate) fn decode(self, input: &[u8], output: &mut [u8]) -> Result<(), Failure> {
+        let decoded = match self {
+            Self::Lz4 => lz4::decode(input, output),
+            #[cfg(feature = "deflate")]
+            Self::Deflate => deflate::decode(input, output),
+            #[cfg(not(feature = "deflate"))]
+            Self::Deflate => return Err(Failure::NotBuilt("DEFLATE")),
+            #[cfg(feature = "lzma")]
+            Self::MicroLzma => lzma::decode(input, output),
+            #[cfg(not(feature = "lzma"))]
+            Self::MicroLzma => return Err(Failure::NotBuilt("MicroLZMA")),
+            #[cfg(feature = "zstd")]
+            Self::Zstd => zstd::decode(input, output),
+            #[cfg(not(feature = "zstd"))]
+            Self::Zstd => return Err(Failure::NotBuilt("Zstandard")),
+        };
+        decoded.ok_or(Failure::Data)
+    }
+}
+
+/// Why nothing was decompressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// The data is not what the algorithm makes, or ends too soon.
+    Data,
+    /// This program was built without the algorithm of this name.
+    #[cfg_attr(
+        all(feature = "deflate", feature = "lzma", feature = "zstd"),
+        expect(dead_code, reason = "it has all of them")
+    )]
+    NotBuilt(&'static str),
+}
