@@ -15,7 +15,7 @@ use clap::{
 };
 use verimount::{OpenOptions, Trust};
 use verimount_names::printable;
-use verimount_romfs::{BlockSize as ImageBlockSize, VolumeName};
+use verimount_romfs::BlockSize as ImageBlockSize;
 use verimount_verity::{
     BlockSize, FileDigest, HashAlgorithm, PublicKey, Salt, TreeParams, TreeReadahead, VerifyOptions,
 };
@@ -53,14 +53,22 @@ where
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Auto<T>(pub(crate) Option<T>);
 
-/// Parses the block size of an image, or of requests to one.
-pub(crate) fn parse_image_block_size(text: &str) -> Result<Auto<ImageBlockSize>, String> {
+/// Parses the block size of requests to an image.
+fn parse_request_size(text: &str) -> Result<Auto<ImageBlockSize>, String> {
     if text == "auto" {
         return Ok(Auto(None));
     }
     ImageBlockSize::try_from(parse_size(text)?)
         .map(|size| Auto(Some(size)))
         .map_err(|_| "a block size is auto or a power of two from 1K to 1M".to_owned())
+}
+
+/// Parses a number of bytes or `auto`.
+pub(crate) fn parse_auto_size(text: &str) -> Result<Auto<u64>, String> {
+    match text {
+        "auto" => Ok(Auto(None)),
+        text => Ok(Auto(Some(parse_size(text)?))),
+    }
 }
 
 /// Parses a number of threads.
@@ -71,11 +79,6 @@ pub(crate) fn parse_threads(text: &str) -> Result<Auto<NonZeroUsize>, String> {
     text.parse()
         .map(|number| Auto(Some(number)))
         .map_err(|_| "the number of threads is auto or at least 1".to_owned())
-}
-
-/// Parses an image's volume name.
-pub(crate) fn parse_volume_name(text: &str) -> Result<VolumeName, String> {
-    VolumeName::new(text.as_bytes()).map_err(|error| error.to_string())
 }
 
 fn parse_block_size(text: &str) -> Result<BlockSize, String> {
@@ -205,7 +208,7 @@ pub(crate) struct ReadArgs {
     #[arg(long, value_name = "SIZE", default_value = "16M", value_parser = parse_size)]
     tree_cache: u64,
     /// Largest request to the storage: auto, or a power of two from 1K to 1M
-    #[arg(long, value_name = "SIZE", default_value = "auto", value_parser = parse_image_block_size)]
+    #[arg(long, value_name = "SIZE", default_value = "auto", value_parser = parse_request_size)]
     pub(crate) block_size: Auto<ImageBlockSize>,
 }
 

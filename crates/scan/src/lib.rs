@@ -42,7 +42,7 @@ pub use contents::{Content, Contents};
 pub use error::{Error, Limit};
 pub use exclude::{Exclude, InvalidPattern};
 pub use inode::{FileData, FileId, Identity, Inode, InodeId, InodeKind};
-pub use options::{AttributeChoice, Options, Owner, Times};
+pub use options::{AttributeChoice, InvalidChoice, InvalidOwner, Options, Owner, Times};
 pub use scanning::scan;
 pub use source_tree::{Entry, EntryId, SourceTree};
 pub use summary::Summary;

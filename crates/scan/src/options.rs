@@ -1,3 +1,6 @@
+use std::str::FromStr;
+
+use thiserror::Error;
 use verimount_tree::Timestamp;
 
 use crate::Exclude;
@@ -48,6 +51,53 @@ pub enum AttributeChoice {
     None,
 }
 
+impl AttributeChoice {
+    /// All choices.
+    pub const ALL: [Self; 3] = [Self::All, Self::User, Self::None];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::User => "user",
+            Self::None => "none",
+        }
+    }
+}
+
+/// The text is not the name of a choice.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{0} is none of the choices: all, user, none")]
+pub struct InvalidChoice(String);
+
+impl FromStr for AttributeChoice {
+    type Err = InvalidChoice;
+
+    fn from_str(text: &str) -> Result<Self, InvalidChoice> {
+        let found = Self::ALL.into_iter().find(|choice| choice.name() == text);
+        found.ok_or_else(|| InvalidChoice(text.to_owned()))
+    }
+}
+
+/// The text is not an owner and a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("an owner is two numbers of 32 bits with a colon between: UID:GID")]
+pub struct InvalidOwner;
+
+impl FromStr for Owner {
+    type Err = InvalidOwner;
+
+    fn from_str(text: &str) -> Result<Self, InvalidOwner> {
+        let (uid, gid) = text.split_once(':').ok_or(InvalidOwner)?;
+        // The last number means none in system calls.
+        let parse = |text: &str| text.parse().ok().filter(|id| *id != u32::MAX);
+        match (parse(uid), parse(gid)) {
+            (Some(uid), Some(gid)) => Ok(Self { uid, gid }),
+            _ => Err(InvalidOwner),
+        }
+    }
+}
+
 impl Times {
     /// The time that is taken for one of the tree.
     pub(crate) fn apply(self, time: Timestamp) -> Timestamp {
@@ -67,5 +117,41 @@ impl AttributeChoice {
             Self::User => name.starts_with(b"user."),
             Self::None => false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn owners_are_two_numbers() {
+        assert_eq!(
+            "0:4294967294".parse(),
+            Ok(Owner {
+                uid: 0,
+                gid: u32::MAX - 1
+            })
+        );
+        for text in [
+            "",
+            "0",
+            "0:",
+            ":0",
+            "root:root",
+            "-1:0",
+            "0:4294967295",
+            "0:0:0",
+        ] {
+            assert_eq!(text.parse::<Owner>(), Err(InvalidOwner), "{text}");
+        }
+    }
+
+    #[test]
+    fn choices_have_names() {
+        for choice in AttributeChoice::ALL {
+            assert_eq!(choice.name().parse(), Ok(choice));
+        }
+        assert!("trusted".parse::<AttributeChoice>().is_err());
     }
 }

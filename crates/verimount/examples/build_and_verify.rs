@@ -4,7 +4,7 @@
 
 use std::{error::Error, fs, ops::ControlFlow};
 
-use verimount::{BuildOptions, OpenOptions, Trust, build, open, verify};
+use verimount::{BuildOptions, ImageFormat, OpenOptions, RomfsOptions, Trust, build, open, verify};
 
 pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
@@ -21,7 +21,10 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
         ControlFlow::Continue(())
     };
     let mut options = BuildOptions::default();
-    options.widen_permissions = true;
+    options.format = ImageFormat::Romfs(RomfsOptions {
+        widen_permissions: true,
+        ..RomfsOptions::default()
+    });
     let built = build(&directory, &image, &options, &mut print)?;
     let trust = Trust::Digest(built.digest.ok_or("it is sealed by default")?);
 

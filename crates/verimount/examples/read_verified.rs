@@ -5,7 +5,7 @@
 use std::{error::Error, fs, io::stdout, ops::ControlFlow, path::PathBuf};
 
 use verimount::{
-    BuildOptions, OpenOptions, Trust, build, copy_content, open,
+    BuildOptions, ImageFormat, OpenOptions, Trust, build, copy_content, open,
     tree::{NodeId, resolve, walk},
 };
 
@@ -18,7 +18,7 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
         "Every byte of this is verified.\n",
     )?;
     let mut options = BuildOptions::default();
-    options.widen_permissions = true;
+    options.format = ImageFormat::Erofs(Default::default());
     let built = build(&directory, &image, &options, &mut |_| {
         ControlFlow::Continue(())
     })?;

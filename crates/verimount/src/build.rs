@@ -1,16 +1,15 @@
 use std::{fs::File, path::Path, sync::Arc};
 
-use verimount_romfs::{
-    BlockSize, Error as RomfsError, Loss, Losses, Options, Plan, VolumeName, plan,
-};
+use verimount_romfs::Losses;
 use verimount_scan::{Options as ScanOptions, scan};
 use verimount_source::{FileSource, ReadAt};
 use verimount_verity::{FileDigest, SealLayout, TreeParams, seal};
 
 use crate::{
-    Error, RefusedLosses, Step, Watch,
+    Error, ImageFormat, Step, Watch,
     error::Precious,
     image,
+    image_plan::ImagePlan,
     location::open_file,
     output_file::{OutputFile, folder_of},
     processors::all_processors,
@@ -21,29 +20,23 @@ use crate::{
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct BuildOptions {
-    /// The volume's name, up to 128 bytes.
-    pub volume_name: VolumeName,
-    /// Alignment of the data of files of at least this size, and of the image's end.
-    pub block_size: BlockSize,
+    /// The image's format.
+    pub format: ImageFormat,
+    /// What of the directory is taken, and what is changed in it. By default, all of it as it is.
+    pub scan: ScanOptions,
     /// The Merkle tree that is appended, if any. By default SHA-256 in blocks of 4 KiB.
     pub seal: Option<TreeParams>,
     /// Replace a file that is not an image.
     pub replace: bool,
-    /// Also store files that not everybody may read. In the image, everybody may read them.
-    pub widen_permissions: bool,
-    /// Which other losses make the build fail.
-    pub refused_losses: RefusedLosses,
 }
 
 impl Default for BuildOptions {
     fn default() -> Self {
         Self {
-            volume_name: VolumeName::default(),
-            block_size: BlockSize::default(),
+            format: ImageFormat::default(),
+            scan: ScanOptions::default(),
             seal: Some(TreeParams::default()),
             replace: false,
-            widen_permissions: false,
-            refused_losses: RefusedLosses::default(),
         }
     }
 }
@@ -65,7 +58,8 @@ pub struct Built {
 ///
 /// # Errors
 /// [`Error::WouldWiden`] and [`Error::Loses`] for losses that are not accepted, [`Error::WouldReplace`],
-/// [`Error::InsideTree`], [`Error::Cancelled`] if `watch` ends it; [`Error::Build`] and [`Error::Io`].
+/// [`Error::InsideTree`], [`Error::Cancelled`] if `watch` ends it; [`Error::Scan`], [`Error::BuildRomfs`],
+/// [`Error::BuildErofs`] and [`Error::Io`].
 pub fn build(
     directory: &Path,
     output: &Path,
@@ -76,14 +70,13 @@ pub fn build(
     if !options.replace {
         refuse_to_replace(output)?;
     }
-    let plan = scan(directory, &ScanOptions::default())
-        .map_err(RomfsError::from)
-        .and_then(|tree| plan(tree, &options.of_image()));
-    let plan = plan.map_err(Error::Build)?;
-    options.check(directory, plan.losses())?;
+    let tree = scan(directory, &options.scan).map_err(Error::Scan)?;
+    let plan = ImagePlan::new(tree, &options.format, directory)?;
     let io = |error| Error::io(output, error);
     let new = OutputFile::replacing(output).map_err(io)?;
-    write(&plan, output, new.file(), watch)?;
+    let mut progress = step(watch, Step::Build, plan.image_size());
+    plan.write_to(new.file(), output, &mut progress)?;
+    drop(progress);
     let digest = match &options.seal {
         Some(params) => Some(append_tree(output, new.file(), params, watch)?),
         None => None,
@@ -122,15 +115,6 @@ fn refuse_to_replace(output: &Path) -> Result<(), Error> {
     }
 }
 
-fn write(plan: &Plan, output: &Path, mut file: &File, watch: &mut Watch<'_>) -> Result<(), Error> {
-    let mut progress = step(watch, Step::Build, plan.image_size());
-    plan.write_to(&mut file, &mut progress)
-        .map_err(|error| match error {
-            RomfsError::Cancelled => Error::Cancelled { at: output.into() },
-            other => Error::Build(other),
-        })
-}
-
 fn append_tree(
     output: &Path,
     file: &File,
@@ -151,34 +135,4 @@ fn append_tree(
     )
     .map(|descriptor| descriptor.file_digest())
     .map_err(|error| Error::seal(output, error))
-}
-
-impl BuildOptions {
-    fn of_image(&self) -> Options {
-        Options {
-            volume_name: self.volume_name.clone(),
-            block_size: self.block_size,
-        }
-    }
-
-    /// Fails if the image of a tree would have a refused loss.
-    fn check(&self, directory: &Path, losses: &Losses) -> Result<(), Error> {
-        let at = || directory.into();
-        if let Some(lost) = losses
-            .get(Loss::Privacy)
-            .filter(|_| !self.widen_permissions)
-        {
-            let lost = lost.clone();
-            return Err(Error::WouldWiden { at: at(), lost });
-        }
-        let mut losses = losses.iter();
-        match losses.find(|(loss, _)| self.refused_losses.contains(*loss)) {
-            Some((loss, lost)) => Err(Error::Loses {
-                at: at(),
-                loss,
-                lost: lost.clone(),
-            }),
-            None => Ok(()),
-        }
-    }
 }

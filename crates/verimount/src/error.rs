@@ -1,8 +1,10 @@
 use std::{fmt, io};
 
 use thiserror::Error;
+use verimount_erofs::BuildError as ErofsError;
 use verimount_integrity::Error as VolumeError;
 use verimount_romfs::{Error as RomfsError, Loss, Lost};
+use verimount_scan::Error as ScanError;
 use verimount_tree::Error as TreeError;
 use verimount_verity::Error as VerityError;
 
@@ -36,9 +38,15 @@ pub enum Error {
         /// The reason.
         source: TreeError,
     },
-    /// An image cannot be built. The reason names the place.
+    /// A directory cannot be read, or has changed meanwhile. The reason names the place.
     #[error(transparent)]
-    Build(RomfsError),
+    Scan(ScanError),
+    /// A romfs image cannot be built. The reason names the place.
+    #[error(transparent)]
+    BuildRomfs(RomfsError),
+    /// An EROFS image cannot be built. The reason names the place.
+    #[error(transparent)]
+    BuildErofs(ErofsError),
     /// A volume cannot be used, made or changed.
     #[error("{at}: {source}")]
     Volume {

@@ -5,7 +5,8 @@
 //! or, for an image, as a directory tree.
 //!
 //! The layers below are re-exported under their names: [`source`] for what content is read from,
-//! [`tree`] for directory trees, [`verity`] for digests, keys and Merkle trees.
+//! [`scan`], [`romfs`] and [`erofs`] for images that are built, [`tree`] for directory trees, [`verity`] for
+//! digests, keys and Merkle trees.
 
 mod build;
 mod content;
@@ -14,6 +15,8 @@ mod error;
 mod extract;
 mod file_system;
 pub mod image;
+mod image_format;
+mod image_plan;
 mod location;
 mod losses;
 mod open;
@@ -34,6 +37,7 @@ pub use describe::{Description, FileKind, FoundFormat, FoundSeal, describe};
 pub use error::{Error, Precious};
 pub use extract::{Extracted, extract};
 pub use file_system::served;
+pub use image_format::{ImageFormat, RomfsOptions};
 pub use location::Location;
 pub use losses::{LossText, RefusedLosses};
 pub use open::{OpenOptions, open};
@@ -44,9 +48,12 @@ pub use sign::{NewKeyFiles, SealedFile};
 pub use trust::{ParseRootHashError, RootHash, Trust};
 pub use verify::{Finding, Report, verify};
 
-pub use verimount_romfs::{BlockSize, Example, Loss, Losses, Lost, VolumeName};
+pub use verimount_romfs::{Example, Loss, Losses, Lost};
 
+pub use verimount_erofs as erofs;
 pub use verimount_integrity as integrity;
+pub use verimount_romfs as romfs;
+pub use verimount_scan as scan;
 pub use verimount_serve as serve;
 pub use verimount_source as source;
 pub use verimount_tree as tree;

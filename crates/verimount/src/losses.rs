@@ -4,7 +4,7 @@ use verimount_names::{one_line, printable};
 use verimount_romfs::{Example, Loss, Lost};
 
 /// Which losses make [`build`](crate::build) fail. [`Loss::Privacy`] is not among them, see
-/// [`BuildOptions::widen_permissions`](crate::BuildOptions::widen_permissions).
+/// [`RomfsOptions::widen_permissions`](crate::RomfsOptions::widen_permissions).
 #[derive(Debug, Clone, Default)]
 pub enum RefusedLosses {
     /// None: the image is made without what it cannot hold.

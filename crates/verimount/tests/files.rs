@@ -8,8 +8,8 @@ use std::{
 
 use tempfile::TempDir;
 use verimount::{
-    BuildOptions, Error, FileKind, OpenOptions, Precious, Progress, SealOptions, SealedFile, Step,
-    Trust, build, describe, digest, extract, open, seal, verify,
+    BuildOptions, Error, FileKind, ImageFormat, OpenOptions, Precious, Progress, RomfsOptions,
+    SealOptions, SealedFile, Step, Trust, build, describe, digest, extract, open, seal, verify,
     verity::{Error as VerityError, Identity, KeyPair, PublicKey, SecretKey, TreeParams},
 };
 
@@ -89,7 +89,10 @@ fn what_is_ended_leaves_nothing() {
     assert!(matches!(ended, Err(Error::Cancelled { .. })));
     let output = tempfile::tempdir().unwrap();
     let mut options = BuildOptions::default();
-    options.widen_permissions = true;
+    options.format = ImageFormat::Romfs(RomfsOptions {
+        widen_permissions: true,
+        ..RomfsOptions::default()
+    });
     for last in [Step::Build, Step::Seal] {
         let mut until = |progress: Progress| match progress.step == last {
             true => ControlFlow::Break(()),
@@ -112,7 +115,10 @@ fn an_image_comes_out_as_it_went_in() {
     let output = tempfile::tempdir().unwrap();
     let (image, copy) = (output.path().join("image"), output.path().join("copy"));
     let mut options = BuildOptions::default();
-    options.widen_permissions = true;
+    options.format = ImageFormat::Romfs(RomfsOptions {
+        widen_permissions: true,
+        ..RomfsOptions::default()
+    });
     let built = build(folder.path(), &image, &options, &mut go_on).unwrap();
 
     let described = describe(&image, &OpenOptions::default()).unwrap();

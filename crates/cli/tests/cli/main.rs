@@ -4,6 +4,7 @@
 mod bad_input;
 mod bridge;
 mod build;
+mod build_erofs;
 mod common;
 mod contents;
 mod dm_verity;

@@ -1,0 +1,115 @@
+use std::{fmt::Display, str::FromStr};
+
+use anyhow::{Error, Result};
+use clap::Args;
+use verimount::{ImageFormat, Loss, RefusedLosses, RomfsOptions, erofs, romfs};
+
+use crate::{
+    message::wrong_usage,
+    options::{Auto, one_of, parse_auto_size},
+};
+
+/// The format of an image, and its options.
+#[derive(Args)]
+pub(crate) struct FormatArgs {
+    /// The format: erofs keeps everything; romfs is simpler, and keeps neither owners, times, permissions
+    /// nor extended attributes
+    #[arg(long, value_name = "FORMAT", default_value = "romfs", value_parser = one_of::<Format>(["erofs", "romfs"]))]
+    format: Format,
+    /// The size of the image's blocks, by which the data of larger files is aligned: a power of two, for erofs
+    /// from 512 to 64K, for romfs from 1K to 1M; auto is 4K, the largest that most kernels read
+    #[arg(long, value_name = "SIZE", default_value = "auto", value_parser = parse_auto_size)]
+    block_size: Auto<u64>,
+    /// The volume's name, up to 16 bytes for erofs and 128 for romfs
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "",
+        hide_default_value = true
+    )]
+    volume_name: String,
+    /// Also store files in romfs that not everybody may read; in the image, everybody may read them
+    #[arg(long)]
+    widen_permissions: bool,
+    /// Fail if the image would lose anything, or any of these: times, owners, permissions,
+    /// special-bits, access-lists, capabilities, attributes, holes. An erofs image loses nothing
+    #[arg(long, value_name = "LOSS", value_parser = parse_loss, num_args = 0.., value_delimiter = ',', require_equals = true)]
+    strict: Option<Vec<Loss>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Format {
+    Erofs,
+    Romfs,
+}
+
+impl FromStr for Format {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        match name {
+            "erofs" => Ok(Self::Erofs),
+            "romfs" => Ok(Self::Romfs),
+            _ => Err(format!("{name} is not a format")),
+        }
+    }
+}
+
+impl FormatArgs {
+    pub(crate) fn options(&self) -> Result<ImageFormat> {
+        match self.format {
+            Format::Erofs => Ok(ImageFormat::Erofs(self.erofs()?)),
+            Format::Romfs => Ok(ImageFormat::Romfs(RomfsOptions {
+                image: self.romfs()?,
+                widen_permissions: self.widen_permissions,
+                refused_losses: match self.strict.as_deref() {
+                    None => RefusedLosses::None,
+                    Some([]) => RefusedLosses::All,
+                    Some(losses) => RefusedLosses::These(losses.to_vec()),
+                },
+            })),
+        }
+    }
+
+    fn erofs(&self) -> Result<erofs::Options> {
+        let block_size = self.block_size.0.map(erofs::BlockSize::try_from);
+        let volume_name = erofs::VolumeName::new(self.volume_name.as_bytes());
+        Ok(erofs::Options {
+            volume_name: volume_name.map_err(volume_name_is_wrong)?,
+            block_size: block_size
+                .transpose()
+                .map_err(block_size_is_wrong)?
+                .unwrap_or_default(),
+        })
+    }
+
+    fn romfs(&self) -> Result<romfs::Options> {
+        let block_size = self.block_size.0.map(romfs::BlockSize::try_from);
+        let volume_name = romfs::VolumeName::new(self.volume_name.as_bytes());
+        Ok(romfs::Options {
+            volume_name: volume_name.map_err(volume_name_is_wrong)?,
+            block_size: block_size
+                .transpose()
+                .map_err(block_size_is_wrong)?
+                .unwrap_or_default(),
+        })
+    }
+}
+
+fn block_size_is_wrong(reason: impl Display) -> Error {
+    wrong_usage(format_args!("--block-size: {reason}"))
+}
+
+fn volume_name_is_wrong(reason: impl Display) -> Error {
+    wrong_usage(format_args!("--volume-name: {reason}"))
+}
+
+fn parse_loss(text: &str) -> Result<Loss, String> {
+    // Privacy has its own option.
+    let losses = || Loss::ALL.into_iter().filter(|loss| *loss != Loss::Privacy);
+    let loss = losses().find(|loss| loss.name() == text);
+    loss.ok_or_else(|| {
+        let names: Vec<_> = losses().map(Loss::name).collect();
+        format!("the losses are {}", names.join(", "))
+    })
+}

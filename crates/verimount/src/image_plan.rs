@@ -1,0 +1,105 @@
+//! Planning and writing an image of any format.
+
+use std::{fs::File, path::Path};
+
+use verimount_erofs::BuildError as ErofsError;
+use verimount_romfs::{Error as RomfsError, Loss, Losses};
+use verimount_scan::SourceTree;
+use verimount_source::Progress;
+
+use crate::{Error, ImageFormat, RomfsOptions};
+
+/// The layout of an image that is to be written.
+pub(crate) enum ImagePlan {
+    Romfs(verimount_romfs::Plan),
+    Erofs(verimount_erofs::Plan),
+}
+
+impl ImagePlan {
+    /// Plans the image of the tree at `directory`, and refuses losses that are not accepted.
+    pub(crate) fn new(
+        tree: SourceTree,
+        format: &ImageFormat,
+        directory: &Path,
+    ) -> Result<Self, Error> {
+        match format {
+            ImageFormat::Romfs(options) => {
+                let plan = verimount_romfs::plan(tree, &options.image);
+                let plan = plan.map_err(|error| romfs_error(error, directory))?;
+                check(options, directory, plan.losses())?;
+                Ok(Self::Romfs(plan))
+            }
+            ImageFormat::Erofs(options) => verimount_erofs::plan(tree, options)
+                .map(Self::Erofs)
+                .map_err(|error| erofs_error(error, directory)),
+        }
+    }
+
+    /// Size of the image in bytes.
+    pub(crate) fn image_size(&self) -> u64 {
+        match self {
+            Self::Romfs(plan) => plan.image_size(),
+            Self::Erofs(plan) => plan.image_size(),
+        }
+    }
+
+    /// Writes the image, which will be at `output`.
+    pub(crate) fn write_to(
+        &self,
+        mut file: &File,
+        output: &Path,
+        progress: &mut Progress<'_>,
+    ) -> Result<(), Error> {
+        match self {
+            Self::Romfs(plan) => plan
+                .write_to(&mut file, progress)
+                .map_err(|error| romfs_error(error, output)),
+            Self::Erofs(plan) => plan
+                .write_to(&mut file, progress)
+                .map_err(|error| erofs_error(error, output)),
+        }
+    }
+
+    /// What the image does not store of the tree.
+    pub(crate) fn into_losses(self) -> Losses {
+        match self {
+            Self::Romfs(plan) => plan.into_losses(),
+            Self::Erofs(_) => Losses::default(),
+        }
+    }
+}
+
+/// Fails if the image of a tree would have a refused loss.
+fn check(options: &RomfsOptions, directory: &Path, losses: &Losses) -> Result<(), Error> {
+    let at = || directory.into();
+    let widened = losses.get(Loss::Privacy);
+    if let Some(lost) = widened.filter(|_| !options.widen_permissions) {
+        let lost = lost.clone();
+        return Err(Error::WouldWiden { at: at(), lost });
+    }
+    let mut losses = losses.iter();
+    match losses.find(|(loss, _)| options.refused_losses.contains(*loss)) {
+        Some((loss, lost)) => Err(Error::Loses {
+            at: at(),
+            loss,
+            lost: lost.clone(),
+        }),
+        None => Ok(()),
+    }
+}
+
+fn romfs_error(error: RomfsError, at: &Path) -> Error {
+    match error {
+        RomfsError::Cancelled => Error::Cancelled { at: at.into() },
+        RomfsError::Scan(error) => Error::Scan(error),
+        error => Error::BuildRomfs(error),
+    }
+}
+
+fn erofs_error(error: ErofsError, at: &Path) -> Error {
+    match error {
+        ErofsError::Cancelled => Error::Cancelled { at: at.into() },
+        ErofsError::Scan(error) => Error::Scan(error),
+        error => Error::BuildErofs(error),
+    }
+}
