@@ -452,7 +452,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
         file: "volume/grow.rs",
         name: "growing: flush of new blocks before the superblock includes them",
         before: "
-        blocks.flush()?;
+    blocks.flush()?;
 ",
         after: "",
     },
