@@ -21,6 +21,7 @@ pub(crate) fn advice(error: &Error) -> Option<String> {
         }
         Error::WouldReplace { .. } => "; use --force to replace it".to_owned(),
         Error::WouldWiden { .. } => "; use --widen-permissions to allow this".to_owned(),
+        Error::TooLarge { .. } => "; use --max-size to allow more".to_owned(),
         Error::Loses { .. } => " (--strict)".to_owned(),
         Error::NoDataSize { .. } => ": with --data-device, give it with --size".to_owned(),
         _ => return None,

@@ -1,15 +1,16 @@
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Args;
-use verimount::extract;
+use verimount::{ExtractOptions, UnrestoredText, extract};
+use verimount_names::printable;
 
 use crate::{
     Outcome,
     interrupt::Interrupt,
     message::say,
     opened::open,
-    options::{ReadArgs, TrustArgs},
+    options::{ReadArgs, TrustArgs, parse_size},
     progress::with_progress,
 };
 
@@ -17,6 +18,10 @@ use crate::{
 ///
 /// All data read is verified. Give --digest, --root-hash or --key to also make sure that it is the
 /// right image.
+///
+/// Hard links and holes are kept. From an EROFS image everything is restored that you may: owners,
+/// permissions, times, extended attributes, access control lists, capabilities and devices, also
+/// for DIR itself. Notes list what could not be restored. Files of a romfs image are yours.
 #[derive(Args)]
 pub(crate) struct Extract {
     /// The image
@@ -25,6 +30,13 @@ pub(crate) struct Extract {
     /// The directory to extract to: new or empty
     #[arg(value_name = "DIR")]
     directory: PathBuf,
+    /// Fail in the end if anything could not be restored
+    #[arg(long)]
+    strict: bool,
+    /// The most bytes to write [default: the size of the image; of an EROFS image, whose files may
+    /// share data, 100 times that]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    max_size: Option<u64>,
     #[command(flatten)]
     trust: TrustArgs,
     #[command(flatten)]
@@ -35,13 +47,19 @@ impl Extract {
     pub(crate) fn run(self) -> Result<Outcome> {
         let opened = open(&self.image, &self.trust, &self.read)?;
         let interrupt = Interrupt::watch()?;
-        let extracted =
-            with_progress(&interrupt, |watch| extract(&opened, &self.directory, watch))?;
-        if extracted.skipped_devices > 0 {
-            say(format_args!(
-                "note: skipped {} device nodes, which only root can create",
-                extracted.skipped_devices
-            ));
+        let mut options = ExtractOptions::default();
+        options.max_bytes = self.max_size;
+        let extracted = with_progress(&interrupt, |watch| {
+            extract(&opened, &self.directory, &options, watch)
+        })?;
+        for (kind, lost) in extracted.unrestored.iter() {
+            say(format_args!("note: {}", UnrestoredText(kind, lost)));
+        }
+        if self.strict && !extracted.unrestored.is_empty() {
+            bail!(
+                "{}: not everything could be restored (--strict)",
+                printable(&self.directory)
+            );
         }
         Ok(Outcome::Good)
     }

@@ -179,6 +179,10 @@ impl Tree for ErofsTree {
         }
     }
 
+    fn shares_data(&self) -> bool {
+        true
+    }
+
     fn has_xattrs(&self) -> bool {
         // No superblock tells.
         true

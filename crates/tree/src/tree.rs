@@ -87,6 +87,12 @@ pub trait Tree: Send + Sync {
     /// The size of the tree.
     fn usage(&self) -> Usage;
 
+    /// Whether files may share their data. If so, all together they can have much more of it than the tree is
+    /// stored in.
+    fn shares_data(&self) -> bool {
+        false
+    }
+
     /// Where owners and permissions in [`Attr`] come from. A mount may replace them if the tree stores none.
     fn ownership(&self) -> Ownership {
         Ownership::Stored

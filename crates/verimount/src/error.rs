@@ -69,6 +69,16 @@ pub enum Error {
         /// Why it is kept.
         what: Precious,
     },
+    /// The files of an image have more data than may be extracted.
+    #[error(
+        "{at}: up to here, the files have more than {limit} bytes: some may overlap in the image"
+    )]
+    TooLarge {
+        /// The file with which they exceed it.
+        at: Location,
+        /// How many bytes may be written.
+        limit: u64,
+    },
     /// The directory that files are to be copied to is not empty.
     #[error("{at} is not empty")]
     NotEmpty {

@@ -1,73 +1,130 @@
+//! Copies the files of an image into a directory.
+
+mod budget;
+mod directories;
+mod file_id;
+mod new_file;
+mod problem;
+mod restore;
+#[cfg(test)]
+mod tests;
+mod unrestored;
+
 use std::{
     collections::HashMap,
-    ffi::OsStr,
-    fs::{self, OpenOptions as FileOptions},
-    io,
-    os::unix::{
-        ffi::OsStrExt,
-        fs::{OpenOptionsExt, PermissionsExt, symlink},
-    },
+    ffi::{OsStr, OsString},
+    fs::File,
+    ops::Range,
+    os::unix::{ffi::OsStrExt, fs::FileExt},
     path::{Path, PathBuf},
 };
 
 use rustix::{
-    fs::{CWD, FileType as SystemType, Mode, mknodat},
+    fs::{AtFlags, FileType as SystemType, Mode, linkat, mknodat, symlinkat},
     io::Errno,
 };
 use verimount_source::{Progress, Scratch};
-use verimount_tree::{Attr, Error as TreeError, FileType, NodeId, Permissions, Tree, walk};
+use verimount_tree::{
+    Attr, Error as TreeError, ExtentKind, FileType, NodeId, Ownership, Tree, walk,
+};
 
-use crate::{CopyError, Error, Opened, Step, Watch, content::copy_watched, progress::step};
+use self::{
+    budget::Budget,
+    directories::{Directories, DirectoryIndex},
+    file_id::{FileId, was_replaced},
+    new_file::NewFile,
+    problem::Problem,
+    restore::{Copied, Restorer, plain_mode},
+};
+use crate::{Error, Location, Opened, Step, Watch, content::CHUNK, progress::step};
 
-/// What [`extract`] left out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub use unrestored::{Unrestored, UnrestoredFiles, UnrestoredText};
+
+/// How many times the size of an image may be written by default, if its files may share data. This is far
+/// more than usual trees need, and bounds what a hostile image can do.
+const MAX_SHARING: u64 = 100;
+
+/// How to extract.
+#[derive(Debug, Clone, Default)]
 #[non_exhaustive]
-pub struct Extracted {
-    /// How many device nodes were skipped, as only root can make them.
-    pub skipped_devices: u64,
+pub struct ExtractOptions {
+    /// How many bytes may be written. The default is as many as the image has, or 100 times as many if its
+    /// format lets files share data.
+    pub max_bytes: Option<u64>,
 }
 
-/// Copies all files of an image to `directory`, which is made if it does not exist. The copies belong
-/// to the caller, and have the permissions of the files without set-id bits.
+/// The outcome of [`extract`].
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct Extracted {
+    /// What could not be restored.
+    pub unrestored: UnrestoredFiles,
+}
+
+/// Copies all files of an image to `directory`, which is made if it does not exist. Hard links and holes
+/// are kept.
+///
+/// If the image stores owners, everything that it stores is restored as far as the caller may, also for
+/// `directory` itself: owners, permissions, times, extended attributes, access control lists and
+/// capabilities. A file without its owner or group does not get the set-id bit for it. Directories are
+/// accessible only to the caller until all files are there.
+///
+/// The files of other images belong to the caller, and have their permissions without set-id bits.
 ///
 /// # Errors
-/// [`Error::NotAnImage`], [`Error::WouldReplace`] if the directory is not empty, [`Error::Cancelled`] if
-/// `watch` ends it, [`Error::Image`] and [`Error::Io`]. What was copied so far is left.
+/// [`Error::NotAnImage`], [`Error::NotEmpty`] if there are files in the directory, [`Error::TooLarge`] if
+/// more would be written than allowed, [`Error::Cancelled`] if `watch` ends it, [`Error::Image`] and
+/// [`Error::Io`], also if others change the directory meanwhile. What was copied so far is left.
 pub fn extract(
     opened: &Opened,
     directory: &Path,
+    options: &ExtractOptions,
     watch: &mut Watch<'_>,
 ) -> Result<Extracted, Error> {
     let tree = opened.tree()?;
-    make_empty(directory)?;
+    extract_tree(&*tree, opened.location(), directory, options, watch)
+}
+
+/// Extracts the tree of the image at `location`.
+fn extract_tree(
+    tree: &dyn Tree,
+    location: &Location,
+    directory: &Path,
+    options: &ExtractOptions,
+    watch: &mut Watch<'_>,
+) -> Result<Extracted, Error> {
+    let restores = tree.ownership() == Ownership::Stored;
     let size = tree.usage().bytes;
+    let max_bytes = match tree.shares_data() {
+        true => size.saturating_mul(MAX_SHARING),
+        false => size,
+    };
     let mut extraction = Extraction {
-        tree: &*tree,
-        bytes_left: size,
-        extracted: HashMap::new(),
-        skipped: 0,
+        tree,
+        directories: Directories::open(directory, restores)?,
+        restorer: Restorer::new(tree, restores),
+        budget: Budget::new(options.max_bytes.unwrap_or(max_bytes)),
+        links: HashMap::new(),
+        scratch: Scratch::default(),
         progress: &mut step(watch, Step::Extract, size),
     };
-    let walked = walk(&*tree, NodeId::ROOT, PathBuf::new(), |path, attr| {
-        let target = directory.join(path);
-        let extracted = extraction.entry(&target, attr);
-        extracted.map_err(|error| {
-            Failure::At(match error {
-                CopyError::Read(error) => Error::image(&target, error),
-                CopyError::Write(error) => Error::io(&target, error),
-                CopyError::Cancelled => Error::Cancelled {
-                    at: opened.location().clone(),
-                },
-            })
-        })
+    let error = |problem: Problem, path: &Path| problem.at(location, &directory.join(path));
+    let walked = walk(tree, NodeId::ROOT, PathBuf::new(), |path, attr| {
+        let extracted = extraction.entry(path, attr);
+        extracted.map_err(|problem| Failure::At(error(problem, path)))
     });
     match walked {
-        Ok(()) => Ok(Extracted {
-            skipped_devices: extraction.skipped,
-        }),
-        Err(Failure::Walk(error)) => Err(Error::image(opened.location(), error)),
-        Err(Failure::At(error)) => Err(error),
+        Err(Failure::Walk(error)) => return Err(Error::image(location, error)),
+        Err(Failure::At(error)) => return Err(error),
+        Ok(()) => {}
     }
+    for index in extraction.directories.inner_first() {
+        let finished = extraction.finish_directory(index);
+        finished.map_err(|problem| error(problem, &extraction.directories.path(index)))?;
+    }
+    Ok(Extracted {
+        unrestored: extraction.restorer.unrestored,
+    })
 }
 
 /// Why extracting ended early.
@@ -82,92 +139,161 @@ impl From<TreeError> for Failure {
     }
 }
 
-/// Creates the directory, or checks that it is empty. In an empty directory that nobody else writes
-/// to, unique names without slashes cannot lead outside.
-fn make_empty(directory: &Path) -> Result<(), Error> {
-    let io = |error| Error::io(directory, error);
-    match fs::create_dir(directory) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            match directory.read_dir().map_err(io)?.next() {
-                None => Ok(()),
-                Some(_) => Err(Error::NotEmpty {
-                    at: directory.into(),
-                }),
-            }
-        }
-        created => created.map_err(io),
-    }
-}
-
 struct Extraction<'a> {
     tree: &'a dyn Tree,
-    /// The remaining limit on file data, in bytes. In a valid image files do not overlap, so
-    /// together they are smaller than the image; with overlapping files, a small image could fill
-    /// any disk.
-    bytes_left: u64,
-    /// The path of each extracted node except directories, for further hard links to it.
-    extracted: HashMap<NodeId, PathBuf>,
-    skipped: u64,
+    directories: Directories,
+    restorer: Restorer<'a>,
+    budget: Budget,
+    /// Where files are that may have further names.
+    links: HashMap<NodeId, FirstName>,
+    scratch: Scratch,
     progress: &'a mut Progress<'a>,
 }
 
-impl Extraction<'_> {
-    fn entry(&mut self, target: &Path, attr: &Attr) -> Result<(), CopyError> {
-        // Not only files with content take time.
-        if (self.progress)(0).is_break() {
-            return Err(CopyError::Cancelled);
-        }
-        if attr.is_directory() {
-            return Ok(fs::create_dir(target)?);
-        }
-        if let Some(first) = self.extracted.get(&attr.node) {
-            return Ok(fs::hard_link(first, target)?);
-        }
-        let left = self.bytes_left.checked_sub(attr.size);
-        self.bytes_left = left.ok_or_else(|| {
-            TreeError::corrupt(
-                "its data overlaps that of other files: together they exceed the size of the image",
-            )
-        })?;
-        match attr.file_type {
-            FileType::Directory => {}
-            FileType::RegularFile => self.file(target, attr)?,
-            FileType::Symlink => {
-                let mut scratch = Scratch::default();
-                let content = self.tree.readlink(attr.node, &mut scratch)?;
-                symlink(OsStr::from_bytes(content), target)?;
-            }
-            FileType::BlockDevice => self.special(target, attr, SystemType::BlockDevice)?,
-            FileType::CharDevice => self.special(target, attr, SystemType::CharacterDevice)?,
-            FileType::Socket => self.special(target, attr, SystemType::Socket)?,
-            FileType::Fifo => self.special(target, attr, SystemType::Fifo)?,
-        }
-        self.extracted.insert(attr.node, target.to_owned());
-        Ok(())
-    }
-
-    fn file(&mut self, target: &Path, attr: &Attr) -> Result<(), CopyError> {
-        let mut file = FileOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(target)?;
-        copy_watched(self.tree, attr.node, &mut file, self.progress)?;
-        Ok(file.set_permissions(fs::Permissions::from_mode(mode(attr)))?)
-    }
-
-    fn special(&mut self, target: &Path, attr: &Attr, file_type: SystemType) -> io::Result<()> {
-        let mode = Mode::from_raw_mode(mode(attr));
-        match mknodat(CWD, target, file_type, mode, attr.rdev.encoded().into()) {
-            Err(Errno::PERM) => self.skipped += 1,
-            other => other?,
-        }
-        Ok(())
-    }
+/// The first name of a file.
+struct FirstName {
+    directory: DirectoryIndex,
+    name: OsString,
+    id: FileId,
 }
 
-/// The permissions that a copy gets. It belongs to who makes it, so set-id bits would be theirs.
-fn mode(attr: &Attr) -> u32 {
-    let copied = attr.permissions.intersection(Permissions::new(0o777));
-    copied.bits().into()
+impl Extraction<'_> {
+    fn entry(&mut self, path: &Path, attr: &Attr) -> Result<(), Problem> {
+        self.report(0)?;
+        let name = path.file_name().unwrap_or_default();
+        self.directories.enter(path.iter().count())?;
+        if attr.is_directory() {
+            return Ok(self.directories.make(name, attr.node)?);
+        }
+        if self.links.contains_key(&attr.node) {
+            return self.link(attr.node, name);
+        }
+        let Some(file) = self.make(name, path, attr)? else {
+            return Ok(());
+        };
+        let copied = Copied {
+            file: &file,
+            attr,
+            path: &|| path.to_owned(),
+        };
+        self.restorer.restore(&copied, &mut self.budget)?;
+        // Formats without owners count no links either.
+        if attr.nlink > 1 || !self.restorer.restores {
+            let first = FirstName {
+                directory: self.directories.current_index(),
+                name: name.to_owned(),
+                id: FileId::of(&file.metadata()?),
+            };
+            self.links.insert(attr.node, first);
+        }
+        Ok(())
+    }
+
+    /// Copies a file without its attributes; `None` if the caller may not make such a file.
+    fn make(&mut self, name: &OsStr, path: &Path, attr: &Attr) -> Result<Option<NewFile>, Problem> {
+        let directory = self.directories.current();
+        let file_type = match attr.file_type {
+            // A walk visits directories as such.
+            FileType::Directory => return Ok(None),
+            FileType::RegularFile => {
+                let file = NewFile::create(directory, name)?;
+                self.copy(&file, attr)?;
+                return Ok(Some(file));
+            }
+            FileType::Symlink => {
+                self.budget.spend(attr.size)?;
+                let target = self.tree.readlink(attr.node, &mut self.scratch)?;
+                symlinkat(OsStr::from_bytes(target), directory, name)?;
+                return Ok(Some(NewFile::find(directory, name, attr.file_type)?));
+            }
+            FileType::BlockDevice => SystemType::BlockDevice,
+            FileType::CharDevice => SystemType::CharacterDevice,
+            FileType::Socket => SystemType::Socket,
+            FileType::Fifo => SystemType::Fifo,
+        };
+        let mode = match self.restorer.restores {
+            true => Mode::RUSR | Mode::WUSR,
+            false => Mode::from_raw_mode(plain_mode(attr)),
+        };
+        match mknodat(directory, name, file_type, mode, attr.rdev.encoded().into()) {
+            Ok(()) => Ok(Some(NewFile::find(directory, name, attr.file_type)?)),
+            Err(Errno::PERM) => {
+                let unrestored = &mut self.restorer.unrestored;
+                let path = || path.to_owned();
+                unrestored.add(Unrestored::SpecialFiles, &path, String::new());
+                Ok(None)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn link(&mut self, node: NodeId, name: &OsStr) -> Result<(), Problem> {
+        let first = &self.links[&node];
+        let from = self.directories.reopen(first.directory)?;
+        let to = self.directories.current();
+        linkat(&from, &first.name, to, name, AtFlags::empty())?;
+        let linked = NewFile::place(to, name)?;
+        match FileId::of(&linked.metadata()?) == first.id {
+            true => Ok(()),
+            false => Err(was_replaced().into()),
+        }
+    }
+
+    /// Copies the content of a file. Its holes stay holes.
+    fn copy(&mut self, file: &File, attr: &Attr) -> Result<(), Problem> {
+        let mut offset = 0;
+        while offset < attr.size {
+            let extent = self.tree.extent(attr.node, offset)?;
+            let end = offset.saturating_add(extent.len.get()).min(attr.size);
+            match extent.kind {
+                ExtentKind::Data => self.copy_data(file, attr.node, offset..end)?,
+                ExtentKind::Hole => {
+                    self.budget.pass_hole()?;
+                    self.report(0)?;
+                }
+            }
+            offset = end;
+        }
+        // A hole at the end was not written.
+        Ok(file.set_len(attr.size)?)
+    }
+
+    fn copy_data(&mut self, file: &File, node: NodeId, range: Range<u64>) -> Result<(), Problem> {
+        self.budget.spend(range.end - range.start)?;
+        let mut offset = range.start;
+        while offset < range.end {
+            let len = usize::try_from(range.end - offset).map_or(CHUNK, |rest| rest.min(CHUNK));
+            let bytes = self.tree.read(node, offset, len, &mut self.scratch)?;
+            if bytes.is_empty() {
+                return Err(TreeError::corrupt("its content ends before its size").into());
+            }
+            file.write_all_at(bytes, offset)?;
+            let read = bytes.len() as u64;
+            offset += read;
+            self.report(read)?;
+        }
+        Ok(())
+    }
+
+    fn finish_directory(&mut self, index: DirectoryIndex) -> Result<(), Problem> {
+        if !self.restorer.restores {
+            return Ok(());
+        }
+        self.report(0)?;
+        let attr = self.tree.attr(self.directories.node(index))?;
+        let copied = Copied {
+            file: &NewFile::from(File::from(self.directories.reopen(index)?)),
+            attr: &attr,
+            path: &|| self.directories.path(index),
+        };
+        self.restorer.restore(&copied, &mut self.budget)
+    }
+
+    /// So many more bytes are done; an error if it was cancelled.
+    fn report(&mut self, bytes: u64) -> Result<(), Problem> {
+        match (self.progress)(bytes).is_break() {
+            true => Err(Problem::Cancelled),
+            false => Ok(()),
+        }
+    }
 }

@@ -35,7 +35,9 @@ pub use build::{BuildOptions, Built, build};
 pub use content::{CopyError, copy_content};
 pub use describe::{Description, FileKind, FoundFormat, FoundSeal, describe};
 pub use error::{Error, Precious};
-pub use extract::{Extracted, extract};
+pub use extract::{
+    ExtractOptions, Extracted, Unrestored, UnrestoredFiles, UnrestoredText, extract,
+};
 pub use file_system::served;
 pub use image_format::{ImageFormat, RomfsOptions};
 pub use location::Location;

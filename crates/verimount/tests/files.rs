@@ -8,8 +8,9 @@ use std::{
 
 use tempfile::TempDir;
 use verimount::{
-    BuildOptions, Error, FileKind, ImageFormat, OpenOptions, Precious, Progress, RomfsOptions,
-    SealOptions, SealedFile, Step, Trust, build, describe, digest, extract, open, seal, verify,
+    BuildOptions, Error, ExtractOptions, FileKind, ImageFormat, OpenOptions, Precious, Progress,
+    RomfsOptions, SealOptions, SealedFile, Step, Trust, build, describe, digest, extract, open,
+    seal, verify,
     verity::{Error as VerityError, Identity, KeyPair, PublicKey, SecretKey, TreeParams},
 };
 
@@ -125,11 +126,11 @@ fn an_image_comes_out_as_it_went_in() {
     assert!(matches!(described.kind, FileKind::Image(_)) && described.seal.is_some());
     let trust = Trust::Digest(built.digest.unwrap());
     let opened = open(&image, &trust, &OpenOptions::default()).unwrap();
-    extract(&opened, &copy, &mut go_on).unwrap();
+    extract(&opened, &copy, &ExtractOptions::default(), &mut go_on).unwrap();
     assert_eq!(
         fs::read(copy.join("file")).unwrap(),
         fs::read(path).unwrap()
     );
-    let again = extract(&opened, &copy, &mut go_on);
+    let again = extract(&opened, &copy, &ExtractOptions::default(), &mut go_on);
     assert!(matches!(again, Err(Error::NotEmpty { .. })));
 }

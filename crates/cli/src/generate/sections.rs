@@ -35,7 +35,7 @@ const FILES: [(&str, &str, &[&str]); 4] = [
 const STAYING: [&str; 4] = ["mount", "bridge", "volume-mount", "volume-serve"];
 
 /// What a page shows how to do, and how.
-const EXAMPLES: [(&str, &str, &str); 19] = [
+const EXAMPLES: [(&str, &str, &str); 20] = [
     (
         "build",
         "Make an image, and print its digest",
@@ -75,6 +75,11 @@ const EXAMPLES: [(&str, &str, &str); 19] = [
         "cat",
         "Print a file of an image",
         "verimount cat app.img etc/config --unpinned",
+    ),
+    (
+        "extract",
+        "Copy everything out of an image, as root with owners; fail if anything is lost",
+        "verimount extract rootfs.erofs /srv/rootfs --key key.pub --strict",
     ),
     (
         "mount",

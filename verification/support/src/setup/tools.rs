@@ -40,7 +40,8 @@ impl fmt::Display for Tool {
 }
 
 /// The programs that any task needs, by package.
-pub(super) const TOOLS: [Tool; 35] = [
+pub(super) const TOOLS: [Tool; 37] = [
+    tool("getfattr", "attr", &[Test], "shows extended attributes"),
     tool("setfacl", "acl", &[Test], "sets access control lists"),
     tool(
         "bindfs",
@@ -93,7 +94,7 @@ pub(super) const TOOLS: [Tool; 35] = [
     tool(
         "mkfs.erofs",
         "erofs-utils",
-        &[Bench],
+        &[Bench, Test],
         "makes images that ours are compared with",
     ),
     tool(
@@ -213,6 +214,12 @@ pub(super) const TOOLS: [Tool; 35] = [
         "strace",
         &[Test],
         "shows the system calls that make files durable",
+    ),
+    tool(
+        "rsync",
+        "rsync",
+        &[Test],
+        "compares trees with everything that files have",
     ),
     tool("mkfs.xfs", "xfsprogs", &[Conformance], "makes file systems"),
     tool(

@@ -1,0 +1,85 @@
+use std::{collections::BTreeMap, fmt, path::PathBuf};
+
+use crate::{Example, Lost, losses::shown};
+
+/// Something in an image that a copy of a file does not have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Unrestored {
+    /// The file itself, which is a device or another special file.
+    SpecialFiles,
+    /// Owner or group.
+    Owners,
+    /// Permissions, or set-id bits of a file without its owner or group.
+    Permissions,
+    /// Modification time.
+    Times,
+    /// Access control lists.
+    AccessLists,
+    /// File capabilities.
+    Capabilities,
+    /// Any other extended attribute.
+    Attributes,
+}
+
+/// The files whose copies do not have everything, because the caller may not do that or the file system
+/// cannot.
+#[derive(Debug, Clone, Default)]
+pub struct UnrestoredFiles(BTreeMap<Unrestored, Lost>);
+
+/// The most examples of each kind.
+const MAX_EXAMPLES: usize = 3;
+
+impl UnrestoredFiles {
+    /// The files by what they do not have.
+    pub fn iter(&self) -> impl Iterator<Item = (Unrestored, &Lost)> {
+        self.0.iter().map(|(kind, lost)| (*kind, lost))
+    }
+
+    /// The files without this; `None` if there are none.
+    pub fn get(&self, kind: Unrestored) -> Option<&Lost> {
+        self.0.get(&kind)
+    }
+
+    /// Whether all files have everything.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Adds a file by its path from the root.
+    pub(super) fn add(&mut self, kind: Unrestored, path: &dyn Fn() -> PathBuf, detail: String) {
+        let lost = self.0.entry(kind).or_default();
+        lost.count = lost.count.saturating_add(1);
+        if lost.examples.len() < MAX_EXAMPLES {
+            lost.examples.push(Example {
+                path: path(),
+                detail,
+            });
+        }
+    }
+}
+
+/// Shows what could not be restored, and some of the files concerned, in one line.
+pub struct UnrestoredText<'a>(pub Unrestored, pub &'a Lost);
+
+impl fmt::Display for UnrestoredText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(kind, lost) = *self;
+        let what = match kind {
+            Unrestored::SpecialFiles => {
+                return write!(
+                    f,
+                    "could not create devices or other special files, {}",
+                    shown(lost)
+                );
+            }
+            Unrestored::Owners => "owners",
+            Unrestored::Permissions => "permissions",
+            Unrestored::Times => "times",
+            Unrestored::AccessLists => "access control lists",
+            Unrestored::Capabilities => "file capabilities",
+            Unrestored::Attributes => "extended attributes",
+        };
+        write!(f, "could not restore the {what} of {}", shown(lost))
+    }
+}
