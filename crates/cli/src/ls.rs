@@ -1,13 +1,19 @@
+mod date;
+mod entry;
+mod json;
+mod long;
+
 use std::{
     io::{BufWriter, Write, stdout},
     path::{Path, PathBuf},
 };
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use verimount_names::printable;
-use verimount_tree::{Attr, Error as TreeError, FileType, NodeId, Tree, resolve, walk};
+use verimount_tree::{Attr, Error as TreeError, NodeId, Tree, resolve, walk};
 
+use self::{entry::Entry, json::JsonEntry, long::Long};
 use crate::{
     Outcome,
     opened::open,
@@ -29,9 +35,14 @@ pub(crate) struct Ls {
     /// List only this file or directory and its contents
     #[arg(value_name = "PATH", default_value = "/", hide_default_value = true)]
     path: PathBuf,
-    /// Show types, permissions and sizes
+    /// Show each file like ls -ln --time-style=full-iso: type and permissions (a plus sign tells of an
+    /// access control list), links, owner, group, size or device, modification time in UTC, path, and
+    /// the target of a symbolic link
     #[arg(long, short)]
     long: bool,
+    /// Show each file as a JSON object on a line of its own, with all attributes
+    #[arg(long, conflicts_with = "long")]
+    json: bool,
     #[command(flatten)]
     trust: TrustArgs,
     #[command(flatten)]
@@ -47,12 +58,11 @@ impl Ls {
         let path: PathBuf = path.components().collect();
         let mut out = BufWriter::new(stdout().lock());
         if attr.node != NodeId::ROOT {
-            self.print(&mut out, &path, &attr)?;
+            self.print(&mut out, &*tree, &path, &attr)?;
         }
         if attr.is_directory() {
             walk(&*tree, attr.node, path, |path, attr| {
-                self.print(&mut out, path, attr)
-                    .map_err(anyhow::Error::from)
+                self.print(&mut out, &*tree, path, attr)
             })?;
         }
         out.flush()?;
@@ -71,21 +81,16 @@ impl Ls {
         }
     }
 
-    fn print(&self, out: &mut impl Write, path: &Path, attr: &Attr) -> std::io::Result<()> {
-        if self.long {
-            let device = || format!("{},{}", attr.rdev.major(), attr.rdev.minor());
-            let (letter, size) = match attr.file_type {
-                FileType::Directory => ('d', "-".to_owned()),
-                FileType::RegularFile => ('-', attr.size.to_string()),
-                FileType::Symlink => ('l', attr.size.to_string()),
-                FileType::BlockDevice => ('b', device()),
-                FileType::CharDevice => ('c', device()),
-                FileType::Socket => ('s', "-".to_owned()),
-                FileType::Fifo => ('p', "-".to_owned()),
-            };
-            let permissions = attr.permissions.bits();
-            write!(out, "{letter} {permissions:04o} {size:>12} ")?;
+    fn print(&self, out: &mut impl Write, tree: &dyn Tree, path: &Path, attr: &Attr) -> Result<()> {
+        if !self.long && !self.json {
+            return Ok(writeln!(out, "{}", printable(path))?);
         }
-        writeln!(out, "{}", printable(path))
+        let entry = Entry::read(tree, path, attr)
+            .with_context(|| format!("{}: {}", printable(&self.image), printable(path)))?;
+        match self.json {
+            true => writeln!(out, "{}", serde_json::to_string(&JsonEntry::new(&entry))?)?,
+            false => writeln!(out, "{}", Long(&entry))?,
+        }
+        Ok(())
     }
 }

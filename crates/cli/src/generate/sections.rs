@@ -35,7 +35,7 @@ const FILES: [(&str, &str, &[&str]); 4] = [
 const STAYING: [&str; 4] = ["mount", "bridge", "volume-mount", "volume-serve"];
 
 /// What a page shows how to do, and how.
-const EXAMPLES: [(&str, &str, &str); 20] = [
+const EXAMPLES: [(&str, &str, &str); 21] = [
     (
         "build",
         "Make an image, and print its digest",
@@ -75,6 +75,11 @@ const EXAMPLES: [(&str, &str, &str); 20] = [
         "cat",
         "Print a file of an image",
         "verimount cat app.img etc/config --unpinned",
+    ),
+    (
+        "ls",
+        "Show all that is stored of the programs in a directory",
+        "verimount ls --long app.img usr/bin --unpinned",
     ),
     (
         "extract",

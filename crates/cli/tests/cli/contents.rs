@@ -250,12 +250,15 @@ fn ls_shows_types_permissions_and_sizes() {
     let image = world.path("image");
     verimount(args!["build", &tree, &image]).succeeds();
     let listed = verimount(args!["ls", "--long", &image]);
+    let date = "1970-01-01 00:00:00.000000000 +0000";
     assert_eq!(
         listed.succeeds_quietly().text(),
-        "- 0644            7 file\n\
-         d 0755            - folder\n\
-         l 0777            4 link\n\
-         - 0755            0 program\n"
+        format!(
+            "-rw-r--r--    1     0     0            7 {date} file\n\
+             drwxr-xr-x    1     0     0            0 {date} folder\n\
+             lrwxrwxrwx    1     0     0            4 {date} link -> file\n\
+             -rwxr-xr-x    1     0     0            0 {date} program\n"
+        )
     );
 }
 

@@ -1,10 +1,10 @@
-//! What `extract` restores from an image that has everything.
+//! What `extract` restores from an image that has everything, and what `ls` shows of it.
 
 use std::{
     collections::BTreeMap,
     fs::{self, File},
     os::unix::{
-        fs::{PermissionsExt, chown, symlink},
+        fs::{MetadataExt, PermissionsExt, chown, symlink},
         net::UnixListener,
     },
     path::{Path, PathBuf},
@@ -15,6 +15,7 @@ use rustix::fs::{
     AtFlags, CWD, FileType, Mode, Timespec, Timestamps, XattrFlags, lsetxattr, makedev, mknodat,
     setxattr, utimensat,
 };
+use serde_json::{Value, json};
 use verimount_testkit::{noise, tools};
 
 use crate::{
@@ -244,6 +245,74 @@ fn root_restores_everything() {
     };
     let (theirs, ours) = (found(&theirs), found(&copy));
     assert_eq!(without_those(theirs), without_those(ours));
+}
+
+#[test]
+fn ls_shows_what_ls_does() {
+    if !root_or_skip() {
+        return;
+    }
+    let world = World::new();
+    let tree = world.directory("tree");
+    make_tree(&tree);
+    let Some(image) = image(&world, &tree) else {
+        return;
+    };
+    // The sizes of directories depend on the file system.
+    let normal = |text: &str| {
+        let lines = text.lines().map(|line| {
+            let mut fields: Vec<_> = line.split_whitespace().collect();
+            if line.starts_with('d') {
+                fields[4] = "";
+            }
+            fields.join(" ")
+        });
+        let mut lines: Vec<_> = lines.collect();
+        lines.sort();
+        lines
+    };
+    let ours = verimount(args!["ls", "--long", &image]);
+    let mut command = Command::new("ls");
+    let paths = found(&tree).into_keys().filter(|path| !path.is_empty());
+    let options = [
+        "-lnd",
+        "--time-style=full-iso",
+        "--quoting-style=literal",
+        "--",
+    ];
+    command.args(options).args(paths).current_dir(&tree);
+    command.env("TZ", "UTC0").env("LC_ALL", "C");
+    let theirs = finish(command);
+    let ours = normal(ours.succeeds_quietly().text());
+    assert_eq!(ours, normal(theirs.succeeds_quietly().text()));
+
+    let listed = verimount(args!["ls", "--json", &image]);
+    let objects: BTreeMap<String, Value> = listed
+        .succeeds_quietly()
+        .text()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .map(|object: Value| (object["path"].as_str().unwrap().to_owned(), object))
+        .collect();
+    assert_eq!(objects.len(), ours.len());
+    for (path, object) in &objects {
+        let metadata = fs::symlink_metadata(tree.join(path)).unwrap();
+        assert_eq!(object["version"], 1);
+        assert_eq!(object["mode"], format!("{:04o}", metadata.mode() & 0o7777));
+        assert_eq!(object["links"], metadata.nlink());
+        assert_eq!(object["uid"], metadata.uid());
+        assert_eq!(object["gid"], metadata.gid());
+        assert_eq!(object["mtime"]["seconds"], metadata.mtime(), "{path}");
+        assert_eq!(object["mtime"]["nanoseconds"], metadata.mtime_nsec());
+    }
+    let of = |path: &str, field: &str| objects[path][field].clone();
+    assert_eq!(of("link", "target"), "no/where");
+    assert_eq!(of("link", "type"), "symlink");
+    assert_eq!(of("disk", "rdev"), json!({"major": 259, "minor": 65535}));
+    assert_eq!(of("fifo", "rdev"), Value::Null);
+    assert_eq!(of("outer/file", "xattrs"), json!(["user.of file"]));
+    assert_eq!(of("outer/file", "inode"), of("outer/inner/hard", "inode"));
+    assert_eq!(of("large", "size"), 1_300_001);
 }
 
 /// What they may not restore is named, and they get no right that they could not have.

@@ -190,8 +190,8 @@ const SUBCOMMANDS: [Subcommand; 23] = [
         name: "ls",
         required: &[("IMAGE", "image")],
         options: &[
-            "--long", TRUST[0], TRUST[1], TRUST[2], TRUST[3], TRUST[4], TRUST[5], TRUST[6],
-            READ[0], READ[1], READ[2], READ[3],
+            "--long", "--json", TRUST[0], TRUST[1], TRUST[2], TRUST[3], TRUST[4], TRUST[5],
+            TRUST[6], READ[0], READ[1], READ[2], READ[3],
         ],
         malformed: &MALFORMED_READ,
     },

@@ -1,0 +1,104 @@
+use serde::Serialize;
+use verimount_names::printable;
+use verimount_tree::{DeviceNumber, FileType, Timestamp};
+
+use super::entry::Entry;
+
+/// The version of the format. It is increased when a field changes its meaning, but not for new fields.
+const VERSION: u32 = 1;
+
+/// A file as JSON. Names are as [`printable`] shows them, as not every name is text.
+#[derive(Serialize)]
+pub(super) struct JsonEntry {
+    version: u32,
+    path: String,
+    #[serde(rename = "type")]
+    file_type: &'static str,
+    /// Permissions in four octal digits.
+    mode: String,
+    inode: u64,
+    links: u32,
+    uid: u32,
+    gid: u32,
+    /// In bytes.
+    size: u64,
+    /// Of 512 bytes.
+    blocks: u64,
+    /// The device of a device node.
+    rdev: Option<JsonDevice>,
+    atime: JsonTime,
+    mtime: JsonTime,
+    ctime: JsonTime,
+    /// The target of a symbolic link.
+    target: Option<String>,
+    /// The names of extended attributes.
+    xattrs: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct JsonDevice {
+    major: u32,
+    minor: u32,
+}
+
+/// Whole seconds since 1970, negative before, and nanoseconds after them.
+#[derive(Serialize)]
+struct JsonTime {
+    seconds: i64,
+    nanoseconds: u32,
+}
+
+impl JsonEntry {
+    pub(super) fn new(entry: &Entry<'_>) -> Self {
+        let attr = entry.attr;
+        let shown = |name| printable(name).to_string();
+        Self {
+            version: VERSION,
+            path: printable(entry.path).to_string(),
+            file_type: type_name(attr.file_type),
+            mode: format!("{:04o}", attr.permissions.bits()),
+            inode: attr.node.get(),
+            links: attr.nlink,
+            uid: attr.uid,
+            gid: attr.gid,
+            size: attr.size,
+            blocks: attr.blocks,
+            rdev: entry.is_device().then(|| JsonDevice::from(attr.rdev)),
+            atime: attr.atime.into(),
+            mtime: attr.mtime.into(),
+            ctime: attr.ctime.into(),
+            target: entry.target.as_deref().map(shown),
+            xattrs: entry.xattrs.iter().map(shown).collect(),
+        }
+    }
+}
+
+impl From<DeviceNumber> for JsonDevice {
+    fn from(device: DeviceNumber) -> Self {
+        Self {
+            major: device.major(),
+            minor: device.minor(),
+        }
+    }
+}
+
+impl From<Timestamp> for JsonTime {
+    fn from(time: Timestamp) -> Self {
+        Self {
+            seconds: time.seconds(),
+            nanoseconds: time.nanoseconds(),
+        }
+    }
+}
+
+fn type_name(file_type: FileType) -> &'static str {
+    match file_type {
+        FileType::Directory => "directory",
+        FileType::RegularFile => "file",
+        FileType::Symlink => "symlink",
+        FileType::BlockDevice => "block-device",
+        FileType::CharDevice => "character-device",
+        FileType::Socket => "socket",
+        FileType::Fifo => "fifo",
+    }
+}
