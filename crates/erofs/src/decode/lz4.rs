@@ -1,7 +1,7 @@
 //! LZ4 blocks, by their [specification](https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md).
 //!
-//! The usual libraries decompress whole blocks. Here a block may go on behind the end of the output, with data of other files or
-//! with padding, so decoding ends as soon as the output is full.
+//! A block may go on behind the end of the output, with data of other files or with padding. The library decodes whole
+//! blocks only; what it refuses is decoded here, up to where the output is full.
 
 /// The fewest bytes of a match.
 const MIN_MATCH: usize = 4;
@@ -9,11 +9,16 @@ const MIN_MATCH: usize = 4;
 /// The number in a token that says that more of it follows.
 const MORE: u8 = 15;
 
-/// How many bytes are copied at once where there is room: fewer are copied as fast, one by one they would not be.
-const WIDE: usize = 16;
-
 /// Fills `output`; `None` if `input` does not allow it.
 pub(super) fn decode(input: &[u8], output: &mut [u8]) -> Option<()> {
+    match lz4_flex::block::decompress_into(input, output) {
+        Ok(len) if len == output.len() => Some(()),
+        _ => decode_prefix(input, output),
+    }
+}
+
+/// The same for a block that may go on behind the end of the output.
+fn decode_prefix(input: &[u8], output: &mut [u8]) -> Option<()> {
     let mut input = input;
     let mut done = 0;
     loop {
@@ -55,15 +60,6 @@ fn length(start: u8, input: &mut &[u8]) -> Option<usize> {
 /// many there are then.
 fn copy_literals(input: &mut &[u8], len: usize, output: &mut [u8], done: usize) -> Option<usize> {
     let room = output.get_mut(done..)?;
-    if let (true, Some(from), Some(to)) = (
-        len <= WIDE,
-        input.first_chunk::<WIDE>(),
-        room.first_chunk_mut::<WIDE>(),
-    ) {
-        *to = *from;
-        *input = input.get(len..)?;
-        return done.checked_add(len);
-    }
     let len = len.min(room.len());
     let (from, rest) = input.split_at_checked(len)?;
     room.get_mut(..len)?.copy_from_slice(from);
@@ -75,23 +71,12 @@ fn copy_literals(input: &mut &[u8], len: usize, output: &mut [u8], done: usize) 
 /// output to behind them. They may overlap: then the bytes before repeat. Returns how many there are then.
 fn copy_match(distance: usize, len: usize, output: &mut [u8], done: usize) -> Option<usize> {
     let start = done.checked_sub(distance).filter(|_| distance > 0)?;
-    let len = len.min(output.len().checked_sub(done)?);
-    let end = done.checked_add(len)?;
-    if distance >= WIDE && len <= WIDE {
-        let (before, room) = output.split_at_mut_checked(done)?;
-        let from = before.get(start..).and_then(<[u8]>::first_chunk::<WIDE>);
-        if let (Some(from), Some(to)) = (from, room.first_chunk_mut::<WIDE>()) {
-            *to = *from;
-            return Some(end);
-        }
-    }
+    let end = done.checked_add(len)?.min(output.len());
     let mut at = done;
     while at < end {
         // All between are repetitions, so twice as many can be copied each time.
         let part = at.checked_sub(start)?.min(end.checked_sub(at)?);
-        let (before, room) = output.split_at_mut_checked(at)?;
-        let from = before.get(start..)?.get(..part)?;
-        room.get_mut(..part)?.copy_from_slice(from);
+        output.copy_within(start..start.checked_add(part)?, at);
         at = at.checked_add(part)?;
     }
     Some(end)
@@ -102,8 +87,11 @@ mod tests {
     use super::*;
 
     fn decoded(input: &[u8], len: usize) -> Option<Vec<u8>> {
-        let mut output = vec![0xee; len];
-        decode(input, &mut output).map(|()| output)
+        let mut outputs = [vec![0xee; len], vec![0xee; len]];
+        let [whole, prefix] = &mut outputs;
+        let found = [decode(input, whole), decode_prefix(input, prefix)];
+        assert!(found[0] == found[1] && (found[0].is_none() || outputs[0] == outputs[1]));
+        found[0].map(|()| outputs[0].clone())
     }
 
     #[test]
