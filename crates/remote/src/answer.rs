@@ -1,0 +1,206 @@
+//! What the head of an answer says, and whether that is acceptable.
+
+use std::{ops::Range, time::Duration};
+
+use ureq::http::{
+    HeaderMap, HeaderName,
+    header::{
+        CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, ETAG, LAST_MODIFIED, RETRY_AFTER,
+        TRANSFER_ENCODING,
+    },
+};
+
+use crate::Error;
+
+/// What must stay the same as long as a file is open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Version {
+    pub(crate) size: u64,
+    etag: Option<String>,
+    last_modified: Option<String>,
+}
+
+/// The head of an answer to a request for a range.
+#[derive(Debug)]
+pub(crate) struct Head<'a> {
+    status: u16,
+    headers: &'a HeaderMap,
+}
+
+/// `Content-Range`.
+#[derive(Debug, PartialEq, Eq)]
+enum ContentRange {
+    /// `bytes FIRST-LAST/SIZE`, with an exclusive end here; no size if that is `*`.
+    Part(Range<u64>, Option<u64>),
+    /// `bytes */SIZE`, in an answer without any part.
+    Nothing(u64),
+}
+
+impl<'a> Head<'a> {
+    pub(crate) fn new(status: u16, headers: &'a HeaderMap) -> Self {
+        Self { status, headers }
+    }
+
+    /// The version of the file, from the answer to the first request, for the range `0..end`. If the
+    /// file has no bytes, the answer has none of it.
+    ///
+    /// # Errors
+    /// What is wrong with the answer.
+    pub(crate) fn first_version(&self, end: u64) -> Result<Version, Error> {
+        let is_empty = match self.status {
+            200 => self.length()? == Some(0),
+            416 => self.content_range() == Some(ContentRange::Nothing(0)),
+            _ => false,
+        };
+        let size = match is_empty {
+            true => 0,
+            false => {
+                let (part, size) = self.part()?;
+                let size = size.ok_or(Error::NoSize)?;
+                self.check_part(&part, &(0..end.min(size)))?;
+                size
+            }
+        };
+        Ok(Version {
+            size,
+            etag: self.text(ETAG).map(str::to_owned),
+            last_modified: self.text(LAST_MODIFIED).map(str::to_owned),
+        })
+    }
+
+    /// Checks the answer to a later request.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn check(&self, asked: &Range<u64>, version: &Version) -> Result<(), Error> {
+        if let (416, Some(ContentRange::Nothing(size))) = (self.status, self.content_range())
+            && size != version.size
+        {
+            return Err(Error::Replaced);
+        }
+        let (part, size) = self.part()?;
+        if size.is_some_and(|size| size != version.size) || !self.is_of(version) {
+            return Err(Error::Replaced);
+        }
+        self.check_part(&part, asked)
+    }
+
+    /// How long the server asks to wait. A date is ignored: clocks differ.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        let seconds = self.text(RETRY_AFTER)?.trim().parse().ok()?;
+        Some(Duration::from_secs(seconds))
+    }
+
+    fn part(&self) -> Result<(Range<u64>, Option<u64>), Error> {
+        let status = self.status;
+        match status {
+            206 => {}
+            200 => return Err(Error::NoRanges),
+            404 | 410 => return Err(Error::NotFound { status }),
+            401 | 403 => return Err(Error::Forbidden { status }),
+            408 | 425 | 429 | 500 | 502 | 503 | 504 => return Err(Error::Busy { status }),
+            _ => return Err(Error::Status { status }),
+        }
+        let encoding = self.headers.get(CONTENT_ENCODING);
+        if encoding.is_some_and(|encoding| !encoding.as_bytes().eq_ignore_ascii_case(b"identity")) {
+            return Err(Error::Encoded);
+        }
+        match self.content_range() {
+            Some(ContentRange::Part(part, size)) => Ok((part, size)),
+            _ => Err(Error::NoContentRange),
+        }
+    }
+
+    fn check_part(&self, part: &Range<u64>, asked: &Range<u64>) -> Result<(), Error> {
+        if part != asked {
+            return Err(Error::WrongRange);
+        }
+        let expected = part.end - part.start;
+        match self.length()? {
+            Some(announced) if announced != expected => Err(Error::WrongLength {
+                announced,
+                expected,
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether what identifies the version is the same, as far as both have it. A weak ETag counts like
+    /// a strong one: that bytes are right is not for a server to say.
+    fn is_of(&self, version: &Version) -> bool {
+        let differs = |name, known: &Option<String>| match (self.text(name), known) {
+            (Some(now), Some(known)) => now != known,
+            _ => false,
+        };
+        !differs(ETAG, &version.etag) && !differs(LAST_MODIFIED, &version.last_modified)
+    }
+
+    /// `Content-Length`, which has no meaning in an answer in chunks.
+    fn length(&self) -> Result<Option<u64>, Error> {
+        if self.headers.contains_key(TRANSFER_ENCODING) {
+            return Ok(None);
+        }
+        let invalid = || Error::Protocol("Content-Length is not a number".to_owned());
+        match self.headers.get(CONTENT_LENGTH) {
+            None => Ok(None),
+            Some(_) => {
+                let length = self.text(CONTENT_LENGTH).and_then(number);
+                length.map(Some).ok_or_else(invalid)
+            }
+        }
+    }
+
+    fn content_range(&self) -> Option<ContentRange> {
+        parse_content_range(self.text(CONTENT_RANGE)?)
+    }
+
+    fn text(&self, name: HeaderName) -> Option<&'a str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+}
+
+fn parse_content_range(text: &str) -> Option<ContentRange> {
+    let (part, size) = text.strip_prefix("bytes ")?.split_once('/')?;
+    if part == "*" {
+        return number(size).map(ContentRange::Nothing);
+    }
+    let (first, last) = part.split_once('-')?;
+    let part = number(first)?..number(last)?.checked_add(1)?;
+    let size = match size {
+        "*" => None,
+        size => Some(number(size)?),
+    };
+    let is_inside = part.start < part.end && size.is_none_or(|size| part.end <= size);
+    is_inside.then_some(ContentRange::Part(part, size))
+}
+
+/// Digits only: `parse` would also accept a sign.
+fn number(text: &str) -> Option<u64> {
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| text.parse().ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_ranges() {
+        for (text, expected) in [
+            ("bytes 0-9/10", Some(ContentRange::Part(0..10, Some(10)))),
+            ("bytes 5-5/*", Some(ContentRange::Part(5..6, None))),
+            ("bytes */7", Some(ContentRange::Nothing(7))),
+            ("bytes 0-10/10", None),
+            ("bytes 9-8/10", None),
+            ("bytes +0-9/10", None),
+            ("bytes -9/10", None),
+            ("bytes 0-18446744073709551615/*", None),
+            ("bytes 0-99999999999999999999/*", None),
+            ("items 0-9/10", None),
+            ("bytes */*", None),
+            ("", None),
+        ] {
+            assert_eq!(parse_content_range(text), expected, "{text}");
+        }
+    }
+}

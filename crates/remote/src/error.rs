@@ -1,0 +1,121 @@
+use std::{io, time::Duration};
+
+use thiserror::Error;
+
+use crate::limits::{MAX_HEAD, MAX_REDIRECTS};
+
+/// Why a file cannot be opened or read. No text of it contains the query of a URL.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The server has no such file.
+    #[error("the server has no such file (status {status})")]
+    NotFound {
+        /// 404 or 410.
+        status: u16,
+    },
+    /// The server does not allow it.
+    #[error("the server does not allow reading it (status {status})")]
+    Forbidden {
+        /// 401 or 403.
+        status: u16,
+    },
+    /// The server says that it cannot answer now.
+    #[error("the server cannot answer now (status {status})")]
+    Busy {
+        /// 408, 425, 429, 500, 502, 503 or 504.
+        status: u16,
+    },
+    /// Any other status than 206.
+    #[error("the server answered with status {status}")]
+    Status {
+        /// The status.
+        status: u16,
+    },
+    /// The server sends the whole file when asked for a range.
+    #[error("the server does not support ranges: it sends the whole file")]
+    NoRanges,
+    /// There is no usable `Content-Range`.
+    #[error("the answer does not say which bytes it has")]
+    NoContentRange,
+    /// The answer has other bytes than those asked for.
+    #[error("the answer has other bytes than those asked for")]
+    WrongRange,
+    /// The size of the file is `*`.
+    #[error("the answer does not say how large the file is")]
+    NoSize,
+    /// The answer is compressed or otherwise encoded, although that was declined.
+    #[error("the answer is encoded, although that was declined")]
+    Encoded,
+    /// `Content-Length` contradicts `Content-Range`.
+    #[error("the answer announces {announced} bytes for a range of {expected}")]
+    WrongLength {
+        /// In `Content-Length`.
+        announced: u64,
+        /// In `Content-Range`.
+        expected: u64,
+    },
+    /// The size, `ETag` or `Last-Modified` is another one than when the file was opened.
+    #[error("the file on the server was replaced after it was opened")]
+    Replaced,
+    /// There are too many redirects, or a redirect leads nowhere.
+    #[error("the server redirects more than {MAX_REDIRECTS} times, or to no valid place")]
+    Redirects,
+    /// The head of the answer is too large.
+    #[error("the head of the answer has more than {MAX_HEAD} bytes")]
+    LargeHead,
+    /// The connection cannot be encrypted, or the server's certificate is not accepted.
+    #[error("no secure connection: {0}")]
+    Tls(String),
+    /// The answer is not HTTP.
+    #[error("the answer is not valid HTTP: {0}")]
+    Protocol(String),
+    /// No connection can be made.
+    #[error("cannot connect: {0}")]
+    Unreachable(String),
+    /// The connection ended or fell silent before all was transferred.
+    #[error("the transfer broke off: {0}")]
+    Broken(String),
+    /// It was retried without success until the deadline.
+    #[error("gave up after {} seconds: {last}", .after.as_secs())]
+    GaveUp {
+        /// How long it was tried.
+        after: Duration,
+        /// How the last attempt failed.
+        last: Box<Error>,
+    },
+    /// All connections are busy with other reads.
+    #[error("nothing arrived within {} seconds", .after.as_secs())]
+    TimedOut {
+        /// How long the reader waited.
+        after: Duration,
+    },
+    /// The system starts no threads.
+    #[error("no thread can be started: {0}")]
+    NoThreads(String),
+    /// The file was closed during the read.
+    #[error("the file was closed")]
+    Closed,
+}
+
+impl Error {
+    /// Whether another attempt may succeed.
+    pub(crate) fn may_pass(&self) -> bool {
+        matches!(
+            self,
+            Self::Busy { .. } | Self::Unreachable(_) | Self::Broken(_)
+        )
+    }
+}
+
+impl From<Error> for io::Error {
+    fn from(error: Error) -> Self {
+        let kind = match &error {
+            Error::NotFound { .. } => io::ErrorKind::NotFound,
+            Error::Forbidden { .. } => io::ErrorKind::PermissionDenied,
+            Error::GaveUp { .. } | Error::TimedOut { .. } => io::ErrorKind::TimedOut,
+            _ => io::ErrorKind::Other,
+        };
+        Self::new(kind, error)
+    }
+}

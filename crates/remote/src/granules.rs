@@ -1,0 +1,60 @@
+use std::ops::Range;
+
+/// Unit of fetching and keeping, in bytes: the kernel's read-ahead for ordinary users.
+pub(crate) const GRANULE: u64 = 128 << 10;
+
+/// The largest request, in bytes. Requests do not cross multiples of it, so that many machines ask for the
+/// same ranges, which caches on the way can answer.
+pub(crate) const PART: u64 = 8 << 20;
+
+/// The granules that a range of bytes overlaps.
+pub(crate) fn overlapping(bytes: &Range<u64>) -> Range<u64> {
+    bytes.start / GRANULE..bytes.end.div_ceil(GRANULE)
+}
+
+/// The bytes of some granules of a file of `size` bytes.
+pub(crate) fn bytes_of(granules: &Range<u64>, size: u64) -> Range<u64> {
+    granules.start * GRANULE..(granules.end * GRANULE).min(size)
+}
+
+/// Whether two neighbouring granules must not be in one request.
+pub(crate) fn is_part_boundary(granule: u64) -> bool {
+    granule.is_multiple_of(PART / GRANULE)
+}
+
+/// Where to fetch up to for a sequential reader at `end` that has read `run` bytes.
+///
+/// The further it has come, the larger are the steps, so that there are few requests. A step is a power
+/// of two, and ends at a multiple of itself.
+pub(crate) fn horizon(end: u64, run: u64, max_ahead: u64) -> u64 {
+    let ahead = run.min(max_ahead);
+    let step = match ahead.checked_ilog2() {
+        Some(log) => (1 << log).clamp(GRANULE, PART),
+        None => GRANULE,
+    };
+    end.saturating_add(ahead) / step * step
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::MAX_AHEAD;
+
+    const MB: u64 = 1 << 20;
+
+    #[test]
+    fn granules_cover_their_bytes() {
+        assert_eq!(overlapping(&(0..1)), 0..1);
+        assert_eq!(overlapping(&(GRANULE - 1..GRANULE + 1)), 0..2);
+        assert_eq!(bytes_of(&(1..3), 300_000), GRANULE..300_000);
+    }
+
+    #[test]
+    fn a_long_run_is_fetched_in_whole_parts() {
+        assert_eq!(horizon(100 * MB, 100 * MB, MAX_AHEAD), 112 * MB);
+        assert_eq!(horizon(104 * MB - 1, 100 * MB, MAX_AHEAD), 112 * MB);
+        assert_eq!(horizon(104 * MB, 100 * MB, MAX_AHEAD), 120 * MB);
+        assert_eq!(horizon(2 * MB, MB, MAX_AHEAD), 3 * MB);
+        assert_eq!(horizon(u64::MAX, MB, MAX_AHEAD), u64::MAX / MB * MB);
+    }
+}

@@ -1,0 +1,37 @@
+//! Files on web servers, read lazily as positional sources.
+//!
+//! [`RemoteFile`] is a [`ReadAt`](verimount_source::ReadAt) over `http://` and `https://`. It fetches
+//! only what is read, in aligned ranges, and nothing twice at the same time.
+//!
+//! It promises nothing about the bytes: a server can send anything. Whoever needs the right bytes
+//! verifies them. Everything else about an answer is checked, and all that a server can make this crate
+//! store or wait for is bounded.
+//!
+//! ```no_run
+//! use verimount_remote::RemoteFile;
+//! use verimount_source::ReadAt;
+//!
+//! let file = RemoteFile::open(&"https://example.org/app.img".parse()?)?;
+//! let mut buf = [0; 4096];
+//! file.read_exact_at(&mut buf, 0)?;
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+
+mod answer;
+mod client;
+mod error;
+mod fetch;
+mod flight;
+mod granules;
+mod limits;
+mod pool;
+mod queue;
+mod remote_file;
+mod url;
+
+#[cfg(test)]
+mod tests;
+
+pub use error::Error;
+pub use remote_file::RemoteFile;
+pub use url::{ParseUrlError, RemoteUrl};

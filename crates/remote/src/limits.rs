@@ -1,0 +1,46 @@
+use std::time::Duration;
+
+/// Redirects that are followed for one request.
+pub(crate) const MAX_REDIRECTS: u32 = 5;
+
+/// The largest head of an answer, in bytes.
+pub(crate) const MAX_HEAD: usize = 16 << 10;
+
+/// How long looking up a host may take, and how long a connection with TLS.
+pub(crate) const CONNECT: Duration = Duration::from_secs(10);
+
+/// How far ahead of a sequential reader is fetched at most, in bytes: two of the largest requests.
+pub(crate) const MAX_AHEAD: u64 = 16 << 20;
+
+/// What bounds the work for one file. Tests have other values.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// How long opening retries.
+    pub(crate) open: Duration,
+    /// How long a reader waits for the next granule, and how long that is retried.
+    pub(crate) read: Duration,
+    /// How long a connection may be silent before it is given up.
+    pub(crate) silence: Duration,
+    /// The first pause between two attempts. It is doubled each time.
+    pub(crate) first_pause: Duration,
+    /// The longest pause that is not the server's wish.
+    pub(crate) longest_pause: Duration,
+    /// Connections at once, at least 2.
+    pub(crate) connections: usize,
+    /// Granules kept in memory.
+    pub(crate) granules: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            open: Duration::from_secs(15),
+            read: Duration::from_secs(60),
+            silence: Duration::from_secs(10),
+            first_pause: Duration::from_millis(100),
+            longest_pause: Duration::from_secs(10),
+            connections: 8,
+            granules: 512,
+        }
+    }
+}

@@ -1,0 +1,115 @@
+use std::{io, ops::Range, sync::Arc};
+
+use verimount_source::{ReadAt, ReadError, Streams, check_range};
+
+use crate::{
+    Error, RemoteUrl,
+    client::Client,
+    fetch::{self, Closing},
+    flight::Flight,
+    granules::{GRANULE, PART, bytes_of, horizon, overlapping},
+    limits::{Limits, MAX_AHEAD},
+    pool::Pool,
+};
+
+/// What a reader must have read in order before anything is fetched ahead of it, in bytes.
+const FIRST_RUN: u64 = 1 << 20;
+
+/// A file on a web server.
+///
+/// It keeps up to 64 MiB in memory and uses up to 8 connections, over which requests of up to 8 MiB run.
+/// Reads fetch granules of 128 KiB; [`will_need`](ReadAt::will_need) and reading in order fetch ahead.
+///
+/// Failures that may pass are retried. A read fails with [`ReadError::Io`], which has an [`Error`] inside,
+/// if a granule does not arrive within 60 seconds; the next read tries again. Dropping it ends all that is
+/// under way.
+pub struct RemoteFile {
+    pool: Pool,
+    streams: Streams,
+}
+
+impl RemoteFile {
+    /// Opens a file, with a request for its beginning.
+    ///
+    /// What may pass is retried for 15 seconds, but not that no connection can be made.
+    ///
+    /// # Errors
+    /// Any [`Error`].
+    pub fn open(url: &RemoteUrl) -> Result<Self, Error> {
+        Self::open_with(url, Limits::default())
+    }
+
+    pub(crate) fn open_with(url: &RemoteUrl, limits: Limits) -> Result<Self, Error> {
+        let client = Client::new(url.clone(), &limits);
+        let (version, first) = fetch::first(&client, &limits, &Closing::default())?;
+        Ok(Self {
+            pool: Pool::start(client, version, first, limits)?,
+            streams: Streams::default(),
+        })
+    }
+
+    /// Up to where bytes should be fetched that a read did not ask for.
+    fn horizon(&self, read: &Range<u64>) -> u64 {
+        match self.streams.note(read) {
+            run @ FIRST_RUN.. => horizon(read.end, run, MAX_AHEAD).max(read.end),
+            _ => read.end,
+        }
+    }
+
+    /// Fills `buf` with these bytes as they arrive.
+    fn copy(
+        &self,
+        mut buf: &mut [u8],
+        range: &Range<u64>,
+        flights: &[Arc<Flight>],
+    ) -> Result<(), Error> {
+        for (granule, flight) in overlapping(range).zip(flights) {
+            let bytes = flight.wait(self.pool.limits().read)?;
+            let here = bytes_of(&(granule..granule + 1), self.size());
+            let from = (range.start.max(here.start) - here.start) as usize;
+            let to = (range.end.min(here.end) - here.start) as usize;
+            let (now, later) = buf.split_at_mut(to - from);
+            now.copy_from_slice(&bytes[from..to]);
+            buf = later;
+        }
+        Ok(())
+    }
+}
+
+impl ReadAt for RemoteFile {
+    fn size(&self) -> u64 {
+        self.pool.size()
+    }
+
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
+        let len = buf.len();
+        check_range(offset, len, self.size())?;
+        let end = offset + len as u64;
+        let until = self.horizon(&(offset..end));
+        let (mut start, mut rest) = (offset, buf);
+        while start < end {
+            let part = start..end.min((start / PART + 1) * PART);
+            let (now, later) = rest.split_at_mut((part.end - start) as usize);
+            let flights = self.pool.claim(overlapping(&part));
+            // While this part arrives, the next come over other connections.
+            self.will_need(part.end, until - part.end);
+            let copied = self.copy(now, &part, &flights);
+            copied.map_err(|error| ReadError::Io {
+                offset,
+                len,
+                source: io::Error::from(error),
+            })?;
+            (start, rest) = (part.end, later);
+        }
+        Ok(())
+    }
+
+    fn will_need(&self, offset: u64, len: u64) {
+        let end = offset.saturating_add(len.min(MAX_AHEAD)).min(self.size());
+        if offset < end {
+            self.pool.need_soon(overlapping(&(offset..end)));
+        }
+    }
+}
+
+const _: () = assert!(PART.is_multiple_of(GRANULE));

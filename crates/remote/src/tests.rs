@@ -1,0 +1,53 @@
+//! The whole crate against a server that a script makes wrong.
+
+mod answers;
+mod reading;
+mod retries;
+
+use std::{error::Error as _, time::Duration};
+
+use verimount_source::{ReadAt, ReadError};
+use verimount_testkit::{HttpServer, noise};
+
+use crate::{Error, RemoteFile, granules::GRANULE, limits::Limits};
+
+/// Pauses are short, but all else is as generous as in use.
+fn patient() -> Limits {
+    Limits {
+        first_pause: Duration::from_millis(1),
+        ..Limits::default()
+    }
+}
+
+/// For tests whose attempts all fail.
+fn impatient() -> Limits {
+    Limits {
+        open: Duration::from_millis(50),
+        read: Duration::from_millis(50),
+        ..patient()
+    }
+}
+
+fn open(server: &HttpServer, limits: Limits) -> Result<RemoteFile, Error> {
+    RemoteFile::open_with(&server.url("/file").parse().unwrap(), limits)
+}
+
+/// A file of some granules, the last of them not whole.
+fn content() -> Vec<u8> {
+    noise(5 * GRANULE as usize + 1000, 1)
+}
+
+fn read(file: &RemoteFile, offset: u64, len: usize) -> Result<Vec<u8>, Error> {
+    let mut buf = vec![0; len];
+    match file.read_exact_at(&mut buf, offset) {
+        Ok(()) => Ok(buf),
+        Err(ReadError::Io { source, .. }) => {
+            let inner = source.source().or(source.get_ref().map(|inner| inner as _));
+            Err(inner
+                .and_then(|inner| inner.downcast_ref::<Error>())
+                .unwrap()
+                .clone())
+        }
+        Err(other) => panic!("{other}"),
+    }
+}

@@ -1,0 +1,252 @@
+use verimount_source::ReadAt;
+use verimount_testkit::{HttpAnswer, HttpEnd, HttpServer};
+
+use super::{content, impatient, open, patient, read};
+use crate::{Error, granules::GRANULE};
+
+type Change = fn(HttpAnswer) -> HttpAnswer;
+
+/// Wrong answers, and what they are called. What they are called at the first request may differ.
+fn wrong_answers() -> Vec<(Change, Error, Option<Error>)> {
+    let status = |status| Error::Status { status };
+    vec![
+        (
+            |right| right.only_status(404),
+            Error::NotFound { status: 404 },
+            None,
+        ),
+        (
+            |right| right.only_status(410),
+            Error::NotFound { status: 410 },
+            None,
+        ),
+        (
+            |right| right.only_status(401),
+            Error::Forbidden { status: 401 },
+            None,
+        ),
+        (
+            |right| right.only_status(403),
+            Error::Forbidden { status: 403 },
+            None,
+        ),
+        (|right| right.only_status(304), status(304), None),
+        (|right| right.only_status(412), status(412), None),
+        (|right| right.only_status(416), status(416), None),
+        (
+            |right| right.only_status(416).with("content-range", "bytes */7"),
+            Error::Replaced,
+            Some(status(416)),
+        ),
+        (
+            |right| HttpAnswer {
+                status: 200,
+                ..right
+            },
+            Error::NoRanges,
+            None,
+        ),
+        (
+            |right| right.without("content-range"),
+            Error::NoContentRange,
+            None,
+        ),
+        (
+            |right| {
+                right
+                    .with("content-type", "multipart/byteranges")
+                    .without("content-range")
+            },
+            Error::NoContentRange,
+            None,
+        ),
+        (
+            |right| right.with("content-range", "bytes 1-131072/656360"),
+            Error::WrongRange,
+            None,
+        ),
+        (
+            |right| right.with("content-range", "bytes 131072-262142/656360"),
+            Error::WrongRange,
+            None,
+        ),
+        (
+            |right| right.with("content-encoding", "gzip"),
+            Error::Encoded,
+            None,
+        ),
+        (
+            |right| right.with("content-length", 1000).cut(1000, HttpEnd::Open),
+            Error::WrongLength {
+                announced: 1000,
+                expected: GRANULE,
+            },
+            None,
+        ),
+        (
+            |right| right.with("location", "/file").only_location(),
+            Error::Redirects,
+            None,
+        ),
+        (
+            |right| right.with("x-long", "a".repeat(20_000)),
+            Error::LargeHead,
+            None,
+        ),
+    ]
+}
+
+trait OnlyLocation {
+    fn only_location(self) -> Self;
+}
+
+impl OnlyLocation for HttpAnswer {
+    fn only_location(self) -> Self {
+        self.only_status(302).with("location", "/file")
+    }
+}
+
+#[test]
+fn wrong_first_answers_have_their_names() {
+    for (change, later, first) in wrong_answers() {
+        let expected = first.unwrap_or(later);
+        let server = HttpServer::start(content(), move |_, _, right| change(right));
+        let error = open(&server, impatient()).err();
+        assert_eq!(error, Some(expected));
+    }
+}
+
+#[test]
+fn wrong_later_answers_have_their_names_and_are_not_latched() {
+    for (change, expected, _) in wrong_answers() {
+        let is_redirected = expected == Error::Redirects;
+        let server = HttpServer::start(content(), move |number, _, right| match number {
+            0 => right,
+            1 => change(right),
+            // A redirect is followed by the next request.
+            2..=6 if is_redirected => change(right),
+            _ => right,
+        });
+        let file = open(&server, patient()).unwrap();
+        assert_eq!(read(&file, GRANULE, 10), Err(expected));
+        assert_eq!(
+            read(&file, GRANULE, 10).unwrap(),
+            content()[GRANULE as usize..][..10]
+        );
+    }
+}
+
+#[test]
+fn too_much_is_ignored() {
+    let server = HttpServer::start(content(), |number, _, right| match number {
+        1 => HttpAnswer {
+            body: [&right.body[..], b"more"].concat(),
+            ..right
+        }
+        .without("content-length")
+        .cut(usize::MAX, HttpEnd::Closed),
+        _ => right,
+    });
+    let file = open(&server, patient()).unwrap();
+    let granule = read(&file, GRANULE, 10).unwrap();
+    assert_eq!(granule, content()[GRANULE as usize..][..10]);
+}
+
+#[test]
+fn a_replaced_file_is_noticed() {
+    let changes: [Change; 3] = [
+        |right| right.with("etag", "\"version-2\""),
+        |right| right.with("content-range", "bytes 131072-262143/700000"),
+        |right| right.with("last-modified", "Mon, 02 Jan 2023 00:00:00 GMT"),
+    ];
+    for change in changes {
+        let server = HttpServer::start(content(), move |number, _, right| {
+            let right = right.with("last-modified", "Sun, 01 Jan 2023 00:00:00 GMT");
+            match number {
+                0 => right,
+                _ => change(right),
+            }
+        });
+        let file = open(&server, patient()).unwrap();
+        assert_eq!(read(&file, GRANULE, 10), Err(Error::Replaced));
+        // What is here already is of the first version.
+        assert!(read(&file, 0, 10).is_ok());
+    }
+}
+
+#[test]
+fn an_unknown_size_is_refused_at_first_only() {
+    let change = |right: HttpAnswer| {
+        let range = right
+            .headers
+            .iter()
+            .find(|(name, _)| name == "content-range");
+        let range = range.unwrap().1.split_once('/').unwrap().0.to_owned();
+        right.with("content-range", format!("{range}/*"))
+    };
+    let server = HttpServer::start(content(), move |_, _, right| change(right));
+    assert_eq!(open(&server, impatient()).err(), Some(Error::NoSize));
+    let server = HttpServer::start(content(), move |number, _, right| match number {
+        0 => right,
+        _ => change(right),
+    });
+    assert!(read(&open(&server, patient()).unwrap(), GRANULE, 10).is_ok());
+}
+
+#[test]
+fn an_empty_file_is_opened() {
+    for status in [200, 416] {
+        let server = HttpServer::start("", move |_, _, right| match status {
+            200 => right.only_status(200),
+            _ => right,
+        });
+        let file = open(&server, impatient()).unwrap();
+        assert_eq!(file.size(), 0);
+        assert_eq!(read(&file, 0, 0).unwrap(), []);
+    }
+}
+
+#[test]
+fn redirects_are_followed() {
+    let server = HttpServer::start(content(), |_, request, right| match request.path.as_str() {
+        "/file" => right.only_status(302).with("location", "/elsewhere"),
+        _ => right,
+    });
+    let file = open(&server, patient()).unwrap();
+    assert_eq!(read(&file, 0, content().len()).unwrap(), content());
+}
+
+#[test]
+fn chunks_are_understood() {
+    let server = HttpServer::start(content(), |_, _, right| {
+        let mut body = Vec::new();
+        for chunk in right.body.chunks(10_000) {
+            body.extend(format!("{:x}\r\n", chunk.len()).bytes());
+            body.extend(chunk);
+            body.extend(b"\r\n");
+        }
+        body.extend(b"0\r\n\r\n");
+        let right = right
+            .without("content-length")
+            .with("transfer-encoding", "chunked");
+        HttpAnswer { body, ..right }
+    });
+    let file = open(&server, patient()).unwrap();
+    assert_eq!(read(&file, 0, content().len()).unwrap(), content());
+}
+
+#[test]
+fn requests_say_what_they_want() {
+    let server = HttpServer::honest(content());
+    read(&open(&server, patient()).unwrap(), 5 * GRANULE, 1000).unwrap();
+    let requests = server.requests();
+    let ranges: Vec<_> = requests
+        .iter()
+        .map(|request| request.range.clone().unwrap())
+        .collect();
+    assert_eq!(ranges, [0..GRANULE, 5 * GRANULE..content().len() as u64]);
+    for request in requests {
+        let encoding = ("accept-encoding".to_owned(), "identity".to_owned());
+        assert!(request.headers.contains(&encoding), "{request:?}");
+    }
+}

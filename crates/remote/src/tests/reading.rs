@@ -1,0 +1,135 @@
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+    thread,
+};
+
+use verimount_source::{ReadAt, ReadError};
+use verimount_testkit::{HttpServer, Random, noise};
+
+use super::{content, open, patient, read};
+use crate::{
+    granules::{GRANULE, PART, overlapping},
+    limits::Limits,
+};
+
+/// How often each granule was asked for.
+fn asked(server: &HttpServer) -> HashMap<u64, usize> {
+    let mut asked = HashMap::new();
+    for request in server.requests() {
+        for granule in overlapping(&request.range.unwrap()) {
+            *asked.entry(granule).or_default() += 1;
+        }
+    }
+    asked
+}
+
+#[test]
+fn any_range_is_read() {
+    let content = content();
+    let server = HttpServer::honest(content.clone());
+    let file = open(&server, patient()).unwrap();
+    assert_eq!(file.size(), content.len() as u64);
+    let mut random = Random::new(1);
+    for _ in 0..200 {
+        let start = random.below(content.len());
+        let len = random.below(content.len() - start + 1);
+        assert_eq!(
+            read(&file, start as u64, len).unwrap(),
+            content[start..start + len]
+        );
+    }
+    let past = file.read_exact_at(&mut [0; 2], content.len() as u64 - 1);
+    assert!(matches!(past, Err(ReadError::PastEnd { .. })));
+}
+
+#[test]
+fn a_granule_is_fetched_once_for_all_readers() {
+    let server = HttpServer::honest(content());
+    let file = open(&server, patient()).unwrap();
+    thread::scope(|scope| {
+        for _ in 0..16 {
+            scope.spawn(|| {
+                file.will_need(GRANULE, 3 * GRANULE);
+                assert_eq!(read(&file, 0, content().len()).unwrap(), content());
+            });
+        }
+    });
+    assert!(
+        asked(&server).values().all(|&times| times == 1),
+        "{:?}",
+        asked(&server)
+    );
+}
+
+#[test]
+fn connections_are_bounded() {
+    let running = Arc::new(AtomicUsize::new(0));
+    let most = Arc::new(AtomicUsize::new(0));
+    let (in_script, most_seen) = (running, most.clone());
+    let server = HttpServer::start(noise(64 * GRANULE as usize, 2), move |_, _, right| {
+        most_seen.fetch_max(in_script.fetch_add(1, SeqCst) + 1, SeqCst);
+        thread::yield_now();
+        in_script.fetch_sub(1, SeqCst);
+        right
+    });
+    let limits = Limits {
+        connections: 3,
+        ..patient()
+    };
+    let file = open(&server, limits).unwrap();
+    thread::scope(|scope| {
+        for reader in 0..32 {
+            let file = &file;
+            scope.spawn(move || read(file, reader * 2 * GRANULE, 1).unwrap());
+        }
+    });
+    assert!(most.load(SeqCst) <= 3);
+}
+
+#[test]
+fn reading_in_order_takes_few_requests() {
+    let content = noise(5 * PART as usize, 3);
+    let server = HttpServer::honest(content.clone());
+    let file = open(&server, patient()).unwrap();
+    let piece = GRANULE as usize;
+    for (number, expected) in content.chunks(piece).enumerate() {
+        let start = (number * piece) as u64;
+        assert!(read(&file, start, expected.len()).unwrap() == expected);
+    }
+    assert!(asked(&server).values().all(|&times| times == 1));
+    // The first MiB in granules, then in growing steps, then whole parts.
+    let requests = server.requests().len();
+    assert!(requests <= 24, "{requests}");
+}
+
+#[test]
+fn a_large_read_is_several_requests() {
+    let content = noise(3 * PART as usize, 4);
+    let server = HttpServer::honest(content.clone());
+    let file = open(&server, patient()).unwrap();
+    assert!(read(&file, 0, content.len()).unwrap() == content);
+    let largest = server.requests().into_iter().map(|request| {
+        let range = request.range.unwrap();
+        range.end - range.start
+    });
+    assert_eq!(largest.max(), Some(PART));
+    assert_eq!(server.requests().len(), 4);
+}
+
+#[test]
+fn more_is_read_than_is_kept() {
+    let content = noise(40 * GRANULE as usize, 5);
+    let server = HttpServer::honest(content.clone());
+    let limits = Limits {
+        granules: 4,
+        ..patient()
+    };
+    let file = open(&server, limits).unwrap();
+    for _ in 0..2 {
+        assert!(read(&file, 0, content.len()).unwrap() == content);
+    }
+}

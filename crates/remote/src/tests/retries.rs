@@ -1,0 +1,144 @@
+use std::{net::TcpListener, time::Duration};
+
+use verimount_source::ReadAt;
+use verimount_testkit::{HttpAnswer, HttpEnd, HttpServer};
+
+use super::{content, impatient, open, patient, read};
+use crate::{Error, RemoteFile, granules::GRANULE, limits::Limits};
+
+#[test]
+fn a_busy_server_is_asked_again() {
+    for status in [408, 425, 429, 500, 502, 503, 504] {
+        let server = HttpServer::start(content(), move |number, _, right| match number {
+            0 | 2 | 3 => right.only_status(status),
+            _ => right,
+        });
+        let file = open(&server, patient()).unwrap();
+        assert_eq!(
+            read(&file, GRANULE, 10).unwrap(),
+            content()[GRANULE as usize..][..10]
+        );
+        assert_eq!(server.requests().len(), 5);
+    }
+}
+
+#[test]
+fn what_stays_busy_is_given_up_and_not_latched() {
+    let server = HttpServer::start(content(), |number, _, right| match number {
+        0 => right,
+        // Far more than fit into the deadline.
+        1 => right.only_status(503).with("retry-after", 100_000),
+        _ => right,
+    });
+    let file = open(&server, patient()).unwrap();
+    match read(&file, GRANULE, 10) {
+        Err(Error::GaveUp { last, .. }) => assert_eq!(*last, Error::Busy { status: 503 }),
+        other => panic!("{other:?}"),
+    }
+    // The server's wish was respected: nobody asked again.
+    assert_eq!(server.requests().len(), 2);
+    assert!(read(&file, GRANULE, 10).is_ok());
+}
+
+#[test]
+fn opening_has_a_deadline() {
+    let server = HttpServer::start(content(), |_, _, right| right.only_status(503));
+    let error = open(&server, impatient()).err();
+    assert!(matches!(error, Some(Error::GaveUp { .. })), "{error:?}");
+}
+
+#[test]
+fn a_transfer_that_breaks_off_is_resumed() {
+    const KEPT: usize = 200_000;
+    for end in [HttpEnd::Closed, HttpEnd::Silent] {
+        let server = HttpServer::start(content(), move |number, _, right| match number {
+            1 => right.cut(KEPT, end),
+            _ => right,
+        });
+        let limits = Limits {
+            silence: Duration::from_millis(200),
+            ..patient()
+        };
+        let file = open(&server, limits).unwrap();
+        let rest = content().len() - GRANULE as usize;
+        assert_eq!(
+            read(&file, GRANULE, rest).unwrap(),
+            content()[GRANULE as usize..]
+        );
+        let requests = server.requests();
+        let resumed = requests[2].range.clone().unwrap();
+        assert_eq!(
+            resumed,
+            GRANULE + KEPT as u64..content().len() as u64,
+            "{end:?}"
+        );
+    }
+}
+
+#[test]
+fn after_the_last_byte_nothing_is_asked_for() {
+    let server = HttpServer::start(content(), |_, _, right| {
+        let len = right.body.len();
+        right.cut(len, HttpEnd::Closed)
+    });
+    let file = open(&server, patient()).unwrap();
+    assert_eq!(read(&file, 0, content().len()).unwrap(), content());
+    assert_eq!(server.requests().len(), 2);
+}
+
+#[test]
+fn a_connection_without_an_answer_is_replaced() {
+    let server = HttpServer::start(content(), |number, _, right| match number {
+        0 | 2 => HttpAnswer {
+            end: HttpEnd::Unanswered,
+            ..right
+        },
+        _ => right,
+    });
+    let file = open(&server, patient()).unwrap();
+    assert!(read(&file, GRANULE, 10).is_ok());
+}
+
+#[test]
+fn nobody_there_is_said_at_once() {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let url = format!("http://{}/file", listener.local_addr().unwrap());
+    drop(listener);
+    let error = RemoteFile::open_with(&url.parse().unwrap(), patient()).err();
+    assert!(matches!(error, Some(Error::Unreachable(_))), "{error:?}");
+}
+
+#[test]
+fn a_reader_does_not_wait_for_ever() {
+    let server = HttpServer::start(content(), |number, _, right| match number {
+        0 => right,
+        _ => right.cut(10, HttpEnd::Silent),
+    });
+    let limits = Limits {
+        silence: Duration::from_millis(10),
+        ..impatient()
+    };
+    let file = open(
+        &server,
+        Limits {
+            open: patient().open,
+            ..limits
+        },
+    )
+    .unwrap();
+    let error = read(&file, GRANULE, 10).unwrap_err();
+    let is_late = matches!(error, Error::GaveUp { .. } | Error::TimedOut { .. });
+    assert!(is_late, "{error:?}");
+}
+
+#[test]
+fn closing_ends_what_is_under_way() {
+    let server = HttpServer::start(content(), |number, _, right| match number {
+        0 => right,
+        _ => right.cut(10, HttpEnd::Silent),
+    });
+    let file = open(&server, patient()).unwrap();
+    file.will_need(GRANULE, GRANULE);
+    // Returns, although the request has not ended and will not.
+    drop(file);
+}

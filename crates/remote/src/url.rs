@@ -1,0 +1,133 @@
+use std::{fmt, str::FromStr, sync::Arc};
+
+use thiserror::Error;
+use ureq::http::Uri;
+use verimount_names::printable;
+
+/// Where a file is on a web server: an absolute `http` or `https` URL without user and password.
+///
+/// On display it has no query, which may be a secret.
+#[derive(Clone, PartialEq, Eq)]
+pub struct RemoteUrl(Arc<Uri>);
+
+/// Why a text is not a [`RemoteUrl`]. The text is not repeated, as it may contain secrets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ParseUrlError {
+    /// It is malformed, or has no host.
+    #[error("it is not a valid URL")]
+    Malformed,
+    /// It has a scheme other than `http` and `https`.
+    #[error("only http and https are supported")]
+    Scheme,
+    /// It has a user or password, which other users would see in the list of processes.
+    #[error("a URL with a user or password is not accepted")]
+    Credentials,
+}
+
+impl RemoteUrl {
+    /// The last component of its path; it may be empty.
+    pub fn file_name(&self) -> &str {
+        let path = self.0.path();
+        path.rsplit_once('/').map_or(path, |(_, name)| name)
+    }
+
+    /// The URL of the file beside this one whose name is longer by `suffix`.
+    ///
+    /// # Errors
+    /// [`ParseUrlError::Malformed`] if the result is not a URL.
+    pub fn with_suffix(&self, suffix: &str) -> Result<Self, ParseUrlError> {
+        let path = self.0.path();
+        let longer = match self.0.query() {
+            Some(query) => format!("{path}{suffix}?{query}"),
+            None => format!("{path}{suffix}"),
+        };
+        let mut parts = Uri::clone(&self.0).into_parts();
+        let longer = longer.parse().map_err(|_| ParseUrlError::Malformed)?;
+        parts.path_and_query = Some(longer);
+        let uri = Uri::from_parts(parts).map_err(|_| ParseUrlError::Malformed)?;
+        Ok(Self(uri.into()))
+    }
+
+    pub(crate) fn uri(&self) -> &Uri {
+        &self.0
+    }
+}
+
+impl FromStr for RemoteUrl {
+    type Err = ParseUrlError;
+
+    fn from_str(text: &str) -> Result<Self, ParseUrlError> {
+        let uri: Uri = text.parse().map_err(|_| ParseUrlError::Malformed)?;
+        match uri.scheme_str() {
+            Some("http" | "https") => {}
+            Some(_) => return Err(ParseUrlError::Scheme),
+            None => return Err(ParseUrlError::Malformed),
+        }
+        let authority = uri.authority().ok_or(ParseUrlError::Malformed)?;
+        if authority.as_str().contains('@') {
+            return Err(ParseUrlError::Credentials);
+        }
+        match authority.host() {
+            "" => Err(ParseUrlError::Malformed),
+            _ => Ok(Self(uri.into())),
+        }
+    }
+}
+
+impl fmt::Display for RemoteUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = self.0.scheme_str().unwrap_or_default();
+        let authority = self
+            .0
+            .authority()
+            .map_or("", |authority| authority.as_str());
+        let path = self.0.path();
+        write!(f, "{scheme}://{}{}", printable(authority), printable(path))
+    }
+}
+
+impl fmt::Debug for RemoteUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RemoteUrl({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn url(text: &str) -> RemoteUrl {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn secrets_are_not_shown() {
+        let url = url("https://host:8443/a/app.img?signature=secret");
+        assert_eq!(url.to_string(), "https://host:8443/a/app.img");
+        assert!(!format!("{url:?}").contains("secret"));
+        let refused = "https://user:secret@host/app.img".parse::<RemoteUrl>();
+        assert_eq!(refused, Err(ParseUrlError::Credentials));
+    }
+
+    #[test]
+    fn names_and_neighbours() {
+        let url = url("http://host/a/app.img?token=1");
+        assert_eq!(url.file_name(), "app.img");
+        let beside = url.with_suffix(".verity").unwrap();
+        assert_eq!(beside.uri(), "http://host/a/app.img.verity?token=1");
+        assert_eq!(beside.file_name(), "app.img.verity");
+    }
+
+    #[test]
+    fn other_texts_are_refused() {
+        for (text, error) in [
+            ("http://", ParseUrlError::Malformed),
+            ("/app.img", ParseUrlError::Malformed),
+            ("http://host/a b", ParseUrlError::Malformed),
+            ("ftp://host/app.img", ParseUrlError::Scheme),
+        ] {
+            assert_eq!(text.parse::<RemoteUrl>(), Err(error), "{text}");
+        }
+    }
+}
