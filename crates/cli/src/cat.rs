@@ -4,9 +4,9 @@ use std::{
 };
 
 use anyhow::{Context, Error, Result, anyhow};
-use clap::Args;
+use clap::{Args, ValueHint};
 use verimount::{
-    CopyError, copy_content,
+    CopyError, Location, copy_content,
     tree::{FileType, Tree, resolve},
 };
 use verimount_names::printable;
@@ -14,7 +14,7 @@ use verimount_names::printable;
 use crate::{
     Outcome,
     opened::open,
-    options::{ReadArgs, TrustArgs},
+    options::{ReadArgs, TrustArgs, location},
 };
 
 /// Write files of an image to standard output, without mounting it
@@ -23,9 +23,9 @@ use crate::{
 /// right image.
 #[derive(Args)]
 pub(crate) struct Cat {
-    /// The image
-    #[arg(value_name = "IMAGE")]
-    image: PathBuf,
+    /// The image, or its URL
+    #[arg(value_name = "IMAGE", value_parser = location(), value_hint = ValueHint::AnyPath)]
+    image: Location,
     /// The files, relative to the image's root; symbolic links are not followed
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<PathBuf>,

@@ -1,8 +1,8 @@
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
-use clap::Args;
-use verimount::{ExtractOptions, UnrestoredText, extract};
+use clap::{Args, ValueHint};
+use verimount::{ExtractOptions, Location, UnrestoredText, extract};
 use verimount_names::printable;
 
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
     interrupt::Interrupt,
     message::say,
     opened::open,
-    options::{ReadArgs, TrustArgs, parse_size},
+    options::{ReadArgs, TrustArgs, location, parse_size},
     progress::with_progress,
 };
 
@@ -24,9 +24,9 @@ use crate::{
 /// for DIR itself. Notes list what could not be restored. Files of a romfs image are yours.
 #[derive(Args)]
 pub(crate) struct Extract {
-    /// The image
-    #[arg(value_name = "IMAGE")]
-    image: PathBuf,
+    /// The image, or its URL
+    #[arg(value_name = "IMAGE", value_parser = location(), value_hint = ValueHint::AnyPath)]
+    image: Location,
     /// The directory to extract to: new or empty
     #[arg(value_name = "DIR")]
     directory: PathBuf,

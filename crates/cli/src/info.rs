@@ -6,12 +6,15 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use clap::Args;
-use verimount::{OpenOptions, describe};
+use clap::{Args, ValueHint};
+use verimount::{Location, OpenOptions, describe};
 use verimount_names::printable;
 
 use self::report::Report;
-use crate::{Outcome, options::parse_size};
+use crate::{
+    Outcome,
+    options::{location, parse_size},
+};
 
 /// Show what a file is: a sealed file or image, with its digest, or a volume
 ///
@@ -19,12 +22,12 @@ use crate::{Outcome, options::parse_size};
 /// file can change this information, too.
 #[derive(Args)]
 pub(crate) struct Info {
-    /// The file or block device
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
+    /// The file or block device, or the file's URL
+    #[arg(value_name = "FILE", value_parser = location(), value_hint = ValueHint::AnyPath)]
+    file: Location,
     /// File with the Merkle tree, if it is not at the end of the file or in FILE.verity
-    #[arg(long, value_name = "PATH")]
-    sidecar: Option<PathBuf>,
+    #[arg(long, value_name = "PATH", value_parser = location(), value_hint = ValueHint::AnyPath)]
+    sidecar: Option<Location>,
     /// Offset of the dm-verity superblock: in the file of --sidecar if given, else in the file
     /// itself
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
@@ -37,17 +40,17 @@ pub(crate) struct Info {
 impl Info {
     pub(crate) fn run(self) -> Result<Outcome> {
         let mut options = OpenOptions::default();
-        options.sidecar = self.sidecar.as_deref().map(Into::into);
+        options.sidecar = self.sidecar.clone();
         options.hash_offset = self.hash_offset;
         let found = describe(&self.file, &options);
         let found = match self.sealed_file() {
             Some(sealed) => found.with_context(|| {
-                let (file, sealed) = (printable(&self.file), printable(&sealed));
+                let (file, sealed) = (&self.file, printable(&sealed));
                 format!("{file} may be the seal of {sealed}: run the command with {sealed}")
             })?,
             None => found?,
         };
-        let report = Report::new(printable(&self.file).to_string(), &found)?;
+        let report = Report::new(self.file.to_string(), &found)?;
         let mut out = stdout().lock();
         Outcome::Good.reported(match self.json {
             true => writeln!(out, "{}", serde_json::to_string_pretty(&report)?),
@@ -57,8 +60,9 @@ impl Info {
 
     /// The file whose sidecar has this name.
     fn sealed_file(&self) -> Option<PathBuf> {
-        let is_sidecar = self.file.extension()? == "verity";
-        let sealed = self.file.with_extension("");
+        let file = self.file.path()?;
+        let is_sidecar = file.extension()? == "verity";
+        let sealed = file.with_extension("");
         (is_sidecar && sealed.is_file()).then_some(sealed)
     }
 }

@@ -9,7 +9,8 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use clap::Args;
+use clap::{Args, ValueHint};
+use verimount::Location;
 use verimount_names::printable;
 use verimount_tree::{Attr, Error as TreeError, NodeId, Tree, resolve, walk};
 
@@ -17,7 +18,7 @@ use self::{entry::Entry, json::JsonEntry, long::Long};
 use crate::{
     Outcome,
     opened::open,
-    options::{ReadArgs, TrustArgs},
+    options::{ReadArgs, TrustArgs, location},
 };
 
 /// List the contents of an image, without mounting it
@@ -29,9 +30,9 @@ use crate::{
 /// bytes as \xHH, which printf %b decodes. All commands print names this way.
 #[derive(Args)]
 pub(crate) struct Ls {
-    /// The image
-    #[arg(value_name = "IMAGE")]
-    image: PathBuf,
+    /// The image, or its URL
+    #[arg(value_name = "IMAGE", value_parser = location(), value_hint = ValueHint::AnyPath)]
+    image: Location,
     /// List only this file or directory and its contents
     #[arg(value_name = "PATH", default_value = "/", hide_default_value = true)]
     path: PathBuf,
@@ -74,7 +75,7 @@ impl Ls {
             Ok(node) => Ok(tree.attr(node)?),
             Err(TreeError::NotFound | TreeError::NotADirectory) => bail!(
                 "{}: no such file or directory in the image: {}",
-                printable(&self.image),
+                self.image,
                 printable(&self.path)
             ),
             Err(error) => Err(error.into()),
@@ -86,7 +87,7 @@ impl Ls {
             return Ok(writeln!(out, "{}", printable(path))?);
         }
         let entry = Entry::read(tree, path, attr)
-            .with_context(|| format!("{}: {}", printable(&self.image), printable(path)))?;
+            .with_context(|| format!("{}: {}", self.image, printable(path)))?;
         match self.json {
             true => writeln!(out, "{}", serde_json::to_string(&JsonEntry::new(&entry))?)?,
             false => writeln!(out, "{}", Long(&entry))?,

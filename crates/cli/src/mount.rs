@@ -1,8 +1,8 @@
 use std::{path::PathBuf, sync::Arc};
 
 use anyhow::{Context, Result, anyhow};
-use clap::Args;
-use verimount::Error;
+use clap::{Args, ValueHint};
+use verimount::{Error, Location};
 use verimount_names::printable;
 use verimount_serve::Mounted;
 
@@ -12,7 +12,7 @@ use crate::{
     message::wrong_usage,
     mount_args::MountArgs,
     opened::open,
-    options::{ReadArgs, TrustArgs},
+    options::{ReadArgs, TrustArgs, location},
     owner_args::OwnerArgs,
 };
 
@@ -22,9 +22,9 @@ use crate::{
 /// content is trusted.
 #[derive(Args)]
 pub(crate) struct Mount {
-    /// The sealed image or file
-    #[arg(value_name = "SOURCE")]
-    source: PathBuf,
+    /// The sealed image or file, or its URL
+    #[arg(value_name = "SOURCE", value_parser = location(), value_hint = ValueHint::AnyPath)]
+    source: Location,
     /// The mount point: an empty directory
     #[arg(value_name = "DIR")]
     directory: PathBuf,
@@ -48,14 +48,14 @@ impl Mount {
             return Err(wrong_usage(format_args!(
                 "refusing to mount {} without knowing which content to trust: \
                  give --digest, --root-hash or --key, or --unpinned to detect damage but not forgery",
-                printable(&self.source)
+                self.source
             )));
         }
         self.mount.background.serve(|| {
             let mounted = self.mount()?;
             let text = format!(
                 "{} on {} ({})",
-                printable(&self.source),
+                self.source,
                 printable(&self.directory),
                 mounted.mode()
             );
@@ -65,7 +65,7 @@ impl Mount {
 
     fn mount(&self) -> Result<Mounted> {
         let opened = open(&self.source, &self.trust, &self.read)?.read_ahead();
-        let source_name = printable(&self.source).to_string();
+        let source_name = self.source.to_string();
         let fs = opened.file_system(self.as_file).map_err(advised)?;
         let fs = fs.with_owners(self.owners.owners());
         let fs = fs.with_context(|| source_name.clone())?;

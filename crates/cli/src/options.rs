@@ -3,17 +3,17 @@ use std::{
     fs::File,
     io::{self, Read},
     num::{NonZeroU32, NonZeroUsize},
-    path::{Path, PathBuf},
+    path::Path,
     str::FromStr,
     thread,
 };
 
 use anyhow::{Context, Result};
 use clap::{
-    Args,
-    builder::{PossibleValuesParser, TypedValueParser},
+    Args, ValueHint,
+    builder::{PathBufValueParser, PossibleValuesParser, TypedValueParser},
 };
-use verimount::{OpenOptions, Trust};
+use verimount::{Location, OpenOptions, Trust};
 use verimount_names::printable;
 use verimount_romfs::BlockSize as ImageBlockSize;
 use verimount_verity::{
@@ -47,6 +47,11 @@ where
     T: FromStr<Err: Into<Box<dyn Error + Send + Sync>>> + Clone + Send + Sync + 'static,
 {
     PossibleValuesParser::new(names).try_map(|name| name.parse())
+}
+
+/// A path, or a URL.
+pub(crate) fn location() -> impl TypedValueParser<Value = Location> {
+    PathBufValueParser::new().try_map(|argument| Location::of_argument(argument.as_os_str()))
 }
 
 /// A value, or `None` for `auto`.
@@ -199,8 +204,8 @@ pub(crate) fn read_short_text(from: impl Read) -> io::Result<String> {
 #[derive(Args)]
 pub(crate) struct ReadArgs {
     /// File with the Merkle tree, if it is not at the end of the file or in FILE.verity
-    #[arg(long, value_name = "FILE")]
-    pub(crate) sidecar: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", value_parser = location(), value_hint = ValueHint::AnyPath)]
+    pub(crate) sidecar: Option<Location>,
     /// Amount of data whose part of the Merkle tree is read ahead: auto, off or a size
     #[arg(long, value_name = "SIZE", default_value = "auto", value_parser = parse_readahead)]
     tree_readahead: TreeReadahead,
@@ -216,7 +221,7 @@ impl ReadArgs {
     /// `hash_offset` is that of a dm-verity superblock.
     pub(crate) fn options(&self, hash_offset: Option<u64>) -> OpenOptions {
         let mut options = OpenOptions::default();
-        options.sidecar = self.sidecar.as_deref().map(Into::into);
+        options.sidecar = self.sidecar.clone();
         options.hash_offset = hash_offset;
         options.max_request = self
             .block_size

@@ -4,10 +4,10 @@ use std::{
 };
 
 use anyhow::Result;
-use clap::Args;
+use clap::{Args, ValueHint};
 use serde::Serialize;
 use verimount::{
-    Finding, Report, Trust, verify,
+    Finding, Location, Report, Trust, verify,
     verity::{BadReason, Place},
 };
 use verimount_names::printable;
@@ -17,7 +17,7 @@ use crate::{
     interrupt::Interrupt,
     message::{say, wrong_usage},
     opened::open,
-    options::{ReadArgs, TrustArgs},
+    options::{ReadArgs, TrustArgs, location},
     progress::with_progress,
 };
 
@@ -28,9 +28,9 @@ use crate::{
 /// damage hides some of their names.
 #[derive(Args)]
 pub(crate) struct Verify {
-    /// The sealed file or image
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
+    /// The sealed file or image, or its URL
+    #[arg(value_name = "FILE", value_parser = location(), value_hint = ValueHint::AnyPath)]
+    file: Location,
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
@@ -87,7 +87,7 @@ impl Verify {
 
     fn write(&self, report: &Report) -> io::Result<()> {
         let mut out = stdout().lock();
-        let file = printable(&self.file).to_string();
+        let file = self.file.to_string();
         match self.json {
             true => {
                 let report = JsonReport::new(file, report);

@@ -128,16 +128,17 @@ fn dm_verity(
     let offset = options.hash_offset;
     let sidecar = match (&options.sidecar, offset) {
         (None, Some(_)) => None,
-        (given, _) => given
-            .clone()
-            .or(location.sidecar())
-            .filter(Location::exists),
+        (given, _) => given.clone().or(location.sidecar()),
     };
-    let area = match (&sidecar, offset) {
+    let hashes = match &sidecar {
+        Some(sidecar) => options.open_existing_sidecar(sidecar)?,
+        None => None,
+    };
+    let sidecar = sidecar.filter(|_| hashes.is_some());
+    let area = match (hashes, offset) {
         (None, None) => return Ok(None),
         (None, Some(offset)) => HashArea::open_appended(source.clone(), offset),
-        (Some(sidecar), offset) => {
-            let hashes = options.open_sidecar(sidecar)?;
+        (Some(hashes), offset) => {
             HashArea::open_beside(source.clone(), hashes, offset.unwrap_or(0))
         }
     };

@@ -40,7 +40,7 @@ pub use extract::{
 };
 pub use file_system::served;
 pub use image_format::{ImageFormat, RomfsOptions};
-pub use location::Location;
+pub use location::{Location, LocationError};
 pub use losses::{LossText, RefusedLosses};
 pub use open::{OpenOptions, open};
 pub use opened::Opened;
@@ -54,6 +54,8 @@ pub use verimount_romfs::{Example, Loss, Losses, Lost};
 
 pub use verimount_erofs as erofs;
 pub use verimount_integrity as integrity;
+#[cfg(feature = "remote")]
+pub use verimount_remote as remote;
 pub use verimount_romfs as romfs;
 pub use verimount_scan as scan;
 pub use verimount_serve as serve;

@@ -10,6 +10,8 @@ use verimount_source::{FileSource, ReadAt};
 use verimount_tree::StoredFile;
 
 use crate::Error;
+#[cfg(feature = "remote")]
+use verimount_remote::{RemoteFile, RemoteUrl};
 
 /// Where content is stored.
 ///
@@ -19,6 +21,9 @@ use crate::Error;
 pub enum Location {
     /// A regular file or block device.
     Path(PathBuf),
+    /// A file on a web server.
+    #[cfg(feature = "remote")]
+    Url(RemoteUrl),
     /// A source of one's own.
     Source {
         /// What it is called, in messages and as a mounted file.
@@ -37,28 +42,74 @@ impl Location {
         }
     }
 
+    /// What an argument of a command means: a URL if it begins with `http://` or `https://`, else a path.
+    ///
+    /// # Errors
+    /// [`LocationError`] if it begins like a URL but cannot be used.
+    pub fn of_argument(argument: &OsStr) -> Result<Self, LocationError> {
+        let is_url = |text: &&str| {
+            ["http://", "https://"].iter().any(|scheme| {
+                let start = text.get(..scheme.len());
+                start.is_some_and(|start| start.eq_ignore_ascii_case(scheme))
+            })
+        };
+        match argument.to_str().filter(is_url) {
+            Some(url) => Self::of_url(url),
+            None => Ok(Self::Path(argument.into())),
+        }
+    }
+
+    #[cfg(feature = "remote")]
+    fn of_url(url: &str) -> Result<Self, LocationError> {
+        let url: RemoteUrl = url.parse()?;
+        Ok(Self::Url(url))
+    }
+
+    #[cfg(not(feature = "remote"))]
+    fn of_url(_: &str) -> Result<Self, LocationError> {
+        Err(LocationError::NoRemote)
+    }
+
     /// The path, if that is what it is.
     pub fn path(&self) -> Option<&Path> {
         match self {
             Self::Path(path) => Some(path),
-            Self::Source { .. } => None,
+            _ => None,
         }
     }
 
     /// The last component of its name.
     pub(crate) fn file_name(&self) -> &OsStr {
-        Path::new(self.name())
-            .file_name()
-            .unwrap_or(OsStr::new("data"))
+        let name = match self {
+            #[cfg(feature = "remote")]
+            Self::Url(url) => OsStr::new(url.file_name()),
+            Self::Path(path) => path.as_os_str(),
+            Self::Source { name, .. } => name,
+        };
+        Path::new(name).file_name().unwrap_or(OsStr::new("data"))
     }
 
     /// Where the seal is if it is not with the data: `FILE.verity` beside a file.
     pub(crate) fn sidecar(&self) -> Option<Self> {
-        self.path().map(|path| Self::Path(sidecar_path(path)))
+        match self {
+            Self::Path(path) => Some(Self::Path(sidecar_path(path))),
+            #[cfg(feature = "remote")]
+            Self::Url(url) => url.with_suffix(SIDECAR_SUFFIX).ok().map(Self::Url),
+            Self::Source { .. } => None,
+        }
     }
 
-    pub(crate) fn exists(&self) -> bool {
-        self.path().is_none_or(Path::exists)
+    /// Opens it for reading, if it exists.
+    pub(crate) fn open_existing(&self) -> Result<Option<Arc<dyn ReadAt>>, Error> {
+        // A name can be too long for a file system. Only asking tells what is on a server.
+        if self.path().is_some_and(|path| !path.exists()) {
+            return Ok(None);
+        }
+        match self.open() {
+            Ok((source, _)) => Ok(Some(source)),
+            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Opens it for reading, with the attributes of its file.
@@ -69,23 +120,38 @@ impl Location {
                 let stored = StoredFile::of(file.file()).map_err(|error| Error::io(self, error))?;
                 Ok((Arc::new(file), stored))
             }
+            #[cfg(feature = "remote")]
+            Self::Url(url) => {
+                let file = RemoteFile::open(url).map_err(|error| Error::io(self, error.into()))?;
+                Ok((Arc::new(file), StoredFile::default()))
+            }
             Self::Source { content, .. } => Ok((content.clone(), StoredFile::default())),
-        }
-    }
-
-    fn name(&self) -> &OsStr {
-        match self {
-            Self::Path(path) => path.as_os_str(),
-            Self::Source { name, .. } => name,
         }
     }
 }
 
+/// What the name of a sidecar has at its end.
+const SIDECAR_SUFFIX: &str = ".verity";
+
 /// `FILE.verity`.
 pub(crate) fn sidecar_path(file: &Path) -> PathBuf {
     let mut name = file.as_os_str().to_owned();
-    name.push(".verity");
+    name.push(SIDECAR_SUFFIX);
     name.into()
+}
+
+/// Why an argument is not a [`Location`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LocationError {
+    /// It begins like a URL, but is none that can be used.
+    #[cfg(feature = "remote")]
+    #[error(transparent)]
+    Url(#[from] verimount_remote::ParseUrlError),
+    /// It is a URL, and this program was built without the feature `remote`.
+    #[cfg(not(feature = "remote"))]
+    #[error("this program was built without support for URLs")]
+    NoRemote,
 }
 
 /// Opens a regular file or block device for reading.
@@ -125,12 +191,59 @@ impl From<&Location> for Location {
 
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        printable(self.name()).fmt(f)
+        match self {
+            Self::Path(path) => printable(path).fmt(f),
+            #[cfg(feature = "remote")]
+            Self::Url(url) => url.fmt(f),
+            Self::Source { name, .. } => printable(name).fmt(f),
+        }
     }
 }
 
 impl fmt::Debug for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Location").field(&self.name()).finish()
+        write!(f, "Location({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_not_taken_for_a_url() {
+        for path in [
+            "./https://host/a",
+            "https:",
+            "https:/host/a",
+            "é",
+            "ftp://host/a",
+        ] {
+            let location = Location::of_argument(path.as_ref()).unwrap();
+            assert_eq!(location.path(), Some(Path::new(path)));
+        }
+    }
+
+    #[cfg(feature = "remote")]
+    #[test]
+    fn a_url_has_a_name_and_a_sidecar() {
+        let url = Location::of_argument("HTTPS://host/a/app.img?token=secret".as_ref()).unwrap();
+        assert_eq!(url.path(), None);
+        assert_eq!(url.file_name(), "app.img");
+        assert_eq!(url.to_string(), "https://host/a/app.img");
+        let sidecar = url.sidecar().unwrap();
+        assert_eq!(
+            format!("{sidecar:?}"),
+            "Location(https://host/a/app.img.verity)"
+        );
+        let refused = Location::of_argument("http://me:secret@host/a".as_ref());
+        assert!(!refused.unwrap_err().to_string().contains("secret"));
+    }
+
+    #[cfg(not(feature = "remote"))]
+    #[test]
+    fn a_url_is_refused() {
+        let refused = Location::of_argument("https://host/a".as_ref());
+        assert_eq!(refused.err(), Some(LocationError::NoRemote));
     }
 }

@@ -108,6 +108,15 @@ impl OpenOptions {
         Ok(self.limited(source))
     }
 
+    /// The same; `None` if the file does not exist.
+    pub(crate) fn open_existing_sidecar(
+        &self,
+        sidecar: &Location,
+    ) -> Result<Option<Arc<dyn ReadAt>>, Error> {
+        let source = sidecar.open_existing()?;
+        Ok(source.map(|source| self.limited(source)))
+    }
+
     /// The same source, with requests of the largest size at most.
     fn limited(&self, source: Arc<dyn ReadAt>) -> Arc<dyn ReadAt> {
         match self.max_request {

@@ -82,7 +82,7 @@ impl Opened {
         let has_seal = || {
             let beside = self.location.sidecar();
             Sealed::open_appended(self.content()).is_ok()
-                || beside.is_some_and(|sidecar| sidecar.exists())
+                || beside.is_some_and(|sidecar| matches!(sidecar.open_existing(), Ok(Some(_))))
         };
         self.reader.is_none() && has_seal()
     }

@@ -32,20 +32,20 @@ pub(crate) fn look_for_seal(
     source: Arc<dyn ReadAt>,
     options: &OpenOptions,
 ) -> Result<Option<Sealed>, Error> {
-    let open = |sidecar: &Location| {
-        let seal = options.open_sidecar(sidecar)?;
-        open_sidecar(location, source.clone(), sidecar, seal)
-    };
+    let open = |sidecar: &Location, seal| open_sidecar(location, source.clone(), sidecar, seal);
     if let Some(sidecar) = &options.sidecar {
-        return open(sidecar).map(Some);
+        return open(sidecar, options.open_sidecar(sidecar)?).map(Some);
     }
     match Sealed::open_appended(source.clone()) {
         Err(VerityError::NotSealed) => {}
         Err(error) => return Err(Error::seal(location, error)),
         Ok(sealed) => return Ok(Some(sealed)),
     }
-    let sidecar = location.sidecar().filter(Location::exists);
-    sidecar.as_ref().map(open).transpose()
+    let Some(sidecar) = location.sidecar() else {
+        return Ok(None);
+    };
+    let seal = options.open_existing_sidecar(&sidecar)?;
+    seal.map(|seal| open(&sidecar, seal)).transpose()
 }
 
 fn open_sidecar(
@@ -87,9 +87,8 @@ pub(crate) fn find_hash_area(
         return HashArea::open_appended(source, offset)
             .map_err(|error| Error::seal(location, error));
     };
-    if !sidecar.exists() {
+    let Some(hashes) = options.open_existing_sidecar(&sidecar)? else {
         return Err(Error::NoHashArea { at: sidecar });
-    }
-    let hashes = options.open_sidecar(&sidecar)?;
+    };
     HashArea::open_beside(source, hashes, offset).map_err(|error| Error::seal(sidecar, error))
 }

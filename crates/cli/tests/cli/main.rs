@@ -22,6 +22,7 @@ mod names;
 mod ordinary_user;
 mod outputs;
 mod progress;
+mod remote;
 mod restoring;
 mod usage;
 mod verify;

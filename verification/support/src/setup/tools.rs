@@ -40,7 +40,7 @@ impl fmt::Display for Tool {
 }
 
 /// The programs that any task needs, by package.
-pub(super) const TOOLS: [Tool; 37] = [
+pub(super) const TOOLS: [Tool; 38] = [
     tool("getfattr", "attr", &[Test], "shows extended attributes"),
     tool("setfacl", "acl", &[Test], "sets access control lists"),
     tool(
@@ -168,10 +168,16 @@ pub(super) const TOOLS: [Tool; 37] = [
         "is what our NBD server is compared with",
     ),
     tool(
+        "nginx",
+        "nginx-light",
+        &[Test],
+        "serves images that are read from a URL",
+    ),
+    tool(
         "openssl",
         "openssl",
-        &[Bench],
-        "hashes, for its speed to be compared",
+        &[Bench, Test],
+        "hashes, for its speed to be compared, and makes certificates",
     ),
     tool(
         "python3",

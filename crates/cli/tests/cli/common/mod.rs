@@ -2,6 +2,7 @@
 
 pub(crate) mod daemon;
 pub(crate) mod latency;
+pub(crate) mod nginx;
 pub(crate) mod romfs;
 pub(crate) mod run;
 pub(crate) mod synchronous;

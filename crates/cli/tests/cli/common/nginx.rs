@@ -1,0 +1,156 @@
+//! A web server.
+
+use std::{
+    fs,
+    net::{TcpListener, TcpStream},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+};
+
+use verimount_testkit::tools;
+
+use super::{daemon::eventually, world::World};
+
+/// nginx, which serves the files of a world. Its own files are in the folder `nginx` there.
+pub(crate) struct Nginx {
+    process: Child,
+    folder: PathBuf,
+    port: u16,
+    tls_port: u16,
+}
+
+/// A request that it has answered.
+#[derive(Debug)]
+pub(crate) struct Logged {
+    pub(crate) path: String,
+    /// The bytes of the answer's body.
+    pub(crate) sent: u64,
+}
+
+impl Nginx {
+    /// Starts it; `None`, after a note, if it is not installed.
+    pub(crate) fn start(world: &World) -> Option<Self> {
+        let nginx = tools::find("nginx")?;
+        let openssl = tools::find("openssl")?;
+        let folder = world.directory("nginx");
+        make_certificate(&openssl, &folder);
+        // Another program may take a port before nginx does.
+        for _ in 0..10 {
+            let (port, tls_port) = (free_port(), free_port());
+            let config = config(world.root(), port, tls_port);
+            fs::write(folder.join("nginx.conf"), config).unwrap();
+            let process = Command::new(&nginx)
+                .arg("-p")
+                .arg(&folder)
+                .args(["-c", "nginx.conf", "-e", "error.log"])
+                .stdin(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap();
+            let mut server = Self {
+                process,
+                folder: folder.clone(),
+                port,
+                tls_port,
+            };
+            if server.answers() {
+                return Some(server);
+            }
+        }
+        let log = fs::read_to_string(folder.join("error.log"));
+        panic!("nginx does not start: {log:?}");
+    }
+
+    /// The URL of a file in the world.
+    pub(crate) fn url(&self, name: &str) -> String {
+        format!("http://127.0.0.1:{}/{name}", self.port)
+    }
+
+    /// The same, encrypted.
+    pub(crate) fn tls_url(&self, name: &str) -> String {
+        format!("https://127.0.0.1:{}/{name}", self.tls_port)
+    }
+
+    /// The certificate that clients must know.
+    pub(crate) fn certificate(&self) -> PathBuf {
+        self.folder.join("cert.pem")
+    }
+
+    /// The requests so far that were not broken off.
+    pub(crate) fn requests(&self) -> Vec<Logged> {
+        let log = fs::read_to_string(self.folder.join("access.log")).unwrap();
+        let lines = log.lines().map(|line| {
+            let (path, sent) = line.split_once(' ').unwrap();
+            Logged {
+                path: path.to_owned(),
+                sent: sent.parse().unwrap(),
+            }
+        });
+        lines.collect()
+    }
+
+    /// Whether it answers; `false` if it has ended.
+    fn answers(&mut self) -> bool {
+        let mut is_there = false;
+        eventually("nginx to listen", || {
+            is_there = TcpStream::connect(("127.0.0.1", self.port)).is_ok();
+            is_there || self.process.try_wait().unwrap().is_some()
+        });
+        is_there && self.process.try_wait().unwrap().is_none()
+    }
+}
+
+impl Drop for Nginx {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+fn make_certificate(openssl: &Path, folder: &Path) {
+    let made = Command::new(openssl)
+        .args([
+            "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
+        ])
+        .args([
+            "-subj",
+            "/CN=test",
+            "-addext",
+            "subjectAltName=IP:127.0.0.1",
+        ])
+        .args(["-addext", "basicConstraints=critical,CA:FALSE"])
+        .args(["-keyout", "key.pem", "-out", "cert.pem"])
+        .current_dir(folder)
+        .stderr(Stdio::null())
+        .status();
+    assert!(made.unwrap().success());
+}
+
+fn config(root: &Path, port: u16, tls_port: u16) -> String {
+    let root = root.to_str().unwrap();
+    let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+        .map(|kind| format!("{kind}_temp_path temporary;"))
+        .concat();
+    format!(
+        "daemon off; master_process off; pid nginx.pid;
+         events {{}}
+         http {{
+             {temporary}
+             log_format requests '$uri $body_bytes_sent';
+             access_log access.log requests;
+             server {{
+                 listen 127.0.0.1:{port};
+                 listen 127.0.0.1:{tls_port} ssl;
+                 ssl_certificate cert.pem;
+                 ssl_certificate_key key.pem;
+                 root {root};
+             }}
+         }}
+        "
+    )
+}

@@ -1,0 +1,178 @@
+//! Images and files on a web server.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use verimount_testkit::noise;
+
+use crate::{
+    args,
+    common::{
+        daemon::{self, Daemon},
+        nginx::Nginx,
+        run::{binary, finish, verimount},
+        tree::{assert_same, create, snapshot},
+        world::{HELLO, World},
+    },
+};
+
+#[test]
+fn every_command_that_reads_takes_a_url() {
+    let world = World::new();
+    let tree = world.directory("tree");
+    create(&tree, false);
+    let image = world.path("image");
+    let digest = verimount(args!["build", &tree, &image]).digest();
+    let Some(server) = Nginx::start(&world) else {
+        return;
+    };
+    let url = server.url("image");
+    for command in ["verify", "ls"] {
+        let here = verimount(args![command, &image, "--digest", &digest]);
+        let there = verimount(args![command, &url, "--digest", &digest]);
+        there.succeeds_quietly();
+        let expected = here.text().replace(image.to_str().unwrap(), &url);
+        assert_eq!(there.text(), expected);
+    }
+    let info = verimount(args!["info", &url]);
+    info.succeeds_quietly();
+    assert!(info.text().contains(&digest), "{info:?}");
+    let copy = world.path("copy");
+    verimount(args!["extract", &url, &copy, "--digest", &digest]).succeeds_quietly();
+    assert_same(&snapshot(&copy).unwrap(), &snapshot(&tree).unwrap());
+    let other = format!("sha256:{}", "0".repeat(64));
+    verimount(args!["ls", &url, "--digest", other]).fails_saying(&url);
+}
+
+#[test]
+fn a_sidecar_is_found_beside_a_url_or_at_another() {
+    let world = World::new();
+    world.image_with_sidecar("image");
+    let Some(server) = Nginx::start(&world) else {
+        return;
+    };
+    let expected = "Hello, world!\n";
+    let beside = verimount(args!["cat", server.url("image"), HELLO]);
+    assert_eq!(beside.succeeds().text(), expected);
+    fs::rename(world.path("image.verity"), world.path("elsewhere")).unwrap();
+    let elsewhere = server.url("elsewhere");
+    let given = verimount(args![
+        "cat",
+        server.url("image"),
+        HELLO,
+        "--sidecar",
+        elsewhere
+    ]);
+    assert_eq!(given.succeeds().text(), expected);
+    let missing = verimount(args!["cat", server.url("image"), HELLO]);
+    missing.fails_saying("image.verity does not exist");
+}
+
+#[test]
+fn failures_have_a_reason() {
+    let world = World::new();
+    world.write("short", "short");
+    let Some(server) = Nginx::start(&world) else {
+        return;
+    };
+    for (url, reason) in [
+        (
+            server.url("missing"),
+            "the server has no such file (status 404)",
+        ),
+        (server.url("short"), "has no seal"),
+        ("http://127.0.0.1:1/image".to_owned(), "cannot connect"),
+        (server.tls_url("short"), "no secure connection"),
+    ] {
+        verimount(args!["ls", &url])
+            .fails_saying(reason)
+            .fails_saying(&url);
+    }
+    for url in ["http://", "https://me:secret@host/image"] {
+        let wrong = verimount(args!["ls", url]);
+        wrong.is_wrong_usage();
+    }
+}
+
+#[test]
+fn tls_needs_a_known_certificate() {
+    let world = World::new();
+    let image = world.sealed_image("image");
+    let Some(server) = Nginx::start(&world) else {
+        return;
+    };
+    let mut command = Command::new(binary());
+    command.args(args![
+        "cat",
+        server.tls_url("image"),
+        "folder/noise",
+        "--unpinned"
+    ]);
+    command.env("SSL_CERT_FILE", server.certificate());
+    let there = finish(command);
+    there.succeeds_quietly();
+    let here = verimount(args!["cat", image, "folder/noise", "--unpinned"]);
+    assert!(there.stdout == here.stdout);
+}
+
+#[test]
+fn a_mount_of_a_url_has_the_same_files() {
+    let Some(world) = daemon::world() else {
+        return;
+    };
+    let (tree, mnt) = (world.directory("tree"), world.path("mnt"));
+    create(&tree, false);
+    let digest = verimount(args!["build", &tree, world.path("image")]).digest();
+    let Some(server) = Nginx::start(&world) else {
+        return;
+    };
+    let url = server.url("image");
+    let secret = format!("{url}?token=secret");
+    let mounted = Daemon::mount(Path::new(&secret), &mnt, &["--digest", &digest]);
+    assert_same(&snapshot(&mnt).unwrap(), &snapshot(&tree).unwrap());
+    let status = verimount(args!["status", &mnt]);
+    assert!(status.text().contains(&url), "{status:?}");
+    let table = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let log = mounted.unmount();
+    for shown in [status.text(), &table, &log] {
+        assert!(!shown.contains("token"), "{shown}");
+    }
+}
+
+#[test]
+fn reading_in_order_takes_few_requests() {
+    const SIZE: u64 = 256 << 20;
+    /// What the first steps, the Merkle tree and the seal take besides the parts of 8 MiB.
+    const OTHERS: u64 = 32;
+    let Some(world) = daemon::world() else {
+        return;
+    };
+    let content = noise(SIZE as usize, 1);
+    let file = world.write("file", &content);
+    verimount(args!["seal", "--append", &file]).succeeds_quietly();
+    let Some(server) = Nginx::start(&world) else {
+        return;
+    };
+    let mnt = world.path("mnt");
+    let mounted = Daemon::mount(Path::new(&server.url("file")), &mnt, &["--unpinned"]);
+    let mut compare = Command::new("cmp");
+    compare
+        .arg(mnt.join("file"))
+        .arg("-")
+        .args(["-n", &SIZE.to_string()]);
+    compare
+        .stdin(fs::File::open(&file).unwrap())
+        .stdout(Stdio::null());
+    assert!(compare.status().unwrap().success());
+    mounted.unmount();
+    let requests = server.requests();
+    assert!(requests.iter().all(|request| request.path == "/file"));
+    let (count, most) = (requests.len() as u64, SIZE / (8 << 20) + OTHERS);
+    assert!(count <= most, "{count} requests, more than {most}");
+    let sent: u64 = requests.iter().map(|request| request.sent).sum();
+    let stored = fs::metadata(&file).unwrap().len();
+    assert!(sent <= stored + stored / 50, "{sent} bytes of {stored}");
+}
