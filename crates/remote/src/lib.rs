@@ -3,9 +3,9 @@
 //! [`RemoteFile`] is a [`ReadAt`](verimount_source::ReadAt) over `http://` and `https://`. It fetches
 //! only what is read, in aligned ranges, and nothing twice at the same time.
 //!
-//! It promises nothing about the bytes: a server can send anything. Whoever needs the right bytes
-//! verifies them. Everything else about an answer is checked, and all that a server can make this crate
-//! store or wait for is bounded.
+//! It promises nothing about the bytes: a server can send anything, so they must be verified by what uses
+//! them. Everything else about an answer is checked, and all that a server can make this crate store or
+//! wait for is bounded.
 //!
 //! ```no_run
 //! use verimount_remote::RemoteFile;
@@ -35,3 +35,8 @@ mod tests;
 pub use error::Error;
 pub use remote_file::RemoteFile;
 pub use url::{ParseUrlError, RemoteUrl};
+
+/// The examples of the README are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
