@@ -1,10 +1,19 @@
 //! `cargo xtask setup`: installs what the tests need on the machine.
 
 use anyhow::Result;
-use verimount_support::setup::{self, Purpose};
+use verimount_support::{
+    newer,
+    setup::{self, Purpose},
+    workspace::target,
+};
 
 pub(crate) fn run() -> Result<()> {
     setup::ensure_ready(Purpose::TESTS)?;
     println!("Everything that the tests need is installed.");
+    let target = target()?;
+    for newer in newer::ALL {
+        let programs = newer.installed(&target)?;
+        println!("{} is in {}", newer.name(), programs.display());
+    }
     Ok(())
 }

@@ -9,6 +9,7 @@ pub mod cargo_tool;
 pub mod command;
 pub mod interrupt;
 pub mod mount_point;
+pub mod newer;
 pub mod program;
 pub mod setup;
 pub mod workspace;
