@@ -21,7 +21,6 @@ pub(crate) fn run() -> Result<()> {
 
     say("A real tree: the source code of this repository.");
     demo.show("cp", &["-r", path(&root().join("crates"))?, "app"])?;
-    demo.let_everybody_read("app")?;
 
     say("An image of it, with its Merkle tree. The digest identifies every byte.");
     let built = demo.show("verimount", &["build", "app", "app.img"])?;
@@ -70,14 +69,6 @@ impl Demo {
             .prefix("verimount-demo-")
             .tempdir()?;
         Ok(Self { folder, verimount })
-    }
-
-    /// `build` refuses files that only their owner may read, as files can be after a checkout with a strict
-    /// umask.
-    fn let_everybody_read(&self, tree: &str) -> Result<()> {
-        let mut chmod = Command::new("chmod");
-        chmod.current_dir(self.folder.path());
-        command::run(chmod.args(["-R", "a+rX", tree]))
     }
 
     /// Prints a command line, runs it in the folder, and prints and returns its output.

@@ -59,15 +59,17 @@ pub fn describe(content: Arc<dyn ReadAt>) -> Result<Option<Description>, Error> 
         Err(RomfsError::NotRomfs) => {}
         Err(error) => return Err(error.into()),
     }
-    match Superblock::read(&*content) {
-        Ok(superblock) => Ok(Some(Description {
-            format: "erofs",
-            size: superblock.size(),
-            volume_name: superblock.volume_name().to_vec(),
-        })),
-        Err(ErofsError::NotErofs) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
+    let superblock = match Superblock::read(&*content) {
+        Ok(superblock) => superblock,
+        Err(ErofsError::NotErofs) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    superblock.check_length(content.size())?;
+    Ok(Some(Description {
+        format: "erofs",
+        size: superblock.size(),
+        volume_name: superblock.volume_name().to_vec(),
+    }))
 }
 
 /// Compares the redundant parts of an image. Where they differ, other readers of the format see another

@@ -26,6 +26,6 @@ pub struct RomfsOptions {
 
 impl Default for ImageFormat {
     fn default() -> Self {
-        Self::Romfs(RomfsOptions::default())
+        Self::Erofs(ErofsOptions::default())
     }
 }

@@ -57,7 +57,7 @@ impl Large {
         Ok(Self {
             // The image first: the sidecar will be in the same folder.
             image: Sealed {
-                digest: lab.build(&folder, &image)?,
+                digest: lab.build(&folder, &image, &[])?,
                 source: image,
             },
             sealed: Sealed {

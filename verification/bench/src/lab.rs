@@ -149,14 +149,10 @@ impl Lab {
         first_word(self.verimount(User::Caller).arg("seal").arg(file))
     }
 
-    /// Builds an image of `tree`; returns its digest.
-    pub(crate) fn build(&self, tree: &Path, image: &Path) -> Result<String> {
-        first_word(
-            self.verimount(User::Caller)
-                .arg("build")
-                .arg(tree)
-                .arg(image),
-        )
+    /// Builds an image of `tree` with these options; returns its digest.
+    pub(crate) fn build(&self, tree: &Path, image: &Path, options: &[&str]) -> Result<String> {
+        let mut build = self.verimount(User::Caller);
+        first_word(build.arg("build").args(options).arg(tree).arg(image))
     }
 
     /// Drops all caches before a run that will fill at most this many bytes of page cache.

@@ -14,7 +14,7 @@ use crate::{
 pub(crate) struct FormatArgs {
     /// The format: erofs keeps everything; romfs is simpler, and keeps neither owners, times, permissions
     /// nor extended attributes
-    #[arg(long, value_name = "FORMAT", default_value = "romfs", value_parser = one_of::<Format>(["erofs", "romfs"]))]
+    #[arg(long, value_name = "FORMAT", default_value = "erofs", value_parser = one_of::<Format>(["erofs", "romfs"]))]
     format: Format,
     /// The size of the image's blocks, by which the data of larger files is aligned: a power of two, for erofs
     /// from 512 to 64K, for romfs from 1K to 1M; auto is 4K, the largest that most kernels read

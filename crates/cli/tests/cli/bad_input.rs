@@ -463,7 +463,7 @@ fn truncated_files_are_called_truncated() {
     let half = world.write("half", &sealed[..40_000]);
     for subcommand in ["ls", "verify"] {
         let ended = verimount(args![subcommand, &half]);
-        ended.fails_saying("half: truncated romfs image: 40000 bytes instead of at least ");
+        ended.fails_saying("half: truncated EROFS image: 40000 bytes instead of at least ");
     }
     // Where nothing says how long it was, it may be whole.
     let other = world.write("other", &sealed[1..40_000]);

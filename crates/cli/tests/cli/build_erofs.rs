@@ -20,7 +20,7 @@ use crate::{
 /// The image that is built with these options.
 fn built(world: &World, tree: &Path, options: &[&str]) -> Vec<u8> {
     let image = world.path("built");
-    let mut arguments = args!["build", "--format", "erofs", tree, &image];
+    let mut arguments = args!["build", tree, &image];
     arguments.extend(options.iter().map(Into::into));
     // Nothing is lost, so there is nothing to say.
     assert_eq!(verimount(arguments).succeeds().stderr, "");
@@ -54,7 +54,7 @@ fn an_image_is_verified_listed_and_extracted() {
     let tree = world.directory("tree");
     create(&tree, false);
     let (image, copy) = (world.path("image"), world.path("copy"));
-    let build = args!["build", "--format", "erofs", "--strict", &tree, &image];
+    let build = args!["build", "--strict", &tree, &image];
     let digest = verimount(build).digest();
     verimount(args!["verify", &image, "--digest", &digest]).succeeds_quietly();
     let described = verimount(args!["info", &image]);
@@ -65,7 +65,7 @@ fn an_image_is_verified_listed_and_extracted() {
     verimount(args!["extract", &image, &copy, "--digest", &digest]).succeeds();
     assert_same(&snapshot(&copy).unwrap(), &snapshot(&tree).unwrap());
     // It is recognised as an older image.
-    let again = args!["build", "--format", "erofs", &tree, &image];
+    let again = args!["build", &tree, &image];
     assert_eq!(verimount(again).digest(), digest);
 }
 
@@ -129,7 +129,7 @@ fn source_date_epoch_is_the_latest_time() {
     let build = |epoch: &str| {
         let image = world.path("image");
         let mut command = User::Current.command();
-        command.args(args!["build", "--format", "erofs", &tree, &image]);
+        command.args(args!["build", &tree, &image]);
         command.env("SOURCE_DATE_EPOCH", epoch);
         let ended = finish(command);
         (ended, fs::read(&image).ok())

@@ -40,14 +40,9 @@ fn everything_is_extracted_as_it_was() {
     for options in [
         &[][..],
         &["--block-size", "1K", "--tree-block-size", "1K"],
-        &[
-            "--block-size",
-            "1M",
-            "--hash-alg",
-            "sha512",
-            "--salt",
-            "00ff",
-        ],
+        &["--hash-alg", "sha512", "--salt", "00ff"],
+        &["--format", "romfs"],
+        &["--format", "romfs", "--block-size", "1M"],
     ] {
         let (world, tree, image) = built(options);
         let copy = world.path("copy");
@@ -220,7 +215,7 @@ fn ls_reads_only_what_is_below_a_path() {
         }
     }
     let image = world.path("image");
-    verimount(args!["build", &tree, &image]).succeeds();
+    verimount(args!["build", "--format", "romfs", &tree, &image]).succeeds();
     let mut bytes = fs::read(&image).unwrap();
     let index = bytes.windows(8).position(|window| window == b"VMINDEX1");
     let names = b"damaged 500damaged 501";
@@ -248,7 +243,7 @@ fn ls_shows_types_permissions_and_sizes() {
     fs::set_permissions(tree.join("program"), fs::Permissions::from_mode(0o755)).unwrap();
     symlink("file", tree.join("link")).unwrap();
     let image = world.path("image");
-    verimount(args!["build", &tree, &image]).succeeds();
+    verimount(args!["build", "--format", "romfs", &tree, &image]).succeeds();
     let listed = verimount(args!["ls", "--long", &image]);
     let date = "1970-01-01 00:00:00.000000000 +0000";
     assert_eq!(

@@ -31,7 +31,7 @@ fn sealed_images() {
         assert_eq!(found["kind"], "image");
         assert_eq!(found["verified"], false);
         assert_eq!(found["size"], fs::metadata(&image).unwrap().len());
-        assert_eq!(found["image"]["format"], "romfs");
+        assert_eq!(found["image"]["format"], "erofs");
         let seal = &found["seal"];
         assert_eq!(seal["format"], "fs-verity");
         assert_eq!(seal["place"], if beside { "beside" } else { "appended" });
@@ -172,7 +172,7 @@ fn wrong_files() {
     let world = World::new();
     let image = fs::read(world.sealed_image("image")).unwrap();
     let truncated = world.write("truncated", &image[..image.len() / 2]);
-    verimount(args!["info", truncated]).fails_saying("truncated romfs image");
+    verimount(args!["info", truncated]).fails_saying("truncated EROFS image");
     let nothing = world.write("nothing", noise(10_000, 1));
     verimount(args!["info", nothing]).fails_saying("neither an image nor a volume");
     verimount(args!["info", world.write("empty", "")]).fails_saying("neither an image");

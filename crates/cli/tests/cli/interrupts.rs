@@ -110,7 +110,8 @@ fn ignored_signals_stay_ignored() {
     interrupt(child, Signal::TERM).fails_saying("interrupted");
 }
 
-/// Nearly the largest possible image.
+/// A tree whose image takes long to write: all of a file that has no storage. That is nearly the largest
+/// possible image of romfs.
 fn large_tree(world: &World) -> std::path::PathBuf {
     let tree = world.directory("tree");
     let file = File::create(tree.join("file")).unwrap();
@@ -128,7 +129,9 @@ fn an_interrupted_build_leaves_no_image() {
         if let Some(older) = older {
             fs::write(&image, older).unwrap();
         }
-        let child = start(args!["build", "--force", &tree, &image]);
+        let child = start(args![
+            "build", "--format", "romfs", "--force", &tree, &image
+        ]);
         eventually("it has begun", || has_unnamed_file_in(&child, &folder));
         interrupt(child, Signal::INT).fails_saying("interrupted");
         assert_eq!(fs::read(&image).ok().as_deref(), older);
@@ -172,7 +175,13 @@ fn a_killed_build_leaves_no_image() {
     let world = World::new();
     let tree = large_tree(&world);
     let folder = world.directory("folder");
-    let child = start(args!["build", &tree, folder.join("image")]);
+    let child = start(args![
+        "build",
+        "--format",
+        "romfs",
+        &tree,
+        folder.join("image")
+    ]);
     eventually("it has begun", || has_unnamed_file_in(&child, &folder));
     let ended = interrupt(child, Signal::KILL);
     assert_eq!(ended.status.code(), None);

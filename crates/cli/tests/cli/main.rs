@@ -5,6 +5,7 @@ mod bad_input;
 mod bridge;
 mod build;
 mod build_erofs;
+mod build_romfs;
 mod common;
 mod contents;
 mod dm_verity;

@@ -36,7 +36,7 @@ impl World {
         let content = noise(10_000, 1);
         fs::write(tree.join(OsStr::from_bytes(HOSTILE)), &content).unwrap();
         let image = self.path("image");
-        verimount(args!["build", &tree, &image]).succeeds();
+        verimount(args!["build", "--format", "romfs", &tree, &image]).succeeds();
         let mut bytes = fs::read(&image).unwrap();
         let mut windows = bytes.windows(64);
         let start = windows.position(|window| window == &content[..64]);

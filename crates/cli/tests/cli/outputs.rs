@@ -118,7 +118,7 @@ fn closed_standard_error_changes_nothing() {
     fs::write(tree.join("file"), "").unwrap();
     let image = world.path("image");
     // It has a note to write, that times are not kept.
-    let build = args!["build", &tree, &image];
+    let build = args!["build", "--format", "romfs", &tree, &image];
     let ended = run_with(&build, Stdio::piped(), closed_pipe().into());
     ended.succeeds();
     let missing = world.path("missing");

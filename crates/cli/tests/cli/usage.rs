@@ -122,8 +122,8 @@ const SUBCOMMANDS: [Subcommand; 23] = [
             TREE[2],
         ],
         malformed: &[
-            ("--block-size", "512"),
-            ("--block-size", "2M"),
+            ("--block-size", "256"),
+            ("--block-size", "128K"),
             ("--block-size", "6000"),
             ("--volume-name", TOO_LONG_A_NAME),
             ("--strict", "colour"),
@@ -425,7 +425,7 @@ const SUBCOMMANDS: [Subcommand; 23] = [
     },
 ];
 
-/// romfs has room for 128 bytes.
+/// EROFS has room for 16 bytes, romfs for 128.
 const TOO_LONG_A_NAME: &str = "\
     0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\
     0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef+";

@@ -61,7 +61,7 @@ fn sample() -> Sample {
         fs::write(path, noise(size, number)).unwrap();
     }
     let image = world.path("image");
-    let digest = verimount(args!["build", &tree, &image]).digest();
+    let digest = verimount(args!["build", "--format", "romfs", &tree, &image]).digest();
     let bytes = fs::read(&image).unwrap();
     let places = FILES.iter().map(|(name, size)| {
         let content = fs::read(tree.join(name)).unwrap();
@@ -325,7 +325,7 @@ fn the_only_file_is_named() {
     let tree = world.directory("tree");
     fs::write(tree.join("only"), noise(100_000, 1)).unwrap();
     let image = world.path("image");
-    verimount(args!["build", &tree, &image]).succeeds();
+    verimount(args!["build", "--format", "romfs", &tree, &image]).succeeds();
     let storage = fs::File::options().write(true).open(&image).unwrap();
     storage.write_all_at(&[0; 4096], 0).unwrap();
     storage.write_all_at(&[0; 4096], 40960).unwrap();
@@ -346,7 +346,15 @@ fn an_image_inside_another_file_is_not_taken_for_it() {
     for name in ["one", "two"] {
         fs::write(tree.join(name), noise(5000, 1)).unwrap();
     }
-    verimount(args!["build", "--no-seal", &tree, &plain]).succeeds();
+    verimount(args![
+        "build",
+        "--format",
+        "romfs",
+        "--no-seal",
+        &tree,
+        &plain
+    ])
+    .succeeds();
     let plain = fs::read(plain).unwrap();
     let before = noise(64 << 10, 2);
     let file = world.write("file", [before, plain].concat());
@@ -411,7 +419,7 @@ fn names_that_are_not_text_are_reported() {
     let content = noise(10_000, 1);
     fs::write(tree.join(OsStr::from_bytes(b"name \xff")), &content).unwrap();
     let image = world.root().join(OsStr::from_bytes(b"image \xfe"));
-    verimount(args!["build", &tree, &image]).succeeds();
+    verimount(args!["build", "--format", "romfs", &tree, &image]).succeeds();
     let mut bytes = fs::read(&image).unwrap();
     let start = bytes
         .windows(64)

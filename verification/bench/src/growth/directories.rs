@@ -38,7 +38,7 @@ impl Subject {
         Ok(Self {
             names,
             image: Sealed {
-                digest: lab.build(directory.path(), &source)?,
+                digest: lab.build(directory.path(), &source, &[])?,
                 source,
             },
             directory,

@@ -42,7 +42,7 @@ fn image(lab: &Lab, bytes: u64) -> Result<Sized<Sealed>> {
     Ok(Sized {
         size: bytes,
         thing: Sealed {
-            digest: lab.build(folder.path(), &source)?,
+            digest: lab.build(folder.path(), &source, &[])?,
             source,
         },
         label,

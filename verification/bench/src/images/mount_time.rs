@@ -18,7 +18,7 @@ pub(super) fn run(lab: &Lab, report: &mut Report, large: &Large) -> Result<()> {
     data::write_file(&folder.join("small.bin"), 1 << 20)?;
     let source = lab.path("small.img");
     let small = Sealed {
-        digest: lab.build(&folder, &source)?,
+        digest: lab.build(&folder, &source, &[])?,
         source,
     };
 

@@ -63,7 +63,7 @@ pub(super) fn subjects(lab: &Lab, report: &mut Report, tree: &Path) -> Result<Ve
     let native = format!("native {}", file_system(tree)?);
     let source = lab.path("tree.img");
     let ours = Sealed {
-        digest: lab.build(tree, &source)?,
+        digest: lab.build(tree, &source, &[])?,
         source,
     };
     let mut subjects = vec![

@@ -114,11 +114,11 @@ fn find(lab: &Lab, report: &mut Report) -> Result<()> {
     say(report, &title, &samples, FIND_IN_2020)
 }
 
-/// Builds an image of `folder` beside it.
+/// Builds a romfs image of `folder` beside it.
 fn image(lab: &Lab, folder: &Path) -> Result<Sealed> {
     let source = folder.with_extension("img");
     Ok(Sealed {
-        digest: lab.build(folder, &source)?,
+        digest: lab.build(folder, &source, &["--format", "romfs"])?,
         source,
     })
 }

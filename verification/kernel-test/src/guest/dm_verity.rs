@@ -69,7 +69,8 @@ pub(super) fn run(tests: &Tests, scratch: &Scratch, verimount: &Path) -> Result<
     let image = scratch.path().join("image");
     let mut build = Command::new(verimount);
     build
-        .args(["build", "--widen-permissions", "--no-seal"])
+        .args(["build", "--format", "romfs"])
+        .args(["--widen-permissions", "--no-seal"])
         .arg(&tree)
         .arg(&image);
     command::stdout(&mut build)?;

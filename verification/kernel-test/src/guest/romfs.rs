@@ -31,7 +31,8 @@ pub(super) fn run(tests: &Tests, scratch: &Scratch, verimount: &Path) -> Result<
         for seal in [&[][..], &["--no-seal"]] {
             tests.test(&format!("built with {block_size}, {seal:?}"), || {
                 let mut build = Command::new(verimount);
-                build.args(["build", "--widen-permissions", "--block-size", block_size]);
+                build.args(["build", "--format", "romfs", "--widen-permissions"]);
+                build.args(["--block-size", block_size]);
                 command::stdout(build.args(seal).arg(&tree).arg(&image))?;
                 compare(scratch, verimount, &image)
             });

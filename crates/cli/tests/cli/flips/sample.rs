@@ -49,7 +49,7 @@ pub(super) fn small_sample() -> Sample {
     fs::hard_link(tree.join("small 1"), tree.join("folder/another name")).unwrap();
     std::os::unix::fs::symlink("folder/first", tree.join("link")).unwrap();
     let image = world.path("image");
-    let digest = verimount(args!["build", &tree, &image]).digest();
+    let digest = verimount(args!["build", "--format", "romfs", &tree, &image]).digest();
     let bytes = fs::read(&image).unwrap();
     let verified = verimount(args!["verify", "--json", &image]);
     let verified: Value = serde_json::from_slice(&verified.stdout).unwrap();

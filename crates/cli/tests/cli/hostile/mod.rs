@@ -54,7 +54,15 @@ fn sample(world: &World) -> Image {
     }
     std::os::unix::fs::symlink("abc", tree.join("link")).unwrap();
     let image = world.path("sample");
-    verimount(args!["build", "--no-seal", &tree, &image]).succeeds();
+    verimount(args![
+        "build",
+        "--format",
+        "romfs",
+        "--no-seal",
+        &tree,
+        &image
+    ])
+    .succeeds();
     Image(fs::read(image).unwrap())
 }
 

@@ -66,7 +66,7 @@ fn a_damaged_beginning_needs_as_file() {
     let image = world.sealed_image("image");
     let mnt = world.path("mnt");
     for path in [&file, &image] {
-        writable(path).write_all_at(b"-rom0fs-", 0).unwrap();
+        writable(path).write_all_at(b"damaged", 0).unwrap();
         let ended = verimount(args!["mount", path, &mnt, "--unpinned"]);
         ended.fails_saying("data block at 0 does not match");
         ended.fails_saying("--as-file");
@@ -95,7 +95,15 @@ fn bad_data_does_not_hide_its_file() {
         fs::write(tree.join(name), noise(8192, number)).unwrap();
     }
     let path = world.path("image");
-    verimount(args!["build", "--no-seal", &tree, &path]).succeeds();
+    verimount(args![
+        "build",
+        "--format",
+        "romfs",
+        "--no-seal",
+        &tree,
+        &path
+    ])
+    .succeeds();
     let image = Image(fs::read(&path).unwrap()).without_index();
     fs::write(&path, &image.0).unwrap();
     verimount(args!["seal", "--append", &path]).succeeds_quietly();
@@ -139,7 +147,15 @@ fn paths_are_searched_once() {
         fs::write(tree.join(format!("files/{number}")), content).unwrap();
     }
     let path = world.path("image");
-    verimount(args!["build", "--no-seal", &tree, &path]).succeeds();
+    verimount(args![
+        "build",
+        "--format",
+        "romfs",
+        "--no-seal",
+        &tree,
+        &path
+    ])
+    .succeeds();
     let image = Image(fs::read(&path).unwrap()).without_index();
     fs::write(&path, &image.0).unwrap();
     verimount(args!["seal", "--append", &path]).succeeds_quietly();

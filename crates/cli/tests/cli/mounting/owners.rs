@@ -28,7 +28,7 @@ fn shown(path: &Path) -> (u32, u32, u32) {
 
 #[test]
 fn files_of_an_image_belong_to_the_user_who_mounts() {
-    let Some(world) = world_with_image(&[]) else {
+    let Some(world) = world_with_image(&["--format", "romfs"]) else {
         return;
     };
     let mounted = Daemon::mount(&world.path("image"), &world.path("mnt"), &["--unpinned"]);
@@ -42,7 +42,7 @@ fn files_of_an_image_belong_to_the_user_who_mounts() {
 
 #[test]
 fn owners_and_permissions_can_be_chosen() {
-    let Some(world) = world_with_image(&[]) else {
+    let Some(world) = world_with_image(&["--format", "romfs"]) else {
         return;
     };
     let options = [
@@ -186,7 +186,7 @@ fn git_clones_a_repository_of_the_user_who_mounts() {
     git(&["-C", "bare", "symbolic-ref", "HEAD", "refs/heads/main"]).succeeds();
     fs::rename(world.path("bare"), tree.join("bare")).unwrap();
     let image = world.path("image");
-    verimount(args!["build", &tree, &image]).succeeds();
+    verimount(args!["build", "--format", "romfs", &tree, &image]).succeeds();
     let mounted = Daemon::mount(&image, &world.path("mnt"), &["--unpinned"]);
     git(&["clone", "--quiet", "mnt/bare", "clone"]).succeeds();
     assert_eq!(fs::read(world.path("clone/file")).unwrap(), b"content");

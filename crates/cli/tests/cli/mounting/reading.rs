@@ -59,7 +59,8 @@ fn the_whole_tree() {
 fn trees_of_all_kinds() {
     for options in [
         &["--block-size", "1K", "--tree-block-size", "1K"][..],
-        &["--block-size", "1M", "--tree-block-size", "64K"],
+        &["--block-size", "64K", "--tree-block-size", "64K"],
+        &["--format", "romfs", "--block-size", "1M"],
         &[
             "--hash-alg",
             "sha512",
@@ -118,7 +119,7 @@ fn a_signed_image() {
 /// As the kernel shows a romfs image.
 #[test]
 fn modes_and_sizes() {
-    let Some(world) = world_with_image(&[]) else {
+    let Some(world) = world_with_image(&["--format", "romfs"]) else {
         return;
     };
     let mounted = Daemon::mount(&world.path("image"), &world.path("mnt"), &["--unpinned"]);
