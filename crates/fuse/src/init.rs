@@ -29,7 +29,7 @@ const ALWAYS: Capabilities = Capabilities::ASYNC_READ
 
 /// The capabilities and limits that a file system requests from the kernel.
 #[derive(Debug, Clone, Copy)]
-pub struct Wishes {
+pub struct SessionOptions {
     /// The requested capabilities; the kernel grants those that it supports.
     pub capabilities: Capabilities,
     /// The largest read, in bytes.
@@ -74,7 +74,10 @@ pub struct Agreement {
 ///
 /// # Errors
 /// `Unsupported` for a kernel before Linux 5.17; otherwise the system's error.
-pub(crate) fn agree(device: &Arc<Device>, wishes: &Wishes) -> io::Result<(Agreement, Vec<Place>)> {
+pub(crate) fn agree(
+    device: &Arc<Device>,
+    requested: &SessionOptions,
+) -> io::Result<(Agreement, Vec<Place>)> {
     let (unique, offer) = receive_offer(device)?;
     if offer.major != MAJOR || offer.minor < OLDEST_MINOR {
         device.reply(unique, Err(Errno::PROTO));
@@ -88,13 +91,13 @@ pub(crate) fn agree(device: &Arc<Device>, wishes: &Wishes) -> io::Result<(Agreem
     }
     let offered = u64::from(offer.flags) | u64::from(offer.flags2) << 32;
     let agreement = Agreement {
-        capabilities: Capabilities::from_bits_truncate(offered) & (wishes.capabilities | ALWAYS),
+        capabilities: Capabilities::from_bits_truncate(offered) & (requested.capabilities | ALWAYS),
         minor: offer.minor.min(MINOR),
     };
-    let mut answer = answer(&agreement, &offer, wishes);
+    let mut answer = answer(&agreement, &offer, requested);
     let queues = match offered & OVER_IO_URING {
         0 => Vec::new(),
-        _ => queues(device, wishes, payload_len(&answer)),
+        _ => queues(device, requested, payload_len(&answer)),
     };
     if !queues.is_empty() {
         answer.flags2 |= (OVER_IO_URING >> 32) as u32;
@@ -120,8 +123,8 @@ fn receive_offer(device: &Device) -> io::Result<(u64, InitIn)> {
 
 /// Places in the kernel's queues, fully set up: serving them cannot fail any more. None if io_uring is
 /// not requested or not available.
-fn queues(device: &Arc<Device>, wishes: &Wishes, payload_len: usize) -> Vec<Place> {
-    let threads = match wishes.answering {
+fn queues(device: &Arc<Device>, requested: &SessionOptions, payload_len: usize) -> Vec<Place> {
+    let threads = match requested.answering {
         Answering::ByProcessor(threads) if payload_len >= MAX_ARGUMENTS => Some(threads),
         _ => None,
     };
@@ -141,25 +144,26 @@ fn payload_len(answer: &InitOut) -> usize {
     MIN_READ_BUFFER.max(answer.max_write as usize).max(pages)
 }
 
-fn answer(agreement: &Agreement, offer: &InitIn, wishes: &Wishes) -> InitOut {
+fn answer(agreement: &Agreement, offer: &InitIn, requested: &SessionOptions) -> InitOut {
     let flags = agreement.capabilities.bits();
     let stack_depth = match agreement.capabilities.contains(Capabilities::PASSTHROUGH) {
-        true => wishes.max_stack_depth,
+        true => requested.max_stack_depth,
         false => 0,
     };
     InitOut {
         major: MAJOR,
         minor: agreement.minor,
-        max_readahead: wishes.max_readahead.min(offer.max_readahead),
+        max_readahead: requested.max_readahead.min(offer.max_readahead),
         // The low and the high half.
         flags: flags as u32,
         flags2: (flags >> 32) as u32,
-        max_background: wishes.max_background,
-        congestion_threshold: wishes.max_background / 4 * 3,
-        max_write: wishes.max_write,
+        max_background: requested.max_background,
+        congestion_threshold: requested.max_background / 4 * 3,
+        max_write: requested.max_write,
         // Times have nanosecond granularity.
         time_gran: 1,
-        max_pages: (wishes.max_read.max(wishes.max_write) as usize).div_ceil(page_size()) as u16,
+        max_pages: (requested.max_read.max(requested.max_write) as usize).div_ceil(page_size())
+            as u16,
         max_stack_depth: stack_depth,
         ..Default::default()
     }

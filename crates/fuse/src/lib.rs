@@ -33,7 +33,7 @@ mod worker;
 pub use awake::{Awake, AwakeLimit};
 pub use connection::{Backing, Connection};
 pub use filesystem::FileSystem;
-pub use init::{Agreement, Answering, Wishes};
+pub use init::{Agreement, Answering, SessionOptions};
 pub use listing::{Name, Names, NamesPlus};
 pub use session::{Serving, Session, Transport};
 pub use shares::Shares;

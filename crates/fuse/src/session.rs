@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::{
-    Agreement, Answering, Awake, Connection, FileSystem, Wishes,
+    Agreement, Answering, Awake, Connection, FileSystem, SessionOptions,
     abi::{InHeader, MIN_READ_BUFFER, WriteIn},
     callers::Callers,
     device::Device,
@@ -26,7 +26,7 @@ type Handle = JoinHandle<io::Result<()>>;
 pub struct Session<F: FileSystem> {
     fs: Arc<F>,
     device: Arc<Device>,
-    wishes: Wishes,
+    requested: SessionOptions,
     agreement: Agreement,
     queues: Vec<Place>,
     devices: Vec<Arc<Device>>,
@@ -75,11 +75,11 @@ impl<F: FileSystem> Session<F> {
     pub fn new(
         fs: Arc<F>,
         device: OwnedFd,
-        wishes: Wishes,
+        requested: SessionOptions,
         threads: NonZeroUsize,
     ) -> io::Result<Self> {
         let device = Arc::new(Device::new(device));
-        let (agreement, queues) = agree(&device, &wishes)?;
+        let (agreement, queues) = agree(&device, &requested)?;
         let own = match queues.is_empty() {
             true => own_devices(&device, threads).ok(),
             // If the kernel refuses a queue after all, one descriptor must do.
@@ -94,7 +94,7 @@ impl<F: FileSystem> Session<F> {
             devices: own.unwrap_or_else(|| vec![device.clone(); threads.get()]),
             device,
             callers: Callers::open(),
-            wishes,
+            requested,
             agreement,
             queues,
             transport,
@@ -116,8 +116,8 @@ impl<F: FileSystem> Session<F> {
     /// # Errors
     /// The system's error if no thread can be started.
     pub fn start(self, awake: Option<Awake>) -> io::Result<Serving> {
-        let room = buffer_size(&self.wishes);
-        let pool = match self.wishes.answering {
+        let room = buffer_size(&self.requested);
+        let pool = match self.requested.answering {
             Answering::Fairly => Some(Pool::new(self.devices.len())),
             Answering::ByThreads | Answering::ByProcessor(_) => None,
         };
@@ -254,8 +254,8 @@ fn spawn(work: impl FnOnce() -> io::Result<()> + Send + 'static) -> io::Result<H
 }
 
 /// The room for the largest request.
-fn buffer_size(wishes: &Wishes) -> usize {
-    let write = size_of::<InHeader>() + size_of::<WriteIn>() + wishes.max_write as usize;
+fn buffer_size(requested: &SessionOptions) -> usize {
+    let write = size_of::<InHeader>() + size_of::<WriteIn>() + requested.max_write as usize;
     write.max(MIN_READ_BUFFER)
 }
 

@@ -47,7 +47,7 @@ pub(crate) type RingRequest = FuseRingRequest<Arc<Device>>;
     clippy::large_enum_variant,
     reason = "there is one for each thread, and a box would be allocated for each request"
 )]
-pub(crate) enum Way {
+pub(crate) enum ReplyChannel {
     Device(Arc<Device>),
     Ring(RingRequest),
 }
@@ -73,7 +73,7 @@ struct Seat(Mutex<Option<Held>>);
 struct Held {
     unique: u64,
     pid: u32,
-    way: Way,
+    channel: ReplyChannel,
     /// Whether the watch has seen it.
     is_seen: bool,
 }
@@ -126,7 +126,7 @@ impl Watch {
     /// Looks for killed callers until [`Self::end`]. Passes the number of each of their requests and the
     /// means to answer to `succeed`, on a new thread, which then replaces the one that waits. Threads of
     /// a pool are not replaced: the pool adds threads itself.
-    pub(crate) fn keep(&self, succeed: impl Fn(u64, Way) + Sync) {
+    pub(crate) fn keep(&self, succeed: impl Fn(u64, ReplyChannel) + Sync) {
         let succeed = &succeed;
         thread::scope(|scope| {
             let mut pause = PERIOD;
@@ -135,8 +135,8 @@ impl Watch {
                 self.is_asked.store(false, Relaxed);
                 let is_any = self.look(|seat, unique| {
                     let work = move || {
-                        if let Some(way) = self.take_over(&seat, unique) {
-                            succeed(unique, way);
+                        if let Some(channel) = self.take_over(&seat, unique) {
+                            succeed(unique, channel);
                         }
                     };
                     let builder = thread::Builder::new().name("fuse".to_owned());
@@ -199,24 +199,24 @@ impl Watch {
 
     /// Takes a request from the thread that waits. A ring is bound to its thread, so the request is
     /// moved to a new ring of this thread.
-    fn take_over(&self, seat: &Seat, unique: u64) -> Option<Way> {
+    fn take_over(&self, seat: &Seat, unique: u64) -> Option<ReplyChannel> {
         let mut seat = lock(&seat.0);
         // It may have been answered meanwhile, and the seat have another one.
         let held = seat.take_if(|held| held.unique == unique)?;
-        let way = match held.way {
-            Way::Device(device) => Way::Device(device),
-            Way::Ring(request) => match SpareRing::new() {
-                Ok(ring) => Way::Ring(request.continue_on(ring)),
+        let channel = match held.channel {
+            ReplyChannel::Device(device) => ReplyChannel::Device(device),
+            ReplyChannel::Ring(request) => match SpareRing::new() {
+                Ok(ring) => ReplyChannel::Ring(request.continue_on(ring)),
                 Err(error) => {
                     tracing::warn!(%error, "no ring to let go of a caller that was killed");
-                    let way = Way::Ring(request);
-                    *seat = Some(Held { way, ..held });
+                    let channel = ReplyChannel::Ring(request);
+                    *seat = Some(Held { channel, ..held });
                     return None;
                 }
             },
         };
         self.stranded.fetch_add(1, SeqCst);
-        Some(way)
+        Some(channel)
     }
 
     /// Wakes the watch for a request that it may not have seen.
@@ -247,7 +247,7 @@ impl Seat {
     /// Releases the caller of a request that came through a device.
     fn let_go(&self, unique: u64) {
         let held = lock(&self.0).take_if(|held| held.unique == unique);
-        if let Some(Way::Device(device)) = held.map(|held| held.way) {
+        if let Some(ReplyChannel::Device(device)) = held.map(|held| held.channel) {
             device.reply(unique, Err(Errno::INTR));
         }
     }
@@ -255,11 +255,11 @@ impl Seat {
 
 impl Watched {
     /// Puts the means to answer a request into the seat. They must be taken back to answer it.
-    pub(crate) fn hold(&self, header: &InHeader, way: Way) {
+    pub(crate) fn hold(&self, header: &InHeader, channel: ReplyChannel) {
         let held = Held {
             unique: header.unique,
             pid: header.pid,
-            way,
+            channel,
             is_seen: false,
         };
         *lock(&self.seat.0) = Some(held);
@@ -268,8 +268,8 @@ impl Watched {
     }
 
     /// Takes the means to answer back; `None` if the caller was killed and has been answered.
-    pub(crate) fn take(&self) -> Option<Way> {
-        lock(&self.seat.0).take().map(|held| held.way)
+    pub(crate) fn take(&self) -> Option<ReplyChannel> {
+        lock(&self.seat.0).take().map(|held| held.channel)
     }
 
     /// Wakes the watch for a queued request.

@@ -16,7 +16,7 @@ use crate::{
     pool::Pool,
     queues::move_to,
     request::{Request, RequestCopy, ring_request},
-    watch::{RingRequest, Watch, Watched, Way},
+    watch::{ReplyChannel, RingRequest, Watch, Watched},
 };
 
 /// Creates the workers of a mount.
@@ -147,7 +147,7 @@ impl<F: FileSystem> Worker<F> {
         let watched = self.watched.as_ref();
         let watched = watched.filter(|_| request.can_be_abandoned());
         if let Some(watched) = watched {
-            watched.hold(&header, Way::Device(device.clone()));
+            watched.hold(&header, ReplyChannel::Device(device.clone()));
         }
         let answer = self.answers.answer(request);
         let is_abandoned = watched.is_some_and(|watched| watched.take().is_none());
@@ -178,9 +178,9 @@ impl<F: FileSystem> Worker<F> {
             next = match abandonable {
                 Some((watched, request)) => {
                     let header = request.header;
-                    watched.hold(&header, Way::Ring(received));
+                    watched.hold(&header, ReplyChannel::Ring(received));
                     let answer = answers.answer(request);
-                    let Some(Way::Ring(received)) = watched.take() else {
+                    let Some(ReplyChannel::Ring(received)) = watched.take() else {
                         take_back(&*fs, &header, answer.unwrap_or_default());
                         watched.is_back();
                         return Ok(());
@@ -206,13 +206,18 @@ impl<F: FileSystem> Worker<F> {
     ///
     /// # Errors
     /// The system's error.
-    pub(crate) fn succeed(self, unique: u64, abandoned: Way, room: usize) -> io::Result<()> {
+    pub(crate) fn succeed(
+        self,
+        unique: u64,
+        abandoned: ReplyChannel,
+        room: usize,
+    ) -> io::Result<()> {
         match abandoned {
-            Way::Device(device) => {
+            ReplyChannel::Device(device) => {
                 device.reply(unique, Err(Errno::INTR));
                 self.serve_device(&device, room)
             }
-            Way::Ring(request) => {
+            ReplyChannel::Ring(request) => {
                 move_to(request.queue());
                 let next = commit(request, unique, Err(Errno::INTR))?;
                 self.serve_ring(next)

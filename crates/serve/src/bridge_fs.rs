@@ -16,7 +16,7 @@ use verimount_bridge::{
 };
 use verimount_fuse::{
     Agreement, Answering, Attr, Backing, Capabilities, Connection, Entry, NodeId, OpenFlags,
-    Opened, Wishes,
+    Opened, SessionOptions,
 };
 
 use self::{
@@ -246,13 +246,13 @@ impl BridgeFs {
 }
 
 impl Mountable for BridgeFs {
-    fn wishes(&self) -> Wishes {
+    fn session_options(&self) -> SessionOptions {
         let mut capabilities = CAPABILITIES | self.options.cache.capabilities();
         capabilities.set(
             Capabilities::PASSTHROUGH,
             self.options.passthrough != Passthrough::Never,
         );
-        Wishes {
+        SessionOptions {
             capabilities,
             max_read: MAX_REQUEST,
             max_write: MAX_REQUEST,

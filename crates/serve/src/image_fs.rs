@@ -7,7 +7,7 @@ use std::{ffi::OsStr, io, os::unix::ffi::OsStrExt, sync::Arc, time::Duration};
 use rustix::io::Errno;
 use verimount_fuse::{
     Agreement, Answering, Attr, Caller, Capabilities, Connection, Entry, FileSystem, Handle, Names,
-    NamesPlus, NodeId, Opened, Read, Seek, StatFs, Wishes,
+    NamesPlus, NodeId, Opened, Read, Seek, SessionOptions, StatFs,
 };
 use verimount_source::Scratch;
 use verimount_sys::FS_IOC_MEASURE_VERITY;
@@ -27,7 +27,7 @@ pub use self::owners::{Owners, OwnersStored};
 
 /// What is requested in the INIT negotiation. An image never changes, so the kernel may cache everything
 /// and need not send OPENs.
-const WISHES: Wishes = Wishes {
+const SESSION_OPTIONS: SessionOptions = SessionOptions {
     capabilities: Capabilities::NO_OPEN_SUPPORT
         .union(Capabilities::NO_OPENDIR_SUPPORT)
         .union(Capabilities::DO_READDIRPLUS)
@@ -86,13 +86,15 @@ impl ImageFs {
 }
 
 impl Mountable for ImageFs {
-    fn wishes(&self) -> Wishes {
-        let mut wishes = WISHES;
+    fn session_options(&self) -> SessionOptions {
+        let mut requested = SESSION_OPTIONS;
         // With it the kernel reads the access control list of each file that is accessed. Without it,
         // the group's permissions would grant access that the list denies.
         let has_lists = self.tree.has_xattrs();
-        wishes.capabilities.set(Capabilities::POSIX_ACL, has_lists);
-        wishes
+        requested
+            .capabilities
+            .set(Capabilities::POSIX_ACL, has_lists);
+        requested
     }
 
     fn agreed(&self, _: &Agreement, _: Connection) -> io::Result<()> {

@@ -10,7 +10,9 @@ use std::{
 
 use rustix::process::geteuid;
 use thiserror::Error;
-use verimount_fuse::{Agreement, AwakeLimit, Connection, FileSystem, Session, Transport, Wishes};
+use verimount_fuse::{
+    Agreement, AwakeLimit, Connection, FileSystem, Session, SessionOptions, Transport,
+};
 use verimount_names::printable;
 
 use crate::{
@@ -111,7 +113,7 @@ pub enum MountError {
 /// A file system that can be mounted: it knows what to request in the INIT negotiation.
 pub trait Mountable: FileSystem {
     /// The capabilities and limits to request from the kernel.
-    fn wishes(&self) -> Wishes;
+    fn session_options(&self) -> SessionOptions;
 
     /// Called with the result of the INIT negotiation. `connection` can be used from now on.
     ///
@@ -141,7 +143,7 @@ pub fn attach<F: Mountable>(
     let device = open_mounted(&mount_point, options).map_err(refused)?;
     let held = HeldPlace::new(mount_point.clone());
     let session =
-        Session::new(fs.clone(), device, fs.wishes(), options.threads).map_err(refused)?;
+        Session::new(fs.clone(), device, fs.session_options(), options.threads).map_err(refused)?;
     fs.agreed(session.agreement(), session.connection())
         .map_err(refused)?;
     // After the INIT negotiation, which sets it as well.

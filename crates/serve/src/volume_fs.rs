@@ -6,8 +6,8 @@ use rustix::{
 };
 use verimount_fuse::{
     Agreement, Answering, Attr, Caller, Capabilities, Connection, Durability, Entry, FileSystem,
-    Handle, Name, Names, NamesPlus, NodeId, OpenFlags, Opened, Read, SetAttr, StatFs, Time, Wishes,
-    Write,
+    Handle, Name, Names, NamesPlus, NodeId, OpenFlags, Opened, Read, SessionOptions, SetAttr,
+    StatFs, Time, Write,
 };
 use verimount_source::Scratch;
 
@@ -25,7 +25,7 @@ const DISK_NODE: NodeId = NodeId(2);
 const UNIT: u32 = 4096;
 
 /// What is requested in the INIT negotiation.
-const WISHES: Wishes = Wishes {
+const SESSION_OPTIONS: SessionOptions = SessionOptions {
     capabilities: Capabilities::NO_OPENDIR_SUPPORT
         .union(Capabilities::DO_READDIRPLUS)
         .union(Capabilities::PARALLEL_DIROPS)
@@ -137,8 +137,8 @@ impl VolumeFs {
 }
 
 impl Mountable for VolumeFs {
-    fn wishes(&self) -> Wishes {
-        WISHES
+    fn session_options(&self) -> SessionOptions {
+        SESSION_OPTIONS
     }
 
     fn agreed(&self, _: &Agreement, _: Connection) -> io::Result<()> {

@@ -15,7 +15,7 @@ use rustix::{
     mount::{MountFlags, UnmountFlags, mount, unmount},
     process::geteuid,
 };
-use verimount_fuse::{Answering, Capabilities, Serving, Session, Transport, Wishes};
+use verimount_fuse::{Answering, Capabilities, Serving, Session, SessionOptions, Transport};
 
 use crate::memory_fs::MemoryFs;
 
@@ -152,7 +152,7 @@ pub(crate) fn serve(
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
     mount("test", folder, "fuse.test", flags, &*options).unwrap();
     let threads = NonZeroUsize::new(2).unwrap();
-    let wishes = Wishes {
+    let requested = SessionOptions {
         capabilities: Capabilities::DO_READDIRPLUS | Capabilities::PARALLEL_DIROPS | more,
         max_read: MAX_REQUEST,
         max_write: MAX_REQUEST,
@@ -165,7 +165,7 @@ pub(crate) fn serve(
             Wanted::Fair => Answering::Fairly,
         },
     };
-    let session = Session::new(fs, device.into(), wishes, threads).unwrap();
+    let session = Session::new(fs, device.into(), requested, threads).unwrap();
     Some(session.start(None).unwrap())
 }
 
