@@ -130,7 +130,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
 ",
     },
     Mutation {
-        file: "volume/mod.rs",
+        file: "volume.rs",
         name: "flush before bits are cleared",
         before: "
                 self.consistency.flush(&self.blocks)?;
@@ -142,7 +142,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
 ",
     },
     Mutation {
-        file: "volume/mod.rs",
+        file: "volume.rs",
         name: "bits kept until tags are recalculated",
         before: "self.recalculation.position().unwrap_or(u64::MAX)",
         after: "u64::MAX",
@@ -486,14 +486,14 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
         after: "before + 1",
     },
     Mutation {
-        file: "volume/mod.rs",
+        file: "volume.rs",
         name: "a change checks for a failure",
         before: "        self.check_writable()?;
         Ok(Change::new",
         after: "        Ok(Change::new",
     },
     Mutation {
-        file: "volume/mod.rs",
+        file: "volume.rs",
         name: "a change checks again after waiting for its sectors",
         before: "        let locked = self.locks.lock(sectors, Access::Exclusive);
         self.check_writable()?;
