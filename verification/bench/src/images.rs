@@ -1,5 +1,6 @@
 //! Compares verified images with plain files and other read-only file systems.
 
+mod build;
 mod digest;
 mod memory;
 mod mount_time;
@@ -15,7 +16,7 @@ use anyhow::Result;
 
 use crate::{
     data,
-    lab::Lab,
+    lab::{Format, Lab},
     latency,
     mounts::Sealed,
     report::{Bar, Report},
@@ -53,13 +54,9 @@ impl Large {
         let plain = folder.join(Self::NAME);
         let bytes = lab.sizes.file;
         data::write_file(&plain, bytes)?;
-        let image = lab.path("large.img");
         Ok(Self {
             // The image first: the sidecar will be in the same folder.
-            image: Sealed {
-                digest: lab.build(&folder, &image, &[])?,
-                source: image,
-            },
+            image: lab.image(Format::Romfs, &folder, lab.path("large.img"))?,
             sealed: Sealed {
                 digest: lab.seal(&plain)?,
                 source: plain.clone(),

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, ensure};
 use verimount_support::{command, workspace};
 use verimount_testenv::tools;
 
-use crate::{cache, data::Sizes};
+use crate::{cache, data::Sizes, mounts::Sealed};
 
 /// A folder to measure in, and the options of the run.
 #[derive(Debug)]
@@ -36,6 +36,31 @@ pub(crate) enum Which {
     Today,
     /// Built before.
     Older,
+}
+
+/// The format of an image of ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Format {
+    Erofs,
+    Romfs,
+}
+
+impl Format {
+    /// Its name in options and output.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Erofs => "erofs",
+            Self::Romfs => "romfs",
+        }
+    }
+
+    /// The name of a variant of a measurement: our mount of such an image.
+    pub(crate) const fn ours(self) -> &'static str {
+        match self {
+            Self::Erofs => "verimount, erofs",
+            Self::Romfs => "verimount, romfs",
+        }
+    }
 }
 
 /// The user who runs a program.
@@ -134,6 +159,9 @@ impl Lab {
         rustix::process::geteuid().is_root()
     }
 
+    /// The reason if [`Self::formats`] are not all there are.
+    pub(crate) const OLDER_LACKS_EROFS: &str = "the older program does not know EROFS";
+
     /// The reason if [`Self::is_root`] returns false.
     pub(crate) const NEEDS_ROOT: &str = "needs root";
 
@@ -149,10 +177,36 @@ impl Lab {
         first_word(self.verimount(User::Caller).arg("seal").arg(file))
     }
 
-    /// Builds an image of `tree` with these options; returns its digest.
-    pub(crate) fn build(&self, tree: &Path, image: &Path, options: &[&str]) -> Result<String> {
+    /// The formats that both programs know.
+    pub(crate) fn formats(&self) -> Result<Vec<Format>> {
+        let mut formats = vec![Format::Romfs];
+        let erofs = match &self.older {
+            Some(older) => {
+                let help = command::stdout(Command::new(older).args(["build", "--help"]))?;
+                help.contains("--format")
+            }
+            None => true,
+        };
+        if erofs {
+            formats.push(Format::Erofs);
+        }
+        Ok(formats)
+    }
+
+    /// A command that builds and seals an image of `tree`.
+    pub(crate) fn build(&self, format: Format, tree: &Path, image: &Path) -> Command {
         let mut build = self.verimount(User::Caller);
-        first_word(build.arg("build").args(options).arg(tree).arg(image))
+        build.args(["build", "--format", format.name()]);
+        build.arg(tree).arg(image);
+        build
+    }
+
+    /// Builds an image of `tree` at `image`.
+    pub(crate) fn image(&self, format: Format, tree: &Path, image: PathBuf) -> Result<Sealed> {
+        Ok(Sealed {
+            digest: first_word(&mut self.build(format, tree, &image))?,
+            source: image,
+        })
     }
 
     /// Drops all caches before a run that will fill at most this many bytes of page cache.
@@ -188,6 +242,17 @@ pub(crate) fn seconds(command: &mut Command) -> Result<f64> {
     let seconds = start.elapsed().as_secs_f64();
     command::check(command, status)?;
     Ok(seconds)
+}
+
+/// Runs `command` without showing its output; returns its peak memory in bytes. Needs the program `time`.
+pub(crate) fn peak_memory(command: &Command) -> Result<u64> {
+    let report = tempfile::NamedTempFile::new()?;
+    let mut time = Command::new("time");
+    time.args(["--quiet", "--format=%M", "--output"]);
+    time.arg(report.path()).arg(command.get_program());
+    command::run(time.args(command.get_args()).stdout(Stdio::null()))?;
+    let kibibytes: u64 = fs::read_to_string(report.path())?.trim().parse()?;
+    Ok(kibibytes << 10)
 }
 
 /// Runs `from | to`, as [`seconds`] does.

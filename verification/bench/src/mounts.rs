@@ -81,11 +81,11 @@ fn foreground(lab: &Lab, user: User, mut mount: Command) -> Result<Mount> {
     Ok(mount)
 }
 
-/// Mounts an image with squashfuse.
-pub(crate) fn squashfuse(lab: &Lab, image: &Path) -> Result<Mount> {
-    let mut squashfuse = Command::new("squashfuse");
-    squashfuse.arg(image);
-    background(lab, squashfuse)
+/// Mounts an image with `program`, such as squashfuse.
+pub(crate) fn fuse(lab: &Lab, program: &str, image: &Path) -> Result<Mount> {
+    let mut mount = Command::new(program);
+    mount.arg(image);
+    background(lab, mount)
 }
 
 /// Mounts an image with the kernel's own file system, on a loop device that is removed with the mount.

@@ -5,7 +5,7 @@ use anyhow::Result;
 use super::{Cost, Sized, time_to_mount};
 use crate::{
     data::{self, bytes_label},
-    lab::{Lab, User, seconds},
+    lab::{Format, Lab, User, seconds},
     mounts::Sealed,
     report::{Report, mebibytes},
 };
@@ -41,10 +41,7 @@ fn image(lab: &Lab, bytes: u64) -> Result<Sized<Sealed>> {
     let source = lab.path(&format!("{label}.img"));
     Ok(Sized {
         size: bytes,
-        thing: Sealed {
-            digest: lab.build(folder.path(), &source, &[])?,
-            source,
-        },
+        thing: lab.image(Format::Romfs, folder.path(), source)?,
         label,
     })
 }

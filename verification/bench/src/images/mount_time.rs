@@ -5,7 +5,7 @@ use anyhow::Result;
 use super::Large;
 use crate::{
     data,
-    lab::{Lab, User, seconds},
+    lab::{Format, Lab, User, seconds},
     mounts::{Sealed, new_point},
     report::{Bar, Compare, Report},
     rounds::{Contest, Spread},
@@ -17,10 +17,7 @@ pub(super) fn run(lab: &Lab, report: &mut Report, large: &Large) -> Result<()> {
     fs::create_dir(&folder)?;
     data::write_file(&folder.join("small.bin"), 1 << 20)?;
     let source = lab.path("small.img");
-    let small = Sealed {
-        digest: lab.build(&folder, &source, &[])?,
-        source,
-    };
+    let small = lab.image(Format::Romfs, &folder, source)?;
 
     let (small_name, large_name) = ("1 MiB image".to_owned(), format!("{} image", large.size()));
     let samples = Contest::default()

@@ -9,13 +9,13 @@ use anyhow::Result;
 use verimount_support::command;
 
 use crate::{
-    lab::{Lab, User, file_system, has},
+    lab::{Format, Lab, User, file_system, has},
     mounts::{self, Mount, Sealed},
     report::Report,
 };
 
-/// The name of our own image.
-pub(super) const OURS: &str = "verimount";
+/// The kernel's mount of our own EROFS image.
+pub(super) const KERNEL_OURS: &str = "kernel erofs, the same image";
 
 /// The tree in one form.
 pub(super) struct Subject {
@@ -26,7 +26,7 @@ pub(super) struct Subject {
 enum Form {
     Plain,
     Ours(Sealed),
-    Squashfuse(PathBuf),
+    Fuse(&'static str, PathBuf),
     Kernel(&'static str, PathBuf),
 }
 
@@ -43,7 +43,7 @@ impl Subject {
         match &self.form {
             Form::Plain => Ok(None),
             Form::Ours(image) => image.mount(lab, User::Caller, &[]).map(Some),
-            Form::Squashfuse(image) => mounts::squashfuse(lab, image).map(Some),
+            Form::Fuse(program, image) => mounts::fuse(lab, program, image).map(Some),
             Form::Kernel(file_system, image) => mounts::kernel(lab, file_system, image).map(Some),
         }
     }
@@ -51,26 +51,28 @@ impl Subject {
     /// The reason why it cannot be measured here, if any.
     fn obstacle(&self, lab: &Lab) -> Option<&'static str> {
         match self.form {
-            Form::Squashfuse(_) if !has("squashfuse") => Some("squashfuse is not installed"),
+            Form::Fuse(program, _) if !has(program) => Some("not installed"),
             Form::Kernel(..) if self.mount(lab).is_err() => Some("this kernel does not mount it"),
             _ => None,
         }
     }
 }
 
-/// The plain tree, then our image, then those of the peers that work here.
+/// The plain tree, then our images, then those of the peers that work here.
 pub(super) fn subjects(lab: &Lab, report: &mut Report, tree: &Path) -> Result<Vec<Subject>> {
     let native = format!("native {}", file_system(tree)?);
-    let source = lab.path("tree.img");
-    let ours = Sealed {
-        digest: lab.build(tree, &source, &[])?,
-        source,
-    };
-    let mut subjects = vec![
-        Subject::new(native, Form::Plain),
-        Subject::new(OURS, Form::Ours(ours)),
-    ];
-    for peer in peers(lab, report, tree)? {
+    let mut subjects = vec![Subject::new(native, Form::Plain)];
+    let mut peers = Vec::new();
+    for format in lab.formats()? {
+        let image = lab.image(format, tree, lab.path(&format!("ours.{}", format.name())))?;
+        if format == Format::Erofs {
+            let kernel = Form::Kernel("erofs", image.source.clone());
+            peers.push(Subject::new(KERNEL_OURS, kernel));
+        }
+        subjects.push(Subject::new(format.ours(), Form::Ours(image)));
+    }
+    peers.extend(others(lab, report, tree)?);
+    for peer in peers {
         match peer.obstacle(lab) {
             None => subjects.push(peer),
             Some(obstacle) => report.leave_out(&peer.name, obstacle),
@@ -79,7 +81,8 @@ pub(super) fn subjects(lab: &Lab, report: &mut Report, tree: &Path) -> Result<Ve
     Ok(subjects)
 }
 
-fn peers(lab: &Lab, report: &mut Report, tree: &Path) -> Result<Vec<Subject>> {
+/// Images of other programs.
+fn others(lab: &Lab, report: &mut Report, tree: &Path) -> Result<Vec<Subject>> {
     let mut peers = Vec::new();
     // Compressed, the default of mksquashfs; and stored, as our image.
     let stored = ["-noI", "-noD", "-noF", "-noX"];
@@ -91,7 +94,7 @@ fn peers(lab: &Lab, report: &mut Report, tree: &Path) -> Result<Vec<Subject>> {
             .args(["-quiet", "-no-progress"])
             .args(options);
         if made(report, &format!("squashfs {kind}"), "mksquashfs", &mut make)? {
-            let fuse = Form::Squashfuse(image.clone());
+            let fuse = Form::Fuse("squashfuse", image.clone());
             peers.push(Subject::new(format!("squashfuse {kind}"), fuse));
             let kernel = Form::Kernel("squashfs", image);
             peers.push(Subject::new(format!("kernel squashfs {kind}"), kernel));
@@ -101,6 +104,8 @@ fn peers(lab: &Lab, report: &mut Report, tree: &Path) -> Result<Vec<Subject>> {
     let mut make = Command::new("mkfs.erofs");
     make.arg("--quiet").arg(&image).arg(tree);
     if made(report, "erofs", "mkfs.erofs", &mut make)? {
+        let fuse = Form::Fuse("erofsfuse", image.clone());
+        peers.push(Subject::new("erofsfuse", fuse));
         peers.push(Subject::new("kernel erofs", Form::Kernel("erofs", image)));
     }
     Ok(peers)

@@ -2,10 +2,13 @@ use std::{path::Path, process::Command};
 
 use anyhow::{Result, ensure};
 
-use super::subjects::{OURS, Subject, subjects};
+use super::{
+    build,
+    subjects::{KERNEL_OURS, Subject, subjects},
+};
 use crate::{
     data,
-    lab::{Lab, ensure_same_tree, listing, seconds, seconds_piped},
+    lab::{Format, Lab, ensure_same_tree, listing, seconds, seconds_piped},
     mounts::Mount,
     report::{Bar, Compare, Report},
     rounds::{Contest, Samples},
@@ -20,22 +23,38 @@ pub(super) fn run(lab: &Lab, report: &mut Report) -> Result<()> {
     let tree = lab.path("tree");
     let bytes = data::write_tree(&tree, &lab.sizes)?;
     let what = format!("{} files, {} MB", lab.sizes.files(), bytes / 1_000_000);
+    build::run(lab, report, &tree, &what)?;
     let subjects = subjects(lab, report, &tree)?;
 
     let tar = measure(lab, &subjects, |subject| {
         read_all(lab, subject, &tree, bytes)
     })?;
     report.times(&format!("Cold `tar` of {what}"), &tar, Compare::Time)?;
-    require(report, "cold tar", &tar, "native", 1.3)?;
-    require(report, "cold tar", &tar, "squashfuse", 1.0)?;
-
     let find = measure(lab, &subjects, |subject| list_all(lab, subject, &tree))?;
     report.times(
         &format!("Cold `find -printf %s` over {what}"),
         &find,
         Compare::Time,
     )?;
-    require(report, "cold find", &find, "kernel erofs", 1.0)
+    let grep = measure(lab, &subjects, |subject| search_all(lab, subject, &tree))?;
+    report.times(&format!("Warm `grep -r` over {what}"), &grep, Compare::Time)?;
+
+    for format in lab.formats()? {
+        let mut require =
+            |text, samples, peer, most| require(report, text, samples, format.ours(), peer, most);
+        require("cold tar", &tar, "native", 1.3)?;
+        require("cold find", &find, "kernel erofs", 1.0)?;
+        for peer in ["squashfuse", "erofsfuse"] {
+            require("cold tar", &tar, peer, 1.0)?;
+            require("cold find", &find, peer, 1.0)?;
+            require("warm grep", &grep, peer, 1.0)?;
+        }
+        if format == Format::Erofs {
+            require("cold tar", &tar, KERNEL_OURS, 1.05)?;
+            require("warm grep", &grep, KERNEL_OURS, 1.2)?;
+        }
+    }
+    Ok(())
 }
 
 fn measure(
@@ -47,17 +66,18 @@ fn measure(
     Contest::default().variants(subjects, measure).run_in(lab)
 }
 
-/// Compares our time with that of every variant whose name has this prefix.
+/// Compares the time of `ours` with that of every variant whose name begins with `peer`.
 fn require(
     report: &mut Report,
     text: &str,
     samples: &Samples,
+    ours: &str,
     peer: &str,
     most: f64,
 ) -> Result<()> {
     for name in samples.names().filter(|name| name.starts_with(peer)) {
-        let text = format!("{text}: time / {name}");
-        report.require(&text, Bar::AtMost(most), "x", samples.ratio(OURS, name)?);
+        let text = format!("{text}, {ours}: time / {name}");
+        report.require(&text, Bar::AtMost(most), "x", samples.ratio(ours, name)?);
     }
     Ok(())
 }
@@ -85,4 +105,19 @@ fn list_all(lab: &Lab, subject: &Subject, tree: &Path) -> Result<f64> {
         subject.name
     );
     Ok(seconds)
+}
+
+/// Searches all files, after they have been searched once.
+fn search_all(lab: &Lab, subject: &Subject, tree: &Path) -> Result<f64> {
+    let mount = subject.mount(lab)?;
+    let folder = mount.as_ref().map_or(tree, Mount::path);
+    ensure_same_tree(tree, folder)?;
+    let grep = || {
+        let mut grep = Command::new("grep");
+        grep.args(["-r", "-c", "verimount"]).current_dir(folder);
+        // Not directly to /dev/null: grep would stop at the first match.
+        seconds_piped(&mut grep, &mut Command::new("cat"))
+    };
+    grep()?;
+    grep()
 }

@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use crate::{
     data,
-    lab::{Lab, User, ensure_same_file, seconds},
+    lab::{Format, Lab, User, ensure_same_file, seconds},
     mounts::Sealed,
     report::{Report, figure, with_range},
     rounds::{Contest, Samples},
@@ -116,11 +116,7 @@ fn find(lab: &Lab, report: &mut Report) -> Result<()> {
 
 /// Builds a romfs image of `folder` beside it.
 fn image(lab: &Lab, folder: &Path) -> Result<Sealed> {
-    let source = folder.with_extension("img");
-    Ok(Sealed {
-        digest: lab.build(folder, &source, &["--format", "romfs"])?,
-        source,
-    })
+    lab.image(Format::Romfs, folder, folder.with_extension("img"))
 }
 
 fn say(report: &mut Report, title: &str, samples: &Samples, in_2020: In2020) -> Result<()> {

@@ -40,7 +40,7 @@ impl fmt::Display for Tool {
 }
 
 /// The programs that any task needs, by package.
-pub(super) const TOOLS: [Tool; 38] = [
+pub(super) const TOOLS: [Tool; 40] = [
     tool("getfattr", "attr", &[Test], "shows extended attributes"),
     tool("setfacl", "acl", &[Test], "sets access control lists"),
     tool(
@@ -96,6 +96,12 @@ pub(super) const TOOLS: [Tool; 38] = [
         "erofs-utils",
         &[Bench, Test],
         "makes images that ours are compared with",
+    ),
+    tool(
+        "erofsfuse",
+        "erofsfuse",
+        &[Bench],
+        "is what images are compared with",
     ),
     tool(
         "fio",
@@ -213,7 +219,7 @@ pub(super) const TOOLS: [Tool; 38] = [
         "squashfuse",
         "squashfuse",
         &[Bench],
-        "mounts images that ours are compared with",
+        "is what images are compared with",
     ),
     tool(
         "strace",
@@ -227,6 +233,7 @@ pub(super) const TOOLS: [Tool; 38] = [
         &[Test],
         "compares trees with everything that files have",
     ),
+    tool("time", "time", &[Bench], "measures the memory of a program"),
     tool("mkfs.xfs", "xfsprogs", &[Conformance], "makes file systems"),
     tool(
         "xz",

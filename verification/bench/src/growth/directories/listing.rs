@@ -4,15 +4,18 @@ use std::{path::Path, process::Command};
 
 use anyhow::Result;
 
-use super::{NATIVE, OURS, Subject};
+use super::{KERNEL, NATIVE, Subject};
 use crate::{
-    lab::{Lab, seconds},
+    lab::{Format, Lab, seconds},
     report::{Bar, Compare, Report},
-    rounds::{Contest, Spread},
+    rounds::{Samples, Spread},
 };
 
 /// The most time that listing an image may take, as a multiple of the directory's time.
 const MOST: f64 = 3.0;
+
+/// The same, as a multiple of the kernel's time for the same image.
+const MOST_OF_KERNEL: f64 = 2.0;
 
 /// The most time for the largest directory, as a multiple of the smallest one's, which has a tenth of the
 /// names.
@@ -33,36 +36,47 @@ pub(super) fn run(lab: &Lab, report: &mut Report, subjects: &[Subject]) -> Resul
             report.leave_out("Cold `ls -f` of one directory", Lab::NEEDS_ROOT);
             continue;
         }
-        let spreads = subjects
+        let samples = subjects
             .iter()
             .map(|subject| compare(lab, report, subject, state));
-        let spreads: Vec<_> = spreads.collect::<Result<_>>()?;
-        if let ([smallest, .., largest], [small, .., large]) = (subjects, &spreads[..]) {
+        let samples: Vec<_> = samples.collect::<Result<_>>()?;
+        let ([smallest, .., largest], [small, .., large]) = (subjects, &samples[..]) else {
+            continue;
+        };
+        for format in lab.formats()? {
             let [smallest, largest] = [smallest, largest].map(Subject::label);
-            let text = format!("{state:?} `ls -f` of {largest}: time / of {smallest}");
-            report.require(&text, Bar::AtMost(MOST_GROWTH), "x", ratio(*large, *small));
+            let text = format!(
+                "{state:?} `ls -f` of {largest}, {}: time / of {smallest}",
+                format.ours()
+            );
+            let [small, large] = [small, large].map(|samples| samples.spread(format.ours()));
+            report.require(&text, Bar::AtMost(MOST_GROWTH), "x", ratio(large?, small?));
         }
     }
     Ok(())
 }
 
-/// Returns the image's time in seconds.
-fn compare(lab: &Lab, report: &mut Report, subject: &Subject, state: State) -> Result<Spread> {
-    let native = || list(lab, subject.directory.path(), state);
-    let ours = || subject.in_image(lab, |image| list(lab, image, state));
+/// Compares a directory with its images.
+fn compare(lab: &Lab, report: &mut Report, subject: &Subject, state: State) -> Result<Samples> {
+    let list = |directory: &Path| list(lab, directory, state);
     if state == State::Warm {
-        native()?;
-        ours()?;
+        subject.compare(lab, list).run(1)?;
     }
-    let samples = Contest::default()
-        .variant(NATIVE, native)
-        .variant(OURS, ours)
-        .run_in(lab)?;
+    let samples = subject.compare(lab, list).run_in(lab)?;
     let title = format!("{state:?} `ls -f` of {}", subject.label());
     report.times(&title, &samples, Compare::Time)?;
-    let text = format!("{title}: time / {NATIVE}");
-    report.require(&text, Bar::AtMost(MOST), "x", samples.ratio(OURS, NATIVE)?);
-    samples.spread(OURS)
+    for format in lab.formats()? {
+        let text = format!("{title}, {}: time / {NATIVE}", format.ours());
+        let times = samples.ratio(format.ours(), NATIVE)?;
+        report.require(&text, Bar::AtMost(MOST), "x", times);
+    }
+    if subject.in_kernel {
+        let ours = Format::Erofs.ours();
+        let text = format!("{title}, {ours}: time / {KERNEL}");
+        let times = samples.ratio(ours, KERNEL)?;
+        report.require(&text, Bar::AtMost(MOST_OF_KERNEL), "x", times);
+    }
+    Ok(samples)
 }
 
 fn list(lab: &Lab, directory: &Path, state: State) -> Result<f64> {

@@ -4,12 +4,11 @@ use std::{fs, path::Path, time::Instant};
 
 use anyhow::Result;
 
-use super::{NATIVE, OURS, Subject, file_name};
+use super::{Subject, file_name};
 use crate::{
     data::Random,
     lab::Lab,
     report::{Bar, Compare, Report},
-    rounds::Contest,
 };
 
 /// The number of lookups.
@@ -28,13 +27,15 @@ pub(super) fn run(lab: &Lab, report: &mut Report, subject: &Subject) -> Result<(
         report.leave_out(&title, Lab::NEEDS_ROOT);
         return Ok(());
     }
-    let look_up = |directory: &Path| look_up(lab, directory, subject.names);
-    let samples = Contest::default()
-        .variant(NATIVE, || look_up(subject.directory.path()))
-        .variant(OURS, || subject.in_image(lab, look_up))
+    let samples = subject
+        .compare(lab, |directory| look_up(lab, directory, subject.names))
         .run_in(lab)?;
     report.times(&title, &samples, Compare::Time)?;
-    report.require(&title, Bar::AtMost(MOST), " s", samples.spread(OURS)?);
+    for format in lab.formats()? {
+        let text = format!("{title}, {}", format.ours());
+        let seconds = samples.spread(format.ours())?;
+        report.require(&text, Bar::AtMost(MOST), " s", seconds);
+    }
     Ok(())
 }
 
