@@ -19,12 +19,25 @@ pub struct HttpServer {
 /// A request for the file, or for some bytes of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpRequest {
+    /// `GET` and the like.
+    pub method: String,
     /// The path, with the query.
     pub path: String,
     /// The range in the header, with an exclusive end.
     pub range: Option<Range<u64>>,
-    /// The names and values of all headers, as they came.
+    /// The names of all headers, in lower case, and their values.
     pub headers: Vec<(String, String)>,
+    /// The body, if it comes in one piece.
+    pub body: Vec<u8>,
+}
+
+impl HttpRequest {
+    /// The value of a header, whose name is in lower case.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let mut headers = self.headers.iter();
+        let (_, value) = headers.find(|(own, _)| own == name)?;
+        Some(value)
+    }
 }
 
 /// An answer, to be changed by a script.
@@ -54,6 +67,36 @@ pub enum HttpEnd {
 }
 
 impl HttpAnswer {
+    /// The right answer to a request for `content`.
+    pub fn of(content: &[u8], request: &HttpRequest) -> Self {
+        let size = content.len() as u64;
+        let (status, part) = match &request.range {
+            None => (200, 0..size),
+            Some(range) if range.start >= size => (416, 0..0),
+            Some(range) => (206, range.start..range.end.min(size)),
+        };
+        let answer = Self {
+            status,
+            headers: Vec::new(),
+            body: content[part.start as usize..part.end as usize].to_vec(),
+            end: HttpEnd::Open,
+        };
+        let answer = answer
+            .with("content-length", part.end - part.start)
+            .with("etag", "\"version-1\"");
+        match status {
+            206 => {
+                let last = part.end - 1;
+                answer.with(
+                    "content-range",
+                    format!("bytes {}-{last}/{size}", part.start),
+                )
+            }
+            416 => answer.with("content-range", format!("bytes */{size}")),
+            _ => answer,
+        }
+    }
+
     /// Replaces or adds a header.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl ToString) -> Self {
@@ -193,7 +236,7 @@ impl Shared {
                 requests.push(request.clone());
                 requests.len() - 1
             };
-            let answer = (self.script)(number, &request, self.right_answer(&request));
+            let answer = (self.script)(number, &request, HttpAnswer::of(&self.content, &request));
             if answer.end == HttpEnd::Unanswered
                 || (&connection).write_all(&answer.bytes()).is_err()
             {
@@ -211,35 +254,6 @@ impl Shared {
         }
         let _ = connection.shutdown(Shutdown::Both);
     }
-
-    fn right_answer(&self, request: &HttpRequest) -> HttpAnswer {
-        let size = self.content.len() as u64;
-        let (status, part) = match &request.range {
-            None => (200, 0..size),
-            Some(range) if range.start >= size => (416, 0..0),
-            Some(range) => (206, range.start..range.end.min(size)),
-        };
-        let answer = HttpAnswer {
-            status,
-            headers: Vec::new(),
-            body: self.content[part.start as usize..part.end as usize].to_vec(),
-            end: HttpEnd::Open,
-        };
-        let answer = answer
-            .with("content-length", part.end - part.start)
-            .with("etag", "\"version-1\"");
-        match status {
-            206 => {
-                let last = part.end - 1;
-                answer.with(
-                    "content-range",
-                    format!("bytes {}-{last}/{size}", part.start),
-                )
-            }
-            416 => answer.with("content-range", format!("bytes */{size}")),
-            _ => answer,
-        }
-    }
 }
 
 /// Reads a request; `None` at the end of the connection.
@@ -248,7 +262,9 @@ fn read_request(reader: &mut impl BufRead) -> io::Result<Option<HttpRequest>> {
     if reader.read_line(&mut line)? == 0 {
         return Ok(None);
     }
-    let path = line.split(' ').nth(1).unwrap_or_default().to_owned();
+    let mut words = line.split(' ').map(str::to_owned);
+    let method = words.next().unwrap_or_default();
+    let path = words.next().unwrap_or_default();
     let mut headers = Vec::new();
     loop {
         let mut line = String::new();
@@ -263,10 +279,16 @@ fn read_request(reader: &mut impl BufRead) -> io::Result<Option<HttpRequest>> {
         let (first, last) = value.strip_prefix("bytes=")?.split_once('-')?;
         Some(first.parse().ok()?..last.parse::<u64>().ok()? + 1)
     });
+    let length = headers.iter().find(|(name, _)| name == "content-length");
+    let length = length.and_then(|(_, length)| length.parse().ok());
+    let mut body = vec![0; length.unwrap_or_default()];
+    reader.read_exact(&mut body)?;
     Ok(Some(HttpRequest {
+        method,
         path,
         range,
         headers,
+        body,
     }))
 }
 

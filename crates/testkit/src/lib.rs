@@ -12,6 +12,7 @@ mod pattern;
 mod random;
 mod read_blocks;
 mod recording;
+mod registry_server;
 mod slow;
 
 pub use crash_point::CrashPoint;
@@ -25,5 +26,6 @@ pub use pattern::{noise, pattern};
 pub use random::Random;
 pub use read_blocks::read_blocks;
 pub use recording::{Recorder, Recording};
+pub use registry_server::{RegistryLogin, RegistryServer};
 pub use slow::Slow;
 pub use verimount_testenv::{CRASH_SEEDS, all_or_some, tools};
