@@ -96,10 +96,7 @@ impl<'a> Head<'a> {
         match status {
             206 => {}
             200 => return Err(Error::NoRanges),
-            404 | 410 => return Err(Error::NotFound { status }),
-            401 | 403 => return Err(Error::Forbidden { status }),
-            408 | 425 | 429 | 500 | 502 | 503 | 504 => return Err(Error::Busy { status }),
-            _ => return Err(Error::Status { status }),
+            _ => return Err(Error::of_status(status)),
         }
         let encoding = self.headers.get(CONTENT_ENCODING);
         if encoding.is_some_and(|encoding| !encoding.as_bytes().eq_ignore_ascii_case(b"identity")) {

@@ -1,4 +1,4 @@
-//! The only module that knows the HTTP client.
+//! The HTTP client, which only this module and `registry` know.
 
 use std::{
     io::{self, Read},
@@ -11,7 +11,10 @@ use rustls::crypto::ring;
 use ureq::{
     Agent, BodyReader, Timeout,
     config::RedirectAuthHeaders,
-    http::{Response, header::RANGE},
+    http::{
+        HeaderValue, Response,
+        header::{AUTHORIZATION, RANGE},
+    },
     tls::{RootCerts, TlsConfig},
 };
 
@@ -19,12 +22,15 @@ use crate::{
     Error, RemoteUrl,
     answer::{Head, Version},
     limits::{CONNECT, Limits, MAX_HEAD, MAX_REDIRECTS},
+    registry::Access,
 };
 
 /// Asks a server for ranges of one file.
 pub(crate) struct Client {
     agent: Agent,
     url: RemoteUrl,
+    /// How to be let in, if the server is a registry.
+    access: Option<Arc<Access>>,
 }
 
 /// Why an attempt failed, and how long the server asks to wait.
@@ -41,32 +47,11 @@ pub(crate) struct Body {
 }
 
 impl Client {
-    pub(crate) fn new(url: RemoteUrl, limits: &Limits) -> Self {
-        let tls = TlsConfig::builder()
-            .root_certs(RootCerts::PlatformVerifier)
-            .unversioned_rustls_crypto_provider(Arc::new(ring::default_provider()))
-            .build();
-        // No limit for a whole answer: a slow one is better than none. The caller has deadlines.
-        let config = Agent::config_builder()
-            .tls_config(tls)
-            .http_status_as_error(false)
-            .max_redirects(MAX_REDIRECTS)
-            .redirect_auth_headers(RedirectAuthHeaders::Never)
-            .max_response_header_size(MAX_HEAD)
-            .max_idle_connections(limits.connections)
-            .max_idle_connections_per_host(limits.connections)
-            .timeout_resolve(Some(CONNECT))
-            .timeout_connect(Some(CONNECT))
-            .timeout_per_read(Some(limits.silence))
-            .timeout_per_write(Some(limits.silence))
-            .timeout_recv_response(Some(limits.read))
-            .user_agent(concat!("verimount/", env!("CARGO_PKG_VERSION")))
-            .accept("*/*")
-            .accept_encoding("identity")
-            .build();
+    pub(crate) fn new(url: RemoteUrl, access: Option<Arc<Access>>, limits: &Limits) -> Self {
         Self {
-            agent: config.into(),
+            agent: agent(limits),
             url,
+            access,
         }
     }
 
@@ -103,12 +88,45 @@ impl Client {
 
     fn get(&self, range: &Range<u64>) -> Result<Response<ureq::Body>, Failure> {
         let asked = format!("bytes={}-{}", range.start, range.end - 1);
-        let request = self.agent.get(self.url.uri()).header(RANGE, asked);
-        request.call().map_err(|error| Failure {
-            error: of_client(error),
-            retry_after: None,
-        })
+        let send = |authorization: Option<&HeaderValue>| -> Result<_, Failure> {
+            let mut request = self.agent.get(self.url.uri()).header(RANGE, &asked);
+            if let Some(value) = authorization {
+                request = request.header(AUTHORIZATION, value);
+            }
+            Ok(request.call().map_err(of_client)?)
+        };
+        match &self.access {
+            Some(access) => access.send(send),
+            None => send(None),
+        }
     }
+}
+
+/// An agent for one file or repository.
+pub(crate) fn agent(limits: &Limits) -> Agent {
+    let tls = TlsConfig::builder()
+        .root_certs(RootCerts::PlatformVerifier)
+        .unversioned_rustls_crypto_provider(Arc::new(ring::default_provider()))
+        .build();
+    // No limit for a whole answer: a slow one is better than none. The caller has deadlines.
+    let config = Agent::config_builder()
+        .tls_config(tls)
+        .http_status_as_error(false)
+        .max_redirects(MAX_REDIRECTS)
+        .redirect_auth_headers(RedirectAuthHeaders::Never)
+        .max_response_header_size(MAX_HEAD)
+        .max_idle_connections(limits.connections)
+        .max_idle_connections_per_host(limits.connections)
+        .timeout_resolve(Some(CONNECT))
+        .timeout_connect(Some(CONNECT))
+        .timeout_per_read(Some(limits.silence))
+        .timeout_per_write(Some(limits.silence))
+        .timeout_recv_response(Some(limits.read))
+        .user_agent(concat!("verimount/", env!("CARGO_PKG_VERSION")))
+        .accept("*/*")
+        .accept_encoding("identity")
+        .build();
+    config.into()
 }
 
 impl Body {
@@ -159,7 +177,7 @@ fn of_read(error: &io::Error) -> Error {
 }
 
 /// The texts of the client's errors may contain the URL with its query, so only some are used.
-fn of_client(error: ureq::Error) -> Error {
+pub(crate) fn of_client(error: ureq::Error) -> Error {
     match error {
         ureq::Error::TooManyRedirects | ureq::Error::RedirectFailed | ureq::Error::BadUri(_) => {
             Error::Redirects

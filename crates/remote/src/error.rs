@@ -2,9 +2,13 @@ use std::{io, time::Duration};
 
 use thiserror::Error;
 
-use crate::limits::{MAX_HEAD, MAX_REDIRECTS};
+use crate::{
+    limits::{MAX_HEAD, MAX_REDIRECTS},
+    registry::{BlobDigest, ManifestError},
+};
 
-/// Why a file cannot be opened or read. No text of it contains the query of a URL.
+/// Why a file or an image in a registry cannot be opened, read or stored. No text of it contains the query
+/// of a URL, a password or a token.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -93,12 +97,78 @@ pub enum Error {
     /// The system starts no threads.
     #[error("no thread can be started: {0}")]
     NoThreads(String),
-    /// The file was closed during the read.
+    /// The file was closed during the read, or the work was ended.
     #[error("the file was closed")]
     Closed,
+    /// A registry asks for credentials, and there are none.
+    #[error(
+        "the registry asks for credentials, and there are none for {host}: \
+         `docker login` or `podman login` stores them"
+    )]
+    NoCredentials {
+        /// The registry.
+        host: String,
+    },
+    /// Credentials would have to be sent without encryption.
+    #[error("the registry asks for credentials, which are not sent without encryption")]
+    PlainCredentials,
+    /// A file of credentials cannot be used.
+    #[error("credentials in {file}: {reason}")]
+    AuthFile {
+        /// The file.
+        file: String,
+        /// What is wrong with it, without its content.
+        reason: String,
+    },
+    /// The server of tokens that a registry names is not a URL, or would be spoken to without encryption.
+    #[error("the registry wants a token from a server that is not asked, as it does not use https")]
+    BadRealm,
+    /// The answer with a token is none.
+    #[error("the answer of the server of tokens has no usable token")]
+    BadToken,
+    /// A manifest is too large.
+    #[error("the manifest has more than {0} bytes")]
+    LargeManifest(u64),
+    /// A manifest does not have the digest that it is named by.
+    #[error("the registry sends another manifest, {actual}, for {expected}")]
+    WrongDigest {
+        /// The name.
+        expected: BlobDigest,
+        /// The digest of what was sent.
+        actual: BlobDigest,
+    },
+    /// A manifest cannot be used.
+    #[error(transparent)]
+    Manifest(#[from] ManifestError),
+    /// A blob does not have the size that the manifest says.
+    #[error(
+        "the registry has {actual} bytes of a blob that has {expected} according to its manifest"
+    )]
+    BlobSize {
+        /// In the manifest.
+        expected: u64,
+        /// What the registry says.
+        actual: u64,
+    },
+    /// A registry does not say where to send a blob to, or names a place that is less private.
+    #[error("the registry names no usable place to send a blob to")]
+    BadLocation,
+    /// What is to be stored cannot be read.
+    #[error("{0}")]
+    ReadFailed(String),
 }
 
 impl Error {
+    /// What a status means that is not a success.
+    pub(crate) fn of_status(status: u16) -> Self {
+        match status {
+            404 | 410 => Self::NotFound { status },
+            401 | 403 => Self::Forbidden { status },
+            408 | 425 | 429 | 500 | 502 | 503 | 504 => Self::Busy { status },
+            _ => Self::Status { status },
+        }
+    }
+
     /// Whether another attempt may succeed.
     pub(crate) fn may_pass(&self) -> bool {
         matches!(
@@ -112,7 +182,9 @@ impl From<Error> for io::Error {
     fn from(error: Error) -> Self {
         let kind = match &error {
             Error::NotFound { .. } => io::ErrorKind::NotFound,
-            Error::Forbidden { .. } => io::ErrorKind::PermissionDenied,
+            Error::Forbidden { .. } | Error::NoCredentials { .. } => {
+                io::ErrorKind::PermissionDenied
+            }
             Error::GaveUp { .. } | Error::TimedOut { .. } => io::ErrorKind::TimedOut,
             _ => io::ErrorKind::Other,
         };

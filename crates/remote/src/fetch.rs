@@ -49,7 +49,7 @@ impl Closing {
 }
 
 /// When to try again, and when to give up.
-struct Attempts<'a> {
+pub(crate) struct Attempts<'a> {
     limits: &'a Limits,
     closing: &'a Closing,
     patience: Duration,
@@ -102,16 +102,16 @@ fn jittered(pause: Duration) -> Duration {
     pause.mul_f64(f64::from(random) / f64::from(u32::MAX))
 }
 
-/// Opens the file: its version, and its first granule. That no connection can be made is not retried:
-/// the address may be wrong.
-pub(crate) fn first(
-    client: &Client,
+/// Does what opens something, until it succeeds, as long as failures may pass. That no connection can be
+/// made is not retried: the address may be wrong.
+pub(crate) fn opening<T>(
     limits: &Limits,
     closing: &Closing,
-) -> Result<(Version, Vec<u8>), Error> {
+    mut once: impl FnMut(&Attempts<'_>) -> Result<T, Failure>,
+) -> Result<T, Error> {
     let mut attempts = Attempts::new(limits, closing, limits.open);
     loop {
-        let failure = match first_once(client, &attempts) {
+        let failure = match once(&attempts) {
             Ok(opened) => return Ok(opened),
             Err(failure) => failure,
         };
@@ -120,6 +120,15 @@ pub(crate) fn first(
             _ => attempts.again(failure)?,
         }
     }
+}
+
+/// Opens the file: its version, and its first granule.
+pub(crate) fn first(
+    client: &Client,
+    limits: &Limits,
+    closing: &Closing,
+) -> Result<(Version, Vec<u8>), Error> {
+    opening(limits, closing, |attempts| first_once(client, attempts))
 }
 
 fn first_once(client: &Client, attempts: &Attempts<'_>) -> Result<(Version, Vec<u8>), Failure> {

@@ -3,6 +3,8 @@
 //! [`RemoteFile`] is a [`ReadAt`](verimount_source::ReadAt) over `http://` and `https://`. It fetches
 //! only what is read, in aligned ranges, and nothing twice at the same time.
 //!
+//! [`registry`] reads and stores what is in container registries, with the credentials of their usual tools.
+//!
 //! It promises nothing about the bytes: a server can send anything, so they must be verified by what uses
 //! them. Everything else about an answer is checked, and all that a server can make this crate store or
 //! wait for is bounded.
@@ -26,6 +28,7 @@ mod granules;
 mod limits;
 mod pool;
 mod queue;
+pub mod registry;
 mod remote_file;
 mod url;
 

@@ -10,6 +10,7 @@ use crate::{
     granules::{GRANULE, PART, bytes_of, horizon, overlapping},
     limits::{Limits, MAX_AHEAD},
     pool::Pool,
+    registry::Access,
 };
 
 /// What a reader must have read in order before anything is fetched ahead of it, in bytes.
@@ -36,11 +37,15 @@ impl RemoteFile {
     /// # Errors
     /// Any [`Error`].
     pub fn open(url: &RemoteUrl) -> Result<Self, Error> {
-        Self::open_with(url, Limits::default())
+        Self::open_as(url, None, Limits::default())
     }
 
-    pub(crate) fn open_with(url: &RemoteUrl, limits: Limits) -> Result<Self, Error> {
-        let client = Client::new(url.clone(), &limits);
+    pub(crate) fn open_as(
+        url: &RemoteUrl,
+        access: Option<Arc<Access>>,
+        limits: Limits,
+    ) -> Result<Self, Error> {
+        let client = Client::new(url.clone(), access, &limits);
         let (version, first) = fetch::first(&client, &limits, &Closing::default())?;
         Ok(Self {
             pool: Pool::start(client, version, first, limits)?,

@@ -2,6 +2,7 @@
 
 mod answers;
 mod reading;
+mod registry;
 mod retries;
 
 use std::{error::Error as _, time::Duration};
@@ -29,7 +30,7 @@ fn impatient() -> Limits {
 }
 
 fn open(server: &HttpServer, limits: Limits) -> Result<RemoteFile, Error> {
-    RemoteFile::open_with(&server.url("/file").parse().unwrap(), limits)
+    RemoteFile::open_as(&server.url("/file").parse().unwrap(), None, limits)
 }
 
 /// A file of some granules, the last of them not whole.

@@ -104,7 +104,7 @@ fn nobody_there_is_said_at_once() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let url = format!("http://{}/file", listener.local_addr().unwrap());
     drop(listener);
-    let error = RemoteFile::open_with(&url.parse().unwrap(), patient()).err();
+    let error = RemoteFile::open_as(&url.parse().unwrap(), None, patient()).err();
     assert!(matches!(error, Some(Error::Unreachable(_))), "{error:?}");
 }
 

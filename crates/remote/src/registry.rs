@@ -1,0 +1,21 @@
+//! Container registries: what they store, read as [`RemoteFile`](crate::RemoteFile)s, and stored.
+//!
+//! It is the protocol of the OCI distribution specification, as far as one repository is concerned.
+
+mod access;
+mod auth_files;
+mod challenge;
+mod digest;
+mod host;
+mod manifest;
+mod reference;
+mod repository;
+mod upload;
+
+pub(crate) use access::Access;
+#[cfg(test)]
+pub(crate) use auth_files::AuthFiles;
+pub use digest::{BlobDigest, BlobHasher, ParseBlobDigestError};
+pub use manifest::{Descriptor, MANIFEST_TYPE, Manifest, ManifestError};
+pub use reference::{ParseReferenceError, Reference};
+pub use repository::{Repository, Rights};

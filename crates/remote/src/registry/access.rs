@@ -1,0 +1,193 @@
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use ct_codecs::{Base64, Encoder};
+use serde::Deserialize;
+use ureq::{
+    Agent, Body, ResponseExt,
+    http::{HeaderMap, HeaderValue, Response, Uri},
+};
+
+use super::{
+    auth_files::{AuthFiles, Credential},
+    challenge::Challenge,
+    host::Host,
+};
+use crate::{
+    Error,
+    client::{Failure, of_client},
+};
+
+/// The largest answer with a token, in bytes.
+const MAX_TOKEN: u64 = 16 << 10;
+
+/// How long asking for a token may take.
+const TOKEN: Duration = Duration::from_secs(30);
+
+/// The right to use a repository, shared by all that use it.
+///
+/// A request goes out with what the registry was told last. If it wants something else (401), one thread
+/// asks for a new token or reads the credentials again, and all others wait for that.
+pub(crate) struct Access {
+    agent: Agent,
+    host: Host,
+    scope: String,
+    files: AuthFiles,
+    /// The value of `Authorization`.
+    current: Mutex<Option<HeaderValue>>,
+}
+
+/// What the server of tokens answers.
+#[derive(Deserialize)]
+struct Token {
+    token: Option<String>,
+    access_token: Option<String>,
+}
+
+impl Access {
+    /// `scope` is what tokens are asked for, such as `repository:NAME:pull`.
+    pub(super) fn new(agent: Agent, host: Host, scope: String, files: AuthFiles) -> Self {
+        Self {
+            agent,
+            host,
+            scope,
+            files,
+            current: Mutex::default(),
+        }
+    }
+
+    /// Sends a request to the registry, and once more if it was refused and there is something else to
+    /// tell. `send` gets the value of `Authorization`, which must not go to other servers.
+    ///
+    /// # Errors
+    /// Those of `send` and of asking for a token.
+    pub(crate) fn send(
+        &self,
+        mut send: impl FnMut(Option<&HeaderValue>) -> Result<Response<Body>, Failure>,
+    ) -> Result<Response<Body>, Failure> {
+        let used = self.lock().clone();
+        let answer = send(used.as_ref())?;
+        // Where the registry has redirected to, others may answer.
+        if answer.status() != 401 || !self.host.has(answer.get_uri()) {
+            return Ok(answer);
+        }
+        let renewed = self.renew(used.as_ref(), answer.headers())?;
+        drop(answer);
+        send(Some(&renewed))
+    }
+
+    /// What to tell the registry, after it has refused `used`.
+    fn renew(&self, used: Option<&HeaderValue>, head: &HeaderMap) -> Result<HeaderValue, Failure> {
+        // Held while the token is fetched: everybody else would need it as well.
+        let mut current = self.lock();
+        if let Some(renewed) = current.as_ref().filter(|current| Some(*current) != used) {
+            return Ok(renewed.clone());
+        }
+        let forbidden = Error::Forbidden { status: 401 };
+        let challenge = Challenge::of(head).ok_or_else(|| forbidden.clone())?;
+        let renewed = match challenge {
+            Challenge::Basic => self.password()?,
+            Challenge::Bearer { realm, service } => self.token(&realm, service.as_deref())?,
+        };
+        if Some(&renewed) == used {
+            return Err(forbidden.into());
+        }
+        Ok(current.insert(renewed).clone())
+    }
+
+    /// The user and password for the registry itself.
+    fn password(&self) -> Result<HeaderValue, Error> {
+        if !self.host.is_private() {
+            return Err(Error::PlainCredentials);
+        }
+        match self.files.find(&self.host)? {
+            Some(Credential::Password { user, password }) => basic(&user, &password),
+            _ => Err(self.no_credentials()),
+        }
+    }
+
+    /// A token, from the server that the registry has named.
+    fn token(&self, realm: &str, service: Option<&str>) -> Result<HeaderValue, Failure> {
+        let realm: Uri = realm.parse().map_err(|_| Error::BadRealm)?;
+        let credential = match self.host.trusts(&realm) {
+            true => self.files.find(&self.host)?,
+            // The registry is not spoken to in private, so that its tokens need not be, either.
+            false if !self.host.is_private() => None,
+            false => return Err(Error::BadRealm.into()),
+        };
+        let mut answer = self.ask(&realm, service, credential.as_ref())?;
+        match answer.status().as_u16() {
+            200 => {}
+            401 | 403 if credential.is_none() => return Err(self.no_credentials().into()),
+            status => return Err(Error::of_status(status).into()),
+        }
+        let body = answer.body_mut().with_config().limit(MAX_TOKEN);
+        let body = body.read_to_vec().map_err(|error| match error {
+            ureq::Error::BodyExceedsLimit(_) => Error::BadToken,
+            other => of_client(other),
+        })?;
+        let token: Token = serde_json::from_slice(&body).map_err(|_| Error::BadToken)?;
+        let token = token.token.or(token.access_token).ok_or(Error::BadToken)?;
+        Ok(secret(&format!("Bearer {token}"))?)
+    }
+
+    fn ask(
+        &self,
+        realm: &Uri,
+        service: Option<&str>,
+        credential: Option<&Credential>,
+    ) -> Result<Response<Body>, Error> {
+        let service = service.map(|service| ("service", service));
+        let scope = ("scope", &*self.scope);
+        let answer = match credential {
+            Some(Credential::Identity(token)) => {
+                let form = [
+                    ("grant_type", "refresh_token"),
+                    ("client_id", "verimount"),
+                    ("refresh_token", token.as_str()),
+                    scope,
+                ];
+                let request = self.agent.post(realm).config();
+                let request = request.max_redirects(0).timeout_global(Some(TOKEN)).build();
+                request.send_form(form.into_iter().chain(service))
+            }
+            credential => {
+                let mut request = self.agent.get(realm).query_pairs([scope]);
+                request = request.query_pairs(service);
+                if let Some(Credential::Password { user, password }) = credential {
+                    request = request.header("authorization", basic(user, password)?);
+                }
+                let request = request.config();
+                let request = request.max_redirects(0).timeout_global(Some(TOKEN)).build();
+                request.call()
+            }
+        };
+        answer.map_err(of_client)
+    }
+
+    fn no_credentials(&self) -> Error {
+        Error::NoCredentials {
+            host: self.host.to_string(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<HeaderValue>> {
+        // It is only ever replaced as a whole.
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn basic(user: &str, password: &str) -> Result<HeaderValue, Error> {
+    let encoded = Base64::encode_to_string(format!("{user}:{password}"));
+    let encoded = encoded.map_err(|_| Error::BadToken)?;
+    secret(&format!("Basic {encoded}"))
+}
+
+/// The value of a header that no log shows.
+fn secret(text: &str) -> Result<HeaderValue, Error> {
+    let mut value = HeaderValue::from_str(text).map_err(|_| Error::BadToken)?;
+    value.set_sensitive(true);
+    Ok(value)
+}

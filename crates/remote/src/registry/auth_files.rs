@@ -1,0 +1,215 @@
+//! The credentials that `docker login`, `podman login` and the like have left.
+
+use std::{
+    env,
+    fs::File,
+    io::{self, Read},
+    path::{Path, PathBuf, absolute},
+};
+
+use docker_credential::{
+    CredentialRetrievalError as Failure, DockerCredential, get_credential_from_reader,
+};
+use verimount_names::printable;
+
+use super::host::Host;
+use crate::Error;
+
+/// The largest file of credentials, in bytes. It has one short entry per registry.
+const MAX_FILE: u64 = 1 << 20;
+
+/// What a helper that knows no credentials for a registry says, by the protocol of docker's helpers.
+const NOT_FOUND: &str = "credentials not found";
+
+/// The files with credentials, in the order in which they are asked. They are read each time, so that
+/// a login while an image is mounted is noticed.
+#[derive(Debug, Clone)]
+pub(crate) struct AuthFiles(Vec<PathBuf>);
+
+/// What a registry knows its user by.
+pub(super) enum Credential {
+    Password {
+        user: String,
+        password: String,
+    },
+    /// A token that stands for user and password.
+    Identity(String),
+}
+
+impl AuthFiles {
+    /// The files of the tools, as the environment names them: `REGISTRY_AUTH_FILE` alone, if it is set.
+    pub(crate) fn of_environment() -> Self {
+        let path = |variable| env::var_os(variable).map(PathBuf::from);
+        if let Some(file) = path("REGISTRY_AUTH_FILE") {
+            return Self::new([file]);
+        }
+        let home = path("HOME");
+        let config = path("XDG_CONFIG_HOME").or(home.as_ref().map(|home| home.join(".config")));
+        let docker = path("DOCKER_CONFIG").or(home.map(|home| home.join(".docker")));
+        let podman = |folder: PathBuf| folder.join("containers/auth.json");
+        let files = [
+            path("XDG_RUNTIME_DIR").map(podman),
+            config.map(podman),
+            docker.map(|folder| folder.join("config.json")),
+        ];
+        Self::new(files.into_iter().flatten())
+    }
+
+    /// These files. A mount changes its working directory, so they become absolute now.
+    pub(crate) fn new(files: impl IntoIterator<Item = PathBuf>) -> Self {
+        let files = files.into_iter();
+        Self(files.map(|file| absolute(&file).unwrap_or(file)).collect())
+    }
+
+    /// The credentials for a registry, from the first file that has any.
+    pub(super) fn find(&self, host: &Host) -> Result<Option<Credential>, Error> {
+        for file in &self.0 {
+            let error = |reason: &str| Error::AuthFile {
+                file: printable(file).to_string(),
+                reason: reason.to_owned(),
+            };
+            let text = match read(file) {
+                Ok(text) => text,
+                Err(failed) if is_absent(&failed) => continue,
+                Err(failed) => return Err(error(&failed.to_string())),
+            };
+            for name in names(host) {
+                match get_credential_from_reader(&*text, &name) {
+                    Ok(found) => return Ok(Some(found.into())),
+                    Err(Failure::NoCredentialConfigured) => {}
+                    Err(Failure::HelperFailure { stdout, .. }) if stdout.contains(NOT_FOUND) => {}
+                    Err(failed) => return Err(error(reason(&failed))),
+                }
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn read(file: &Path) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    File::open(file)?.take(MAX_FILE).read_to_end(&mut text)?;
+    Ok(text)
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+    )
+}
+
+/// What a registry is called in these files.
+fn names(host: &Host) -> Vec<String> {
+    match host.is_docker_hub() {
+        true => vec![
+            "https://index.docker.io/v1/".to_owned(),
+            "docker.io".to_owned(),
+        ],
+        false => vec![host.to_string()],
+    }
+}
+
+/// Not what a helper has printed, which may be a secret.
+fn reason(failure: &Failure) -> &'static str {
+    match failure {
+        Failure::HelperCommunicationError => "the credential helper that it names cannot be run",
+        Failure::HelperFailure { .. } => "the credential helper that it names fails",
+        Failure::MalformedHelperResponse => "the credential helper that it names answers nonsense",
+        _ => "it is malformed",
+    }
+}
+
+impl From<DockerCredential> for Credential {
+    fn from(found: DockerCredential) -> Self {
+        match found {
+            DockerCredential::UsernamePassword(user, password) => Self::Password { user, password },
+            DockerCredential::IdentityToken(token) => Self::Identity(token),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// Of the user `me` with the password `secret`.
+    const ME: &str = r#"{"auth": "bWU6c2VjcmV0"}"#;
+
+    fn files(texts: &[(&str, String)]) -> (tempfile::TempDir, AuthFiles) {
+        let folder = tempfile::tempdir().unwrap();
+        let paths = texts.iter().map(|(name, text)| {
+            let path = folder.path().join(name);
+            fs::write(&path, text).unwrap();
+            path
+        });
+        let files = AuthFiles::new(paths.collect::<Vec<_>>());
+        (folder, files)
+    }
+
+    fn found(files: &AuthFiles, host: &str) -> String {
+        match files.find(&Host::new(host, false)) {
+            Ok(Some(Credential::Password { user, password })) => format!("{user} {password}"),
+            Ok(Some(Credential::Identity(token))) => token,
+            Ok(None) => "none".to_owned(),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn the_first_file_with_an_entry_counts() {
+        let (folder, files) = files(&[
+            ("empty", "{}".to_owned()),
+            ("podman", format!(r#"{{"auths": {{"ghcr.io": {ME}}}}}"#)),
+            (
+                "docker",
+                r#"{"auths": {"ghcr.io": {"identitytoken": "token"},
+                              "quay.io": {"identitytoken": "token"},
+                              "https://index.docker.io/v1/": {"identitytoken": "hub"}}}"#
+                    .to_owned(),
+            ),
+        ]);
+        assert_eq!(found(&files, "ghcr.io"), "me secret");
+        assert_eq!(found(&files, "quay.io"), "token");
+        assert_eq!(found(&files, "docker.io"), "hub");
+        assert_eq!(found(&files, "ghcr.io:444"), "none");
+        let missing =
+            AuthFiles::new([folder.path().join("missing"), folder.path().join("empty/a")]);
+        assert_eq!(found(&missing, "ghcr.io"), "none");
+    }
+
+    #[test]
+    fn a_login_meanwhile_is_noticed() {
+        let (folder, files) = files(&[("auth", "{}".to_owned())]);
+        assert_eq!(found(&files, "ghcr.io"), "none");
+        let text = format!(r#"{{"auths": {{"ghcr.io": {ME}}}}}"#);
+        fs::write(folder.path().join("auth"), text).unwrap();
+        assert_eq!(found(&files, "ghcr.io"), "me secret");
+    }
+
+    #[test]
+    fn unusable_files_are_named_without_their_secrets() {
+        for (text, reason) in [
+            ("secret", "malformed"),
+            (
+                r#"{"auths": {"ghcr.io": {"auth": "!secret"}}}"#,
+                "malformed",
+            ),
+            (
+                r#"{"credHelpers": {"ghcr.io": "no-such-helper-secret"}}"#,
+                "cannot be run",
+            ),
+        ] {
+            let (folder, files) = files(&[("auth", text.to_owned())]);
+            let error = found(&files, "ghcr.io");
+            let file = folder.path().join("auth");
+            assert!(error.contains(file.to_str().unwrap()), "{error}");
+            assert!(
+                error.contains(reason) && !error.contains("secret"),
+                "{error}"
+            );
+        }
+    }
+}

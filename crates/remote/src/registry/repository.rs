@@ -1,0 +1,225 @@
+use std::sync::Arc;
+
+use ureq::{
+    Agent, AsSendBody, Body,
+    http::{
+        HeaderValue, Request, Response,
+        header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE},
+        request::Builder,
+    },
+};
+use verimount_source::ReadAt;
+
+use super::{
+    Access, BlobDigest, Descriptor, MANIFEST_TYPE, Manifest, Reference, auth_files::AuthFiles,
+    host::Host,
+};
+use crate::{
+    Error, RemoteFile,
+    answer::Head,
+    client::{Failure, agent, of_client},
+    fetch::{Closing, opening},
+    limits::Limits,
+};
+
+/// The largest manifest, in bytes: what the distribution specification recommends to accept.
+const MAX_MANIFEST: u64 = 4 << 20;
+
+/// What a repository is used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rights {
+    /// Reading.
+    Pull,
+    /// Reading and storing.
+    Push,
+}
+
+/// A repository of a registry.
+///
+/// Credentials are those of `docker login` and `podman login`. They are looked for when the registry asks,
+/// and sent only to the registry and to the server of tokens that it names; never without encryption,
+/// except on this machine.
+///
+/// Failures that may pass are retried for 15 seconds.
+pub struct Repository {
+    pub(super) agent: Agent,
+    pub(super) host: Host,
+    pub(super) access: Arc<Access>,
+    limits: Limits,
+    /// The path of all its URLs.
+    path: String,
+}
+
+impl Repository {
+    /// The repository of an image. Nothing is sent yet.
+    ///
+    /// Registries are spoken to with TLS. `plain_http` does without; so do those on this machine.
+    pub fn new(image: &Reference, rights: Rights, plain_http: bool) -> Self {
+        let files = AuthFiles::of_environment();
+        Self::with(image, rights, plain_http, files, Limits::default())
+    }
+
+    pub(crate) fn with(
+        image: &Reference,
+        rights: Rights,
+        plain_http: bool,
+        files: AuthFiles,
+        limits: Limits,
+    ) -> Self {
+        let host = image.host(plain_http);
+        let name = image.repository(&host);
+        let actions = match rights {
+            Rights::Pull => "pull",
+            Rights::Push => "pull,push",
+        };
+        let scope = format!("repository:{name}:{actions}");
+        let agent = agent(&limits);
+        Self {
+            access: Arc::new(Access::new(agent.clone(), host.clone(), scope, files)),
+            path: format!("/v2/{name}"),
+            agent,
+            host,
+            limits,
+        }
+    }
+
+    /// The manifest of an image, and the digest of its bytes. If `image` has a digest, it is that one.
+    ///
+    /// # Errors
+    /// [`Error::Manifest`], [`Error::WrongDigest`], and others.
+    pub fn manifest(&self, image: &Reference) -> Result<(Manifest, BlobDigest), Error> {
+        let name = match (image.digest(), image.tag()) {
+            (Some(digest), _) => digest.to_string(),
+            (None, tag) => tag.unwrap_or_default().to_owned(),
+        };
+        let url = self.url(&format!("/manifests/{name}"));
+        let bytes = self.retried(|| {
+            let mut answer = self.access.send(|authorization| {
+                let request = Request::get(&url).header(ACCEPT, Manifest::accepted());
+                self.run(with_body(request, authorization, ())?)
+            })?;
+            expect(200, &answer)?;
+            let body = answer.body_mut().with_config().limit(MAX_MANIFEST);
+            body.read_to_vec().map_err(|error| match error {
+                ureq::Error::BodyExceedsLimit(_) => Error::LargeManifest(MAX_MANIFEST).into(),
+                other => of_client(other).into(),
+            })
+        })?;
+        let digest = BlobDigest::of(&bytes);
+        if let Some(expected) = image.digest().filter(|expected| *expected != digest) {
+            let actual = digest;
+            return Err(Error::WrongDigest { expected, actual });
+        }
+        Ok((Manifest::parse(&bytes)?, digest))
+    }
+
+    /// Stores a manifest under the tag of `image`; returns its digest.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn store_manifest(
+        &self,
+        image: &Reference,
+        manifest: &Manifest,
+    ) -> Result<BlobDigest, Error> {
+        let bytes = manifest.to_bytes();
+        let digest = BlobDigest::of(&bytes);
+        let name = image
+            .tag()
+            .map_or_else(|| digest.to_string(), str::to_owned);
+        let url = self.url(&format!("/manifests/{name}"));
+        self.retried(|| {
+            let answer = self.access.send(|authorization| {
+                let request = Request::put(&url).header(CONTENT_TYPE, MANIFEST_TYPE);
+                self.run_here(with_body(request, authorization, &*bytes)?)
+            })?;
+            expect(201, &answer)?;
+            Ok(digest)
+        })
+    }
+
+    /// A blob, to be read in ranges. That its bytes have the digest is not checked.
+    ///
+    /// # Errors
+    /// [`Error::BlobSize`] if it does not have the size that the manifest says, and others.
+    pub fn blob(&self, blob: &Descriptor) -> Result<RemoteFile, Error> {
+        let url = self.url(&format!("/blobs/{}", blob.digest));
+        let url = url
+            .parse()
+            .map_err(|_| Error::Protocol("the URL of a blob".to_owned()))?;
+        let file = RemoteFile::open_as(&url, Some(self.access.clone()), self.limits)?;
+        match file.size() {
+            actual if actual != blob.size => Err(Error::BlobSize {
+                expected: blob.size,
+                actual,
+            }),
+            _ => Ok(file),
+        }
+    }
+
+    /// Whether the repository has a blob.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn has_blob(&self, digest: BlobDigest) -> Result<bool, Error> {
+        let url = self.url(&format!("/blobs/{digest}"));
+        self.retried(|| {
+            let answer = self.access.send(|authorization| {
+                self.run_here(with_body(Request::head(&url), authorization, ())?)
+            })?;
+            match answer.status().as_u16() {
+                404 => Ok(false),
+                // Only what exists is elsewhere. Many storages let nobody ask for the head.
+                301 | 302 | 303 | 307 | 308 => Ok(true),
+                _ => expect(200, &answer).map(|()| true),
+            }
+        })
+    }
+
+    /// Sends a request, and follows redirects, without credentials.
+    fn run(&self, request: Request<impl AsSendBody>) -> Result<Response<Body>, Failure> {
+        Ok(self.agent.run(request).map_err(of_client)?)
+    }
+
+    /// Sends a request that must not go elsewhere.
+    pub(super) fn run_here(
+        &self,
+        request: Request<impl AsSendBody>,
+    ) -> Result<Response<Body>, Failure> {
+        let request = self.agent.configure_request(request).max_redirects(0);
+        self.run(request.build())
+    }
+
+    pub(super) fn url(&self, path: &str) -> String {
+        self.host.url(&format!("{}{path}", self.path))
+    }
+
+    fn retried<T>(&self, mut once: impl FnMut() -> Result<T, Failure>) -> Result<T, Error> {
+        opening(&self.limits, &Closing::default(), |_| once())
+    }
+}
+
+pub(super) fn with_body<T>(
+    request: Builder,
+    authorization: Option<&HeaderValue>,
+    body: T,
+) -> Result<Request<T>, Error> {
+    let request = match authorization {
+        Some(value) => request.header(AUTHORIZATION, value),
+        None => request,
+    };
+    let request = request.body(body);
+    request.map_err(|error| Error::Protocol(error.to_string()))
+}
+
+/// Fails unless the answer has this status.
+pub(super) fn expect(status: u16, answer: &Response<Body>) -> Result<(), Failure> {
+    let actual = answer.status().as_u16();
+    match actual == status {
+        true => Ok(()),
+        false => Err(Failure {
+            error: Error::of_status(actual),
+            retry_after: Head::new(actual, answer.headers()).retry_after(),
+        }),
+    }
+}

@@ -1,0 +1,152 @@
+//! Storing blobs.
+
+use std::{
+    io::{self, Read},
+    ops::ControlFlow,
+    time::Duration,
+};
+
+use ureq::{
+    SendBody,
+    http::{
+        HeaderValue, Request, Uri,
+        header::{CONTENT_LENGTH, CONTENT_TYPE, LOCATION},
+    },
+};
+use verimount_source::ReadAt;
+
+use super::{
+    BlobDigest, Repository,
+    repository::{expect, with_body},
+};
+use crate::{Error, client::Failure};
+
+/// How often the upload of a blob is begun at most.
+const ATTEMPTS: u32 = 3;
+
+/// How long a registry may take to store a blob that it has all bytes of: some copy and hash it first.
+const STORING: Duration = Duration::from_secs(600);
+
+/// How much is read at a time.
+const CHUNK: usize = 256 << 10;
+
+impl Repository {
+    /// Stores a blob. `progress` is told how many bytes were sent since the last call; it may end the upload.
+    ///
+    /// An upload that breaks off is begun again, three times at most.
+    ///
+    /// # Errors
+    /// [`Error::Closed`] if `progress` ends it; [`Error::ReadFailed`] if the content cannot be read; others.
+    pub fn upload(
+        &self,
+        digest: BlobDigest,
+        content: &dyn ReadAt,
+        progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        let mut sent_at_most = 0;
+        let mut attempt = 1;
+        loop {
+            let mut content = Content {
+                content,
+                offset: 0,
+                sent_at_most,
+                progress: &mut *progress,
+                failed: None,
+            };
+            let uploaded = self.upload_once(digest, &mut content);
+            sent_at_most = content.sent_at_most;
+            match (content.failed, uploaded) {
+                (Some(failed), _) => return Err(failed),
+                (None, Ok(())) => return Ok(()),
+                (None, Err(failure)) if attempt < ATTEMPTS && failure.error.may_pass() => {
+                    attempt += 1;
+                }
+                (None, Err(failure)) => return Err(failure.error),
+            }
+        }
+    }
+
+    fn upload_once(&self, digest: BlobDigest, content: &mut Content<'_>) -> Result<(), Failure> {
+        let place = self.start_upload()?;
+        let separator = match place.query() {
+            Some(_) => '&',
+            None => '?',
+        };
+        let url = format!("{place}{separator}digest={digest}");
+        let mut put = |authorization: Option<&HeaderValue>| -> Result<_, Failure> {
+            content.offset = 0;
+            let request = Request::put(&url)
+                .header(CONTENT_TYPE, "application/octet-stream")
+                .header(CONTENT_LENGTH, content.content.size());
+            let request = with_body(request, authorization, SendBody::from_reader(&mut *content))?;
+            let request = self.agent.configure_request(request);
+            let request = request.timeout_recv_response(Some(STORING)).build();
+            self.run_here(request)
+        };
+        let answer = match self.host.has(&place) {
+            true => self.access.send(put)?,
+            // Another server: it is not told who asks.
+            false => put(None)?,
+        };
+        expect(201, &answer)
+    }
+
+    /// Where a blob can be sent to.
+    fn start_upload(&self) -> Result<Uri, Failure> {
+        let url = self.url("/blobs/uploads/");
+        let answer = self.access.send(|authorization| {
+            let request = Request::post(&url).header(CONTENT_LENGTH, 0);
+            self.run_here(with_body(request, authorization, ())?)
+        })?;
+        expect(202, &answer)?;
+        let place = answer.headers().get(LOCATION);
+        let place = place.and_then(|place| place.to_str().ok());
+        let place = place.and_then(|place| self.resolve(place));
+        Ok(place.ok_or(Error::BadLocation)?)
+    }
+
+    /// A URL that the registry has named: a path on it, or a whole URL that is no less private.
+    fn resolve(&self, place: &str) -> Option<Uri> {
+        let is_path = place.starts_with('/') && !place.starts_with("//");
+        let place: Uri = match is_path {
+            true => self.host.url(place).parse().ok()?,
+            false => place.parse().ok()?,
+        };
+        let host = &self.host;
+        let is_good = host.has(&place) || host.trusts(&place) || !host.is_private();
+        is_good.then_some(place)
+    }
+}
+
+/// The bytes of a blob that is being sent.
+struct Content<'a> {
+    content: &'a dyn ReadAt,
+    offset: u64,
+    /// How far any attempt has come. Only more than that is progress.
+    sent_at_most: u64,
+    progress: &'a mut dyn FnMut(u64) -> ControlFlow<()>,
+    /// Why it must not go on, whatever the server does.
+    failed: Option<Error>,
+}
+
+impl Read for Content<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let left = self.content.size() - self.offset;
+        let len = buf
+            .len()
+            .min(CHUNK)
+            .min(usize::try_from(left).unwrap_or(usize::MAX));
+        if let Err(error) = self.content.read_exact_at(&mut buf[..len], self.offset) {
+            self.failed = Some(Error::ReadFailed(error.to_string()));
+            return Err(io::Error::other("the content cannot be read"));
+        }
+        self.offset += len as u64;
+        let more = self.offset.saturating_sub(self.sent_at_most);
+        self.sent_at_most += more;
+        if (self.progress)(more).is_break() {
+            self.failed = Some(Error::Closed);
+            return Err(io::Error::other("it was ended"));
+        }
+        Ok(len)
+    }
+}
