@@ -19,6 +19,7 @@ pub(crate) fn advice(error: &Error) -> Option<String> {
         Error::NoHashArea { .. } => {
             ": give the location of the hash area with --sidecar or --hash-offset".to_owned()
         }
+        Error::NotNamed { .. } => ": give it with --digest, --root-hash or --key".to_owned(),
         Error::WouldReplace { .. } => "; use --force to replace it".to_owned(),
         Error::WouldWiden { .. } => "; use --widen-permissions to allow this".to_owned(),
         Error::TooLarge { .. } => "; use --max-size to allow more".to_owned(),

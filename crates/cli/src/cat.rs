@@ -15,6 +15,7 @@ use crate::{
     Outcome,
     opened::open,
     options::{ReadArgs, TrustArgs, location},
+    registry_args::RegistryArgs,
 };
 
 /// Write files of an image to standard output, without mounting it
@@ -23,7 +24,7 @@ use crate::{
 /// right image.
 #[derive(Args)]
 pub(crate) struct Cat {
-    /// The image, or its URL
+    /// The image, its URL, or its name in a registry
     #[arg(value_name = "IMAGE", value_parser = location(), value_hint = ValueHint::AnyPath)]
     image: Location,
     /// The files, relative to the image's root; symbolic links are not followed
@@ -33,11 +34,13 @@ pub(crate) struct Cat {
     trust: TrustArgs,
     #[command(flatten)]
     read: ReadArgs,
+    #[command(flatten)]
+    registry: RegistryArgs,
 }
 
 impl Cat {
     pub(crate) fn run(self) -> Result<Outcome> {
-        let opened = open(&self.image, &self.trust, &self.read)?;
+        let opened = open(&self.registry.apply(&self.image), &self.trust, &self.read)?;
         let tree = opened.tree()?;
         for path in &self.paths {
             write_file(&*tree, path, &mut stdout().lock())?;

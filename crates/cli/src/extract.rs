@@ -12,6 +12,7 @@ use crate::{
     opened::open,
     options::{ReadArgs, TrustArgs, location, parse_size},
     progress::with_progress,
+    registry_args::RegistryArgs,
 };
 
 /// Extract all files of an image, without mounting it
@@ -24,7 +25,7 @@ use crate::{
 /// for DIR itself. Notes list what could not be restored. Files of a romfs image are yours.
 #[derive(Args)]
 pub(crate) struct Extract {
-    /// The image, or its URL
+    /// The image, its URL, or its name in a registry
     #[arg(value_name = "IMAGE", value_parser = location(), value_hint = ValueHint::AnyPath)]
     image: Location,
     /// The directory to extract to: new or empty
@@ -41,11 +42,13 @@ pub(crate) struct Extract {
     trust: TrustArgs,
     #[command(flatten)]
     read: ReadArgs,
+    #[command(flatten)]
+    registry: RegistryArgs,
 }
 
 impl Extract {
     pub(crate) fn run(self) -> Result<Outcome> {
-        let opened = open(&self.image, &self.trust, &self.read)?;
+        let opened = open(&self.registry.apply(&self.image), &self.trust, &self.read)?;
         let interrupt = Interrupt::watch()?;
         let mut options = ExtractOptions::default();
         options.max_bytes = self.max_size;

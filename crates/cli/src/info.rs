@@ -14,6 +14,7 @@ use self::report::Report;
 use crate::{
     Outcome,
     options::{location, parse_size},
+    registry_args::RegistryArgs,
 };
 
 /// Show what a file is: a sealed file or image, with its digest, or a volume
@@ -22,7 +23,7 @@ use crate::{
 /// file can change this information, too.
 #[derive(Args)]
 pub(crate) struct Info {
-    /// The file or block device, or the file's URL
+    /// The file or block device, the file's URL, or its name in a registry
     #[arg(value_name = "FILE", value_parser = location(), value_hint = ValueHint::AnyPath)]
     file: Location,
     /// File with the Merkle tree, if it is not at the end of the file or in FILE.verity
@@ -35,6 +36,8 @@ pub(crate) struct Info {
     /// Print it as JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    registry: RegistryArgs,
 }
 
 impl Info {
@@ -42,7 +45,7 @@ impl Info {
         let mut options = OpenOptions::default();
         options.sidecar = self.sidecar.clone();
         options.hash_offset = self.hash_offset;
-        let found = describe(&self.file, &options);
+        let found = describe(self.registry.apply(&self.file), &options);
         let found = match self.sealed_file() {
             Some(sealed) => found.with_context(|| {
                 let (file, sealed) = (&self.file, printable(&sealed));

@@ -19,6 +19,7 @@ use crate::{
     Outcome,
     opened::open,
     options::{ReadArgs, TrustArgs, location},
+    registry_args::RegistryArgs,
 };
 
 /// List the contents of an image, without mounting it
@@ -30,7 +31,7 @@ use crate::{
 /// bytes as \xHH, which printf %b decodes. All commands print names this way.
 #[derive(Args)]
 pub(crate) struct Ls {
-    /// The image, or its URL
+    /// The image, its URL, or its name in a registry
     #[arg(value_name = "IMAGE", value_parser = location(), value_hint = ValueHint::AnyPath)]
     image: Location,
     /// List only this file or directory and its contents
@@ -48,11 +49,13 @@ pub(crate) struct Ls {
     trust: TrustArgs,
     #[command(flatten)]
     read: ReadArgs,
+    #[command(flatten)]
+    registry: RegistryArgs,
 }
 
 impl Ls {
     pub(crate) fn run(self) -> Result<Outcome> {
-        let opened = open(&self.image, &self.trust, &self.read)?;
+        let opened = open(&self.registry.apply(&self.image), &self.trust, &self.read)?;
         let tree = opened.tree()?;
         let attr = self.wanted(&*tree)?;
         let path = self.path.strip_prefix("/").unwrap_or(&self.path);

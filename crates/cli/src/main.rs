@@ -25,6 +25,11 @@ mod option_list;
 mod options;
 mod owner_args;
 mod progress;
+#[cfg(feature = "remote")]
+mod pull;
+#[cfg(feature = "remote")]
+mod push;
+mod registry_args;
 mod seal;
 mod service_manager;
 mod status;
@@ -66,6 +71,10 @@ enum Command {
     Ls(ls::Ls),
     Cat(cat::Cat),
     Extract(extract::Extract),
+    #[cfg(feature = "remote")]
+    Push(push::Push),
+    #[cfg(feature = "remote")]
+    Pull(pull::Pull),
     Mount(mount::Mount),
     Bridge(bridge::Bridge),
     #[command(subcommand)]
@@ -145,6 +154,10 @@ fn run(command: Option<Command>) -> Result<Outcome> {
         Command::Ls(command) => command.run(),
         Command::Cat(command) => command.run(),
         Command::Extract(command) => command.run(),
+        #[cfg(feature = "remote")]
+        Command::Push(command) => command.run(),
+        #[cfg(feature = "remote")]
+        Command::Pull(command) => command.run(),
         Command::Mount(command) => command.run(),
         Command::Bridge(command) => command.run(),
         Command::Volume(command) => command.run(),

@@ -14,15 +14,16 @@ use crate::{
     opened::open,
     options::{ReadArgs, TrustArgs, location},
     owner_args::OwnerArgs,
+    registry_args::RegistryArgs,
 };
 
 /// Mount an image, or a sealed file as a single file, and verify every byte that is read
 ///
 /// One of --digest, --root-hash, --key, --unpinned and --unverified is required: it decides which
-/// content is trusted.
+/// content is trusted. An image in a registry that is given by @sha256:DIGEST needs none.
 #[derive(Args)]
 pub(crate) struct Mount {
-    /// The sealed image or file, or its URL
+    /// The sealed image or file, its URL, or its name in a registry
     #[arg(value_name = "SOURCE", value_parser = location(), value_hint = ValueHint::AnyPath)]
     source: Location,
     /// The mount point: an empty directory
@@ -32,6 +33,8 @@ pub(crate) struct Mount {
     trust: TrustArgs,
     #[command(flatten)]
     read: ReadArgs,
+    #[command(flatten)]
+    registry: RegistryArgs,
     /// Mount the content as a single file even if it is an image, or an image damaged at its
     /// beginning
     #[arg(long)]
@@ -44,7 +47,7 @@ pub(crate) struct Mount {
 
 impl Mount {
     pub(crate) fn run(self) -> Result<Outcome> {
-        if !self.trust.is_given() {
+        if !self.trust.is_given() && !self.source.names_content() {
             return Err(wrong_usage(format_args!(
                 "refusing to mount {} without knowing which content to trust: \
                  give --digest, --root-hash or --key, or --unpinned to detect damage but not forgery",
@@ -64,7 +67,8 @@ impl Mount {
     }
 
     fn mount(&self) -> Result<Mounted> {
-        let opened = open(&self.source, &self.trust, &self.read)?.read_ahead();
+        let opened =
+            open(&self.registry.apply(&self.source), &self.trust, &self.read)?.read_ahead();
         let source_name = self.source.to_string();
         let fs = opened.file_system(self.as_file).map_err(advised)?;
         let fs = fs.with_owners(self.owners.owners());

@@ -1,5 +1,5 @@
 use anyhow::Result;
-use verimount::{Location, Opened};
+use verimount::{Location, Opened, Trust, verity::Identity};
 
 use crate::{
     message::say,
@@ -9,18 +9,34 @@ use crate::{
 /// Opens `location` with these options, and says so if less is verified than could be.
 pub(crate) fn open(location: &Location, trust: &TrustArgs, read: &ReadArgs) -> Result<Opened> {
     let options = read.options(trust.dm_verity.hash_offset());
-    let opened = verimount::open(location, &trust.trust()?, &options)?;
+    let accepted = accepted(location, trust)?;
+    let opened = verimount::open(location, &accepted, &options)?;
     if opened.has_unused_seal() {
         say(format_args!(
             "note: {location} is sealed, but nothing of it is checked: to have it checked, give no \
              --unverified"
         ));
     }
-    if let Some(identity) = opened.identity().filter(|_| !trust.is_given()) {
-        say(format_args!(
-            "note: {location} is checked only against its own digest, {identity}: \
-             give --digest or --key to make sure that it is the right file"
-        ));
+    if let (Some(identity), Trust::Unpinned, false) =
+        (opened.identity(), &accepted, trust.is_given())
+    {
+        say_unpinned(location, &identity);
     }
     Ok(opened)
+}
+
+/// What is accepted: by the options, or else by the location itself, if it names its content.
+pub(crate) fn accepted(location: &Location, trust: &TrustArgs) -> Result<Trust> {
+    match location.names_content() && !trust.is_given() {
+        true => Ok(Trust::Named),
+        false => trust.trust(),
+    }
+}
+
+/// Says that nothing tells whether content is the right one.
+pub(crate) fn say_unpinned(location: &Location, identity: &Identity) {
+    say(format_args!(
+        "note: {location} is checked only against its own digest, {identity}: \
+         give --digest or --key to make sure that it is the right file"
+    ));
 }

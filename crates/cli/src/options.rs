@@ -49,7 +49,7 @@ where
     PossibleValuesParser::new(names).try_map(|name| name.parse())
 }
 
-/// A path, or a URL.
+/// A path, a URL, or the name of an image in a registry.
 pub(crate) fn location() -> impl TypedValueParser<Value = Location> {
     PathBufValueParser::new().try_map(|argument| Location::of_argument(argument.as_os_str()))
 }

@@ -47,6 +47,8 @@ fn name(step: Step) -> &'static str {
         Step::Extract => "extracting",
         Step::Format => "formatting",
         Step::Grow => "growing",
+        Step::Upload => "uploading",
+        Step::Download => "downloading",
         _ => "working",
     }
 }

@@ -19,6 +19,7 @@ use crate::{
     opened::open,
     options::{ReadArgs, TrustArgs, location},
     progress::with_progress,
+    registry_args::RegistryArgs,
 };
 
 /// Read a whole sealed file and list every bad range and the affected files
@@ -28,7 +29,7 @@ use crate::{
 /// damage hides some of their names.
 #[derive(Args)]
 pub(crate) struct Verify {
-    /// The sealed file or image, or its URL
+    /// The sealed file or image, its URL, or its name in a registry
     #[arg(value_name = "FILE", value_parser = location(), value_hint = ValueHint::AnyPath)]
     file: Location,
     /// Print the result as JSON
@@ -38,6 +39,8 @@ pub(crate) struct Verify {
     trust: TrustArgs,
     #[command(flatten)]
     read: ReadArgs,
+    #[command(flatten)]
+    registry: RegistryArgs,
 }
 
 /// A report as JSON.
@@ -72,7 +75,7 @@ impl Verify {
         if matches!(self.trust.trust()?, Trust::Unverified) {
             return Err(wrong_usage("--unverified contradicts verify"));
         }
-        let opened = open(&self.file, &self.trust, &self.read)?;
+        let opened = open(&self.registry.apply(&self.file), &self.trust, &self.read)?;
         let interrupt = Interrupt::watch()?;
         let report = with_progress(&interrupt, |watch| verify(&opened, watch))?;
         if let Some(error) = &report.unnamed {

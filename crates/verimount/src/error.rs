@@ -202,6 +202,37 @@ pub enum Error {
         /// The size of the data, in bytes.
         actual: u64,
     },
+    /// Content in a registry cannot be opened, or does not have what its manifest says.
+    #[cfg(feature = "remote")]
+    #[error("{at}: {source}")]
+    Layers {
+        /// The content.
+        at: Location,
+        /// The reason.
+        source: crate::registry::LayersError,
+    },
+    /// The location was to say which content is accepted, and does not.
+    #[error("{at} does not say which digest the content has")]
+    NotNamed {
+        /// The content.
+        at: Location,
+    },
+    /// The location says that the content is another one than required.
+    #[error("{at} says that its content is {named}, but {expected} is required")]
+    NamedOtherwise {
+        /// The content.
+        at: Location,
+        /// What the location says.
+        named: String,
+        /// What is required.
+        expected: String,
+    },
+    /// A file that was to be copied does not match its seal.
+    #[error("{at} is damaged: it does not match its seal")]
+    Damaged {
+        /// The file.
+        at: Location,
+    },
     /// The hash area is for another number of data blocks than required.
     #[error("{at}: its hash area is for {actual} data blocks, not {expected}")]
     DataBlocks {

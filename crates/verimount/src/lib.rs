@@ -24,6 +24,8 @@ mod opened;
 mod output_file;
 mod processors;
 mod progress;
+#[cfg(feature = "remote")]
+pub mod registry;
 mod seal;
 mod seal_search;
 mod sign;

@@ -9,9 +9,11 @@ use verimount_names::printable;
 use verimount_source::{FileSource, ReadAt};
 use verimount_tree::StoredFile;
 
-use crate::Error;
 #[cfg(feature = "remote")]
-use verimount_remote::{RemoteFile, RemoteUrl};
+use crate::registry::RegistryImage;
+use crate::{Error, Trust};
+#[cfg(feature = "remote")]
+use verimount_remote::{RemoteFile, RemoteUrl, registry::Reference};
 
 /// Where content is stored.
 ///
@@ -24,6 +26,9 @@ pub enum Location {
     /// A file on a web server.
     #[cfg(feature = "remote")]
     Url(RemoteUrl),
+    /// Content in a registry.
+    #[cfg(feature = "remote")]
+    Registry(RegistryImage),
     /// A source of one's own.
     Source {
         /// What it is called, in messages and as a mounted file.
@@ -42,13 +47,14 @@ impl Location {
         }
     }
 
-    /// What an argument of a command means: a URL if it begins with `http://` or `https://`, else a path.
+    /// What an argument of a command means: a URL if it begins with `http://` or `https://`, an image in a
+    /// registry if it begins with `oci://`, else a path.
     ///
     /// # Errors
     /// [`LocationError`] if it begins like a URL but cannot be used.
     pub fn of_argument(argument: &OsStr) -> Result<Self, LocationError> {
         let is_url = |text: &&str| {
-            ["http://", "https://"].iter().any(|scheme| {
+            ["http://", "https://", "oci://"].iter().any(|scheme| {
                 let start = text.get(..scheme.len());
                 start.is_some_and(|start| start.eq_ignore_ascii_case(scheme))
             })
@@ -61,6 +67,10 @@ impl Location {
 
     #[cfg(feature = "remote")]
     fn of_url(url: &str) -> Result<Self, LocationError> {
+        if Reference::is_meant(url) {
+            let image = RegistryImage::new(url.parse()?);
+            return Ok(Self::Registry(image));
+        }
         let url: RemoteUrl = url.parse()?;
         Ok(Self::Url(url))
     }
@@ -68,6 +78,43 @@ impl Location {
     #[cfg(not(feature = "remote"))]
     fn of_url(_: &str) -> Result<Self, LocationError> {
         Err(LocationError::NoRemote)
+    }
+
+    /// The same; if it is in a registry, that is spoken to without encryption if `plain_http` says so.
+    #[cfg(feature = "remote")]
+    #[must_use]
+    pub fn with_plain_http(self, plain_http: bool) -> Self {
+        match self {
+            Self::Registry(image) => Self::Registry(image.with_plain_http(plain_http)),
+            other => other,
+        }
+    }
+
+    /// Whether it names its content by a digest, so that [`Trust::Named`] accepts just that.
+    pub fn names_content(&self) -> bool {
+        match self {
+            #[cfg(feature = "remote")]
+            Self::Registry(image) => image.reference().digest().is_some(),
+            _ => false,
+        }
+    }
+
+    /// The content that it names. For a registry, the manifest may have to be fetched.
+    pub(crate) fn named(&self) -> Result<Option<Trust>, Error> {
+        match self {
+            #[cfg(feature = "remote")]
+            Self::Registry(image) if self.names_content() => image.named(),
+            _ => Ok(None),
+        }
+    }
+
+    /// Where the seal certainly is, if that is known.
+    pub(crate) fn own_seal(&self) -> Option<Self> {
+        match self {
+            #[cfg(feature = "remote")]
+            Self::Registry(image) => image.seal().map(Self::Registry),
+            _ => None,
+        }
     }
 
     /// The path, if that is what it is.
@@ -83,6 +130,8 @@ impl Location {
         let name = match self {
             #[cfg(feature = "remote")]
             Self::Url(url) => OsStr::new(url.file_name()),
+            #[cfg(feature = "remote")]
+            Self::Registry(image) => OsStr::new(image.reference().image_name()),
             Self::Path(path) => path.as_os_str(),
             Self::Source { name, .. } => name,
         };
@@ -95,6 +144,8 @@ impl Location {
             Self::Path(path) => Some(Self::Path(sidecar_path(path))),
             #[cfg(feature = "remote")]
             Self::Url(url) => url.with_suffix(SIDECAR_SUFFIX).ok().map(Self::Url),
+            #[cfg(feature = "remote")]
+            Self::Registry(_) => self.own_seal(),
             Self::Source { .. } => None,
         }
     }
@@ -125,6 +176,8 @@ impl Location {
                 let file = RemoteFile::open(url).map_err(|error| Error::io(self, error.into()))?;
                 Ok((Arc::new(file), StoredFile::default()))
             }
+            #[cfg(feature = "remote")]
+            Self::Registry(image) => Ok((Arc::new(image.open()?), StoredFile::default())),
             Self::Source { content, .. } => Ok((content.clone(), StoredFile::default())),
         }
     }
@@ -148,6 +201,10 @@ pub enum LocationError {
     #[cfg(feature = "remote")]
     #[error(transparent)]
     Url(#[from] verimount_remote::ParseUrlError),
+    /// It begins like the name of an image in a registry, but is none.
+    #[cfg(feature = "remote")]
+    #[error(transparent)]
+    Reference(#[from] verimount_remote::registry::ParseReferenceError),
     /// It is a URL, and this program was built without the feature `remote`.
     #[cfg(not(feature = "remote"))]
     #[error("this program was built without support for URLs")]
@@ -195,6 +252,8 @@ impl fmt::Display for Location {
             Self::Path(path) => printable(path).fmt(f),
             #[cfg(feature = "remote")]
             Self::Url(url) => url.fmt(f),
+            #[cfg(feature = "remote")]
+            Self::Registry(image) => image.fmt(f),
             Self::Source { name, .. } => printable(name).fmt(f),
         }
     }

@@ -48,6 +48,7 @@ pub fn open(
     options: &OpenOptions,
 ) -> Result<Opened, Error> {
     let location = location.into();
+    let trust = &resolved(&location, trust)?;
     let (source, stored) = location.open()?;
     let source = options.limited(source);
     let digest = |trust| open_sealed(&location, source.clone(), trust, options);
@@ -56,6 +57,7 @@ pub fn open(
         Trust::Key(key) => Some(digest(DigestTrust::Key(key.clone()))?),
         Trust::Unpinned => Some(digest(DigestTrust::Unpinned)?),
         Trust::RootHash(root) => Some(open_device(&location, source.clone(), root, options)?),
+        Trust::Named => return Err(Error::NotNamed { at: location }),
         Trust::Unverified => None,
     };
     let reader = reader.map(Arc::new);
@@ -69,6 +71,23 @@ pub fn open(
         location,
         stored,
     })
+}
+
+/// What is accepted of what is at `location`, which may itself say what it is.
+pub(crate) fn resolved(location: &Location, trust: &Trust) -> Result<Trust, Error> {
+    let at = || location.clone();
+    match (location.named()?, trust) {
+        (Some(named), Trust::Named) => Ok(named),
+        (None, Trust::Named) => Err(Error::NotNamed { at: at() }),
+        (Some(named), Trust::Digest(_) | Trust::RootHash(_)) if !named.is_same(trust) => {
+            Err(Error::NamedOtherwise {
+                at: at(),
+                named: named.text(),
+                expected: trust.text(),
+            })
+        }
+        (_, trust) => Ok(trust.clone()),
+    }
 }
 
 fn open_sealed(

@@ -30,6 +30,10 @@ pub enum Step {
     Format,
     /// Growing a volume.
     Grow,
+    /// Sending to a registry.
+    Upload,
+    /// Fetching from a registry.
+    Download,
 }
 
 /// Called from time to time during an operation; returns whether to go on.

@@ -26,15 +26,16 @@ pub(crate) fn find_seal(
     })
 }
 
-/// Looks for a seal: in the given sidecar, else at the end of the file, else in `FILE.verity`.
+/// Looks for a seal: in the given sidecar, or where the location itself has it; else at the end of the file,
+/// else in `FILE.verity`.
 pub(crate) fn look_for_seal(
     location: &Location,
     source: Arc<dyn ReadAt>,
     options: &OpenOptions,
 ) -> Result<Option<Sealed>, Error> {
     let open = |sidecar: &Location, seal| open_sidecar(location, source.clone(), sidecar, seal);
-    if let Some(sidecar) = &options.sidecar {
-        return open(sidecar, options.open_sidecar(sidecar)?).map(Some);
+    if let Some(sidecar) = options.sidecar.clone().or(location.own_seal()) {
+        return open(&sidecar, options.open_sidecar(&sidecar)?).map(Some);
     }
     match Sealed::open_appended(source.clone()) {
         Err(VerityError::NotSealed) => {}

@@ -2,7 +2,7 @@ use std::str::FromStr;
 
 use thiserror::Error;
 use verimount_serve::Pin;
-use verimount_verity::{FileDigest, PublicKey, parse_hex};
+use verimount_verity::{Digest, FileDigest, PublicKey, parse_hex};
 
 /// Which content is accepted.
 #[derive(Debug, Clone)]
@@ -14,6 +14,9 @@ pub enum Trust {
     Key(PublicKey),
     /// What has this root hash of dm-verity.
     RootHash(RootHash),
+    /// What the location itself names by a digest: for an image in a registry that is given by the digest of
+    /// its manifest, the content of which the manifest has the digest.
+    Named,
     /// What has the digest that its own seal gives: detects damage, but not forgery.
     Unpinned,
     /// Anything. Nothing is verified; a seal at the end of the file is read as data.
@@ -43,6 +46,15 @@ impl RootHash {
     }
 }
 
+impl From<Digest> for RootHash {
+    fn from(root: Digest) -> Self {
+        Self {
+            hash: root.as_bytes().to_vec(),
+            data_blocks: None,
+        }
+    }
+}
+
 impl FromStr for RootHash {
     type Err = ParseRootHashError;
 
@@ -57,10 +69,31 @@ impl FromStr for RootHash {
 }
 
 impl Trust {
+    /// Whether both accept the same digest or root hash.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Digest(one), Self::Digest(other)) => one == other,
+            (Self::RootHash(one), Self::RootHash(other)) => one.hash == other.hash,
+            _ => false,
+        }
+    }
+
+    /// The digest or root hash that is accepted, as text.
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Self::Digest(digest) => digest.to_string(),
+            Self::RootHash(root) => {
+                let digits = root.hash.iter().map(|byte| format!("{byte:02x}"));
+                digits.collect()
+            }
+            _ => String::new(),
+        }
+    }
+
     /// As a status reports it.
     pub fn pin(&self) -> Pin {
         match self {
-            Self::Digest(_) => Pin::Digest,
+            Self::Digest(_) | Self::Named => Pin::Digest,
             Self::Key(key) => Pin::Key {
                 id: key.id().map(|id| id.to_string()).unwrap_or_default(),
             },

@@ -5,12 +5,20 @@ use std::io::{self, Write};
 use clap::Command;
 
 /// What a command may leave or look for, with the pages that tell of it.
-const FILES: [(&str, &str, &[&str]); 4] = [
+const FILES: [(&str, &str, &[&str]); 5] = [
     (
         "FILE.verity",
         "Where the Merkle tree of FILE is, unless it is at the end of FILE.",
         &[
-            "mount", "seal", "sign", "verify", "info", "ls", "cat", "extract",
+            "mount", "seal", "sign", "verify", "info", "ls", "cat", "extract", "push", "pull",
+        ],
+    ),
+    (
+        "$REGISTRY_AUTH_FILE, $XDG_RUNTIME_DIR/containers/auth.json, ~/.config/containers/auth.json, ~/.docker/config.json",
+        "Where podman login and docker login store credentials for registries. $DOCKER_CONFIG is another \
+         folder than ~/.docker.",
+        &[
+            "mount", "verify", "info", "ls", "cat", "extract", "push", "pull",
         ],
     ),
     (
@@ -35,7 +43,7 @@ const FILES: [(&str, &str, &[&str]); 4] = [
 const STAYING: [&str; 4] = ["mount", "bridge", "volume-mount", "volume-serve"];
 
 /// What a page shows how to do, and how.
-const EXAMPLES: [(&str, &str, &str); 21] = [
+const EXAMPLES: [(&str, &str, &str); 25] = [
     (
         "build",
         "Make an image, and print its digest",
@@ -95,6 +103,26 @@ const EXAMPLES: [(&str, &str, &str); 21] = [
         "mount",
         "The same for all users, with options as in fstab",
         "verimount mount model.bin /mnt/model -o key=key.pub,allow_other",
+    ),
+    (
+        "mount",
+        "Mount from a registry what push has printed the name of",
+        "verimount mount oci://ghcr.io/me/app@sha256:9a296d4d5cf6f650a762d1e904cf9c6eb0240953462b526edff5eb03b5ef248b /mnt/app",
+    ),
+    (
+        "push",
+        "Store an image in a registry",
+        "verimount push app.img oci://ghcr.io/me/app:1.0",
+    ),
+    (
+        "pull",
+        "Copy what the author has signed",
+        "verimount pull oci://ghcr.io/me/app:1.0 app.img --key key.pub",
+    ),
+    (
+        "pull",
+        "From a registry without encryption",
+        "verimount pull --plain-http oci://registry.lan:5000/app:1.0 app.img --key key.pub",
     ),
     (
         "bridge",

@@ -1,6 +1,8 @@
 //! Shared by the tests of the command.
 
+pub(crate) mod certificate;
 pub(crate) mod daemon;
+pub(crate) mod docker_registry;
 pub(crate) mod latency;
 pub(crate) mod nginx;
 pub(crate) mod romfs;
@@ -10,7 +12,7 @@ pub(crate) mod tree;
 pub(crate) mod user;
 pub(crate) mod world;
 
-use std::env;
+use std::{env, net::TcpListener};
 
 use verimount_testkit::noise;
 
@@ -33,4 +35,10 @@ pub(crate) fn random_numbers(count: usize, end: u64, seed: u64) -> Vec<u64> {
         .chunks_exact(8)
         .map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap()) % end)
         .collect()
+}
+
+/// A port of the loopback interface that nobody uses now.
+pub(crate) fn free_port() -> u16 {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    listener.local_addr().unwrap().port()
 }

@@ -23,6 +23,7 @@ mod names;
 mod ordinary_user;
 mod outputs;
 mod progress;
+mod registry;
 mod remote;
 mod restoring;
 mod usage;

@@ -100,7 +100,7 @@ const fn with_use<const ALL: usize, const MORE: usize>(
     all
 }
 
-const SUBCOMMANDS: [Subcommand; 23] = [
+const SUBCOMMANDS: [Subcommand; 25] = [
     Subcommand {
         name: "build",
         required: &[("DIR", "."), ("IMAGE", "image")],
@@ -162,7 +162,7 @@ const SUBCOMMANDS: [Subcommand; 23] = [
     Subcommand {
         name: "info",
         required: &[("FILE", "file")],
-        options: &["--sidecar", "--hash-offset", "--json"],
+        options: &["--sidecar", "--hash-offset", "--json", "--plain-http"],
         malformed: &[("--hash-offset", "-1")],
     },
     Subcommand {
@@ -181,35 +181,8 @@ const SUBCOMMANDS: [Subcommand; 23] = [
         name: "verify",
         required: &[("FILE", "file")],
         options: &[
-            "--json", TRUST[0], TRUST[1], TRUST[2], TRUST[3], TRUST[4], TRUST[5], TRUST[6],
-            READ[0], READ[1], READ[2], READ[3],
-        ],
-        malformed: &MALFORMED_READ,
-    },
-    Subcommand {
-        name: "ls",
-        required: &[("IMAGE", "image")],
-        options: &[
-            "--long", "--json", TRUST[0], TRUST[1], TRUST[2], TRUST[3], TRUST[4], TRUST[5],
-            TRUST[6], READ[0], READ[1], READ[2], READ[3],
-        ],
-        malformed: &MALFORMED_READ,
-    },
-    Subcommand {
-        name: "cat",
-        required: &[("IMAGE", "image"), ("PATH", "path")],
-        options: &[
-            TRUST[0], TRUST[1], TRUST[2], TRUST[3], TRUST[4], TRUST[5], TRUST[6], READ[0], READ[1],
-            READ[2], READ[3],
-        ],
-        malformed: &MALFORMED_READ,
-    },
-    Subcommand {
-        name: "extract",
-        required: &[("IMAGE", "image"), ("DIR", "directory")],
-        options: &[
-            "--strict",
-            "--max-size",
+            "--json",
+            "--plain-http",
             TRUST[0],
             TRUST[1],
             TRUST[2],
@@ -225,10 +198,93 @@ const SUBCOMMANDS: [Subcommand; 23] = [
         malformed: &MALFORMED_READ,
     },
     Subcommand {
+        name: "ls",
+        required: &[("IMAGE", "image")],
+        options: &[
+            "--long",
+            "--json",
+            "--plain-http",
+            TRUST[0],
+            TRUST[1],
+            TRUST[2],
+            TRUST[3],
+            TRUST[4],
+            TRUST[5],
+            TRUST[6],
+            READ[0],
+            READ[1],
+            READ[2],
+            READ[3],
+        ],
+        malformed: &MALFORMED_READ,
+    },
+    Subcommand {
+        name: "cat",
+        required: &[("IMAGE", "image"), ("PATH", "path")],
+        options: &[
+            "--plain-http",
+            TRUST[0],
+            TRUST[1],
+            TRUST[2],
+            TRUST[3],
+            TRUST[4],
+            TRUST[5],
+            TRUST[6],
+            READ[0],
+            READ[1],
+            READ[2],
+            READ[3],
+        ],
+        malformed: &MALFORMED_READ,
+    },
+    Subcommand {
+        name: "extract",
+        required: &[("IMAGE", "image"), ("DIR", "directory")],
+        options: &[
+            "--strict",
+            "--max-size",
+            "--plain-http",
+            TRUST[0],
+            TRUST[1],
+            TRUST[2],
+            TRUST[3],
+            TRUST[4],
+            TRUST[5],
+            TRUST[6],
+            READ[0],
+            READ[1],
+            READ[2],
+            READ[3],
+        ],
+        malformed: &MALFORMED_READ,
+    },
+    Subcommand {
+        name: "push",
+        required: &[("FILE", "file"), ("IMAGE", "oci://host/image:tag")],
+        options: &["--sidecar", "--plain-http"],
+        malformed: &[("--sidecar", "oci://host")],
+    },
+    Subcommand {
+        name: "pull",
+        required: &[("IMAGE", "oci://host/image:tag"), ("FILE", "file")],
+        options: &[
+            "--plain-http",
+            TRUST[0],
+            TRUST[1],
+            TRUST[2],
+            TRUST[3],
+            TRUST[4],
+            TRUST[5],
+            TRUST[6],
+        ],
+        malformed: &[("--digest", "sha256:00")],
+    },
+    Subcommand {
         name: "mount",
         required: &[("SOURCE", "source"), ("DIR", "directory")],
         options: &[
             "--as-file",
+            "--plain-http",
             "--uid",
             "--gid",
             "--umask",

@@ -86,6 +86,12 @@ pub(super) const TOOLS: [Tool; 40] = [
         "shows the state of the kernel's volumes",
     ),
     tool(
+        "docker-registry",
+        "docker-registry",
+        &[Test],
+        "stores images that are read from a registry",
+    ),
+    tool(
         "mkfs.ext4",
         "e2fsprogs",
         &[Bench, Conformance, KernelTest, Test],
@@ -208,6 +214,12 @@ pub(super) const TOOLS: [Tool; 40] = [
         "sqlite3",
         &[Conformance, Test],
         "works in mirrored directories",
+    ),
+    tool(
+        "skopeo",
+        "skopeo",
+        &[Test],
+        "copies images between registries",
     ),
     tool(
         "mksquashfs",

@@ -2,14 +2,14 @@
 
 use std::{
     fs,
-    net::{TcpListener, TcpStream},
+    net::TcpStream,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
 };
 
 use verimount_testkit::tools;
 
-use super::{daemon::eventually, world::World};
+use super::{certificate, daemon::eventually, free_port, world::World};
 
 /// nginx, which serves the files of a world. Its own files are in the folder `nginx` there.
 pub(crate) struct Nginx {
@@ -33,7 +33,7 @@ impl Nginx {
         let nginx = tools::find("nginx")?;
         let openssl = tools::find("openssl")?;
         let folder = world.directory("nginx");
-        make_certificate(&openssl, &folder);
+        certificate::make(&openssl, &folder);
         // Another program may take a port before nginx does.
         for _ in 0..10 {
             let (port, tls_port) = (free_port(), free_port());
@@ -105,30 +105,6 @@ impl Drop for Nginx {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
-}
-
-fn free_port() -> u16 {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-    listener.local_addr().unwrap().port()
-}
-
-fn make_certificate(openssl: &Path, folder: &Path) {
-    let made = Command::new(openssl)
-        .args([
-            "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
-        ])
-        .args([
-            "-subj",
-            "/CN=test",
-            "-addext",
-            "subjectAltName=IP:127.0.0.1",
-        ])
-        .args(["-addext", "basicConstraints=critical,CA:FALSE"])
-        .args(["-keyout", "key.pem", "-out", "cert.pem"])
-        .current_dir(folder)
-        .stderr(Stdio::null())
-        .status();
-    assert!(made.unwrap().success());
 }
 
 fn config(root: &Path, port: u16, tls_port: u16) -> String {

@@ -1,0 +1,59 @@
+use std::{
+    io::{Write, stdout},
+    path::PathBuf,
+};
+
+use anyhow::Result;
+use clap::{Args, ValueHint};
+use verimount::{
+    Location, Trust,
+    registry::{RegistryImage, pull},
+    remote::registry::Reference,
+};
+use verimount_names::printable;
+
+use crate::{
+    Outcome,
+    interrupt::Interrupt,
+    message::wrong_usage,
+    opened::{accepted, say_unpinned},
+    options::TrustArgs,
+    progress::with_progress,
+};
+
+/// Copy a sealed file or image from a container registry, and verify all of it; print its digest
+///
+/// The file gets its name when it is complete. If its seal is stored by itself, it is written to
+/// FILE.verity.
+#[derive(Args)]
+pub(crate) struct Pull {
+    /// The image: oci://HOST[:PORT]/REPOSITORY:TAG, or @sha256:DIGEST, which pins the content
+    #[arg(value_name = "IMAGE")]
+    image: Reference,
+    /// The file to write, which must not exist
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    file: PathBuf,
+    #[command(flatten)]
+    trust: TrustArgs,
+    /// Speak to the registry without encryption, and without credentials
+    #[arg(long)]
+    plain_http: bool,
+}
+
+impl Pull {
+    pub(crate) fn run(self) -> Result<Outcome> {
+        let image = RegistryImage::new(self.image).with_plain_http(self.plain_http);
+        let location = Location::Registry(image.clone());
+        let trust = accepted(&location, &self.trust)?;
+        if matches!(trust, Trust::Unverified) {
+            return Err(wrong_usage("--unverified contradicts pull"));
+        }
+        let interrupt = Interrupt::watch()?;
+        let identity = with_progress(&interrupt, |watch| pull(&image, &self.file, &trust, watch))?;
+        if matches!(trust, Trust::Unpinned) && !self.trust.is_given() {
+            say_unpinned(&location, &identity);
+        }
+        let written = writeln!(stdout(), "{identity} {}", printable(&self.file));
+        Outcome::Good.reported(written)
+    }
+}

@@ -1,0 +1,11 @@
+//! Sealed content in container registries.
+
+mod image;
+mod layers;
+mod pull;
+mod push;
+
+pub use image::RegistryImage;
+pub use layers::LayersError;
+pub use pull::pull;
+pub use push::{PushOptions, Pushed, push};

@@ -1,0 +1,266 @@
+//! How sealed content is stored in a registry: a manifest, with the content as one layer. Its seal is at the
+//! end of that, or a second layer.
+
+use std::collections::BTreeMap;
+
+use thiserror::Error;
+use verimount_remote::registry::{BlobDigest, Descriptor, Manifest};
+use verimount_verity::{Digest, FileDigest, HashAlgorithm, parse_hex};
+
+use crate::Trust;
+
+/// What kind of artifact a manifest describes.
+const ARTIFACT_TYPE: &str = "application/vnd.verimount.sealed.v1";
+
+/// The media type of a layer with the seal of another one.
+const SEAL_TYPE: &str = "application/vnd.verimount.seal.v1";
+
+/// Of a configuration with nothing in it, whose bytes are [`EMPTY_CONFIG`].
+const EMPTY_TYPE: &str = "application/vnd.oci.empty.v1+json";
+
+/// The configuration of all artifacts.
+pub(super) const EMPTY_CONFIG: &[u8] = b"{}";
+
+/// What begins the annotation with the digest of the content. The hash follows, and the binary logarithm of
+/// the block size, as in composefs.
+const FS_VERITY: &str = "dev.verimount.fsverity-";
+
+/// The annotation with the root hash of dm-verity.
+const DM_VERITY: &str = "dev.verimount.dmverity-roothash";
+
+/// The annotation with the name of a file, by the OCI image specification.
+const TITLE: &str = "org.opencontainers.image.title";
+
+/// The layers of sealed content.
+#[derive(Debug, Clone)]
+pub(super) struct Layers {
+    pub(super) data: Descriptor,
+    /// The seal, if it is not at the end of the data.
+    pub(super) seal: Option<Descriptor>,
+    /// The content that the manifest says it has.
+    pub(super) named: Option<Trust>,
+}
+
+/// Why content in a registry cannot be opened, or does not have what its manifest says.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum LayersError {
+    /// There is no layer with data.
+    #[error("its manifest has no layer")]
+    NoData,
+    /// There are several layers with data.
+    #[error("its manifest has {0} layers: only content of one layer can be opened")]
+    ManyLayers(usize),
+    /// There are several seals.
+    #[error("its manifest has several seals")]
+    ManySeals,
+    /// An annotation with the digest of the content is malformed.
+    #[error("the annotation {0} of its manifest is not a digest")]
+    BadAnnotation(&'static str),
+    /// There are annotations with several digests.
+    #[error("its manifest names several digests of the content")]
+    ManyDigests,
+    /// A layer has other bytes than the manifest says.
+    #[error("the registry sends other bytes, {actual}, for the layer {expected}")]
+    WrongLayer {
+        /// In the manifest.
+        expected: BlobDigest,
+        /// Of what was sent.
+        actual: BlobDigest,
+    },
+}
+
+/// The place of a file's content and of its seal, for a new manifest.
+pub(super) struct NewLayers {
+    /// The data's media type.
+    pub(super) media_type: &'static str,
+    /// The digest and size of the data.
+    pub(super) data: (BlobDigest, u64),
+    /// The same of the seal, if it is not at the end of the data.
+    pub(super) seal: Option<(BlobDigest, u64)>,
+    /// The name of the data's file, if it is text.
+    pub(super) title: Option<String>,
+    pub(super) content: Content,
+}
+
+/// What the content is, for its annotation.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Content {
+    FsVerity {
+        digest: FileDigest,
+        /// The binary logarithm of the size of a block.
+        block_log2: u8,
+    },
+    /// The root hash.
+    DmVerity(Digest),
+}
+
+impl Layers {
+    pub(super) fn of(manifest: Manifest) -> Result<Self, LayersError> {
+        let is_seal = |layer: &Descriptor| layer.media_type == SEAL_TYPE;
+        let (mut seals, mut data): (Vec<_>, Vec<_>) =
+            manifest.layers.into_iter().partition(is_seal);
+        if seals.len() > 1 {
+            return Err(LayersError::ManySeals);
+        }
+        let count = data.len();
+        let data = data.pop().ok_or(LayersError::NoData)?;
+        if count > 1 {
+            return Err(LayersError::ManyLayers(count));
+        }
+        Ok(Self {
+            named: named(&[&manifest.annotations, &data.annotations])?,
+            seal: seals.pop(),
+            data,
+        })
+    }
+}
+
+/// The content that annotations name.
+fn named(annotations: &[&BTreeMap<String, String>]) -> Result<Option<Trust>, LayersError> {
+    let all = annotations.iter().flat_map(|some| some.iter());
+    let mut named: Option<Trust> = None;
+    for (key, value) in all {
+        let trust = match key.strip_prefix(FS_VERITY) {
+            Some(parameters) => Trust::Digest(
+                fs_verity(parameters, value).ok_or(LayersError::BadAnnotation(FS_VERITY))?,
+            ),
+            None if key == DM_VERITY => {
+                let root = value.parse();
+                Trust::RootHash(root.map_err(|_| LayersError::BadAnnotation(DM_VERITY))?)
+            }
+            None => continue,
+        };
+        match &named {
+            Some(other) if !other.is_same(&trust) => return Err(LayersError::ManyDigests),
+            _ => named = Some(trust),
+        }
+    }
+    Ok(named)
+}
+
+/// A digest whose hash and block size are named by `parameters`. The digest itself covers the block size.
+fn fs_verity(parameters: &str, digits: &str) -> Option<FileDigest> {
+    let (algorithm, block_log) = parameters.split_once('-')?;
+    let algorithm: HashAlgorithm = algorithm.parse().ok()?;
+    let _: u8 = block_log.parse().ok()?;
+    Digest::new(algorithm, &parse_hex(digits)?).map(FileDigest::from)
+}
+
+impl NewLayers {
+    /// The manifest, always the same for the same content.
+    pub(super) fn manifest(&self) -> Manifest {
+        let annotation = match self.content {
+            Content::FsVerity { digest, block_log2 } => {
+                let digest = digest.digest();
+                let key = format!("{FS_VERITY}{}-{block_log2}", digest.algorithm());
+                (key, digest.to_string())
+            }
+            Content::DmVerity(root) => (DM_VERITY.to_owned(), root.to_string()),
+        };
+        let mut data = layer(self.media_type, self.data);
+        data.annotations.extend([annotation.clone()]);
+        let title = self.title.clone();
+        data.annotations
+            .extend(title.map(|title| (TITLE.to_owned(), title)));
+        let seal = self.seal.map(|seal| layer(SEAL_TYPE, seal));
+        let config = layer(
+            EMPTY_TYPE,
+            (BlobDigest::of(EMPTY_CONFIG), EMPTY_CONFIG.len() as u64),
+        );
+        let layers = [data].into_iter().chain(seal).collect();
+        Manifest::artifact(ARTIFACT_TYPE, config, layers, [annotation].into())
+    }
+}
+
+fn layer(media_type: &str, (digest, size): (BlobDigest, u64)) -> Descriptor {
+    Descriptor {
+        media_type: media_type.to_owned(),
+        digest,
+        size,
+        annotations: BTreeMap::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEX: &str = "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a";
+
+    fn new(seal: bool) -> Manifest {
+        let digest: FileDigest = format!("sha256:{HEX}").parse().unwrap();
+        let blob = (BlobDigest::of(b""), 5);
+        let new = NewLayers {
+            media_type: "application/octet-stream",
+            data: blob,
+            seal: seal.then_some(blob),
+            title: Some("file".to_owned()),
+            content: Content::FsVerity {
+                digest,
+                block_log2: 12,
+            },
+        };
+        new.manifest()
+    }
+
+    #[test]
+    fn what_is_stored_is_found() {
+        for seal in [false, true] {
+            let manifest = new(seal);
+            let layers = Layers::of(manifest.clone()).unwrap();
+            assert_eq!(layers.seal.is_some(), seal);
+            let shown = format!("{:?}", layers.named.unwrap());
+            assert!(shown.contains(HEX), "{shown}");
+            let key = "dev.verimount.fsverity-sha256-12";
+            assert_eq!(manifest.annotations[key], HEX);
+            assert_eq!(manifest.layers[0].annotations[key], HEX);
+            assert_eq!(manifest.layers[0].annotations[TITLE], "file");
+        }
+    }
+
+    #[test]
+    fn other_manifests_are_refused() {
+        let refused = |change: fn(&mut Manifest)| {
+            let mut manifest = new(true);
+            change(&mut manifest);
+            Layers::of(manifest).unwrap_err()
+        };
+        let no_data = refused(|manifest| drop(manifest.layers.remove(0)));
+        assert_eq!(no_data, LayersError::NoData);
+        let two = refused(|manifest| manifest.layers.push(manifest.layers[0].clone()));
+        assert_eq!(two, LayersError::ManyLayers(2));
+        let seals = refused(|manifest| manifest.layers.push(manifest.layers[1].clone()));
+        assert_eq!(seals, LayersError::ManySeals);
+        let other = refused(|manifest| {
+            let key = "dev.verimount.fsverity-sha256-12".to_owned();
+            manifest.annotations.insert(key, "0".repeat(64));
+        });
+        assert_eq!(other, LayersError::ManyDigests);
+        let both = refused(|manifest| {
+            let root = "0".repeat(64);
+            manifest.annotations.insert(DM_VERITY.to_owned(), root);
+        });
+        assert_eq!(both, LayersError::ManyDigests);
+        for (key, value) in [
+            ("dev.verimount.fsverity-sha256-12", "12"),
+            ("dev.verimount.fsverity-sha256-x", HEX),
+            ("dev.verimount.fsverity-md5-12", HEX),
+            ("dev.verimount.fsverity-sha512-12", HEX),
+            ("dev.verimount.fsverity-", HEX),
+        ] {
+            let mut manifest = new(true);
+            manifest.annotations = [(key.to_owned(), value.to_owned())].into();
+            let error = Layers::of(manifest).unwrap_err();
+            assert_eq!(error, LayersError::BadAnnotation(FS_VERITY), "{key}");
+        }
+    }
+
+    #[test]
+    fn content_of_others_has_no_digest() {
+        let mut manifest = new(false);
+        manifest.annotations.clear();
+        manifest.layers[0].annotations = [("other".to_owned(), "text".to_owned())].into();
+        assert!(Layers::of(manifest).unwrap().named.is_none());
+    }
+}

@@ -1,0 +1,122 @@
+use std::{
+    fs::File,
+    io::Write,
+    path::{Path, PathBuf},
+};
+
+use verimount_remote::registry::{BlobHasher, Descriptor};
+use verimount_source::{FileSource, ReadAt};
+use verimount_verity::Identity;
+
+use super::RegistryImage;
+use crate::{
+    Error, Location, OpenOptions, Step, Trust, Watch, content::CHUNK, location::sidecar_path, open,
+    open::resolved, output_file::OutputFile, progress::step, verify,
+};
+
+/// A file that is being fetched.
+struct Fetched {
+    path: PathBuf,
+    output: OutputFile,
+}
+
+/// Copies sealed content from a registry to `file`, which must not exist. A seal that is a layer of its own
+/// becomes `FILE.verity`.
+///
+/// Everything is verified, layers by their digests as well. The files get their names when they are
+/// complete, that of the seal first.
+///
+/// # Errors
+/// [`Error::Damaged`] if not all bytes match the seal; [`Error::Layers`]; [`Error::Cancelled`] if `watch` ends
+/// it; any other [`Error`] of opening and writing.
+pub fn pull(
+    image: &RegistryImage,
+    file: &Path,
+    trust: &Trust,
+    watch: &mut Watch<'_>,
+) -> Result<Identity, Error> {
+    let trust = resolved(&Location::Registry(image.clone()), trust)?;
+    let layers = &image.found()?.layers;
+    let data = Fetched::new(file.to_owned())?;
+    let seal = match &layers.seal {
+        Some(_) => Some(Fetched::new(sidecar_path(file))?),
+        None => None,
+    };
+    data.fetch(image, &layers.data, watch)?;
+    if let (Some(fetched), Some(layer), Some(image)) = (&seal, &layers.seal, image.seal()) {
+        fetched.fetch(&image, layer, watch)?;
+    }
+    let options = OpenOptions {
+        sidecar: seal.as_ref().map(Fetched::location).transpose()?,
+        ..OpenOptions::default()
+    };
+    let report = verify(&open(data.location()?, &trust, &options)?, watch)?;
+    if !report.is_good() {
+        return Err(Error::Damaged {
+            at: Location::Registry(image.clone()),
+        });
+    }
+    for fetched in seal.into_iter().chain([data]) {
+        fetched.commit()?;
+    }
+    Ok(report.identity)
+}
+
+impl Fetched {
+    fn new(path: PathBuf) -> Result<Self, Error> {
+        let output = OutputFile::new(&path, 0o666).map_err(|error| Error::io(&path, error))?;
+        Ok(Self { path, output })
+    }
+
+    fn file(&self) -> &File {
+        self.output.file()
+    }
+
+    /// Fetches a layer, and compares its digest.
+    fn fetch(
+        &self,
+        image: &RegistryImage,
+        layer: &Descriptor,
+        watch: &mut Watch<'_>,
+    ) -> Result<(), Error> {
+        let from = || Location::Registry(image.clone());
+        let source = image.open()?;
+        let mut progress = step(watch, Step::Download, layer.size);
+        let mut hasher = BlobHasher::default();
+        let mut buf = vec![0; CHUNK];
+        let mut offset = 0;
+        while offset < layer.size {
+            let len = (layer.size - offset).min(CHUNK as u64);
+            let buf = &mut buf[..len as usize];
+            let read = source.read_exact_at(buf, offset);
+            read.map_err(|error| Error::seal(from(), error.into()))?;
+            hasher.add(buf);
+            let written = self.file().write_all(buf);
+            written.map_err(|error| Error::io(&self.path, error))?;
+            offset += len;
+            if progress(len).is_break() {
+                return Err(Error::Cancelled { at: from() });
+            }
+        }
+        let (expected, actual) = (layer.digest, hasher.finish());
+        match expected == actual {
+            true => Ok(()),
+            false => Err(Error::Layers {
+                at: from(),
+                source: super::LayersError::WrongLayer { expected, actual },
+            }),
+        }
+    }
+
+    /// What was fetched, for reading.
+    fn location(&self) -> Result<Location, Error> {
+        let source = self.file().try_clone().and_then(FileSource::new);
+        let source = source.map_err(|error| Error::io(&self.path, error))?;
+        Ok(Location::source(&self.path, source))
+    }
+
+    fn commit(self) -> Result<(), Error> {
+        let path = self.path;
+        self.output.commit().map_err(|error| Error::io(path, error))
+    }
+}
