@@ -106,6 +106,40 @@ fn a_copy_is_as_it_was() {
 }
 
 #[test]
+fn a_seal_elsewhere_and_one_of_dm_verity_are_stored() {
+    let (world, elsewhere) = (World::new(), World::new());
+    let Some(registry) = DockerRegistry::start(&elsewhere, Login::Nobody) else {
+        return;
+    };
+    let tagged = registry.image("image:1.0");
+    let image = world.image_with_sidecar("image");
+    let (beside, moved) = (world.path("image.verity"), world.path("moved"));
+    fs::rename(&beside, &moved).unwrap();
+    verimount(args!["push", &image, &tagged]).fails_saying("is not sealed");
+    let pushed = verimount(args!["push", &image, &tagged, "--sidecar", &moved]);
+    let name = pinned(pushed.succeeds().text());
+    assert_eq!(
+        verimount(args!["cat", name, HELLO]).text(),
+        "Hello, world!\n"
+    );
+
+    let sealed = verimount(args!["seal", "--format", "dm-verity", &image]);
+    let (root, _) = sealed.succeeds().text().split_once(' ').unwrap();
+    let pushed = verimount(args!["push", &image, &tagged]);
+    let name = pinned(pushed.succeeds().text());
+    let verified = verimount(args!["verify", name]);
+    verified.succeeds_quietly();
+    assert!(verified.text().contains(root), "{verified:?}");
+    let other = "0".repeat(64);
+    verimount(args!["ls", name, "--root-hash", &other])
+        .fails_saying(&format!("but {other} is required"));
+    let copy = world.path("copy");
+    verimount(args!["pull", name, &copy]).succeeds();
+    let copied = fs::read(world.path("copy.verity")).unwrap();
+    assert!(copied == fs::read(beside).unwrap());
+}
+
+#[test]
 fn only_sound_sealed_files_are_pushed() {
     let world = World::new();
     let Some(registry) = DockerRegistry::start(&world, Login::Nobody) else {
@@ -117,7 +151,8 @@ fn only_sound_sealed_files_are_pushed() {
     }
     let damaged = world.sealed_image("damaged");
     let mut bytes = fs::read(&damaged).unwrap();
-    bytes[2000] ^= 1;
+    let content = bytes.len() / 2;
+    bytes[content] ^= 1;
     fs::write(&damaged, bytes).unwrap();
     verimount(args!["push", &damaged, &tagged]).fails_saying("is damaged");
     verimount(args!["ls", &tagged]).fails_saying("no such file");
