@@ -40,7 +40,7 @@ impl fmt::Display for Tool {
 }
 
 /// The programs that any task needs, by package.
-pub(super) const TOOLS: [Tool; 40] = [
+pub(super) const TOOLS: [Tool; 42] = [
     tool("getfattr", "attr", &[Test], "shows extended attributes"),
     tool("setfacl", "acl", &[Test], "sets access control lists"),
     tool(
