@@ -58,7 +58,7 @@ pub(crate) struct Attempts<'a> {
 }
 
 impl<'a> Attempts<'a> {
-    fn new(limits: &'a Limits, closing: &'a Closing, patience: Duration) -> Self {
+    pub(crate) fn new(limits: &'a Limits, closing: &'a Closing, patience: Duration) -> Self {
         Self {
             limits,
             closing,
@@ -69,7 +69,7 @@ impl<'a> Attempts<'a> {
     }
 
     /// Something arrived: the deadline and the pauses begin again.
-    fn progress(&mut self) {
+    pub(crate) fn progress(&mut self) {
         self.since = Instant::now();
         self.next_pause = self.limits.first_pause;
     }
@@ -79,7 +79,7 @@ impl<'a> Attempts<'a> {
     }
 
     /// Pauses before the next attempt; fails if there should be none.
-    fn again(&mut self, failure: Failure) -> Result<(), Error> {
+    pub(crate) fn again(&mut self, failure: Failure) -> Result<(), Error> {
         if !failure.error.may_pass() {
             return Err(failure.error);
         }

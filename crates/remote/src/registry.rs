@@ -10,6 +10,7 @@ mod host;
 mod manifest;
 mod reference;
 mod repository;
+mod status;
 mod upload;
 
 pub(crate) use access::Access;

@@ -14,6 +14,7 @@ use super::{
     auth_files::{AuthFiles, Credential},
     challenge::Challenge,
     host::Host,
+    status::expect,
 };
 use crate::{
     Error,
@@ -119,9 +120,8 @@ impl Access {
         };
         let mut answer = self.ask(&realm, service, credential.as_ref())?;
         match answer.status().as_u16() {
-            200 => {}
             401 | 403 if credential.is_none() => return Err(self.no_credentials().into()),
-            status => return Err(Error::of_status(status).into()),
+            _ => expect(200, &answer)?,
         }
         let body = answer.body_mut().with_config().limit(MAX_TOKEN);
         let body = body.read_to_vec().map_err(|error| match error {

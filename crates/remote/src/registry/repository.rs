@@ -12,11 +12,10 @@ use verimount_source::ReadAt;
 
 use super::{
     Access, BlobDigest, Descriptor, MANIFEST_TYPE, Manifest, Reference, auth_files::AuthFiles,
-    host::Host,
+    host::Host, status::expect,
 };
 use crate::{
     Error, RemoteFile,
-    answer::Head,
     client::{Failure, agent, of_client},
     fetch::{Closing, opening},
     limits::Limits,
@@ -45,7 +44,7 @@ pub struct Repository {
     pub(super) agent: Agent,
     pub(super) host: Host,
     pub(super) access: Arc<Access>,
-    limits: Limits,
+    pub(super) limits: Limits,
     /// The path of all its URLs.
     path: String,
 }
@@ -210,16 +209,4 @@ pub(super) fn with_body<T>(
     };
     let request = request.body(body);
     request.map_err(|error| Error::Protocol(error.to_string()))
-}
-
-/// Fails unless the answer has this status.
-pub(super) fn expect(status: u16, answer: &Response<Body>) -> Result<(), Failure> {
-    let actual = answer.status().as_u16();
-    match actual == status {
-        true => Ok(()),
-        false => Err(Failure {
-            error: Error::of_status(actual),
-            retry_after: Head::new(actual, answer.headers()).retry_after(),
-        }),
-    }
 }

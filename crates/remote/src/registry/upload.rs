@@ -15,11 +15,12 @@ use ureq::{
 };
 use verimount_source::ReadAt;
 
-use super::{
-    BlobDigest, Repository,
-    repository::{expect, with_body},
+use super::{BlobDigest, Repository, repository::with_body, status::expect};
+use crate::{
+    Error,
+    client::Failure,
+    fetch::{Attempts, Closing},
 };
-use crate::{Error, client::Failure};
 
 /// How often the upload of a blob is begun at most.
 const ATTEMPTS: u32 = 3;
@@ -43,9 +44,10 @@ impl Repository {
         content: &dyn ReadAt,
         progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
     ) -> Result<(), Error> {
+        let closing = Closing::default();
+        let mut attempts = Attempts::new(&self.limits, &closing, self.limits.read);
         let mut sent_at_most = 0;
-        let mut attempt = 1;
-        loop {
+        for attempt in 1.. {
             let mut content = Content {
                 content,
                 offset: 0,
@@ -57,13 +59,16 @@ impl Repository {
             sent_at_most = content.sent_at_most;
             match (content.failed, uploaded) {
                 (Some(failed), _) => return Err(failed),
-                (None, Ok(())) => return Ok(()),
-                (None, Err(failure)) if attempt < ATTEMPTS && failure.error.may_pass() => {
-                    attempt += 1;
+                (None, Ok(())) => break,
+                (None, Err(failure)) if attempt == ATTEMPTS => return Err(failure.error),
+                (None, Err(failure)) => {
+                    // An upload may take long, so that only the pauses are limited.
+                    attempts.progress();
+                    attempts.again(failure)?;
                 }
-                (None, Err(failure)) => return Err(failure.error),
             }
         }
+        Ok(())
     }
 
     fn upload_once(&self, digest: BlobDigest, content: &mut Content<'_>) -> Result<(), Failure> {

@@ -383,6 +383,31 @@ fn a_busy_registry_is_asked_again() {
 }
 
 #[test]
+fn a_registry_that_wants_to_be_left_alone_is() {
+    for (path, requests) in [("/v2/", 1), ("/token", 2)] {
+        let script = move |_, request: &HttpRequest, right: HttpAnswer| {
+            match request.path.starts_with(path) && right.status == 200 {
+                // Far more than fit into the deadline.
+                true => right.only_status(429).with("retry-after", 100_000),
+                false => right,
+            }
+        };
+        let login = match path {
+            "/token" => RegistryLogin::Token(None),
+            _ => RegistryLogin::None,
+        };
+        let server = RegistryServer::start(login, None, script);
+        fill(&server);
+        let repository = Login::none().repository(&server, patient());
+        match repository.manifest(&image(&server)) {
+            Err(Error::GaveUp { last, .. }) => assert_eq!(*last, Error::Busy { status: 429 }),
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(server.requests().len(), requests);
+    }
+}
+
+#[test]
 fn tokens_from_nonsense_are_refused() {
     type Change = fn(HttpAnswer) -> HttpAnswer;
     let cases: [(Change, Error); 6] = [

@@ -1,0 +1,15 @@
+use ureq::{Body, http::Response};
+
+use crate::{Error, answer::Head, client::Failure};
+
+/// Fails unless the answer has this status.
+pub(super) fn expect(status: u16, answer: &Response<Body>) -> Result<(), Failure> {
+    let actual = answer.status().as_u16();
+    match actual == status {
+        true => Ok(()),
+        false => Err(Failure {
+            error: Error::of_status(actual),
+            retry_after: Head::new(actual, answer.headers()).retry_after(),
+        }),
+    }
+}
