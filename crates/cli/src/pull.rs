@@ -7,7 +7,7 @@ use anyhow::Result;
 use clap::{Args, ValueHint};
 use verimount::{
     Location, Trust,
-    registry::{RegistryImage, pull},
+    registry::{PullOptions, RegistryImage, pull},
     remote::registry::Reference,
 };
 use verimount_names::printable;
@@ -49,7 +49,11 @@ impl Pull {
             return Err(wrong_usage("--unverified contradicts pull"));
         }
         let interrupt = Interrupt::watch()?;
-        let identity = with_progress(&interrupt, |watch| pull(&image, &self.file, &trust, watch))?;
+        let mut options = PullOptions::default();
+        options.hash_offset = self.trust.dm_verity.hash_offset();
+        let identity = with_progress(&interrupt, |watch| {
+            pull(&image, &self.file, &trust, &options, watch)
+        })?;
         if matches!(trust, Trust::Unpinned) && !self.trust.is_given() {
             say_unpinned(&location, &identity);
         }

@@ -7,5 +7,5 @@ mod push;
 
 pub use image::RegistryImage;
 pub use layers::LayersError;
-pub use pull::pull;
+pub use pull::{PullOptions, pull};
 pub use push::{PushOptions, Pushed, push};

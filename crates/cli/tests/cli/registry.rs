@@ -137,6 +137,17 @@ fn a_seal_elsewhere_and_one_of_dm_verity_are_stored() {
     verimount(args!["pull", name, &copy]).succeeds();
     let copied = fs::read(world.path("copy.verity")).unwrap();
     assert!(copied == fs::read(beside).unwrap());
+    // Where the tree is begins nothing of the kind.
+    let refused = args![
+        "pull",
+        name,
+        world.path("other"),
+        "--root-hash",
+        root,
+        "--hash-offset",
+        "4096"
+    ];
+    verimount(refused).fails();
 }
 
 #[test]

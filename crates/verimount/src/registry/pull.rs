@@ -14,6 +14,15 @@ use crate::{
     open::resolved, output_file::OutputFile, progress::step, verify,
 };
 
+/// How content in a registry is copied.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct PullOptions {
+    /// The offset of a dm-verity superblock in bytes: in the seal's layer if there is one, else in the data's.
+    /// Only used with [`Trust::RootHash`].
+    pub hash_offset: Option<u64>,
+}
+
 /// A file that is being fetched.
 struct Fetched {
     path: PathBuf,
@@ -33,6 +42,7 @@ pub fn pull(
     image: &RegistryImage,
     file: &Path,
     trust: &Trust,
+    options: &PullOptions,
     watch: &mut Watch<'_>,
 ) -> Result<Identity, Error> {
     let trust = resolved(&Location::Registry(image.clone()), trust)?;
@@ -48,6 +58,7 @@ pub fn pull(
     }
     let options = OpenOptions {
         sidecar: seal.as_ref().map(Fetched::location).transpose()?,
+        hash_offset: options.hash_offset,
         ..OpenOptions::default()
     };
     let report = verify(&open(data.location()?, &trust, &options)?, watch)?;
