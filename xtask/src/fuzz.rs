@@ -19,7 +19,7 @@ use verimount_support::{
 /// The fuzz crate, below the repository's top folder; not a member of the workspace.
 pub(crate) const MANIFEST: &str = "fuzz/Cargo.toml";
 
-const TARGETS: [&str; 10] = [
+const TARGETS: [&str; 11] = [
     "bitmap",
     "dm_verity",
     "erofs",
@@ -30,6 +30,7 @@ const TARGETS: [&str; 10] = [
     "sealed",
     "signature",
     "superblock",
+    "tar",
 ];
 
 /// How long each target is fuzzed, in seconds.

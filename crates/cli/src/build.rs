@@ -3,13 +3,15 @@ mod scan_args;
 mod time;
 
 use std::{
-    io::{Write, stdout},
-    path::PathBuf,
+    fs::File,
+    io::{Write, stdin, stdout},
+    os::fd::AsFd,
+    path::{Path, PathBuf},
 };
 
 use anyhow::Result;
 use clap::Args;
-use verimount::{BuildOptions, LossText, build};
+use verimount::{BuildOptions, Built, LossText, Watch, build, build_archive};
 use verimount_names::printable;
 
 use self::{format_args::FormatArgs, scan_args::ScanArgs};
@@ -17,14 +19,14 @@ use crate::{
     Outcome, interrupt::Interrupt, message::say, options::TreeArgs, progress::with_progress,
 };
 
-/// Make a reproducible image of a directory, sealed with a Merkle tree; print its digest
+/// Make a reproducible image of a directory or tar archive, sealed with a Merkle tree; print its digest
 ///
-/// The same tree always gives the same image. EROFS keeps everything that Linux knows about a tree. romfs keeps
+/// The same tree always gives the same image, be it in a directory or in an archive. EROFS keeps everything that Linux knows about a tree. romfs keeps
 /// names, contents, hard links and executable bits; notes list everything that the image loses.
 #[derive(Args)]
 pub(crate) struct Build {
-    /// The directory
-    #[arg(value_name = "DIR")]
+    /// The directory, or a tar archive: a file, a pipe, or - for standard input. It must not be compressed
+    #[arg(value_name = "DIR|TAR")]
     tree: PathBuf,
     /// The image to create or replace
     #[arg(value_name = "IMAGE")]
@@ -47,9 +49,7 @@ impl Build {
     pub(crate) fn run(self) -> Result<Outcome> {
         let options = self.options()?;
         let interrupt = Interrupt::watch()?;
-        let built = with_progress(&interrupt, |watch| {
-            build(&self.tree, &self.image, &options, watch)
-        })?;
+        let built = with_progress(&interrupt, |watch| self.build(&options, watch))?;
         for (loss, lost) in built.losses.iter() {
             say(format_args!("note: {}", LossText(loss, lost)));
         }
@@ -57,6 +57,15 @@ impl Build {
             writeln!(stdout(), "{digest} {}", printable(&self.image))?;
         }
         Ok(Outcome::Good)
+    }
+
+    fn build(&self, options: &BuildOptions, watch: &mut Watch<'_>) -> Result<Built> {
+        if self.tree.as_os_str() != "-" {
+            return Ok(build(&self.tree, &self.image, options, watch)?);
+        }
+        let archive = File::from(stdin().as_fd().try_clone_to_owned()?);
+        let name = Path::new("standard input");
+        Ok(build_archive(archive, name, &self.image, options, watch)?)
     }
 
     fn options(&self) -> Result<BuildOptions> {

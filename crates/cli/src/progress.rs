@@ -33,6 +33,7 @@ pub(crate) fn with_progress<T>(
             let bar = Bar::new(progress.total, name(progress.step));
             (progress.step, bar)
         });
+        bar.set_total(progress.total);
         bar.reach(progress.done);
         interrupt.go_on()
     })
@@ -40,6 +41,7 @@ pub(crate) fn with_progress<T>(
 
 fn name(step: Step) -> &'static str {
     match step {
+        Step::Receive => "receiving",
         Step::Build => "building",
         Step::Seal => "sealing",
         Step::Hash => "hashing",

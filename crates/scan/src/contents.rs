@@ -4,21 +4,39 @@ use std::{fs::File, os::unix::fs::FileExt};
 
 use rustix::fs::OFlags;
 
-use crate::{Entry, EntryId, Error, Identity, InodeKind, SourceTree, cursor::Cursor};
+use crate::{
+    Entry, EntryId, Error, Identity, InodeKind, SourceTree,
+    archive::{ArchiveFile, StoredContent},
+    cursor::Cursor,
+    inode::Place,
+    source_tree::Origin,
+};
 
 /// Opens files of a tree. It is quick in walk order.
 #[derive(Debug)]
 pub struct Contents<'t> {
     tree: &'t SourceTree,
-    cursor: Cursor,
+    opener: Opener<'t>,
+}
+
+/// Where contents are opened.
+#[derive(Debug)]
+enum Opener<'t> {
+    Directory(Cursor),
+    Archive(&'t ArchiveFile),
 }
 
 /// The content of a file that is the one that was scanned.
 #[derive(Debug)]
 pub struct Content<'t> {
     entry: Entry<'t>,
-    identity: &'t Identity,
-    file: File,
+    bytes: Bytes<'t>,
+}
+
+#[derive(Debug)]
+enum Bytes<'t> {
+    File { file: File, identity: &'t Identity },
+    Archive(StoredContent<'t>),
 }
 
 impl<'t> Contents<'t> {
@@ -27,16 +45,22 @@ impl<'t> Contents<'t> {
     /// # Errors
     /// [`Error::Unreadable`] if there is no descriptor left.
     pub fn new(tree: &'t SourceTree) -> Result<Self, Error> {
-        let cursor = Cursor::new(tree.directory());
-        let cursor = cursor.map_err(|error| Error::unreadable(tree.root().path(), error))?;
-        Ok(Self { tree, cursor })
+        let opener = match tree.origin() {
+            Origin::Directory(root) => {
+                let cursor = Cursor::new(root);
+                let failed = |error| Error::unreadable(tree.root().path(), error);
+                Opener::Directory(cursor.map_err(failed)?)
+            }
+            Origin::Archive(archive) => Opener::Archive(archive),
+        };
+        Ok(Self { tree, opener })
     }
 
     /// Opens a regular file.
     ///
     /// # Errors
     /// [`Error::Unreadable`] if it cannot be opened, and [`Error::Changed`] if it, or a directory on
-    /// the way, is not what was scanned.
+    /// the way, or the archive is not what was scanned.
     ///
     /// # Panics
     /// If the entry is no regular file.
@@ -45,13 +69,19 @@ impl<'t> Contents<'t> {
         let InodeKind::File(data) = &entry.inode().kind else {
             panic!("{entry:?} is no regular file");
         };
-        self.cursor.go_to(entry.parent())?;
-        let file = self.cursor.open(entry.name(), OFlags::RDONLY);
-        let content = Content {
-            entry,
-            identity: &data.identity,
-            file: file.map_err(|error| Error::unreadable(entry.path(), error))?,
+        let bytes = match (&mut self.opener, &data.place) {
+            (Opener::Directory(cursor), Place::File(identity)) => {
+                cursor.go_to(entry.parent())?;
+                let file = cursor.open(entry.name(), OFlags::RDONLY);
+                let file = file.map_err(|error| Error::unreadable(entry.path(), error))?;
+                Bytes::File { file, identity }
+            }
+            (Opener::Archive(archive), Place::Archive { at, .. }) => {
+                Bytes::Archive(archive.content(*at, data))
+            }
+            _ => unreachable!("all files of a tree are in the same place"),
         };
+        let content = Content { entry, bytes };
         content.check()?;
         Ok(content)
     }
@@ -64,25 +94,34 @@ impl Content<'_> {
     /// [`Error::Unreadable`] if they cannot be read, and [`Error::Changed`] if the file has ended
     /// before.
     pub fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<(), Error> {
-        let read = self.file.read_exact_at(buffer, offset);
+        let read = match &self.bytes {
+            Bytes::File { file, .. } => file.read_exact_at(buffer, offset),
+            Bytes::Archive(content) => content.read_exact_at(buffer, offset),
+        };
         read.map_err(|error| Error::unreadable(self.entry.path(), error))
     }
 
     /// Ends reading. What was read counts only if this succeeds.
     ///
     /// # Errors
-    /// [`Error::Changed`] if the file is no longer what was scanned.
+    /// [`Error::Changed`] if the file or archive is no longer what was scanned.
     pub fn finish(self) -> Result<(), Error> {
         self.check()
     }
 
     fn check(&self) -> Result<(), Error> {
-        let path = || self.entry.path();
-        let metadata = self.file.metadata();
-        let metadata = metadata.map_err(|error| Error::unreadable(path(), error))?;
-        match Identity::of(&metadata) {
-            Some(now) if now == *self.identity => Ok(()),
-            _ => Err(Error::Changed { path: path() }),
+        let is_same = match &self.bytes {
+            Bytes::File { file, identity } => identity.is_of(file),
+            Bytes::Archive(content) => content.is_same(),
+        };
+        let path = || match &self.bytes {
+            Bytes::File { .. } => self.entry.path(),
+            Bytes::Archive(_) => self.entry.tree().path().to_owned(),
+        };
+        match is_same {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Error::Changed { path: path() }),
+            Err(error) => Err(Error::unreadable(path(), error)),
         }
     }
 }

@@ -120,7 +120,7 @@ impl Cursor {
         let directory = self.open(name, OFlags::DIRECTORY).map_err(failed)?;
         let id = FileId::of(&directory.metadata().map_err(failed)?);
         match &to.inode().kind {
-            InodeKind::Directory(scanned) if *scanned == id => {
+            InodeKind::Directory(scanned) if *scanned == Some(id) => {
                 self.enter(directory, to.id());
                 Ok(())
             }

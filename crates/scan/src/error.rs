@@ -8,7 +8,7 @@ use thiserror::Error;
 use verimount_names::printable;
 use verimount_tree::MAX_DEPTH;
 
-use crate::{listing, source_tree, xattr_store};
+use crate::{archive, listing, source_tree, xattr_store};
 
 /// Why a tree could not be read.
 #[derive(Debug, Error)]
@@ -28,6 +28,22 @@ pub enum Error {
         /// The file or directory.
         path: PathBuf,
     },
+    /// An archive cannot be read.
+    #[error("{}: {source}", printable(path))]
+    Archive {
+        /// The archive.
+        path: PathBuf,
+        /// The reason.
+        source: verimount_tar::Error,
+    },
+    /// A member of an archive has no place in the tree.
+    #[error("{}: {misfit}", printable(path))]
+    Member {
+        /// The path of the archive, and the member's in it.
+        path: PathBuf,
+        /// The reason.
+        misfit: Misfit,
+    },
     /// The tree exceeds a limit.
     #[error("{}: {limit}", printable(path))]
     TooLarge {
@@ -36,6 +52,30 @@ pub enum Error {
         /// The limit.
         limit: Limit,
     },
+}
+
+/// Why a member of an archive has no place in the tree.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum Misfit {
+    /// Its path leads out of the tree.
+    #[error("its path contains ..")]
+    Outside,
+    /// A name in its path has more than 255 bytes.
+    #[error("a name in its path is longer than {} bytes", archive::MAX_NAME)]
+    NameLength,
+    /// It is below what is not a directory.
+    #[error("it is below {}, which is not a directory", printable(.0))]
+    NoDirectory(PathBuf),
+    /// There is a directory in its place, which is not empty.
+    #[error("there is a directory of this name, which is not empty")]
+    Directory,
+    /// What it is a further name of is not in the archive before it, or a directory.
+    #[error("it is a link to {}, which is not a file before it", printable(.0))]
+    Target(PathBuf),
+    /// The root of the tree is not a directory.
+    #[error("it is in the place of the root, but not a directory")]
+    Root,
 }
 
 /// A limit of what is held in memory.

@@ -1,7 +1,9 @@
-use std::path::Path;
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
 
 use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 use thiserror::Error;
+
+use crate::Entry;
 
 /// Patterns of paths that are left out of a tree. The default leaves out nothing.
 ///
@@ -38,8 +40,14 @@ impl Exclude {
         self.0.is_none()
     }
 
+    /// Whether a name in a directory of a tree is left out.
+    pub(crate) fn matches_name(&self, directory: Entry<'_>, name: &[u8]) -> bool {
+        let path = || directory.path_inside().join(OsStr::from_bytes(name));
+        !self.is_empty() && self.matches(&path())
+    }
+
     /// Whether a path below the root is left out.
-    pub(crate) fn matches(&self, path: &Path) -> bool {
+    fn matches(&self, path: &Path) -> bool {
         self.0.as_ref().is_some_and(|set| set.is_match(path))
     }
 }

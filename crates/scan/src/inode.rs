@@ -1,5 +1,5 @@
 use std::{
-    fs::Metadata,
+    fs::{File, Metadata},
     io,
     ops::Range,
     os::unix::fs::{FileTypeExt, MetadataExt},
@@ -38,8 +38,8 @@ pub struct InodeId(pub(crate) u32);
 /// The type of an inode, and what only this type has.
 #[derive(Debug)]
 pub enum InodeKind {
-    /// A directory.
-    Directory(FileId),
+    /// A directory. Which one it was, if it was not in an archive.
+    Directory(Option<FileId>),
     /// A regular file.
     File(FileData),
     /// A symbolic link with this target, which is not empty.
@@ -57,11 +57,25 @@ pub enum InodeKind {
 /// The content of a regular file, which is read later.
 #[derive(Debug)]
 pub struct FileData {
-    /// What it was when it was scanned.
-    pub identity: Identity,
+    /// Where it is.
+    pub(crate) place: Place,
     /// The ranges that have storage, in order, not empty and apart from each other. All else are
     /// holes. `None` for a file without holes.
     pub stored: Option<Box<[Range<u64>]>>,
+}
+
+/// Where the content of a regular file is.
+#[derive(Debug)]
+pub(crate) enum Place {
+    /// In this file, at its path in the tree.
+    File(Identity),
+    /// In an archive, from this byte on; the ranges that have storage back to back.
+    Archive {
+        /// Where it begins.
+        at: u64,
+        /// Its length in bytes, with holes.
+        size: u64,
+    },
 }
 
 /// Which inode of the system it is.
@@ -105,7 +119,10 @@ impl InodeKind {
 impl FileData {
     /// Length in bytes.
     pub fn size(&self) -> u64 {
-        self.identity.size
+        match &self.place {
+            Place::File(identity) => identity.size,
+            Place::Archive { size, .. } => *size,
+        }
     }
 
     /// The ranges that have storage, in order; all of it for a file without holes.
@@ -139,6 +156,11 @@ impl Identity {
             size: metadata.len(),
             changed: timestamp(metadata.ctime(), metadata.ctime_nsec()),
         })
+    }
+
+    /// Whether this is the file, as it was.
+    pub(crate) fn is_of(&self, file: &File) -> io::Result<bool> {
+        Ok(Self::of(&file.metadata()?).as_ref() == Some(self))
     }
 }
 

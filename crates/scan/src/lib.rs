@@ -2,7 +2,7 @@
 //!
 //! [`scan`] makes a [`SourceTree`]: its [`Entry`]s (names) in walk order, and their [`Inode`]s with all
 //! that Linux knows about a file. [`Contents`] then opens the files, and tells whether each is still
-//! what was scanned.
+//! what was scanned. [`scan_archive`] makes the same of a tar archive.
 //!
 //! Untrusted users may change the tree concurrently. Everything is opened relative to the descriptor
 //! of its directory, so nothing outside of the tree is reachable, however its directories are
@@ -24,6 +24,7 @@
 //! # Ok::<_, verimount_scan::Error>(())
 //! ```
 
+mod archive;
 mod attributes;
 mod contents;
 mod cursor;
@@ -38,14 +39,16 @@ mod source_tree;
 mod summary;
 mod xattr_store;
 
+pub use archive::scan_archive;
 pub use contents::{Content, Contents};
-pub use error::{Error, Limit};
+pub use error::{Error, Limit, Misfit};
 pub use exclude::{Exclude, InvalidPattern};
 pub use inode::{FileData, FileId, Identity, Inode, InodeId, InodeKind};
-pub use options::{AttributeChoice, InvalidChoice, InvalidOwner, Options, Owner, Times};
+pub use options::{AttributeChoice, InvalidChoice, InvalidOwner, Options, Owner, Times, Whiteouts};
 pub use scanning::scan;
 pub use source_tree::{Entry, EntryId, SourceTree};
 pub use summary::Summary;
+pub use verimount_tar::{Error as ArchiveError, check_beginning};
 pub use xattr_store::{Xattr, XattrId, XattrSetId};
 
 /// The examples of the README are tests.

@@ -16,6 +16,8 @@ pub struct Options {
     pub owner: Option<Owner>,
     /// The extended attributes.
     pub attributes: AttributeChoice,
+    /// What becomes of the whiteouts in an archive. Those in a directory are files.
+    pub whiteouts: Whiteouts,
 }
 
 /// Modification times.
@@ -65,17 +67,62 @@ impl AttributeChoice {
     }
 }
 
+/// What becomes of the whiteouts of a container layer: files that say what is deleted of the layers below.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Whiteouts {
+    /// What overlayfs takes for them, so that the image can be a lower layer: `.wh.NAME` becomes the character
+    /// device 0:0 with the name NAME, and `.wh..wh..opq` the attribute `trusted.overlay.opaque` of its directory.
+    #[default]
+    Overlay,
+    /// They stay files.
+    Keep,
+}
+
+impl Whiteouts {
+    /// All choices.
+    pub const ALL: [Self; 2] = [Self::Overlay, Self::Keep];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Overlay => "overlay",
+            Self::Keep => "keep",
+        }
+    }
+}
+
 /// The text is not the name of a choice.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("{0} is none of the choices: all, user, none")]
-pub struct InvalidChoice(String);
+#[error("{text} is none of the choices: {}", names.join(", "))]
+pub struct InvalidChoice {
+    text: String,
+    names: Vec<&'static str>,
+}
+
+impl InvalidChoice {
+    fn new(text: &str, names: impl Into<Vec<&'static str>>) -> Self {
+        Self {
+            text: text.to_owned(),
+            names: names.into(),
+        }
+    }
+}
+
+impl FromStr for Whiteouts {
+    type Err = InvalidChoice;
+
+    fn from_str(text: &str) -> Result<Self, InvalidChoice> {
+        let found = Self::ALL.into_iter().find(|choice| choice.name() == text);
+        found.ok_or_else(|| InvalidChoice::new(text, Self::ALL.map(Self::name)))
+    }
+}
 
 impl FromStr for AttributeChoice {
     type Err = InvalidChoice;
 
     fn from_str(text: &str) -> Result<Self, InvalidChoice> {
         let found = Self::ALL.into_iter().find(|choice| choice.name() == text);
-        found.ok_or_else(|| InvalidChoice(text.to_owned()))
+        found.ok_or_else(|| InvalidChoice::new(text, Self::ALL.map(Self::name)))
     }
 }
 
@@ -152,6 +199,14 @@ mod tests {
         for choice in AttributeChoice::ALL {
             assert_eq!(choice.name().parse(), Ok(choice));
         }
-        assert!("trusted".parse::<AttributeChoice>().is_err());
+        for choice in Whiteouts::ALL {
+            assert_eq!(choice.name().parse(), Ok(choice));
+        }
+        let error = "trusted".parse::<AttributeChoice>().unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "trusted is none of the choices: all, user, none"
+        );
+        assert!("aufs".parse::<Whiteouts>().is_err());
     }
 }

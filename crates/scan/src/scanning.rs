@@ -12,13 +12,14 @@ use rustix::fs::{CWD, Mode, OFlags, openat, readlinkat};
 use verimount_tree::{MAX_DEPTH, Permissions};
 
 use crate::{
-    EntryId, Error, FileData, FileId, Identity, Inode, InodeId, InodeKind, Limit, Options,
+    EntryId, Error, FileData, FileId, Identity, Inode, InodeId, InodeKind, Limit, Options, Owner,
     SourceTree,
     attributes::AttributeReader,
     cursor::{Cursor, Found},
     holes::stored_ranges,
-    inode::{special, timestamp},
+    inode::{Place, special, timestamp},
     listing::{Lister, Listing, ListingError},
+    source_tree::Origin,
 };
 
 /// Scans the tree at `root`, which may be a symbolic link to a directory.
@@ -40,7 +41,7 @@ pub fn scan(root: &Path, options: &Options) -> Result<SourceTree, Error> {
         source,
     })?;
     let mut scan = Scan {
-        tree: SourceTree::new(root, directory),
+        tree: SourceTree::new(root, Origin::Directory(directory)),
         cursor,
         options,
         linked: HashMap::new(),
@@ -102,8 +103,7 @@ impl Scan<'_> {
     /// Whether a name in the directory of an entry is left out.
     fn is_excluded(&self, directory: EntryId, name: &[u8]) -> bool {
         let exclude = &self.options.exclude;
-        let directory = || self.tree.entry(directory).path_inside();
-        !exclude.is_empty() && exclude.matches(&directory().join(OsStr::from_bytes(name)))
+        exclude.matches_name(self.tree.entry(directory), name)
     }
 
     /// The names in the directory of an entry.
@@ -142,12 +142,16 @@ impl Scan<'_> {
         let attributes = self.attributes.read(found);
         let attributes = attributes.map_err(|error| failed(self, error))?;
         let attributes = self.tree.attributes_mut().intern(attributes);
-        let owner = self.options.owner;
+        let own = Owner {
+            uid: metadata.uid(),
+            gid: metadata.gid(),
+        };
+        let Owner { uid, gid } = self.options.owner.unwrap_or(own);
         let inode = Inode {
             kind,
             permissions: Permissions::new(metadata.mode()),
-            uid: owner.map_or(metadata.uid(), |owner| owner.uid),
-            gid: owner.map_or(metadata.gid(), |owner| owner.gid),
+            uid,
+            gid,
             mtime: self
                 .options
                 .times
@@ -183,14 +187,14 @@ impl Scan<'_> {
 fn kind(found: &Found) -> io::Result<InodeKind> {
     let metadata = &found.metadata;
     match metadata.file_type() {
-        kind if kind.is_dir() => Ok(InodeKind::Directory(FileId::of(metadata))),
+        kind if kind.is_dir() => Ok(InodeKind::Directory(Some(FileId::of(metadata)))),
         kind if kind.is_symlink() => {
             let target = readlinkat(&found.file, c"", Vec::new())?;
             Ok(InodeKind::Symlink(target.into_bytes().into()))
         }
         _ => match Identity::of(metadata) {
             Some(identity) => Ok(InodeKind::File(FileData {
-                identity,
+                place: Place::File(identity),
                 stored: stored_ranges(found)?,
             })),
             None => special(metadata),

@@ -10,7 +10,8 @@ use std::{
 };
 
 use crate::{
-    Inode, InodeId, InodeKind, Summary, Xattr, XattrId, XattrSetId, xattr_store::XattrStore,
+    Inode, InodeId, InodeKind, Summary, Xattr, XattrId, XattrSetId, archive::ArchiveFile,
+    xattr_store::XattrStore,
 };
 
 /// The most entries of a tree: their numbers have 32 bits.
@@ -22,16 +23,23 @@ pub(crate) const MAX_ENTRIES: usize = u32::MAX as usize - 1;
 /// It takes some 150 bytes of memory for each entry, and its name.
 #[derive(Debug)]
 pub struct SourceTree {
-    /// Its path, for messages only.
+    /// The path of the directory or archive, for messages only.
     root: PathBuf,
-    /// Its root directory, relative to which everything is read.
-    directory: File,
+    origin: Origin,
     entries: Vec<EntryRecord>,
     /// The names of all entries, back to back.
     names: Vec<u8>,
     inodes: Vec<Inode>,
     attributes: XattrStore,
     summary: Summary,
+}
+
+/// Where the contents of a tree are read from.
+#[derive(Debug)]
+pub(crate) enum Origin {
+    /// The root directory, relative to which everything is read.
+    Directory(File),
+    Archive(ArchiveFile),
 }
 
 /// An entry.
@@ -68,11 +76,11 @@ impl EntryId {
 }
 
 impl SourceTree {
-    /// A tree without entries, for the root directory at this path.
-    pub(crate) fn new(root: &Path, directory: File) -> Self {
+    /// A tree without entries, of what is at this path.
+    pub(crate) fn new(root: &Path, origin: Origin) -> Self {
         Self {
             root: root.to_owned(),
-            directory,
+            origin,
             entries: Vec::new(),
             names: Vec::new(),
             inodes: Vec::new(),
@@ -81,7 +89,7 @@ impl SourceTree {
         }
     }
 
-    /// The path that was scanned.
+    /// The path of the directory or archive.
     pub fn path(&self) -> &Path {
         &self.root
     }
@@ -145,9 +153,9 @@ impl SourceTree {
         &self.summary
     }
 
-    /// The descriptor of the root directory.
-    pub(crate) fn directory(&self) -> &File {
-        &self.directory
+    /// Where its contents are read from.
+    pub(crate) fn origin(&self) -> &Origin {
+        &self.origin
     }
 
     pub(crate) fn attributes_mut(&mut self) -> &mut XattrStore {
@@ -170,12 +178,13 @@ impl SourceTree {
 
     /// Adds an entry, for now without anything below it.
     pub(crate) fn push_entry(&mut self, name: &[u8], parent: EntryId, inode: InodeId) -> EntryId {
+        self.count_name(inode);
+        self.push_record(name, parent, inode)
+    }
+
+    /// Adds an entry whose inode is not there before [`Self::complete`].
+    pub(crate) fn push_record(&mut self, name: &[u8], parent: EntryId, inode: InodeId) -> EntryId {
         let id = self.next_entry();
-        let target = &mut self.inodes[inode.index()];
-        target.names += 1;
-        if target.names > 1 {
-            self.summary.count_hard_link();
-        }
         self.entries.push(EntryRecord {
             inode,
             parent,
@@ -184,6 +193,31 @@ impl SourceTree {
         });
         self.names.extend_from_slice(name);
         id
+    }
+
+    /// Adds the inodes of all entries, by their numbers.
+    pub(crate) fn complete(&mut self, inodes: Vec<Inode>) {
+        self.inodes = inodes;
+        for inode in &mut self.inodes {
+            inode.names = 0;
+            self.summary.count(inode);
+        }
+        for number in 0..self.next_entry().0 {
+            let inode = self.entries[number as usize].inode;
+            if self.inodes[inode.index()].names == 0 {
+                self.inodes[inode.index()].first_name = EntryId(number);
+            }
+            self.count_name(inode);
+        }
+    }
+
+    /// Counts a name of an inode.
+    fn count_name(&mut self, inode: InodeId) {
+        let inode = &mut self.inodes[inode.index()];
+        inode.names += 1;
+        if inode.names > 1 {
+            self.summary.count_hard_link();
+        }
     }
 
     /// Ends a directory: everything added since is below it.

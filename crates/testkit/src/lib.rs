@@ -14,6 +14,7 @@ mod read_blocks;
 mod recording;
 mod registry_server;
 mod slow;
+mod tar_archive;
 
 pub use crash_point::CrashPoint;
 pub use failing::{Failing, Outage, OutageKind, Panicked};
@@ -28,4 +29,5 @@ pub use read_blocks::read_blocks;
 pub use recording::{Recorder, Recording};
 pub use registry_server::{RegistryLogin, RegistryServer};
 pub use slow::Slow;
+pub use tar_archive::{TarArchive, pax_record};
 pub use verimount_testenv::{CRASH_SEEDS, all_or_some, tools};

@@ -1,12 +1,17 @@
-use std::{fs::File, path::Path, sync::Arc};
+use std::{
+    fs::{self, File},
+    path::Path,
+    sync::Arc,
+};
 
 use verimount_romfs::Losses;
-use verimount_scan::{Options as ScanOptions, scan};
+use verimount_scan::{Options as ScanOptions, SourceTree, scan, scan_archive};
 use verimount_source::{FileSource, ReadAt};
 use verimount_verity::{FileDigest, SealLayout, TreeParams, seal};
 
 use crate::{
     Error, ImageFormat, Step, Watch,
+    archive_input::{open_archive, seekable},
     error::Precious,
     image,
     image_plan::ImagePlan,
@@ -22,7 +27,8 @@ use crate::{
 pub struct BuildOptions {
     /// The image's format.
     pub format: ImageFormat,
-    /// What of the directory is taken, and what is changed in it. By default, all of it as it is.
+    /// What of the directory or archive is taken, and what is changed in it. By default, all of it as it is, but the
+    /// whiteouts of an archive become those of overlayfs.
     pub scan: ScanOptions,
     /// The Merkle tree that is appended, if any. By default SHA-256 in blocks of 4 KiB.
     pub seal: Option<TreeParams>,
@@ -47,11 +53,12 @@ impl Default for BuildOptions {
 pub struct Built {
     /// Its digest, if it is sealed.
     pub digest: Option<FileDigest>,
-    /// What it does not store of the directory.
+    /// What it does not store of the directory or archive.
     pub losses: Losses,
 }
 
-/// Builds an image of `directory` at `output`, and replaces an older image there.
+/// Builds an image of the tree at `source` at `output`, and replaces an older image there. The tree is that of a
+/// directory or, if `source` is a file, of a tar archive.
 ///
 /// The same tree always gives the same image. The image gets its name when it is complete and on
 /// disk; until then an older one is there.
@@ -61,17 +68,52 @@ pub struct Built {
 /// [`Error::InsideTree`], [`Error::Cancelled`] if `watch` ends it; [`Error::Scan`], [`Error::BuildRomfs`],
 /// [`Error::BuildErofs`] and [`Error::Io`].
 pub fn build(
-    directory: &Path,
+    source: &Path,
     output: &Path,
     options: &BuildOptions,
     watch: &mut Watch<'_>,
 ) -> Result<Built, Error> {
-    refuse_inside_tree(directory, output)?;
+    // What is missing is reported by the scan.
+    if fs::metadata(source).is_ok_and(|metadata| !metadata.is_dir()) {
+        let archive = open_archive(source).map_err(|error| Error::io(source, error))?;
+        return build_archive(archive, source, output, options, watch);
+    }
+    refuse_inside_tree(source, output)?;
+    let scan = |_: &mut Watch<'_>| scan(source, &options.scan).map_err(Error::Scan);
+    build_tree(source, output, options, watch, scan)
+}
+
+/// The same for a tar archive that is open for reading: a file, or a pipe or socket. `name` is what errors call it.
+///
+/// # Errors
+/// As [`build`].
+pub fn build_archive(
+    archive: File,
+    name: &Path,
+    output: &Path,
+    options: &BuildOptions,
+    watch: &mut Watch<'_>,
+) -> Result<Built, Error> {
+    let scan = |watch: &mut Watch<'_>| {
+        let archive = seekable(archive, name, output, watch)?;
+        scan_archive(archive, name, &options.scan).map_err(Error::Scan)
+    };
+    build_tree(name, output, options, watch, scan)
+}
+
+/// Builds an image of the tree that `scan` finds at `source`.
+fn build_tree(
+    source: &Path,
+    output: &Path,
+    options: &BuildOptions,
+    watch: &mut Watch<'_>,
+    scan: impl FnOnce(&mut Watch<'_>) -> Result<SourceTree, Error>,
+) -> Result<Built, Error> {
     if !options.replace {
         refuse_to_replace(output)?;
     }
-    let tree = scan(directory, &options.scan).map_err(Error::Scan)?;
-    let plan = ImagePlan::new(tree, &options.format, directory)?;
+    let tree = scan(watch)?;
+    let plan = ImagePlan::new(tree, &options.format, source)?;
     let io = |error| Error::io(output, error);
     let new = OutputFile::replacing(output).map_err(io)?;
     let mut progress = step(watch, Step::Build, plan.image_size());

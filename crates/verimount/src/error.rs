@@ -38,7 +38,7 @@ pub enum Error {
         /// The reason.
         source: TreeError,
     },
-    /// A directory cannot be read, or has changed meanwhile. The reason names the place.
+    /// A directory or archive cannot be read, or has changed meanwhile. The reason names the place.
     #[error(transparent)]
     Scan(ScanError),
     /// A romfs image cannot be built. The reason names the place.

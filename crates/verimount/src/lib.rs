@@ -8,6 +8,7 @@
 //! [`scan`], [`romfs`] and [`erofs`] for images that are built, [`tree`] for directory trees, [`verity`] for
 //! digests, keys and Merkle trees.
 
+mod archive_input;
 mod build;
 mod content;
 mod describe;
@@ -33,7 +34,7 @@ mod trust;
 mod verify;
 pub mod volume;
 
-pub use build::{BuildOptions, Built, build};
+pub use build::{BuildOptions, Built, build, build_archive};
 pub use content::{CopyError, copy_content};
 pub use describe::{Description, FileKind, FoundFormat, FoundSeal, describe};
 pub use error::{Error, Precious};

@@ -16,6 +16,8 @@ pub struct Progress {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Step {
+    /// Receiving an archive, whose size is not known before its end: `total` grows with `done`.
+    Receive,
     /// Writing an image.
     Build,
     /// Writing a Merkle tree.

@@ -3,7 +3,7 @@ use std::env;
 use anyhow::Result;
 use clap::Args;
 use verimount::{
-    scan::{AttributeChoice, Exclude, Options, Owner, Times},
+    scan::{AttributeChoice, Exclude, Options, Owner, Times, Whiteouts},
     tree::Timestamp,
 };
 
@@ -13,10 +13,10 @@ use crate::{message::wrong_usage, options::one_of};
 /// The variable of reproducible builds.
 const SOURCE_DATE_EPOCH: &str = "SOURCE_DATE_EPOCH";
 
-/// What of a directory is taken, and what is changed in it.
+/// What of a directory or archive is taken, and what is changed in it.
 #[derive(Args)]
 pub(crate) struct ScanArgs {
-    /// Leave out what matches GLOB, with all that is in it. GLOB is the path below DIR: * and ? match within a name, **
+    /// Leave out what matches GLOB, with all that is in it. GLOB is the path below DIR or in TAR: * and ? match within a name, **
     /// any number of directories. May be given several times
     #[arg(long, value_name = "GLOB", value_parser = parse_pattern)]
     exclude: Vec<String>,
@@ -34,6 +34,10 @@ pub(crate) struct ScanArgs {
     /// capabilities are extended attributes, too
     #[arg(long, value_name = "WHICH", default_value = "all", value_parser = one_of::<AttributeChoice>(AttributeChoice::ALL.map(AttributeChoice::name)))]
     xattrs: AttributeChoice,
+    /// What the whiteouts of a container layer become in an image of its archive: those of overlayfs, for which the image
+    /// is a lower layer, or files as they are
+    #[arg(long, value_name = "HOW", default_value = "overlay", value_parser = one_of::<Whiteouts>(Whiteouts::ALL.map(Whiteouts::name)))]
+    whiteouts: Whiteouts,
 }
 
 /// Checks a pattern by itself, so that the wrong one is named.
@@ -52,6 +56,7 @@ impl ScanArgs {
             times: self.times()?,
             owner: self.owner.or(self.all_root.then_some(root)),
             attributes: self.xattrs,
+            whiteouts: self.whiteouts,
         })
     }
 

@@ -104,9 +104,10 @@ fn unreadable_files_are_named() {
 }
 
 #[test]
-fn only_directories_are_built() {
+fn only_directories_and_archives_are_built() {
     let world = World::new();
     let file = world.write("file", "content");
+    // Nobody ever writes to it.
     let fifo = world.path("fifo");
     mknodat(CWD, &fifo, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
     let dangling = world.path("dangling");

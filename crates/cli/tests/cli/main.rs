@@ -6,6 +6,7 @@ mod bridge;
 mod build;
 mod build_erofs;
 mod build_romfs;
+mod build_tar;
 mod common;
 mod contents;
 mod dm_verity;

@@ -103,7 +103,7 @@ const fn with_use<const ALL: usize, const MORE: usize>(
 const SUBCOMMANDS: [Subcommand; 25] = [
     Subcommand {
         name: "build",
-        required: &[("DIR", "."), ("IMAGE", "image")],
+        required: &[("DIR|TAR", "."), ("IMAGE", "image")],
         options: &[
             "--block-size",
             "--volume-name",
@@ -117,6 +117,7 @@ const SUBCOMMANDS: [Subcommand; 25] = [
             "--owner",
             "--all-root",
             "--xattrs",
+            "--whiteouts",
             TREE[0],
             TREE[1],
             TREE[2],
@@ -132,6 +133,7 @@ const SUBCOMMANDS: [Subcommand; 25] = [
             ("--mtime", "today"),
             ("--owner", "root"),
             ("--xattrs", "some"),
+            ("--whiteouts", "aufs"),
         ],
     },
     Subcommand {

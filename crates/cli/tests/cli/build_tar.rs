@@ -1,0 +1,232 @@
+//! Images of tar archives.
+
+use std::{
+    ffi::{CString, OsString},
+    fs::{self, File},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use rustix::mount::{MountFlags, UnmountFlags, mount as mount_system, unmount};
+use verimount_testkit::{TarArchive, tools};
+
+use crate::{
+    args,
+    common::{
+        daemon::{self, Daemon},
+        run::{Ended, finish_spawned, verimount, verimount_as},
+        tree::create,
+        user::{User, root_or_skip},
+        world::World,
+    },
+};
+
+/// The archive that GNU tar makes of a directory; `None` if that is not installed.
+fn archived(world: &World, name: &str, tree: &Path) -> Option<PathBuf> {
+    let archive = world.path(name);
+    let mut tar = Command::new(tools::find("tar")?);
+    tar.args([
+        "--create",
+        "--format=posix",
+        "--sparse",
+        "--xattrs",
+        "--acls",
+    ]);
+    tar.arg("--file").arg(&archive).arg("--directory").arg(tree);
+    assert!(tar.arg(".").status().unwrap().success());
+    Some(archive)
+}
+
+fn build(source: &Path, image: &Path, options: &[&str]) -> Ended {
+    let mut arguments = args!["build", source, image];
+    arguments.extend(options.iter().map(OsString::from));
+    verimount(arguments)
+}
+
+/// Builds what comes through standard input.
+fn build_from(input: impl Into<Stdio>, image: &Path, options: &[&str]) -> Ended {
+    let mut command = User::Current.command();
+    command.arg("build").arg("-").arg(image).args(options);
+    command
+        .stdin(input)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let described = format!("{command:?}");
+    finish_spawned(command.spawn().unwrap(), described)
+}
+
+#[test]
+fn an_archive_gives_the_image_of_its_directory() {
+    let world = World::new();
+    let tree = world.directory("tree");
+    create(&tree, false);
+    // Archives have none.
+    fs::remove_file(tree.join("socket")).unwrap();
+    File::create(tree.join("sparse"))
+        .unwrap()
+        .set_len(1 << 20)
+        .unwrap();
+    let Some(archive) = archived(&world, "archive", &tree) else {
+        return;
+    };
+    let image = world.path("image");
+    let built = |ended: Ended| {
+        ended.succeeds();
+        fs::read(&image).unwrap()
+    };
+    for options in [
+        &["--format", "erofs"][..],
+        &[
+            "--format",
+            "erofs",
+            "--all-root",
+            "--mtime",
+            "5",
+            "--xattrs",
+            "none",
+        ],
+        &[
+            "--format",
+            "erofs",
+            "--owner",
+            "1:2",
+            "--exclude",
+            "many",
+            "--exclude",
+            "a/**",
+        ],
+        &["--format", "romfs"],
+    ] {
+        let expected = built(build(&tree, &image, options));
+        assert!(
+            built(build(&archive, &image, options)) == expected,
+            "{options:?}"
+        );
+        let input = File::open(&archive).unwrap();
+        assert!(
+            built(build_from(input, &image, options)) == expected,
+            "{options:?}"
+        );
+        let cat = Command::new("cat")
+            .arg(&archive)
+            .stdout(Stdio::piped())
+            .spawn();
+        let mut cat = cat.unwrap();
+        let pipe = cat.stdout.take().unwrap();
+        assert!(
+            built(build_from(pipe, &image, options)) == expected,
+            "{options:?}"
+        );
+        assert!(cat.wait().unwrap().success());
+    }
+}
+
+/// Nothing is written to the tree, so neither owners nor devices need root.
+#[test]
+fn an_ordinary_user_gets_the_image_that_root_gets() {
+    let world = World::new();
+    let archive = TarArchive::default()
+        .member(b'5', b"dir", b"", b"")
+        .member(b'0', b"dir/file", b"", b"content")
+        .member(b'3', b"dir/null", b"", b"")
+        .records(&[("SCHILY.xattr.trusted.x", b"1"), ("uid", b"70000")])
+        .file("other")
+        .finish();
+    let archive = world.write("archive", archive);
+    let user = User::ordinary(&world);
+    let own = world.directory("own");
+    user.own(&own);
+    let [mine, theirs] = [world.path("image"), own.join("image")];
+    let format = ["--format", "erofs"];
+    build(&archive, &mine, &format).succeeds();
+    let arguments = args!["build", &archive, &theirs, "--format", "erofs"];
+    verimount_as(&user, arguments).succeeds();
+    assert!(fs::read(mine).unwrap() == fs::read(theirs).unwrap());
+}
+
+#[test]
+fn what_is_no_good_archive_leaves_the_older_image() {
+    let world = World::new();
+    let image = world.path("image");
+    let good = world.write("good", TarArchive::default().file("file").finish());
+    build(&good, &image, &["--format", "erofs"]).succeeds();
+    let hostile = TarArchive::default()
+        .file("file")
+        .file("../escape")
+        .finish();
+    let cut = TarArchive::default().file("file").unfinished();
+    for (bytes, words) in [
+        (&b"\x1f\x8b\x08\0"[..], "compressed by gzip"),
+        (b"\x28\xb5\x2f\xfd", "compressed by zstd"),
+        (b"#!/bin/sh\n", "not a tar archive"),
+        (b"", "not a tar archive"),
+        (&hostile, "../escape: its path contains .."),
+        (&cut, "truncated"),
+    ] {
+        let archive = world.write("bad", bytes);
+        world.unchanged_by(|| {
+            build(&archive, &image, &[]).fails_saying(words);
+            let input = File::open(&archive).unwrap();
+            build_from(input, &image, &[]).fails_saying(words);
+        });
+    }
+    world.unchanged_by(|| {
+        build_from(File::open("/dev/null").unwrap(), &image, &[])
+            .fails_saying("neither a directory");
+        build(&world.path("missing"), &image, &[]).fails_saying("missing");
+    });
+}
+
+#[test]
+fn a_container_layer_is_a_lower_layer_of_overlayfs() {
+    if !root_or_skip() {
+        return;
+    }
+    let Some(world) = daemon::world() else { return };
+    let below = world.directory("below");
+    for directory in ["kept", "emptied", "again"] {
+        fs::create_dir(below.join(directory)).unwrap();
+        fs::write(below.join(directory).join("below"), "below").unwrap();
+    }
+    fs::write(below.join("deleted"), "below").unwrap();
+    let layer = TarArchive::default()
+        .file(".wh.deleted")
+        .file("emptied/.wh..wh..opq")
+        .file("emptied/above")
+        .file(".wh.again")
+        .file("again/above")
+        .file("kept/above")
+        .finish();
+    let (layer, image) = (world.write("layer.tar", layer), world.path("image"));
+    build(&layer, &image, &["--format", "erofs"]).succeeds();
+    let mnt = world.path("mnt");
+    let mounted = Daemon::mount(&image, &mnt, &["--unpinned"]);
+    let merged = world.directory("merged");
+    let layers = format!(
+        "lowerdir={}:{}",
+        mnt.to_str().unwrap(),
+        below.to_str().unwrap()
+    );
+    let layers = CString::new(layers).unwrap();
+    let is_merged = mount_system("overlay", &merged, "overlay", MountFlags::RDONLY, &*layers);
+    if is_merged.is_err() {
+        return eprintln!("skipped: there is no overlayfs here");
+    }
+    let listed = |directory: &str| {
+        let entries = fs::read_dir(merged.join(directory)).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<_> = names.collect();
+        names.sort_unstable();
+        names
+    };
+    assert_eq!(listed(""), ["again", "emptied", "kept"]);
+    assert_eq!(listed("emptied"), ["above"]);
+    assert_eq!(listed("again"), ["above"]);
+    assert_eq!(listed("kept"), ["above", "below"]);
+    unmount(&merged, UnmountFlags::empty()).unwrap();
+    mounted.unmount();
+    let kept = ["--format", "erofs", "--whiteouts", "keep"];
+    build(&layer, &image, &kept).succeeds();
+    let names = verimount(args!["ls", &image]);
+    assert!(names.succeeds().text().contains(".wh.deleted"), "{names:?}");
+}

@@ -1,0 +1,515 @@
+//! A tree in a tar archive is the tree that it is unpacked as.
+
+use std::{
+    fs::{self, File},
+    io::{Seek, Write},
+    ops::Range,
+    os::unix::fs::{FileExt, PermissionsExt, symlink},
+    path::Path,
+    process::Command,
+};
+
+use rustix::{
+    fs::{
+        AtFlags, CWD, FileType, Mode, Timespec, Timestamps, XattrFlags, makedev, mknodat, setxattr,
+        utimensat,
+    },
+    process::geteuid,
+};
+use verimount_scan::{
+    ArchiveError, AttributeChoice, Contents, Error, Exclude, InodeKind, Limit, Misfit, Options,
+    SourceTree, Whiteouts, scan, scan_archive,
+};
+use verimount_testkit::{TarArchive, noise, tools};
+
+/// All that an image has of an entry.
+#[derive(Debug, PartialEq)]
+struct Described {
+    path: String,
+    /// The number of the inode and of its names, permissions, owner, group.
+    inode: (usize, u32, u16, u32, u32),
+    time: (i64, u32),
+    kind: String,
+    stored: Option<Vec<Range<u64>>>,
+    content: Vec<u8>,
+    attributes: Vec<(String, Vec<u8>)>,
+}
+
+fn described(tree: &SourceTree) -> Vec<Described> {
+    let mut contents = Contents::new(tree).unwrap();
+    let entries = tree.entries().map(|entry| {
+        let inode = entry.inode();
+        let mut content = Vec::new();
+        let mut stored = None;
+        let kind = match &inode.kind {
+            InodeKind::File(data) => {
+                content.resize(data.size() as usize, 0);
+                let opened = contents.open(entry.id()).unwrap();
+                opened.read_exact_at(&mut content, 0).unwrap();
+                opened.finish().unwrap();
+                stored = data.stored.as_deref().map(<[_]>::to_vec);
+                "file".to_owned()
+            }
+            InodeKind::Directory(_) => "directory".to_owned(),
+            other => format!("{other:?}"),
+        };
+        let attributes = tree.attributes(inode.attributes);
+        Described {
+            path: entry.path_inside().to_str().unwrap().to_owned(),
+            inode: (
+                entry.inode_id().index(),
+                inode.names,
+                inode.permissions.bits(),
+                inode.uid,
+                inode.gid,
+            ),
+            time: (inode.mtime.seconds(), inode.mtime.nanoseconds()),
+            kind,
+            stored,
+            content,
+            attributes: attributes
+                .map(|(_, xattr)| {
+                    let name = String::from_utf8(xattr.name.to_vec()).unwrap();
+                    (name, xattr.value.to_vec())
+                })
+                .collect(),
+        }
+    });
+    entries.collect()
+}
+
+#[track_caller]
+fn assert_same(tree: &SourceTree, expected: &SourceTree) {
+    let (tree, expected) = (described(tree), described(expected));
+    for (one, other) in tree.iter().zip(&expected) {
+        assert!(one == other, "{one:#?}\n{other:#?}");
+    }
+    assert_eq!(tree.len(), expected.len());
+}
+
+fn file(bytes: &[u8]) -> File {
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(bytes).unwrap();
+    file.rewind().unwrap();
+    file
+}
+
+fn scanned_with(archive: &[u8], options: &Options) -> Result<SourceTree, Error> {
+    scan_archive(file(archive), Path::new("layer.tar"), options)
+}
+
+fn scanned(archive: TarArchive) -> Result<SourceTree, Error> {
+    scanned_with(&archive.finish(), &Options::default())
+}
+
+/// Paths with what is there.
+fn listed(tree: &SourceTree) -> Vec<(String, String)> {
+    let described = described(tree).into_iter();
+    let shown = described.map(|entry| {
+        let attributes = entry.attributes.iter();
+        let names = attributes.map(|(name, value)| format!(" {name}={}", value.escape_ascii()));
+        let content = entry.content.escape_ascii();
+        let shown = format!("{} {content}{}", entry.kind, names.collect::<String>());
+        (entry.path, shown.trim_end().to_owned())
+    });
+    shown.skip(1).collect()
+}
+
+fn pairs(list: &[(&str, &str)]) -> Vec<(String, String)> {
+    let pair = |(path, shown): &(&str, &str)| (String::from(*path), String::from(*shown));
+    list.iter().map(pair).collect()
+}
+
+/// A tree with everything that an archive can hold. All times are whole seconds.
+fn tree(root: &Path) {
+    let deep = format!("{}/{}", "d".repeat(200), "e".repeat(250));
+    fs::create_dir_all(root.join(&deep)).unwrap();
+    fs::write(root.join(&deep).join("f".repeat(255)), "deep").unwrap();
+    fs::write(root.join("a file"), noise(100_000, 1)).unwrap();
+    fs::write(root.join("empty"), "").unwrap();
+    fs::hard_link(root.join("a file"), root.join("second name")).unwrap();
+    fs::set_permissions(root.join("empty"), fs::Permissions::from_mode(0o6751)).unwrap();
+    symlink("a file", root.join("link")).unwrap();
+    symlink("t".repeat(300), root.join("long link")).unwrap();
+    let node = |name: &str, kind, number| {
+        mknodat(CWD, root.join(name), kind, Mode::RUSR, number).unwrap();
+    };
+    node("fifo", FileType::Fifo, 0);
+    if geteuid().is_root() {
+        node("block", FileType::BlockDevice, makedev(259, 0x12345));
+        node("char", FileType::CharacterDevice, makedev(1, 3));
+        std::os::unix::fs::lchown(root.join("link"), Some(3_000_000), Some(4_000_000)).unwrap();
+    }
+    let sparse = File::create(root.join("sparse")).unwrap();
+    sparse.set_len(10 << 20).unwrap();
+    for number in 0..40 {
+        sparse
+            .write_all_at(&[7; 5000], number * (200 << 10))
+            .unwrap();
+    }
+    let nothing = File::create(root.join("nothing stored")).unwrap();
+    nothing.set_len(1 << 20).unwrap();
+    set_times(root, 1_500_000_000);
+}
+
+/// Sets the time of everything below a directory, and of itself.
+fn set_times(root: &Path, seconds: i64) {
+    let tree = scan(root, &Options::default()).unwrap();
+    for entry in tree.entries() {
+        set_time(&entry.path(), seconds, 0);
+    }
+}
+
+fn set_time(path: &Path, seconds: i64, nanoseconds: i64) {
+    let time = Timespec {
+        tv_sec: seconds,
+        tv_nsec: nanoseconds,
+    };
+    let times = Timestamps {
+        last_access: time,
+        last_modification: time,
+    };
+    utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW).unwrap();
+}
+
+/// The archive that GNU tar makes of a directory; `None` if that is not installed.
+fn archived(root: &Path, options: &[&str]) -> Option<Vec<u8>> {
+    let mut tar = Command::new(tools::find("tar")?);
+    tar.args(["--create", "--numeric-owner"]).args(options);
+    let output = tar.arg("--directory").arg(root).arg(".").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    Some(output.stdout)
+}
+
+#[test]
+fn all_formats_of_gnu_tar_keep_the_tree() {
+    let folder = tempfile::tempdir().unwrap();
+    tree(folder.path());
+    // Half a second and a nanosecond before 1970.
+    let exact = [(1_500_000_000, 123_456_789), (-1, 499_999_999)];
+    for (path, (seconds, nanoseconds)) in ["empty", "sparse"].iter().zip(exact) {
+        set_time(&folder.path().join(path), seconds, nanoseconds);
+    }
+    if geteuid().is_root() {
+        let set = |name: &str, value: &[u8]| {
+            let path = folder.path().join("a file");
+            setxattr(path, name, value, XattrFlags::empty()).unwrap();
+        };
+        set("user.binary", b"a\n=\0b");
+        set("user.empty", b"");
+        set("trusted.x", b"1");
+        let capability = [
+            1, 0, 0, 2, 0, 0x20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+        ];
+        set("security.capability", &capability);
+        // The owner, the user 1234, the group, a mask and others.
+        let list: [(u16, u16, u32); 5] = [
+            (1, 6, !0),
+            (2, 4, 1234),
+            (4, 4, !0),
+            (16, 4, !0),
+            (32, 4, !0),
+        ];
+        let mut value = vec![2, 0, 0, 0];
+        for (tag, permissions, id) in list {
+            value.extend(tag.to_le_bytes());
+            value.extend(permissions.to_le_bytes());
+            value.extend(id.to_le_bytes());
+        }
+        set("system.posix_acl_access", &value);
+    }
+    let expected = scan(folder.path(), &Options::default()).unwrap();
+    for sparse in ["0.0", "0.1", "1.0"] {
+        let version = format!("--sparse-version={sparse}");
+        for lists in [&["--xattrs"][..], &["--xattrs", "--acls"]] {
+            let options = [&["--format=posix", "--sparse", &version][..], lists].concat();
+            let Some(archive) = archived(folder.path(), &options) else {
+                return;
+            };
+            assert_same(
+                &scanned_with(&archive, &Options::default()).unwrap(),
+                &expected,
+            );
+        }
+    }
+}
+
+#[test]
+fn the_older_formats_keep_the_tree() {
+    let folder = tempfile::tempdir().unwrap();
+    tree(folder.path());
+    let expected = scan(folder.path(), &Options::default()).unwrap();
+    let Some(archive) = archived(folder.path(), &["--format=gnu", "--sparse"]) else {
+        return;
+    };
+    assert_same(
+        &scanned_with(&archive, &Options::default()).unwrap(),
+        &expected,
+    );
+    // They have neither long names, nor large numbers, nor holes.
+    let small = tempfile::tempdir().unwrap();
+    fs::create_dir_all(small.path().join("d".repeat(80)).join("sub")).unwrap();
+    fs::write(
+        small.path().join("d".repeat(80)).join("sub/file"),
+        "content",
+    )
+    .unwrap();
+    set_times(small.path(), 1_500_000_000);
+    let expected = scan(small.path(), &Options::default()).unwrap();
+    for format in ["--format=ustar", "--format=v7"] {
+        let archive = archived(small.path(), &[format]).unwrap();
+        assert_same(
+            &scanned_with(&archive, &Options::default()).unwrap(),
+            &expected,
+        );
+    }
+}
+
+/// The second one is in the place of the first, and other names of that keep it.
+#[test]
+fn what_comes_later_replaces_what_came_before() {
+    let archive = TarArchive::default()
+        .member(b'0', b"file", b"", b"old")
+        .member(b'1', b"link", b"file", b"")
+        .member(b'0', b"file", b"", b"new")
+        .member(b'1', b"file", b"./file", b"")
+        .member(b'5', b"dir", b"", b"")
+        .member(b'0', b"dir/inside", b"", b"1")
+        .member_with(b'5', b"dir/", b"", b"", |header| header[106] = b'0')
+        .member(b'5', b"empty", b"", b"")
+        .member(b'0', b"empty", b"", b"2")
+        .member(b'2', b"becomes", b"target", b"")
+        .member(b'5', b"becomes", b"", b"");
+    let tree = scanned(archive).unwrap();
+    let expected = [
+        ("becomes", "directory"),
+        ("dir", "directory"),
+        ("dir/inside", "file 1"),
+        ("empty", "file 2"),
+        ("file", "file new"),
+        ("link", "file old"),
+    ];
+    assert_eq!(listed(&tree), pairs(&expected));
+    assert!(tree.inodes().iter().all(|inode| inode.names == 1));
+    let dir = tree.entries().find(|entry| entry.name() == b"dir").unwrap();
+    assert_eq!(dir.inode().permissions.bits(), 0o640);
+    assert_eq!((tree.summary().files, tree.summary().directories), (4, 3));
+}
+
+#[test]
+fn paths_are_below_the_root() {
+    let archive = TarArchive::default()
+        .file("/absolute")
+        .file("./b//./file")
+        .member_with(b'5', b"./", b"", b"", |header| header[104] = b'7')
+        .member(b'1', b"c", b"/absolute", b"");
+    let tree = scanned(archive).unwrap();
+    let expected = [
+        ("absolute", "file"),
+        ("b", "directory"),
+        ("b/file", "file"),
+        ("c", "file"),
+    ];
+    assert_eq!(listed(&tree), pairs(&expected));
+    let owner = |path: &str| {
+        let mut entries = tree.entries();
+        let entry = entries
+            .find(|entry| entry.path_inside() == Path::new(path))
+            .unwrap();
+        let inode = entry.inode();
+        (inode.permissions.bits(), inode.uid, inode.mtime.seconds())
+    };
+    assert_eq!(owner(""), (0o744, 1, 3));
+    // Only occurs in the path of another one.
+    assert_eq!(owner("b"), (0o755, 0, 0));
+    let empty = scanned(TarArchive::default()).unwrap();
+    assert_eq!(empty.entry_count(), 1);
+    assert_eq!(empty.root().inode().permissions.bits(), 0o755);
+}
+
+#[test]
+fn members_without_a_place_are_refused() {
+    let archive = TarArchive::default;
+    let name = |len| "n".repeat(len);
+    let target = |path: &str| Misfit::Target(path.into());
+    for (archive, expected) in [
+        (archive().file("../a"), Misfit::Outside),
+        (archive().file("a/../../b"), Misfit::Outside),
+        (archive().file("a/b/.."), Misfit::Outside),
+        (archive().member(b'1', b"a", b"../b", b""), Misfit::Outside),
+        (
+            archive()
+                .records(&[("path", name(256).as_bytes())])
+                .file("a"),
+            Misfit::NameLength,
+        ),
+        (
+            archive().file("a").file("a/b"),
+            Misfit::NoDirectory("a".into()),
+        ),
+        (
+            archive()
+                .member(b'2', b"a", b"b", b"")
+                .file("b/c")
+                .file("a/c"),
+            Misfit::NoDirectory("a".into()),
+        ),
+        (archive().file("a/b").file("a"), Misfit::Directory),
+        (archive().member(b'1', b"a", b"a", b""), target("a")),
+        (
+            archive().member(b'1', b"a", b"later", b"").file("later"),
+            target("later"),
+        ),
+        (
+            archive().file("d/f").member(b'1', b"a", b"d", b""),
+            target("d"),
+        ),
+        (
+            archive().file(".wh.gone").member(b'1', b"a", b"gone", b""),
+            target("gone"),
+        ),
+        (archive().file("."), Misfit::Root),
+    ] {
+        match scanned(archive) {
+            Err(Error::Member { misfit, .. }) => assert_eq!(misfit, expected),
+            other => panic!("{other:?}, not {expected}"),
+        }
+    }
+    let error = scanned(archive().file("/../a\nb")).unwrap_err().to_string();
+    assert_eq!(error, r"layer.tar/../a\nb: its path contains ..");
+    let deep = |names: usize, is_directory| {
+        let path = "d/".repeat(names);
+        let type_flag = if is_directory { b'5' } else { b'0' };
+        let path = if is_directory {
+            path
+        } else {
+            format!("{path}f")
+        };
+        scanned(
+            archive()
+                .records(&[("path", path.as_bytes())])
+                .member(type_flag, b"a", b"", b""),
+        )
+    };
+    assert!(deep(1023, true).is_ok() && deep(1023, false).is_ok());
+    for result in [deep(1024, true), deep(1024, false), deep(30_000, true)] {
+        let is_too_deep = matches!(
+            result,
+            Err(Error::TooLarge {
+                limit: Limit::Depth,
+                ..
+            })
+        );
+        assert!(is_too_deep, "{result:?}");
+    }
+    let compressed = scanned_with(b"\x1f\x8b\x08", &Options::default());
+    let is_named = matches!(
+        compressed,
+        Err(Error::Archive {
+            source: ArchiveError::Compressed("gzip"),
+            ..
+        })
+    );
+    assert!(is_named, "{compressed:?}");
+}
+
+#[test]
+fn whiteouts_become_those_of_overlayfs() {
+    let archive = TarArchive::default()
+        .file(".wh.deleted")
+        .file("dir/.wh..wh..opq")
+        .file("dir/new")
+        .file(".wh..wh.aufs")
+        .file(".wh..wh.plnk/5.6")
+        // It was deleted, and another one made.
+        .file(".wh.again")
+        .file("again/file")
+        .file("later/file")
+        .file(".wh.later")
+        .file(".wh.replaced")
+        .member(b'0', b"replaced", b"", b"1")
+        .file("kept")
+        .file(".wh.kept")
+        .records(&[("SCHILY.xattr.user.x", b"1")])
+        .member(b'5', b"dir", b"", b"")
+        .finish();
+    let tree = scanned_with(&archive, &Options::default()).unwrap();
+    let opaque = "directory  trusted.overlay.opaque=y";
+    let expected = [
+        ("again", opaque),
+        ("again/file", "file"),
+        ("deleted", "CharDevice(DeviceNumber(0))"),
+        ("dir", "directory  trusted.overlay.opaque=y user.x=1"),
+        ("dir/new", "file"),
+        ("kept", "file"),
+        ("later", opaque),
+        ("later/file", "file"),
+        ("replaced", "file 1"),
+    ];
+    assert_eq!(listed(&tree), pairs(&expected));
+    // It is no attribute of the archive.
+    let options = Options {
+        attributes: AttributeChoice::None,
+        ..Options::default()
+    };
+    let none = scanned_with(&archive, &options).unwrap();
+    assert!(listed(&none).contains(&("dir".to_owned(), opaque.to_owned())));
+    let options = Options {
+        whiteouts: Whiteouts::Keep,
+        ..Options::default()
+    };
+    let kept = listed(&scanned_with(&archive, &options).unwrap());
+    let names: Vec<_> = kept.iter().map(|(path, _)| path.as_str()).collect();
+    assert!(
+        names.contains(&".wh.deleted") && names.contains(&"dir/.wh..wh..opq"),
+        "{names:?}"
+    );
+    assert!(!names.contains(&"deleted"));
+}
+
+/// As of a directory: a further name of what is left out keeps it.
+#[test]
+fn what_is_excluded_is_left_out_with_all_in_it() {
+    let archive = TarArchive::default()
+        .member(b'0', b"a/out/file", b"", b"1")
+        .member(b'1', b"b", b"a/out/file", b"")
+        .file("a/in")
+        .finish();
+    let options = Options {
+        exclude: Exclude::new(["*/out"]).unwrap(),
+        ..Options::default()
+    };
+    let tree = scanned_with(&archive, &options).unwrap();
+    let expected = [("a", "directory"), ("a/in", "file"), ("b", "file 1")];
+    assert_eq!(listed(&tree), pairs(&expected));
+    assert_eq!(tree.inodes().len(), 4);
+}
+
+#[test]
+fn an_archive_that_changes_is_noticed() {
+    let bytes = TarArchive::default()
+        .member(b'0', b"file", b"", b"content")
+        .finish();
+    let archive = file(&bytes);
+    let other = archive.try_clone().unwrap();
+    let tree = scan_archive(archive, Path::new("layer.tar"), &Options::default()).unwrap();
+    let file = tree
+        .entries()
+        .find(|entry| entry.name() == b"file")
+        .unwrap();
+    let mut contents = Contents::new(&tree).unwrap();
+    let content = contents.open(file.id()).unwrap();
+    let mut buffer = [0; 4];
+    content.read_exact_at(&mut buffer, 3).unwrap();
+    assert_eq!(&buffer, b"tent");
+    let behind = content.read_exact_at(&mut buffer, 4);
+    assert!(matches!(behind, Err(Error::Changed { .. })), "{behind:?}");
+    other.set_len(100).unwrap();
+    for result in [content.finish(), contents.open(file.id()).map(drop)] {
+        match result {
+            Err(Error::Changed { path }) => assert_eq!(path, Path::new("layer.tar")),
+            other => panic!("{other:?}"),
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! A strict reader of tar archives: ustar, GNU and pax, with extended attributes and holes.
+//!
+//! [`Reader`] gives one [`Member`] after the other, as the archive has it: nothing is known here of directories
+//! that are not named, of links' targets or of names that come twice. Contents are not read, but their places
+//! in the archive are told.
+//!
+//! No archive is trusted. All that is kept in memory has a limit. What other programs read in different ways is
+//! refused, such as a directory with content: nobody should see another tree than the one that is in an image.
+
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::as_conversions,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::unwrap_used
+    )
+)]
+
+mod acl;
+mod attributes;
+mod error;
+mod extension;
+mod header;
+mod input;
+mod member;
+mod number;
+mod reader;
+mod sparse;
+mod time;
+
+pub use error::{Defect, Error};
+pub use member::{Attribute, Content, Kind, Member};
+pub use reader::{Reader, check_beginning};
+
+/// The examples of the README are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
