@@ -11,7 +11,7 @@ pub(crate) struct DmVerityArgs {
     #[arg(long, value_name = "HEX", group = "trust")]
     root_hash: Option<RootHash>,
     /// Offset of the dm-verity superblock: in the file of --sidecar if given, else in the file
-    /// itself
+    /// itself. By default, that in FILE.dmverity, which containerd writes
     #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "root_hash")]
     hash_offset: Option<u64>,
     /// Required number of data blocks, which the root hash does not cover

@@ -35,8 +35,12 @@ pub(crate) fn accepted(location: &Location, trust: &TrustArgs) -> Result<Trust> 
 
 /// Says that nothing tells whether content is the right one.
 pub(crate) fn say_unpinned(location: &Location, identity: &Identity) {
+    let (what, options) = match identity {
+        Identity::FileDigest(_) => ("digest", "--digest or --key"),
+        Identity::RootHash(_) => ("root hash", "--root-hash"),
+    };
     say(format_args!(
-        "note: {location} is checked only against its own digest, {identity}: \
-         give --digest or --key to make sure that it is the right file"
+        "note: {location} is checked only against its own {what}, {identity}: \
+         give {options} to make sure that it is the right file"
     ));
 }

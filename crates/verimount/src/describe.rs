@@ -7,7 +7,7 @@ use verimount_verity::{Error as VerityError, SealLayout, Sealed, dm_verity::Hash
 use crate::{
     Error, Location, OpenOptions,
     image::{self, Description as ImageDescription},
-    seal_search::look_for_seal,
+    seal_search::{look_for_note, look_for_seal},
 };
 
 /// What a file says of itself. Nothing of it is verified.
@@ -136,7 +136,16 @@ fn dm_verity(
     };
     let sidecar = sidecar.filter(|_| hashes.is_some());
     let area = match (hashes, offset) {
-        (None, None) => return Ok(None),
+        (None, None) => {
+            let Some(note) = look_for_note(location, options)? else {
+                return Ok(None);
+            };
+            let area = note.hash_area(location, source.clone())?;
+            return Ok(Some(FoundSeal {
+                format: FoundFormat::DmVerity(area),
+                sidecar: None,
+            }));
+        }
         (None, Some(offset)) => HashArea::open_appended(source.clone(), offset),
         (Some(hashes), offset) => {
             HashArea::open_beside(source.clone(), hashes, offset.unwrap_or(0))

@@ -181,6 +181,14 @@ pub enum Error {
         /// The hash area.
         at: Location,
     },
+    /// A file that should say where the hash area of a layer is says something else.
+    #[error("{at} is not what containerd writes for a layer with dm-verity: {problem}")]
+    NotALayerNote {
+        /// The file.
+        at: Location,
+        /// What is wrong.
+        problem: String,
+    },
     /// There is no hash area, for which a root hash was given.
     #[error("{at} does not exist")]
     NoHashArea {

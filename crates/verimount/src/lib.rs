@@ -18,6 +18,7 @@ mod file_system;
 pub mod image;
 mod image_format;
 mod image_plan;
+mod layer_note;
 mod location;
 mod losses;
 mod open;

@@ -141,11 +141,20 @@ impl Location {
     /// Where the seal is if it is not with the data: `FILE.verity` beside a file.
     pub(crate) fn sidecar(&self) -> Option<Self> {
         match self {
-            Self::Path(path) => Some(Self::Path(sidecar_path(path))),
-            #[cfg(feature = "remote")]
-            Self::Url(url) => url.with_suffix(SIDECAR_SUFFIX).ok().map(Self::Url),
             #[cfg(feature = "remote")]
             Self::Registry(_) => self.own_seal(),
+            _ => self.with_suffix(SIDECAR_SUFFIX),
+        }
+    }
+
+    /// The file beside it whose name has this at its end.
+    pub(crate) fn with_suffix(&self, suffix: &str) -> Option<Self> {
+        match self {
+            Self::Path(path) => Some(Self::Path(path_with(path, suffix))),
+            #[cfg(feature = "remote")]
+            Self::Url(url) => url.with_suffix(suffix).ok().map(Self::Url),
+            #[cfg(feature = "remote")]
+            Self::Registry(_) => None,
             Self::Source { .. } => None,
         }
     }
@@ -188,8 +197,12 @@ const SIDECAR_SUFFIX: &str = ".verity";
 
 /// `FILE.verity`.
 pub(crate) fn sidecar_path(file: &Path) -> PathBuf {
+    path_with(file, SIDECAR_SUFFIX)
+}
+
+fn path_with(file: &Path, suffix: &str) -> PathBuf {
     let mut name = file.as_os_str().to_owned();
-    name.push(SIDECAR_SUFFIX);
+    name.push(suffix);
     name.into()
 }
 

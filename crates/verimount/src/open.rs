@@ -1,11 +1,13 @@
 use std::{num::NonZeroU32, sync::Arc};
 
 use verimount_source::{Blocks, ReadAt};
-use verimount_verity::{Trust as DigestTrust, VerifiedReader, VerifyOptions, dm_verity::HashArea};
+use verimount_verity::{
+    Sealed, Trust as DigestTrust, VerifiedReader, VerifyOptions, dm_verity::HashArea,
+};
 
 use crate::{
     Error, Location, Opened, RootHash, Trust,
-    seal_search::{find_hash_area, find_seal},
+    seal_search::{find_hash_area, find_seal, look_for_note, look_for_seal, not_sealed},
 };
 
 /// How content is opened and read.
@@ -15,7 +17,7 @@ pub struct OpenOptions {
     /// The file with the Merkle tree, if it is neither at the end of the data nor in `FILE.verity`.
     pub sidecar: Option<Location>,
     /// The offset of a dm-verity superblock in bytes: in the sidecar if that is given, else in the
-    /// data's own file. Only used with [`Trust::RootHash`].
+    /// data's own file. Only used with [`Trust::RootHash`]. By default, that in `FILE.dmverity`, if there is no sidecar.
     pub hash_offset: Option<u64>,
     /// How far the Merkle tree is read ahead, and how much of it is kept.
     pub verify: VerifyOptions,
@@ -55,7 +57,7 @@ pub fn open(
     let reader = match trust {
         Trust::Digest(expected) => Some(digest(DigestTrust::Digest(*expected))?),
         Trust::Key(key) => Some(digest(DigestTrust::Key(key.clone()))?),
-        Trust::Unpinned => Some(digest(DigestTrust::Unpinned)?),
+        Trust::Unpinned => Some(open_unpinned(&location, source.clone(), options)?),
         Trust::RootHash(root) => Some(open_device(&location, source.clone(), root, options)?),
         Trust::Named => return Err(Error::NotNamed { at: location }),
         Trust::Unverified => None,
@@ -97,8 +99,33 @@ fn open_sealed(
     options: &OpenOptions,
 ) -> Result<VerifiedReader, Error> {
     let sealed = find_seal(location, source, options)?;
-    VerifiedReader::new(&sealed, &trust, options.verify)
+    verified(location, &sealed, &trust, options)
+}
+
+fn verified(
+    location: &Location,
+    sealed: &Sealed,
+    trust: &DigestTrust,
+    options: &OpenOptions,
+) -> Result<VerifiedReader, Error> {
+    VerifiedReader::new(sealed, trust, options.verify)
         .map_err(|error| Error::seal(location, error))
+}
+
+/// Opens what its own seal describes: that of fs-verity or, of a layer of containerd, that of dm-verity.
+fn open_unpinned(
+    location: &Location,
+    source: Arc<dyn ReadAt>,
+    options: &OpenOptions,
+) -> Result<VerifiedReader, Error> {
+    let sealed = match look_for_seal(location, source.clone(), options)? {
+        Some(sealed) => sealed,
+        None => match look_for_note(location, options)? {
+            Some(note) => return open_device(location, source, note.root_hash(), options),
+            None => return Err(not_sealed(location, source)),
+        },
+    };
+    verified(location, &sealed, &DigestTrust::Unpinned, options)
 }
 
 fn open_device(

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use verimount_source::ReadAt;
 use verimount_verity::{Corruption, Error as VerityError, Sealed, dm_verity::HashArea};
 
-use crate::{Error, Location, OpenOptions, image};
+use crate::{Error, Location, OpenOptions, image, layer_note::LayerNote};
 
 /// Finds the seal of a file; fails if there is none.
 pub(crate) fn find_seal(
@@ -13,17 +13,20 @@ pub(crate) fn find_seal(
     source: Arc<dyn ReadAt>,
     options: &OpenOptions,
 ) -> Result<Sealed, Error> {
-    if let Some(sealed) = look_for_seal(location, source.clone(), options)? {
-        return Ok(sealed);
-    }
+    let sealed = look_for_seal(location, source.clone(), options)?;
+    sealed.ok_or_else(|| not_sealed(location, source))
+}
+
+/// The error for a file without a seal.
+pub(crate) fn not_sealed(location: &Location, source: Arc<dyn ReadAt>) -> Error {
     // An image stores its size at its beginning, so truncation can be told from a missing seal.
-    if let Some(error) = image::truncation(source) {
-        return Err(Error::image(location, error));
+    match image::truncation(source) {
+        Some(error) => Error::image(location, error),
+        None => Error::NotSealed {
+            at: location.clone(),
+            sidecar: location.sidecar(),
+        },
     }
-    Err(Error::NotSealed {
-        at: location.clone(),
-        sidecar: location.sidecar(),
-    })
 }
 
 /// Looks for a seal: in the given sidecar, or where the location itself has it; else at the end of the file,
@@ -72,7 +75,7 @@ fn open_sidecar(
 }
 
 /// Finds the hash area: in the file itself if only its offset is given, else in the given sidecar or
-/// in `FILE.verity`.
+/// in `FILE.verity`, else where `FILE.dmverity` says.
 pub(crate) fn find_hash_area(
     location: &Location,
     source: Arc<dyn ReadAt>,
@@ -89,7 +92,21 @@ pub(crate) fn find_hash_area(
             .map_err(|error| Error::seal(location, error));
     };
     let Some(hashes) = options.open_existing_sidecar(&sidecar)? else {
-        return Err(Error::NoHashArea { at: sidecar });
+        return match look_for_note(location, options)? {
+            Some(note) => note.hash_area(location, source),
+            None => Err(Error::NoHashArea { at: sidecar }),
+        };
     };
     HashArea::open_beside(source, hashes, offset).map_err(|error| Error::seal(sidecar, error))
+}
+
+/// Looks for what containerd says of a layer, unless options say where the hash area is.
+pub(crate) fn look_for_note(
+    location: &Location,
+    options: &OpenOptions,
+) -> Result<Option<LayerNote>, Error> {
+    match (&options.sidecar, options.hash_offset) {
+        (None, None) => LayerNote::beside(location, options),
+        _ => Ok(None),
+    }
 }

@@ -14,7 +14,7 @@ use crate::{
     args,
     common::{
         daemon::{Daemon, fuse_or_skip},
-        run::verimount,
+        run::{Ended, verimount},
         world::{HELLO, World},
     },
 };
@@ -287,4 +287,128 @@ fn only_whole_blocks_are_sealed() {
     let sealed = verimount(args!["seal", &file, "--data-block-size=512"]);
     sealed.is_wrong_usage();
     assert!(sealed.stderr.contains("one block size"), "{sealed:?}");
+}
+
+/// A layer as containerd keeps it: an image with its hash area at its end, and a note beside it.
+struct Layer {
+    world: World,
+    image: PathBuf,
+    offset: u64,
+    root_hash: String,
+}
+
+impl Layer {
+    /// `None` if there is no `veritysetup`.
+    fn new() -> Option<Self> {
+        let world = World::new();
+        let tree = world.directory("tree");
+        fs::write(tree.join(HELLO), "Hello, world!\n").unwrap();
+        fs::write(tree.join("noise"), noise(300_000, 1)).unwrap();
+        let image = world.path("layer.erofs");
+        let build = args!["build", "--format", "erofs", "--no-seal", &tree, &image];
+        verimount(build).succeeds_quietly();
+        let offset = fs::metadata(&image).unwrap().len();
+        let options = [
+            format!("--hash-offset={offset}"),
+            format!("--salt={}", "0".repeat(64)),
+            "--data-block-size=4096".to_owned(),
+            "--hash-block-size=4096".to_owned(),
+            format!("--data-blocks={}", offset / 4096),
+        ];
+        let said = veritysetup("format", &image, &image, &options)?;
+        let mut lines = said.lines();
+        let root_hash = lines.find_map(|line| line.strip_prefix("Root hash:"));
+        let layer = Self {
+            world,
+            image,
+            offset,
+            root_hash: root_hash.unwrap().trim().to_owned(),
+        };
+        layer.note(&layer.root_hash, offset);
+        Some(layer)
+    }
+
+    fn note(&self, root_hash: &str, offset: u64) {
+        let note = format!("{{\n  \"roothash\": \"{root_hash}\",\n  \"hashoffset\": {offset}\n}}");
+        self.world.write("layer.erofs.dmverity", note);
+    }
+
+    /// Reads a file.
+    fn cat(&self, options: &[&str]) -> Ended {
+        let mut cat = args!["cat", &self.image, HELLO];
+        cat.extend(options.iter().map(OsString::from));
+        verimount(cat)
+    }
+}
+
+#[test]
+fn a_layer_of_containerd_opens_as_it_is() {
+    let Some(layer) = Layer::new() else { return };
+    let root_hash = format!("--root-hash={}", layer.root_hash);
+    for options in [&[&*root_hash][..], &["--unpinned"], &[]] {
+        let ended = layer.cat(options);
+        assert_eq!(ended.succeeds_quietly().text(), "Hello, world!\n");
+        // Only what the command line says is trusted.
+        let is_noted = ended.stderr.contains("give --root-hash");
+        assert_eq!(is_noted, options.is_empty(), "{ended:?}");
+    }
+    let info = verimount(args!["info", &layer.image]);
+    assert!(
+        info.succeeds().text().contains(&layer.root_hash),
+        "{info:?}"
+    );
+    let verified = verimount(args!["verify", &layer.image, &root_hash]);
+    let size = format!("{} bytes", layer.offset);
+    assert!(
+        verified.succeeds_quietly().text().contains(&size),
+        "{verified:?}"
+    );
+    let mount_point = layer.world.directory("mnt");
+    let unknown = args!["mount", &layer.image, &mount_point];
+    verimount(unknown).is_wrong_usage();
+    if fuse_or_skip() {
+        for trust in [&*root_hash, "--unpinned"] {
+            let mounted = Daemon::mount(&layer.image, &mount_point, &[trust]);
+            assert!(fs::read(mounted.path("noise")).unwrap() == noise(300_000, 1));
+            mounted.unmount();
+        }
+    }
+}
+
+#[test]
+fn a_layer_that_is_not_what_its_note_says_is_refused() {
+    let Some(layer) = Layer::new() else { return };
+    let wrong = "0".repeat(64);
+    // The note says where the tree is, but not which one is trusted.
+    layer.note(&wrong, layer.offset);
+    layer
+        .cat(&[&format!("--root-hash={}", layer.root_hash)])
+        .succeeds_quietly();
+    layer.cat(&["--unpinned"]).fails_saying("its root hash is");
+    layer.note(&layer.root_hash, layer.offset);
+    layer
+        .cat(&[&format!("--root-hash={wrong}")])
+        .fails_saying("its root hash is");
+    layer.note(&layer.root_hash, 0);
+    layer
+        .cat(&["--unpinned"])
+        .fails_saying("there is no dm-verity superblock");
+    for note in [
+        "",
+        "no JSON",
+        "[]",
+        r#"{"roothash": "00"}"#,
+        r#"{"roothash": "xy", "hashoffset": 4096}"#,
+        r#"{"roothash": "00", "hashoffset": -1}"#,
+        &" ".repeat(70_000),
+    ] {
+        layer.world.write("layer.erofs.dmverity", note);
+        layer
+            .cat(&["--unpinned"])
+            .fails_saying("layer.erofs.dmverity is not what containerd writes");
+    }
+    fs::remove_file(layer.world.path("layer.erofs.dmverity")).unwrap();
+    layer
+        .cat(&["--unpinned"])
+        .fails_saying("has no seal at its end");
 }
