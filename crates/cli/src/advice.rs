@@ -16,6 +16,9 @@ pub(crate) fn advice(error: &Error) -> Option<String> {
              author for the right digest"
         ),
         Error::IsHashArea { .. } => ": give its root hash with --root-hash".to_owned(),
+        Error::UnpinnedDevice { at } => {
+            format!(": give its digest, too: --device {at}@DIGEST; verimount info {at} shows it")
+        }
         Error::NoHashArea { .. } => {
             ": give the location of the hash area with --sidecar or --hash-offset".to_owned()
         }

@@ -13,6 +13,7 @@ use verimount_names::printable;
 
 use crate::{
     Outcome,
+    device_args::DeviceArgs,
     opened::open,
     options::{ReadArgs, TrustArgs, location},
     registry_args::RegistryArgs,
@@ -35,12 +36,19 @@ pub(crate) struct Cat {
     #[command(flatten)]
     read: ReadArgs,
     #[command(flatten)]
+    devices: DeviceArgs,
+    #[command(flatten)]
     registry: RegistryArgs,
 }
 
 impl Cat {
     pub(crate) fn run(self) -> Result<Outcome> {
-        let opened = open(&self.registry.apply(&self.image), &self.trust, &self.read)?;
+        let opened = open(
+            &self.registry.apply(&self.image),
+            &self.trust,
+            &self.read,
+            &self.devices,
+        )?;
         let tree = opened.tree()?;
         for path in &self.paths {
             write_file(&*tree, path, &mut stdout().lock())?;

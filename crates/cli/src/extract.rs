@@ -7,6 +7,7 @@ use verimount_names::printable;
 
 use crate::{
     Outcome,
+    device_args::DeviceArgs,
     interrupt::Interrupt,
     message::say,
     opened::open,
@@ -43,12 +44,19 @@ pub(crate) struct Extract {
     #[command(flatten)]
     read: ReadArgs,
     #[command(flatten)]
+    devices: DeviceArgs,
+    #[command(flatten)]
     registry: RegistryArgs,
 }
 
 impl Extract {
     pub(crate) fn run(self) -> Result<Outcome> {
-        let opened = open(&self.registry.apply(&self.image), &self.trust, &self.read)?;
+        let opened = open(
+            &self.registry.apply(&self.image),
+            &self.trust,
+            &self.read,
+            &self.devices,
+        )?;
         let interrupt = Interrupt::watch()?;
         let mut options = ExtractOptions::default();
         options.max_bytes = self.max_size;

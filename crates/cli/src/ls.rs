@@ -17,6 +17,7 @@ use verimount_tree::{Attr, Error as TreeError, NodeId, Tree, resolve, walk};
 use self::{entry::Entry, json::JsonEntry, long::Long};
 use crate::{
     Outcome,
+    device_args::DeviceArgs,
     opened::open,
     options::{ReadArgs, TrustArgs, location},
     registry_args::RegistryArgs,
@@ -50,12 +51,19 @@ pub(crate) struct Ls {
     #[command(flatten)]
     read: ReadArgs,
     #[command(flatten)]
+    devices: DeviceArgs,
+    #[command(flatten)]
     registry: RegistryArgs,
 }
 
 impl Ls {
     pub(crate) fn run(self) -> Result<Outcome> {
-        let opened = open(&self.registry.apply(&self.image), &self.trust, &self.read)?;
+        let opened = open(
+            &self.registry.apply(&self.image),
+            &self.trust,
+            &self.read,
+            &self.devices,
+        )?;
         let tree = opened.tree()?;
         let attr = self.wanted(&*tree)?;
         let path = self.path.strip_prefix("/").unwrap_or(&self.path);

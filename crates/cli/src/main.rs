@@ -6,6 +6,7 @@ mod bridge;
 mod build;
 mod called_as;
 mod cat;
+mod device_args;
 mod digest;
 mod dm_verity;
 mod extract;

@@ -9,6 +9,7 @@ use verimount_serve::Mounted;
 use crate::{
     Outcome,
     background::Ready,
+    device_args::DeviceArgs,
     message::wrong_usage,
     mount_args::MountArgs,
     opened::open,
@@ -34,10 +35,12 @@ pub(crate) struct Mount {
     #[command(flatten)]
     read: ReadArgs,
     #[command(flatten)]
+    devices: DeviceArgs,
+    #[command(flatten)]
     registry: RegistryArgs,
     /// Mount the content as a single file even if it is an image, or an image damaged at its
     /// beginning
-    #[arg(long)]
+    #[arg(long, conflicts_with = "device")]
     as_file: bool,
     #[command(flatten)]
     owners: OwnerArgs,
@@ -67,8 +70,13 @@ impl Mount {
     }
 
     fn mount(&self) -> Result<Mounted> {
-        let opened =
-            open(&self.registry.apply(&self.source), &self.trust, &self.read)?.read_ahead();
+        let opened = open(
+            &self.registry.apply(&self.source),
+            &self.trust,
+            &self.read,
+            &self.devices,
+        )?
+        .read_ahead();
         let source_name = self.source.to_string();
         let fs = opened.file_system(self.as_file).map_err(advised)?;
         let fs = fs.with_owners(self.owners.owners());

@@ -1,14 +1,23 @@
+use std::iter;
+
 use anyhow::Result;
-use verimount::{Location, Opened, Trust, verity::Identity};
+use verimount::{Location, Opened, Trust, serve::Pin, verity::Identity};
 
 use crate::{
+    device_args::DeviceArgs,
     message::say,
     options::{ReadArgs, TrustArgs},
 };
 
 /// Opens `location` with these options, and says so if less is verified than could be.
-pub(crate) fn open(location: &Location, trust: &TrustArgs, read: &ReadArgs) -> Result<Opened> {
-    let options = read.options(trust.dm_verity.hash_offset());
+pub(crate) fn open(
+    location: &Location,
+    trust: &TrustArgs,
+    read: &ReadArgs,
+    devices: &DeviceArgs,
+) -> Result<Opened> {
+    let mut options = read.options(trust.dm_verity.hash_offset());
+    options.devices.clone_from(&devices.device);
     let accepted = accepted(location, trust)?;
     let opened = verimount::open(location, &accepted, &options)?;
     if opened.has_unused_seal() {
@@ -17,10 +26,12 @@ pub(crate) fn open(location: &Location, trust: &TrustArgs, read: &ReadArgs) -> R
              --unverified"
         ));
     }
-    if let (Some(identity), Trust::Unpinned, false) =
-        (opened.identity(), &accepted, trust.is_given())
-    {
-        say_unpinned(location, &identity);
+    if !trust.is_given() {
+        for opened in iter::once(&opened).chain(opened.devices()) {
+            if let (Some(identity), Pin::Unpinned) = (opened.identity(), opened.pin()) {
+                say_unpinned(opened.location(), &identity);
+            }
+        }
     }
     Ok(opened)
 }

@@ -1,5 +1,6 @@
 use std::{
     io::{self, Write, stdout},
+    iter,
     path::PathBuf,
 };
 
@@ -14,6 +15,7 @@ use verimount_names::printable;
 
 use crate::{
     Outcome,
+    device_args::DeviceArgs,
     interrupt::Interrupt,
     message::{say, wrong_usage},
     opened::open,
@@ -40,6 +42,8 @@ pub(crate) struct Verify {
     #[command(flatten)]
     read: ReadArgs,
     #[command(flatten)]
+    devices: DeviceArgs,
+    #[command(flatten)]
     registry: RegistryArgs,
 }
 
@@ -57,6 +61,9 @@ struct JsonReport {
     bad: Vec<JsonFinding>,
     /// A defect of the image although all bytes match.
     image: Option<String>,
+    /// The same of its further devices.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    devices: Vec<Self>,
 }
 
 #[derive(Serialize)]
@@ -75,36 +82,50 @@ impl Verify {
         if matches!(self.trust.trust()?, Trust::Unverified) {
             return Err(wrong_usage("--unverified contradicts verify"));
         }
-        let opened = open(&self.registry.apply(&self.file), &self.trust, &self.read)?;
+        let opened = open(
+            &self.registry.apply(&self.file),
+            &self.trust,
+            &self.read,
+            &self.devices,
+        )?;
         let interrupt = Interrupt::watch()?;
-        let report = with_progress(&interrupt, |watch| verify(&opened, watch))?;
-        if let Some(error) = &report.unnamed {
-            say(format_args!("note: not all files can be named: {error}"));
+        let mut reports = Vec::new();
+        // The image, and its devices.
+        for file in iter::once(&opened).chain(opened.devices()) {
+            let report = with_progress(&interrupt, |watch| verify(file, watch))?;
+            if let Some(error) = &report.unnamed {
+                say(format_args!("note: not all files can be named: {error}"));
+            }
+            reports.push((file.location().to_string(), report));
         }
-        let outcome = match report.is_good() {
+        let outcome = match reports.iter().all(|(_, report)| report.is_good()) {
             true => Outcome::Good,
             false => Outcome::Bad,
         };
-        outcome.reported(self.write(&report))
+        outcome.reported(self.write(&reports))
     }
 
-    fn write(&self, report: &Report) -> io::Result<()> {
+    fn write(&self, reports: &[(String, Report)]) -> io::Result<()> {
         let mut out = stdout().lock();
-        let file = self.file.to_string();
-        match self.json {
-            true => {
-                let report = JsonReport::new(file, report);
-                writeln!(out, "{}", serde_json::to_string_pretty(&report)?)
-            }
-            false => print(&mut out, &file, report),
+        if !self.json {
+            let mut reports = reports.iter();
+            return reports.try_for_each(|(file, report)| print(&mut out, file, report));
         }
+        let mut all = reports
+            .iter()
+            .map(|(file, report)| JsonReport::new(file, report));
+        if let Some(mut image) = all.next() {
+            image.devices = all.collect();
+            writeln!(out, "{}", serde_json::to_string_pretty(&image)?)?;
+        }
+        Ok(())
     }
 }
 
 impl JsonReport {
-    fn new(file: String, report: &Report) -> Self {
+    fn new(file: &str, report: &Report) -> Self {
         Self {
-            file,
+            file: file.to_owned(),
             digest: report.identity.to_string(),
             size: report.size,
             ok: report.is_good(),
@@ -112,6 +133,7 @@ impl JsonReport {
             bad_ranges: report.bad_ranges,
             bad: report.bad.iter().map(JsonFinding::new).collect(),
             image: report.defect.as_ref().map(ToString::to_string),
+            devices: Vec::new(),
         }
     }
 }

@@ -37,6 +37,13 @@ impl Devices {
     ) -> Result<Self, Error> {
         let count = superblock.devices.count;
         let is_flat = given.is_empty();
+        if !is_flat && given.len() != usize::from(count) {
+            return Err(Unsupported::DeviceCount {
+                expected: count,
+                given: given.len(),
+            }
+            .into());
+        }
         let mut given = given.into_iter();
         let mut slots = Vec::new();
         if count > 0 {
@@ -64,6 +71,13 @@ impl Devices {
     /// The image itself.
     pub(crate) fn image(&self) -> &dyn ReadAt {
         &*self.image
+    }
+
+    /// Bytes of the image and the devices that are given.
+    pub(crate) fn size(&self) -> u64 {
+        let given = self.slots.iter().filter_map(|slot| slot.source.as_ref());
+        let sizes = given.map(ReadAt::size);
+        sizes.fold(self.image.size(), u64::saturating_add)
     }
 
     /// Whether there are no further devices.

@@ -33,7 +33,8 @@ impl ErofsTree {
     /// are given, their data is looked for in `source`, where the table says.
     ///
     /// # Errors
-    /// [`Error::NotErofs`] if `source` has no superblock of EROFS, and any other [`Error`].
+    /// [`Error::NotErofs`] if `source` has no superblock of EROFS, [`Error::Unsupported`] for other devices than the
+    /// table has, and any other [`Error`].
     pub fn open(source: Arc<dyn ReadAt>, devices: Vec<Arc<dyn ReadAt>>) -> Result<Self, Error> {
         let image = Image::open(source, devices)?;
         Ok(Self { image })
@@ -171,7 +172,7 @@ impl Tree for ErofsTree {
     }
 
     fn usage(&self) -> Usage {
-        let bytes = self.image.devices.image().size();
+        let bytes = self.image.devices.size();
         Usage {
             bytes,
             name_max: u32::try_from(MAX_NAME).unwrap_or(u32::MAX),

@@ -157,6 +157,14 @@ pub enum Unsupported {
     /// A file's chunk format has unknown bits.
     #[error("unknown chunk format {0:#x}")]
     ChunkFormat(u16),
+    /// There are more or fewer devices than the image has.
+    #[error("it has {expected} further devices, not {given}")]
+    DeviceCount {
+        /// How many its device table has.
+        expected: u16,
+        /// How many were given.
+        given: usize,
+    },
     /// A file needs a device that was not given.
     #[error("device {0} is needed")]
     NoDevice(u16),

@@ -86,6 +86,11 @@ impl Superblock {
         parts.next().unwrap_or_default()
     }
 
+    /// Number of further devices in its device table.
+    pub fn devices(&self) -> u16 {
+        self.devices.count
+    }
+
     /// The size of the image in bytes. What is read is not limited by it: an image may have more.
     pub fn size(&self) -> u64 {
         self.block_size.start_of(self.blocks).unwrap_or(u64::MAX)

@@ -15,7 +15,7 @@ use verimount_tree::{
     AddEntry, AddEntryAndAttr, Attr, Cursor, Error, Extent, ExtentKind, NodeId, Ownership, Paths,
     Tree, Usage, XattrNames, seek,
 };
-use verimount_verity::{FileDigest, Identity, Mismatch, Place, VerifiedReader};
+use verimount_verity::{FileDigest, Identity, Mismatch, Place, VerifiedReader, VerifyStats};
 
 use crate::{
     Kind, Served, Status,
@@ -35,6 +35,8 @@ pub struct VerifiedTree {
     tree: Box<dyn Tree>,
     /// `None` for an image without a Merkle tree.
     reader: Option<Arc<VerifiedReader>>,
+    /// What the data on further devices of an image is read through.
+    devices: Vec<Arc<VerifiedReader>>,
     /// The node whose content is the whole verified file, so that the file digest applies to it.
     measured: Option<NodeId>,
     requests: RequestCounters,
@@ -77,7 +79,7 @@ pub struct ImageStatus {
     pub digest: Option<String>,
     /// Size of the verified data in bytes.
     pub size: u64,
-    /// Bytes of data that were verified.
+    /// Bytes of data that were verified, here and below with those on further devices of an image.
     pub bytes_verified: u64,
     /// Reads of data.
     pub data_requests: u64,
@@ -95,12 +97,20 @@ impl VerifiedTree {
         Self {
             tree,
             reader,
+            devices: Vec::new(),
             measured: None,
             requests: RequestCounters::new(OPERATIONS),
             mismatches: AtomicU64::new(0),
             failures: Mutex::default(),
             paths: OnceLock::new(),
         }
+    }
+
+    /// Counts what is read of further devices, too.
+    #[must_use]
+    pub fn with_devices(mut self, devices: Vec<Arc<VerifiedReader>>) -> Self {
+        self.devices = devices;
+        self
     }
 
     /// Declares that the content of `node` is the whole verified file.
@@ -135,7 +145,8 @@ impl VerifiedTree {
 
     fn image_status(&self) -> ImageStatus {
         let reader = self.reader.as_ref();
-        let stats = reader.map(|reader| reader.stats()).unwrap_or_default();
+        let readers = reader.into_iter().chain(&self.devices);
+        let stats = readers.map(|reader| reader.stats()).sum::<VerifyStats>();
         ImageStatus {
             digest: reader.map(|reader| reader.identity().to_string()),
             size: self.tree.usage().bytes,

@@ -148,7 +148,7 @@ fn refuse_to_replace(output: &Path) -> Result<(), Error> {
         return Ok(());
     }
     let older = Arc::new(open_file(output)?);
-    match image::open(older.clone()) {
+    match image::open(older.clone(), Vec::new()) {
         Ok(None) if older.size() != 0 => Err(Error::WouldReplace {
             at: output.into(),
             what: Precious::NotAnImage,

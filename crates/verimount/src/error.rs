@@ -181,6 +181,12 @@ pub enum Error {
         /// The hash area.
         at: Location,
     },
+    /// The image is pinned by a digest or root hash, which says nothing of its device.
+    #[error("{at}: nothing says which content of this device is right")]
+    UnpinnedDevice {
+        /// The device.
+        at: Location,
+    },
     /// A file that should say where the hash area of a layer is says something else.
     #[error("{at} is not what containerd writes for a layer with dm-verity: {problem}")]
     NotALayerNote {

@@ -34,8 +34,10 @@ impl Opened {
             false => self.image()?,
         };
         let reader = self.reader().cloned();
+        let devices = self.devices().iter();
+        let devices = devices.filter_map(|device| device.reader().cloned());
         let tree = match image {
-            Some(image) => VerifiedTree::new(image, reader),
+            Some(image) => VerifiedTree::new(image, reader).with_devices(devices.collect()),
             None => VerifiedTree::new(Box::new(self.single_file()), reader)
                 .with_measured(SingleFile::FILE),
         };

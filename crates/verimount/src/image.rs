@@ -15,18 +15,30 @@ use verimount_tree::{Error, Tree};
 
 pub use parts::name_parts;
 
+/// Why devices are refused by all that is not EROFS.
+const NO_DEVICES: &str = "it is not an image that can have further devices";
+
 /// The tree in the image that `content` begins with; `None` if it is not an image.
 ///
+/// `devices` are the further ones of the image, in the order of its device table. If none are given, their data is
+/// looked for in `content`.
+///
 /// # Errors
-/// Any [`Error`] of reading or of the image.
-pub fn open(content: Arc<dyn ReadAt>) -> Result<Option<Box<dyn Tree>>, Error> {
+/// Any [`Error`] of reading or of the image; [`Error::Unsupported`] for other devices than the image has.
+pub fn open(
+    content: Arc<dyn ReadAt>,
+    devices: Vec<Arc<dyn ReadAt>>,
+) -> Result<Option<Box<dyn Tree>>, Error> {
+    let has_devices = !devices.is_empty();
     match RomfsTree::open(content.clone()) {
+        Ok(_) if has_devices => return Err(Error::unsupported(NO_DEVICES)),
         Ok(tree) => return Ok(Some(Box::new(tree))),
         Err(RomfsError::NotRomfs) => {}
         Err(error) => return Err(error.into()),
     }
-    match ErofsTree::open(content, Vec::new()) {
+    match ErofsTree::open(content, devices) {
         Ok(tree) => Ok(Some(Box::new(tree))),
+        Err(ErofsError::NotErofs) if has_devices => Err(Error::unsupported(NO_DEVICES)),
         Err(ErofsError::NotErofs) => Ok(None),
         Err(error) => Err(error.into()),
     }
@@ -41,6 +53,8 @@ pub struct Description {
     pub size: u64,
     /// The name of the volume, which need not be text.
     pub volume_name: Vec<u8>,
+    /// How many further devices it has, which may be parts of the image itself.
+    pub devices: u16,
 }
 
 /// Reads the superblock of an image; `None` if `content` is not an image.
@@ -54,6 +68,7 @@ pub fn describe(content: Arc<dyn ReadAt>) -> Result<Option<Description>, Error> 
                 format: "romfs",
                 size: image.size().into(),
                 volume_name: image.volume_name().to_vec(),
+                devices: 0,
             }));
         }
         Err(RomfsError::NotRomfs) => {}
@@ -69,6 +84,7 @@ pub fn describe(content: Arc<dyn ReadAt>) -> Result<Option<Description>, Error> 
         format: "erofs",
         size: superblock.size(),
         volume_name: superblock.volume_name().to_vec(),
+        devices: superblock.devices(),
     }))
 }
 

@@ -16,6 +16,7 @@ mod error;
 mod extract;
 mod file_system;
 pub mod image;
+mod image_device;
 mod image_format;
 mod image_plan;
 mod layer_note;
@@ -43,6 +44,7 @@ pub use extract::{
     ExtractOptions, Extracted, Unrestored, UnrestoredFiles, UnrestoredText, extract,
 };
 pub use file_system::served;
+pub use image_device::ImageDevice;
 pub use image_format::{ImageFormat, RomfsOptions};
 pub use location::{Location, LocationError};
 pub use losses::{LossText, RefusedLosses};

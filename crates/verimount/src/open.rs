@@ -6,7 +6,7 @@ use verimount_verity::{
 };
 
 use crate::{
-    Error, Location, Opened, RootHash, Trust,
+    Error, ImageDevice, Location, Opened, RootHash, Trust,
     seal_search::{find_hash_area, find_seal, look_for_note, look_for_seal, not_sealed},
 };
 
@@ -19,6 +19,9 @@ pub struct OpenOptions {
     /// The offset of a dm-verity superblock in bytes: in the sidecar if that is given, else in the
     /// data's own file. Only used with [`Trust::RootHash`]. By default, that in `FILE.dmverity`, if there is no sidecar.
     pub hash_offset: Option<u64>,
+    /// The further devices of an image, in the order of its device table. By default, their data is looked for in the
+    /// image itself.
+    pub devices: Vec<ImageDevice>,
     /// How far the Merkle tree is read ahead, and how much of it is kept.
     pub verify: VerifyOptions,
     /// The largest request to the storage, in bytes. By default there is no limit.
@@ -43,7 +46,7 @@ pub struct OpenOptions {
 ///
 /// # Errors
 /// [`Error::NotSealed`], unless `trust` is [`Trust::Unverified`]; [`Error::Seal`] if the seal is not
-/// accepted or cannot be used; any other [`Error`] of opening or reading.
+/// accepted or cannot be used; [`Error::UnpinnedDevice`]; any other [`Error`] of opening or reading.
 pub fn open(
     location: impl Into<Location>,
     trust: &Trust,
@@ -63,7 +66,10 @@ pub fn open(
         Trust::Unverified => None,
     };
     let reader = reader.map(Arc::new);
+    let devices = options.devices.iter();
+    let devices = devices.map(|device| device.open(trust, options));
     Ok(Opened {
+        devices: devices.collect::<Result<_, _>>()?,
         content: match &reader {
             Some(reader) => reader.clone(),
             None => source,
@@ -108,8 +114,7 @@ fn verified(
     trust: &DigestTrust,
     options: &OpenOptions,
 ) -> Result<VerifiedReader, Error> {
-    VerifiedReader::new(sealed, trust, options.verify)
-        .map_err(|error| Error::seal(location, error))
+    VerifiedReader::new(sealed, trust, options.verify).map_err(|error| Error::seal(location, error))
 }
 
 /// Opens what its own seal describes: that of fs-verity or, of a layer of containerd, that of dm-verity.

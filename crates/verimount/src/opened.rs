@@ -14,6 +14,7 @@ pub struct Opened {
     pub(crate) reader: Option<Arc<VerifiedReader>>,
     pub(crate) pin: Pin,
     pub(crate) stored: StoredFile,
+    pub(crate) devices: Vec<Opened>,
 }
 
 impl Opened {
@@ -47,9 +48,16 @@ impl Opened {
         &self.pin
     }
 
+    /// The further devices of an image.
+    pub fn devices(&self) -> &[Self] {
+        &self.devices
+    }
+
     /// The same, with read-ahead for sequential readers.
     #[must_use]
     pub fn read_ahead(mut self) -> Self {
+        let devices = self.devices.into_iter();
+        self.devices = devices.map(Self::read_ahead).collect();
         self.content = Arc::new(ReadAhead::new(self.content, all_processors()));
         self
     }
@@ -69,7 +77,8 @@ impl Opened {
     /// # Errors
     /// [`Error::Image`].
     pub fn image(&self) -> Result<Option<Box<dyn Tree>>, Error> {
-        image::open(self.content()).map_err(|error| Error::image(&self.location, error))
+        let devices = self.devices.iter().map(Self::content).collect();
+        image::open(self.content(), devices).map_err(|error| Error::image(&self.location, error))
     }
 
     /// A directory with the content as its only file.

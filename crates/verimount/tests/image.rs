@@ -37,7 +37,7 @@ fn source(bytes: impl Into<Vec<u8>>) -> Arc<dyn ReadAt> {
 #[test]
 fn an_image_is_recognised() {
     let bytes = image();
-    let tree = open(source(bytes.clone())).unwrap().unwrap();
+    let tree = open(source(bytes.clone()), Vec::new()).unwrap().unwrap();
     let first = tree.lookup(NodeId::ROOT, "first".as_ref()).unwrap();
     assert_eq!(first.size, 50_000);
     let description = describe(source(bytes.clone())).unwrap().unwrap();
@@ -48,20 +48,23 @@ fn an_image_is_recognised() {
     check(source(bytes.clone())).unwrap();
     assert!(truncation(source(bytes.clone())).is_none());
     for other in [&b""[..], b"text", b"-rom1fs-"] {
-        assert!(open(source(other)).unwrap().is_none());
+        assert!(open(source(other), Vec::new()).unwrap().is_none());
         assert_eq!(describe(source(other)).unwrap(), None);
         check(source(other)).unwrap();
         assert!(truncation(source(other)).is_none());
     }
     let cut = &bytes[..60_000];
-    assert!(matches!(open(source(cut)), Err(Error::Corrupt(_))));
+    assert!(matches!(
+        open(source(cut), Vec::new()),
+        Err(Error::Corrupt(_))
+    ));
     assert!(truncation(source(cut)).is_some());
 }
 
 #[test]
 fn an_erofs_image_is_recognised() {
     let bytes = include_bytes!("../../erofs/tests/erofs/images/inline.erofs").to_vec();
-    let tree = open(source(bytes.clone())).unwrap().unwrap();
+    let tree = open(source(bytes.clone()), Vec::new()).unwrap().unwrap();
     let large = tree.lookup(NodeId::ROOT, "large".as_ref()).unwrap();
     assert_eq!(large.size, 1300);
     let description = describe(source(bytes.clone())).unwrap().unwrap();
@@ -73,7 +76,10 @@ fn an_erofs_image_is_recognised() {
     assert!(truncation(source(&bytes[..4096])).is_some());
     let mut damaged = bytes;
     damaged[1024 + 0x10] ^= 1;
-    assert!(matches!(open(source(damaged)), Err(Error::Corrupt(_))));
+    assert!(matches!(
+        open(source(damaged), Vec::new()),
+        Err(Error::Corrupt(_))
+    ));
 }
 
 #[test]

@@ -1,4 +1,5 @@
 use std::{
+    iter::Sum,
     ops::{Range, RangeInclusive},
     sync::{
         Arc,
@@ -76,6 +77,17 @@ pub struct VerifyStats {
     pub tree_requests: u64,
     /// Bytes of tree blocks read.
     pub tree_bytes: u64,
+}
+
+impl Sum for VerifyStats {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |sum, stats| Self {
+            bytes_verified: sum.bytes_verified + stats.bytes_verified,
+            data_requests: sum.data_requests + stats.data_requests,
+            tree_requests: sum.tree_requests + stats.tree_requests,
+            tree_bytes: sum.tree_bytes + stats.tree_bytes,
+        })
+    }
 }
 
 /// Data, the stored tree over it, and the accepted root hash.

@@ -33,6 +33,8 @@ pub(super) struct ImageInfo {
     /// The size without padding and index, in bytes.
     size: u64,
     volume_name: String,
+    /// How many further devices it has.
+    devices: u16,
 }
 
 /// How data is sealed.
@@ -65,6 +67,7 @@ impl ImageInfo {
             format: image.format,
             size: image.size,
             volume_name: String::from_utf8_lossy(&image.volume_name).into_owned(),
+            devices: image.devices,
         }
     }
 }
@@ -182,6 +185,9 @@ impl Report {
                     write!(out, ", named {}", printable(&image.volume_name))?;
                 }
                 writeln!(out)?;
+                if image.devices > 0 {
+                    writeln!(out, "devices        {} besides this file", image.devices)?;
+                }
             }
             None => writeln!(out, "kind           {}", self.kind)?,
         }

@@ -9,6 +9,7 @@ mod build_romfs;
 mod build_tar;
 mod common;
 mod contents;
+mod devices;
 mod dm_verity;
 mod durability;
 mod flips;

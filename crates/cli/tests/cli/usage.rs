@@ -184,6 +184,7 @@ const SUBCOMMANDS: [Subcommand; 25] = [
         required: &[("FILE", "file")],
         options: &[
             "--json",
+            "--device",
             "--plain-http",
             TRUST[0],
             TRUST[1],
@@ -205,6 +206,7 @@ const SUBCOMMANDS: [Subcommand; 25] = [
         options: &[
             "--long",
             "--json",
+            "--device",
             "--plain-http",
             TRUST[0],
             TRUST[1],
@@ -224,6 +226,7 @@ const SUBCOMMANDS: [Subcommand; 25] = [
         name: "cat",
         required: &[("IMAGE", "image"), ("PATH", "path")],
         options: &[
+            "--device",
             "--plain-http",
             TRUST[0],
             TRUST[1],
@@ -245,6 +248,7 @@ const SUBCOMMANDS: [Subcommand; 25] = [
         options: &[
             "--strict",
             "--max-size",
+            "--device",
             "--plain-http",
             TRUST[0],
             TRUST[1],
@@ -286,6 +290,7 @@ const SUBCOMMANDS: [Subcommand; 25] = [
         required: &[("SOURCE", "source"), ("DIR", "directory")],
         options: &[
             "--as-file",
+            "--device",
             "--plain-http",
             "--uid",
             "--gid",

@@ -1,0 +1,212 @@
+//! Images whose data is in another file.
+
+use std::{
+    ffi::OsString,
+    fs::{self, File},
+    os::unix::fs::FileExt,
+    path::PathBuf,
+    process::Command,
+};
+
+use verimount_testkit::{noise, tools};
+
+use crate::{
+    args,
+    common::{
+        daemon::{Daemon, fuse_or_skip},
+        run::{Ended, verimount},
+        world::World,
+    },
+};
+
+/// An image and its device, sealed by themselves.
+struct Split {
+    world: World,
+    image: PathBuf,
+    device: PathBuf,
+    image_digest: String,
+    device_digest: String,
+}
+
+impl Split {
+    /// `None` if there is no `mkfs.erofs`.
+    fn new() -> Option<Self> {
+        let world = World::new();
+        let tree = world.directory("tree");
+        fs::write(tree.join("file"), noise(1 << 20, 1)).unwrap();
+        let [image, device] = ["image", "blob"].map(|name| world.path(name));
+        let mut mkfs = Command::new(tools::find("mkfs.erofs")?);
+        mkfs.args(["--quiet", "--chunksize=65536"]);
+        mkfs.arg(format!("--blobdev={}", device.to_str().unwrap()));
+        assert!(mkfs.arg(&image).arg(&tree).status().unwrap().success());
+        let [image_digest, device_digest] = [&image, &device].map(|file| {
+            let sealed = verimount(args!["seal", "--append", file]);
+            sealed.digest()
+        });
+        Some(Self {
+            world,
+            image,
+            device,
+            image_digest,
+            device_digest,
+        })
+    }
+
+    /// The option for the image's digest.
+    fn digest(&self) -> String {
+        format!("--digest={}", self.image_digest)
+    }
+
+    /// The option for the device, with its digest.
+    fn pinned_device(&self) -> String {
+        format!("{}@{}", self.device(), self.device_digest)
+    }
+
+    /// The option for the device alone.
+    fn device(&self) -> String {
+        format!("--device={}", self.device.to_str().unwrap())
+    }
+
+    fn run(&self, command: &str, options: &[&str]) -> Ended {
+        let mut arguments = args![command, &self.image];
+        arguments.extend(options.iter().map(OsString::from));
+        verimount(arguments)
+    }
+
+    /// Reads the file.
+    fn cat(&self, options: &[&str]) -> Ended {
+        let mut arguments = args!["cat", &self.image, "file"];
+        arguments.extend(options.iter().map(OsString::from));
+        verimount(arguments)
+    }
+
+    /// Changes a byte of the device.
+    fn flip(&self) {
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .open(&self.device)
+            .unwrap();
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, 100_000).unwrap();
+        file.write_all_at(&[!byte[0]], 100_000).unwrap();
+    }
+}
+
+#[test]
+fn data_on_a_device_is_read_and_verified() {
+    let Some(split) = Split::new() else { return };
+    let (digest, device) = (split.digest(), split.pinned_device());
+    for options in [
+        &[&*digest, &device][..],
+        &["--unpinned", &device],
+        &["--unpinned", &split.device()],
+        &["--unverified", &split.device()],
+        &[&split.device()],
+    ] {
+        let ended = split.cat(options);
+        ended.succeeds_quietly();
+        assert!(ended.stdout == noise(1 << 20, 1), "{options:?}");
+    }
+    let noted = split.cat(&[&split.device()]);
+    for digest in [&split.image_digest, &split.device_digest] {
+        assert!(noted.stderr.contains(digest), "{noted:?}");
+    }
+    let info = split.run("info", &[]);
+    assert!(
+        info.succeeds().text().contains("devices        1"),
+        "{info:?}"
+    );
+    let verified = split.run("verify", &[&digest, &device]);
+    let text = verified.succeeds_quietly().text();
+    assert!(text.contains(&split.image_digest) && text.contains(&split.device_digest));
+    let copy = split.world.path("copy");
+    let extract = args!["extract", &split.image, &copy, &digest, &device];
+    verimount(extract).succeeds();
+    assert!(fs::read(copy.join("file")).unwrap() == noise(1 << 20, 1));
+}
+
+#[test]
+fn a_damaged_device_is_an_error() {
+    let Some(split) = Split::new() else { return };
+    let (digest, device) = (split.digest(), split.pinned_device());
+    split.flip();
+    split
+        .cat(&[&digest, &device])
+        .fails_saying("does not match");
+    let verified = split.run("verify", &[&digest, &device]);
+    verified.reports_bad_data();
+    let bad = format!("{}: 4096 bad bytes", split.device.to_str().unwrap());
+    assert!(verified.text().contains(&bad), "{verified:?}");
+    let report = split.run("verify", &[&digest, &device, "--json"]);
+    assert!(report.text().contains("\"devices\": ["), "{report:?}");
+    if fuse_or_skip() {
+        let directory = split.world.directory("mnt");
+        let mounted = Daemon::mount(&split.image, &directory, &[&digest, &device]);
+        let error = fs::read(mounted.path("file")).unwrap_err();
+        let is_io = error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error());
+        assert!(is_io, "{error}");
+        mounted.unmount();
+    }
+}
+
+/// A digest of the image says nothing of its device.
+#[test]
+fn a_device_must_be_as_certain_as_its_image() {
+    let Some(split) = Split::new() else { return };
+    let (digest, device) = (split.digest(), split.pinned_device());
+    split
+        .cat(&[&digest, &split.device()])
+        .fails_saying("nothing says which content of this device");
+    let other = format!("{}@{}", split.device(), split.image_digest);
+    split.cat(&[&digest, &other]).fails_saying("blob");
+    split.cat(&["--unpinned", &other]).fails_saying("blob");
+    let (public, secret) = split.world.keys("keys");
+    let key = format!("--key={}", public.to_str().unwrap());
+    let sign = |file: &PathBuf| {
+        verimount(args!["sign", file, "--key", &secret]).succeeds();
+    };
+    sign(&split.image);
+    split.cat(&[&key, &split.device()]).fails_saying("blob");
+    split.cat(&[&key, &device]).succeeds_quietly();
+    sign(&split.device);
+    split.cat(&[&key, &split.device()]).succeeds_quietly();
+}
+
+#[test]
+fn other_devices_than_the_image_has_are_refused() {
+    let Some(split) = Split::new() else { return };
+    let (digest, device) = (split.digest(), split.pinned_device());
+    split.cat(&[&digest]).fails();
+    let twice = [&*digest, &device, &device];
+    split
+        .cat(&twice)
+        .fails_saying("it has 1 further devices, not 2");
+    let short = split.world.write("short", noise(4096, 1));
+    let sealed = verimount(args!["seal", "--append", &short]);
+    let short = format!("--device={}@{}", short.to_str().unwrap(), sealed.digest());
+    split
+        .cat(&[&digest, &short])
+        .fails_saying("are not inside a source of 4096 bytes");
+    let device = split.device();
+    for (format, words) in [
+        ("erofs", "it has 0 further devices, not 1"),
+        ("romfs", "not an image that can have further devices"),
+    ] {
+        let image = split.world.path(format);
+        let tree = split.world.path("tree");
+        verimount(args!["build", "--format", format, &tree, &image]).succeeds();
+        let ls = args!["ls", &image, "--unpinned", &device];
+        verimount(ls).fails_saying(words);
+    }
+    let directory = split.world.directory("mnt");
+    let as_file = args![
+        "mount",
+        &split.image,
+        &directory,
+        "--unpinned",
+        "--as-file",
+        &device
+    ];
+    verimount(as_file).is_wrong_usage();
+}
