@@ -34,6 +34,16 @@ impl Algorithm {
         }
     }
 
+    /// Its number.
+    pub(crate) const fn number(self) -> u8 {
+        match self {
+            Self::Lz4 => 0,
+            Self::MicroLzma => 1,
+            Self::Deflate => 2,
+            Self::Zstd => 3,
+        }
+    }
+
     /// Fills `output` with what `input` is decompressed to.
     ///
     /// # Errors

@@ -54,7 +54,14 @@ pub use block_size::{BlockSize, InvalidBlockSize};
 pub use erofs_tree::ErofsTree;
 pub use error::{Corruption, Error, Unsupported};
 pub use superblock::Superblock;
-pub use writer::{BuildError, InvalidVolumeName, Options, Plan, Unstorable, VolumeName, plan};
+#[cfg(feature = "write-lz4")]
+pub use writer::Lz4Level;
+#[cfg(feature = "write-zstd")]
+pub use writer::ZstdLevel;
+pub use writer::{
+    BuildError, ClusterSize, Codec, Compression, InvalidClusterSize, InvalidCodec,
+    InvalidVolumeName, Options, Plan, Unstorable, VolumeName, plan,
+};
 
 /// The examples of the README are tests.
 #[cfg(doctest)]

@@ -223,6 +223,26 @@ pub(crate) mod extent_len {
     pub(crate) const ALGORITHM_SHIFT: u32 = 28;
 }
 
+/// What LZ4 needs to know.
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub(crate) struct Lz4Parameters {
+    pub(crate) max_distance: U16,
+    /// The most blocks of a cluster.
+    pub(crate) max_blocks: U16,
+    pub(crate) reserved: [u8; 10],
+}
+
+/// What Zstandard needs to know.
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub(crate) struct ZstdParameters {
+    pub(crate) format: u8,
+    /// The base-2 logarithm of the window's size in KiB.
+    pub(crate) window_bits: u8,
+    pub(crate) reserved: [u8; 4],
+}
+
 /// The beginning of a compressed file's map.
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
@@ -284,6 +304,8 @@ const _: () = {
     assert!(size_of::<ExtendedInode>() == 64);
     assert!(size_of::<DirectoryEntry>() == 12);
     assert!(size_of::<ChunkIndex>() == 8);
+    assert!(size_of::<Lz4Parameters>() == 14);
+    assert!(size_of::<ZstdParameters>() == 6);
     assert!(size_of::<MapHeader>() == 8);
     assert!(size_of::<FullRecord>() == 8);
     assert!(size_of::<DeviceSlot>() == 128);

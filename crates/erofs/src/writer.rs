@@ -13,6 +13,7 @@
 
 mod attributes;
 mod chunk_map;
+mod compress;
 mod directory;
 mod emit;
 mod equal;
@@ -24,13 +25,27 @@ mod superblock;
 mod uuid;
 mod volume_name;
 
-use std::io::Write;
+use std::{
+    io::{Read, Seek, Write},
+    num::NonZeroUsize,
+};
 
-use verimount_scan::{SourceTree, Summary};
+use verimount_scan::{Entry, SourceTree, Summary};
 use verimount_source::Progress;
 
-use self::{attributes::Attributes, equal::Equal, layout::Layout, shape::Time};
+#[cfg(feature = "write-lz4")]
+pub use self::compress::Lz4Level;
+#[cfg(feature = "write-zstd")]
+pub use self::compress::ZstdLevel;
+use self::{
+    attributes::Attributes,
+    compress::index::MAX_BLOCK_BITS,
+    equal::Equal,
+    layout::Layout,
+    shape::{Shape, Time},
+};
 pub use self::{
+    compress::{ClusterSize, Codec, Compression, InvalidClusterSize, InvalidCodec},
     error::{BuildError, Unstorable},
     volume_name::{InvalidVolumeName, VolumeName},
 };
@@ -43,6 +58,8 @@ pub struct Options {
     pub volume_name: VolumeName,
     /// Its blocks. The contents of larger files begin with a block.
     pub block_size: BlockSize,
+    /// How contents of more than a block are compressed, if at all. Files with holes are not compressed.
+    pub compression: Option<Compression>,
 }
 
 /// The layout of an image that is to be written.
@@ -60,6 +77,7 @@ pub struct Plan {
 #[derive(Debug, Clone, Copy)]
 struct Format {
     block: BlockSize,
+    compression: Option<Compression>,
     /// The time of all inodes without an own one.
     time: Time,
 }
@@ -75,11 +93,15 @@ struct Format {
 /// of each, and all of those whose parts are equal.
 ///
 /// # Errors
-/// [`BuildError::Unstorable`] for what exceeds the limits of the format, and [`BuildError::Scan`] for
-/// files that cannot be read, or have changed since the tree was scanned.
+/// [`BuildError::Unstorable`] for what exceeds the limits of the format, [`BuildError::BlocksTooLarge`], and
+/// [`BuildError::Scan`] for files that cannot be read, or have changed since the tree was scanned.
 pub fn plan(tree: SourceTree, options: &Options) -> Result<Plan, BuildError> {
+    if options.compression.is_some() && options.block_size.bits() > MAX_BLOCK_BITS {
+        return Err(BuildError::BlocksTooLarge);
+    }
     let format = Format {
         block: options.block_size,
+        compression: options.compression,
         time: shape::most_common_time(&tree),
     };
     let attributes = Attributes::new(&tree)?;
@@ -96,7 +118,7 @@ pub fn plan(tree: SourceTree, options: &Options) -> Result<Plan, BuildError> {
 }
 
 impl Plan {
-    /// Size of the image in bytes: a multiple of its block size.
+    /// Size of the image in bytes: a multiple of its block size. If it is compressed, that is the most that it may be.
     pub fn image_size(&self) -> u64 {
         self.layout.blocks * self.format.block.bytes()
     }
@@ -111,7 +133,11 @@ impl Plan {
         self.equal.len()
     }
 
-    /// Writes the image, front to back. Does not flush `out` to storage.
+    /// Writes the image from the beginning of `out` on. Does not flush `out` to storage.
+    ///
+    /// Contents are compressed in up to `threads` threads, but in no more than have room in 40 MiB of memory. Their number
+    /// does not change the image. `progress` is told the bytes of the image, or those that it would have
+    /// uncompressed.
     ///
     /// # Errors
     /// [`BuildError::Output`] for failing writes, [`BuildError::Cancelled`] if `progress` says so, and [`BuildError::Scan`] for files that cannot be
@@ -119,9 +145,14 @@ impl Plan {
     /// then not a valid image.
     pub fn write_to(
         &self,
-        out: &mut impl Write,
+        out: &mut (impl Read + Write + Seek),
+        threads: NonZeroUsize,
         progress: &mut Progress<'_>,
     ) -> Result<(), BuildError> {
-        emit::emit(self, out, progress)
+        emit::emit(self, out, threads, progress)
+    }
+
+    fn shape(&self, entry: Entry<'_>) -> Shape {
+        Shape::new(entry, &self.attributes, self.format)
     }
 }

@@ -61,7 +61,7 @@ pub use error::{ReadError, WriteError};
 pub use file::FileSource;
 pub use file_storage::FileStorage;
 pub use growing_file::GrowingFile;
-pub use in_order::in_order;
+pub use in_order::{Threads, in_order, in_order_with};
 pub use memory::MemoryStorage;
 pub use progress::Progress;
 pub use read_ahead::ReadAhead;

@@ -1,5 +1,5 @@
-//! System calls that no safe library offers. The only crate of Verimount with unsafe code: each
-//! block says why it is sound.
+//! System calls and C functions that no safe library offers. The only crate of Verimount with unsafe
+//! code: each block says why it is sound.
 
 mod cachestat;
 mod file_handle;
@@ -9,6 +9,8 @@ mod fuse_ring;
 mod inherited;
 mod ioctl;
 mod lease;
+#[cfg(feature = "lz4")]
+mod lz4;
 mod mapping;
 mod mount_attributes;
 mod mount_status;
@@ -24,6 +26,8 @@ pub use fuse::{clone_fuse_device, close_fuse_backing, open_fuse_backing};
 pub use fuse_ring::{FuseRing, FuseRingRequest, SpareRing, WaitingFuseRing};
 pub use inherited::take_inherited;
 pub use lease::is_open_for_writing;
+#[cfg(feature = "lz4")]
+pub use lz4::{Lz4Block, Lz4Filler};
 pub use mount_attributes::seclude_mount;
 pub use mount_status::{IOC_MOUNT_STATUS, mount_status};
 pub use peer::{Listener, listener};

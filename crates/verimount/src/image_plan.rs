@@ -7,7 +7,7 @@ use verimount_romfs::{Error as RomfsError, Loss, Losses};
 use verimount_scan::SourceTree;
 use verimount_source::Progress;
 
-use crate::{Error, ImageFormat, RomfsOptions};
+use crate::{Error, ImageFormat, RomfsOptions, processors::all_processors};
 
 /// The layout of an image that is to be written.
 pub(crate) enum ImagePlan {
@@ -35,7 +35,7 @@ impl ImagePlan {
         }
     }
 
-    /// Size of the image in bytes.
+    /// Size of the image in bytes, if nothing in it is compressed.
     pub(crate) fn image_size(&self) -> u64 {
         match self {
             Self::Romfs(plan) => plan.image_size(),
@@ -55,7 +55,7 @@ impl ImagePlan {
                 .write_to(&mut file, progress)
                 .map_err(|error| romfs_error(error, output)),
             Self::Erofs(plan) => plan
-                .write_to(&mut file, progress)
+                .write_to(&mut file, all_processors(), progress)
                 .map_err(|error| erofs_error(error, output)),
         }
     }

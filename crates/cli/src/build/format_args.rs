@@ -6,7 +6,7 @@ use verimount::{ImageFormat, Loss, RefusedLosses, RomfsOptions, erofs, romfs};
 
 use crate::{
     message::wrong_usage,
-    options::{Auto, one_of, parse_auto_size},
+    options::{Auto, one_of, parse_auto_size, parse_size},
 };
 
 /// The format of an image, and its options.
@@ -20,6 +20,14 @@ pub(crate) struct FormatArgs {
     /// from 512 to 64K, for romfs from 1K to 1M; auto is 4K, the largest that most kernels read
     #[arg(long, value_name = "SIZE", default_value = "auto", value_parser = parse_auto_size)]
     block_size: Auto<u64>,
+    /// Compress the contents of an erofs image. lz4 has levels from 1 to 12, by default 1, and is decompressed fastest; zstd
+    /// has 1 to 22, by default 3, and takes least space. Files with holes are not compressed
+    #[arg(long, value_name = "lz4|zstd[,LEVEL]")]
+    compress: Option<erofs::Codec>,
+    /// The most compressed bytes that are stored together, and so are read and decompressed together: a power of two up to 1M,
+    /// by default 64K. Larger clusters take less space, smaller ones less time for reading a part
+    #[arg(long, value_name = "SIZE", value_parser = parse_cluster_size, requires = "compress")]
+    cluster: Option<erofs::ClusterSize>,
     /// The volume's name, up to 16 bytes for erofs and 128 for romfs
     #[arg(
         long,
@@ -59,6 +67,9 @@ impl FormatArgs {
     pub(crate) fn options(&self) -> Result<ImageFormat> {
         match self.format {
             Format::Erofs => Ok(ImageFormat::Erofs(self.erofs()?)),
+            Format::Romfs if self.compress.is_some() => {
+                Err(wrong_usage("--compress is for erofs images"))
+            }
             Format::Romfs => Ok(ImageFormat::Romfs(RomfsOptions {
                 image: self.romfs()?,
                 widen_permissions: self.widen_permissions,
@@ -80,6 +91,10 @@ impl FormatArgs {
                 .transpose()
                 .map_err(block_size_is_wrong)?
                 .unwrap_or_default(),
+            compression: self.compress.map(|codec| erofs::Compression {
+                codec,
+                cluster: self.cluster.unwrap_or_default(),
+            }),
         })
     }
 
@@ -94,6 +109,11 @@ impl FormatArgs {
                 .unwrap_or_default(),
         })
     }
+}
+
+fn parse_cluster_size(text: &str) -> Result<erofs::ClusterSize, String> {
+    let size = erofs::ClusterSize::try_from(parse_size(text)?);
+    size.map_err(|error| error.to_string())
 }
 
 fn block_size_is_wrong(reason: impl Display) -> Error {

@@ -70,6 +70,27 @@ fn an_image_is_verified_listed_and_extracted() {
 }
 
 #[test]
+fn compressed_images_hold_the_same() {
+    let world = World::new();
+    let tree = world.directory("tree");
+    create(&tree, false);
+    fs::write(tree.join("text"), "the same line\n".repeat(100_000)).unwrap();
+    let plain = built(&world, &tree, &[]).len();
+    for options in [
+        &["--compress", "lz4"][..],
+        &["--compress", "lz4,9", "--cluster", "4K"],
+        &["--compress", "zstd,6", "--cluster", "256K"],
+    ] {
+        let image = built(&world, &tree, options);
+        assert!(image.len() + 1_000_000 < plain, "{}", image.len());
+        let (image, copy) = (world.write("image", image), world.path("copy"));
+        verimount(args!["extract", &image, &copy]).succeeds();
+        assert_same(&snapshot(&copy).unwrap(), &snapshot(&tree).unwrap());
+        fs::remove_dir_all(copy).unwrap();
+    }
+}
+
+#[test]
 fn equal_trees_give_equal_images() {
     let world = World::new();
     let tree = small_tree(&world, "tree", 1000);
@@ -153,7 +174,9 @@ fn what_does_not_fit_the_format_is_wrong_usage() {
         ("erofs", "--block-size", "128K"),
         ("erofs", "--block-size", "3000"),
         ("erofs", "--volume-name", "more than 16 bytes"),
+        ("erofs", "--cluster", "64K"),
         ("romfs", "--block-size", "512"),
+        ("romfs", "--compress", "lz4"),
     ] {
         let build = args![
             "build",

@@ -1,6 +1,10 @@
 //! Writing a planned image, front to back.
 
-use std::io::Write;
+use std::{
+    cell::RefCell,
+    io::{self, Read, Seek, SeekFrom, Write},
+    num::NonZeroUsize,
+};
 
 use verimount_scan::{Content, Contents, Entry, FileData, InodeKind};
 use verimount_source::{Progress, Sink};
@@ -9,7 +13,8 @@ use zerocopy::IntoBytes;
 use super::{
     BuildError, Plan, attributes,
     chunk_map::ChunkMap,
-    directory,
+    compress, directory,
+    layout::{Place, Stored},
     shape::{Data, Shape},
     superblock, uuid,
 };
@@ -18,26 +23,82 @@ use crate::raw::{CompactInode, ExtendedInode, HOLE, INODE_SLOT, format, layout};
 /// Writes the image.
 pub(super) fn emit(
     plan: &Plan,
-    out: &mut impl Write,
+    out: &mut (impl Read + Write + Seek),
+    threads: NonZeroUsize,
     progress: &mut Progress<'_>,
 ) -> Result<(), BuildError> {
+    let written = match plan.format.compression {
+        Some(compression) => Some(compress::write(plan, compression, out, threads, progress)?),
+        None => None,
+    };
+    let (places, blocks) = match &written {
+        Some(written) => (&written.places, written.blocks),
+        None => (&plan.layout.places, plan.layout.blocks),
+    };
+    let out = RefCell::new(out);
+    let mut front_to_back = Shared { out: &out, at: 0 };
     let mut emitter = Emitter {
         plan,
+        places,
+        blocks,
         contents: Contents::new(&plan.tree)?,
-        sink: Sink::new(out, superblock::set_checksum, progress),
+        out: &out,
+        sink: Sink::new(&mut front_to_back, superblock::set_checksum, progress),
     };
     emitter.metadata()?;
-    for entry in plan.tree.entries().filter(|entry| entry.is_first_name()) {
-        emitter.content(entry)?;
+    let block = plan.format.block.bytes();
+    emitter.sink.pad_to(plan.layout.metadata_blocks * block)?;
+    if written.is_none() {
+        for entry in plan.tree.entries().filter(|entry| entry.is_first_name()) {
+            emitter.content(entry)?;
+        }
+        emitter.sink.pad_to(blocks * block)?;
     }
-    emitter.sink.pad_to(plan.image_size())?;
     Ok(emitter.sink.flush()?)
 }
 
 struct Emitter<'p, 'o, W> {
     plan: &'p Plan,
+    /// Where everything is.
+    places: &'p [Place],
+    /// Blocks of the image.
+    blocks: u64,
     contents: Contents<'p>,
-    sink: Sink<'o, W>,
+    out: &'o RefCell<W>,
+    sink: Sink<'o, Shared<'o, W>>,
+}
+
+/// The output, which is written front to back, and in which what was written before is read.
+struct Shared<'o, W> {
+    out: &'o RefCell<W>,
+    at: u64,
+}
+
+impl<W: Seek> Shared<'_, W> {
+    /// Does something from the present offset on, which is moved by the number that it returns.
+    fn advance(&mut self, work: impl FnOnce(&mut W) -> io::Result<usize>) -> io::Result<usize> {
+        let mut out = self.out.borrow_mut();
+        out.seek(SeekFrom::Start(self.at))?;
+        let len = work(&mut *out)?;
+        self.at += len as u64;
+        Ok(len)
+    }
+}
+
+impl<W: Write + Seek> Write for Shared<'_, W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.advance(|out| out.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.borrow_mut().flush()
+    }
+}
+
+impl<W: Read + Seek> Read for Shared<'_, W> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.advance(|out| out.read(buffer))
+    }
 }
 
 /// A part of the metadata.
@@ -47,12 +108,13 @@ enum Part<'p> {
     SharedAttributes,
 }
 
-impl<'p, W: Write> Emitter<'p, '_, W> {
+impl<'p, W: Read + Write + Seek> Emitter<'p, '_, W> {
     fn metadata(&mut self) -> Result<(), BuildError> {
         let plan = self.plan;
-        let uuid = uuid::of(&plan.tree, plan.volume_name);
-        let superblock = superblock::encode(plan, uuid, self.has_chunks());
-        self.sink.add(&superblock::beginning(&superblock))?;
+        let uuid = uuid::of(&plan.tree, plan.volume_name, plan.format.compression);
+        let superblock = superblock::encode(plan, uuid, self.has_chunks(), self.blocks);
+        self.sink
+            .add(&superblock::beginning(&superblock, plan.format))?;
         for (at, part) in self.parts() {
             self.sink.pad_to(at)?;
             match part {
@@ -82,7 +144,7 @@ impl<'p, W: Write> Emitter<'p, '_, W> {
         let shared = shared.map(move |number| (number * block, Part::SharedAttributes));
         let directories = layout.directories.iter().map(move |directory| {
             let entry = tree.entry(*directory);
-            let number = layout.place(entry.inode_id()).block;
+            let number = layout.place(entry.inode_id()).block();
             (u64::from(number) * block, Part::DirectoryBlocks(entry))
         });
         let mut inodes = inodes.peekable();
@@ -104,14 +166,15 @@ impl<'p, W: Write> Emitter<'p, '_, W> {
         files.any(|file| ChunkMap::new(file, self.plan.format.block).is_some())
     }
 
-    fn shape(&self, entry: Entry<'_>) -> Shape {
-        Shape::new(entry, &self.plan.attributes, self.plan.format)
+    fn place(&self, entry: Entry<'_>) -> Place {
+        self.places[entry.inode_id().index()]
     }
 
     /// Writes an inode with all that follows it.
     fn inode(&mut self, entry: Entry<'p>) -> Result<(), BuildError> {
-        let shape = self.shape(entry);
+        let shape = self.plan.shape(entry);
         let tree = &self.plan.tree;
+        let start = self.sink.position();
         match shape.extended {
             true => self.sink.add(self.extended(entry, &shape).as_bytes())?,
             false => self.sink.add(self.compact(entry, &shape).as_bytes())?,
@@ -123,13 +186,17 @@ impl<'p, W: Write> Emitter<'p, '_, W> {
             Data::Flat { tail: 0, .. } => Ok(()),
             Data::Flat { blocks, tail } => self.tail(entry, *blocks, *tail),
             Data::Chunks(map) => self.chunk_map(entry, map),
+            Data::Compressed(index) => match self.place(entry).stored {
+                Stored::Compressed(_) => self.index(start + index.at(), index.len()),
+                Stored::From(_) | Stored::Nowhere => Ok(()),
+            },
         }
     }
 
     fn compact(&self, entry: Entry<'_>, shape: &Shape) -> CompactInode {
         let inode = entry.inode();
         CompactInode {
-            format: (layout_number(&shape.data) << format::LAYOUT_SHIFT).into(),
+            format: (self.layout_number(entry, shape) << format::LAYOUT_SHIFT).into(),
             xattr_count: attributes::count(shape.attributes).into(),
             mode: mode(entry).into(),
             links_or_high: (shape.links as u16).into(),
@@ -145,7 +212,7 @@ impl<'p, W: Write> Emitter<'p, '_, W> {
 
     fn extended(&self, entry: Entry<'_>, shape: &Shape) -> ExtendedInode {
         let inode = entry.inode();
-        let layout = layout_number(&shape.data) << format::LAYOUT_SHIFT;
+        let layout = self.layout_number(entry, shape) << format::LAYOUT_SHIFT;
         ExtendedInode {
             format: (layout | format::EXTENDED).into(),
             xattr_count: attributes::count(shape.attributes).into(),
@@ -163,13 +230,35 @@ impl<'p, W: Write> Emitter<'p, '_, W> {
         }
     }
 
-    /// What the kind of inode decides: block address, device number or chunk format.
-    fn detail(&self, entry: Entry<'_>, shape: &Shape) -> u32 {
-        match (&entry.inode().kind, &shape.data) {
-            (InodeKind::BlockDevice(device) | InodeKind::CharDevice(device), _) => device.encoded(),
-            (_, Data::Chunks(map)) => map.bits,
-            (_, Data::Flat { .. }) => self.plan.layout.place(entry.inode_id()).block,
+    fn layout_number(&self, entry: Entry<'_>, shape: &Shape) -> u16 {
+        match (&shape.data, self.place(entry).stored) {
+            (_, Stored::Compressed(_)) => layout::COMPRESSED_COMPACT,
+            (Data::Flat { tail: 1.., .. }, _) => layout::FLAT_INLINE,
+            (Data::Flat { .. } | Data::Compressed(_), _) => layout::FLAT_PLAIN,
+            (Data::Chunks(_), _) => layout::CHUNKS,
         }
+    }
+
+    /// What the kind of inode decides: block address, number of blocks, device number or chunk format.
+    fn detail(&self, entry: Entry<'_>, shape: &Shape) -> u32 {
+        let place = self.place(entry);
+        match (&entry.inode().kind, &shape.data, place.stored) {
+            (InodeKind::BlockDevice(device) | InodeKind::CharDevice(device), _, _) => {
+                device.encoded()
+            }
+            (_, Data::Chunks(map), _) => map.bits,
+            (_, _, Stored::Compressed(blocks)) => blocks,
+            (_, Data::Flat { .. } | Data::Compressed(_), _) => place.block(),
+        }
+    }
+
+    /// Writes an index, which is there already, with the rest.
+    fn index(&mut self, at: u64, len: u64) -> Result<(), BuildError> {
+        self.sink.pad_to(at)?;
+        let mut before = Shared { out: self.out, at };
+        self.sink.add_with(len, |room| {
+            before.read_exact(room).map_err(BuildError::Output)
+        })
     }
 
     /// Writes the end of an inode's data, which is behind `blocks` blocks.
@@ -189,7 +278,7 @@ impl<'p, W: Write> Emitter<'p, '_, W> {
 
     /// Writes the map of a sparse file.
     fn chunk_map(&mut self, entry: Entry<'_>, map: &ChunkMap) -> Result<(), BuildError> {
-        let mut block = u64::from(self.plan.layout.place(entry.inode_id()).block);
+        let mut block = u64::from(self.place(entry).block());
         let mut next = 0;
         for stored in map.stored_chunks() {
             self.chunk_records((next..stored.start).map(|_| HOLE))?;
@@ -211,7 +300,7 @@ impl<'p, W: Write> Emitter<'p, '_, W> {
 
     /// Writes the blocks of a directory, but for its end if that is behind the inode.
     fn directory_blocks(&mut self, entry: Entry<'_>) -> Result<(), BuildError> {
-        self.directory_part(entry, 0..self.shape(entry).blocks())
+        self.directory_part(entry, 0..self.plan.shape(entry).blocks())
     }
 
     /// Writes some blocks of a directory.
@@ -236,12 +325,12 @@ impl<'p, W: Write> Emitter<'p, '_, W> {
 
     /// Writes the content of an inode that has blocks of its own behind the metadata.
     fn content(&mut self, entry: Entry<'p>) -> Result<(), BuildError> {
-        let shape = self.shape(entry);
+        let shape = self.plan.shape(entry);
         let inode = entry.inode_id();
         if shape.blocks() == 0 || self.plan.equal.is_repeated(inode) {
             return Ok(());
         }
-        let at = u64::from(self.plan.layout.place(inode).block) * self.plan.format.block.bytes();
+        let at = u64::from(self.place(entry).block()) * self.plan.format.block.bytes();
         match &entry.inode().kind {
             InodeKind::Symlink(target) => {
                 self.sink.pad_to(at)?;
@@ -251,7 +340,9 @@ impl<'p, W: Write> Emitter<'p, '_, W> {
                 self.sink.pad_to(at)?;
                 let content = self.contents.open(entry.id())?;
                 match &shape.data {
-                    Data::Flat { .. } => self.copy(&content, 0, file.size())?,
+                    Data::Flat { .. } | Data::Compressed(_) => {
+                        self.copy(&content, 0, file.size())?;
+                    }
                     Data::Chunks(map) => self.chunks(&content, file, map)?,
                 }
                 Ok(content.finish()?)
@@ -285,14 +376,6 @@ impl<'p, W: Write> Emitter<'p, '_, W> {
             at += room.len() as u64;
             Ok(())
         })
-    }
-}
-
-fn layout_number(data: &Data) -> u16 {
-    match data {
-        Data::Flat { tail: 0, .. } => layout::FLAT_PLAIN,
-        Data::Flat { .. } => layout::FLAT_INLINE,
-        Data::Chunks(_) => layout::CHUNKS,
     }
 }
 

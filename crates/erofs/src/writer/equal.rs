@@ -5,7 +5,11 @@ use std::collections::HashMap;
 use sha2::{Digest, Sha256};
 use verimount_scan::{Content, Contents, FileData, InodeId, InodeKind, SourceTree};
 
-use super::{BuildError, Format, attributes::Attributes, shape::Shape};
+use super::{
+    BuildError, Format,
+    attributes::Attributes,
+    shape::{Data, Shape},
+};
 
 /// Bytes of a file's beginning, middle and end that are compared first. Files of up to three times this
 /// are read whole.
@@ -31,12 +35,23 @@ impl Equal {
 
     /// Adds the files with equal keys, sorted by key, then in walk order.
     fn add(&mut self, candidates: &[Candidate<[u8; 32]>]) {
-        for group in candidates.chunk_by(|a, b| a.key == b.key) {
+        for group in candidates.chunk_by(Candidate::may_equal) {
             if let [first, others @ ..] = group {
                 let others = others.iter().map(|other| (other.inode, first.inode));
                 self.0.extend(others);
             }
         }
+    }
+
+    /// Each file with repetitions, with one of them, sorted.
+    pub(super) fn by_first(&self) -> Vec<(InodeId, InodeId)> {
+        let mut pairs: Vec<_> = self
+            .0
+            .iter()
+            .map(|(other, first)| (*first, *other))
+            .collect();
+        pairs.sort_unstable();
+        pairs
     }
 
     /// Number of files whose content another file before them has.
@@ -45,16 +60,25 @@ impl Equal {
     }
 }
 
-/// A file that may be equal to others: those with the same key.
+/// A file that may be equal to others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate<K> {
     key: K,
+    /// Where the packs of its index begin, if it may be compressed: otherwise its index would differ.
+    alignment: u64,
     inode: InodeId,
+}
+
+impl<K: PartialEq> Candidate<K> {
+    fn may_equal(&self, other: &Self) -> bool {
+        self.key == other.key && self.alignment == other.alignment
+    }
 }
 
 /// Compares sizes, then samples, then all of the content.
 ///
-/// Only files that take blocks of their own count: what is behind an inode cannot be shared.
+/// Only files that take blocks of their own count: what is behind an inode cannot be shared. Compressed files must have equal
+/// indexes as well.
 pub(super) fn find(
     tree: &SourceTree,
     attributes: &Attributes,
@@ -65,9 +89,13 @@ pub(super) fn find(
         let InodeKind::File(file) = &entry.inode().kind else {
             return None;
         };
-        let has_blocks = Shape::new(entry, attributes, format).blocks() > 0;
-        has_blocks.then(|| Candidate {
+        let shape = Shape::new(entry, attributes, format);
+        (shape.blocks() > 0).then(|| Candidate {
             key: file.size(),
+            alignment: match &shape.data {
+                Data::Compressed(index) => index.alignment(),
+                Data::Flat { .. } | Data::Chunks(_) => 0,
+            },
             inode: entry.inode_id(),
         })
     });
@@ -85,10 +113,10 @@ pub(super) fn find(
     Ok(equal)
 }
 
-/// Those that share their key with another one, sorted by key, then in walk order.
+/// Those that may be equal to another one, these next to each other, then in walk order.
 fn several<K: Copy + Ord>(mut all: Vec<Candidate<K>>) -> Vec<Candidate<K>> {
     all.sort_unstable();
-    let groups = all.chunk_by(|a, b| a.key == b.key);
+    let groups = all.chunk_by(Candidate::may_equal);
     groups
         .filter(|group| group.len() > 1)
         .flatten()
@@ -103,10 +131,11 @@ fn digests<K: Copy>(
     hash: impl Fn(&Content<'_>, &FileData, &mut Sha256) -> Result<(), BuildError>,
 ) -> Result<Vec<Candidate<[u8; 32]>>, BuildError> {
     // In walk order, in which files are opened fastest.
-    let mut inodes: Vec<InodeId> = candidates.iter().map(|candidate| candidate.inode).collect();
-    inodes.sort_unstable();
+    let mut candidates = candidates.to_vec();
+    candidates.sort_unstable_by_key(|candidate| candidate.inode);
     let mut contents = Contents::new(tree)?;
-    let digests = inodes.into_iter().map(|inode| {
+    let digests = candidates.into_iter().map(|candidate| {
+        let inode = candidate.inode;
         let file = file(tree, inode);
         let mut state = Sha256::new();
         state.update(file.size().to_le_bytes());
@@ -119,6 +148,7 @@ fn digests<K: Copy>(
         content.finish()?;
         Ok(Candidate {
             key: state.finalize().into(),
+            alignment: candidate.alignment,
             inode,
         })
     });

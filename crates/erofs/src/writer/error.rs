@@ -22,6 +22,15 @@ pub enum BuildError {
         /// The reason.
         reason: Unstorable,
     },
+    /// Compressed images have smaller blocks.
+    #[error("an image with blocks of more than 16 KiB cannot be compressed")]
+    BlocksTooLarge,
+    /// A compressor failed, probably for lack of memory.
+    #[error("compressing: {0}")]
+    Compressing(
+        /// What its library says.
+        &'static str,
+    ),
     /// The image could not be written.
     #[error("writing the image: {0}")]
     Output(#[source] io::Error),

@@ -12,7 +12,7 @@ use verimount_scan::{Entry, EntryId, InodeId, InodeKind, SourceTree};
 
 use super::{
     BuildError, Format, Unstorable, attributes::Attributes, equal::Equal,
-    metadata_space::MetadataSpace, shape::Shape,
+    metadata_space::MetadataSpace, shape::Shape, superblock,
 };
 use crate::raw::INODE_SLOT;
 
@@ -23,14 +23,16 @@ pub(super) const MAX_BLOCKS: u64 = u32::MAX as u64;
 #[derive(Debug)]
 pub(super) struct Layout {
     /// By the numbers of inodes.
-    places: Vec<Place>,
+    pub(super) places: Vec<Place>,
     /// The inodes in the order of their places.
     pub(super) inodes: Vec<InodeId>,
     /// The directories that have blocks, in the order of these.
     pub(super) directories: Vec<EntryId>,
     /// The block of the shared attributes; 0 if there are none.
     pub(super) shared_attributes: u32,
-    /// Blocks of the image.
+    /// Blocks of the metadata, with the superblock.
+    pub(super) metadata_blocks: u64,
+    /// Blocks of the image, if nothing is compressed.
     pub(super) blocks: u64,
 }
 
@@ -39,8 +41,29 @@ pub(super) struct Layout {
 pub(super) struct Place {
     /// Its number in the image. None is 0, where the superblock is.
     pub(super) nid: u32,
-    /// Its first block; 0 if it has none.
-    pub(super) block: u32,
+    pub(super) stored: Stored,
+}
+
+/// Where the data of an inode is that is not behind it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) enum Stored {
+    /// There is none.
+    #[default]
+    Nowhere,
+    /// From this block on.
+    From(u32),
+    /// In so many blocks, which an index tells.
+    Compressed(u32),
+}
+
+impl Place {
+    /// The first block of its data, which is not compressed; 0 if there is none.
+    pub(super) fn block(self) -> u32 {
+        match self.stored {
+            Stored::From(block) => block,
+            Stored::Nowhere | Stored::Compressed(_) => 0,
+        }
+    }
 }
 
 impl Layout {
@@ -59,12 +82,13 @@ pub(super) fn lay_out(
     let mut planner = Planner {
         attributes,
         format,
-        space: MetadataSpace::new(format.block),
+        space: MetadataSpace::new(format.block, superblock::end(format)),
         layout: Layout {
             places: vec![Place::default(); tree.inodes().len()],
             inodes: Vec::new(),
             directories: Vec::new(),
             shared_attributes: 0,
+            metadata_blocks: 0,
             blocks: 0,
         },
     };
@@ -122,8 +146,8 @@ impl Planner<'_> {
         let blocks = Shape::new(directory, self.attributes, self.format).blocks();
         if blocks > 0 {
             let at = self.space.blocks(blocks);
-            self.layout.places[directory.inode_id().index()].block =
-                self.block_at(at, directory)?;
+            self.layout.places[directory.inode_id().index()].stored =
+                Stored::From(self.block_at(at, directory)?);
             self.layout.directories.push(directory.id());
         }
         Ok(())
@@ -132,6 +156,7 @@ impl Planner<'_> {
     /// The contents of files in walk order, equal ones once.
     fn add_contents(&mut self, tree: &SourceTree, equal: &Equal) -> Result<(), BuildError> {
         let mut end = self.format.block.blocks_for(self.space.end());
+        self.layout.metadata_blocks = end;
         for entry in tree.entries().filter(|entry| entry.is_first_name()) {
             let inode = entry.inode_id();
             if !matches!(
@@ -141,15 +166,15 @@ impl Planner<'_> {
                 continue;
             }
             if equal.is_repeated(inode) {
-                let first = self.layout.place(equal.first(inode)).block;
-                self.layout.places[inode.index()].block = first;
+                let first = self.layout.place(equal.first(inode)).stored;
+                self.layout.places[inode.index()].stored = first;
                 continue;
             }
             let blocks = Shape::new(entry, self.attributes, self.format).blocks();
             if blocks > 0 {
                 // Both are less than 2⁵³.
                 self.check((end + blocks) * self.format.block.bytes(), entry)?;
-                self.layout.places[inode.index()].block = end as u32;
+                self.layout.places[inode.index()].stored = Stored::From(end as u32);
                 end += blocks;
             }
         }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::{block_size::BlockSize, raw::INODE_SLOT, superblock::SUPERBLOCK_END};
+use crate::{block_size::BlockSize, raw::INODE_SLOT};
 
 /// The most unfilled blocks that are kept open: enough to waste little, few enough that neighbours stay near
 /// each other.
@@ -36,14 +36,15 @@ impl Gap {
 }
 
 impl MetadataSpace {
-    /// With the superblock alone.
-    pub(super) fn new(block: BlockSize) -> Self {
+    /// With the superblock alone, up to this offset.
+    pub(super) fn new(block: BlockSize, superblock_end: u64) -> Self {
+        let superblock_end = superblock_end.next_multiple_of(INODE_SLOT);
         let mut space = Self {
             block,
-            end: SUPERBLOCK_END.next_multiple_of(block.bytes()),
+            end: superblock_end.next_multiple_of(block.bytes()),
             gaps: VecDeque::new(),
         };
-        space.open(SUPERBLOCK_END);
+        space.open(superblock_end);
         space
     }
 
@@ -99,7 +100,7 @@ mod tests {
     use super::*;
 
     fn space() -> MetadataSpace {
-        MetadataSpace::new(BlockSize::from_bits(12).unwrap())
+        MetadataSpace::new(BlockSize::from_bits(12).unwrap(), 1024 + 128)
     }
 
     #[test]

@@ -7,6 +7,7 @@ use super::{
     Format,
     attributes::Attributes,
     chunk_map::{self, ChunkMap},
+    compress::index::Geometry,
     directory,
 };
 use crate::raw::{CompactInode, ExtendedInode};
@@ -40,6 +41,8 @@ pub(super) enum Data {
     },
     /// In chunks, and their map behind the inode.
     Chunks(ChunkMap),
+    /// Compressed if that saves space, and the index behind the inode. Otherwise in blocks that follow each other.
+    Compressed(Geometry),
 }
 
 impl Shape {
@@ -73,11 +76,12 @@ impl Shape {
 
     /// Bytes of the inode with all that follows it.
     pub(super) fn len(&self) -> u64 {
-        let behind = match &self.data {
-            Data::Flat { tail, .. } => *tail,
-            Data::Chunks(map) => map.len(),
-        };
-        self.len_before_data() + behind
+        let before = self.len_before_data();
+        match &self.data {
+            Data::Flat { tail, .. } => before + tail,
+            Data::Chunks(map) => before + map.len(),
+            Data::Compressed(index) => index.at() + index.len(),
+        }
     }
 
     /// Bytes of the inode and its extended attributes.
@@ -89,11 +93,13 @@ impl Shape {
         inode as u64 + self.attributes
     }
 
-    /// Number of blocks outside of the metadata, or for directories apart from the inode.
+    /// Number of blocks outside of the metadata, or for directories apart from the inode. If the data is compressed,
+    /// there are at most so many.
     pub(super) fn blocks(&self) -> u64 {
         match &self.data {
             Data::Flat { blocks, .. } => *blocks,
             Data::Chunks(map) => map.stored_blocks(),
+            Data::Compressed(index) => index.blocks(),
         }
     }
 
@@ -101,13 +107,19 @@ impl Shape {
     ///
     /// The end of a directory is behind its inode wherever it fits in the same block. Of a file it is only if
     /// that is all of it: one read then finds everything, while for a longer one it would be a further
-    /// read.
+    /// read. What has a block or less is not compressed, as that saves nothing.
     fn store(&self, kind: &InodeKind, format: Format) -> Data {
         let block = format.block;
         if let InodeKind::File(file) = kind
             && let Some(map) = ChunkMap::new(file, block)
         {
             return Data::Chunks(map);
+        }
+        if matches!(kind, InodeKind::File(_))
+            && format.compression.is_some()
+            && self.size > block.bytes()
+        {
+            return Data::Compressed(Geometry::new(self.size, self.len_before_data(), block));
         }
         let tail = block.offset_in_block(self.size);
         let fits = self.len_before_data() + tail <= block.bytes();

@@ -4,22 +4,41 @@ use std::mem::offset_of;
 
 use zerocopy::IntoBytes;
 
-use super::Plan;
+use super::{Format, Plan, compress};
 use crate::{
     features::{Compatible, Incompatible},
     raw::{self, MAGIC, SUPERBLOCK},
     superblock::SUPERBLOCK_END,
 };
 
-/// The superblock of a planned image, without its checksum.
-pub(super) fn encode(plan: &Plan, uuid: [u8; 16], has_chunks: bool) -> raw::Superblock {
+/// How far back data can refer that LZ4 has compressed, in bytes.
+const LZ4_DISTANCE: u16 = u16::MAX;
+
+/// The superblock of a planned image of so many blocks, without its checksum.
+pub(super) fn encode(
+    plan: &Plan,
+    uuid: [u8; 16],
+    has_chunks: bool,
+    blocks: u64,
+) -> raw::Superblock {
     let time = plan.format.time;
     let layout = &plan.layout;
+    let parameters = !compress::parameters(plan.format).is_empty();
     let root = layout.place(plan.tree.root().inode_id());
     let mut compatible = Compatible::CHECKSUM | Compatible::MTIME;
     compatible.set(Compatible::XATTR_FILTER, plan.attributes.exist());
     let mut incompatible = Incompatible::empty();
     incompatible.set(Incompatible::CHUNKS, has_chunks);
+    incompatible.set(
+        Incompatible::ZERO_PADDING,
+        plan.format.compression.is_some(),
+    );
+    incompatible.set(Incompatible::COMPRESSION_CONFIGURATIONS, parameters);
+    let algorithms = match plan.format.compression {
+        Some(compression) if parameters => 1 << compression.codec.algorithm().number(),
+        Some(_) => LZ4_DISTANCE,
+        None => 0,
+    };
     raw::Superblock {
         magic: MAGIC.into(),
         checksum: 0.into(),
@@ -32,13 +51,13 @@ pub(super) fn encode(plan: &Plan, uuid: [u8; 16], has_chunks: bool) -> raw::Supe
         epoch: time.seconds().into(),
         nanoseconds: time.nanoseconds().into(),
         // At most `MAX_BLOCKS`.
-        blocks: (layout.blocks as u32).into(),
+        blocks: (blocks as u32).into(),
         inode_block: 0.into(),
         xattr_block: layout.shared_attributes.into(),
         uuid,
         volume_name: plan.volume_name.padded(),
         incompatible: incompatible.bits().into(),
-        algorithms: 0.into(),
+        algorithms: algorithms.into(),
         extra_devices: 0.into(),
         device_slot: 0.into(),
         directory_block_bits: 0,
@@ -73,9 +92,15 @@ pub(super) fn set_checksum(beginning: &mut [u8]) {
     beginning[SUPERBLOCK as usize + CHECKSUM..][..4].copy_from_slice(&checksum.to_le_bytes());
 }
 
+/// Where the superblock ends, with what follows it, in bytes.
+pub(super) fn end(format: Format) -> u64 {
+    SUPERBLOCK_END + compress::parameters(format).len() as u64
+}
+
 /// The bytes of an image in front of its metadata.
-pub(super) fn beginning(superblock: &raw::Superblock) -> [u8; SUPERBLOCK_END as usize] {
-    let mut bytes = [0; SUPERBLOCK_END as usize];
-    bytes[SUPERBLOCK as usize..].copy_from_slice(superblock.as_bytes());
+pub(super) fn beginning(superblock: &raw::Superblock, format: Format) -> Vec<u8> {
+    let mut bytes = vec![0; SUPERBLOCK as usize];
+    bytes.extend_from_slice(superblock.as_bytes());
+    bytes.extend(compress::parameters(format));
     bytes
 }

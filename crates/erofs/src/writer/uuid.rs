@@ -3,13 +3,21 @@
 use sha2::{Digest, Sha256};
 use verimount_scan::{InodeKind, SourceTree};
 
-use super::VolumeName;
+use super::{Compression, VolumeName};
 
 /// An identifier of 16 bytes (RFC 9562, version 8) made from everything in the tree but the contents of
 /// files, which are not known when the superblock is written.
-pub(super) fn of(tree: &SourceTree, volume_name: VolumeName) -> [u8; 16] {
+pub(super) fn of(
+    tree: &SourceTree,
+    volume_name: VolumeName,
+    compression: Option<Compression>,
+) -> [u8; 16] {
     let mut hash = Sha256::new();
     hash.update(volume_name.padded());
+    if let Some(compression) = compression {
+        let codec = compression.codec;
+        hash.update([codec.algorithm().number(), codec.level()]);
+    }
     for entry in tree.entries() {
         let inode = entry.inode();
         hash.update(entry.inode_id().index().to_le_bytes());

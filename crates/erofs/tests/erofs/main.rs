@@ -2,6 +2,7 @@
 //! with `fsck.erofs`.
 
 mod committed;
+mod compression;
 mod craft;
 mod hostile;
 mod large_directories;

@@ -3,7 +3,8 @@
 
 use std::{
     fs::{self, File},
-    io::{self, Write},
+    io::{self, Cursor, Read, Seek, SeekFrom, Write},
+    num::NonZeroUsize,
     ops::ControlFlow,
     os::unix::fs::{FileExt, PermissionsExt, symlink},
     path::Path,
@@ -33,9 +34,10 @@ fn plan_of(root: &Path) -> Plan {
 }
 
 fn written(plan: &Plan) -> Vec<u8> {
-    let mut image = Vec::new();
+    let mut image = Cursor::new(Vec::new());
     let go_on = &mut |_| ControlFlow::Continue(());
-    plan.write_to(&mut image, go_on).unwrap();
+    plan.write_to(&mut image, NonZeroUsize::MIN, go_on).unwrap();
+    let image = image.into_inner();
     assert_eq!(image.len() as u64, plan.image_size());
     image
 }
@@ -86,6 +88,34 @@ fn all_kinds_of_content_are_kept() {
     check_lookups(&tree);
 }
 
+/// What `fsck.erofs` has extracted of an image that it accepts.
+pub(crate) struct Extracted(TempDir);
+
+/// Has `fsck.erofs` check and extract an image; `None` if it is not installed.
+pub(crate) fn extracted_by_fsck(image: &[u8]) -> Option<Extracted> {
+    let extracted = tempfile::tempdir().unwrap();
+    assert!(is_accepted(image, &extracted.path().join("tree"))?);
+    Some(Extracted(extracted))
+}
+
+impl Extracted {
+    /// Fails unless it has the files of this directory.
+    pub(crate) fn is_like(&self, root: &Path) {
+        assert!(self.diff(root));
+        let surplus = root.join("surplus");
+        fs::write(&surplus, "not in the image").unwrap();
+        assert!(!self.diff(root));
+        fs::remove_file(surplus).unwrap();
+    }
+
+    fn diff(&self, root: &Path) -> bool {
+        let mut diff = Command::new("diff");
+        diff.args(["-r", "--no-dereference"]).arg(root);
+        diff.arg(self.0.path().join("tree"));
+        diff.status().unwrap().success()
+    }
+}
+
 /// Whether `fsck.erofs` accepts an image; `None` if it is not installed.
 fn is_accepted(image: &[u8], extract_to: &Path) -> Option<bool> {
     let program = tools::find("fsck.erofs")?;
@@ -111,26 +141,14 @@ fn fsck_accepts_and_extracts_our_images() {
     // `fsck.erofs` 1.5 leaves holes out of what it extracts.
     fs::remove_file(folder.path().join("sparse")).unwrap();
     let mut image = image_of(folder.path());
-    let extracted = tempfile::tempdir().unwrap();
-    let to = extracted.path().join("tree");
-    let Some(accepted) = is_accepted(&image, &to) else {
+    let Some(extracted) = extracted_by_fsck(&image) else {
         return;
     };
-    assert!(accepted);
-    let diff = |root: &Path| {
-        let mut diff = Command::new("diff");
-        diff.args(["-r", "--no-dereference"]).arg(root).arg(&to);
-        diff.status().unwrap().success()
-    };
-    assert!(diff(folder.path()));
-    fs::write(folder.path().join("surplus"), "not in the image").unwrap();
-    assert!(!diff(folder.path()));
+    extracted.is_like(folder.path());
     // In the part of the superblock that only the checksum covers.
     image[1024 + 0x30] ^= 1;
-    assert_eq!(
-        is_accepted(&image, &extracted.path().join("other")),
-        Some(false)
-    );
+    let to = tempfile::tempdir().unwrap();
+    assert_eq!(is_accepted(&image, &to.path().join("tree")), Some(false));
 }
 
 /// The checksum of an image that must never change: other images of the same tree would have other digests.
@@ -260,23 +278,35 @@ fn a_file_that_changes_fails_the_image() {
         let (folder, plan) = one_file(len);
         let file = folder.path().join("file");
         fs::write(&file, noise(len + 1, 1)).unwrap();
-        match plan.write_to(&mut Vec::new(), &mut |_| ControlFlow::Continue(())) {
+        let mut image = Cursor::new(Vec::new());
+        match plan.write_to(&mut image, NonZeroUsize::MIN, &mut |_| {
+            ControlFlow::Continue(())
+        }) {
             Err(BuildError::Scan(ScanError::Changed { path })) => assert_eq!(path, file),
             result => panic!("{result:?}"),
         }
     }
 }
 
-/// An output that is full after this many bytes.
-struct Full(usize);
+/// An output that has room for this many bytes.
+struct Full {
+    image: Cursor<Vec<u8>>,
+    room: u64,
+}
+
+impl Full {
+    fn after(room: u64) -> Self {
+        let image = Cursor::new(Vec::new());
+        Self { image, room }
+    }
+}
 
 impl Write for Full {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let taken = bytes.len().min(self.0);
-        self.0 -= taken;
-        match taken {
+        let room = self.room.saturating_sub(self.image.position());
+        match bytes.len().min(room as usize) {
             0 => Err(io::ErrorKind::StorageFull.into()),
-            taken => Ok(taken),
+            taken => self.image.write(&bytes[..taken]),
         }
     }
 
@@ -285,16 +315,29 @@ impl Write for Full {
     }
 }
 
+impl Read for Full {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.image.read(buffer)
+    }
+}
+
+impl Seek for Full {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.image.seek(to)
+    }
+}
+
 #[test]
 fn writing_can_fail_and_be_cancelled() {
     let (_folder, plan) = one_file(1 << 20);
-    let size = plan.image_size() as usize;
+    let size = plan.image_size();
     let go_on = &mut |_| ControlFlow::Continue(());
-    plan.write_to(&mut Full(size), go_on).unwrap();
-    let full = plan.write_to(&mut Full(size - 1), go_on);
+    let one = NonZeroUsize::MIN;
+    plan.write_to(&mut Full::after(size), one, go_on).unwrap();
+    let full = plan.write_to(&mut Full::after(size - 1), one, go_on);
     assert!(matches!(full, Err(BuildError::Output(_))), "{full:?}");
     let mut calls = 0;
-    let cancelled = plan.write_to(&mut io::sink(), &mut |_| {
+    let cancelled = plan.write_to(&mut Cursor::new(Vec::new()), one, &mut |_| {
         calls += 1;
         match calls {
             1 => ControlFlow::Continue(()),

@@ -1,0 +1,341 @@
+//! Compressed images show the tree that they were made of, whatever compresses well in it and what does not, and do not
+//! depend on the number of threads.
+
+use std::{
+    fs,
+    io::Cursor,
+    num::NonZeroUsize,
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use proptest::{collection::vec, prelude::*, sample::select};
+use rustix::fs::{XattrFlags, setxattr};
+use tempfile::TempDir;
+use verimount_erofs::{BuildError, Compression, Options, Plan, plan};
+use verimount_scan::{Error as ScanError, Options as ScanOptions, scan};
+use verimount_testkit::noise;
+
+use crate::{
+    real::{compare, make_tree},
+    seen::{check_lookups, open},
+    writer::extracted_by_fsck,
+};
+
+fn compression(codec: &str, cluster: u64) -> Compression {
+    Compression {
+        codec: codec.parse().unwrap(),
+        cluster: cluster.try_into().unwrap(),
+    }
+}
+
+fn plan_of(root: &Path, codec: &str, cluster: u64, block_size: u64) -> Plan {
+    let options = Options {
+        block_size: block_size.try_into().unwrap(),
+        compression: Some(compression(codec, cluster)),
+        ..Options::default()
+    };
+    let tree = scan(root, &ScanOptions::default()).unwrap();
+    plan(tree, &options).unwrap()
+}
+
+fn written(plan: &Plan, threads: usize) -> Vec<u8> {
+    let mut image = Cursor::new(Vec::new());
+    let mut done = 0;
+    let go_on = &mut |bytes| {
+        done += bytes;
+        ControlFlow::Continue(())
+    };
+    let threads = NonZeroUsize::new(threads).unwrap();
+    plan.write_to(&mut image, threads, go_on).unwrap();
+    let image = image.into_inner();
+    assert!(image.len() as u64 <= plan.image_size());
+    // What progress is told ends where it should.
+    assert_eq!(done, plan.image_size());
+    image
+}
+
+fn text(len: usize) -> Vec<u8> {
+    let lines = (0_u32..).flat_map(|number| format!("line {number} of a text\n").into_bytes());
+    lines.take(len).collect()
+}
+
+/// A part of a content.
+#[derive(Debug, Clone)]
+enum Part {
+    Noise(usize, u64),
+    Zeros(usize),
+    Text(usize),
+}
+
+impl Part {
+    fn bytes(&self) -> Vec<u8> {
+        match self {
+            Self::Noise(len, seed) => noise(*len, *seed),
+            Self::Zeros(len) => vec![0; *len],
+            Self::Text(len) => text(*len),
+        }
+    }
+}
+
+/// Lengths around blocks and clusters, and any others.
+fn lengths() -> impl Strategy<Value = usize> {
+    let bounds = select(vec![512, 4096, 8192, 16_384, 65_536, 131_072, 1 << 20]);
+    prop_oneof![
+        3 => (bounds, 0..5_usize).prop_map(|(bound, more)| bound + more - 2),
+        2 => 0..20_000_usize,
+        1 => 0..1_500_000_usize,
+    ]
+}
+
+fn parts() -> impl Strategy<Value = Part> {
+    (lengths(), 0..3, 0..3_u64).prop_map(|(len, kind, seed)| match kind {
+        0 => Part::Noise(len, seed),
+        1 => Part::Zeros(len),
+        _ => Part::Text(len),
+    })
+}
+
+/// Files by their numbers.
+fn files() -> impl Strategy<Value = Vec<Vec<Part>>> {
+    vec(vec(parts(), 1..4), 1..6)
+}
+
+fn create(root: &Path, files: &[Vec<Part>]) {
+    for (number, parts) in files.iter().enumerate() {
+        let content: Vec<u8> = parts.iter().flat_map(Part::bytes).collect();
+        fs::write(root.join(number.to_string()), content).unwrap();
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn contents_come_back(
+        files in files(),
+        codec in select(vec!["lz4", "lz4,3", "lz4,12", "zstd", "zstd,1", "zstd,12"]),
+        cluster_bits in 9..21_u32,
+        block_bits in 9..15_u32,
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        create(folder.path(), &files);
+        let plan = plan_of(folder.path(), codec, 1 << cluster_bits, 1 << block_bits);
+        let image = written(&plan, 1);
+        prop_assert!(written(&plan, 3) == image);
+        compare(&open(image).unwrap(), folder.path(), true);
+    }
+}
+
+#[test]
+fn all_kinds_of_files_are_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    make_tree(folder.path());
+    for (codec, cluster) in [("lz4", 4096), ("lz4,9", 65_536), ("zstd", 16_384)] {
+        let image = written(&plan_of(folder.path(), codec, cluster, 4096), 2);
+        let tree = open(image).unwrap();
+        compare(&tree, folder.path(), true);
+        check_lookups(&tree);
+    }
+}
+
+/// A tree of a single file.
+fn one_file(content: &[u8]) -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    fs::write(&file, content).unwrap();
+    (folder, file)
+}
+
+#[test]
+fn text_takes_less_space() {
+    let (folder, _) = one_file(&text(4 << 20));
+    let len = |codec, cluster| written(&plan_of(folder.path(), codec, cluster, 4096), 2).len();
+    let fast = len("lz4", 4096);
+    let slow = len("lz4,12", 4096);
+    let large = len("lz4,12", 65_536);
+    let best = len("zstd", 65_536);
+    assert!(fast < 2 << 20, "{fast}");
+    assert!(slow < fast, "{slow} {fast}");
+    assert!(large < slow, "{large} {slow}");
+    assert!(best < large / 2, "{best} {large}");
+    assert!(len("zstd,19", 65_536) < best, "{best}");
+}
+
+#[test]
+fn what_cannot_be_compressed_is_stored_as_it_is() {
+    let content = noise(3 << 20, 1);
+    let (folder, _) = one_file(&content);
+    let image = written(&plan_of(folder.path(), "zstd", 65_536, 4096), 2);
+    assert_eq!(image.len(), content.len() + 4096);
+    assert!(image.ends_with(&content));
+}
+
+#[test]
+fn equal_contents_are_stored_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let content = [text(300_000), noise(300_000, 1)].concat();
+    for name in ["a", "b", "c", "d"] {
+        fs::write(path(name), &content).unwrap();
+    }
+    let one = {
+        let (folder, _) = one_file(&content);
+        written(&plan_of(folder.path(), "lz4", 65_536, 4096), 1).len()
+    };
+    let image = written(&plan_of(folder.path(), "lz4", 65_536, 4096), 2);
+    assert!(image.len() <= one + 4096, "{}", image.len());
+    compare(&open(image).unwrap(), folder.path(), true);
+    // An attribute that moves the index has it differ, unless the file system has no attributes.
+    if setxattr(path("c"), "user.a", b"value", XattrFlags::empty()).is_ok() {
+        let image = written(&plan_of(folder.path(), "lz4", 65_536, 4096), 2);
+        assert!(image.len() > one + 4096, "{}", image.len());
+        compare(&open(image).unwrap(), folder.path(), true);
+    }
+}
+
+#[test]
+fn fsck_accepts_and_extracts_compressed_images() {
+    let folder = tempfile::tempdir().unwrap();
+    make_tree(folder.path());
+    // `fsck.erofs` 1.5 leaves holes out of what it extracts.
+    fs::remove_file(folder.path().join("sparse")).unwrap();
+    let mixed = [
+        text(200_000),
+        noise(50_000, 1),
+        vec![0; 3 << 20],
+        text(5000),
+    ]
+    .concat();
+    fs::write(folder.path().join("mixed"), mixed).unwrap();
+    // The other algorithms are unknown to 1.5.
+    for (codec, cluster) in [("lz4", 4096), ("lz4,9", 16_384), ("lz4,9", 1 << 20)] {
+        let image = written(&plan_of(folder.path(), codec, cluster, 4096), 2);
+        let Some(extracted) = extracted_by_fsck(&image) else {
+            return;
+        };
+        extracted.is_like(folder.path());
+    }
+}
+
+/// An image that the kernel has mounted.
+struct Mounted(TempDir);
+
+impl Mounted {
+    /// `None` if it is not mounted: only root can do so, and only some kernels without a device.
+    fn new(image: &[u8]) -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, point) = (folder.path().join("image"), folder.path().join("mnt"));
+        fs::write(&file, image).unwrap();
+        fs::create_dir(&point).unwrap();
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "erofs", "-o", "ro"]).arg(file).arg(point);
+        mount
+            .output()
+            .unwrap()
+            .status
+            .success()
+            .then_some(Self(folder))
+    }
+
+    fn path(&self) -> PathBuf {
+        self.0.path().join("mnt")
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let unmounted = Command::new("umount").arg(self.path()).status();
+        assert!(unmounted.unwrap().success());
+    }
+}
+
+/// It is stricter than other readers.
+#[test]
+fn the_kernel_reads_compressed_images() {
+    let folder = tempfile::tempdir().unwrap();
+    // Ends of all kinds: what is compressed, what is not, and what is short, in blocks that something begins in or not.
+    for len in (1..40).map(|number| number * 1000) {
+        let contents = [
+            text(len),
+            [text(len), noise(3000, 1)].concat(),
+            [noise(len, 2), text(7000)].concat(),
+            [text(20_000), noise(len, 3), vec![0; 5000]].concat(),
+        ];
+        for (number, content) in contents.iter().enumerate() {
+            fs::write(folder.path().join(format!("{len} {number}")), content).unwrap();
+        }
+    }
+    let image = |codec, cluster| written(&plan_of(folder.path(), codec, cluster, 4096), 2);
+    let plain = plan(
+        scan(folder.path(), &ScanOptions::default()).unwrap(),
+        &Options::default(),
+    );
+    if Mounted::new(&written(&plain.unwrap(), 1)).is_none() {
+        eprintln!("skipped: the kernel does not mount the image here");
+        return;
+    }
+    for (codec, cluster) in [
+        ("lz4", 4096),
+        ("lz4,9", 65_536),
+        ("zstd", 4096),
+        ("zstd", 65_536),
+    ] {
+        let Some(mounted) = Mounted::new(&image(codec, cluster)) else {
+            // Linux before 6.10 has no Zstandard.
+            assert!(codec.starts_with("zstd"), "{codec} {cluster}");
+            continue;
+        };
+        let mut diff = Command::new("diff");
+        diff.arg("-r").arg(folder.path()).arg(mounted.path());
+        assert!(diff.status().unwrap().success(), "{codec} {cluster}");
+    }
+}
+
+#[test]
+fn large_blocks_are_not_compressed() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options {
+        block_size: (32 << 10).try_into().unwrap(),
+        compression: Some(compression("lz4", 65_536)),
+        ..Options::default()
+    };
+    let tree = scan(folder.path(), &ScanOptions::default()).unwrap();
+    let refused = plan(tree, &options);
+    assert!(matches!(refused, Err(BuildError::BlocksTooLarge)));
+}
+
+#[test]
+fn a_file_that_changes_fails_the_image() {
+    let (folder, file) = one_file(&text(5 << 20));
+    let plan = plan_of(folder.path(), "lz4", 65_536, 4096);
+    fs::write(&file, text((5 << 20) + 1)).unwrap();
+    let two = NonZeroUsize::new(2).unwrap();
+    let mut image = Cursor::new(Vec::new());
+    match plan.write_to(&mut image, two, &mut |_| ControlFlow::Continue(())) {
+        Err(BuildError::Scan(ScanError::Changed { path })) => assert_eq!(path, file),
+        result => panic!("{result:?}"),
+    }
+}
+
+#[test]
+fn compressing_can_be_cancelled() {
+    let (folder, _) = one_file(&text(20 << 20));
+    let plan = plan_of(folder.path(), "zstd", 65_536, 4096);
+    let mut calls = 0;
+    let two = NonZeroUsize::new(2).unwrap();
+    let mut image = Cursor::new(Vec::new());
+    let cancelled = plan.write_to(&mut image, two, &mut |_| {
+        calls += 1;
+        match calls {
+            1 => ControlFlow::Continue(()),
+            _ => ControlFlow::Break(()),
+        }
+    });
+    assert!(
+        matches!(cancelled, Err(BuildError::Cancelled)),
+        "{cancelled:?}"
+    );
+    assert_eq!(calls, 2);
+}
