@@ -1,5 +1,6 @@
-//! What targets share: a small volume, which those for volumes give parts of, and verified reads.
+//! What targets share: a small volume, which those for volumes give parts of; compressed clusters; and verified reads.
 
+pub mod cluster;
 pub mod verified;
 
 use std::{

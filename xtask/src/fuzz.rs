@@ -19,10 +19,14 @@ use verimount_support::{
 /// The fuzz crate, below the repository's top folder; not a member of the workspace.
 pub(crate) const MANIFEST: &str = "fuzz/Cargo.toml";
 
-const TARGETS: [&str; 11] = [
+const TARGETS: [&str; 15] = [
     "bitmap",
     "dm_verity",
     "erofs",
+    "erofs_deflate",
+    "erofs_lz4",
+    "erofs_lzma",
+    "erofs_zstd",
     "journal",
     "nbd",
     "policy",

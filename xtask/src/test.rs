@@ -74,7 +74,7 @@ const FURTHER_STEPS: [FurtherStep; 5] = [
         Program::Conformance.run(&["--short"])
     }),
     ("Kernel", 25, |_| Program::KernelTest.run(&[])),
-    ("Fuzz targets", 12, |target| {
+    ("Fuzz targets", 14, |target| {
         fuzz::run(&fuzz::folder(target))
     }),
 ];
