@@ -5,7 +5,7 @@ use std::{
 };
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use verimount::{Step, Watch};
+use verimount::{Progress, Step, Watch};
 
 use crate::interrupt::Interrupt;
 
@@ -29,10 +29,7 @@ pub(crate) fn with_progress<T>(
             // The old bar is cleared before there is a new one.
             shown = None;
         }
-        let (_, bar) = shown.get_or_insert_with(|| {
-            let bar = Bar::new(progress.total, name(progress.step));
-            (progress.step, bar)
-        });
+        let (_, bar) = shown.get_or_insert_with(|| (progress.step, Bar::of(&progress)));
         bar.set_total(progress.total);
         bar.reach(progress.done);
         interrupt.go_on()
@@ -42,10 +39,13 @@ pub(crate) fn with_progress<T>(
 fn name(step: Step) -> &'static str {
     match step {
         Step::Receive => "receiving",
+        Step::Scan => "scanning",
+        Step::Compare => "comparing files",
         Step::Build => "building",
         Step::Seal => "sealing",
         Step::Hash => "hashing",
         Step::Verify => "verifying",
+        Step::Name => "naming files",
         Step::Extract => "extracting",
         Step::Format => "formatting",
         Step::Grow => "growing",
@@ -55,7 +55,16 @@ fn name(step: Step) -> &'static str {
     }
 }
 
-/// A progress bar for a number of bytes. It is on stderr, if that is a terminal, from [`DELAY`] on,
+/// What a bar shows.
+const BYTES: &str = "{msg} {wide_bar} {bytes}/{total_bytes} {binary_bytes_per_sec} {eta}";
+
+/// The same where nobody knows how many bytes there are.
+const BYTES_SO_FAR: &str = "{msg} {bytes} {binary_bytes_per_sec}";
+
+/// The same for parts of a tree instead of bytes.
+const PARTS_SO_FAR: &str = "{msg} {human_pos}";
+
+/// A progress bar. It is on stderr, if that is a terminal, from [`DELAY`] on,
 /// and cleared when it is dropped.
 pub(crate) struct Bar {
     bar: ProgressBar,
@@ -67,10 +76,22 @@ pub(crate) struct Bar {
 impl Bar {
     /// A bar for `total` bytes, on which `what` is done.
     pub(crate) fn new(total: u64, what: &'static str) -> Self {
+        Self::with_template(BYTES, total, what)
+    }
+
+    /// A bar for a step that has just begun.
+    fn of(progress: &Progress) -> Self {
+        let template = match (progress.step, progress.total) {
+            (Step::Scan | Step::Name, _) => PARTS_SO_FAR,
+            (_, 0) => BYTES_SO_FAR,
+            _ => BYTES,
+        };
+        Self::with_template(template, progress.total, name(progress.step))
+    }
+
+    fn with_template(template: &str, total: u64, what: &'static str) -> Self {
         let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
-        let style = ProgressStyle::with_template(
-            "{msg} {wide_bar} {bytes}/{total_bytes} {binary_bytes_per_sec} {eta}",
-        );
+        let style = ProgressStyle::with_template(template);
         bar.set_style(style.expect("the template is valid"));
         bar.set_message(what);
         let due = stderr().is_terminal().then(|| Instant::now() + DELAY);

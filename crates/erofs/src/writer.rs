@@ -90,12 +90,17 @@ struct Format {
 /// inode besides the tree.
 ///
 /// Files of equal size that take blocks of their own are read, for equal contents to be stored once: a part
-/// of each, and all of those whose parts are equal.
+/// of each, and all of those whose parts are equal. `progress` is called with the bytes that were read.
 ///
 /// # Errors
-/// [`BuildError::Unstorable`] for what exceeds the limits of the format, [`BuildError::BlocksTooLarge`], and
-/// [`BuildError::Scan`] for files that cannot be read, or have changed since the tree was scanned.
-pub fn plan(tree: SourceTree, options: &Options) -> Result<Plan, BuildError> {
+/// [`BuildError::Unstorable`] for what exceeds the limits of the format, [`BuildError::BlocksTooLarge`],
+/// [`BuildError::Cancelled`] if `progress` says so, and [`BuildError::Scan`] for files that cannot be read,
+/// or have changed since the tree was scanned.
+pub fn plan(
+    tree: SourceTree,
+    options: &Options,
+    progress: &mut Progress<'_>,
+) -> Result<Plan, BuildError> {
     if options.compression.is_some() && options.block_size.bits() > MAX_BLOCK_BITS {
         return Err(BuildError::BlocksTooLarge);
     }
@@ -105,7 +110,7 @@ pub fn plan(tree: SourceTree, options: &Options) -> Result<Plan, BuildError> {
         time: shape::most_common_time(&tree),
     };
     let attributes = Attributes::new(&tree)?;
-    let equal = equal::find(&tree, &attributes, format)?;
+    let equal = equal::find(&tree, &attributes, format, progress)?;
     let layout = layout::lay_out(&tree, &attributes, &equal, format)?;
     Ok(Plan {
         tree,

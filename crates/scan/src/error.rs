@@ -52,6 +52,9 @@ pub enum Error {
         /// The limit.
         limit: Limit,
     },
+    /// Cancelled by the progress callback.
+    #[error("interrupted")]
+    Cancelled,
 }
 
 /// Why a member of an archive has no place in the tree.

@@ -9,9 +9,12 @@
 //! replaced.
 //!
 //! ```no_run
+//! use std::ops::ControlFlow;
+//!
 //! use verimount_scan::{Contents, InodeKind, Options, scan};
 //!
-//! let tree = scan("app".as_ref(), &Options::default())?;
+//! let go_on = &mut |_| ControlFlow::Continue(());
+//! let tree = scan("app".as_ref(), &Options::default(), go_on)?;
 //! let mut contents = Contents::new(&tree)?;
 //! for entry in tree.entries().filter(|entry| entry.is_first_name()) {
 //!     if let InodeKind::File(file) = &entry.inode().kind {

@@ -9,6 +9,7 @@ use std::{
 };
 
 use rustix::fs::{CWD, Mode, OFlags, openat, readlinkat};
+use verimount_source::Progress;
 use verimount_tree::{MAX_DEPTH, Permissions};
 
 use crate::{
@@ -25,12 +26,17 @@ use crate::{
 /// Scans the tree at `root`, which may be a symbolic link to a directory.
 ///
 /// Symbolic links inside the tree are part of it, not followed. So are file systems that are mounted
-/// inside it.
+/// inside it. `progress` is called with 1 for each name.
 ///
 /// # Errors
 /// [`Error::Unreadable`] for what cannot be read, [`Error::Changed`] for what was moved or removed
-/// concurrently, and [`Error::TooLarge`] for what exceeds a [`Limit`].
-pub fn scan(root: &Path, options: &Options) -> Result<SourceTree, Error> {
+/// concurrently, [`Error::TooLarge`] for what exceeds a [`Limit`], and [`Error::Cancelled`] if
+/// `progress` says so.
+pub fn scan(
+    root: &Path,
+    options: &Options,
+    progress: &mut Progress<'_>,
+) -> Result<SourceTree, Error> {
     let open = || {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let found = Found::new(openat(CWD, root, flags, Mode::empty())?.into())?;
@@ -49,7 +55,7 @@ pub fn scan(root: &Path, options: &Options) -> Result<SourceTree, Error> {
         lister: Lister::new(),
     };
     let root = scan.add(&found, b"")?;
-    scan.descend(root, found)?;
+    scan.descend(root, found, progress)?;
     Ok(scan.tree)
 }
 
@@ -67,7 +73,12 @@ struct Scan<'o> {
 
 impl Scan<'_> {
     /// Adds everything below the root.
-    fn descend(&mut self, root: EntryId, found: Found) -> Result<(), Error> {
+    fn descend(
+        &mut self,
+        root: EntryId,
+        found: Found,
+        progress: &mut Progress<'_>,
+    ) -> Result<(), Error> {
         let mut levels = vec![(root, self.list(root, &found)?)];
         drop(found);
         while let Some((parent, names)) = levels.last_mut() {
@@ -77,6 +88,9 @@ impl Scan<'_> {
                 levels.pop();
                 continue;
             };
+            if progress(1).is_break() {
+                return Err(Error::Cancelled);
+            }
             if self.is_excluded(parent, name) {
                 continue;
             }

@@ -3,7 +3,7 @@
 use std::{
     fs::{self, File},
     io::{Seek, Write},
-    ops::Range,
+    ops::{ControlFlow, Range},
     os::unix::fs::{FileExt, PermissionsExt, symlink},
     path::Path,
     process::Command,
@@ -21,6 +21,16 @@ use verimount_scan::{
     SourceTree, Whiteouts, scan, scan_archive,
 };
 use verimount_testkit::{TarArchive, noise, tools};
+
+/// A directory as it is.
+fn directory(root: &Path) -> SourceTree {
+    scan(
+        root,
+        &Options::default(),
+        &mut |_| ControlFlow::Continue(()),
+    )
+    .unwrap()
+}
 
 /// All that an image has of an entry.
 #[derive(Debug, PartialEq)]
@@ -154,7 +164,7 @@ fn tree(root: &Path) {
 
 /// Sets the time of everything below a directory, and of itself.
 fn set_times(root: &Path, seconds: i64) {
-    let tree = scan(root, &Options::default()).unwrap();
+    let tree = directory(root);
     for entry in tree.entries() {
         set_time(&entry.path(), seconds, 0);
     }
@@ -219,7 +229,7 @@ fn all_formats_of_gnu_tar_keep_the_tree() {
         }
         set("system.posix_acl_access", &value);
     }
-    let expected = scan(folder.path(), &Options::default()).unwrap();
+    let expected = directory(folder.path());
     for sparse in ["0.0", "0.1", "1.0"] {
         let version = format!("--sparse-version={sparse}");
         for lists in [&["--xattrs"][..], &["--xattrs", "--acls"]] {
@@ -239,7 +249,7 @@ fn all_formats_of_gnu_tar_keep_the_tree() {
 fn the_older_formats_keep_the_tree() {
     let folder = tempfile::tempdir().unwrap();
     tree(folder.path());
-    let expected = scan(folder.path(), &Options::default()).unwrap();
+    let expected = directory(folder.path());
     let Some(archive) = archived(folder.path(), &["--format=gnu", "--sparse"]) else {
         return;
     };
@@ -256,7 +266,7 @@ fn the_older_formats_keep_the_tree() {
     )
     .unwrap();
     set_times(small.path(), 1_500_000_000);
-    let expected = scan(small.path(), &Options::default()).unwrap();
+    let expected = directory(small.path());
     for format in ["--format=ustar", "--format=v7"] {
         let archive = archived(small.path(), &[format]).unwrap();
         assert_same(

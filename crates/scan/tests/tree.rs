@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     fs::{self, File},
+    ops::ControlFlow,
     os::unix::fs::{FileExt, MetadataExt, PermissionsExt, chown, symlink},
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
@@ -21,7 +22,11 @@ use verimount_scan::{
 use verimount_tree::Timestamp;
 
 fn scanned(root: &Path) -> SourceTree {
-    scan(root, &Options::default()).unwrap()
+    scanned_with(root, &Options::default())
+}
+
+fn scanned_with(root: &Path, options: &Options) -> SourceTree {
+    scan(root, options, &mut |_| ControlFlow::Continue(())).unwrap()
 }
 
 fn paths(tree: &SourceTree) -> Vec<String> {
@@ -60,6 +65,28 @@ fn nested() -> TempDir {
         fs::write(folder.path().join(file), file).unwrap();
     }
     folder
+}
+
+#[test]
+fn a_scan_can_be_interrupted() {
+    let folder = nested();
+    let names = scanned(folder.path()).entry_count() - 1;
+    for limit in 0..=names {
+        let mut count = 0;
+        let scanned = scan(folder.path(), &Options::default(), &mut |names| {
+            count += names;
+            if count > limit as u64 {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        });
+        match scanned {
+            Ok(_) => assert_eq!(limit, names),
+            Err(Error::Cancelled) => assert_eq!(count, limit as u64 + 1),
+            Err(error) => panic!("{error}"),
+        }
+    }
 }
 
 #[test]
@@ -262,7 +289,7 @@ fn extended_attributes_are_chosen_by_namespace() {
             attributes: choice,
             ..Options::default()
         };
-        let tree = scan(folder.path(), &options).unwrap();
+        let tree = scanned_with(folder.path(), &options);
         let set = tree.attributes(inode(&tree, path).attributes);
         let name = |name: &[u8]| String::from_utf8(name.to_vec()).unwrap();
         set.map(|(_, xattr)| (name(&xattr.name), name(&xattr.value)))
@@ -297,7 +324,7 @@ fn options_change_times_and_owners() {
             owner,
             ..Options::default()
         };
-        let tree = scan(folder.path(), &options).unwrap();
+        let tree = scanned_with(folder.path(), &options);
         assert!(
             tree.inodes()
                 .iter()
@@ -319,7 +346,7 @@ fn what_is_excluded_is_left_out_with_all_in_it() {
             exclude: Exclude::new(patterns).unwrap(),
             ..Options::default()
         };
-        paths(&scan(folder.path(), &options).unwrap())
+        paths(&scanned_with(folder.path(), &options))
     };
     let expected = ["", "a", "a/empty", "a/last", "a.txt", "b", "z", "zz"];
     assert_eq!(exclude(&["a/b", "b/*"]), expected);

@@ -50,7 +50,10 @@ fn image() -> Vec<u8> {
         block_size: BlockSize::try_from(4096_u64).unwrap(),
     };
     let plan = plan(
-        scan(folder.path(), &ScanOptions::default()).unwrap(),
+        scan(folder.path(), &ScanOptions::default(), &mut |_| {
+            ControlFlow::Continue(())
+        })
+        .unwrap(),
         &options,
     )
     .unwrap();

@@ -18,7 +18,7 @@ use crate::{
     location::open_file,
     output_file::{OutputFile, folder_of},
     processors::all_processors,
-    progress::step,
+    progress::{UNKNOWN, step},
 };
 
 /// How an image is built.
@@ -79,7 +79,11 @@ pub fn build(
         return build_archive(archive, source, output, options, watch);
     }
     refuse_inside_tree(source, output)?;
-    let scan = |_: &mut Watch<'_>| scan(source, &options.scan).map_err(Error::Scan);
+    let scan = |watch: &mut Watch<'_>| {
+        let mut progress = step(watch, Step::Scan, UNKNOWN);
+        let scanned = scan(source, &options.scan, &mut progress);
+        scanned.map_err(|error| Error::scan(source, error))
+    };
     build_tree(source, output, options, watch, scan)
 }
 
@@ -113,7 +117,9 @@ fn build_tree(
         refuse_to_replace(output)?;
     }
     let tree = scan(watch)?;
-    let plan = ImagePlan::new(tree, &options.format, source)?;
+    let mut progress = step(watch, Step::Compare, UNKNOWN);
+    let plan = ImagePlan::new(tree, &options.format, source, &mut progress)?;
+    drop(progress);
     let io = |error| Error::io(output, error);
     let new = OutputFile::replacing(output).map_err(io)?;
     let mut progress = step(watch, Step::Build, plan.image_size());

@@ -267,6 +267,13 @@ impl Error {
 
     pub(crate) fn seal(at: impl Into<Location>, source: VerityError) -> Self {
         let at = at.into();
+    pub(crate) fn scan(at: impl Into<Location>, source: ScanError) -> Self {
+        match source {
+            ScanError::Cancelled => Self::Cancelled { at: at.into() },
+            source => Self::Scan(source),
+        }
+    }
+
         match source {
             VerityError::Cancelled => Self::Cancelled { at },
             source => Self::Seal { at, source },

@@ -21,6 +21,7 @@ impl ImagePlan {
         tree: SourceTree,
         format: &ImageFormat,
         directory: &Path,
+        progress: &mut Progress<'_>,
     ) -> Result<Self, Error> {
         match format {
             ImageFormat::Romfs(options) => {
@@ -29,7 +30,7 @@ impl ImagePlan {
                 check(options, directory, plan.losses())?;
                 Ok(Self::Romfs(plan))
             }
-            ImageFormat::Erofs(options) => verimount_erofs::plan(tree, options)
+            ImageFormat::Erofs(options) => verimount_erofs::plan(tree, options, progress)
                 .map(Self::Erofs)
                 .map_err(|error| erofs_error(error, directory)),
         }
@@ -91,7 +92,7 @@ fn check(options: &RomfsOptions, directory: &Path, losses: &Losses) -> Result<()
 fn romfs_error(error: RomfsError, at: &Path) -> Error {
     match error {
         RomfsError::Cancelled => Error::Cancelled { at: at.into() },
-        RomfsError::Scan(error) => Error::Scan(error),
+        RomfsError::Scan(error) => Error::scan(at, error),
         error => Error::BuildRomfs(error),
     }
 }
@@ -99,7 +100,7 @@ fn romfs_error(error: RomfsError, at: &Path) -> Error {
 fn erofs_error(error: ErofsError, at: &Path) -> Error {
     match error {
         ErofsError::Cancelled => Error::Cancelled { at: at.into() },
-        ErofsError::Scan(error) => Error::Scan(error),
+        ErofsError::Scan(error) => Error::scan(at, error),
         error => Error::BuildErofs(error),
     }
 }

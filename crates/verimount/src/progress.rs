@@ -6,9 +6,9 @@ use std::ops::ControlFlow;
 pub struct Progress {
     /// What is being done.
     pub step: Step,
-    /// How much of it is done, in bytes.
+    /// How much of it is done: for [`Step::Scan`] and [`Step::Name`] in parts of the tree, for all others in bytes.
     pub done: u64,
-    /// How much it is in all, in bytes.
+    /// How much it is in all; 0 if that is not known.
     pub total: u64,
 }
 
@@ -18,6 +18,10 @@ pub struct Progress {
 pub enum Step {
     /// Receiving an archive, whose size is not known before its end: `total` grows with `done`.
     Receive,
+    /// Reading the names and attributes of a directory tree.
+    Scan,
+    /// Comparing files that may have the same content.
+    Compare,
     /// Writing an image.
     Build,
     /// Writing a Merkle tree.
@@ -26,6 +30,8 @@ pub enum Step {
     Hash,
     /// Reading and verifying.
     Verify,
+    /// Finding the files of an image that are in bad ranges.
+    Name,
     /// Copying files out of an image.
     Extract,
     /// Formatting a volume.
@@ -38,10 +44,13 @@ pub enum Step {
     Download,
 }
 
+/// The total of a step of which nobody knows how much it is.
+pub(crate) const UNKNOWN: u64 = 0;
+
 /// Called from time to time during an operation; returns whether to go on.
 pub type Watch<'a> = dyn FnMut(Progress) -> ControlFlow<()> + 'a;
 
-/// Tells `watch` about one step, from the numbers of bytes that were done since the last call.
+/// Tells `watch` about one step, from what was done since the last call.
 pub(crate) fn step(
     watch: &mut Watch<'_>,
     step: Step,

@@ -21,7 +21,10 @@ fn image() -> Vec<u8> {
     };
     let mut bytes = Vec::new();
     let plan = plan(
-        scan(folder.path(), &ScanOptions::default()).unwrap(),
+        scan(folder.path(), &ScanOptions::default(), &mut |_| {
+            ControlFlow::Continue(())
+        })
+        .unwrap(),
         &options,
     )
     .unwrap();

@@ -14,7 +14,7 @@ use verimount_testkit::noise;
 use crate::{
     args,
     common::{
-        daemon::eventually,
+        daemon::{Daemon, eventually, fuse_or_skip},
         run::{Ended, binary, finish_spawned, verimount},
         world::World,
     },
@@ -138,6 +138,32 @@ fn an_interrupted_build_leaves_no_image() {
         let left = fs::read_dir(&folder).unwrap().count();
         assert_eq!(left, usize::from(older.is_some()));
     }
+}
+
+/// Two files of equal size are compared before the image is begun.
+#[test]
+fn an_interrupted_comparison_leaves_no_image() {
+    if !fuse_or_skip() {
+        return;
+    }
+    let world = World::new();
+    let file = endless(&world, "file");
+    // A mount has no holes, so that everything is read.
+    let tree = world.directory("tree");
+    let mounts = ["tree/one", "tree/two"]
+        .map(|name| Daemon::mount(&file, &world.directory(name), &["--unverified"]));
+    let folder = world.directory("folder");
+    let child = start(args![
+        "build",
+        "--format",
+        "erofs",
+        &tree,
+        folder.join("image")
+    ]);
+    eventually("it compares", || bytes_read(&child) > 16 << 20);
+    interrupt(child, Signal::INT).fails_saying("interrupted");
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
+    drop(mounts);
 }
 
 /// The number of bytes that a process has read so far.

@@ -1,9 +1,10 @@
 //! Finds files with equal content, which is stored once.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, ops::ControlFlow};
 
 use sha2::{Digest, Sha256};
 use verimount_scan::{Content, Contents, FileData, InodeId, InodeKind, SourceTree};
+use verimount_source::Progress;
 
 use super::{
     BuildError, Format,
@@ -83,6 +84,7 @@ pub(super) fn find(
     tree: &SourceTree,
     attributes: &Attributes,
     format: Format,
+    progress: &mut Progress<'_>,
 ) -> Result<Equal, BuildError> {
     let entries = tree.entries().filter(|entry| entry.is_first_name());
     let by_size = entries.filter_map(|entry| {
@@ -100,16 +102,17 @@ pub(super) fn find(
         })
     });
     let by_size = several(by_size.collect());
-    let by_sample = digests(tree, &by_size, |content, file, hash| match is_small(file) {
-        true => hash_all(content, file, hash),
-        false => hash_samples(content, file, hash),
+    let by_sample = digests(tree, &by_size, |file, hash| match is_small(file.data) {
+        true => file.hash_all(hash, progress),
+        false => file.hash_samples(hash, progress),
     })?;
     let (small, large): (Vec<_>, Vec<_>) = several(by_sample)
         .into_iter()
         .partition(|candidate| is_small(file(tree, candidate.inode)));
     let mut equal = Equal::default();
     equal.add(&small);
-    equal.add(&several(digests(tree, &large, hash_all)?));
+    let by_content = digests(tree, &large, |file, hash| file.hash_all(hash, progress))?;
+    equal.add(&several(by_content));
     Ok(equal)
 }
 
@@ -128,7 +131,7 @@ fn several<K: Copy + Ord>(mut all: Vec<Candidate<K>>) -> Vec<Candidate<K>> {
 fn digests<K: Copy>(
     tree: &SourceTree,
     candidates: &[Candidate<K>],
-    hash: impl Fn(&Content<'_>, &FileData, &mut Sha256) -> Result<(), BuildError>,
+    mut hash: impl FnMut(&OpenFile<'_>, &mut Sha256) -> Result<(), BuildError>,
 ) -> Result<Vec<Candidate<[u8; 32]>>, BuildError> {
     // In walk order, in which files are opened fastest.
     let mut candidates = candidates.to_vec();
@@ -136,16 +139,17 @@ fn digests<K: Copy>(
     let mut contents = Contents::new(tree)?;
     let digests = candidates.into_iter().map(|candidate| {
         let inode = candidate.inode;
-        let file = file(tree, inode);
+        let data = file(tree, inode);
         let mut state = Sha256::new();
-        state.update(file.size().to_le_bytes());
-        for range in file.stored() {
+        state.update(data.size().to_le_bytes());
+        for range in data.stored() {
             state.update(range.start.to_le_bytes());
             state.update(range.end.to_le_bytes());
         }
         let content = contents.open(tree.inode(inode).first_name)?;
-        hash(&content, file, &mut state)?;
-        content.finish()?;
+        let file = OpenFile { data, content };
+        hash(&file, &mut state)?;
+        file.content.finish()?;
         Ok(Candidate {
             key: state.finalize().into(),
             alignment: candidate.alignment,
@@ -159,37 +163,58 @@ fn is_small(file: &FileData) -> bool {
     file.stored_bytes() <= 3 * SAMPLE
 }
 
-/// Hashes everything that has storage.
-fn hash_all(content: &Content<'_>, file: &FileData, hash: &mut Sha256) -> Result<(), BuildError> {
-    let longest = file.stored_bytes().min(BUFFER_LEN as u64);
-    let mut buffer = vec![0; longest as usize];
-    for range in file.stored() {
-        let mut at = range.start;
-        while at < range.end {
-            let len = (range.end - at).min(buffer.len() as u64);
-            let part = &mut buffer[..len as usize];
-            content.read_exact_at(part, at)?;
-            hash.update(part);
-            at += len;
-        }
-    }
-    Ok(())
+/// A file that is compared.
+struct OpenFile<'t> {
+    data: &'t FileData,
+    content: Content<'t>,
 }
 
-/// Hashes the beginning, the middle and the end of the file; holes are read as zeros.
-fn hash_samples(
-    content: &Content<'_>,
-    file: &FileData,
-    hash: &mut Sha256,
-) -> Result<(), BuildError> {
-    let mut buffer = [0; SAMPLE as usize];
-    let last = file.size() - SAMPLE;
-    let middle = last / 2 / SAMPLE * SAMPLE;
-    for at in [0, middle, last] {
-        content.read_exact_at(&mut buffer, at)?;
-        hash.update(buffer);
+impl OpenFile<'_> {
+    /// Hashes everything that has storage.
+    fn hash_all(&self, hash: &mut Sha256, progress: &mut Progress<'_>) -> Result<(), BuildError> {
+        let longest = self.data.stored_bytes().min(BUFFER_LEN as u64);
+        let mut buffer = vec![0; longest as usize];
+        for range in self.data.stored() {
+            let mut at = range.start;
+            while at < range.end {
+                let len = (range.end - at).min(buffer.len() as u64);
+                self.hash_part(&mut buffer[..len as usize], at, hash, progress)?;
+                at += len;
+            }
+        }
+        Ok(())
     }
-    Ok(())
+
+    /// Hashes the beginning, the middle and the end of the file; holes are read as zeros.
+    fn hash_samples(
+        &self,
+        hash: &mut Sha256,
+        progress: &mut Progress<'_>,
+    ) -> Result<(), BuildError> {
+        let mut buffer = [0; SAMPLE as usize];
+        let last = self.data.size() - SAMPLE;
+        let middle = last / 2 / SAMPLE * SAMPLE;
+        for at in [0, middle, last] {
+            self.hash_part(&mut buffer, at, hash, progress)?;
+        }
+        Ok(())
+    }
+
+    /// Hashes the bytes at `at` that fill `buffer`.
+    fn hash_part(
+        &self,
+        buffer: &mut [u8],
+        at: u64,
+        hash: &mut Sha256,
+        progress: &mut Progress<'_>,
+    ) -> Result<(), BuildError> {
+        self.content.read_exact_at(buffer, at)?;
+        hash.update(&*buffer);
+        match progress(buffer.len() as u64) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(()) => Err(BuildError::Cancelled),
+        }
+    }
 }
 
 /// The content of an inode that is a regular file.

@@ -36,8 +36,12 @@ fn plan_of(root: &Path, codec: &str, cluster: u64, block_size: u64) -> Plan {
         compression: Some(compression(codec, cluster)),
         ..Options::default()
     };
-    let tree = scan(root, &ScanOptions::default()).unwrap();
-    plan(tree, &options).unwrap()
+    planned(root, &options).unwrap()
+}
+
+fn planned(root: &Path, options: &Options) -> Result<Plan, BuildError> {
+    let go_on = &mut |_| ControlFlow::Continue(());
+    plan(scan(root, &ScanOptions::default(), go_on)?, options, go_on)
 }
 
 fn written(plan: &Plan, threads: usize) -> Vec<u8> {
@@ -268,10 +272,7 @@ fn the_kernel_reads_compressed_images() {
         }
     }
     let image = |codec, cluster| written(&plan_of(folder.path(), codec, cluster, 4096), 2);
-    let plain = plan(
-        scan(folder.path(), &ScanOptions::default()).unwrap(),
-        &Options::default(),
-    );
+    let plain = planned(folder.path(), &Options::default());
     if Mounted::new(&written(&plain.unwrap(), 1)).is_none() {
         eprintln!("skipped: the kernel does not mount the image here");
         return;
@@ -301,8 +302,7 @@ fn large_blocks_are_not_compressed() {
         compression: Some(compression("lz4", 65_536)),
         ..Options::default()
     };
-    let tree = scan(folder.path(), &ScanOptions::default()).unwrap();
-    let refused = plan(tree, &options);
+    let refused = planned(folder.path(), &options);
     assert!(matches!(refused, Err(BuildError::BlocksTooLarge)));
 }
 

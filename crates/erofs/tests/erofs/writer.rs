@@ -29,8 +29,13 @@ use crate::{
 const BLOCK: u64 = 4096;
 
 fn plan_of(root: &Path) -> Plan {
-    let tree = scan(root, &ScanOptions::default()).unwrap();
-    plan(tree, &Options::default()).unwrap()
+    plan_with(root, &ScanOptions::default(), &Options::default())
+}
+
+fn plan_with(root: &Path, scan_options: &ScanOptions, options: &Options) -> Plan {
+    let go_on = &mut |_| ControlFlow::Continue(());
+    let tree = scan(root, scan_options, go_on).unwrap();
+    plan(tree, options, go_on).unwrap()
 }
 
 fn written(plan: &Plan) -> Vec<u8> {
@@ -51,8 +56,7 @@ fn image_with(root: &Path, block_size: u64) -> Vec<u8> {
         block_size: block_size.try_into().unwrap(),
         ..Options::default()
     };
-    let tree = scan(root, &ScanOptions::default()).unwrap();
-    written(&plan(tree, &options).unwrap())
+    written(&plan_with(root, &ScanOptions::default(), &options))
 }
 
 proptest! {
@@ -180,17 +184,50 @@ fn an_image_is_what_it_always_was() {
         attributes: AttributeChoice::None,
         ..ScanOptions::default()
     };
-    let tree = scan(folder.path(), &options).unwrap();
     let name = VolumeName::new(b"golden").unwrap();
     let options_of_image = Options {
         volume_name: name,
         ..Options::default()
     };
-    let image = written(&plan(tree, &options_of_image).unwrap());
+    let image = written(&plan_with(folder.path(), &options, &options_of_image));
     assert_eq!(
         (image.len(), crc32c::crc32c(&image)),
         (53_248, 2_595_644_766)
     );
+}
+
+/// Comparing files takes as long as reading them.
+#[test]
+fn planning_can_be_interrupted() {
+    let folder = tempfile::tempdir().unwrap();
+    let content = noise(1 << 20, 1);
+    for name in ["a", "b"] {
+        fs::write(folder.path().join(name), &content).unwrap();
+    }
+    let planned = |limit: u64| {
+        let go_on = &mut |_| ControlFlow::Continue(());
+        let tree = scan(folder.path(), &ScanOptions::default(), go_on).unwrap();
+        let mut read = 0;
+        let until_limit = &mut |bytes| {
+            read += bytes;
+            if read >= limit {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        };
+        let planned = plan(tree, &Options::default(), until_limit);
+        (planned.map(drop), read)
+    };
+    // Samples, then everything.
+    let (planned_all, all) = planned(u64::MAX);
+    planned_all.unwrap();
+    assert_eq!(all, 2 * (3 * BLOCK + (1 << 20)));
+    for limit in [1, 3 * BLOCK + 1, 1 << 20, all] {
+        let (cancelled, read) = planned(limit);
+        assert!(matches!(cancelled, Err(BuildError::Cancelled)), "{limit}");
+        assert!(read < limit + (1 << 20), "{limit}: {read}");
+    }
 }
 
 #[test]

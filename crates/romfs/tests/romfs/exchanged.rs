@@ -29,7 +29,12 @@ fn plan_of(root: &Path) -> Result<Plan, Error> {
         volume_name: VolumeName::default(),
         block_size: BlockSize::MIN,
     };
-    plan(scan(root, &ScanOptions::default())?, &options)
+    plan(
+        scan(root, &ScanOptions::default(), &mut |_| {
+            ControlFlow::Continue(())
+        })?,
+        &options,
+    )
 }
 
 fn image_of(plan: &Plan) -> Result<Vec<u8>, Error> {

@@ -174,7 +174,10 @@ fn what_in_image<S: ReadAt>(romfs: &Romfs<S>, node: &Node) -> Result<What, Error
 
 /// A directory as the writer takes it.
 pub(crate) fn scanned(root: &Path) -> SourceTree {
-    scan(root, &ScanOptions::default()).unwrap()
+    scan(root, &ScanOptions::default(), &mut |_| {
+        ControlFlow::Continue(())
+    })
+    .unwrap()
 }
 
 /// The image that the writer makes of a directory.

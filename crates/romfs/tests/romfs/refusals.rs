@@ -21,7 +21,12 @@ fn plan(root: &Path) -> Result<Plan, Error> {
         volume_name: VolumeName::default(),
         block_size: BlockSize::MIN,
     };
-    verimount_romfs::plan(scan(root, &ScanOptions::default())?, &options)
+    verimount_romfs::plan(
+        scan(root, &ScanOptions::default(), &mut |_| {
+            ControlFlow::Continue(())
+        })?,
+        &options,
+    )
 }
 
 #[track_caller]
