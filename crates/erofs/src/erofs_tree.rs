@@ -15,6 +15,8 @@ use crate::{
     image::Image,
     inode::Inode,
     inode_id::InodeId,
+    note::Note,
+    places::{Ended, Places},
 };
 
 /// The least that an entry takes in a directory, in bytes.
@@ -184,9 +186,9 @@ impl Tree for ErofsTree {
         true
     }
 
-    fn has_xattrs(&self) -> bool {
-        // No superblock tells.
-        true
+    fn has_access_lists(&self) -> bool {
+        // The format does not tell.
+        !self.image.superblock.note.contains(Note::NO_ACCESS_LISTS)
     }
 
     fn xattr_names(&self, node: NodeId) -> Result<XattrNames, TreeError> {

@@ -41,6 +41,7 @@ mod inode;
 mod inode_id;
 mod layout;
 mod metadata;
+mod note;
 mod numbers;
 mod piece;
 mod raw;

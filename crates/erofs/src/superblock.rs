@@ -11,6 +11,7 @@ use crate::{
     features::{Compatible, Incompatible},
     inode_id::InodeId,
     metadata::MIN_WINDOW,
+    note::Note,
     numbers::to_usize,
     raw::{self, EXTENSION, NID_IN_METABOX, SUPERBLOCK},
 };
@@ -42,6 +43,7 @@ pub struct Superblock {
     pub(crate) has_xattr_filter: bool,
     /// A bit for each compression algorithm that files may have.
     pub(crate) algorithms: u16,
+    pub(crate) note: Note,
     blocks: u64,
     volume_name: [u8; 16],
 }
@@ -74,6 +76,7 @@ impl Superblock {
 
     /// Reads the superblock of an image of which `beginning` are the first [`FIRST_READ`] bytes, or all.
     pub(crate) fn parse(beginning: &[u8], source: &dyn ReadAt) -> Result<Self, Error> {
+        superblock.note = Note::read(beginning);
         let (raw, extension) = raw_parts(beginning).ok_or(Error::NotErofs)?;
         let superblock = Self::validate(&raw, extension, source.size())?;
         superblock.check_checksum(&raw, beginning, source)?;
@@ -153,6 +156,7 @@ impl Superblock {
                 && raw.no_xattr_filter == 0,
             algorithms: match incompatible.contains(Incompatible::COMPRESSION_CONFIGURATIONS) {
                 true => raw.algorithms.get(),
+            note: Note::empty(),
                 // The field is another one then, and the only algorithm LZ4.
                 false => 1,
             },

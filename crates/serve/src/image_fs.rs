@@ -90,7 +90,7 @@ impl Mountable for ImageFs {
         let mut requested = SESSION_OPTIONS;
         // With it the kernel reads the access control list of each file that is accessed. Without it,
         // the group's permissions would grant access that the list denies.
-        let has_lists = self.tree.has_xattrs();
+        let has_lists = self.tree.has_access_lists();
         requested
             .capabilities
             .set(Capabilities::POSIX_ACL, has_lists);

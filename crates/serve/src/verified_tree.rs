@@ -274,8 +274,8 @@ impl Tree for VerifiedTree {
         self.tree.ownership()
     }
 
-    fn has_xattrs(&self) -> bool {
-        self.tree.has_xattrs()
+    fn has_access_lists(&self) -> bool {
+        self.tree.has_access_lists()
     }
 
     fn xattr_names(&self, node: NodeId) -> Result<XattrNames, Error> {

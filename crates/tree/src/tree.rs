@@ -98,9 +98,9 @@ pub trait Tree: Send + Sync {
         Ownership::Stored
     }
 
-    /// Whether any file may have extended attributes. If so, a mount enforces access control lists, which
-    /// takes a request for each file that is used.
-    fn has_xattrs(&self) -> bool {
+    /// Whether any file may have an access control list. If so, a mount enforces them, which takes a request
+    /// for each file that is used by others than its owner.
+    fn has_access_lists(&self) -> bool {
         false
     }
 

@@ -47,6 +47,8 @@ pub(super) struct Attributes {
     shared_len: u64,
     /// Whether an inode has any.
     exist: bool,
+    /// Whether an inode has an access control list.
+    has_access_lists: bool,
 }
 
 impl Attributes {
@@ -66,6 +68,10 @@ impl Attributes {
             shared: vec![None; tree.attribute_count()],
             shared_len: 0,
             exist: uses.iter().any(|uses| *uses > 0),
+            has_access_lists: tree.all_attributes().any(|(id, xattr)| {
+                let is_list = NAMES.iter().any(|(name, _)| *name == &*xattr.name);
+                is_list && uses[id.index()] > 0
+            }),
         };
         attributes.share(tree, &uses)?;
         let too_long = |inode: &&Inode| attributes.len(tree, inode.attributes) > MAX_REGION;
@@ -94,6 +100,11 @@ impl Attributes {
     /// Whether an inode has any.
     pub(super) fn exist(&self) -> bool {
         self.exist
+    }
+
+    /// Whether an inode has an access control list.
+    pub(super) fn has_access_lists(&self) -> bool {
+        self.has_access_lists
     }
 
     /// Bytes of all shared attributes.

@@ -113,8 +113,7 @@ impl<'p, W: Read + Write + Seek> Emitter<'p, '_, W> {
         let plan = self.plan;
         let uuid = uuid::of(&plan.tree, plan.volume_name, plan.format.compression);
         let superblock = superblock::encode(plan, uuid, self.has_chunks(), self.blocks);
-        self.sink
-            .add(&superblock::beginning(&superblock, plan.format))?;
+        self.sink.add(&superblock::beginning(&superblock, plan))?;
         for (at, part) in self.parts() {
             self.sink.pad_to(at)?;
             match part {

@@ -4,9 +4,10 @@ use std::mem::offset_of;
 
 use zerocopy::IntoBytes;
 
-use super::{Format, Plan, compress};
+use super::{Format, Plan, attributes::Attributes, compress};
 use crate::{
     features::{Compatible, Incompatible},
+    note::Note,
     raw::{self, MAGIC, SUPERBLOCK},
     superblock::SUPERBLOCK_END,
 };
@@ -98,9 +99,17 @@ pub(super) fn end(format: Format) -> u64 {
 }
 
 /// The bytes of an image in front of its metadata.
-pub(super) fn beginning(superblock: &raw::Superblock, format: Format) -> Vec<u8> {
+pub(super) fn beginning(superblock: &raw::Superblock, plan: &Plan) -> Vec<u8> {
     let mut bytes = vec![0; SUPERBLOCK as usize];
+    note(&plan.attributes).write_to(&mut bytes);
     bytes.extend_from_slice(superblock.as_bytes());
-    bytes.extend(compress::parameters(format));
+    bytes.extend(compress::parameters(plan.format));
     bytes
+}
+
+/// What the image says of itself beyond the format.
+fn note(attributes: &Attributes) -> Note {
+    let mut note = Note::empty();
+    note.set(Note::NO_ACCESS_LISTS, !attributes.has_access_lists());
+    note
 }

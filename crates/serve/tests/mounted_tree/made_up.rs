@@ -260,7 +260,7 @@ impl Tree for MadeUp {
         }
     }
 
-    fn has_xattrs(&self) -> bool {
+    fn has_access_lists(&self) -> bool {
         true
     }
 
