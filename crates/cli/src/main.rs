@@ -25,6 +25,7 @@ mod opened;
 mod option_list;
 mod options;
 mod owner_args;
+mod power_args;
 mod progress;
 #[cfg(feature = "remote")]
 mod pull;
@@ -128,9 +129,9 @@ fn main() -> ExitCode {
 fn parse(called_as: CalledAs, arguments: Vec<OsString>) -> Result<Option<Command>, clap::Error> {
     let cli = match called_as {
         CalledAs::Command => Cli::try_parse_from(expanded(arguments)?)?,
-        CalledAs::MountHelper => {
+        CalledAs::MountHelper(caller) => {
             let call = HelperCall::try_parse_from(arguments)?;
-            let cli = call.parse()?;
+            let cli = call.parse(caller)?;
             if call.fake {
                 return Ok(None);
             }

@@ -4,17 +4,18 @@ use anyhow::{Context, Result, anyhow};
 use clap::{Args, ValueHint};
 use verimount::{Error, Location};
 use verimount_names::printable;
-use verimount_serve::Mounted;
+use verimount_serve::{MountOptions, Mounted};
 
 use crate::{
     Outcome,
     background::Ready,
     device_args::DeviceArgs,
     message::wrong_usage,
-    mount_args::MountArgs,
+    mount_args::{MountArgs, mount},
     opened::open,
     options::{ReadArgs, TrustArgs, location},
     owner_args::OwnerArgs,
+    power_args::PowerArgs,
     registry_args::RegistryArgs,
 };
 
@@ -44,6 +45,8 @@ pub(crate) struct Mount {
     as_file: bool,
     #[command(flatten)]
     owners: OwnerArgs,
+    #[command(flatten)]
+    powers: PowerArgs,
     #[command(flatten)]
     mount: MountArgs,
 }
@@ -81,8 +84,12 @@ impl Mount {
         let fs = opened.file_system(self.as_file).map_err(advised)?;
         let fs = fs.with_owners(self.owners.owners());
         let fs = fs.with_context(|| source_name.clone())?;
-        self.mount
-            .mount(Arc::new(fs), &self.directory, source_name, true)
+        let options = MountOptions {
+            suid: self.powers.suid,
+            dev: self.powers.dev,
+            ..self.mount.options(source_name, true)
+        };
+        mount(Arc::new(fs), &self.directory, &options)
     }
 }
 

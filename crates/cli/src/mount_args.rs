@@ -43,14 +43,29 @@ impl MountArgs {
         source_name: String,
         read_only: bool,
     ) -> Result<Mounted> {
-        let options = MountOptions {
+        mount(fs, directory, &self.options(source_name, read_only))
+    }
+
+    /// The options of a mount without set-ID bits and devices.
+    pub(crate) fn options(&self, source_name: String, read_only: bool) -> MountOptions {
+        MountOptions {
             source_name,
             read_only,
             allow_other: self.allow_other,
             threads: self.threads.0.unwrap_or_else(auto_threads),
             awake: self.awake,
             no_exec: self.noexec,
-        };
-        Ok(attach(fs, directory, &options)?.start()?)
+            suid: false,
+            dev: false,
+        }
     }
+}
+
+/// Mounts `fs` on `directory`.
+pub(crate) fn mount<F: Mountable>(
+    fs: Arc<F>,
+    directory: &Path,
+    options: &MountOptions,
+) -> Result<Mounted> {
+    Ok(attach(fs, directory, options)?.start()?)
 }

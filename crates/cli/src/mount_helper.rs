@@ -52,16 +52,35 @@ pub(crate) struct HelperCall {
     options: Vec<OsString>,
 }
 
-/// Whether mount(8) has made this call, or `mount.fuse3` for it: that gives no name, but a path as the
-/// first argument, which is no command's name.
-pub(crate) fn is_helper_call(arguments: &[OsString]) -> bool {
-    let name = arguments
-        .first()
-        .and_then(|name| Path::new(name).file_name());
-    match (name.and_then(|name| name.to_str()), arguments) {
-        (Some("mount.fuse.verimount" | "mount.verimount"), _) => true,
-        (_, [_, source, _, option, _]) => source.as_bytes().contains(&b'/') && option == "-o",
-        _ => false,
+/// Who calls the helper.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Caller {
+    /// mount(8).
+    Mount,
+    /// `mount.fuse3`, which mount(8) has called. It adds `suid` and `dev` to all options.
+    MountFuse,
+}
+
+impl Caller {
+    /// The caller with these arguments, if the helper is called. `mount.fuse3` gives no name, but a path
+    /// as the first argument, which is no command's name.
+    pub(crate) fn of(arguments: &[OsString]) -> Option<Self> {
+        let name = arguments
+            .first()
+            .and_then(|name| Path::new(name).file_name());
+        match (name.and_then(|name| name.to_str()), arguments) {
+            (Some("mount.fuse.verimount" | "mount.verimount"), _) => Some(Self::Mount),
+            (_, [_, source, _, option, _]) => {
+                let is_call = source.as_bytes().contains(&b'/') && option == "-o";
+                is_call.then_some(Self::MountFuse)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether nobody need have asked for an option.
+    fn adds(self, option: &ListedOption) -> bool {
+        self == Self::MountFuse && (option.is_flag("suid") || option.is_flag("dev"))
     }
 }
 
@@ -70,20 +89,20 @@ impl HelperCall {
     ///
     /// # Errors
     /// What is wrong with the arguments.
-    pub(crate) fn parse(&self) -> Result<Cli, clap::Error> {
+    pub(crate) fn parse(&self, caller: Caller) -> Result<Cli, clap::Error> {
         if self.namespace.is_some() {
             let text =
                 "-N is not supported: enter the namespace with nsenter(1), and mount there\n";
             return Err(clap::Error::raw(ErrorKind::UnknownArgument, text));
         }
-        Cli::try_parse_from(self.command_line()?)
+        Cli::try_parse_from(self.command_line(caller)?)
     }
 
-    fn command_line(&self) -> Result<Vec<OsString>, clap::Error> {
+    fn command_line(&self, caller: Caller) -> Result<Vec<OsString>, clap::Error> {
         let lists = self.options.iter();
         let mut options: Vec<_> = lists.flat_map(|list| ListedOption::parse(list)).collect();
         let kind = self.kind(&options);
-        options.retain(|option| !option.is_flag(VOLUME));
+        options.retain(|option| !option.is_flag(VOLUME) && !caller.adds(option));
         let mut line = vec![OsString::from("verimount")];
         line.extend(kind.command().iter().map(OsString::from));
         if !self.verbose {
@@ -129,7 +148,11 @@ mod tests {
 
     /// The command line for a call.
     fn line(call: &str) -> Result<String, clap::Error> {
-        let line = HelperCall::try_parse_from(words(call))?.command_line()?;
+        line_by(Caller::Mount, call)
+    }
+
+    fn line_by(caller: Caller, call: &str) -> Result<String, clap::Error> {
+        let line = HelperCall::try_parse_from(words(call))?.command_line(caller)?;
         Ok(line.join(OsStr::new(" ")).into_string().unwrap())
     }
 
@@ -151,6 +174,10 @@ mod tests {
             (
                 "m /a /b -n -o ro,noexec,digest=sha256:ab,allow_other,user",
                 "verimount mount --quiet --noexec --digest=sha256:ab --allow-other -- /a /b",
+            ),
+            (
+                "m /a /b -o rw,suid,dev,nosuid",
+                "verimount mount --quiet --suid --dev --nosuid -- /a /b",
             ),
             (
                 "m /a /b -s -o what,uid=1",
@@ -177,23 +204,31 @@ mod tests {
     }
 
     #[test]
+    fn what_mount_fuse_adds_has_no_effect() {
+        assert_eq!(
+            line_by(Caller::MountFuse, "m /a /b -o rw,unpinned,dev,suid").unwrap(),
+            "verimount mount --quiet --unpinned -- /a /b"
+        );
+    }
+
+    #[test]
     fn other_namespaces_are_refused() {
         let call = HelperCall::try_parse_from(words("m /a /b -N /proc/1/ns/mnt -o unpinned"));
-        assert!(call.unwrap().parse().is_err());
+        assert!(call.unwrap().parse(Caller::Mount).is_err());
     }
 
     #[test]
     fn a_call_is_known_by_name_or_by_shape() {
-        for (call, is_call) in [
-            ("/sbin/mount.fuse.verimount a b", true),
-            ("mount.verimount --help", true),
-            ("verimount /a b -o rw", true),
-            ("verimount a b -o rw", false),
-            ("verimount mount b -o rw", false),
-            ("verimount /a b", false),
-            ("mount.fuse3 a b", false),
+        for (call, caller) in [
+            ("/sbin/mount.fuse.verimount a b", Some(Caller::Mount)),
+            ("mount.verimount --help", Some(Caller::Mount)),
+            ("verimount /a b -o rw", Some(Caller::MountFuse)),
+            ("verimount a b -o rw", None),
+            ("verimount mount b -o rw", None),
+            ("verimount /a b", None),
+            ("mount.fuse3 a b", None),
         ] {
-            assert_eq!(is_helper_call(&words(call)), is_call, "{call}");
+            assert_eq!(Caller::of(&words(call)), caller, "{call}");
         }
     }
 }

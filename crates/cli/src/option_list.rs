@@ -6,14 +6,14 @@ use std::{
     os::unix::ffi::{OsStrExt, OsStringExt},
 };
 
-use clap::{CommandFactory, error::ErrorKind};
+use clap::{Arg, CommandFactory, error::ErrorKind};
 use verimount_names::printable;
 
 use crate::Cli;
 
-/// Options that mount(8) and systemd act on, or that every mount complies with: a mount is always
-/// `nosuid` and `nodev`, mount(8) passes `rw` for everything that is not `ro`, and no mount sets times
-/// of access itself.
+/// Options that mount(8) and systemd act on, or that every mount complies with: mount(8) passes `rw` for
+/// everything that is not `ro`, no mount sets times of access itself, and those without the option `suid`
+/// or `dev` of their own are always `nosuid` and `nodev`.
 const WITHOUT_EFFECT: &[&str] = &[
     "_netdev",
     "async",
@@ -87,8 +87,10 @@ impl Kind {
             .iter()
             .try_fold(&program, |command, word| command.find_subcommand(word));
         command.is_some_and(|command| {
-            let mut arguments = command.get_arguments();
-            arguments.any(|argument| argument.get_long() == Some(name))
+            let mut names = command
+                .get_arguments()
+                .filter_map(Arg::get_long_and_visible_aliases);
+            names.any(|names| names.contains(&name))
         })
     }
 }
@@ -135,17 +137,16 @@ impl ListedOption {
             name: printable(&self.name).to_string(),
             command: kind.command().join(" "),
         };
-        let name = self.name.to_str().ok_or_else(unknown)?;
-        if is_without_effect(name) {
-            return Ok(None);
-        }
+        let given = self.name.to_str().ok_or_else(unknown)?;
         if self.is_flag("ro") {
             return Ok(kind.read_only().map(OsString::from));
         }
         // As mount(8) writes some of them.
-        let name = name.replace('_', "-");
-        if !kind.has_option(&name) {
-            return Err(unknown());
+        let name = given.replace('_', "-");
+        match kind.has_option(&name) {
+            true => {}
+            false if is_without_effect(given) => return Ok(None),
+            false => return Err(unknown()),
         }
         let mut long = OsString::from(format!("--{name}"));
         if let Some(value) = &self.value {
@@ -266,9 +267,11 @@ mod tests {
                 "v mount --digest=sha256:ab --allow-other --uid=1 a b",
             ),
             (
-                "v mount -o ,,rw,x-y.z=1,nosuid,noexec, a b",
+                "v mount -o ,,rw,x-y.z=1,noexec, a b",
                 "v mount --noexec a b",
             ),
+            ("v mount -osuid,dev a b", "v mount --suid --dev a b"),
+            ("v bridge -osuid,nodev a b", "v bridge a b"),
             ("v mount -o ro,key=a=b a b", "v mount --key=a=b a b"),
             (
                 "v bridge -o ro,no-xattr a b",

@@ -2,18 +2,18 @@ use clap::Args;
 use verimount_serve::Owners;
 use verimount_tree::Permissions;
 
-/// The options for owners and permissions of files whose format stores none.
+/// The options for owners and permissions of files.
 #[derive(Args)]
 pub(crate) struct OwnerArgs {
-    /// User ID to show as the owner of all files; default: that of the user who mounts, or for a single
-    /// file that of its owner. Like the next two options, only for formats that store no owners
+    /// User ID to show as the owner of all files; default: the owners that are stored, or, where the format
+    /// stores none, the user who mounts; for a single file its owner
     #[arg(long, value_name = "UID", value_parser = parse_id)]
     uid: Option<u32>,
     /// Group ID to show for all files; default: as for --uid
     #[arg(long, value_name = "GID", value_parser = parse_id)]
     gid: Option<u32>,
     /// Octal mask of the permissions that no file has: directories and executable files have the others
-    /// of 777, other files those of 666; default: the permissions that are stored
+    /// of 777, other files those of 666; only for formats that store no permissions
     #[arg(long, value_name = "MASK", value_parser = parse_umask)]
     umask: Option<Permissions>,
 }

@@ -64,16 +64,14 @@ fn option_list(options: &MountOptions) -> String {
         true => ",allow_other",
         false => "",
     };
-    let access = match options.read_only {
-        true => "ro",
-        false => "rw",
-    };
-    let exec = match options.no_exec {
-        true => "noexec",
-        false => "exec",
-    };
+    let either = |condition, one, other| if condition { one } else { other };
+    let access = either(options.read_only, "ro", "rw");
+    let exec = either(options.no_exec, "noexec", "exec");
+    // For root of a container; the program ignores the others' wish.
+    let suid = either(options.suid, "suid", "nosuid");
+    let dev = either(options.dev, "dev", "nodev");
     format!(
-        "{access},{exec},nosuid,nodev,default_permissions,fsname={source_name},subtype={SUBTYPE}{allow_other}"
+        "{access},{exec},{suid},{dev},default_permissions,fsname={source_name},subtype={SUBTYPE}{allow_other}"
     )
 }
 

@@ -23,7 +23,7 @@ use crate::{
     limits::{FOREVER, MAX_BACKGROUND, MAX_REQUEST},
 };
 
-pub use self::owners::{Owners, OwnersStored};
+pub use self::owners::{Owners, PermissionsStored};
 
 /// What is requested in the INIT negotiation. An image never changes, so the kernel may cache everything
 /// and need not send OPENs.
@@ -66,11 +66,11 @@ impl ImageFs {
     /// The same with other owners and permissions.
     ///
     /// # Errors
-    /// [`OwnersStored`] if the tree has its own and `owners` replaces any.
-    pub fn with_owners(self, owners: Owners) -> Result<Self, OwnersStored> {
+    /// [`PermissionsStored`] if the tree has permissions of its own and `owners` replaces them.
+    pub fn with_owners(self, owners: Owners) -> Result<Self, PermissionsStored> {
         let is_stored = self.tree.ownership() == Ownership::Stored;
-        if is_stored && owners != Owners::default() {
-            return Err(OwnersStored);
+        if is_stored && owners.umask.is_some() {
+            return Err(PermissionsStored);
         }
         let owners = owners.or(self.owners);
         Ok(Self { owners, ..self })

@@ -41,7 +41,7 @@ pub use daemon::{Daemon, DaemonEnd};
 pub use disk::Disk;
 pub use export_check::{CheckEvent, check_export};
 pub use exports::{RegisteredExport, Registration, registered_exports};
-pub use image_fs::{ImageFs, Owners, OwnersStored};
+pub use image_fs::{ImageFs, Owners, PermissionsStored};
 pub use mount::{Mode, MountError, MountOptions, Mountable, attach};
 pub use mount_table::{MountEntry, mounts};
 pub use mounted::{Mounted, Reload};

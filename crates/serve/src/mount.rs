@@ -47,6 +47,10 @@ pub struct MountOptions {
     pub awake: bool,
     /// Whether the kernel refuses to run programs from the mount.
     pub no_exec: bool,
+    /// Whether set-ID bits and file capabilities of programs have an effect. Only for root.
+    pub suid: bool,
+    /// Whether device nodes can be opened. Only for root.
+    pub dev: bool,
 }
 
 /// How a mount is served, as far as the system allows.
@@ -96,6 +100,9 @@ pub enum MountError {
         #[source]
         reason: UnmountError,
     },
+    /// Only root can let programs and device nodes of a mount have their effect.
+    #[error("only root can mount with set-ID bits or devices")]
+    NotRoot,
     /// Idle processors cannot be kept awake.
     #[error("keeping processors awake, through /dev/cpu_dma_latency: {0}")]
     Awake(#[source] io::Error),
@@ -132,6 +139,9 @@ pub fn attach<F: Mountable>(
     mount_point: &Path,
     options: &MountOptions,
 ) -> Result<Attached<F>, MountError> {
+    if (options.suid || options.dev) && !geteuid().is_root() {
+        return Err(MountError::NotRoot);
+    }
     let mount_point = checked_mount_point(mount_point)?;
     let awake = options.awake.then(AwakeLimit::open).transpose();
     let awake = awake.map_err(MountError::Awake)?;

@@ -3,8 +3,10 @@
 pub(crate) mod certificate;
 pub(crate) mod daemon;
 pub(crate) mod docker_registry;
+pub(crate) mod kernel;
 pub(crate) mod latency;
 pub(crate) mod nginx;
+pub(crate) mod repository;
 pub(crate) mod romfs;
 pub(crate) mod run;
 pub(crate) mod synchronous;

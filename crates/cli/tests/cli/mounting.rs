@@ -2,12 +2,15 @@
 
 mod damage;
 mod ends;
+mod kernels;
 mod kinds;
 mod listed;
 mod log;
 mod option_list;
 mod owners;
 mod points;
+mod powers;
+mod programs;
 mod reading;
 mod reports;
 mod service;

@@ -301,6 +301,8 @@ const SUBCOMMANDS: [Subcommand; 25] = [
             "--uid",
             "--gid",
             "--umask",
+            "--suid",
+            "--dev",
             "--allow-other",
             "--awake",
             "--noexec",

@@ -1,4 +1,4 @@
-//! Owners and permissions of files whose tree stores none.
+//! Owners and permissions that a mount shows instead of those in a tree.
 
 use rustix::process::{getegid, geteuid};
 use thiserror::Error;
@@ -6,6 +6,8 @@ use verimount_tree::{Attr, FileType, Ownership, Permissions};
 
 /// What a mount shows instead of the owners and permissions in a tree's attributes. `None` leaves them
 /// as they are.
+///
+/// Users and groups in access control lists stay as they are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Owners {
     /// The owner of all files.
@@ -17,10 +19,10 @@ pub struct Owners {
     pub umask: Option<Permissions>,
 }
 
-/// A tree stores owners and permissions, which cannot be replaced.
+/// A tree stores permissions, which cannot be replaced: a mask would grant what they deny.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("its files have owners and permissions of their own, which cannot be replaced")]
-pub struct OwnersStored;
+#[error("its files have permissions of their own, which cannot be replaced")]
+pub struct PermissionsStored;
 
 impl Owners {
     /// Those of a mount for which nothing else is asked: files of an unknown owner belong to the user who

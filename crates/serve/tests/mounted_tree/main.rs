@@ -27,7 +27,7 @@ use rustix::{
 use verimount_serve::{ImageFs, Owners, STATUS_XATTR, Served, VerifiedTree};
 use verimount_source::Scratch;
 use verimount_testkit::tools;
-use verimount_tree::{Attr, Error, FileType, NodeId, Tree, walk};
+use verimount_tree::{Attr, Error, FileType, NodeId, Permissions as TreePermissions, Tree, walk};
 
 use self::{
     made_up::{Content, Made, MadeUp, end, everything, numbers},
@@ -295,15 +295,19 @@ fn access_control_lists() {
     mounted.unmount();
 }
 
-/// Options for trees without owners do not hide those that a tree has.
+/// Owners can be replaced where a tree has its own, but not permissions.
 #[test]
-fn owners_stay() {
+fn permissions_stay() {
     let tree = Arc::new(VerifiedTree::new(Box::new(everything()), None));
-    let replaced = Owners {
+    let owner = Owners {
         uid: Some(NOBODY),
         ..Owners::default()
     };
-    for (owners, may) in [(Owners::default(), true), (replaced, false)] {
+    let mask = Owners {
+        umask: Some(TreePermissions::new(0)),
+        ..Owners::default()
+    };
+    for (owners, may) in [(Owners::default(), true), (owner, true), (mask, false)] {
         let fs = ImageFs::new(tree.clone(), Served::default());
         assert_eq!(fs.with_owners(owners).is_ok(), may);
     }

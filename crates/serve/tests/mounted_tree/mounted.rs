@@ -35,6 +35,8 @@ impl MountedTree {
             threads: NonZeroUsize::new(2).unwrap(),
             awake: false,
             no_exec: false,
+            suid: false,
+            dev: false,
         };
         let tree = VerifiedTree::new(Box::new(tree), None);
         let fs = ImageFs::new(Arc::new(tree), Served::default());

@@ -4,7 +4,7 @@ use std::{
     fs,
     os::unix::fs::{MetadataExt, chown},
     path::Path,
-    process::{Command, Stdio},
+    process::Command,
 };
 
 use rustix::process::{getegid, geteuid};
@@ -15,6 +15,7 @@ use crate::{
     args,
     common::{
         daemon::Daemon,
+        repository::{git, repository},
         run::{finish, verimount},
         user::is_root,
     },
@@ -97,9 +98,9 @@ fn a_single_file_keeps_what_is_not_chosen() {
     }
 }
 
-/// Owners that the image has are shown, and not replaced.
+/// Owners that the image has are shown unless others are chosen, and its permissions always.
 #[test]
-fn stored_owners_stay() {
+fn stored_owners_can_be_replaced_and_permissions_cannot() {
     if tools::find("mkfs.erofs").is_none() {
         return;
     }
@@ -119,8 +120,15 @@ fn stored_owners_stay() {
     let mounted = Daemon::mount(&image, &mnt, &["--unpinned"]);
     assert_eq!(shown(&mounted.path("file")), stored);
     mounted.unmount();
+    let options = ["--unpinned", "--uid", "4712", "--gid", "4713"];
+    let mounted = Daemon::mount(&image, &mnt, &options);
+    assert_eq!(shown(mounted.directory()), (0o040_755, 4712, 4713));
+    if is_root() {
+        assert_eq!(shown(&mounted.path("file")), (stored.0, 4712, 4713));
+    }
+    mounted.unmount();
     let replaced = args!["mount", &image, &mnt, "--unpinned", "--umask", "077"];
-    verimount(replaced).fails_saying("owners and permissions of their own");
+    verimount(replaced).fails_saying("permissions of their own");
 }
 
 #[test]
@@ -151,50 +159,18 @@ fn git_clones_a_repository_of_the_user_who_mounts() {
         return;
     }
     let Some(world) = world() else { return };
-    let git = |arguments: &[&str]| {
-        let mut git = Command::new("git");
-        git.args(arguments).current_dir(world.root());
-        // Whatever the user's own settings allow.
-        git.env("GIT_CONFIG_GLOBAL", "/dev/null");
-        git.env("GIT_CONFIG_SYSTEM", "/dev/null")
-            .env("HOME", world.root());
-        git.stdin(Stdio::null());
-        finish(git)
-    };
     let tree = world.directory("tree");
-    let author = ["-c", "user.name=a", "-c", "user.email=a@example.org"];
-    git(&["init", "--quiet", "--bare", "bare"]).succeeds();
-    git(&["init", "--quiet", "work"]).succeeds();
-    fs::write(world.path("work/file"), "content").unwrap();
-    git(&["-C", "work", "add", "file"]).succeeds();
-    git(&[
-        &["-C", "work"],
-        &author[..],
-        &["commit", "--quiet", "-m", "first"],
-    ]
-    .concat())
-    .succeeds();
-    git(&[
-        "-C",
-        "work",
-        "push",
-        "--quiet",
-        "../bare",
-        "HEAD:refs/heads/main",
-    ])
-    .succeeds();
-    git(&["-C", "bare", "symbolic-ref", "HEAD", "refs/heads/main"]).succeeds();
-    fs::rename(world.path("bare"), tree.join("bare")).unwrap();
+    repository(&world, &tree.join("bare"));
     let image = world.path("image");
     verimount(args!["build", "--format", "romfs", &tree, &image]).succeeds();
     let mounted = Daemon::mount(&image, &world.path("mnt"), &["--unpinned"]);
-    git(&["clone", "--quiet", "mnt/bare", "clone"]).succeeds();
+    git(&world, &["clone", "--quiet", "mnt/bare", "clone"]).succeeds();
     assert_eq!(fs::read(world.path("clone/file")).unwrap(), b"content");
     mounted.unmount();
     // Of somebody else it is refused, so that the test would notice.
     let options = ["--unpinned", "--uid", "4711"];
     let mounted = Daemon::mount(&image, &world.path("mnt"), &options);
-    let refused = git(&["clone", "--quiet", "mnt/bare", "again"]);
+    let refused = git(&world, &["clone", "--quiet", "mnt/bare", "again"]);
     assert!(refused.stderr.contains("dubious ownership"), "{refused:?}");
     mounted.unmount();
 }

@@ -19,15 +19,12 @@ use rustix::{
 };
 use verimount_testkit::{Random, tools};
 
-use super::{
-    MODES,
-    looped::{Loop, Mounted},
-    open_disk, world,
-};
+use super::{MODES, open_disk, world};
 use crate::{
     args,
     common::{
         daemon::Daemon,
+        kernel::{Loop, Mounted},
         run::{finish, verimount},
         user::root_or_skip,
         world::World,

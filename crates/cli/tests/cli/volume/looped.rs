@@ -1,82 +1,19 @@
 //! A file system on a loop device on the disk: the kernel is the user then.
 
-use std::{
-    fs::{self, File},
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{fs, process::Command};
 
-use rustix::mount::{MountFlags, UnmountFlags, mount as mount_system, unmount};
-use verimount_testkit::{noise, tools};
+use verimount_testkit::noise;
 
 use super::{flip_where, json, mount, world};
 use crate::{
     args,
     common::{
-        daemon::eventually,
-        run::{Ended, finish, verimount},
+        kernel::{Loop, Mounted},
+        run::{finish, verimount},
         tree::{assert_same, create, snapshot},
         user::root_or_skip,
     },
 };
-
-/// A loop device, detached in the end.
-pub(super) struct Loop(PathBuf);
-
-impl Loop {
-    /// A loop device for a file; `None`, after a note, if that is impossible.
-    pub(super) fn new(disk: &Path, direct: bool) -> Option<Self> {
-        let losetup = tools::find("losetup")?;
-        let direct = if direct { "on" } else { "off" };
-        let direct = format!("--direct-io={direct}");
-        let mut attach = Command::new(losetup);
-        attach.args(["--find", "--show", &direct]).arg(disk);
-        let attached = finish(attach);
-        if attached
-            .stderr
-            .contains("cannot find an unused loop device")
-        {
-            eprintln!("skipped: there are no loop devices here");
-            return None;
-        }
-        Some(Self(attached.succeeds().text().trim().into()))
-    }
-
-    pub(super) fn open(&self) -> File {
-        File::open(&self.0).unwrap()
-    }
-
-    fn run(&self, program: &str, options: &[&str]) -> Option<Ended> {
-        let mut command = Command::new(tools::find(program)?);
-        command.args(options).arg(&self.0);
-        Some(finish(command))
-    }
-}
-
-impl Drop for Loop {
-    fn drop(&mut self) {
-        let losetup = tools::find("losetup").unwrap();
-        let _ = Command::new(losetup).arg("--detach").arg(&self.0).status();
-    }
-}
-
-/// A mount on a directory, unmounted at the end.
-pub(super) struct Mounted<'a>(&'a Path);
-
-impl<'a> Mounted<'a> {
-    pub(super) fn ext4(device: &Loop, directory: &'a Path) -> Self {
-        mount_system(&device.0, directory, "ext4", MountFlags::empty(), None).unwrap();
-        Self(directory)
-    }
-}
-
-impl Drop for Mounted<'_> {
-    fn drop(&mut self) {
-        eventually("it is not busy", || {
-            unmount(self.0, UnmountFlags::empty()).is_ok()
-        });
-    }
-}
 
 #[test]
 fn a_file_system_on_it() {

@@ -9,8 +9,8 @@ use std::{
 use rustix::{fs::sendfile, io::Errno};
 use verimount_testkit::noise;
 
-use super::{clients, flip_where, format, looped::Loop, mount, open_disk, world};
-use crate::common::{user::root_or_skip, world::World};
+use super::{clients, flip_where, format, mount, open_disk, world};
+use crate::common::{kernel::Loop, user::root_or_skip, world::World};
 
 const LEN: usize = 1 << 20;
 const BLOCK: usize = 4096;

@@ -17,14 +17,13 @@ use verimount_testkit::{noise, tools};
 
 use super::{
     clients::{client, uri},
-    dies, error_of, flip_where, format, json,
-    looped::{Loop, Mounted},
-    mount, open_disk, read, world,
+    dies, error_of, flip_where, format, json, mount, open_disk, read, world,
 };
 use crate::{
     args,
     common::{
         daemon::{Daemon, umount},
+        kernel::{Loop, Mounted},
         run::{finish, verimount},
         user::{is_root, root_or_skip},
         world::World,
