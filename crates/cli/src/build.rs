@@ -51,7 +51,8 @@ impl Build {
         let interrupt = Interrupt::watch()?;
         let built = with_progress(&interrupt, |watch| self.build(&options, watch))?;
         for (loss, lost) in built.losses.iter() {
-            say(format_args!("note: {}", LossText(loss, lost)));
+            let format = options.format.name();
+            say(format_args!("note: {}", LossText { format, loss, lost }));
         }
         if let Some(digest) = built.digest {
             writeln!(stdout(), "{digest} {}", printable(&self.image))?;

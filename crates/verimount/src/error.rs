@@ -103,10 +103,12 @@ pub enum Error {
         lost: Lost,
     },
     /// The image would lose something that it must not lose.
-    #[error("{at}: {}", LossText(*.loss, .lost))]
+    #[error("{at}: {}", LossText { format, loss: *loss, lost })]
     Loses {
         /// The directory.
         at: Location,
+        /// The name of the image's format.
+        format: &'static str,
         /// What would be lost.
         loss: Loss,
         /// Where.
@@ -265,8 +267,6 @@ impl Error {
         Self::Io { at, source }
     }
 
-    pub(crate) fn seal(at: impl Into<Location>, source: VerityError) -> Self {
-        let at = at.into();
     pub(crate) fn scan(at: impl Into<Location>, source: ScanError) -> Self {
         match source {
             ScanError::Cancelled => Self::Cancelled { at: at.into() },
@@ -274,6 +274,8 @@ impl Error {
         }
     }
 
+    pub(crate) fn seal(at: impl Into<Location>, source: VerityError) -> Self {
+        let at = at.into();
         match source {
             VerityError::Cancelled => Self::Cancelled { at },
             source => Self::Seal { at, source },

@@ -13,6 +13,16 @@ pub enum ImageFormat {
     Erofs(ErofsOptions),
 }
 
+impl ImageFormat {
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Romfs(_) => "romfs",
+            Self::Erofs(_) => "EROFS",
+        }
+    }
+}
+
 /// How a romfs image is built.
 #[derive(Debug, Clone, Default)]
 pub struct RomfsOptions {

@@ -27,7 +27,7 @@ impl ImagePlan {
             ImageFormat::Romfs(options) => {
                 let plan = verimount_romfs::plan(tree, &options.image);
                 let plan = plan.map_err(|error| romfs_error(error, directory))?;
-                check(options, directory, plan.losses())?;
+                check(options, format.name(), directory, plan.losses())?;
                 Ok(Self::Romfs(plan))
             }
             ImageFormat::Erofs(options) => verimount_erofs::plan(tree, options, progress)
@@ -71,7 +71,12 @@ impl ImagePlan {
 }
 
 /// Fails if the image of a tree would have a refused loss.
-fn check(options: &RomfsOptions, directory: &Path, losses: &Losses) -> Result<(), Error> {
+fn check(
+    options: &RomfsOptions,
+    format: &'static str,
+    directory: &Path,
+    losses: &Losses,
+) -> Result<(), Error> {
     let at = || directory.into();
     let widened = losses.get(Loss::Privacy);
     if let Some(lost) = widened.filter(|_| !options.widen_permissions) {
@@ -82,6 +87,7 @@ fn check(options: &RomfsOptions, directory: &Path, losses: &Losses) -> Result<()
     match losses.find(|(loss, _)| options.refused_losses.contains(*loss)) {
         Some((loss, lost)) => Err(Error::Loses {
             at: at(),
+            format,
             loss,
             lost: lost.clone(),
         }),

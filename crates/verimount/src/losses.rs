@@ -28,16 +28,23 @@ impl RefusedLosses {
 }
 
 /// Shows what an image does not store, and some of the files concerned, in one line.
-pub struct LossText<'a>(pub Loss, pub &'a Lost);
+pub struct LossText<'a> {
+    /// The [name](crate::ImageFormat::name) of the image's format.
+    pub format: &'static str,
+    /// What is lost.
+    pub loss: Loss,
+    /// Where.
+    pub lost: &'a Lost,
+}
 
 impl fmt::Display for LossText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(loss, lost) = *self;
+        let Self { format, loss, lost } = *self;
         let name = loss.description();
         match loss {
             // Nearly every file has times, so examples are useless.
-            Loss::Times => write!(f, "romfs does not store {name}: all become 1970-01-01"),
-            _ => write!(f, "romfs does not store the {name} of {}", shown(lost)),
+            Loss::Times => write!(f, "{format} does not store {name}: all become 1970-01-01"),
+            _ => write!(f, "{format} does not store the {name} of {}", shown(lost)),
         }
     }
 }

@@ -136,6 +136,17 @@ fn set_times(root: &Path) {
     }
 }
 
+/// A tree with everything, `tree`; `None`, after a note, if this is not root.
+fn world_with_tree() -> Option<(World, PathBuf)> {
+    if !root_or_skip() {
+        return None;
+    }
+    let world = World::new();
+    let tree = world.directory("tree");
+    make_tree(&tree);
+    Some((world, tree))
+}
+
 /// An image of a tree by `mkfs.erofs`; `None` where it is missing.
 fn image(world: &World, tree: &Path) -> Option<PathBuf> {
     let mkfs = tools::find("mkfs.erofs")?;
@@ -200,12 +211,12 @@ fn attributes(directory: &Path) -> Vec<String> {
 
 #[test]
 fn root_restores_everything() {
-    if !root_or_skip() || tools::find("getfattr").is_none() {
+    if tools::find("getfattr").is_none() {
         return;
     }
-    let world = World::new();
-    let tree = world.directory("tree");
-    make_tree(&tree);
+    let Some((world, tree)) = world_with_tree() else {
+        return;
+    };
     let Some(image) = image(&world, &tree) else {
         return;
     };
@@ -249,12 +260,9 @@ fn root_restores_everything() {
 
 #[test]
 fn ls_shows_what_ls_does() {
-    if !root_or_skip() {
+    let Some((world, tree)) = world_with_tree() else {
         return;
-    }
-    let world = World::new();
-    let tree = world.directory("tree");
-    make_tree(&tree);
+    };
     let Some(image) = image(&world, &tree) else {
         return;
     };
@@ -318,12 +326,9 @@ fn ls_shows_what_ls_does() {
 /// What they may not restore is named, and they get no right that they could not have.
 #[test]
 fn an_ordinary_user_restores_what_they_may() {
-    if !root_or_skip() {
+    let Some((world, tree)) = world_with_tree() else {
         return;
-    }
-    let world = World::new();
-    let tree = world.directory("tree");
-    make_tree(&tree);
+    };
     let user = User::ordinary(&world);
     let own = tree.join("own");
     fs::write(&own, "own").unwrap();
