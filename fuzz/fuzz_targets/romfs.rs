@@ -5,7 +5,7 @@
 
 #![no_main]
 
-use std::{collections::HashSet, path::Component};
+use std::{collections::HashSet, ops::ControlFlow, path::Component};
 
 use libfuzzer_sys::fuzz_target;
 use verimount_romfs::{Error, NodeKind, Romfs};
@@ -18,7 +18,7 @@ fuzz_target!(|bytes: &[u8]| {
 
 fn read_everything(bytes: &[u8]) {
     if let Ok(damaged) = Romfs::open_damaged(bytes) {
-        let _ = damaged.walk_damaged(|_| (), |_, _| Ok::<_, Error>(()));
+        let _ = damaged.walk_damaged(|_| ControlFlow::Continue(()));
     }
     let Ok(image) = Romfs::open(bytes) else {
         return;

@@ -1,3 +1,5 @@
+use std::ops::Range;
+
 use zerocopy::little_endian::U32;
 
 use crate::{
@@ -61,9 +63,18 @@ impl Chunks {
         })
     }
 
+    /// Where the records are for a part of the content, which is not empty, and their length in bytes.
+    pub(crate) fn records_of(&self, part: &Range<u64>) -> Result<(Address, u64), Error> {
+        let last = part.end.saturating_sub(1);
+        let [first, last] = [part.start, last].map(|offset| self.number_of(offset));
+        let len = self.record.len();
+        let count = last.saturating_sub(first).saturating_add(1);
+        Ok((self.record_at(first)?, count.saturating_mul(len)))
+    }
+
     /// The part of the chunk that holds byte `offset` of the content, from there on.
     pub(crate) fn piece(&self, image: &Image, offset: u64) -> Result<Piece, Error> {
-        let number = offset.checked_shr(self.bits).unwrap_or_default();
+        let number = self.number_of(offset);
         let size = 1_u64.checked_shl(self.bits).unwrap_or(u64::MAX);
         let inside = offset & size.saturating_sub(1);
         let chunk = self.chunk(image, number)?;
@@ -82,9 +93,7 @@ impl Chunks {
 
     /// Device and block of a chunk; `None` for a hole.
     fn chunk(&self, image: &Image, number: u64) -> Result<Option<(u16, u64)>, Error> {
-        let at = number.checked_mul(self.record.len());
-        let at = at.and_then(|at| self.records.plus(at));
-        let at = at.ok_or(Defect::Address.at(self.records))?;
+        let at = self.record_at(number)?;
         let (device, block, hole) = match self.record {
             Record::Block => {
                 let block: U32 = image.structure(at)?;
@@ -97,5 +106,16 @@ impl Chunks {
             }
         };
         Ok((block != hole).then_some((device, block)))
+    }
+
+    /// The number of the chunk that holds a byte.
+    fn number_of(&self, offset: u64) -> u64 {
+        offset.checked_shr(self.bits).unwrap_or_default()
+    }
+
+    fn record_at(&self, number: u64) -> Result<Address, Error> {
+        let at = number.checked_mul(self.record.len());
+        let at = at.and_then(|at| self.records.plus(at));
+        Ok(at.ok_or(Defect::Address.at(self.records))?)
     }
 }

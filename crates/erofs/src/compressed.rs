@@ -12,10 +12,12 @@ mod index;
 mod map;
 mod record;
 
+use std::ops::Range;
+
 use crate::{Error, error::Defect, image::Image, inode::Inode, piece::Piece, space::Address};
 
 pub(crate) use self::index::Form;
-use self::map::Map;
+use self::map::{HEADER_LEN, Map};
 
 /// The content of a compressed file.
 #[derive(Debug, Clone, Copy)]
@@ -31,6 +33,26 @@ impl Compressed {
         let header = behind.aligned_to(8);
         let header = header.ok_or(Defect::Address.at(behind))?;
         Ok(Self { form, header })
+    }
+
+    /// Where the header of the map is, and its length in bytes.
+    pub(crate) fn header(&self) -> (Address, u64) {
+        (self.header, HEADER_LEN)
+    }
+
+    /// Where the records of the map are for a part of the content, which is not empty, and their length in bytes; `None` if
+    /// there are none.
+    pub(crate) fn records_of(
+        &self,
+        image: &Image,
+        inode: &Inode,
+        part: &Range<u64>,
+    ) -> Result<Option<(Address, u64)>, Error> {
+        let map = Map::read(image, self.form, self.header)?;
+        let Some((start, end)) = map.records_of(image, inode.size, part)? else {
+            return Ok(None);
+        };
+        Ok(Some((start, end.at.saturating_sub(start.at))))
     }
 
     /// What holds byte `offset` of the content, which has more.

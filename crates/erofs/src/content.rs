@@ -94,7 +94,7 @@ impl Image {
     }
 
     /// What holds byte `offset` of the content, which has more.
-    fn piece(&self, inode: &Inode, offset: u64) -> Result<Piece, Error> {
+    pub(crate) fn piece(&self, inode: &Inode, offset: u64) -> Result<Piece, Error> {
         let rest = inode.size.saturating_sub(offset);
         if rest == 0 {
             return Err(Defect::Range.at(inode.xattrs.at).into());
@@ -190,7 +190,7 @@ impl Image {
     }
 
     /// The inode that holds fragments.
-    fn packed_inode(&self) -> Result<Inode, Error> {
+    pub(crate) fn packed_inode(&self) -> Result<Inode, Error> {
         let missing = Defect::Fragment.in_image(SUPERBLOCK);
         self.inode(self.superblock.packed_inode.ok_or(missing)?)
     }

@@ -61,28 +61,68 @@ impl<'i> Directory<'i> {
         position: u64,
         mut visit: impl FnMut(&[u8], Found, u64) -> ControlFlow<()>,
     ) -> Result<(), Error> {
-        let first = position.checked_div(self.block_size).unwrap_or_default();
-        let inside = position.checked_rem(self.block_size).unwrap_or_default();
-        let mut from = to_usize(inside.div_ceil(to_u64(size_of::<raw::DirectoryEntry>())));
+        let (first, mut from) = self.place_of(position);
         let mut last_name = self.last_name_before(first, from)?;
         for number in first..self.blocks {
-            let block = self.block(number)?;
-            let parsed = block.parsed()?;
-            for index in from..parsed.len() {
-                let entry = parsed.entry(index)?;
-                if entry.name <= last_name.as_slice() {
-                    return Err(Defect::NameOrder.at(block.address).into());
-                }
-                last_name.clear();
-                last_name.extend_from_slice(entry.name);
-                let next = self.position_behind(number, index, parsed.len());
-                if !entry.is_dot() && visit(entry.name, self.found(&entry), next).is_break() {
-                    return Ok(());
-                }
+            let listed = self.list_block(number, from, &mut last_name, &mut visit)?;
+            if listed.is_break() {
+                break;
             }
             from = 0;
         }
         Ok(())
+    }
+
+    /// The same of a damaged directory: `visit` gets the reasons where blocks are left out.
+    pub(crate) fn list_readable(
+        &self,
+        position: u64,
+        mut visit: impl FnMut(Result<(&[u8], Found, u64), Error>) -> ControlFlow<()>,
+    ) {
+        let (first, mut from) = self.place_of(position);
+        let mut last_name = self.last_name_before(first, from).unwrap_or_default();
+        for number in first..self.blocks {
+            let mut found = |name: &[u8], found, next| visit(Ok((name, found, next)));
+            let listed = self.list_block(number, from, &mut last_name, &mut found);
+            let listed = listed.unwrap_or_else(|error| visit(Err(error)));
+            if listed.is_break() {
+                break;
+            }
+            from = 0;
+        }
+    }
+
+    /// The entries of a block, all behind `last_name`.
+    fn list_block(
+        &self,
+        number: u64,
+        from: usize,
+        last_name: &mut Vec<u8>,
+        visit: &mut impl FnMut(&[u8], Found, u64) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>, Error> {
+        let block = self.block(number)?;
+        let parsed = block.parsed()?;
+        for index in from..parsed.len() {
+            let entry = parsed.entry(index)?;
+            if entry.name <= last_name.as_slice() {
+                return Err(Defect::NameOrder.at(block.address).into());
+            }
+            last_name.clear();
+            last_name.extend_from_slice(entry.name);
+            let next = self.position_behind(number, index, parsed.len());
+            if !entry.is_dot() && visit(entry.name, self.found(&entry), next).is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// The number of the block at a position, and that of the entry in it.
+    fn place_of(&self, position: u64) -> (u64, usize) {
+        let block = position.checked_div(self.block_size).unwrap_or_default();
+        let inside = position.checked_rem(self.block_size).unwrap_or_default();
+        let entry = inside.div_ceil(to_u64(size_of::<raw::DirectoryEntry>()));
+        (block, to_usize(entry))
     }
 
     /// The name in front of an entry. As names are in order across calls, too, no entry comes twice.

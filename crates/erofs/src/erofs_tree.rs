@@ -1,13 +1,13 @@
-use std::{ffi::OsStr, ops::ControlFlow, os::unix::ffi::OsStrExt, sync::Arc};
+use std::{ffi::OsStr, ops::ControlFlow, os::unix::ffi::OsStrExt, path::Path, sync::Arc};
 
 use verimount_source::{ReadAt, Scratch};
 use verimount_tree::{
-    AddEntry, Attr, Cursor, DirEntry, Error as TreeError, Extent, FileType, NodeId, Tree, Usage,
-    XattrNames,
+    AddEntry, AddReadable, Attr, Cursor, DirEntry, Error as TreeError, Extent, FileType, NodeId,
+    ROOT_PATH, Tree, Usage, VisitPlace, XattrNames, walk_readable,
 };
 
 use crate::{
-    Error, Superblock,
+    Error, Superblock, Unsupported,
     directory::{Directory, Found},
     directory_block::MAX_NAME,
     error::Defect,
@@ -93,6 +93,26 @@ impl ErofsTree {
         }
     }
 
+    /// Gives `visit` the places of a file.
+    fn visit_places(
+        &self,
+        places: &mut Places<'_>,
+        path: &Path,
+        node: NodeId,
+        visit: &mut VisitPlace<'_>,
+    ) -> ControlFlow<()> {
+        let found = places.of(self.id(node), &mut |range| visit(Ok((path, range))));
+        match found {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(Ended::ByVisitor) => ControlFlow::Break(()),
+            Err(Ended::Failed(error)) => visit(Err(error.into())),
+            Err(Ended::ByLimit) => {
+                visit(Err(Error::from(Unsupported::Places).into()))?;
+                ControlFlow::Break(())
+            }
+        }
+    }
+
     /// The entry of a file in a listing, and the cursor behind it.
     fn listed<'n>(
         &self,
@@ -152,6 +172,30 @@ impl Tree for ErofsTree {
         });
         failed.map_or(listed, Err)?;
         Ok(())
+    }
+
+    fn list_readable(&self, directory: NodeId, from: Cursor, add: &mut AddReadable<'_>) {
+        let inode = match self.directory(directory) {
+            Ok(inode) => inode,
+            Err(error) => {
+                // Nothing follows.
+                let _ = add(Err(error));
+                return;
+            }
+        };
+        Directory::new(&self.image, &inode).list_readable(from.get(), |found| {
+            let listed = found.and_then(|(name, found, next)| self.listed(name, found, next));
+            add(listed.map_err(TreeError::from))
+        });
+    }
+
+    fn walk_places(&self, visit: &mut VisitPlace<'_>) -> ControlFlow<()> {
+        let mut places = Places::new(&self.image);
+        self.visit_places(&mut places, Path::new(ROOT_PATH), NodeId::ROOT, visit)?;
+        walk_readable(self, |found| match found {
+            Ok((path, node)) => self.visit_places(&mut places, path, node, visit),
+            Err(error) => visit(Err(error)),
+        })
     }
 
     fn read<'s>(

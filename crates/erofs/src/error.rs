@@ -165,6 +165,9 @@ pub enum Unsupported {
         /// How many were given.
         given: usize,
     },
+    /// The places of all files in the image are too many.
+    #[error("files share so many data that it would take too long to find all of them")]
+    Places,
     /// A file needs a device that was not given.
     #[error("device {0} is needed")]
     NoDevice(u16),

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use verimount_source::{AlignedBuf, ReadAt, Scratch};
+use verimount_source::{ReadAt, Scratch};
 use verimount_tree::FileType;
 use zerocopy::FromBytes;
 
@@ -13,7 +13,7 @@ use crate::{
     metadata::{Bytes, Metadata},
     numbers::to_usize,
     space::{Address, Space},
-    superblock::{FIRST_READ, Superblock},
+    superblock::{Superblock, read_beginning},
     xattr_prefixes::XattrPrefixes,
 };
 
@@ -33,9 +33,7 @@ impl Image {
         source: Arc<dyn ReadAt>,
         devices: Vec<Arc<dyn ReadAt>>,
     ) -> Result<Self, Error> {
-        let mut beginning = AlignedBuf::default();
-        let len = to_usize(source.size().min(FIRST_READ));
-        source.read_exact_at(beginning.grown(len), 0)?;
+        let beginning = read_beginning(&*source)?;
         let superblock = Superblock::parse(beginning.as_slice(), &*source)?;
         let mut image = Self {
             devices: Devices::read(&superblock, source, devices)?,
@@ -44,7 +42,9 @@ impl Image {
             clusters: Clusters::default(),
             superblock,
         };
-        image.metadata.keep_beginning(beginning);
+        image
+            .metadata
+            .keep_beginning(beginning, image.devices.image().size());
         image.xattr_prefixes = XattrPrefixes::read(&image)?;
         let root = image.inode(image.superblock.root)?;
         match root.file_type {

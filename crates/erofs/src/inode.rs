@@ -20,6 +20,12 @@ const XATTR_HEADER: u64 = 12;
 /// The unit of that number in bytes.
 const XATTR_UNIT: u64 = 4;
 
+/// The length of an inode of the shorter form in bytes.
+const COMPACT_LEN: u64 = 32;
+
+/// The length of an inode of the longer form in bytes.
+const EXTENDED_LEN: u64 = 64;
+
 /// A validated inode.
 #[derive(Debug, Clone)]
 pub(crate) struct Inode {
@@ -77,7 +83,17 @@ impl Image {
         common.inode(id, at, self.superblock.block_size)
     }
 
-    fn inode_address(&self, id: InodeId) -> Result<Address, Error> {
+    /// The length in bytes of the inode at `at`; of the shorter form if that is unknown.
+    pub(crate) fn inode_len(&self, at: Address) -> u64 {
+        let compact: Result<raw::CompactInode, _> = self.structure(at);
+        match compact {
+            Ok(compact) if compact.format.get() & format::EXTENDED != 0 => EXTENDED_LEN,
+            _ => COMPACT_LEN,
+        }
+    }
+
+    /// Where an inode is.
+    pub(crate) fn inode_address(&self, id: InodeId) -> Result<Address, Error> {
         let offset = id.offset().unwrap_or(u64::MAX);
         if !id.is_in_metabox() {
             let address = Address::in_image(offset);
@@ -116,7 +132,7 @@ impl Common {
             gid: raw.gid.get().into(),
             links: links.into(),
             mtime: seconds.and_then(|seconds| Timestamp::new(seconds, superblock.nanoseconds)),
-            len: 32,
+            len: COMPACT_LEN,
         }
     }
 
@@ -133,7 +149,7 @@ impl Common {
             gid: raw.gid.get(),
             links: raw.links.get(),
             mtime: Timestamp::new(raw.mtime.get(), raw.mtime_nanoseconds.get()),
-            len: 64,
+            len: EXTENDED_LEN,
         }
     }
 

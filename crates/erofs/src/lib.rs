@@ -44,6 +44,7 @@ mod metadata;
 mod note;
 mod numbers;
 mod piece;
+mod places;
 mod raw;
 mod space;
 mod superblock;

@@ -36,9 +36,9 @@ impl Metadata {
         }
     }
 
-    /// Keeps the first [`MIN_WINDOW`] bytes of an image, or all.
-    pub(crate) fn keep_beginning(&self, beginning: AlignedBuf) {
-        if self.window == MIN_WINDOW {
+    /// Keeps the beginning of an image of `size` bytes, if it is a whole window.
+    pub(crate) fn keep_beginning(&self, beginning: AlignedBuf, size: u64) {
+        if to_u64(beginning.as_slice().len()) == self.window.min(size) {
             self.kept.insert((Space::Image, 0), Arc::new(beginning));
         }
     }
@@ -56,6 +56,24 @@ impl Metadata {
         if end.is_none_or(|end| end > size) {
             return Err(Defect::Range.at(address).into());
         }
+        match self.bytes_in_windows(address, len, size, &load) {
+            // Perhaps other bytes of the window are unreadable.
+            Err(Error::Source(_)) => {
+                let mut buf = AlignedBuf::default();
+                load(address.at, buf.grown(len))?;
+                Ok(Bytes::all(buf, len))
+            }
+            read => read,
+        }
+    }
+
+    fn bytes_in_windows(
+        &self,
+        address: Address,
+        len: usize,
+        size: u64,
+        load: &impl Fn(u64, &mut [u8]) -> Result<(), Error>,
+    ) -> Result<Bytes, Error> {
         let window = |at: u64| {
             let number = at.checked_div(self.window).unwrap_or_default();
             let start = number.saturating_mul(self.window);
@@ -85,11 +103,7 @@ impl Metadata {
             at = at.saturating_add(to_u64(part_len));
             rest = behind;
         }
-        let bytes = Arc::new(copy);
-        Ok(Bytes {
-            bytes,
-            range: 0..len,
-        })
+        Ok(Bytes::all(copy, len))
     }
 }
 
@@ -102,6 +116,14 @@ pub(crate) struct Bytes {
 }
 
 impl Bytes {
+    /// The first `len` bytes of a buffer.
+    fn all(buf: AlignedBuf, len: usize) -> Self {
+        Self {
+            bytes: Arc::new(buf),
+            range: 0..len,
+        }
+    }
+
     /// The window, and where in it the part is.
     pub(crate) fn into_parts(self) -> (Arc<AlignedBuf>, Range<usize>) {
         (self.bytes, self.range)
@@ -122,6 +144,8 @@ impl Deref for Bytes {
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
+
+    use verimount_source::ReadError;
 
     use super::*;
 
@@ -153,6 +177,26 @@ mod tests {
         }
         for (at, len) in [(size, 1), (size - 1, 2), (u64::MAX, 1), (0, usize::MAX)] {
             assert!(matches!(get(at, len), Err(Error::Corrupt(_))));
+        }
+    }
+
+    #[test]
+    fn damage_hides_only_what_it_is_in() {
+        let metadata = Metadata::new(BlockSize::from_bits(9).unwrap());
+        let bad = 4096..8192;
+        let load = |start: u64, buf: &mut [u8]| {
+            if start < bad.end && bad.start < start + buf.len() as u64 {
+                return Err(ReadError::Rejected("as a test".into()).into());
+            }
+            buf.fill(1);
+            Ok(())
+        };
+        let get = |at, len| metadata.bytes(Address::in_image(at), len, 2 * MIN_WINDOW, load);
+        for (at, len) in [(0, 4096), (8192, 1), (8192, MIN_WINDOW as usize)] {
+            assert_eq!(*get(at, len).unwrap(), *vec![1; len]);
+        }
+        for (at, len) in [(0, 4097), (5000, 1), (8191, 2)] {
+            assert!(matches!(get(at, len), Err(Error::Source(_))), "{at}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The superblock: what an image says of itself.
 
-use verimount_source::{ReadAt, Scratch};
+use verimount_source::{AlignedBuf, ReadAt, Scratch};
 use verimount_tree::Timestamp;
 use zerocopy::FromBytes;
 
@@ -68,18 +68,15 @@ impl Superblock {
     /// # Errors
     /// [`Error::NotErofs`] if there is none, and any other [`Error`].
     pub fn read(source: &dyn ReadAt) -> Result<Self, Error> {
-        let mut scratch = Scratch::default();
-        let len = to_usize(source.size().min(FIRST_READ));
-        let beginning = source.read_borrowed(&mut scratch, 0, len)?;
-        Self::parse(beginning, source)
+        Self::parse(read_beginning(source)?.as_slice(), source)
     }
 
-    /// Reads the superblock of an image of which `beginning` are the first [`FIRST_READ`] bytes, or all.
+    /// Reads the superblock of an image that has this [beginning](read_beginning).
     pub(crate) fn parse(beginning: &[u8], source: &dyn ReadAt) -> Result<Self, Error> {
-        superblock.note = Note::read(beginning);
         let (raw, extension) = raw_parts(beginning).ok_or(Error::NotErofs)?;
-        let superblock = Self::validate(&raw, extension, source.size())?;
+        let mut superblock = Self::validate(&raw, extension, source.size())?;
         superblock.check_checksum(&raw, beginning, source)?;
+        superblock.note = Note::read(beginning);
         Ok(superblock)
     }
 
@@ -156,10 +153,10 @@ impl Superblock {
                 && raw.no_xattr_filter == 0,
             algorithms: match incompatible.contains(Incompatible::COMPRESSION_CONFIGURATIONS) {
                 true => raw.algorithms.get(),
-            note: Note::empty(),
                 // The field is another one then, and the only algorithm LZ4.
                 false => 1,
             },
+            note: Note::empty(),
             blocks: raw.blocks.get().into(),
             volume_name: raw.volume_name,
         };
@@ -261,6 +258,17 @@ impl Superblock {
             false => Err(Defect::SuperblockChecksum.in_image(SUPERBLOCK).into()),
         }
     }
+}
+
+/// The first [`FIRST_READ`] bytes of an image, or all. Only those with the superblock if not all of them are readable.
+pub(crate) fn read_beginning(source: &dyn ReadAt) -> Result<AlignedBuf, Error> {
+    let read = |len: u64| {
+        let mut beginning = AlignedBuf::default();
+        let len = to_usize(source.size().min(len));
+        source.read_exact_at(beginning.grown(len), 0)?;
+        Ok(beginning)
+    };
+    read(FIRST_READ).or_else(|_: Error| read(SUPERBLOCK_END.saturating_add(EXTENSION)))
 }
 
 /// The superblock and its first extension in the beginning of an image; `None` if there is no superblock.

@@ -86,10 +86,7 @@ impl Image {
         }
         let bytes = self.bytes(region.at, to_usize(region.len))?;
         let corrupt = || Defect::XattrRange.at(region.at);
-        let (header, rest) = raw::XattrHeader::read_from_prefix(&bytes).map_err(|_| corrupt())?;
-        let count = usize::from(header.shared);
-        let (shared, mut own) =
-            <[U32]>::ref_from_prefix_with_elems(rest, count).map_err(|_| corrupt())?;
+        let (shared, mut own) = split(&bytes).ok_or_else(corrupt)?;
         while !own.is_empty() {
             let (stored, rest) = parse(own).ok_or_else(corrupt)?;
             if visit(stored).is_break() {
@@ -111,22 +108,44 @@ impl Image {
         number: u32,
         visit: &mut impl FnMut(Stored<'_>) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>, Error> {
+        let address = self.shared_xattr(number)?;
+        let entry: raw::XattrEntry = self.structure(address)?;
+        let bytes = self.bytes(address, entry_len(&entry))?;
+        let (stored, _) = parse(&bytes).ok_or(Defect::XattrRange.at(address))?;
+        Ok(visit(stored))
+    }
+
+    /// Where the shared attribute with this number is.
+    fn shared_xattr(&self, number: u32) -> Result<Address, Error> {
         let superblock = &self.superblock;
         let is_in_metabox = superblock
             .compatible
             .contains(Compatible::SHARED_XATTRS_IN_METABOX);
         let metabox = superblock.metabox.filter(|_| is_in_metabox);
-        let address = Address {
+        let first = Address {
             space: metabox.map_or(Space::Image, Space::Content),
             at: superblock.xattrs_at,
         };
-        let corrupt = || Defect::XattrRange.at(address);
-        let offset = u64::from(number).saturating_mul(XATTR_SLOT);
-        let address = address.plus(offset).ok_or_else(corrupt)?;
-        let entry: raw::XattrEntry = self.structure(address)?;
-        let bytes = self.bytes(address, entry_len(&entry))?;
-        let (stored, _) = parse(&bytes).ok_or_else(corrupt)?;
-        Ok(visit(stored))
+        let address = first.plus(u64::from(number).saturating_mul(XATTR_SLOT));
+        Ok(address.ok_or(Defect::XattrRange.at(first))?)
+    }
+
+    /// Where the shared attributes of an inode are.
+    pub(crate) fn shared_xattrs(&self, inode: &Inode) -> Result<Vec<Address>, Error> {
+        let region = inode.xattrs;
+        if region.len == 0 {
+            return Ok(Vec::new());
+        }
+        let bytes = self.bytes(region.at, to_usize(region.len))?;
+        let (shared, _) = split(&bytes).ok_or(Defect::XattrRange.at(region.at))?;
+        let addresses = shared.iter().map(|number| self.shared_xattr(number.get()));
+        addresses.collect()
+    }
+
+    /// The length in bytes of the attribute at `at`.
+    pub(crate) fn xattr_len(&self, at: Address) -> Result<u64, Error> {
+        let entry: raw::XattrEntry = self.structure(at)?;
+        Ok(to_u64(entry_len(&entry)))
     }
 
     /// Whether the inode's filter says that it has no attribute of this name, which saves looking for it.
@@ -179,6 +198,12 @@ fn is_shown(name: &[u8]) -> bool {
 /// The bit of a filter for a name without its numbered beginning.
 fn hash(base: u8, name: &[u8]) -> u32 {
     XxHash32::oneshot(FILTER_SEED.wrapping_add(base.into()), name) & 31
+}
+
+/// The attributes of an inode: the numbers of shared ones, and the bytes of its own.
+fn split(region: &[u8]) -> Option<(&[U32], &[u8])> {
+    let (header, rest) = raw::XattrHeader::read_from_prefix(region).ok()?;
+    <[U32]>::ref_from_prefix_with_elems(rest, header.shared.into()).ok()
 }
 
 /// The length of an attribute in bytes, without padding.

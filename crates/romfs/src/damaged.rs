@@ -1,6 +1,10 @@
 //! Reading as much as possible of a partly unreadable image, to name the damaged files.
 
-use std::path::{Path, PathBuf};
+use std::{
+    cell::RefCell,
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+};
 
 use verimount_source::ReadAt;
 
@@ -55,43 +59,67 @@ impl<S: ReadAt> Romfs<S> {
     /// the image is only the tail of a larger file, they end long before.
     fn reaches_up_to_index(&self) -> bool {
         let mut end = 0;
-        let walked = self.walk_damaged::<Error>(
-            |_| (),
-            |_, node| {
+        let walked = self.walk_damaged(|found| {
+            if let Ok((_, node)) = found {
                 let data_end = node.data_offset.saturating_add(node.size.into());
                 end = data_end.max(node.id.into()).max(end);
-                Ok(())
-            },
-        );
-        walked.is_ok() && u64::from(self.size()).saturating_sub(end) < MAX_TAIL
+            }
+            ControlFlow::Continue(())
+        });
+        walked.is_continue() && u64::from(self.size()).saturating_sub(end) < MAX_TAIL
     }
 
-    /// Walks over the readable parts as [`Romfs::walk`] does: a directory is read from its headers
-    /// if the index fails. `lost` is called with the reason when entries of a directory are left
-    /// out.
-    ///
-    /// # Errors
-    /// As [`Romfs::walk`], except for read errors.
-    pub fn walk_damaged<E: From<Error>>(
+    /// Walks over the readable parts as [`Romfs::walk`] does, until `visit` breaks: a directory is read
+    /// from its headers if the index fails. `visit` also gets the reason where entries of a directory
+    /// are left out, and where the walk cannot go on.
+    pub fn walk_damaged(
         &self,
-        mut lost: impl FnMut(Error),
-        visit: impl FnMut(&Path, &Node) -> Result<(), E>,
-    ) -> Result<(), E> {
-        let list = |directory| Ok(self.readable_entries(directory, &mut lost));
-        self.walk_listed((self.root(), PathBuf::new()), list, visit)
+        visit: impl FnMut(Result<(&Path, &Node), Error>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        let visit = RefCell::new(visit);
+        let visit = |found: Result<(&Path, &Node), Error>| match visit.borrow_mut()(found) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(()) => Err(Ended::ByVisitor),
+        };
+        let list = |directory| {
+            let (entries, lost) = self.readable_entries(directory);
+            lost.map_or(Ok(()), |error| visit(Err(error)))?;
+            Ok(entries)
+        };
+        let walked = self.walk_listed((self.root(), PathBuf::new()), list, |path, node| {
+            visit(Ok((path, node)))
+        });
+        let ended = match walked {
+            Err(Ended::Failed(error)) => visit(Err(error)),
+            ended => ended,
+        };
+        match ended {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(_) => ControlFlow::Break(()),
+        }
     }
 
-    /// The readable entries of a directory.
-    fn readable_entries(&self, directory: NodeId, lost: &mut impl FnMut(Error)) -> Entries {
+    /// The readable entries of a directory, and why there are not more.
+    fn readable_entries(&self, directory: NodeId) -> (Entries, Option<Error>) {
         if let Some(index) = &self.index
             && let Ok(entries) = index.entries(&self.source, directory, MAX_DIRECTORY_ENTRIES)
         {
-            return entries;
+            return (entries, None);
         }
         let mut entries = Entries::default();
-        if let Err(error) = self.follow_chain(directory, MAX_DIRECTORY_ENTRIES, &mut entries) {
-            lost(error);
-        }
-        entries
+        let followed = self.follow_chain(directory, MAX_DIRECTORY_ENTRIES, &mut entries);
+        (entries, followed.err())
+    }
+}
+
+/// Why a walk ended early.
+enum Ended {
+    ByVisitor,
+    Failed(Error),
+}
+
+impl From<Error> for Ended {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
     }
 }

@@ -1,10 +1,10 @@
-use std::{ffi::OsStr, ops::ControlFlow, os::unix::ffi::OsStrExt, sync::Arc};
+use std::{ffi::OsStr, ops::ControlFlow, os::unix::ffi::OsStrExt, path::Path, sync::Arc};
 
 use quick_cache::sync::Cache;
 use verimount_source::{ReadAt, Scratch};
 use verimount_tree::{
     AddEntry, AddEntryAndAttr, Attr, Cursor, DeviceNumber, DirEntry, Error as TreeError, FileType,
-    NodeId as TreeNodeId, Ownership, Permissions, Tree, Usage, part_inside,
+    NodeId as TreeNodeId, Ownership, Permissions, ROOT_PATH, Tree, Usage, VisitPlace, part_inside,
 };
 
 use crate::{
@@ -210,6 +210,27 @@ impl<S: ReadAt> Tree for RomfsTree<S> {
 
     fn ownership(&self) -> Ownership {
         Ownership::Unknown
+    }
+
+    fn walk_places(&self, visit: &mut VisitPlace<'_>) -> ControlFlow<()> {
+        let header =
+            |id: NodeId| u64::from(id)..u64::from(id).saturating_add(MIN_HEADER_LEN.into());
+        visit(Ok((Path::new(ROOT_PATH), header(self.image.root()))))?;
+        self.image.walk_damaged(|found| {
+            let (path, node) = match found {
+                Ok(found) => found,
+                Err(error) => return visit(Err(error.into())),
+            };
+            let place = match node.kind {
+                // The data is right behind the header and the name.
+                NodeKind::File | NodeKind::Symlink => {
+                    let end = node.data_offset.saturating_add(node.size.into());
+                    node.id.into()..end
+                }
+                _ => header(node.id),
+            };
+            visit(Ok((path, place)))
+        })
     }
 
     fn usage(&self) -> Usage {

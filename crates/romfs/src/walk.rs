@@ -47,7 +47,7 @@ impl<S: ReadAt> Romfs<S> {
         path: PathBuf,
         visit: impl FnMut(&Path, &Node) -> Result<(), E>,
     ) -> Result<(), E> {
-        let list = |directory| self.entries(directory);
+        let list = |directory| Ok(self.entries(directory)?);
         self.walk_listed((directory, path), list, visit)
     }
 
@@ -55,7 +55,7 @@ impl<S: ReadAt> Romfs<S> {
     pub(crate) fn walk_listed<E: From<Error>>(
         &self,
         (start, mut path): (NodeId, PathBuf),
-        mut list: impl FnMut(NodeId) -> Result<Entries, Error>,
+        mut list: impl FnMut(NodeId) -> Result<Entries, E>,
         mut visit: impl FnMut(&Path, &Node) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut guard = Guard::new(self.size());

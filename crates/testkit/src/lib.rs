@@ -15,6 +15,7 @@ mod recording;
 mod registry_server;
 mod slow;
 mod tar_archive;
+mod unreadable;
 
 pub use crash_point::CrashPoint;
 pub use failing::{Failing, Outage, OutageKind, Panicked};
@@ -30,4 +31,5 @@ pub use recording::{Recorder, Recording};
 pub use registry_server::{RegistryLogin, RegistryServer};
 pub use slow::Slow;
 pub use tar_archive::{TarArchive, pax_record};
+pub use unreadable::Unreadable;
 pub use verimount_testenv::{CRASH_SEEDS, all_or_some, tools};

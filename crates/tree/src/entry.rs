@@ -1,6 +1,6 @@
 use std::{ffi::OsStr, ops::ControlFlow};
 
-use crate::{Attr, FileType, NodeId};
+use crate::{Attr, Error, FileType, NodeId};
 
 /// An entry of a directory: what the directory itself stores of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +19,9 @@ pub type AddEntry<'a> = dyn FnMut(DirEntry<'_>, Cursor) -> ControlFlow<()> + 'a;
 /// The same with the attributes of the file, or `None` if they cannot be read.
 pub type AddEntryAndAttr<'a> =
     dyn FnMut(DirEntry<'_>, Cursor, Option<&Attr>) -> ControlFlow<()> + 'a;
+
+/// The same for a damaged directory, with the reason where entries are missing.
+pub type AddReadable<'a> = dyn FnMut(Result<(DirEntry<'_>, Cursor), Error>) -> ControlFlow<()> + 'a;
 
 /// A position between two entries of a directory, as `telldir` returns it. The tree chooses the numbers,
 /// and each denotes the same position as long as the tree exists.

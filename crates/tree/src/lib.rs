@@ -115,7 +115,7 @@ mod walk;
 mod xattr_names;
 
 pub use attr::{Attr, DeviceNumber, Permissions};
-pub use entry::{AddEntry, AddEntryAndAttr, Cursor, DirEntry};
+pub use entry::{AddEntry, AddEntryAndAttr, AddReadable, Cursor, DirEntry};
 pub use error::Error;
 pub use extent::{Extent, ExtentKind, seek};
 pub use file_type::FileType;
@@ -126,8 +126,8 @@ pub use resolve::resolve;
 pub use single_file::SingleFile;
 pub use stored_file::StoredFile;
 pub use timestamp::Timestamp;
-pub use tree::{Tree, Usage, part_inside};
-pub use walk::{MAX_DEPTH, walk};
+pub use tree::{ROOT_PATH, Tree, Usage, VisitPlace, part_inside};
+pub use walk::{MAX_DEPTH, walk, walk_readable};
 pub use xattr_names::{MAX_XATTR_VALUE, XattrNames};
 
 /// The examples of the README are tests.

@@ -1,11 +1,23 @@
-use std::{ffi::OsStr, num::NonZeroU64, ops::Range};
+use std::{
+    ffi::OsStr,
+    num::NonZeroU64,
+    ops::{ControlFlow, Range},
+    path::Path,
+};
 
 use verimount_source::Scratch;
 
 use crate::{
-    AddEntry, AddEntryAndAttr, Attr, Cursor, Error, Extent, ExtentKind, NodeId, Ownership,
-    XattrNames,
+    AddEntry, AddEntryAndAttr, AddReadable, Attr, Cursor, Error, Extent, ExtentKind, NodeId,
+    Ownership, XattrNames,
 };
+
+/// The path from the root of the root itself.
+pub const ROOT_PATH: &str = ".";
+
+/// Receives a file's path from the root and a range of the image in bytes, which may be empty, or the reason why
+/// some are missing; breaks to end the walk.
+pub type VisitPlace<'a> = dyn FnMut(Result<(&Path, Range<u64>), Error>) -> ControlFlow<()> + 'a;
 
 /// The size of a tree, for `statfs` and for limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,6 +73,17 @@ pub trait Tree: Send + Sync {
         })
     }
 
+    /// As [`Self::list`] where parts of the directory may be damaged: gives `add` as many of its entries as
+    /// can be read, and the reasons why there are not more. A tree whose directories have several parts should
+    /// override this.
+    fn list_readable(&self, directory: NodeId, from: Cursor, add: &mut AddReadable<'_>) {
+        let listed = self.list(directory, from, &mut |entry, next| add(Ok((entry, next))));
+        if let Err(error) = listed {
+            // Nothing follows.
+            let _ = add(Err(error));
+        }
+    }
+
     /// Up to `len` bytes of a file's content from `offset` on, in `scratch`: fewer only where the
     /// content ends.
     ///
@@ -86,6 +109,17 @@ pub trait Tree: Send + Sync {
 
     /// The size of the tree.
     fn usage(&self) -> Usage;
+
+    /// Finds out which files a range of the image belongs to, which may be damaged: gives `visit`, for each file
+    /// in turn, every range that is read for any operation on it, until `visit` breaks. Several files may share a
+    /// range, and a file comes once for each of its names. Of what cannot be read, `visit` gets what is known
+    /// nevertheless, and the reason why it is not all.
+    ///
+    /// A tree that is not in an image has no ranges.
+    fn walk_places(&self, visit: &mut VisitPlace<'_>) -> ControlFlow<()> {
+        let _ = visit;
+        ControlFlow::Continue(())
+    }
 
     /// Whether files may share their data. If so, all together they can have much more of it than the tree is
     /// stored in.

@@ -3,13 +3,14 @@
 use std::{
     collections::{HashSet, VecDeque},
     ffi::OsString,
+    mem,
     ops::ControlFlow,
     path::{Path, PathBuf},
 };
 
 use verimount_names::printable;
 
-use crate::{Attr, Cursor, Error, NodeId, Tree};
+use crate::{Attr, Cursor, Error, FileType, NodeId, Tree};
 
 /// The deepest nesting of directories that is walked: half of what fits into a path on Linux, and far
 /// more than real trees have.
@@ -26,6 +27,14 @@ enum Endless {
     #[error("{}: directories share their entries", printable(.0))]
     SharedEntries(PathBuf),
 }
+
+/// How many parts of directories may be unreadable: in an image that is made for it, very many can be in one place.
+const MAX_FAILURES: usize = 1 << 20;
+
+/// More damage than is passed over.
+#[derive(Debug, thiserror::Error)]
+#[error("more than {MAX_FAILURES} parts of directories cannot be read")]
+struct TooDamaged;
 
 /// A directory that is too deep.
 #[derive(Debug, thiserror::Error)]
@@ -45,55 +54,105 @@ pub fn walk<E: From<Error>>(
     path: PathBuf,
     mut visit: impl FnMut(&Path, &Attr) -> Result<(), E>,
 ) -> Result<(), E> {
-    let mut walk = Walk {
-        tree,
-        path,
-        levels: Vec::new(),
-        entered: HashSet::new(),
-        entries_left: tree.usage().max_entries,
-    };
+    let mut walk = Walk::new(tree, path);
     walk.enter(directory)?;
-    while let Some(level) = walk.levels.last_mut() {
-        let Some((name, attr)) = level.entries.pop_front() else {
-            walk.list_more()?;
-            continue;
-        };
-        walk.path.push(name);
+    while let Some(attr) = walk.next(|directory, from| part(tree, directory, from))? {
         visit(&walk.path, &attr)?;
         if attr.is_directory() {
             walk.enter(attr.node)?;
-        } else {
-            walk.path.pop();
         }
     }
     Ok(())
 }
 
-/// The state of a walk.
-struct Walk<'t> {
-    tree: &'t dyn Tree,
-    /// The path of the visited file, or of the directory whose entries come next.
+/// As [`walk`] over all of a tree that may be damaged, until `visit` breaks. `visit` gets the path and the id of
+/// everything that can be found, and the reason where that is not all: any error that [`walk`] would end
+/// with.
+pub fn walk_readable(
+    tree: &dyn Tree,
+    mut visit: impl FnMut(Result<(&Path, NodeId), Error>) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    let mut walk = Walk::new(tree, PathBuf::new());
+    let mut entered = walk.enter(NodeId::ROOT);
+    let mut failures = 0;
+    loop {
+        if let Err(error) = entered {
+            visit(Err(error))?;
+        }
+        let next = walk.next(|directory, from| {
+            readable_part(tree, directory, from, |error| {
+                failures += 1;
+                visit(Err(error)).map_break(|()| Ended::ByVisitor)?;
+                match failures < MAX_FAILURES {
+                    true => ControlFlow::Continue(()),
+                    false => ControlFlow::Break(Ended::Failed(Error::unsupported(TooDamaged))),
+                }
+            })
+        });
+        let (node, file_type) = match next {
+            Ok(Some(found)) => found,
+            Ok(None) => return ControlFlow::Continue(()),
+            Err(Ended::ByVisitor) => return ControlFlow::Break(()),
+            Err(Ended::Failed(error)) => return visit(Err(error)),
+        };
+        visit(Ok((&walk.path, node)))?;
+        entered = match file_type {
+            FileType::Directory => walk.enter(node),
+            _ => Ok(()),
+        };
+    }
+}
+
+/// Why a walk ended early.
+enum Ended {
+    ByVisitor,
+    Failed(Error),
+}
+
+impl From<Error> for Ended {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// The state of a walk, which knows a `T` of each entry.
+struct Walk<T> {
+    /// The path of the entry that came last, or of the directory whose entries come next.
     path: PathBuf,
+    /// Whether the path is that of an entry, and was not entered.
+    is_at_entry: bool,
     /// The directories on this path.
-    levels: Vec<Level>,
+    levels: Vec<Level<T>>,
     /// All directories so far: only one path may lead to each.
     entered: HashSet<NodeId>,
     /// How many more entries there can be.
     entries_left: u64,
 }
 
-/// Entries of a directory.
-type Part = VecDeque<(OsString, Attr)>;
-
-struct Level {
+struct Level<T> {
     directory: NodeId,
     /// Entries that come next.
-    entries: Part,
+    entries: VecDeque<(OsString, T)>,
     /// Where further entries begin; `None` if there are none.
     rest: Option<Cursor>,
 }
 
-impl Walk<'_> {
+/// Entries of a directory, and where further ones may begin.
+type Part<T> = (VecDeque<(OsString, T)>, Option<Cursor>);
+
+impl<T> Walk<T> {
+    /// A walk over a part of `tree` that is at `path`.
+    fn new(tree: &dyn Tree, path: PathBuf) -> Self {
+        Self {
+            path,
+            is_at_entry: false,
+            levels: Vec::new(),
+            entered: HashSet::new(),
+            entries_left: tree.usage().max_entries,
+        }
+    }
+
+    /// Goes on with the entries of the directory that came last.
     fn enter(&mut self, directory: NodeId) -> Result<(), Error> {
         if !self.entered.insert(directory) {
             return Err(Error::corrupt(Endless::SharedDirectory(self.path.clone())));
@@ -101,36 +160,47 @@ impl Walk<'_> {
         if self.levels.len() == MAX_DEPTH {
             return Err(Error::unsupported(TooDeep));
         }
+        self.is_at_entry = false;
         self.levels.push(Level {
             directory,
-            entries: Part::new(),
+            entries: VecDeque::new(),
             rest: Some(Cursor::START),
         });
         Ok(())
     }
 
-    /// Lists the next part of the last directory, or leaves it if there is no more.
-    fn list_more(&mut self) -> Result<(), Error> {
-        let Some(level) = self.levels.last_mut() else {
-            return Ok(());
-        };
-        let Some(from) = level.rest else {
-            self.levels.pop();
+    /// The next entry, from parts of directories that `list` returns.
+    fn next<E: From<Error>>(
+        &mut self,
+        mut list: impl FnMut(NodeId, Cursor) -> Result<Part<T>, E>,
+    ) -> Result<Option<T>, E> {
+        if mem::take(&mut self.is_at_entry) {
             self.path.pop();
-            return Ok(());
-        };
-        (level.entries, level.rest) = part(self.tree, level.directory, from)?;
-        // Directories that share entries would be listed again and again.
-        let left = self.entries_left.checked_sub(level.entries.len() as u64);
-        let shared = || Error::corrupt(Endless::SharedEntries(self.path.clone()));
-        self.entries_left = left.ok_or_else(shared)?;
-        Ok(())
+        }
+        while let Some(level) = self.levels.last_mut() {
+            if let Some((name, entry)) = level.entries.pop_front() {
+                self.path.push(name);
+                self.is_at_entry = true;
+                return Ok(Some(entry));
+            }
+            let Some(from) = level.rest else {
+                self.levels.pop();
+                self.path.pop();
+                continue;
+            };
+            (level.entries, level.rest) = list(level.directory, from)?;
+            // Directories that share entries would be listed again and again.
+            let left = self.entries_left.checked_sub(level.entries.len() as u64);
+            let shared = || Error::corrupt(Endless::SharedEntries(self.path.clone()));
+            self.entries_left = left.ok_or_else(shared)?;
+        }
+        Ok(None)
     }
 }
 
-/// Up to [`PART`] entries, and where further ones may begin.
-fn part(tree: &dyn Tree, directory: NodeId, from: Cursor) -> Result<(Part, Option<Cursor>), Error> {
-    let mut part = Part::new();
+/// Up to [`PART`] entries with their attributes.
+fn part(tree: &dyn Tree, directory: NodeId, from: Cursor) -> Result<Part<Attr>, Error> {
+    let mut entries = VecDeque::new();
     let mut rest = None;
     let mut unread = None;
     tree.list_with_attrs(directory, from, &mut |entry, next, attr| {
@@ -138,18 +208,43 @@ fn part(tree: &dyn Tree, directory: NodeId, from: Cursor) -> Result<(Part, Optio
             unread = Some(entry.node);
             return ControlFlow::Break(());
         };
-        part.push_back((entry.name.to_owned(), *attr));
-        match part.len() < PART {
-            true => ControlFlow::Continue(()),
-            false => {
-                rest = Some(next);
-                ControlFlow::Break(())
-            }
-        }
+        entries.push_back((entry.name.to_owned(), *attr));
+        is_full(&entries, next, &mut rest)
     })?;
     match unread {
         // Reading them again gives the reason.
         Some(node) => Err(tree.attr(node).err().unwrap_or(Error::NotFound)),
-        None => Ok((part, rest)),
+        None => Ok((entries, rest)),
+    }
+}
+
+/// Up to [`PART`] readable entries with their types. `lose` gets the reasons why there are not more.
+fn readable_part(
+    tree: &dyn Tree,
+    directory: NodeId,
+    from: Cursor,
+    mut lose: impl FnMut(Error) -> ControlFlow<Ended>,
+) -> Result<Part<(NodeId, FileType)>, Ended> {
+    let mut entries = VecDeque::new();
+    let mut rest = None;
+    let mut ended = None;
+    tree.list_readable(directory, from, &mut |found| match found {
+        Ok((entry, next)) => {
+            entries.push_back((entry.name.to_owned(), (entry.node, entry.file_type)));
+            is_full(&entries, next, &mut rest)
+        }
+        Err(error) => lose(error).map_break(|reason| ended = Some(reason)),
+    });
+    ended.map_or(Ok((entries, rest)), Err)
+}
+
+/// Breaks with [`PART`] entries; `next` is where further ones begin.
+fn is_full<T>(entries: &VecDeque<T>, next: Cursor, rest: &mut Option<Cursor>) -> ControlFlow<()> {
+    match entries.len() < PART {
+        true => ControlFlow::Continue(()),
+        false => {
+            *rest = Some(next);
+            ControlFlow::Break(())
+        }
     }
 }

@@ -1,19 +1,22 @@
 //! Recognises the format of an image: the only place that knows all formats.
 //!
 //! [`open`] gives the [`Tree`] in an image, whose users need not know the format. What depends on how
-//! a tree is stored is here, too: whether an image [contradicts itself](check), which files a [damaged
-//! range](name_parts) belongs to, and whether an image [is truncated](truncation).
+//! a tree is stored is here, too: whether an image [contradicts itself](check), what is left of a [damaged
+//! one](open_damaged), and whether an image [is truncated](truncation).
 
-mod parts;
+use std::{
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
-use std::sync::Arc;
+use thiserror::Error as ThisError;
 
 use verimount_erofs::{ErofsTree, Error as ErofsError, Superblock};
+use verimount_names::printable;
 use verimount_romfs::{Error as RomfsError, Romfs, RomfsTree};
 use verimount_source::ReadAt;
-use verimount_tree::{Error, Tree};
-
-pub use parts::name_parts;
+use verimount_tree::{Error, NodeId, ROOT_PATH, Tree, walk};
 
 /// Why devices are refused by all that is not EROFS.
 const NO_DEVICES: &str = "it is not an image that can have further devices";
@@ -41,6 +44,23 @@ pub fn open(
         Err(ErofsError::NotErofs) if has_devices => Err(Error::unsupported(NO_DEVICES)),
         Err(ErofsError::NotErofs) => Ok(None),
         Err(error) => Err(error.into()),
+    }
+}
+
+/// The tree in a partly unreadable image, of which as much as possible can be read; `None` if `content` is not an
+/// image, or too damaged to be recognised. What such a tree lists need not be all.
+///
+/// # Errors
+/// The reason why no file can be found.
+pub fn open_damaged(content: Arc<dyn ReadAt>) -> Result<Option<Box<dyn Tree>>, Error> {
+    match Romfs::open_damaged(content.clone()) {
+        Ok(image) => return Ok(Some(Box::new(RomfsTree::new(image)))),
+        Err(RomfsError::NotRomfs | RomfsError::Source(_)) => {}
+        Err(error) => return Err(error.into()),
+    }
+    match Superblock::read(&*content) {
+        Err(ErofsError::NotErofs | ErofsError::Source(_)) => Ok(None),
+        _ => Ok(Some(Box::new(ErofsTree::open(content, Vec::new())?))),
     }
 }
 
@@ -88,17 +108,43 @@ pub fn describe(content: Arc<dyn ReadAt>) -> Result<Option<Description>, Error> 
     }))
 }
 
-/// Compares the redundant parts of an image. Where they differ, other readers of the format see another
-/// tree, although every byte is as it was when the image was sealed. Passes if `content` is not an image.
+/// Compares the redundant parts of an image: the header index of romfs with the headers, and whether there are access
+/// control lists with what the image says about them. Where they differ, other readers of the format see another
+/// tree, although every byte is as it was when the image was sealed. Passes if `content` is not an image, or
+/// if nothing is redundant.
 ///
 /// # Errors
 /// [`Error::Corrupt`] if they differ, and any other [`Error`] of reading or of the image.
 pub fn check(content: Arc<dyn ReadAt>) -> Result<(), Error> {
-    match Romfs::open(content) {
-        Ok(image) => Ok(image.check_index()?),
-        Err(RomfsError::NotRomfs) => Ok(()),
-        Err(error) => Err(error.into()),
+    match Romfs::open(content.clone()) {
+        Ok(image) => return Ok(image.check_index()?),
+        Err(RomfsError::NotRomfs) => {}
+        Err(error) => return Err(error.into()),
     }
+    match ErofsTree::open(content, Vec::new()) {
+        Ok(tree) if !tree.has_access_lists() => check_that_none_has_a_list(&tree),
+        _ => Ok(()),
+    }
+}
+
+/// A file has an access control list, although the image says that none has.
+#[derive(Debug, ThisError)]
+#[error("{} has an access control list, although the image says that no file has one", printable(.0))]
+struct UnexpectedList(PathBuf);
+
+fn check_that_none_has_a_list(tree: &dyn Tree) -> Result<(), Error> {
+    let check = |path: &Path, node| {
+        let names = tree.xattr_names(node)?;
+        let mut names = names.iter();
+        match names.any(|name| name.as_bytes().starts_with(b"system.posix_acl_")) {
+            true => Err(Error::corrupt(UnexpectedList(path.to_owned()))),
+            false => Ok(()),
+        }
+    };
+    check(Path::new(ROOT_PATH), NodeId::ROOT)?;
+    walk(tree, NodeId::ROOT, PathBuf::new(), |path, attr| {
+        check(path, attr.node)
+    })
 }
 
 /// The error for a truncated image; `None` unless `content` is the beginning of a longer image.

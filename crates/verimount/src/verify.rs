@@ -1,4 +1,9 @@
-use std::{ops::Range, path::PathBuf};
+use std::{
+    ops::{ControlFlow, Range},
+    path::{Path, PathBuf},
+};
+
+use thiserror::Error as ThisError;
 
 use verimount_source::ReadAt;
 use verimount_tree::Error as TreeError;
@@ -6,13 +11,21 @@ use verimount_verity::{BadRange, BadReason, Identity, survey};
 
 use crate::{
     Error, Opened, Step, Watch,
-    image::{check, name_parts},
+    image::{check, open_damaged},
     processors::all_processors,
-    progress::step,
+    progress::{UNKNOWN, step},
 };
 
 /// The maximum number of bad ranges that a report lists.
 const MAX_LISTED: usize = 10_000;
+
+/// The most memory for the paths of a report, in bytes: many files may be in a bad range, and a file in many.
+const MAX_PATHS: usize = 64 << 20;
+
+/// The paths of a report take too much memory.
+#[derive(Debug, ThisError)]
+#[error("their paths take more than {} MiB", MAX_PATHS >> 20)]
+struct TooManyPaths;
 
 /// What [`verify`] found.
 #[derive(Debug)]
@@ -76,9 +89,10 @@ pub fn verify(opened: &Opened, watch: &mut Watch<'_>) -> Result<Report, Error> {
     let mut found = |bad| report.add(bad);
     survey(reader, all_processors(), &mut found, &mut progress)
         .map_err(|error| Error::seal(at(), error))?;
+    drop(progress);
     match report.is_good() {
         true => report.defect = check(opened.content()).err(),
-        false => report.name_files(opened),
+        false => report.name_files(opened, watch)?,
     }
     Ok(report)
 }
@@ -97,13 +111,59 @@ impl Report {
     }
 
     /// Finds the files of an image that overlap the bad ranges, as far as names are readable.
-    fn name_files(&mut self, opened: &Opened) {
-        let named = name_parts(opened.content(), |range, path| {
-            for finding in overlapping(&mut self.bad, &range) {
-                finding.files.push(path.to_owned());
+    fn name_files(&mut self, opened: &Opened, watch: &mut Watch<'_>) -> Result<(), Error> {
+        let tree = match open_damaged(opened.content()) {
+            Ok(Some(tree)) => tree,
+            Ok(None) => return Ok(()),
+            Err(error) => {
+                self.unnamed = Some(error);
+                return Ok(());
+            }
+        };
+        let mut progress = step(watch, Step::Name, UNKNOWN);
+        let mut is_cancelled = false;
+        let mut room = MAX_PATHS;
+        // It ends early only for reasons that are known here.
+        let _ = tree.walk_places(&mut |found| {
+            is_cancelled = progress(1).is_break();
+            let named = found.and_then(|(path, range)| self.add_file(path, &range, &mut room));
+            let has_room = named.is_ok() || room > 0;
+            if let Err(error) = named {
+                self.unnamed.get_or_insert(error);
+            }
+            match has_room && !is_cancelled {
+                true => ControlFlow::Continue(()),
+                false => ControlFlow::Break(()),
             }
         });
-        self.unnamed = named.unwrap_or_else(Some);
+        match is_cancelled {
+            true => Err(Error::Cancelled {
+                at: opened.location().clone(),
+            }),
+            false => Ok(()),
+        }
+    }
+
+    /// Adds a file that is in `range` to the findings there. `room` is how much memory paths may still take.
+    fn add_file(
+        &mut self,
+        path: &Path,
+        range: &Range<u64>,
+        room: &mut usize,
+    ) -> Result<(), TreeError> {
+        for finding in overlapping(&mut self.bad, range) {
+            // Files come in turn, each with all its ranges.
+            if finding.files.last().is_some_and(|last| last == path) {
+                continue;
+            }
+            let cost = size_of::<PathBuf>() + path.as_os_str().len();
+            *room = room.saturating_sub(cost);
+            if *room == 0 {
+                return Err(TreeError::unsupported(TooManyPaths));
+            }
+            finding.files.push(path.to_owned());
+        }
+        Ok(())
     }
 }
 
@@ -113,7 +173,8 @@ fn overlapping<'a>(
     range: &Range<u64>,
 ) -> impl Iterator<Item = &'a mut Finding> {
     let first = findings.partition_point(|finding| finding.range.end <= range.start);
-    let end = range.end;
+    // An empty range overlaps nothing.
+    let end = if range.is_empty() { 0 } else { range.end };
     findings[first..]
         .iter_mut()
         .take_while(move |finding| finding.range.start < end)

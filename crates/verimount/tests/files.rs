@@ -22,6 +22,21 @@ fn end(_: Progress) -> ControlFlow<()> {
     ControlFlow::Break(())
 }
 
+/// Ends this step.
+fn until(last: Step) -> impl FnMut(Progress) -> ControlFlow<()> {
+    move |progress| match progress.step == last {
+        true => ControlFlow::Break(()),
+        false => ControlFlow::Continue(()),
+    }
+}
+
+/// Options for an EROFS image.
+fn erofs() -> BuildOptions {
+    let mut options = BuildOptions::default();
+    options.format = ImageFormat::Erofs(verimount::erofs::Options::default());
+    options
+}
+
 /// A file with nothing beside it.
 fn file() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
@@ -88,26 +103,36 @@ fn what_is_ended_leaves_nothing() {
     let (folder, path) = file();
     let ended = seal(&path, &SealOptions::default(), &mut end);
     assert!(matches!(ended, Err(Error::Cancelled { .. })));
+    assert_eq!(files_in(folder.path()), 1);
+    fs::copy(&path, folder.path().join("the same")).unwrap();
     let output = tempfile::tempdir().unwrap();
-    let mut options = BuildOptions::default();
-    options.format = ImageFormat::Romfs(RomfsOptions {
-        widen_permissions: true,
-        ..RomfsOptions::default()
-    });
-    for last in [Step::Build, Step::Seal] {
-        let mut until = |progress: Progress| match progress.step == last {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
-        };
+    for last in [Step::Scan, Step::Compare, Step::Build, Step::Seal] {
         let ended = build(
             folder.path(),
             &output.path().join("image"),
-            &options,
-            &mut until,
+            &erofs(),
+            &mut until(last),
         );
         assert!(matches!(ended, Err(Error::Cancelled { .. })), "{last:?}");
+        assert_eq!(files_in(output.path()), 0);
     }
-    assert_eq!((files_in(folder.path()), files_in(output.path())), (1, 0));
+}
+
+#[test]
+fn the_search_for_names_can_be_ended() {
+    let (folder, _) = file();
+    let output = tempfile::tempdir().unwrap();
+    let image = output.path().join("image");
+    build(folder.path(), &image, &erofs(), &mut go_on).unwrap();
+    let mut bytes = fs::read(&image).unwrap();
+    let content = bytes.windows(100).position(|window| window == [1; 100]);
+    bytes[content.unwrap()] = 0;
+    fs::write(&image, bytes).unwrap();
+    let opened = open(&image, &Trust::Unpinned, &OpenOptions::default()).unwrap();
+    let report = verify(&opened, &mut go_on).unwrap();
+    assert_eq!(report.bad[0].files, [Path::new("file")]);
+    let ended = verify(&opened, &mut until(Step::Name));
+    assert!(matches!(ended, Err(Error::Cancelled { .. })));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::{fs, ops::ControlFlow, path::Path, sync::Arc};
 
-use verimount::image::{check, describe, name_parts, open, truncation};
+use verimount::image::{check, describe, open, open_damaged, truncation};
 use verimount_romfs::{BlockSize, Options, VolumeName, plan};
 use verimount_scan::{Options as ScanOptions, scan};
 use verimount_source::ReadAt;
@@ -94,20 +94,39 @@ fn an_image_that_contradicts_itself_is_found() {
     assert!(matches!(check(source(bytes)), Err(Error::Corrupt(_))));
 }
 
+/// The kernel would enforce the list, and a mount would not.
 #[test]
-fn parts_are_named() {
+fn a_list_that_the_image_denies_is_found() {
+    // Whose file `large` has a list.
+    let mut bytes = include_bytes!("../../erofs/tests/erofs/images/inline.erofs").to_vec();
+    let may_have_lists = |bytes: &[u8]| {
+        let tree = open(source(bytes), Vec::new()).unwrap().unwrap();
+        tree.has_access_lists()
+    };
+    assert!(may_have_lists(&bytes));
+    bytes[1008..1017].copy_from_slice(b"verimnt1\x01");
+    assert!(!may_have_lists(&bytes));
+    let found = check(source(bytes)).unwrap_err().to_string();
+    assert!(found.contains("hard has an access control list"), "{found}");
+}
+
+#[test]
+fn places_are_named() {
     let bytes = image();
-    let mut parts = Vec::new();
-    let lost = name_parts(source(bytes.clone()), |range, path| {
-        parts.push((range, path.to_owned()));
+    let mut places = Vec::new();
+    let tree = open_damaged(source(bytes.clone())).unwrap().unwrap();
+    let walked = tree.walk_places(&mut |found| {
+        let (path, range) = found.unwrap();
+        places.push((range, path.to_owned()));
+        ControlFlow::Continue(())
     });
-    assert!(lost.unwrap().is_none());
-    assert_eq!(parts.len(), 2);
-    for ((range, path), (name, seed)) in parts.iter().zip([("first", 1), ("second", 2)]) {
+    assert!(walked.is_continue());
+    assert_eq!(places.remove(0).1, Path::new("."));
+    assert_eq!(places.len(), 2);
+    for ((range, path), (name, seed)) in places.iter().zip([("first", 1), ("second", 2)]) {
         assert_eq!(path, Path::new(name));
         let part = &bytes[range.start as usize..range.end as usize];
         assert!(part.ends_with(&noise(50_000, seed)), "{name}");
     }
-    let nothing = name_parts(source("text"), |_, _| panic!("it has no parts"));
-    assert!(nothing.unwrap().is_none());
+    assert!(open_damaged(source("text")).unwrap().is_none());
 }

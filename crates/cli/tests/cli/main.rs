@@ -30,4 +30,5 @@ mod remote;
 mod restoring;
 mod usage;
 mod verify;
+mod verify_erofs;
 mod volume;

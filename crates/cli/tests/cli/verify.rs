@@ -257,7 +257,7 @@ fn a_changed_tree_is_named() {
     let (json, _) = report(&sample.verify_with_flips(&[]));
     let size = json["size"].as_u64().unwrap();
     let leaves = size.div_ceil(LEAF);
-    let directories = ["a", "b", "c", "d"].map(PathBuf::from);
+    let directories = [".", "a", "b", "c", "d"].map(PathBuf::from);
     let directories = directories.iter().collect();
     for leaf in 0..leaves {
         let ended = sample.verify_with_flips(&[tree + BLOCK + leaf * BLOCK + 5]);
@@ -334,7 +334,7 @@ fn the_only_file_is_named() {
     assert_eq!(ended.stderr, "");
     let (_, bad) = report(&ended);
     let files: Vec<_> = bad.iter().flat_map(|bad| &bad.files).collect();
-    assert_eq!(files, ["only", "only"].map(Path::new));
+    assert_eq!(files, [".", "only", "only"].map(Path::new));
 }
 
 /// An index at the end need not be that of the whole file.

@@ -1,3 +1,5 @@
+use std::ops::Range;
+
 use zerocopy::{
     FromBytes,
     little_endian::{U32, U64},
@@ -71,6 +73,14 @@ struct Listed {
     stored: Stored,
 }
 
+/// An extent that was searched for.
+struct Found {
+    number: u64,
+    listed: Listed,
+    /// Where it ends in the file.
+    end: u64,
+}
+
 impl ExtentList {
     /// The list that the header `raw` tells of, which is at `behind` or after it.
     pub(crate) fn new(
@@ -112,10 +122,41 @@ impl ExtentList {
                 };
                 (start, end.min(size), end >= size, stored)
             }
-            Record::Offset | Record::WideOffset => self.search(image, size, offset)?,
+            Record::Offset | Record::WideOffset => {
+                let found = self.search(image, size, offset)?;
+                let is_last = found.number.saturating_add(1) >= self.count;
+                (found.listed.start, found.end, is_last, found.listed.stored)
+            }
         };
         let data = self.data(image, stored, is_last)?;
         Ok(Extent { start, end, data })
+    }
+
+    /// Where the records begin and end that are for a part of a content of `size` bytes.
+    pub(crate) fn records_of(
+        &self,
+        image: &Image,
+        size: u64,
+        part: &Range<u64>,
+    ) -> Result<(Address, Address), Error> {
+        let last = part.end.saturating_sub(1);
+        let number_of = |offset: u64| offset.checked_shr(self.cluster_bits).unwrap_or_default();
+        let (first, last) = match self.record {
+            // Those in front say where the data is.
+            Record::Len => (0, number_of(last)),
+            Record::Place => (number_of(part.start), number_of(last)),
+            // All, whether they are readable or not.
+            _ if *part == (0..size) => (0, self.count.saturating_sub(1)),
+            _ => {
+                let found = |offset| Ok::<_, Error>(self.search(image, size, offset)?.number);
+                (found(part.start)?, found(last)?)
+            }
+        };
+        let start = match first {
+            0 => self.records,
+            first => self.record_at(first)?,
+        };
+        Ok((start, self.record_at(last.saturating_add(1))?))
     }
 
     fn data(&self, image: &Image, stored: Stored, is_last: bool) -> Result<Data, Error> {
@@ -176,30 +217,29 @@ impl ExtentList {
         })
     }
 
-    /// The last extent that begins no later than `offset`: start, end, whether it is the file's last one, and data.
-    fn search(
-        &self,
-        image: &Image,
-        size: u64,
-        offset: u64,
-    ) -> Result<(u64, u64, bool, Stored), Error> {
+    /// The last extent that begins no later than `offset`.
+    fn search(&self, image: &Image, size: u64, offset: u64) -> Result<Found, Error> {
         let (mut low, mut high) = (0, self.count);
         let mut found = None;
         let mut end = size;
         while low < high {
-            let middle = low.midpoint(high);
-            let listed = self.listed(image, middle)?;
+            let number = low.midpoint(high);
+            let listed = self.listed(image, number)?;
             if listed.start <= offset {
-                low = middle.saturating_add(1);
-                found = Some(listed);
+                low = number.saturating_add(1);
+                found = Some((number, listed));
             } else {
-                high = middle;
+                high = number;
                 end = listed.start;
             }
         }
         let found = found.filter(|_| end <= size);
-        let Listed { start, stored } = found.ok_or(Defect::ClusterMap.at(self.map))?;
-        Ok((start, end, low >= self.count, stored))
+        let (number, listed) = found.ok_or(Defect::ClusterMap.at(self.map))?;
+        Ok(Found {
+            number,
+            listed,
+            end,
+        })
     }
 
     fn listed(&self, image: &Image, number: u64) -> Result<Listed, Error> {

@@ -1,3 +1,5 @@
+use std::ops::Range;
+
 use crate::{
     Corruption, Error,
     compressed::{
@@ -101,6 +103,20 @@ impl Index {
         let data = self.data(image, size, &beginning, end.is_none())?;
         let end = end.unwrap_or(size);
         Ok(Extent { start, end, data })
+    }
+
+    /// Where the records begin and end that are for a part of a content of `size` bytes.
+    pub(crate) fn records_of(
+        &self,
+        size: u64,
+        part: &Range<u64>,
+    ) -> Result<(Address, Address), Error> {
+        let first = self.number_of(part.start);
+        let last = self.number_of(part.end.saturating_sub(1));
+        Ok((
+            self.start_of_record(size, first)?,
+            self.end_of_record(size, last)?,
+        ))
     }
 
     /// Where the extent begins that a logical cluster belongs to.
@@ -239,6 +255,17 @@ impl Index {
         let at = at.and_then(|at| at.checked_add(full_index::PADDING));
         let at = at.and_then(|at| self.behind.plus(at));
         at.ok_or(Defect::Address.at(self.header).into())
+    }
+
+    /// Where a record begins, or the pack that it is in.
+    fn start_of_record(&self, size: u64, number: u64) -> Result<Address, Error> {
+        match self.form {
+            Form::Full => self.full_record(number),
+            Form::Compact => {
+                let place = self.packs(size).place(number);
+                Ok(place.ok_or(Defect::Address.at(self.header))?.pack)
+            }
+        }
     }
 
     /// Where a record ends, or the pack that it is in.

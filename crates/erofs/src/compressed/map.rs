@@ -1,3 +1,5 @@
+use std::ops::Range;
+
 use crate::{
     Error, Unsupported,
     compressed::{
@@ -14,6 +16,9 @@ use crate::{
 
 /// The bit of a header that says that all of the file is a fragment, whose offset is the rest.
 const IS_FRAGMENT: u64 = 1 << 63;
+
+/// The length of a header in bytes.
+pub(crate) const HEADER_LEN: u64 = 8;
 
 /// A file's map.
 pub(crate) enum Map {
@@ -33,7 +38,7 @@ impl Map {
         }
         let advised = raw.advice.get();
         let has_extents = form == Form::Full && advised & advice::EXTENTS != 0;
-        let behind = header.plus(8).ok_or(Defect::Address.at(header))?;
+        let behind = header.plus(HEADER_LEN).ok_or(Defect::Address.at(header))?;
         let block_bits = u32::from(image.superblock.block_size.bits());
         let cluster_bits = block_bits.saturating_add(u32::from(raw.cluster_bits & 15));
         if has_extents {
@@ -66,6 +71,20 @@ impl Map {
             is_interlaced: advised & advice::INTERLACED != 0,
             last,
         }))
+    }
+
+    /// Where the records begin and end that are for a part of a content of `size` bytes; `None` if there are none.
+    pub(crate) fn records_of(
+        &self,
+        image: &Image,
+        size: u64,
+        part: &Range<u64>,
+    ) -> Result<Option<(Address, Address)>, Error> {
+        match self {
+            Self::Fragment(_) => Ok(None),
+            Self::Extents(list) => list.records_of(image, size, part).map(Some),
+            Self::Index(index) => index.records_of(size, part).map(Some),
+        }
     }
 
     /// The extent that holds byte `offset` of a content of `size` bytes, which has more.

@@ -7,6 +7,7 @@ mod craft;
 mod hostile;
 mod large_directories;
 mod mutated;
+mod places;
 mod real;
 mod seen;
 mod source;

@@ -47,7 +47,7 @@ fn written(plan: &Plan) -> Vec<u8> {
     image
 }
 
-fn image_of(root: &Path) -> Vec<u8> {
+pub(crate) fn image_of(root: &Path) -> Vec<u8> {
     written(&plan_of(root))
 }
 

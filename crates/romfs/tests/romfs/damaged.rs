@@ -1,43 +1,28 @@
 //! Partly unreadable images.
 
-use std::{collections::BTreeSet, ops::Range, path::PathBuf};
+use std::{
+    collections::BTreeSet,
+    ops::{ControlFlow, Range},
+    path::PathBuf,
+};
 
 use verimount_romfs::{Error, Romfs};
-use verimount_source::{ReadAt, ReadError};
+use verimount_testkit::Unreadable;
 
 use crate::model::{image_of_everything, in_image};
 
-/// A source with an unreadable range.
-pub(crate) struct Unreadable<'a> {
-    pub(crate) image: &'a [u8],
-    pub(crate) range: Range<u64>,
-}
-
-impl ReadAt for Unreadable<'_> {
-    fn size(&self) -> u64 {
-        self.image.size()
-    }
-
-    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
-        if offset < self.range.end && self.range.start < offset + buf.len() as u64 {
-            return Err(ReadError::Rejected("not that".into()));
-        }
-        self.image.read_exact_at(buf, offset)
-    }
-}
-
 /// All paths that are found, and whether entries were reported as lost.
-fn paths(image: &Romfs<Unreadable<'_>>) -> (BTreeSet<PathBuf>, bool) {
+fn paths(image: &Romfs<Unreadable<&[u8]>>) -> (BTreeSet<PathBuf>, bool) {
     let mut paths = BTreeSet::new();
     let mut lost = false;
-    let walked = image.walk_damaged(
-        |_| lost = true,
-        |path, _| {
-            paths.insert(path.to_owned());
-            Ok::<_, Error>(())
-        },
-    );
-    walked.unwrap();
+    let walked = image.walk_damaged(|found| {
+        match found {
+            Ok((path, _)) => _ = paths.insert(path.to_owned()),
+            Err(_) => lost = true,
+        }
+        ControlFlow::Continue(())
+    });
+    assert!(walked.is_continue());
     (paths, lost)
 }
 
@@ -51,7 +36,7 @@ fn with_an_index_no_block_takes_names_away() {
     let image = &image_of_everything();
     let whole = in_image(&Romfs::open(image).unwrap()).unwrap();
     for range in blocks(image) {
-        let romfs = Romfs::open_damaged(Unreadable { image, range }).unwrap();
+        let romfs = Romfs::open_damaged(Unreadable::new(&**image, range)).unwrap();
         let (paths, lost) = paths(&romfs);
         assert!(!lost);
         assert!(paths.iter().eq(whole.keys()), "{paths:?}");
@@ -69,12 +54,12 @@ fn without_one_only_what_is_behind_bad_headers_is_lost() {
     assert!(!headers.is_empty());
     for at in headers {
         let range = at..at + 1;
-        let romfs = Romfs::open_damaged(Unreadable { image, range }).unwrap();
+        let romfs = Romfs::open_damaged(Unreadable::new(image, range)).unwrap();
         let (paths, lost) = paths(&romfs);
         assert!(lost && paths.len() < whole.len(), "{at}: {paths:?}");
         assert!(paths.iter().all(|path| whole.contains_key(path)));
     }
-    let superblock = Unreadable { image, range: 0..1 };
+    let superblock = Unreadable::new(image, 0..1);
     let refused = Romfs::open_damaged(superblock);
     assert!(matches!(refused, Err(Error::Source(_))));
 }

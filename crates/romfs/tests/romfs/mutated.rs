@@ -1,17 +1,20 @@
 //! Corrupted images: reading them never panics, hangs or returns wrong results.
 
-use std::sync::{
-    LazyLock,
-    atomic::{AtomicUsize, Ordering::Relaxed},
+use std::{
+    ops::ControlFlow,
+    sync::{
+        LazyLock,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
 };
 
 use proptest::{collection::vec, prelude::*, sample::Index};
 use verimount_romfs::{Error, NodeId, Romfs};
 use verimount_source::{Counting, ReadAt, ReadError};
+use verimount_testkit::Unreadable;
 
 use crate::{
     crafted::fix_checksum,
-    damaged::Unreadable,
     decoder::Decoder,
     golden,
     model::{image_of_everything, in_image},
@@ -40,9 +43,9 @@ fn exercise(image: &[u8]) -> Result<(), Error> {
 /// Salvages the image, with and without its superblock.
 fn salvage(image: &[u8]) {
     for range in [0..0, 0..1] {
-        let counted = Counting::new(Unreadable { image, range });
+        let counted = Counting::new(Unreadable::new(image, range));
         if let Ok(romfs) = Romfs::open_damaged(&counted) {
-            let _ = romfs.walk_damaged(|_| (), |_, _| Ok::<_, Error>(()));
+            let _ = romfs.walk_damaged(|_| ControlFlow::Continue(()));
         }
         assert!(counted.counts().requests < MANY_READS);
     }

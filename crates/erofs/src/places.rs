@@ -1,0 +1,167 @@
+//! Where in the image the parts of a file are, which may be damaged.
+
+use std::ops::{ControlFlow, Range};
+
+use crate::{
+    Error,
+    error::Defect,
+    image::Image,
+    inode::Inode,
+    inode_id::InodeId,
+    layout::Layout,
+    numbers::to_u64,
+    piece::{Place, Stored},
+    raw::XattrEntry,
+    space::{Address, Space},
+};
+
+/// How many places may be found even in the smallest image.
+const MIN_LIMIT: u64 = 1 << 20;
+
+/// Finds the places of files, each after the other.
+pub(crate) struct Places<'i> {
+    image: &'i Image,
+    /// How many may follow. Files can share data, and their maps, so that an image can have far more than bytes.
+    left: u64,
+}
+
+/// Why a search ended early.
+#[derive(Debug)]
+pub(crate) enum Ended {
+    ByVisitor,
+    ByLimit,
+    Failed(Error),
+}
+
+impl<E: Into<Error>> From<E> for Ended {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+impl<'i> Places<'i> {
+    /// Finds up to as many places as the image has bytes: no file that a writer makes has a part of less than a
+    /// byte.
+    pub(crate) fn new(image: &'i Image) -> Self {
+        let left = image.devices.image().size().max(MIN_LIMIT);
+        Self { image, left }
+    }
+
+    /// Gives `visit` the ranges of the image that are read for any operation on a file, until it breaks. A range is empty
+    /// for what is not in the image.
+    pub(crate) fn of(
+        &mut self,
+        file: InodeId,
+        visit: &mut dyn FnMut(Range<u64>) -> ControlFlow<()>,
+    ) -> Result<(), Ended> {
+        let Self { image, left } = self;
+        FilePlaces { image, left, visit }.inode(file)
+    }
+}
+
+/// The search for the places of one file.
+struct FilePlaces<'a> {
+    image: &'a Image,
+    left: &'a mut u64,
+    visit: &'a mut dyn FnMut(Range<u64>) -> ControlFlow<()>,
+}
+
+impl FilePlaces<'_> {
+    fn inode(&mut self, id: InodeId) -> Result<(), Ended> {
+        self.inode_itself(id)?;
+        let inode = self.image.inode(id)?;
+        self.metadata(inode.xattrs.at, inode.xattrs.len)?;
+        for address in self.image.shared_xattrs(&inode)? {
+            let len = self.image.xattr_len(address);
+            self.metadata(address, len.unwrap_or(to_u64(size_of::<XattrEntry>())))?;
+        }
+        self.content(&inode, 0..inode.size)
+    }
+
+    /// Where an inode is, which is known even if it is unreadable.
+    fn inode_itself(&mut self, id: InodeId) -> Result<(), Ended> {
+        let at = self.image.inode_address(id)?;
+        self.metadata(at, self.image.inode_len(at))
+    }
+
+    /// A part of a file's content, with the part of its map that is for it.
+    fn content(&mut self, inode: &Inode, part: Range<u64>) -> Result<(), Ended> {
+        if part.is_empty() {
+            return Ok(());
+        }
+        match inode.layout {
+            Layout::Hole | Layout::Flat { .. } => {}
+            Layout::Chunks(chunks) => {
+                let (at, len) = chunks.records_of(&part)?;
+                self.metadata(at, len)?;
+            }
+            Layout::Compressed(compressed) => {
+                let (at, len) = compressed.header();
+                self.metadata(at, len)?;
+                let records = compressed.records_of(self.image, inode, &part)?;
+                if let Some((at, len)) = records {
+                    self.metadata(at, len)?;
+                }
+            }
+        }
+        let mut at = part.start;
+        while at < part.end {
+            let piece = self.image.piece(inode, at)?;
+            let len = piece.len.min(part.end.saturating_sub(at));
+            self.stored(piece.stored, len)?;
+            at = at.saturating_add(len);
+        }
+        Ok(())
+    }
+
+    /// A part of `len` bytes that is stored in one way.
+    fn stored(&mut self, stored: Stored, len: u64) -> Result<(), Ended> {
+        match stored {
+            Stored::Hole => self.nothing(),
+            Stored::Plain(place) => self.place(place, len),
+            Stored::Fragment(at) => {
+                if let Some(id) = self.image.superblock.packed_inode {
+                    self.inode_itself(id)?;
+                }
+                let packed = self.image.packed_inode()?;
+                let end = at.checked_add(len).filter(|end| *end <= packed.size);
+                let end = end.ok_or(Defect::Fragment.at(packed.xattrs.at))?;
+                self.content(&packed, at..end)
+            }
+            // All of it is needed for any part of it.
+            Stored::Compressed { cluster, .. } => self.place(cluster.place, cluster.stored),
+        }
+    }
+
+    fn place(&mut self, place: Place, len: u64) -> Result<(), Ended> {
+        match place {
+            Place::Device { device: 0, at } => self.range(at, len),
+            Place::Device { .. } => self.nothing(),
+            Place::Metadata(address) => self.metadata(address, len),
+        }
+    }
+
+    fn metadata(&mut self, address: Address, len: u64) -> Result<(), Ended> {
+        match address.space {
+            Space::Image => self.range(address.at, len),
+            Space::Content(id) => {
+                self.inode_itself(id)?;
+                let inode = self.image.inode(id)?;
+                let end = address.at.saturating_add(len).min(inode.size);
+                self.content(&inode, address.at..end)
+            }
+        }
+    }
+
+    fn nothing(&mut self) -> Result<(), Ended> {
+        self.range(0, 0)
+    }
+
+    fn range(&mut self, at: u64, len: u64) -> Result<(), Ended> {
+        *self.left = self.left.checked_sub(1).ok_or(Ended::ByLimit)?;
+        match (self.visit)(at..at.saturating_add(len)) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(()) => Err(Ended::ByVisitor),
+        }
+    }
+}
