@@ -37,6 +37,10 @@ impl<S: ReadAt> ReadAt for Blocks<S> {
     fn will_need(&self, offset: u64, len: u64) {
         self.inner.will_need(offset, len);
     }
+
+    fn distrust(&self, offset: u64, len: u64) -> bool {
+        self.inner.distrust(offset, len)
+    }
 }
 
 #[cfg(test)]

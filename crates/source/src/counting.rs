@@ -98,6 +98,10 @@ impl<S: ReadAt> ReadAt for Counting<S> {
     fn will_need(&self, offset: u64, len: u64) {
         self.inner.will_need(offset, len);
     }
+
+    fn distrust(&self, offset: u64, len: u64) -> bool {
+        self.inner.distrust(offset, len)
+    }
 }
 
 impl<S: WriteAt> WriteAt for Counting<S> {

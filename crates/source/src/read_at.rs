@@ -39,6 +39,17 @@ pub trait ReadAt: Send + Sync {
     fn will_need(&self, offset: u64, len: u64) {
         let _ = (offset, len);
     }
+
+    /// Says that what was read from the `len` bytes from `offset` on is wrong. Returns whether another read may
+    /// return something else.
+    ///
+    /// A source that keeps copies drops those of this range, so that the next read gets it from further
+    /// away. Whoever verifies bytes asks once for each read that fails, and then reads again. Nothing else makes a
+    /// stored byte change, so most sources have nothing to do.
+    fn distrust(&self, offset: u64, len: u64) -> bool {
+        let _ = (offset, len);
+        false
+    }
 }
 
 /// Checks that `len` bytes from `offset` on lie inside a source of `size` bytes.
@@ -77,6 +88,10 @@ macro_rules! forward_read_at {
 
             fn will_need(&self, offset: u64, len: u64) {
                 (**self).will_need(offset, len);
+            }
+
+            fn distrust(&self, offset: u64, len: u64) -> bool {
+                (**self).distrust(offset, len)
             }
         }
     )*};

@@ -55,6 +55,12 @@ impl<S: ReadAt> ReadAt for Window<S> {
         self.inner
             .will_need(self.start + offset, len.min(self.size - offset));
     }
+
+    fn distrust(&self, offset: u64, len: u64) -> bool {
+        let offset = offset.min(self.size);
+        let len = len.min(self.size - offset);
+        self.inner.distrust(self.start + offset, len)
+    }
 }
 
 #[cfg(test)]

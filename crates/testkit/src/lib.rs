@@ -2,6 +2,7 @@
 //! crashes, generated data, and the environment of tests.
 
 mod crash_point;
+mod doubtful;
 mod failing;
 mod faulty;
 mod flat_romfs;
@@ -18,6 +19,7 @@ mod tar_archive;
 mod unreadable;
 
 pub use crash_point::CrashPoint;
+pub use doubtful::Doubtful;
 pub use failing::{Failing, Outage, OutageKind, Panicked};
 pub use faulty::{Fault, Faulty};
 pub use flat_romfs::flat_romfs;

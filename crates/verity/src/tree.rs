@@ -2,7 +2,7 @@
 //! the root down, and keeps them in a bounded cache.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     ops::RangeInclusive,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
 };
@@ -85,6 +85,13 @@ impl TreeReader {
             claims: Claims::default(),
             geometry,
             hasher,
+        }
+    }
+
+    pub(crate) fn will_need_upper_levels(&self) {
+        if self.geometry.levels() > 0 {
+            // The lowest level is stored last.
+            self.source.will_need(0, self.geometry.node_offset(0, 0));
         }
     }
 
@@ -305,7 +312,7 @@ impl<'a> Fetch<'a> {
             // Errors in blocks that were only read ahead must not fail the read.
             return Ok(in_order(&self.needed, &self.at_hand));
         }
-        let bad = match fetched {
+        let mut bad = match fetched {
             Ok(bad) => bad,
             Err(_) => {
                 // Perhaps only read-ahead blocks cannot be read: retry without them.
@@ -313,6 +320,12 @@ impl<'a> Fetch<'a> {
                 self.fetch()?
             }
         };
+        // A wrong block can hide that those below it are wrong, too.
+        let mut distrusted = HashSet::new();
+        while self.distrust(&bad, &mut distrusted) {
+            self.plan(self.needed.clone());
+            bad = self.fetch()?;
+        }
         match self
             .needed
             .clone()
@@ -321,6 +334,16 @@ impl<'a> Fetch<'a> {
             Some(index) => Err(self.reason(index, bad)),
             None => Ok(in_order(&self.needed, &self.at_hand)),
         }
+    }
+
+    /// Tells the source of blocks that do not match, of each once; whether it may return others for some.
+    fn distrust(&self, bad: &HashMap<Key, Mismatch>, told: &mut HashSet<Key>) -> bool {
+        let block_size = self.tree.hasher.block_size() as u64;
+        let mut is_any = false;
+        for (key, mismatch) in bad {
+            is_any |= told.insert(*key) && self.tree.source.distrust(mismatch.offset, block_size);
+        }
+        is_any
     }
 
     /// Reads and verifies all runs, the topmost first; returns the blocks that do not match.

@@ -100,8 +100,25 @@ pub(crate) struct Rooted {
     pub(crate) identity: Identity,
 }
 
+/// The digests that blocks must have.
+enum Expected<'a> {
+    /// That of the only block.
+    Root(&'a [u8]),
+    /// Those in adjacent blocks of level 0, from a digest in the first one on.
+    Leaves(&'a [Arc<[u8]>]),
+}
+
+/// Blocks of which the first and the last do not match.
+struct BadBlocks {
+    blocks: Range<u64>,
+    first: Box<Mismatch>,
+}
+
 /// The data of a sealed file. Every byte it returns was hashed in the buffer in which it is
 /// returned, and matched the tree.
+///
+/// Blocks that do not match are [distrusted](ReadAt::distrust) and, if the source may then return others, read once
+/// more.
 ///
 /// It reads whole blocks of the tree's block size; [`ReadAt::read_borrowed`] returns them without
 /// copying.
@@ -172,6 +189,11 @@ impl VerifiedReader {
         }
     }
 
+    /// A hint that all levels of the tree but the lowest will be read soon. Returns without waiting.
+    pub fn will_need_tree(&self) {
+        self.tree.will_need_upper_levels();
+    }
+
     fn block_size(&self) -> usize {
         self.hasher.block_size()
     }
@@ -191,17 +213,15 @@ impl VerifiedReader {
         }
         let last = first + blocks - 1;
         let geometry = &self.geometry;
-        let result = if geometry.levels() == 0 {
-            self.read_hashed(buf, digests, first)
-                .and_then(|()| self.compare(first, digests, self.root.as_bytes()))
+        if geometry.levels() == 0 {
+            self.read_hashed(buf, digests, first)?;
+            self.check(buf, digests, first, &Expected::Root(self.root.as_bytes()))?;
         } else {
             let leaves = geometry.parent(first).0..=geometry.parent(last).0;
-            self.read_against(buf, digests, first, leaves)
-        };
-        if result.is_ok() {
-            self.bytes_verified.fetch_add(buf.len() as u64, Relaxed);
+            self.read_against(buf, digests, first, leaves)?;
         }
-        result
+        self.bytes_verified.fetch_add(buf.len() as u64, Relaxed);
+        Ok(())
     }
 
     /// Reads blocks whose digests are in the level-0 blocks `leaves`. These are requested first and
@@ -218,18 +238,34 @@ impl VerifiedReader {
         let pending = self.tree.request(leaves, sequential);
         self.read_hashed(buf, digests, first)?;
         let nodes = pending.complete()?;
-        let mut block = first;
-        let mut rest = &*digests;
-        for node in &nodes {
-            let (_, place) = self.geometry.parent(block);
-            let expected = &node[place.start..];
-            let here = rest.len().min(expected.len());
-            let (now, later) = rest.split_at(here);
-            self.compare(block, now, &expected[..here])?;
-            block += (here / self.hasher.algorithm().digest_size()) as u64;
-            rest = later;
+        self.check(buf, digests, first, &Expected::Leaves(&nodes))
+    }
+
+    /// Checks the digests of blocks in `buf`. If some do not match, and the source may return others, these
+    /// are read and checked once more.
+    fn check(
+        &self,
+        buf: &mut [u8],
+        digests: &mut [u8],
+        first: u64,
+        expected: &Expected<'_>,
+    ) -> Result<(), ReadError> {
+        let Err(bad) = self.compare(first, digests, expected) else {
+            return Ok(());
+        };
+        let block_size = self.block_size();
+        let bytes = bad.blocks.start * block_size as u64..bad.blocks.end * block_size as u64;
+        if !self.data.distrust(bytes.start, bytes.end - bytes.start) {
+            return Err(bad.into());
         }
-        debug_assert!(rest.is_empty());
+        let part = |size: usize| {
+            let start = (bad.blocks.start - first) as usize * size;
+            start..start + (bad.blocks.end - bad.blocks.start) as usize * size
+        };
+        let digest_size = self.hasher.algorithm().digest_size();
+        let again = &mut digests[part(digest_size)];
+        self.read_hashed(&mut buf[part(block_size)], again, bad.blocks.start)?;
+        self.compare(first, digests, expected)?;
         Ok(())
     }
 
@@ -245,29 +281,82 @@ impl VerifiedReader {
     }
 
     /// Compares the digests of the blocks from `first` on with the expected ones.
-    fn compare(&self, first: u64, actual: &[u8], expected: &[u8]) -> Result<(), ReadError> {
-        if actual == expected {
-            return Ok(());
+    fn compare(
+        &self,
+        first: u64,
+        mut actual: &[u8],
+        expected: &Expected<'_>,
+    ) -> Result<(), BadBlocks> {
+        let mut block = first;
+        let mut bad: Option<BadBlocks> = None;
+        let mut runs = expected.runs();
+        while !actual.is_empty() {
+            let run = runs.next().expect("there are leaves for all blocks");
+            let start = match expected {
+                Expected::Root(_) => 0,
+                Expected::Leaves(_) => self.geometry.parent(block).1.start,
+            };
+            let expected = &run[start..];
+            let here = actual.len().min(expected.len());
+            let (now, later) = actual.split_at(here);
+            if now != &expected[..here] {
+                self.add_bad(&mut bad, block, now, expected);
+            }
+            block += (here / self.hasher.algorithm().digest_size()) as u64;
+            actual = later;
         }
+        bad.map_or(Ok(()), Err)
+    }
+
+    /// Finds the blocks of a run whose digests differ.
+    fn add_bad(&self, bad: &mut Option<BadBlocks>, first: u64, actual: &[u8], expected: &[u8]) {
         let size = self.hasher.algorithm().digest_size();
-        let (block, (actual, expected)) = (first..)
-            .zip(actual.chunks_exact(size).zip(expected.chunks_exact(size)))
-            .find(|(_, (actual, expected))| actual != expected)
-            .expect("runs of digests that differ differ in a digest");
+        let pairs = actual.chunks_exact(size).zip(expected.chunks_exact(size));
+        let differ = (first..)
+            .zip(pairs)
+            .filter(|(_, (actual, expected))| actual != expected);
+        for (block, (actual, expected)) in differ {
+            match bad {
+                Some(bad) => bad.blocks.end = block + 1,
+                None => *bad = Some(self.bad_block(block, actual, expected)),
+            }
+        }
+    }
+
+    fn bad_block(&self, block: u64, actual: &[u8], expected: &[u8]) -> BadBlocks {
         let covers = self.geometry.data_block(block);
-        Err(ReadError::Rejected(Box::new(Mismatch {
-            place: Place::Data,
-            offset: covers.start,
-            covers,
-            expected: self.hasher.digest(expected),
-            actual: self.hasher.digest(actual),
-        })))
+        BadBlocks {
+            blocks: block..block + 1,
+            first: Box::new(Mismatch {
+                place: Place::Data,
+                offset: covers.start,
+                covers,
+                expected: self.hasher.digest(expected),
+                actual: self.hasher.digest(actual),
+            }),
+        }
     }
 
     /// The blocks that hold a range of bytes.
     fn covering(&self, offset: u64, len: usize) -> Range<u64> {
         let block_size = self.block_size() as u64;
         offset / block_size..(offset + len as u64).div_ceil(block_size)
+    }
+}
+
+impl Expected<'_> {
+    fn runs(&self) -> impl Iterator<Item = &[u8]> {
+        let (root, leaves) = match self {
+            Self::Root(root) => (Some(*root), &[][..]),
+            Self::Leaves(leaves) => (None, *leaves),
+        };
+        root.into_iter().chain(leaves.iter().map(|leaf| &**leaf))
+    }
+}
+
+impl From<BadBlocks> for ReadError {
+    fn from(bad: BadBlocks) -> Self {
+        Self::Rejected(bad.first)
     }
 }
 

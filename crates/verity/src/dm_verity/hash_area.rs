@@ -121,7 +121,13 @@ impl HashArea {
 
     /// Checks the topmost block first, to distinguish a wrong root hash from damage.
     fn check_root(&self, expected: Digest) -> Result<(), Error> {
-        match self.root_hash_unverified()? {
+        let is_wrong = |actual: &Option<Digest>| actual.is_some_and(|actual| actual != expected);
+        let mut actual = self.root_hash_unverified()?;
+        let block_size = u64::try_from(self.params().hash_block_size.bytes()).unwrap_or(u64::MAX);
+        if is_wrong(&actual) && self.tree.distrust(0, block_size) {
+            actual = self.root_hash_unverified()?;
+        }
+        match actual {
             Some(actual) if actual != expected => Err(Error::WrongRootHash {
                 expected: Box::new(expected),
                 actual: Box::new(actual),

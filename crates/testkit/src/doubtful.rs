@@ -1,0 +1,67 @@
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+};
+
+use verimount_source::{ReadAt, ReadError};
+
+/// A source some of whose bytes are wrong: a copy, until it is distrusted, or for ever.
+#[derive(Debug)]
+pub struct Doubtful<S> {
+    inner: S,
+    wrong: Mutex<BTreeSet<u64>>,
+    is_copy: bool,
+    distrusted: AtomicUsize,
+}
+
+impl<S> Doubtful<S> {
+    /// A copy of `inner` with wrong bytes at these offsets, each of which is right after it was distrusted.
+    pub fn copy(inner: S, wrong: impl IntoIterator<Item = u64>) -> Self {
+        Self {
+            inner,
+            wrong: Mutex::new(wrong.into_iter().collect()),
+            is_copy: true,
+            distrusted: AtomicUsize::new(0),
+        }
+    }
+
+    /// The same, but they stay wrong, although the source says that they may change.
+    pub fn liar(inner: S, wrong: impl IntoIterator<Item = u64>) -> Self {
+        Self {
+            is_copy: false,
+            ..Self::copy(inner, wrong)
+        }
+    }
+
+    /// How often something was distrusted.
+    pub fn distrusted(&self) -> usize {
+        self.distrusted.load(SeqCst)
+    }
+}
+
+impl<S: ReadAt> ReadAt for Doubtful<S> {
+    fn size(&self) -> u64 {
+        self.inner.size()
+    }
+
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
+        self.inner.read_exact_at(buf, offset)?;
+        let wrong = self.wrong.lock().unwrap_or_else(PoisonError::into_inner);
+        for at in wrong.range(offset..offset + buf.len() as u64) {
+            buf[(at - offset) as usize] ^= 0x10;
+        }
+        Ok(())
+    }
+
+    fn distrust(&self, offset: u64, len: u64) -> bool {
+        self.distrusted.fetch_add(1, SeqCst);
+        if self.is_copy {
+            let mut wrong = self.wrong.lock().unwrap_or_else(PoisonError::into_inner);
+            wrong.retain(|at| !(offset..offset.saturating_add(len)).contains(at));
+        }
+        true
+    }
+}
