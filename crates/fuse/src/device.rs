@@ -4,7 +4,10 @@ use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
 };
 
-use rustix::io::{Errno, read, writev};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::{Errno, read, writev},
+};
 use zerocopy::IntoBytes;
 
 use crate::abi::OutHeader;
@@ -43,6 +46,17 @@ impl Device {
                 Err(error) => return Err(error.into()),
             }
         }
+    }
+
+    /// Whether the mount has ended.
+    pub(crate) fn is_over(&self) -> bool {
+        let mut polled = [PollFd::new(&self.0, PollFlags::empty())];
+        let now = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        // Errors are reported even if nothing is asked for.
+        poll(&mut polled, Some(&now)).is_ok() && polled[0].revents().contains(PollFlags::ERR)
     }
 
     /// Answers the request `unique`.

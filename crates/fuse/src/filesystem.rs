@@ -17,6 +17,10 @@ pub trait FileSystem: Send + Sync + 'static {
     /// State that each thread reuses between requests, such as a read buffer.
     type Scratch: Default;
 
+    /// The mount has ended while requests are under way, whose answers reach nobody: what they wait for can be
+    /// given up. It may be called several times.
+    fn unmounted(&self) {}
+
     /// Finds the file with a name. Success increments the kernel's lookup count of the node.
     fn lookup(&self, caller: Caller, parent: NodeId, name: &OsStr) -> Result<Entry, Errno> {
         Err(Errno::NOSYS)

@@ -122,7 +122,7 @@ impl<F: FileSystem> Session<F> {
             Answering::ByThreads | Answering::ByProcessor(_) => None,
         };
         let callers = self.callers;
-        let watch = callers.map(|callers| Watch::new(callers, pool.clone()));
+        let watch = callers.map(|callers| Watch::new(callers, self.device.clone(), pool.clone()));
         let workers = Workers {
             fs: self.fs,
             awake: awake.map(Arc::new),
@@ -219,7 +219,7 @@ fn serve_queues<F: FileSystem>(
     Ok((threads, expected > 0 && registered == expected))
 }
 
-/// Starts the thread that looks for killed callers.
+/// Starts the thread that looks for killed callers, and for the end of the mount.
 fn start_watch<F: FileSystem>(
     watch: Arc<Watch>,
     workers: Workers<F>,
@@ -227,7 +227,8 @@ fn start_watch<F: FileSystem>(
 ) -> io::Result<(Arc<Watch>, Handle)> {
     let kept = watch.clone();
     let thread = spawn(move || {
-        kept.keep(|unique, way| log_end(workers.worker().succeed(unique, way, room)));
+        let succeed = |unique, way| log_end(workers.worker().succeed(unique, way, room));
+        kept.keep(succeed, || workers.fs.unmounted());
         Ok(())
     })?;
     Ok((watch, thread))

@@ -1,4 +1,5 @@
-//! Releases callers that were killed while their requests are in flight.
+//! Releases callers that were killed while their requests are in flight, and gives requests up whose mount has
+//! ended.
 //!
 //! The kernel keeps a killed caller until its request is answered, which may take for ever if the
 //! storage hangs. So a thread that never waits for the storage looks for killed callers, and answers
@@ -52,9 +53,11 @@ pub(crate) enum ReplyChannel {
     Ring(RingRequest),
 }
 
-/// Looks for killed callers.
+/// Looks for killed callers, and for the end of the mount.
 pub(crate) struct Watch {
     callers: Callers,
+    /// Shows the end of the mount, which threads that wait for storage do not see.
+    device: Arc<Device>,
     /// Where requests are queued, if they are.
     pool: Option<Arc<Pool>>,
     seats: Mutex<Vec<Arc<Seat>>>,
@@ -95,9 +98,10 @@ pub(crate) struct Watched {
 
 impl Watch {
     /// A watch that also checks the requests queued in `pool`.
-    pub(crate) fn new(callers: Callers, pool: Option<Arc<Pool>>) -> Arc<Self> {
+    pub(crate) fn new(callers: Callers, device: Arc<Device>, pool: Option<Arc<Pool>>) -> Arc<Self> {
         Arc::new(Self {
             callers,
+            device,
             pool,
             seats: Mutex::default(),
             is_asked: AtomicBool::new(false),
@@ -125,8 +129,9 @@ impl Watch {
 
     /// Looks for killed callers until [`Self::end`]. Passes the number of each of their requests and the
     /// means to answer to `succeed`, on a new thread, which then replaces the one that waits. Threads of
-    /// a pool are not replaced: the pool adds threads itself.
-    pub(crate) fn keep(&self, succeed: impl Fn(u64, ReplyChannel) + Sync) {
+    /// a pool are not replaced: the pool adds threads itself. Calls `unmounted` while there are requests
+    /// although the mount has ended.
+    pub(crate) fn keep(&self, succeed: impl Fn(u64, ReplyChannel) + Sync, unmounted: impl Fn()) {
         let succeed = &succeed;
         thread::scope(|scope| {
             let mut pause = PERIOD;
@@ -144,6 +149,9 @@ impl Watch {
                 });
                 if is_any {
                     self.is_asked.store(true, Relaxed);
+                    if self.device.is_over() {
+                        unmounted();
+                    }
                 }
                 let used = clock_gettime(ClockId::ThreadCPUTime) - began;
                 let used = Duration::try_from(used).unwrap_or_default();

@@ -5,12 +5,12 @@ use std::{ops::Range, time::Duration};
 use ureq::http::{
     HeaderMap, HeaderName,
     header::{
-        CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, ETAG, LAST_MODIFIED, RETRY_AFTER,
+        CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, DATE, ETAG, LAST_MODIFIED, RETRY_AFTER,
         TRANSFER_ENCODING,
     },
 };
 
-use crate::Error;
+use crate::{Error, http_date::parse_http_date};
 
 /// What must stay the same as long as a file is open.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,9 +85,16 @@ impl<'a> Head<'a> {
         self.check_part(&part, asked)
     }
 
-    /// How long the server asks to wait. A date is ignored: clocks differ.
+    /// How long the server asks to wait. It may give a date, which is compared with its own clock.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
-        let seconds = self.text(RETRY_AFTER)?.trim().parse().ok()?;
+        let text = self.text(RETRY_AFTER)?.trim();
+        let seconds = match number(text) {
+            Some(seconds) => seconds,
+            None => {
+                let now = parse_http_date(self.text(DATE)?)?;
+                parse_http_date(text)?.saturating_sub(now)
+            }
+        };
         Some(Duration::from_secs(seconds))
     }
 
@@ -180,6 +187,28 @@ fn number(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_says_how_long_to_wait() {
+        let date = "Sun, 06 Nov 1994 08:49:37 GMT";
+        let later = "Sun, 06 Nov 1994 08:50:07 GMT";
+        for (headers, expected) in [
+            (vec![("retry-after", "120")], Some(120)),
+            (vec![("retry-after", later), ("date", date)], Some(30)),
+            (vec![("retry-after", date), ("date", later)], Some(0)),
+            (vec![("retry-after", later)], None),
+            (vec![("retry-after", "soon"), ("date", date)], None),
+            (vec![], None),
+        ] {
+            let named = headers.iter().map(|(name, value)| {
+                let name = HeaderName::from_static(name);
+                (name, value.parse().unwrap())
+            });
+            let headers: HeaderMap = named.collect();
+            let wait = Head::new(503, &headers).retry_after();
+            assert_eq!(wait, expected.map(Duration::from_secs), "{headers:?}");
+        }
+    }
 
     #[test]
     fn content_ranges() {

@@ -94,6 +94,9 @@ pub enum Error {
         /// How long the reader waited.
         after: Duration,
     },
+    /// Secret headers are not sent without encryption.
+    #[error("headers from a file are not sent without encryption: the URL must begin with https")]
+    Unencrypted,
     /// The system starts no threads.
     #[error("no thread can be started: {0}")]
     NoThreads(String),
@@ -175,6 +178,11 @@ impl Error {
             self,
             Self::Busy { .. } | Self::Unreachable(_) | Self::Broken(_)
         )
+    }
+
+    /// Whether a place that a redirect led to cannot be used any longer.
+    pub(crate) fn is_refusal(&self) -> bool {
+        !self.may_pass() || matches!(self, Self::Unreachable(_))
     }
 }
 

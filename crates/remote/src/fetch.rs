@@ -4,53 +4,20 @@ use std::{
     collections::hash_map::RandomState,
     hash::BuildHasher,
     ops::Range,
-    sync::{Condvar, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
 use crate::{
-    Error,
+    Error, Session,
     answer::Version,
     client::{Body, Client, Failure},
+    closing::Closing,
     granules::GRANULE,
-    limits::Limits,
 };
-
-/// Ends pauses between attempts when the file is closed.
-#[derive(Debug, Default)]
-pub(crate) struct Closing {
-    is_closed: Mutex<bool>,
-    said: Condvar,
-}
-
-impl Closing {
-    pub(crate) fn close(&self) {
-        *self
-            .is_closed
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = true;
-        self.said.notify_all();
-    }
-
-    /// Waits, unless the file is closed before.
-    fn pause(&self, pause: Duration) -> Result<(), Error> {
-        let is_closed = self
-            .is_closed
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let waited = self
-            .said
-            .wait_timeout_while(is_closed, pause, |closed| !*closed);
-        match *waited.unwrap_or_else(PoisonError::into_inner).0 {
-            true => Err(Error::Closed),
-            false => Ok(()),
-        }
-    }
-}
 
 /// When to try again, and when to give up.
 pub(crate) struct Attempts<'a> {
-    limits: &'a Limits,
+    session: &'a Session,
     closing: &'a Closing,
     patience: Duration,
     since: Instant,
@@ -58,20 +25,20 @@ pub(crate) struct Attempts<'a> {
 }
 
 impl<'a> Attempts<'a> {
-    pub(crate) fn new(limits: &'a Limits, closing: &'a Closing, patience: Duration) -> Self {
+    pub(crate) fn new(session: &'a Session, closing: &'a Closing, patience: Duration) -> Self {
         Self {
-            limits,
+            session,
             closing,
             patience,
             since: Instant::now(),
-            next_pause: limits.first_pause,
+            next_pause: session.limits().first_pause,
         }
     }
 
     /// Something arrived: the deadline and the pauses begin again.
     pub(crate) fn progress(&mut self) {
         self.since = Instant::now();
-        self.next_pause = self.limits.first_pause;
+        self.next_pause = self.session.limits().first_pause;
     }
 
     fn is_late(&self) -> bool {
@@ -80,18 +47,25 @@ impl<'a> Attempts<'a> {
 
     /// Pauses before the next attempt; fails if there should be none.
     pub(crate) fn again(&mut self, failure: Failure) -> Result<(), Error> {
-        if !failure.error.may_pass() {
-            return Err(failure.error);
+        let Failure { error, retry_after } = failure;
+        // That nothing works after closing is no failure.
+        self.closing.check()?;
+        self.session.counters().failed(&error);
+        if !error.may_pass() {
+            return Err(error);
         }
-        let pause = jittered(self.next_pause).max(failure.retry_after.unwrap_or_default());
+        let pause = jittered(self.next_pause)
+            .max(retry_after.unwrap_or_default())
+            .max(self.session.budget().spend());
         let left = self.patience.saturating_sub(self.since.elapsed());
         if pause >= left {
             return Err(Error::GaveUp {
                 after: self.since.elapsed(),
-                last: Box::new(failure.error),
+                last: Box::new(error),
             });
         }
-        self.next_pause = (self.next_pause * 2).min(self.limits.longest_pause);
+        self.session.counters().retried(&error);
+        self.next_pause = (self.next_pause * 2).min(self.session.limits().longest_pause);
         self.closing.pause(pause)
     }
 }
@@ -105,11 +79,10 @@ fn jittered(pause: Duration) -> Duration {
 /// Does what opens something, until it succeeds, as long as failures may pass. That no connection can be
 /// made is not retried: the address may be wrong.
 pub(crate) fn opening<T>(
-    limits: &Limits,
-    closing: &Closing,
+    session: &Session,
     mut once: impl FnMut(&Attempts<'_>) -> Result<T, Failure>,
 ) -> Result<T, Error> {
-    let mut attempts = Attempts::new(limits, closing, limits.open);
+    let mut attempts = Attempts::new(session, session.closing(), session.limits().open);
     loop {
         let failure = match once(&attempts) {
             Ok(opened) => return Ok(opened),
@@ -123,49 +96,58 @@ pub(crate) fn opening<T>(
 }
 
 /// Opens the file: its version, and its first granule.
-pub(crate) fn first(
-    client: &Client,
-    limits: &Limits,
-    closing: &Closing,
-) -> Result<(Version, Vec<u8>), Error> {
-    opening(limits, closing, |attempts| first_once(client, attempts))
+pub(crate) fn first(client: &Client) -> Result<(Version, Vec<u8>), Error> {
+    opening(client.session(), |attempts| first_once(client, attempts))
 }
 
 fn first_once(client: &Client, attempts: &Attempts<'_>) -> Result<(Version, Vec<u8>), Failure> {
     let (version, mut body) = client.first(GRANULE)?;
-    let mut bytes = Vec::new();
     let len = GRANULE.min(version.size) as usize;
+    let mut granule = Partial::new(Vec::new(), len);
     if len > 0 {
-        fill(&mut body, &mut bytes, len, attempts)?;
+        granule.fill(&mut body, attempts)?;
         body.finish();
     }
-    Ok((version, bytes))
+    Ok((version, granule.bytes))
 }
 
-/// Fetches bytes that begin at a granule's start, and hands out each granule when it is complete. What
-/// arrived before a transfer broke off is not asked for again.
+/// Where granules arrive, one after the other.
+pub(crate) trait Landing {
+    /// A buffer for the next granule, with any content and length.
+    fn buffer(&mut self) -> Vec<u8>;
+
+    /// The next granule is complete.
+    fn landed(&mut self, bytes: Vec<u8>);
+}
+
+/// Fetches bytes that begin at a granule's start. What arrived before a transfer broke off is not asked for
+/// again.
 pub(crate) fn granules(
     client: &Client,
     version: &Version,
-    limits: &Limits,
     closing: &Closing,
     bytes: Range<u64>,
-    mut arrived: impl FnMut(Vec<u8>),
+    landing: &mut impl Landing,
 ) -> Result<(), Error> {
-    let mut attempts = Attempts::new(limits, closing, limits.read);
+    let session = client.session();
+    let mut attempts = Attempts::new(session, closing, session.limits().read);
     let mut start = bytes.start;
-    let mut granule = Vec::new();
+    let next = |start, landing: &mut dyn Landing| match GRANULE.min(bytes.end - start) {
+        0 => Partial::new(Vec::new(), 0),
+        len => Partial::new(landing.buffer(), len as usize),
+    };
+    let mut granule = next(start, landing);
     loop {
-        let missing = start + granule.len() as u64..bytes.end;
+        let missing = start + granule.filled as u64..bytes.end;
         if missing.is_empty() {
             return Ok(());
         }
         let fetched = client.range(&missing, version).and_then(|mut body| {
             while start < bytes.end {
-                let len = GRANULE.min(bytes.end - start) as usize;
-                fill(&mut body, &mut granule, len, &attempts)?;
-                start += len as u64;
-                arrived(std::mem::take(&mut granule));
+                granule.fill(&mut body, &attempts)?;
+                start += granule.bytes.len() as u64;
+                let whole = std::mem::replace(&mut granule, next(start, landing));
+                landing.landed(whole.bytes);
                 attempts.progress();
             }
             body.finish();
@@ -177,36 +159,32 @@ pub(crate) fn granules(
     }
 }
 
-/// Extends `bytes` to this length.
-fn fill(
-    body: &mut Body,
-    bytes: &mut Vec<u8>,
-    len: usize,
-    attempts: &Attempts<'_>,
-) -> Result<(), Error> {
-    let mut filled = bytes.len();
-    bytes.resize(len, 0);
-    let end = loop {
-        if filled == len {
-            break Ok(());
-        }
-        if attempts.is_late() {
-            break Err(Error::Broken("it is too slow".to_owned()));
-        }
-        match body.read(&mut bytes[filled..]) {
-            Ok(read) => filled += read,
-            Err(error) => break Err(error),
-        }
-    };
-    bytes.truncate(filled);
-    end
+/// A granule of which some bytes have arrived.
+struct Partial {
+    bytes: Vec<u8>,
+    filled: usize,
 }
 
-impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
+impl Partial {
+    fn new(mut buffer: Vec<u8>, len: usize) -> Self {
+        buffer.resize(len, 0);
         Self {
-            error,
-            retry_after: None,
+            bytes: buffer,
+            filled: 0,
         }
+    }
+
+    /// Reads the rest of it.
+    fn fill(&mut self, body: &mut Body, attempts: &Attempts<'_>) -> Result<(), Error> {
+        while self.filled < self.bytes.len() {
+            attempts.closing.check()?;
+            if attempts.is_late() {
+                return Err(Error::Broken("it is too slow".to_owned()));
+            }
+            let read = body.read(&mut self.bytes[self.filled..])?;
+            attempts.session.counters().received(read);
+            self.filled += read;
+        }
+        Ok(())
     }
 }

@@ -16,21 +16,16 @@ pub(crate) struct Flight {
 }
 
 impl Flight {
-    /// A granule that is here already.
-    pub(crate) fn landed(bytes: Vec<u8>) -> Self {
-        Self {
-            landed: Mutex::new(Some(Ok(Arc::new(bytes)))),
-            changed: Condvar::new(),
-        }
-    }
-
     pub(crate) fn land(&self, end: Result<Vec<u8>, Error>) {
         *self.lock() = Some(end.map(Arc::new));
         self.changed.notify_all();
     }
 
-    pub(crate) fn has_landed(&self) -> bool {
-        self.lock().is_some()
+    /// Its bytes, if nobody else has them.
+    pub(crate) fn into_bytes(self) -> Option<Vec<u8>> {
+        let landed = self.landed.into_inner();
+        let landed = landed.unwrap_or_else(PoisonError::into_inner);
+        Arc::into_inner(landed?.ok()?)
     }
 
     /// Waits for its bytes.

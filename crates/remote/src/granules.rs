@@ -5,7 +5,7 @@ pub(crate) const GRANULE: u64 = 128 << 10;
 
 /// The largest request, in bytes. Requests do not cross multiples of it, so that many machines ask for the
 /// same ranges, which caches on the way can answer.
-pub(crate) const PART: u64 = 8 << 20;
+pub(crate) const PART: u64 = 16 << 20;
 
 /// The granules that a range of bytes overlaps.
 pub(crate) fn overlapping(bytes: &Range<u64>) -> Range<u64> {
@@ -51,9 +51,9 @@ mod tests {
 
     #[test]
     fn a_long_run_is_fetched_in_whole_parts() {
-        assert_eq!(horizon(100 * MB, 100 * MB, MAX_AHEAD), 112 * MB);
-        assert_eq!(horizon(104 * MB - 1, 100 * MB, MAX_AHEAD), 112 * MB);
-        assert_eq!(horizon(104 * MB, 100 * MB, MAX_AHEAD), 120 * MB);
+        assert_eq!(horizon(100 * MB, 100 * MB, MAX_AHEAD), 128 * MB);
+        assert_eq!(horizon(112 * MB - 1, 100 * MB, MAX_AHEAD), 128 * MB);
+        assert_eq!(horizon(112 * MB, 100 * MB, MAX_AHEAD), 144 * MB);
         assert_eq!(horizon(2 * MB, MB, MAX_AHEAD), 3 * MB);
         assert_eq!(horizon(u64::MAX, MB, MAX_AHEAD), u64::MAX / MB * MB);
     }

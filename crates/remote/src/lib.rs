@@ -1,7 +1,8 @@
 //! Files on web servers, read lazily as positional sources.
 //!
 //! [`RemoteFile`] is a [`ReadAt`](verimount_source::ReadAt) over `http://` and `https://`. It fetches
-//! only what is read, in aligned ranges, and nothing twice at the same time.
+//! only what is read, in aligned ranges, and nothing twice at the same time. Files that are used together
+//! share a [`Session`].
 //!
 //! [`registry`] reads and stores what is in container registries, with the credentials of their usual tools.
 //!
@@ -21,22 +22,31 @@
 
 mod answer;
 mod client;
+mod closing;
+mod counters;
 mod error;
 mod fetch;
 mod flight;
 mod granules;
+mod headers;
+mod http_date;
 mod limits;
 mod pool;
 mod queue;
 pub mod registry;
 mod remote_file;
+mod retry_budget;
+mod session;
 mod url;
 
 #[cfg(test)]
 mod tests;
 
+pub use counters::{RemoteFailure, RemoteStats, Retries};
 pub use error::Error;
+pub use headers::{Headers, ParseHeadersError};
 pub use remote_file::RemoteFile;
+pub use session::{Authorities, ParseAuthoritiesError, RemoteOptions, Session};
 pub use url::{ParseUrlError, RemoteUrl};
 
 /// The examples of the README are tests.

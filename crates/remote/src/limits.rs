@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use crate::granules::PART;
+
 /// Redirects that are followed for one request.
 pub(crate) const MAX_REDIRECTS: u32 = 5;
 
@@ -10,7 +12,7 @@ pub(crate) const MAX_HEAD: usize = 16 << 10;
 pub(crate) const CONNECT: Duration = Duration::from_secs(10);
 
 /// How far ahead of a sequential reader is fetched at most, in bytes: two of the largest requests.
-pub(crate) const MAX_AHEAD: u64 = 16 << 20;
+pub(crate) const MAX_AHEAD: u64 = 2 * PART;
 
 /// What bounds the work for one file. Tests have other values.
 #[derive(Debug, Clone, Copy)]
@@ -29,6 +31,11 @@ pub(crate) struct Limits {
     pub(crate) connections: usize,
     /// Granules kept in memory.
     pub(crate) granules: usize,
+    /// Of these, granules fetched early and not read yet: for a sequential reader all of
+    /// [`MAX_AHEAD`], and 8 MiB for what else is read in order, such as a Merkle tree.
+    pub(crate) unread: usize,
+    /// After this time without being read, they make room for others.
+    pub(crate) stale: Duration,
 }
 
 impl Default for Limits {
@@ -40,7 +47,9 @@ impl Default for Limits {
             first_pause: Duration::from_millis(100),
             longest_pause: Duration::from_secs(10),
             connections: 8,
-            granules: 512,
+            granules: 384,
+            unread: 320,
+            stale: Duration::from_secs(5),
         }
     }
 }

@@ -10,9 +10,10 @@ use crate::{
     Error,
     answer::Version,
     client::Client,
-    fetch::{self, Closing},
+    closing::Closing,
+    fetch::{self, Landing},
     flight::Flight,
-    granules::bytes_of,
+    granules::{GRANULE, bytes_of, overlapping},
     limits::Limits,
     queue::{Queue, Run},
 };
@@ -20,10 +21,9 @@ use crate::{
 /// Fetches granules of one file in threads. Dropping it ends them.
 pub(crate) struct Pool(Arc<Shared>);
 
-struct Shared {
+pub(crate) struct Shared {
     client: Client,
     version: Version,
-    limits: Limits,
     state: Mutex<State>,
     /// Something was queued, an early run has ended, or the file was closed.
     queued: Condvar,
@@ -47,20 +47,15 @@ struct Fetching<'a> {
 
 impl Pool {
     /// A pool for an open file, whose first granule is there.
-    pub(crate) fn start(
-        client: Client,
-        version: Version,
-        first: Vec<u8>,
-        limits: Limits,
-    ) -> Result<Self, Error> {
-        let mut queue = Queue::new(limits.granules, limits.connections);
+    pub(crate) fn start(client: Client, version: Version, first: Vec<u8>) -> Result<Self, Error> {
+        let session = client.session().clone();
+        let mut queue = Queue::new(*session.limits());
         if !first.is_empty() {
             queue.insert(0, first);
         }
         let pool = Self(Arc::new(Shared {
             client,
             version,
-            limits,
             state: Mutex::new(State {
                 queue,
                 is_closed: false,
@@ -68,7 +63,8 @@ impl Pool {
             queued: Condvar::new(),
             closing: Closing::default(),
         }));
-        for number in 0..limits.connections {
+        session.add(&pool)?;
+        for number in 0..session.limits().connections {
             let shared = pool.0.clone();
             let thread = thread::Builder::new().name(format!("remote-{number}"));
             match thread.spawn(move || shared.work()) {
@@ -80,19 +76,39 @@ impl Pool {
         Ok(pool)
     }
 
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.0
+    }
+
     pub(crate) fn size(&self) -> u64 {
         self.0.version.size
     }
 
     pub(crate) fn limits(&self) -> &Limits {
-        &self.0.limits
+        self.0.client.session().limits()
     }
 
-    /// The granules, which may still be on their way.
-    pub(crate) fn claim(&self, granules: Range<u64>) -> Vec<Arc<Flight>> {
-        let flights = self.0.lock().queue.claim(granules);
+    /// The granules with these bytes, which may still be on their way.
+    ///
+    /// # Errors
+    /// [`Error::Closed`].
+    pub(crate) fn claim(&self, bytes: &Range<u64>) -> Result<Vec<Arc<Flight>>, Error> {
+        let to_end = bytes.end.is_multiple_of(GRANULE) || bytes.end == self.size();
+        let mut state = self.0.lock();
+        if state.is_closed {
+            return Err(Error::Closed);
+        }
+        let flights = state.queue.claim(overlapping(bytes), to_end);
+        drop(state);
         self.0.queued.notify_all();
-        flights
+        Ok(flights)
+    }
+
+    /// Forgets granules that were found to be wrong.
+    pub(crate) fn distrust(&self, granules: Range<u64>) {
+        let forgotten = self.0.lock().queue.distrust(granules);
+        let counters = self.0.client.session().counters();
+        counters.distrusted(forgotten * GRANULE);
     }
 
     /// Fetches granules early, if there is room.
@@ -104,16 +120,23 @@ impl Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        self.0.lock().is_closed = true;
-        self.0.queued.notify_all();
-        self.0.closing.close();
-        self.0.client.shutdown();
+        self.0.close();
         // The threads are not joined: one may be looking up a host, which nothing interrupts. They end
         // by themselves, and nobody uses their results.
     }
 }
 
 impl Shared {
+    /// Ends the wait of all readers, and in time the threads.
+    pub(crate) fn close(&self) {
+        let mut state = self.lock();
+        state.is_closed = true;
+        state.queue.fail_all(&Error::Closed);
+        drop(state);
+        self.queued.notify_all();
+        self.closing.close();
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         // No panic can leave the state inconsistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -149,24 +172,24 @@ impl Shared {
 
 impl Fetching<'_> {
     fn fetch(&mut self) -> Result<(), Error> {
-        let shared = self.shared;
-        let bytes = bytes_of(&self.run.granules, shared.version.size);
-        let arrived = |bytes| self.arrived(bytes);
-        fetch::granules(
-            &shared.client,
-            &shared.version,
-            &shared.limits,
-            &shared.closing,
-            bytes,
-            arrived,
-        )
+        let Shared {
+            client,
+            version,
+            closing,
+            ..
+        } = self.shared;
+        let bytes = bytes_of(&self.run.granules, version.size);
+        fetch::granules(client, version, closing, bytes, self)
+    }
+}
+
+impl Landing for Fetching<'_> {
+    fn buffer(&mut self) -> Vec<u8> {
+        self.shared.lock().queue.buffer()
     }
 
-    fn arrived(&mut self, bytes: Vec<u8>) {
-        let flight = self.shared.lock().queue.flight(self.next);
-        if let Some(flight) = flight {
-            flight.land(Ok(bytes));
-        }
+    fn landed(&mut self, bytes: Vec<u8>) {
+        self.shared.lock().queue.landed(self.next, bytes);
         self.next += 1;
     }
 }

@@ -4,20 +4,26 @@ use std::{
     collections::{HashMap, VecDeque},
     ops::Range,
     sync::Arc,
+    time::Instant,
 };
 
-use crate::{Error, flight::Flight, granules::is_part_boundary};
+use crate::{Error, flight::Flight, granules::is_part_boundary, limits::Limits};
 
 /// Connections that only readers who wait may use, so that none waits behind what is fetched early.
 const RESERVED: usize = 2;
 
+/// Buffers of evicted granules that are kept for the next ones: new memory would have to be cleared first.
+const SPARE: usize = 16;
+
+/// How often a granule must have been read to be kept for that. Two neighbouring reads may share one.
+const OFTEN: u32 = 3;
+
 /// The granules in memory and those that are being fetched. Each is asked for at most once.
 pub(crate) struct Queue {
+    limits: Limits,
     slots: HashMap<u64, Slot>,
-    /// The most granules that are kept. Those that readers wait for come on top.
-    capacity: usize,
-    /// Connections that may fetch early.
-    early_connections: usize,
+    /// How many of them were fetched early, or are, and nobody has read.
+    unread: usize,
     /// Counts uses, to evict what was not used for longest.
     uses: u64,
     /// Runs of granules that somebody waits for.
@@ -26,13 +32,18 @@ pub(crate) struct Queue {
     early: VecDeque<Range<u64>>,
     /// How many of these are being fetched.
     early_running: usize,
+    spare: Vec<Vec<u8>>,
 }
 
 struct Slot {
     flight: Arc<Flight>,
     used: u64,
-    /// Whether a reader has asked for it.
-    is_read: bool,
+    /// How often readers have asked for it.
+    reads: u32,
+    /// Whether a reader has asked for its end, so that one that reads in order is done with it.
+    is_done: bool,
+    /// Since when it is here.
+    landed: Option<Instant>,
 }
 
 /// A run to fetch, in one request unless that breaks off.
@@ -43,38 +54,45 @@ pub(crate) struct Run {
 }
 
 impl Queue {
-    pub(crate) fn new(capacity: usize, connections: usize) -> Self {
+    pub(crate) fn new(limits: Limits) -> Self {
         Self {
+            limits,
             slots: HashMap::new(),
-            capacity,
-            early_connections: connections.saturating_sub(RESERVED).max(1),
+            unread: 0,
             uses: 0,
             awaited: VecDeque::new(),
             early: VecDeque::new(),
             early_running: 0,
+            spare: Vec::new(),
         }
     }
 
     /// A granule that is here already.
     pub(crate) fn insert(&mut self, granule: u64, bytes: Vec<u8>) {
-        self.add(granule, Arc::new(Flight::landed(bytes)), true);
+        self.add(granule, 1);
+        self.landed(granule, bytes);
     }
 
-    /// The granules, which the caller waits for. Those that are not on their way are queued before
-    /// everything that nobody waits for.
-    pub(crate) fn claim(&mut self, granules: Range<u64>) -> Vec<Arc<Flight>> {
+    /// The granules, which the caller waits for; `to_end` if it reads the last of them to its end. Those that
+    /// are not on their way are queued before everything that nobody waits for.
+    pub(crate) fn claim(&mut self, granules: Range<u64>, to_end: bool) -> Vec<Arc<Flight>> {
         self.promote(&granules);
         let mut missing = Runs::default();
         let mut flights = Vec::new();
+        let last = granules.end - 1;
         for granule in granules {
-            let flight = match self.used(granule, true) {
+            let flight = match self.read(granule) {
                 Some(flight) => flight,
                 None => {
+                    // Even without room: a reader waits.
                     self.make_room();
                     missing.add(granule);
-                    self.add(granule, Arc::default(), true)
+                    self.add(granule, 1)
                 }
             };
+            if let Some(slot) = self.slots.get_mut(&granule) {
+                slot.is_done |= granule < last || to_end;
+            }
             flights.push(flight);
         }
         self.awaited.extend(missing.0);
@@ -85,14 +103,14 @@ impl Queue {
     pub(crate) fn need_soon(&mut self, granules: Range<u64>) {
         let mut missing = Runs::default();
         for granule in granules {
-            if self.used(granule, false).is_some() {
+            if self.slots.contains_key(&granule) {
                 continue;
             }
-            if !self.make_room() {
+            if !self.make_room_early() {
                 break;
             }
             missing.add(granule);
-            self.add(granule, Arc::default(), false);
+            self.add(granule, 0);
         }
         self.early.extend(missing.0);
     }
@@ -105,7 +123,8 @@ impl Queue {
                 is_early: false,
             });
         }
-        if self.early_running == self.early_connections {
+        let most = self.limits.connections.saturating_sub(RESERVED).max(1);
+        if self.early_running == most {
             return None;
         }
         let granules = self.early.pop_front()?;
@@ -123,37 +142,81 @@ impl Queue {
         }
     }
 
-    /// A granule that is on its way.
-    pub(crate) fn flight(&self, granule: u64) -> Option<Arc<Flight>> {
-        self.slots.get(&granule).map(|slot| slot.flight.clone())
+    /// A buffer for a granule, with any content and length.
+    pub(crate) fn buffer(&mut self) -> Vec<u8> {
+        self.spare.pop().unwrap_or_default()
+    }
+
+    /// A granule that was on its way is here.
+    pub(crate) fn landed(&mut self, granule: u64, bytes: Vec<u8>) {
+        if let Some(slot) = self.slots.get_mut(&granule) {
+            slot.landed = Some(Instant::now());
+            slot.flight.land(Ok(bytes));
+        }
     }
 
     /// Forgets granules that could not be fetched, so that the next read tries again.
     pub(crate) fn fail(&mut self, granules: Range<u64>, error: &Error) {
         for granule in granules {
-            if let Some(slot) = self.slots.remove(&granule) {
-                slot.flight.land(Err(error.clone()));
+            if let Some(flight) = self.remove(granule) {
+                flight.land(Err(error.clone()));
             }
         }
     }
 
-    fn used(&mut self, granule: u64, is_read: bool) -> Option<Arc<Flight>> {
+    /// Forgets those of these granules that are here; returns how many those were.
+    pub(crate) fn distrust(&mut self, granules: Range<u64>) -> u64 {
+        let mut forgotten = 0;
+        for granule in granules {
+            let is_here = |slot: &Slot| slot.landed.is_some();
+            if self.slots.get(&granule).is_some_and(is_here) {
+                self.remove(granule);
+                forgotten += 1;
+            }
+        }
+        forgotten
+    }
+
+    /// Ends the wait for everything that is not here.
+    pub(crate) fn fail_all(&mut self, error: &Error) {
+        self.awaited.clear();
+        self.early.clear();
+        let missing = self.slots.iter().filter(|(_, slot)| slot.landed.is_none());
+        let missing: Vec<u64> = missing.map(|(granule, _)| *granule).collect();
+        for granule in missing {
+            self.fail(granule..granule + 1, error);
+        }
+    }
+
+    /// A granule that is here or on its way, for a reader.
+    fn read(&mut self, granule: u64) -> Option<Arc<Flight>> {
         let slot = self.slots.get_mut(&granule)?;
         self.uses += 1;
         slot.used = self.uses;
-        slot.is_read |= is_read;
+        self.unread -= usize::from(slot.reads == 0);
+        slot.reads = slot.reads.saturating_add(1);
         Some(slot.flight.clone())
     }
 
-    fn add(&mut self, granule: u64, flight: Arc<Flight>, is_read: bool) -> Arc<Flight> {
+    fn add(&mut self, granule: u64, reads: u32) -> Arc<Flight> {
         self.uses += 1;
+        let flight = Arc::<Flight>::default();
         let slot = Slot {
             flight: flight.clone(),
             used: self.uses,
-            is_read,
+            reads,
+            is_done: false,
+            landed: None,
         };
+        self.unread += usize::from(reads == 0);
         self.slots.insert(granule, slot);
         flight
+    }
+
+    fn remove(&mut self, granule: u64) -> Option<Arc<Flight>> {
+        let slot = self.slots.remove(&granule)?;
+        self.unread -= usize::from(slot.reads == 0);
+        Some(slot.flight)
     }
 
     /// Puts runs that overlap these granules before all that nobody waits for.
@@ -165,24 +228,47 @@ impl Queue {
         self.early = rest;
     }
 
-    /// Evicts a granule if all places are taken; whether one is free now. What is on its way stays.
+    /// Evicts until a place is free; whether one is. What is on its way stays.
     ///
-    /// What was fetched early and not read yet stays longer than what was read, or a slow reader's
-    /// would be evicted by a fast one. More than half of the places are not kept for that.
+    /// What was fetched early and not read yet stays as well, unless it is stale: a slow reader's would
+    /// otherwise be evicted by a fast one, and be fetched twice.
     fn make_room(&mut self) -> bool {
-        if self.slots.len() < self.capacity {
-            return true;
+        while self.slots.len() >= self.limits.granules {
+            if !(self.evict(|slot, _| slot.reads > 0) || self.evict_stale()) {
+                return false;
+            }
         }
-        let unread = self.slots.values().filter(|slot| !slot.is_read).count();
-        let keeps_unread = unread <= self.capacity / 2;
-        let here = self
-            .slots
-            .iter()
-            .filter(|(_, slot)| slot.flight.has_landed());
-        let first = here.min_by_key(|(_, slot)| (keeps_unread && !slot.is_read, slot.used));
-        let first = first.map(|(granule, _)| *granule);
-        first.is_some_and(|granule| self.slots.remove(&granule).is_some())
-            && self.slots.len() < self.capacity
+        true
+    }
+
+    /// The same for a granule that is fetched early.
+    fn make_room_early(&mut self) -> bool {
+        (self.unread < self.limits.unread || self.evict_stale()) && self.make_room()
+    }
+
+    fn evict_stale(&mut self) -> bool {
+        let stale = self.limits.stale;
+        self.evict(|slot, landed| slot.reads == 0 && landed.elapsed() >= stale)
+    }
+
+    /// Evicts what was not used for longest, of that which is here and may be evicted. What its reader is done
+    /// with goes first, unless it is read often: the blocks of a Merkle tree are needed again while much data
+    /// passes.
+    fn evict(&mut self, may_go: impl Fn(&Slot, Instant) -> bool) -> bool {
+        let here = self.slots.iter();
+        let here = here.filter(|(_, slot)| slot.landed.is_some_and(|since| may_go(slot, since)));
+        let is_over = |slot: &Slot| slot.is_done && slot.reads < OFTEN;
+        let first = here.min_by_key(|(_, slot)| (!is_over(slot), slot.used));
+        let Some(granule) = first.map(|(granule, _)| *granule) else {
+            return false;
+        };
+        let flight = self.remove(granule).and_then(Arc::into_inner);
+        if let Some(bytes) = flight.and_then(Flight::into_bytes)
+            && self.spare.len() < SPARE
+        {
+            self.spare.push(bytes);
+        }
+        true
     }
 }
 
@@ -200,8 +286,27 @@ impl Runs {
 }
 
 #[cfg(test)]
+#[allow(clippy::single_range_in_vec_init, reason = "one run of granules")]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+
+    fn queue() -> Queue {
+        Queue::new(Limits::default())
+    }
+
+    /// A queue of four granules, any of which may be fetched early.
+    fn small(stale: Duration) -> Queue {
+        Queue::new(Limits {
+            granules: 4,
+            unread: 4,
+            stale,
+            ..Limits::default()
+        })
+    }
+
+    const NEVER: Duration = Duration::MAX;
 
     fn runs(queue: &mut Queue) -> Vec<Range<u64>> {
         std::iter::from_fn(|| queue.next())
@@ -209,32 +314,46 @@ mod tests {
             .collect()
     }
 
+    fn read(queue: &mut Queue, granules: Range<u64>) {
+        for granule in granules {
+            queue.claim(granule..granule + 1, true);
+            queue.landed(granule, Vec::new());
+        }
+    }
+
+    fn has(queue: &Queue, granule: u64) -> bool {
+        queue.slots.contains_key(&granule)
+    }
+
     #[test]
     fn each_granule_is_asked_for_once() {
-        let mut queue = Queue::new(512, 8);
+        let mut queue = queue();
         queue.need_soon(2..4);
-        assert_eq!(queue.claim(0..6).len(), 6);
-        assert_eq!(queue.claim(1..3).len(), 2);
+        assert_eq!(queue.claim(0..6, true).len(), 6);
+        assert_eq!(queue.claim(1..3, true).len(), 2);
         // What is awaited now was queued early before.
         assert_eq!(runs(&mut queue), [2..4, 0..2, 4..6]);
     }
 
     #[test]
     fn a_request_stays_inside_a_part() {
-        let mut queue = Queue::new(512, 8);
-        queue.claim(60..130);
-        assert_eq!(runs(&mut queue), [60..64, 64..128, 128..130]);
+        let mut queue = queue();
+        queue.claim(120..260, true);
+        assert_eq!(runs(&mut queue), [120..128, 128..256, 256..260]);
     }
 
     #[test]
     fn some_connections_are_kept_for_readers() {
-        let mut queue = Queue::new(512, 3);
+        let mut queue = Queue::new(Limits {
+            connections: 3,
+            ..Limits::default()
+        });
         queue.need_soon(0..2);
         queue.need_soon(10..12);
         let early = queue.next().unwrap();
         assert_eq!(early.granules, 0..2);
         assert_eq!(queue.next(), None);
-        queue.claim(20..21);
+        queue.claim(20..21, true);
         assert_eq!(queue.next().unwrap().granules, 20..21);
         queue.ended(&early);
         assert_eq!(queue.next().unwrap().granules, 10..12);
@@ -242,50 +361,103 @@ mod tests {
 
     #[test]
     fn memory_is_bounded() {
-        let mut queue = Queue::new(4, 8);
-        for granule in 0..4 {
-            queue.insert(granule, Vec::new());
-        }
-        queue.claim(0..1);
+        let mut queue = small(NEVER);
+        read(&mut queue, 0..4);
+        queue.claim(0..1, true);
         // The least recently used make room; what is on its way stays.
         queue.need_soon(10..12);
-        assert!(queue.flight(0).is_some() && queue.flight(3).is_some());
-        assert!(queue.flight(1).is_none() && queue.flight(2).is_none());
+        assert!(has(&queue, 0) && has(&queue, 3));
+        assert!(!has(&queue, 1) && !has(&queue, 2));
         queue.need_soon(20..30);
         assert_eq!(queue.slots.len(), 4);
-        assert!(queue.flight(10).is_some() && queue.flight(11).is_some());
+        assert!(has(&queue, 10) && has(&queue, 11));
     }
 
     #[test]
-    fn what_was_not_read_yet_stays_longer() {
-        let mut queue = Queue::new(4, 8);
-        queue.need_soon(9..10);
-        queue.flight(9).unwrap().land(Ok(Vec::new()));
-        for granule in 0..8 {
-            queue
-                .claim(granule..granule + 1)
-                .remove(0)
-                .land(Ok(Vec::new()));
+    fn what_was_fetched_early_is_bounded() {
+        let mut queue = Queue::new(Limits {
+            unread: 2,
+            ..Limits::default()
+        });
+        queue.need_soon(0..10);
+        assert_eq!(runs(&mut queue), [0..2]);
+        queue.claim(0..1, true);
+        queue.need_soon(2..10);
+        assert_eq!(runs(&mut queue), [2..3]);
+        // What fails is not counted any longer.
+        queue.fail(1..3, &Error::Closed);
+        queue.need_soon(5..10);
+        assert_eq!(runs(&mut queue), [5..7]);
+    }
+
+    #[test]
+    fn what_was_not_read_yet_stays_until_it_is_stale() {
+        for (stale, stays) in [(NEVER, true), (Duration::ZERO, false)] {
+            let mut queue = small(stale);
+            queue.need_soon(9..13);
+            for granule in 9..13 {
+                queue.landed(granule, Vec::new());
+            }
+            read(&mut queue, 0..8);
+            assert_eq!(has(&queue, 9), stays);
+            queue.need_soon(20..21);
+            assert_eq!(has(&queue, 20), !stays);
         }
-        assert!(queue.flight(9).is_some());
-        queue.claim(9..10);
-        for granule in 0..8 {
-            queue
-                .claim(granule..granule + 1)
-                .remove(0)
-                .land(Ok(Vec::new()));
-        }
-        assert!(queue.flight(9).is_none());
+    }
+
+    #[test]
+    fn what_is_needed_again_stays_longer() {
+        let mut queue = small(NEVER);
+        // Read often, read in part, and read to its end.
+        (0..OFTEN).for_each(|_| read(&mut queue, 0..1));
+        queue.claim(1..2, false);
+        queue.landed(1, Vec::new());
+        read(&mut queue, 2..20);
+        assert!(has(&queue, 0) && has(&queue, 1) && !has(&queue, 2));
+    }
+
+    #[test]
+    fn memory_is_used_again() {
+        let mut queue = small(NEVER);
+        queue.insert(0, vec![7; 100]);
+        queue.claim(0..1, true);
+        assert!(queue.buffer().is_empty());
+        read(&mut queue, 1..5);
+        assert_eq!(queue.buffer(), [7; 100]);
     }
 
     #[test]
     fn what_failed_is_tried_again() {
-        let mut queue = Queue::new(4, 8);
-        let flight = queue.claim(0..1).remove(0);
+        let mut queue = queue();
+        let flight = queue.claim(0..1, true).remove(0);
         queue.next();
         queue.fail(0..1, &Error::NoRanges);
-        assert!(flight.has_landed());
-        queue.claim(0..1);
+        assert_eq!(flight.wait(Duration::ZERO), Err(Error::NoRanges));
+        queue.claim(0..1, true);
         assert_eq!(queue.next().unwrap().granules, 0..1);
+    }
+
+    #[test]
+    fn what_is_distrusted_is_fetched_again() {
+        let mut queue = queue();
+        queue.insert(0, Vec::new());
+        queue.need_soon(1..3);
+        queue.landed(1, Vec::new());
+        runs(&mut queue);
+        // What is on its way is newer than what was read.
+        assert_eq!(queue.distrust(0..4), 2);
+        queue.claim(0..3, true);
+        assert_eq!(runs(&mut queue), [0..2]);
+    }
+
+    #[test]
+    fn all_waits_can_be_ended() {
+        let mut queue = queue();
+        queue.insert(5, Vec::new());
+        let flights = queue.claim(0..6, true);
+        queue.fail_all(&Error::Closed);
+        assert_eq!(flights[0].wait(Duration::ZERO), Err(Error::Closed));
+        assert!(flights[5].wait(Duration::ZERO).is_ok());
+        assert_eq!(queue.next(), None);
     }
 }

@@ -3,12 +3,12 @@ use std::{io, ops::Range, sync::Arc};
 use verimount_source::{ReadAt, ReadError, Streams, check_range};
 
 use crate::{
-    Error, RemoteUrl,
+    Error, RemoteUrl, Session,
     client::Client,
-    fetch::{self, Closing},
+    fetch,
     flight::Flight,
     granules::{GRANULE, PART, bytes_of, horizon, overlapping},
-    limits::{Limits, MAX_AHEAD},
+    limits::MAX_AHEAD,
     pool::Pool,
     registry::Access,
 };
@@ -18,7 +18,7 @@ const FIRST_RUN: u64 = 1 << 20;
 
 /// A file on a web server.
 ///
-/// It keeps up to 64 MiB in memory and uses up to 8 connections, over which requests of up to 8 MiB run.
+/// It keeps up to 48 MiB in memory and uses up to 8 connections, over which requests of up to 16 MiB run.
 /// Reads fetch granules of 128 KiB; [`will_need`](ReadAt::will_need) and reading in order fetch ahead.
 ///
 /// Failures that may pass are retried. A read fails with [`ReadError::Io`], which has an [`Error`] inside,
@@ -30,25 +30,23 @@ pub struct RemoteFile {
 }
 
 impl RemoteFile {
-    /// Opens a file, with a request for its beginning.
-    ///
-    /// What may pass is retried for 15 seconds, but not that no connection can be made.
+    /// Opens a file in a session of its own.
     ///
     /// # Errors
-    /// Any [`Error`].
+    /// As [`Session::open`].
     pub fn open(url: &RemoteUrl) -> Result<Self, Error> {
-        Self::open_as(url, None, Limits::default())
+        Session::default().open(url)
     }
 
-    pub(crate) fn open_as(
+    pub(crate) fn open_in(
+        session: &Session,
         url: &RemoteUrl,
         access: Option<Arc<Access>>,
-        limits: Limits,
     ) -> Result<Self, Error> {
-        let client = Client::new(url.clone(), access, &limits);
-        let (version, first) = fetch::first(&client, &limits, &Closing::default())?;
+        let client = Client::new(session, url, access)?;
+        let (version, first) = fetch::first(&client)?;
         Ok(Self {
-            pool: Pool::start(client, version, first, limits)?,
+            pool: Pool::start(client, version, first)?,
             streams: Streams::default(),
         })
     }
@@ -95,11 +93,12 @@ impl ReadAt for RemoteFile {
         while start < end {
             let part = start..end.min((start / PART + 1) * PART);
             let (now, later) = rest.split_at_mut((part.end - start) as usize);
-            let flights = self.pool.claim(overlapping(&part));
-            // While this part arrives, the next come over other connections.
-            self.will_need(part.end, until - part.end);
-            let copied = self.copy(now, &part, &flights);
-            copied.map_err(|error| ReadError::Io {
+            let read = self.pool.claim(&part).and_then(|flights| {
+                // While this part arrives, the next come over other connections.
+                self.will_need(part.end, until - part.end);
+                self.copy(now, &part, &flights)
+            });
+            read.map_err(|error| ReadError::Io {
                 offset,
                 len,
                 source: io::Error::from(error),
@@ -114,6 +113,15 @@ impl ReadAt for RemoteFile {
         if offset < end {
             self.pool.need_soon(overlapping(&(offset..end)));
         }
+    }
+
+    fn distrust(&self, offset: u64, len: u64) -> bool {
+        let end = offset.saturating_add(len).min(self.size());
+        if offset < end {
+            self.pool.distrust(overlapping(&(offset..end)));
+        }
+        // Another copy may be right: transfers and caches on the way damage bytes, too.
+        true
     }
 }
 

@@ -2,15 +2,17 @@
 
 mod answers;
 mod reading;
+mod redirects;
 mod registry;
 mod retries;
+mod sessions;
 
 use std::{error::Error as _, time::Duration};
 
 use verimount_source::{ReadAt, ReadError};
 use verimount_testkit::{HttpServer, noise};
 
-use crate::{Error, RemoteFile, granules::GRANULE, limits::Limits};
+use crate::{Error, RemoteFile, RemoteOptions, Session, granules::GRANULE, limits::Limits};
 
 /// Pauses are short, but all else is as generous as in use.
 fn patient() -> Limits {
@@ -29,8 +31,12 @@ fn impatient() -> Limits {
     }
 }
 
+fn session(limits: Limits) -> Session {
+    Session::with_limits(RemoteOptions::default(), limits)
+}
+
 fn open(server: &HttpServer, limits: Limits) -> Result<RemoteFile, Error> {
-    RemoteFile::open_as(&server.url("/file").parse().unwrap(), None, limits)
+    session(limits).open(&server.url("/file").parse().unwrap())
 }
 
 /// A file of some granules, the last of them not whole.

@@ -1,4 +1,4 @@
-use std::{fmt, str::FromStr, sync::Arc};
+use std::{fmt, net::IpAddr, str::FromStr, sync::Arc};
 
 use thiserror::Error;
 use ureq::http::Uri;
@@ -52,6 +52,70 @@ impl RemoteUrl {
     pub(crate) fn uri(&self) -> &Uri {
         &self.0
     }
+
+    /// Where a redirect from here leads (RFC 3986, 5.2); `None` if that is not a URL.
+    pub(crate) fn joined(&self, location: &str) -> Option<Self> {
+        let location = location.split('#').next().unwrap_or_default();
+        let scheme = self.0.scheme_str().unwrap_or_default();
+        let authority = self.0.authority()?;
+        let (path, query) = match location.split_once('?') {
+            Some((path, query)) => (path, format!("?{query}")),
+            None => (location, String::new()),
+        };
+        let text = if let Some((_, rest)) = path.split_once(':')
+            && rest.starts_with("//")
+        {
+            location.to_owned()
+        } else if path.starts_with("//") {
+            format!("{scheme}:{location}")
+        } else {
+            let folder = self
+                .0
+                .path()
+                .rsplit_once('/')
+                .map_or("", |(folder, _)| folder);
+            let path = match path {
+                "" => self.0.path().to_owned(),
+                path if path.starts_with('/') => without_dots(path),
+                path => without_dots(&format!("{folder}/{path}")),
+            };
+            format!("{scheme}://{authority}{path}{query}")
+        };
+        text.parse().ok()
+    }
+
+    /// Whether both are at one server, reached in the same way.
+    pub(crate) fn is_same_server(&self, other: &Self) -> bool {
+        let server = |url: &Self| (url.0.scheme().cloned(), url.0.authority().cloned());
+        server(self) == server(other)
+    }
+
+    /// Whether nobody on the way can read what is sent.
+    pub(crate) fn is_confidential(&self) -> bool {
+        let host = self.0.host().unwrap_or_default();
+        let address = host.trim_start_matches('[').trim_end_matches(']');
+        let is_loopback = |address: IpAddr| address.is_loopback();
+        self.0.scheme_str() == Some("https")
+            || host == "localhost"
+            || address.parse().is_ok_and(is_loopback)
+    }
+}
+
+/// An absolute path without its segments `.` and `..` (RFC 3986, 5.2.4).
+fn without_dots(path: &str) -> String {
+    let mut kept: Vec<&str> = Vec::new();
+    let mut segments = path.split('/').skip(1).peekable();
+    while let Some(segment) = segments.next() {
+        match segment {
+            "." => {}
+            ".." => drop(kept.pop()),
+            other => kept.push(other),
+        }
+        if matches!(segment, "." | "..") && segments.peek().is_none() {
+            kept.push("");
+        }
+    }
+    format!("/{}", kept.join("/"))
 }
 
 impl FromStr for RemoteUrl {
@@ -117,6 +181,53 @@ mod tests {
         let beside = url.with_suffix(".verity").unwrap();
         assert_eq!(beside.uri(), "http://host/a/app.img.verity?token=1");
         assert_eq!(beside.file_name(), "app.img.verity");
+    }
+
+    #[test]
+    fn redirects_are_relative_to_where_they_come_from() {
+        for (location, expected) in [
+            ("https://other/x?y#z", Some("https://other/x?y")),
+            ("//other/x", Some("http://other/x")),
+            ("/x/./y", Some("http://host:8/x/y")),
+            (
+                "x?u=http://other/",
+                Some("http://host:8/a/x?u=http://other/"),
+            ),
+            ("../x", Some("http://host:8/x")),
+            ("../../../x/..", Some("http://host:8/")),
+            ("?c", Some("http://host:8/a/b?c")),
+            ("ftp://other/x", None),
+            ("http://me:secret@other/x", None),
+            ("a b", None),
+        ] {
+            let joined = url("http://host:8/a/b?query").joined(location);
+            let expected = expected.map(url);
+            assert_eq!(joined, expected, "{location}");
+        }
+    }
+
+    #[test]
+    fn secrets_stay_at_their_server() {
+        let origin = url("https://host/a");
+        for (other, is_same) in [
+            ("https://host/b?c", true),
+            ("https://HOST/a", true),
+            ("http://host/a", false),
+            ("https://host:444/a", false),
+            ("https://other/a", false),
+        ] {
+            assert_eq!(origin.is_same_server(&url(other)), is_same, "{other}");
+        }
+        for (text, is_confidential) in [
+            ("https://host/a", true),
+            ("http://127.0.0.1:1/a", true),
+            ("http://[::1]/a", true),
+            ("http://localhost/a", true),
+            ("http://host/a", false),
+            ("http://127.0.0.1.host/a", false),
+        ] {
+            assert_eq!(url(text).is_confidential(), is_confidential, "{text}");
+        }
     }
 
     #[test]

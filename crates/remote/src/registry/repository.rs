@@ -15,10 +15,10 @@ use super::{
     host::Host, status::expect,
 };
 use crate::{
-    Error, RemoteFile,
+    Error, RemoteFile, RemoteOptions, Session,
     client::{Failure, agent, of_client},
-    fetch::{Closing, opening},
-    limits::Limits,
+    fetch::opening,
+    limits::{Limits, MAX_REDIRECTS},
 };
 
 /// The largest manifest, in bytes: what the distribution specification recommends to accept.
@@ -44,7 +44,8 @@ pub struct Repository {
     pub(super) agent: Agent,
     pub(super) host: Host,
     pub(super) access: Arc<Access>,
-    pub(super) limits: Limits,
+    /// For its own requests.
+    pub(super) session: Session,
     /// The path of all its URLs.
     path: String,
 }
@@ -72,13 +73,13 @@ impl Repository {
             Rights::Push => "pull,push",
         };
         let scope = format!("repository:{name}:{actions}");
-        let agent = agent(&limits);
+        let agent = agent(None, &limits, MAX_REDIRECTS);
         Self {
             access: Arc::new(Access::new(agent.clone(), host.clone(), scope, files)),
             path: format!("/v2/{name}"),
             agent,
             host,
-            limits,
+            session: Session::with_limits(RemoteOptions::default(), limits),
         }
     }
 
@@ -142,11 +143,19 @@ impl Repository {
     /// # Errors
     /// [`Error::BlobSize`] if it does not have the size that the manifest says, and others.
     pub fn blob(&self, blob: &Descriptor) -> Result<RemoteFile, Error> {
+        self.blob_in(&self.session, blob)
+    }
+
+    /// The same as a file of this session.
+    ///
+    /// # Errors
+    /// As [`Self::blob`].
+    pub fn blob_in(&self, session: &Session, blob: &Descriptor) -> Result<RemoteFile, Error> {
         let url = self.url(&format!("/blobs/{}", blob.digest));
         let url = url
             .parse()
             .map_err(|_| Error::Protocol("the URL of a blob".to_owned()))?;
-        let file = RemoteFile::open_as(&url, Some(self.access.clone()), self.limits)?;
+        let file = RemoteFile::open_in(session, &url, Some(self.access.clone()))?;
         match file.size() {
             actual if actual != blob.size => Err(Error::BlobSize {
                 expected: blob.size,
@@ -194,7 +203,7 @@ impl Repository {
     }
 
     fn retried<T>(&self, mut once: impl FnMut() -> Result<T, Failure>) -> Result<T, Error> {
-        opening(&self.limits, &Closing::default(), |_| once())
+        opening(&self.session, |_| once())
     }
 }
 

@@ -16,11 +16,7 @@ use ureq::{
 use verimount_source::ReadAt;
 
 use super::{BlobDigest, Repository, repository::with_body, status::expect};
-use crate::{
-    Error,
-    client::Failure,
-    fetch::{Attempts, Closing},
-};
+use crate::{Error, client::Failure, fetch::Attempts};
 
 /// How often the upload of a blob is begun at most.
 const ATTEMPTS: u32 = 3;
@@ -44,8 +40,8 @@ impl Repository {
         content: &dyn ReadAt,
         progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
     ) -> Result<(), Error> {
-        let closing = Closing::default();
-        let mut attempts = Attempts::new(&self.limits, &closing, self.limits.read);
+        let session = &self.session;
+        let mut attempts = Attempts::new(session, session.closing(), session.limits().read);
         let mut sent_at_most = 0;
         for attempt in 1.. {
             let mut content = Content {

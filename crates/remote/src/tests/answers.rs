@@ -1,8 +1,10 @@
+use std::time::Duration;
+
 use verimount_source::ReadAt;
 use verimount_testkit::{HttpAnswer, HttpEnd, HttpServer};
 
 use super::{content, impatient, open, patient, read};
-use crate::{Error, granules::GRANULE};
+use crate::{Error, granules::GRANULE, limits::Limits};
 
 type Change = fn(HttpAnswer) -> HttpAnswer;
 
@@ -150,6 +152,28 @@ fn too_much_is_ignored() {
     let file = open(&server, patient()).unwrap();
     let granule = read(&file, GRANULE, 10).unwrap();
     assert_eq!(granule, content()[GRANULE as usize..][..10]);
+    assert_eq!(server.requests().len(), 2);
+}
+
+/// An answer that does not show its end is not waited for: with one connection for reading, the second
+/// read would have to wait until the first answer is given up.
+#[test]
+fn an_end_that_does_not_come_is_not_waited_for() {
+    let server = HttpServer::start(content(), |number, _, right| match number {
+        1 => right
+            .without("content-length")
+            .cut(usize::MAX, HttpEnd::Silent),
+        _ => right,
+    });
+    let limits = Limits {
+        connections: 1,
+        silence: Duration::from_secs(1000),
+        ..patient()
+    };
+    let file = open(&server, limits).unwrap();
+    for granule in 1..3 {
+        assert!(read(&file, granule * GRANULE, 10).is_ok());
+    }
 }
 
 #[test]
@@ -204,16 +228,6 @@ fn an_empty_file_is_opened() {
         assert_eq!(file.size(), 0);
         assert!(read(&file, 0, 0).unwrap().is_empty());
     }
-}
-
-#[test]
-fn redirects_are_followed() {
-    let server = HttpServer::start(content(), |_, request, right| match request.path.as_str() {
-        "/file" => right.only_status(302).with("location", "/elsewhere"),
-        _ => right,
-    });
-    let file = open(&server, patient()).unwrap();
-    assert_eq!(read(&file, 0, content().len()).unwrap(), content());
 }
 
 #[test]

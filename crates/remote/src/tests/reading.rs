@@ -106,6 +106,36 @@ fn reading_in_order_takes_few_requests() {
     assert!(requests <= 24, "{requests}");
 }
 
+/// What is used again while a long file is read in order: its Merkle tree, of which a piece is needed for each
+/// 64 MiB of data.
+#[test]
+fn what_is_needed_between_is_fetched_once() {
+    const DATA: u64 = 64 << 20;
+    const PIECE: u64 = 512 << 10;
+    const EVERY: u64 = 4 << 20;
+    let size = DATA + DATA / EVERY * PIECE;
+    let content = noise(size as usize, 6);
+    let server = HttpServer::honest(content.clone());
+    let file = open(&server, patient()).unwrap();
+    let mut buf = vec![0; 1 << 20];
+    for offset in (0..DATA).step_by(buf.len()) {
+        if offset.is_multiple_of(EVERY) {
+            let piece = DATA + offset / EVERY * PIECE;
+            file.will_need(piece, PIECE);
+            let buf = &mut buf[..PIECE as usize];
+            file.read_exact_at(buf, piece).unwrap();
+            assert!(buf == &content[piece as usize..][..PIECE as usize]);
+        }
+        file.read_exact_at(&mut buf, offset).unwrap();
+        assert!(buf == content[offset as usize..][..1 << 20]);
+    }
+    let asked = asked(&server);
+    assert!((0..DATA / GRANULE).all(|granule| asked[&granule] == 1));
+    // Few more than the first steps of both. What is fetched ahead at the end of the data is the other again.
+    let requests = server.requests().len();
+    assert!(requests <= 32, "{requests}");
+}
+
 #[test]
 fn a_large_read_is_several_requests() {
     let content = noise(3 * PART as usize, 4);

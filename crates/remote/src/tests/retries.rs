@@ -1,10 +1,9 @@
 use std::{net::TcpListener, time::Duration};
 
-use verimount_source::ReadAt;
 use verimount_testkit::{HttpAnswer, HttpEnd, HttpServer};
 
-use super::{content, impatient, open, patient, read};
-use crate::{Error, RemoteFile, granules::GRANULE, limits::Limits};
+use super::{content, impatient, open, patient, read, session};
+use crate::{Error, granules::GRANULE, limits::Limits};
 
 #[test]
 fn a_busy_server_is_asked_again() {
@@ -104,7 +103,7 @@ fn nobody_there_is_said_at_once() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let url = format!("http://{}/file", listener.local_addr().unwrap());
     drop(listener);
-    let error = RemoteFile::open_as(&url.parse().unwrap(), None, patient()).err();
+    let error = session(patient()).open(&url.parse().unwrap()).err();
     assert!(matches!(error, Some(Error::Unreachable(_))), "{error:?}");
 }
 
@@ -129,16 +128,4 @@ fn a_reader_does_not_wait_for_ever() {
     let error = read(&file, GRANULE, 10).unwrap_err();
     let is_late = matches!(error, Error::GaveUp { .. } | Error::TimedOut { .. });
     assert!(is_late, "{error:?}");
-}
-
-#[test]
-fn closing_ends_what_is_under_way() {
-    let server = HttpServer::start(content(), |number, _, right| match number {
-        0 => right,
-        _ => right.cut(10, HttpEnd::Silent),
-    });
-    let file = open(&server, patient()).unwrap();
-    file.will_need(GRANULE, GRANULE);
-    // Returns, although the request has not ended and will not.
-    drop(file);
 }

@@ -1,0 +1,207 @@
+use std::{
+    fmt,
+    str::FromStr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::Duration,
+};
+
+use thiserror::Error;
+use ureq::{
+    Agent,
+    tls::{Certificate, PemItem, parse_pem},
+};
+
+use crate::{
+    Error, Headers, RemoteFile, RemoteStats, RemoteUrl,
+    client::agent,
+    closing::Closing,
+    counters::Counters,
+    limits::Limits,
+    pool::{self, Pool},
+    retry_budget::RetryBudget,
+};
+
+/// How web servers are reached.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct RemoteOptions {
+    /// How long a read waits for the next granule that it needs, and how long that is retried: at least a
+    /// second, by default a minute.
+    pub timeout: Duration,
+    /// Whose certificates are accepted; by default those whom the system accepts.
+    pub authorities: Option<Authorities>,
+    /// What is sent with each request.
+    pub headers: Headers,
+}
+
+impl Default for RemoteOptions {
+    fn default() -> Self {
+        Self {
+            timeout: Limits::default().read,
+            authorities: None,
+            headers: Headers::default(),
+        }
+    }
+}
+
+/// The certificates of authorities, in PEM format.
+#[derive(Clone)]
+pub struct Authorities(pub(crate) Arc<Vec<Certificate<'static>>>);
+
+/// The text has no certificate in PEM format, or a malformed one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("it is not a list of certificates in PEM format")]
+pub struct ParseAuthoritiesError;
+
+impl FromStr for Authorities {
+    type Err = ParseAuthoritiesError;
+
+    fn from_str(text: &str) -> Result<Self, ParseAuthoritiesError> {
+        let certificates = parse_pem(text.as_bytes()).filter_map(|item| match item {
+            Ok(PemItem::Certificate(certificate)) => Some(Ok(certificate)),
+            Ok(_) => None,
+            Err(_) => Some(Err(ParseAuthoritiesError)),
+        });
+        let certificates = certificates.collect::<Result<Vec<_>, _>>()?;
+        match certificates.is_empty() {
+            true => Err(ParseAuthoritiesError),
+            false => Ok(Self(certificates.into())),
+        }
+    }
+}
+
+impl fmt::Debug for Authorities {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Authorities({} certificates)", self.0.len())
+    }
+}
+
+/// What the files of one mount or command share: options, connections, a budget of retries, statistics, and
+/// the end.
+///
+/// Clones are the same session. It ends when it is [closed](Self::close), or when all clones and files of it
+/// are dropped.
+#[derive(Clone)]
+pub struct Session(Arc<Shared>);
+
+struct Shared {
+    agent: Agent,
+    headers: Headers,
+    limits: Limits,
+    closing: Closing,
+    budget: RetryBudget,
+    counters: Counters,
+    pools: Mutex<Vec<Weak<pool::Shared>>>,
+}
+
+impl Session {
+    /// A new session.
+    pub fn new(options: RemoteOptions) -> Self {
+        let limits = Limits {
+            read: options.timeout.max(Duration::from_secs(1)),
+            ..Limits::default()
+        };
+        Self::with_limits(options, limits)
+    }
+
+    pub(crate) fn with_limits(options: RemoteOptions, limits: Limits) -> Self {
+        Self(Arc::new(Shared {
+            // Redirects are followed by what knows which headers go where.
+            agent: agent(options.authorities, &limits, 0),
+            headers: options.headers,
+            limits,
+            closing: Closing::default(),
+            budget: RetryBudget::default(),
+            counters: Counters::default(),
+            pools: Mutex::default(),
+        }))
+    }
+
+    /// Opens a file, with a request for its beginning.
+    ///
+    /// What may pass is retried for 15 seconds, but not that no connection can be made.
+    ///
+    /// # Errors
+    /// Any [`Error`].
+    pub fn open(&self, url: &RemoteUrl) -> Result<RemoteFile, Error> {
+        RemoteFile::open_in(self, url, None)
+    }
+
+    /// What it has done so far.
+    pub fn stats(&self) -> RemoteStats {
+        self.0.counters.get()
+    }
+
+    /// Ends all that is under way: reads that wait and all later ones fail.
+    pub fn close(&self) {
+        // With the list locked, no file can be opened in between.
+        let mut pools = self.pools();
+        self.0.closing.close();
+        for pool in pools.drain(..).filter_map(|pool| Weak::upgrade(&pool)) {
+            pool.close();
+        }
+        drop(pools);
+        self.0.agent.clone().shutdown();
+    }
+
+    pub(crate) fn agent(&self) -> &Agent {
+        &self.0.agent
+    }
+
+    pub(crate) fn headers(&self) -> &Headers {
+        &self.0.headers
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.0.limits
+    }
+
+    pub(crate) fn closing(&self) -> &Closing {
+        &self.0.closing
+    }
+
+    pub(crate) fn budget(&self) -> &RetryBudget {
+        &self.0.budget
+    }
+
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.0.counters
+    }
+
+    /// Makes closing the session end this pool.
+    ///
+    /// # Errors
+    /// [`Error::Closed`].
+    pub(crate) fn add(&self, pool: &Pool) -> Result<(), Error> {
+        let mut pools = self.pools();
+        self.0.closing.check()?;
+        pools.retain(|pool| pool.strong_count() > 0);
+        pools.push(Arc::downgrade(pool.shared()));
+        Ok(())
+    }
+
+    fn pools(&self) -> MutexGuard<'_, Vec<Weak<pool::Shared>>> {
+        // Any list of pools is a valid state.
+        self.0.pools.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Default for Session {
+    fn default() -> Self {
+        Self::new(RemoteOptions::default())
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session")
+            .field("stats", &self.stats())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.agent.clone().shutdown();
+    }
+}

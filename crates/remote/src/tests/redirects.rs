@@ -1,0 +1,112 @@
+//! Redirects, and which requests have the session's headers.
+
+use verimount_testkit::{HttpAnswer, HttpRequest, HttpServer};
+
+use super::{content, impatient, patient, read, session};
+use crate::{Error, RemoteOptions, Session, granules::GRANULE};
+
+fn paths(server: &HttpServer) -> Vec<String> {
+    server
+        .requests()
+        .into_iter()
+        .map(|request| request.path)
+        .collect()
+}
+
+fn redirect(right: HttpAnswer, location: &str) -> HttpAnswer {
+    right.only_status(302).with("location", location)
+}
+
+#[test]
+fn where_a_redirect_leads_is_kept() {
+    for status in [301, 302, 303, 307, 308] {
+        let server = HttpServer::start(content(), move |_, request, right| {
+            match request.path.as_str() {
+                "/a/file?key" => redirect(right.only_status(status), "../b/file?signature"),
+                _ => right,
+            }
+        });
+        let url = server.url("/a/file?key").parse().unwrap();
+        let file = session(patient()).open(&url).unwrap();
+        for granule in 0..3 {
+            assert!(read(&file, granule * GRANULE, 10).is_ok());
+        }
+        let moved = "/b/file?signature";
+        assert_eq!(paths(&server), ["/a/file?key", moved, moved, moved]);
+    }
+}
+
+#[test]
+fn it_is_looked_up_again_when_it_is_refused() {
+    for status in [401, 403, 404, 410] {
+        let server = HttpServer::start(content(), move |number, request, right| {
+            match (request.path.as_str(), number) {
+                ("/file", 0) => redirect(right, "/first"),
+                ("/file", _) => redirect(right, "/second"),
+                ("/first", 2..) => right.only_status(status),
+                _ => right,
+            }
+        });
+        let url = server.url("/file").parse().unwrap();
+        let file = session(patient()).open(&url).unwrap();
+        assert_eq!(
+            read(&file, GRANULE, 10).unwrap(),
+            content()[GRANULE as usize..][..10]
+        );
+        let expected = ["/file", "/first", "/first", "/file", "/second"];
+        assert_eq!(paths(&server), expected);
+    }
+}
+
+#[test]
+fn a_redirect_to_nowhere_is_refused() {
+    for location in [None, Some("ftp://host/file"), Some("http://me:pass@host/")] {
+        let server = HttpServer::start(content(), move |_, _, right| match location {
+            Some(location) => redirect(right, location),
+            None => right.only_status(302),
+        });
+        let url = server.url("/file").parse().unwrap();
+        let error = session(impatient()).open(&url).err();
+        assert_eq!(error, Some(Error::Redirects));
+    }
+}
+
+fn with_key() -> Session {
+    let options = RemoteOptions {
+        headers: "X-Key: secret".parse().unwrap(),
+        ..RemoteOptions::default()
+    };
+    Session::with_limits(options, patient())
+}
+
+fn has_key(request: &HttpRequest) -> bool {
+    let key = ("x-key".to_owned(), "secret".to_owned());
+    request.headers.contains(&key)
+}
+
+#[test]
+fn secrets_are_not_sent_where_a_redirect_leads() {
+    let elsewhere = HttpServer::honest(content());
+    let location = elsewhere.url("/file");
+    let server = HttpServer::start(content(), move |_, request, right| {
+        match request.path.as_str() {
+            "/other" => redirect(right, "/file"),
+            "/file" => redirect(right, &location),
+            _ => right,
+        }
+    });
+    let session = with_key();
+    session
+        .open(&server.url("/other").parse().unwrap())
+        .unwrap();
+    assert_eq!(server.requests().len(), 2);
+    assert!(server.requests().iter().all(has_key));
+    assert_eq!(elsewhere.requests().len(), 1);
+    assert!(!elsewhere.requests().iter().any(has_key));
+}
+
+#[test]
+fn secrets_are_not_sent_unencrypted() {
+    let url = "http://192.0.2.1/file".parse().unwrap();
+    assert_eq!(with_key().open(&url).err(), Some(Error::Unencrypted));
+}

@@ -1,0 +1,100 @@
+//! What the files of a session share.
+
+use std::{
+    sync::{Arc, Barrier},
+    thread,
+};
+
+use verimount_source::ReadAt;
+use verimount_testkit::{HttpEnd, HttpServer};
+
+use super::{content, impatient, patient, read, session};
+use crate::{Error, granules::GRANULE};
+
+/// Only the first request is answered.
+fn silent() -> HttpServer {
+    HttpServer::start(content(), |number, _, right| match number {
+        0 => right,
+        _ => right.cut(10, HttpEnd::Silent),
+    })
+}
+
+#[test]
+fn dropping_a_file_does_not_wait() {
+    let server = silent();
+    let file = super::open(&server, patient()).unwrap();
+    file.will_need(GRANULE, GRANULE);
+    // Returns, although the request has not ended and will not.
+    drop(file);
+}
+
+#[test]
+fn closing_ends_reads_that_wait() {
+    let server = silent();
+    let session = session(patient());
+    let file = session.open(&server.url("/file").parse().unwrap()).unwrap();
+    thread::scope(|scope| {
+        // More than there are connections.
+        let readers: Vec<_> = (0..12)
+            .map(|reader| {
+                scope.spawn({
+                    let file = &file;
+                    move || read(file, GRANULE + reader % 4 * GRANULE, 10)
+                })
+            })
+            .collect();
+        while server.requests().len() < 2 {
+            thread::yield_now();
+        }
+        session.close();
+        for reader in readers {
+            assert_eq!(reader.join().unwrap(), Err(Error::Closed));
+        }
+    });
+    assert_eq!(read(&file, 5 * GRANULE, 10), Err(Error::Closed));
+    // What is here can be read no longer, either: closing is the end.
+    assert_eq!(read(&file, 0, 10), Err(Error::Closed));
+    let url = server.url("/file").parse().unwrap();
+    assert_eq!(session.open(&url).err(), Some(Error::Closed));
+}
+
+#[test]
+fn closing_ends_opening() {
+    let asked = Arc::new(Barrier::new(2));
+    let in_script = asked.clone();
+    let server = HttpServer::start(content(), move |_, _, right| {
+        in_script.wait();
+        right.cut(10, HttpEnd::Silent)
+    });
+    let session = session(patient());
+    thread::scope(|scope| {
+        let opening = scope.spawn(|| session.open(&server.url("/file").parse().unwrap()).err());
+        asked.wait();
+        session.close();
+        assert_eq!(opening.join().unwrap(), Some(Error::Closed));
+    });
+}
+
+#[test]
+fn what_was_done_is_counted() {
+    let server = HttpServer::start(content(), |number, _, right| match number {
+        1 | 2 => right.only_status(503),
+        3 => right.cut(1000, HttpEnd::Closed),
+        5.. => right.only_status(404),
+        _ => right,
+    });
+    let session = session(patient());
+    let file = session.open(&server.url("/file").parse().unwrap()).unwrap();
+    read(&file, GRANULE, 10).unwrap();
+    let stats = session.stats();
+    assert_eq!((stats.requests, stats.bytes), (5, 2 * GRANULE));
+    assert_eq!((stats.retries.busy, stats.retries.broken), (2, 1));
+    assert_eq!(stats.retries.unreachable, 0);
+    let last = stats.last_failure.unwrap().error;
+    assert!(matches!(last, Error::Broken(_)), "{last:?}");
+    read(&file, 2 * GRANULE, 10).unwrap_err();
+    let last = session.stats().last_failure.unwrap().error;
+    assert_eq!(last, Error::NotFound { status: 404 });
+    drop(session);
+    assert!(super::open(&server, impatient()).is_err());
+}
