@@ -11,6 +11,8 @@ use verimount::{Location, OpenOptions, describe};
 use verimount_names::printable;
 
 use self::report::Report;
+#[cfg(feature = "remote")]
+use crate::access::SessionArgs;
 use crate::{
     Outcome,
     options::{location, parse_size},
@@ -38,6 +40,9 @@ pub(crate) struct Info {
     json: bool,
     #[command(flatten)]
     registry: RegistryArgs,
+    #[cfg(feature = "remote")]
+    #[command(flatten)]
+    session: SessionArgs,
 }
 
 impl Info {
@@ -45,6 +50,10 @@ impl Info {
         let mut options = OpenOptions::default();
         options.sidecar = self.sidecar.clone();
         options.hash_offset = self.hash_offset;
+        #[cfg(feature = "remote")]
+        if self.file.is_remote() {
+            options.access = self.session.access()?;
+        }
         let found = describe(self.registry.apply(&self.file), &options);
         let found = match self.sealed_file() {
             Some(sealed) => found.with_context(|| {

@@ -1,9 +1,13 @@
 //! The `verimount` command.
 
+#[cfg(feature = "remote")]
+mod access;
 mod advice;
 mod background;
 mod bridge;
 mod build;
+#[cfg(feature = "remote")]
+mod cache;
 mod called_as;
 mod cat;
 mod device_args;
@@ -81,6 +85,9 @@ enum Command {
     Bridge(bridge::Bridge),
     #[command(subcommand)]
     Volume(volume::Volume),
+    #[cfg(feature = "remote")]
+    #[command(subcommand)]
+    Cache(cache::CacheCommand),
     Umount(umount::Umount),
     Status(status::Status),
     List(list::List),
@@ -163,6 +170,8 @@ fn run(command: Option<Command>) -> Result<Outcome> {
         Command::Mount(command) => command.run(),
         Command::Bridge(command) => command.run(),
         Command::Volume(command) => command.run(),
+        #[cfg(feature = "remote")]
+        Command::Cache(command) => command.run(),
         Command::Umount(command) => command.run(),
         Command::Status(command) => command.run(),
         Command::List(command) => command.run(),

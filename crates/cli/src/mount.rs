@@ -2,10 +2,14 @@ use std::{path::PathBuf, sync::Arc};
 
 use anyhow::{Context, Result, anyhow};
 use clap::{Args, ValueHint};
+#[cfg(feature = "remote")]
+use verimount::Prefetch;
 use verimount::{Error, Location};
 use verimount_names::printable;
 use verimount_serve::{MountOptions, Mounted};
 
+#[cfg(feature = "remote")]
+use crate::options::one_of;
 use crate::{
     Outcome,
     background::Ready,
@@ -43,6 +47,10 @@ pub(crate) struct Mount {
     /// beginning
     #[arg(long, conflicts_with = "device")]
     as_file: bool,
+    /// For URLs: what is fetched before it is read: nothing, most of the Merkle tree, or all (into the cache)
+    #[cfg(feature = "remote")]
+    #[arg(long, value_name = "WHAT", default_value = "metadata", value_parser = one_of::<Prefetch>(Prefetch::NAMES))]
+    prefetch: Prefetch,
     #[command(flatten)]
     owners: OwnerArgs,
     #[command(flatten)]
@@ -73,13 +81,10 @@ impl Mount {
     }
 
     fn mount(&self) -> Result<Mounted> {
-        let opened = open(
-            &self.registry.apply(&self.source),
-            &self.trust,
-            &self.read,
-            &self.devices,
-        )?
-        .read_ahead();
+        let location = self.registry.apply(&self.source);
+        let opened = open(&location, &self.trust, &self.read, &self.devices)?.read_ahead();
+        #[cfg(feature = "remote")]
+        opened.prefetch(self.prefetch);
         let source_name = self.source.to_string();
         let fs = opened.file_system(self.as_file).map_err(advised)?;
         let fs = fs.with_owners(self.owners.owners());

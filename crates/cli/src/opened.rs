@@ -16,7 +16,7 @@ pub(crate) fn open(
     read: &ReadArgs,
     devices: &DeviceArgs,
 ) -> Result<Opened> {
-    let mut options = read.options(trust.dm_verity.hash_offset());
+    let mut options = read.options(location, trust.dm_verity.hash_offset())?;
     options.devices.clone_from(&devices.device);
     let accepted = accepted(location, trust)?;
     let opened = verimount::open(location, &accepted, &options)?;

@@ -20,6 +20,8 @@ use verimount_verity::{
     BlockSize, FileDigest, HashAlgorithm, PublicKey, Salt, TreeParams, TreeReadahead, VerifyOptions,
 };
 
+#[cfg(feature = "remote")]
+use crate::access::AccessArgs;
 use crate::dm_verity::DmVerityArgs;
 
 /// Parses a number of bytes: digits with an optional suffix K, M, G or T.
@@ -215,12 +217,27 @@ pub(crate) struct ReadArgs {
     /// Largest request to the storage: auto, or a power of two from 1K to 1M
     #[arg(long, value_name = "SIZE", default_value = "auto", value_parser = parse_request_size)]
     pub(crate) block_size: Auto<ImageBlockSize>,
+    #[cfg(feature = "remote")]
+    #[command(flatten)]
+    access: AccessArgs,
 }
 
 impl ReadArgs {
-    /// `hash_offset` is that of a dm-verity superblock.
-    pub(crate) fn options(&self, hash_offset: Option<u64>) -> OpenOptions {
+    /// The options for opening what is at `location`. `hash_offset` is that of a dm-verity superblock.
+    #[cfg_attr(
+        not(feature = "remote"),
+        allow(unused_variables, reason = "all is here")
+    )]
+    pub(crate) fn options(
+        &self,
+        location: &Location,
+        hash_offset: Option<u64>,
+    ) -> Result<OpenOptions> {
         let mut options = OpenOptions::default();
+        #[cfg(feature = "remote")]
+        if location.is_remote() || self.sidecar.as_ref().is_some_and(Location::is_remote) {
+            options.access = self.access.access()?;
+        }
         options.sidecar = self.sidecar.clone();
         options.hash_offset = hash_offset;
         options.max_request = self
@@ -231,7 +248,7 @@ impl ReadArgs {
             tree_readahead: self.tree_readahead,
             cache_bytes: usize::try_from(self.tree_cache).unwrap_or(usize::MAX),
         };
-        options
+        Ok(options)
     }
 }
 

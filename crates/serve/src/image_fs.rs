@@ -105,6 +105,10 @@ impl Mountable for ImageFs {
 impl FileSystem for ImageFs {
     type Scratch = Scratch;
 
+    fn unmounted(&self) {
+        self.tree.close();
+    }
+
     fn lookup(&self, _: Caller, parent: NodeId, name: &OsStr) -> Result<Entry, Errno> {
         match self.tree.lookup(file(parent)?, name) {
             Ok(attr) => Ok(self.entry(&attr)),

@@ -18,7 +18,7 @@ use verimount_tree::{
 use verimount_verity::{FileDigest, Identity, Mismatch, Place, VerifiedReader, VerifyStats};
 
 use crate::{
-    Kind, Served, Status,
+    Kind, Origin, OriginStatus, Served, Status,
     requests::{Operation, RequestCounters},
     status::end_of,
 };
@@ -28,7 +28,7 @@ const RECENT_FAILURES: usize = 16;
 
 /// The longest name or reason in a status, in bytes. A status must fit into an extended attribute of at
 /// most 64 KiB, and a backslash takes two bytes in JSON.
-const MAX_TEXT: usize = 512;
+pub(crate) const MAX_TEXT: usize = 512;
 
 /// A tree whose content is read through a [`VerifiedReader`], with statistics.
 pub struct VerifiedTree {
@@ -39,6 +39,8 @@ pub struct VerifiedTree {
     devices: Vec<Arc<VerifiedReader>>,
     /// The node whose content is the whole verified file, so that the file digest applies to it.
     measured: Option<NodeId>,
+    /// Where the content comes from, if not only from this machine.
+    origin: Option<Arc<dyn Origin>>,
     requests: RequestCounters,
     mismatches: AtomicU64,
     failures: Mutex<VecDeque<Failure>>,
@@ -87,6 +89,8 @@ pub struct ImageStatus {
     pub tree_requests: u64,
     /// Bytes of the Merkle tree read.
     pub tree_bytes: u64,
+    /// What was fetched, if the content is not only on this machine.
+    pub origin: Option<OriginStatus>,
     /// The last reads that failed, oldest first, without repetitions.
     pub recent_failures: Vec<Failure>,
 }
@@ -99,6 +103,7 @@ impl VerifiedTree {
             reader,
             devices: Vec::new(),
             measured: None,
+            origin: None,
             requests: RequestCounters::new(OPERATIONS),
             mismatches: AtomicU64::new(0),
             failures: Mutex::default(),
@@ -118,6 +123,19 @@ impl VerifiedTree {
     pub fn with_measured(mut self, node: NodeId) -> Self {
         self.measured = Some(node);
         self
+    }
+
+    /// Declares where the content comes from.
+    #[must_use]
+    pub fn with_origin(self, origin: Option<Arc<dyn Origin>>) -> Self {
+        Self { origin, ..self }
+    }
+
+    /// Ends all reads that wait for content from elsewhere.
+    pub(crate) fn close(&self) {
+        if let Some(origin) = &self.origin {
+            origin.close();
+        }
     }
 
     /// The file digest of a node, if it has one.
@@ -154,6 +172,7 @@ impl VerifiedTree {
             data_requests: stats.data_requests,
             tree_requests: stats.tree_requests,
             tree_bytes: stats.tree_bytes,
+            origin: self.origin.as_ref().map(|origin| origin.status().bounded()),
             recent_failures: lock(&self.failures).iter().cloned().collect(),
         }
     }

@@ -8,6 +8,7 @@ use crate::{
     Error, Location, OpenOptions,
     image::{self, Description as ImageDescription},
     seal_search::{look_for_note, look_for_seal},
+    sources::Sources,
 };
 
 /// What a file says of itself. Nothing of it is verified.
@@ -61,16 +62,17 @@ pub fn describe(
     options: &OpenOptions,
 ) -> Result<Description, Error> {
     let location = location.into();
-    let (source, _) = location.open()?;
+    let sources = Sources::new(options);
+    let (source, _) = sources.content(&location)?;
     let size = source.size();
     if let Some(volume) = volume(&location, &source)? {
         let kind = FileKind::Volume(volume);
         let seal = None;
         return Ok(Description { size, kind, seal });
     }
-    let seal = match dm_verity(&location, &source, options)? {
+    let seal = match dm_verity(&location, &source, &sources)? {
         Some(area) => Some(area),
-        None => fs_verity(&location, &source, options)?,
+        None => fs_verity(&location, &source, &sources)?,
     };
     let data = match &seal {
         Some(FoundSeal {
@@ -107,12 +109,12 @@ fn volume(location: &Location, source: &Arc<dyn ReadAt>) -> Result<Option<Superb
 fn fs_verity(
     location: &Location,
     source: &Arc<dyn ReadAt>,
-    options: &OpenOptions,
+    sources: &Sources<'_>,
 ) -> Result<Option<FoundSeal>, Error> {
-    let sealed = look_for_seal(location, source.clone(), options)?;
+    let sealed = look_for_seal(location, source.clone(), sources)?;
     Ok(sealed.map(|sealed| FoundSeal {
         sidecar: match sealed.layout() {
-            SealLayout::Sidecar => options.sidecar.clone().or(location.sidecar()),
+            SealLayout::Sidecar => sources.options.sidecar.clone().or(location.sidecar()),
             SealLayout::Appended => None,
         },
         format: FoundFormat::FsVerity(sealed),
@@ -123,21 +125,21 @@ fn fs_verity(
 fn dm_verity(
     location: &Location,
     source: &Arc<dyn ReadAt>,
-    options: &OpenOptions,
+    sources: &Sources<'_>,
 ) -> Result<Option<FoundSeal>, Error> {
-    let offset = options.hash_offset;
-    let sidecar = match (&options.sidecar, offset) {
+    let offset = sources.options.hash_offset;
+    let sidecar = match (&sources.options.sidecar, offset) {
         (None, Some(_)) => None,
         (given, _) => given.clone().or(location.sidecar()),
     };
     let hashes = match &sidecar {
-        Some(sidecar) => options.open_existing_sidecar(sidecar)?,
+        Some(sidecar) => sources.existing_sidecar(sidecar)?,
         None => None,
     };
     let sidecar = sidecar.filter(|_| hashes.is_some());
     let area = match (hashes, offset) {
         (None, None) => {
-            let Some(note) = look_for_note(location, options)? else {
+            let Some(note) = look_for_note(location, sources)? else {
                 return Ok(None);
             };
             let area = note.hash_area(location, source.clone())?;

@@ -41,6 +41,7 @@ impl Opened {
             None => VerifiedTree::new(Box::new(self.single_file()), reader)
                 .with_measured(SingleFile::FILE),
         };
+        let tree = tree.with_origin(self.origin().cloned());
         let pin = Some(self.pin().clone());
         let served = match self.location().path() {
             Some(path) => served(path, pin),

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use verimount_source::ReadAt;
 use verimount_verity::dm_verity::HashArea;
 
-use crate::{Error, Location, OpenOptions, ParseRootHashError, RootHash};
+use crate::{Error, Location, ParseRootHashError, RootHash, sources::Sources};
 
 /// What its name has behind that of the image.
 const SUFFIX: &str = ".dmverity";
@@ -32,12 +32,13 @@ impl LayerNote {
     /// Reads `FILE.dmverity`; `None` if there is none.
     pub(crate) fn beside(
         location: &Location,
-        options: &OpenOptions,
+        sources: &Sources<'_>,
     ) -> Result<Option<Self>, Error> {
         let Some(at) = location.with_suffix(SUFFIX) else {
             return Ok(None);
         };
-        let Some(source) = options.open_existing_sidecar(&at)? else {
+        // Not from the cache, where it would be taken for a seal.
+        let Some(source) = Sources::new(sources.options).existing_sidecar(&at)? else {
             return Ok(None);
         };
         let note = Self::read(&*source);

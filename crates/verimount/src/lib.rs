@@ -8,6 +8,7 @@
 //! [`scan`], [`romfs`] and [`erofs`] for images that are built, [`tree`] for directory trees, [`verity`] for
 //! digests, keys and Merkle trees.
 
+mod access;
 mod archive_input;
 mod build;
 mod content;
@@ -20,11 +21,14 @@ mod image_device;
 mod image_format;
 mod image_plan;
 mod layer_note;
+#[cfg(feature = "remote")]
+mod lazy;
 mod location;
 mod losses;
 mod open;
 mod opened;
 mod output_file;
+mod prefetch;
 mod processors;
 mod progress;
 #[cfg(feature = "remote")]
@@ -32,10 +36,14 @@ pub mod registry;
 mod seal;
 mod seal_search;
 mod sign;
+mod sources;
 mod trust;
 mod verify;
+#[cfg(feature = "remote")]
+mod verify_cache;
 pub mod volume;
 
+pub use access::Access;
 pub use build::{BuildOptions, Built, build, build_archive};
 pub use content::{CopyError, copy_content};
 pub use describe::{Description, FileKind, FoundFormat, FoundSeal, describe};
@@ -50,14 +58,19 @@ pub use location::{Location, LocationError};
 pub use losses::{LossText, RefusedLosses};
 pub use open::{OpenOptions, open};
 pub use opened::Opened;
+pub use prefetch::{ParsePrefetchError, Prefetch};
 pub use progress::{Progress, Step, Watch};
 pub use seal::{NewSeal, SealFormat, SealOptions, digest, seal};
 pub use sign::{NewKeyFiles, SealedFile};
 pub use trust::{ParseRootHashError, RootHash, Trust};
 pub use verify::{Finding, Report, verify};
+#[cfg(feature = "remote")]
+pub use verify_cache::{CheckedCopy, verify_cache};
 
 pub use verimount_romfs::{Example, Loss, Losses, Lost};
 
+#[cfg(feature = "remote")]
+pub use verimount_cache as cache;
 pub use verimount_erofs as erofs;
 pub use verimount_integrity as integrity;
 #[cfg(feature = "remote")]

@@ -11,9 +11,9 @@ use verimount_tree::StoredFile;
 
 #[cfg(feature = "remote")]
 use crate::registry::RegistryImage;
-use crate::{Error, Trust};
+use crate::{Access, Error, Trust};
 #[cfg(feature = "remote")]
-use verimount_remote::{RemoteFile, RemoteUrl, registry::Reference};
+use verimount_remote::{RemoteUrl, registry::Reference};
 
 /// Where content is stored.
 ///
@@ -125,6 +125,11 @@ impl Location {
         }
     }
 
+    /// Whether it is not on this machine.
+    pub fn is_remote(&self) -> bool {
+        !matches!(self, Self::Path(_) | Self::Source { .. })
+    }
+
     /// The last component of its name.
     pub(crate) fn file_name(&self) -> &OsStr {
         let name = match self {
@@ -159,21 +164,28 @@ impl Location {
         }
     }
 
-    /// Opens it for reading, if it exists.
-    pub(crate) fn open_existing(&self) -> Result<Option<Arc<dyn ReadAt>>, Error> {
+    /// What `open` opens here, if that exists.
+    pub(crate) fn if_existing<T>(
+        &self,
+        open: impl FnOnce() -> Result<T, Error>,
+    ) -> Result<Option<T>, Error> {
         // A name can be too long for a file system. Only asking tells what is on a server.
         if self.path().is_some_and(|path| !path.exists()) {
             return Ok(None);
         }
-        match self.open() {
-            Ok((source, _)) => Ok(Some(source)),
+        match open() {
+            Ok(opened) => Ok(Some(opened)),
             Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
     }
 
     /// Opens it for reading, with the attributes of its file.
-    pub(crate) fn open(&self) -> Result<(Arc<dyn ReadAt>, StoredFile), Error> {
+    #[cfg_attr(
+        not(feature = "remote"),
+        allow(unused_variables, reason = "all is here")
+    )]
+    pub(crate) fn open(&self, access: &Access) -> Result<(Arc<dyn ReadAt>, StoredFile), Error> {
         match self {
             Self::Path(path) => {
                 let file = open_file(path)?;
@@ -182,11 +194,15 @@ impl Location {
             }
             #[cfg(feature = "remote")]
             Self::Url(url) => {
-                let file = RemoteFile::open(url).map_err(|error| Error::io(self, error.into()))?;
+                let file = access.session.open(url);
+                let file = file.map_err(|error| Error::io(self, error.into()))?;
                 Ok((Arc::new(file), StoredFile::default()))
             }
             #[cfg(feature = "remote")]
-            Self::Registry(image) => Ok((Arc::new(image.open()?), StoredFile::default())),
+            Self::Registry(image) => {
+                let file = image.open(&access.session)?;
+                Ok((Arc::new(file), StoredFile::default()))
+            }
             Self::Source { content, .. } => Ok((content.clone(), StoredFile::default())),
         }
     }

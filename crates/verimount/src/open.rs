@@ -1,13 +1,18 @@
 use std::{num::NonZeroU32, sync::Arc};
 
-use verimount_source::{Blocks, ReadAt};
+use verimount_source::ReadAt;
+#[cfg(feature = "remote")]
+use verimount_verity::Identity;
 use verimount_verity::{
     Sealed, Trust as DigestTrust, VerifiedReader, VerifyOptions, dm_verity::HashArea,
 };
 
+#[cfg(feature = "remote")]
+use crate::sources::Kept;
 use crate::{
-    Error, ImageDevice, Location, Opened, RootHash, Trust,
+    Access, Error, ImageDevice, Location, Opened, RootHash, Trust,
     seal_search::{find_hash_area, find_seal, look_for_note, look_for_seal, not_sealed},
+    sources::Sources,
 };
 
 /// How content is opened and read.
@@ -26,6 +31,8 @@ pub struct OpenOptions {
     pub verify: VerifyOptions,
     /// The largest request to the storage, in bytes. By default there is no limit.
     pub max_request: Option<NonZeroU32>,
+    /// How content that is not on this machine is reached, and where it is kept.
+    pub access: Access,
 }
 
 /// Opens the content at `location`, which `trust` must accept.
@@ -54,20 +61,79 @@ pub fn open(
 ) -> Result<Opened, Error> {
     let location = location.into();
     let trust = &resolved(&location, trust)?;
-    let (source, stored) = location.open()?;
-    let source = options.limited(source);
-    let digest = |trust| open_sealed(&location, source.clone(), trust, options);
+    #[cfg(feature = "remote")]
+    if options.is_elsewhere(&location) {
+        let opened = open_elsewhere(&location, trust, options)?;
+        return Ok(Opened {
+            pin: trust.pin(),
+            origin: Some(Arc::new(options.access.clone())),
+            ..opened
+        });
+    }
+    open_from(location, trust, &Sources::new(options))
+}
+
+/// Opens content through its copies in the cache, if it has some or can have.
+#[cfg(feature = "remote")]
+fn open_elsewhere(
+    location: &Location,
+    trust: &Trust,
+    options: &OpenOptions,
+) -> Result<Opened, Error> {
+    if let Some(kept) = Kept::trusted(&options.access, trust) {
+        return open_kept(location, trust, options, kept);
+    }
+    let opened = open_from(location.clone(), trust, &Sources::new(options))?;
+    let found = match opened.identity() {
+        Some(Identity::FileDigest(found)) => found,
+        _ => return Ok(opened),
+    };
+    match Kept::found(&options.access, &found) {
+        // It was trusted, so that from now on nothing else is.
+        Some(kept) => open_kept(location, &Trust::Digest(found), options, kept),
+        None => Ok(opened),
+    }
+}
+
+/// Opens content through its copies. If that fails, these may be wrong: they are then replaced by what is read.
+#[cfg(feature = "remote")]
+fn open_kept(
+    location: &Location,
+    trust: &Trust,
+    options: &OpenOptions,
+    kept: Kept,
+) -> Result<Opened, Error> {
+    let open = |kept| {
+        let sources = Sources::with_copies(options, kept);
+        (
+            open_from(location.clone(), trust, &sources),
+            sources.into_kept(),
+        )
+    };
+    let (opened, kept) = match open(Some(kept)) {
+        (Err(_), Some(kept)) if kept.is_warm() => open(Some(kept.refreshing())),
+        opened => opened,
+    };
+    if let Some(kept) = kept {
+        kept.settle();
+    }
+    opened
+}
+
+fn open_from(location: Location, trust: &Trust, sources: &Sources<'_>) -> Result<Opened, Error> {
+    let (source, stored) = sources.content(&location)?;
+    let digest = |trust| open_sealed(&location, source.clone(), trust, sources);
     let reader = match trust {
         Trust::Digest(expected) => Some(digest(DigestTrust::Digest(*expected))?),
         Trust::Key(key) => Some(digest(DigestTrust::Key(key.clone()))?),
-        Trust::Unpinned => Some(open_unpinned(&location, source.clone(), options)?),
-        Trust::RootHash(root) => Some(open_device(&location, source.clone(), root, options)?),
+        Trust::Unpinned => Some(open_unpinned(&location, source.clone(), sources)?),
+        Trust::RootHash(root) => Some(open_device(&location, source.clone(), root, sources)?),
         Trust::Named => return Err(Error::NotNamed { at: location }),
         Trust::Unverified => None,
     };
     let reader = reader.map(Arc::new);
-    let devices = options.devices.iter();
-    let devices = devices.map(|device| device.open(trust, options));
+    let devices = sources.options.devices.iter();
+    let devices = devices.map(|device| device.open(trust, sources.options));
     Ok(Opened {
         devices: devices.collect::<Result<_, _>>()?,
         content: match &reader {
@@ -78,6 +144,8 @@ pub fn open(
         pin: trust.pin(),
         location,
         stored,
+        access: sources.options.access.clone(),
+        origin: None,
     })
 }
 
@@ -102,10 +170,10 @@ fn open_sealed(
     location: &Location,
     source: Arc<dyn ReadAt>,
     trust: DigestTrust,
-    options: &OpenOptions,
+    sources: &Sources<'_>,
 ) -> Result<VerifiedReader, Error> {
-    let sealed = find_seal(location, source, options)?;
-    verified(location, &sealed, &trust, options)
+    let sealed = find_seal(location, source, sources)?;
+    verified(location, &sealed, &trust, sources.options)
 }
 
 fn verified(
@@ -121,25 +189,25 @@ fn verified(
 fn open_unpinned(
     location: &Location,
     source: Arc<dyn ReadAt>,
-    options: &OpenOptions,
+    sources: &Sources<'_>,
 ) -> Result<VerifiedReader, Error> {
-    let sealed = match look_for_seal(location, source.clone(), options)? {
+    let sealed = match look_for_seal(location, source.clone(), sources)? {
         Some(sealed) => sealed,
-        None => match look_for_note(location, options)? {
-            Some(note) => return open_device(location, source, note.root_hash(), options),
+        None => match look_for_note(location, sources)? {
+            Some(note) => return open_device(location, source, note.root_hash(), sources),
             None => return Err(not_sealed(location, source)),
         },
     };
-    verified(location, &sealed, &DigestTrust::Unpinned, options)
+    verified(location, &sealed, &DigestTrust::Unpinned, sources.options)
 }
 
 fn open_device(
     location: &Location,
     source: Arc<dyn ReadAt>,
     root: &RootHash,
-    options: &OpenOptions,
+    sources: &Sources<'_>,
 ) -> Result<VerifiedReader, Error> {
-    let area: HashArea = find_hash_area(location, source, options)?;
+    let area: HashArea = find_hash_area(location, source, sources)?;
     let actual = area.geometry().data_blocks();
     if let Some(expected) = root.data_blocks.filter(|&expected| expected != actual) {
         return Err(Error::DataBlocks {
@@ -148,31 +216,15 @@ fn open_device(
             actual,
         });
     }
-    area.verified(&root.hash, options.verify)
+    area.verified(&root.hash, sources.options.verify)
         .map_err(|error| Error::seal(location, error))
 }
 
+#[cfg(feature = "remote")]
 impl OpenOptions {
-    /// Opens a file with a Merkle tree.
-    pub(crate) fn open_sidecar(&self, sidecar: &Location) -> Result<Arc<dyn ReadAt>, Error> {
-        let (source, _) = sidecar.open()?;
-        Ok(self.limited(source))
-    }
-
-    /// The same; `None` if the file does not exist.
-    pub(crate) fn open_existing_sidecar(
-        &self,
-        sidecar: &Location,
-    ) -> Result<Option<Arc<dyn ReadAt>>, Error> {
-        let source = sidecar.open_existing()?;
-        Ok(source.map(|source| self.limited(source)))
-    }
-
-    /// The same source, with requests of the largest size at most.
-    fn limited(&self, source: Arc<dyn ReadAt>) -> Arc<dyn ReadAt> {
-        match self.max_request {
-            Some(size) => Arc::new(Blocks::new(source, size)),
-            None => source,
-        }
+    /// Whether content at `location` is not only on this machine.
+    fn is_elsewhere(&self, location: &Location) -> bool {
+        let has_far_sidecar = self.sidecar.as_ref().is_some_and(Location::is_remote);
+        location.is_remote() || has_far_sidecar
     }
 }

@@ -1,11 +1,11 @@
 use std::sync::Arc;
 
-use verimount_serve::Pin;
+use verimount_serve::{Origin, Pin};
 use verimount_source::{ReadAhead, ReadAt};
 use verimount_tree::{SingleFile, StoredFile, Tree};
 use verimount_verity::{Identity, Sealed, VerifiedReader, VerifyStats};
 
-use crate::{Error, Location, image, processors::all_processors};
+use crate::{Access, Error, Location, image, processors::all_processors};
 
 /// Content that is verified when it is read, unless that was declined.
 pub struct Opened {
@@ -15,6 +15,9 @@ pub struct Opened {
     pub(crate) pin: Pin,
     pub(crate) stored: StoredFile,
     pub(crate) devices: Vec<Opened>,
+    pub(crate) access: Access,
+    /// Where it comes from, if not only from this machine.
+    pub(crate) origin: Option<Arc<dyn Origin>>,
 }
 
 impl Opened {
@@ -51,6 +54,11 @@ impl Opened {
     /// The further devices of an image.
     pub fn devices(&self) -> &[Self] {
         &self.devices
+    }
+
+    /// Where the content comes from, if not only from this machine.
+    pub fn origin(&self) -> Option<&Arc<dyn Origin>> {
+        self.origin.as_ref()
     }
 
     /// The same, with read-ahead for sequential readers.
@@ -91,7 +99,10 @@ impl Opened {
         let has_seal = || {
             let beside = self.location.sidecar();
             Sealed::open_appended(self.content()).is_ok()
-                || beside.is_some_and(|sidecar| matches!(sidecar.open_existing(), Ok(Some(_))))
+                || beside.is_some_and(|sidecar| {
+                    let found = sidecar.if_existing(|| sidecar.open(&self.access));
+                    matches!(found, Ok(Some(_)))
+                })
         };
         self.reader.is_none() && has_seal()
     }

@@ -16,7 +16,7 @@ use verimount_verity::{
 };
 
 use crate::{
-    Error, Location, Step, Watch,
+    Access, Error, Location, Step, Watch,
     error::Precious,
     location::{open_file, sidecar_path},
     output_file::OutputFile,
@@ -91,7 +91,7 @@ pub fn digest(
     watch: &mut Watch<'_>,
 ) -> Result<FileDigest, Error> {
     let location = location.into();
-    let (source, _) = location.open()?;
+    let (source, _) = location.open(&Access::default())?;
     let mut progress = step(watch, Step::Hash, source.size());
     build_tree(&source, params, all_processors(), &mut (), &mut progress)
         .map(|descriptor| descriptor.file_digest())

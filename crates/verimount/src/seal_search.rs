@@ -5,15 +5,15 @@ use std::sync::Arc;
 use verimount_source::ReadAt;
 use verimount_verity::{Corruption, Error as VerityError, Sealed, dm_verity::HashArea};
 
-use crate::{Error, Location, OpenOptions, image, layer_note::LayerNote};
+use crate::{Error, Location, image, layer_note::LayerNote, sources::Sources};
 
 /// Finds the seal of a file; fails if there is none.
 pub(crate) fn find_seal(
     location: &Location,
     source: Arc<dyn ReadAt>,
-    options: &OpenOptions,
+    sources: &Sources<'_>,
 ) -> Result<Sealed, Error> {
-    let sealed = look_for_seal(location, source.clone(), options)?;
+    let sealed = look_for_seal(location, source.clone(), sources)?;
     sealed.ok_or_else(|| not_sealed(location, source))
 }
 
@@ -34,11 +34,11 @@ pub(crate) fn not_sealed(location: &Location, source: Arc<dyn ReadAt>) -> Error 
 pub(crate) fn look_for_seal(
     location: &Location,
     source: Arc<dyn ReadAt>,
-    options: &OpenOptions,
+    sources: &Sources<'_>,
 ) -> Result<Option<Sealed>, Error> {
     let open = |sidecar: &Location, seal| open_sidecar(location, source.clone(), sidecar, seal);
-    if let Some(sidecar) = options.sidecar.clone().or(location.own_seal()) {
-        return open(&sidecar, options.open_sidecar(&sidecar)?).map(Some);
+    if let Some(sidecar) = sources.options.sidecar.clone().or(location.own_seal()) {
+        return open(&sidecar, sources.sidecar(&sidecar)?).map(Some);
     }
     match Sealed::open_appended(source.clone()) {
         Err(VerityError::NotSealed) => {}
@@ -48,7 +48,7 @@ pub(crate) fn look_for_seal(
     let Some(sidecar) = location.sidecar() else {
         return Ok(None);
     };
-    let seal = options.open_existing_sidecar(&sidecar)?;
+    let seal = sources.existing_sidecar(&sidecar)?;
     seal.map(|seal| open(&sidecar, seal)).transpose()
 }
 
@@ -79,20 +79,20 @@ fn open_sidecar(
 pub(crate) fn find_hash_area(
     location: &Location,
     source: Arc<dyn ReadAt>,
-    options: &OpenOptions,
+    sources: &Sources<'_>,
 ) -> Result<HashArea, Error> {
-    let sidecar = match (&options.sidecar, options.hash_offset) {
+    let sidecar = match (&sources.options.sidecar, sources.options.hash_offset) {
         (None, Some(_)) => None,
         (None, None) => location.sidecar(),
         (given, _) => given.clone(),
     };
-    let offset = options.hash_offset.unwrap_or(0);
+    let offset = sources.options.hash_offset.unwrap_or(0);
     let Some(sidecar) = sidecar else {
         return HashArea::open_appended(source, offset)
             .map_err(|error| Error::seal(location, error));
     };
-    let Some(hashes) = options.open_existing_sidecar(&sidecar)? else {
-        return match look_for_note(location, options)? {
+    let Some(hashes) = sources.existing_sidecar(&sidecar)? else {
+        return match look_for_note(location, sources)? {
             Some(note) => note.hash_area(location, source),
             None => Err(Error::NoHashArea { at: sidecar }),
         };
@@ -103,10 +103,10 @@ pub(crate) fn find_hash_area(
 /// Looks for what containerd says of a layer, unless options say where the hash area is.
 pub(crate) fn look_for_note(
     location: &Location,
-    options: &OpenOptions,
+    sources: &Sources<'_>,
 ) -> Result<Option<LayerNote>, Error> {
-    match (&options.sidecar, options.hash_offset) {
-        (None, None) => LayerNote::beside(location, options),
+    match (&sources.options.sidecar, sources.options.hash_offset) {
+        (None, None) => LayerNote::beside(location, sources),
         _ => Ok(None),
     }
 }

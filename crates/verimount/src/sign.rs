@@ -13,7 +13,7 @@ use verimount_verity::{
 
 use crate::{
     Error, Location, OpenOptions, output_file::OutputFile, seal::open_to_change,
-    seal_search::find_seal,
+    seal_search::find_seal, sources::Sources,
 };
 
 /// A sealed file that can be signed.
@@ -30,10 +30,11 @@ impl SealedFile {
     /// As for [`open`](crate::open).
     pub fn open(path: &Path, options: &OpenOptions) -> Result<Self, Error> {
         let location = Location::from(path);
-        let (source, _) = location.open()?;
+        let sources = Sources::new(options);
+        let (source, _) = sources.content(&location)?;
         Ok(Self {
             path: path.to_owned(),
-            sealed: find_seal(&location, source, options)?,
+            sealed: find_seal(&location, source, &sources)?,
             sidecar: options.sidecar.clone().or(location.sidecar()),
         })
     }

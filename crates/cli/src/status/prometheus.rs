@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use verimount_bridge::BridgeStatus;
-use verimount_serve::{ImageStatus, Kind, Status, VolumeStatus};
+use verimount_serve::{CacheStatus, ImageStatus, Kind, OriginStatus, Status, VolumeStatus};
 
 /// Prints all metrics of what is served at `target`, which is a label of each.
 pub(super) fn print(out: &mut impl Write, status: &Status, target: &str) -> io::Result<()> {
@@ -95,6 +95,110 @@ impl<W: Write> Metrics<'_, W> {
                     "Bytes of the Merkle tree read.",
                 ),
                 image.tree_bytes,
+            ),
+        ])?;
+        match &image.origin {
+            Some(origin) => self.print_origin(origin),
+            None => Ok(()),
+        }
+    }
+
+    fn print_origin(&mut self, origin: &OriginStatus) -> io::Result<()> {
+        self.all([
+            (
+                (
+                    "origin_requests_total",
+                    Counter,
+                    "Requests that were sent for content.",
+                ),
+                origin.requests,
+            ),
+            (
+                (
+                    "origin_received_bytes_total",
+                    Counter,
+                    "Bytes of content received.",
+                ),
+                origin.bytes_received,
+            ),
+            (
+                (
+                    "origin_rejected_bytes_total",
+                    Counter,
+                    "Bytes received that did not match.",
+                ),
+                origin.bytes_rejected,
+            ),
+        ])?;
+        let causes = [
+            ("busy", origin.retries_busy),
+            ("unreachable", origin.retries_unreachable),
+            ("broken", origin.retries_broken),
+        ];
+        let causes = causes.map(|(cause, count)| (vec![("cause", cause)], count));
+        self.family(
+            (
+                "origin_retries_total",
+                Counter,
+                "Attempts that failed and were repeated, by cause.",
+            ),
+            causes,
+        )?;
+        if let Some(failure) = &origin.last_failure {
+            let last = (
+                "origin_last_failure_time_seconds",
+                Gauge,
+                "When a request failed last, in seconds since 1970.",
+            );
+            self.single(last, failure.at)?;
+        }
+        match &origin.cache {
+            Some(cache) => self.print_cache(cache),
+            None => Ok(()),
+        }
+    }
+
+    fn print_cache(&mut self, cache: &CacheStatus) -> io::Result<()> {
+        self.all([
+            (
+                (
+                    "cache_read_bytes_total",
+                    Counter,
+                    "Bytes read from the cache.",
+                ),
+                cache.bytes_read,
+            ),
+            (
+                (
+                    "cache_written_bytes_total",
+                    Counter,
+                    "Bytes written to the cache.",
+                ),
+                cache.bytes_written,
+            ),
+            (
+                (
+                    "cache_rejected_bytes_total",
+                    Counter,
+                    "Bytes of the cache that did not match, and were fetched again.",
+                ),
+                cache.bytes_rejected,
+            ),
+            (
+                (
+                    "cache_evicted_bytes_total",
+                    Counter,
+                    "Bytes evicted from the cache.",
+                ),
+                cache.bytes_evicted,
+            ),
+            (
+                (
+                    "cache_failures_total",
+                    Counter,
+                    "Reads and writes of the cache that failed.",
+                ),
+                cache.failures,
             ),
         ])
     }

@@ -10,7 +10,8 @@ use indicatif::HumanDuration;
 use verimount_bridge::BridgeStatus;
 use verimount_names::one_line;
 use verimount_serve::{
-    BadSector, Failure, ImageStatus, Kind, Pin, Requests, Served, Status, VolumeStatus,
+    BadSector, CacheStatus, Failure, ImageStatus, Kind, OriginStatus, Pin, Requests, Served,
+    Status, VolumeStatus,
 };
 
 pub(super) fn print(out: &mut impl Write, status: &Status) -> io::Result<()> {
@@ -46,8 +47,7 @@ fn print_served(out: &mut impl Write, served: &Served, kind: &Kind) -> io::Resul
         writeln!(out, "pinned by      {}", pin_text(pin))?;
     }
     if let Some(daemon) = &served.daemon {
-        let since = SystemTime::UNIX_EPOCH + Duration::from_secs(served.since);
-        let running = HumanDuration(since.elapsed().unwrap_or_default());
+        let running = HumanDuration(since(served.since));
         writeln!(
             out,
             "served by      process {}, for {running}",
@@ -88,7 +88,56 @@ fn print_image(out: &mut impl Write, status: &ImageStatus) -> io::Result<()> {
         out,
         "tree requests  {} of {} bytes in all",
         status.tree_requests, status.tree_bytes
+    )?;
+    match &status.origin {
+        Some(origin) => print_origin(out, origin),
+        None => Ok(()),
+    }
+}
+
+fn print_origin(out: &mut impl Write, origin: &OriginStatus) -> io::Result<()> {
+    writeln!(
+        out,
+        "received       {} bytes by {} requests; {} did not match",
+        origin.bytes_received, origin.requests, origin.bytes_rejected
+    )?;
+    writeln!(
+        out,
+        "retries        {} as the server was busy, {} without connection, {} broken off",
+        origin.retries_busy, origin.retries_unreachable, origin.retries_broken
+    )?;
+    if let Some(failure) = &origin.last_failure {
+        writeln!(
+            out,
+            "last failure   {} ago: {}",
+            HumanDuration(since(failure.at)),
+            one_line(&failure.reason)
+        )?;
+    }
+    match &origin.cache {
+        Some(cache) => print_cache(out, cache),
+        None => Ok(()),
+    }
+}
+
+fn print_cache(out: &mut impl Write, cache: &CacheStatus) -> io::Result<()> {
+    writeln!(out, "cache          {}", one_line(&cache.directory))?;
+    writeln!(
+        out,
+        "               {} bytes read, {} written, {} evicted; {} did not match, {} failures",
+        cache.bytes_read,
+        cache.bytes_written,
+        cache.bytes_evicted,
+        cache.bytes_rejected,
+        cache.failures
     )
+}
+
+/// The time since a moment, which is in seconds since 1970.
+fn since(moment: u64) -> Duration {
+    let moment = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(moment));
+    let since = moment.and_then(|moment| moment.elapsed().ok());
+    since.unwrap_or_default()
 }
 
 fn print_failures(out: &mut impl Write, failures: &[Failure]) -> io::Result<()> {
@@ -172,6 +221,8 @@ fn print_volume(out: &mut impl Write, status: &VolumeStatus) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use verimount_serve::OriginFailure;
+
     use super::*;
 
     /// Any process can serve a mount of this name and return any text.
@@ -180,6 +231,17 @@ mod tests {
         let text = || "a\x1b[2J\nverimount: all is well".to_owned();
         let image = ImageStatus {
             digest: Some(text()),
+            origin: Some(OriginStatus {
+                last_failure: Some(OriginFailure {
+                    at: u64::MAX,
+                    reason: text(),
+                }),
+                cache: Some(CacheStatus {
+                    directory: text(),
+                    ..CacheStatus::default()
+                }),
+                ..OriginStatus::default()
+            }),
             recent_failures: vec![Failure {
                 file: text(),
                 offset: 0,
@@ -197,7 +259,7 @@ mod tests {
             }],
             ..VolumeStatus::default()
         };
-        for (kind, own) in [(Kind::Image(image), 3), (Kind::Volume(volume), 3)] {
+        for (kind, own) in [(Kind::Image(image), 5), (Kind::Volume(volume), 3)] {
             let served = Served {
                 source: text(),
                 pin: Some(Pin::Key { id: text() }),

@@ -27,6 +27,7 @@ mod outputs;
 mod progress;
 mod registry;
 mod remote;
+mod remote_cache;
 mod restoring;
 mod usage;
 mod verify;

@@ -6,7 +6,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use verimount_testkit::noise;
+use verimount_testkit::{HttpServer, noise};
 
 use crate::{
     args,
@@ -32,7 +32,7 @@ fn every_command_that_reads_takes_a_url() {
     let url = server.url("image");
     for command in ["verify", "ls"] {
         let here = verimount(args![command, &image, "--digest", &digest]);
-        let there = verimount(args![command, &url, "--digest", &digest]);
+        let there = verimount(args![command, &url, "--digest", &digest, "--no-cache"]);
         there.succeeds_quietly();
         let expected = here.text().replace(image.to_str().unwrap(), &url);
         assert_eq!(there.text(), expected);
@@ -41,10 +41,18 @@ fn every_command_that_reads_takes_a_url() {
     info.succeeds_quietly();
     assert!(info.text().contains(&digest), "{info:?}");
     let copy = world.path("copy");
-    verimount(args!["extract", &url, &copy, "--digest", &digest]).succeeds_quietly();
+    verimount(args![
+        "extract",
+        &url,
+        &copy,
+        "--digest",
+        &digest,
+        "--no-cache"
+    ])
+    .succeeds_quietly();
     assert_same(&snapshot(&copy).unwrap(), &snapshot(&tree).unwrap());
     let other = format!("sha256:{}", "0".repeat(64));
-    verimount(args!["ls", &url, "--digest", other]).fails_saying(&url);
+    verimount(args!["ls", &url, "--digest", other, "--no-cache"]).fails_saying(&url);
 }
 
 #[test]
@@ -55,7 +63,7 @@ fn a_sidecar_is_found_beside_a_url_or_at_another() {
         return;
     };
     let expected = "Hello, world!\n";
-    let beside = verimount(args!["cat", server.url("image"), HELLO]);
+    let beside = verimount(args!["cat", server.url("image"), HELLO, "--no-cache"]);
     assert_eq!(beside.succeeds().text(), expected);
     fs::rename(world.path("image.verity"), world.path("elsewhere")).unwrap();
     let elsewhere = server.url("elsewhere");
@@ -64,10 +72,11 @@ fn a_sidecar_is_found_beside_a_url_or_at_another() {
         server.url("image"),
         HELLO,
         "--sidecar",
-        elsewhere
+        elsewhere,
+        "--no-cache"
     ]);
     assert_eq!(given.succeeds().text(), expected);
-    let missing = verimount(args!["cat", server.url("image"), HELLO]);
+    let missing = verimount(args!["cat", server.url("image"), HELLO, "--no-cache"]);
     missing.fails_saying("image.verity does not exist");
 }
 
@@ -87,12 +96,12 @@ fn failures_have_a_reason() {
         ("http://127.0.0.1:1/image".to_owned(), "cannot connect"),
         (server.tls_url("short"), "no secure connection"),
     ] {
-        verimount(args!["ls", &url])
+        verimount(args!["ls", &url, "--no-cache"])
             .fails_saying(reason)
             .fails_saying(&url);
     }
     for url in ["http://", "https://me:secret@host/image"] {
-        let wrong = verimount(args!["ls", url]);
+        let wrong = verimount(args!["ls", url, "--no-cache"]);
         wrong.is_wrong_usage();
     }
 }
@@ -109,13 +118,63 @@ fn tls_needs_a_known_certificate() {
         "cat",
         server.tls_url("image"),
         "folder/noise",
-        "--unpinned"
+        "--unpinned",
+        "--no-cache"
     ]);
     command.env("SSL_CERT_FILE", server.certificate());
     let there = finish(command);
     there.succeeds_quietly();
     let here = verimount(args!["cat", image, "folder/noise", "--unpinned"]);
     assert!(there.stdout == here.stdout);
+
+    let with_authority = |file: &Path| {
+        let url = server.tls_url("image");
+        verimount(args!["ls", url, "--unpinned", "--no-cache", "--ca", file])
+    };
+    with_authority(&server.certificate()).succeeds_quietly();
+    let none = world.write("none", "");
+    with_authority(&none).fails_saying("not a list of certificates in PEM format");
+}
+
+#[test]
+fn headers_are_sent_and_never_shown() {
+    let Some(world) = daemon::world() else {
+        return;
+    };
+    let image = fs::read(world.sealed_image("image")).unwrap();
+    let server = HttpServer::start(image, |_, request, right| {
+        let key = ("authorization".to_owned(), "Bearer secret-token".to_owned());
+        match request.headers.contains(&key) {
+            true => right,
+            false => right.only_status(401),
+        }
+    });
+    let url = server.url("/image");
+    let without = verimount(args!["ls", &url, "--unpinned", "--no-cache"]);
+    without.fails_saying("the server does not allow reading it (status 401)");
+    let headers = world.write(
+        "headers",
+        "# for tests\nAuthorization: Bearer secret-token\n",
+    );
+    let mnt = world.path("mnt");
+    let options = [
+        "--unpinned",
+        "--no-cache",
+        "--header-file",
+        headers.to_str().unwrap(),
+    ];
+    let mounted = Daemon::mount(Path::new(&url), &mnt, &options);
+    assert!(fs::read(mounted.path(HELLO)).is_ok());
+    let status = verimount(args!["status", &mnt, "--json"]);
+    let metrics = verimount(args!["status", &mnt, "--prometheus"]);
+    let log = mounted.unmount();
+    for shown in [status.text(), metrics.text(), &log] {
+        assert!(!shown.contains("secret"), "{shown}");
+    }
+    world.write("headers", "Authorization: Bearer secret-token\nsecret\n");
+    let wrong = verimount(args!["ls", &url, "--unpinned", "--header-file", headers]);
+    wrong.fails_saying("line 2 is not a header");
+    assert!(!wrong.stderr.contains("secret"), "{wrong:?}");
 }
 
 #[test]
@@ -131,7 +190,11 @@ fn a_mount_of_a_url_has_the_same_files() {
     };
     let url = server.url("image");
     let secret = format!("{url}?token=secret");
-    let mounted = Daemon::mount(Path::new(&secret), &mnt, &["--digest", &digest]);
+    let mounted = Daemon::mount(
+        Path::new(&secret),
+        &mnt,
+        &["--digest", &digest, "--no-cache"],
+    );
     assert_same(&snapshot(&mnt).unwrap(), &snapshot(&tree).unwrap());
     let status = verimount(args!["status", &mnt]);
     assert!(status.text().contains(&url), "{status:?}");
@@ -145,8 +208,8 @@ fn a_mount_of_a_url_has_the_same_files() {
 #[test]
 fn reading_in_order_takes_few_requests() {
     const SIZE: u64 = 256 << 20;
-    /// What the first steps, the Merkle tree and the seal take besides the parts of 8 MiB.
-    const OTHERS: u64 = 32;
+    /// What the first steps, the Merkle tree and the seal take besides the parts of 16 MiB.
+    const OTHERS: u64 = 20;
     let Some(world) = daemon::world() else {
         return;
     };
@@ -157,7 +220,8 @@ fn reading_in_order_takes_few_requests() {
         return;
     };
     let mnt = world.path("mnt");
-    let mounted = Daemon::mount(Path::new(&server.url("file")), &mnt, &["--unpinned"]);
+    let options = ["--unpinned", "--no-cache"];
+    let mounted = Daemon::mount(Path::new(&server.url("file")), &mnt, &options);
     let mut compare = Command::new("cmp");
     compare
         .arg(mnt.join("file"))
@@ -170,7 +234,7 @@ fn reading_in_order_takes_few_requests() {
     mounted.unmount();
     let requests = server.requests();
     assert!(requests.iter().all(|request| request.path == "/file"));
-    let (count, most) = (requests.len() as u64, SIZE / (8 << 20) + OTHERS);
+    let (count, most) = (requests.len() as u64, SIZE / (16 << 20) + OTHERS);
     assert!(count <= most, "{count} requests, more than {most}");
     let sent: u64 = requests.iter().map(|request| request.sent).sum();
     let stored = fs::metadata(&file).unwrap().len();

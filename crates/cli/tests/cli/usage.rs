@@ -28,11 +28,17 @@ const TRUST: [&str; 7] = [
     "--hash-offset",
     "--data-blocks",
 ];
-const READ: [&str; 4] = [
+const READ: [&str; 10] = [
     "--sidecar",
     "--tree-readahead",
     "--tree-cache",
     "--block-size",
+    "--cache",
+    "--cache-size",
+    "--no-cache",
+    "--timeout",
+    "--ca",
+    "--header-file",
 ];
 
 const MALFORMED_TREE: [(&str, &str); 9] = [
@@ -50,7 +56,10 @@ const MALFORMED_TREE: [(&str, &str); 9] = [
     ),
 ];
 
-const MALFORMED_READ: [(&str, &str); 14] = [
+const MALFORMED_READ: [(&str, &str); 17] = [
+    ("--timeout", "0"),
+    ("--timeout", "1s"),
+    ("--cache-size", "1X"),
     ("--root-hash", ""),
     ("--root-hash", "sha256:00"),
     ("--hash-offset", "-1"),
@@ -100,7 +109,7 @@ const fn with_use<const ALL: usize, const MORE: usize>(
     all
 }
 
-const SUBCOMMANDS: [Subcommand; 25] = [
+const SUBCOMMANDS: [Subcommand; 28] = [
     Subcommand {
         name: "build",
         required: &[("DIR|TAR", "."), ("IMAGE", "image")],
@@ -170,7 +179,15 @@ const SUBCOMMANDS: [Subcommand; 25] = [
     Subcommand {
         name: "info",
         required: &[("FILE", "file")],
-        options: &["--sidecar", "--hash-offset", "--json", "--plain-http"],
+        options: &[
+            "--sidecar",
+            "--hash-offset",
+            "--json",
+            "--plain-http",
+            "--timeout",
+            "--ca",
+            "--header-file",
+        ],
         malformed: &[("--hash-offset", "-1")],
     },
     Subcommand {
@@ -182,7 +199,19 @@ const SUBCOMMANDS: [Subcommand; 25] = [
     Subcommand {
         name: "sign",
         required: &[("FILE", "file"), ("--key", "--key=key")],
-        options: &["--password-file", READ[0], READ[1], READ[2], READ[3]],
+        options: &[
+            "--password-file",
+            READ[0],
+            READ[1],
+            READ[2],
+            READ[3],
+            READ[4],
+            READ[5],
+            READ[6],
+            READ[7],
+            READ[8],
+            READ[9],
+        ],
         malformed: &[("--block-size", "2M")],
     },
     Subcommand {
@@ -203,6 +232,12 @@ const SUBCOMMANDS: [Subcommand; 25] = [
             READ[1],
             READ[2],
             READ[3],
+            READ[4],
+            READ[5],
+            READ[6],
+            READ[7],
+            READ[8],
+            READ[9],
         ],
         malformed: &MALFORMED_READ,
     },
@@ -225,6 +260,12 @@ const SUBCOMMANDS: [Subcommand; 25] = [
             READ[1],
             READ[2],
             READ[3],
+            READ[4],
+            READ[5],
+            READ[6],
+            READ[7],
+            READ[8],
+            READ[9],
         ],
         malformed: &MALFORMED_READ,
     },
@@ -245,6 +286,12 @@ const SUBCOMMANDS: [Subcommand; 25] = [
             READ[1],
             READ[2],
             READ[3],
+            READ[4],
+            READ[5],
+            READ[6],
+            READ[7],
+            READ[8],
+            READ[9],
         ],
         malformed: &MALFORMED_READ,
     },
@@ -267,6 +314,12 @@ const SUBCOMMANDS: [Subcommand; 25] = [
             READ[1],
             READ[2],
             READ[3],
+            READ[4],
+            READ[5],
+            READ[6],
+            READ[7],
+            READ[8],
+            READ[9],
         ],
         malformed: &MALFORMED_READ,
     },
@@ -298,6 +351,7 @@ const SUBCOMMANDS: [Subcommand; 25] = [
             "--as-file",
             "--device",
             "--plain-http",
+            "--prefetch",
             "--uid",
             "--gid",
             "--umask",
@@ -322,6 +376,12 @@ const SUBCOMMANDS: [Subcommand; 25] = [
             READ[1],
             READ[2],
             READ[3],
+            READ[4],
+            READ[5],
+            READ[6],
+            READ[7],
+            READ[8],
+            READ[9],
         ],
         malformed: &[
             ("--threads", "0"),
@@ -330,7 +390,26 @@ const SUBCOMMANDS: [Subcommand; 25] = [
             ("--uid", "nobody"),
             ("--gid", "-1"),
             ("--umask", "8"),
+            ("--prefetch", "some"),
         ],
+    },
+    Subcommand {
+        name: "cache info",
+        required: &[],
+        options: &["--cache", "--cache-size", "--json"],
+        malformed: &[("--cache-size", "1X")],
+    },
+    Subcommand {
+        name: "cache clear",
+        required: &[],
+        options: &["--cache", "--cache-size"],
+        malformed: &[("--cache-size", "1X")],
+    },
+    Subcommand {
+        name: "cache verify",
+        required: &[],
+        options: &["--cache", "--cache-size"],
+        malformed: &[("--cache-size", "1X")],
     },
     Subcommand {
         name: "bridge",
@@ -540,8 +619,10 @@ fn listed(before: &[&str]) -> BTreeSet<String> {
 #[test]
 fn all_subcommands_are_listed_here() {
     let mut all = listed(&[]);
-    assert!(all.remove("volume"));
-    all.extend(listed(&["volume"]));
+    for group in ["cache", "volume"] {
+        assert!(all.remove(group));
+        all.extend(listed(&[group]));
+    }
     let here = SUBCOMMANDS.iter().map(|subcommand| subcommand.name);
     assert_eq!(all, here.map(str::to_owned).collect());
 }

@@ -4,7 +4,7 @@ use std::{
 };
 
 use verimount_remote::{
-    RemoteFile,
+    RemoteFile, Session,
     registry::{Reference, Repository, Rights},
 };
 
@@ -77,14 +77,15 @@ impl RegistryImage {
     }
 
     /// Opens the layer.
-    pub(crate) fn open(&self) -> Result<RemoteFile, Error> {
+    pub(crate) fn open(&self, session: &Session) -> Result<RemoteFile, Error> {
         let Found { repository, layers } = self.found()?;
         let layer = match (self.part, &layers.seal) {
             (Part::Data, _) => &layers.data,
             (Part::Seal, Some(seal)) => seal,
             (Part::Seal, None) => return Err(self.failed(io::ErrorKind::NotFound)),
         };
-        repository.blob(layer).map_err(|error| self.failed(error))
+        let file = repository.blob_in(session, layer);
+        file.map_err(|error| self.failed(error))
     }
 
     /// The seal, if it is known to be a layer of its own.

@@ -4,7 +4,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use verimount_remote::registry::{BlobHasher, Descriptor};
+use verimount_remote::{
+    Session,
+    registry::{BlobHasher, Descriptor},
+};
 use verimount_source::{FileSource, ReadAt};
 use verimount_verity::Identity;
 
@@ -91,7 +94,7 @@ impl Fetched {
         watch: &mut Watch<'_>,
     ) -> Result<(), Error> {
         let from = || Location::Registry(image.clone());
-        let source = image.open()?;
+        let source = image.open(&Session::default())?;
         let mut progress = step(watch, Step::Download, layer.size);
         let mut hasher = BlobHasher::default();
         let mut buf = vec![0; CHUNK];

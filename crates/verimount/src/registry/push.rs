@@ -82,9 +82,9 @@ pub fn push(
     if !report.is_good() {
         return Err(Error::Damaged { at: location });
     }
-    let (data, _) = location.open()?;
+    let (data, _) = location.open(&open_options.access)?;
     let seal = match &seal.sidecar {
-        Some(sidecar) => Some(sidecar.open()?.0),
+        Some(sidecar) => Some(sidecar.open(&open_options.access)?.0),
         None => None,
     };
     let data = Blob::new(data, &location, watch)?;

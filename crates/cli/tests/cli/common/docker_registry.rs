@@ -16,7 +16,8 @@ use super::{
     certificate,
     daemon::eventually,
     free_port,
-    run::{Ended, binary, finish},
+    run::{Ended, finish},
+    user::User,
     world::World,
 };
 use crate::args;
@@ -116,7 +117,7 @@ impl DockerRegistry {
 
     /// The command with these credentials.
     pub(crate) fn command(&self) -> Command {
-        let mut command = Command::new(binary());
+        let mut command = User::Current.command();
         command.env("REGISTRY_AUTH_FILE", &self.auth_file);
         command
     }

@@ -46,10 +46,13 @@ impl User {
 
     /// `verimount`, without arguments yet.
     pub(crate) fn command(&self) -> Command {
-        match self {
+        let mut command = match self {
             Self::Current => Command::new(binary()),
             Self::Nobody(copy) => self.program(copy),
-        }
+        };
+        // Nothing is kept unless a test wants that: there can be no such directory.
+        command.env("XDG_CACHE_HOME", "/dev/null/cache");
+        command
     }
 
     /// Another program, without arguments yet.

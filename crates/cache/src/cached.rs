@@ -1,0 +1,113 @@
+use std::{
+    ops::Range,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+};
+
+use verimount_source::{ReadAt, ReadError, check_range};
+
+use crate::{GRANULE, Object, object::overlapping};
+
+/// How far ahead a hint is followed, in granules.
+const MAX_HINT: u64 = 256;
+
+/// Another source, of which an [`Object`] of the same size keeps what was read.
+#[derive(Debug)]
+pub struct Cached<S> {
+    source: S,
+    object: Object,
+    refreshes: AtomicBool,
+}
+
+impl<S: ReadAt> Cached<S> {
+    /// Keeps what is read from `source` in `object`.
+    pub fn new(source: S, object: Object) -> Self {
+        Self {
+            source,
+            object,
+            refreshes: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether everything is read from the source, to replace what is kept.
+    pub fn set_refreshing(&self, refreshes: bool) {
+        self.refreshes.store(refreshes, Relaxed);
+    }
+
+    fn is_kept(&self, granule: u64) -> bool {
+        !self.refreshes.load(Relaxed) && self.object.has(granule)
+    }
+
+    /// Reads bytes from the source, and keeps the whole granules that they are in.
+    fn fetch(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
+        let wanted = offset..offset + buf.len() as u64;
+        let granules = overlapping(&wanted);
+        let whole = granules.start * GRANULE..(granules.end * GRANULE).min(self.size());
+        if whole == wanted {
+            self.source.read_exact_at(buf, offset)?;
+            self.object.keep(buf, offset);
+            return Ok(());
+        }
+        let mut bytes = vec![0; (whole.end - whole.start) as usize];
+        self.source.read_exact_at(&mut bytes, whole.start)?;
+        self.object.keep(&bytes, whole.start);
+        let start = (wanted.start - whole.start) as usize;
+        buf.copy_from_slice(&bytes[start..start + buf.len()]);
+        Ok(())
+    }
+
+    fn hint(&self, granules: Option<Range<u64>>) {
+        if let Some(run) = granules {
+            let start = run.start * GRANULE;
+            self.source.will_need(start, run.end * GRANULE - start);
+        }
+    }
+}
+
+impl<S: ReadAt> ReadAt for Cached<S> {
+    fn size(&self) -> u64 {
+        self.source.size()
+    }
+
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
+        check_range(offset, buf.len(), self.size())?;
+        let end = offset + buf.len() as u64;
+        let (mut at, mut rest) = (offset, buf);
+        while at < end {
+            // The longest run of granules all of which are kept, or none.
+            let granules = overlapping(&(at..end));
+            let is_kept = self.is_kept(granules.start);
+            let mut others = granules.start + 1..granules.end;
+            let other = others.find(|granule| self.is_kept(*granule) != is_kept);
+            let until = other.map_or(end, |granule| granule * GRANULE);
+            let (now, later) = rest.split_at_mut((until - at) as usize);
+            if !is_kept || !self.object.read(now, at) {
+                self.fetch(now, at)?;
+            }
+            (at, rest) = (until, later);
+        }
+        Ok(())
+    }
+
+    fn will_need(&self, offset: u64, len: u64) {
+        let end = offset.saturating_add(len).min(self.size());
+        let granules = overlapping(&(offset.min(end)..end));
+        let mut missing: Option<Range<u64>> = None;
+        for granule in granules.take(MAX_HINT as usize) {
+            if self.object.is_known(granule) {
+                continue;
+            }
+            match &mut missing {
+                Some(run) if run.end == granule => run.end += 1,
+                other => self.hint(other.replace(granule..granule + 1)),
+            }
+        }
+        self.hint(missing);
+    }
+
+    fn distrust(&self, offset: u64, len: u64) -> bool {
+        let end = offset.saturating_add(len).min(self.size());
+        self.object.reject(overlapping(&(offset.min(end)..end)));
+        self.source.distrust(offset, len);
+        true
+    }
+}

@@ -1,0 +1,89 @@
+use std::fmt;
+
+use thiserror::Error;
+
+/// The longest key, in bytes: enough for the name and the digits of any digest.
+const MAX_KEY: usize = 160;
+
+/// Identifies content, such as `sha256-3d24…`: one key must never stand for two contents.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key(String);
+
+/// The text is no key: it is empty, longer than 160 bytes, or has other characters than lower-case letters,
+/// digits and `-`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("it is not a key of a cache")]
+pub struct InvalidKey;
+
+/// A file that belongs to content. Their offsets differ, so each is kept by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// The one with the data, and perhaps with the Merkle tree behind it.
+    File,
+    /// The one with only the Merkle tree.
+    Sidecar,
+}
+
+impl Key {
+    /// # Errors
+    /// [`InvalidKey`].
+    pub fn new(text: &str) -> Result<Self, InvalidKey> {
+        let is_allowed = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-');
+        match matches!(text.len(), 1..=MAX_KEY) && text.bytes().all(is_allowed) {
+            true => Ok(Self(text.to_owned())),
+            false => Err(InvalidKey),
+        }
+    }
+
+    /// The name of an object's file.
+    pub(crate) fn file_name(&self, part: Part) -> String {
+        format!("{self}.{part}")
+    }
+
+    /// The key and part of an object's file; `None` for another file.
+    pub(crate) fn of_file_name(name: &str) -> Option<(Self, Part)> {
+        let (key, part) = name.split_once('.')?;
+        let part = match part {
+            "file" => Part::File,
+            "sidecar" => Part::Sidecar,
+            _ => return None,
+        };
+        Some((Self::new(key).ok()?, part))
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::File => "file",
+            Self::Sidecar => "sidecar",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_names_of_files() {
+        let key = Key::new("sha256-3d24").unwrap();
+        for part in [Part::File, Part::Sidecar] {
+            let name = key.file_name(part);
+            assert_eq!(Key::of_file_name(&name), Some((key.clone(), part)));
+        }
+        let long = "a".repeat(161);
+        for wrong in ["", "..", "a/b", "A", "a.b", "a b", &long] {
+            assert_eq!(Key::new(wrong), Err(InvalidKey), "{wrong}");
+        }
+        for wrong in ["", "lock", "a", "a.b", "a.file.b", ".file", "../a.file"] {
+            assert_eq!(Key::of_file_name(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,262 @@
+use std::{
+    fs::File,
+    io,
+    ops::Range,
+    os::unix::fs::FileExt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
+};
+
+use rustix::fs::{
+    FallocateFlags, FlockOperation, OFlags, SeekFrom, Timestamps, fallocate, fcntl_getfl, flock,
+    futimens, seek,
+};
+use verimount_source::{ReadAt, ReadError, check_range};
+
+use crate::{
+    CacheError, GRANULE,
+    cache::Shared,
+    presence::{Presence, data_ranges},
+};
+
+/// How often opening is repeated because another process removes the file at the same time.
+const ATTEMPTS: usize = 16;
+
+/// A file of a cache. While it is open, no process removes it; parts of it may be evicted.
+#[derive(Debug, Clone)]
+pub struct Object(pub(crate) Arc<Inner>);
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    cache: Arc<Shared>,
+    pub(crate) file: File,
+    /// Not if the cache can only be read.
+    is_writable: bool,
+    presence: Presence,
+    /// Where the search for what can be evicted continues, in bytes.
+    hand: AtomicU64,
+    has_failed: AtomicBool,
+}
+
+impl Object {
+    pub(crate) fn open(cache: &Arc<Shared>, name: &str, creates: bool) -> Result<Self, CacheError> {
+        let file = open_locked(cache, name, creates)?;
+        let flags = fcntl_getfl(&file).map_err(|errno| cache.directory.failed(name, errno))?;
+        // When it was last used decides when it is removed. That is of no importance if it fails.
+        let _ = futimens(&file, &now());
+        Ok(Self(Arc::new(Inner {
+            cache: cache.clone(),
+            file,
+            is_writable: flags.contains(OFlags::RDWR),
+            presence: Presence::default(),
+            hand: AtomicU64::new(0),
+            has_failed: AtomicBool::new(false),
+        })))
+    }
+
+    /// The size of what it is a copy of; `None` if that is not known yet.
+    pub fn known_size(&self) -> Option<u64> {
+        let size = self.0.file.metadata().ok()?.len();
+        Some(size).filter(|size| *size > 0)
+    }
+
+    /// Sets the size of what it is a copy of.
+    pub(crate) fn set_size(&self, size: u64) -> Result<(), CacheError> {
+        if self.known_size() == Some(size) {
+            return Ok(());
+        }
+        let set = rustix::fs::ftruncate(&self.0.file, size);
+        set.map_err(|errno| self.0.cache.directory.failed("", errno))
+    }
+
+    /// Runs of bytes that are here, of whole granules that overlap `bytes`.
+    pub fn data_ranges(&self, bytes: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+        let size = self.size();
+        let ranges = data_ranges(&self.0.file, overlapping(&bytes));
+        ranges.map(move |range| range.start * GRANULE..(range.end * GRANULE).min(size))
+    }
+
+    /// Drops what is here of these granules.
+    pub(crate) fn reject(&self, granules: Range<u64>) {
+        let here = granules.filter(|granule| self.has(*granule));
+        let rejected: Vec<u64> = here.collect();
+        let count = rejected.len() as u64 * GRANULE;
+        self.0.cache.counters.rejected.fetch_add(count, Relaxed);
+        for granule in rejected {
+            self.0.presence.remove(granule, &self.0.file);
+            if let Err(error) = punch(&self.0.file, granule * GRANULE, GRANULE) {
+                self.0.failed("dropping what is wrong in the cache", &error);
+            }
+        }
+    }
+
+    /// Whether a granule is here, as far as that is known without asking the system.
+    pub(crate) fn is_known(&self, granule: u64) -> bool {
+        self.0.presence.use_granule(granule, &self.0.file)
+    }
+
+    /// Whether a granule is here; another process may have written it.
+    pub(crate) fn has(&self, granule: u64) -> bool {
+        if self.is_known(granule) {
+            return true;
+        }
+        let is_here = data_ranges(&self.0.file, granule..granule + 1)
+            .next()
+            .is_some();
+        if is_here {
+            self.0.presence.insert(granule, &self.0.file);
+        }
+        is_here
+    }
+
+    /// Fills `buf`; whether that succeeded.
+    pub(crate) fn read(&self, buf: &mut [u8], offset: u64) -> bool {
+        match self.0.file.read_exact_at(buf, offset) {
+            Ok(()) => {
+                self.0
+                    .cache
+                    .counters
+                    .read
+                    .fetch_add(buf.len() as u64, Relaxed);
+                true
+            }
+            Err(error) => {
+                self.0.failed("reading the cache", &error);
+                false
+            }
+        }
+    }
+
+    /// Writes whole granules, if there is room.
+    pub(crate) fn keep(&self, bytes: &[u8], offset: u64) {
+        let inner = &*self.0;
+        if !inner.is_writable || !inner.cache.reserve(bytes.len() as u64) {
+            return;
+        }
+        let granules = overlapping(&(offset..offset + bytes.len() as u64));
+        match inner.file.write_all_at(bytes, offset) {
+            Ok(()) => {
+                let written = bytes.len() as u64;
+                inner.cache.counters.written.fetch_add(written, Relaxed);
+                granules.for_each(|granule| inner.presence.insert(granule, &inner.file));
+            }
+            Err(error) => {
+                inner.failed("writing the cache", &error);
+                inner.cache.rest();
+                // A part may have been written.
+                let _ = punch(&inner.file, offset, bytes.len() as u64);
+            }
+        }
+    }
+}
+
+impl Inner {
+    /// Evicts granules that were not used since the last time, until `needed` bytes are free or there are no more.
+    pub(crate) fn evict(&self, needed: u64) -> io::Result<u64> {
+        let is_used = |granule| self.presence.take_used(granule, &self.file);
+        let evicted = |granule| self.presence.remove(granule, &self.file);
+        let mut hand = self.hand.load(Relaxed);
+        let freed = evict(&self.file, &mut hand, needed, is_used, evicted);
+        self.hand.store(hand, Relaxed);
+        freed
+    }
+
+    /// Counts a failure, and logs the first.
+    fn failed(&self, what: &str, error: &io::Error) {
+        self.cache.counters.failures.fetch_add(1, Relaxed);
+        if !self.has_failed.swap(true, Relaxed) {
+            tracing::warn!(%error, "{what}");
+        }
+    }
+}
+
+impl ReadAt for Object {
+    fn size(&self) -> u64 {
+        self.known_size().unwrap_or(0)
+    }
+
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
+        let len = buf.len();
+        check_range(offset, len, self.size())?;
+        let read = self.0.file.read_exact_at(buf, offset);
+        read.map_err(|source| ReadError::Io {
+            offset,
+            len,
+            source,
+        })
+    }
+
+    fn distrust(&self, offset: u64, len: u64) -> bool {
+        self.reject(overlapping(&(offset..offset.saturating_add(len))));
+        // There is no other copy here.
+        false
+    }
+}
+
+/// Evicts data of a file from `hand` on and then from its beginning, in granules, until `needed` bytes are free.
+/// Used granules are left, but not the second time.
+pub(crate) fn evict(
+    file: &File,
+    hand: &mut u64,
+    needed: u64,
+    is_used: impl Fn(u64) -> bool,
+    evicted: impl Fn(u64),
+) -> io::Result<u64> {
+    let mut freed = 0;
+    let mut turns = 0;
+    // From the hand to the end, all of it twice, and then from the beginning to the hand.
+    while freed < needed && turns < 3 {
+        let Ok(data) = seek(file, SeekFrom::Data(*hand)) else {
+            (*hand, turns) = (0, turns + 1);
+            continue;
+        };
+        let granule = data / GRANULE;
+        *hand = (granule + 1) * GRANULE;
+        if turns < 2 && is_used(granule) {
+            continue;
+        }
+        evicted(granule);
+        punch(file, granule * GRANULE, GRANULE)?;
+        freed += GRANULE;
+    }
+    Ok(freed)
+}
+
+/// Makes a range of a file a hole.
+pub(crate) fn punch(file: &File, offset: u64, len: u64) -> io::Result<()> {
+    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    Ok(fallocate(file, flags, offset, len)?)
+}
+
+/// The granules that these bytes overlap.
+pub(crate) fn overlapping(bytes: &Range<u64>) -> Range<u64> {
+    bytes.start / GRANULE..bytes.end.div_ceil(GRANULE)
+}
+
+/// Opens a file and locks it, so that nobody removes it.
+fn open_locked(cache: &Shared, name: &str, creates: bool) -> Result<File, CacheError> {
+    let mut last = rustix::io::Errno::AGAIN;
+    for _ in 0..ATTEMPTS {
+        let file = cache.directory.open_file(name, creates)?;
+        match flock(&file, FlockOperation::NonBlockingLockShared) {
+            Ok(()) if cache.directory.is_named(name, &file) => return Ok(file),
+            Ok(()) => {}
+            Err(errno) => last = errno,
+        }
+        std::thread::yield_now();
+    }
+    Err(cache.directory.failed(name, last))
+}
+
+fn now() -> Timestamps {
+    let now = rustix::fs::Timespec {
+        tv_sec: 0,
+        tv_nsec: rustix::fs::UTIME_NOW,
+    };
+    Timestamps {
+        last_access: now,
+        last_modification: now,
+    }
+}

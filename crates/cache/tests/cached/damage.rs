@@ -1,0 +1,163 @@
+//! Whatever is in the cache's files, reads give the right bytes as long as the server lives.
+
+use std::{
+    fs::{self, OpenOptions},
+    os::unix::fs::FileExt,
+    path::Path,
+};
+
+use verimount_source::ReadAt;
+use verimount_testkit::{Random, noise};
+
+use crate::{Content, GRANULE, LARGE, cache, folder};
+
+/// Reads content through a full cache after `damage` was done to its file. Returns whether something of the
+/// cache was rejected.
+fn heals(content: &Content, damage: impl Fn(&Path)) -> bool {
+    let (folder, server) = (folder(), content.server());
+    let full = cache(folder.path(), LARGE);
+    content.assert_read_by(&content.open(&full, &server));
+    let file = content.file(&full);
+    drop(full);
+    damage(&file);
+    let damaged = cache(folder.path(), LARGE);
+    content.assert_read_by(&content.open(&damaged, &server));
+    let was_rejected = damaged.stats().rejected > 0;
+    // It was repaired, not only read.
+    let repaired = cache(folder.path(), LARGE);
+    let off = content.server();
+    off.switch_off();
+    content.assert_read_by(&content.open(&repaired, &off));
+    assert_eq!(repaired.stats().rejected, 0);
+    was_rejected
+}
+
+#[test]
+fn flipped_bits_are_healed() {
+    let content = Content::new(noise(700_000, 1));
+    let size = content.sealed.len() as u64;
+    let mut random = Random::new(2);
+    let sampled = (0..40).map(|_| random.below(size as usize) as u64);
+    let ends = [0, 699_999, size - 4096, size - 1];
+    for position in ends.into_iter().chain(sampled) {
+        heals(&content, |file| {
+            let file = OpenOptions::new()
+                .read(true)
+                .write(true)
+                .open(file)
+                .unwrap();
+            let mut byte = [0];
+            file.read_exact_at(&mut byte, position).unwrap();
+            file.write_all_at(&[byte[0] ^ 0x40], position).unwrap();
+        });
+    }
+}
+
+#[test]
+fn many_flipped_bits_are_healed() {
+    let content = Content::new(noise(700_000, 3));
+    let was_rejected = heals(&content, |file| {
+        let mut bytes = fs::read(file).unwrap();
+        bytes.iter_mut().step_by(1000).for_each(|byte| *byte ^= 1);
+        fs::write(file, bytes).unwrap();
+    });
+    assert!(was_rejected);
+}
+
+#[test]
+fn other_lengths_are_healed() {
+    let content = Content::new(noise(700_000, 4));
+    let size = content.sealed.len() as u64;
+    for len in [
+        0,
+        1,
+        GRANULE,
+        GRANULE + 1,
+        700_000,
+        size - 1,
+        size + 1,
+        3 * size,
+    ] {
+        heals(&content, |file| {
+            let file = OpenOptions::new().write(true).open(file).unwrap();
+            file.set_len(len).unwrap();
+        });
+    }
+}
+
+#[test]
+fn other_content_is_healed() {
+    let content = Content::new(noise(700_000, 5));
+    let other = Content::new(noise(700_000, 6));
+    for bytes in [
+        other.sealed.clone(),
+        vec![0; content.sealed.len()],
+        noise(1_000_000, 7),
+        content.data.clone(),
+    ] {
+        heals(&content, |file| fs::write(file, &bytes).unwrap());
+    }
+}
+
+/// What a crash leaves of writes that were never made durable: any part of them.
+#[test]
+fn any_part_of_the_writes_is_enough() {
+    let content = Content::new(noise(2_000_000, 8));
+    let mut random = Random::new(9);
+    for _ in 0..20 {
+        let lost: Vec<u64> = (0..content.sealed.len() as u64)
+            .step_by(4096)
+            .filter(|_| random.below(3) == 0)
+            .collect();
+        let is_hole = random.below(2) == 0;
+        heals(&content, |file| {
+            let file = OpenOptions::new().write(true).open(file).unwrap();
+            for page in &lost {
+                match is_hole {
+                    true => crate::eviction::punch(&file, *page, 4096),
+                    false => file.write_all_at(&[0; 4096], *page).unwrap(),
+                }
+            }
+        });
+    }
+}
+
+/// The file is damaged between two reads of one process.
+#[test]
+fn damage_while_it_is_used_is_healed() {
+    let content = Content::new(noise(1_000_000, 10));
+    let (folder, server) = (folder(), content.server());
+    let cache = cache(folder.path(), LARGE);
+    let reader = content.open(&cache, &server);
+    content.assert_read_by(&reader);
+    for len in [0, 5000, 2_000_000] {
+        let file = OpenOptions::new()
+            .write(true)
+            .open(content.file(&cache))
+            .unwrap();
+        file.set_len(len).unwrap();
+        content.assert_read_by(&reader);
+    }
+    fs::remove_file(content.file(&cache)).unwrap();
+    content.assert_read_by(&reader);
+}
+
+/// Without the server, what is wrong is an error and not wrong bytes.
+#[test]
+fn without_the_server_damage_is_an_error() {
+    let content = Content::new(noise(1_000_000, 11));
+    let (folder, server) = (folder(), content.server());
+    let cache = cache(folder.path(), LARGE);
+    let reader = content.open(&cache, &server);
+    content.assert_read_by(&reader);
+    server.switch_off();
+    let file = OpenOptions::new()
+        .write(true)
+        .open(content.file(&cache))
+        .unwrap();
+    file.write_all_at(&[0; 10], 300_000).unwrap();
+    assert!(reader.read_exact_at(&mut [0; 4096], 299_008).is_err());
+    // Only the granule with it is lost.
+    reader.read_exact_at(&mut [0; 4096], 0).unwrap();
+    reader.read_exact_at(&mut [0; 4096], 600_000).unwrap();
+}

@@ -1,0 +1,138 @@
+//! The options for content on web servers.
+
+use std::{
+    env,
+    error::Error,
+    fs::File,
+    io::{self, Read},
+    path::{Path, PathBuf},
+    str::FromStr,
+    time::Duration,
+};
+
+use anyhow::{Context, Result};
+use clap::{Args, ValueHint};
+use rustix::process::geteuid;
+use verimount::{
+    Access,
+    cache::Cache,
+    remote::{RemoteOptions, Session},
+};
+use verimount_names::printable;
+
+use crate::options::parse_size;
+
+/// How content on web servers is reached, and where it is kept.
+#[derive(Args)]
+pub(crate) struct AccessArgs {
+    #[command(flatten)]
+    cache: CacheArgs,
+    /// For URLs: keep nothing on disk
+    #[arg(long, conflicts_with_all = ["cache", "cache_size"])]
+    no_cache: bool,
+    #[command(flatten)]
+    session: SessionArgs,
+}
+
+/// How content on web servers is reached.
+#[derive(Args)]
+pub(crate) struct SessionArgs {
+    /// For URLs: how long a read waits for the next data, in seconds; then it fails
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = clap::value_parser!(u32).range(1..=86400))]
+    timeout: u32,
+    /// For URLs: accept only server certificates of the authorities in this file (PEM), not those that the
+    /// system accepts
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    ca: Option<PathBuf>,
+    /// For URLs: send the headers in this file with each request, one "Name: value" on each line; they are
+    /// not sent to other servers, nor without encryption
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    header_file: Option<PathBuf>,
+}
+
+/// Which cache it is.
+#[derive(Args)]
+pub(crate) struct CacheArgs {
+    /// Directory in which content of URLs is kept; by default verimount in $XDG_CACHE_HOME or ~/.cache
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    cache: Option<PathBuf>,
+    /// Size of that cache on disk; by default 10G, or a tenth of the file system if that is less
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    cache_size: Option<u64>,
+}
+
+impl AccessArgs {
+    pub(crate) fn access(&self) -> Result<Access> {
+        let mut access = self.session.access()?;
+        access.cache = match self.no_cache {
+            true => None,
+            false => self.cache.open_if_possible()?,
+        };
+        Ok(access)
+    }
+}
+
+impl SessionArgs {
+    /// Access without a cache.
+    pub(crate) fn access(&self) -> Result<Access> {
+        let mut options = RemoteOptions::default();
+        options.timeout = Duration::from_secs(self.timeout.into());
+        if let Some(path) = &self.ca {
+            options.authorities = Some(parsed(path)?);
+        }
+        if let Some(path) = &self.header_file {
+            options.headers = parsed(path)?;
+        }
+        let mut access = Access::default();
+        access.session = Session::new(options);
+        Ok(access)
+    }
+}
+
+impl CacheArgs {
+    /// The cache. If none was asked for and the usual one cannot be used, as in many containers, there is none.
+    fn open_if_possible(&self) -> Result<Option<Cache>> {
+        match self.open() {
+            Err(error) if self.cache.is_none() => {
+                tracing::debug!("nothing is kept on disk: {error:#}");
+                Ok(None)
+            }
+            opened => opened.map(Some),
+        }
+    }
+
+    pub(crate) fn open(&self) -> Result<Cache> {
+        let usual = || usual_directory().context("there is no directory for it; give --cache");
+        let directory = self.cache.clone().map_or_else(usual, Ok)?;
+        Cache::open(&directory, self.cache_size).context("cache")
+    }
+}
+
+/// The directory of the XDG Base Directory Specification. Services of root may run without a home.
+fn usual_directory() -> Option<PathBuf> {
+    let directory = |name| {
+        env::var_os(name)
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+    };
+    let for_user = || Some(directory("HOME")?.join(".cache"));
+    let for_root = || geteuid().is_root().then(|| PathBuf::from("/var/cache"));
+    let base = directory("XDG_CACHE_HOME")
+        .or_else(for_user)
+        .or_else(for_root)?;
+    Some(base.join("verimount"))
+}
+
+/// What is in a file.
+fn parsed<T>(path: &Path) -> Result<T>
+where
+    T: FromStr<Err: Error + Send + Sync + 'static>,
+{
+    /// Many times the size of a system's list of authorities.
+    const MAX_SIZE: u64 = 16 << 20;
+    let parse = || -> Result<T> {
+        let text = io::read_to_string(File::open(path)?.take(MAX_SIZE))?;
+        Ok(text.parse()?)
+    };
+    parse().with_context(|| printable(path).to_string())
+}

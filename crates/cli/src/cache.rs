@@ -1,0 +1,166 @@
+use std::{
+    io::{self, Write, stdout},
+    time::SystemTime,
+};
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use serde::Serialize;
+use verimount::{
+    CheckedCopy,
+    cache::{Cache, Stored},
+    verify_cache,
+};
+use verimount_names::printable;
+
+use crate::{Outcome, access::CacheArgs};
+
+/// Show, clear or verify the cache for content of URLs
+#[derive(Subcommand)]
+pub(crate) enum CacheCommand {
+    Info(Info),
+    Clear(Clear),
+    Verify(Verify),
+}
+
+/// Show what is kept, the least recently used first
+#[derive(Args)]
+pub(crate) struct Info {
+    #[command(flatten)]
+    cache: CacheArgs,
+    /// Print it as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Remove all that is kept, also what mounts are using: they fetch it again
+#[derive(Args)]
+pub(crate) struct Clear {
+    #[command(flatten)]
+    cache: CacheArgs,
+}
+
+/// Read all that is kept, and remove what does not match its digest
+///
+/// Reading through a mount does the same, so this is never necessary. The exit code is 1 if something did not
+/// match. What is kept without its part of the Merkle tree cannot be checked, and stays.
+#[derive(Args)]
+pub(crate) struct Verify {
+    #[command(flatten)]
+    cache: CacheArgs,
+}
+
+/// The cache as JSON.
+#[derive(Serialize)]
+struct JsonCache {
+    /// As [`printable`] shows it.
+    directory: String,
+    limit: u64,
+    allocated: u64,
+    objects: Vec<JsonObject>,
+}
+
+#[derive(Serialize)]
+struct JsonObject {
+    key: String,
+    part: String,
+    size: u64,
+    allocated: u64,
+    /// In seconds since 1970.
+    used: u64,
+}
+
+impl CacheCommand {
+    pub(crate) fn run(self) -> Result<Outcome> {
+        match self {
+            Self::Info(command) => command.run(),
+            Self::Clear(command) => command.run(),
+            Self::Verify(command) => command.run(),
+        }
+    }
+}
+
+impl Info {
+    fn run(self) -> Result<Outcome> {
+        let cache = self.cache.open()?;
+        let shown = JsonCache::new(&cache, &cache.stored()?);
+        let mut out = stdout().lock();
+        Outcome::Good.reported(match self.json {
+            true => writeln!(out, "{}", serde_json::to_string_pretty(&shown)?),
+            false => print(&mut out, &shown),
+        })
+    }
+}
+
+impl JsonCache {
+    fn new(cache: &Cache, stored: &[Stored]) -> Self {
+        let objects = stored.iter().map(|stored| JsonObject {
+            key: stored.key.to_string(),
+            part: stored.part.to_string(),
+            size: stored.size,
+            allocated: stored.allocated,
+            used: stored
+                .used
+                .duration_since(SystemTime::UNIX_EPOCH)
+                .map_or(0, |since| since.as_secs()),
+        });
+        Self {
+            directory: printable(cache.path()).to_string(),
+            limit: cache.limit(),
+            allocated: stored.iter().map(|stored| stored.allocated).sum(),
+            objects: objects.collect(),
+        }
+    }
+}
+
+fn print(out: &mut impl Write, cache: &JsonCache) -> io::Result<()> {
+    writeln!(
+        out,
+        "{}: {} of {} bytes",
+        cache.directory, cache.allocated, cache.limit
+    )?;
+    for object in &cache.objects {
+        writeln!(
+            out,
+            "{} {}: {} of {} bytes",
+            object.key, object.part, object.allocated, object.size
+        )?;
+    }
+    Ok(())
+}
+
+impl Clear {
+    fn run(self) -> Result<Outcome> {
+        let cleared = self.cache.open()?.clear()?;
+        let line = writeln!(
+            stdout(),
+            "removed {} files of {} bytes on disk",
+            cleared.objects,
+            cleared.bytes
+        );
+        Outcome::Good.reported(line)
+    }
+}
+
+impl Verify {
+    fn run(self) -> Result<Outcome> {
+        let cache = self.cache.open()?;
+        let (mut outcome, mut written) = (Outcome::Good, Ok(()));
+        verify_cache(&cache, |copy: CheckedCopy| {
+            if copy.removed > 0 {
+                outcome = Outcome::Bad;
+            }
+            if written.is_ok() {
+                written = writeln!(
+                    stdout(),
+                    "{}: {} bytes match, {} were removed, {} cannot be checked",
+                    copy.key,
+                    copy.good,
+                    copy.removed,
+                    copy.unchecked
+                );
+            }
+        })?;
+        outcome.reported(written)
+    }
+}

@@ -1,0 +1,269 @@
+//! The cache for content on web servers, and mounts whose server is gone.
+
+use std::{
+    env,
+    ffi::OsString,
+    fs::{self, File},
+    io::Read,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use rustix::process::Signal;
+use serde_json::Value;
+use verimount_testkit::{HttpEnd, HttpServer, Random, noise};
+
+use crate::{
+    args,
+    common::{
+        daemon::{self, Daemon, eventually},
+        nginx::Nginx,
+        run::{Ended, verimount},
+        seed,
+        world::World,
+    },
+};
+
+/// How often a daemon is killed while it fills its cache.
+const ROUNDS: &str = "VERIMOUNT_KILL_ROUNDS";
+
+/// A sealed file of noise, and its digest.
+fn sealed(world: &World, size: usize) -> (PathBuf, String) {
+    let file = world.write("file", noise(size, 1));
+    let digest = verimount(args!["seal", "--append", &file]).digest();
+    (file, digest)
+}
+
+fn json(ended: &Ended) -> Value {
+    serde_json::from_str(ended.succeeds().text()).unwrap()
+}
+
+/// A sealed file, a mount point and a cache.
+struct Setup {
+    world: World,
+    file: PathBuf,
+    digest: String,
+    cache: String,
+}
+
+impl Setup {
+    fn new(size: usize) -> Option<Self> {
+        let world = daemon::world()?;
+        let (file, digest) = sealed(&world, size);
+        let cache = world.path("cache").to_str().unwrap().to_owned();
+        Some(Self {
+            world,
+            file,
+            digest,
+            cache,
+        })
+    }
+
+    fn mount(&self, url: &str, more: &[&str]) -> Daemon {
+        let options = ["--digest", &self.digest, "--cache", &self.cache];
+        let options = [&options, more].concat();
+        Daemon::mount(Path::new(url), &self.world.path("mnt"), &options)
+    }
+
+    /// Whether the mounted file has the right bytes.
+    fn is_right(&self) -> bool {
+        let mounted = self.world.path("mnt").join("file");
+        let size = fs::metadata(&mounted).unwrap().len();
+        let mut compare = Command::new("cmp");
+        compare
+            .args(["-n", &size.to_string()])
+            .arg(&self.file)
+            .arg(mounted);
+        compare.status().unwrap().success()
+    }
+
+    /// A number of the status of the mount.
+    fn status(&self, field: &str) -> u64 {
+        let status = verimount(args!["status", self.world.path("mnt"), "--prometheus"]);
+        let text = status.text();
+        let line = text
+            .lines()
+            .find(|line| line.starts_with(&format!("verimount_{field}{{")));
+        let line = line.unwrap_or_else(|| panic!("no {field} in {text}"));
+        line.rsplit_once(' ').unwrap().1.parse().unwrap()
+    }
+}
+
+#[test]
+fn a_full_cache_needs_no_server() {
+    let Some(setup) = Setup::new(9_000_000) else {
+        return;
+    };
+    let Some(server) = Nginx::start(&setup.world) else {
+        return;
+    };
+    let url = server.url("file?token=secret");
+    let mounted = setup.mount(&url, &[]);
+    assert!(setup.is_right());
+    assert!(setup.status("cache_written_bytes_total") >= 9_000_000);
+    mounted.unmount();
+    drop(server);
+
+    let mounted = setup.mount(&url, &[]);
+    assert!(setup.is_right());
+    assert_eq!(setup.status("origin_requests_total"), 0);
+    assert!(setup.status("cache_read_bytes_total") >= 9_000_000);
+    let log = mounted.unmount();
+    assert!(!log.contains("secret"), "{log}");
+
+    // The same content from elsewhere.
+    let other = setup.mount("http://127.0.0.1:1/file", &["--prefetch", "none"]);
+    assert!(setup.is_right());
+    other.unmount();
+}
+
+#[test]
+fn what_is_in_the_cache_is_shown_verified_and_cleared() {
+    let world = World::new();
+    let image = world.sealed_image("image");
+    let info = json(&verimount(args!["info", &image, "--json"]));
+    let digest = info["seal"]["digest"].as_str().unwrap().to_owned();
+    let Some(server) = Nginx::start(&world) else {
+        return;
+    };
+    let cache = world.path("cache");
+    let read = || {
+        let url = server.url("image");
+        verimount(args![
+            "verify", &url, "--digest", &digest, "--cache", &cache
+        ])
+    };
+    read().succeeds_quietly();
+    let key = digest.replace(':', "-");
+    let info = verimount(args!["cache", "info", "--cache", &cache]);
+    assert!(
+        info.succeeds().text().contains(&format!("{key} file: ")),
+        "{info:?}"
+    );
+    let info = json(&verimount(args![
+        "cache", "info", "--cache", &cache, "--json"
+    ]));
+    assert_eq!(info["objects"][0]["key"], key);
+    assert_eq!(
+        info["objects"][0]["size"],
+        fs::metadata(&image).unwrap().len()
+    );
+
+    let verify = || verimount(args!["cache", "verify", "--cache", &cache]);
+    assert!(
+        verify()
+            .succeeds()
+            .text()
+            .contains(", 0 were removed, 0 cannot")
+    );
+    let object = cache.join(format!("objects/{key}.file"));
+    let file = File::options().write(true).open(&object).unwrap();
+    file.write_all_at(b"wrong", 5000).unwrap();
+    let bad = verify();
+    assert_eq!(bad.status.code(), Some(1), "{bad:?}");
+    assert!(!bad.text().contains(", 0 were removed"), "{bad:?}");
+    assert!(verify().succeeds().text().contains(", 0 were removed"));
+    read().succeeds_quietly();
+
+    verimount(args!["cache", "clear", "--cache", &cache]).succeeds();
+    assert!(!object.exists());
+}
+
+#[test]
+fn a_cache_that_is_not_private_is_refused() {
+    let world = World::new();
+    world.sealed_image("image");
+    let Some(server) = Nginx::start(&world) else {
+        return;
+    };
+    let cache = world.directory("cache");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+    fs::set_permissions(&cache, mode).unwrap();
+    let ls = |option: OsString, cache: OsString| {
+        verimount(args![
+            "ls",
+            server.url("image"),
+            "--unpinned",
+            option,
+            cache
+        ])
+    };
+    let refused = ls("--cache".into(), cache.clone().into());
+    refused.fails_saying("must have mode 755, but has 777");
+    let both = verimount(args!["ls", "x", "--no-cache", "--cache", &cache]);
+    both.is_wrong_usage();
+}
+
+/// At any time, a killed daemon leaves a cache with which the next one reads the right bytes.
+#[test]
+fn a_killed_daemon_leaves_a_usable_cache() {
+    const SIZE: usize = 6_000_000;
+    let Some(setup) = Setup::new(SIZE) else {
+        return;
+    };
+    let Some(server) = Nginx::start(&setup.world) else {
+        return;
+    };
+    let url = server.url("file");
+    let mut random = Random::new(seed());
+    let rounds = env::var(ROUNDS).map_or(6, |rounds| rounds.parse().unwrap());
+    for round in 0..rounds {
+        let mut mounted = setup.mount(&url, &[]);
+        let mut file = File::open(setup.world.path("mnt").join("file")).unwrap();
+        let mut bytes = vec![0; random.below(SIZE)];
+        file.read_exact(&mut bytes).unwrap();
+        mounted.signal(Signal::KILL);
+        mounted.wait();
+        drop((file, mounted));
+        let mounted = setup.mount(&url, &[]);
+        assert!(setup.is_right(), "round {round}");
+        assert_eq!(setup.status("mismatches_total"), 0);
+        mounted.unmount();
+        if round % 2 == 0 {
+            verimount(args!["cache", "clear", "--cache", &setup.cache]).succeeds();
+        }
+    }
+}
+
+/// The server's silence would be endured for an hour.
+#[test]
+fn a_mount_ends_although_its_server_is_silent() {
+    let Some(world) = daemon::world() else {
+        return;
+    };
+    let (file, digest) = sealed(&world, 8_000_000);
+    let content = fs::read(file).unwrap();
+    let seal = content.len() as u64 - 300_000;
+    // Only the seal and the beginning are there.
+    let server = HttpServer::start(content, move |_, request, right| {
+        match request
+            .range
+            .as_ref()
+            .is_some_and(|range| (1 << 17..seal).contains(&range.start))
+        {
+            true => right.cut(1000, HttpEnd::Silent),
+            false => right,
+        }
+    });
+    let mnt = world.path("mnt");
+    let options = ["--digest", &digest, "--no-cache", "--timeout", "3600"];
+    let mounted = Daemon::mount(Path::new(&server.url("/file")), &mnt, &options);
+    let before = server.requests().len();
+    // More readers than threads that answer.
+    let mut readers: Vec<_> = (0..12)
+        .map(|number| {
+            let mut reader = Command::new("dd");
+            reader.arg(format!("if={}/file", mnt.to_str().unwrap()));
+            reader.args(["of=/dev/null", "bs=4096", "count=1", "status=none"]);
+            reader.arg(format!("skip={}", 100 + 130 * number));
+            reader.spawn().unwrap()
+        })
+        .collect();
+    eventually("a reader waits", || server.requests().len() > before);
+    for reader in &mut readers {
+        reader.kill().unwrap();
+        reader.wait().unwrap();
+    }
+    mounted.unmount();
+}

@@ -1,0 +1,71 @@
+use std::{str::FromStr, sync::Arc, thread};
+
+use thiserror::Error;
+use verimount_source::{ReadAt, ReadError, Scratch};
+use verimount_verity::VerifiedReader;
+
+use crate::{Opened, content::CHUNK};
+
+/// What of content that is not on this machine is fetched before it is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Prefetch {
+    /// Nothing.
+    None,
+    /// The Merkle tree without its lowest level, so that later reads wait for fewer requests.
+    #[default]
+    Metadata,
+    /// Everything, in the background, so that the cache has it when it is full.
+    All,
+}
+
+/// The text is none of `none`, `metadata` and `all`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("it is none, metadata or all")]
+pub struct ParsePrefetchError;
+
+impl Prefetch {
+    /// The names of all.
+    pub const NAMES: [&str; 3] = ["none", "metadata", "all"];
+}
+
+impl FromStr for Prefetch {
+    type Err = ParsePrefetchError;
+
+    fn from_str(text: &str) -> Result<Self, ParsePrefetchError> {
+        match text {
+            "none" => Ok(Self::None),
+            "metadata" => Ok(Self::Metadata),
+            "all" => Ok(Self::All),
+            _ => Err(ParsePrefetchError),
+        }
+    }
+}
+
+impl Opened {
+    /// Begins to fetch content that is not on this machine. Nothing waits for it, and its failures are ignored.
+    pub fn prefetch(&self, what: Prefetch) {
+        let Some(reader) = self.reader().filter(|_| self.origin().is_some()) else {
+            return;
+        };
+        if what != Prefetch::None {
+            reader.will_need_tree();
+        }
+        if what == Prefetch::All {
+            let reader = reader.clone();
+            let builder = thread::Builder::new().name("prefetch".to_owned());
+            let _ = builder.spawn(move || read_all(&reader));
+        }
+    }
+}
+
+/// Reads until something cannot be fetched: the mount has ended, or there is no connection.
+fn read_all(reader: &Arc<VerifiedReader>) {
+    let mut scratch = Scratch::default();
+    for start in (0..reader.size()).step_by(CHUNK) {
+        let len = (reader.size() - start).min(CHUNK as u64) as usize;
+        match reader.read_borrowed(&mut scratch, start, len) {
+            Ok(_) | Err(ReadError::Rejected(_)) => {}
+            Err(_) => return,
+        }
+    }
+}

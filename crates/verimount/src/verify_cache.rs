@@ -1,0 +1,84 @@
+use std::{ops::Range, sync::Arc};
+
+use verimount_cache::{Cache, CacheError, GRANULE, Key, Object, Part};
+use verimount_source::{ReadAt, ReadError, Scratch};
+use verimount_verity::{FileDigest, Sealed, Trust, VerifiedReader, VerifyOptions};
+
+/// What [`verify_cache`] found of one content.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CheckedCopy {
+    /// Its key in the cache.
+    pub key: Key,
+    /// How many bytes match.
+    pub good: u64,
+    /// How many did not, and were removed.
+    pub removed: u64,
+    /// How many cannot be checked, as the seal or a part of the Merkle tree is missing.
+    pub unchecked: u64,
+}
+
+/// Reads all data in a cache, removes what does not match its digest, and reports each content to `checked`.
+///
+/// # Errors
+/// [`CacheError`].
+pub fn verify_cache(cache: &Cache, mut checked: impl FnMut(CheckedCopy)) -> Result<(), CacheError> {
+    for stored in cache.stored()? {
+        if stored.part == Part::File
+            && let Some(file) = cache.existing(&stored.key, Part::File)
+        {
+            checked(check(cache, &stored.key, &file));
+        }
+    }
+    Ok(())
+}
+
+fn check(cache: &Cache, key: &Key, file: &Object) -> CheckedCopy {
+    let mut copy = CheckedCopy {
+        key: key.clone(),
+        good: 0,
+        removed: 0,
+        unchecked: 0,
+    };
+    let reader = open(cache, key, file);
+    let mut scratch = Scratch::default();
+    for piece in file.data_ranges(0..file.size()).flat_map(pieces) {
+        let end = reader.as_ref().map_or(piece.end, ReadAt::size);
+        let piece = piece.start.min(end)..piece.end.min(end);
+        let len = piece.end - piece.start;
+        let read = reader.as_ref().map(|reader| {
+            let read = reader.read_borrowed(&mut scratch, piece.start, len as usize);
+            read.map(drop)
+        });
+        let is_here = || file.data_ranges(piece.clone()).next().is_some();
+        match read {
+            Some(Ok(())) => copy.good += len,
+            // The reader has distrusted it, whereby it was removed.
+            Some(Err(ReadError::Rejected(_))) if !is_here() => copy.removed += len,
+            _ => copy.unchecked += len,
+        }
+    }
+    copy
+}
+
+/// What the cache keeps or removes as a whole.
+fn pieces(range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+    let starts = range.clone().step_by(GRANULE as usize);
+    starts.map(move |start| start..range.end.min(start + GRANULE))
+}
+
+/// A reader of what is kept; `None` if its seal is not.
+fn open(cache: &Cache, key: &Key, file: &Object) -> Option<VerifiedReader> {
+    let digest: FileDigest = key.to_string().replacen('-', ":", 1).parse().ok()?;
+    let data: Arc<dyn ReadAt> = Arc::new(file.clone());
+    let sealed = match cache.existing(key, Part::Sidecar) {
+        Some(sidecar) => Sealed::open_sidecar(data, Arc::new(sidecar)),
+        None => Sealed::open_appended(data),
+    };
+    VerifiedReader::new(
+        &sealed.ok()?,
+        &Trust::Digest(digest),
+        VerifyOptions::default(),
+    )
+    .ok()
+}
