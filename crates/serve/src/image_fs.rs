@@ -207,9 +207,10 @@ impl FileSystem for ImageFs {
 
     fn listxattr(&self, caller: Caller, node: NodeId) -> Result<Vec<u8>, Errno> {
         let stored = self.tree.xattr_names(file(node)?).map_err(|e| errno(&e))?;
-        let status = has_status(node).then_some(OsStr::new(STATUS_XATTR));
-        let is_shown = |name: &OsStr| Some(name) != status && may_know(caller, name);
-        let shown = stored.iter().filter(|name| is_shown(name)).chain(status);
+        // The status is not listed, as copies would get it.
+        let is_status = |name: &OsStr| has_status(node) && name == STATUS_XATTR;
+        let is_shown = |name: &OsStr| !is_status(name) && may_know(caller, name);
+        let shown = stored.iter().filter(|name| is_shown(name));
         Ok(shown
             .flat_map(|name| [name.as_bytes(), &[0]].concat())
             .collect())
