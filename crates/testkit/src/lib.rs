@@ -1,5 +1,5 @@
 //! Shared by Verimount's tests and benchmarks: failing and slow sources, devices with simulated
-//! crashes, generated data, and the environment of tests.
+//! crashes, generated data and trees, what trees show, and the environment of tests.
 
 mod crash_point;
 mod doubtful;
@@ -14,6 +14,8 @@ mod random;
 mod read_blocks;
 mod recording;
 mod registry_server;
+mod rich_tree;
+mod shown;
 mod slow;
 mod tar_archive;
 mod unreadable;
@@ -31,6 +33,8 @@ pub use random::Random;
 pub use read_blocks::read_blocks;
 pub use recording::{Recorder, Recording};
 pub use registry_server::{RegistryLogin, RegistryServer};
+pub use rich_tree::RichTree;
+pub use shown::{Differences, Shown, ShownTree, as_copied, compare, shown};
 pub use slow::Slow;
 pub use tar_archive::{TarArchive, pax_record};
 pub use unreadable::Unreadable;

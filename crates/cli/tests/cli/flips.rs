@@ -7,6 +7,7 @@
 //! limit.
 
 mod copy;
+mod erofs;
 mod fresh;
 mod live;
 mod sample;

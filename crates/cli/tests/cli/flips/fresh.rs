@@ -72,7 +72,7 @@ fn every_byte_of_a_signature() {
 
 /// Random positions, each with a new mount, also as an ordinary user.
 #[track_caller]
-fn random_positions(sample: &Sample, count: usize) {
+pub(super) fn random_positions(sample: &Sample, count: usize) {
     let seed = seed();
     let positions = random_numbers(count, sample.bytes.len() as u64, seed);
     let positions: Vec<_> = positions
@@ -134,6 +134,7 @@ fn random_bytes_of_a_large_image() {
         large: large.collect(),
         expected,
         options: vec!["--digest".into(), digest],
+        sidecar: None,
         bytes,
         world,
     };

@@ -27,6 +27,8 @@ pub(super) const THREADS: usize = 2;
 pub(super) struct Sample {
     pub(super) world: World,
     pub(super) bytes: Vec<u8>,
+    /// The file with the tree beside the image, if that is where it is.
+    pub(super) sidecar: Option<Vec<u8>>,
     pub(super) expected: Snapshot,
     /// Options to mount it, with the expected digest.
     pub(super) options: Vec<String>,
@@ -65,6 +67,7 @@ pub(super) fn small_sample() -> Sample {
                 )
             })
             .into(),
+        sidecar: None,
         world,
         bytes,
     }
@@ -81,6 +84,9 @@ pub(super) fn place(image: &[u8], content: &[u8]) -> Range<usize> {
 impl Sample {
     pub(super) fn copy(&self, number: usize) -> Copy<'_> {
         let image = self.world.write(&format!("copy {number}"), &self.bytes);
+        if let Some(sidecar) = &self.sidecar {
+            self.world.write(&format!("copy {number}.verity"), sidecar);
+        }
         Copy {
             sample: self,
             storage: File::options().write(true).open(&image).unwrap(),

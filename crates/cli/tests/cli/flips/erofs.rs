@@ -1,0 +1,77 @@
+//! EROFS images below each kind of seal. That every byte is checked is tested without mounts, in crate `verimount`.
+
+use std::{ffi::OsString, fs, os::unix::fs::symlink};
+
+use verimount_testkit::noise;
+
+use super::{fresh::random_positions, sample::Sample};
+use crate::{
+    args,
+    common::{daemon::fuse_or_skip, run::verimount, tree::snapshot, world::World},
+};
+
+/// How many bytes are changed in each image.
+const COUNT: usize = 40;
+
+#[test]
+fn random_bytes_with_an_appended_tree() {
+    try_random_positions(&["--append"]);
+}
+
+#[test]
+fn random_bytes_with_a_tree_beside() {
+    try_random_positions(&[]);
+}
+
+#[test]
+fn random_bytes_with_an_appended_tree_of_dm_verity() {
+    try_random_positions(&["--append", "--format", "dm-verity"]);
+}
+
+#[track_caller]
+fn try_random_positions(seal: &[&str]) {
+    if fuse_or_skip() {
+        random_positions(&sample(seal), COUNT);
+    }
+}
+
+/// An image with large and small files, sealed with these options.
+fn sample(seal: &[&str]) -> Sample {
+    let world = World::new();
+    let tree = world.directory("tree");
+    fs::create_dir_all(tree.join("folder/inside")).unwrap();
+    for (number, size) in [5_000, 300_001, 1 << 20].into_iter().enumerate() {
+        let name = format!("folder/large {number}");
+        fs::write(tree.join(name), noise(size, number as u64)).unwrap();
+    }
+    for number in 0..300 {
+        let name = format!("folder/inside/small {number}");
+        fs::write(tree.join(name), noise(100, 10 + number)).unwrap();
+    }
+    fs::hard_link(tree.join("folder/large 0"), tree.join("again")).unwrap();
+    symlink("folder/large 1", tree.join("link")).unwrap();
+    let image = world.path("image");
+    let build = args!["build", "--format", "erofs", "--no-seal", &tree, &image];
+    verimount(build).succeeds_quietly();
+    let size = fs::metadata(&image).unwrap().len();
+    let mut arguments = args!["seal", &image];
+    arguments.extend(seal.iter().map(OsString::from));
+    let sealed = verimount(arguments);
+    sealed.succeeds_quietly();
+    let identity = sealed.text().split(' ').next().unwrap().to_owned();
+    Sample {
+        options: match seal.contains(&"dm-verity") {
+            true => vec![
+                format!("--root-hash={identity}"),
+                format!("--hash-offset={size}"),
+            ],
+            false => vec![format!("--digest={identity}")],
+        },
+        sidecar: fs::read(world.path("image.verity")).ok(),
+        bytes: fs::read(&image).unwrap(),
+        expected: snapshot(&tree).unwrap(),
+        // Equal contents are stored once, and ends of files behind their inodes: there is no range of a file.
+        large: Vec::new(),
+        world,
+    }
+}

@@ -1,0 +1,133 @@
+use std::{fs, num::NonZero, ops::ControlFlow, sync::Arc, thread};
+
+use verimount::{
+    Error, Location, OpenOptions, SealFormat, SealOptions, Trust, open, seal,
+    tree::Tree,
+    verity::{Identity, dm_verity},
+};
+use verimount_testkit::Flipped;
+
+use crate::seen::{Files, everything, is_refused};
+
+/// Where the Merkle tree of an image is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Seal {
+    Appended,
+    Beside,
+    /// That of dm-verity, appended.
+    DmVerity,
+}
+
+pub(crate) const SEALS: [Seal; 3] = [Seal::Appended, Seal::Beside, Seal::DmVerity];
+
+/// A sealed image.
+pub(crate) struct Sealed {
+    seal: Seal,
+    /// The size of the image in bytes.
+    size: usize,
+    /// The image, and what is appended to it.
+    image: Vec<u8>,
+    /// The file beside it; empty if there is none.
+    sidecar: Vec<u8>,
+    trust: Trust,
+    hash_offset: Option<u64>,
+}
+
+/// The same in memory, where one byte can be changed.
+struct Damaged<'a> {
+    sealed: &'a Sealed,
+    image: Arc<Flipped<Vec<u8>>>,
+    sidecar: Arc<Flipped<Vec<u8>>>,
+}
+
+impl Sealed {
+    pub(crate) fn new(seal: Seal, image: &[u8]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("image");
+        fs::write(&path, image).unwrap();
+        let mut options = SealOptions::default();
+        options.append = seal != Seal::Beside;
+        if seal == Seal::DmVerity {
+            options.format = SealFormat::DmVerity(dm_verity::Params::default());
+        }
+        let mut go_on = |_| ControlFlow::Continue(());
+        let made = self::seal(&path, &options, &mut go_on).unwrap();
+        Self {
+            seal,
+            size: image.len(),
+            image: fs::read(&path).unwrap(),
+            sidecar: fs::read(path.with_file_name("image.verity")).unwrap_or_default(),
+            trust: match made.identity {
+                Identity::FileDigest(digest) => Trust::Digest(digest),
+                Identity::RootHash(hash) => Trust::RootHash(hash.to_string().parse().unwrap()),
+            },
+            hash_offset: made.hash_offset,
+        }
+    }
+
+    /// The bytes in both files.
+    pub(crate) fn len(&self) -> usize {
+        self.image.len() + self.sidecar.len()
+    }
+
+    /// Changes the byte at each of these positions, in the image or behind its end in the sidecar.
+    pub(crate) fn try_positions(&self, positions: &[usize]) {
+        let tree = Damaged::new(self).open().unwrap();
+        let expected = &everything(&*tree).unwrap();
+        let threads = thread::available_parallelism().map_or(1, NonZero::get);
+        thread::scope(|scope| {
+            for part in positions.chunks(positions.len().div_ceil(threads).max(1)) {
+                scope.spawn(move || {
+                    let damaged = Damaged::new(self);
+                    for &position in part {
+                        let is_noticed = damaged.is_noticed(position, expected);
+                        // Everything in the image is read. Behind it, there is padding.
+                        assert!(
+                            is_noticed || position >= self.size,
+                            "{:?}: {position} was not noticed",
+                            self.seal
+                        );
+                    }
+                });
+            }
+        });
+    }
+}
+
+impl<'a> Damaged<'a> {
+    fn new(sealed: &'a Sealed) -> Self {
+        Self {
+            sealed,
+            image: Arc::new(Flipped::new(sealed.image.clone())),
+            sidecar: Arc::new(Flipped::new(sealed.sidecar.clone())),
+        }
+    }
+
+    fn open(&self) -> Result<Box<dyn Tree>, Error> {
+        let mut options = OpenOptions::default();
+        options.hash_offset = self.sealed.hash_offset;
+        if !self.sealed.sidecar.is_empty() {
+            let sidecar = Location::source("image.verity", self.sidecar.clone());
+            options.sidecar = Some(sidecar);
+        }
+        let image = Location::source("image", self.image.clone());
+        open(image, &self.sealed.trust, &options)?.tree()
+    }
+
+    /// Whether the change of a byte has any effect. Only refusals are allowed.
+    fn is_noticed(&self, position: usize, expected: &Files) -> bool {
+        let end = self.sealed.image.len() as u64;
+        match (position as u64).checked_sub(end) {
+            None => self.image.flip(position as u64),
+            Some(position) => self.sidecar.flip(position),
+        }
+        let is_noticed = match self.open() {
+            Ok(tree) => is_refused(&*tree, expected),
+            Err(Error::NotAnImage { .. }) => panic!("{position}: shown as something else"),
+            Err(_) => true,
+        };
+        self.image.flip(Flipped::<Vec<u8>>::NOWHERE);
+        self.sidecar.flip(Flipped::<Vec<u8>>::NOWHERE);
+        is_noticed
+    }
+}
