@@ -13,6 +13,7 @@ use verimount_support::{
 /// A program of this workspace.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Program {
+    Agreement,
     Bench,
     Conformance,
     KernelTest,
@@ -27,11 +28,17 @@ pub(crate) struct Arguments {
 }
 
 impl Program {
-    pub(crate) const ALL: [Self; 3] = [Self::Bench, Self::Conformance, Self::KernelTest];
+    pub(crate) const ALL: [Self; 4] = [
+        Self::Agreement,
+        Self::Bench,
+        Self::Conformance,
+        Self::KernelTest,
+    ];
 
     /// The package that contains only this program.
     pub(crate) fn package(self) -> &'static str {
         match self {
+            Self::Agreement => "verimount-agreement",
             Self::Bench => "verimount-bench",
             Self::Conformance => "verimount-conformance",
             Self::KernelTest => "verimount-kernel-test",

@@ -24,7 +24,7 @@ use crate::{
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// Run all tests: also check the dependencies, test mirrored directories' conformance and
-    /// agreement with the kernel, fuzz, try every changed byte below mounts, and simulate more crashes
+    /// agreement with the kernel and with erofs-utils, fuzz, try every changed byte below mounts, and simulate more crashes
     #[arg(long)]
     full: bool,
     /// Skip steps of --full that would not end within this many minutes
@@ -67,11 +67,14 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 /// processors, and the work, which gets the folder for build results.
 type FurtherStep = (&'static str, u64, fn(&Path) -> Result<()>);
 
-const FURTHER_STEPS: [FurtherStep; 5] = [
+const FURTHER_STEPS: [FurtherStep; 6] = [
     ("Dependencies", 5, deny::check),
     ("Packages", 2, |_| check_packages()),
     ("Conformance of mirrored directories", 6, |_| {
         Program::Conformance.run(&["--short"])
+    }),
+    ("Agreement on EROFS images", 4, |_| {
+        Program::Agreement.run(&["--short"])
     }),
     ("Kernel", 25, |_| Program::KernelTest.run(&[])),
     ("Fuzz targets", 14, |target| {

@@ -1,0 +1,161 @@
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use verimount_support::{command, interrupt, mount_point::MountPoint};
+use verimount_testkit::{Shown, ShownTree, as_copied, compare, shown};
+
+use crate::{
+    Readers,
+    tree::Tree,
+    utils::Utils,
+    variant::{Reader, Variant},
+};
+
+/// What images are made and read with.
+pub(crate) struct Bench<'a> {
+    folder: &'a Path,
+    verimount: PathBuf,
+    versions: &'a [Utils],
+}
+
+impl<'a> Bench<'a> {
+    /// Images and mounts are in `folder`.
+    pub(crate) fn new(folder: &'a Path, verimount: PathBuf, versions: &'a [Utils]) -> Result<Self> {
+        Ok(Self {
+            folder,
+            verimount,
+            versions,
+        })
+    }
+
+    /// A path for a file.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// The program that is tested.
+    pub(crate) fn verimount(&self) -> Command {
+        Command::new(&self.verimount)
+    }
+
+    /// All versions of erofs-utils, the newest last.
+    pub(crate) fn versions(&self) -> &[Utils] {
+        self.versions
+    }
+
+    /// Makes an image, and compares what readers show of it.
+    pub(crate) fn check_made(
+        &self,
+        tree: &Tree,
+        maker: &Utils,
+        variant: &Variant,
+    ) -> Result<Readers> {
+        let image = self.path("made");
+        let mut make = maker.program("mkfs.erofs");
+        make.args(variant.options())
+            .arg("-U00000000-0000-0000-0000-000000000000")
+            .arg(&image)
+            .arg(tree.path());
+        quietly(&mut make)?;
+        let ours = shown(self.mount_ours(&image, &["--unverified"])?.path())?;
+        let mut readers = Readers::default();
+        ensure_stored(tree.shown(), &ours, variant.has_xattrs())?;
+        if variant.is_for(Reader::Kernel)
+            && let Some(theirs) = self.mount_kernels(&image)?
+        {
+            compare(&ours, &shown(theirs.path())?).context("Verimount and the kernel")?;
+            readers.kernel = true;
+        }
+        if variant.is_for(Reader::Fsck) {
+            compare_with_extracted(ours, self.extracted(&image)?)?;
+            readers.fsck = true;
+        }
+        Ok(readers)
+    }
+
+    /// Verimount's mount of an image.
+    pub(crate) fn mount_ours(&self, image: &Path, options: &[&str]) -> Result<MountPoint> {
+        let point = MountPoint::new(self.path("ours"))?;
+        let mut mount = self.verimount();
+        mount.arg("mount").arg(image).arg(point.path());
+        quietly(mount.args(options))?;
+        Ok(point)
+    }
+
+    /// The kernel's mount of an image; `None` if it refuses it.
+    pub(crate) fn mount_kernels(&self, image: &Path) -> Result<Option<MountPoint>> {
+        let point = MountPoint::new(self.path("kernels"))?;
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "erofs", "-o", "ro"]);
+        mount.arg(image).arg(point.path()).stderr(Stdio::null());
+        let status = mount.status()?;
+        interrupt::check()?;
+        Ok(status.success().then_some(point))
+    }
+
+    /// What the newest `fsck.erofs` extracts of an image.
+    fn extracted(&self, image: &Path) -> Result<ShownTree> {
+        let folder = self.path("extracted");
+        let newest = self.versions.last().context("no version")?;
+        let mut extract = newest.program("fsck.erofs");
+        extract.arg(format!("--extract={}", folder.display()));
+        quietly(extract.arg("--preserve").arg(image))?;
+        let extracted = shown(&folder)?;
+        fs::remove_dir_all(folder)?;
+        Ok(extracted)
+    }
+}
+
+/// Fails if an image has not the contents and extended attributes of the tree that it was made of. The rest can be changed by
+/// options.
+fn ensure_stored(tree: &ShownTree, image: &ShownTree, has_xattrs: bool) -> Result<()> {
+    let paths = |tree: &ShownTree| tree.keys().cloned().collect::<Vec<_>>();
+    ensure!(paths(tree) == paths(image), "Verimount shows other names");
+    for (path, stored) in tree {
+        let shown = &image[path];
+        let is_same =
+            stored.content == shown.content && (stored.xattrs == shown.xattrs || !has_xattrs);
+        ensure!(
+            is_same,
+            "Verimount shows {path:?} as {shown:?}, not {stored:?}"
+        );
+    }
+    Ok(())
+}
+
+/// Compares what Verimount shows with what `fsck.erofs` extracts, as far as that is right. Holes at the end of a file are left
+/// out. Empty attributes are not set. Files get the default access list of their directory, and lose capabilities when their
+/// owners are set.
+fn compare_with_extracted(ours: ShownTree, extracted: ShownTree) -> Result<()> {
+    let ends_with_hole = |file: &Shown| file.data.last().is_none_or(|last| last.end < file.size);
+    let lost: Vec<_> = ours
+        .iter()
+        .filter(|(_, file)| file.is_regular() && ends_with_hole(file))
+        .map(|(path, _)| path.clone())
+        .collect();
+    let [ours, extracted] = [ours, extracted].map(|tree| {
+        let mut tree = as_copied(tree);
+        tree.retain(|path, _| !lost.contains(path));
+        tree.values_mut().for_each(|file| file.xattrs.clear());
+        tree
+    });
+    compare(&ours, &extracted).context("Verimount and fsck.erofs")
+}
+
+/// Runs a command; what it prints is shown only if it fails.
+pub(crate) fn quietly(command: &mut Command) -> Result<String> {
+    let described = command::describe(command);
+    let output = command.stdin(Stdio::null()).output();
+    interrupt::check()?;
+    let output = output.with_context(|| format!("cannot run `{described}`"))?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        bail!("`{described}`: {}\n{text}{said}", output.status);
+    }
+    Ok(text)
+}
