@@ -100,7 +100,7 @@ pub(super) const TOOLS: [Tool; 42] = [
     tool(
         "mkfs.erofs",
         "erofs-utils",
-        &[Bench, Test],
+        &[Bench, KernelTest, Test],
         "makes images that ours are compared with",
     ),
     tool(
