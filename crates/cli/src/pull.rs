@@ -14,6 +14,7 @@ use verimount_names::printable;
 
 use crate::{
     Outcome,
+    access::SessionArgs,
     interrupt::Interrupt,
     message::wrong_usage,
     opened::{accepted, say_unpinned},
@@ -38,6 +39,8 @@ pub(crate) struct Pull {
     /// Speak to the registry without encryption, and without credentials
     #[arg(long)]
     plain_http: bool,
+    #[command(flatten)]
+    session: SessionArgs,
 }
 
 impl Pull {
@@ -51,6 +54,7 @@ impl Pull {
         let interrupt = Interrupt::watch()?;
         let mut options = PullOptions::default();
         options.hash_offset = self.trust.dm_verity.hash_offset();
+        options.session = self.session.access()?.session;
         let identity = with_progress(&interrupt, |watch| {
             pull(&image, &self.file, &trust, &options, watch)
         })?;

@@ -12,7 +12,8 @@ use verimount::{
 };
 
 use crate::{
-    Outcome, interrupt::Interrupt, message::wrong_usage, options::location, progress::with_progress,
+    Outcome, access::SessionArgs, interrupt::Interrupt, message::wrong_usage, options::location,
+    progress::with_progress,
 };
 
 /// Store a sealed file or image in a container registry; print its name with the digest there
@@ -34,6 +35,8 @@ pub(crate) struct Push {
     /// Speak to the registry without encryption, and without credentials
     #[arg(long)]
     plain_http: bool,
+    #[command(flatten)]
+    session: SessionArgs,
 }
 
 impl Push {
@@ -46,6 +49,7 @@ impl Push {
         let mut options = PushOptions::default();
         options.sidecar = self.sidecar.clone();
         options.plain_http = self.plain_http;
+        options.session = self.session.access()?.session;
         let interrupt = Interrupt::watch()?;
         let pushed = with_progress(&interrupt, |watch| {
             push(&self.file, &self.image, &options, watch)

@@ -51,8 +51,8 @@ pub(crate) struct Body {
     has_end: bool,
 }
 
-/// An agent for a session or a repository, which follows this many redirects by itself.
-pub(crate) fn agent(authorities: Option<Authorities>, limits: &Limits, redirects: u32) -> Agent {
+/// The client of a session, which follows no redirects by itself.
+pub(crate) fn agent(authorities: Option<Authorities>, limits: &Limits) -> Agent {
     let roots = match authorities {
         Some(Authorities(certificates)) => RootCerts::Specific(certificates),
         None => RootCerts::PlatformVerifier,
@@ -67,8 +67,8 @@ pub(crate) fn agent(authorities: Option<Authorities>, limits: &Limits, redirects
     let config = Agent::config_builder()
         .tls_config(tls)
         .http_status_as_error(false)
-        .max_redirects(redirects)
-        .max_redirects_will_error(redirects > 0)
+        .max_redirects(0)
+        .max_redirects_will_error(false)
         .redirect_auth_headers(RedirectAuthHeaders::Never)
         .max_response_header_size(MAX_HEAD)
         .max_idle_connections(idle)

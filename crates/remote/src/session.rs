@@ -107,7 +107,7 @@ impl Session {
     pub(crate) fn with_limits(options: RemoteOptions, limits: Limits) -> Self {
         Self(Arc::new(Shared {
             // Redirects are followed by what knows which headers go where.
-            agent: agent(options.authorities, &limits, 0),
+            agent: agent(options.authorities, &limits),
             headers: options.headers,
             limits,
             closing: Closing::default(),

@@ -100,10 +100,14 @@ impl Location {
     }
 
     /// The content that it names. For a registry, the manifest may have to be fetched.
-    pub(crate) fn named(&self) -> Result<Option<Trust>, Error> {
+    #[cfg_attr(
+        not(feature = "remote"),
+        allow(unused_variables, reason = "all is here")
+    )]
+    pub(crate) fn named(&self, access: &Access) -> Result<Option<Trust>, Error> {
         match self {
             #[cfg(feature = "remote")]
-            Self::Registry(image) if self.names_content() => image.named(),
+            Self::Registry(image) if self.names_content() => image.named(&access.session),
             _ => Ok(None),
         }
     }
@@ -112,7 +116,9 @@ impl Location {
     pub(crate) fn own_seal(&self) -> Option<Self> {
         match self {
             #[cfg(feature = "remote")]
-            Self::Registry(image) => image.seal().map(Self::Registry),
+            Self::Registry(image) if image.has_seal() == Some(true) => {
+                Some(Self::Registry(image.seal()))
+            }
             _ => None,
         }
     }
@@ -147,7 +153,11 @@ impl Location {
     pub(crate) fn sidecar(&self) -> Option<Self> {
         match self {
             #[cfg(feature = "remote")]
-            Self::Registry(_) => self.own_seal(),
+            // If the manifest is not known, there may be a copy in the cache.
+            Self::Registry(image) => match image.has_seal() {
+                Some(false) => None,
+                _ => Some(Self::Registry(image.seal())),
+            },
             _ => self.with_suffix(SIDECAR_SUFFIX),
         }
     }

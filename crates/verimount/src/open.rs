@@ -60,7 +60,7 @@ pub fn open(
     options: &OpenOptions,
 ) -> Result<Opened, Error> {
     let location = location.into();
-    let trust = &resolved(&location, trust)?;
+    let trust = &resolved(&location, trust, &options.access)?;
     #[cfg(feature = "remote")]
     if options.is_elsewhere(&location) {
         let opened = open_elsewhere(&location, trust, options)?;
@@ -150,9 +150,13 @@ fn open_from(location: Location, trust: &Trust, sources: &Sources<'_>) -> Result
 }
 
 /// What is accepted of what is at `location`, which may itself say what it is.
-pub(crate) fn resolved(location: &Location, trust: &Trust) -> Result<Trust, Error> {
+pub(crate) fn resolved(
+    location: &Location,
+    trust: &Trust,
+    access: &Access,
+) -> Result<Trust, Error> {
     let at = || location.clone();
-    match (location.named()?, trust) {
+    match (location.named(access)?, trust) {
         (Some(named), Trust::Named) => Ok(named),
         (None, Trust::Named) => Err(Error::NotNamed { at: at() }),
         (Some(named), Trust::Digest(_) | Trust::RootHash(_)) if !named.is_same(trust) => {

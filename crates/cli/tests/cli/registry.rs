@@ -422,6 +422,58 @@ fn plain_http_elsewhere_has_to_be_asked_for() {
 }
 
 #[test]
+fn what_is_kept_is_read_without_the_registry() {
+    let world = World::new();
+    for image in [world.sealed_image("one"), world.image_with_sidecar("two")] {
+        let elsewhere = World::new();
+        let Some(registry) = DockerRegistry::start(&elsewhere, Login::Nobody) else {
+            return;
+        };
+        let tagged = registry.image("image:1");
+        verimount(args!["push", &image, &tagged]).succeeds();
+        let digest = verimount(args!["verify", &image, "--json"]);
+        let digest = digest.text().split("\"digest\": \"").nth(1).unwrap();
+        let (digest, _) = digest.split_once('"').unwrap();
+        let cache = elsewhere.path("cache");
+        let cat = || {
+            verimount(args![
+                "cat", &tagged, HELLO, "--digest", digest, "--cache", &cache
+            ])
+        };
+        assert_eq!(cat().succeeds().text(), "Hello, world!\n");
+        drop(registry);
+        assert_eq!(cat().succeeds().text(), "Hello, world!\n");
+    }
+}
+
+#[test]
+fn encryption_needs_a_known_certificate() {
+    let world = World::new();
+    let image = world.image_with_sidecar("image");
+    let Some(registry) = DockerRegistry::start_encrypted(&world, Login::Password) else {
+        return;
+    };
+    // This address reaches the same machine, but is not known for that.
+    let name = registry.image("image:1").replace("127.0.0.1", "0.0.0.0");
+    registry.log_in_at(&registry.host().replace("127.0.0.1", "0.0.0.0"), ME);
+    let authority = world.path("registry/cert.pem");
+    let push = args!["push", &image, &name];
+    registry
+        .verimount(push)
+        .fails_saying("no secure connection");
+    let push = args!["push", &image, &name, "--ca", &authority];
+    let pushed = registry.verimount(push);
+    let name = pinned(pushed.succeeds().text());
+    let cat = registry.verimount(args!["cat", name, HELLO, "--ca", &authority, "--no-cache"]);
+    assert_eq!(cat.succeeds().text(), "Hello, world!\n");
+    let copy = world.path("copy");
+    registry
+        .verimount(args!["pull", name, &copy, "--ca", &authority])
+        .succeeds();
+    assert!(fs::read(copy).unwrap() == fs::read(image).unwrap());
+}
+
+#[test]
 fn credentials_are_not_sent_without_encryption() {
     let world = World::new();
     let Some(registry) = DockerRegistry::start(&world, Login::Password) else {

@@ -326,7 +326,13 @@ const SUBCOMMANDS: [Subcommand; 28] = [
     Subcommand {
         name: "push",
         required: &[("FILE", "file"), ("IMAGE", "oci://host/image:tag")],
-        options: &["--sidecar", "--plain-http"],
+        options: &[
+            "--sidecar",
+            "--plain-http",
+            "--timeout",
+            "--ca",
+            "--header-file",
+        ],
         malformed: &[("--sidecar", "oci://host")],
     },
     Subcommand {
@@ -334,6 +340,9 @@ const SUBCOMMANDS: [Subcommand; 28] = [
         required: &[("IMAGE", "oci://host/image:tag"), ("FILE", "file")],
         options: &[
             "--plain-http",
+            "--timeout",
+            "--ca",
+            "--header-file",
             TRUST[0],
             TRUST[1],
             TRUST[2],

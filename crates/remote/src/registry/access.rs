@@ -150,7 +150,7 @@ impl Access {
                     scope,
                 ];
                 let request = self.agent.post(realm).config();
-                let request = request.max_redirects(0).timeout_global(Some(TOKEN)).build();
+                let request = request.timeout_global(Some(TOKEN)).build();
                 request.send_form(form.into_iter().chain(service))
             }
             credential => {
@@ -160,7 +160,7 @@ impl Access {
                     request = request.header("authorization", basic(user, password)?);
                 }
                 let request = request.config();
-                let request = request.max_redirects(0).timeout_global(Some(TOKEN)).build();
+                let request = request.timeout_global(Some(TOKEN)).build();
                 request.call()
             }
         };

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use ureq::{
-    Agent, AsSendBody, Body,
+    AsSendBody, Body,
     http::{
         HeaderValue, Request, Response,
         header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE},
@@ -15,10 +15,10 @@ use super::{
     host::Host, status::expect,
 };
 use crate::{
-    Error, RemoteFile, RemoteOptions, Session,
-    client::{Failure, agent, of_client},
+    Error, RemoteFile, Session,
+    client::{Failure, of_client},
     fetch::opening,
-    limits::{Limits, MAX_REDIRECTS},
+    limits::MAX_REDIRECTS,
 };
 
 /// The largest manifest, in bytes: what the distribution specification recommends to accept.
@@ -33,7 +33,7 @@ pub enum Rights {
     Push,
 }
 
-/// A repository of a registry.
+/// A repository of a registry, reached in a session.
 ///
 /// Credentials are those of `docker login` and `podman login`. They are looked for when the registry asks,
 /// and sent only to the registry and to the server of tokens that it names; never without encryption,
@@ -41,10 +41,8 @@ pub enum Rights {
 ///
 /// Failures that may pass are retried for 15 seconds.
 pub struct Repository {
-    pub(super) agent: Agent,
     pub(super) host: Host,
     pub(super) access: Arc<Access>,
-    /// For its own requests.
     pub(super) session: Session,
     /// The path of all its URLs.
     path: String,
@@ -54,9 +52,9 @@ impl Repository {
     /// The repository of an image. Nothing is sent yet.
     ///
     /// Registries are spoken to with TLS. `plain_http` does without; so do those on this machine.
-    pub fn new(image: &Reference, rights: Rights, plain_http: bool) -> Self {
+    pub fn new(image: &Reference, rights: Rights, plain_http: bool, session: &Session) -> Self {
         let files = AuthFiles::of_environment();
-        Self::with(image, rights, plain_http, files, Limits::default())
+        Self::with(image, rights, plain_http, files, session)
     }
 
     pub(crate) fn with(
@@ -64,7 +62,7 @@ impl Repository {
         rights: Rights,
         plain_http: bool,
         files: AuthFiles,
-        limits: Limits,
+        session: &Session,
     ) -> Self {
         let host = image.host(plain_http);
         let name = image.repository(&host);
@@ -73,13 +71,12 @@ impl Repository {
             Rights::Push => "pull,push",
         };
         let scope = format!("repository:{name}:{actions}");
-        let agent = agent(None, &limits, MAX_REDIRECTS);
+        let agent = session.agent().clone();
         Self {
-            access: Arc::new(Access::new(agent.clone(), host.clone(), scope, files)),
+            access: Arc::new(Access::new(agent, host.clone(), scope, files)),
             path: format!("/v2/{name}"),
-            agent,
             host,
-            session: Session::with_limits(RemoteOptions::default(), limits),
+            session: session.clone(),
         }
     }
 
@@ -143,19 +140,11 @@ impl Repository {
     /// # Errors
     /// [`Error::BlobSize`] if it does not have the size that the manifest says, and others.
     pub fn blob(&self, blob: &Descriptor) -> Result<RemoteFile, Error> {
-        self.blob_in(&self.session, blob)
-    }
-
-    /// The same as a file of this session.
-    ///
-    /// # Errors
-    /// As [`Self::blob`].
-    pub fn blob_in(&self, session: &Session, blob: &Descriptor) -> Result<RemoteFile, Error> {
         let url = self.url(&format!("/blobs/{}", blob.digest));
         let url = url
             .parse()
             .map_err(|_| Error::Protocol("the URL of a blob".to_owned()))?;
-        let file = RemoteFile::open_in(session, &url, Some(self.access.clone()))?;
+        let file = RemoteFile::open_in(&self.session, &url, Some(self.access.clone()))?;
         match file.size() {
             actual if actual != blob.size => Err(Error::BlobSize {
                 expected: blob.size,
@@ -186,7 +175,12 @@ impl Repository {
 
     /// Sends a request, and follows redirects, without credentials.
     fn run(&self, request: Request<impl AsSendBody>) -> Result<Response<Body>, Failure> {
-        Ok(self.agent.run(request).map_err(of_client)?)
+        let agent = self.session.agent();
+        let request = agent
+            .configure_request(request)
+            .max_redirects(MAX_REDIRECTS)
+            .max_redirects_will_error(true);
+        Ok(agent.run(request.build()).map_err(of_client)?)
     }
 
     /// Sends a request that must not go elsewhere.
@@ -194,8 +188,7 @@ impl Repository {
         &self,
         request: Request<impl AsSendBody>,
     ) -> Result<Response<Body>, Failure> {
-        let request = self.agent.configure_request(request).max_redirects(0);
-        self.run(request.build())
+        Ok(self.session.agent().run(request).map_err(of_client)?)
     }
 
     pub(super) fn url(&self, path: &str) -> String {

@@ -80,7 +80,7 @@ impl Repository {
                 .header(CONTENT_TYPE, "application/octet-stream")
                 .header(CONTENT_LENGTH, content.content.size());
             let request = with_body(request, authorization, SendBody::from_reader(&mut *content))?;
-            let request = self.agent.configure_request(request);
+            let request = self.session.agent().configure_request(request);
             let request = request.timeout_recv_response(Some(STORING)).build();
             self.run_here(request)
         };

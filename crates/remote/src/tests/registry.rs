@@ -15,7 +15,7 @@ use verimount_testkit::{
     HttpAnswer, HttpEnd, HttpRequest, HttpServer, RegistryLogin, RegistryServer,
 };
 
-use super::{content, impatient, patient, read};
+use super::{content, impatient, patient, read, session};
 use crate::{
     Error, RemoteFile,
     granules::GRANULE,
@@ -55,7 +55,7 @@ impl Login {
 
     fn repository(&self, server: &RegistryServer, limits: Limits) -> Repository {
         let files = AuthFiles::new([self.folder.path().join("auth.json")]);
-        Repository::with(&image(server), Rights::Push, false, files, limits)
+        Repository::with(&image(server), Rights::Push, false, files, &session(limits))
     }
 }
 

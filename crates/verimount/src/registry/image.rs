@@ -61,11 +61,11 @@ impl RegistryImage {
         &self.reference
     }
 
-    pub(super) fn found(&self) -> Result<&Found, Error> {
+    pub(super) fn found(&self, session: &Session) -> Result<&Found, Error> {
         if let Some(found) = self.found.get() {
             return Ok(found);
         }
-        let repository = Repository::new(&self.reference, Rights::Pull, self.plain_http);
+        let repository = Repository::new(&self.reference, Rights::Pull, self.plain_http, session);
         let (manifest, _) = repository
             .manifest(&self.reference)
             .map_err(|error| self.failed(error))?;
@@ -78,29 +78,32 @@ impl RegistryImage {
 
     /// Opens the layer.
     pub(crate) fn open(&self, session: &Session) -> Result<RemoteFile, Error> {
-        let Found { repository, layers } = self.found()?;
+        let Found { repository, layers } = self.found(session)?;
         let layer = match (self.part, &layers.seal) {
             (Part::Data, _) => &layers.data,
             (Part::Seal, Some(seal)) => seal,
             (Part::Seal, None) => return Err(self.failed(io::ErrorKind::NotFound)),
         };
-        let file = repository.blob_in(session, layer);
-        file.map_err(|error| self.failed(error))
+        repository.blob(layer).map_err(|error| self.failed(error))
     }
 
-    /// The seal, if it is known to be a layer of its own.
-    pub(crate) fn seal(&self) -> Option<Self> {
-        let layers = &self.found.get()?.layers;
-        let seal = Self {
+    /// The seal as a layer of its own.
+    pub(crate) fn seal(&self) -> Self {
+        Self {
             part: Part::Seal,
             ..self.clone()
-        };
-        (self.part == Part::Data && layers.seal.is_some()).then_some(seal)
+        }
+    }
+
+    /// Whether the seal is a layer of its own; `None` if the manifest was not needed yet.
+    pub(crate) fn has_seal(&self) -> Option<bool> {
+        let found = self.found.get()?;
+        Some(self.part == Part::Data && found.layers.seal.is_some())
     }
 
     /// The content that the manifest names.
-    pub(crate) fn named(&self) -> Result<Option<Trust>, Error> {
-        Ok(self.found()?.layers.named.clone())
+    pub(crate) fn named(&self, session: &Session) -> Result<Option<Trust>, Error> {
+        Ok(self.found(session)?.layers.named.clone())
     }
 
     pub(super) fn failed(&self, error: impl Into<io::Error>) -> Error {

@@ -13,8 +13,8 @@ use verimount_verity::Identity;
 
 use super::RegistryImage;
 use crate::{
-    Error, Location, OpenOptions, Step, Trust, Watch, content::CHUNK, location::sidecar_path, open,
-    open::resolved, output_file::OutputFile, progress::step, verify,
+    Access, Error, Location, OpenOptions, Step, Trust, Watch, content::CHUNK,
+    location::sidecar_path, open, open::resolved, output_file::OutputFile, progress::step, verify,
 };
 
 /// How content in a registry is copied.
@@ -24,6 +24,8 @@ pub struct PullOptions {
     /// The offset of a dm-verity superblock in bytes: in the seal's layer if there is one, else in the data's.
     /// Only used with [`Trust::RootHash`].
     pub hash_offset: Option<u64>,
+    /// How the registry is reached.
+    pub session: Session,
 }
 
 /// A file that is being fetched.
@@ -48,16 +50,20 @@ pub fn pull(
     options: &PullOptions,
     watch: &mut Watch<'_>,
 ) -> Result<Identity, Error> {
-    let trust = resolved(&Location::Registry(image.clone()), trust)?;
-    let layers = &image.found()?.layers;
+    let access = Access {
+        session: options.session.clone(),
+        ..Access::default()
+    };
+    let trust = resolved(&Location::Registry(image.clone()), trust, &access)?;
+    let layers = &image.found(&options.session)?.layers;
     let data = Fetched::new(file.to_owned())?;
     let seal = match &layers.seal {
         Some(_) => Some(Fetched::new(sidecar_path(file))?),
         None => None,
     };
-    data.fetch(image, &layers.data, watch)?;
-    if let (Some(fetched), Some(layer), Some(image)) = (&seal, &layers.seal, image.seal()) {
-        fetched.fetch(&image, layer, watch)?;
+    data.fetch(image, &layers.data, &options.session, watch)?;
+    if let (Some(fetched), Some(layer)) = (&seal, &layers.seal) {
+        fetched.fetch(&image.seal(), layer, &options.session, watch)?;
     }
     let options = OpenOptions {
         sidecar: seal.as_ref().map(Fetched::location).transpose()?,
@@ -91,10 +97,11 @@ impl Fetched {
         &self,
         image: &RegistryImage,
         layer: &Descriptor,
+        session: &Session,
         watch: &mut Watch<'_>,
     ) -> Result<(), Error> {
         let from = || Location::Registry(image.clone());
-        let source = image.open(&Session::default())?;
+        let source = image.open(session)?;
         let mut progress = step(watch, Step::Download, layer.size);
         let mut hasher = BlobHasher::default();
         let mut buf = vec![0; CHUNK];

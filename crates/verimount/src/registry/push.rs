@@ -1,7 +1,7 @@
 use std::{path::Path, sync::Arc};
 
 use verimount_remote::{
-    Error as RemoteError,
+    Error as RemoteError, Session,
     registry::{BlobDigest, BlobHasher, Reference, Repository, Rights},
 };
 use verimount_source::ReadAt;
@@ -33,6 +33,8 @@ pub struct PushOptions {
     pub sidecar: Option<Location>,
     /// Speak to the registry without encryption, and without credentials.
     pub plain_http: bool,
+    /// How the registry is reached.
+    pub session: Session,
 }
 
 /// What was stored.
@@ -103,7 +105,7 @@ pub fn push(
         source: Arc::new(EMPTY_CONFIG.to_vec()),
         digest: BlobDigest::of(EMPTY_CONFIG),
     };
-    let repository = Repository::new(to, Rights::Push, options.plain_http);
+    let repository = Repository::new(to, Rights::Push, options.plain_http, &options.session);
     let blobs = [config, data].into_iter().chain(seal).collect();
     let stored = store(&repository, to, blobs, &layers, watch);
     let digest = stored.map_err(|error| match error {

@@ -15,7 +15,7 @@ pub(crate) fn make(openssl: &Path, folder: &Path) {
             "-subj",
             "/CN=test",
             "-addext",
-            "subjectAltName=IP:127.0.0.1",
+            "subjectAltName=IP:127.0.0.1,IP:0.0.0.0",
         ])
         .args(["-addext", "basicConstraints=critical,CA:FALSE"])
         .args(["-keyout", "key.pem", "-out", "cert.pem"])

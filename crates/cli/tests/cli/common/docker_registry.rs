@@ -56,19 +56,33 @@ pub(crate) enum Login {
 impl DockerRegistry {
     /// Starts it; `None`, after a note, if it is not installed.
     pub(crate) fn start(world: &World, login: Login) -> Option<Self> {
-        let program = tools::find("docker-registry")?;
+        Self::start_in(&world.directory("registry"), login, "")
+    }
+
+    /// The same with encryption, by the certificate `registry/cert.pem`.
+    pub(crate) fn start_encrypted(world: &World, login: Login) -> Option<Self> {
         let folder = world.directory("registry");
+        certificate::make(&tools::find("openssl")?, &folder);
+        let [certificate, key] = ["cert.pem", "key.pem"].map(|name| folder.join(name));
+        let (certificate, key) = (shown(&certificate), shown(&key));
+        let tls = format!(", tls: {{certificate: {certificate}, key: {key}}}");
+        Self::start_in(&folder, login, &tls)
+    }
+
+    /// Starts it in a folder, with this at the end of its settings for HTTP.
+    fn start_in(folder: &Path, login: Login, tls: &str) -> Option<Self> {
+        let program = tools::find("docker-registry")?;
         let tokens = match login {
-            Login::Token => Some(token_server(&folder)?),
+            Login::Token => Some(token_server(folder)?),
             _ => None,
         };
-        let rules = rules(login, &folder, tokens.as_ref());
+        let rules = rules(login, folder, tokens.as_ref());
         let auth_file = folder.join("auth.json");
         // Another program may take a port before it does.
         for _ in 0..10 {
             let port = free_port();
             let config = folder.join("config.yml");
-            fs::write(&config, config_text(&folder, port, &rules)).unwrap();
+            fs::write(&config, config_text(folder, port, tls, &rules)).unwrap();
             let log = fs::File::create(folder.join("log")).unwrap();
             let process = Command::new(&program)
                 .args(args!["serve", &config])
@@ -110,7 +124,11 @@ impl DockerRegistry {
 
     /// Stores credentials for those who run commands, as `docker login` does.
     pub(crate) fn log_in(&self, encoded: &str) {
-        let host = self.host();
+        self.log_in_at(&self.host(), encoded);
+    }
+
+    /// The same under another name.
+    pub(crate) fn log_in_at(&self, host: &str, encoded: &str) {
         let text = format!(r#"{{"auths": {{"{host}": {{"auth": "{encoded}"}}}}}}"#);
         fs::write(&self.auth_file, text).unwrap();
     }
@@ -147,14 +165,14 @@ impl Drop for DockerRegistry {
     }
 }
 
-fn config_text(folder: &Path, port: u16, rules: &str) -> String {
+fn config_text(folder: &Path, port: u16, tls: &str, rules: &str) -> String {
     let data = folder.join("data");
     let data = shown(&data);
     format!(
         "version: 0.1\n\
          log: {{level: warn}}\n\
          storage: {{filesystem: {{rootdirectory: {data}}}}}\n\
-         http: {{addr: '127.0.0.1:{port}'}}\n\
+         http: {{addr: '127.0.0.1:{port}'{tls}}}\n\
          {rules}\n"
     )
 }
