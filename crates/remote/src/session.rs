@@ -122,7 +122,7 @@ impl Session {
     /// What may pass is retried for 15 seconds, but not that no connection can be made.
     ///
     /// # Errors
-    /// Any [`Error`].
+    /// Any [`enum@Error`].
     pub fn open(&self, url: &RemoteUrl) -> Result<RemoteFile, Error> {
         RemoteFile::open_in(self, url, None)
     }
