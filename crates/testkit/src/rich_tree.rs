@@ -137,7 +137,8 @@ fn set_time(file: &Path, seconds: i64, nanoseconds: i64) -> io::Result<()> {
 }
 
 fn make_names(root: &Path) -> io::Result<()> {
-    let long = [b'n'; 255];
+    // `mkfs.erofs` 1.5 stores no name of 255 bytes.
+    let long = [b'n'; 254];
     for name in [&long[..], b"any \x80\xff\n\t\\ bytes", b"...", b" "] {
         fs::write(root.join("deep/er").join(OsStr::from_bytes(name)), name)?;
     }
