@@ -10,7 +10,7 @@ use verimount_verity::{
 #[cfg(feature = "remote")]
 use crate::sources::Kept;
 use crate::{
-    Access, Error, ImageDevice, Location, Opened, RootHash, Trust,
+    Access, Error, ImageDevice, Location, Opened, RootHash, Trust, image,
     seal_search::{find_hash_area, find_seal, look_for_note, look_for_seal, not_sealed},
     sources::Sources,
 };
@@ -132,6 +132,12 @@ fn open_from(location: Location, trust: &Trust, sources: &Sources<'_>) -> Result
         Trust::Unverified => None,
     };
     let reader = reader.map(Arc::new);
+    // A seal has the size of its content; without one, only the image itself can tell that its end is missing.
+    if reader.is_none()
+        && let Some(error) = image::truncation(source.clone())
+    {
+        return Err(Error::image(&location, error));
+    }
     let devices = sources.options.devices.iter();
     let devices = devices.map(|device| device.open(trust, sources.options));
     Ok(Opened {
