@@ -100,7 +100,7 @@ pub(super) const TOOLS: [Tool; 42] = [
     tool(
         "mkfs.erofs",
         "erofs-utils",
-        &[Bench, KernelTest, Test],
+        &[Bench, Test],
         "makes images that ours are compared with",
     ),
     tool(
