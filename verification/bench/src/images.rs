@@ -1,6 +1,7 @@
 //! Compares verified images with plain files and other read-only file systems.
 
 mod build;
+mod compression;
 mod digest;
 mod memory;
 mod mount_time;

@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use verimount_support::{command, workspace};
+use verimount_support::{command, newer::EROFS_UTILS_1_9_4, workspace};
 use verimount_testenv::tools;
 
 use crate::{cache, data::Sizes, mounts::Sealed};
@@ -23,6 +23,8 @@ pub(crate) struct Lab {
     /// The older program for comparison.
     older: Option<PathBuf>,
     chosen: Cell<Which>,
+    /// The folder with the programs of the newest erofs-utils; `None` if they could not be fetched.
+    erofs_utils: Option<PathBuf>,
     /// The number of rounds.
     pub(crate) rounds: usize,
     /// The amounts of data.
@@ -117,9 +119,17 @@ impl Lab {
         };
         let verimount = copy(&built, "verimount")?;
         let older = older.map(|older| copy(older, "verimount-before"));
+        let erofs_utils = EROFS_UTILS_1_9_4.installed(&workspace::target()?);
         Ok(Self {
             verimount,
             older: older.transpose()?,
+            erofs_utils: match erofs_utils {
+                Ok(folder) => Some(folder),
+                Err(error) => {
+                    eprintln!("{error:#}\nWithout it, its rows are left out.");
+                    None
+                }
+            },
             chosen: Cell::new(Which::Today),
             folder,
             rounds,
@@ -203,10 +213,12 @@ impl Lab {
 
     /// Builds an image of `tree` at `image`.
     pub(crate) fn image(&self, format: Format, tree: &Path, image: PathBuf) -> Result<Sealed> {
-        Ok(Sealed {
-            digest: first_word(&mut self.build(format, tree, &image))?,
-            source: image,
-        })
+        Sealed::built(&mut self.build(format, tree, &image), image)
+    }
+
+    /// A program of the newest erofs-utils.
+    pub(crate) fn erofs_utils(&self, program: &str) -> Option<PathBuf> {
+        Some(self.erofs_utils.as_ref()?.join(program))
     }
 
     /// Drops all caches before a run that will fill at most this many bytes of page cache.
@@ -221,7 +233,7 @@ fn readable_by_all() -> fs::Permissions {
 }
 
 /// The first word that `command` prints.
-fn first_word(command: &mut Command) -> Result<String> {
+pub(crate) fn first_word(command: &mut Command) -> Result<String> {
     let printed = command::stdout(command)?;
     let word = printed.split_whitespace().next();
     Ok(word

@@ -15,7 +15,7 @@ use verimount_support::{command, mount_point::MountPoint};
 
 use crate::{
     cache::kernel_bytes,
-    lab::{Lab, User},
+    lab::{Lab, User, first_word},
 };
 
 /// How long a mount may take to appear, or its process to end.
@@ -38,6 +38,14 @@ pub(crate) struct Sealed {
 }
 
 impl Sealed {
+    /// Runs `build`, a command that builds and seals `image`.
+    pub(crate) fn built(build: &mut Command, image: PathBuf) -> Result<Self> {
+        Ok(Self {
+            digest: first_word(build)?,
+            source: image,
+        })
+    }
+
     /// Mounts with further `options`, by and for `user`.
     pub(crate) fn mount(&self, lab: &Lab, user: User, options: &[&str]) -> Result<Mount> {
         let mut mount = lab.verimount(user);
@@ -82,7 +90,7 @@ fn foreground(lab: &Lab, user: User, mut mount: Command) -> Result<Mount> {
 }
 
 /// Mounts an image with `program`, such as squashfuse.
-pub(crate) fn fuse(lab: &Lab, program: &str, image: &Path) -> Result<Mount> {
+pub(crate) fn fuse(lab: &Lab, program: &Path, image: &Path) -> Result<Mount> {
     let mut mount = Command::new(program);
     mount.arg(image);
     background(lab, mount)

@@ -7,13 +7,21 @@ use std::{
 
 use anyhow::Result;
 use verimount_support::command;
+use verimount_testenv::tools;
 
+use super::compression::Compression;
 use crate::{
     lab::{Format, Lab, User, file_system, has},
     mounts::{self, Mount, Sealed},
     report::Report,
 };
 
+/// Our mount of a compressed image.
+pub(super) const OURS: &str = "verimount";
+/// The program in the newest erofs-utils that mounts images.
+pub(super) const EROFSFUSE: &str = "erofsfuse";
+/// The kernel's mount of an EROFS image.
+pub(super) const KERNEL: &str = "kernel erofs";
 /// The kernel's mount of our own EROFS image.
 pub(super) const KERNEL_OURS: &str = "kernel erofs, the same image";
 
@@ -26,7 +34,7 @@ pub(super) struct Subject {
 enum Form {
     Plain,
     Ours(Sealed),
-    Fuse(&'static str, PathBuf),
+    Fuse(PathBuf, PathBuf),
     Kernel(&'static str, PathBuf),
 }
 
@@ -51,7 +59,6 @@ impl Subject {
     /// The reason why it cannot be measured here, if any.
     fn obstacle(&self, lab: &Lab) -> Option<&'static str> {
         match self.form {
-            Form::Fuse(program, _) if !has(program) => Some("not installed"),
             Form::Kernel(..) if self.mount(lab).is_err() => Some("this kernel does not mount it"),
             _ => None,
         }
@@ -63,6 +70,7 @@ pub(super) fn subjects(lab: &Lab, report: &mut Report, tree: &Path) -> Result<Ve
     let native = format!("native {}", file_system(tree)?);
     let mut subjects = vec![Subject::new(native, Form::Plain)];
     let mut peers = Vec::new();
+    let erofsfuse = lab.erofs_utils(EROFSFUSE);
     for format in lab.formats()? {
         let image = lab.image(format, tree, lab.path(&format!("ours.{}", format.name())))?;
         if format == Format::Erofs {
@@ -70,6 +78,19 @@ pub(super) fn subjects(lab: &Lab, report: &mut Report, tree: &Path) -> Result<Ve
             peers.push(Subject::new(KERNEL_OURS, kernel));
         }
         subjects.push(Subject::new(format.ours(), Form::Ours(image)));
+    }
+    for compression in Compression::all(lab) {
+        let image = lab.path(&format!("ours.{}", compression.name));
+        let image = Sealed::built(&mut compression.build(lab, tree, &image), image)?;
+        let new = |subject, form| Subject::new(compression.variant(subject), form);
+        peers.push(new(KERNEL, Form::Kernel("erofs", image.source.clone())));
+        if let Some(program) = &erofsfuse {
+            peers.push(new(
+                EROFSFUSE,
+                Form::Fuse(program.clone(), image.source.clone()),
+            ));
+        }
+        subjects.push(new(OURS, Form::Ours(image)));
     }
     peers.extend(others(lab, report, tree)?);
     for peer in peers {
@@ -94,19 +115,28 @@ fn others(lab: &Lab, report: &mut Report, tree: &Path) -> Result<Vec<Subject>> {
             .args(["-quiet", "-no-progress"])
             .args(options);
         if made(report, &format!("squashfs {kind}"), "mksquashfs", &mut make)? {
-            let fuse = Form::Fuse("squashfuse", image.clone());
-            peers.push(Subject::new(format!("squashfuse {kind}"), fuse));
+            match tools::locate("squashfuse") {
+                Some(program) => {
+                    let fuse = Form::Fuse(program, image.clone());
+                    peers.push(Subject::new(format!("squashfuse {kind}"), fuse));
+                }
+                None => report.leave_out("squashfuse", "not installed"),
+            }
             let kernel = Form::Kernel("squashfs", image);
             peers.push(Subject::new(format!("kernel squashfs {kind}"), kernel));
         }
     }
-    let image = lab.path("tree.erofs");
-    let mut make = Command::new("mkfs.erofs");
-    make.arg("--quiet").arg(&image).arg(tree);
-    if made(report, "erofs", "mkfs.erofs", &mut make)? {
-        let fuse = Form::Fuse("erofsfuse", image.clone());
-        peers.push(Subject::new("erofsfuse", fuse));
-        peers.push(Subject::new("kernel erofs", Form::Kernel("erofs", image)));
+    match (lab.erofs_utils("mkfs.erofs"), lab.erofs_utils(EROFSFUSE)) {
+        (Some(mkfs), Some(erofsfuse)) => {
+            let image = lab.path("tree.erofs");
+            command::stdout(&mut Compression::STORED.mkfs(&mkfs, tree, &image))?;
+            peers.push(Subject::new(
+                EROFSFUSE,
+                Form::Fuse(erofsfuse, image.clone()),
+            ));
+            peers.push(Subject::new(KERNEL, Form::Kernel("erofs", image)));
+        }
+        _ => report.leave_out("images of mkfs.erofs", "not installed"),
     }
     Ok(peers)
 }

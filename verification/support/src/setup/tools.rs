@@ -40,7 +40,7 @@ impl fmt::Display for Tool {
 }
 
 /// The programs that any task needs, by package.
-pub(super) const TOOLS: [Tool; 42] = [
+pub(super) const TOOLS: [Tool; 41] = [
     tool("getfattr", "attr", &[Test], "shows extended attributes"),
     tool("setfacl", "acl", &[Test], "sets access control lists"),
     tool(
@@ -100,14 +100,8 @@ pub(super) const TOOLS: [Tool; 42] = [
     tool(
         "mkfs.erofs",
         "erofs-utils",
-        &[Bench, Test],
+        &[KernelTest, Test],
         "makes images that ours are compared with",
-    ),
-    tool(
-        "erofsfuse",
-        "erofsfuse",
-        &[Bench],
-        "is what images are compared with",
     ),
     tool(
         "fio",
