@@ -2,6 +2,7 @@
 
 mod bridge;
 mod dm_verity;
+mod erofs;
 mod extents;
 mod integrity;
 mod romfs;
@@ -23,12 +24,13 @@ use self::{scratch::Scratch, tests::Tests};
 use crate::report::Line;
 
 /// The kernel modules that the tests need.
-const MODULES: [&str; 12] = [
+const MODULES: [&str; 13] = [
     "blake2b_generic",
     "crc32_generic",
     "crc32c_generic",
     "dm-integrity",
     "dm-verity",
+    "erofs",
     "ext4",
     "fuse",
     "loop",
@@ -54,6 +56,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     load(&MODULES, &options.kernel)?;
     let scratch = Scratch::new(PathBuf::from("/run/scratch"))?;
     romfs::run(&Tests::new("romfs"), &scratch, &options.verimount)?;
+    erofs::run(&Tests::new("EROFS"), &scratch, &options.verimount)?;
     verity::run(&Tests::new("fs-verity"), &scratch)?;
     bridge::run(&Tests::new("bridge"), &scratch, &options.verimount)?;
     dm_verity::run(&Tests::new("dm-verity"), &scratch, &options.verimount)?;
