@@ -132,20 +132,24 @@ fn open_from(location: Location, trust: &Trust, sources: &Sources<'_>) -> Result
         Trust::Unverified => None,
     };
     let reader = reader.map(Arc::new);
-    // A seal has the size of its content; without one, only the image itself can tell that its end is missing.
-    if reader.is_none()
-        && let Some(error) = image::truncation(source.clone())
-    {
+    let content: Arc<dyn ReadAt> = match &reader {
+        Some(reader) => reader.clone(),
+        None => source,
+    };
+    // Of all that content is verified by, only a file digest covers its size. Without one, the image itself must tell
+    // that its end is missing.
+    let covers_size = matches!(
+        reader.as_ref().map(|reader| reader.identity()),
+        Some(Identity::FileDigest(_))
+    );
+    if !covers_size && let Some(error) = image::truncation(content.clone()) {
         return Err(Error::image(&location, error));
     }
     let devices = sources.options.devices.iter();
     let devices = devices.map(|device| device.open(trust, sources.options));
     Ok(Opened {
         devices: devices.collect::<Result<_, _>>()?,
-        content: match &reader {
-            Some(reader) => reader.clone(),
-            None => source,
-        },
+        content,
         reader,
         pin: trust.pin(),
         location,

@@ -2,7 +2,12 @@
 
 use std::{fs, ops::ControlFlow, path::Path, sync::Arc};
 
-use verimount::image::{check, describe, open, open_damaged, truncation};
+use verimount::{
+    OpenOptions, SealFormat, SealOptions, Trust,
+    image::{check, describe, open, open_damaged, truncation},
+    seal,
+    verity::dm_verity,
+};
 use verimount_romfs::{BlockSize, Options, VolumeName, plan};
 use verimount_scan::{Options as ScanOptions, scan};
 use verimount_source::ReadAt;
@@ -83,6 +88,36 @@ fn an_erofs_image_is_recognised() {
         open(source(damaged), Vec::new()),
         Err(Error::Corrupt(_))
     ));
+}
+
+/// A root hash does not cover the size of the data, which is in the superblock of dm-verity.
+#[test]
+fn a_superblock_that_hides_the_end_of_an_image_is_found() {
+    /// Where the superblock has the number of data blocks.
+    const DATA_BLOCKS: usize = 72;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("image");
+    let bytes = include_bytes!("../../erofs/tests/erofs/images/inline.erofs");
+    let image = [
+        &bytes[..],
+        &vec![0; bytes.len().next_multiple_of(4096) - bytes.len()],
+    ]
+    .concat();
+    fs::write(&path, &image).unwrap();
+    let mut options = SealOptions::default();
+    options.append = true;
+    options.format = SealFormat::DmVerity(dm_verity::Params::default());
+    let sealed = seal(&path, &options, &mut |_| ControlFlow::Continue(())).unwrap();
+    let trust = Trust::RootHash(sealed.identity.to_string().parse().unwrap());
+    let mut options = OpenOptions::default();
+    options.hash_offset = sealed.hash_offset;
+    let open = || verimount::open(&path, &trust, &options);
+    open().unwrap();
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[image.len() + DATA_BLOCKS] -= 1;
+    fs::write(&path, bytes).unwrap();
+    let refused = open().map(drop).unwrap_err().to_string();
+    assert!(refused.contains("truncated"), "{refused}");
 }
 
 #[test]

@@ -1,5 +1,9 @@
 //! EROFS images with one changed byte: below a seal, what is shown is right, or its read is refused.
+//!
+//! After each change all blocks of the content are read. A tree depends on them only. So all files are compared once
+//! for each set of blocks that are refused.
 
+mod effect;
 mod sealed;
 mod seen;
 

@@ -1,13 +1,15 @@
-use std::{fs, num::NonZero, ops::ControlFlow, sync::Arc, thread};
+use std::{collections::HashMap, fs, num::NonZero, ops::ControlFlow, sync::Arc, thread};
 
 use verimount::{
-    Error, Location, OpenOptions, SealFormat, SealOptions, Trust, open, seal,
-    tree::Tree,
+    Error, Location, OpenOptions, Opened, SealFormat, SealOptions, Trust, open, seal,
     verity::{Identity, dm_verity},
 };
 use verimount_testkit::Flipped;
 
-use crate::seen::{Files, everything, is_refused};
+use crate::{
+    effect::Effect,
+    seen::{Files, everything, is_refused},
+};
 
 /// Where the Merkle tree of an image is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +40,8 @@ struct Damaged<'a> {
     sealed: &'a Sealed,
     image: Arc<Flipped<Vec<u8>>>,
     sidecar: Arc<Flipped<Vec<u8>>>,
+    /// Whether any file is refused, by the effect on the content.
+    checked: HashMap<Effect, bool>,
 }
 
 impl Sealed {
@@ -72,13 +76,13 @@ impl Sealed {
 
     /// Changes the byte at each of these positions, in the image or behind its end in the sidecar.
     pub(crate) fn try_positions(&self, positions: &[usize]) {
-        let tree = Damaged::new(self).open().unwrap();
+        let tree = Damaged::new(self).open().unwrap().tree().unwrap();
         let expected = &everything(&*tree).unwrap();
         let threads = thread::available_parallelism().map_or(1, NonZero::get);
         thread::scope(|scope| {
             for part in positions.chunks(positions.len().div_ceil(threads).max(1)) {
                 scope.spawn(move || {
-                    let damaged = Damaged::new(self);
+                    let mut damaged = Damaged::new(self);
                     for &position in part {
                         let is_noticed = damaged.is_noticed(position, expected);
                         // Everything in the image is read. Behind it, there is padding.
@@ -100,10 +104,11 @@ impl<'a> Damaged<'a> {
             sealed,
             image: Arc::new(Flipped::new(sealed.image.clone())),
             sidecar: Arc::new(Flipped::new(sealed.sidecar.clone())),
+            checked: HashMap::new(),
         }
     }
 
-    fn open(&self) -> Result<Box<dyn Tree>, Error> {
+    fn open(&self) -> Result<Opened, Error> {
         let mut options = OpenOptions::default();
         options.hash_offset = self.sealed.hash_offset;
         if !self.sealed.sidecar.is_empty() {
@@ -111,23 +116,34 @@ impl<'a> Damaged<'a> {
             options.sidecar = Some(sidecar);
         }
         let image = Location::source("image", self.image.clone());
-        open(image, &self.sealed.trust, &options)?.tree()
+        open(image, &self.sealed.trust, &options)
     }
 
     /// Whether the change of a byte has any effect. Only refusals are allowed.
-    fn is_noticed(&self, position: usize, expected: &Files) -> bool {
+    fn is_noticed(&mut self, position: usize, expected: &Files) -> bool {
         let end = self.sealed.image.len() as u64;
         match (position as u64).checked_sub(end) {
             None => self.image.flip(position as u64),
             Some(position) => self.sidecar.flip(position),
         }
         let is_noticed = match self.open() {
-            Ok(tree) => is_refused(&*tree, expected),
-            Err(Error::NotAnImage { .. }) => panic!("{position}: shown as something else"),
+            Ok(opened) => self.is_refused(&opened, expected),
             Err(_) => true,
         };
         self.image.flip(Flipped::<Vec<u8>>::NOWHERE);
         self.sidecar.flip(Flipped::<Vec<u8>>::NOWHERE);
         is_noticed
+    }
+
+    /// Whether any read of what was opened is refused.
+    fn is_refused(&mut self, opened: &Opened, expected: &Files) -> bool {
+        let content = &self.sealed.image[..self.sealed.size];
+        let effect = Effect::on(&*opened.content(), content);
+        let check = || match opened.tree() {
+            Ok(tree) => is_refused(&*tree, expected),
+            Err(Error::NotAnImage { .. }) => panic!("it is shown as something else"),
+            Err(_) => true,
+        };
+        *self.checked.entry(effect).or_insert_with(check)
     }
 }
