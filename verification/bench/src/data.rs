@@ -36,6 +36,8 @@ pub(crate) struct Sizes {
     pub(crate) mirrored: &'static [u64],
     /// Bytes of the volumes that are mounted.
     pub(crate) volumes: &'static [u64],
+    /// Mounts of one image on a web server at the same time.
+    pub(crate) shared_mounts: usize,
     /// The most bytes of disk that everything takes.
     pub(crate) disk: u64,
 }
@@ -56,6 +58,7 @@ impl Sizes {
         listed: &[100_000, 1_000_000],
         mirrored: &[1_000, 10_000, 100_000, 1_000_000],
         volumes: &[1 << 30, 32 << 30, 1 << 40],
+        shared_mounts: 50,
         disk: 10 << 30,
     };
 
@@ -73,7 +76,8 @@ impl Sizes {
         listed: &[10, 1_000],
         mirrored: &[10, 100],
         volumes: &[16 << 20, 64 << 20],
-        disk: 1 << 28,
+        shared_mounts: 5,
+        disk: 1 << 29,
     };
 
     /// The number of files in the tree.

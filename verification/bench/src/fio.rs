@@ -2,7 +2,7 @@
 
 use std::{path::Path, process::Command};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use serde_json::Value;
 use verimount_support::command;
 
@@ -30,4 +30,20 @@ pub(crate) fn job(fio: &mut Command) -> Result<Value> {
     let report = printed.find('{').map_or("", |start| &printed[start..]);
     let mut report: Value = serde_json::from_str(report)?;
     Ok(report["jobs"][0].take())
+}
+
+/// Reads 4 KiB at positions that are the same each time; returns the time in seconds, by fio's own clock.
+pub(crate) fn random_reads(file: &Path, reads: u64) -> Result<f64> {
+    let mut fio = fio(file);
+    fio.args(["--readonly", "--rw=randread", "--bs=4k"]);
+    fio.args(["--ioengine=psync", "--randrepeat=1"]);
+    let job = job(fio.arg(format!("--number_ios={reads}")))?;
+    let (total, rate) = (
+        job["read"]["total_ios"].as_f64(),
+        job["read"]["iops"].as_f64(),
+    );
+    total
+        .zip(rate)
+        .map(|(total, rate)| total / rate)
+        .context("fio reports no reads")
 }

@@ -16,6 +16,7 @@ mod latency;
 mod mounts;
 mod page;
 mod plot;
+mod remote;
 mod report;
 mod requirement;
 mod rounds;
@@ -26,8 +27,10 @@ mod volumes;
 
 use std::{
     env, fs,
+    net::SocketAddr,
     path::{Path, PathBuf},
     process::{Command, ExitCode},
+    time::Duration,
 };
 
 use anyhow::{Result, ensure};
@@ -55,7 +58,7 @@ struct Arguments {
     part: Option<Part>,
 }
 
-/// A hidden task for which this program starts itself again.
+/// Hidden tasks, for which this program starts itself again.
 #[derive(Debug, Subcommand)]
 enum Part {
     /// Touch and free memory, before a benchmark fills the page cache
@@ -63,6 +66,16 @@ enum Part {
     TouchMemory {
         /// The number of bytes
         bytes: usize,
+    },
+    /// Pass connections on, as over a long way
+    #[command(hide = true)]
+    Delay {
+        /// Where to listen
+        listen: SocketAddr,
+        /// Where connections go
+        to: SocketAddr,
+        /// The time to there and back, in milliseconds
+        round_trip: u64,
     },
 }
 
@@ -104,6 +117,8 @@ enum Name {
     Growth,
     /// Verified images: digest, cold and warm reads, a tree of files, requests, memory
     Images,
+    /// Images on a web server, here and far away, compared with other programs that read over HTTP
+    Remote,
     /// The tables of 2020: tree read-ahead, the block size of romfs, tags that are not read back
     Seeds,
     /// Volumes: requests, speed, checking, and a file system on a loop device
@@ -124,6 +139,7 @@ impl Benchmark {
     const BRIDGE: Self = Self::new("bridge", bridge::run);
     const GROWTH: Self = Self::new("growth", growth::run);
     const IMAGES: Self = Self::new("images", images::run);
+    const REMOTE: Self = Self::new("remote", remote::run);
     const SEEDS: Self = Self::new("seeds", seeds::run);
     const VOLUMES: Self = Self::new("volumes", volumes::run);
 
@@ -133,6 +149,7 @@ impl Benchmark {
         Self::BRIDGE,
         Self::VOLUMES,
         Self::GROWTH,
+        Self::REMOTE,
     ];
 
     const fn new(title: &'static str, run: fn(&Lab, &mut Report) -> Result<()>) -> Self {
@@ -147,6 +164,7 @@ impl Name {
             Self::Bridge => &[Benchmark::BRIDGE],
             Self::Growth => &[Benchmark::GROWTH],
             Self::Images => &[Benchmark::IMAGES],
+            Self::Remote => &[Benchmark::REMOTE],
             Self::Seeds => &[Benchmark::SEEDS],
             Self::Volumes => &[Benchmark::VOLUMES],
         }
@@ -160,6 +178,15 @@ fn main() -> ExitCode {
             cache::touch_memory(bytes);
             Ok(())
         }
+        Some(Part::Delay {
+            listen,
+            to,
+            round_trip,
+        }) => Ok(remote::delay::serve(
+            listen,
+            to,
+            Duration::from_millis(round_trip),
+        )?),
         None => run(&options),
     })
 }

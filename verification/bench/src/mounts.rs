@@ -73,13 +73,25 @@ pub(crate) fn volume(lab: &Lab, storage: &Path, options: &[&str]) -> Result<Moun
 }
 
 /// Mounts with `mount`, a `verimount` command to which the mount point is added.
-///
-/// It runs in the foreground, so that the process is a child whose memory can be measured.
 fn foreground(lab: &Lab, user: User, mut mount: Command) -> Result<Mount> {
+    mount.arg("--foreground");
+    served(lab, user, |point| {
+        mount.arg(point);
+        mount
+    })
+}
+
+/// Mounts with the command for a mount point, which serves the mount until that is unmounted.
+///
+/// The process is a child, whose memory and processor time can be measured.
+pub(crate) fn served(
+    lab: &Lab,
+    user: User,
+    command: impl FnOnce(&Path) -> Command,
+) -> Result<Mount> {
     let point = new_point(lab, user)?;
     let log = Log::of(lab);
-    mount.arg("--foreground").arg(point.path());
-    let daemon = Some(log.record(&mut mount)?.spawn()?);
+    let daemon = Some(log.record(&mut command(point.path()))?.spawn()?);
     let mut mount = Mount {
         point,
         daemon,
@@ -174,9 +186,25 @@ impl Mount {
 
     /// The peak memory of the serving process in bytes, including the program's own pages.
     pub(crate) fn peak_memory(&self) -> Result<u64> {
+        kernel_bytes(&self.of_daemon("status")?, "VmHWM:").context("no VmHWM")
+    }
+
+    /// The processor time of the serving process so far, in seconds.
+    pub(crate) fn processor_seconds(&self) -> Result<f64> {
+        /// The unit of times in /proc, on every Linux.
+        const TICKS: f64 = 100.0;
+        let stat = self.of_daemon("stat")?;
+        // The name may contain anything, but is the last one in parentheses.
+        let (_, fields) = stat.rsplit_once(") ").context("no name in stat")?;
+        let times = fields.split(' ').skip(11).take(2).map(str::parse::<f64>);
+        let ticks: f64 = times.sum::<Result<_, _>>()?;
+        Ok(ticks / TICKS)
+    }
+
+    /// A file of /proc about the serving process.
+    fn of_daemon(&self, file: &str) -> Result<String> {
         let id = self.daemon.as_ref().context("no process of ours")?.id();
-        let text = fs::read_to_string(format!("/proc/{id}/status"))?;
-        kernel_bytes(&text, "VmHWM:").context("no VmHWM")
+        Ok(fs::read_to_string(format!("/proc/{id}/{file}"))?)
     }
 
     fn wait_until_ready(&mut self) -> Result<()> {

@@ -1,10 +1,8 @@
-use std::path::Path;
-
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use super::Large;
 use crate::{
-    fio::{fio, job},
+    fio::random_reads,
     lab::{Lab, User, ensure_same_file, has},
     mounts::Sealed,
     report::{Bar, Compare, Report},
@@ -29,7 +27,7 @@ pub(super) fn run(lab: &Lab, report: &mut Report, large: &Large) -> Result<()> {
     let samples = Contest::default()
         .variant("plain file", || {
             lab.make_cold(reads * BLOCK)?;
-            seconds(&large.plain, reads)
+            random_reads(&large.plain, reads)
         })
         .variant("verimount, image", mounted(&large.image))
         .variant("verimount, sealed file", mounted(&large.sealed))
@@ -57,23 +55,7 @@ fn mounted(lab: &Lab, large: &Large, source: &Sealed) -> Result<f64> {
     let mount = source.mount(lab, User::Caller, &[])?;
     let file = mount.path().join(Large::NAME);
     lab.make_cold(lab.sizes.random_reads * BLOCK)?;
-    let seconds = seconds(&file, lab.sizes.random_reads)?;
+    let seconds = random_reads(&file, lab.sizes.random_reads)?;
     ensure_same_file(User::Caller, &large.plain, &file)?;
     Ok(seconds)
-}
-
-/// The time of the reads in seconds, by fio's own clock.
-fn seconds(file: &Path, reads: u64) -> Result<f64> {
-    let mut fio = fio(file);
-    fio.args(["--readonly", "--rw=randread", "--bs=4k"]);
-    fio.args(["--ioengine=psync", "--randrepeat=1"]);
-    let job = job(fio.arg(format!("--number_ios={reads}")))?;
-    let (total, rate) = (
-        job["read"]["total_ios"].as_f64(),
-        job["read"]["iops"].as_f64(),
-    );
-    total
-        .zip(rate)
-        .map(|(total, rate)| total / rate)
-        .context("fio reports no reads")
 }

@@ -40,9 +40,15 @@ impl fmt::Display for Tool {
 }
 
 /// The programs that any task needs, by package.
-pub(super) const TOOLS: [Tool; 41] = [
+pub(super) const TOOLS: [Tool; 49] = [
     tool("getfattr", "attr", &[Test], "shows extended attributes"),
     tool("setfacl", "acl", &[Test], "sets access control lists"),
+    tool(
+        "aria2c",
+        "aria2",
+        &[Bench],
+        "is what fetching from web servers is compared with",
+    ),
     tool(
         "bindfs",
         "bindfs",
@@ -66,6 +72,12 @@ pub(super) const TOOLS: [Tool; 41] = [
         "cpio",
         &[KernelTest],
         "packs the initial file system of a guest",
+    ),
+    tool(
+        "curl",
+        "curl",
+        &[Bench],
+        "is what fetching from web servers is compared with",
     ),
     tool(
         "integritysetup",
@@ -142,12 +154,30 @@ pub(super) const TOOLS: [Tool; 41] = [
     ),
     tool("grub-fstest", "grub-common", &[Test], "reads our images"),
     tool(
+        "httpdirfs",
+        "httpdirfs",
+        &[Bench],
+        "is what images on web servers are compared with",
+    ),
+    tool(
+        "ip",
+        "iproute2",
+        &[Bench],
+        "makes a network whose speed is known",
+    ),
+    tool(
         "depmod",
         "kmod",
         &[KernelTest],
         "lists the modules of a kernel",
     ),
     tool("nbdcopy", "libnbd-bin", &[Test], "copies disks over NBD"),
+    tool(
+        "nbdfuse",
+        "libnbd-bin",
+        &[Bench],
+        "is what images on web servers are compared with",
+    ),
     tool(
         "mergerfs",
         "mergerfs",
@@ -171,12 +201,12 @@ pub(super) const TOOLS: [Tool; 41] = [
         "nbdkit",
         "nbdkit",
         &[Bench],
-        "is what our NBD server is compared with",
+        "is what our NBD server and images on web servers are compared with",
     ),
     tool(
         "nginx",
         "nginx-light",
-        &[Test],
+        &[Bench, Test],
         "serves images that are read from a URL",
     ),
     tool(
@@ -188,8 +218,14 @@ pub(super) const TOOLS: [Tool; 41] = [
     tool(
         "python3",
         "python3",
-        &[Test],
-        "makes system calls that no command makes",
+        &[Bench, Test],
+        "makes system calls that no command makes, and starts from images",
+    ),
+    tool(
+        "f2py3",
+        "python3-numpy",
+        &[Bench],
+        "comes with what Python loads from images",
     ),
     tool(
         "qemu-system-x86_64",
@@ -214,6 +250,18 @@ pub(super) const TOOLS: [Tool; 41] = [
         "skopeo",
         &[Test],
         "copies images between registries",
+    ),
+    tool(
+        "rclone",
+        "rclone",
+        &[Bench],
+        "is what images on web servers are compared with",
+    ),
+    tool(
+        "s3fs",
+        "s3fs",
+        &[Bench],
+        "is what images on web servers are compared with",
     ),
     tool(
         "mksquashfs",
