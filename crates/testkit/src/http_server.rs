@@ -1,13 +1,17 @@
 use std::{
+    collections::HashMap,
     io::{self, BufRead, BufReader, Read, Write},
     net::{Shutdown, SocketAddr, TcpListener, TcpStream},
     ops::Range,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering::SeqCst},
+        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
     },
     thread::{self, JoinHandle},
+    time::Duration,
 };
+
+use rustix::net::sockopt::set_socket_linger;
 
 /// A web server of one file, whose answers a script can make wrong in any way.
 pub struct HttpServer {
@@ -49,8 +53,19 @@ pub struct HttpAnswer {
     pub headers: Vec<(String, String)>,
     /// The body.
     pub body: Vec<u8>,
+    /// How slowly the body is sent, if not at once.
+    pub pace: Option<HttpPace>,
     /// What happens after the body.
     pub end: HttpEnd,
+}
+
+/// A slow sender.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HttpPace {
+    /// How many bytes it sends at a time.
+    pub piece: usize,
+    /// How long it waits before it sends them.
+    pub pause: Duration,
 }
 
 /// What happens to a connection after the bytes of an answer.
@@ -62,6 +77,8 @@ pub enum HttpEnd {
     Closed,
     /// It is closed without an answer.
     Unanswered,
+    /// It is broken off, so that the client's system reports a failure and not an end.
+    Reset,
     /// It stays open and silent until the server ends.
     Silent,
 }
@@ -79,6 +96,7 @@ impl HttpAnswer {
             status,
             headers: Vec::new(),
             body: content[part.start as usize..part.end as usize].to_vec(),
+            pace: None,
             end: HttpEnd::Open,
         };
         let answer = answer
@@ -119,6 +137,7 @@ impl HttpAnswer {
             status,
             headers: Vec::new(),
             body: Vec::new(),
+            pace: None,
             end: self.end,
         }
         .with("content-length", 0)
@@ -132,14 +151,22 @@ impl HttpAnswer {
         self
     }
 
-    fn bytes(&self) -> Vec<u8> {
+    fn send(&self, mut connection: &TcpStream) -> io::Result<()> {
         let mut bytes = format!("HTTP/1.1 {} Scripted\r\n", self.status).into_bytes();
         for (name, value) in &self.headers {
             bytes.extend(format!("{name}: {value}\r\n").bytes());
         }
         bytes.extend(b"\r\n");
-        bytes.extend(&self.body);
-        bytes
+        let Some(pace) = self.pace else {
+            bytes.extend(&self.body);
+            return connection.write_all(&bytes);
+        };
+        connection.write_all(&bytes)?;
+        for piece in self.body.chunks(pace.piece) {
+            thread::sleep(pace.pause);
+            connection.write_all(piece)?;
+        }
+        Ok(())
     }
 }
 
@@ -150,7 +177,10 @@ struct Shared {
     content: Vec<u8>,
     script: Box<Script>,
     requests: Mutex<Vec<HttpRequest>>,
-    connections: Mutex<Vec<TcpStream>>,
+    /// Those that are open, by the number of each.
+    connections: Mutex<HashMap<usize, TcpStream>>,
+    /// How many of them have an answer that has not ended.
+    answering: AtomicUsize,
     is_over: AtomicBool,
 }
 
@@ -172,6 +202,7 @@ impl HttpServer {
             script: Box::new(script),
             requests: Mutex::default(),
             connections: Mutex::default(),
+            answering: AtomicUsize::new(0),
             is_over: AtomicBool::new(false),
         });
         let accepting = shared.clone();
@@ -196,6 +227,11 @@ impl HttpServer {
     pub fn requests(&self) -> Vec<HttpRequest> {
         locked(&self.shared.requests).clone()
     }
+
+    /// How many answers have begun and not ended. One that falls silent ends when the client leaves.
+    pub fn answering(&self) -> usize {
+        self.shared.answering.load(SeqCst)
+    }
 }
 
 impl Drop for HttpServer {
@@ -206,7 +242,7 @@ impl Drop for HttpServer {
         if let Some(acceptor) = self.acceptor.take() {
             let _ = acceptor.join();
         }
-        for connection in locked(&self.shared.connections).iter() {
+        for connection in locked(&self.shared.connections).values() {
             let _ = connection.shutdown(Shutdown::Both);
         }
     }
@@ -214,22 +250,34 @@ impl Drop for HttpServer {
 
 impl Shared {
     fn accept(self: &Arc<Self>, listener: &TcpListener) {
-        while let Ok((connection, _)) = listener.accept() {
+        for number in 0.. {
+            let Ok((connection, _)) = listener.accept() else {
+                return;
+            };
             if self.is_over.load(SeqCst) {
                 return;
             }
             if let Ok(handle) = connection.try_clone() {
-                locked(&self.connections).push(handle);
+                locked(&self.connections).insert(number, handle);
             }
             let shared = self.clone();
-            thread::spawn(move || shared.serve(connection));
+            thread::spawn(move || {
+                let is_reset = shared.serve(&connection) == HttpEnd::Reset;
+                locked(&shared.connections).remove(&number);
+                // Without waiting for what was sent, the system closes a connection by a reset.
+                let is_reset =
+                    is_reset && set_socket_linger(&connection, Some(Duration::ZERO)).is_ok();
+                if !is_reset {
+                    let _ = connection.shutdown(Shutdown::Both);
+                }
+            });
         }
     }
 
-    /// Answers requests until the client or the script ends the connection. A client may leave at any
-    /// time, so that failures are of no interest.
-    fn serve(&self, connection: TcpStream) {
-        let mut reader = BufReader::new(&connection);
+    /// Answers requests until the client or the script ends the connection; returns how that should end. A client may
+    /// leave at any time, so that failures are of no interest.
+    fn serve(&self, connection: &TcpStream) -> HttpEnd {
+        let mut reader = BufReader::new(connection);
         while let Ok(Some(request)) = read_request(&mut reader) {
             let number = {
                 let mut requests = locked(&self.requests);
@@ -237,22 +285,18 @@ impl Shared {
                 requests.len() - 1
             };
             let answer = (self.script)(number, &request, HttpAnswer::of(&self.content, &request));
-            if answer.end == HttpEnd::Unanswered
-                || (&connection).write_all(&answer.bytes()).is_err()
-            {
-                break;
-            }
-            match answer.end {
-                HttpEnd::Open => {}
-                HttpEnd::Closed | HttpEnd::Unanswered => break,
+            self.answering.fetch_add(1, SeqCst);
+            let is_sent = answer.end != HttpEnd::Unanswered && answer.send(connection).is_ok();
+            if is_sent && answer.end == HttpEnd::Silent {
                 // Until the client leaves, or the server ends.
-                HttpEnd::Silent => {
-                    let _ = reader.read(&mut [0]);
-                    break;
-                }
+                let _ = reader.read(&mut [0]);
+            }
+            self.answering.fetch_sub(1, SeqCst);
+            if !is_sent || answer.end != HttpEnd::Open {
+                return answer.end;
             }
         }
-        let _ = connection.shutdown(Shutdown::Both);
+        HttpEnd::Closed
     }
 }
 

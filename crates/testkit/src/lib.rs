@@ -27,7 +27,7 @@ pub use faulty::{Fault, Faulty};
 pub use flat_romfs::flat_romfs;
 pub use flipped::Flipped;
 pub use hard_disk::HardDisk;
-pub use http_server::{HttpAnswer, HttpEnd, HttpRequest, HttpServer};
+pub use http_server::{HttpAnswer, HttpEnd, HttpPace, HttpRequest, HttpServer};
 pub use pattern::{noise, pattern};
 pub use random::Random;
 pub use read_blocks::read_blocks;
