@@ -54,16 +54,19 @@ impl<'a> Attempts<'a> {
         if !error.may_pass() {
             return Err(error);
         }
-        let pause = jittered(self.next_pause)
-            .max(retry_after.unwrap_or_default())
-            .max(self.session.budget().spend());
         let left = self.patience.saturating_sub(self.since.elapsed());
-        if pause >= left {
+        let own = jittered(self.next_pause).max(retry_after.unwrap_or_default());
+        let allowed = match own < left {
+            true => self.session.budget().spend(left),
+            false => None,
+        };
+        let Some(allowed) = allowed else {
             return Err(Error::GaveUp {
                 after: self.since.elapsed(),
                 last: Box::new(error),
             });
-        }
+        };
+        let pause = own.max(allowed);
         self.session.counters().retried(&error);
         self.next_pause = (self.next_pause * 2).min(self.session.limits().longest_pause);
         self.closing.pause(pause)
