@@ -23,6 +23,8 @@ pub(crate) struct Limits {
     pub(crate) read: Duration,
     /// How long a connection may be silent before it is given up.
     pub(crate) silence: Duration,
+    /// How long a manifest may take to arrive: each byte may come in time, but all of them never.
+    pub(crate) manifest: Duration,
     /// The first pause between two attempts. It is doubled each time.
     pub(crate) first_pause: Duration,
     /// The longest pause that is not the server's wish.
@@ -38,12 +40,30 @@ pub(crate) struct Limits {
     pub(crate) stale: Duration,
 }
 
+impl Limits {
+    /// Those of a session whose reads wait this long.
+    pub(crate) fn of_timeout(timeout: Duration) -> Self {
+        let usual = Self::default();
+        let read = timeout.max(Duration::from_secs(1));
+        Self {
+            read,
+            // A read opens the file if everything was on disk until then.
+            open: usual.open.min(read),
+            // After this time the next read asks anew, also if nobody waits any longer.
+            silence: usual.silence.min(read),
+            manifest: usual.manifest.min(read),
+            ..usual
+        }
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {
             open: Duration::from_secs(15),
             read: Duration::from_secs(60),
             silence: Duration::from_secs(10),
+            manifest: Duration::from_secs(30),
             first_pause: Duration::from_millis(100),
             longest_pause: Duration::from_secs(10),
             connections: 8,

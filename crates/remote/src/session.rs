@@ -26,7 +26,7 @@ use crate::{
 #[non_exhaustive]
 pub struct RemoteOptions {
     /// How long a read waits for the next granule that it needs, and how long that is retried: at least a
-    /// second, by default a minute.
+    /// second, by default a minute. What has shorter limits, such as opening, never takes longer.
     pub timeout: Duration,
     /// Whose certificates are accepted; by default those whom the system accepts.
     pub authorities: Option<Authorities>,
@@ -97,10 +97,7 @@ struct Shared {
 impl Session {
     /// A new session.
     pub fn new(options: RemoteOptions) -> Self {
-        let limits = Limits {
-            read: options.timeout.max(Duration::from_secs(1)),
-            ..Limits::default()
-        };
+        let limits = Limits::of_timeout(options.timeout);
         Self::with_limits(options, limits)
     }
 

@@ -3,7 +3,7 @@ use std::{net::TcpListener, time::Duration};
 use verimount_testkit::{HttpAnswer, HttpEnd, HttpServer};
 
 use super::{content, impatient, open, patient, read, session};
-use crate::{Error, granules::GRANULE, limits::Limits};
+use crate::{Error, RemoteOptions, Session, granules::GRANULE, limits::Limits};
 
 #[test]
 fn a_busy_server_is_asked_again() {
@@ -105,6 +105,24 @@ fn nobody_there_is_said_at_once() {
     drop(listener);
     let error = session(patient()).open(&url.parse().unwrap()).err();
     assert!(matches!(error, Some(Error::Unreachable(_))), "{error:?}");
+}
+
+/// What a server once kept silent about would otherwise be waited for as long as by default, read after read.
+#[test]
+fn a_short_deadline_shortens_all_others() {
+    let server = HttpServer::start(content(), |number, _, right| match number {
+        1 => right.cut(10, HttpEnd::Silent),
+        _ => right,
+    });
+    let options = RemoteOptions {
+        timeout: Duration::from_secs(1),
+        ..RemoteOptions::default()
+    };
+    let url = server.url("/file").parse().unwrap();
+    let file = Session::new(options).open(&url).unwrap();
+    let reads = (0..).map(|_| read(&file, GRANULE, 10));
+    let failed = reads.take_while(Result::is_err).count();
+    assert!((1..5).contains(&failed), "{failed} reads failed");
 }
 
 #[test]
