@@ -75,6 +75,9 @@ struct Beginning {
 }
 
 impl Manifest {
+    /// The largest manifest, in bytes: what the distribution specification recommends to accept.
+    pub const MAX_SIZE: u64 = 4 << 20;
+
     /// A manifest of an artifact.
     pub fn artifact(
         artifact_type: &str,

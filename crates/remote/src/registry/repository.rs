@@ -21,9 +21,6 @@ use crate::{
     limits::MAX_REDIRECTS,
 };
 
-/// The largest manifest, in bytes: what the distribution specification recommends to accept.
-const MAX_MANIFEST: u64 = 4 << 20;
-
 /// What a repository is used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rights {
@@ -85,6 +82,15 @@ impl Repository {
     /// # Errors
     /// [`Error::Manifest`], [`Error::WrongDigest`], and others.
     pub fn manifest(&self, image: &Reference) -> Result<(Manifest, BlobDigest), Error> {
+        let bytes = self.manifest_bytes(image)?;
+        Ok((Manifest::parse(&bytes)?, BlobDigest::of(&bytes)))
+    }
+
+    /// The bytes of the same. If `image` has a digest, they have that.
+    ///
+    /// # Errors
+    /// [`Error::WrongDigest`], and others.
+    pub fn manifest_bytes(&self, image: &Reference) -> Result<Vec<u8>, Error> {
         let name = match (image.digest(), image.tag()) {
             (Some(digest), _) => digest.to_string(),
             (None, tag) => tag.unwrap_or_default().to_owned(),
@@ -96,18 +102,17 @@ impl Repository {
                 self.run(with_body(request, authorization, ())?)
             })?;
             expect(200, &answer)?;
-            let body = answer.body_mut().with_config().limit(MAX_MANIFEST);
+            let body = answer.body_mut().with_config().limit(Manifest::MAX_SIZE);
             body.read_to_vec().map_err(|error| match error {
-                ureq::Error::BodyExceedsLimit(_) => Error::LargeManifest(MAX_MANIFEST).into(),
+                ureq::Error::BodyExceedsLimit(_) => Error::LargeManifest(Manifest::MAX_SIZE).into(),
                 other => of_client(other).into(),
             })
         })?;
-        let digest = BlobDigest::of(&bytes);
-        if let Some(expected) = image.digest().filter(|expected| *expected != digest) {
-            let actual = digest;
-            return Err(Error::WrongDigest { expected, actual });
+        let actual = BlobDigest::of(&bytes);
+        match image.digest() {
+            Some(expected) if expected != actual => Err(Error::WrongDigest { expected, actual }),
+            _ => Ok(bytes),
         }
-        Ok((Manifest::parse(&bytes)?, digest))
     }
 
     /// Stores a manifest under the tag of `image`; returns its digest.
@@ -179,7 +184,8 @@ impl Repository {
         let request = agent
             .configure_request(request)
             .max_redirects(MAX_REDIRECTS)
-            .max_redirects_will_error(true);
+            .max_redirects_will_error(true)
+            .timeout_recv_body(Some(self.session.limits().manifest));
         Ok(agent.run(request.build()).map_err(of_client)?)
     }
 

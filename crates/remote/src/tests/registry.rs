@@ -8,11 +8,12 @@ use std::{
         atomic::{AtomicUsize, Ordering::SeqCst},
     },
     thread,
+    time::Duration,
 };
 
 use tempfile::TempDir;
 use verimount_testkit::{
-    HttpAnswer, HttpEnd, HttpRequest, HttpServer, RegistryLogin, RegistryServer,
+    HttpAnswer, HttpEnd, HttpPace, HttpRequest, HttpServer, RegistryLogin, RegistryServer,
 };
 
 use super::{content, impatient, patient, read, session};
@@ -326,6 +327,25 @@ fn an_endless_manifest_ends() {
     let repository = Login::none().repository(&server, impatient());
     let error = repository.manifest(&image(&server));
     assert_eq!(error, Err(Error::LargeManifest(4 << 20)));
+}
+
+#[test]
+fn a_manifest_that_never_ends_to_arrive_is_given_up() {
+    let server = RegistryServer::start(RegistryLogin::None, None, |_, _, mut right| {
+        right.pace = Some(HttpPace {
+            piece: 1,
+            pause: Duration::from_millis(20),
+        });
+        right
+    });
+    fill(&server);
+    let limits = Limits {
+        manifest: Duration::from_millis(50),
+        ..impatient()
+    };
+    let repository = Login::none().repository(&server, limits);
+    let error = repository.manifest(&image(&server));
+    assert!(matches!(error, Err(Error::GaveUp { .. })), "{error:?}");
 }
 
 #[test]
