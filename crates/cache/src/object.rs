@@ -111,22 +111,33 @@ impl Object {
         is_here
     }
 
-    /// Fills `buf`; whether that succeeded.
+    /// Fills `buf`; whether that succeeded, and with what is kept: it may be evicted meanwhile.
     pub(crate) fn read(&self, buf: &mut [u8], offset: u64) -> bool {
-        match self.0.file.read_exact_at(buf, offset) {
-            Ok(()) => {
-                self.0
-                    .cache
-                    .counters
-                    .read
-                    .fetch_add(buf.len() as u64, Relaxed);
-                true
-            }
-            Err(error) => {
-                self.0.failed("reading the cache", &error);
-                false
+        if let Err(error) = self.0.file.read_exact_at(buf, offset) {
+            self.0.failed("reading the cache", &error);
+            return false;
+        }
+        let len = buf.len() as u64;
+        let is_kept = self.are_kept(overlapping(&(offset..offset + len)));
+        if is_kept {
+            self.0.cache.counters.read.fetch_add(len, Relaxed);
+        }
+        is_kept
+    }
+
+    /// Whether none of these granules is a hole now, such as another process makes of what it evicts. Those that are
+    /// holes count as missing from now on.
+    fn are_kept(&self, granules: Range<u64>) -> bool {
+        let mut are_kept = true;
+        for granule in granules {
+            let start = granule * GRANULE;
+            // Whole granules are evicted, so that their beginning tells.
+            if seek(&self.0.file, SeekFrom::Data(start)) != Ok(start) {
+                self.0.presence.remove(granule, &self.0.file);
+                are_kept = false;
             }
         }
+        are_kept
     }
 
     /// Writes whole granules, if there is room.
@@ -180,7 +191,12 @@ impl ReadAt for Object {
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
         let len = buf.len();
         check_range(offset, len, self.size())?;
-        let read = self.0.file.read_exact_at(buf, offset);
+        let read = match self.0.file.read_exact_at(buf, offset) {
+            Ok(()) if !self.are_kept(overlapping(&(offset..offset + len as u64))) => {
+                Err(io::Error::other("it is not kept"))
+            }
+            read => read,
+        };
         read.map_err(|source| ReadError::Io {
             offset,
             len,

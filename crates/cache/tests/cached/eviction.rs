@@ -71,6 +71,21 @@ fn objects_that_nobody_uses_go_first() {
     contents[0].assert_read_by(&in_use);
 }
 
+/// Another process has evicted it: it is missing, and not wrong.
+#[test]
+fn what_others_evict_is_not_counted_as_wrong() {
+    let content = Content::new(noise(1_000_000, 6));
+    let (folder, server) = (folder(), content.server());
+    let [own, other] = [(); 2].map(|()| cache(folder.path(), None));
+    let reader = content.open(&own, &server);
+    content.assert_read_by(&reader);
+    let (reads, before) = (server.reads(), other.clear().unwrap().bytes);
+    assert!(before > 900_000);
+    content.assert_read_by(&reader);
+    assert!(server.reads() > reads);
+    assert_eq!(own.stats().rejected, 0);
+}
+
 #[test]
 fn without_room_nothing_is_kept() {
     let content = Content::new(noise(1_000_000, 3));
