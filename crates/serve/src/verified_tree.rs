@@ -44,7 +44,7 @@ pub struct VerifiedTree {
     requests: RequestCounters,
     mismatches: AtomicU64,
     failures: Mutex<VecDeque<Failure>>,
-    /// Found when a read fails for the first time.
+    /// Found when a read fails for the first time, unless the origin could not be reached.
     paths: OnceLock<Paths>,
 }
 
@@ -183,7 +183,9 @@ impl VerifiedTree {
         let mismatch = mismatch_in(error);
         self.mismatches
             .fetch_add(u64::from(mismatch.is_some()), Relaxed);
-        let file = printable(&self.name_of(node)).to_string();
+        // What is elsewhere and cannot be reached would be waited for once more.
+        let may_look = mismatch.is_some() || self.origin.is_none();
+        let file = printable(&self.name_of(node, may_look)).to_string();
         match mismatch {
             Some(mismatch) => {
                 let level = match mismatch.place {
@@ -216,11 +218,15 @@ impl VerifiedTree {
         failures.push_back(failure);
     }
 
-    /// The path of a file, or its inode number if no path is found.
-    fn name_of(&self, node: NodeId) -> PathBuf {
-        let paths = self.paths.get_or_init(|| Paths::new(&*self.tree));
-        let number = || PathBuf::from(format!("inode {node}"));
-        paths.get(node).unwrap_or_else(number)
+    /// The path of a file, or its inode number if no path is found. If paths were not looked for yet, they are if
+    /// `may_look`.
+    fn name_of(&self, node: NodeId, may_look: bool) -> PathBuf {
+        let paths = match may_look {
+            true => Some(self.paths.get_or_init(|| Paths::new(&*self.tree))),
+            false => self.paths.get(),
+        };
+        let path = paths.and_then(|paths| paths.get(node));
+        path.unwrap_or_else(|| PathBuf::from(format!("inode {node}")))
     }
 
     fn recorded<T>(&self, node: NodeId, offset: u64, result: Result<T, Error>) -> Result<T, Error> {

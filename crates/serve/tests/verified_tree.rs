@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     thread,
 };
@@ -18,7 +18,9 @@ use rustix::io::Errno;
 use verimount_fuse::{Caller, FileSystem, NodeId as FuseNodeId};
 use verimount_romfs::{BlockSize, Options, RomfsTree, VolumeName, plan};
 use verimount_scan::{Options as ScanOptions, scan};
-use verimount_serve::{ImageFs, ImageStatus, Kind, STATUS_XATTR, Served, Status, VerifiedTree};
+use verimount_serve::{
+    ImageFs, ImageStatus, Kind, Origin, OriginStatus, STATUS_XATTR, Served, Status, VerifiedTree,
+};
 use verimount_source::{FileSource, ReadAhead, ReadAt, ReadError, Scratch};
 use verimount_testkit::{Flipped, flat_romfs, noise};
 use verimount_tree::{Cursor, Error, FileType, NodeId, SingleFile, StoredFile, Tree};
@@ -355,6 +357,59 @@ fn the_status_has_the_last_failures() {
 }
 
 /// Listing a large directory and looking up its names hashes it little more than once.
+/// A source that can be out of reach.
+#[derive(Default)]
+struct Elsewhere {
+    content: Vec<u8>,
+    is_off: AtomicBool,
+    reads: AtomicU64,
+}
+
+impl ReadAt for Elsewhere {
+    fn size(&self) -> u64 {
+        self.content.size()
+    }
+
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
+        self.reads.fetch_add(1, Relaxed);
+        match self.is_off.load(Relaxed) {
+            false => self.content.read_exact_at(buf, offset),
+            true => Err(ReadError::Io {
+                offset,
+                len: buf.len(),
+                source: std::io::ErrorKind::TimedOut.into(),
+            }),
+        }
+    }
+}
+
+impl Origin for Elsewhere {
+    fn status(&self) -> OriginStatus {
+        OriginStatus::default()
+    }
+
+    fn close(&self) {}
+}
+
+/// Who waits for a read would also wait until the names are not found.
+#[test]
+fn names_are_not_looked_for_without_a_connection() {
+    let source = Arc::new(Elsewhere {
+        content: image(),
+        ..Elsewhere::default()
+    });
+    let tree = RomfsTree::open(source.clone()).unwrap();
+    let tree = VerifiedTree::new(Box::new(tree), None).with_origin(Some(source.clone()));
+    let folder = tree.lookup(NodeId::ROOT, "a".as_ref()).unwrap();
+    let first = tree.lookup(folder.node, "first".as_ref()).unwrap();
+    source.is_off.store(true, Relaxed);
+    let before = source.reads.load(Relaxed);
+    assert!(content(&tree, first.node, first.size).is_none());
+    assert_eq!(source.reads.load(Relaxed), before + 1);
+    let failures = image_status(&tree).recent_failures;
+    assert_eq!(failures[0].file, format!("inode {}", first.node));
+}
+
 #[test]
 fn a_large_directory_is_verified_once() {
     const NAMES: usize = 100_000;
