@@ -1,0 +1,317 @@
+//! One random sequence.
+
+use std::{
+    fmt::Display,
+    fs::{self, File},
+    os::unix::fs::FileExt,
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use tempfile::TempDir;
+use verimount::{
+    Access, Error, Location, OpenOptions, Opened, Prefetch,
+    cache::Cache,
+    open,
+    remote::{RemoteOptions, Session},
+    source::ReadError,
+};
+use verimount_testkit::Random;
+
+use crate::{
+    figures::Figures,
+    image::{Image, files},
+    lanes::Doing,
+    server::{Illness, Server},
+};
+
+/// The deadline of reads, the shortest that there is.
+const DEADLINE: Duration = Duration::from_secs(1);
+
+/// Sizes of the cache, in bytes. It is usually smaller than the image.
+const CACHES: [u64; 5] = [0, 700_000, 1_500_000, 1_500_000, 1 << 30];
+
+/// The longest read, in bytes.
+const LONGEST: usize = 600_000;
+
+/// How often all is read after the server has recovered: what fails then was begun before.
+const ATTEMPTS: usize = 100;
+
+/// A server, a cache, and a program that uses both.
+struct Trial<'a> {
+    seed: u64,
+    random: Random,
+    image: &'a Image,
+    doing: &'a Doing,
+    server: Server,
+    folder: TempDir,
+    cache_size: u64,
+    /// What is mounted.
+    mounted: Option<Mounted>,
+    figures: Figures,
+}
+
+struct Mounted {
+    opened: Opened,
+    access: Access,
+}
+
+/// Tries the sequence of this seed.
+pub(crate) fn trial(seed: u64, image: &Arc<Image>, doing: &Doing) -> Figures {
+    let mut random = Random::new(seed);
+    let mut trial = Trial {
+        seed,
+        cache_size: random.choose(&CACHES),
+        random,
+        image,
+        doing,
+        server: Server::start(image, seed),
+        folder: tempfile::tempdir().unwrap(),
+        mounted: None,
+        figures: Figures::default(),
+    };
+    if trial.random.coin() {
+        trial.remount();
+    }
+    trial.fall_ill();
+    for _ in 0..6 + trial.random.below(12) {
+        trial.step();
+    }
+    trial.recover();
+    trial.unmount();
+    trial.end()
+}
+
+impl Trial<'_> {
+    fn step(&mut self) {
+        match self.random.below(100) {
+            0..40 => self.read(),
+            40..48 => self.hint(),
+            48..58 => self.flip(),
+            58..68 => self.evict(),
+            68..80 => self.remount(),
+            80..97 => self.fall_ill(),
+            _ => self.recover(),
+        }
+    }
+
+    fn fall_ill(&mut self) {
+        let illness = Illness::new(&mut self.random, self.image.sealed.len());
+        self.server.fall_ill(illness);
+    }
+
+    fn begins(&self, what: &str) {
+        let seed = self.seed;
+        let again = format!("VERIMOUNT_SEED={seed} VERIMOUNT_FAULTS=1");
+        self.doing.begins(format!("{what} ({again})"));
+    }
+
+    fn ended(&mut self, since: Instant) {
+        self.figures.longest = self.figures.longest.max(since.elapsed());
+    }
+
+    /// Opens the image as another process would that has the same cache.
+    fn open(&mut self) -> Result<(), Error> {
+        self.begins("opening");
+        let since = Instant::now();
+        let mut remote = RemoteOptions::default();
+        remote.timeout = DEADLINE;
+        let mut access = Access::default();
+        access.session = Session::new(remote);
+        access.cache = (self.cache_size > 0).then(|| self.cache());
+        let mut options = OpenOptions::default();
+        options.access = access.clone();
+        let location = Location::of_argument(self.server.url().as_ref()).unwrap();
+        let opened = open(location, &self.image.trust, &options);
+        self.ended(since);
+        let opened = opened.inspect_err(|_| self.figures.not_opened += 1)?;
+        self.figures.opened += 1;
+        let opened = match self.random.coin() {
+            true => opened.read_ahead(),
+            false => opened,
+        };
+        let what = [Prefetch::None, Prefetch::Metadata, Prefetch::All];
+        opened.prefetch(self.random.choose(&what));
+        self.mounted = Some(Mounted { opened, access });
+        Ok(())
+    }
+
+    fn unmount(&mut self) {
+        self.begins("closing");
+        let Some(mounted) = self.mounted.take() else {
+            return;
+        };
+        // As a mount does at its end; what is merely dropped ends as well.
+        if self.random.coin() {
+            mounted.access.session.close();
+        }
+        if let Some(cache) = &mounted.access.cache {
+            self.figures.rejected += cache.stats().rejected;
+            self.figures.evicted += cache.stats().evicted;
+        }
+    }
+
+    fn remount(&mut self) {
+        self.unmount();
+        // It may fail as long as the server is ill.
+        let _ = self.open();
+    }
+
+    /// The cache as another process sees it.
+    fn cache(&self) -> Cache {
+        let path = self.folder.path().join("cache");
+        Cache::open(&path, Some(self.cache_size)).unwrap()
+    }
+
+    /// Reads in up to four threads. Some reads fail; none gives wrong bytes.
+    fn read(&mut self) {
+        if self.mounted.is_none() {
+            self.remount();
+        }
+        let Some(mounted) = &self.mounted else {
+            return;
+        };
+        let size = self.image.content().len();
+        let ranges: Vec<_> = (0..1 + self.random.below(4))
+            .map(|_| {
+                let start = self.random.below(size);
+                let len = 1 + self.random.below(LONGEST.min(size - start));
+                (start, len)
+            })
+            .collect();
+        self.begins("reading");
+        let since = Instant::now();
+        let content = mounted.opened.content();
+        let read = thread::scope(|scope| {
+            let (content, image) = (&*content, self.image);
+            let readers = ranges
+                .iter()
+                .map(|&(start, len)| scope.spawn(move || image.is_right(content, start, len)));
+            let readers: Vec<_> = readers.collect();
+            let ended = readers.into_iter().map(|reader| reader.join().unwrap());
+            ended.collect::<Vec<_>>()
+        });
+        for is_right in read {
+            match is_right {
+                Ok(is_right) => {
+                    assert!(is_right, "wrong bytes, seed {}", self.seed);
+                    self.figures.read += 1;
+                }
+                Err(_) => self.figures.failed += 1,
+            }
+        }
+        self.ended(since);
+    }
+
+    fn hint(&mut self) {
+        let size = self.image.content().len();
+        let (offset, len) = (self.random.below(size), self.random.below(size));
+        if let Some(mounted) = &self.mounted {
+            mounted
+                .opened
+                .content()
+                .will_need(offset as u64, len as u64);
+        }
+    }
+
+    /// Changes some bytes of the cache.
+    fn flip(&mut self) {
+        let Ok(objects) = fs::read_dir(self.folder.path().join("cache/objects")) else {
+            return;
+        };
+        for object in objects {
+            let path = object.unwrap().path();
+            let file = File::options().read(true).write(true).open(path).unwrap();
+            let len = file.metadata().unwrap().len();
+            if len == 0 {
+                continue;
+            }
+            for _ in 0..1 + self.random.below(4) {
+                let at = self.random.below(len as usize) as u64;
+                let mut byte = [0];
+                file.read_exact_at(&mut byte, at).unwrap();
+                let other = byte[0] ^ (1 << self.random.below(8));
+                file.write_all_at(&[other], at).unwrap();
+                self.figures.flipped += 1;
+            }
+        }
+    }
+
+    /// Empties the cache as another process does.
+    fn evict(&mut self) {
+        if self.cache_size > 0 {
+            self.cache().clear().unwrap();
+        }
+    }
+
+    /// The server is well from now on. What fails then was begun before, and passes.
+    fn recover(&mut self) {
+        self.server.recover();
+        self.begins("waiting for the last wrong answers");
+        while self.server.is_answering() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        if self.mounted.is_none() {
+            let opened = self.open();
+            self.succeeds(opened, "opening");
+        }
+        let mut read = self.reads_all();
+        for _ in 0..ATTEMPTS {
+            read = read.or_else(|_| self.reads_all());
+        }
+        self.succeeds(read, "reading when the server is well");
+        for _ in 0..3 {
+            self.flip();
+            let read = self.reads_all();
+            self.succeeds(read, "healing");
+        }
+        let mounted = self.mounted.as_ref().expect("it was opened");
+        let shown = mounted.opened.tree().and_then(|tree| {
+            let shown = files(&*tree);
+            shown.map_err(|source| Error::Image {
+                at: mounted.opened.location().clone(),
+                source,
+            })
+        });
+        let shown = self.succeeds(shown, "the tree");
+        assert!(
+            shown == self.image.files,
+            "another tree, seed {}",
+            self.seed
+        );
+    }
+
+    #[track_caller]
+    fn succeeds<T, E: Display>(&self, result: Result<T, E>, what: &str) -> T {
+        result.unwrap_or_else(|error| panic!("{what}: {error}, seed {}", self.seed))
+    }
+
+    fn reads_all(&mut self) -> Result<(), ReadError> {
+        let mounted = self.mounted.as_ref().expect("it was opened");
+        self.begins("reading all");
+        let since = Instant::now();
+        let content = mounted.opened.content();
+        let size = self.image.content().len();
+        let read = (0..size).step_by(LONGEST).try_for_each(|start| {
+            let len = LONGEST.min(size - start);
+            let is_right = self.image.is_right(&*content, start, len)?;
+            assert!(is_right, "wrong bytes, seed {}", self.seed);
+            Ok(())
+        });
+        match read {
+            Ok(()) => self.figures.read += 1,
+            Err(_) => self.figures.failed += 1,
+        }
+        self.ended(since);
+        read
+    }
+
+    fn end(mut self) -> Figures {
+        let (requests, wrong) = self.server.counts();
+        self.figures.requests = requests;
+        self.figures.wrong_answers = wrong;
+        self.figures.sequences = 1;
+        self.figures
+    }
+}
