@@ -22,6 +22,8 @@ pub enum Part {
     File,
     /// The one with only the Merkle tree.
     Sidecar,
+    /// The manifest of an image in a registry, with a key made of its own digest.
+    Manifest,
 }
 
 impl Key {
@@ -46,6 +48,7 @@ impl Key {
         let part = match part {
             "file" => Part::File,
             "sidecar" => Part::Sidecar,
+            "manifest" => Part::Manifest,
             _ => return None,
         };
         Some((Self::new(key).ok()?, part))
@@ -63,6 +66,7 @@ impl fmt::Display for Part {
         f.write_str(match self {
             Self::File => "file",
             Self::Sidecar => "sidecar",
+            Self::Manifest => "manifest",
         })
     }
 }

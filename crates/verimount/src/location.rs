@@ -107,7 +107,7 @@ impl Location {
     pub(crate) fn named(&self, access: &Access) -> Result<Option<Trust>, Error> {
         match self {
             #[cfg(feature = "remote")]
-            Self::Registry(image) if self.names_content() => image.named(&access.session),
+            Self::Registry(image) if self.names_content() => image.named(access),
             _ => Ok(None),
         }
     }
@@ -210,7 +210,7 @@ impl Location {
             }
             #[cfg(feature = "remote")]
             Self::Registry(image) => {
-                let file = image.open(&access.session)?;
+                let file = image.open(access)?;
                 Ok((Arc::new(file), StoredFile::default()))
             }
             Self::Source { content, .. } => Ok((content.clone(), StoredFile::default())),

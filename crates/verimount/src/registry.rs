@@ -1,6 +1,7 @@
 //! Sealed content in container registries.
 
 mod image;
+pub(crate) mod kept_manifest;
 mod layers;
 mod pull;
 mod push;

@@ -4,6 +4,8 @@ use verimount_cache::{Cache, CacheError, GRANULE, Key, Object, Part};
 use verimount_source::{ReadAt, ReadError, Scratch};
 use verimount_verity::{FileDigest, Sealed, Trust, VerifiedReader, VerifyOptions};
 
+use crate::registry::kept_manifest;
+
 /// What [`verify_cache`] found of one content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -24,13 +26,35 @@ pub struct CheckedCopy {
 /// [`CacheError`].
 pub fn verify_cache(cache: &Cache, mut checked: impl FnMut(CheckedCopy)) -> Result<(), CacheError> {
     for stored in cache.stored()? {
-        if stored.part == Part::File
-            && let Some(file) = cache.existing(&stored.key, Part::File)
-        {
-            checked(check(cache, &stored.key, &file));
+        let check = match stored.part {
+            Part::File => check,
+            Part::Manifest => check_manifest,
+            // With its file.
+            Part::Sidecar => continue,
+        };
+        if let Some(object) = cache.existing(&stored.key, stored.part) {
+            checked(check(cache, &stored.key, &object));
         }
     }
     Ok(())
+}
+
+/// It is right or wrong as a whole.
+fn check_manifest(cache: &Cache, key: &Key, manifest: &Object) -> CheckedCopy {
+    let kept = || {
+        let ranges = manifest.data_ranges(0..manifest.size());
+        ranges.map(|range| range.end - range.start).sum::<u64>()
+    };
+    let before = kept();
+    let digest = kept_manifest::digest(key);
+    let is_right = digest.is_some_and(|digest| kept_manifest::find(cache, digest).is_some());
+    let after = kept();
+    CheckedCopy {
+        key: key.clone(),
+        good: if is_right { after } else { 0 },
+        removed: before.saturating_sub(after),
+        unchecked: if is_right { 0 } else { after },
+    }
 }
 
 fn check(cache: &Cache, key: &Key, file: &Object) -> CheckedCopy {

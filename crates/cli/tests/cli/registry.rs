@@ -447,6 +447,46 @@ fn what_is_kept_is_read_without_the_registry() {
 }
 
 #[test]
+fn a_name_with_a_digest_needs_no_registry() {
+    let world = World::new();
+    for image in [world.sealed_image("one"), world.image_with_sidecar("two")] {
+        let elsewhere = World::new();
+        let Some(registry) = DockerRegistry::start(&elsewhere, Login::Nobody) else {
+            return;
+        };
+        let tagged = registry.image("image:1");
+        let pushed = verimount(args!["push", &image, &tagged]);
+        let name = pinned(pushed.succeeds().text());
+        let cache = elsewhere.path("cache");
+        let cat = |name: &str| verimount(args!["cat", name, HELLO, "--cache", &cache]);
+        let is_read = || assert_eq!(cat(name).succeeds().text(), "Hello, world!\n");
+        let verify = || verimount(args!["cache", "verify", "--cache", &cache]);
+        is_read();
+        verify().succeeds();
+
+        // What is kept of the manifest is believed only if it has the digest.
+        let (_, digest) = name.split_once('@').unwrap();
+        let object = cache.join(format!("objects/{}.manifest", digest.replace(':', "-")));
+        let right = fs::read(&object).unwrap();
+        let text = String::from_utf8(right.clone()).unwrap();
+        let other = text.replace("image.manifest", "image.manifold");
+        assert_ne!(other, text);
+        fs::write(&object, &other).unwrap();
+        is_read();
+        assert!(fs::read(&object).unwrap() == right);
+        fs::write(&object, &other).unwrap();
+        assert_eq!(verify().status.code(), Some(1));
+        is_read();
+
+        drop(registry);
+        is_read();
+        cat(&tagged).fails_saying("only the registry can tell what the tag stands for");
+        fs::write(&object, &other).unwrap();
+        cat(name).fails_saying("cannot connect");
+    }
+}
+
+#[test]
 fn encryption_needs_a_known_certificate() {
     let world = World::new();
     let image = world.image_with_sidecar("image");

@@ -3,13 +3,15 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
+use thiserror::Error as ThisError;
+use verimount_cache::Object;
 use verimount_remote::{
-    RemoteFile, Session,
-    registry::{Reference, Repository, Rights},
+    Error as RemoteError, RemoteFile,
+    registry::{Manifest, Reference, Repository, Rights},
 };
 
-use super::layers::Layers;
-use crate::{Error, Location, Trust};
+use super::{kept_manifest, layers::Layers};
+use crate::{Access, Error, Location, Trust};
 
 /// Sealed content in a registry, or its seal.
 ///
@@ -32,7 +34,14 @@ enum Part {
 pub(super) struct Found {
     pub(super) repository: Repository,
     pub(super) layers: Layers,
+    /// The manifest in the cache, from where it is not removed as long as the content is used.
+    _kept: Option<Object>,
 }
+
+/// Why it is not known what a tag stands for.
+#[derive(Debug, ThisError)]
+#[error("only the registry can tell what the tag stands for: {0}")]
+struct UnknownTag(RemoteError);
 
 impl RegistryImage {
     /// The content with this name. Nothing is fetched yet.
@@ -61,24 +70,65 @@ impl RegistryImage {
         &self.reference
     }
 
-    pub(super) fn found(&self, session: &Session) -> Result<&Found, Error> {
+    pub(super) fn found(&self, access: &Access) -> Result<&Found, Error> {
         if let Some(found) = self.found.get() {
             return Ok(found);
         }
+        let session = &access.session;
         let repository = Repository::new(&self.reference, Rights::Pull, self.plain_http, session);
-        let (manifest, _) = repository
-            .manifest(&self.reference)
-            .map_err(|error| self.failed(error))?;
+        let (manifest, kept) = self.manifest(&repository, access)?;
         let layers = Layers::of(manifest).map_err(|source| Error::Layers {
             at: Location::Registry(self.clone()),
             source,
         })?;
-        Ok(self.found.get_or_init(|| Found { repository, layers }))
+        Ok(self.found.get_or_init(|| Found {
+            repository,
+            layers,
+            _kept: kept,
+        }))
+    }
+
+    /// The manifest, from the cache if it is named by its digest and there.
+    fn manifest(
+        &self,
+        repository: &Repository,
+        access: &Access,
+    ) -> Result<(Manifest, Option<Object>), Error> {
+        let named = self.reference.digest().zip(access.cache.as_ref());
+        if let Some((digest, cache)) = named
+            && let Some((bytes, object)) = kept_manifest::find(cache, digest)
+            && let Ok(manifest) = Manifest::parse(&bytes)
+        {
+            return Ok((manifest, Some(object)));
+        }
+        let bytes = repository.manifest_bytes(&self.reference);
+        let bytes = bytes.map_err(|error| self.not_found(error))?;
+        let manifest = Manifest::parse(&bytes);
+        let manifest = manifest.map_err(|error| self.failed(RemoteError::from(error)))?;
+        let kept = named.and_then(|(digest, cache)| kept_manifest::keep(cache, digest, bytes));
+        Ok((manifest, kept))
+    }
+
+    /// There is no manifest. Without the registry, only a digest could be enough.
+    fn not_found(&self, error: RemoteError) -> Error {
+        let is_away = matches!(
+            error,
+            RemoteError::Unreachable(_) | RemoteError::GaveUp { .. }
+        );
+        match self.reference.digest() {
+            None if is_away => {
+                let kind = io::Error::from(error.clone()).kind();
+                self.failed(io::Error::new(kind, UnknownTag(error)))
+            }
+            _ => self.failed(error),
+        }
     }
 
     /// Opens the layer.
-    pub(crate) fn open(&self, session: &Session) -> Result<RemoteFile, Error> {
-        let Found { repository, layers } = self.found(session)?;
+    pub(crate) fn open(&self, access: &Access) -> Result<RemoteFile, Error> {
+        let Found {
+            repository, layers, ..
+        } = self.found(access)?;
         let layer = match (self.part, &layers.seal) {
             (Part::Data, _) => &layers.data,
             (Part::Seal, Some(seal)) => seal,
@@ -102,8 +152,8 @@ impl RegistryImage {
     }
 
     /// The content that the manifest names.
-    pub(crate) fn named(&self, session: &Session) -> Result<Option<Trust>, Error> {
-        Ok(self.found(session)?.layers.named.clone())
+    pub(crate) fn named(&self, access: &Access) -> Result<Option<Trust>, Error> {
+        Ok(self.found(access)?.layers.named.clone())
     }
 
     pub(super) fn failed(&self, error: impl Into<io::Error>) -> Error {

@@ -55,15 +55,15 @@ pub fn pull(
         ..Access::default()
     };
     let trust = resolved(&Location::Registry(image.clone()), trust, &access)?;
-    let layers = &image.found(&options.session)?.layers;
+    let layers = &image.found(&access)?.layers;
     let data = Fetched::new(file.to_owned())?;
     let seal = match &layers.seal {
         Some(_) => Some(Fetched::new(sidecar_path(file))?),
         None => None,
     };
-    data.fetch(image, &layers.data, &options.session, watch)?;
+    data.fetch(image, &layers.data, &access, watch)?;
     if let (Some(fetched), Some(layer)) = (&seal, &layers.seal) {
-        fetched.fetch(&image.seal(), layer, &options.session, watch)?;
+        fetched.fetch(&image.seal(), layer, &access, watch)?;
     }
     let options = OpenOptions {
         sidecar: seal.as_ref().map(Fetched::location).transpose()?,
@@ -97,11 +97,11 @@ impl Fetched {
         &self,
         image: &RegistryImage,
         layer: &Descriptor,
-        session: &Session,
+        access: &Access,
         watch: &mut Watch<'_>,
     ) -> Result<(), Error> {
         let from = || Location::Registry(image.clone());
-        let source = image.open(session)?;
+        let source = image.open(access)?;
         let mut progress = step(watch, Step::Download, layer.size);
         let mut hasher = BlobHasher::default();
         let mut buf = vec![0; CHUNK];
