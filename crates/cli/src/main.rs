@@ -38,6 +38,7 @@ mod push;
 mod registry_args;
 mod seal;
 mod service_manager;
+mod shown_url;
 mod status;
 mod target;
 mod umount;

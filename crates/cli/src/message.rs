@@ -8,7 +8,7 @@ use anyhow::Error;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use verimount_names::one_line;
 
-use crate::advice::advice;
+use crate::{advice::advice, shown_url::without_secrets};
 
 /// Prints why something failed: the outermost error first, its root cause last.
 pub(crate) fn say_failed(error: &Error) {
@@ -52,7 +52,9 @@ pub(crate) fn say_wrong_usage(mut error: clap::Error, code: ExitCode) -> ExitCod
         .context()
         .filter_map(|(kind, value)| match value {
             ContextValue::String(text) => {
-                Some((kind, one_line(text).to_string())).filter(|(_, printable)| printable != text)
+                let shown = without_secrets(text);
+                let shown = one_line(shown.as_deref().unwrap_or(text)).to_string();
+                Some((kind, shown)).filter(|(_, shown)| shown != text)
             }
             _ => None,
         })
