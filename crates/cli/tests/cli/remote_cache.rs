@@ -12,12 +12,12 @@ use std::{
 
 use rustix::process::Signal;
 use serde_json::Value;
-use verimount_testkit::{HttpEnd, HttpServer, Random, noise};
+use verimount_testkit::{Random, noise};
 
 use crate::{
     args,
     common::{
-        daemon::{self, Daemon, eventually},
+        daemon::{self, Daemon},
         nginx::Nginx,
         run::{Ended, verimount},
         seed,
@@ -224,46 +224,4 @@ fn a_killed_daemon_leaves_a_usable_cache() {
             verimount(args!["cache", "clear", "--cache", &setup.cache]).succeeds();
         }
     }
-}
-
-/// The server's silence would be endured for an hour.
-#[test]
-fn a_mount_ends_although_its_server_is_silent() {
-    let Some(world) = daemon::world() else {
-        return;
-    };
-    let (file, digest) = sealed(&world, 8_000_000);
-    let content = fs::read(file).unwrap();
-    let seal = content.len() as u64 - 300_000;
-    // Only the seal and the beginning are there.
-    let server = HttpServer::start(content, move |_, request, right| {
-        match request
-            .range
-            .as_ref()
-            .is_some_and(|range| (1 << 17..seal).contains(&range.start))
-        {
-            true => right.cut(1000, HttpEnd::Silent),
-            false => right,
-        }
-    });
-    let mnt = world.path("mnt");
-    let options = ["--digest", &digest, "--no-cache", "--timeout", "3600"];
-    let mounted = Daemon::mount(Path::new(&server.url("/file")), &mnt, &options);
-    let before = server.requests().len();
-    // More readers than threads that answer.
-    let mut readers: Vec<_> = (0..12)
-        .map(|number| {
-            let mut reader = Command::new("dd");
-            reader.arg(format!("if={}/file", mnt.to_str().unwrap()));
-            reader.args(["of=/dev/null", "bs=4096", "count=1", "status=none"]);
-            reader.arg(format!("skip={}", 100 + 130 * number));
-            reader.spawn().unwrap()
-        })
-        .collect();
-    eventually("a reader waits", || server.requests().len() > before);
-    for reader in &mut readers {
-        reader.kill().unwrap();
-        reader.wait().unwrap();
-    }
-    mounted.unmount();
 }

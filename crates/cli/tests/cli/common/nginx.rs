@@ -15,8 +15,16 @@ use super::{certificate, daemon::eventually, free_port, world::World};
 pub(crate) struct Nginx {
     process: Child,
     folder: PathBuf,
-    port: u16,
-    tls_port: u16,
+    ports: Ports,
+}
+
+/// Where it listens.
+#[derive(Clone, Copy)]
+struct Ports {
+    plain: u16,
+    tls: u16,
+    /// As a CDN: it asks itself for slices, and keeps them.
+    cdn: u16,
 }
 
 /// A request that it has answered.
@@ -36,8 +44,12 @@ impl Nginx {
         certificate::make(&openssl, &folder);
         // Another program may take a port before nginx does.
         for _ in 0..10 {
-            let (port, tls_port) = (free_port(), free_port());
-            let config = config(world.root(), port, tls_port);
+            let ports = Ports {
+                plain: free_port(),
+                tls: free_port(),
+                cdn: free_port(),
+            };
+            let config = config(world.root(), ports);
             fs::write(folder.join("nginx.conf"), config).unwrap();
             let process = Command::new(&nginx)
                 .arg("-p")
@@ -50,8 +62,7 @@ impl Nginx {
             let mut server = Self {
                 process,
                 folder: folder.clone(),
-                port,
-                tls_port,
+                ports,
             };
             if server.answers() {
                 return Some(server);
@@ -63,12 +74,17 @@ impl Nginx {
 
     /// The URL of a file in the world.
     pub(crate) fn url(&self, name: &str) -> String {
-        format!("http://127.0.0.1:{}/{name}", self.port)
+        format!("http://127.0.0.1:{}/{name}", self.ports.plain)
     }
 
     /// The same, encrypted.
     pub(crate) fn tls_url(&self, name: &str) -> String {
-        format!("https://127.0.0.1:{}/{name}", self.tls_port)
+        format!("https://127.0.0.1:{}/{name}", self.ports.tls)
+    }
+
+    /// The same through a CDN, whose requests are counted and not those to it.
+    pub(crate) fn cdn_url(&self, name: &str) -> String {
+        format!("http://127.0.0.1:{}/{name}", self.ports.cdn)
     }
 
     /// The certificate that clients must know.
@@ -93,7 +109,7 @@ impl Nginx {
     fn answers(&mut self) -> bool {
         let mut is_there = false;
         eventually("nginx to listen", || {
-            is_there = TcpStream::connect(("127.0.0.1", self.port)).is_ok();
+            is_there = TcpStream::connect(("127.0.0.1", self.ports.plain)).is_ok();
             is_there || self.process.try_wait().unwrap().is_some()
         });
         is_there && self.process.try_wait().unwrap().is_none()
@@ -107,7 +123,8 @@ impl Drop for Nginx {
     }
 }
 
-fn config(root: &Path, port: u16, tls_port: u16) -> String {
+fn config(root: &Path, ports: Ports) -> String {
+    let Ports { plain, tls, cdn } = ports;
     let root = root.to_str().unwrap();
     let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
         .map(|kind| format!("{kind}_temp_path temporary;"))
@@ -120,11 +137,26 @@ fn config(root: &Path, port: u16, tls_port: u16) -> String {
              log_format requests '$uri $body_bytes_sent';
              access_log access.log requests;
              server {{
-                 listen 127.0.0.1:{port};
-                 listen 127.0.0.1:{tls_port} ssl;
+                 listen 127.0.0.1:{plain};
+                 listen 127.0.0.1:{tls} ssl;
                  ssl_certificate cert.pem;
                  ssl_certificate_key key.pem;
                  root {root};
+             }}
+             proxy_cache_path cdn keys_zone=cdn:1m;
+             server {{
+                 listen 127.0.0.1:{cdn};
+                 access_log off;
+                 slice 1m;
+                 proxy_cache cdn;
+                 proxy_cache_key $uri$slice_range;
+                 proxy_cache_valid 206 1h;
+                 proxy_cache_lock on;
+                 proxy_cache_lock_age 1h;
+                 proxy_cache_lock_timeout 1h;
+                 proxy_set_header Range $slice_range;
+                 proxy_http_version 1.1;
+                 location / {{ proxy_pass http://127.0.0.1:{plain}; }}
              }}
          }}
         "

@@ -1,0 +1,123 @@
+//! Readers that wait for a server that says nothing.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Child, Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
+};
+
+use verimount_testkit::{HttpEnd, HttpServer, noise};
+
+use crate::{
+    args,
+    common::{
+        daemon::{self, Daemon, eventually},
+        run::verimount,
+        world::World,
+    },
+};
+
+const SIZE: usize = 8_000_000;
+
+/// More than the threads that a mount has to answer.
+const READERS: usize = 40;
+
+/// A server of a sealed file that can fall silent.
+struct Stalling {
+    server: HttpServer,
+    is_silent: Arc<AtomicBool>,
+    digest: String,
+}
+
+impl Stalling {
+    fn new(world: &World) -> Self {
+        let file = world.write("sealed", noise(SIZE, 1));
+        let digest = verimount(args!["seal", "--append", &file]).digest();
+        let is_silent = Arc::new(AtomicBool::new(false));
+        let silent = is_silent.clone();
+        let server = HttpServer::start(fs::read(&file).unwrap(), move |_, _, right| {
+            match silent.load(SeqCst) {
+                true => right.cut(1000, HttpEnd::Silent),
+                false => right,
+            }
+        });
+        Self {
+            server,
+            is_silent,
+            digest,
+        }
+    }
+
+    /// Mounts with a deadline of an hour.
+    fn mount(&self, mnt: &Path, more: &[&str]) -> Daemon {
+        let options = ["--digest", &self.digest, "--timeout", "3600"];
+        let options = [&options, more].concat();
+        Daemon::mount(Path::new(&self.server.url("/file")), mnt, &options)
+    }
+}
+
+/// Reads at different places of a file that are not read yet.
+fn readers(file: &Path) -> Vec<Child> {
+    let place = |number| 100 + number * (SIZE / 4096 - 200) / READERS;
+    let start = |number| {
+        let mut reader = Command::new("dd");
+        reader.arg(format!("if={}", file.to_str().unwrap()));
+        reader.args(["of=/dev/null", "bs=4096", "count=1", "status=none"]);
+        reader.arg(format!("skip={}", place(number)));
+        reader.stderr(Stdio::null()).spawn().unwrap()
+    };
+    (0..READERS).map(start).collect()
+}
+
+/// Waits until all readers wait for the mount, kills them, and waits until they are gone.
+fn kill_waiting(mut readers: Vec<Child>) {
+    eventually("all readers wait", || readers.iter().all(waits));
+    for reader in &mut readers {
+        assert!(reader.try_wait().unwrap().is_none());
+        reader.kill().unwrap();
+    }
+    for reader in &mut readers {
+        eventually("a killed reader is gone", || {
+            reader.try_wait().unwrap().is_some()
+        });
+    }
+}
+
+/// Whether a process waits for a storage.
+fn waits(process: &Child) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", process.id())).unwrap();
+    let (_, state) = stat.rsplit_once(") ").unwrap();
+    state.starts_with('D')
+}
+
+#[test]
+fn killed_readers_are_gone_and_the_mount_ends() {
+    let Some(world) = daemon::world() else {
+        return;
+    };
+    let (mnt, server) = (world.path("mnt"), Stalling::new(&world));
+    let mounted = server.mount(&mnt, &["--no-cache", "--prefetch", "none"]);
+    server.is_silent.store(true, SeqCst);
+    kill_waiting(readers(&mnt.join("file")));
+    mounted.unmount();
+}
+
+/// The file is not open yet: what was read of it came from the cache.
+#[test]
+fn readers_of_a_warm_cache_are_killed_as_well() {
+    let Some(world) = daemon::world() else {
+        return;
+    };
+    let (mnt, server) = (world.path("mnt"), Stalling::new(&world));
+    let cache = world.path("cache");
+    let options = ["--cache", cache.to_str().unwrap(), "--prefetch", "none"];
+    server.mount(&mnt, &options).unmount();
+    server.is_silent.store(true, SeqCst);
+    let mounted = server.mount(&mnt, &options);
+    kill_waiting(readers(&mnt.join("file")));
+    mounted.unmount();
+}
