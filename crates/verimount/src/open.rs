@@ -1,10 +1,8 @@
 use std::{num::NonZeroU32, sync::Arc};
 
 use verimount_source::ReadAt;
-#[cfg(feature = "remote")]
-use verimount_verity::Identity;
 use verimount_verity::{
-    Sealed, Trust as DigestTrust, VerifiedReader, VerifyOptions, dm_verity::HashArea,
+    Identity, Sealed, Trust as DigestTrust, VerifiedReader, VerifyOptions, dm_verity::HashArea,
 };
 
 #[cfg(feature = "remote")]
