@@ -18,6 +18,8 @@ use ureq::{
     tls::{RootCerts, TlsConfig},
 };
 
+#[cfg(feature = "clouds")]
+use crate::cloud::Object;
 use crate::{
     Error, RemoteUrl, Session,
     answer::{Head, Version},
@@ -29,12 +31,24 @@ use crate::{
 /// Asks a server for ranges of one file.
 pub(crate) struct Client {
     session: Session,
-    url: RemoteUrl,
-    /// How to be let in, if the server is a registry.
-    access: Option<Arc<Access>>,
+    target: Target,
     /// Where a redirect led to. It is used until it is refused, as many expire.
     moved: Mutex<Option<RemoteUrl>>,
 }
+
+/// Which file it is, and how to be let in.
+pub(crate) enum Target {
+    /// A file on a web server.
+    Url(RemoteUrl),
+    /// A blob of a registry.
+    Blob(RemoteUrl, Arc<Access>),
+    /// An object in a cloud.
+    #[cfg(feature = "clouds")]
+    Object(Object),
+}
+
+/// An answer, and where a redirect led to.
+type Answer = (Response<ureq::Body>, Option<RemoteUrl>);
 
 /// Why an attempt failed, and how long the server asks to wait.
 #[derive(Debug)]
@@ -88,18 +102,14 @@ pub(crate) fn agent(authorities: Option<Authorities>, limits: &Limits) -> Agent 
 impl Client {
     /// # Errors
     /// [`Error::Unencrypted`] if others could read the session's headers on the way.
-    pub(crate) fn new(
-        session: &Session,
-        url: &RemoteUrl,
-        access: Option<Arc<Access>>,
-    ) -> Result<Self, Error> {
-        if !session.headers().is_empty() && !url.is_confidential() {
+    pub(crate) fn new(session: &Session, target: Target) -> Result<Self, Error> {
+        let is_public = target.own_url().is_some_and(|url| !url.is_confidential());
+        if !session.headers().is_empty() && is_public {
             return Err(Error::Unencrypted);
         }
         Ok(Self {
             session: session.clone(),
-            url: url.clone(),
-            access,
+            target,
             moved: Mutex::default(),
         })
     }
@@ -113,13 +123,13 @@ impl Client {
     /// # Errors
     /// Why the answer is not usable.
     pub(crate) fn first(&self, end: u64) -> Result<(Version, Body), Failure> {
-        let (answer, from) = self.follow(self.url.clone(), &(0..end))?;
+        let (answer, moved) = self.ask_target(&(0..end))?;
         let head = Head::new(answer.status().as_u16(), answer.headers());
         let version = head
             .first_version(end)
             .map_err(|error| failure(error, &head))?;
         let len = end.min(version.size);
-        Ok((version, self.accepted(answer, from, len)))
+        Ok((version, self.accepted(answer, moved, len)))
     }
 
     /// Asks for a range of a file.
@@ -129,57 +139,66 @@ impl Client {
     pub(crate) fn range(&self, range: &Range<u64>, version: &Version) -> Result<Body, Failure> {
         let moved = self.moved().clone();
         if let Some(moved) = moved {
-            match self.range_at(moved, range, version) {
+            let answer = self.follow(&moved, range);
+            match answer.and_then(|answer| self.range_of(answer, range, version)) {
                 Err(failure) if failure.error.is_refusal() => *self.moved() = None,
                 other => return other,
             }
         }
-        self.range_at(self.url.clone(), range, version)
+        let answer = self.ask_target(range)?;
+        self.range_of(answer, range, version)
     }
 
-    fn range_at(
+    fn range_of(
         &self,
-        at: RemoteUrl,
+        (answer, moved): Answer,
         range: &Range<u64>,
         version: &Version,
     ) -> Result<Body, Failure> {
-        let (answer, from) = self.follow(at, range)?;
         let head = Head::new(answer.status().as_u16(), answer.headers());
         head.check(range, version)
             .map_err(|error| failure(error, &head))?;
-        Ok(self.accepted(answer, from, range.end - range.start))
+        Ok(self.accepted(answer, moved, range.end - range.start))
     }
 
-    fn accepted(&self, answer: Response<ureq::Body>, from: RemoteUrl, len: u64) -> Body {
+    fn accepted(&self, answer: Response<ureq::Body>, moved: Option<RemoteUrl>, len: u64) -> Body {
         self.session.budget().earn();
-        if from != self.url {
-            *self.moved() = Some(from);
+        if moved.is_some() {
+            *self.moved() = moved;
         }
         Body::new(answer, len)
     }
 
-    /// Asks at one place, and where that redirects. Returns where the answer came from, too.
-    fn follow(
-        &self,
-        mut at: RemoteUrl,
-        range: &Range<u64>,
-    ) -> Result<(Response<ureq::Body>, RemoteUrl), Failure> {
+    /// Asks at the file's own place.
+    fn ask_target(&self, range: &Range<u64>) -> Result<Answer, Failure> {
+        match &self.target {
+            Target::Url(url) | Target::Blob(url, _) => self.follow(url, range),
+            #[cfg(feature = "clouds")]
+            Target::Object(object) => object.send(|url| self.follow(url, range)),
+        }
+    }
+
+    /// Asks at one place, and where that redirects.
+    fn follow(&self, start: &RemoteUrl, range: &Range<u64>) -> Result<Answer, Failure> {
+        let mut moved: Option<RemoteUrl> = None;
         for _ in 0..=MAX_REDIRECTS {
-            let answer = self.ask(&at, range)?;
+            let at = moved.as_ref().unwrap_or(start);
+            let answer = self.ask(at, range)?;
             if !matches!(answer.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
-                return Ok((answer, at));
+                return Ok((answer, moved));
             }
             let location = answer.headers().get(LOCATION);
             let location = location.and_then(|location| location.to_str().ok());
             let next = location.and_then(|location| at.joined(location));
-            at = next.ok_or(Error::Redirects)?;
+            moved = Some(next.ok_or(Error::Redirects)?);
         }
         Err(Error::Redirects.into())
     }
 
     fn ask(&self, at: &RemoteUrl, range: &Range<u64>) -> Result<Response<ureq::Body>, Failure> {
         let asked = format!("bytes={}-{}", range.start, range.end - 1);
-        let is_own = at.is_same_server(&self.url);
+        let own = self.target.own_url();
+        let is_own = own.is_some_and(|own| at.is_same_server(own));
         let send = |authorization: Option<&HeaderValue>| -> Result<_, Failure> {
             self.session.counters().request();
             let mut request = self.session.agent().get(at.uri()).header(RANGE, &asked);
@@ -193,8 +212,8 @@ impl Client {
             }
             Ok(request.call().map_err(of_client)?)
         };
-        match &self.access {
-            Some(access) if is_own => access.send(send),
+        match &self.target {
+            Target::Blob(_, access) if is_own => access.send(send),
             _ => send(None),
         }
     }
@@ -202,6 +221,17 @@ impl Client {
     fn moved(&self) -> MutexGuard<'_, Option<RemoteUrl>> {
         // It is only ever replaced as a whole.
         self.moved.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Target {
+    /// The URL whose server gets what is secret. Those of objects are secrets themselves.
+    fn own_url(&self) -> Option<&RemoteUrl> {
+        match self {
+            Self::Url(url) | Self::Blob(url, _) => Some(url),
+            #[cfg(feature = "clouds")]
+            Self::Object(_) => None,
+        }
     }
 }
 

@@ -2,6 +2,8 @@ use std::{io, time::Duration};
 
 use thiserror::Error;
 
+#[cfg(feature = "clouds")]
+use crate::cloud::Cloud;
 use crate::{
     limits::{MAX_HEAD, MAX_REDIRECTS},
     registry::{BlobDigest, ManifestError},
@@ -156,6 +158,53 @@ pub enum Error {
     /// A registry does not say where to send a blob to, or names a place that is less private.
     #[error("the registry names no usable place to send a blob to")]
     BadLocation,
+    /// No credentials for a cloud were found.
+    #[cfg(feature = "clouds")]
+    #[error(
+        "there are no credentials for {cloud}: {}, or {}=true for public objects",
+        .cloud.how_to_give_credentials(), .cloud.skip_signature()
+    )]
+    NoCloudCredentials {
+        /// The cloud.
+        cloud: Cloud,
+    },
+    /// A cloud does not accept the credentials, or the request.
+    #[cfg(feature = "clouds")]
+    #[error(
+        "{cloud} does not allow it (status {status}): check the credentials in the environment, the region and \
+         endpoint, the names of bucket and object, and the clock"
+    )]
+    Refused {
+        /// The cloud.
+        cloud: Cloud,
+        /// 301, 400, 401 or 403; 404 of a service that has credentials.
+        status: u16,
+    },
+    /// The settings of a cloud in the environment cannot be used.
+    #[cfg(feature = "clouds")]
+    #[error("the settings of {cloud} in the environment cannot be used: {reason}")]
+    CloudSettings {
+        /// The cloud.
+        cloud: Cloud,
+        /// What is wrong with them, without secrets.
+        reason: String,
+    },
+    /// Credentials would be sent to a cloud without encryption.
+    #[cfg(feature = "clouds")]
+    #[error("credentials are not sent to {cloud} without encryption, unless {}=true", .cloud.allow_http())]
+    PlainObjectStore {
+        /// The cloud.
+        cloud: Cloud,
+    },
+    /// An object that was stored does not have the size of what was sent.
+    #[cfg(feature = "clouds")]
+    #[error("the object store has {actual} bytes of an object of {expected}")]
+    StoredSize {
+        /// What was sent.
+        expected: u64,
+        /// What is there.
+        actual: u64,
+    },
     /// What is to be stored cannot be read.
     #[error("{0}")]
     ReadFailed(String),
@@ -191,6 +240,10 @@ impl From<Error> for io::Error {
         let kind = match &error {
             Error::NotFound { .. } => io::ErrorKind::NotFound,
             Error::Forbidden { .. } | Error::NoCredentials { .. } => {
+                io::ErrorKind::PermissionDenied
+            }
+            #[cfg(feature = "clouds")]
+            Error::NoCloudCredentials { .. } | Error::Refused { .. } => {
                 io::ErrorKind::PermissionDenied
             }
             Error::GaveUp { .. } | Error::TimedOut { .. } => io::ErrorKind::TimedOut,

@@ -4,7 +4,8 @@
 //! only what is read, in aligned ranges, and nothing twice at the same time. Files that are used together
 //! share a [`Session`].
 //!
-//! [`registry`] reads and stores what is in container registries, with the credentials of their usual tools.
+//! [`registry`] reads and stores what is in container registries, with the credentials of their usual tools;
+//! `cloud` (with the feature `clouds`) does so with objects in clouds.
 //!
 //! It promises nothing about the bytes: a server can send anything, so they must be verified by what uses
 //! them. Everything else about an answer is checked, and all that a server can make this crate store or
@@ -23,6 +24,8 @@
 mod answer;
 mod client;
 mod closing;
+#[cfg(feature = "clouds")]
+pub mod cloud;
 mod counters;
 mod error;
 mod fetch;

@@ -4,19 +4,18 @@ use verimount_source::{ReadAt, ReadError, Streams, check_range};
 
 use crate::{
     Error, RemoteUrl, Session,
-    client::Client,
+    client::{Client, Target},
     fetch,
     flight::Flight,
     granules::{GRANULE, PART, bytes_of, horizon, overlapping},
     limits::MAX_AHEAD,
     pool::Pool,
-    registry::Access,
 };
 
 /// What a reader must have read in order before anything is fetched ahead of it, in bytes.
 const FIRST_RUN: u64 = 1 << 20;
 
-/// A file on a web server.
+/// A file on a web server, in a registry or in a cloud.
 ///
 /// It keeps up to 48 MiB in memory and uses up to 8 connections, over which requests of up to 16 MiB run.
 /// Reads fetch granules of 128 KiB; [`will_need`](ReadAt::will_need) and reading in order fetch ahead.
@@ -38,12 +37,8 @@ impl RemoteFile {
         Session::default().open(url)
     }
 
-    pub(crate) fn open_in(
-        session: &Session,
-        url: &RemoteUrl,
-        access: Option<Arc<Access>>,
-    ) -> Result<Self, Error> {
-        let client = Client::new(session, url, access)?;
+    pub(crate) fn open_in(session: &Session, target: Target) -> Result<Self, Error> {
+        let client = Client::new(session, target)?;
         let (version, first) = fetch::first(&client)?;
         Ok(Self {
             pool: Pool::start(client, version, first)?,

@@ -5,15 +5,23 @@ use std::{
     time::Duration,
 };
 
+#[cfg(feature = "clouds")]
+use std::ops::ControlFlow;
+
 use thiserror::Error;
 use ureq::{
     Agent,
     tls::{Certificate, PemItem, parse_pem},
 };
 
+#[cfg(feature = "clouds")]
+use crate::cloud::{Buckets, Object, ObjectName};
+#[cfg(feature = "clouds")]
+use verimount_source::ReadAt;
+
 use crate::{
     Error, Headers, RemoteFile, RemoteStats, RemoteUrl,
-    client::agent,
+    client::{Target, agent},
     closing::Closing,
     counters::Counters,
     limits::Limits,
@@ -92,6 +100,8 @@ struct Shared {
     budget: RetryBudget,
     counters: Counters,
     pools: Mutex<Vec<Weak<pool::Shared>>>,
+    #[cfg(feature = "clouds")]
+    buckets: Buckets,
 }
 
 impl Session {
@@ -111,7 +121,17 @@ impl Session {
             budget: RetryBudget::default(),
             counters: Counters::default(),
             pools: Mutex::default(),
+            #[cfg(feature = "clouds")]
+            buckets: Buckets::default(),
         }))
+    }
+
+    /// The same with other settings and credentials of clouds than those in the environment. It must be new.
+    #[cfg(all(test, feature = "clouds"))]
+    pub(crate) fn with_buckets(mut self, buckets: Buckets) -> Self {
+        let shared = Arc::get_mut(&mut self.0).expect("nobody else has it yet");
+        shared.buckets = buckets;
+        self
     }
 
     /// Opens a file, with a request for its beginning.
@@ -121,7 +141,48 @@ impl Session {
     /// # Errors
     /// Any [`enum@Error`].
     pub fn open(&self, url: &RemoteUrl) -> Result<RemoteFile, Error> {
-        RemoteFile::open_in(self, url, None)
+        RemoteFile::open_in(self, Target::Url(url.clone()))
+    }
+
+    /// Opens an object, like a file. Its settings and credentials are looked for in the environment; the
+    /// session's headers are not sent.
+    ///
+    /// # Errors
+    /// [`Error::NoCloudCredentials`], [`Error::CloudSettings`], [`Error::Refused`], and others.
+    #[cfg(feature = "clouds")]
+    pub fn open_object(&self, name: &ObjectName) -> Result<RemoteFile, Error> {
+        RemoteFile::open_in(self, Target::Object(self.object(name)?))
+    }
+
+    /// Stores an object, and compares its size. It replaces one with this name when it is complete.
+    /// `progress` is told how many bytes were sent since the last call; it may end the upload.
+    ///
+    /// Requests that fail are repeated. If the process is killed, the store may keep parts that
+    /// nobody sees; its own rules can remove them.
+    ///
+    /// # Errors
+    /// [`Error::Closed`] if `progress` ends it; [`Error::ReadFailed`] if the content cannot be read;
+    /// [`Error::StoredSize`]; others.
+    #[cfg(feature = "clouds")]
+    pub fn store_object(
+        &self,
+        name: &ObjectName,
+        content: &dyn ReadAt,
+        progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        self.0.closing.check()?;
+        self.object(name)?.store(content, progress)?;
+        let (expected, actual) = (content.size(), self.open_object(name)?.size());
+        match actual == expected {
+            true => Ok(()),
+            false => Err(Error::StoredSize { expected, actual }),
+        }
+    }
+
+    #[cfg(feature = "clouds")]
+    fn object(&self, name: &ObjectName) -> Result<Object, Error> {
+        let bucket = self.0.buckets.of(name, &self.0.agent, &self.0.limits)?;
+        Ok(Object::new(bucket, name))
     }
 
     /// What it has done so far.

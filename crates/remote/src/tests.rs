@@ -1,6 +1,8 @@
 //! The whole crate against a server that a script makes wrong.
 
 mod answers;
+#[cfg(feature = "clouds")]
+mod clouds;
 mod reading;
 mod redirects;
 mod registry;

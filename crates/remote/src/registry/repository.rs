@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     Error, RemoteFile, Session,
-    client::{Failure, of_client},
+    client::{Failure, Target, of_client},
     fetch::opening,
     limits::MAX_REDIRECTS,
 };
@@ -149,7 +149,8 @@ impl Repository {
         let url = url
             .parse()
             .map_err(|_| Error::Protocol("the URL of a blob".to_owned()))?;
-        let file = RemoteFile::open_in(&self.session, &url, Some(self.access.clone()))?;
+        let blob_at = Target::Blob(url, self.access.clone());
+        let file = RemoteFile::open_in(&self.session, blob_at)?;
         match file.size() {
             actual if actual != blob.size => Err(Error::BlobSize {
                 expected: blob.size,

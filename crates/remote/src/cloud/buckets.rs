@@ -1,0 +1,51 @@
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use ureq::Agent;
+
+use super::{Cloud, ObjectName, bucket::Bucket, environment::Environment};
+use crate::{Error, limits::Limits};
+
+/// The buckets that a session uses, each with the credentials that were found for it.
+#[derive(Default)]
+pub(crate) struct Buckets {
+    /// By default that of the process.
+    environment: Option<Environment>,
+    known: Mutex<HashMap<(Cloud, String), Arc<Bucket>>>,
+}
+
+impl Buckets {
+    #[cfg(test)]
+    pub(crate) fn new(environment: Environment) -> Self {
+        Self {
+            environment: Some(environment),
+            known: Mutex::default(),
+        }
+    }
+
+    /// The bucket of an object.
+    ///
+    /// # Errors
+    /// [`Error::CloudSettings`].
+    pub(crate) fn of(
+        &self,
+        name: &ObjectName,
+        agent: &Agent,
+        limits: &Limits,
+    ) -> Result<Arc<Bucket>, Error> {
+        // Nothing is sent while it is held. Any map of buckets is a valid state.
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (name.cloud(), name.bucket().to_owned());
+        if let Some(bucket) = known.get(&key) {
+            return Ok(bucket.clone());
+        }
+        let environment = match &self.environment {
+            Some(environment) => environment.clone(),
+            None => Environment::of_process(),
+        };
+        let bucket = Bucket::new(name.cloud(), name.bucket(), &environment, agent, limits)?;
+        Ok(known.entry(key).or_insert(bucket.into()).clone())
+    }
+}

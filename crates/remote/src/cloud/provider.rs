@@ -1,0 +1,74 @@
+use std::fmt;
+
+/// A protocol of object stores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Cloud {
+    /// Amazon S3, and the many stores that speak its protocol.
+    S3,
+    /// Google Cloud Storage.
+    Google,
+    /// Azure Blob Storage.
+    Azure,
+}
+
+impl Cloud {
+    /// All of them.
+    pub(super) const ALL: [Self; 3] = [Self::S3, Self::Google, Self::Azure];
+
+    /// What the names of its objects begin with.
+    pub(super) fn scheme(self) -> &'static str {
+        match self {
+            Self::S3 => "s3://",
+            Self::Google => "gs://",
+            Self::Azure => "az://",
+        }
+    }
+
+    /// What the names of its environment variables begin with.
+    pub(super) fn prefix(self) -> &'static str {
+        match self {
+            Self::S3 => "AWS_",
+            Self::Google => "GOOGLE_",
+            Self::Azure => "AZURE_",
+        }
+    }
+
+    /// How to give credentials, for a message.
+    pub(crate) fn how_to_give_credentials(self) -> &'static str {
+        match self {
+            Self::S3 => "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+            Self::Google => {
+                "set GOOGLE_APPLICATION_CREDENTIALS to the file with the key of a service account"
+            }
+            Self::Azure => "set AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
+        }
+    }
+
+    /// The variable that has objects read without credentials.
+    pub(crate) fn skip_signature(self) -> &'static str {
+        match self {
+            Self::S3 => "AWS_SKIP_SIGNATURE",
+            Self::Google => "GOOGLE_SKIP_SIGNATURE",
+            Self::Azure => "AZURE_SKIP_SIGNATURE",
+        }
+    }
+
+    /// The variable that allows connections without encryption.
+    pub(crate) fn allow_http(self) -> &'static str {
+        match self {
+            Self::S3 => "AWS_ALLOW_HTTP",
+            Self::Google => "GOOGLE_ALLOW_HTTP",
+            Self::Azure => "AZURE_ALLOW_HTTP",
+        }
+    }
+}
+
+impl fmt::Display for Cloud {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::S3 => "S3",
+            Self::Google => "Google Cloud Storage",
+            Self::Azure => "Azure Blob Storage",
+        })
+    }
+}

@@ -1,0 +1,212 @@
+//! The requests of `object_store`, sent by our own client.
+
+use std::{
+    fmt,
+    net::IpAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use http_body_util::BodyExt;
+use object_store::{
+    ClientOptions,
+    client::{
+        HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpRequestBody,
+        HttpResponse, HttpService,
+    },
+};
+use ureq::{
+    Agent, Body,
+    http::{HeaderValue, Method, Request, Response, Uri, header::CONTENT_LENGTH},
+};
+
+use super::Cloud;
+use crate::{Error, RemoteUrl, client::of_client};
+
+/// The largest answer, in bytes: a token, or how an upload has ended.
+const MAX_ANSWER: u64 = 1 << 20;
+
+/// How long the metadata service of a machine may take. It is next door, or this is no machine in a cloud.
+const METADATA: Duration = Duration::from_secs(2);
+
+/// Sends requests, and remembers how the last one has failed: the errors of `object_store` quote what servers
+/// answer, so that they cannot be shown.
+#[derive(Clone)]
+pub(super) struct Transport(Arc<Shared>);
+
+struct Shared {
+    agent: Agent,
+    cloud: Cloud,
+    /// Whether requests may be sent without encryption.
+    allow_http: bool,
+    failed: Mutex<Option<Error>>,
+}
+
+impl Transport {
+    pub(super) fn new(agent: Agent, cloud: Cloud, allow_http: bool) -> Self {
+        Self(Arc::new(Shared {
+            agent,
+            cloud,
+            allow_http,
+            failed: Mutex::default(),
+        }))
+    }
+
+    /// How the last request has failed, if it has. It is told once.
+    pub(super) fn take_failure(&self) -> Option<Error> {
+        self.failed().take()
+    }
+
+    /// # Errors
+    /// [`Error::PlainObjectStore`] if a URL with a signature would be sent without encryption.
+    pub(super) fn check(&self, url: &RemoteUrl) -> Result<(), Error> {
+        match self.0.allow_http || url.is_confidential() {
+            true => Ok(()),
+            false => Err(self.plain()),
+        }
+    }
+
+    fn send(&self, request: Request<&[u8]>) -> Result<Response<Body>, Error> {
+        let is_metadata = is_metadata(request.uri());
+        let url: RemoteUrl = request
+            .uri()
+            .to_string()
+            .parse()
+            .map_err(|_| Error::Redirects)?;
+        if !is_metadata {
+            self.check(&url)?;
+        }
+        let answer = match request.body().is_empty() {
+            true => self.run(bodiless(request), is_metadata),
+            false => self.run(request, is_metadata),
+        };
+        match answer.map_err(of_client) {
+            Err(Error::Unreachable(_) | Error::Broken(_)) if is_metadata => {
+                Err(Error::NoCloudCredentials {
+                    cloud: self.0.cloud,
+                })
+            }
+            answer => answer,
+        }
+    }
+
+    fn run(
+        &self,
+        request: Request<impl ureq::AsSendBody>,
+        is_metadata: bool,
+    ) -> Result<Response<Body>, ureq::Error> {
+        let agent = &self.0.agent;
+        if !is_metadata {
+            return agent.run(request);
+        }
+        // Proxies are for other networks than this machine's own.
+        let config = agent.configure_request(request).proxy(None);
+        agent.run(config.timeout_global(Some(METADATA)).build())
+    }
+
+    /// An answer for `object_store`. The text of an error is not read.
+    fn received(&self, answer: Response<Body>) -> Result<HttpResponse, Error> {
+        let (head, mut body) = answer.into_parts();
+        let bytes = match head.status.is_success() {
+            true => {
+                let limited = body.with_config().limit(MAX_ANSWER);
+                limited.read_to_vec().map_err(of_client)?
+            }
+            false => {
+                *self.failed() = Some(Error::of_status(head.status.as_u16()));
+                Vec::new()
+            }
+        };
+        Ok(Response::from_parts(head, bytes.into()))
+    }
+
+    fn plain(&self) -> Error {
+        Error::PlainObjectStore {
+            cloud: self.0.cloud,
+        }
+    }
+
+    fn failed(&self) -> MutexGuard<'_, Option<Error>> {
+        // It is only ever replaced as a whole.
+        self.0.failed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A request without a body, which some servers want to have a length even so.
+fn bodiless(mut request: Request<&[u8]>) -> Request<()> {
+    if matches!(*request.method(), Method::POST | Method::PUT) {
+        request
+            .headers_mut()
+            .insert(CONTENT_LENGTH, HeaderValue::from(0));
+    }
+    request.map(|_| ())
+}
+
+/// Whether it is a service of the machine itself, which gives it credentials and has no encryption.
+fn is_metadata(uri: &Uri) -> bool {
+    let host = uri.host().unwrap_or_default();
+    match host.trim_matches(['[', ']']).parse() {
+        Ok(IpAddr::V4(address)) => address.is_link_local(),
+        Ok(IpAddr::V6(address)) => address.segments()[..2] == [0xfd00, 0xec2],
+        Err(_) => matches!(host, "metadata" | "metadata.google.internal"),
+    }
+}
+
+impl fmt::Debug for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transport").finish_non_exhaustive()
+    }
+}
+
+impl HttpConnector for Transport {
+    fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
+        Ok(HttpClient::new(self.clone()))
+    }
+}
+
+#[async_trait]
+impl HttpService for Transport {
+    /// It blocks its thread, which has nothing else to do.
+    async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        let (head, body) = request.into_parts();
+        let body = HttpRequestBody::collect(body).await?.to_bytes();
+        *self.failed() = None;
+        let request = Request::from_parts(head, &body[..]);
+        let answer = self.send(request).and_then(|answer| self.received(answer));
+        answer.map_err(|error| {
+            *self.failed() = Some(error.clone());
+            HttpError::new(kind(&error), error)
+        })
+    }
+}
+
+/// What `object_store` does then: it repeats all but the last kind.
+fn kind(error: &Error) -> HttpErrorKind {
+    match error {
+        Error::Unreachable(_) => HttpErrorKind::Connect,
+        Error::Broken(_) => HttpErrorKind::Interrupted,
+        _ => HttpErrorKind::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_machine_itself_has_metadata() {
+        for (url, is) in [
+            ("http://169.254.169.254/latest/api/token", true),
+            ("http://169.254.170.2/v2/credentials", true),
+            ("http://[fd00:ec2::254]/latest", true),
+            ("http://metadata.google.internal/computeMetadata", true),
+            ("http://10.0.0.1/", false),
+            ("http://[fd00::1]/", false),
+            ("http://metadata.example.org/", false),
+            ("https://sts.eu-central-1.amazonaws.com/", false),
+        ] {
+            assert_eq!(is_metadata(&url.parse().unwrap()), is, "{url}");
+        }
+    }
+}
