@@ -25,7 +25,7 @@ use crate::{
 /// right image.
 #[derive(Args)]
 pub(crate) struct Cat {
-    /// The image, its URL, or its name in a registry
+    /// The image, its URL, or its name in a registry or object store
     #[arg(value_name = "IMAGE", value_parser = location(), value_hint = ValueHint::AnyPath)]
     image: Location,
     /// The files, relative to the image's root; symbolic links are not followed

@@ -26,7 +26,7 @@ use crate::{
 /// for DIR itself. Notes list what could not be restored. Files of a romfs image are yours.
 #[derive(Args)]
 pub(crate) struct Extract {
-    /// The image, its URL, or its name in a registry
+    /// The image, its URL, or its name in a registry or object store
     #[arg(value_name = "IMAGE", value_parser = location(), value_hint = ValueHint::AnyPath)]
     image: Location,
     /// The directory to extract to: new or empty

@@ -25,7 +25,7 @@ use crate::{
 /// file can change this information, too.
 #[derive(Args)]
 pub(crate) struct Info {
-    /// The file or block device, the file's URL, or its name in a registry
+    /// The file or block device, the file's URL, or its name in a registry or object store
     #[arg(value_name = "FILE", value_parser = location(), value_hint = ValueHint::AnyPath)]
     file: Location,
     /// File with the Merkle tree, if it is not at the end of the file or in FILE.verity

@@ -32,7 +32,7 @@ use crate::{
 /// bytes as \xHH, which printf %b decodes. All commands print names this way.
 #[derive(Args)]
 pub(crate) struct Ls {
-    /// The image, its URL, or its name in a registry
+    /// The image, its URL, or its name in a registry or object store
     #[arg(value_name = "IMAGE", value_parser = location(), value_hint = ValueHint::AnyPath)]
     image: Location,
     /// List only this file or directory and its contents

@@ -29,7 +29,7 @@ use crate::{
 /// content is trusted. An image in a registry that is given by @sha256:DIGEST needs none.
 #[derive(Args)]
 pub(crate) struct Mount {
-    /// The sealed image or file, its URL, or its name in a registry
+    /// The sealed image or file, its URL, or its name in a registry or object store
     #[arg(value_name = "SOURCE", value_parser = location(), value_hint = ValueHint::AnyPath)]
     source: Location,
     /// The mount point: an empty directory

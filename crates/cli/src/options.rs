@@ -51,7 +51,7 @@ where
     PossibleValuesParser::new(names).try_map(|name| name.parse())
 }
 
-/// A path, a URL, or the name of an image in a registry.
+/// A path, a URL, or the name of an image in a registry or object store.
 pub(crate) fn location() -> impl TypedValueParser<Value = Location> {
     PathBufValueParser::new().try_map(|argument| Location::of_argument(argument.as_os_str()))
 }

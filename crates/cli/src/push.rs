@@ -5,30 +5,30 @@ use std::{
 
 use anyhow::{Result, anyhow};
 use clap::{Args, ValueHint};
-use verimount::{
-    Error, Location,
-    registry::{PushOptions, push},
-    remote::registry::Reference,
-};
+use verimount::{Error, Location, registry, remote::registry::Reference};
+#[cfg(feature = "clouds")]
+use verimount::{cloud, remote::cloud::ObjectName};
 
 use crate::{
     Outcome, access::SessionArgs, interrupt::Interrupt, message::wrong_usage, options::location,
     progress::with_progress,
 };
 
-/// Store a sealed file or image in a container registry; print its name with the digest there
+/// Store a sealed file or image in a container registry or object store
 ///
-/// All of it is verified before. What the registry has already is not sent again. The printed name pins
-/// the content: mount and the other commands then need no --digest. Credentials are those of docker
-/// login and podman login.
+/// All of it is verified before. In a registry, what is there already is not sent again, and the printed
+/// name pins the content: mount and the other commands then need no --digest. Credentials are those of docker
+/// login and podman login. For an object store, the digest is printed, and credentials are those in the
+/// environment. A seal in FILE.verity is stored beside the object, with .verity at the end of its key.
 #[derive(Args)]
 pub(crate) struct Push {
     /// The sealed file or image
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     file: PathBuf,
-    /// Where to store it: oci://HOST[:PORT]/REPOSITORY:TAG
-    #[arg(value_name = "IMAGE")]
-    image: Reference,
+    /// Where to store it: oci://HOST[:PORT]/REPOSITORY:TAG, s3://BUCKET/KEY, gs://BUCKET/KEY or
+    /// az://CONTAINER/KEY
+    #[arg(value_name = "IMAGE", value_parser = location(), value_hint = ValueHint::Url)]
+    image: Location,
     /// File with the Merkle tree, if it is not at the end of the file or in FILE.verity
     #[arg(long, value_name = "PATH", value_parser = location(), value_hint = ValueHint::AnyPath)]
     sidecar: Option<Location>,
@@ -41,21 +41,51 @@ pub(crate) struct Push {
 
 impl Push {
     pub(crate) fn run(self) -> Result<Outcome> {
-        if self.image.tag().is_none() || self.image.digest().is_some() {
+        let stored = match &self.image {
+            Location::Registry(image) => self.to_registry(image.reference())?,
+            #[cfg(feature = "clouds")]
+            Location::Object(name) => self.to_object(name)?,
+            _ => {
+                return Err(wrong_usage(
+                    "a file is stored in a registry (oci://) or object store (s3://, gs://, az://)",
+                ));
+            }
+        };
+        Outcome::Good.reported(writeln!(stdout(), "{stored}"))
+    }
+
+    /// Stores it in a registry; returns its name with the digest there.
+    fn to_registry(&self, to: &Reference) -> Result<String> {
+        if to.tag().is_none() || to.digest().is_some() {
             return Err(wrong_usage(
                 "what is stored gets a name with a tag, and without a digest",
             ));
         }
-        let mut options = PushOptions::default();
+        let mut options = registry::PushOptions::default();
         options.sidecar = self.sidecar.clone();
         options.plain_http = self.plain_http;
         options.session = self.session.access()?.session;
         let interrupt = Interrupt::watch()?;
         let pushed = with_progress(&interrupt, |watch| {
-            push(&self.file, &self.image, &options, watch)
+            registry::push(&self.file, to, &options, watch)
         });
-        let pushed = pushed.map_err(advised)?;
-        Outcome::Good.reported(writeln!(stdout(), "{}", pushed.image))
+        Ok(pushed.map_err(advised)?.image.to_string())
+    }
+
+    /// Stores it in an object store; returns its digest and its name.
+    #[cfg(feature = "clouds")]
+    fn to_object(&self, to: &ObjectName) -> Result<String> {
+        if self.plain_http {
+            return Err(wrong_usage("--plain-http is only for registries"));
+        }
+        let mut options = cloud::PushOptions::default();
+        options.sidecar = self.sidecar.clone();
+        options.session = self.session.access()?.session;
+        let interrupt = Interrupt::watch()?;
+        let pushed = with_progress(&interrupt, |watch| {
+            cloud::push(&self.file, to, &options, watch)
+        });
+        Ok(format!("{} {to}", pushed.map_err(advised)?))
     }
 }
 

@@ -31,7 +31,7 @@ use crate::{
 /// damage hides some of their names.
 #[derive(Args)]
 pub(crate) struct Verify {
-    /// The sealed file or image, its URL, or its name in a registry
+    /// The sealed file or image, its URL, or its name in a registry or object store
     #[arg(value_name = "FILE", value_parser = location(), value_hint = ValueHint::AnyPath)]
     file: Location,
     /// Print the result as JSON

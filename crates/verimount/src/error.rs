@@ -243,6 +243,13 @@ pub enum Error {
         /// What is required.
         expected: String,
     },
+    /// The name of an object is so long that its seal can have no name beside it.
+    #[cfg(feature = "clouds")]
+    #[error("{at}: its name is too long for a seal beside it")]
+    NoSidecarName {
+        /// The object.
+        at: Location,
+    },
     /// A file that was to be copied does not match its seal.
     #[error("{at} is damaged: it does not match its seal")]
     Damaged {

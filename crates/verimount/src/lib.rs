@@ -11,6 +11,8 @@
 mod access;
 mod archive_input;
 mod build;
+#[cfg(feature = "clouds")]
+pub mod cloud;
 mod content;
 mod describe;
 mod error;
@@ -36,6 +38,8 @@ pub mod registry;
 mod seal;
 mod seal_search;
 mod sign;
+#[cfg(feature = "remote")]
+mod sound_file;
 mod sources;
 mod trust;
 mod verify;

@@ -12,6 +12,8 @@ use verimount_tree::StoredFile;
 #[cfg(feature = "remote")]
 use crate::registry::RegistryImage;
 use crate::{Access, Error, Trust};
+#[cfg(feature = "clouds")]
+use verimount_remote::cloud::ObjectName;
 #[cfg(feature = "remote")]
 use verimount_remote::{RemoteUrl, registry::Reference};
 
@@ -29,6 +31,9 @@ pub enum Location {
     /// Content in a registry.
     #[cfg(feature = "remote")]
     Registry(RegistryImage),
+    /// An object in a cloud.
+    #[cfg(feature = "clouds")]
+    Object(ObjectName),
     /// A source of one's own.
     Source {
         /// What it is called, in messages and as a mounted file.
@@ -48,21 +53,34 @@ impl Location {
     }
 
     /// What an argument of a command means: a URL if it begins with `http://` or `https://`, an image in a
-    /// registry if it begins with `oci://`, else a path.
+    /// registry if it begins with `oci://`, an object in a cloud if it begins with `s3://`, `gs://` or `az://`,
+    /// else a path.
     ///
     /// # Errors
     /// [`LocationError`] if it begins like a URL but cannot be used.
     pub fn of_argument(argument: &OsStr) -> Result<Self, LocationError> {
-        let is_url = |text: &&str| {
-            ["http://", "https://", "oci://"].iter().any(|scheme| {
+        let begins_with = |text: &str, schemes: &[&str]| {
+            schemes.iter().any(|scheme| {
                 let start = text.get(..scheme.len());
                 start.is_some_and(|start| start.eq_ignore_ascii_case(scheme))
             })
         };
-        match argument.to_str().filter(is_url) {
-            Some(url) => Self::of_url(url),
-            None => Ok(Self::Path(argument.into())),
+        match argument.to_str() {
+            Some(url) if begins_with(url, &["http://", "https://", "oci://"]) => Self::of_url(url),
+            Some(name) if begins_with(name, &["s3://", "gs://", "az://"]) => Self::of_object(name),
+            _ => Ok(Self::Path(argument.into())),
         }
+    }
+
+    #[cfg(feature = "clouds")]
+    fn of_object(name: &str) -> Result<Self, LocationError> {
+        let name: ObjectName = name.parse()?;
+        Ok(Self::Object(name))
+    }
+
+    #[cfg(not(feature = "clouds"))]
+    fn of_object(_: &str) -> Result<Self, LocationError> {
+        Err(LocationError::NoClouds)
     }
 
     #[cfg(feature = "remote")]
@@ -143,6 +161,8 @@ impl Location {
             Self::Url(url) => OsStr::new(url.file_name()),
             #[cfg(feature = "remote")]
             Self::Registry(image) => OsStr::new(image.reference().image_name()),
+            #[cfg(feature = "clouds")]
+            Self::Object(name) => OsStr::new(name.file_name()),
             Self::Path(path) => path.as_os_str(),
             Self::Source { name, .. } => name,
         };
@@ -170,6 +190,8 @@ impl Location {
             Self::Url(url) => url.with_suffix(suffix).ok().map(Self::Url),
             #[cfg(feature = "remote")]
             Self::Registry(_) => None,
+            #[cfg(feature = "clouds")]
+            Self::Object(name) => name.with_suffix(suffix).ok().map(Self::Object),
             Self::Source { .. } => None,
         }
     }
@@ -213,13 +235,19 @@ impl Location {
                 let file = image.open(access)?;
                 Ok((Arc::new(file), StoredFile::default()))
             }
+            #[cfg(feature = "clouds")]
+            Self::Object(name) => {
+                let file = access.session.open_object(name);
+                let file = file.map_err(|error| Error::io(self, error.into()))?;
+                Ok((Arc::new(file), StoredFile::default()))
+            }
             Self::Source { content, .. } => Ok((content.clone(), StoredFile::default())),
         }
     }
 }
 
 /// What the name of a sidecar has at its end.
-const SIDECAR_SUFFIX: &str = ".verity";
+pub(crate) const SIDECAR_SUFFIX: &str = ".verity";
 
 /// `FILE.verity`.
 pub(crate) fn sidecar_path(file: &Path) -> PathBuf {
@@ -244,6 +272,14 @@ pub enum LocationError {
     #[cfg(feature = "remote")]
     #[error(transparent)]
     Reference(#[from] verimount_remote::registry::ParseReferenceError),
+    /// It begins like the name of an object in a cloud, but is none.
+    #[cfg(feature = "clouds")]
+    #[error(transparent)]
+    Object(#[from] verimount_remote::cloud::ParseObjectNameError),
+    /// It names an object in a cloud, and this program was built without the feature `clouds`.
+    #[cfg(not(feature = "clouds"))]
+    #[error("this program was built without support for object stores")]
+    NoClouds,
     /// It is a URL, and this program was built without the feature `remote`.
     #[cfg(not(feature = "remote"))]
     #[error("this program was built without support for URLs")]
@@ -293,6 +329,8 @@ impl fmt::Display for Location {
             Self::Url(url) => url.fmt(f),
             #[cfg(feature = "remote")]
             Self::Registry(image) => image.fmt(f),
+            #[cfg(feature = "clouds")]
+            Self::Object(name) => name.fmt(f),
             Self::Source { name, .. } => printable(name).fmt(f),
         }
     }
@@ -336,6 +374,25 @@ mod tests {
         );
         let refused = Location::of_argument("http://me:secret@host/a".as_ref());
         assert!(!refused.unwrap_err().to_string().contains("secret"));
+    }
+
+    #[cfg(feature = "clouds")]
+    #[test]
+    fn an_object_has_a_name_and_a_sidecar() {
+        let object = Location::of_argument("S3://bucket/a/app.img".as_ref()).unwrap();
+        assert!(object.is_remote());
+        assert_eq!(object.file_name(), "app.img");
+        let sidecar = object.sidecar().unwrap();
+        assert_eq!(sidecar.to_string(), "s3://bucket/a/app.img.verity");
+        let refused = Location::of_argument("s3://me:secret@bucket/a".as_ref());
+        assert!(!refused.unwrap_err().to_string().contains("secret"));
+    }
+
+    #[cfg(not(feature = "clouds"))]
+    #[test]
+    fn an_object_is_refused() {
+        let refused = Location::of_argument("s3://bucket/a".as_ref());
+        assert_eq!(refused.err(), Some(LocationError::NoClouds));
     }
 
     #[cfg(not(feature = "remote"))]

@@ -39,11 +39,32 @@ const FILES: [(&str, &str, &[&str]); 5] = [
     ),
 ];
 
+/// Variables of the environment, and what they are for.
+#[cfg(feature = "clouds")]
+const ENVIRONMENT: [(&str, &str); 3] = [
+    (
+        "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION, AWS_ENDPOINT_URL, AWS_SKIP_SIGNATURE, AWS_ALLOW_HTTP",
+        "Credentials and settings for s3://.",
+    ),
+    (
+        "GOOGLE_APPLICATION_CREDENTIALS, GOOGLE_SKIP_SIGNATURE, GOOGLE_ALLOW_HTTP",
+        "Credentials and settings for gs://.",
+    ),
+    (
+        "AZURE_STORAGE_ACCOUNT_NAME, AZURE_STORAGE_ACCOUNT_KEY, AZURE_STORAGE_SAS_TOKEN, AZURE_STORAGE_ENDPOINT, AZURE_SKIP_SIGNATURE, AZURE_ALLOW_HTTP",
+        "Credentials and settings for az://.",
+    ),
+];
+
+/// The pages of what reads or stores objects in clouds.
+#[cfg(feature = "clouds")]
+const OF_CLOUDS: [&str; 7] = ["mount", "verify", "info", "ls", "cat", "extract", "push"];
+
 /// The pages of what stays until it is told to end.
 const STAYING: [&str; 4] = ["mount", "bridge", "volume-mount", "volume-serve"];
 
 /// What a page shows how to do, and how.
-const EXAMPLES: [(&str, &str, &str); 25] = [
+const EXAMPLES: [(&str, &str, &str); 27] = [
     (
         "build",
         "Make an image, and print its digest",
@@ -110,9 +131,19 @@ const EXAMPLES: [(&str, &str, &str); 25] = [
         "verimount mount oci://ghcr.io/me/app@sha256:9a296d4d5cf6f650a762d1e904cf9c6eb0240953462b526edff5eb03b5ef248b /mnt/app",
     ),
     (
+        "mount",
+        "Mount from an object store, with the credentials in the environment",
+        "verimount mount s3://my-bucket/app.img /mnt/app --key key.pub",
+    ),
+    (
         "push",
         "Store an image in a registry",
         "verimount push app.img oci://ghcr.io/me/app:1.0",
+    ),
+    (
+        "push",
+        "Store it in an object store, with the credentials in the environment",
+        "verimount push app.img s3://my-bucket/app.img",
     ),
     (
         "pull",
@@ -187,6 +218,10 @@ pub(super) fn write_sections(page: &mut impl Write, command: &Command) -> io::Re
         "FILES",
         files.map(|(file, meaning, _)| (*file, *meaning)),
     )?;
+    #[cfg(feature = "clouds")]
+    if OF_CLOUDS.contains(&name) {
+        write_section(page, "ENVIRONMENT", ENVIRONMENT.into_iter())?;
+    }
     let signals = signals(name);
     write_section(page, "SIGNALS", signals.iter().copied())?;
     let examples = EXAMPLES.iter().filter(|(page, ..)| *page == name);

@@ -7,7 +7,7 @@ use thiserror::Error;
 use verimount_remote::registry::{BlobDigest, Descriptor, Manifest};
 use verimount_verity::{Digest, FileDigest, HashAlgorithm, parse_hex};
 
-use crate::Trust;
+use crate::{Trust, sound_file::SealedContent};
 
 /// What kind of artifact a manifest describes.
 const ARTIFACT_TYPE: &str = "application/vnd.verimount.sealed.v1";
@@ -80,19 +80,7 @@ pub(super) struct NewLayers {
     pub(super) seal: Option<(BlobDigest, u64)>,
     /// The name of the data's file, if it is text.
     pub(super) title: Option<String>,
-    pub(super) content: Content,
-}
-
-/// What the content is, for its annotation.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Content {
-    FsVerity {
-        digest: FileDigest,
-        /// The binary logarithm of the size of a block.
-        block_log2: u8,
-    },
-    /// The root hash.
-    DmVerity(Digest),
+    pub(super) content: SealedContent,
 }
 
 impl Layers {
@@ -151,12 +139,12 @@ impl NewLayers {
     /// The manifest, always the same for the same content.
     pub(super) fn manifest(&self) -> Manifest {
         let annotation = match self.content {
-            Content::FsVerity { digest, block_log2 } => {
+            SealedContent::FsVerity { digest, block_log2 } => {
                 let digest = digest.digest();
                 let key = format!("{FS_VERITY}{}-{block_log2}", digest.algorithm());
                 (key, digest.to_string())
             }
-            Content::DmVerity(root) => (DM_VERITY.to_owned(), root.to_string()),
+            SealedContent::DmVerity(root) => (DM_VERITY.to_owned(), root.to_string()),
         };
         let mut data = layer(self.media_type, self.data);
         data.annotations.extend([annotation.clone()]);
@@ -196,7 +184,7 @@ mod tests {
             data: blob,
             seal: seal.then_some(blob),
             title: Some("file".to_owned()),
-            content: Content::FsVerity {
+            content: SealedContent::FsVerity {
                 digest,
                 block_log2: 12,
             },

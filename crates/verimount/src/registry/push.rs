@@ -9,11 +9,10 @@ use verimount_verity::Identity;
 
 use super::{
     RegistryImage,
-    layers::{Content, EMPTY_CONFIG, NewLayers},
+    layers::{EMPTY_CONFIG, NewLayers},
 };
 use crate::{
-    Description, Error, FileKind, FoundFormat, Location, OpenOptions, Step, Trust, Watch,
-    content::CHUNK, describe, open, progress::step, verify,
+    Error, FileKind, Location, Step, Watch, content::CHUNK, progress::step, sound_file::SoundFile,
 };
 
 /// The media type of EROFS images, also of containerd.
@@ -66,40 +65,19 @@ pub fn push(
     options: &PushOptions,
     watch: &mut Watch<'_>,
 ) -> Result<Pushed, Error> {
-    let open_options = OpenOptions {
-        sidecar: options.sidecar.clone(),
-        ..OpenOptions::default()
-    };
-    let location = Location::from(file);
-    let found = describe(&location, &open_options)?;
-    let Some(seal) = &found.seal else {
-        return Err(Error::NotSealed {
-            sidecar: location.sidecar(),
-            at: location,
-        });
-    };
-    let content = content(&location, &seal.format)?;
-    let opened = open(&location, &content.trust(), &open_options)?;
-    let report = verify(&opened, watch)?;
-    if !report.is_good() {
-        return Err(Error::Damaged { at: location });
-    }
-    let (data, _) = location.open(&open_options.access)?;
-    let seal = match &seal.sidecar {
-        Some(sidecar) => Some(sidecar.open(&open_options.access)?.0),
-        None => None,
-    };
-    let data = Blob::new(data, &location, watch)?;
-    let seal = match seal {
+    let file = SoundFile::open(Location::from(file), options.sidecar.clone(), watch)?;
+    let location = file.location;
+    let data = Blob::new(file.data, &location, watch)?;
+    let seal = match file.seal {
         Some(seal) => Some(Blob::new(seal, &location, watch)?),
         None => None,
     };
     let layers = NewLayers {
-        media_type: media_type(&found),
+        media_type: media_type(&file.kind),
         data: data.descriptor(),
         seal: seal.as_ref().map(Blob::descriptor),
         title: location.file_name().to_str().map(str::to_owned),
-        content,
+        content: file.content,
     };
     let config = Blob {
         source: Arc::new(EMPTY_CONFIG.to_vec()),
@@ -114,31 +92,12 @@ pub fn push(
     })?;
     Ok(Pushed {
         image: to.with_digest(digest),
-        identity: report.identity,
+        identity: file.identity,
     })
 }
 
-/// What the seal says that the content is.
-fn content(location: &Location, seal: &FoundFormat) -> Result<Content, Error> {
-    match seal {
-        FoundFormat::FsVerity(sealed) => Ok(Content::FsVerity {
-            digest: sealed.file_digest(),
-            block_log2: sealed.descriptor().params().block_size.log2(),
-        }),
-        FoundFormat::DmVerity(area) => {
-            let root = area.root_hash_unverified();
-            let root = root.map_err(|error| Error::seal(location, error))?;
-            // The tree of a single block is empty.
-            let root = root.ok_or_else(|| Error::NotNamed {
-                at: location.clone(),
-            })?;
-            Ok(Content::DmVerity(root))
-        }
-    }
-}
-
-fn media_type(found: &Description) -> &'static str {
-    match &found.kind {
+fn media_type(kind: &FileKind) -> &'static str {
+    match kind {
         FileKind::Image(image) if image.format == "erofs" => EROFS_TYPE,
         FileKind::Image(_) => ROMFS_TYPE,
         _ => OTHER_TYPE,
@@ -166,15 +125,6 @@ fn store(
         repository.upload(blob.digest, &*blob.source, &mut progress)?;
     }
     repository.store_manifest(to, &layers.manifest())
-}
-
-impl Content {
-    fn trust(&self) -> Trust {
-        match self {
-            Self::FsVerity { digest, .. } => Trust::Digest(*digest),
-            Self::DmVerity(root) => Trust::RootHash((*root).into()),
-        }
-    }
 }
 
 impl Blob {
