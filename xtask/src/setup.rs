@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use verimount_support::{
-    newer,
+    newer, seaweedfs,
     setup::{self, Purpose},
     workspace::target,
 };
@@ -15,5 +15,7 @@ pub(crate) fn run() -> Result<()> {
         let programs = newer.installed(&target)?;
         println!("{} is in {}", newer.name(), programs.display());
     }
+    let programs = seaweedfs::installed(&target)?;
+    println!("SeaweedFS is in {}", programs.display());
     Ok(())
 }

@@ -8,7 +8,7 @@ use std::{
 use anyhow::Result;
 use clap::Args;
 use verimount_support::{
-    command,
+    command, seaweedfs,
     setup::{self, Purpose},
     workspace::{cargo, target},
 };
@@ -37,9 +37,11 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     setup::ensure_ready(&[Purpose::Test])?;
     let target = target()?;
     check_sources(&target)?;
+    let path = command::path_with(&seaweedfs::installed(&target)?)?;
     step("Tests", || {
         let mut test = cargo("test");
         test.args(["--workspace", "--locked"])
+            .env("PATH", &path)
             .env(REQUIRE_TOOLS, "1");
         if !options.full {
             quickly(&mut test);

@@ -1,7 +1,9 @@
 //! Running programs.
 
 use std::{
-    io,
+    env,
+    ffi::OsString,
+    io, iter,
     path::Path,
     process::{Command, ExitStatus, Stdio},
 };
@@ -43,6 +45,16 @@ pub fn check(command: &Command, status: io::Result<ExitStatus>) -> Result<()> {
     let status = status.with_context(|| format!("cannot run `{}`", describe(command)))?;
     ensure!(status.success(), "`{}`: {status}", describe(command));
     Ok(())
+}
+
+/// `PATH` with this folder before all others.
+///
+/// # Errors
+/// The folder's name has a character that separates folders.
+pub fn path_with(folder: &Path) -> Result<OsString> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let folders = iter::once(folder.to_owned()).chain(env::split_paths(&path));
+    Ok(env::join_paths(folders)?)
 }
 
 /// The command line, for messages.

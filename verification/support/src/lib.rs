@@ -7,9 +7,11 @@
 
 pub mod cargo_tool;
 pub mod command;
+mod download;
 pub mod interrupt;
 pub mod mount_point;
 pub mod newer;
 pub mod program;
+pub mod seaweedfs;
 pub mod setup;
 pub mod workspace;

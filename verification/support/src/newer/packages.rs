@@ -8,16 +8,13 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use crate::{command, interrupt};
+use crate::{command, download::download, interrupt};
 
 /// Debian's archive, and that of its past: the first no longer has a package when a newer version replaces it.
 const ARCHIVES: [&str; 2] = [
     "http://deb.debian.org/debian",
     "http://snapshot.debian.org/archive/debian/20261122T000000Z",
 ];
-
-/// The program with which apt fetches files and checks them.
-const APT_HELPER: &str = "/usr/lib/apt/apt-helper";
 
 /// Packages that are unpacked in one folder.
 #[derive(Debug, Clone, Copy)]
@@ -95,23 +92,19 @@ impl Package {
 /// Fetches packages into a folder, each from the first archive that has it. None is there whose checksum differs.
 fn fetch(packages: &[Package], folder: &Path) -> Result<()> {
     for archive in ARCHIVES {
-        let missing = packages
+        let missing: Vec<_> = packages
             .iter()
-            .filter(|package| !package.file(folder).is_file());
-        let mut helper = Command::new(APT_HELPER);
-        // It writes to this folder as this user.
-        helper.args(["-qq", "--option", "APT::Sandbox::User=root"]);
-        helper.arg("download-file");
-        for package in missing {
-            helper
-                .arg(format!("{archive}/{}", package.path))
-                .arg(package.file(folder))
-                .arg(format!("SHA256:{}", package.sha256));
-        }
-        let status = helper.status();
+            .map(|package| (package, package.file(folder)))
+            .filter(|(_, file)| !file.is_file())
+            .map(|(package, file)| (format!("{archive}/{}", package.path), file, package.sha256))
+            .collect();
+        let missing: Vec<_> = missing
+            .iter()
+            .map(|(url, file, sha256)| (&**url, &**file, *sha256))
+            .collect();
+        let fetched = download(&missing);
         interrupt::check()?;
-        let status = status.with_context(|| format!("cannot run {APT_HELPER}"))?;
-        if status.success() {
+        if fetched.is_ok() {
             return Ok(());
         }
     }
