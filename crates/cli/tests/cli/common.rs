@@ -9,6 +9,7 @@ pub(crate) mod nginx;
 pub(crate) mod repository;
 pub(crate) mod romfs;
 pub(crate) mod run;
+pub(crate) mod seaweedfs;
 pub(crate) mod synchronous;
 pub(crate) mod tree;
 pub(crate) mod user;

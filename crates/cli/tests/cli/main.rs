@@ -23,6 +23,7 @@ mod limits;
 mod mount_helper;
 mod mounting;
 mod names;
+mod object_store;
 mod ordinary_user;
 mod outputs;
 mod progress;
