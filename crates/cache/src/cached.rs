@@ -34,23 +34,43 @@ impl<S: ReadAt> Cached<S> {
     }
 
     fn is_kept(&self, granule: u64) -> bool {
-        !self.refreshes.load(Relaxed) && self.object.has(granule)
+        !self.refreshes.load(Relaxed) && self.object.is_known(granule)
     }
 
-    /// Reads bytes from the source, and keeps the whole granules that they are in.
+    /// Reads bytes from the source, and keeps the granules that they are in.
     fn fetch(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
-        let wanted = offset..offset + buf.len() as u64;
-        let granules = overlapping(&wanted);
-        let whole = granules.start * GRANULE..(granules.end * GRANULE).min(self.size());
-        if whole == wanted {
-            self.source.read_exact_at(buf, offset)?;
-            self.object.keep(buf, offset);
+        let end = offset + buf.len() as u64;
+        // Between them are whole granules; the last one of the source may be short.
+        let start = offset.next_multiple_of(GRANULE).min(end);
+        let stop = match end == self.size() {
+            true => end,
+            false => (end / GRANULE * GRANULE).max(start),
+        };
+        let (head, rest) = buf.split_at_mut((start - offset) as usize);
+        let (whole, tail) = rest.split_at_mut((stop - start) as usize);
+        let pieces = [&*head, whole, tail].map(|piece| usize::from(!piece.is_empty()));
+        if pieces.iter().sum::<usize>() > 1 {
+            // The source can get at once what is then read from it piece by piece.
+            self.hint(Some(overlapping(&(offset..end))));
+        }
+        self.fetch_part(head, offset)?;
+        if !whole.is_empty() {
+            self.source.read_exact_at(whole, start)?;
+            self.object.keep(whole, start);
+        }
+        self.fetch_part(tail, stop)
+    }
+
+    /// Reads and keeps the granule that has these bytes, if there are any.
+    fn fetch_part(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
+        if buf.is_empty() {
             return Ok(());
         }
-        let mut bytes = vec![0; (whole.end - whole.start) as usize];
-        self.source.read_exact_at(&mut bytes, whole.start)?;
-        self.object.keep(&bytes, whole.start);
-        let start = (wanted.start - whole.start) as usize;
+        let whole = offset / GRANULE * GRANULE;
+        let mut bytes = vec![0; GRANULE.min(self.size() - whole) as usize];
+        self.source.read_exact_at(&mut bytes, whole)?;
+        self.object.keep(&bytes, whole);
+        let start = (offset - whole) as usize;
         buf.copy_from_slice(&bytes[start..start + buf.len()]);
         Ok(())
     }
@@ -71,6 +91,7 @@ impl<S: ReadAt> ReadAt for Cached<S> {
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
         check_range(offset, buf.len(), self.size())?;
         let end = offset + buf.len() as u64;
+        self.object.look_up(overlapping(&(offset..end)));
         let (mut at, mut rest) = (offset, buf);
         while at < end {
             // The longest run of granules all of which are kept, or none.

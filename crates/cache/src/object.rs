@@ -80,7 +80,8 @@ impl Object {
 
     /// Drops what is here of these granules.
     pub(crate) fn reject(&self, granules: Range<u64>) {
-        let here = granules.filter(|granule| self.has(*granule));
+        self.look_up(granules.clone());
+        let here = granules.filter(|granule| self.is_known(*granule));
         let rejected: Vec<u64> = here.collect();
         let count = rejected.len() as u64 * GRANULE;
         self.0.cache.counters.rejected.fetch_add(count, Relaxed);
@@ -97,18 +98,15 @@ impl Object {
         self.0.presence.use_granule(granule, &self.0.file)
     }
 
-    /// Whether a granule is here; another process may have written it.
-    pub(crate) fn has(&self, granule: u64) -> bool {
-        if self.is_known(granule) {
-            return true;
+    /// Asks the system for those of these granules that are not known to be here: another process may have written
+    /// them.
+    pub(crate) fn look_up(&self, mut granules: Range<u64>) {
+        let Some(first) = granules.find(|granule| !self.is_known(*granule)) else {
+            return;
+        };
+        for here in data_ranges(&self.0.file, first..granules.end) {
+            here.for_each(|granule| self.0.presence.insert(granule, &self.0.file));
         }
-        let is_here = data_ranges(&self.0.file, granule..granule + 1)
-            .next()
-            .is_some();
-        if is_here {
-            self.0.presence.insert(granule, &self.0.file);
-        }
-        is_here
     }
 
     /// Fills `buf`; whether that succeeded, and with what is kept: it may be evicted meanwhile.
