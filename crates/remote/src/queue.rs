@@ -12,9 +12,6 @@ use crate::{Error, flight::Flight, granules::is_part_boundary, limits::Limits};
 /// Connections that only readers who wait may use, so that none waits behind what is fetched early.
 const RESERVED: usize = 2;
 
-/// Buffers of evicted granules that are kept for the next ones: new memory would have to be cleared first.
-const SPARE: usize = 16;
-
 /// How often a granule must have been read to be kept for that. Two neighbouring reads may share one.
 const OFTEN: u32 = 3;
 
@@ -32,6 +29,9 @@ pub(crate) struct Queue {
     early: VecDeque<Range<u64>>,
     /// How many of these are being fetched.
     early_running: usize,
+    /// How many granules are here.
+    here: usize,
+    /// Buffers of evicted granules, for the next ones: new memory would have to be cleared first.
     spare: Vec<Vec<u8>>,
 }
 
@@ -63,6 +63,7 @@ impl Queue {
             awaited: VecDeque::new(),
             early: VecDeque::new(),
             early_running: 0,
+            here: 0,
             spare: Vec::new(),
         }
     }
@@ -150,6 +151,7 @@ impl Queue {
     /// A granule that was on its way is here.
     pub(crate) fn landed(&mut self, granule: u64, bytes: Vec<u8>) {
         if let Some(slot) = self.slots.get_mut(&granule) {
+            self.here += usize::from(slot.landed.is_none());
             slot.landed = Some(Instant::now());
             slot.flight.land(Ok(bytes));
         }
@@ -216,6 +218,7 @@ impl Queue {
     fn remove(&mut self, granule: u64) -> Option<Arc<Flight>> {
         let slot = self.slots.remove(&granule)?;
         self.unread -= usize::from(slot.reads == 0);
+        self.here -= usize::from(slot.landed.is_some());
         Some(slot.flight)
     }
 
@@ -264,7 +267,7 @@ impl Queue {
         };
         let flight = self.remove(granule).and_then(Arc::into_inner);
         if let Some(bytes) = flight.and_then(Flight::into_bytes)
-            && self.spare.len() < SPARE
+            && self.here + self.spare.len() < self.limits.granules
         {
             self.spare.push(bytes);
         }
