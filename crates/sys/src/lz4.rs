@@ -61,6 +61,10 @@ impl Lz4Filler {
 
     /// Compresses a beginning of `src` into `dst`, as long as possible; `None` if nothing fits.
     pub fn fill(&mut self, src: &[u8], dst: &mut [u8]) -> Option<Lz4Block> {
+        // The library compares positions before the input's end, which wrap around if an empty slice is at address 1.
+        if src.is_empty() {
+            return None;
+        }
         let len = |bytes: &[u8]| c_int::try_from(bytes.len()).unwrap_or(c_int::MAX);
         let (mut taken, room) = (len(src), len(dst));
         let (from, to) = (src.as_ptr().cast(), dst.as_mut_ptr().cast());
