@@ -116,18 +116,22 @@ impl Object {
             return false;
         }
         let len = buf.len() as u64;
-        let is_kept = self.are_kept(overlapping(&(offset..offset + len)));
+        let is_kept = self.are_kept(offset..offset + len);
         if is_kept {
             self.0.cache.counters.read.fetch_add(len, Relaxed);
         }
         is_kept
     }
 
-    /// Whether none of these granules is a hole now, such as another process makes of what it evicts. Those that are
-    /// holes count as missing from now on.
-    fn are_kept(&self, granules: Range<u64>) -> bool {
+    /// Whether none of the granules of these bytes is a hole now, such as another process makes of what it evicts.
+    /// Those that are holes count as missing from now on.
+    fn are_kept(&self, bytes: Range<u64>) -> bool {
+        // One question for all of them, as long as there is no hole.
+        if seek(&self.0.file, SeekFrom::Hole(bytes.start)).is_ok_and(|hole| hole >= bytes.end) {
+            return true;
+        }
         let mut are_kept = true;
-        for granule in granules {
+        for granule in overlapping(&bytes) {
             let start = granule * GRANULE;
             // Whole granules are evicted, so that their beginning tells.
             if seek(&self.0.file, SeekFrom::Data(start)) != Ok(start) {
@@ -190,7 +194,7 @@ impl ReadAt for Object {
         let len = buf.len();
         check_range(offset, len, self.size())?;
         let read = match self.0.file.read_exact_at(buf, offset) {
-            Ok(()) if !self.are_kept(overlapping(&(offset..offset + len as u64))) => {
+            Ok(()) if !self.are_kept(offset..offset + len as u64) => {
                 Err(io::Error::other("it is not kept"))
             }
             read => read,
