@@ -38,11 +38,6 @@ pub enum ParseObjectNameError {
 }
 
 impl ObjectName {
-    /// Whether `text` is meant as the name of an object.
-    pub fn is_meant(text: &str) -> bool {
-        cloud_of(text).is_some()
-    }
-
     /// Where it is.
     pub fn cloud(&self) -> Cloud {
         self.cloud
