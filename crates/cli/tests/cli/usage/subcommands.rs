@@ -38,6 +38,12 @@ const READ: &[&str] = &[
 /// The options of servers.
 const SERVER: &[&str] = &["--plain-http", "--timeout", "--ca", "--header-file"];
 
+/// The options of programs that serve in the background.
+const DAEMON: &[&str] = &["--awake", "--threads", "--foreground", "--log", "--quiet"];
+
+/// The options of mounts.
+const MOUNT: &[&str] = &["--allow-other", "--noexec", "-o"];
+
 const MALFORMED_TREE: &[(&str, &str)] = &[
     ("--hash-alg", "md5"),
     ("--hash-alg", ""),
@@ -245,6 +251,8 @@ pub(super) const ALL: [Subcommand; 28] = [
         options: &[
             TRUST,
             READ,
+            DAEMON,
+            MOUNT,
             &[
                 "--as-file",
                 "--device",
@@ -255,14 +263,6 @@ pub(super) const ALL: [Subcommand; 28] = [
                 "--umask",
                 "--suid",
                 "--dev",
-                "--allow-other",
-                "--awake",
-                "--noexec",
-                "--threads",
-                "--foreground",
-                "--log",
-                "--quiet",
-                "-o",
             ],
         ],
         malformed: &[
@@ -296,23 +296,19 @@ pub(super) const ALL: [Subcommand; 28] = [
     Subcommand {
         name: "bridge",
         required: &[("SOURCE", "source"), ("DIR", "directory")],
-        options: &[&[
-            "--policy",
-            "--explain",
-            "--write",
-            "--passthrough",
-            "--cache",
-            "--read-only",
-            "--allow-other",
-            "--no-xattr",
-            "--awake",
-            "--noexec",
-            "--threads",
-            "--foreground",
-            "--log",
-            "--quiet",
-            "-o",
-        ]],
+        options: &[
+            DAEMON,
+            MOUNT,
+            &[
+                "--policy",
+                "--explain",
+                "--write",
+                "--passthrough",
+                "--cache",
+                "--read-only",
+                "--no-xattr",
+            ],
+        ],
         malformed: &[
             ("--passthrough", "perhaps"),
             ("--cache", "no"),
@@ -375,20 +371,7 @@ pub(super) const ALL: [Subcommand; 28] = [
     Subcommand {
         name: "volume mount",
         required: &[("VOLUME", "volume"), ("DIR", "directory")],
-        options: &[
-            OPEN,
-            USE,
-            &[
-                "--allow-other",
-                "--awake",
-                "--noexec",
-                "--threads",
-                "--foreground",
-                "--log",
-                "--quiet",
-                "-o",
-            ],
-        ],
+        options: &[OPEN, USE, DAEMON, MOUNT],
         malformed: &[
             ("--mode", "fast"),
             ("--threads", "0"),
@@ -399,19 +382,7 @@ pub(super) const ALL: [Subcommand; 28] = [
     Subcommand {
         name: "volume serve",
         required: &[("VOLUME", "volume"), ("--socket", "--socket=socket")],
-        options: &[
-            OPEN,
-            USE,
-            &[
-                "--socket-mode",
-                "--socket-group",
-                "--awake",
-                "--threads",
-                "--foreground",
-                "--log",
-                "--quiet",
-            ],
-        ],
+        options: &[OPEN, USE, DAEMON, &["--socket-mode", "--socket-group"]],
         malformed: &[
             ("--mode", "fast"),
             ("--socket-mode", "rw"),
