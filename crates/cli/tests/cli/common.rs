@@ -6,6 +6,7 @@ pub(crate) mod docker_registry;
 pub(crate) mod kernel;
 pub(crate) mod latency;
 pub(crate) mod nginx;
+pub(crate) mod object_store;
 pub(crate) mod repository;
 pub(crate) mod romfs;
 pub(crate) mod run;

@@ -4,21 +4,22 @@ use std::{
     env, fs,
     fs::File,
     io::{self, Read, Write},
-    path::Path,
-    process::Stdio,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
     sync::atomic::{AtomicU64, Ordering::SeqCst},
     thread,
     time::Duration,
 };
 
+use rustix::io::Errno;
 use verimount_testkit::{HttpServer, noise};
 
 use crate::{
     args,
     common::{
         daemon::{self, Daemon, eventually},
-        run::{finish, verimount},
-        seaweedfs::{KEY, Part, SeaweedFs, WRONG},
+        object_store::{KEY, ObjectStore, WRONG},
+        run::{Ended, finish, verimount},
         tree::{assert_same, create, snapshot},
         user::User,
         world::{HELLO, World},
@@ -28,11 +29,33 @@ use crate::{
 /// The size of the file that is read while servers are killed, in MiB.
 const SIZE: &str = "VERIMOUNT_OBJECT_MIB";
 
-#[test]
-fn what_is_pushed_is_read_by_every_command() {
-    let Some(world) = daemon::world() else {
-        return;
+/// Makes one test of each of these checks, with a store of this engine.
+macro_rules! with {
+    ($engine:ident: $($check:ident)+) => {
+        mod $engine {
+            $(
+                #[test]
+                fn $check() {
+                    let Some(world) = super::daemon::world() else {
+                        return;
+                    };
+                    if let Some(store) = crate::common::$engine::start(&world) {
+                        super::$check(&world, store);
+                    }
+                }
+            )+
+        }
     };
+}
+
+with!(seaweedfs:
+    what_is_pushed_is_read_by_every_command
+    a_sidecar_is_stored_beside_the_object
+    readers_outlive_servers_that_are_killed
+    a_store_that_stays_away_fails_reads_and_nothing_else
+);
+
+fn what_is_pushed_is_read_by_every_command(world: &World, store: ObjectStore) {
     let (tree, mnt, image) = (
         world.directory("tree"),
         world.path("mnt"),
@@ -40,9 +63,6 @@ fn what_is_pushed_is_read_by_every_command() {
     );
     create(&tree, false);
     let digest = verimount(args!["build", &tree, &image]).digest();
-    let Some(store) = SeaweedFs::start(&world) else {
-        return;
-    };
     let object = store.object("folder/image 1");
     let pushed = store.verimount(args!["push", &image, &object]);
     assert_eq!(pushed.digest(), digest);
@@ -62,7 +82,7 @@ fn what_is_pushed_is_read_by_every_command() {
         .succeeds_quietly();
     assert_same(&snapshot(&copy).unwrap(), &snapshot(&tree).unwrap());
 
-    let user = User::ordinary(&world);
+    let user = User::ordinary(world);
     user.own(&mnt);
     let command = store.command(&user, KEY);
     let options = ["--digest", &digest];
@@ -94,13 +114,8 @@ fn what_is_pushed_is_read_by_every_command() {
     }
 }
 
-#[test]
-fn a_sidecar_is_stored_beside_the_object() {
-    let world = World::new();
+fn a_sidecar_is_stored_beside_the_object(world: &World, store: ObjectStore) {
     let image = world.image_with_sidecar("image");
-    let Some(store) = SeaweedFs::start(&world) else {
-        return;
-    };
     let object = store.object("image");
     store.verimount(args!["push", &image, &object]).succeeds();
     let cat = store.verimount(args!["cat", &object, HELLO]);
@@ -159,12 +174,89 @@ fn a_copy_in_the_cache_needs_no_store_and_no_credentials() {
     nobody.succeeds_quietly();
 }
 
-/// A file that is read in order, compared with what it should be.
+fn readers_outlive_servers_that_are_killed(world: &World, mut store: ObjectStore) {
+    let mib = env::var(SIZE).map_or(64, |text| text.parse().unwrap());
+    let file = sealed_noise(world, mib);
+    let mut mounted = pushed_and_mounted(world, &store, &file, &[]);
+    mounted.bites_after(Duration::from_secs(600 + mib));
+    let status = || verimount(args!["status", mounted.directory()]);
+    let done = AtomicU64::new(0);
+    thread::scope(|scope| {
+        let reader = scope.spawn(|| compare(&mounted.path("file"), &file, &done));
+        let reaches = |part: u64| {
+            let target = (mib << 20) / 8 * part;
+            while done.load(SeqCst) < target && !reader.is_finished() {
+                thread::sleep(Duration::from_millis(1));
+            }
+        };
+        reaches(1);
+        store.storage[0].kill();
+        reaches(2);
+        store.gateway.kill();
+        eventually("the mount has noticed", || {
+            has_lost_a_connection(&status()) || reader.is_finished()
+        });
+        store.storage[0].run();
+        store.gateway.run();
+        // The deadline of a read is longer than all of this, so that nothing fails.
+        reader.join().unwrap().unwrap();
+    });
+    assert_eq!(done.load(SeqCst), mib << 20);
+    let status = status();
+    eprintln!("{}", status.text());
+    assert!(has_lost_a_connection(&status), "{status:?}");
+    mounted.unmount();
+}
+
+fn a_store_that_stays_away_fails_reads_and_nothing_else(world: &World, mut store: ObjectStore) {
+    let file = sealed_noise(world, 64);
+    let mounted = pushed_and_mounted(world, &store, &file, &["--timeout", "2"]);
+    store.gateway.kill();
+    let there = mounted.path("file");
+    let error = fs::read(&there).unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(Errno::IO.raw_os_error()));
+    store.gateway.run();
+    eventually("it can be read again", || {
+        compare(&there, &file, &AtomicU64::new(0)).is_ok()
+    });
+    mounted.unmount();
+}
+
+/// A file of random bytes with its seal appended.
+fn sealed_noise(world: &World, mib: u64) -> PathBuf {
+    let path = world.path("file");
+    let mut file = File::create(&path).unwrap();
+    for number in 0..mib {
+        file.write_all(&noise(1 << 20, number)).unwrap();
+    }
+    // Neither this nor a push has the patience of other commands: a large file takes minutes.
+    let mut seal = User::Current.command();
+    succeeds(seal.args(args!["seal", "--append", &path]));
+    path
+}
+
+/// Mounts a file from the store without a cache. In the mount it has the name `file`.
+fn pushed_and_mounted(world: &World, store: &ObjectStore, file: &Path, options: &[&str]) -> Daemon {
+    let object = store.object("file");
+    let mut push = store.command(&User::Current, KEY);
+    succeeds(push.args(args!["push", file, &object]));
+    let options = [&["--unpinned", "--no-cache", "--prefetch", "none"], options].concat();
+    let mount = store.command(&User::Current, KEY);
+    Daemon::start(mount, Path::new(&object), &world.path("mnt"), &options).unwrap()
+}
+
+fn succeeds(command: &mut Command) {
+    let status = command.stdout(Stdio::null()).status().unwrap();
+    assert!(status.success(), "{command:?}: {status}");
+}
+
+/// Reads a mounted file in order, and compares it with the beginning of the file that was pushed. It counts what is
+/// right in `done`.
 fn compare(there: &Path, here: &Path, done: &AtomicU64) -> io::Result<()> {
     const CHUNK: usize = 1 << 20;
     let (mut there, mut here) = (File::open(there)?, File::open(here)?);
     let (mut actual, mut expected) = (vec![0; CHUNK], vec![0; CHUNK]);
-    let mut left = here.metadata()?.len() as usize;
+    let mut left = there.metadata()?.len() as usize;
     while left > 0 {
         let len = left.min(CHUNK);
         there.read_exact(&mut actual[..len])?;
@@ -176,98 +268,7 @@ fn compare(there: &Path, here: &Path, done: &AtomicU64) -> io::Result<()> {
     Ok(())
 }
 
-#[test]
-fn readers_outlive_servers_that_are_killed() {
-    let Some(world) = daemon::world() else {
-        return;
-    };
-    let mib = env::var(SIZE).map_or(64, |text| text.parse().unwrap());
-    let Some(mut store) = SeaweedFs::start(&world) else {
-        return;
-    };
-    let file = world.path("file");
-    let mut written = File::create(&file).unwrap();
-    for number in 0..mib {
-        written.write_all(&noise(1 << 20, number)).unwrap();
-    }
-    let plain = world.path("plain");
-    fs::copy(&file, &plain).unwrap();
-    verimount(args!["seal", "--append", &file]).succeeds();
-    let object = store.object("file");
-    let mut push = store.command(&User::Current, KEY);
-    push.args(args!["push", &file, &object]);
-    assert!(push.stdout(Stdio::null()).status().unwrap().success());
-    let mnt = world.path("mnt");
-    let options = ["--unpinned", "--no-cache", "--prefetch", "none"];
-    let command = store.command(&User::Current, KEY);
-    let mut mounted = Daemon::start(command, Path::new(&object), &mnt, &options).unwrap();
-    mounted.bites_after(Duration::from_secs(600 + mib));
-    let done = AtomicU64::new(0);
-    thread::scope(|scope| {
-        let reader = scope.spawn(|| compare(&mnt.join("file"), &plain, &done));
-        let reaches = |part: u64| {
-            let target = (mib << 20) / 8 * part;
-            while done.load(SeqCst) < target && !reader.is_finished() {
-                thread::sleep(Duration::from_millis(1));
-            }
-        };
-        reaches(1);
-        store.kill(Part::Volume(0));
-        reaches(2);
-        store.kill(Part::Gateway);
-        eventually("the mount has noticed", || {
-            let status = verimount(args!["status", &mnt]);
-            !status.text().contains(" 0 without connection") || reader.is_finished()
-        });
-        store.run(Part::Volume(0));
-        store.run(Part::Gateway);
-        // The deadline of a read is longer than all of this, so that nothing fails.
-        reader.join().unwrap().unwrap();
-    });
-    assert_eq!(done.load(SeqCst), mib << 20);
-    let status = verimount(args!["status", &mnt]);
-    eprintln!("{}", status.text());
-    assert!(
-        !status.text().contains(" 0 without connection"),
-        "{status:?}"
-    );
-    mounted.unmount();
-}
-
-#[test]
-fn a_store_that_stays_away_fails_reads_and_nothing_else() {
-    let Some(world) = daemon::world() else {
-        return;
-    };
-    let file = world.write("file", noise(64 << 20, 1));
-    verimount(args!["seal", "--append", &file]).succeeds();
-    let Some(mut store) = SeaweedFs::start(&world) else {
-        return;
-    };
-    let object = store.object("file");
-    store.verimount(args!["push", &file, &object]).succeeds();
-    let mnt = world.path("mnt");
-    let options = [
-        "--unpinned",
-        "--no-cache",
-        "--prefetch",
-        "none",
-        "--timeout",
-        "2",
-    ];
-    let command = store.command(&User::Current, KEY);
-    let mounted = Daemon::start(command, Path::new(&object), &mnt, &options).unwrap();
-    store.kill(Part::Gateway);
-    let there = mnt.join("file");
-    let error = fs::read(&there).unwrap_err();
-    assert_eq!(
-        error.raw_os_error(),
-        Some(rustix::io::Errno::IO.raw_os_error())
-    );
-    store.run(Part::Gateway);
-    let expected = noise(64 << 20, 1);
-    eventually("it can be read again", || {
-        fs::read(&there).is_ok_and(|bytes| bytes == expected)
-    });
-    mounted.unmount();
+/// Whether a mount with this status had a request without connection.
+fn has_lost_a_connection(status: &Ended) -> bool {
+    !status.text().contains(" 0 without connection")
 }

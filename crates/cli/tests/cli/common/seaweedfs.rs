@@ -1,205 +1,85 @@
-//! An object store of several servers.
+//! SeaweedFS, an object store whose servers have different duties.
 
 use std::{
-    ffi::OsString,
     fs,
-    hash::{BuildHasher, RandomState},
     io::Write,
-    net::{TcpListener, TcpStream},
     path::PathBuf,
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
 };
 
 use verimount_testkit::tools;
 
 use super::{
     daemon::eventually,
-    run::{Ended, finish},
-    user::User,
+    object_store::{Address, KEY, ObjectStore, STORAGE, Server},
     world::World,
 };
 
-/// The key that the store accepts.
-pub(crate) const KEY: [&str; 2] = ["test-key", "very-secret"];
-
-/// The same with another secret.
-pub(crate) const WRONG: [&str; 2] = ["test-key", "wrong-secret"];
-
-/// How many servers store data. Each byte is on two of them.
-const VOLUMES: usize = 3;
-
-/// A cluster of SeaweedFS with the bucket `images`. Its own files are in the folder `seaweedfs` of a world.
-pub(crate) struct SeaweedFs {
+/// The program, and the folder where its servers have their files.
+struct SeaweedFs {
     weed: PathBuf,
     folder: PathBuf,
-    master: Address,
-    filer: Address,
-    volumes: [Address; VOLUMES],
-    gateway: Address,
-    /// Those that run, with their part.
-    processes: Vec<(Part, Child)>,
 }
 
-/// A process of the cluster.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Part {
-    Master,
-    /// One of those that store data.
-    Volume(usize),
-    Filer,
-    /// What speaks the protocol of S3.
-    Gateway,
-}
-
-/// The ports where a process listens: for HTTP, and for the cluster.
-#[derive(Clone, Copy)]
-struct Address {
-    port: u16,
-    inner: u16,
-}
-
-impl Address {
-    fn free() -> Self {
-        let [port, inner] = [lasting_port(), lasting_port()];
-        Self { port, inner }
-    }
-
-    fn shown(self) -> String {
-        format!("127.0.0.1:{}.{}", self.port, self.inner)
-    }
-
-    fn answers(self) -> bool {
-        [self.port, self.inner]
-            .iter()
-            .all(|port| TcpStream::connect(("127.0.0.1", *port)).is_ok())
-    }
+/// Starts a cluster in the folder `seaweedfs` of a world; `None`, after a note, if it is not installed. Each byte is
+/// on two of the servers that store data.
+pub(crate) fn start(world: &World) -> Option<ObjectStore> {
+    let weed = tools::find("weed")?;
+    let folder = world.directory("seaweedfs");
+    fs::write(folder.join("s3.json"), settings()).unwrap();
+    let seaweed = SeaweedFs { weed, folder };
+    let [master, filer] = [Address::free(), Address::free()];
+    let (to_master, to_filer) = (
+        format!("-master={}", shown(master)),
+        format!("-filer={}", shown(filer)),
+    );
+    let master = seaweed.server(
+        master,
+        "master -ip=127.0.0.1 -mdir=. -volumeSizeLimitMB=1024 -defaultReplication=010",
+    );
+    let storage = (0..STORAGE).map(|number| seaweed.volume(number, &to_master));
+    let storage = storage.collect();
+    let filer = seaweed.server(
+        filer,
+        &format!("filer -ip=127.0.0.1 -defaultReplicaPlacement=010 {to_master}"),
+    );
+    seaweed.make_bucket(&to_master, &to_filer);
+    // Without what listens at a fixed port, which another cluster may have.
+    let gateway = seaweed.server(
+        Address::free(),
+        &format!("s3 -ip.bind=127.0.0.1 -config=s3.json -port.iceberg=0 -port.lance=0 {to_filer}"),
+    );
+    Some(ObjectStore {
+        gateway,
+        storage,
+        _others: vec![master, filer],
+    })
 }
 
 impl SeaweedFs {
-    /// Starts it; `None`, after a note, if it is not installed.
-    pub(crate) fn start(world: &World) -> Option<Self> {
-        let weed = tools::find("weed")?;
-        let folder = world.directory("seaweedfs");
-        let mut cluster = Self {
-            weed,
-            master: Address::free(),
-            filer: Address::free(),
-            volumes: [(); VOLUMES].map(|()| Address::free()),
-            gateway: Address::free(),
-            processes: Vec::new(),
-            folder,
-        };
-        fs::write(cluster.folder.join("s3.json"), settings()).unwrap();
-        cluster.run(Part::Master);
-        for volume in 0..VOLUMES {
-            cluster.run(Part::Volume(volume));
-        }
-        cluster.run(Part::Filer);
-        cluster.make_bucket();
-        cluster.run(Part::Gateway);
-        Some(cluster)
-    }
-
-    /// Starts a process, and waits until it listens.
-    pub(crate) fn run(&mut self, part: Part) {
-        let log = fs::File::options()
-            .create(true)
-            .append(true)
-            .open(self.folder.join("log"))
-            .unwrap();
-        let process = Command::new(&self.weed)
-            .args(self.arguments(part))
-            .current_dir(&self.folder)
-            .env("HOME", &self.folder)
-            .stdin(Stdio::null())
-            .stdout(log.try_clone().unwrap())
-            .stderr(log)
-            .spawn()
-            .unwrap();
-        self.processes.push((part, process));
-        let address = self.address(part);
-        eventually("a part of SeaweedFS listens", || {
-            let answers = address.answers();
-            let (_, process) = self.processes.last_mut().unwrap();
-            assert!(
-                process.try_wait().unwrap().is_none(),
-                "{part:?} of SeaweedFS has ended: {:?}",
-                fs::read_to_string(self.folder.join("log"))
-            );
-            answers
-        });
-    }
-
-    /// Kills a process, which can do nothing about it.
-    pub(crate) fn kill(&mut self, part: Part) {
-        let at = self.processes.iter().position(|(own, _)| *own == part);
-        let (_, mut process) = self.processes.remove(at.expect("it runs"));
-        process.kill().unwrap();
-        process.wait().unwrap();
-    }
-
-    /// The name of an object in the bucket.
-    pub(crate) fn object(&self, key: &str) -> String {
-        format!("s3://images/{key}")
-    }
-
-    /// The command as this user, who has this key.
-    pub(crate) fn command(&self, user: &User, [id, secret]: [&str; 2]) -> Command {
-        let mut command = user.command();
-        let endpoint = format!("http://127.0.0.1:{}", self.gateway.port);
+    fn server(&self, address: Address, arguments: &str) -> Server {
+        let Address { port, inner } = address;
+        let mut command = Command::new(&self.weed);
         command
-            .env("AWS_ENDPOINT_URL", endpoint)
-            .env("AWS_REGION", "us-east-1")
-            .env("AWS_ACCESS_KEY_ID", id)
-            .env("AWS_SECRET_ACCESS_KEY", secret);
-        command
+            .args(arguments.split(' '))
+            .args([format!("-port={port}"), format!("-port.grpc={inner}")]);
+        Server::start(command, address, &self.folder)
     }
 
-    /// Runs the command with the right key.
-    pub(crate) fn verimount(&self, arguments: Vec<OsString>) -> Ended {
-        let mut command = self.command(&User::Current, KEY);
-        command.args(arguments);
-        finish(command)
+    /// One that stores data.
+    fn volume(&self, number: usize, to_master: &str) -> Server {
+        let own = format!("volume-{number}");
+        fs::create_dir(self.folder.join(&own)).unwrap();
+        self.server(
+            Address::free(),
+            &format!("volume -ip=127.0.0.1 -dir={own} -rack=r{number} -max=64 {to_master}"),
+        )
     }
 
-    fn address(&self, part: Part) -> Address {
-        match part {
-            Part::Master => self.master,
-            Part::Volume(volume) => self.volumes[volume],
-            Part::Filer => self.filer,
-            Part::Gateway => self.gateway,
-        }
-    }
-
-    fn arguments(&self, part: Part) -> Vec<String> {
-        let Address { port, inner } = self.address(part);
-        let (master, filer) = (self.master.shown(), self.filer.shown());
-        let own = match part {
-            Part::Master => "master -mdir=. -volumeSizeLimitMB=1024 -defaultReplication=010".into(),
-            Part::Volume(volume) => {
-                let folder = format!("volume-{volume}");
-                fs::create_dir_all(self.folder.join(&folder)).unwrap();
-                format!("volume -dir={folder} -rack=r{volume} -max=64 -master={master}")
-            }
-            Part::Filer => format!("filer -master={master} -defaultReplicaPlacement=010"),
-            // Without what listens at a fixed port, which another cluster may have.
-            Part::Gateway => {
-                format!("s3 -filer={filer} -config=s3.json -port.iceberg=0 -port.lance=0")
-            }
-        };
-        let own = own.split(' ').map(str::to_owned);
-        let address = match part {
-            Part::Gateway => format!("-ip.bind=127.0.0.1 -port={port} -port.grpc={inner}"),
-            _ => format!("-ip=127.0.0.1 -port={port} -port.grpc={inner}"),
-        };
-        own.chain(address.split(' ').map(str::to_owned)).collect()
-    }
-
-    fn make_bucket(&self) {
+    fn make_bucket(&self, to_master: &str, to_filer: &str) {
         eventually("a bucket can be made", || {
             let mut shell = Command::new(&self.weed)
-                .args(["shell", &format!("-master={}", self.master.shown())])
-                .arg(format!("-filer={}", self.filer.shown()))
+                .args(["shell", to_master, to_filer])
                 .current_dir(&self.folder)
                 .stdin(Stdio::piped())
                 .stdout(Stdio::piped())
@@ -215,26 +95,9 @@ impl SeaweedFs {
     }
 }
 
-impl Drop for SeaweedFs {
-    fn drop(&mut self) {
-        for (_, process) in &mut self.processes {
-            let _ = process.kill();
-        }
-        for (_, process) in &mut self.processes {
-            let _ = process.wait();
-        }
-    }
-}
-
-/// A port that nobody uses now, and that connections do not get by chance: a server needs it again after it was
-/// killed.
-fn lasting_port() -> u16 {
-    loop {
-        let port = 10_000 + (RandomState::new().hash_one(0) % 22_000) as u16;
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return port;
-        }
-    }
+/// An address as SeaweedFS writes it.
+fn shown(Address { port, inner }: Address) -> String {
+    format!("127.0.0.1:{port}.{inner}")
 }
 
 /// Whom the gateway answers.
