@@ -3,6 +3,7 @@
 pub(crate) mod certificate;
 pub(crate) mod daemon;
 pub(crate) mod docker_registry;
+pub(crate) mod garage;
 pub(crate) mod kernel;
 pub(crate) mod latency;
 pub(crate) mod nginx;

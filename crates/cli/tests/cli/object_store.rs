@@ -55,6 +55,13 @@ with!(seaweedfs:
     a_store_that_stays_away_fails_reads_and_nothing_else
 );
 
+with!(garage:
+    what_is_pushed_is_read_by_every_command
+    a_sidecar_is_stored_beside_the_object
+    readers_outlive_servers_that_are_killed
+    a_store_that_stays_away_fails_reads_and_nothing_else
+);
+
 fn what_is_pushed_is_read_by_every_command(world: &World, store: ObjectStore) {
     let (tree, mnt, image) = (
         world.directory("tree"),
