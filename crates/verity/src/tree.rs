@@ -123,8 +123,19 @@ impl TreeReader {
             }
             Some(missing) => self.extended(missing, read_ahead, &claims),
             None => match self.first_unknown(needed.end() + 1..=soon, &claims) {
-                Some(next) => self.extended(next..=next, read_ahead, &claims),
-                None => return Pending::Ready(in_order(&needed, &at_hand)),
+                Some(next) if next <= needed.end() + self.near() => {
+                    self.extended(next..=next, read_ahead, &claims)
+                }
+                // The storage has time to read them before this reader would wait for them. One hint is enough: when
+                // the next block first comes into sight of reads of this size.
+                Some(next) if soon - next <= needed.end() - needed.start() => {
+                    let wanted = self.extended(next..=next, read_ahead, &claims);
+                    drop(claims);
+                    let (offset, len) = self.extent(0, &wanted);
+                    self.source.will_need(offset, len as u64);
+                    return Pending::Ready(in_order(&needed, &at_hand));
+                }
+                _ => return Pending::Ready(in_order(&needed, &at_hand)),
             },
         };
         claims.push(wanted.clone());
@@ -136,11 +147,16 @@ impl TreeReader {
         Pending::Fetch(Fetch::new(self, needed, at_hand, wanted, claim))
     }
 
-    /// The last block that must be known or in flight when `needed` is read. Fetching ahead at
-    /// this distance is early enough even for reads that overtake others.
+    /// The last block that the storage should have begun to read when `needed` is read.
     fn soon(&self, needed: &RangeInclusive<u64>) -> u64 {
         let last = self.geometry.level_blocks(0) - 1;
         last.min(needed.end() + self.window.div_ceil(4))
+    }
+
+    /// How many blocks ahead of a sequential reader are fetched, and waited for: so early that reads which overtake
+    /// others need not wait.
+    fn near(&self) -> u64 {
+        self.window.div_ceil(8)
     }
 
     /// Blocks of a level that are in the cache, and the smallest range that holds all others.
@@ -212,6 +228,13 @@ impl TreeReader {
         blocks.clamp(1, self.window)
     }
 
+    /// Offset and length of adjacent blocks of a level in the stored tree.
+    fn extent(&self, level: usize, nodes: &RangeInclusive<u64>) -> (u64, usize) {
+        let count = nodes.end() - nodes.start() + 1;
+        let offset = self.geometry.node_offset(level, *nodes.start());
+        (offset, count as usize * self.hasher.block_size())
+    }
+
     /// The expected digest of a block, from its verified parent; `None` if that is missing.
     fn expected<'n>(&'n self, key: Key, at_hand: &'n HashMap<Key, Node>) -> Option<&'n [u8]> {
         let (level, index) = key;
@@ -257,7 +280,7 @@ impl<'a> Fetch<'a> {
         };
         fetch.plan(wanted);
         for run in &fetch.runs {
-            let (offset, len) = fetch.extent(run);
+            let (offset, len) = tree.extent(run.level, &run.nodes);
             tree.source.will_need(offset, len as u64);
         }
         fetch
@@ -290,16 +313,6 @@ impl<'a> Fetch<'a> {
         let (found, missing) = self.tree.cached(level, &(first..=last));
         self.at_hand.extend(found);
         missing.map(|nodes| Run { level, nodes })
-    }
-
-    /// Offset and length of a run in the stored tree.
-    fn extent(&self, run: &Run) -> (u64, usize) {
-        let count = run.nodes.end() - run.nodes.start() + 1;
-        let offset = self
-            .tree
-            .geometry
-            .node_offset(run.level, *run.nodes.start());
-        (offset, count as usize * self.tree.hasher.block_size())
     }
 
     fn complete(mut self) -> Result<Vec<Node>, ReadError> {
@@ -357,7 +370,7 @@ impl<'a> Fetch<'a> {
 
     fn fetch_run(&mut self, run: &Run, bad: &mut HashMap<Key, Mismatch>) -> Result<(), ReadError> {
         let tree = self.tree;
-        let (offset, len) = self.extent(run);
+        let (offset, len) = self.tree.extent(run.level, &run.nodes);
         let mut blocks = vec![0; len];
         tree.source.read_exact_at(&mut blocks, offset)?;
         let digests = tree.hasher.hash_run(&blocks);
