@@ -83,7 +83,10 @@ impl Object {
                 Err(_) => return answer,
             };
             if !matches!(status, 301 | 400 | 401 | 403) {
-                self.worked(&signed);
+                // A store that cannot answer now need not have looked at the signature.
+                if (200..300).contains(&status) {
+                    self.worked(&signed);
+                }
                 return answer;
             }
             match self.renewed(&signed)? {
