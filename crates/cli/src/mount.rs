@@ -17,7 +17,7 @@ use crate::{
     message::wrong_usage,
     mount_args::{MountArgs, mount},
     opened::open,
-    options::{ReadArgs, TrustArgs, location},
+    options::{ReadArgs, TrustArgs, auto_threads, far_threads, location},
     owner_args::OwnerArgs,
     power_args::PowerArgs,
     registry_args::RegistryArgs,
@@ -85,6 +85,10 @@ impl Mount {
         let opened = open(&location, &self.trust, &self.read, &self.devices)?.read_ahead();
         #[cfg(feature = "remote")]
         opened.prefetch(self.prefetch);
+        let threads = match opened.origin() {
+            Some(_) => far_threads(),
+            None => auto_threads(),
+        };
         let source_name = self.source.to_string();
         let fs = opened.file_system(self.as_file).map_err(advised)?;
         let fs = fs.with_owners(self.owners.owners());
@@ -92,6 +96,7 @@ impl Mount {
         let options = MountOptions {
             suid: self.powers.suid,
             dev: self.powers.dev,
+            threads: self.mount.threads(threads),
             ..self.mount.options(source_name, true)
         };
         mount(Arc::new(fs), &self.directory, &options)

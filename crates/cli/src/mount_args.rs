@@ -46,13 +46,18 @@ impl MountArgs {
         mount(fs, directory, &self.options(source_name, read_only))
     }
 
+    /// The number of threads that answer the kernel, which is `auto` by default.
+    pub(crate) fn threads(&self, auto: NonZeroUsize) -> NonZeroUsize {
+        self.threads.0.unwrap_or(auto)
+    }
+
     /// The options of a mount without set-ID bits and devices.
     pub(crate) fn options(&self, source_name: String, read_only: bool) -> MountOptions {
         MountOptions {
             source_name,
             read_only,
             allow_other: self.allow_other,
-            threads: self.threads.0.unwrap_or_else(auto_threads),
+            threads: self.threads(auto_threads()),
             awake: self.awake,
             no_exec: self.noexec,
             suid: false,

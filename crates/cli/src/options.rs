@@ -266,6 +266,11 @@ pub(crate) fn auto_threads() -> NonZeroUsize {
         .min(MOST)
 }
 
+/// The default number of threads for content on another machine: they wait for it, one for each reader.
+pub(crate) fn far_threads() -> NonZeroUsize {
+    auto_threads().max(const { NonZeroUsize::new(24).unwrap() })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -61,11 +61,19 @@ impl<'a> Head<'a> {
                 size
             }
         };
-        Ok(Version {
-            size,
-            etag: self.text(ETAG).map(str::to_owned),
-            last_modified: self.text(LAST_MODIFIED).map(str::to_owned),
-        })
+        Ok(self.version(size))
+    }
+
+    /// The version of the file, from the answer to a request for its last `len` bytes, and their start.
+    ///
+    /// # Errors
+    /// What is wrong with the answer.
+    pub(crate) fn version_of_end(&self, len: u64) -> Result<(Version, u64), Error> {
+        let (part, size) = self.part()?;
+        let size = size.ok_or(Error::NoSize)?;
+        let start = size.saturating_sub(len);
+        self.check_part(&part, &(start..size))?;
+        Ok((self.version(size), start))
     }
 
     /// Checks the answer to a later request.
@@ -126,6 +134,14 @@ impl<'a> Head<'a> {
                 expected,
             }),
             _ => Ok(()),
+        }
+    }
+
+    fn version(&self, size: u64) -> Version {
+        Version {
+            size,
+            etag: self.text(ETAG).map(str::to_owned),
+            last_modified: self.text(LAST_MODIFIED).map(str::to_owned),
         }
     }
 

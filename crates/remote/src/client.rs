@@ -1,6 +1,7 @@
 //! The HTTP client, which only this module and `registry` know.
 
 use std::{
+    fmt,
     io::{self, Read},
     ops::Range,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -45,6 +46,15 @@ pub(crate) enum Target {
     /// An object in a cloud.
     #[cfg(feature = "clouds")]
     Object(Object),
+}
+
+/// Which bytes of a file are asked for.
+#[derive(Debug, Clone)]
+pub(crate) enum Span {
+    /// These.
+    Range(Range<u64>),
+    /// This many at its end, or all if there are fewer.
+    End(u64),
 }
 
 /// An answer, and where a redirect led to.
@@ -123,7 +133,7 @@ impl Client {
     /// # Errors
     /// Why the answer is not usable.
     pub(crate) fn first(&self, end: u64) -> Result<(Version, Body), Failure> {
-        let (answer, moved) = self.ask_target(&(0..end))?;
+        let (answer, moved) = self.ask_target(&Span::Range(0..end))?;
         let head = Head::new(answer.status().as_u16(), answer.headers());
         let version = head
             .first_version(end)
@@ -132,20 +142,35 @@ impl Client {
         Ok((version, self.accepted(answer, moved, len)))
     }
 
+    /// Asks for the last `len` bytes of a file that is not known yet; says from which offset they are.
+    ///
+    /// # Errors
+    /// Why the answer is not usable. Not all servers have such ranges.
+    pub(crate) fn end(&self, len: u64) -> Result<(Version, u64, Body), Failure> {
+        let (answer, moved) = self.ask_target(&Span::End(len))?;
+        let head = Head::new(answer.status().as_u16(), answer.headers());
+        let (version, start) = head
+            .version_of_end(len)
+            .map_err(|error| failure(error, &head))?;
+        let len = version.size - start;
+        Ok((version, start, self.accepted(answer, moved, len)))
+    }
+
     /// Asks for a range of a file.
     ///
     /// # Errors
     /// Why the answer is not usable.
     pub(crate) fn range(&self, range: &Range<u64>, version: &Version) -> Result<Body, Failure> {
+        let span = Span::Range(range.clone());
         let moved = self.moved().clone();
         if let Some(moved) = moved {
-            let answer = self.follow(&moved, range);
+            let answer = self.follow(&moved, &span);
             match answer.and_then(|answer| self.range_of(answer, range, version)) {
                 Err(failure) if failure.error.is_refusal() => *self.moved() = None,
                 other => return other,
             }
         }
-        let answer = self.ask_target(range)?;
+        let answer = self.ask_target(&span)?;
         self.range_of(answer, range, version)
     }
 
@@ -170,20 +195,20 @@ impl Client {
     }
 
     /// Asks at the file's own place.
-    fn ask_target(&self, range: &Range<u64>) -> Result<Answer, Failure> {
+    fn ask_target(&self, span: &Span) -> Result<Answer, Failure> {
         match &self.target {
-            Target::Url(url) | Target::Blob(url, _) => self.follow(url, range),
+            Target::Url(url) | Target::Blob(url, _) => self.follow(url, span),
             #[cfg(feature = "clouds")]
-            Target::Object(object) => object.send(|url| self.follow(url, range)),
+            Target::Object(object) => object.send(|url| self.follow(url, span)),
         }
     }
 
     /// Asks at one place, and where that redirects.
-    fn follow(&self, start: &RemoteUrl, range: &Range<u64>) -> Result<Answer, Failure> {
+    fn follow(&self, start: &RemoteUrl, span: &Span) -> Result<Answer, Failure> {
         let mut moved: Option<RemoteUrl> = None;
         for _ in 0..=MAX_REDIRECTS {
             let at = moved.as_ref().unwrap_or(start);
-            let answer = self.ask(at, range)?;
+            let answer = self.ask(at, span)?;
             if !matches!(answer.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
                 return Ok((answer, moved));
             }
@@ -195,8 +220,8 @@ impl Client {
         Err(Error::Redirects.into())
     }
 
-    fn ask(&self, at: &RemoteUrl, range: &Range<u64>) -> Result<Response<ureq::Body>, Failure> {
-        let asked = format!("bytes={}-{}", range.start, range.end - 1);
+    fn ask(&self, at: &RemoteUrl, span: &Span) -> Result<Response<ureq::Body>, Failure> {
+        let asked = span.to_string();
         let own = self.target.own_url();
         let is_own = own.is_some_and(|own| at.is_same_server(own));
         let send = |authorization: Option<&HeaderValue>| -> Result<_, Failure> {
@@ -221,6 +246,16 @@ impl Client {
     fn moved(&self) -> MutexGuard<'_, Option<RemoteUrl>> {
         // It is only ever replaced as a whole.
         self.moved.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// As in the header `Range`.
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Range(range) => write!(f, "bytes={}-{}", range.start, range.end - 1),
+            Self::End(len) => write!(f, "bytes=-{len}"),
+        }
     }
 }
 

@@ -105,13 +105,18 @@ pub(crate) fn first(client: &Client) -> Result<(Version, Vec<u8>), Error> {
 
 fn first_once(client: &Client, attempts: &Attempts<'_>) -> Result<(Version, Vec<u8>), Failure> {
     let (version, mut body) = client.first(GRANULE)?;
-    let len = GRANULE.min(version.size) as usize;
-    let mut granule = Partial::new(Vec::new(), len);
-    if len > 0 {
-        granule.fill(&mut body, attempts)?;
+    let granule = bytes(&mut body, GRANULE.min(version.size), attempts)?;
+    if !granule.is_empty() {
         body.finish();
     }
-    Ok((version, granule.bytes))
+    Ok((version, granule))
+}
+
+/// The next `len` bytes of an answer.
+pub(crate) fn bytes(body: &mut Body, len: u64, attempts: &Attempts<'_>) -> Result<Vec<u8>, Error> {
+    let mut piece = Partial::new(Vec::new(), len as usize);
+    piece.fill(body, attempts)?;
+    Ok(piece.bytes)
 }
 
 /// Where granules arrive, one after the other.

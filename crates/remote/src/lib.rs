@@ -27,6 +27,7 @@ mod closing;
 #[cfg(feature = "clouds")]
 pub mod cloud;
 mod counters;
+mod end;
 mod error;
 mod fetch;
 mod flight;

@@ -29,8 +29,10 @@ pub(crate) struct Limits {
     pub(crate) first_pause: Duration,
     /// The longest pause that is not the server's wish.
     pub(crate) longest_pause: Duration,
-    /// Connections at once, at least 2.
+    /// Connections at once.
     pub(crate) connections: usize,
+    /// Of these, for what nobody waits for: no reader waits behind that.
+    pub(crate) early: usize,
     /// Granules kept in memory.
     pub(crate) granules: usize,
     /// Of these, granules fetched early and not read yet: for a sequential reader all of
@@ -66,7 +68,8 @@ impl Default for Limits {
             manifest: Duration::from_secs(30),
             first_pause: Duration::from_millis(100),
             longest_pause: Duration::from_secs(10),
-            connections: 8,
+            connections: 24,
+            early: 6,
             granules: 384,
             unread: 320,
             stale: Duration::from_secs(5),

@@ -22,16 +22,19 @@ use crate::{
 pub(crate) struct Pool(Arc<Shared>);
 
 pub(crate) struct Shared {
-    client: Client,
+    client: Arc<Client>,
     version: Version,
     state: Mutex<State>,
-    /// Something was queued, an early run has ended, or the file was closed.
+    /// There is a run for a thread that waits, or the file was closed.
     queued: Condvar,
     closing: Closing,
 }
 
 struct State {
     queue: Queue,
+    /// How many threads there are, and how many of them wait for a run.
+    threads: usize,
+    idle: usize,
     is_closed: bool,
 }
 
@@ -46,33 +49,30 @@ struct Fetching<'a> {
 }
 
 impl Pool {
-    /// A pool for an open file, whose first granule is there.
-    pub(crate) fn start(client: Client, version: Version, first: Vec<u8>) -> Result<Self, Error> {
+    /// A pool for an open file, of which some granules are there.
+    pub(crate) fn start(
+        client: Arc<Client>,
+        version: Version,
+        granules: impl IntoIterator<Item = (u64, Vec<u8>)>,
+    ) -> Result<Self, Error> {
         let session = client.session().clone();
         let mut queue = Queue::new(*session.limits());
-        if !first.is_empty() {
-            queue.insert(0, first);
+        for (granule, bytes) in granules {
+            queue.insert(granule, bytes);
         }
         let pool = Self(Arc::new(Shared {
             client,
             version,
             state: Mutex::new(State {
                 queue,
+                threads: 0,
+                idle: 0,
                 is_closed: false,
             }),
             queued: Condvar::new(),
             closing: Closing::default(),
         }));
         session.add(&pool)?;
-        for number in 0..session.limits().connections {
-            let shared = pool.0.clone();
-            let thread = thread::Builder::new().name(format!("remote-{number}"));
-            match thread.spawn(move || shared.work()) {
-                // Fewer connections are enough for everything but speed.
-                Err(error) if number == 0 => return Err(Error::NoThreads(error.to_string())),
-                _ => {}
-            }
-        }
         Ok(pool)
     }
 
@@ -91,7 +91,7 @@ impl Pool {
     /// The granules with these bytes, which may still be on their way.
     ///
     /// # Errors
-    /// [`Error::Closed`].
+    /// [`Error::Closed`]; [`Error::NoThreads`] if nothing can be fetched.
     pub(crate) fn claim(&self, bytes: &Range<u64>) -> Result<Vec<Arc<Flight>>, Error> {
         let to_end = bytes.end.is_multiple_of(GRANULE) || bytes.end == self.size();
         let mut state = self.0.lock();
@@ -99,8 +99,7 @@ impl Pool {
             return Err(Error::Closed);
         }
         let flights = state.queue.claim(overlapping(bytes), to_end);
-        drop(state);
-        self.0.queued.notify_all();
+        self.0.engage(&mut state)?;
         Ok(flights)
     }
 
@@ -113,8 +112,10 @@ impl Pool {
 
     /// Fetches granules early, if there is room.
     pub(crate) fn need_soon(&self, granules: Range<u64>) {
-        self.0.lock().queue.need_soon(granules);
-        self.0.queued.notify_all();
+        let mut state = self.0.lock();
+        state.queue.need_soon(granules);
+        // Without threads, the reader who then waits for them is told.
+        let _ = self.0.engage(&mut state);
     }
 }
 
@@ -142,6 +143,35 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Lets threads fetch what is queued, each over a connection of its own: those that wait, and new ones as far as
+    /// there are too few.
+    ///
+    /// # Errors
+    /// [`Error::NoThreads`] if there is none and none can be started.
+    fn engage(self: &Arc<Self>, state: &mut State) -> Result<(), Error> {
+        let ready = state.queue.ready();
+        for _ in 0..ready.min(state.idle) {
+            self.queued.notify_one();
+        }
+        let most = self.client.session().limits().connections;
+        let missing = ready.saturating_sub(state.idle);
+        for _ in 0..missing.min(most.saturating_sub(state.threads)) {
+            let shared = self.clone();
+            let thread = thread::Builder::new().name("remote".to_owned());
+            match thread.spawn(move || shared.work()) {
+                Ok(_) => state.threads += 1,
+                // Fewer connections are enough for everything but speed.
+                Err(_) if state.threads > 0 => break,
+                Err(error) => {
+                    let error = Error::NoThreads(error.to_string());
+                    state.queue.fail_all(&error);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn work(&self) {
         while let Some(run) = self.next_run() {
             let mut fetching = Fetching {
@@ -163,8 +193,10 @@ impl Shared {
             if let Some(run) = state.queue.next() {
                 return Some(run);
             }
+            state.idle += 1;
             let queued = self.queued.wait(state);
             state = queued.unwrap_or_else(PoisonError::into_inner);
+            state.idle -= 1;
         }
         None
     }
@@ -199,8 +231,7 @@ impl Drop for Fetching<'_> {
         let mut state = self.shared.lock();
         let rest = self.next..self.run.granules.end;
         state.queue.fail(rest, &self.error);
+        // This thread looks for the next run at once.
         state.queue.ended(&self.run);
-        drop(state);
-        self.shared.queued.notify_all();
     }
 }

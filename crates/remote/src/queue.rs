@@ -9,9 +9,6 @@ use std::{
 
 use crate::{Error, flight::Flight, granules::is_part_boundary, limits::Limits};
 
-/// Connections that only readers who wait may use, so that none waits behind what is fetched early.
-const RESERVED: usize = 2;
-
 /// How often a granule must have been read to be kept for that. Two neighbouring reads may share one.
 const OFTEN: u32 = 3;
 
@@ -70,8 +67,11 @@ impl Queue {
 
     /// A granule that is here already.
     pub(crate) fn insert(&mut self, granule: u64, bytes: Vec<u8>) {
-        self.add(granule, 1);
-        self.landed(granule, bytes);
+        // The beginning and the end of a short file overlap.
+        if !self.slots.contains_key(&granule) {
+            self.add(granule, 1);
+            self.landed(granule, bytes);
+        }
     }
 
     /// The granules, which the caller waits for; `to_end` if it reads the last of them to its end. Those that
@@ -124,8 +124,7 @@ impl Queue {
                 is_early: false,
             });
         }
-        let most = self.limits.connections.saturating_sub(RESERVED).max(1);
-        if self.early_running == most {
+        if self.early_running == self.limits.early {
             return None;
         }
         let granules = self.early.pop_front()?;
@@ -134,6 +133,12 @@ impl Queue {
             granules,
             is_early: true,
         })
+    }
+
+    /// How many runs can be fetched now, each over a connection of its own.
+    pub(crate) fn ready(&self) -> usize {
+        let early = self.limits.early - self.early_running;
+        self.awaited.len() + self.early.len().min(early)
     }
 
     /// A run is not fetched any longer.
@@ -348,15 +353,17 @@ mod tests {
     #[test]
     fn some_connections_are_kept_for_readers() {
         let mut queue = Queue::new(Limits {
-            connections: 3,
+            early: 1,
             ..Limits::default()
         });
         queue.need_soon(0..2);
         queue.need_soon(10..12);
+        assert_eq!(queue.ready(), 1);
         let early = queue.next().unwrap();
         assert_eq!(early.granules, 0..2);
         assert_eq!(queue.next(), None);
         queue.claim(20..21, true);
+        assert_eq!(queue.ready(), 1);
         assert_eq!(queue.next().unwrap().granules, 20..21);
         queue.ended(&early);
         assert_eq!(queue.next().unwrap().granules, 10..12);

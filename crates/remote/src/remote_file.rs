@@ -5,6 +5,7 @@ use verimount_source::{ReadAt, ReadError, Streams, check_range};
 use crate::{
     Error, RemoteUrl, Session,
     client::{Client, Target},
+    end::End,
     fetch,
     flight::Flight,
     granules::{GRANULE, PART, bytes_of, horizon, overlapping},
@@ -38,10 +39,15 @@ impl RemoteFile {
     }
 
     pub(crate) fn open_in(session: &Session, target: Target) -> Result<Self, Error> {
-        let client = Client::new(session, target)?;
+        let client = Arc::new(Client::new(session, target)?);
+        let end = End::ask(&client);
         let (version, first) = fetch::first(&client)?;
+        let mut granules = end.wait(&version);
+        if !first.is_empty() {
+            granules.push((0, first));
+        }
         Ok(Self {
-            pool: Pool::start(client, version, first)?,
+            pool: Pool::start(client, version, granules)?,
             streams: Streams::default(),
         })
     }

@@ -134,7 +134,7 @@ impl Session {
         self
     }
 
-    /// Opens a file, with a request for its beginning.
+    /// Opens a file, with a request for its beginning and one for its end.
     ///
     /// What may pass is retried for 15 seconds, but not that no connection can be made.
     ///

@@ -29,6 +29,8 @@ pub struct HttpRequest {
     pub path: String,
     /// The range in the header, with an exclusive end.
     pub range: Option<Range<u64>>,
+    /// Whether the header does not say where the range starts, but that it ends with the file.
+    pub is_of_end: bool,
     /// The names of all headers, in lower case, and their values.
     pub headers: Vec<(String, String)>,
     /// The body, if it comes in one piece.
@@ -175,6 +177,8 @@ type Script = dyn Fn(usize, &HttpRequest, HttpAnswer) -> HttpAnswer + Send + Syn
 
 struct Shared {
     content: Vec<u8>,
+    /// Whether it knows ranges that are counted from the end.
+    knows_ends: bool,
     script: Box<Script>,
     requests: Mutex<Vec<HttpRequest>>,
     /// Those that are open, by the number of each.
@@ -187,19 +191,38 @@ struct Shared {
 impl HttpServer {
     /// Serves `content` under every path, on a free port of the loopback interface.
     ///
+    /// Like some object stores, it does not know ranges that are counted from the end. Clients ask for them beside other
+    /// requests, whose order the script and tests know; so they are refused, and not recorded.
+    ///
     /// # Panics
     /// If the system allows no socket or thread.
     pub fn start(
         content: impl Into<Vec<u8>>,
         script: impl Fn(usize, &HttpRequest, HttpAnswer) -> HttpAnswer + Send + Sync + 'static,
     ) -> Self {
+        Self::launch(content.into(), false, Box::new(script))
+    }
+
+    /// The same with ranges that are counted from the end.
+    ///
+    /// # Panics
+    /// If the system allows no socket or thread.
+    pub fn with_ends(
+        content: impl Into<Vec<u8>>,
+        script: impl Fn(usize, &HttpRequest, HttpAnswer) -> HttpAnswer + Send + Sync + 'static,
+    ) -> Self {
+        Self::launch(content.into(), true, Box::new(script))
+    }
+
+    fn launch(content: Vec<u8>, knows_ends: bool, script: Box<Script>) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
         let address = listener
             .local_addr()
             .expect("a bound socket has an address");
         let shared = Arc::new(Shared {
-            content: content.into(),
-            script: Box::new(script),
+            content,
+            knows_ends,
+            script,
             requests: Mutex::default(),
             connections: Mutex::default(),
             answering: AtomicUsize::new(0),
@@ -278,7 +301,15 @@ impl Shared {
     /// leave at any time, so that failures are of no interest.
     fn serve(&self, connection: &TcpStream) -> HttpEnd {
         let mut reader = BufReader::new(connection);
-        while let Ok(Some(request)) = read_request(&mut reader) {
+        let size = self.content.len() as u64;
+        while let Ok(Some(request)) = read_request(&mut reader, size) {
+            if request.is_of_end && !self.knows_ends {
+                let refusal = HttpAnswer::of(&[], &request).only_status(501);
+                if refusal.send(connection).is_err() {
+                    break;
+                }
+                continue;
+            }
             let number = {
                 let mut requests = locked(&self.requests);
                 requests.push(request.clone());
@@ -300,8 +331,8 @@ impl Shared {
     }
 }
 
-/// Reads a request; `None` at the end of the connection.
-fn read_request(reader: &mut impl BufRead) -> io::Result<Option<HttpRequest>> {
+/// Reads a request for a file of `size` bytes; `None` at the end of the connection.
+fn read_request(reader: &mut impl BufRead, size: u64) -> io::Result<Option<HttpRequest>> {
     let mut line = String::new();
     if reader.read_line(&mut line)? == 0 {
         return Ok(None);
@@ -319,9 +350,14 @@ fn read_request(reader: &mut impl BufRead) -> io::Result<Option<HttpRequest>> {
         headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
     }
     let range = headers.iter().find(|(name, _)| name == "range");
-    let range = range.and_then(|(_, value)| {
-        let (first, last) = value.strip_prefix("bytes=")?.split_once('-')?;
-        Some(first.parse().ok()?..last.parse::<u64>().ok()? + 1)
+    let range = range.and_then(|(_, value)| value.strip_prefix("bytes=")?.split_once('-'));
+    let is_of_end = range.is_some_and(|(first, _)| first.is_empty());
+    let range = range.and_then(|(first, last)| {
+        let last: u64 = last.parse().ok()?;
+        match is_of_end {
+            true => Some(size.saturating_sub(last)..size),
+            false => Some(first.parse().ok()?..last + 1),
+        }
     });
     let length = headers.iter().find(|(name, _)| name == "content-length");
     let length = length.and_then(|(_, length)| length.parse().ok());
@@ -331,6 +367,7 @@ fn read_request(reader: &mut impl BufRead) -> io::Result<Option<HttpRequest>> {
         method,
         path,
         range,
+        is_of_end,
         headers,
         body,
     }))

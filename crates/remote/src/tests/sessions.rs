@@ -87,7 +87,9 @@ fn what_was_done_is_counted() {
     let file = session.open(&server.url("/file").parse().unwrap()).unwrap();
     read(&file, GRANULE, 10).unwrap();
     let stats = session.stats();
-    assert_eq!((stats.requests, stats.bytes), (5, 2 * GRANULE));
+    assert_eq!(stats.bytes, 2 * GRANULE);
+    // There are five, and one for the end, which this server refuses whenever it comes.
+    assert!([5, 6].contains(&stats.requests), "{}", stats.requests);
     assert_eq!((stats.retries.busy, stats.retries.broken), (2, 1));
     assert_eq!(stats.retries.unreachable, 0);
     let last = stats.last_failure.unwrap().error;
