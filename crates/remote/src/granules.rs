@@ -1,5 +1,9 @@
 use std::ops::Range;
 
+use verimount_source::Run;
+
+use crate::limits::{MAX_AHEAD, MIN_AHEAD};
+
 /// Unit of fetching and keeping, in bytes: the kernel's read-ahead for ordinary users.
 pub(crate) const GRANULE: u64 = 128 << 10;
 
@@ -22,12 +26,15 @@ pub(crate) fn is_part_boundary(granule: u64) -> bool {
     granule.is_multiple_of(PART / GRANULE)
 }
 
-/// Where to fetch up to for a sequential reader at `end` that has read `run` bytes.
+/// Where to fetch up to for a sequential reader at `end` that has read `run`.
 ///
 /// The further it has come, the larger are the steps, so that there are few requests. A step is a power
-/// of two, and ends at a multiple of itself.
-pub(crate) fn horizon(end: u64, run: u64, max_ahead: u64) -> u64 {
-    let ahead = run.min(max_ahead);
+/// of two, and ends at a multiple of itself. Readers share what is fetched ahead by what they read: a Merkle tree needs
+/// little of it beside the data.
+pub(crate) fn horizon(end: u64, run: &Run) -> u64 {
+    let share = u128::from(MAX_AHEAD) * u128::from(run.len) / u128::from(run.of.max(1));
+    // It is no larger than `MAX_AHEAD`.
+    let ahead = (share as u64).max(MIN_AHEAD).min(run.len);
     let step = match ahead.checked_ilog2() {
         Some(log) => (1 << log).clamp(GRANULE, PART),
         None => GRANULE,
@@ -38,7 +45,6 @@ pub(crate) fn horizon(end: u64, run: u64, max_ahead: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::MAX_AHEAD;
 
     const MB: u64 = 1 << 20;
 
@@ -51,10 +57,22 @@ mod tests {
 
     #[test]
     fn a_long_run_is_fetched_in_whole_parts() {
-        assert_eq!(horizon(100 * MB, 100 * MB, MAX_AHEAD), 128 * MB);
-        assert_eq!(horizon(112 * MB - 1, 100 * MB, MAX_AHEAD), 128 * MB);
-        assert_eq!(horizon(112 * MB, 100 * MB, MAX_AHEAD), 144 * MB);
-        assert_eq!(horizon(2 * MB, MB, MAX_AHEAD), 3 * MB);
-        assert_eq!(horizon(u64::MAX, MB, MAX_AHEAD), u64::MAX / MB * MB);
+        for (end, len, expected) in [
+            (100 * MB, 100 * MB, 128 * MB),
+            (112 * MB - 1, 100 * MB, 128 * MB),
+            (112 * MB, 100 * MB, 144 * MB),
+            (2 * MB, MB, 3 * MB),
+            (u64::MAX, MB, u64::MAX / MB * MB),
+        ] {
+            assert_eq!(horizon(end, &Run { len, of: len }), expected);
+        }
+    }
+
+    #[test]
+    fn readers_share_what_is_fetched_ahead() {
+        for (of, expected) in [(1000 * MB, 128 * MB), (10_000 * MB, 102 * MB)] {
+            let run = Run { len: 999 * MB, of };
+            assert_eq!(horizon(100 * MB, &run), expected);
+        }
     }
 }

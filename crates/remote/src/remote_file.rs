@@ -18,7 +18,7 @@ const FIRST_RUN: u64 = 1 << 20;
 
 /// A file on a web server, in a registry or in a cloud.
 ///
-/// It keeps up to 48 MiB in memory and uses up to 8 connections, over which requests of up to 16 MiB run.
+/// It keeps up to 48 MiB in memory and uses up to 24 connections, over which requests of up to 16 MiB run.
 /// Reads fetch granules of 128 KiB; [`will_need`](ReadAt::will_need) and reading in order fetch ahead.
 ///
 /// Failures that may pass are retried. A read fails with [`ReadError::Io`], which has an [`Error`] inside,
@@ -54,9 +54,9 @@ impl RemoteFile {
 
     /// Up to where bytes should be fetched that a read did not ask for.
     fn horizon(&self, read: &Range<u64>) -> u64 {
-        match self.streams.note(read) {
-            run @ FIRST_RUN.. => horizon(read.end, run, MAX_AHEAD).max(read.end),
-            _ => read.end,
+        match self.streams.note_run(read) {
+            run if run.len < FIRST_RUN => read.end,
+            run => horizon(read.end, &run).max(read.end),
         }
     }
 

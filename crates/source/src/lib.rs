@@ -68,7 +68,7 @@ pub use read_ahead::ReadAhead;
 pub use read_at::{ReadAt, check_range};
 pub use scratch::Scratch;
 pub use sink::{Sink, SinkError};
-pub use streams::Streams;
+pub use streams::{Run, Streams};
 pub use window::Window;
 pub use write_at::WriteAt;
 

@@ -12,7 +12,24 @@ const TOLERANCE: u64 = 2 << 20;
 
 /// Distinguishes sequential readers of one source from random ones, and from one another.
 #[derive(Debug, Default)]
-pub struct Streams(Mutex<Vec<Stream>>);
+pub struct Streams(Mutex<State>);
+
+/// What a stream had read before a read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Run {
+    /// Its bytes: 0 for a new stream.
+    pub len: u64,
+    /// The bytes of all streams since it began, at least its own.
+    pub of: u64,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The most recently used first.
+    streams: Vec<Stream>,
+    /// Bytes that were read.
+    total: u64,
+}
 
 #[derive(Debug, Clone, Copy)]
 struct Stream {
@@ -20,28 +37,50 @@ struct Stream {
     end: u64,
     /// Bytes that it has read.
     run: u64,
+    /// Bytes that all had read when it began.
+    since: u64,
 }
 
 impl Streams {
     /// Records a read, and returns how many bytes its stream had read before: 0 for a new stream.
     pub fn note(&self, read: &Range<u64>) -> u64 {
-        // Any list of streams is a valid state, also after a panic.
-        let mut streams = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let own = streams
-            .iter()
-            .position(|stream| stream.end.abs_diff(read.start) <= TOLERANCE);
+        self.note_run(read).len
+    }
+
+    /// The same, beside what others read.
+    pub fn note_run(&self, read: &Range<u64>) -> Run {
+        // Any state is valid, also after a panic.
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let State { streams, total } = &mut *state;
+        let near = streams.iter().enumerate();
+        let near = near.filter(|(_, stream)| stream.end.abs_diff(read.start) <= TOLERANCE);
+        // A read that is later than that begins a stream, which must not take the next ones.
+        let own = near
+            .max_by_key(|(_, stream)| stream.run)
+            .map(|(own, _)| own);
         let before = match own {
             Some(own) => streams.remove(own),
-            None => Stream { end: 0, run: 0 },
+            None => Stream {
+                end: 0,
+                run: 0,
+                since: *total,
+            },
         };
-        // Most recently used first, so that truncating drops the least recently used.
+        let run = Run {
+            len: before.run,
+            of: *total - before.since,
+        };
+        let len = read.end - read.start;
+        *total = total.saturating_add(len);
         let stream = Stream {
             end: before.end.max(read.end),
-            run: before.run.saturating_add(read.end - read.start),
+            run: before.run.saturating_add(len),
+            since: before.since,
         };
+        // Truncating drops the least recently used.
         streams.insert(0, stream);
         streams.truncate(STREAMS);
-        before.run
+        run
     }
 }
 
@@ -60,6 +99,27 @@ mod tests {
         assert_eq!(streams.note(&(100 * MB..101 * MB)), 0);
         assert_eq!(streams.note(&(3 * MB..4 * MB)), 3 * MB);
         assert_eq!(streams.note(&(101 * MB..102 * MB)), MB);
+    }
+
+    #[test]
+    fn a_late_read_does_not_divide_a_stream() {
+        let streams = Streams::default();
+        assert_eq!(streams.note(&(4 * MB..8 * MB)), 0);
+        assert_eq!(streams.note(&(5 * MB..6 * MB)), 0);
+        assert_eq!(streams.note(&(8 * MB..9 * MB)), 4 * MB);
+    }
+
+    #[test]
+    fn streams_are_compared() {
+        let streams = Streams::default();
+        for (read, len, of) in [
+            (0..MB, 0, 0),
+            (100 * MB..103 * MB, 0, 0),
+            (MB..2 * MB, MB, 4 * MB),
+            (103 * MB..104 * MB, 3 * MB, 4 * MB),
+        ] {
+            assert_eq!(streams.note_run(&read), Run { len, of });
+        }
     }
 
     #[test]
