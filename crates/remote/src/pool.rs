@@ -113,6 +113,9 @@ impl Pool {
     /// Fetches granules early, if there is room.
     pub(crate) fn need_soon(&self, granules: Range<u64>) {
         let mut state = self.0.lock();
+        if state.is_closed {
+            return;
+        }
         state.queue.need_soon(granules);
         // Without threads, the reader who then waits for them is told.
         let _ = self.0.engage(&mut state);
