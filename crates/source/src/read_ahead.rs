@@ -110,13 +110,15 @@ impl ReadAhead {
         }
     }
 
-    /// Queues the chunks after the one with this number, as far as there is room.
-    fn request_after(&self, number: u64) {
+    /// Queues the chunks after the one with the byte before `end`, as far as there is room.
+    fn request_after(&self, end: u64) {
         if self.threads.is_empty() {
             return;
         }
+        let number = (end - 1) / CHUNK;
         let chunks = self.shared.source.size().div_ceil(CHUNK);
         let mut state = self.shared.lock();
+        let is_first = !state.has(number) && !state.has(number + 1);
         for next in number + 1..chunks.min(number + 1 + DEPTH) {
             if !state.has(next) {
                 if !state.make_room() {
@@ -126,6 +128,12 @@ impl ReadAhead {
                 state.queue.push_back(next);
                 self.shared.queued.notify_one();
             }
+        }
+        drop(state);
+        if is_first {
+            // The reader reads the rest of its chunk itself.
+            let rest = end.next_multiple_of(CHUNK) - end;
+            self.shared.source.will_need(end, rest);
         }
     }
 }
@@ -156,7 +164,7 @@ impl ReadAt for ReadAhead {
         let last = offset + len as u64 - 1;
         let (first_chunk, last_chunk) = (offset / CHUNK, last / CHUNK);
         if self.streams.note(&(offset..last + 1)) >= FIRST_RUN {
-            self.request_after(last_chunk);
+            self.request_after(last + 1);
         }
         let start = (offset % CHUNK) as usize;
         if first_chunk == last_chunk

@@ -2,8 +2,9 @@
 
 use std::{
     num::NonZeroUsize,
+    ops::Range,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
         mpsc::{self, Sender},
     },
@@ -45,6 +46,41 @@ fn a_sequential_reader_is_read_ahead_of() {
     assert!(counts.requests < 321 / 2, "{counts:?}");
     // What was read in pieces before a chunk was asked for may be read once more with it.
     assert!(counts.bytes < bytes.len() as u64 * 5 / 4, "{counts:?}");
+}
+
+/// A source that keeps its hints.
+struct Hinted {
+    inner: Vec<u8>,
+    hints: Mutex<Vec<Range<u64>>>,
+}
+
+impl ReadAt for Hinted {
+    fn size(&self) -> u64 {
+        self.inner.size()
+    }
+
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
+        self.inner.read_exact_at(buf, offset)
+    }
+
+    fn will_need(&self, offset: u64, len: u64) {
+        self.hints.lock().unwrap().push(offset..offset + len);
+    }
+}
+
+#[test]
+#[allow(clippy::single_range_in_vec_init, reason = "one hint")]
+fn the_rest_of_the_first_chunk_is_announced() {
+    const PIECE: usize = 64 << 10;
+    let bytes = bytes(8 * MB);
+    let hinted = Arc::new(Hinted {
+        inner: bytes.clone(),
+        hints: Mutex::default(),
+    });
+    let source = ReadAhead::new(hinted.clone(), THREADS);
+    read_in_order(&source, &bytes, 0, PIECE);
+    // The fifth piece shows that the reader is sequential.
+    assert_eq!(*hinted.hints.lock().unwrap(), [5 * PIECE as u64..MB as u64]);
 }
 
 #[test]
