@@ -34,7 +34,7 @@ pub(crate) fn is_part_boundary(granule: u64) -> bool {
 pub(crate) fn horizon(end: u64, run: &Run) -> u64 {
     let share = u128::from(MAX_AHEAD) * u128::from(run.len) / u128::from(run.of.max(1));
     // It is no larger than `MAX_AHEAD`.
-    let ahead = (share as u64).max(MIN_AHEAD).min(run.len);
+    let ahead = (share as u64).max(MIN_AHEAD).min(run.len.saturating_mul(2));
     let step = match ahead.checked_ilog2() {
         Some(log) => (1 << log).clamp(GRANULE, PART),
         None => GRANULE,
@@ -61,8 +61,8 @@ mod tests {
             (100 * MB, 100 * MB, 128 * MB),
             (112 * MB - 1, 100 * MB, 128 * MB),
             (112 * MB, 100 * MB, 144 * MB),
-            (2 * MB, MB, 3 * MB),
-            (u64::MAX, MB, u64::MAX / MB * MB),
+            (2 * MB, MB, 4 * MB),
+            (u64::MAX, MB, u64::MAX / (2 * MB) * (2 * MB)),
         ] {
             assert_eq!(horizon(end, &Run { len, of: len }), expected);
         }

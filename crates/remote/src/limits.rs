@@ -14,7 +14,7 @@ pub(crate) const CONNECT: Duration = Duration::from_secs(10);
 /// How far ahead of a sequential reader is fetched at most, in bytes: two of the largest requests.
 pub(crate) const MAX_AHEAD: u64 = 2 * PART;
 
-/// The same at least, if it has read as much.
+/// The same at least, if it has read half as much.
 pub(crate) const MIN_AHEAD: u64 = 2 << 20;
 
 /// What bounds the work for one file. Tests have other values.

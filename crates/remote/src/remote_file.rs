@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// What a reader must have read in order before anything is fetched ahead of it, in bytes.
-const FIRST_RUN: u64 = 1 << 20;
+const FIRST_RUN: u64 = 256 << 10;
 
 /// A file on a web server, in a registry or in a cloud.
 ///
