@@ -209,7 +209,7 @@ fn a_mount_of_a_url_has_the_same_files() {
 fn reading_in_order_takes_few_requests() {
     const SIZE: u64 = 256 << 20;
     /// What the first steps, the Merkle tree and the seal take besides the parts of 16 MiB.
-    const OTHERS: u64 = 28;
+    const OTHERS: u64 = 20;
     let Some(world) = daemon::world() else {
         return;
     };
