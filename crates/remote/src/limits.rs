@@ -39,7 +39,7 @@ pub(crate) struct Limits {
     /// Granules kept in memory.
     pub(crate) granules: usize,
     /// Of these, granules fetched early and not read yet: for a sequential reader all of
-    /// [`MAX_AHEAD`], and 3 MiB for what else is read in order, such as a Merkle tree.
+    /// [`MAX_AHEAD`], and 8 MiB for what else is read in order, such as a Merkle tree.
     pub(crate) unread: usize,
     /// After this time without being read, they make room for others.
     pub(crate) stale: Duration,
@@ -73,8 +73,8 @@ impl Default for Limits {
             longest_pause: Duration::from_secs(10),
             connections: 24,
             early: 6,
-            granules: 336,
-            unread: 280,
+            granules: 384,
+            unread: 320,
             stale: Duration::from_secs(5),
         }
     }

@@ -18,7 +18,7 @@ const FIRST_RUN: u64 = 256 << 10;
 
 /// A file on a web server, in a registry or in a cloud.
 ///
-/// It keeps up to 42 MiB in memory and uses up to 24 connections, over which requests of up to 16 MiB run.
+/// It keeps up to 48 MiB in memory and uses up to 24 connections, over which requests of up to 16 MiB run.
 /// Reads fetch granules of 128 KiB; [`will_need`](ReadAt::will_need) and reading in order fetch ahead.
 ///
 /// Failures that may pass are retried. A read fails with [`ReadError::Io`], which has an [`Error`] inside,
