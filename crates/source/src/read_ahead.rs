@@ -118,7 +118,6 @@ impl ReadAhead {
         let number = (end - 1) / CHUNK;
         let chunks = self.shared.source.size().div_ceil(CHUNK);
         let mut state = self.shared.lock();
-        let is_first = !state.has(number) && !state.has(number + 1);
         for next in number + 1..chunks.min(number + 1 + DEPTH) {
             if !state.has(next) {
                 if !state.make_room() {
@@ -129,10 +128,12 @@ impl ReadAhead {
                 self.shared.queued.notify_one();
             }
         }
-        drop(state);
-        if is_first {
-            // The reader reads the rest of its chunk itself.
-            let rest = end.next_multiple_of(CHUNK) - end;
+    }
+
+    /// Announces the rest of the chunk with the byte before `end`, which the reader reads itself if no thread has.
+    fn announce_rest(&self, end: u64) {
+        let rest = end.next_multiple_of(CHUNK).min(self.size()) - end;
+        if rest > 0 && !self.shared.lock().has(end / CHUNK) {
             self.shared.source.will_need(end, rest);
         }
     }
@@ -163,8 +164,13 @@ impl ReadAt for ReadAhead {
         }
         let last = offset + len as u64 - 1;
         let (first_chunk, last_chunk) = (offset / CHUNK, last / CHUNK);
-        if self.streams.note(&(offset..last + 1)) >= FIRST_RUN {
+        let run = self.streams.note(&(offset..last + 1));
+        if run >= FIRST_RUN {
             self.request_after(last + 1);
+            let is_noticed_now = run - FIRST_RUN < len as u64;
+            if is_noticed_now {
+                self.announce_rest(last + 1);
+            }
         }
         let start = (offset % CHUNK) as usize;
         if first_chunk == last_chunk

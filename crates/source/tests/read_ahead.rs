@@ -2,9 +2,8 @@
 
 use std::{
     num::NonZeroUsize,
-    ops::Range,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
         mpsc::{self, Sender},
     },
@@ -14,7 +13,7 @@ use std::{
 
 use proptest::prelude::*;
 use verimount_source::{Counting, ReadAhead, ReadAt, ReadError, Scratch};
-use verimount_testkit::Slow;
+use verimount_testkit::{Slow, Watched, WatchedEvent};
 
 const MB: usize = 1 << 20;
 const THREADS: NonZeroUsize = NonZeroUsize::new(2).unwrap();
@@ -48,39 +47,20 @@ fn a_sequential_reader_is_read_ahead_of() {
     assert!(counts.bytes < bytes.len() as u64 * 5 / 4, "{counts:?}");
 }
 
-/// A source that keeps its hints.
-struct Hinted {
-    inner: Vec<u8>,
-    hints: Mutex<Vec<Range<u64>>>,
-}
-
-impl ReadAt for Hinted {
-    fn size(&self) -> u64 {
-        self.inner.size()
-    }
-
-    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
-        self.inner.read_exact_at(buf, offset)
-    }
-
-    fn will_need(&self, offset: u64, len: u64) {
-        self.hints.lock().unwrap().push(offset..offset + len);
-    }
-}
-
 #[test]
-#[allow(clippy::single_range_in_vec_init, reason = "one hint")]
 fn the_rest_of_the_first_chunk_is_announced() {
     const PIECE: usize = 64 << 10;
-    let bytes = bytes(8 * MB);
-    let hinted = Arc::new(Hinted {
-        inner: bytes.clone(),
-        hints: Mutex::default(),
-    });
-    let source = ReadAhead::new(hinted.clone(), THREADS);
-    read_in_order(&source, &bytes, 0, PIECE);
-    // The fifth piece shows that the reader is sequential.
-    assert_eq!(*hinted.hints.lock().unwrap(), [5 * PIECE as u64..MB as u64]);
+    for (size, end) in [(8 * MB, MB), (600 << 10, 600 << 10)] {
+        let bytes = bytes(size);
+        let watched = Arc::new(Watched::new(bytes.clone()));
+        let source = ReadAhead::new(watched.clone(), THREADS);
+        read_in_order(&source, &bytes, 0, PIECE);
+        let mut hints = watched.take_events();
+        hints.retain(|(event, _)| *event == WatchedEvent::Hint);
+        // The fifth piece shows that the reader is sequential.
+        let rest = 5 * PIECE as u64..end as u64;
+        assert_eq!(hints, [(WatchedEvent::Hint, rest)]);
+    }
 }
 
 #[test]

@@ -19,6 +19,7 @@ mod shown;
 mod slow;
 mod tar_archive;
 mod unreadable;
+mod watched;
 
 pub use crash_point::CrashPoint;
 pub use doubtful::Doubtful;
@@ -39,3 +40,4 @@ pub use slow::Slow;
 pub use tar_archive::{TarArchive, pax_record};
 pub use unreadable::Unreadable;
 pub use verimount_testenv::{CRASH_SEEDS, all_or_some, tools};
+pub use watched::{Watched, WatchedEvent};
