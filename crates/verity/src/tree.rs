@@ -104,14 +104,16 @@ impl TreeReader {
     /// the next reads are included.
     pub(crate) fn request(&self, needed: RangeInclusive<u64>, sequential: bool) -> Pending<'_> {
         let read_ahead = sequential && self.window > 1;
-        let soon = if read_ahead {
-            self.soon(&needed)
-        } else {
-            *needed.end()
+        let [near, soon] = match read_ahead {
+            true => [8, 4].map(|part| self.ahead(&needed, part)),
+            false => [*needed.end(); 2],
         };
-        if self.verified.contains_key(&(0, soon))
+        if self.is_verified(near)
             && let (nodes, None) = self.cached(0, &needed)
         {
+            if !self.is_verified(soon) {
+                self.announce(&needed, soon);
+            }
             return Pending::Ready(in_order(&needed, &nodes));
         }
         let mut claims = self.claims.lock();
@@ -122,20 +124,9 @@ impl TreeReader {
                 return Pending::Wait(self, needed);
             }
             Some(missing) => self.extended(missing, read_ahead, &claims),
-            None => match self.first_unknown(needed.end() + 1..=soon, &claims) {
-                Some(next) if next <= needed.end() + self.near() => {
-                    self.extended(next..=next, read_ahead, &claims)
-                }
-                // The storage has time to read them before this reader would wait for them. One hint is enough: when
-                // the next block first comes into sight of reads of this size.
-                Some(next) if soon - next <= needed.end() - needed.start() => {
-                    let wanted = self.extended(next..=next, read_ahead, &claims);
-                    drop(claims);
-                    let (offset, len) = self.extent(0, &wanted);
-                    self.source.will_need(offset, len as u64);
-                    return Pending::Ready(in_order(&needed, &at_hand));
-                }
-                _ => return Pending::Ready(in_order(&needed, &at_hand)),
+            None => match self.first_unknown(needed.end() + 1..=near, &claims) {
+                Some(next) => self.extended(next..=next, read_ahead, &claims),
+                None => return Pending::Ready(in_order(&needed, &at_hand)),
             },
         };
         claims.push(wanted.clone());
@@ -147,16 +138,24 @@ impl TreeReader {
         Pending::Fetch(Fetch::new(self, needed, at_hand, wanted, claim))
     }
 
-    /// The last block that the storage should have begun to read when `needed` is read.
-    fn soon(&self, needed: &RangeInclusive<u64>) -> u64 {
+    /// The last block of those ahead of a sequential reader: a part of a window. What is an eighth of it ahead is fetched,
+    /// early enough even for reads that overtake others. What is a quarter ahead, the storage should have begun to read.
+    fn ahead(&self, needed: &RangeInclusive<u64>, part: u64) -> u64 {
         let last = self.geometry.level_blocks(0) - 1;
-        last.min(needed.end() + self.window.div_ceil(4))
+        last.min(needed.end() + self.window.div_ceil(part))
     }
 
-    /// How many blocks ahead of a sequential reader are fetched, and waited for: so early that reads which overtake
-    /// others need not wait.
-    fn near(&self) -> u64 {
-        self.window.div_ceil(8)
+    /// Gives the storage a hint for the window that begins with the blocks up to `soon`, so that nobody waits for it later.
+    /// Only the first of the reads of this size that see it does so.
+    fn announce(&self, needed: &RangeInclusive<u64>, soon: u64) {
+        let seen_before = soon.saturating_sub(needed.end() - needed.start() + 1);
+        if self.is_verified(seen_before)
+            && let Some(next) = self.first_unknown(seen_before + 1..=soon, &Ranges::new())
+        {
+            let window = self.extended(next..=next, true, &Ranges::new());
+            let (offset, len) = self.extent(0, &window);
+            self.source.will_need(offset, len as u64);
+        }
     }
 
     /// Blocks of a level that are in the cache, and the smallest range that holds all others.
@@ -182,7 +181,12 @@ impl TreeReader {
 
     /// Whether a level-0 block is in the cache or in flight.
     fn is_known(&self, node: u64, claims: &Ranges) -> bool {
-        self.verified.contains_key(&(0, node)) || is_claimed(node, claims)
+        self.is_verified(node) || is_claimed(node, claims)
+    }
+
+    /// Whether a level-0 block is in the cache.
+    fn is_verified(&self, node: u64) -> bool {
+        self.verified.contains_key(&(0, node))
     }
 
     /// Extends a range of blocks to be fetched: by a window ahead, if reading is sequential or
@@ -370,7 +374,7 @@ impl<'a> Fetch<'a> {
 
     fn fetch_run(&mut self, run: &Run, bad: &mut HashMap<Key, Mismatch>) -> Result<(), ReadError> {
         let tree = self.tree;
-        let (offset, len) = self.tree.extent(run.level, &run.nodes);
+        let (offset, len) = tree.extent(run.level, &run.nodes);
         let mut blocks = vec![0; len];
         tree.source.read_exact_at(&mut blocks, offset)?;
         let digests = tree.hasher.hash_run(&blocks);

@@ -13,7 +13,7 @@ use std::{
 
 use proptest::prelude::*;
 use verimount_source::{Counting, FileSource, ReadAt, ReadError, Scratch};
-use verimount_testkit::{Flipped, noise};
+use verimount_testkit::{Flipped, Watched, WatchedEvent, noise};
 use verimount_verity::{
     BadReason, BlockSize, Error, FileDigest, HashAlgorithm, Mismatch, Place, Salt, SealLayout,
     Sealed, TreeParams, TreeReadahead, Trust, VerifiedReader, VerifyOptions, seal, survey,
@@ -354,81 +354,43 @@ fn tree_requests_of_sequential_reads() {
     assert_eq!(without, 192 + 3 + 1);
 }
 
-/// Readers of different places do not wait for one another, not even while the tree is slow to
-/// come: the first one's tree block is held back until the second one is done.
-/// Records the ranges of hints and reads.
-#[derive(Default)]
-struct Recorded {
-    inner: Vec<u8>,
-    events: Mutex<Vec<(Event, Range<u64>)>>,
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum Event {
-    Hint,
-    Read,
-}
-
-impl Recorded {
-    fn record(&self, event: Event, offset: u64, len: u64) {
-        let range = offset..offset + len;
-        self.events.lock().unwrap().push((event, range));
-    }
-}
-
-impl ReadAt for Recorded {
-    fn size(&self) -> u64 {
-        self.inner.size()
-    }
-
-    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
-        self.record(Event::Read, offset, buf.len() as u64);
-        self.inner.read_exact_at(buf, offset)
-    }
-
-    fn will_need(&self, offset: u64, len: u64) {
-        self.record(Event::Hint, offset, len);
-    }
-}
-
 #[test]
 fn a_sequential_reader_does_not_wait_for_what_is_read_ahead() {
     const SIZE: usize = 4 << 20;
     // A tree block has the digests of this much data; a window of the tree has 32 blocks.
     const PIECE: usize = 32 << 10;
     let sealed = sealed_bytes(&noise(SIZE, 9), SealLayout::Appended, &small_blocks());
-    let source = Arc::new(Recorded {
-        inner: sealed,
-        ..Recorded::default()
-    });
+    let source = Arc::new(Watched::new(sealed));
     let options = VerifyOptions {
         tree_readahead: TreeReadahead::Bytes(1 << 20),
         ..VerifyOptions::default()
     };
     let reader = reader(source.clone(), options);
-    source.events.lock().unwrap().clear();
+    source.take_events();
     for start in (0..SIZE as u64).step_by(PIECE) {
         reader.read_exact_at(&mut [0; PIECE], start).unwrap();
     }
-    let events = source.events.lock().unwrap();
+    let events = source.take_events();
     let is_data = |range: &Range<u64>| range.end <= SIZE as u64;
     let of_windows = events.iter().enumerate().filter(|(_, (event, range))| {
-        *event == Event::Read && !is_data(range) && range.end - range.start > 8 << 10
+        *event == WatchedEvent::Read && !is_data(range) && range.end - range.start > 8 << 10
     });
     let windows: Vec<_> = of_windows.skip(1).collect();
     assert!(windows.len() >= 3, "{}", windows.len());
     for (at, (_, window)) in windows {
         let announced = events.iter().position(|(event, range)| {
-            *event == Event::Hint && range.start <= window.start && window.end <= range.end
+            *event == WatchedEvent::Hint && range.start <= window.start && window.end <= range.end
         });
         let since = &events[announced.unwrap()..at];
         let data = since
             .iter()
-            .filter(|(event, range)| *event == Event::Read && is_data(range));
+            .filter(|(event, range)| *event == WatchedEvent::Read && is_data(range));
         assert!(data.count() >= 4, "{window:?}");
     }
 }
 
+/// Readers of different places do not wait for one another, not even while the tree is slow to
+/// come: the first one's tree block is held back until the second one is done.
 #[test]
 fn readers_do_not_wait_for_each_other() {
     const SIZE: usize = 64 << 20;
