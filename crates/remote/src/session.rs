@@ -15,7 +15,11 @@ use ureq::{
 };
 
 #[cfg(feature = "clouds")]
-use crate::cloud::{Buckets, Object, ObjectName};
+use crate::{
+    client::Client,
+    cloud::{Buckets, Object, ObjectName},
+    fetch,
+};
 #[cfg(feature = "clouds")]
 use verimount_source::ReadAt;
 
@@ -171,8 +175,10 @@ impl Session {
         progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
     ) -> Result<(), Error> {
         self.0.closing.check()?;
-        self.object(name)?.store(content, progress)?;
-        let (expected, actual) = (content.size(), self.open_object(name)?.size());
+        let object = self.object(name)?;
+        object.store(content, progress)?;
+        let client = Client::new(self, Target::Object(object))?;
+        let (expected, actual) = (content.size(), fetch::first(&client)?.0.size);
         match actual == expected {
             true => Ok(()),
             false => Err(Error::StoredSize { expected, actual }),
