@@ -2,7 +2,7 @@ use std::ops::Range;
 
 use verimount_source::Run;
 
-use crate::limits::{MAX_AHEAD, MIN_AHEAD};
+use crate::limits::{FIRST_RUN, MAX_AHEAD, MIN_AHEAD};
 
 /// Unit of fetching and keeping, in bytes: the kernel's read-ahead for ordinary users.
 pub(crate) const GRANULE: u64 = 128 << 10;
@@ -26,12 +26,17 @@ pub(crate) fn is_part_boundary(granule: u64) -> bool {
     granule.is_multiple_of(PART / GRANULE)
 }
 
-/// Where to fetch up to for a sequential reader at `end` that has read `run`.
+/// Where to fetch up to for a reader at `end` that has read `run`: at least `end`.
 ///
-/// The further it has come, the larger are the steps, so that there are few requests. A step is a power
+/// The further it has come in order, the larger are the steps, so that there are few requests. A step is a power
 /// of two, and ends at a multiple of itself. Readers share what is fetched ahead by what they read: a Merkle tree needs
 /// little of it beside the data.
 pub(crate) fn horizon(end: u64, run: &Run) -> u64 {
+    // What is ahead of a read behind others was fetched for them, and may be gone again. An upper level of a Merkle
+    // tree is stored before the lowest, which is read in order.
+    if run.len < FIRST_RUN || !run.advances {
+        return end;
+    }
     let share = u128::from(MAX_AHEAD) * u128::from(run.len) / u128::from(run.of.max(1));
     // It is no larger than `MAX_AHEAD`.
     let ahead = (share as u64).max(MIN_AHEAD).min(run.len.saturating_mul(2));
@@ -39,7 +44,7 @@ pub(crate) fn horizon(end: u64, run: &Run) -> u64 {
         Some(log) => (1 << log).clamp(GRANULE, PART),
         None => GRANULE,
     };
-    end.saturating_add(ahead) / step * step
+    (end.saturating_add(ahead) / step * step).max(end)
 }
 
 #[cfg(test)]
@@ -62,16 +67,37 @@ mod tests {
             (112 * MB - 1, 100 * MB, 128 * MB),
             (112 * MB, 100 * MB, 144 * MB),
             (2 * MB, MB, 4 * MB),
-            (u64::MAX, MB, u64::MAX / (2 * MB) * (2 * MB)),
+            (u64::MAX, MB, u64::MAX),
         ] {
-            assert_eq!(horizon(end, &Run { len, of: len }), expected);
+            let run = Run {
+                len,
+                of: len,
+                advances: true,
+            };
+            assert_eq!(horizon(end, &run), expected);
+        }
+    }
+
+    #[test]
+    fn nothing_is_fetched_ahead_of_other_reads() {
+        for (len, advances) in [(0, true), (FIRST_RUN - 1, true), (100 * MB, false)] {
+            let run = Run {
+                len,
+                of: len,
+                advances,
+            };
+            assert_eq!(horizon(100 * MB + 1, &run), 100 * MB + 1);
         }
     }
 
     #[test]
     fn readers_share_what_is_fetched_ahead() {
         for (of, expected) in [(1000 * MB, 128 * MB), (10_000 * MB, 102 * MB)] {
-            let run = Run { len: 999 * MB, of };
+            let run = Run {
+                len: 999 * MB,
+                of,
+                advances: true,
+            };
             assert_eq!(horizon(100 * MB, &run), expected);
         }
     }

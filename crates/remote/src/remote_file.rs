@@ -13,9 +13,6 @@ use crate::{
     pool::Pool,
 };
 
-/// What a reader must have read in order before anything is fetched ahead of it, in bytes.
-const FIRST_RUN: u64 = 256 << 10;
-
 /// A file on a web server, in a registry or in a cloud.
 ///
 /// It keeps up to 48 MiB in memory and uses up to 24 connections, over which requests of up to 16 MiB run.
@@ -52,14 +49,6 @@ impl RemoteFile {
         })
     }
 
-    /// Up to where bytes should be fetched that a read did not ask for.
-    fn horizon(&self, read: &Range<u64>) -> u64 {
-        match self.streams.note_run(read) {
-            run if run.len < FIRST_RUN => read.end,
-            run => horizon(read.end, &run).max(read.end),
-        }
-    }
-
     /// Fills `buf` with these bytes as they arrive.
     fn copy(
         &self,
@@ -89,7 +78,7 @@ impl ReadAt for RemoteFile {
         let len = buf.len();
         check_range(offset, len, self.size())?;
         let end = offset + len as u64;
-        let until = self.horizon(&(offset..end));
+        let until = horizon(end, &self.streams.note_run(&(offset..end)));
         let (mut start, mut rest) = (offset, buf);
         while start < end {
             let part = start..end.min((start / PART + 1) * PART);

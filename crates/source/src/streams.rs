@@ -21,6 +21,8 @@ pub struct Run {
     pub len: u64,
     /// The bytes of all streams since it began, at least its own.
     pub of: u64,
+    /// Whether the read goes further than all of its stream before.
+    pub advances: bool,
 }
 
 #[derive(Debug, Default)]
@@ -69,6 +71,7 @@ impl Streams {
         let run = Run {
             len: before.run,
             of: *total - before.since,
+            advances: read.end > before.end,
         };
         let len = read.end - read.start;
         *total = total.saturating_add(len);
@@ -118,8 +121,17 @@ mod tests {
             (MB..2 * MB, MB, 4 * MB),
             (103 * MB..104 * MB, 3 * MB, 4 * MB),
         ] {
-            assert_eq!(streams.note_run(&read), Run { len, of });
+            let advances = true;
+            assert_eq!(streams.note_run(&read), Run { len, of, advances });
         }
+    }
+
+    #[test]
+    fn a_read_behind_others_does_not_advance_its_stream() {
+        let streams = Streams::default();
+        streams.note(&(0..4 * MB));
+        assert!(!streams.note_run(&(3 * MB..4 * MB)).advances);
+        assert!(streams.note_run(&(4 * MB..5 * MB)).advances);
     }
 
     #[test]
