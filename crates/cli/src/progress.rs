@@ -49,6 +49,8 @@ fn name(step: Step) -> &'static str {
         Step::Extract => "extracting",
         Step::Format => "formatting",
         Step::Grow => "growing",
+        Step::Recalculate => "recalculating tags",
+        Step::Check => "checking",
         Step::Upload => "uploading",
         Step::Download => "downloading",
         _ => "working",

@@ -38,6 +38,10 @@ pub enum Step {
     Format,
     /// Growing a volume.
     Grow,
+    /// Recalculating the tags of a volume that a crash left behind.
+    Recalculate,
+    /// Checking a volume.
+    Check,
     /// Sending to a registry.
     Upload,
     /// Fetching from a registry.

@@ -2,10 +2,12 @@
 //!
 //! A volume stores neither its algorithm nor its key nor its mode: they are given each time.
 
+mod check;
 mod files;
 mod format;
 mod grow;
 
+pub use check::{CheckOptions, Checked, check};
 pub use files::{Access, Device, OpenFiles, VolumeFiles};
 pub use format::{NewVolume, format};
 pub use grow::{GrowBy, Grown, grow};

@@ -3,13 +3,16 @@
 use std::{
     fs,
     num::NonZeroU64,
-    ops::ControlFlow::{self, Continue},
+    ops::{
+        ControlFlow::{self, Break, Continue},
+        Range,
+    },
 };
 
 use verimount::{
     Error, Precious, Progress,
-    integrity::{Integrity, Mode, OpenOptions},
-    volume::{GrowBy, NewVolume, VolumeFiles, format, grow, open},
+    integrity::{BadRange, Integrity, Mode, OpenOptions, SECTOR},
+    volume::{CheckOptions, Checked, GrowBy, NewVolume, VolumeFiles, check, format, grow, open},
 };
 
 fn go_on(_: Progress) -> ControlFlow<()> {
@@ -50,6 +53,52 @@ fn a_volume_is_made_used_and_grown() {
     volume.read_at(&mut found, 4096).unwrap();
     assert_eq!((&found, volume.size()), (b"here", grown.new));
     assert!(files_open.each()[0].counts().bytes > 0);
+}
+
+/// Checks a volume, and returns the sectors that are bad, too.
+fn checked(files: &VolumeFiles, options: &CheckOptions) -> (Checked, Vec<Range<u64>>) {
+    let mut bad = Vec::new();
+    let mut found = |range: &BadRange| bad.push(range.sectors.clone());
+    let checked = check(files, options, &mut found, &mut go_on).unwrap();
+    (checked, bad)
+}
+
+#[test]
+fn bad_sectors_are_found_and_accepted() {
+    const MARK: &[u8] = b"a block that will be damaged";
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("volume");
+    let files = VolumeFiles::from(&*path);
+    let mut new = NewVolume::default();
+    new.file_size = NonZeroU64::new(16 << 20);
+    format(&files, &new, &mut go_on).unwrap();
+    let options = OpenOptions {
+        mode: Mode::Direct,
+        ..OpenOptions::default()
+    };
+    let (volume, _) = open(&files, &options).unwrap();
+    volume.write_at(MARK, 8192).unwrap();
+    let size = volume.size();
+    volume.close().unwrap();
+    let mut options = CheckOptions::default();
+    let (good, bad) = checked(&files, &options);
+    assert_eq!((good.size, good.recalculated), (size, 0));
+    assert_eq!((good.unchecked_from, bad), (None, vec![]));
+
+    let mut bytes = fs::read(&path).unwrap();
+    let place = bytes.windows(MARK.len()).position(|place| place == MARK);
+    bytes[place.unwrap()] ^= 1;
+    fs::write(&path, &bytes).unwrap();
+    let (_, bad) = checked(&files, &options);
+    let [sectors] = <[_; 1]>::try_from(bad).unwrap();
+    assert!(sectors.contains(&(8192 / SECTOR)));
+    assert!(fs::read(&path).unwrap() == bytes);
+
+    options.accept = vec![sectors];
+    assert_eq!(checked(&files, &options).1, []);
+    assert_eq!(checked(&files, &CheckOptions::default()).1, []);
+    let cancelled = check(&files, &options, &mut |_| {}, &mut |_| Break(()));
+    assert!(matches!(cancelled, Err(Error::Cancelled { .. })));
 }
 
 #[test]

@@ -1,4 +1,5 @@
 use std::{
+    cell::RefCell,
     fs,
     io::{self, Write, stdout},
     ops::{ControlFlow, Range},
@@ -10,14 +11,19 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::Serialize;
 use verimount::{
-    Error,
-    volume::{Access, OpenFiles},
+    Progress, Step,
+    volume::{self, CheckOptions},
 };
-use verimount_integrity::{Mode, OpenOptions, SECTOR, Superblock, Volume};
+use verimount_integrity::{BadRange, SECTOR};
 use verimount_names::{one_line, printable};
 use verimount_serve::CheckEvent;
 
-use crate::{Outcome, interrupt::Interrupt, message::say, options::all_processors, progress::Bar};
+use crate::{
+    Outcome,
+    interrupt::Interrupt,
+    message::say,
+    progress::{Bar, with_progress},
+};
 
 use super::{
     args::{DeviceArgs, IntegrityArgs, when_closed},
@@ -137,106 +143,38 @@ impl Check {
             interrupt.go_on()
         });
         checked
-            .with_context(|| report.progress())
+            .map_err(|error| report.with_progress(error))
             .with_context(|| self.devices.shown())?;
         Ok(report)
     }
 
     fn check_alone(&self, interrupt: &Interrupt) -> Result<Report> {
-        let volume = self.open()?;
-        let report = self.check(&volume, interrupt);
-        let report = report.with_context(|| self.devices.shown());
-        // Close it even if the check was interrupted.
-        let closed = volume.close().with_context(|| self.devices.shown());
-        report.and_then(|report| closed.map(|()| report))
-    }
-
-    /// Opens the volume in the mode that changes it as little as possible.
-    fn open(&self) -> Result<Volume> {
+        let mut options = CheckOptions::default();
+        options.integrity = self.integrity.integrity()?;
+        options.allow_discards = self.allow_discards;
+        options.accept.clone_from(&self.accept);
         let files = self.devices.files();
-        let devices = when_closed(|| files.open(Access::ReadOnly))?;
-        let superblock =
-            Superblock::read(&devices.each()[0], 0).with_context(|| self.devices.shown())?;
-        let must_write = !self.accept.is_empty();
-        let is_incomplete =
-            superblock.has_dirty_bitmap() || superblock.recalculation_sector().is_some();
-        if !must_write && !is_incomplete {
-            return self.open_in(Mode::ReadOnly, &devices);
-        }
-        drop(devices);
-        match when_closed(|| files.open(Access::Write)) {
-            Err(error) if !must_write && cannot_be_written(&error) => {
-                self.open_in(Mode::ReadOnly, &files.open(Access::ReadOnly)?)
-            }
-            devices => {
-                let mode = match superblock.has_dirty_bitmap() {
-                    true => Mode::Bitmap,
-                    false => Mode::Direct,
-                };
-                self.open_in(mode, &devices?)
-            }
-        }
-    }
-
-    fn open_in(&self, mode: Mode, devices: &OpenFiles) -> Result<Volume> {
-        let open = || {
-            let options = OpenOptions {
-                integrity: self.integrity.integrity()?,
-                mode,
-                allow_discards: self.allow_discards,
-                ..OpenOptions::default()
-            };
-            anyhow::Ok(Volume::open(devices.devices(), &options)?)
-        };
-        open().with_context(|| self.devices.shown())
-    }
-
-    fn check(&self, volume: &Volume, interrupt: &Interrupt) -> Result<Report> {
-        if volume.mode() != Mode::ReadOnly {
-            self.recalculate(volume, interrupt)?;
-        }
-        for sectors in &self.accept {
-            volume.accept_unverified(sectors.clone())?;
-        }
-        let mut report = Report::new(self.devices.shown());
-        report.hear(CheckEvent::Begun {
-            size: volume.size(),
-            unchecked_from: volume.recalculation_sector(),
+        let report = RefCell::new(Report::new(self.devices.shown()));
+        let mut found = |bad: &BadRange| report.borrow_mut().hear(CheckEvent::from(bad));
+        let checked = when_closed(|| {
+            with_progress(interrupt, |watch| {
+                volume::check(&files, &options, &mut found, &mut |progress| {
+                    report.borrow_mut().reach(&progress);
+                    watch(progress)
+                })
+            })
         });
-        let bar = Bar::new(volume.size(), "checking");
-        let mut bytes_done = 0;
-        let checked = volume.check(
-            all_processors(),
-            &mut |bad| report.hear(CheckEvent::from(&bad)),
-            &mut |bytes| {
-                bytes_done += bytes;
-                bar.add(bytes);
-                interrupt.go_on()
-            },
-        );
-        report.hear(CheckEvent::Done { bytes: bytes_done });
-        checked.with_context(|| report.progress())?;
+        let mut report = report.into_inner();
+        let checked = checked.map_err(|error| report.with_progress(error))?;
+        report.size = checked.size;
+        report.unchecked_from = checked.unchecked_from;
+        if checked.recalculated > 0 {
+            say(format_args!(
+                "note: recalculated the tags of {} bytes that were left unchecked by a crash",
+                checked.recalculated
+            ));
+        }
         Ok(report)
-    }
-
-    /// Finishes a pending recalculation, without which a part of the volume cannot be checked.
-    fn recalculate(&self, volume: &Volume, interrupt: &Interrupt) -> Result<()> {
-        let Some(sector) = volume.recalculation_sector() else {
-            return Ok(());
-        };
-        let bar = Bar::new(volume.size() - sector * SECTOR, "recalculating tags");
-        let mut bytes_done = 0;
-        let done = volume.recalculate(&mut |bytes| {
-            bytes_done += bytes;
-            bar.add(bytes);
-            interrupt.go_on()
-        });
-        drop(bar);
-        done?;
-        say(format_args!(
-            "note: recalculated the tags of {bytes_done} bytes that were left unchecked by a crash"
-        ));
-        Ok(())
     }
 
     fn write(&self, report: &Report) -> io::Result<()> {
@@ -319,15 +257,27 @@ impl Report {
         }
     }
 
-    /// How far a check has come that did not finish.
-    fn progress(&self) -> String {
+    fn reach(&mut self, progress: &Progress) {
+        if progress.step == Step::Check {
+            self.checked = progress.done;
+            self.size = progress.total;
+        }
+    }
+
+    /// An error with how far the check has come, if it had begun.
+    fn with_progress(&self, error: impl Into<anyhow::Error>) -> anyhow::Error {
         let Self {
             checked,
             size,
             bad_bytes,
             ..
         } = self;
-        format!("checked {checked} of {size} bytes, {bad_bytes} of them bad")
+        match size {
+            0 => error.into(),
+            _ => error.into().context(format!(
+                "checked {checked} of {size} bytes, {bad_bytes} of them bad"
+            )),
+        }
     }
 
     fn print(&self, out: &mut impl Write) -> io::Result<()> {
@@ -360,12 +310,6 @@ impl Report {
             self.bad_bytes, self.bad_ranges
         )
     }
-}
-
-/// Whether a device can be read, but not written.
-fn cannot_be_written(error: &Error) -> bool {
-    use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
-    matches!(error, Error::Io { source, .. } if matches!(source.kind(), PermissionDenied | ReadOnlyFilesystem))
 }
 
 fn parse_range(text: &str) -> Result<Range<u64>, String> {
