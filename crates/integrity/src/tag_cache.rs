@@ -26,9 +26,6 @@ const MIN_CHUNKS: usize = 16;
 /// The maximum size of a read or write, in bytes.
 const MAX_REQUEST: usize = 1 << 20;
 
-/// How many bytes of data a reader must read in sequence before tags are read ahead for it.
-const FIRST_RUN: u64 = 256 << 10;
-
 /// A cache of a volume's tags.
 ///
 /// A tag always reads as it was last set, whether or not it has been written back. Nothing is
@@ -92,7 +89,7 @@ impl TagCache {
     /// The tags of `blocks`, one after the other.
     pub(crate) fn get(&self, blocks: Range<u64>) -> Result<Vec<u8>, Error> {
         let read = blocks.start * self.block_bytes..blocks.end * self.block_bytes;
-        let is_sequential = self.streams.note(&read) >= FIRST_RUN;
+        let is_sequential = self.streams.note(&read).is_sequential();
         let len = (blocks.end - blocks.start) as usize * self.layout.tag_size();
         let mut tags = Vec::with_capacity(len);
         for piece in self.layout.pieces(blocks) {

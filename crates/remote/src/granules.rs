@@ -2,7 +2,7 @@ use std::ops::Range;
 
 use verimount_source::Run;
 
-use crate::limits::{FIRST_RUN, MAX_AHEAD, MIN_AHEAD};
+use crate::limits::{MAX_AHEAD, MIN_AHEAD};
 
 /// Unit of fetching and keeping, in bytes: the kernel's read-ahead for ordinary users.
 pub(crate) const GRANULE: u64 = 128 << 10;
@@ -30,11 +30,11 @@ pub(crate) fn is_part_boundary(granule: u64) -> bool {
 ///
 /// The further it has come in order, the larger are the steps, so that there are few requests. A step is a power
 /// of two, and ends at a multiple of itself. Readers share what is fetched ahead by what they read: a Merkle tree needs
-/// little of it beside the data.
+/// little of it beside the data. Where another one began, it has read already.
 pub(crate) fn horizon(end: u64, run: &Run) -> u64 {
     // What is ahead of a read behind others was fetched for them, and may be gone again. An upper level of a Merkle
     // tree is stored before the lowest, which is read in order.
-    if run.len < FIRST_RUN || !run.advances {
+    if !run.is_sequential() || !run.advances {
         return end;
     }
     let share = u128::from(MAX_AHEAD) * u128::from(run.len) / u128::from(run.of.max(1));
@@ -44,7 +44,8 @@ pub(crate) fn horizon(end: u64, run: &Run) -> u64 {
         Some(log) => (1 << log).clamp(GRANULE, PART),
         None => GRANULE,
     };
-    (end.saturating_add(ahead) / step * step).max(end)
+    let horizon = end.saturating_add(ahead) / step * step;
+    horizon.min(run.until).max(end)
 }
 
 #[cfg(test)]
@@ -60,6 +61,16 @@ mod tests {
         assert_eq!(bytes_of(&(1..3), 300_000), GRANULE..300_000);
     }
 
+    /// The run of a reader who is alone.
+    fn run(len: u64) -> Run {
+        Run {
+            len,
+            of: len,
+            advances: true,
+            until: u64::MAX,
+        }
+    }
+
     #[test]
     fn a_long_run_is_fetched_in_whole_parts() {
         for (end, len, expected) in [
@@ -69,24 +80,30 @@ mod tests {
             (2 * MB, MB, 4 * MB),
             (u64::MAX, MB, u64::MAX),
         ] {
-            let run = Run {
-                len,
-                of: len,
-                advances: true,
-            };
-            assert_eq!(horizon(end, &run), expected);
+            assert_eq!(horizon(end, &run(len)), expected);
         }
     }
 
     #[test]
     fn nothing_is_fetched_ahead_of_other_reads() {
-        for (len, advances) in [(0, true), (FIRST_RUN - 1, true), (100 * MB, false)] {
+        let end = 100 * MB + 1;
+        let overtaken = Run {
+            advances: false,
+            ..run(100 * MB)
+        };
+        for run in [run(0), run(Run::SEQUENTIAL - 1), overtaken] {
+            assert_eq!(horizon(end, &run), end);
+        }
+    }
+
+    #[test]
+    fn what_another_stream_has_read_is_not_fetched_ahead() {
+        for until in [100 * MB, 101 * MB] {
             let run = Run {
-                len,
-                of: len,
-                advances,
+                until,
+                ..run(100 * MB)
             };
-            assert_eq!(horizon(100 * MB + 1, &run), 100 * MB + 1);
+            assert_eq!(horizon(100 * MB, &run), until);
         }
     }
 
@@ -94,9 +111,8 @@ mod tests {
     fn readers_share_what_is_fetched_ahead() {
         for (of, expected) in [(1000 * MB, 128 * MB), (10_000 * MB, 102 * MB)] {
             let run = Run {
-                len: 999 * MB,
                 of,
-                advances: true,
+                ..run(999 * MB)
             };
             assert_eq!(horizon(100 * MB, &run), expected);
         }

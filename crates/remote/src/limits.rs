@@ -11,9 +11,6 @@ pub(crate) const MAX_HEAD: usize = 16 << 10;
 /// How long looking up a host may take, and how long a connection with TLS.
 pub(crate) const CONNECT: Duration = Duration::from_secs(10);
 
-/// What a reader must have read in order before anything is fetched ahead of it, in bytes.
-pub(crate) const FIRST_RUN: u64 = 256 << 10;
-
 /// How far ahead of a sequential reader is fetched at most, in bytes: two of the largest requests.
 pub(crate) const MAX_AHEAD: u64 = 2 * PART;
 

@@ -78,7 +78,7 @@ impl ReadAt for RemoteFile {
         let len = buf.len();
         check_range(offset, len, self.size())?;
         let end = offset + len as u64;
-        let until = horizon(end, &self.streams.note_run(&(offset..end)));
+        let until = horizon(end, &self.streams.note(&(offset..end)));
         let (mut start, mut rest) = (offset, buf);
         while start < end {
             let part = start..end.min((start / PART + 1) * PART);

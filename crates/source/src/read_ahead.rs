@@ -5,16 +5,13 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-use crate::{AlignedBuf, ReadAt, ReadError, Scratch, Streams, check_range};
+use crate::{AlignedBuf, ReadAt, ReadError, Run, Scratch, Streams, check_range};
 
 /// Unit of reading ahead, in bytes.
 const CHUNK: u64 = 1 << 20;
 
 /// Reads of at least this many bytes bypass the read-ahead: their reader reads ahead already.
 const LARGE_READ: usize = 512 << 10;
-
-/// Bytes that a reader must have read sequentially before anything is read ahead for it.
-const FIRST_RUN: u64 = 256 << 10;
 
 /// How many chunks are read ahead of a reader.
 const DEPTH: u64 = 2;
@@ -165,9 +162,9 @@ impl ReadAt for ReadAhead {
         let last = offset + len as u64 - 1;
         let (first_chunk, last_chunk) = (offset / CHUNK, last / CHUNK);
         let run = self.streams.note(&(offset..last + 1));
-        if run >= FIRST_RUN {
+        if run.is_sequential() {
             self.request_after(last + 1);
-            let is_noticed_now = run - FIRST_RUN < len as u64;
+            let is_noticed_now = run.len - Run::SEQUENTIAL < len as u64;
             if is_noticed_now {
                 self.announce_rest(last + 1);
             }

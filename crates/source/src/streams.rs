@@ -23,6 +23,18 @@ pub struct Run {
     pub of: u64,
     /// Whether the read goes further than all of its stream before.
     pub advances: bool,
+    /// Where the next sequential stream after the read began; `u64::MAX` if there is none.
+    pub until: u64,
+}
+
+impl Run {
+    /// Bytes that make a stream sequential.
+    pub const SEQUENTIAL: u64 = 256 << 10;
+
+    /// Whether it has read [`Self::SEQUENTIAL`] bytes.
+    pub fn is_sequential(&self) -> bool {
+        self.len >= Self::SEQUENTIAL
+    }
 }
 
 #[derive(Debug, Default)]
@@ -35,6 +47,8 @@ struct State {
 
 #[derive(Debug, Clone, Copy)]
 struct Stream {
+    /// Start of its first read.
+    start: u64,
     /// End of its furthest read.
     end: u64,
     /// Bytes that it has read.
@@ -44,13 +58,8 @@ struct Stream {
 }
 
 impl Streams {
-    /// Records a read, and returns how many bytes its stream had read before: 0 for a new stream.
-    pub fn note(&self, read: &Range<u64>) -> u64 {
-        self.note_run(read).len
-    }
-
-    /// The same, beside what others read.
-    pub fn note_run(&self, read: &Range<u64>) -> Run {
+    /// Records a read, and returns what its stream had read before.
+    pub fn note(&self, read: &Range<u64>) -> Run {
         // Any state is valid, also after a panic.
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let State { streams, total } = &mut *state;
@@ -63,19 +72,26 @@ impl Streams {
         let before = match own {
             Some(own) => streams.remove(own),
             None => Stream {
+                start: read.start,
                 end: 0,
                 run: 0,
                 since: *total,
             },
         };
+        let others = streams.iter().filter(|other| other.run >= Run::SEQUENTIAL);
+        let ahead = others
+            .map(|other| other.start)
+            .filter(|start| *start >= read.end);
         let run = Run {
             len: before.run,
             of: *total - before.since,
             advances: read.end > before.end,
+            until: ahead.min().unwrap_or(u64::MAX),
         };
         let len = read.end - read.start;
         *total = total.saturating_add(len);
         let stream = Stream {
+            start: before.start,
             end: before.end.max(read.end),
             run: before.run.saturating_add(len),
             since: before.since,
@@ -96,33 +112,39 @@ mod tests {
     #[test]
     fn neighbours_are_a_stream() {
         let streams = Streams::default();
-        assert_eq!(streams.note(&(0..MB)), 0);
-        assert_eq!(streams.note(&(2 * MB..3 * MB)), MB);
-        assert_eq!(streams.note(&(MB..2 * MB)), 2 * MB);
-        assert_eq!(streams.note(&(100 * MB..101 * MB)), 0);
-        assert_eq!(streams.note(&(3 * MB..4 * MB)), 3 * MB);
-        assert_eq!(streams.note(&(101 * MB..102 * MB)), MB);
+        assert_eq!(streams.note(&(0..MB)).len, 0);
+        assert_eq!(streams.note(&(2 * MB..3 * MB)).len, MB);
+        assert_eq!(streams.note(&(MB..2 * MB)).len, 2 * MB);
+        assert_eq!(streams.note(&(100 * MB..101 * MB)).len, 0);
+        assert_eq!(streams.note(&(3 * MB..4 * MB)).len, 3 * MB);
+        assert_eq!(streams.note(&(101 * MB..102 * MB)).len, MB);
     }
 
     #[test]
     fn a_late_read_does_not_divide_a_stream() {
         let streams = Streams::default();
-        assert_eq!(streams.note(&(4 * MB..8 * MB)), 0);
-        assert_eq!(streams.note(&(5 * MB..6 * MB)), 0);
-        assert_eq!(streams.note(&(8 * MB..9 * MB)), 4 * MB);
+        assert_eq!(streams.note(&(4 * MB..8 * MB)).len, 0);
+        assert_eq!(streams.note(&(5 * MB..6 * MB)).len, 0);
+        assert_eq!(streams.note(&(8 * MB..9 * MB)).len, 4 * MB);
     }
 
     #[test]
     fn streams_are_compared() {
         let streams = Streams::default();
-        for (read, len, of) in [
-            (0..MB, 0, 0),
-            (100 * MB..103 * MB, 0, 0),
-            (MB..2 * MB, MB, 4 * MB),
-            (103 * MB..104 * MB, 3 * MB, 4 * MB),
+        let far = 100 * MB;
+        for (read, len, of, until) in [
+            (0..MB, 0, 0, u64::MAX),
+            (far..far + 3 * MB, 0, 0, u64::MAX),
+            (MB..2 * MB, MB, 4 * MB, far),
+            (far + 3 * MB..far + 4 * MB, 3 * MB, 4 * MB, u64::MAX),
         ] {
-            let advances = true;
-            assert_eq!(streams.note_run(&read), Run { len, of, advances });
+            let run = Run {
+                len,
+                of,
+                advances: true,
+                until,
+            };
+            assert_eq!(streams.note(&read), run);
         }
     }
 
@@ -130,8 +152,8 @@ mod tests {
     fn a_read_behind_others_does_not_advance_its_stream() {
         let streams = Streams::default();
         streams.note(&(0..4 * MB));
-        assert!(!streams.note_run(&(3 * MB..4 * MB)).advances);
-        assert!(streams.note_run(&(4 * MB..5 * MB)).advances);
+        assert!(!streams.note(&(3 * MB..4 * MB)).advances);
+        assert!(streams.note(&(4 * MB..5 * MB)).advances);
     }
 
     #[test]
@@ -139,8 +161,8 @@ mod tests {
         let streams = Streams::default();
         for place in 0..=STREAMS as u64 {
             let start = place * 100 * MB;
-            assert_eq!(streams.note(&(start..start + 1)), 0);
+            assert_eq!(streams.note(&(start..start + 1)).len, 0);
         }
-        assert_eq!(streams.note(&(1..2)), 0);
+        assert_eq!(streams.note(&(1..2)).len, 0);
     }
 }

@@ -234,7 +234,8 @@ impl VerifiedReader {
         leaves: RangeInclusive<u64>,
     ) -> Result<(), ReadError> {
         let offset = first * self.block_size() as u64;
-        let sequential = self.streams.note(&(offset..offset + buf.len() as u64)) > 0;
+        let run = self.streams.note(&(offset..offset + buf.len() as u64));
+        let sequential = run.len > 0;
         let pending = self.tree.request(leaves, sequential);
         self.read_hashed(buf, digests, first)?;
         let nodes = pending.complete()?;
