@@ -1,24 +1,20 @@
 //! `cargo xtask check`: the checks and quick tests before each commit.
 
 use anyhow::Result;
-use verimount_support::{
-    command,
-    workspace::{cargo, target},
-};
+use verimount_support::{command, workspace::target};
 
 use crate::{
     programs::Program,
-    steps::{check_sources, quickly, step},
+    steps::{cargo_test, check_sources, step},
 };
 
 pub(crate) fn run() -> Result<()> {
     check_sources(&target()?)?;
     step("Tests of the libraries and of the command", || {
-        let mut test = cargo("test");
-        test.args(["--workspace", "--locked"]);
+        let mut test = cargo_test();
         for program in Program::ALL {
             test.args(["--exclude", program.package()]);
         }
-        command::run(quickly(&mut test))
+        command::run(&mut test)
     })
 }

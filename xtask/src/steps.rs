@@ -1,15 +1,17 @@
 //! The steps that both `check` and `test` begin with.
 
-use std::{path::Path, process::Command, time::Instant};
+use std::{
+    env, num::NonZeroUsize, path::Path, process::Command, thread::available_parallelism,
+    time::Instant,
+};
 
 use anyhow::{Context, Result};
 use verimount_support::{command, workspace::cargo};
-use verimount_testenv::{CRASH_SEEDS, QUICK};
 
 use crate::fuzz;
 
-/// Seeds of simulated crashes in the quick form.
-const QUICK_SEEDS: &str = "0..6";
+/// How many tests of a program run at once.
+const TEST_THREADS: &str = "RUST_TEST_THREADS";
 
 /// Checks format, lints and documentation of everything, without running it. The fuzz targets are built
 /// below `target`.
@@ -32,9 +34,16 @@ pub(crate) fn check_sources(target: &Path) -> Result<()> {
     })
 }
 
-/// Has exhaustive tests try only a sample.
-pub(crate) fn quickly(tests: &mut Command) -> &mut Command {
-    tests.env(QUICK, "1").env(CRASH_SEEDS, QUICK_SEEDS)
+/// `cargo test` for the workspace. Most tests wait for other processes and for the kernel rather than compute, so twice as
+/// many run at once as there are processors.
+pub(crate) fn cargo_test() -> Command {
+    let mut test = cargo("test");
+    test.args(["--workspace", "--locked"]);
+    if env::var_os(TEST_THREADS).is_none() {
+        let processors = available_parallelism().map_or(1, NonZeroUsize::get);
+        test.env(TEST_THREADS, (2 * processors).to_string());
+    }
+    test
 }
 
 /// Runs one step, and prints its name before and its time after.

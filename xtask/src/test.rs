@@ -12,12 +12,12 @@ use verimount_support::{
     setup::{self, Purpose},
     workspace::{cargo, target},
 };
-use verimount_testenv::tools::REQUIRE_TOOLS;
+use verimount_testenv::{EXHAUSTIVE, tools::REQUIRE_TOOLS};
 
 use crate::{
     deny, fuzz,
     programs::Program,
-    steps::{check_sources, quickly, step},
+    steps::{cargo_test, check_sources, step},
 };
 
 /// Check and test; stop at the first step that fails
@@ -39,12 +39,10 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     check_sources(&target)?;
     let path = command::path_with(&seaweedfs::installed(&target)?)?;
     step("Tests", || {
-        let mut test = cargo("test");
-        test.args(["--workspace", "--locked"])
-            .env("PATH", &path)
-            .env(REQUIRE_TOOLS, "1");
-        if !options.full {
-            quickly(&mut test);
+        let mut test = cargo_test();
+        test.env("PATH", &path).env(REQUIRE_TOOLS, "1");
+        if options.full {
+            test.env(EXHAUSTIVE, "1");
         }
         command::run(&mut test)
     })?;

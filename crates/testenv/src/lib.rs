@@ -2,10 +2,10 @@
 //!
 //! It has no dependencies, so that programs that run the tests can use it without compiling the product.
 
-mod quick;
+mod exhaustive;
 pub mod tools;
 
-pub use quick::{QUICK, all_or_some};
+pub use exhaustive::{EXHAUSTIVE, all_or_some, is_exhaustive};
 
 /// The seeds that the crash simulation of volumes tries, as `FIRST..END`.
 pub const CRASH_SEEDS: &str = "VERIMOUNT_CRASH_SEEDS";

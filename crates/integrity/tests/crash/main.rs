@@ -23,7 +23,7 @@ use std::{
 };
 
 use verimount_integrity::Mode;
-use verimount_testkit::{CRASH_SEEDS, Random};
+use verimount_testkit::{CRASH_SEEDS, Random, is_exhaustive};
 
 use model::Model;
 use report::Report;
@@ -39,8 +39,11 @@ const ROUNDS: usize = 3;
 /// How often the machine then crashes again while the volume is opened.
 const OPENINGS: usize = 4;
 
-/// The default range of seeds unless [`CRASH_SEEDS`] is set; it takes a few seconds.
-const DEFAULT_SEEDS: Range<u64> = 0..24;
+/// The range of seeds unless [`CRASH_SEEDS`] is set; it takes a few seconds.
+const FEW_SEEDS: Range<u64> = 0..6;
+
+/// The same in exhaustive tests.
+const SEEDS: Range<u64> = 0..24;
 
 #[test]
 fn flushed_writes_survive_a_crash_at_any_point() {
@@ -178,7 +181,7 @@ fn for_all_seeds(simulate: impl Fn(u64, &Report) + Sync) -> Report {
 
 fn seeds() -> Range<u64> {
     let Ok(seeds) = env::var(CRASH_SEEDS) else {
-        return DEFAULT_SEEDS;
+        return if is_exhaustive() { SEEDS } else { FEW_SEEDS };
     };
     let ends = seeds.split_once("..").and_then(|(start, end)| {
         let start = start.parse().ok()?;

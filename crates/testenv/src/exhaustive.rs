@@ -1,0 +1,21 @@
+use std::env;
+
+/// Set by `cargo xtask test --full`: then exhaustive tests try everything, and not only a sample.
+pub const EXHAUSTIVE: &str = "VERIMOUNT_EXHAUSTIVE";
+
+/// The sample is one in this many.
+const STEP: u64 = 16;
+
+/// Whether [`EXHAUSTIVE`] is set.
+pub fn is_exhaustive() -> bool {
+    env::var_os(EXHAUSTIVE).is_some()
+}
+
+/// All of these, if [`is_exhaustive`]; else every sixteenth, beginning at one that `seed` selects.
+pub fn all_or_some<T>(all: Vec<T>, seed: u64) -> Vec<T> {
+    if is_exhaustive() {
+        return all;
+    }
+    let first = (seed % STEP) as usize;
+    all.into_iter().skip(first).step_by(STEP as usize).collect()
+}
