@@ -22,6 +22,14 @@ pub fn root() -> &'static Path {
 pub fn cargo(subcommand: &str) -> Command {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.arg(subcommand).current_dir(root());
+    // What Cargo tells this program about its package. Build scripts that ask for the same of theirs would run again.
+    let of_package = env::vars_os().map(|(name, _)| name).filter(|name| {
+        let name = name.as_encoded_bytes();
+        name.starts_with(b"CARGO_PKG_") || name.starts_with(b"CARGO_MANIFEST_")
+    });
+    for name in of_package {
+        cargo.env_remove(name);
+    }
     cargo
 }
 
