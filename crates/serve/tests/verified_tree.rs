@@ -22,7 +22,7 @@ use verimount_serve::{
     ImageFs, ImageStatus, Kind, Origin, OriginStatus, STATUS_XATTR, Served, Status, VerifiedTree,
 };
 use verimount_source::{FileSource, ReadAhead, ReadAt, ReadError, Scratch};
-use verimount_testkit::{Flipped, flat_romfs, noise};
+use verimount_testkit::{Flipped, all_or_some, flat_romfs, noise};
 use verimount_tree::{Cursor, Error, FileType, NodeId, SingleFile, StoredFile, Tree};
 use verimount_verity::{
     FileDigest, KeyPair, PublicKey, SealLayout, Sealed, SecretKey, TreeParams, Trust,
@@ -222,7 +222,7 @@ fn every_changed_byte_of_a_sealed_image_is_detected() {
     let subject = Subject::new(SealLayout::Appended, None);
     let descriptor = (64 << 10) + 4096;
     let unread = headers_alone(&subject.data);
-    for position in 0..subject.seal.size() {
+    for position in all_or_some((0..subject.seal.size()).collect(), 3) {
         let noticed = subject.is_noticed(position);
         // Between the descriptor and its size at the very end is padding.
         let padding = descriptor + 256..descriptor + 4092;
