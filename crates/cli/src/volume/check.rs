@@ -76,6 +76,9 @@ struct Report {
     /// The number of bytes that were checked. All of them in a report that is printed.
     #[serde(skip)]
     checked: u64,
+    /// The number of bytes whose tags were recalculated first.
+    #[serde(skip)]
+    recalculated: u64,
 }
 
 #[derive(Serialize)]
@@ -143,7 +146,7 @@ impl Check {
             interrupt.go_on()
         });
         checked
-            .map_err(|error| report.with_progress(error))
+            .inspect_err(|_| report.say_progress())
             .with_context(|| self.devices.shown())?;
         Ok(report)
     }
@@ -165,15 +168,18 @@ impl Check {
             })
         });
         let mut report = report.into_inner();
-        let checked = checked.map_err(|error| report.with_progress(error))?;
-        report.size = checked.size;
-        report.unchecked_from = checked.unchecked_from;
-        if checked.recalculated > 0 {
+        // The volume was changed, even if the check then ended early.
+        if report.recalculated > 0 {
             say(format_args!(
                 "note: recalculated the tags of {} bytes that were left unchecked by a crash",
-                checked.recalculated
+                report.recalculated
             ));
         }
+        let checked = checked.inspect_err(|_| report.say_progress())?;
+        report.hear(CheckEvent::Begun {
+            size: checked.size,
+            unchecked_from: checked.unchecked_from,
+        });
         Ok(report)
     }
 
@@ -218,6 +224,7 @@ impl Report {
             unchecked_from: None,
             bad: Vec::new(),
             checked: 0,
+            recalculated: 0,
         }
     }
 
@@ -258,25 +265,28 @@ impl Report {
     }
 
     fn reach(&mut self, progress: &Progress) {
-        if progress.step == Step::Check {
-            self.checked = progress.done;
-            self.size = progress.total;
+        match progress.step {
+            Step::Recalculate => self.recalculated = progress.done,
+            Step::Check => {
+                self.checked = progress.done;
+                self.size = progress.total;
+            }
+            _ => {}
         }
     }
 
-    /// An error with how far the check has come, if it had begun.
-    fn with_progress(&self, error: impl Into<anyhow::Error>) -> anyhow::Error {
+    /// Says how far a check has come that did not finish, if it had begun.
+    fn say_progress(&self) {
         let Self {
             checked,
             size,
             bad_bytes,
             ..
         } = self;
-        match size {
-            0 => error.into(),
-            _ => error.into().context(format!(
-                "checked {checked} of {size} bytes, {bad_bytes} of them bad"
-            )),
+        if *size > 0 {
+            say(format_args!(
+                "note: checked {checked} of {size} bytes, {bad_bytes} of them bad"
+            ));
         }
     }
 
