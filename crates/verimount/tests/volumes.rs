@@ -7,6 +7,7 @@ use std::{
         ControlFlow::{self, Break, Continue},
         Range,
     },
+    path::Path,
 };
 
 use verimount::{
@@ -19,15 +20,19 @@ fn go_on(_: Progress) -> ControlFlow<()> {
     Continue(())
 }
 
-#[test]
-fn a_volume_is_made_used_and_grown() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("volume");
-    let files = VolumeFiles::from(&*path);
+/// A new volume of 16 MiB in a folder.
+fn formatted(folder: &Path) -> VolumeFiles {
+    let files = VolumeFiles::from(&*folder.join("volume"));
     let mut new = NewVolume::default();
     new.file_size = NonZeroU64::new(16 << 20);
     format(&files, &new, &mut go_on).unwrap();
+    files
+}
 
+#[test]
+fn a_volume_is_made_used_and_grown() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = formatted(folder.path());
     let options = OpenOptions::default();
     let (volume, _) = open(&files, &options).unwrap();
     volume.write_at(b"here", 4096).unwrap();
@@ -67,11 +72,8 @@ fn checked(files: &VolumeFiles, options: &CheckOptions) -> (Checked, Vec<Range<u
 fn bad_sectors_are_found_and_accepted() {
     const MARK: &[u8] = b"a block that will be damaged";
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("volume");
-    let files = VolumeFiles::from(&*path);
-    let mut new = NewVolume::default();
-    new.file_size = NonZeroU64::new(16 << 20);
-    format(&files, &new, &mut go_on).unwrap();
+    let files = formatted(folder.path());
+    let path = &files.volume;
     let options = OpenOptions {
         mode: Mode::Direct,
         ..OpenOptions::default()
@@ -85,14 +87,14 @@ fn bad_sectors_are_found_and_accepted() {
     assert_eq!((good.size, good.recalculated), (size, 0));
     assert_eq!((good.unchecked_from, bad), (None, vec![]));
 
-    let mut bytes = fs::read(&path).unwrap();
+    let mut bytes = fs::read(path).unwrap();
     let place = bytes.windows(MARK.len()).position(|place| place == MARK);
     bytes[place.unwrap()] ^= 1;
-    fs::write(&path, &bytes).unwrap();
+    fs::write(path, &bytes).unwrap();
     let (_, bad) = checked(&files, &options);
     let [sectors] = <[_; 1]>::try_from(bad).unwrap();
     assert!(sectors.contains(&(8192 / SECTOR)));
-    assert!(fs::read(&path).unwrap() == bytes);
+    assert!(fs::read(path).unwrap() == bytes);
 
     options.accept = vec![sectors];
     assert_eq!(checked(&files, &options).1, []);
