@@ -7,7 +7,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use rustix::mount::{MountFlags, UnmountFlags, mount as mount_system, unmount};
+use rustix::mount::{MountFlags, mount as mount_system};
 use verimount_testkit::{TarArchive, tools};
 
 use crate::{
@@ -223,7 +223,7 @@ fn a_container_layer_is_a_lower_layer_of_overlayfs() {
     assert_eq!(listed("emptied"), ["above"]);
     assert_eq!(listed("again"), ["above"]);
     assert_eq!(listed("kept"), ["above", "below"]);
-    unmount(&merged, UnmountFlags::empty()).unwrap();
+    daemon::unmount_lazily(&merged);
     mounted.unmount();
     let kept = ["--format", "erofs", "--whiteouts", "keep"];
     build(&layer, &image, &kept).succeeds();

@@ -250,7 +250,9 @@ impl Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        let unmounted = Command::new("umount").arg(self.path()).status();
+        // Lazily, since it can be busy although its files are closed: a process that another test starts has
+        // copies of all open descriptors for a moment.
+        let unmounted = Command::new("umount").arg("-l").arg(self.path()).status();
         assert!(unmounted.unwrap().success());
     }
 }

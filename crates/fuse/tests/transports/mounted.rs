@@ -115,7 +115,9 @@ impl Mounted {
 
     /// Unmounts and waits for the end of all threads.
     pub(crate) fn unmount(mut self) {
-        unmount(self.root(), UnmountFlags::empty()).unwrap();
+        // Lazily, since it can be busy although its files are closed: a process that another test starts has
+        // copies of all open descriptors for a moment.
+        unmount(self.root(), UnmountFlags::DETACH).unwrap();
         self.join();
     }
 
