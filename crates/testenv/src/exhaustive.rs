@@ -19,3 +19,8 @@ pub fn all_or_some<T>(all: Vec<T>, seed: u64) -> Vec<T> {
     let first = (seed % STEP) as usize;
     all.into_iter().skip(first).step_by(STEP as usize).collect()
 }
+
+/// `all`, if [`is_exhaustive`]; else a quarter of it. For random cases, of which each run tries others.
+pub fn random_cases(all: u32) -> u32 {
+    if is_exhaustive() { all } else { all / 4 }
+}

@@ -24,6 +24,7 @@ use rustix::{
 use verimount_bridge::{
     Attr, Changes, DeviceNumber, Entry, Listed, Mirror, NewTime, NodeId, OpenFile, Timestamp,
 };
+use verimount_testkit::random_cases;
 
 use crate::support::{Bench, ROOT, as_ordinary_user, new_file};
 
@@ -444,6 +445,8 @@ fn compare(operations: &[Operation]) {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(random_cases(256)))]
+
     #[test]
     fn the_mirror_does_what_the_system_does(
         operations in prop::collection::vec(operation(), 1..80),

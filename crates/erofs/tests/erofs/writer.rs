@@ -17,7 +17,7 @@ use verimount_erofs::{BuildError, Options, Plan, VolumeName, plan};
 use verimount_scan::{
     AttributeChoice, Error as ScanError, Options as ScanOptions, Owner, Times, scan,
 };
-use verimount_testkit::{noise, tools};
+use verimount_testkit::{noise, random_cases, tools};
 use verimount_tree::{ExtentKind, Timestamp, Tree, resolve, seek};
 
 use crate::{
@@ -60,7 +60,7 @@ fn image_with(root: &Path, block_size: u64) -> Vec<u8> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(random_cases(48)))]
 
     #[test]
     fn a_tree_comes_back_from_its_image(wishes in wishes(), bits in 9..17_u32) {

@@ -88,30 +88,27 @@ fn mount(wanted: Wanted) -> Option<Mounted> {
     Mounted::with(wanted, Capabilities::ASYNC_DIO)
 }
 
-/// Runs `test` with a mount of each available kind.
-fn with_each(test: impl Fn(&Mounted)) {
-    for wanted in [Wanted::Device, Wanted::Fair, Wanted::IoUring] {
-        if let Some(mounted) = mount(wanted) {
-            for name in [SLOW, SLOW_UNCACHED] {
-                fs::write(mounted.path(name), "content").unwrap();
-            }
-            test(&mounted);
-            mounted.unmount();
+/// Runs `test` with a mount of each available kind: with all at the same time, since mostly they wait.
+fn with_each(test: impl Fn(Mounted) + Sync) {
+    thread::scope(|scope| {
+        for wanted in [Wanted::Device, Wanted::Fair, Wanted::IoUring] {
+            let test = &test;
+            scope.spawn(move || {
+                let Some(mounted) = mount(wanted) else { return };
+                for name in [SLOW, SLOW_UNCACHED] {
+                    fs::write(mounted.path(name), "content").unwrap();
+                }
+                test(mounted);
+            });
         }
-    }
+    });
 }
 
 #[test]
 fn a_killed_caller_ends_whatever_its_request() {
-    for wanted in [Wanted::Device, Wanted::Fair, Wanted::IoUring] {
-        let Some(mounted) = mount(wanted) else {
-            continue;
-        };
+    with_each(|mounted| {
         let fs = mounted.fs.clone();
         let file = |parent, name| fs.make(parent, name, FileType::RegularFile);
-        for name in [SLOW, SLOW_UNCACHED] {
-            fs::write(mounted.path(name), "content").unwrap();
-        }
         file(NodeId::ROOT, SLOW_OPEN);
         let folder = fs.make(NodeId::ROOT, SLOW_DIRECTORY, FileType::Directory);
         let unknown = [file(NodeId::ROOT, SLOW_LOOKUP), file(folder, "listed")];
@@ -131,7 +128,7 @@ fn a_killed_caller_ends_whatever_its_request() {
             let caller = Caller::new(&mut command);
             fs.await_slow(1);
             caller.killed();
-            assert_eq!(fs.slow_count(), 1, "{wanted:?}: {command:?}");
+            assert_eq!(fs.slow_count(), 1, "{command:?}");
             fs.let_go_and_hold();
         }
         eventually("all is closed", || fs.opens() == 0);
@@ -139,7 +136,7 @@ fn a_killed_caller_ends_whatever_its_request() {
         // Opens and lookups whose answer the kernel did not get are undone.
         assert_eq!(fs.opens(), 0);
         assert_eq!(unknown.map(|node| fs.lookups(node)), [0, 0]);
-    }
+    });
 }
 
 #[test]
@@ -154,24 +151,19 @@ fn a_killed_caller_ends_while_all_threads_wait() {
             fs.await_slow(2);
             callers
         };
-        for caller in waiting(SLOW_UNCACHED, "") {
-            caller.killed();
-        }
+        let mut uncached = waiting(SLOW_UNCACHED, "");
+        uncached.pop().unwrap().killed();
+        all_killed(uncached);
         fs.let_go_and_hold();
-        // All are killed first: the kernel keeps those whose direct read no thread has begun.
-        let mut direct = waiting(SLOW, "iflag=direct");
-        for caller in &mut direct {
-            caller.0.kill().unwrap();
-        }
-        for caller in direct {
-            caller.killed();
-        }
+        // No one alone: the kernel keeps those whose direct read no thread has begun.
+        all_killed(waiting(SLOW, "iflag=direct"));
         // Other requests are served meanwhile.
         assert_eq!(fs::read(mounted.path("file")).unwrap(), b"content");
         fs.let_go();
         for name in ["file", SLOW] {
             assert_eq!(fs::read(mounted.path(name)).unwrap(), b"content");
         }
+        mounted.unmount();
     });
 }
 
@@ -191,9 +183,7 @@ fn a_killed_caller_ends_while_its_request_is_queued() {
     // Requests are read in order, so the last read has been queued when this is answered.
     assert_eq!(fs::metadata(&slow).unwrap().len(), 7);
     last.killed();
-    for caller in callers {
-        caller.killed();
-    }
+    all_killed(callers);
     assert_eq!(fs.slow_count(), SHARE);
     fs.let_go();
     mounted.unmount();
@@ -208,7 +198,7 @@ fn a_caller_that_survives_a_signal_gets_its_answer() {
         let mut signalled = Caller::reading(&slow, "");
         fs.await_slow(1);
         signalled.signal(Signal::USR1);
-        killed_reader(mounted);
+        killed_reader(&mounted);
         // The killed reader was found after the signalled one was checked, which did not read again.
         assert!(!signalled.is_gone());
         assert_eq!(fs.slow_count(), 2);
@@ -223,6 +213,7 @@ fn a_caller_that_survives_a_signal_gets_its_answer() {
         // The kernel would send INTERRUPT only for the first signal.
         caller.killed();
         fs.let_go();
+        mounted.unmount();
     });
 }
 
@@ -235,12 +226,24 @@ fn a_killed_writer_waits_for_its_write() {
         let mut writer = Caller::new(&mut dd(&[("if", from), ("of", &to)], "conv=notrunc"));
         fs.await_slow(1);
         writer.0.kill().unwrap();
-        killed_reader(mounted);
+        killed_reader(&mounted);
         assert!(!writer.is_gone());
         fs.let_go();
         eventually("it is gone", || writer.is_gone());
         assert_eq!(fs::metadata(&to).unwrap().len(), 4096);
+        mounted.unmount();
     });
+}
+
+/// Kills all of these, and waits until they are gone.
+#[track_caller]
+fn all_killed(mut callers: Vec<Caller>) {
+    for caller in &mut callers {
+        caller.0.kill().unwrap();
+    }
+    for caller in callers {
+        caller.killed();
+    }
 }
 
 /// Starts a second reader, and kills it while it waits.

@@ -8,6 +8,7 @@ use std::{
 use proptest::prelude::*;
 use rustix::process::geteuid;
 use verimount_romfs::{BlockSize, Loss, Options, Romfs, VolumeName, plan};
+use verimount_testkit::random_cases;
 
 use crate::{
     decoder::Decoder,
@@ -16,7 +17,7 @@ use crate::{
 };
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(random_cases(48)))]
 
     #[test]
     fn a_walk_reads_the_whole_image_front_to_back(

@@ -4,6 +4,7 @@ use std::{fs::File, path::Path, time::SystemTime};
 
 use proptest::prelude::*;
 use verimount_romfs::{Error, Romfs};
+use verimount_testkit::random_cases;
 
 use crate::{
     decoder::Decoder,
@@ -13,7 +14,7 @@ use crate::{
 };
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(random_cases(48)))]
 
     #[test]
     fn a_tree_comes_back_from_its_image(tree in trees(), log2 in 10..17_u32) {
