@@ -10,7 +10,7 @@ use std::{
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use verimount_names::printable;
-use verimount_testkit::noise;
+use verimount_testkit::{all_or_some, noise};
 
 use crate::{
     args,
@@ -223,7 +223,8 @@ mod checks {
         });
         let random = random_numbers(20, whole as u64, seed());
         let random = random.into_iter().map(|len| len as usize);
-        edges.chain(random).filter(|&len| len < whole).collect()
+        let shorter = edges.chain(random).filter(|&len| len < whole);
+        all_or_some(shorter.collect(), seed())
     }
 
     pub(super) fn of_random_bytes(world: &World, subcommand: Subcommand) {

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use verimount_testkit::{all_or_some, noise};
+use verimount_testkit::{all_or_some, noise, random_cases};
 
 use super::sample::{Sample, THREADS, place, small_sample};
 use crate::{
@@ -56,9 +56,8 @@ fn every_byte_of_a_signature() {
     let descriptor = sample.tree().end;
     let bytes = &sample.bytes[descriptor..];
     let end = bytes[..4092].iter().rposition(|&byte| byte != 0).unwrap() + 1;
-    let positions: Vec<_> = (descriptor..descriptor + end)
-        .chain(descriptor + 4092..descriptor + 4096)
-        .collect();
+    let all = (descriptor..descriptor + end).chain(descriptor + 4092..descriptor + 4096);
+    let positions = all_or_some(all.collect(), seed());
     let signature = String::from_utf8(bytes[256..end].to_vec()).unwrap();
     let comment = descriptor + 256..descriptor + 256 + signature.find('\n').unwrap();
     sample.in_threads(&positions, |copy, positions| {
@@ -94,7 +93,7 @@ pub(super) fn random_positions(sample: &Sample, count: usize) {
 #[test]
 fn random_bytes_of_a_small_image() {
     if fuse_or_skip() {
-        random_positions(&small_sample(), 200);
+        random_positions(&small_sample(), random_cases(200) as usize);
     }
 }
 
