@@ -24,7 +24,8 @@ fn patient() -> Limits {
     }
 }
 
-/// For tests whose attempts all fail.
+/// For tests in which all attempts are repeated until time is up. Where something is to come of one, [`patient`]: a
+/// busy machine may take longer than this.
 fn impatient() -> Limits {
     Limits {
         open: Duration::from_millis(50),

@@ -3,7 +3,7 @@ use std::time::Duration;
 use verimount_source::ReadAt;
 use verimount_testkit::{HttpAnswer, HttpEnd, HttpServer};
 
-use super::{content, impatient, open, patient, read};
+use super::{content, open, patient, read};
 use crate::{Error, granules::GRANULE, limits::Limits};
 
 type Change = fn(HttpAnswer) -> HttpAnswer;
@@ -113,7 +113,7 @@ fn wrong_first_answers_have_their_names() {
     for (change, later, first) in wrong_answers() {
         let expected = first.unwrap_or(later);
         let server = HttpServer::start(content(), move |_, _, right| change(right));
-        let error = open(&server, impatient()).err();
+        let error = open(&server, patient()).err();
         assert_eq!(error, Some(expected));
     }
 }
@@ -209,7 +209,7 @@ fn an_unknown_size_is_refused_at_first_only() {
         right.with("content-range", format!("{range}/*"))
     };
     let server = HttpServer::start(content(), move |_, _, right| change(right));
-    assert_eq!(open(&server, impatient()).err(), Some(Error::NoSize));
+    assert_eq!(open(&server, patient()).err(), Some(Error::NoSize));
     let server = HttpServer::start(content(), move |number, _, right| match number {
         0 => right,
         _ => change(right),
@@ -224,7 +224,7 @@ fn an_empty_file_is_opened() {
             200 => right.only_status(200),
             _ => right,
         });
-        let file = open(&server, impatient()).unwrap();
+        let file = open(&server, patient()).unwrap();
         assert_eq!(file.size(), 0);
         assert!(read(&file, 0, 0).unwrap().is_empty());
     }

@@ -1,15 +1,16 @@
 //! Object stores that are right, wrong and hostile.
 
-use std::{ops::ControlFlow, process::Command};
+use std::{ops::ControlFlow, process::Command, time::Duration};
 
 use verimount_source::{ReadAt, ReadError};
 use verimount_testkit::{HttpAnswer, HttpRequest, HttpServer, noise, tools};
 
-use super::{content, impatient, patient, read, session};
+use super::{content, patient, read, session};
 use crate::{
     Error, Session,
     cloud::{Buckets, Cloud, Environment, ObjectName},
     granules::GRANULE,
+    limits::Limits,
 };
 
 const SECRET: &str = "very-secret";
@@ -414,7 +415,12 @@ fn a_store_that_is_busy_is_asked_again() {
     assert_eq!(sent(&server).len(), 2);
 
     let silent = HttpServer::start(content(), |_, _, right| right.only_status(503));
-    let session = session(impatient()).with_buckets(Buckets::new(Environment::of(&[
+    // Also the time for each attempt, whose answer must arrive.
+    let limits = Limits {
+        read: Duration::from_secs(1),
+        ..patient()
+    };
+    let session = session(limits).with_buckets(Buckets::new(Environment::of(&[
         ("AWS_ENDPOINT_URL", &silent.url("")),
         ("AWS_ACCESS_KEY_ID", "me"),
         ("AWS_SECRET_ACCESS_KEY", SECRET),

@@ -2,7 +2,7 @@
 
 use verimount_testkit::{HttpAnswer, HttpRequest, HttpServer};
 
-use super::{content, impatient, patient, read, session};
+use super::{content, patient, read, session};
 use crate::{Error, RemoteOptions, Session, granules::GRANULE};
 
 fn paths(server: &HttpServer) -> Vec<String> {
@@ -66,7 +66,7 @@ fn a_redirect_to_nowhere_is_refused() {
             None => right.only_status(302),
         });
         let url = server.url("/file").parse().unwrap();
-        let error = session(impatient()).open(&url).err();
+        let error = session(patient()).open(&url).err();
         assert_eq!(error, Some(Error::Redirects));
     }
 }

@@ -199,7 +199,7 @@ fn credentials_that_changed_meanwhile_are_read_again() {
     let server = RegistryServer::start(RegistryLogin::Basic(BASIC), None, |_, _, it| it);
     fill(&server);
     let login = Login::none();
-    let repository = login.repository(&server, impatient());
+    let repository = login.repository(&server, patient());
     let host = server.host().to_owned();
     let error = repository.manifest(&image(&server)).unwrap_err();
     assert_eq!(error, Error::NoCredentials { host: host.clone() });
@@ -261,7 +261,7 @@ fn storage_elsewhere_cannot_ask_for_credentials() {
     );
     fill(&server);
     let login = Login::at(&server);
-    let repository = login.repository(&server, impatient());
+    let repository = login.repository(&server, patient());
     let error = open_blob(&repository).err();
     assert_eq!(error, Some(Error::Forbidden { status: 401 }));
     assert_eq!((asked.load(SeqCst), thief.requests().len()), (0, 0));
@@ -307,7 +307,7 @@ fn manifests_are_bounded_and_have_names_for_their_defects() {
     ] {
         let server = RegistryServer::honest();
         server.store_manifest("tag", bytes);
-        let repository = Login::none().repository(&server, impatient());
+        let repository = Login::none().repository(&server, patient());
         assert_eq!(repository.manifest(&image(&server)), Err(error));
     }
 }
@@ -324,7 +324,7 @@ fn an_endless_manifest_ends() {
         endless
     });
     fill(&server);
-    let repository = Login::none().repository(&server, impatient());
+    let repository = Login::none().repository(&server, patient());
     let error = repository.manifest(&image(&server));
     assert_eq!(error, Err(Error::LargeManifest(4 << 20)));
 }
@@ -379,7 +379,7 @@ fn refusals_have_their_names() {
         });
         fill(&server);
         let login = Login::at(&server);
-        let repository = login.repository(&server, impatient());
+        let repository = login.repository(&server, patient());
         let error = repository.manifest(&image(&server)).unwrap_err();
         assert_eq!(error, expected);
     }
@@ -452,7 +452,7 @@ fn tokens_from_nonsense_are_refused() {
         };
         let server = RegistryServer::start(RegistryLogin::Token(None), None, script);
         fill(&server);
-        let repository = Login::none().repository(&server, impatient());
+        let repository = Login::none().repository(&server, patient());
         let error = repository.manifest(&image(&server)).unwrap_err();
         assert_eq!(error, expected);
     }
@@ -477,7 +477,7 @@ fn a_token_that_is_not_accepted_does_not_make_a_loop() {
                 right.only_status(401).with("www-authenticate", challenge)
             }
         });
-    let repository = Login::none().repository(&server, impatient());
+    let repository = Login::none().repository(&server, patient());
     for _ in 0..2 {
         let error = repository.manifest(&image(&server)).unwrap_err();
         assert_eq!(error, Error::Forbidden { status: 401 });
@@ -499,7 +499,7 @@ fn credentials_are_not_given_to_a_server_of_tokens_without_encryption() {
             right.only_status(401).with("www-authenticate", challenge)
         });
         let login = Login::at(&server);
-        let repository = login.repository(&server, impatient());
+        let repository = login.repository(&server, patient());
         let error = repository.manifest(&image(&server)).unwrap_err();
         assert_eq!(error, Error::BadRealm, "{realm}");
     }
@@ -572,7 +572,7 @@ fn places_for_uploads_that_lead_nowhere_are_refused() {
         let server = RegistryServer::start(RegistryLogin::None, None, move |_, _, right| {
             right.with("location", place)
         });
-        let repository = Login::none().repository(&server, impatient());
+        let repository = Login::none().repository(&server, patient());
         assert_eq!(upload(&repository), Err(Error::BadLocation), "{place}");
     }
 }
@@ -583,7 +583,7 @@ fn secrets_are_in_no_message() {
         right.with("location", "/?token=bWU6c2VjcmV0")
     });
     let login = Login::at(&server);
-    let repository = login.repository(&server, impatient());
+    let repository = login.repository(&server, patient());
     let errors = [
         repository.manifest(&image(&server)).unwrap_err(),
         upload(&repository).err().unwrap_or(Error::Closed),

@@ -8,7 +8,7 @@ use std::{
 use verimount_source::ReadAt;
 use verimount_testkit::{HttpEnd, HttpServer};
 
-use super::{content, impatient, patient, read, session};
+use super::{content, patient, read, session};
 use crate::{Error, granules::GRANULE};
 
 /// Only the first request is answered.
@@ -98,5 +98,5 @@ fn what_was_done_is_counted() {
     let last = session.stats().last_failure.unwrap().error;
     assert_eq!(last, Error::NotFound { status: 404 });
     drop(session);
-    assert!(super::open(&server, impatient()).is_err());
+    assert!(super::open(&server, patient()).is_err());
 }
