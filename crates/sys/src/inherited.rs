@@ -27,7 +27,7 @@ pub fn take_inherited() -> io::Result<Vec<OwnedFd>> {
             .to_str()
             .and_then(|name| name.parse().ok());
         if let Some(descriptor) = number.filter(|number| *number >= FIRST)
-            && !is_close_on_exec(descriptor)?
+            && stays_open_on_exec(descriptor)?
         {
             // SAFETY: it is open, as it has flags. Nothing in this process owns it: the caller
             // guarantees that all files opened here are close-on-exec, and this one is not. Nor is
@@ -38,11 +38,16 @@ pub fn take_inherited() -> io::Result<Vec<OwnedFd>> {
     Ok(inherited)
 }
 
-fn is_close_on_exec(descriptor: RawFd) -> io::Result<bool> {
+/// Whether programs that this process executes inherit the descriptor. One that another thread has
+/// closed since it was listed is nobody's.
+fn stays_open_on_exec(descriptor: RawFd) -> io::Result<bool> {
     // SAFETY: the call only returns flags, or an error if the descriptor is not open.
     match unsafe { libc::fcntl(descriptor, libc::F_GETFD) } {
-        -1 => Err(io::Error::last_os_error()),
-        flags => Ok(flags & libc::FD_CLOEXEC != 0),
+        -1 => match io::Error::last_os_error() {
+            error if error.raw_os_error() == Some(libc::EBADF) => Ok(false),
+            error => Err(error),
+        },
+        flags => Ok(flags & libc::FD_CLOEXEC == 0),
     }
 }
 
