@@ -1,4 +1,4 @@
-use std::env;
+use std::{env, slice};
 
 /// Set by `cargo xtask test --full`: then exhaustive tests try everything, and not only a sample.
 pub const EXHAUSTIVE: &str = "VERIMOUNT_EXHAUSTIVE";
@@ -18,6 +18,14 @@ pub fn all_or_some<T>(all: Vec<T>, seed: u64) -> Vec<T> {
     }
     let first = (seed % STEP) as usize;
     all.into_iter().skip(first).step_by(STEP as usize).collect()
+}
+
+/// All of these, if [`is_exhaustive`]; else the one whose turn it is.
+pub fn all_or_one<T>(all: &[T], turn: usize) -> &[T] {
+    match is_exhaustive() {
+        true => all,
+        false => slice::from_ref(&all[turn % all.len()]),
+    }
 }
 
 /// `all`, if [`is_exhaustive`]; else a quarter of it. For random cases, of which each run tries others.

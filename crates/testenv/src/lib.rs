@@ -5,7 +5,7 @@
 mod exhaustive;
 pub mod tools;
 
-pub use exhaustive::{EXHAUSTIVE, all_or_some, is_exhaustive, random_cases};
+pub use exhaustive::{EXHAUSTIVE, all_or_one, all_or_some, is_exhaustive, random_cases};
 
 /// The seeds that the crash simulation of volumes tries, as `FIRST..END`.
 pub const CRASH_SEEDS: &str = "VERIMOUNT_CRASH_SEEDS";

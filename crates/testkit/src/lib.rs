@@ -39,5 +39,7 @@ pub use shown::{Differences, Shown, ShownTree, as_copied, compare, shown};
 pub use slow::Slow;
 pub use tar_archive::{TarArchive, pax_record};
 pub use unreadable::Unreadable;
-pub use verimount_testenv::{CRASH_SEEDS, all_or_some, is_exhaustive, random_cases, tools};
+pub use verimount_testenv::{
+    CRASH_SEEDS, all_or_one, all_or_some, is_exhaustive, random_cases, tools,
+};
 pub use watched::{Watched, WatchedEvent};

@@ -11,7 +11,7 @@ use std::{
 };
 
 use verimount_source::{FileSource, ReadAt};
-use verimount_testkit::{is_exhaustive, noise, tools};
+use verimount_testkit::{all_or_one, noise, tools};
 use verimount_verity::{
     HashAlgorithm, SealLayout, VerifyOptions,
     dm_verity::{BlockSize, HashArea, Params, Salt, SealedDevice, seal},
@@ -143,10 +143,7 @@ impl Bench {
     /// Hash blocks of each size, with each salt, and for devices around the edges of levels: with both layouts in
     /// exhaustive runs, else with one, in turns.
     fn compare_all(&self, algorithm: HashAlgorithm, data_block_size: u64) {
-        let mut turns = LAYOUTS.chunks(1).cycle();
-        for hash_block_size in BLOCK_SIZES {
-            // There are as many sizes on an edge as behind one: each kind is to have both layouts.
-            turns.next();
+        for (number, hash_block_size) in BLOCK_SIZES.into_iter().enumerate() {
             let params = |salt| Params {
                 algorithm,
                 data_block_size: BlockSize::new(data_block_size).unwrap(),
@@ -159,12 +156,9 @@ impl Bench {
             let digests = hash_block_size as usize / algorithm.digest_size();
             let edges = [1, digests, digests.pow(2), digests.pow(3)];
             let sizes = edges.into_iter().flat_map(|blocks| [blocks, blocks + 1]);
-            for blocks in sizes.filter(|blocks| blocks << data_block_size.ilog2() <= MAX_DATA) {
-                let layouts = match is_exhaustive() {
-                    true => &LAYOUTS,
-                    false => turns.next().unwrap(),
-                };
-                for layout in layouts {
+            let sizes = sizes.filter(|blocks| blocks << data_block_size.ilog2() <= MAX_DATA);
+            for (place, blocks) in sizes.enumerate() {
+                for layout in all_or_one(&LAYOUTS, number + place) {
                     self.compare(&params(SALTS[2]), blocks, *layout);
                 }
             }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use verimount_source::FileSource;
-use verimount_testkit::{is_exhaustive, pattern, tools};
+use verimount_testkit::{all_or_one, is_exhaustive, pattern, tools};
 use verimount_verity::{
     BlockSize, DESCRIPTOR_SIZE, HashAlgorithm, SEAL_BLOCK, Salt, SealLayout, TreeParams, seal,
 };
@@ -123,15 +123,10 @@ impl Bench {
     /// All block sizes for a file of each of these sizes; with all salts in exhaustive runs, else with one, in turns.
     fn compare_all(&self, algorithm: HashAlgorithm, sizes: &[usize], layout: SealLayout) {
         let data = self.path("data");
-        let mut turns = SALTS.chunks(1).cycle();
-        for &size in sizes {
+        for (number, &size) in sizes.iter().enumerate() {
             fs::write(&data, pattern(size)).unwrap();
             for log2 in 10..=16 {
-                let salts = match is_exhaustive() {
-                    true => &SALTS,
-                    false => turns.next().unwrap(),
-                };
-                for salt in salts {
+                for salt in all_or_one(&SALTS, number + usize::from(log2)) {
                     let params = TreeParams {
                         algorithm,
                         block_size: BlockSize::from_log2(log2).unwrap(),
