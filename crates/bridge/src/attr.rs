@@ -1,4 +1,6 @@
-use rustix::fs::{FileType, Mode, Statx, StatxFlags, StatxTimestamp};
+use rustix::fs::{FileType, Mode, Statx, StatxAttributes, StatxFlags, StatxTimestamp};
+
+use crate::credentials::Owner;
 
 /// A file's attributes, from `statx`, except those that belong to the mount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +32,8 @@ pub struct Attr {
     pub changed: Timestamp,
     /// Time of creation, if the file system stores it.
     pub born: Option<Timestamp>,
+    /// Whether it can be changed only by appending (`chattr +a`).
+    pub append_only: bool,
 }
 
 /// A device's number.
@@ -54,6 +58,11 @@ impl Attr {
     /// Its type.
     pub fn file_type(&self) -> FileType {
         FileType::from_raw_mode(self.mode)
+    }
+
+    pub(crate) fn owner(&self) -> Owner {
+        let Self { uid, gid, .. } = *self;
+        Owner { uid, gid }
     }
 
     /// Whether it is a directory.
@@ -89,6 +98,7 @@ impl From<&Statx> for Attr {
             modified: found.stx_mtime.into(),
             changed: found.stx_ctime.into(),
             born: knows_birth.then(|| found.stx_btime.into()),
+            append_only: found.stx_attributes.contains(StatxAttributes::APPEND),
         }
     }
 }

@@ -3,6 +3,9 @@
 //! The kernel fails an open with `EIO` if the inode is open both passed through and cached, or with
 //! two backing ids. So each inode has one serving mode at a time: the first open decides it, and
 //! further opens use it until the last is closed.
+//!
+//! An append-only file is relayed, and can be mapped by nobody: a store to a shared mapping would overwrite
+//! it. For the kernel it has a backing file that cannot be mapped, which is used for nothing else.
 
 use std::{
     collections::HashMap,
@@ -10,7 +13,10 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
-use rustix::io::Errno;
+use rustix::{
+    fs::{OFlags, open},
+    io::Errno,
+};
 
 use crate::{
     NodeId,
@@ -47,11 +53,35 @@ pub enum Passthrough {
 }
 
 /// The serving mode of an inode.
-pub(crate) enum Mode<Id> {
+enum Mode<Id> {
     /// The kernel reads and writes this backing file.
     Passthrough(Arc<Id>),
     /// This process reads and writes the file.
     Relay,
+    /// This process reads and writes the file, which can only be appended to. The kernel maps this backing
+    /// file instead, if there is one.
+    AppendOnly(Option<Arc<Id>>),
+}
+
+/// How the kernel is to serve an open.
+pub enum Serving<'a, Id> {
+    /// By reading and writing this backing file.
+    Passthrough(&'a Id),
+    /// By requests.
+    Relay,
+    /// By requests, and without its cache. Whoever maps the file gets this backing file instead, if there is
+    /// one, which cannot be mapped.
+    AppendOnly(Option<&'a Id>),
+}
+
+impl<'a, Id> Serving<'a, Id> {
+    /// The backing file, if it is passed through.
+    pub fn passthrough(self) -> Option<&'a Id> {
+        match self {
+            Self::Passthrough(id) => Some(id),
+            Self::Relay | Self::AppendOnly(_) => None,
+        }
+    }
 }
 
 /// The preferred serving mode of an open.
@@ -64,12 +94,18 @@ pub(crate) enum Wanted<'a> {
         keep: Option<&'a Arc<OwnedFd>>,
     },
     Relay,
+    /// The file can only be appended to.
+    AppendOnly {
+        is_writable: bool,
+    },
 }
 
 /// The open inodes with their serving modes, and idle backing files of closed ones.
 pub(crate) struct BackingTable<R: Register> {
     register: R,
     passthrough: Passthrough,
+    /// A backing file that cannot be mapped, if the kernel can have one.
+    unmappable: OnceLock<Option<Arc<R::Id>>>,
     /// The kernel's error when it refused to pass files through. It is not asked again.
     refusal: OnceLock<Errno>,
     shards: [Mutex<HashMap<NodeId, Inode<R::Id>>>; SHARDS],
@@ -119,11 +155,22 @@ impl<Id: Send + Sync + 'static> KeepsFile for Idle<Id> {
     }
 }
 
+impl<Id> Clone for Mode<Id> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Passthrough(id) => Self::Passthrough(Arc::clone(id)),
+            Self::Relay => Self::Relay,
+            Self::AppendOnly(id) => Self::AppendOnly(id.clone()),
+        }
+    }
+}
+
 impl<R: Register> BackingTable<R> {
     pub(crate) fn new(register: R, passthrough: Passthrough, counters: Arc<Counters>) -> Self {
         Self {
             register,
             passthrough,
+            unmappable: OnceLock::new(),
             refusal: OnceLock::new(),
             shards: Default::default(),
             idle: Arc::new(KeptFiles::new()),
@@ -171,6 +218,10 @@ impl<R: Register> BackingTable<R> {
     }
 
     /// Decides the serving mode of an open, which counts as open until the result is dropped.
+    ///
+    /// # Errors
+    /// `EBUSY` if it would write to a file that became append-only while it was open: the others may map it.
+    /// Those of registering, if passthrough is required.
     pub(crate) fn open(
         self: &Arc<Self>,
         node: NodeId,
@@ -183,7 +234,7 @@ impl<R: Register> BackingTable<R> {
             Arc::clone(&inode.settled)
         };
         // Dropped and so closed on every path.
-        let mut open = ServedOpen {
+        let mut served = ServedOpen {
             node,
             mode: Mode::Relay,
             table: Arc::clone(self),
@@ -196,27 +247,30 @@ impl<R: Register> BackingTable<R> {
                     (Mode::Passthrough(_), Wanted::Passthrough { .. }) => {
                         self.counters.reused.add(1);
                     }
-                    (Mode::Relay, Wanted::Relay) => {}
+                    (Mode::Relay, Wanted::Relay) | (Mode::AppendOnly(_), _) => {}
+                    (_, Wanted::AppendOnly { is_writable: true }) => return Err(Errno::BUSY),
                     _ => self.counters.followed.add(1),
                 }
                 settled
             }
             unsettled => unsettled.insert(self.settle(node, wanted)?),
         };
-        if let Mode::Passthrough(id) = &settled.mode {
-            open.mode = Mode::Passthrough(Arc::clone(id));
+        served.mode = settled.mode.clone();
+        if served.is_passed_through() {
             self.counters.passthrough_open.add(1);
         }
-        Ok(open)
+        Ok(served)
     }
 
     fn settle(&self, node: NodeId, wanted: Wanted<'_>) -> Result<Settled<R::Id>, Errno> {
-        let relay = Settled {
-            mode: Mode::Relay,
-            keep: None,
-        };
-        let Wanted::Passthrough { file, keep } = wanted else {
-            return Ok(relay);
+        let relayed = |mode| Settled { mode, keep: None };
+        let (file, keep) = match wanted {
+            Wanted::Passthrough { file, keep } => (file, keep),
+            Wanted::Relay => return Ok(relayed(Mode::Relay)),
+            Wanted::AppendOnly { .. } => {
+                self.idle.remove(node);
+                return Ok(relayed(Mode::AppendOnly(self.unmappable())));
+            }
         };
         if let Some(Idle { id, path }) = self.idle.remove(node) {
             self.counters.reused.add(1);
@@ -232,9 +286,22 @@ impl<R: Register> BackingTable<R> {
             Err(errno) if self.passthrough == Passthrough::Require => Err(errno),
             Err(errno) => {
                 self.fall_back(errno);
-                Ok(relay)
+                Ok(relayed(Mode::Relay))
             }
         }
+    }
+
+    /// A backing file that cannot be mapped: one that stands for a namespace of this process.
+    fn unmappable(&self) -> Option<Arc<R::Id>> {
+        let register = || {
+            let flags = OFlags::PATH | OFlags::CLOEXEC;
+            let file = open(c"/proc/self/ns/uts", flags, rustix::fs::Mode::empty());
+            self.register
+                .register(file.ok()?.as_fd())
+                .ok()
+                .map(Arc::new)
+        };
+        self.unmappable.get_or_init(register).clone()
     }
 
     /// Records that the kernel refused a file.
@@ -293,18 +360,24 @@ pub(crate) struct ServedOpen<R: Register> {
 }
 
 impl<R: Register> ServedOpen<R> {
-    /// The backing file, if it is passed through.
-    pub(crate) fn backing(&self) -> Option<&R::Id> {
+    /// How the kernel is to serve it.
+    pub(crate) fn serving(&self) -> Serving<'_, R::Id> {
         match &self.mode {
-            Mode::Passthrough(id) => Some(id),
-            Mode::Relay => None,
+            Mode::Passthrough(id) => Serving::Passthrough(id),
+            Mode::Relay => Serving::Relay,
+            Mode::AppendOnly(id) => Serving::AppendOnly(id.as_deref()),
         }
+    }
+
+    /// Whether it is passed through.
+    pub(crate) fn is_passed_through(&self) -> bool {
+        matches!(self.mode, Mode::Passthrough(_))
     }
 }
 
 impl<R: Register> Drop for ServedOpen<R> {
     fn drop(&mut self) {
-        if let Mode::Passthrough(_) = self.mode {
+        if self.is_passed_through() {
             self.table.counters.passthrough_open.subtract(1);
         }
         self.table.close(self.node);

@@ -17,7 +17,7 @@ use rustix::{
 use crate::{
     Attr, BridgeStatus, Caller, Changes, Entry, Mirror, NewFile, NodeId, OpenFile, Passthrough,
     Register,
-    backing::{BackingTable, ServedOpen, Wanted},
+    backing::{BackingTable, ServedOpen, Serving, Wanted},
     counters::Counters,
     file::wants_writing,
     open_facts::{NewFacts, OpenFacts},
@@ -31,9 +31,6 @@ use crate::{
 pub struct Bridge<R: Register> {
     mirror: Arc<Mirror>,
     policy: RwLock<Arc<Policy>>,
-    /// Held shared while the name by which a file was found is recorded, and exclusively while
-    /// names are changed in a way that the policy may deny.
-    names: RwLock<()>,
     backing: Arc<BackingTable<R>>,
     counters: Arc<Counters>,
 }
@@ -53,10 +50,10 @@ impl<R: Register> Bridge<R> {
     pub fn new(mirror: Mirror, policy: Policy, passthrough: Passthrough, register: R) -> Self {
         let counters = Arc::new(Counters::default());
         let backing = BackingTable::new(register, passthrough, Arc::clone(&counters));
+        mirror.keep_all_names(policy.can_deny());
         Self {
             mirror: Arc::new(mirror),
             policy: RwLock::new(Arc::new(policy)),
-            names: RwLock::default(),
             backing: Arc::new(backing),
             counters,
         }
@@ -85,11 +82,11 @@ impl<R: Register> Bridge<R> {
         &self.mirror
     }
 
-    /// Replaces the policy, after operations on names that are under way. Open files keep their
-    /// serving mode.
+    /// Replaces the policy. Operations that are under way finish with the old one, and open files keep
+    /// their serving mode.
     pub fn set_policy(&self, policy: Policy) {
+        self.mirror.keep_all_names(policy.can_deny());
         let policy = Arc::new(policy);
-        let _alone = self.names.write().unwrap_or_else(PoisonError::into_inner);
         *self.policy.write().unwrap_or_else(PoisonError::into_inner) = policy;
     }
 
@@ -105,13 +102,18 @@ impl<R: Register> Bridge<R> {
         flags: OFlags,
     ) -> Result<BridgedFile<R>, Errno> {
         let access = access(flags);
-        let facts = OpenFacts::new(&self.mirror, node, caller, access);
-        let way = self.way(self.decide("open", &facts)?);
+        let mut facts = OpenFacts::new(&self.mirror, node, caller, access);
+        let way = self.way(self.decide_open("open", &mut facts)?);
         let file = match way {
             Way::Passthrough => self.mirror.hold_file(node, flags)?,
             Way::Relay => self.mirror.open_file(node, flags)?,
         };
-        self.serve(way, file)
+        let opened = self.serve(way, file)?;
+        match opened.serving() {
+            // The kernel would open the backing file that cannot be mapped, with these flags.
+            Serving::AppendOnly(Some(_)) if flags.contains(OFlags::DIRECT) => Err(Errno::INVAL),
+            _ => Ok(opened),
+        }
     }
 
     /// Creates and opens a regular file. For the policy, this is writing.
@@ -125,14 +127,12 @@ impl<R: Register> Bridge<R> {
         new: NewFile,
         flags: OFlags,
     ) -> Result<(Entry, BridgedFile<R>), Errno> {
-        let (way, (entry, file)) = {
-            let _names = self.keep_names();
-            let facts = NewFacts::new(&self.mirror, parent, name, new.caller);
-            let way = self.way(self.decide("create", &facts)?);
-            (way, self.mirror.create(parent, name, new, flags)?)
-        };
+        let facts = NewFacts::new(&self.mirror, parent, name, new.caller);
+        let way = self.way(self.decide("create", &facts)?);
+        let (entry, file) = self.mirror.create(parent, name, new, flags)?;
         let served = self.serve(way, file);
-        let file = served.inspect_err(|_| self.take_back(entry, Some((parent, name))))?;
+        let file =
+            served.inspect_err(|_| self.take_back(new.caller, entry, Some((parent, name))))?;
         Ok((entry, file))
     }
 
@@ -148,14 +148,11 @@ impl<R: Register> Bridge<R> {
         flags: OFlags,
     ) -> Result<(Entry, BridgedFile<R>), Errno> {
         let no_name = OsStr::new("");
-        let (way, (entry, file)) = {
-            let _names = self.keep_names();
-            let facts = NewFacts::new(&self.mirror, parent, no_name, new.caller);
-            let way = self.way(self.decide("create", &facts)?);
-            (way, self.mirror.tmpfile(parent, new, flags)?)
-        };
+        let facts = NewFacts::new(&self.mirror, parent, no_name, new.caller);
+        let way = self.way(self.decide("create", &facts)?);
+        let (entry, file) = self.mirror.tmpfile(parent, new, flags)?;
         let served = self.serve(way, file);
-        let file = served.inspect_err(|_| self.take_back(entry, None))?;
+        let file = served.inspect_err(|_| self.take_back(new.caller, entry, None))?;
         Ok((entry, file))
     }
 
@@ -172,8 +169,8 @@ impl<R: Register> Bridge<R> {
         open: Option<&BridgedFile<R>>,
     ) -> Result<Attr, Errno> {
         if changes.size.is_some() && open.is_none() {
-            let facts = OpenFacts::new(&self.mirror, node, caller, Access::Write);
-            self.decide("truncate", &facts)?;
+            let mut facts = OpenFacts::new(&self.mirror, node, caller, Access::Write);
+            self.decide_open("truncate", &mut facts)?;
         }
         let open = open.map(BridgedFile::file);
         self.mirror.setattr(caller, node, changes, open)
@@ -186,7 +183,7 @@ impl<R: Register> Bridge<R> {
         }
     }
 
-    /// The statistics so far.
+    /// The statistics so far. From which file the policy was read is not known here.
     pub fn status(&self) -> BridgeStatus {
         let refusal = self.backing.refusal().map(|errno| errno.to_string());
         BridgeStatus {
@@ -195,35 +192,38 @@ impl<R: Register> Bridge<R> {
             relayed: self.counters.relayed(),
             remembered_files: self.mirror.remembered(),
             held_files: self.mirror.held(),
+            policy: None,
         }
     }
 
     /// Undoes the creation of a file, and removes its name if it has one.
-    fn take_back(&self, made: Entry, place: Option<(NodeId, &OsStr)>) {
-        if let Some((parent, name)) = place {
-            let _alone = self.names.write().unwrap_or_else(PoisonError::into_inner);
-            if let Ok(found) = self.mirror.lookup(parent, name) {
-                if found.node == made.node {
-                    // If this fails, an empty file stays.
-                    let _ = self.mirror.unlink(parent, name);
-                }
-                self.forget(found.node, 1);
+    fn take_back(&self, caller: Caller, made: Entry, place: Option<(NodeId, &OsStr)>) {
+        if let Some((parent, name)) = place
+            && let Ok(found) = self.mirror.lookup(parent, name)
+        {
+            if found.node == made.node {
+                // If this fails, an empty file stays.
+                let _ = self.mirror.unlink(caller, parent, name);
             }
+            self.forget(found.node, 1);
         }
         self.forget(made.node, 1);
     }
 
     fn serve(&self, way: Way, file: OpenFile) -> Result<BridgedFile<R>, Errno> {
         let wanted = match (way, file.backing_fd()) {
+            _ if self.mirror.is_append_only(&file)? => Wanted::AppendOnly {
+                is_writable: file.is_writable(),
+            },
             (Way::Passthrough, (file, keep)) => Wanted::Passthrough { file, keep },
             (Way::Relay, _) => Wanted::Relay,
         };
         let served = self.backing.open(file.node(), wanted)?;
         // If it is not passed through after all, open it now, to report errors to the opener.
-        if served.backing().is_none() {
+        if !served.is_passed_through() {
             file.fd()?;
         }
-        self.counters.opened(served.backing().is_some());
+        self.counters.opened(served.is_passed_through());
         Ok(BridgedFile {
             file,
             served: Some(served),
@@ -288,9 +288,27 @@ impl<R: Register> BridgedFile<R> {
         Ok(done)
     }
 
-    /// Its backing file; `None` if it is relayed.
-    pub fn backing(&self) -> Option<&R::Id> {
-        self.served.as_ref()?.backing()
+    /// The same for pages of a mapping, which the kernel writes back.
+    ///
+    /// # Errors
+    /// `EPERM` if the file can only be appended to; any other, if nothing could be written.
+    pub fn write_mapped(
+        &self,
+        data: &[u8],
+        offset: u64,
+        flags: ReadWriteFlags,
+    ) -> Result<usize, Errno> {
+        match self.mirror.is_append_only(&self.file)? {
+            true => Err(Errno::PERM),
+            false => self.write(data, offset, flags),
+        }
+    }
+
+    /// How the kernel is to serve it.
+    pub fn serving(&self) -> Serving<'_, R::Id> {
+        self.served
+            .as_ref()
+            .map_or(Serving::Relay, ServedOpen::serving)
     }
 }
 

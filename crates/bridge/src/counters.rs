@@ -52,6 +52,30 @@ pub struct BridgeStatus {
     pub remembered_files: usize,
     /// Recently used files that are held open.
     pub held_files: usize,
+    /// The policy, if it was read from a file.
+    pub policy: Option<PolicyStatus>,
+}
+
+/// A policy that was read from a file.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PolicyStatus {
+    /// Its absolute path, as [`printable`](verimount_names::printable) shows it.
+    pub file: String,
+    /// When the policy in force was read, in seconds since 1970.
+    pub loaded: u64,
+    /// How the file could not be read again since then, most recently.
+    pub failure: Option<ReloadFailure>,
+}
+
+/// A policy that could not be read again.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ReloadFailure {
+    /// When, in seconds since 1970.
+    pub at: u64,
+    /// Why.
+    pub reason: String,
 }
 
 /// Opens by result.

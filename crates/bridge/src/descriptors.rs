@@ -12,8 +12,8 @@ const MAX_KEPT: u64 = 4096;
 /// One in this many descriptors is for what threads need while they answer.
 const ANSWERING_SHARE: u64 = 4;
 
-/// The most descriptors that threads need: four each for 256 of them.
-const MAX_ANSWERING: u64 = 1024;
+/// The most descriptors that threads need: four each for 304 of them.
+const MAX_ANSWERING: u64 = 1216;
 
 /// The most descriptors that an open file takes: one as a path, and one to read and write by.
 const PER_OPEN_FILE: u64 = 2;

@@ -14,6 +14,7 @@ mod backing;
 mod bridge;
 mod caller;
 mod counters;
+mod credentials;
 mod descriptors;
 mod directory;
 mod errno;
@@ -27,20 +28,22 @@ mod open_facts;
 mod opened;
 pub mod policy;
 mod reopen;
+mod restrictions;
 mod rights;
 mod source;
 mod table;
 
 pub use attr::{Attr, DeviceNumber, Timestamp};
-pub use backing::{Passthrough, Register};
+pub use backing::{Passthrough, Register, Serving};
 pub use bridge::{Bridge, BridgedFile, explain};
 pub use caller::Caller;
-pub use counters::{BridgeStatus, Opens, PassthroughStatus, Relayed};
+pub use counters::{BridgeStatus, Opens, PassthroughStatus, PolicyStatus, Relayed, ReloadFailure};
 pub use descriptors::max_open_files;
 pub use directory::{Listed, OpenDirectory};
 pub use file::OpenFile;
 pub use mirror::{Changes, Entry, Mirror, MirrorOptions, NewFile, NewTime};
 pub use node::NodeId;
+pub use restrictions::Restrictions;
 pub use rights::Rights;
 
 /// The examples of the README are tests.

@@ -1,6 +1,6 @@
 use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
-    path::{Path, PathBuf},
+    path::Path,
     sync::Arc,
 };
 
@@ -8,7 +8,8 @@ use rustix::{fs::OFlags, io::Errno};
 use verimount_sys::FileHandle;
 
 use crate::{
-    Attr, NodeId, Rights,
+    Attr, NodeId, Restrictions, Rights,
+    credentials::Callers,
     file::OpenFile,
     kept::KeptFiles,
     name::Name,
@@ -18,11 +19,13 @@ use crate::{
     table::{Location, MAX_DEPTH, NodeTable, Traces},
 };
 
+mod act;
 mod attributes;
 mod content;
 mod list;
 mod make;
 mod names;
+mod paths;
 mod xattr;
 
 pub use attributes::{Changes, NewTime};
@@ -60,6 +63,7 @@ pub struct Mirror {
     held: Arc<KeptFiles<Arc<OwnedFd>>>,
     opened: Arc<OpenedFiles>,
     rights: Rights,
+    callers: Callers,
     read_only: bool,
 }
 
@@ -76,6 +80,7 @@ impl Mirror {
             nodes: NodeTable::default(),
             held: Arc::new(KeptFiles::new()),
             opened: Arc::default(),
+            callers: Callers::default(),
             read_only: options.read_only,
         })
     }
@@ -85,7 +90,7 @@ impl Mirror {
         self.source.root().as_fd()
     }
 
-    /// With whose rights files are created.
+    /// With whose rights operations run.
     pub fn rights(&self) -> Rights {
         self.rights
     }
@@ -95,6 +100,11 @@ impl Mirror {
     /// waits for itself.
     pub fn meets_mounts(&self) -> bool {
         self.source.meets_mounts()
+    }
+
+    /// What the source's mount does not allow. The mount of the mirror must not allow it either.
+    pub fn restrictions(&self) -> Restrictions {
+        self.source.restrictions()
     }
 
     /// Whether the source's file system may itself be stacked on others.
@@ -112,12 +122,10 @@ impl Mirror {
         self.held.len()
     }
 
-    /// A node's path below the source, by the most recently used names.
-    ///
-    /// # Errors
-    /// `ESTALE` if one of the directories is no longer remembered.
-    pub fn path(&self, node: NodeId) -> Result<PathBuf, Errno> {
-        self.nodes.path(node).ok_or(Errno::STALE)
+    /// From now on, remembers all names by which files were found, or only the last ones. A
+    /// [path](Self::file_paths) by another name is then unknown.
+    pub(crate) fn keep_all_names(&self, all: bool) {
+        self.nodes.keep_all_names(all);
     }
 
     /// Whether a node is remembered.
@@ -208,7 +216,9 @@ impl Mirror {
         parent: NodeId,
         name: Name<'_>,
     ) -> Result<Entry, Errno> {
-        let node = self.nodes.remember(file, Location::new(parent, name))?;
+        let location = Location::new(parent, name);
+        let has_other_names = attr.links > 1 && !attr.is_directory();
+        let node = self.nodes.remember(file, location, has_other_names)?;
         Ok(Entry { node, attr })
     }
 

@@ -28,7 +28,10 @@ pub(crate) struct OpenFacts<'a> {
     node: NodeId,
     caller: Caller,
     access: Access,
-    path: OnceCell<PathBuf>,
+    /// All paths by which the file is known.
+    paths: OnceCell<Vec<PathBuf>>,
+    /// The index of the one that the policy is asked about.
+    asked: usize,
     attr: OnceCell<Attr>,
     file: OnceCell<OwnedFd>,
     /// Whether the operation must wait for nothing but storage.
@@ -42,7 +45,8 @@ impl<'a> OpenFacts<'a> {
             node,
             caller,
             access,
-            path: OnceCell::new(),
+            paths: OnceCell::new(),
+            asked: 0,
             attr: OnceCell::new(),
             file: OnceCell::new(),
             at_once: false,
@@ -53,9 +57,18 @@ impl<'a> OpenFacts<'a> {
     /// `EBUSY` instead of waiting for a lease on the file, since other operations wait for this
     /// one.
     pub(crate) fn at(mut self, path: PathBuf) -> Self {
-        self.path = OnceCell::from(path);
+        self.paths = OnceCell::from(vec![path]);
         self.at_once = true;
         self
+    }
+
+    /// Goes on to another path of the file. Returns whether there is one; and false if the policy does not
+    /// depend on paths.
+    pub(crate) fn next_path(&mut self) -> bool {
+        let known = self.paths.get().map_or(0, Vec::len);
+        let has_next = self.asked + 1 < known;
+        self.asked += usize::from(has_next);
+        has_next
     }
 
     fn attr(&self) -> Result<&Attr, Errno> {
@@ -85,7 +98,9 @@ impl Facts for OpenFacts<'_> {
     }
 
     fn path(&self) -> Result<&Path, Errno> {
-        once(&self.path, || self.mirror.path(self.node)).map(PathBuf::as_path)
+        let paths = once(&self.paths, || self.mirror.file_paths(self.node))?;
+        let asked = paths.get(self.asked).ok_or(Errno::STALE)?;
+        Ok(asked.as_path())
     }
 
     fn size(&self) -> Result<u64, Errno> {
@@ -178,7 +193,7 @@ impl Facts for NewFacts<'_> {
     }
 
     fn path(&self) -> Result<&Path, Errno> {
-        let path = || Ok(self.mirror.path(self.parent)?.join(self.name));
+        let path = || Ok(self.mirror.directory_path(self.parent)?.join(self.name));
         once(&self.path, path).map(PathBuf::as_path)
     }
 

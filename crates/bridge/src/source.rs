@@ -1,17 +1,24 @@
 use std::{
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
-    path::Path,
+    ffi::OsString,
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::ffi::OsStringExt,
+    },
+    path::{Path, PathBuf},
     sync::Arc,
 };
 
 use rustix::{
-    fs::{AtFlags, CWD, Mode, OFlags, Statx, StatxFlags, openat, statx},
+    fs::{AtFlags, CWD, Mode, OFlags, Statx, StatxFlags, openat, readlink, statx},
     io::Errno,
     mount::{OpenTreeFlags, open_tree},
 };
 use verimount_sys::{FileHandle, seclude_mount};
 
-use crate::{Attr, errno::errno, file_system::FileSystemKind, name::Name, node::FileId};
+use crate::{
+    Attr, Restrictions, errno::errno, file_system::FileSystemKind, name::Name, node::FileId,
+    reopen::PathTo,
+};
 
 /// The attributes requested of every file: all that identify and describe it.
 const WANTED: StatxFlags = StatxFlags::BASIC_STATS
@@ -41,16 +48,21 @@ pub(crate) struct Source {
     device: u64,
     has_handles: bool,
     file_system: FileSystemKind,
+    restrictions: Restrictions,
 }
 
 impl Source {
     /// Opens a directory.
     pub(crate) fn open(path: &Path, read_only: bool) -> Result<Self, Errno> {
-        let clone = clone_mount(path, read_only).ok();
+        let cloned = clone_mount(path, read_only).ok();
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let root = match &clone {
-            Some(clone) => openat(clone, c".", flags, Mode::empty())?,
+        let root = match &cloned {
+            Some((clone, _)) => openat(clone, c".", flags, Mode::empty())?,
             None => openat(CWD, path, flags, Mode::empty())?,
+        };
+        let (clone, restrictions) = match cloned {
+            Some((clone, restrictions)) => (Some(clone), restrictions),
+            None => (None, Restrictions::of(&root)?),
         };
         let found = statx(&root, c"", AtFlags::EMPTY_PATH, WANTED)?;
         if found.stx_mask & StatxFlags::MNT_ID.bits() == 0 {
@@ -67,6 +79,7 @@ impl Source {
             device,
             has_handles: opened.is_ok(),
             file_system,
+            restrictions,
         })
     }
 
@@ -88,6 +101,11 @@ impl Source {
     /// The kind of file system that the directory is on.
     pub(crate) fn file_system(&self) -> FileSystemKind {
         self.file_system
+    }
+
+    /// What the directory's mount does not allow.
+    pub(crate) fn restrictions(&self) -> Restrictions {
+        self.restrictions
     }
 
     /// Identity and attributes of the file at a name.
@@ -121,6 +139,32 @@ impl Source {
         self.identified(held.map_err(|error| errno(&error))?)
     }
 
+    /// The path below the source by which the system knows a descriptor's file now; `None` if it is
+    /// outside or has none. Not empty.
+    ///
+    /// A directory has one path. For another file it may be any of its names, or one that it has lost.
+    ///
+    /// # Errors
+    /// `ENAMETOOLONG` if it does not fit into a page.
+    pub(crate) fn path_of(&self, file: &OwnedFd) -> Result<Option<PathBuf>, Errno> {
+        let root = match &self.clone {
+            // The system names no place of a mount that is nowhere mounted.
+            Some(_) => PathBuf::from("/"),
+            None => path_of(&self.root)?,
+        };
+        let path = path_of(file)?;
+        let below = path.strip_prefix(root).ok();
+        let below = below.filter(|below| !below.as_os_str().is_empty());
+        Ok(below.map(Path::to_owned))
+    }
+
+    /// Whether a path below the source leads to this file.
+    pub(crate) fn leads_to(&self, path: &Path, file: FileId) -> bool {
+        let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+        let found = statx(&*self.root, path, flags, WANTED);
+        found.is_ok_and(|found| FileId::from(&found) == file)
+    }
+
     fn identified(&self, held: OwnedFd) -> Result<(OwnedFd, FileId), Errno> {
         let (file, _) = self.examine_open(&held)?;
         Ok((held, file))
@@ -137,9 +181,17 @@ impl Source {
     }
 }
 
-fn clone_mount(path: &Path, read_only: bool) -> Result<OwnedFd, Errno> {
+fn path_of(file: &OwnedFd) -> Result<PathBuf, Errno> {
+    let path = readlink(&*PathTo::new(file), Vec::new())?;
+    Ok(OsString::from_vec(path.into_bytes()).into())
+}
+
+/// The private clone of the mount that a directory is on, and the restrictions of the original.
+fn clone_mount(path: &Path, read_only: bool) -> Result<(OwnedFd, Restrictions), Errno> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
     let clone = open_tree(CWD, path, flags)?;
+    // Before it gets its own.
+    let restrictions = Restrictions::of(&clone)?;
     seclude_mount(&clone, read_only).map_err(|error| errno(&error))?;
-    Ok(clone)
+    Ok((clone, restrictions))
 }

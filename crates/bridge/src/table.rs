@@ -1,9 +1,13 @@
 use std::{
-    ffi::{OsStr, OsString},
+    collections::HashMap,
+    ffi::OsStr,
     hash::{BuildHasher, RandomState},
-    os::unix::ffi::{OsStrExt, OsStringExt},
-    path::PathBuf,
-    sync::{Mutex, MutexGuard, PoisonError},
+    mem,
+    os::unix::ffi::OsStrExt,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
 };
 
 use hashbrown::HashTable;
@@ -23,8 +27,8 @@ const SHARD_BITS: u32 = 5;
 /// billion, more than fit into any machine's memory.
 const SLOT_BITS: u32 = 27;
 
-/// The longest path that is constructed, in names: Linux has no longer paths, even in bytes. While
-/// others move directories into one another, a path could otherwise seem endless.
+/// The most directories that are passed on the way to a file. While others move directories into one
+/// another, it could otherwise seem endless.
 pub(crate) const MAX_DEPTH: usize = 4096;
 
 /// The last known location of a file: a name in a directory.
@@ -61,6 +65,8 @@ impl Location {
 pub(crate) struct NodeTable {
     shards: [Mutex<Shard>; 1 << SHARD_BITS],
     hasher: RandomState,
+    /// Whether all names of a file that has several are remembered, or else only the last one.
+    keeps_all_names: AtomicBool,
 }
 
 /// One part of the table: the files whose identity hashes to it.
@@ -70,6 +76,9 @@ struct Shard {
     free: Vec<u32>,
     /// Positions in `slots`, by the file's identity.
     by_file: HashTable<u32>,
+    /// Other locations of files that have several names, by position in `slots`: those under which they
+    /// were found before the last one. Some may be out of date.
+    other_names: HashMap<u32, Vec<Location>>,
 }
 
 /// A slot for a file.
@@ -87,6 +96,8 @@ struct Node {
     lookups: u64,
     location: Location,
     handle: Option<Box<FileHandle>>,
+    /// How many moves have begun or ended: odd during one. The kernel lets only one at a time move a file.
+    moves: u32,
 }
 
 /// All data by which a file can be found again.
@@ -98,8 +109,19 @@ pub(crate) struct Traces {
 }
 
 impl NodeTable {
-    /// Counts a lookup of a file, and records its location.
-    pub(crate) fn remember(&self, file: FileId, location: Location) -> Result<NodeId, Errno> {
+    /// From now on, remembers all names of a file that has several, or only the last one. A name takes about
+    /// 80 bytes.
+    pub(crate) fn keep_all_names(&self, all: bool) {
+        self.keeps_all_names.store(all, Relaxed);
+    }
+
+    /// Counts a lookup of a file, and records its location. `has_other_names` if it is not its only one.
+    pub(crate) fn remember(
+        &self,
+        file: FileId,
+        location: Location,
+        has_other_names: bool,
+    ) -> Result<NodeId, Errno> {
         let hash = self.hash(file);
         let index = shard_of(hash);
         let mut shard = self.shard(index);
@@ -107,12 +129,11 @@ impl NodeTable {
             Some(slot) => slot,
             None => shard.insert(hash, file, &location, |file| self.hash(file))?,
         };
+        let keeps_others = has_other_names && self.keeps_all_names();
+        shard.set_location(slot, location, keeps_others);
         let Slot { turn, node } = &mut shard.slots[slot as usize];
         let node = node.as_mut().expect("what was found or inserted is there");
         node.lookups = node.lookups.saturating_add(1);
-        if node.location != location {
-            node.location = location;
-        }
         Ok(node_id(*turn, slot, index))
     }
 
@@ -131,15 +152,32 @@ impl NodeTable {
         is_last
     }
 
-    /// Records the new location of a file, if it is remembered.
-    pub(crate) fn moved(&self, file: FileId, location: Location) {
+    /// Records that a name of a file was changed, if the file is remembered.
+    pub(crate) fn moved(&self, file: FileId, from: &Location, to: Location) {
         let hash = self.hash(file);
         let mut shard = self.shard(shard_of(hash));
-        if let Some(slot) = shard.find(hash, file)
-            && let Some(node) = &mut shard.slots[slot as usize].node
-        {
-            node.location = location;
+        if let Some(slot) = shard.find(hash, file) {
+            let keeps_others = self.keeps_all_names();
+            shard.set_location(slot, to, keeps_others);
+            shard.remove_other_names(slot, |name| name == from);
         }
+    }
+
+    /// Whether all names of a file that has several are remembered.
+    pub(crate) fn keeps_all_names(&self) -> bool {
+        self.keeps_all_names.load(Relaxed)
+    }
+
+    /// Counts the beginning or end of a move, if the file is remembered.
+    pub(crate) fn count_move(&self, file: FileId) {
+        if let Some(node) = self.find(file) {
+            self.with(node, |node| node.moves = node.moves.wrapping_add(1));
+        }
+    }
+
+    /// The number of beginnings and ends of moves of a file.
+    pub(crate) fn moves(&self, id: NodeId) -> Option<u32> {
+        self.with(id, |node| node.moves)
     }
 
     /// The node of a file, if it is remembered.
@@ -175,19 +213,29 @@ impl NodeTable {
         })
     }
 
-    /// A file's path below the root, by the most recently used names; empty for the root.
-    pub(crate) fn path(&self, mut id: NodeId) -> Option<PathBuf> {
-        let mut names = Vec::new();
-        while id != NodeId::ROOT {
-            let location = self.with(id, |node| node.location.clone())?;
-            if names.len() == MAX_DEPTH {
-                return None;
-            }
-            names.push(location.name);
-            id = location.parent;
+    /// The locations under which a file was found, the last one first; `None` if it is not remembered.
+    pub(crate) fn locations(&self, id: NodeId) -> Option<(FileId, Vec<Location>)> {
+        let (turn, slot, index) = parts(id);
+        let mut shard = self.shard(index);
+        let node = shard.node(turn, slot)?;
+        let (file, last) = (node.file, node.location.clone());
+        let others = shard.other_names.get(&slot).into_iter().flatten().cloned();
+        Some((file, [last].into_iter().chain(others).collect()))
+    }
+
+    /// Forgets those `outdated` of a file's other locations that [`Self::locations`] returned as `found`,
+    /// unless another one was recorded meanwhile: it could be one of them.
+    pub(crate) fn forget_locations(&self, id: NodeId, found: &[Location], outdated: &[Location]) {
+        let (turn, slot, index) = parts(id);
+        let mut shard = self.shard(index);
+        let Some(node) = shard.node(turn, slot) else {
+            return;
+        };
+        let is_last = Some(&node.location) == found.first();
+        let others = shard.other_names.get(&slot).map(Vec::as_slice);
+        if is_last && others == found.get(1..) {
+            shard.remove_other_names(slot, |name| outdated.contains(name));
         }
-        let names = names.into_iter().rev();
-        Some(names.map(|name| OsString::from_vec(name.into())).collect())
     }
 
     /// Number of remembered files.
@@ -243,6 +291,7 @@ impl Shard {
             lookups: 0,
             location: location.clone(),
             handle: None,
+            moves: 0,
         });
         let slots = &self.slots;
         self.by_file.insert_unique(hash, slot, |slot| {
@@ -252,7 +301,36 @@ impl Shard {
         Ok(slot)
     }
 
+    /// Records the last known location of the file in a slot, and the one before as another name.
+    fn set_location(&mut self, slot: u32, location: Location, keeps_others: bool) {
+        let Some(node) = &mut self.slots[slot as usize].node else {
+            return;
+        };
+        if node.location == location {
+            return;
+        }
+        let before = mem::replace(&mut node.location, location);
+        if keeps_others {
+            let location = &node.location;
+            let others = self.other_names.entry(slot).or_default();
+            others.retain(|name| name != location);
+            others.push(before);
+        } else {
+            self.other_names.remove(&slot);
+        }
+    }
+
+    fn remove_other_names(&mut self, slot: u32, is_gone: impl Fn(&Location) -> bool) {
+        if let Some(others) = self.other_names.get_mut(&slot) {
+            others.retain(|name| !is_gone(name));
+            if others.is_empty() {
+                self.other_names.remove(&slot);
+            }
+        }
+    }
+
     fn remove(&mut self, hash: u64, slot: u32) {
+        self.other_names.remove(&slot);
         if let Ok(entry) = self.by_file.find_entry(hash, |other| *other == slot) {
             entry.remove();
         }
@@ -305,13 +383,20 @@ mod tests {
         Location::new(parent, Name::new(name.as_ref()).unwrap())
     }
 
+    fn remember(table: &NodeTable, file: FileId, name: &str) -> NodeId {
+        let location = at(NodeId::ROOT, name);
+        table.remember(file, location, true).unwrap()
+    }
+
+    fn names(table: &NodeTable, node: NodeId) -> Vec<Location> {
+        table.locations(node).unwrap().1
+    }
+
     #[test]
     fn names_of_one_file_share_its_node() {
         let table = NodeTable::default();
-        let first = table.remember(file(7, 1), at(NodeId::ROOT, "a")).unwrap();
-        let second = table.remember(file(7, 1), at(NodeId::ROOT, "b")).unwrap();
-        assert_eq!(first, second);
-        assert_eq!(table.path(first), Some("b".into()));
+        let first = remember(&table, file(7, 1), "a");
+        assert_eq!(first, remember(&table, file(7, 1), "b"));
         assert!(!table.forget(first, 1));
         assert!(table.forget(first, 1));
         assert_eq!(table.len(), 0);
@@ -320,10 +405,50 @@ mod tests {
     }
 
     #[test]
+    fn other_names_are_kept_if_wanted() {
+        let table = NodeTable::default();
+        let [a, b, c] = ["a", "b", "c"].map(|name| at(NodeId::ROOT, name));
+        let node = remember(&table, file(7, 1), "a");
+        remember(&table, file(7, 1), "b");
+        assert_eq!(names(&table, node), std::slice::from_ref(&b));
+        table.keep_all_names(true);
+        for name in ["a", "b", "c", "b"] {
+            remember(&table, file(7, 1), name);
+        }
+        assert_eq!(names(&table, node), [b.clone(), a.clone(), c.clone()]);
+        table.moved(file(7, 1), &a, at(NodeId::ROOT, "d"));
+        assert_eq!(names(&table, node), [at(NodeId::ROOT, "d"), c, b.clone()]);
+        // Its only name.
+        table.remember(file(7, 1), b.clone(), false).unwrap();
+        assert_eq!(names(&table, node), [b]);
+    }
+
+    #[test]
+    fn a_name_that_was_found_again_is_not_forgotten() {
+        let table = NodeTable::default();
+        table.keep_all_names(true);
+        let [a, b] = ["a", "b"].map(|name| at(NodeId::ROOT, name));
+        let node = remember(&table, file(7, 1), "a");
+        remember(&table, file(7, 1), "b");
+        let before = names(&table, node);
+        remember(&table, file(7, 1), "a");
+        table.forget_locations(node, &before, std::slice::from_ref(&a));
+        assert_eq!(names(&table, node), [a.clone(), b.clone()]);
+        table.forget_locations(node, &[a.clone(), b.clone()], &[b]);
+        assert_eq!(names(&table, node), [a]);
+        assert!(
+            table
+                .shards
+                .iter()
+                .all(|shard| shard.lock().unwrap().other_names.is_empty())
+        );
+    }
+
+    #[test]
     fn an_inode_number_used_again_is_another_file() {
         let table = NodeTable::default();
-        let old = table.remember(file(7, 1), at(NodeId::ROOT, "a")).unwrap();
-        let new = table.remember(file(7, 2), at(NodeId::ROOT, "a")).unwrap();
+        let old = remember(&table, file(7, 1), "a");
+        let new = remember(&table, file(7, 2), "a");
         assert_ne!(old, new);
         assert!(table.forget(old, 1));
         assert_eq!(table.traces(new).unwrap().file, file(7, 2));
@@ -335,23 +460,10 @@ mod tests {
         let table = NodeTable::default();
         let mut ids = std::collections::HashSet::from([NodeId::ROOT]);
         for round in 0..1000 {
-            let id = table.remember(file(round % 3, 0), at(NodeId::ROOT, "a"));
-            assert!(ids.insert(id.unwrap()));
-            assert!(table.forget(id.unwrap(), u64::MAX));
+            let id = remember(&table, file(round % 3, 0), "a");
+            assert!(ids.insert(id));
+            assert!(table.forget(id, u64::MAX));
         }
-    }
-
-    #[test]
-    fn paths_follow_what_is_moved() {
-        let table = NodeTable::default();
-        let folder = table.remember(file(1, 0), at(NodeId::ROOT, "folder"));
-        let inner = table.remember(file(2, 0), at(folder.unwrap(), "inner"));
-        table.moved(file(1, 0), at(NodeId::ROOT, "renamed"));
-        assert_eq!(table.path(inner.unwrap()), Some("renamed/inner".into()));
-        assert_eq!(table.path(NodeId::ROOT), Some("".into()));
-        // Others moved one into the other behind our back, and we heard of both moves.
-        table.moved(file(1, 0), at(inner.unwrap(), "folder"));
-        assert_eq!(table.path(inner.unwrap()), None);
     }
 
     #[test]

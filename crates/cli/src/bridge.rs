@@ -1,6 +1,7 @@
 use std::{
     fs,
     io::{Write, stdout},
+    os::unix::fs::MetadataExt,
     path::{Component, Path, PathBuf, absolute},
     sync::Arc,
 };
@@ -14,9 +15,14 @@ use verimount_bridge::{
     policy::{Access, Policy},
 };
 use verimount_names::printable;
-use verimount_serve::{BridgeFs, BridgeOptions, CachePolicy, Reload};
+use verimount_serve::{BridgeFs, BridgeOptions, CachePolicy, MountOptions, PolicyFile, Reload};
 
-use crate::{Outcome, background::Ready, mount_args::MountArgs, options::one_of};
+use crate::{
+    Outcome,
+    background::Ready,
+    mount_args::{MountArgs, mount},
+    options::one_of,
+};
 
 /// Mirror a directory through a policy that decides each open, at native speed
 ///
@@ -92,9 +98,14 @@ impl Bridge {
                 printable(&self.source)
             );
         }
+        let policy = self.policy()?;
+        // Absolute, as the daemon leaves the working directory.
+        let policy_path = self.policy.as_deref().map(absolute).transpose()?;
+        let options = self.mount_options(&mirror);
         let fs = Arc::new(BridgeFs::new(
             mirror,
-            self.policy()?,
+            policy,
+            policy_path.as_deref().map(PolicyFile::loaded),
             BridgeOptions {
                 cache: self.cache,
                 passthrough: self.passthrough.into(),
@@ -103,10 +114,7 @@ impl Bridge {
             },
             served(&self.source, None),
         ));
-        let source_name = printable(&self.source).to_string();
-        let mounted = self
-            .mount
-            .mount(fs.clone(), directory, source_name, self.read_only)?;
+        let mounted = mount(fs.clone(), directory, &options)?;
         let text = format!(
             "{} on {} ({}, {}, cache {})",
             printable(&self.source),
@@ -118,7 +126,8 @@ impl Bridge {
             },
             self.cache,
         );
-        Ok(Ready::mounted(mounted, text, self.reload(fs)?))
+        let reload = policy_path.map(|path| reload(fs, path));
+        Ok(Ready::mounted(mounted, text, reload))
     }
 
     fn mirror(&self) -> Result<Mirror> {
@@ -128,29 +137,23 @@ impl Bridge {
         Mirror::open(&self.source, options).with_context(|| printable(&self.source).to_string())
     }
 
+    /// The options of a mount that allows nothing that the source's mount does not.
+    fn mount_options(&self, mirror: &Mirror) -> MountOptions {
+        let restrictions = mirror.restrictions();
+        let read_only = self.read_only || restrictions.read_only;
+        let source_name = printable(&self.source).to_string();
+        let options = self.mount.options(source_name, read_only);
+        MountOptions {
+            no_exec: options.no_exec || restrictions.no_exec,
+            no_symfollow: restrictions.no_symfollow,
+            ..options
+        }
+    }
+
     fn policy(&self) -> Result<Policy> {
         self.policy
             .as_deref()
             .map_or_else(|| Ok(Policy::default()), read_policy)
-    }
-
-    /// Returns an action that reloads the policy. If the new policy has an error, the old one
-    /// stays.
-    fn reload(&self, fs: Arc<BridgeFs>) -> Result<Option<Reload>> {
-        let Some(path) = &self.policy else {
-            return Ok(None);
-        };
-        // The daemon has left the working directory.
-        let path = absolute(path)?;
-        Ok(Some(Box::new(move || match read_policy(&path) {
-            Ok(policy) => {
-                fs.bridge().set_policy(policy);
-                tracing::info!(policy = %printable(&path), "reloaded the policy");
-            }
-            Err(error) => {
-                tracing::error!("cannot reload the policy, keeping the old one: {error:#}");
-            }
-        })))
     }
 
     fn explain(&self, path: &Path) -> Result<Outcome> {
@@ -167,14 +170,23 @@ impl Bridge {
         let named = || printable(path).to_string();
         let below = self.below_source(path)?;
         let found = self.source.join(&below).symlink_metadata();
-        if !found.with_context(named)?.is_file() {
+        let found = found.with_context(named)?;
+        if !found.is_file() {
             bail!(
                 "{} is not a regular file: policies apply only to regular files",
                 named()
             );
         }
         let explanation = explain(&mirror, &policy, &below, caller, access).with_context(named)?;
-        Outcome::Good.reported(writeln!(stdout(), "{explanation}"))
+        let mut out = stdout();
+        let shown = writeln!(out, "{explanation}").and_then(|()| match found.nlink() {
+            ..=1 => Ok(()),
+            names => writeln!(
+                out,
+                "The file has {names} names: it is denied if the policy denies one that was looked up through the mount."
+            ),
+        });
+        Outcome::Good.reported(shown)
     }
 
     /// The path relative to the source. `path` is absolute or relative to the source.
@@ -195,6 +207,21 @@ impl Bridge {
             format!("{path} is not below {source}")
         })
     }
+}
+
+/// Returns an action that reloads the policy. If the new policy has an error, the old one stays.
+fn reload(fs: Arc<BridgeFs>, path: PathBuf) -> Reload {
+    Box::new(move || match read_policy(&path) {
+        Ok(policy) => {
+            fs.reload(Ok(policy));
+            tracing::info!(policy = %printable(&path), "reloaded the policy");
+        }
+        Err(error) => {
+            let reason = format!("{error:#}");
+            fs.reload(Err(&reason));
+            tracing::error!("cannot reload the policy, keeping the old one: {reason}");
+        }
+    })
 }
 
 fn read_policy(path: &Path) -> Result<Policy> {

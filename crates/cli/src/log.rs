@@ -1,6 +1,7 @@
 //! The log of a server process. Logging never blocks the server, and its rate is limited.
 
 mod destination;
+mod kind;
 mod queue;
 mod rate_limit;
 
@@ -18,12 +19,13 @@ use tracing_subscriber::{
 
 pub(crate) use self::destination::LogFile;
 use self::{
+    kind::{LineKind, message},
     queue::{LineSender, Queue},
-    rate_limit::RateLimit,
+    rate_limit::{LeftOut, RateLimit},
 };
 
-/// The rate limit of each kind of line. A kind is a call site in the code.
-type Kinds = RateLimit<tracing::callsite::Identifier>;
+/// The rate limit of each kind of line.
+type Kinds = RateLimit<LineKind>;
 
 /// The log of this process, written to standard error.
 pub(crate) struct Log {
@@ -68,9 +70,7 @@ impl Log {
 
     /// Writes the pending lines, waiting only briefly for a blocked log.
     pub(crate) fn finish(self) {
-        for (message, count) in self.kinds.take_left_out() {
-            say_left_out(&message, count);
-        }
+        self.kinds.take_left_out().into_iter().for_each(report);
         self.queue.flush();
     }
 }
@@ -91,7 +91,7 @@ impl<S: Subscriber> Filter<S> for Limit {
         if event.metadata().target() == module_path!() {
             return true;
         }
-        let kind = event.metadata().callsite();
+        let kind = LineKind::of(event);
         let admitted = self.kinds.admit(kind, Instant::now(), || message(event));
         if admitted.is_first_left_out() {
             self.sender.wake();
@@ -102,27 +102,16 @@ impl<S: Subscriber> Filter<S> for Limit {
 
 /// Logs how many lines were dropped in periods that have ended. Returns when to check again.
 fn report_left_out(kinds: &Kinds, now: Instant) -> Option<Instant> {
-    for (message, count) in kinds.take_left_out_until(now) {
-        say_left_out(&message, count);
-    }
+    kinds.take_left_out_until(now).into_iter().for_each(report);
     kinds.next_report()
 }
 
-fn say_left_out(message: &str, count: u64) {
-    tracing::warn!(count, kind = message, "dropped further lines of this kind");
-}
-
-/// The text of an event, without its fields.
-fn message(event: &Event<'_>) -> String {
-    struct Message(String);
-    impl tracing::field::Visit for Message {
-        fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
-            if field.name() == "message" {
-                self.0 = format!("{value:?}");
-            }
+fn report(left_out: LeftOut<LineKind>) {
+    let LeftOut { count, of } = left_out;
+    match of {
+        Some((LineKind { uid, rule, .. }, kind)) => {
+            tracing::warn!(count, kind, uid, rule, "dropped further lines of this kind");
         }
+        None => tracing::warn!(count, "dropped lines of too many users and rules"),
     }
-    let mut message = Message(String::new());
-    event.record(&mut message);
-    message.0
 }

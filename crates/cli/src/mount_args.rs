@@ -60,6 +60,7 @@ impl MountArgs {
             threads: self.threads(auto_threads()),
             awake: self.awake,
             no_exec: self.noexec,
+            no_symfollow: false,
             suid: false,
             dev: false,
         }

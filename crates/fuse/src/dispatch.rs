@@ -11,7 +11,7 @@ use crate::{
     types::Valid,
 };
 
-/// `FUSE_GETATTR_FH`, `FUSE_FSYNC_FDATASYNC`, `FUSE_SETXATTR_ACL_KILL_SGID`.
+/// `FUSE_GETATTR_FH`, `FUSE_FSYNC_FDATASYNC`.
 const FLAG: u32 = 1;
 
 /// `FUSE_WRITE_CACHE`.
@@ -280,6 +280,7 @@ impl<'t, F: FileSystem> Exchange<'t, '_, F> {
             handle: Handle(args.fh),
             offset: args.offset,
             append: is_append(&args),
+            mapped: is_mapped(&args),
             durability: durability(&args),
             kill_suidgid: args.write_flags & WRITE_KILL_SUIDGID != 0,
         };
@@ -388,8 +389,7 @@ impl<'t, F: FileSystem> Exchange<'t, '_, F> {
         let name = self.request.take_name()?;
         let value = self.request.take_bytes(args.size)?;
         let (caller, node) = (self.request.caller(), self.request.node());
-        let kill_sgid = args.setxattr_flags & FLAG != 0;
-        self.done(|fs| fs.setxattr(caller, node, name, value, args.flags, kill_sgid))
+        self.done(|fs| fs.setxattr(caller, node, name, value, args.flags))
     }
 
     fn getxattr(mut self) -> Outcome<'t> {
@@ -434,9 +434,12 @@ impl<'t, F: FileSystem> Exchange<'t, '_, F> {
     }
 }
 
+fn is_mapped(args: &abi::WriteIn) -> bool {
+    args.write_flags & WRITE_CACHE != 0
+}
+
 fn is_append(args: &abi::WriteIn) -> bool {
-    let is_mapped = args.write_flags & WRITE_CACHE != 0;
-    !is_mapped && OFlags::from_bits_retain(args.flags).contains(OFlags::APPEND)
+    !is_mapped(args) && OFlags::from_bits_retain(args.flags).contains(OFlags::APPEND)
 }
 
 fn durability(args: &abi::WriteIn) -> Durability {

@@ -247,8 +247,7 @@ pub trait FileSystem: Send + Sync + 'static {
         Err(Errno::NOSYS)
     }
 
-    /// Sets an extended attribute. `kill_sgid`: setting this access control list clears the
-    /// set-group-ID bit.
+    /// Sets an extended attribute.
     fn setxattr(
         &self,
         caller: Caller,
@@ -256,7 +255,6 @@ pub trait FileSystem: Send + Sync + 'static {
         name: &OsStr,
         value: &[u8],
         flags: u32,
-        kill_sgid: bool,
     ) -> Result<(), Errno> {
         Err(Errno::NOSYS)
     }

@@ -3,30 +3,39 @@
 use std::{
     io,
     sync::{
-        Arc, OnceLock,
+        Arc, Mutex, OnceLock,
         atomic::{
             AtomicBool, AtomicUsize,
             Ordering::{Relaxed, SeqCst},
         },
     },
     thread::{self, Thread},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use crate::turns::Turns;
+use crate::turns::{MAX_RUNNING, Turn, Turns, Waiting};
 
-/// The most threads of a mount: enough for all requests that ordinary users may have running in both
-/// lanes, and 64 more for root. A waiting thread takes some 20 KiB of memory and up to four descriptors.
-const MAX_THREADS: usize = 256;
+/// The most threads of a mount: enough for all requests of ordinary users that are limited, and 64 more for
+/// root and for the others. A waiting thread takes some 20 KiB of memory and up to four descriptors.
+const MAX_THREADS: usize = MAX_RUNNING + 64;
 
-/// How long all threads may be busy without completing a request before more are added: longer than a
+/// How long requests may wait to be read before threads are added: longer than a
 /// request that waits for nothing, and too short for a person to notice.
 const PATIENCE: Duration = Duration::from_millis(5);
 
+/// By how much the number of threads is multiplied. Each step takes [`PATIENCE`], and all requests that wait to be
+/// read by then may take long.
+const GROWTH: usize = 4;
+
+/// How long a thread must have been unneeded before it ends: adding it again takes several times [`PATIENCE`],
+/// for which requests of others would wait.
+const LINGER: Duration = Duration::from_secs(1);
+
 /// The shared state of the threads of a mount, which keeps one of them free.
 ///
-/// Some threads are permanent. When all are busy and none completes a request for a while, their number
-/// is doubled. Added threads leave as soon as there are enough idle ones without them.
+/// Some threads are permanent. When all are busy, and on average read no request in [`PATIENCE`], their number
+/// grows. Answers do not count: a thread that answers one queued request after the other reads none. As
+/// many added threads leave as were idle all the time, besides the permanent ones.
 pub(crate) struct Pool {
     pub(crate) turns: Turns,
     /// The number of permanent threads.
@@ -35,8 +44,17 @@ pub(crate) struct Pool {
     added: AtomicUsize,
     /// The number of threads that wait for a request.
     idle: AtomicUsize,
-    /// The number of completed requests.
-    done: AtomicUsize,
+    /// The smallest number of idle threads since the present period began.
+    least_idle: AtomicUsize,
+    period: Mutex<Instant>,
+    /// How many threads may leave because the last period did not need them.
+    unneeded: AtomicUsize,
+    /// The number of requests that were read.
+    received: AtomicUsize,
+    /// Whether there may be a queued request that an idle thread could answer.
+    has_queued: AtomicBool,
+    /// Whether a request was queued because no other thread was idle.
+    needs_more: AtomicBool,
     /// Whether the keeper is to check for progress, because all threads were busy.
     is_watched: AtomicBool,
     has_ended: AtomicBool,
@@ -51,7 +69,12 @@ impl Pool {
             staying,
             added: AtomicUsize::new(0),
             idle: AtomicUsize::new(staying),
-            done: AtomicUsize::new(0),
+            least_idle: AtomicUsize::new(0),
+            period: Mutex::new(Instant::now()),
+            unneeded: AtomicUsize::new(0),
+            received: AtomicUsize::new(0),
+            has_queued: AtomicBool::new(false),
+            needs_more: AtomicBool::new(false),
             is_watched: AtomicBool::new(false),
             has_ended: AtomicBool::new(false),
             keeper: OnceLock::new(),
@@ -60,35 +83,105 @@ impl Pool {
 
     /// A thread has received a request.
     pub(crate) fn busy(&self) {
-        if self.idle.fetch_sub(1, SeqCst) == 1 && !self.is_watched.swap(true, SeqCst) {
+        self.received.fetch_add(1, Relaxed);
+        self.not_idle();
+    }
+
+    /// A thread no longer waits for requests.
+    fn not_idle(&self) {
+        let idle = self.idle.fetch_sub(1, SeqCst) - 1;
+        self.least_idle.fetch_min(idle, Relaxed);
+        if idle == 0 {
+            self.watch();
+        }
+    }
+
+    /// Whether no thread waits for requests.
+    pub(crate) fn is_all_busy(&self) -> bool {
+        self.idle.load(SeqCst) == 0
+    }
+
+    /// A request was queued that another thread could answer now.
+    pub(crate) fn needs_more(&self) {
+        self.has_queued.store(true, SeqCst);
+        self.needs_more.store(true, SeqCst);
+        self.watch();
+    }
+
+    /// A queued request for an idle thread, if another one goes on reading. The thread is then busy.
+    pub(crate) fn begin_queued(&self) -> Option<(Turn, Waiting)> {
+        if !self.has_queued.load(SeqCst) {
+            return None;
+        }
+        self.not_idle();
+        let begun = match self.is_all_busy() {
+            true => None,
+            false => self.turns.begin_queued(),
+        };
+        // Before looking whether there are more, so that what is queued meanwhile is not overlooked.
+        self.has_queued.store(false, SeqCst);
+        if self.turns.can_begin_queued() {
+            self.has_queued.store(true, SeqCst);
+            if self.idle.load(SeqCst) <= 1 {
+                self.needs_more();
+            }
+        }
+        if begun.is_none() {
+            self.idle();
+        }
+        begun
+    }
+
+    fn watch(&self) {
+        if !self.is_watched.swap(true, SeqCst) {
             self.wake_keeper();
         }
     }
 
-    /// A thread has completed a request, and continues with a queued one.
-    pub(crate) fn done(&self) {
-        self.done.fetch_add(1, Relaxed);
-    }
-
-    /// A thread has completed a request, and waits for the next one.
+    /// A thread has completed a request and those that were queued behind it, and waits for the next one.
     pub(crate) fn idle(&self) {
-        self.done();
         self.idle.fetch_add(1, SeqCst);
     }
 
-    /// Whether an added thread may end, because there are enough idle threads without it.
+    /// Whether an added thread, which is idle, may end.
     pub(crate) fn may_leave(&self) -> bool {
-        let is_enough = self.idle.load(SeqCst) > self.staying;
-        if is_enough {
-            self.busy();
+        if self.idle.load(SeqCst) <= self.staying {
+            return false;
         }
-        is_enough
+        self.end_period();
+        let one_less = |unneeded: usize| unneeded.checked_sub(1);
+        let may_leave = self
+            .unneeded
+            .fetch_update(Relaxed, Relaxed, one_less)
+            .is_ok();
+        if may_leave {
+            self.not_idle();
+        }
+        may_leave
+    }
+
+    /// Finds out how many threads were not needed in the present period, if it is over.
+    fn end_period(&self) {
+        // Another thread does it at the moment.
+        let Ok(mut began) = self.period.try_lock() else {
+            return;
+        };
+        if began.elapsed() >= LINGER {
+            *began = Instant::now();
+            let least = self.least_idle.swap(self.idle.load(SeqCst), Relaxed);
+            self.unneeded
+                .store(least.saturating_sub(self.staying), Relaxed);
+        }
     }
 
     /// The mount has ended.
     pub(crate) fn end(&self) {
         self.has_ended.store(true, SeqCst);
         self.wake_keeper();
+    }
+
+    fn threads(&self) -> usize {
+        self.staying + self.added.load(SeqCst)
     }
 
     fn wake_keeper(&self) {
@@ -121,26 +214,31 @@ impl Pool {
         });
     }
 
-    /// Waits a while; returns whether all threads were busy and none completed a request. If one is
-    /// idle, the keeper can sleep.
+    /// Waits a while; returns whether more threads are needed: a request was queued for lack of one, or all
+    /// are busy and have read less than one request each, so that others wait to be read. If a thread is idle,
+    /// the keeper can sleep.
     fn is_stuck(&self) -> bool {
-        let done = self.done.load(Relaxed);
+        let before = self.received.load(Relaxed);
         thread::park_timeout(PATIENCE);
-        if self.idle.load(SeqCst) == 0 {
-            return self.done.load(Relaxed) == done;
+        if self.needs_more.swap(false, SeqCst) {
+            return true;
+        }
+        if self.is_all_busy() {
+            let received = self.received.load(Relaxed).wrapping_sub(before);
+            return received < self.threads();
         }
         self.is_watched.store(false, SeqCst);
-        if self.idle.load(SeqCst) == 0 {
-            // The last one became busy before the store, and relied on the keeper's check.
+        if self.is_all_busy() || self.needs_more.load(SeqCst) {
+            // That was so before the store, and relied on the keeper's check.
             self.is_watched.store(true, SeqCst);
         }
         false
     }
 
-    /// Doubles the number of threads, up to the maximum.
+    /// Adds threads, up to the maximum.
     fn add(&self, start: impl Fn() -> io::Result<()>) {
-        let there = self.staying + self.added.load(SeqCst);
-        for _ in there..MAX_THREADS.min(2 * there) {
+        let there = self.threads();
+        for _ in there..MAX_THREADS.min(GROWTH * there) {
             // Counted before it starts, as it soon calls `busy`.
             self.added.fetch_add(1, SeqCst);
             self.idle.fetch_add(1, SeqCst);

@@ -31,19 +31,19 @@ impl Shares {
     /// Takes `amount` for a user, if they get it; returns whether they do.
     #[must_use]
     pub fn take(&mut self, uid: u32, amount: usize) -> bool {
-        if self.is_unlimited(uid) {
-            return true;
-        }
-        let Some(left) = self.left.checked_sub(amount) else {
-            return false;
-        };
-        let held = self.held(uid) + amount;
-        let is_fair = held <= left / 2;
-        if is_fair {
-            self.left = left;
-            self.held.insert(uid, held);
+        let is_fair = self.can_take(uid, amount);
+        if is_fair && !self.is_unlimited(uid) {
+            self.left -= amount;
+            *self.held.entry(uid).or_default() += amount;
         }
         is_fair
+    }
+
+    /// Whether a user would get `amount`.
+    pub(crate) fn can_take(&self, uid: u32, amount: usize) -> bool {
+        let left = self.left.checked_sub(amount);
+        let is_fair = |left| self.held(uid) + amount <= left / 2;
+        self.is_unlimited(uid) || left.is_some_and(is_fair)
     }
 
     /// Returns `amount` of what a user got from [`Self::take`].

@@ -14,41 +14,48 @@ use crate::{
     types::Valid,
 };
 
-/// How many requests of ordinary users run at once in each lane: a single user gets a third of them,
-/// which is more than a disk can use.
-const MAX_RUNNING: usize = 96;
-
-/// How much memory queued requests may take, in bytes. A single user gets a third of it, enough for
-/// sixteen of the largest writes or a hundred thousand opens. Requests beyond it run at once.
-const MAX_WAITING: usize = 48 << 20;
+/// The most requests of ordinary users that run at once in all lanes together.
+pub(crate) const MAX_RUNNING: usize = {
+    let (mut sum, mut lane) = (0, 0);
+    while lane < Lane::ALL.len() {
+        sum += Lane::ALL[lane].max_running();
+        lane += 1;
+    }
+    sum
+};
 
 /// The kinds of requests that are limited, each on its own.
 ///
 /// All others run at once: for most of them the kernel has locked a directory or a name, for which other
 /// users would wait as well. They wait for nothing but storage.
+///
+/// A request must not be queued behind one that may wait for it. A request that runs waits for locks of
+/// the source's file system, but for none of the mount's. So a caller for whom the kernel has locked a file
+/// of the mount can be queued; one that has locked a file of the source only behind requests that need no
+/// such lock. Page faults are of the second kind: they read whatever their process has locked. So reads have
+/// another lane than requests that lock the source's files for long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lane {
     /// Reads and writes, which wait for storage. The kernel limits background requests
-    /// (`max_background`) for all users together, so these must not queue behind opens.
+    /// (`max_background`) for all users together, so these must not queue behind others.
     Data,
     /// Opens, also to truncate, which may wait until another process gives up its lease on the file.
     /// Meanwhile the kernel holds no lock, or only that of a file to which the user may write.
     Opens,
+    /// Operations on open files and directories that may take as long as many reads and writes. Meanwhile
+    /// the kernel has locked the file or directory that the user has open.
+    Long,
 }
 
 /// All users' turns.
-pub(crate) struct Turns(Mutex<State>);
+pub(crate) struct Turns(Mutex<[Queues; Lane::ALL.len()]>);
 
-struct State {
-    data: Queues,
-    opens: Queues,
-    /// The bytes of the queued requests.
-    waiting: Shares,
-}
-
+/// The requests of a lane.
 struct Queues {
     running: Shares,
     waiting: HashMap<u32, VecDeque<Waiting>>,
+    /// The bytes of the queued requests.
+    bytes: Shares,
 }
 
 /// A queued request.
@@ -74,32 +81,31 @@ struct Counted {
 
 impl Turns {
     pub(crate) fn new() -> Self {
-        Self(Mutex::new(State {
-            data: Queues::new(),
-            opens: Queues::new(),
-            waiting: Shares::new(MAX_WAITING),
-        }))
+        Self(Mutex::new(Lane::ALL.map(Queues::new)))
     }
 
     /// The turn of a request, which came as `received` through `device`. `None` if it was queued; then
-    /// [`Self::end`] returns it later.
+    /// [`Self::end`] returns it later. If this thread `reads_alone`, the request of a user who has one running is
+    /// queued even if it is within their share: nobody would read the requests of others meanwhile.
     pub(crate) fn begin(
         &self,
         request: &Request<'_>,
         received: &[u8],
         device: &Arc<Device>,
+        reads_alone: bool,
     ) -> Option<Turn> {
         let uid = request.header.uid;
         let Some(lane) = Lane::of(request) else {
             return Some(Turn(None));
         };
-        let mut state = self.state();
-        let (queues, waiting) = state.lane(lane);
-        if queues.running.take(uid, 1) {
+        let queues = &mut self.lanes()[lane as usize];
+        // Without a running request there is no `end` that would take one from the queue.
+        let can_wait = queues.running.held(uid) > 0;
+        let must_wait = can_wait && reads_alone;
+        if !must_wait && queues.running.take(uid, 1) {
             return Some(Turn(Some(Counted { uid, lane })));
         }
-        // Without a running request there is no `end` that would take it from the queue.
-        if queues.running.held(uid) == 0 || !waiting.take(uid, received.len()) {
+        if !can_wait || !queues.bytes.take(uid, received.len()) {
             return Some(Turn(None));
         }
         let waiting = Waiting {
@@ -112,123 +118,163 @@ impl Turns {
         None
     }
 
+    /// The turn of a queued request that is within its user's share after all, for another thread.
+    pub(crate) fn begin_queued(&self) -> Option<(Turn, Waiting)> {
+        let mut lanes = self.lanes();
+        Lane::ALL.into_iter().find_map(|lane| {
+            let queues = &mut lanes[lane as usize];
+            let uid = queues.user_with_room()?;
+            let is_within = queues.running.take(uid, 1);
+            let next = queues.next(uid).filter(|_| is_within)?;
+            Some((Turn(Some(Counted { uid, lane })), next))
+        })
+    }
+
+    /// Whether there is such a request.
+    pub(crate) fn can_begin_queued(&self) -> bool {
+        let lanes = self.lanes();
+        lanes.iter().any(|queues| queues.user_with_room().is_some())
+    }
+
     /// Notes that a request was answered. Returns the user's next queued request, whose turn it is.
     pub(crate) fn end(&self, turn: Turn) -> Option<(Turn, Waiting)> {
         let Counted { uid, lane } = turn.0?;
-        let mut state = self.state();
-        let (queues, waiting) = state.lane(lane);
-        match queues.next(uid) {
-            Some(next) => {
-                waiting.give_back(uid, next.request.len());
-                Some((Turn(Some(Counted { uid, lane })), next))
-            }
-            None => {
-                queues.running.give_back(uid, 1);
-                None
-            }
+        let queues = &mut self.lanes()[lane as usize];
+        let next = queues.next(uid);
+        if next.is_none() {
+            queues.running.give_back(uid, 1);
         }
+        Some((Turn(Some(Counted { uid, lane })), next?))
     }
 
     pub(crate) fn is_any_waiting(&self) -> bool {
-        let state = self.state();
-        let mut lanes = [&state.data, &state.opens].into_iter();
-        lanes.any(|queues| !queues.waiting.is_empty())
+        let lanes = self.lanes();
+        lanes.iter().any(|queues| !queues.waiting.is_empty())
     }
 
-    /// Removes and returns the queued requests whose caller, given by its thread id, was killed.
+    /// Removes and returns the queued requests whose caller, given by its thread id, was killed. They have
+    /// not begun, so it does not matter whether they [can be abandoned](Request::can_be_abandoned).
     pub(crate) fn take_killed(&self, is_killed: impl Fn(u32) -> bool) -> Vec<Waiting> {
         // The lock is not held during `is_killed`, which is slow.
-        let mut waiting = self.state().callers();
+        let mut waiting = self.callers();
         waiting.retain(|(_, pid)| is_killed(*pid));
         let killed: HashSet<_> = waiting.into_iter().map(|(unique, _)| unique).collect();
-        match killed.is_empty() {
-            true => Vec::new(),
-            false => self.state().take_out(&killed),
+        if killed.is_empty() {
+            return Vec::new();
         }
+        let mut lanes = self.lanes();
+        let taken = lanes.iter_mut().map(|queues| queues.take_out(&killed));
+        taken.collect::<Vec<_>>().into_iter().flatten().collect()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    /// The numbers of the queued requests, and the thread ids of their callers.
+    fn callers(&self) -> Vec<(u64, u32)> {
+        let lanes = self.lanes();
+        let all = lanes
+            .iter()
+            .flat_map(|queues| queues.waiting.values().flatten());
+        all.map(|waiting| (waiting.unique, waiting.pid)).collect()
+    }
+
+    fn lanes(&self) -> MutexGuard<'_, [Queues; Lane::ALL.len()]> {
         // A panic cannot leave it inconsistent: nothing panics between changes that belong together.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Lane {
+    const ALL: [Self; 3] = [Self::Data, Self::Opens, Self::Long];
+
     fn of(request: &Request<'_>) -> Option<Self> {
         match request.header.opcode {
             opcode::READ | opcode::WRITE => Some(Self::Data),
             opcode::OPEN => Some(Self::Opens),
-            opcode::SETATTR if opens_to_truncate(request) => Some(Self::Opens),
+            opcode::SETATTR => Self::of_truncation(request),
+            opcode::FSYNC
+            | opcode::FSYNCDIR
+            | opcode::FALLOCATE
+            | opcode::LSEEK
+            | opcode::COPY_FILE_RANGE
+            | opcode::COPY_FILE_RANGE_64 => Some(Self::Long),
             _ => None,
         }
     }
-}
 
-impl State {
-    /// The queues of a lane, and the shares of the memory of all queued requests.
-    fn lane(&mut self, lane: Lane) -> (&mut Queues, &mut Shares) {
-        let queues = match lane {
-            Lane::Data => &mut self.data,
-            Lane::Opens => &mut self.opens,
-        };
-        (queues, &mut self.waiting)
-    }
-}
-
-impl State {
-    /// The numbers of the queued requests, and the thread ids of their callers.
-    fn callers(&self) -> Vec<(u64, u32)> {
-        let lanes = [&self.data, &self.opens].into_iter();
-        let all = lanes.flat_map(|queues| queues.waiting.values().flatten());
-        all.map(|waiting| (waiting.unique, waiting.pid)).collect()
-    }
-
-    /// Removes and returns those of `requests` that are still queued.
-    fn take_out(&mut self, requests: &HashSet<u64>) -> Vec<Waiting> {
-        let mut all = Vec::new();
-        for lane in [Lane::Data, Lane::Opens] {
-            let (queues, waiting) = self.lane(lane);
-            queues.waiting.retain(|uid, queue| {
-                let is_meant = |request: &Waiting| requests.contains(&request.unique);
-                let all_of_user = mem::take(queue).into_iter();
-                let (out, left): (VecDeque<_>, _) = all_of_user.partition(is_meant);
-                for request in &out {
-                    waiting.give_back(*uid, request.request.len());
-                }
-                all.extend(out);
-                *queue = left;
-                !queue.is_empty()
-            });
-        }
-        all
-    }
-}
-
-/// Whether a request truncates a file by name, so that it has to be opened for that.
-fn opens_to_truncate(request: &Request<'_>) -> bool {
-    let changes = request.clone().take::<SetattrIn>();
-    changes.is_ok_and(|changes| {
+    /// The lane of a change of attributes, which has one if it truncates: a file that is given by its name has
+    /// to be opened for that.
+    fn of_truncation(request: &Request<'_>) -> Option<Self> {
+        let changes = request.clone().take::<SetattrIn>().ok()?;
         let valid = Valid::from_bits_retain(changes.valid);
-        valid.contains(Valid::SIZE) && !valid.contains(Valid::FH)
-    })
+        let lane = match valid.contains(Valid::FH) {
+            true => Self::Long,
+            false => Self::Opens,
+        };
+        valid.contains(Valid::SIZE).then_some(lane)
+    }
+
+    /// How many requests of ordinary users run at once: a single user gets a third of them.
+    const fn max_running(self) -> usize {
+        match self {
+            // 32 for one user are more than a disk can use.
+            Self::Data | Self::Opens => 96,
+            // Copies keep processors busy, and 16 of them for one user more than most machines have.
+            Self::Long => 48,
+        }
+    }
+
+    /// How much memory queued requests may take, in bytes; a single user gets a third of it. Requests beyond
+    /// it run at once. It is not shared among lanes, so that queued writes cannot push others out.
+    const fn max_waiting(self) -> usize {
+        match self {
+            // Sixteen of the largest writes of a user.
+            Self::Data => 48 << 20,
+            // More requests than a user usually may have threads: some fifty thousand, of 64 to 128 bytes.
+            Self::Opens | Self::Long => 16 << 20,
+        }
+    }
 }
 
 impl Queues {
-    fn new() -> Self {
+    fn new(lane: Lane) -> Self {
         Self {
-            running: Shares::new(MAX_RUNNING),
+            running: Shares::new(lane.max_running()),
             waiting: HashMap::new(),
+            bytes: Shares::new(lane.max_waiting()),
         }
+    }
+
+    /// A user with queued requests whose share is not used up.
+    fn user_with_room(&self) -> Option<u32> {
+        let mut users = self.waiting.keys().copied();
+        users.find(|uid| self.running.can_take(*uid, 1))
     }
 
     /// Takes a user's oldest request.
     fn next(&mut self, uid: u32) -> Option<Waiting> {
         let queue = self.waiting.get_mut(&uid)?;
-        let next = queue.pop_front();
+        let next = queue.pop_front()?;
         if queue.is_empty() {
             self.waiting.remove(&uid);
         }
-        next
+        self.bytes.give_back(uid, next.request.len());
+        Some(next)
+    }
+
+    /// Removes and returns those of `requests` that are still queued.
+    fn take_out(&mut self, requests: &HashSet<u64>) -> Vec<Waiting> {
+        let mut all = Vec::new();
+        self.waiting.retain(|uid, queue| {
+            let is_meant = |request: &Waiting| requests.contains(&request.unique);
+            let all_of_user = mem::take(queue).into_iter();
+            let (out, left): (VecDeque<_>, _) = all_of_user.partition(is_meant);
+            for request in &out {
+                self.bytes.give_back(*uid, request.request.len());
+            }
+            all.extend(out);
+            *queue = left;
+            !queue.is_empty()
+        });
+        all
     }
 }
 
@@ -244,8 +290,10 @@ mod tests {
     /// A user other than the one who runs the tests.
     const USER: u32 = 4_000_000_000;
 
-    /// How many requests a single user can have running.
-    const SHARE: usize = MAX_RUNNING / 3;
+    /// How many requests a single user can have running in a lane.
+    const fn share(lane: Lane) -> usize {
+        lane.max_running() / 3
+    }
 
     fn device() -> Arc<Device> {
         Arc::new(Device::new(File::open("/dev/null").unwrap().into()))
@@ -261,21 +309,34 @@ mod tests {
     }
 
     fn begin(turns: &Turns, request: &[u8]) -> Option<Turn> {
-        turns.begin(&Request::parse(request).unwrap(), request, &device())
+        turns.begin(&Request::parse(request).unwrap(), request, &device(), false)
     }
 
-    /// Begins as many opens as a user may have running.
-    fn open_all(turns: &Turns, uid: u32) -> Vec<Turn> {
-        let open = request(uid, opcode::OPEN, 0, &[]);
-        let running: Vec<_> = (0..SHARE).map_while(|_| begin(turns, &open)).collect();
-        assert_eq!(running.len(), SHARE);
+    /// Begins as many requests as a user may have running in a lane.
+    fn take_all(turns: &Turns, uid: u32, lane: Lane) -> Vec<Turn> {
+        let opcode = match lane {
+            Lane::Data => opcode::READ,
+            Lane::Opens => opcode::OPEN,
+            Lane::Long => opcode::FSYNC,
+        };
+        let one = request(uid, opcode, 0, &[]);
+        let all = (0..share(lane)).map_while(|_| begin(turns, &one));
+        let running: Vec<_> = all.collect();
+        assert_eq!(running.len(), share(lane));
         running
+    }
+
+    /// A change of a file's length, given by its handle or by its name.
+    fn truncation(uid: u32, by: Valid) -> Vec<u8> {
+        let mut truncation = SetattrIn::new_zeroed();
+        truncation.valid = (Valid::SIZE | by).bits();
+        request(uid, opcode::SETATTR, 0, truncation.as_bytes())
     }
 
     #[test]
     fn requests_beyond_the_share_are_queued_in_order() {
         let turns = Turns::new();
-        let mut running = open_all(&turns, USER);
+        let mut running = take_all(&turns, USER, Lane::Opens);
         let waiting: Vec<_> = (1..=2)
             .map(|unique| request(USER, opcode::OPEN, unique, &[]))
             .collect();
@@ -289,20 +350,17 @@ mod tests {
         }
         // When all have ended, the whole share is free again.
         assert!(running.into_iter().all(|turn| turns.end(turn).is_none()));
-        open_all(&turns, USER);
+        take_all(&turns, USER, Lane::Opens);
     }
 
     #[test]
     fn only_requests_of_the_same_kind_and_user_wait() {
         let turns = Turns::new();
-        let _running = open_all(&turns, USER);
-        let mut truncation = SetattrIn::new_zeroed();
-        truncation.valid = Valid::SIZE.bits();
-        let waits = request(USER, opcode::SETATTR, 0, truncation.as_bytes());
-        assert!(begin(&turns, &waits).is_none());
-        truncation.valid |= Valid::FH.bits();
+        let _running = take_all(&turns, USER, Lane::Opens);
+        assert!(begin(&turns, &truncation(USER, Valid::empty())).is_none());
         for request in [
-            request(USER, opcode::SETATTR, 0, truncation.as_bytes()),
+            truncation(USER, Valid::FH),
+            request(USER, opcode::SETATTR, 0, SetattrIn::new_zeroed().as_bytes()),
             request(USER, opcode::LOOKUP, 0, b"name\0"),
             request(USER, opcode::READ, 0, &[]),
             request(USER + 1, opcode::OPEN, 0, &[]),
@@ -313,11 +371,35 @@ mod tests {
     }
 
     #[test]
+    fn long_operations_wait_for_one_another() {
+        let turns = Turns::new();
+        let _running = take_all(&turns, USER, Lane::Long);
+        let waits = [
+            opcode::FSYNC,
+            opcode::FSYNCDIR,
+            opcode::FALLOCATE,
+            opcode::LSEEK,
+            opcode::COPY_FILE_RANGE,
+            opcode::COPY_FILE_RANGE_64,
+        ];
+        let waits = waits.map(|opcode| request(USER, opcode, 0, &[]));
+        for request in waits.iter().chain([&truncation(USER, Valid::FH)]) {
+            assert!(begin(&turns, request).is_none());
+        }
+        // A page fault reads whatever its process has locked.
+        for runs in [opcode::READ, opcode::WRITE, opcode::OPEN] {
+            assert!(begin(&turns, &request(USER, runs, 0, &[])).is_some());
+        }
+        assert!(begin(&turns, &request(USER + 1, opcode::FSYNC, 0, &[])).is_some());
+    }
+
+    #[test]
     fn queued_requests_of_killed_callers_are_removed() {
         let turns = Turns::new();
-        let mut running = open_all(&turns, USER);
+        let mut running = take_all(&turns, USER, Lane::Long);
         for unique in 1..=3 {
-            let mut waits = request(USER, opcode::OPEN, unique, &[]);
+            // Once it has begun, it cannot be abandoned.
+            let mut waits = request(USER, opcode::FALLOCATE, unique, &[]);
             // The caller's thread id is the same number.
             let pid = offset_of!(InHeader, pid);
             waits[pid..pid + 4].copy_from_slice(&(unique as u32).to_ne_bytes());
@@ -332,7 +414,33 @@ mod tests {
             assert_eq!(next.unique, unique);
         }
         assert!(!turns.is_any_waiting());
-        assert_eq!(turns.state().waiting.held(USER), 0);
+        assert_eq!(turns.lanes()[Lane::Long as usize].bytes.held(USER), 0);
+    }
+
+    #[test]
+    fn the_last_thread_runs_only_one_request_of_a_user() {
+        let turns = Turns::new();
+        let begin = |uid, opcode| {
+            let bytes = request(uid, opcode, 0, &[]);
+            turns.begin(&Request::parse(&bytes).unwrap(), &bytes, &device(), true)
+        };
+        let running = begin(USER, opcode::OPEN).unwrap();
+        assert!(begin(USER, opcode::OPEN).is_none());
+        // Of others, of another kind, or not limited.
+        for (uid, opcode) in [
+            (USER + 1, opcode::OPEN),
+            (USER, opcode::READ),
+            (USER, opcode::LOOKUP),
+            (0, opcode::OPEN),
+            (0, opcode::OPEN),
+        ] {
+            assert!(begin(uid, opcode).is_some());
+        }
+        // Another thread can run it.
+        let (queued, _) = turns.begin_queued().unwrap();
+        assert!(turns.begin_queued().is_none());
+        assert!(turns.end(running).is_none());
+        assert!(turns.end(queued).is_none());
     }
 
     #[test]
@@ -340,7 +448,7 @@ mod tests {
         let turns = Turns::new();
         let open = |uid| begin(&turns, &request(uid, opcode::OPEN, 0, &[]));
         // Many users, each of whom takes their whole share.
-        for uid in USER..USER + MAX_RUNNING as u32 {
+        for uid in USER..USER + Lane::Opens.max_running() as u32 {
             assert!(open(uid).is_some());
             while open(uid).is_some_and(|turn| turn.0.is_some()) {}
         }
@@ -350,14 +458,17 @@ mod tests {
     #[test]
     fn requests_that_take_too_much_memory_are_not_queued() {
         let turns = Turns::new();
-        let write = request(USER, opcode::WRITE, 0, &vec![0; 1 << 20]);
+        let _running = take_all(&turns, USER, Lane::Data);
         let mut waiting = 0;
-        for _ in 0..SHARE {
-            assert!(begin(&turns, &write).is_some());
+        for size in [1 << 20, 1 << 16, 1 << 12, 0] {
+            let write = request(USER, opcode::WRITE, 0, &vec![0; size]);
+            while begin(&turns, &write).is_none() {
+                waiting += write.len();
+            }
         }
-        while begin(&turns, &write).is_none() {
-            waiting += write.len();
-        }
-        assert!((1..=MAX_WAITING / 3).contains(&waiting));
+        assert!((1..=Lane::Data.max_waiting() / 3).contains(&waiting));
+        // Requests of other kinds have room of their own.
+        let _running = take_all(&turns, USER, Lane::Opens);
+        assert!(begin(&turns, &request(USER, opcode::OPEN, 0, &[])).is_none());
     }
 }

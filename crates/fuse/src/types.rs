@@ -249,6 +249,8 @@ pub struct Write {
     /// kernel, unless the writer used `RWF_NOAPPEND`, which the kernel does not pass on. Never set for
     /// the write-back of mapped pages.
     pub append: bool,
+    /// The kernel writes back mapped pages.
+    pub mapped: bool,
     /// What must be durable before the write is answered.
     pub durability: Durability,
     /// The write clears the set-ID bits.

@@ -16,6 +16,7 @@ use crate::{
     pool::Pool,
     queues::move_to,
     request::{Request, RequestCopy, ring_request},
+    turns::{Turn, Waiting},
     watch::{ReplyChannel, RingRequest, Watch, Watched},
 };
 
@@ -110,7 +111,15 @@ impl<F: FileSystem> Worker<F> {
         added: bool,
     ) -> io::Result<()> {
         let mut buffer = vec![0; room];
-        while let Some(len) = device.receive(&mut buffer)? {
+        loop {
+            while let Some((turn, waiting)) = pool.begin_queued() {
+                self.answer_waiting(&waiting);
+                self.answer_queued(turn, pool);
+                pool.idle();
+            }
+            let Some(len) = device.receive(&mut buffer)? else {
+                return Ok(());
+            };
             pool.busy();
             self.answer_in_turn(device, &buffer[..len], pool);
             pool.idle();
@@ -118,7 +127,6 @@ impl<F: FileSystem> Worker<F> {
                 return Ok(());
             }
         }
-        Ok(())
     }
 
     /// Answers a request if it has a turn, and then the queued ones of the same user.
@@ -126,19 +134,34 @@ impl<F: FileSystem> Worker<F> {
         let Some(request) = parse(received) else {
             return;
         };
-        let Some(mut turn) = pool.turns.begin(&request, received, device) else {
-            if let Some(watched) = &self.watched {
-                watched.waits();
+        let reads_alone = pool.is_all_busy();
+        match pool.turns.begin(&request, received, device, reads_alone) {
+            Some(turn) => {
+                self.answer_through(device, request);
+                self.answer_queued(turn, pool);
             }
-            return;
-        };
-        self.answer_through(device, request);
+            None => {
+                if reads_alone {
+                    pool.needs_more();
+                }
+                if let Some(watched) = &self.watched {
+                    watched.waits();
+                }
+            }
+        }
+    }
+
+    /// Answers the queued requests of the user whose turn has ended.
+    fn answer_queued(&mut self, mut turn: Turn, pool: &Pool) {
         while let Some((next, waiting)) = pool.turns.end(turn) {
-            pool.done();
-            if let Some(request) = parse(&waiting.request) {
-                self.answer_through(&waiting.device, request);
-            }
+            self.answer_waiting(&waiting);
             turn = next;
+        }
+    }
+
+    fn answer_waiting(&mut self, waiting: &Waiting) {
+        if let Some(request) = parse(&waiting.request) {
+            self.answer_through(&waiting.device, request);
         }
     }
 

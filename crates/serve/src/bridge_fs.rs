@@ -1,5 +1,6 @@
 mod open_files;
 mod operations;
+mod policy_file;
 mod values;
 
 use std::{
@@ -12,13 +13,15 @@ use std::{
 
 use rustix::io::Errno;
 use verimount_bridge::{
-    self as bridge, Bridge, BridgedFile, Mirror, OpenFile, Passthrough, Register, policy::Policy,
+    self as bridge, Bridge, BridgeStatus, BridgedFile, Mirror, OpenFile, Passthrough, Register,
+    Serving, policy::Policy,
 };
 use verimount_fuse::{
     Agreement, Answering, Attr, Backing, Capabilities, Connection, Entry, NodeId, OpenFlags,
     Opened, SessionOptions,
 };
 
+pub use self::policy_file::PolicyFile;
 use self::{
     open_files::{OpenFiles, OpenFor},
     values::{fuse_attr, inner},
@@ -81,6 +84,7 @@ pub struct BridgeFs {
     registrar: Registrar,
     options: BridgeOptions,
     served: Served,
+    policy_file: Option<PolicyFile>,
     files: Handles<Open>,
     open_files: Arc<OpenFiles>,
     listings: Listings,
@@ -96,14 +100,21 @@ struct Open {
 }
 
 impl BridgeFs {
-    /// Serves `mirror`, which `served` describes and whose opens are decided by `policy`.
-    pub fn new(mirror: Mirror, policy: Policy, options: BridgeOptions, served: Served) -> Self {
+    /// Serves `mirror`, which `served` describes and whose opens are decided by `policy`, from `policy_file`.
+    pub fn new(
+        mirror: Mirror,
+        policy: Policy,
+        policy_file: Option<PolicyFile>,
+        options: BridgeOptions,
+        served: Served,
+    ) -> Self {
         let registrar = Registrar::default();
         Self {
             bridge: Bridge::new(mirror, policy, options.passthrough, registrar.clone()),
             registrar,
             options,
             served,
+            policy_file,
             files: Handles::default(),
             open_files: OpenFiles::new(bridge::max_open_files()),
             listings: Listings::default(),
@@ -116,10 +127,26 @@ impl BridgeFs {
         &self.bridge
     }
 
+    /// Replaces the policy by the one that was read from its file again. If that failed, for this reason,
+    /// the old one stays in force.
+    pub fn reload(&self, read: Result<Policy, &str>) {
+        let file = self.policy_file.as_ref();
+        match read {
+            Ok(policy) => {
+                self.bridge.set_policy(policy);
+                file.iter().for_each(|file| file.reloaded());
+            }
+            Err(reason) => file.iter().for_each(|file| file.failed(reason)),
+        }
+    }
+
     /// Its status. The requests are those that reach the bridge: reads and writes that are passed through
     /// do not.
     fn status(&self) -> Status {
-        let bridge = self.bridge.status();
+        let bridge = BridgeStatus {
+            policy: self.policy_file.as_ref().map(PolicyFile::status),
+            ..self.bridge.status()
+        };
         let (opens, relayed) = (&bridge.opens, &bridge.relayed);
         let requests = [
             ("open", opens.passthrough + opens.relay),
@@ -179,15 +206,20 @@ impl BridgeFs {
     fn opened(&self, file: BridgedFile<Registrar>, counted: OpenFor) -> Opened {
         // Saves a round trip per close: errors of writing are reported by fsync in any case.
         let mut flags = OpenFlags::NOFLUSH;
-        let (backing, pages) = match file.backing() {
-            Some(backing) => {
+        let (backing, pages) = match file.serving() {
+            Serving::Passthrough(backing) => {
                 flags |= OpenFlags::PASSTHROUGH;
                 if file.file().is_writable() {
                     self.last_seen.forget(file.file().node());
                 }
                 (backing.id(), Pages::Keep)
             }
-            None => {
+            Serving::AppendOnly(backing) => {
+                flags |= OpenFlags::DIRECT_IO;
+                flags.set(OpenFlags::PASSTHROUGH, backing.is_some());
+                (backing.map_or(0, Backing::id), Pages::Drop)
+            }
+            Serving::Relay => {
                 // During a write through the page cache, a modified page can be dropped and read again
                 // before the write arrives here. So writable files bypass the page cache.
                 flags.set(OpenFlags::DIRECT_IO, file.file().is_writable());
@@ -248,17 +280,19 @@ impl BridgeFs {
 impl Mountable for BridgeFs {
     fn session_options(&self) -> SessionOptions {
         let mut capabilities = CAPABILITIES | self.options.cache.capabilities();
-        capabilities.set(
-            Capabilities::PASSTHROUGH,
-            self.options.passthrough != Passthrough::Never,
-        );
+        // Also for files that must not be mapped.
+        let has_backing = self.options.passthrough != Passthrough::Never || self.options.is_shared;
+        capabilities.set(Capabilities::PASSTHROUGH, has_backing);
         SessionOptions {
             capabilities,
             max_read: MAX_REQUEST,
             max_write: MAX_REQUEST,
             max_readahead: MAX_REQUEST,
             max_background: MAX_BACKGROUND,
-            max_stack_depth: 1 + u32::from(self.mirror().is_stacked()),
+            max_stack_depth: match self.options.passthrough {
+                Passthrough::Never => 1,
+                _ => 1 + u32::from(self.mirror().is_stacked()),
+            },
             answering: match self.options.is_shared {
                 true => Answering::Fairly,
                 false => Answering::ByProcessor(THREADS_PER_PROCESSOR),

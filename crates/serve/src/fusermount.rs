@@ -22,6 +22,9 @@ use crate::mount::{MountOptions, SUBTYPE};
 /// The environment variable that tells `fusermount3` on which descriptor to send the device.
 const COMMUNICATION: &str = "_FUSE_COMMFD";
 
+/// The mount option that only some versions know.
+const NO_SYMFOLLOW: &str = "nosymfollow";
+
 /// Mounts on `mount_point`; returns the open FUSE device.
 ///
 /// # Errors
@@ -50,6 +53,10 @@ pub(crate) fn mount(mount_point: &Path, options: &MountOptions) -> io::Result<Ow
     let status = program.wait()?;
     match device? {
         Some(device) if status.success() => Ok(device),
+        _ if options.no_symfollow && said.contains(NO_SYMFOLLOW) => Err(io::Error::other(
+            "the source is mounted with nosymfollow, which this fusermount3 cannot give the mount: let root \
+             mount, or use a mount of the source without nosymfollow",
+        )),
         _ => Err(io::Error::other(one_line(said.trim()).to_string())),
     }
 }
@@ -70,8 +77,12 @@ fn option_list(options: &MountOptions) -> String {
     // For root of a container; the program ignores the others' wish.
     let suid = either(options.suid, "suid", "nosuid");
     let dev = either(options.dev, "dev", "nodev");
+    let symfollow = match options.no_symfollow {
+        true => format!(",{NO_SYMFOLLOW}"),
+        false => String::new(),
+    };
     format!(
-        "{access},{exec},{suid},{dev},default_permissions,fsname={source_name},subtype={SUBTYPE}{allow_other}"
+        "{access},{exec},{suid},{dev}{symfollow},default_permissions,fsname={source_name},subtype={SUBTYPE}{allow_other}"
     )
 }
 

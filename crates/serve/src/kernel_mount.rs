@@ -34,6 +34,7 @@ pub(crate) fn mount(mount_point: &Path, options: &MountOptions) -> io::Result<Ow
     let mut flags = MountFlags::empty();
     flags.set(MountFlags::RDONLY, options.read_only);
     flags.set(MountFlags::NOEXEC, options.no_exec);
+    flags.set(MountFlags::NOSYMFOLLOW, options.no_symfollow);
     flags.set(MountFlags::NOSUID, !options.suid);
     flags.set(MountFlags::NODEV, !options.dev);
     mount2(

@@ -36,7 +36,7 @@ mod volume_status;
 
 pub use ask::{AskError, Export, ask_export, ask_mount};
 pub use attached::Attached;
-pub use bridge_fs::{BridgeFs, BridgeOptions, Registrar};
+pub use bridge_fs::{BridgeFs, BridgeOptions, PolicyFile, Registrar};
 pub use cache_policy::CachePolicy;
 pub use daemon::{Daemon, DaemonEnd};
 pub use disk::Disk;

@@ -5,6 +5,10 @@ use std::time::Duration;
 /// The largest request, in bytes: the kernel's maximum.
 pub(crate) const MAX_REQUEST: u32 = 1 << 20;
 
+/// The most that one request copies from file to file, in bytes: some ten milliseconds of a thread, and more
+/// than a copy that shares blocks takes per request. Callers of `copy_file_range` go on after a short copy.
+pub(crate) const MAX_COPY: u64 = 16 << 20;
+
 /// How many background requests, for which no caller waits, the kernel may have in flight: read-ahead,
 /// for example.
 pub(crate) const MAX_BACKGROUND: u16 = 128;

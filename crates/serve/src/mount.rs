@@ -47,6 +47,8 @@ pub struct MountOptions {
     pub awake: bool,
     /// Whether the kernel refuses to run programs from the mount.
     pub no_exec: bool,
+    /// Whether the kernel refuses to follow symbolic links of the mount.
+    pub no_symfollow: bool,
     /// Whether set-ID bits and file capabilities of programs have an effect. Only for root.
     pub suid: bool,
     /// Whether device nodes can be opened. Only for root.

@@ -152,14 +152,19 @@ impl Kind {
 impl Served {
     /// Served by this process since now.
     pub fn new(source: String, pin: Option<Pin>) -> Self {
-        let since = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
         Self {
             source: end_of(source, MAX_SOURCE),
             pin,
             daemon: Daemon::current(),
-            since: since.as_secs(),
+            since: now(),
         }
     }
+}
+
+/// The time, in seconds since 1970.
+pub(crate) fn now() -> u64 {
+    let since = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+    since.as_secs()
 }
 
 /// A text; if it has more than `most` bytes, an ellipsis and its end.
@@ -180,12 +185,16 @@ mod tests {
     use verimount_names::printable;
 
     use super::*;
+    use crate::PolicyFile;
 
-    /// The longest path, of bytes that are escaped most, and the longest reason of the system.
+    /// The longest paths, of bytes that are escaped most, and the longest reasons.
     #[test]
     fn the_status_of_a_bridge_fits_into_an_ioctls_answer() {
-        let path = OsString::from_vec(vec![0xff; 4096]);
+        let path = OsString::from_vec(vec![b'\\'; 4096]);
+        let policy = PolicyFile::loaded(path.as_ref());
+        policy.failed(&"\"".repeat(4096));
         let bridge = BridgeStatus {
+            policy: Some(policy.status()),
             passthrough: PassthroughStatus {
                 refusal: Some(Errno::OPNOTSUPP.to_string()),
                 ..PassthroughStatus::default()
@@ -198,8 +207,9 @@ mod tests {
             ..image()
         };
         assert!(status.served.source.starts_with('…'));
-        assert!(status.served.source.ends_with(r"\xff"));
-        assert!(status.to_json().unwrap().len() < 10_000);
+        assert!(status.served.source.ends_with(r"\\"));
+        let len = status.to_json().unwrap().len();
+        assert!((14_000..16_000).contains(&len), "{len}");
         let usual = Served::new("/".repeat(4096), None);
         assert_eq!(usual.source, "/".repeat(4096));
     }

@@ -63,6 +63,9 @@ const SHORT: Extent = Extent {
 /// For how many seconds one file is opened by many.
 const RACE_SECONDS: &str = "60";
 
+/// How many operations three users try on each of six mounts whose source changes meanwhile.
+const OPERATIONS: &str = "20000";
+
 /// Run other projects' test suites in mirrored directories: pjdfstest, fsx, git, SQLite
 ///
 /// This takes an hour, or half of that with TMPDIR in memory.
@@ -87,6 +90,9 @@ fn run(options: &Options) -> Result<()> {
     exercise(&FULL)?;
     println!("== Opens at the same time, for {RACE_SECONDS} s");
     command::run(tests("bridge::race").env("VERIMOUNT_RACE_SECONDS", RACE_SECONDS))?;
+    println!("== Three users, and a source that changes: {OPERATIONS} operations per mount");
+    let mut three_users = tests("bridge::three_users");
+    command::run(three_users.env("VERIMOUNT_THREE_USERS_OPERATIONS", OPERATIONS))?;
     let Some(_switch) = Switch::turn(true) else {
         return Ok(());
     };

@@ -9,6 +9,7 @@ use verimount_names::printable;
 use super::{Bridge, Way};
 use crate::{
     Caller, Register,
+    open_facts::OpenFacts,
     policy::{DecidedBy, Decision, Facts, Policy, RuleName},
 };
 
@@ -35,11 +36,33 @@ impl<R: Register> Bridge<R> {
         operation: &'static str,
         facts: &dyn Facts,
     ) -> Result<Decision, Errno> {
-        let policy = self.policy();
+        self.decide_by(&self.policy(), operation, facts)
+    }
+
+    fn decide_by(
+        &self,
+        policy: &Policy,
+        operation: &'static str,
+        facts: &dyn Facts,
+    ) -> Result<Decision, Errno> {
         match policy.decide(facts, &mut |rule| self.audit(rule, facts))? {
-            (Decision::Deny, by) => Err(self.deny_open(&policy, operation, facts, by)),
+            (Decision::Deny, by) => Err(self.deny_open(policy, operation, facts, by)),
             (decision, _) => Ok(decision),
         }
+    }
+
+    /// The same for a file that may have several names: it is denied if one of them is.
+    pub(super) fn decide_open(
+        &self,
+        operation: &'static str,
+        facts: &mut OpenFacts<'_>,
+    ) -> Result<Decision, Errno> {
+        let policy = self.policy();
+        let decision = self.decide_by(&policy, operation, facts)?;
+        while facts.next_path() {
+            self.permit(&policy, operation, facts)?;
+        }
+        Ok(decision)
     }
 
     /// The serving mode for a decision of the policy.

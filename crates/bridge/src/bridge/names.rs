@@ -1,21 +1,21 @@
 //! Changes of names under a policy: what it denies by path stays denied, however names change.
 //!
-//! The policy decides an open by the path under which the file is known. So no name of a file may
-//! allow more than its other names, and no file may be known by a name that it has lost. If the
-//! policy can deny anything, three rules guarantee this:
+//! The policy decides by where a file is [now](Mirror::file_paths). So no name of a file may allow more than
+//! its other names, and a move is refused if it could undo a denial for anybody.
 //!
-//! - A move is refused if it could undo a denial for anybody.
-//! - Moves and removals are checked and done under an exclusive lock.
-//! - Recording the name by which a file was found takes the lock shared.
+//! Between this check and the move, others may change names. Nothing here locks them out, as they would
+//! have to wait while the source does:
 //!
-//! Opens take no lock. While directories above a file are moved, an open may construct a path that
-//! never existed. But none of these moves loosened the policy for any path below, so a path denied
-//! at the beginning of the open is still denied.
+//! - In the directories whose entries an operation changes, the kernel lets no other operation of the mount
+//!   change entries before it has the answer. So what was checked is what is moved or removed.
+//! - The directories themselves may be moved, but no move loosens the policy for any path below. So the
+//!   operation could as well have been done when it was checked, before the other move.
+//! - What is changed in the source, past the mount, counts when it is found. A change between the check of one
+//!   operation and its end may count only for the next.
 
 use std::{
     ffi::OsStr,
     path::{Path, PathBuf},
-    sync::{Arc, PoisonError, RwLockReadGuard, RwLockWriteGuard},
 };
 
 use rustix::{
@@ -33,17 +33,6 @@ use crate::{
 /// A name in a directory.
 type Place<'a> = (NodeId, &'a OsStr);
 
-/// Permission to change names.
-enum Changing<'a> {
-    /// The policy denies nothing: concurrent changes are allowed.
-    Freely { _lock: RwLockReadGuard<'a, ()> },
-    /// Exclusively, as far as this policy allows.
-    Checked {
-        policy: Arc<Policy>,
-        _lock: RwLockWriteGuard<'a, ()>,
-    },
-}
-
 /// Operations on names.
 impl<R: Register> Bridge<R> {
     /// As [`Mirror::lookup`](crate::Mirror::lookup).
@@ -51,7 +40,6 @@ impl<R: Register> Bridge<R> {
     /// # Errors
     /// As [`Mirror::lookup`](crate::Mirror::lookup).
     pub fn lookup(&self, parent: NodeId, name: &OsStr) -> Result<Entry, Errno> {
-        let _names = self.keep_names();
         self.mirror.lookup(parent, name)
     }
 
@@ -65,7 +53,6 @@ impl<R: Register> Bridge<R> {
         position: u64,
         add: &mut dyn FnMut(Listed<'_>) -> bool,
     ) -> Result<(), Errno> {
-        let _names = self.keep_names();
         self.mirror.list_plus(directory, position, add)
     }
 
@@ -74,7 +61,6 @@ impl<R: Register> Bridge<R> {
     /// # Errors
     /// As [`Mirror::mkdir`](crate::Mirror::mkdir).
     pub fn mkdir(&self, parent: NodeId, name: &OsStr, new: NewFile) -> Result<Entry, Errno> {
-        let _names = self.keep_names();
         self.mirror.mkdir(parent, name, new)
     }
 
@@ -90,7 +76,6 @@ impl<R: Register> Bridge<R> {
         file_type: FileType,
         device: DeviceNumber,
     ) -> Result<Entry, Errno> {
-        let _names = self.keep_names();
         let is_special = [
             FileType::Fifo,
             FileType::Socket,
@@ -117,20 +102,21 @@ impl<R: Register> Bridge<R> {
         parent: NodeId,
         name: &OsStr,
     ) -> Result<Entry, Errno> {
-        let _names = self.keep_names();
         let policy = self.policy();
         if policy.can_deny() && self.mirror.getattr(node)?.file_type() == FileType::RegularFile {
             let to = self.path_of((parent, name))?;
-            let moved = Move {
-                kind: Kind::File,
-                from: &self.mirror.path(node)?,
-                to: &to,
-            };
-            self.keeps_denials(&policy, "link", caller, moved)?;
-            self.keeps_denials(&policy, "link", caller, moved.back())?;
+            for from in &self.mirror.file_paths(node)? {
+                let moved = Move {
+                    kind: Kind::File,
+                    from,
+                    to: &to,
+                };
+                self.keeps_denials(&policy, "link", caller, moved)?;
+                self.keeps_denials(&policy, "link", caller, moved.back())?;
+            }
             self.permit_write(&policy, "link", caller, node, to.clone())?;
         }
-        self.mirror.link(node, parent, name)
+        self.mirror.link(caller, node, parent, name)
     }
 
     /// As [`Mirror::unlink`](crate::Mirror::unlink). For the policy, removing a regular file is
@@ -139,12 +125,12 @@ impl<R: Register> Bridge<R> {
     /// # Errors
     /// `EACCES` if the policy denies it, and as [`Mirror::unlink`](crate::Mirror::unlink).
     pub fn unlink(&self, caller: Caller, parent: NodeId, name: &OsStr) -> Result<(), Errno> {
-        let changing = self.changing();
-        if let Changing::Checked { policy, .. } = &changing {
+        let policy = self.policy();
+        if policy.can_deny() {
             let removed = self.find((parent, name))?;
-            self.permit_removal(policy, "unlink", caller, &removed)?;
+            self.permit_removal(&policy, "unlink", caller, &removed)?;
         }
-        self.mirror.unlink(parent, name)
+        self.mirror.unlink(caller, parent, name)
     }
 
     /// As [`Mirror::rename`](crate::Mirror::rename). For the policy, moving a regular file is
@@ -160,8 +146,8 @@ impl<R: Register> Bridge<R> {
         to: Place<'_>,
         flags: RenameFlags,
     ) -> Result<(), Errno> {
-        let changing = self.changing();
-        if let Changing::Checked { policy, .. } = &changing {
+        let policy = &self.policy();
+        if policy.can_deny() {
             let moved = self.find(from)?;
             let other = match self.find(to) {
                 Err(Errno::NOENT) => None,
@@ -180,28 +166,8 @@ impl<R: Register> Bridge<R> {
         self.mirror.rename(caller, from, to, flags)
     }
 
-    /// Prevents moves and removals while this thread finds or creates files and records their
-    /// names.
-    pub(super) fn keep_names(&self) -> RwLockReadGuard<'_, ()> {
-        self.names.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn changing(&self) -> Changing<'_> {
-        let lock = self.keep_names();
-        if !self.policy().can_deny() {
-            return Changing::Freely { _lock: lock };
-        }
-        drop(lock);
-        let lock = self.names.write().unwrap_or_else(PoisonError::into_inner);
-        // The policy cannot change while this lock is held.
-        Changing::Checked {
-            policy: self.policy(),
-            _lock: lock,
-        }
-    }
-
     fn path_of(&self, (parent, name): Place<'_>) -> Result<PathBuf, Errno> {
-        Ok(self.mirror.path(parent)?.join(name))
+        Ok(self.mirror.directory_path(parent)?.join(name))
     }
 
     fn find(&self, (parent, name): Place<'_>) -> Result<Found<'_, R>, Errno> {

@@ -8,7 +8,7 @@ use rustix::{
     io::Errno,
 };
 
-use super::Mirror;
+use super::{Mirror, act::Changed};
 use crate::{
     Attr, Caller, NodeId, Rights, Timestamp,
     file::OpenFile,
@@ -30,6 +30,26 @@ pub struct Changes {
     pub accessed: Option<NewTime>,
     /// A new time of last modification.
     pub modified: Option<NewTime>,
+}
+
+impl Changes {
+    /// Whether an owner may do this whatever their groups and capabilities are, with the same effect.
+    fn are_for_any_owner(&self) -> bool {
+        let sets_group_id = |mode| Mode::from_raw_mode(mode).contains(Mode::SGID);
+        let is_now = |time: Option<NewTime>| time == Some(NewTime::Now);
+        let keeps_rest = Self {
+            mode: None,
+            accessed: None,
+            modified: None,
+            ..*self
+        } == Self::default();
+        let is_any = *self != Self::default();
+        is_any
+            && keeps_rest
+            && !self.mode.is_some_and(sets_group_id)
+            && !is_now(self.accessed)
+            && !is_now(self.modified)
+    }
 }
 
 /// A time to be set.
@@ -77,21 +97,35 @@ impl Mirror {
         changes: &Changes,
         open: Option<&OpenFile>,
     ) -> Result<Attr, Errno> {
-        self.for_change()?;
         let file = self.descriptor(node)?;
+        let change = || self.change(&file, changes, open);
+        match changes.are_for_any_owner() {
+            true => self.act_as_owner(caller, Changed::Own(&file), change)?,
+            false => self.act(caller, Changed::File(&file), change)?,
+        }
+        self.source.examine_open(&file).map(|(_, attr)| attr)
+    }
+
+    fn change(
+        &self,
+        file: &OwnedFd,
+        changes: &Changes,
+        open: Option<&OpenFile>,
+    ) -> Result<(), Errno> {
         // A change of owner clears set-id bits, so it precedes a change of mode.
         if changes.uid.is_some() || changes.gid.is_some() {
-            self.set_owner(caller, &file, changes)?;
+            set_owner(file, changes)?;
         } else if *changes == Changes::default() {
-            self.confirm_owner(caller, &file)?;
+            self.confirm_owner(file)?;
         }
         if let Some(mode) = changes.mode {
-            self.set_mode(&file, Mode::from_raw_mode(mode))?;
+            let mode = Mode::from_raw_mode(mode);
+            chmodat(CWD, &*PathTo::new(file), mode, AtFlags::empty())?;
         }
         if let Some(size) = changes.size {
             match open.filter(|open| open.is_writable()) {
                 Some(open) => ftruncate(open.fd()?, size)?,
-                None => ftruncate(reopen(&file, OFlags::WRONLY)?, size)?,
+                None => ftruncate(reopen(file, OFlags::WRONLY)?, size)?,
             }
         }
         if changes.accessed.is_some() || changes.modified.is_some() {
@@ -99,42 +133,20 @@ impl Mirror {
                 last_access: timespec(changes.accessed),
                 last_modification: timespec(changes.modified),
             };
-            utimensat(&file, c"", &times, AtFlags::EMPTY_PATH)?;
+            utimensat(file, c"", &times, AtFlags::EMPTY_PATH)?;
         }
-        self.source.examine_open(&file).map(|(_, attr)| attr)
-    }
-
-    fn set_owner(&self, caller: Caller, file: &OwnedFd, changes: &Changes) -> Result<(), Errno> {
-        let uid = changes.uid.map(Uid::from_raw);
-        let gid = changes.gid.map(Gid::from_raw);
-        // A chown by root keeps a set-group-id bit without group execute permission.
-        let _keeping = match caller.uid {
-            0 => Some(self.rights.keep_set_gid()?),
-            _ => None,
-        };
-        chownat(file, c"", uid, gid, AtFlags::EMPTY_PATH)
+        Ok(())
     }
 
     /// Sets the owner of a file to its present owner, which clears set-id bits.
     ///
     /// The kernel sends the same request before anybody writes to such a file, without checking
     /// whether the caller may `chown` it. So for other callers this does nothing: the write will.
-    fn confirm_owner(&self, caller: Caller, file: &OwnedFd) -> Result<(), Errno> {
-        let (_, attr) = self.source.examine_open(file)?;
-        let is_others = caller.uid != 0 && caller.uid != attr.uid;
-        match matches!(self.rights, Rights::Callers { .. }) && is_others && attr.has_set_id() {
-            true => Ok(()),
-            false => self.set_owner(caller, file, &Changes::default()),
+    fn confirm_owner(&self, file: &OwnedFd) -> Result<(), Errno> {
+        match set_owner(file, &Changes::default()) {
+            Err(Errno::PERM) if matches!(self.rights, Rights::Callers { .. }) => Ok(()),
+            other => other,
         }
-    }
-
-    fn set_mode(&self, file: &OwnedFd, mode: Mode) -> Result<(), Errno> {
-        // The kernel has checked whether the caller may set this bit.
-        let _keeping = match mode.contains(Mode::SGID) {
-            true => Some(self.rights.keep_set_gid()?),
-            false => None,
-        };
-        chmodat(CWD, &*PathTo::new(file), mode, AtFlags::empty())
     }
 
     /// Statistics of the file system that a node is on.
@@ -144,6 +156,12 @@ impl Mirror {
     pub fn statfs(&self, node: NodeId) -> Result<StatVfs, Errno> {
         fstatvfs(&self.descriptor(node)?)
     }
+}
+
+fn set_owner(file: &OwnedFd, changes: &Changes) -> Result<(), Errno> {
+    let uid = changes.uid.map(Uid::from_raw);
+    let gid = changes.gid.map(Gid::from_raw);
+    chownat(file, c"", uid, gid, AtFlags::EMPTY_PATH)
 }
 
 fn timespec(time: Option<NewTime>) -> Timespec {

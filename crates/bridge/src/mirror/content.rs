@@ -67,6 +67,15 @@ impl Mirror {
         is_open_for_writing(file.fd()?).map_err(|error| errno(&error))
     }
 
+    /// Whether a file can only be appended to.
+    ///
+    /// # Errors
+    /// Any.
+    pub(crate) fn is_append_only(&self, file: &OpenFile) -> Result<bool, Errno> {
+        let (_, attr) = self.source.examine_open(file.backing_fd().0)?;
+        Ok(attr.append_only)
+    }
+
     fn for_opening(&self, flags: OFlags) -> Result<(), Errno> {
         self.rights.prepare_thread()?;
         match wants_writing(flags) {

@@ -8,17 +8,13 @@ use rustix::{
     io::Errno,
 };
 
-use super::{Entry, Mirror};
+use super::{Entry, Mirror, act::Changed};
 use crate::{
     Caller, DeviceNumber, NodeId,
     file::{OpenFile, passed_on},
     name::Name,
-    rights::Acting,
     table::Location,
 };
-
-/// The mode bits that together make a program run with the group of its file.
-const SET_GROUP: Mode = Mode::SGID.union(Mode::XGRP);
 
 /// The creator and the mode of a new file.
 #[derive(Debug, Clone, Copy)]
@@ -50,7 +46,7 @@ impl Mirror {
         let name = Name::new(name)?;
         let directory = self.descriptor(parent)?;
         let create = new_content(flags) | OFlags::CREATE | OFlags::EXCL;
-        let file = self.make(new, |mode| {
+        let file = self.make(new, &directory, |mode| {
             openat(&directory, name.as_os_str(), create, mode)
         });
         let file = file.map_err(|errno| match errno {
@@ -75,9 +71,11 @@ impl Mirror {
         let directory = self.descriptor(parent)?;
         let exclusive = flags.intersection(OFlags::EXCL);
         let create = new_content(flags) | exclusive | OFlags::TMPFILE;
-        let file = self.make(new, |mode| openat(&directory, c".", create, mode))?;
+        let file = self.make(new, &directory, |mode| {
+            openat(&directory, c".", create, mode)
+        })?;
         let (id, attr) = self.source.examine_open(&file)?;
-        let node = self.nodes.remember(id, Location::unnamed(parent))?;
+        let node = self.nodes.remember(id, Location::unnamed(parent), false)?;
         let opened = self.opened(node, passed_on(flags), file);
         Ok((Entry { node, attr }, opened))
     }
@@ -88,7 +86,7 @@ impl Mirror {
     /// Any.
     pub fn mkdir(&self, parent: NodeId, name: &OsStr, new: NewFile) -> Result<Entry, Errno> {
         self.make_at(parent, name, |directory, name| {
-            self.make(new, |mode| mkdirat(directory, name, mode))
+            self.make(new, directory, |mode| mkdirat(directory, name, mode))
         })
     }
 
@@ -106,7 +104,7 @@ impl Mirror {
     ) -> Result<Entry, Errno> {
         let device = makedev(device.major, device.minor);
         self.make_at(parent, name, |directory, name| {
-            self.make(new, |mode| {
+            self.make(new, directory, |mode| {
                 mknodat(directory, name, file_type, mode, device)
             })
         })
@@ -124,8 +122,9 @@ impl Mirror {
         caller: Caller,
     ) -> Result<Entry, Errno> {
         self.make_at(parent, name, |directory, name| {
-            let _acting = self.acting_for(caller)?;
-            symlinkat(target, directory, name)
+            self.act_as_owner(caller, Changed::Directory(directory), || {
+                symlinkat(target, directory, name)
+            })
         })
     }
 
@@ -147,25 +146,19 @@ impl Mirror {
     fn make<T>(
         &self,
         new: NewFile,
-        make: impl FnOnce(Mode) -> Result<T, Errno>,
+        directory: &OwnedFd,
+        make: impl Fn(Mode) -> Result<T, Errno>,
     ) -> Result<T, Errno> {
         let mode = Mode::from_raw_mode(new.mode);
         let mode = self
             .rights
             .with_umask(mode, Mode::from_raw_mode(new.umask))?;
-        // The kernel has checked whether the caller may set these bits.
-        let _keeping = match mode.contains(SET_GROUP) {
-            true => Some(self.rights.keep_set_gid()?),
-            false => None,
-        };
-        let _acting = self.acting_for(new.caller)?;
-        make(mode)
-    }
-
-    /// While the result lives, new files belong to the caller; an error if the mirror is read-only.
-    fn acting_for(&self, caller: Caller) -> Result<Acting, Errno> {
-        self.for_change()?;
-        self.rights.act_for(caller)
+        let directory = Changed::Directory(directory);
+        match mode.contains(Mode::SGID) {
+            // For members of the group, or with a capability.
+            true => self.act(new.caller, directory, || make(mode)),
+            false => self.act_as_owner(new.caller, directory, || make(mode)),
+        }
     }
 }
 

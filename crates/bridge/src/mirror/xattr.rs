@@ -1,18 +1,12 @@
-use std::{ffi::OsStr, os::fd::OwnedFd};
+use std::ffi::OsStr;
 
 use rustix::{
-    fs::{
-        AtFlags, CWD, Mode, XattrFlags, chmodat, getxattr, getxattr_query, listxattr,
-        listxattr_query, removexattr, setxattr,
-    },
+    fs::{XattrFlags, getxattr, getxattr_query, listxattr, listxattr_query, removexattr, setxattr},
     io::Errno,
 };
 
-use super::Mirror;
-use crate::{NodeId, reopen::PathTo};
-
-/// The access control list for access checks. Setting it changes the permission bits.
-const ACCESS_LIST: &str = "system.posix_acl_access";
+use super::{Mirror, act::Changed};
+use crate::{Caller, NodeId, reopen::PathTo};
 
 /// Extended attributes of any kind of file, including access control lists.
 impl Mirror {
@@ -44,45 +38,24 @@ impl Mirror {
         }
     }
 
-    /// Sets an attribute. With `clear_set_gid`, a new access control list clears the set-group-id
-    /// bit.
+    /// Sets an attribute.
     ///
     /// # Errors
     /// Any.
     pub fn setxattr(
         &self,
+        caller: Caller,
         node: NodeId,
         name: &OsStr,
         value: &[u8],
         flags: XattrFlags,
-        clear_set_gid: bool,
     ) -> Result<(), Errno> {
-        self.for_change()?;
         let file = self.descriptor(node)?;
-        let _keeping = match name == ACCESS_LIST && !clear_set_gid {
-            true => Some(self.rights.keep_set_gid()?),
-            false => None,
-        };
-        setxattr(&*PathTo::new(&file), name, value, flags)?;
-        match name == ACCESS_LIST && clear_set_gid {
-            true => self.clear_set_gid(&file),
-            false => Ok(()),
-        }
-    }
-
-    /// Clears the set-group-id bit explicitly, since the system keeps it if the file's group is one
-    /// of this process's groups.
-    fn clear_set_gid(&self, file: &OwnedFd) -> Result<(), Errno> {
-        let (_, attr) = self.source.examine_open(file)?;
-        let mode = Mode::from_raw_mode(attr.mode);
-        match mode.contains(Mode::SGID) {
-            true => chmodat(
-                CWD,
-                &*PathTo::new(file),
-                mode.difference(Mode::SGID),
-                AtFlags::empty(),
-            ),
-            false => Ok(()),
+        let set = || setxattr(&*PathTo::new(&file), name, value, flags);
+        match is_access_control_list(name) {
+            // It may clear the set-group-id bit.
+            true => self.act(caller, Changed::Own(&file), set),
+            false => self.act_as_owner(caller, Changed::File(&file), set),
         }
     }
 
@@ -90,9 +63,14 @@ impl Mirror {
     ///
     /// # Errors
     /// `ENODATA` if there is none, and any.
-    pub fn removexattr(&self, node: NodeId, name: &OsStr) -> Result<(), Errno> {
-        self.for_change()?;
+    pub fn removexattr(&self, caller: Caller, node: NodeId, name: &OsStr) -> Result<(), Errno> {
         let file = self.descriptor(node)?;
-        removexattr(&*PathTo::new(&file), name)
+        self.act_as_owner(caller, Changed::File(&file), || {
+            removexattr(&*PathTo::new(&file), name)
+        })
     }
+}
+
+fn is_access_control_list(name: &OsStr) -> bool {
+    name.as_encoded_bytes().starts_with(b"system.")
 }

@@ -37,7 +37,7 @@ pub trait Facts {
     /// Its path below the source.
     ///
     /// # Errors
-    /// As [`crate::Mirror::path`].
+    /// As [`crate::Mirror::file_paths`].
     fn path(&self) -> Result<&Path, Errno>;
 
     /// Its length in bytes; 0 if it is being created.

@@ -5,4 +5,5 @@ mod model;
 mod names;
 mod opens;
 mod race;
+mod source_changes;
 mod support;

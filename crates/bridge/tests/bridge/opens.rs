@@ -24,7 +24,7 @@ fn an_inode_has_one_backing_file_for_all_its_opens() {
     let node = bench.find("file");
     let open = |flags| bench.bridge.open(node, CALLER, flags).unwrap();
     let (first, second) = (open(READ), open(WRITE));
-    let [one, two] = [&first, &second].map(|file| file.backing().unwrap());
+    let [one, two] = [&first, &second].map(|file| file.serving().passthrough().unwrap());
     assert_eq!(one.number, two.number);
     let inode = fs::metadata(bench.folder.path().join("file"))
         .unwrap()
@@ -33,7 +33,7 @@ fn an_inode_has_one_backing_file_for_all_its_opens() {
     let number = one.number;
     drop((first, second));
     // It is kept for the next open, and taken back when the file is forgotten.
-    assert_eq!(open(READ).backing().unwrap().number, number);
+    assert_eq!(open(READ).serving().passthrough().unwrap().number, number);
     assert_eq!(bench.kernel.live.load(SeqCst), 1);
     bench.bridge.forget(node, 1);
     assert_eq!(bench.kernel.live.load(SeqCst), 0);
@@ -68,7 +68,7 @@ fn new_files_are_not_kept_open_for_writing() {
     let name = "new".as_ref();
     let created = bench.bridge.create(NodeId::ROOT, name, new, WRITE);
     let (_, file) = created.unwrap();
-    assert!(file.backing().is_some());
+    assert!(file.serving().passthrough().is_some());
     drop(file);
     assert_eq!(bench.kernel.live.load(SeqCst), 0);
 }
@@ -82,10 +82,10 @@ fn later_opens_use_the_mode_of_the_first() {
     let node = bench.find("file");
     let open = |flags| bench.bridge.open(node, CALLER, flags).unwrap();
     let (reader, writer) = (open(READ), open(WRITE));
-    assert!(reader.backing().is_some() && writer.backing().is_some());
+    assert!(reader.serving().passthrough().is_some() && writer.serving().passthrough().is_some());
     drop((reader, writer));
     let (writer, reader) = (open(WRITE), open(READ));
-    assert!(writer.backing().is_none() && reader.backing().is_none());
+    assert!(writer.serving().passthrough().is_none() && reader.serving().passthrough().is_none());
     let mut content = [0; 8];
     assert_eq!(writer.write(b"C", 0, ReadWriteFlags::empty()), Ok(1));
     assert_eq!(reader.read(&mut content, 0), Ok(7));
@@ -115,7 +115,7 @@ fn a_denied_file_stays_denied_while_it_is_open() {
         let denied = bench.bridge.open(node, CALLER, flags);
         assert_eq!(denied.err(), Some(Errno::ACCESS));
     }
-    assert!(reader.backing().is_some());
+    assert!(reader.serving().passthrough().is_some());
     let new = NewFile {
         caller: CALLER,
         mode: 0o600,
@@ -139,7 +139,7 @@ fn a_kernel_that_cannot_is_not_asked_again() {
         let node = bench.find("file");
         for _ in 0..3 {
             let file = bench.bridge.open(node, CALLER, READ).unwrap();
-            assert!(file.backing().is_none());
+            assert!(file.serving().passthrough().is_none());
             let mut content = [0; 7];
             assert_eq!(file.read(&mut content, 0), Ok(7));
         }
@@ -156,10 +156,10 @@ fn one_refused_file_does_not_disable_passthrough() {
     let node = bench.find("file");
     let first = bench.bridge.open(node, CALLER, READ).unwrap();
     let second = bench.bridge.open(node, CALLER, READ).unwrap();
-    assert!(first.backing().is_none() && second.backing().is_none());
+    assert!(first.serving().passthrough().is_none() && second.serving().passthrough().is_none());
     drop((first, second));
     let third = bench.bridge.open(node, CALLER, READ).unwrap();
-    assert!(third.backing().is_some());
+    assert!(third.serving().passthrough().is_some());
     assert_eq!(bench.bridge.status().passthrough.refusal, None);
 }
 
@@ -171,7 +171,7 @@ fn required_passthrough_fails_if_it_is_unavailable() {
     let refused = bench.bridge.open(node, CALLER, READ);
     assert_eq!(refused.err(), Some(Errno::PERM));
     let file = bench.bridge.open(node, CALLER, READ).unwrap();
-    assert!(file.backing().is_some());
+    assert!(file.serving().passthrough().is_some());
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn passthrough_can_be_disabled() {
         .bridge
         .open(bench.find("file"), CALLER, WRITE)
         .unwrap();
-    assert!(file.backing().is_none());
+    assert!(file.serving().passthrough().is_none());
     assert_eq!(bench.bridge.status().passthrough.fallbacks, 0);
 }
 
@@ -222,9 +222,9 @@ fn rules_see_the_present_file() {
     );
     let node = bench.find("file");
     let open = || bench.bridge.open(node, CALLER, READ);
-    assert!(open().unwrap().backing().is_none());
+    assert!(open().unwrap().serving().passthrough().is_none());
     fs::write(bench.folder.path().join("file"), "contents").unwrap();
-    assert!(open().unwrap().backing().is_some());
+    assert!(open().unwrap().serving().passthrough().is_some());
     assert_eq!(bench.bridge.status().opens.audited, 1);
     fs::create_dir(bench.folder.path().join("sub")).unwrap();
     let (root, file) = (NodeId::ROOT, "file".as_ref());

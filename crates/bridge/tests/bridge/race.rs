@@ -57,7 +57,9 @@ fn open_and_close(bench: &Bench, mut random: u64) {
         };
         let entry = bench.bridge.mirror().lookup(NodeId::ROOT, name).unwrap();
         let file = bench.bridge.open(entry.node, CALLER, flags).unwrap();
-        bench.kernel.opened(entry.node, file.backing());
+        bench
+            .kernel
+            .opened(entry.node, file.serving().passthrough());
         open.push((entry.node, file));
         if bits & 16 != 0 {
             thread::yield_now();
@@ -77,7 +79,7 @@ type Open = (
 );
 
 fn close(bench: &Bench, (node, file): Open) {
-    bench.kernel.released(node, file.backing());
+    bench.kernel.released(node, file.serving().passthrough());
     drop(file);
     bench.bridge.forget(node, 1);
 }

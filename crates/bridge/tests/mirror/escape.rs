@@ -18,8 +18,8 @@ fn names_lead_one_step_down() {
             let (mirror, new) = (&bench.mirror, new_file(0o777));
             assert_eq!(mirror.lookup(parent, name), Err(Errno::INVAL));
             assert_eq!(mirror.mkdir(parent, name, new), Err(Errno::INVAL));
-            assert_eq!(mirror.unlink(parent, name), Err(Errno::INVAL));
-            assert_eq!(mirror.rmdir(parent, name), Err(Errno::INVAL));
+            assert_eq!(mirror.unlink(ROOT, parent, name), Err(Errno::INVAL));
+            assert_eq!(mirror.rmdir(ROOT, parent, name), Err(Errno::INVAL));
             let created = mirror.create(parent, name, new, OFlags::RDWR);
             assert_eq!(created.unwrap_err(), Errno::INVAL);
             let moved = mirror.rename(
@@ -29,7 +29,7 @@ fn names_lead_one_step_down() {
                 rename_flags(),
             );
             assert_eq!(moved, Err(Errno::INVAL));
-            assert_eq!(mirror.link(folder, parent, name), Err(Errno::INVAL));
+            assert_eq!(mirror.link(ROOT, folder, parent, name), Err(Errno::INVAL));
         }
     }
 }

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, ffi::OsStr, fs, os::unix::fs::MetadataExt};
 use rustix::fs::FileType;
 use verimount_bridge::{Listed, NodeId, OpenDirectory};
 
-use crate::support::Bench;
+use crate::support::{Bench, ROOT};
 
 /// Lists at most `room` names from a position on; also returns the position that it reached.
 fn list(bench: &Bench, directory: &OpenDirectory, from: u64, room: usize) -> (Vec<String>, u64) {
@@ -106,6 +106,9 @@ fn a_directory_that_was_removed_is_empty() {
     fs::create_dir(bench.source().join("folder")).unwrap();
     let node = bench.find("folder").unwrap().node;
     let directory = bench.mirror.open_directory(node).unwrap();
-    bench.mirror.rmdir(NodeId::ROOT, "folder".as_ref()).unwrap();
+    bench
+        .mirror
+        .rmdir(ROOT, NodeId::ROOT, "folder".as_ref())
+        .unwrap();
     assert_eq!(list(&bench, &directory, 0, 10), (vec![], 0));
 }

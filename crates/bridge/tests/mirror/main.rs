@@ -8,5 +8,6 @@ mod mounts;
 mod races;
 mod read_only;
 mod rights;
+mod source_decides;
 mod support;
 mod xattrs;

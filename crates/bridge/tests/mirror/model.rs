@@ -20,13 +20,16 @@ use rustix::{
         readlinkat, removexattr, renameat_with, setxattr, symlinkat, unlinkat, utimensat,
     },
     io::{Errno, pread, pwrite},
+    process::geteuid,
+    thread::CapabilitySet,
 };
 use verimount_bridge::{
-    Attr, Changes, DeviceNumber, Entry, Listed, Mirror, NewTime, NodeId, OpenFile, Timestamp,
+    Attr, Caller, Changes, DeviceNumber, Entry, Listed, Mirror, NewTime, NodeId, OpenFile,
+    Timestamp,
 };
 use verimount_testkit::random_cases;
 
-use crate::support::{Bench, ROOT, as_ordinary_user, new_file};
+use crate::support::{Bench, Process, ROOT, as_ordinary_user, new_file};
 
 /// A name in the directory itself, or in one below it.
 type Place = (Option<&'static str>, &'static str);
@@ -196,6 +199,7 @@ impl Plain {
 /// The directory with a mirror, and how often each node was looked up.
 struct Mirrored<'a> {
     mirror: &'a Mirror,
+    caller: Caller,
     lookups: BTreeMap<NodeId, u64>,
 }
 
@@ -230,7 +234,7 @@ impl Mirrored<'_> {
 
     fn change(&mut self, at: Place, changes: Changes) -> Result<(), Errno> {
         let node = self.node(at)?;
-        let attr = self.mirror.setattr(ROOT, node, &changes, None)?;
+        let attr = self.mirror.setattr(self.caller, node, &changes, None)?;
         assert_eq!(self.mirror.getattr(node), Ok(attr));
         Ok(())
     }
@@ -257,20 +261,25 @@ impl Mirrored<'_> {
             }
             Operation::Symlink(at, target) => {
                 let parent = self.parent(at)?;
-                let made = mirror.symlink(parent, at.1.as_ref(), target.as_ref(), ROOT)?;
+                let made = mirror.symlink(parent, at.1.as_ref(), target.as_ref(), self.caller)?;
                 self.count(made);
             }
             Operation::Link(from, to) => {
                 let (node, parent) = (self.node(from)?, self.parent(to)?);
-                let made = mirror.link(node, parent, to.1.as_ref())?;
+                let made = mirror.link(self.caller, node, parent, to.1.as_ref())?;
                 assert_eq!(self.count(made).node, node);
             }
-            Operation::Unlink(at) => mirror.unlink(self.parent(at)?, at.1.as_ref())?,
-            Operation::Rmdir(at) => mirror.rmdir(self.parent(at)?, at.1.as_ref())?,
+            Operation::Unlink(at) => mirror.unlink(self.caller, self.parent(at)?, at.1.as_ref())?,
+            Operation::Rmdir(at) => mirror.rmdir(self.caller, self.parent(at)?, at.1.as_ref())?,
             Operation::Rename(from, to, flags) => {
                 let (old, new) = (self.parent(from)?, self.parent(to)?);
                 let flags = RenameFlags::from_bits_retain(flags);
-                mirror.rename(ROOT, (old, from.1.as_ref()), (new, to.1.as_ref()), flags)?;
+                mirror.rename(
+                    self.caller,
+                    (old, from.1.as_ref()),
+                    (new, to.1.as_ref()),
+                    flags,
+                )?;
             }
             Operation::Readlink(at) => {
                 let node = self.node(at)?;
@@ -318,7 +327,7 @@ impl Mirrored<'_> {
             }
             Operation::SetXattr(at, value) => {
                 let (node, flags) = (self.node(at)?, XattrFlags::empty());
-                mirror.setxattr(node, "user.x".as_ref(), &[value], flags, false)?;
+                mirror.setxattr(self.caller, node, "user.x".as_ref(), &[value], flags)?;
             }
             Operation::GetXattr(at) => {
                 let (node, mut value) = (self.node(at)?, [0; 1]);
@@ -327,7 +336,7 @@ impl Mirrored<'_> {
             }
             Operation::RemoveXattr(at) => {
                 let node = self.node(at)?;
-                mirror.removexattr(node, "user.x".as_ref())?;
+                mirror.removexattr(self.caller, node, "user.x".as_ref())?;
             }
             Operation::Forget(at) => {
                 if let Ok(node) = self.node(at) {
@@ -424,12 +433,13 @@ fn contents(path: &Path) -> BTreeMap<PathBuf, String> {
 }
 
 /// Runs the operations on both directories.
-fn compare(operations: &[Operation]) {
+fn compare(caller: Caller, operations: &[Operation]) {
     let bench = Bench::new();
     bench.mirror.rights().prepare_thread().unwrap();
     let plain = Plain(bench.outside());
     let mut mirrored = Mirrored {
         mirror: &bench.mirror,
+        caller,
         lookups: BTreeMap::new(),
     };
     for operation in operations {
@@ -451,7 +461,12 @@ proptest! {
     fn the_mirror_does_what_the_system_does(
         operations in prop::collection::vec(operation(), 1..80),
     ) {
-        compare(&operations);
-        as_ordinary_user(|| compare(&operations));
+        if geteuid().is_root() {
+            // As the preparation of this thread takes it away.
+            let capabilities = CapabilitySet::all().difference(CapabilitySet::FSETID);
+            let root = Process::of(0, 0).with(capabilities);
+            root.while_waiting(|caller| compare(caller, &operations));
+        }
+        as_ordinary_user(|| compare(ROOT, &operations));
     }
 }

@@ -36,17 +36,17 @@ fn check() {
         mirror.mkdir(root, name, new).err(),
         mirror.mknod(root, name, new, FileType::Fifo, device).err(),
         mirror.symlink(root, name, file, ROOT).err(),
-        mirror.link(node, root, name).err(),
-        mirror.unlink(root, file).err(),
-        mirror.rmdir(root, file).err(),
+        mirror.link(ROOT, node, root, name).err(),
+        mirror.unlink(ROOT, root, file).err(),
+        mirror.rmdir(ROOT, root, file).err(),
         mirror
             .rename(ROOT, (root, file), (root, name), RenameFlags::empty())
             .err(),
         mirror.setattr(ROOT, node, &size, None).err(),
         mirror
-            .setxattr(node, "user.x".as_ref(), b"x", XattrFlags::empty(), false)
+            .setxattr(ROOT, node, "user.x".as_ref(), b"x", XattrFlags::empty())
             .err(),
-        mirror.removexattr(node, "user.x".as_ref()).err(),
+        mirror.removexattr(ROOT, node, "user.x".as_ref()).err(),
         mirror.open_file(node, OFlags::WRONLY).err(),
         mirror.open_file(node, OFlags::RDWR).err(),
         mirror.open_file(node, OFlags::RDONLY | OFlags::TRUNC).err(),

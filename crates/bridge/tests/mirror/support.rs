@@ -4,14 +4,20 @@ use std::{
     fs,
     panic::resume_unwind,
     path::{Path, PathBuf},
+    sync::mpsc::channel,
     thread,
 };
 
 use rustix::{
     io::Errno,
-    thread::{CapabilitySet, capabilities, set_capabilities},
+    process::Gid,
+    thread::{
+        CapabilitiesSecureBits, CapabilitySet, capabilities, capabilities_secure_bits, gettid,
+        set_capabilities, set_capabilities_secure_bits, set_thread_groups,
+    },
 };
 use verimount_bridge::{Caller, Entry, Mirror, MirrorOptions, NewFile, NodeId};
+use verimount_sys::{set_thread_fs_gid, set_thread_fs_uid};
 
 /// Root.
 pub(crate) const ROOT: Caller = Caller {
@@ -89,4 +95,70 @@ pub(crate) fn as_ordinary_user<T: Send>(work: impl FnOnce() -> T + Send) -> T {
         });
         worker.join().unwrap_or_else(|panic| resume_unwind(panic))
     })
+}
+
+/// A process that uses the mirror.
+pub(crate) struct Process {
+    uid: u32,
+    gid: u32,
+    groups: Vec<Gid>,
+    capabilities: CapabilitySet,
+}
+
+impl Process {
+    /// One without capabilities and supplementary groups.
+    pub(crate) fn of(uid: u32, gid: u32) -> Self {
+        Self {
+            uid,
+            gid,
+            groups: Vec::new(),
+            capabilities: CapabilitySet::empty(),
+        }
+    }
+
+    pub(crate) fn in_groups(self, groups: &[u32]) -> Self {
+        let groups = groups.iter().copied().map(Gid::from_raw).collect();
+        Self { groups, ..self }
+    }
+
+    pub(crate) fn with(self, capabilities: CapabilitySet) -> Self {
+        Self {
+            capabilities,
+            ..self
+        }
+    }
+
+    /// Does `work` on behalf of the process, a thread of this one, which waits meanwhile.
+    pub(crate) fn while_waiting<T>(&self, work: impl FnOnce(Caller) -> T) -> T {
+        thread::scope(|scope| {
+            let (tell, told) = channel();
+            let (end, ended) = channel::<()>();
+            scope.spawn(move || {
+                self.assume();
+                tell.send(gettid().as_raw_nonzero().get().cast_unsigned())
+                    .unwrap();
+                // Until the sender is dropped.
+                let _ = ended.recv();
+            });
+            let caller = Caller {
+                uid: self.uid,
+                gid: self.gid,
+                pid: told.recv().unwrap(),
+            };
+            let result = work(caller);
+            drop(end);
+            result
+        })
+    }
+
+    fn assume(&self) {
+        let bits = capabilities_secure_bits().unwrap();
+        set_capabilities_secure_bits(bits | CapabilitiesSecureBits::NO_SETUID_FIXUP).unwrap();
+        set_thread_groups(&self.groups).unwrap();
+        set_thread_fs_gid(self.gid);
+        set_thread_fs_uid(self.uid);
+        let mut sets = capabilities(None).unwrap();
+        sets.effective = sets.permitted.intersection(self.capabilities);
+        set_capabilities(None, sets).unwrap();
+    }
 }

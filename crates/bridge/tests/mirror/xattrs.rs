@@ -46,7 +46,7 @@ fn any_kind_of_file_can_have_them() {
         let value = [number as u8; 3];
         let mut found = [0; 64];
         assert_eq!(mirror.getxattr(node, name, &mut found), Err(Errno::NODATA));
-        let set = |flags| mirror.setxattr(node, name, &value, flags, false);
+        let set = |flags| mirror.setxattr(ROOT, node, name, &value, flags);
         assert_eq!(set(XattrFlags::REPLACE), Err(Errno::NODATA));
         assert_eq!(set(XattrFlags::CREATE), Ok(()));
         assert_eq!(set(XattrFlags::CREATE), Err(Errno::EXIST));
@@ -65,8 +65,8 @@ fn any_kind_of_file_can_have_them() {
         assert_eq!(mirror.listxattr(node, &mut []), Ok(len));
         let mut names = names[..len].split(|byte| *byte == 0);
         assert!(names.any(|listed| listed == name.as_bytes()));
-        mirror.removexattr(node, name).unwrap();
-        assert_eq!(mirror.removexattr(node, name), Err(Errno::NODATA));
+        mirror.removexattr(ROOT, node, name).unwrap();
+        assert_eq!(mirror.removexattr(ROOT, node, name), Err(Errno::NODATA));
     }
     drop(open);
 }

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use verimount_bridge::BridgeStatus;
+use verimount_bridge::{BridgeStatus, PolicyStatus};
 use verimount_serve::{CacheStatus, ImageStatus, Kind, OriginStatus, Status, VolumeStatus};
 
 /// Prints all metrics of what is served at `target`, which is a label of each.
@@ -203,7 +203,26 @@ impl<W: Write> Metrics<'_, W> {
         ])
     }
 
+    fn print_policy(&mut self, policy: &PolicyStatus) -> io::Result<()> {
+        let labels = || vec![("file", policy.file.as_str())];
+        let loaded = (
+            "policy_load_time_seconds",
+            Gauge,
+            "When the policy in force was read, in seconds since 1970.",
+        );
+        self.family(loaded, [(labels(), policy.loaded)])?;
+        let failed = (
+            "policy_reload_failed",
+            Gauge,
+            "1 if the policy could not be read again, so that the old one is still in force.",
+        );
+        self.family(failed, [(labels(), policy.failure.is_some().into())])
+    }
+
     fn print_bridge(&mut self, bridge: &BridgeStatus) -> io::Result<()> {
+        if let Some(policy) = &bridge.policy {
+            self.print_policy(policy)?;
+        }
         let (opens, passthrough, relayed) = (&bridge.opens, &bridge.passthrough, &bridge.relayed);
         let ways = [
             ("passthrough", opens.passthrough),

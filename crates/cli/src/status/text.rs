@@ -7,7 +7,7 @@ use std::{
 };
 
 use indicatif::HumanDuration;
-use verimount_bridge::BridgeStatus;
+use verimount_bridge::{BridgeStatus, PolicyStatus};
 use verimount_names::one_line;
 use verimount_serve::{
     BadSector, CacheStatus, Failure, ImageStatus, Kind, OriginStatus, Pin, Requests, Served,
@@ -153,7 +153,25 @@ fn print_failures(out: &mut impl Write, failures: &[Failure]) -> io::Result<()> 
     Ok(())
 }
 
+fn print_policy(out: &mut impl Write, policy: &PolicyStatus) -> io::Result<()> {
+    let ago = |moment| HumanDuration(since(moment));
+    let (file, loaded) = (one_line(&policy.file), ago(policy.loaded));
+    writeln!(out, "policy         {file}, loaded {loaded} ago")?;
+    let Some(failure) = &policy.failure else {
+        return Ok(());
+    };
+    let (failed, reason) = (ago(failure.at), one_line(&failure.reason));
+    writeln!(out, "RELOAD FAILED  {failed} ago: {reason}")?;
+    writeln!(
+        out,
+        "               the old policy, loaded {loaded} ago, is still in force"
+    )
+}
+
 fn print_bridge(out: &mut impl Write, status: &BridgeStatus) -> io::Result<()> {
+    if let Some(policy) = &status.policy {
+        print_policy(out, policy)?;
+    }
     let (opens, passthrough) = (&status.opens, &status.passthrough);
     writeln!(
         out,
@@ -221,6 +239,7 @@ fn print_volume(out: &mut impl Write, status: &VolumeStatus) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use verimount_bridge::ReloadFailure;
     use verimount_serve::OriginFailure;
 
     use super::*;
@@ -259,7 +278,22 @@ mod tests {
             }],
             ..VolumeStatus::default()
         };
-        for (kind, own) in [(Kind::Image(image), 5), (Kind::Volume(volume), 3)] {
+        let bridge = BridgeStatus {
+            policy: Some(PolicyStatus {
+                file: text(),
+                failure: Some(ReloadFailure {
+                    at: u64::MAX,
+                    reason: text(),
+                }),
+                ..PolicyStatus::default()
+            }),
+            ..BridgeStatus::default()
+        };
+        for (kind, own) in [
+            (Kind::Image(image), 5),
+            (Kind::Volume(volume), 3),
+            (Kind::Bridge(bridge), 2),
+        ] {
             let served = Served {
                 source: text(),
                 pin: Some(Pin::Key { id: text() }),

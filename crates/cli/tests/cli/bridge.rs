@@ -10,13 +10,17 @@ mod escape;
 mod fairness;
 mod limits;
 mod names;
+mod namespaces;
 mod ownership;
 mod policy;
 mod race;
 mod read_only;
+mod remembered;
+mod restrictions;
 mod status;
 mod storage;
 mod synchronous;
+mod three_users;
 mod usage;
 mod xattrs;
 

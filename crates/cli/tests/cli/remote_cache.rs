@@ -17,7 +17,7 @@ use verimount_testkit::{Random, noise};
 use crate::{
     args,
     common::{
-        daemon::{self, Daemon},
+        daemon::{self, Daemon, metric},
         nginx::Nginx,
         run::{Ended, verimount},
         seed,
@@ -80,13 +80,7 @@ impl Setup {
 
     /// A number of the status of the mount.
     fn status(&self, field: &str) -> u64 {
-        let status = verimount(args!["status", self.world.path("mnt"), "--prometheus"]);
-        let text = status.text();
-        let line = text
-            .lines()
-            .find(|line| line.starts_with(&format!("verimount_{field}{{")));
-        let line = line.unwrap_or_else(|| panic!("no {field} in {text}"));
-        line.rsplit_once(' ').unwrap().1.parse().unwrap()
+        metric(&self.world.path("mnt"), field)
     }
 }
 

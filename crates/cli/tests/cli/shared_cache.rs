@@ -20,7 +20,7 @@ use verimount_testkit::{Random, noise};
 use crate::{
     args,
     common::{
-        daemon::{self, Daemon, eventually},
+        daemon::{self, Daemon, eventually, metric},
         nginx::Nginx,
         run::verimount,
         seed,
@@ -141,24 +141,15 @@ fn one_of_two_daemons_is_killed() {
     for mounted in [&survivor, &last] {
         // Each makes room for what it stores, unless the other has just done so.
         eventually("it evicts", || {
-            counted(mounted, "verimount_cache_evicted_bytes_total{") > 0
+            metric(mounted.directory(), "cache_evicted_bytes_total") > 0
         });
     }
     for reader in readers.into_iter().chain(final_readers) {
         reader.ends().unwrap();
     }
     for mounted in [survivor, last] {
-        assert_eq!(counted(&mounted, "verimount_mismatches_total{"), 0);
-        assert_eq!(counted(&mounted, "verimount_cache_failures_total{"), 0);
+        assert_eq!(metric(mounted.directory(), "mismatches_total"), 0);
+        assert_eq!(metric(mounted.directory(), "cache_failures_total"), 0);
         mounted.unmount();
     }
-}
-
-/// A counter of a mount's status.
-#[track_caller]
-fn counted(mounted: &Daemon, name: &str) -> u64 {
-    let status = verimount(args!["status", mounted.directory(), "--prometheus"]);
-    let lines = status.text().lines();
-    let mut values = lines.filter_map(|line| line.strip_prefix(name)?.rsplit_once(' '));
-    values.next().unwrap().1.parse().unwrap()
 }

@@ -12,7 +12,7 @@ use rustix::fs::OFlags;
 use verimount_sys::set_thread_fs_uid;
 
 use crate::{
-    memory_fs::SLOW,
+    memory_fs::{SLOW, SLOW_STORAGE},
     mounted::{Mounted, Wanted},
 };
 
@@ -21,6 +21,9 @@ pub(crate) const USERS: [u32; 3] = [61_001, 61_002, 61_003];
 
 /// How many reads a single user can have running, according to `docs/SEMANTICS.md`.
 pub(crate) const SHARE: usize = 32;
+
+/// The same for `fsync` and other operations that may take long.
+pub(crate) const LONG_SHARE: usize = 16;
 
 /// Does `work` as a user, on a new thread.
 fn as_user<T: Send + 'static>(
@@ -82,5 +85,36 @@ fn waiting_reads_of_one_user_do_not_block_others() {
     for reader in waiting {
         assert_eq!(reader.join().unwrap(), b"at last");
     }
+    mounted.unmount();
+}
+
+#[test]
+fn waiting_syncs_of_one_user_do_not_block_others() {
+    let Some(mounted) = Mounted::new(Wanted::Fair) else {
+        return;
+    };
+    let file = mounted.path("file");
+    fs::write(&file, "at once").unwrap();
+    // The kernel sends one such request at a time for each file.
+    let [first, second, _] = USERS;
+    let sync = |uid, number: usize| {
+        let file = File::create(mounted.path(&format!("{SLOW_STORAGE} {number}"))).unwrap();
+        as_user(uid, move || file.sync_all())
+    };
+    let mut waiting: Vec<_> = (0..3 * LONG_SHARE).map(|n| sync(first, n)).collect();
+    mounted.fs.await_slow(LONG_SHARE);
+    waiting.push(sync(second, 3 * LONG_SHARE));
+    mounted.fs.await_slow(LONG_SHARE + 1);
+    // Not even the same user's reads wait.
+    let content = as_user(first, move || read(&file));
+    assert_eq!(content.join().unwrap(), b"at once");
+    let begun = mounted.fs.slow_count();
+
+    mounted.fs.let_go();
+    for sync in waiting {
+        sync.join().unwrap().unwrap();
+    }
+    // Not before: this process could not end while its threads wait for it.
+    assert_eq!(begun, LONG_SHARE + 1);
     mounted.unmount();
 }

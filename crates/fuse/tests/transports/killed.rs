@@ -6,7 +6,6 @@ use std::{
     path::Path,
     process::{Child, Command, Stdio},
     thread,
-    time::{Duration, Instant},
 };
 
 use rustix::{
@@ -16,13 +15,12 @@ use rustix::{
 use verimount_fuse::{Capabilities, NodeId};
 
 use crate::{
-    fairness::{SHARE, USERS},
-    memory_fs::{SLOW, SLOW_DIRECTORY, SLOW_LOOKUP, SLOW_OPEN, SLOW_UNCACHED, SLOW_WRITE},
-    mounted::{Mounted, Wanted},
+    fairness::{LONG_SHARE, SHARE, USERS},
+    memory_fs::{
+        SLOW, SLOW_DIRECTORY, SLOW_LOOKUP, SLOW_OPEN, SLOW_STORAGE, SLOW_UNCACHED, SLOW_WRITE,
+    },
+    mounted::{Mounted, Wanted, eventually},
 };
-
-/// Longer than anything here takes on any machine.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A process that uses a mount.
 struct Caller(Child);
@@ -53,10 +51,10 @@ impl Caller {
         eventually("it is gone", || self.is_gone());
     }
 
-    /// Whether it is in uninterruptible sleep.
-    fn is_asleep(&self) -> bool {
+    /// Whether it sleeps: `D` without interruption, `S` otherwise.
+    fn is_asleep(&self, state: char) -> bool {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.0.id())).unwrap();
-        stat.contains(") D ")
+        stat.contains(&format!(") {state} "))
     }
 }
 
@@ -71,15 +69,6 @@ fn dd(files: &[(&str, &Path)], flag: &str) -> Command {
         command.arg(flag);
     }
     command
-}
-
-#[track_caller]
-fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !condition() {
-        assert!(began.elapsed() < PATIENCE, "not: {what}");
-        thread::sleep(Duration::from_millis(5));
-    }
 }
 
 /// A mount with asynchronous direct I/O: the kernel waits for direct reads without checking for signals.
@@ -151,11 +140,11 @@ fn a_killed_caller_ends_while_all_threads_wait() {
             fs.await_slow(2);
             callers
         };
-        let mut uncached = waiting(SLOW_UNCACHED, "");
-        uncached.pop().unwrap().killed();
-        all_killed(uncached);
+        for caller in waiting(SLOW_UNCACHED, "") {
+            caller.killed();
+        }
         fs.let_go_and_hold();
-        // No one alone: the kernel keeps those whose direct read no thread has begun.
+        // Not one after the other: the kernel keeps those whose direct read no thread has begun.
         all_killed(waiting(SLOW, "iflag=direct"));
         // Other requests are served meanwhile.
         assert_eq!(fs::read(mounted.path("file")).unwrap(), b"content");
@@ -179,13 +168,44 @@ fn a_killed_caller_ends_while_its_request_is_queued() {
     let callers: Vec<_> = (0..SHARE).map(|_| reading()).collect();
     fs.await_slow(SHARE);
     let last = reading();
-    eventually("it waits", || last.is_asleep());
+    eventually("it waits", || last.is_asleep('D'));
     // Requests are read in order, so the last read has been queued when this is answered.
     assert_eq!(fs::metadata(&slow).unwrap().len(), 7);
     last.killed();
     all_killed(callers);
     assert_eq!(fs.slow_count(), SHARE);
     fs.let_go();
+    mounted.unmount();
+}
+
+/// Although it could not be given up if it had begun.
+#[test]
+fn a_killed_caller_ends_while_its_change_is_queued() {
+    let Some(mounted) = mount(Wanted::Fair) else {
+        return;
+    };
+    let fs = &mounted.fs;
+    let allocating = |number: usize| {
+        let mut command = Command::new("fallocate");
+        let file = mounted.path(&format!("{SLOW_STORAGE} {number}"));
+        Caller::new(command.args(["--length", "4096"]).arg(file).uid(USERS[0]))
+    };
+    let callers: Vec<_> = (0..LONG_SHARE).map(allocating).collect();
+    fs.await_slow(LONG_SHARE);
+    let last = allocating(LONG_SHARE);
+    eventually("it waits", || {
+        fs.opens() > LONG_SHARE && last.is_asleep('S')
+    });
+    // Requests are read in order, so the last one has been queued when this is answered.
+    fs::metadata(mounted.root()).unwrap();
+    last.killed();
+    assert_eq!(fs.slow_count(), LONG_SHARE);
+    fs.let_go();
+    for mut caller in callers {
+        assert!(caller.0.wait().unwrap().success());
+    }
+    // The others have gone on to make their files durable.
+    assert_eq!(fs.slow_count(), 2 * LONG_SHARE);
     mounted.unmount();
 }
 

@@ -36,6 +36,9 @@ pub(crate) const SLOW_OPEN: &str = "slow open";
 /// A write to a file with this name waits, too.
 pub(crate) const SLOW_WRITE: &str = "slow write";
 
+/// Making a file durable, or giving it space, waits, too, if its name begins like this.
+pub(crate) const SLOW_STORAGE: &str = "slow storage";
+
 /// A listing of the directory with this name waits, too.
 pub(crate) const SLOW_DIRECTORY: &str = "slow directory";
 
@@ -368,6 +371,21 @@ impl FileSystem for MemoryFs {
         Ok(data.len() as u32)
     }
 
+    fn fsync(&self, node: NodeId, _: Handle, _: bool) -> Result<(), Errno> {
+        let names = self.nodes().list(NodeId::ROOT)?;
+        let is_slow = |(name, listed): &(OsString, NodeId)| {
+            *listed == node && name.as_bytes().starts_with(SLOW_STORAGE.as_bytes())
+        };
+        if names.iter().any(is_slow) {
+            self.wait_slowly();
+        }
+        Ok(())
+    }
+
+    fn fallocate(&self, node: NodeId, handle: Handle, _: u64, _: u64, _: u32) -> Result<(), Errno> {
+        self.fsync(node, handle, false)
+    }
+
     fn readdir(
         &self,
         node: NodeId,
@@ -416,7 +434,6 @@ impl FileSystem for MemoryFs {
         name: &OsStr,
         value: &[u8],
         _: u32,
-        _: bool,
     ) -> Result<(), Errno> {
         let mut nodes = self.nodes();
         let xattrs = &mut nodes.get(node)?.xattrs;

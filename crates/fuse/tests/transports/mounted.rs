@@ -8,6 +8,8 @@ use std::{
     os::fd::AsRawFd,
     path::{Path, PathBuf},
     sync::Arc,
+    thread,
+    time::{Duration, Instant},
 };
 
 use rustix::{
@@ -24,6 +26,9 @@ const SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
 
 /// The largest request, in bytes.
 const MAX_REQUEST: u32 = 1 << 20;
+
+/// Longer than anything here takes on any machine.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The transport and the kind of threads that a mount is to use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,6 +81,16 @@ pub(crate) fn with_each(test: impl Fn(&Mounted)) {
     }
 }
 
+/// Waits until a condition holds.
+#[track_caller]
+pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !condition() {
+        assert!(began.elapsed() < PATIENCE, "not: {what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
 impl Mounted {
     /// A new mount. `None`, after a note, if the test must be skipped.
     pub(crate) fn new(wanted: Wanted) -> Option<Self> {
@@ -115,9 +130,16 @@ impl Mounted {
 
     /// Unmounts and waits for the end of all threads.
     pub(crate) fn unmount(mut self) {
-        // Lazily, since it can be busy although its files are closed: a process that another test starts has
-        // copies of all open descriptors for a moment.
-        unmount(self.root(), UnmountFlags::DETACH).unwrap();
+        // It can be busy although its files are closed: a process that another test starts has copies of all open
+        // descriptors for a moment.
+        eventually("it is not busy", || {
+            let unmounted = unmount(self.root(), UnmountFlags::empty());
+            assert!(
+                matches!(unmounted, Ok(()) | Err(Errno::BUSY)),
+                "{unmounted:?}"
+            );
+            unmounted.is_ok()
+        });
         self.join();
     }
 

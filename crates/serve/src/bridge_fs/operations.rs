@@ -15,7 +15,10 @@ use super::{
     BridgeFs,
     values::{inner, inner_caller, inner_changes, name, new_file, time, write_flags},
 };
-use crate::{STATUS_XATTR, limits::MAX_REQUEST};
+use crate::{
+    STATUS_XATTR,
+    limits::{MAX_COPY, MAX_REQUEST},
+};
 
 /// The longest value of an extended attribute, in bytes: the kernel's limit.
 const MAX_XATTR: usize = 64 << 10;
@@ -121,8 +124,9 @@ impl FileSystem for BridgeFs {
             .unlink(inner_caller(caller), inner(parent), name)
     }
 
-    fn rmdir(&self, _: Caller, parent: NodeId, name: &OsStr) -> Result<(), Errno> {
-        self.mirror().rmdir(inner(parent), name)
+    fn rmdir(&self, caller: Caller, parent: NodeId, name: &OsStr) -> Result<(), Errno> {
+        let caller = inner_caller(caller);
+        self.mirror().rmdir(caller, inner(parent), name)
     }
 
     fn rename(
@@ -201,7 +205,12 @@ impl FileSystem for BridgeFs {
 
     fn write(&self, _: NodeId, write: Write, data: &[u8]) -> Result<u32, Errno> {
         let open = self.files.get(write.handle)?;
-        Ok(open.file.write(data, write.offset, write_flags(&write))? as u32)
+        let flags = write_flags(&write);
+        let written = match write.mapped {
+            true => open.file.write_mapped(data, write.offset, flags)?,
+            false => open.file.write(data, write.offset, flags)?,
+        };
+        Ok(written as u32)
     }
 
     fn release(&self, _: NodeId, handle: Handle) {
@@ -247,7 +256,7 @@ impl FileSystem for BridgeFs {
         let copied = self.mirror().copy_range(
             (from.file.file(), range.from_offset),
             (to.file.file(), range.to_offset),
-            usize::try_from(range.len).unwrap_or(usize::MAX),
+            range.len.min(MAX_COPY) as usize,
         )?;
         Ok(copied as u64)
     }
@@ -322,17 +331,16 @@ impl FileSystem for BridgeFs {
 
     fn setxattr(
         &self,
-        _: Caller,
+        caller: Caller,
         node: NodeId,
         name: &OsStr,
         value: &[u8],
         flags: u32,
-        kill_sgid: bool,
     ) -> Result<(), Errno> {
         self.has_xattrs()?;
-        let flags = XattrFlags::from_bits_retain(flags);
+        let (caller, flags) = (inner_caller(caller), XattrFlags::from_bits_retain(flags));
         self.mirror()
-            .setxattr(inner(node), name, value, flags, kill_sgid)
+            .setxattr(caller, inner(node), name, value, flags)
     }
 
     fn getxattr(&self, node: NodeId, name: &OsStr) -> Result<Vec<u8>, Errno> {
@@ -353,9 +361,10 @@ impl FileSystem for BridgeFs {
         })
     }
 
-    fn removexattr(&self, _: Caller, node: NodeId, name: &OsStr) -> Result<(), Errno> {
+    fn removexattr(&self, caller: Caller, node: NodeId, name: &OsStr) -> Result<(), Errno> {
         self.has_xattrs()?;
-        self.mirror().removexattr(inner(node), name)
+        let caller = inner_caller(caller);
+        self.mirror().removexattr(caller, inner(node), name)
     }
 
     fn ioctl(&self, node: NodeId, _: Handle, command: u32, _: &[u8]) -> Result<Vec<u8>, Errno> {

@@ -35,6 +35,7 @@ impl MountedTree {
             threads: NonZeroUsize::new(2).unwrap(),
             awake: false,
             no_exec: false,
+            no_symfollow: false,
             suid: false,
             dev: false,
         };

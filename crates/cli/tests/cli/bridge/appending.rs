@@ -1,16 +1,19 @@
 //! Appending writes go to the current end; all other writes go to their offsets.
 
 use std::{
-    fs::{self, OpenOptions},
+    fs::{self, File, OpenOptions},
     io::Write,
     os::unix::fs::FileExt,
     process::Command,
 };
 
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::{
+    fs::{OFlags, fcntl_getfl, fcntl_setfl},
+    io::Errno,
+};
 
-use super::{WAYS, mount_in, python, world};
-use crate::common::{run::finish, user::root_or_skip};
+use super::{WAYS, error_of, mount, mount_in, python, world};
+use crate::common::{daemon::eventually, run::finish, user::root_or_skip};
 
 /// Other processes append in the source at the same time.
 #[test]
@@ -123,28 +126,101 @@ fn chattr(change: &str, path: &std::path::Path) -> bool {
     ended.status.success()
 }
 
-/// A file that can only be appended to (`chattr +a`).
+/// Tries what could overwrite a file that is given: prints `refused`, or what was not.
+const OVERWRITE: &str = r#"
+import fcntl, mmap, os, sys
+def mapped(flags, protection):
+    file = os.open(sys.argv[1], flags)
+    try:
+        pages = mmap.mmap(file, 0, mmap.MAP_SHARED, protection)
+        pages[0:4] = b'EVIL'
+        pages.flush()
+        print('mapped')
+    except OSError:
+        pass
+mapped(os.O_RDWR | os.O_APPEND, mmap.PROT_READ | mmap.PROT_WRITE)
+file = os.open(sys.argv[1], os.O_RDWR | os.O_APPEND)
+try:
+    fcntl.fcntl(file, fcntl.F_SETFL, 0)
+    os.pwrite(file, b'EVIL', 0)
+except OSError:
+    pass
+for flags in os.O_RDWR, os.O_RDWR | os.O_APPEND | os.O_TRUNC:
+    try:
+        os.open(sys.argv[1], flags)
+        print('opened')
+    except OSError:
+        pass
+try:
+    os.truncate(sys.argv[1], 0)
+    print('truncated')
+except OSError:
+    pass
+print(os.pread(file, 5, 0).decode())
+"#;
+
+/// A file that can only be appended to (`chattr +a`) is overwritten by nobody.
 #[test]
-fn a_file_for_appending_only() {
+fn an_append_only_file_is_appended_to_and_not_overwritten() {
     if !root_or_skip() {
         return;
     }
     for way in WAYS {
         let Some(world) = world() else { return };
-        let file = world.path("src/file");
-        fs::write(&file, "content").unwrap();
+        let file = world.path("src/log");
+        fs::write(&file, "first ").unwrap();
         if !chattr("+a", &file) {
             return;
         }
-        let mounted = mount_in(&world, way);
-        let mut options = OpenOptions::new();
-        let written = options.write(true).open(mounted.path("file"));
-        let appended = OpenOptions::new().append(true).open(mounted.path("file"));
-        let appended = appended.and_then(|mut file| file.write_all(b"s"));
-        assert!(chattr("-a", &file));
-        assert!(written.is_err());
-        appended.unwrap();
-        assert_eq!(fs::read(&file).unwrap(), b"contents");
+        let mounted = mount(&world, &["--passthrough", way, "--allow-other"]);
+        let mirrored = mounted.path("log");
+        let append = || OpenOptions::new().append(true).open(&mirrored).unwrap();
+        let mut log = append();
+        log.write_all(b"second ").unwrap();
+        let tried = python(OVERWRITE, &[&mirrored]);
+        let flags = fcntl_getfl(&log).unwrap();
+        fcntl_setfl(&log, flags.difference(OFlags::APPEND)).unwrap();
+        log.write_all(b"third ").unwrap();
+        let content = fs::read_to_string(&mirrored).unwrap();
+        drop(log);
+        drop(append());
         mounted.unmount();
+        assert!(chattr("-a", &file));
+        if let Some(tried) = tried {
+            assert_eq!(tried.text(), "first\n");
+        }
+        assert!(content.starts_with("first second "), "{content}");
+        assert!(content.ends_with("third "), "{content}");
+        assert_eq!(fs::read_to_string(&file).unwrap(), content);
+    }
+}
+
+/// A file that is open can be mapped. So it is not opened for writing once it is append-only.
+#[test]
+fn a_file_that_becomes_append_only_is_opened_again_first() {
+    if !root_or_skip() {
+        return;
+    }
+    for way in WAYS {
+        let Some(world) = world() else { return };
+        let file = world.path("src/log");
+        fs::write(&file, "first ").unwrap();
+        let mounted = mount(&world, &["--passthrough", way, "--allow-other"]);
+        let mirrored = mounted.path("log");
+        let append = || OpenOptions::new().append(true).open(&mirrored);
+        let (reader, mut writer) = (File::open(&mirrored).unwrap(), append().unwrap());
+        if !chattr("+a", &file) {
+            return;
+        }
+        writer.write_all(b"second ").unwrap();
+        let refused = append().map(drop);
+        let read = fs::read_to_string(&mirrored);
+        drop((reader, writer));
+        // Descriptors are released a moment after they are closed.
+        eventually("it can be opened", || append().is_ok());
+        mounted.unmount();
+        assert!(chattr("-a", &file));
+        assert_eq!(error_of(refused), Errno::BUSY);
+        assert_eq!(read.unwrap(), "first second ");
     }
 }

@@ -308,3 +308,50 @@ fn races_of_two_users_do_not_undo_denials() {
     assert_eq!(denied(), before);
     mounted.unmount();
 }
+
+/// However much another user does, and whoever it is.
+#[test]
+fn denials_of_one_user_do_not_hide_those_of_others() {
+    if !root_or_skip() {
+        return;
+    }
+    let Some(world) = open_world() else { return };
+    let policy = "
+        log_denials = true
+        [[rule]]
+        action = \"audit\"
+        path = \"pub/**\"
+        [[rule]]
+        action = \"deny\"
+        path = \"secrets/**\"
+        [[rule]]
+        action = \"deny\"
+        path = \"fixed/**\"
+    ";
+    let mounted = mount_for_all(&world, policy);
+    let by = |uid, script: &str| drop(shell_as(uid, uid, &[], mounted.directory(), script));
+    let often = |command: &str| format!("for _ in $(seq 60); do {command} || true; done");
+    by(4321, &often("cat secrets/key pub/file"));
+    // Neither those of another user, nor those of the same user by another rule.
+    by(4322, "cat secrets/key pub/file || true");
+    by(4321, "cat fixed/file");
+    let log = mounted.unmount();
+    let count = |parts: &[&str]| {
+        let has_all = |line: &&str| parts.iter().all(|part| line.contains(part));
+        log.lines().filter(has_all).count()
+    };
+    for (what, rule) in [
+        ("denied", "rule 2 (line 6)"),
+        ("audited an open", "rule 1 (line 3)"),
+    ] {
+        assert_eq!(count(&[what, "uid=4321", rule, "pid="]), 40, "{log}");
+        assert_eq!(count(&[what, "uid=4322", rule, "pid="]), 1, "{log}");
+        let left_out = ["dropped", "count=20", what, "uid=4321", rule];
+        assert_eq!(count(&left_out), 1, "{log}");
+    }
+    assert_eq!(
+        count(&["denied", "uid=4321", "rule 3 (line 9)"]),
+        1,
+        "{log}"
+    );
+}

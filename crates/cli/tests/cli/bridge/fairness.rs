@@ -1,22 +1,25 @@
 //! One user of a shared bridge cannot keep others from using it.
 
 use std::{
-    fs,
+    fs::{self, File},
     io::{BufRead, BufReader, Write},
     os::unix::fs::{MetadataExt, PermissionsExt, chown},
     path::{Path, PathBuf},
     process::{Child, ChildStdout, Command, Stdio},
+    sync::mpsc::channel,
+    thread,
 };
 
 use rustix::{
-    fs::minor,
+    fs::{copy_file_range, minor},
     mount::{MountFlags, mount as mount_system},
 };
 use verimount_testkit::tools;
 
-use super::{WAYS, limits::limited, ownership::shell_as, world};
+use super::{WAYS, limits::limited, mount, ownership::shell_as, status, world, world_on_ext4};
 use crate::common::{
     daemon::{Daemon, eventually},
+    run::PATIENCE,
     user::root_or_skip,
     world::World,
 };
@@ -248,6 +251,24 @@ fn waits_alone(script: &str, await_all: impl Fn(&Path)) {
     }
 }
 
+/// One request does not keep a thread for long.
+#[test]
+fn a_long_copy_takes_several_requests() {
+    let Some(world) = world() else { return };
+    let len = 40 << 20;
+    let source = File::create(world.path("src/from")).unwrap();
+    source.set_len(len).unwrap();
+    let mounted = Daemon::bridge(&world.path("src"), &world.path("mnt"), &[]);
+    let from = File::open(mounted.path("from")).unwrap();
+    let to = File::create(mounted.path("to")).unwrap();
+    let copy = || copy_file_range(&from, None, &to, None, len as usize).unwrap();
+    let copied = [(); 3].map(|()| copy());
+    assert_eq!(copied, [16 << 20, 16 << 20, 8 << 20]);
+    assert_eq!(copy(), 0);
+    drop((from, to));
+    mounted.unmount();
+}
+
 /// Takes a lease on its own file in the source, and removes the file through the mount. Prints the result
 /// with the lease, and without.
 const REMOVE: &str = r"
@@ -315,4 +336,77 @@ print(len(opened), flush=True)
 #[test]
 fn opens_of_one_user_wait_for_pipes() {
     waits_alone(PIPES, |_| {});
+}
+
+/// Thaws a file system that was frozen, so that nothing waits for it for ever.
+struct Frozen(PathBuf);
+
+impl Frozen {
+    fn new(path: PathBuf) -> Self {
+        fsfreeze("--freeze", &path);
+        Self(path)
+    }
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        fsfreeze("--unfreeze", &self.0);
+    }
+}
+
+fn fsfreeze(action: &str, path: &Path) {
+    let mut fsfreeze = Command::new("fsfreeze");
+    fsfreeze.arg(action).arg(path);
+    assert!(fsfreeze.status().unwrap().success());
+}
+
+/// Also with a policy that could deny it. In a frozen file system, changes wait and all else does not.
+#[test]
+fn a_rename_that_waits_for_the_source_delays_nobody() {
+    let Some(world) = world_on_ext4(&[]) else {
+        return;
+    };
+    if tools::find("fsfreeze").is_none() {
+        return;
+    }
+    let source = world.path("src");
+    fs::set_permissions(&source, PermissionsExt::from_mode(0o777)).unwrap();
+    // Of its own: the kernel locks the directory in which it renames.
+    let own = world.directory("src/own");
+    fs::set_permissions(&own, PermissionsExt::from_mode(0o777)).unwrap();
+    for name in ["file", "own/moved"] {
+        fs::write(source.join(name), "content").unwrap();
+    }
+    let policy = "[[rule]]\naction = \"deny\"\npath = \"secrets/**\"\n";
+    let policy = world.write("policy.toml", policy);
+    let options = ["--allow-other", "--policy", policy.to_str().unwrap()];
+    let mounted = mount(&world, &options);
+    let mnt = mounted.directory().to_owned();
+    let daemon = status(&mnt)["daemon"]["pid"].as_u64().unwrap();
+    let frozen = Frozen::new(source);
+    let rename = {
+        let mnt = mnt.clone();
+        thread::spawn(move || shell_as(4321, 4321, &[], &mnt, "mv own/moved own/elsewhere"))
+    };
+    eventually("the rename waits for the source", || {
+        let tasks = fs::read_dir(format!("/proc/{daemon}/task")).unwrap();
+        let stats =
+            tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("stat")).ok());
+        stats.into_iter().any(|stat| stat.contains(") D "))
+    });
+    let (tell, told) = channel();
+    let other = thread::spawn(move || {
+        let script = "cat file; ls | grep file; test ! -e missing";
+        let ended = shell_as(4322, 4322, &[], &mnt, script);
+        tell.send(()).unwrap();
+        ended
+    });
+    let in_time = told.recv_timeout(PATIENCE / 2);
+    // Before anything can fail: those who wait could not even be killed.
+    drop(frozen);
+    let ended = other.join().unwrap();
+    in_time.unwrap();
+    assert_eq!(ended.succeeds().text(), "contentfile\n");
+    rename.join().unwrap().succeeds();
+    mounted.unmount();
 }

@@ -7,13 +7,17 @@ use std::{
     process::Command,
 };
 
+use rustix::process::Signal;
 use serde_json::Value;
 use verimount_testkit::tools;
 
-use super::{mount, mount_in, passes_through_or_skip, status, world};
+use super::{mount, mount_by, mount_in, passes_through_or_skip, status, world};
 use crate::{
     args,
-    common::run::{finish, verimount},
+    common::{
+        daemon::eventually,
+        run::{finish, verimount},
+    },
 };
 
 /// The relayed requests: reads and their bytes, writes and their bytes.
@@ -109,7 +113,7 @@ fn open_files_are_counted() {
     let reused = count(&during, "reused") - count(&before, "reused");
     assert_eq!((registered + reused, registered <= 1), (5, true));
     drop(open);
-    crate::common::daemon::eventually("they are released", || {
+    eventually("they are released", || {
         status(directory)["passthrough"]["open"] == 0
     });
     mounted.unmount();
@@ -128,5 +132,69 @@ fn status_as_text() {
         "{text}"
     );
     assert!(text.contains("1 reads of 7 bytes"), "{text}");
+    mounted.unmount();
+}
+
+/// What was said when the policy was reloaded last, in the three forms.
+#[test]
+fn a_failed_reload_is_shown_until_one_succeeds() {
+    let Some(world) = world() else { return };
+    let policy = world.write("policy.toml", "default = \"relay\"");
+    let mounted = mount_by(&world, "default = \"relay\"");
+    let directory = mounted.directory();
+    let shown = |options: &[&str]| {
+        let mut arguments = args!["status", directory];
+        arguments.extend(options.iter().map(Into::into));
+        // It is not a mismatch.
+        verimount(arguments).succeeds_quietly().text().to_owned()
+    };
+    let failure = || status(directory)["policy"]["failure"].clone();
+    let metric = |name: &str| {
+        let text = shown(&["--prometheus"]);
+        let path = policy.to_str().unwrap();
+        let is_meant = |line: &&str| line.starts_with(&format!("verimount_policy_{name}{{"));
+        let line = text.lines().find(is_meant).unwrap();
+        assert!(line.contains(&format!("file=\"{path}\"")), "{line}");
+        line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()
+    };
+    let began = status(directory)["policy"].clone();
+    assert_eq!(began["file"], policy.to_str().unwrap());
+    assert!(began["failure"].is_null());
+    assert_eq!(metric("reload_failed"), 0);
+    assert_eq!(
+        metric("load_time_seconds"),
+        began["loaded"].as_u64().unwrap()
+    );
+    assert!(!shown(&[]).contains("RELOAD"));
+
+    world.write("policy.toml", "default = \"d\u{e9}ny\"");
+    mounted.signal(Signal::HUP);
+    eventually("it has failed", || !failure().is_null());
+    let reason = failure()["reason"].as_str().unwrap().to_owned();
+    assert!(reason.contains("policy.toml:1:11: "), "{reason}");
+    assert!(failure()["at"].as_u64() >= began["loaded"].as_u64());
+    assert_eq!(status(directory)["policy"]["loaded"], began["loaded"]);
+    assert_eq!(metric("reload_failed"), 1);
+    assert_eq!(
+        metric("load_time_seconds"),
+        began["loaded"].as_u64().unwrap()
+    );
+    let text = shown(&[]);
+    let lines: Vec<_> = text.lines().collect();
+    let at = lines
+        .iter()
+        .position(|line| line.starts_with("RELOAD FAILED"))
+        .unwrap();
+    assert!(lines[at - 1].contains(policy.to_str().unwrap()), "{text}");
+    assert!(lines[at].ends_with(&reason), "{text}");
+    assert!(lines[at + 1].contains("the old policy"), "{text}");
+    assert!(lines[at + 1].contains("is still in force"), "{text}");
+
+    world.write("policy.toml", "");
+    mounted.signal(Signal::HUP);
+    eventually("it has succeeded", || failure().is_null());
+    assert!(status(directory)["policy"]["loaded"].as_u64() >= began["loaded"].as_u64());
+    assert_eq!(metric("reload_failed"), 0);
+    assert!(!shown(&[]).contains("RELOAD"));
     mounted.unmount();
 }

@@ -2,9 +2,11 @@
 
 use std::{
     ffi::CString,
-    fs::{self, File, OpenOptions},
+    fs::{self, File, OpenOptions, Permissions},
     io::{self, Write},
+    os::unix::fs::PermissionsExt,
     path::Path,
+    process::Command,
 };
 
 use rustix::{
@@ -13,8 +15,8 @@ use rustix::{
     mount::{MountFlags, UnmountFlags, mount as mount_system, mount_remount, unmount},
 };
 
-use super::{WAYS, error_of, mount_in, world, world_on_ext4};
-use crate::common::{daemon::eventually, user::root_or_skip, world::World};
+use super::{WAYS, error_of, mount, mount_in, ownership::shell_as, world, world_on_ext4};
+use crate::common::{daemon::eventually, run::finish, user::root_or_skip, world::World};
 
 /// A world whose source is a file system of its own; only root can make one.
 fn world_with_file_system(options: &str) -> Option<World> {
@@ -75,6 +77,33 @@ fn a_full_disk() {
 }
 
 /// Whatever is kept of a file that was read, its room is free soon after others have removed it.
+/// Also if they are reserved for the user that a bridge would otherwise write as.
+#[test]
+fn reserved_blocks_stay_reserved() {
+    for way in WAYS {
+        for reserved_for in ["resuid=0", "resuid=65534", "resgid=65534"] {
+            let Some(world) = world_on_ext4(&["-m", "40"]) else {
+                return;
+            };
+            let source = world.path("src");
+            let mut remount = Command::new("mount");
+            remount
+                .args(["-o", &format!("remount,{reserved_for}")])
+                .arg(&source);
+            finish(remount).succeeds();
+            fs::set_permissions(&source, Permissions::from_mode(0o777)).unwrap();
+            let mounted = mount(&world, &["--allow-other", "--passthrough", way]);
+            let fill = "head -c 100M /dev/zero > large";
+            let ended = shell_as(4321, 4321, &[], mounted.directory(), fill);
+            assert!(!ended.status.success());
+            let usage = statvfs(&source).unwrap();
+            let is_left = usage.f_bfree > usage.f_blocks / 3;
+            mounted.unmount();
+            assert!(is_left, "{way} {reserved_for}: {} are left", usage.f_bfree);
+        }
+    }
+}
+
 #[test]
 fn files_removed_in_the_source_free_their_space() {
     for way in WAYS {

@@ -296,6 +296,18 @@ impl Drop for Background {
     }
 }
 
+/// A number of the status of a mount, by its name for Prometheus without the prefix.
+#[track_caller]
+pub(crate) fn metric(directory: &Path, field: &str) -> u64 {
+    let status = verimount(args!["status", directory, "--prometheus"]);
+    let text = status.text();
+    let line = text
+        .lines()
+        .find(|line| line.starts_with(&format!("verimount_{field}{{")));
+    let line = line.unwrap_or_else(|| panic!("no {field} in {text}"));
+    line.rsplit_once(' ').unwrap().1.parse().unwrap()
+}
+
 /// Unmounts with the command under test.
 #[track_caller]
 pub(crate) fn umount(directory: &Path) {

@@ -1,0 +1,50 @@
+use std::{
+    path::Path,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use verimount_bridge::{PolicyStatus, ReloadFailure};
+use verimount_names::{one_line, printable};
+
+use crate::{
+    status::{end_of, now},
+    verified_tree::MAX_TEXT,
+};
+
+/// The file from which a bridge's policy is read, and how that went.
+pub struct PolicyFile(Mutex<PolicyStatus>);
+
+impl PolicyFile {
+    /// A policy was just read from this file, which should be given by its absolute path.
+    pub fn loaded(path: &Path) -> Self {
+        Self(Mutex::new(PolicyStatus {
+            file: end_of(printable(path).to_string(), MAX_TEXT),
+            loaded: now(),
+            failure: None,
+        }))
+    }
+
+    pub(crate) fn status(&self) -> PolicyStatus {
+        self.lock().clone()
+    }
+
+    /// Notes that it was read again.
+    pub(crate) fn reloaded(&self) {
+        let mut status = self.lock();
+        status.loaded = now();
+        status.failure = None;
+    }
+
+    /// Notes that it could not be read again.
+    pub(crate) fn failed(&self, reason: &str) {
+        self.lock().failure = Some(ReloadFailure {
+            at: now(),
+            reason: end_of(one_line(reason).to_string(), MAX_TEXT),
+        });
+    }
+
+    // Nothing can panic between changes that belong together.
+    fn lock(&self) -> MutexGuard<'_, PolicyStatus> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
