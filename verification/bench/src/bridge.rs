@@ -3,6 +3,8 @@
 mod build;
 mod fairness;
 mod git;
+mod hog;
+mod loads;
 mod reads_and_writes;
 mod round_trips;
 mod subjects;
@@ -21,6 +23,7 @@ pub(crate) fn run(lab: &Lab, report: &mut Report) -> Result<()> {
     round_trips::run(lab, report, &[&bridges[..], &peers].concat())?;
 
     fairness::run(lab, report)?;
+    loads::run(lab, report)?;
 
     let ways = [Subject::NATIVE, Subject::PASSTHROUGH, Subject::RELAY];
     let ways = possible(lab, report, &ways)?;

@@ -20,6 +20,8 @@ pub(crate) struct Sizes {
     pub(crate) bridged_file: u64,
     /// Bytes of the disks whose speed is measured.
     pub(crate) measured_disk: u64,
+    /// Bytes of each of the 300 files to which a user copies all the time.
+    pub(crate) copied_file: u64,
     /// The package of this workspace that is built through a bridge.
     pub(crate) built_package: &'static str,
     /// Random reads of 4 KiB.
@@ -50,6 +52,7 @@ impl Sizes {
         seed_file: 250 << 20,
         bridged_file: 1 << 30,
         measured_disk: 512 << 20,
+        copied_file: 16 << 20,
         built_package: "verimount-romfs",
         random_reads: 20_000,
         folders: [24, 25],
@@ -68,6 +71,7 @@ impl Sizes {
         seed_file: 4 << 20,
         bridged_file: 2 << 20,
         measured_disk: 2 << 20,
+        copied_file: 64 << 10,
         built_package: "verimount-names",
         random_reads: 200,
         folders: [4, 5],

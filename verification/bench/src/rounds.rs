@@ -40,6 +40,15 @@ impl Spread {
         Some(Self { median, min, max })
     }
 
+    /// The same in another unit.
+    pub(crate) fn times(self, factor: f64) -> Self {
+        Self {
+            median: self.median * factor,
+            min: self.min * factor,
+            max: self.max * factor,
+        }
+    }
+
     pub(crate) fn to_json(self) -> Value {
         json!({ "median": self.median, "min": self.min, "max": self.max })
     }

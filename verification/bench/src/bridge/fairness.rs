@@ -1,15 +1,10 @@
 //! How long a user of a shared bridge waits while another one takes as much as possible.
 
-use std::{
-    fs,
-    io::{BufRead, BufReader},
-    os::unix::fs::PermissionsExt,
-    path::Path,
-    process::{Child, Command, Stdio},
-};
+use std::{fs, os::unix::fs::PermissionsExt, process::Command};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::Result;
 
+use super::hog::Hog;
 use crate::{
     lab::{Lab, has, seconds},
     mounts,
@@ -18,9 +13,6 @@ use crate::{
 };
 
 const TITLE: &str = "`cat` of a small file beside another user of a shared bridge";
-
-/// The other user, a program for Python.
-const HOG: &str = include_str!("hog.py");
 
 /// What the other user takes, and its name in the table.
 const TAKEN: [(&str, &str); 3] = [
@@ -32,7 +24,7 @@ const TAKEN: [(&str, &str); 3] = [
 const ALONE: &str = "alone";
 
 /// The most time that the other user may add, in milliseconds.
-const MOST_ADDED: f64 = 100.0;
+pub(super) const MOST_ADDED: f64 = 100.0;
 
 pub(super) fn run(lab: &Lab, report: &mut Report) -> Result<()> {
     if !lab.is_root() {
@@ -57,10 +49,7 @@ pub(super) fn run(lab: &Lab, report: &mut Report) -> Result<()> {
 }
 
 fn require(report: &mut Report, samples: &Samples, name: &str) -> Result<()> {
-    let mut added = samples.difference(name, ALONE)?;
-    for seconds in [&mut added.median, &mut added.min, &mut added.max] {
-        *seconds *= 1000.0;
-    }
+    let added = samples.difference(name, ALONE)?.times(1000.0);
     let text = format!("cat beside another user's {name}: added to it alone");
     report.require(&text, Bar::AtMost(MOST_ADDED), " ms", added);
     Ok(())
@@ -73,40 +62,9 @@ fn cat(lab: &Lab, taken: Option<&str>) -> Result<f64> {
     fs::set_permissions(source.path(), PermissionsExt::from_mode(0o777))?;
     fs::write(source.path().join("file"), [b'v'; 4096])?;
     let mount = mounts::bridge(lab, source.path(), &["--allow-other"])?;
-    let hog = taken.map(|taken| Hog::start(taken, source.path(), mount.path()));
+    let hog = taken.map(|taken| Hog::start(lab, taken, source.path(), mount.path()));
     let hog = hog.transpose()?;
     let taken = seconds(Command::new("cat").arg(mount.path().join("file")));
     hog.map_or(Ok(()), Hog::end)?;
     taken
-}
-
-/// The other user.
-struct Hog(Child);
-
-impl Hog {
-    fn start(taken: &str, source: &Path, mount: &Path) -> Result<Self> {
-        let mut python = Command::new("python3");
-        python.args(["-c", HOG, taken]).args([source, mount]);
-        python.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut hog = Self(python.spawn().context("cannot run python3")?);
-        let mut said = String::new();
-        let stdout = hog.0.stdout.take().context("a piped output")?;
-        BufReader::new(stdout).read_line(&mut said)?;
-        ensure!(said == "taken\n", "another user takes no {taken}");
-        Ok(hog)
-    }
-
-    fn end(mut self) -> Result<()> {
-        drop(self.0.stdin.take());
-        let status = self.0.wait()?;
-        ensure!(status.success(), "another user: {status}");
-        Ok(())
-    }
-}
-
-impl Drop for Hog {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }

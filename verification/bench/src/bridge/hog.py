@@ -1,6 +1,7 @@
 """One user of a shared bridge who takes what they can get.
 
-Arguments: what is taken, the source, the mount. Says when it is taken, and ends with its input.
+Arguments: what is taken, the source, the mount, and how many bytes are copied or allocated at a time.
+Says when it is taken, and ends with its input.
 """
 
 import fcntl
@@ -15,7 +16,7 @@ FILES = 20_000
 WAITING = 64
 
 
-def files(source, mount):
+def files(source, mount, _):
     path = f"{source}/many"
     os.close(os.open(path, os.O_CREAT | os.O_WRONLY))
     for _ in range(3):
@@ -38,7 +39,7 @@ def files(source, mount):
         os.wait()
 
 
-def leases(source, mount):
+def leases(source, mount, _):
     signal.signal(signal.SIGIO, signal.SIG_IGN)
     leased, opens = [], []
     for number in range(WAITING):
@@ -53,11 +54,61 @@ def leases(source, mount):
         thread.join()
 
 
-def pipes(source, mount):
+def pipes(source, mount, _):
     for number in range(WAITING):
         os.mkfifo(f"{source}/pipe{number}")
         wait_for(f"{mount}/pipe{number}", os.O_RDONLY)
     yield
+
+
+def copies(_, folder, size):
+    with open(f"{folder}/from", "wb") as file:
+        file.write(os.urandom(size))
+    source = os.open(f"{folder}/from", os.O_RDONLY)
+
+    def copy(file):
+        at = 0
+        while at < size:
+            at += os.copy_file_range(source, file, size - at, at, at)
+        os.ftruncate(file, 0)
+
+    repeat(300, folder, copy)
+    yield
+
+
+def syncs(_, folder, size):
+    def sync(file):
+        os.pwrite(file, b"x" * 4096, 0)
+        os.fsync(file)
+
+    repeat(300, folder, sync)
+    yield
+
+
+def allocations(_, folder, size):
+    def allocate(file):
+        os.posix_fallocate(file, 0, size)
+        os.ftruncate(file, 0)
+
+    repeat(64, folder, allocate)
+    yield
+
+
+def repeat(threads, folder, work):
+    """Each of the threads has a file of its own."""
+
+    def always(file):
+        while True:
+            try:
+                work(file)
+            except OSError:
+                # The space of truncated files is free only a moment later.
+                pass
+
+    flags = os.O_CREAT | os.O_RDWR
+    files = [os.open(f"{folder}/{number}", flags) for number in range(threads)]
+    for file in files:
+        threading.Thread(target=always, args=(file,), daemon=True).start()
 
 
 def wait_for(path, flags):
@@ -66,11 +117,13 @@ def wait_for(path, flags):
     return thread
 
 
-take = {"files": files, "leases": leases, "pipes": pipes}[sys.argv[1]]
+all_kinds = [files, leases, pipes, copies, syncs, allocations]
+take = {kind.__name__: kind for kind in all_kinds}[sys.argv[1]]
 os.setgroups([])
 os.setresgid(NOBODY, NOBODY, NOBODY)
 os.setresuid(NOBODY, NOBODY, NOBODY)
-taken = take(*sys.argv[2:])
+source, mount, size = sys.argv[2:]
+taken = take(source, mount, int(size))
 next(taken)
 print("taken", flush=True)
 sys.stdin.read()
