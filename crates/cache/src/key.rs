@@ -15,13 +15,15 @@ pub struct Key(String);
 #[error("it is not a key of a cache")]
 pub struct InvalidKey;
 
-/// A file that belongs to content. Their offsets differ, so each is kept by itself.
+/// A part of content. Each is kept by itself, however they are stored where they come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
-    /// The one with the data, and perhaps with the Merkle tree behind it.
-    File,
-    /// The one with only the Merkle tree.
-    Sidecar,
+    /// Its data.
+    Data,
+    /// The Merkle tree over that.
+    Tree,
+    /// What says how both are to be read.
+    Seal,
     /// The manifest of an image in a registry, with a key made of its own digest.
     Manifest,
 }
@@ -46,8 +48,9 @@ impl Key {
     pub(crate) fn of_file_name(name: &str) -> Option<(Self, Part)> {
         let (key, part) = name.split_once('.')?;
         let part = match part {
-            "file" => Part::File,
-            "sidecar" => Part::Sidecar,
+            "data" => Part::Data,
+            "tree" => Part::Tree,
+            "seal" => Part::Seal,
             "manifest" => Part::Manifest,
             _ => return None,
         };
@@ -64,8 +67,9 @@ impl fmt::Display for Key {
 impl fmt::Display for Part {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::File => "file",
-            Self::Sidecar => "sidecar",
+            Self::Data => "data",
+            Self::Tree => "tree",
+            Self::Seal => "seal",
             Self::Manifest => "manifest",
         })
     }
@@ -78,7 +82,7 @@ mod tests {
     #[test]
     fn keys_are_names_of_files() {
         let key = Key::new("sha256-3d24").unwrap();
-        for part in [Part::File, Part::Sidecar] {
+        for part in [Part::Data, Part::Tree, Part::Seal, Part::Manifest] {
             let name = key.file_name(part);
             assert_eq!(Key::of_file_name(&name), Some((key.clone(), part)));
         }
@@ -86,7 +90,7 @@ mod tests {
         for wrong in ["", "..", "a/b", "A", "a.b", "a b", &long] {
             assert_eq!(Key::new(wrong), Err(InvalidKey), "{wrong}");
         }
-        for wrong in ["", "lock", "a", "a.b", "a.file.b", ".file", "../a.file"] {
+        for wrong in ["", "lock", "a", "a.b", "a.data.b", ".data", "../a.data"] {
             assert_eq!(Key::of_file_name(wrong), None, "{wrong}");
         }
     }

@@ -8,7 +8,7 @@ use crate::options::parse_size;
 #[group(skip)]
 pub(crate) struct DmVerityArgs {
     /// Accept only this root hash of the dm-verity tree (hexadecimal)
-    #[arg(long, value_name = "HEX", group = "trust")]
+    #[arg(long, value_name = "HEX", group = "pins")]
     root_hash: Option<RootHash>,
     /// Offset of the dm-verity superblock: in the file of --sidecar if given, else in the file
     /// itself. By default, that in FILE.dmverity, which containerd writes

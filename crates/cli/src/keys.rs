@@ -103,7 +103,7 @@ pub(crate) struct Sign {
 
 impl Sign {
     pub(crate) fn run(self) -> Result<Outcome> {
-        let options = self.read.options(&self.file.as_path().into(), None)?;
+        let options = self.read.options(&self.file.as_path().into(), None, &[])?;
         let sealed = SealedFile::open(&self.file, &options)?;
         sealed.sign(&self.secret_key()?)?;
         writeln!(stdout(), "{} {}", sealed.digest(), printable(&self.file))?;

@@ -1,7 +1,7 @@
 use std::iter;
 
 use anyhow::Result;
-use verimount::{Location, Opened, Trust, serve::Pin, verity::Identity};
+use verimount::{Location, Opened, serve::Pin, verity::Identity};
 
 use crate::{
     device_args::DeviceArgs,
@@ -16,10 +16,8 @@ pub(crate) fn open(
     read: &ReadArgs,
     devices: &DeviceArgs,
 ) -> Result<Opened> {
-    let mut options = read.options(location, trust.dm_verity.hash_offset())?;
-    options.devices.clone_from(&devices.device);
-    let accepted = accepted(location, trust)?;
-    let opened = verimount::open(location, &accepted, &options)?;
+    let options = read.options(location, trust.dm_verity.hash_offset(), &devices.device)?;
+    let opened = verimount::open(location, &trust.trust(location)?, &options)?;
     if opened.has_unused_seal() {
         say(format_args!(
             "note: {location} is sealed, but nothing of it is checked: to have it checked, give no \
@@ -34,14 +32,6 @@ pub(crate) fn open(
         }
     }
     Ok(opened)
-}
-
-/// What is accepted: by the options, or else by the location itself, if it names its content.
-pub(crate) fn accepted(location: &Location, trust: &TrustArgs) -> Result<Trust> {
-    match location.names_content() && !trust.is_given() {
-        true => Ok(Trust::Named),
-        false => trust.trust(),
-    }
 }
 
 /// Says that nothing tells whether content is the right one.

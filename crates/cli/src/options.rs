@@ -13,7 +13,7 @@ use clap::{
     Args, ValueHint,
     builder::{PathBufValueParser, PossibleValuesParser, TypedValueParser},
 };
-use verimount::{Location, OpenOptions, Trust};
+use verimount::{ImageDevice, Location, OpenOptions, Pins, Trust};
 use verimount_names::printable;
 use verimount_romfs::BlockSize as ImageBlockSize;
 use verimount_verity::{
@@ -132,21 +132,22 @@ impl TreeArgs {
     }
 }
 
-/// Which content is trusted.
+/// Which content is trusted. All pins that are given must hold.
 #[derive(Args)]
 #[group(skip)]
 pub(crate) struct TrustArgs {
     /// Accept only this digest, such as sha256:3d24…
-    #[arg(long, value_name = "DIGEST", group = "trust")]
+    #[arg(long, value_name = "DIGEST", group = "pins")]
     digest: Option<FileDigest>,
-    /// Accept only content signed with this minisign public key: a file, or the key itself
-    #[arg(long, value_name = "KEY", group = "trust")]
+    /// Accept only content signed with this minisign public key: a file, or the key itself. With --digest, both must
+    /// hold
+    #[arg(long, value_name = "KEY", group = "pins")]
     key: Option<String>,
     /// Accept any digest: detects damage, but not forgery
-    #[arg(long, group = "trust")]
+    #[arg(long, conflicts_with_all = ["pins", "unverified"])]
     unpinned: bool,
     /// Verify nothing, and read the whole file as it is, including any Merkle tree at its end
-    #[arg(long, group = "trust")]
+    #[arg(long, conflicts_with = "pins")]
     unverified: bool,
     #[command(flatten)]
     pub(crate) dm_verity: DmVerityArgs,
@@ -162,17 +163,25 @@ impl TrustArgs {
             || self.dm_verity.root_hash().is_some()
     }
 
-    /// The trust policy. Without options, any digest is accepted.
-    pub(crate) fn trust(&self) -> Result<Trust> {
-        Ok(
-            match (&self.digest, &self.key, self.dm_verity.root_hash()) {
-                (Some(digest), ..) => Trust::Digest(*digest),
-                (_, Some(key), _) => Trust::Key(read_key(key)?),
-                (.., Some(root_hash)) => Trust::RootHash(root_hash),
-                _ if self.unverified => Trust::Unverified,
-                _ => Trust::Unpinned,
-            },
-        )
+    /// Which content is accepted at `location`. Without options, that which the location names, or else any that has the
+    /// digest in its own seal.
+    pub(crate) fn trust(&self, location: &Location) -> Result<Trust> {
+        if self.unverified {
+            return Ok(Trust::Unverified);
+        }
+        if self.unpinned || !self.is_given() && !location.names_content() {
+            return Ok(Trust::Unpinned);
+        }
+        let mut pins = Pins::default();
+        pins.digest = self.digest;
+        pins.key = self.key.as_deref().map(read_key).transpose()?;
+        pins.root_hash = self.dm_verity.root_hash();
+        Ok(Trust::Pinned(pins))
+    }
+
+    /// Whether nothing is to be verified.
+    pub(crate) fn is_unverified(&self) -> bool {
+        self.unverified
     }
 }
 
@@ -223,7 +232,8 @@ pub(crate) struct ReadArgs {
 }
 
 impl ReadArgs {
-    /// The options for opening what is at `location`. `hash_offset` is that of a dm-verity superblock.
+    /// The options for opening what is at `location`. `hash_offset` is that of a dm-verity superblock, `devices` are the
+    /// further ones of an image.
     #[cfg_attr(
         not(feature = "remote"),
         allow(unused_variables, reason = "all is here")
@@ -232,12 +242,18 @@ impl ReadArgs {
         &self,
         location: &Location,
         hash_offset: Option<u64>,
+        devices: &[ImageDevice],
     ) -> Result<OpenOptions> {
         let mut options = OpenOptions::default();
         #[cfg(feature = "remote")]
-        if location.is_remote() || self.sidecar.as_ref().is_some_and(Location::is_remote) {
-            options.access = self.access.access()?;
+        {
+            let devices = devices.iter().map(|device| &device.location);
+            let mut all = devices.chain(&self.sidecar).chain([location]);
+            if all.any(Location::is_remote) {
+                options.access = self.access.access()?;
+            }
         }
+        options.devices = devices.to_vec();
         options.sidecar = self.sidecar.clone();
         options.hash_offset = hash_offset;
         options.max_request = self

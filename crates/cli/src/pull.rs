@@ -13,13 +13,8 @@ use verimount::{
 use verimount_names::printable;
 
 use crate::{
-    Outcome,
-    access::SessionArgs,
-    interrupt::Interrupt,
-    message::wrong_usage,
-    opened::{accepted, say_unpinned},
-    options::TrustArgs,
-    progress::with_progress,
+    Outcome, access::SessionArgs, interrupt::Interrupt, message::wrong_usage, opened::say_unpinned,
+    options::TrustArgs, progress::with_progress,
 };
 
 /// Copy a sealed file or image from a container registry, and verify all of it; print its digest
@@ -47,10 +42,10 @@ impl Pull {
     pub(crate) fn run(self) -> Result<Outcome> {
         let image = RegistryImage::new(self.image).with_plain_http(self.plain_http);
         let location = Location::Registry(image.clone());
-        let trust = accepted(&location, &self.trust)?;
-        if matches!(trust, Trust::Unverified) {
+        if self.trust.is_unverified() {
             return Err(wrong_usage("--unverified contradicts pull"));
         }
+        let trust = self.trust.trust(&location)?;
         let interrupt = Interrupt::watch()?;
         let mut options = PullOptions::default();
         options.hash_offset = self.trust.dm_verity.hash_offset();

@@ -8,7 +8,7 @@ use anyhow::Result;
 use clap::{Args, ValueHint};
 use serde::Serialize;
 use verimount::{
-    Finding, Location, Report, Trust, verify,
+    Finding, Location, Report, verify,
     verity::{BadReason, Place},
 };
 use verimount_names::printable;
@@ -79,7 +79,7 @@ struct JsonFinding {
 
 impl Verify {
     pub(crate) fn run(self) -> Result<Outcome> {
-        if matches!(self.trust.trust()?, Trust::Unverified) {
+        if self.trust.is_unverified() {
             return Err(wrong_usage("--unverified contradicts verify"));
         }
         let opened = open(

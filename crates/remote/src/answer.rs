@@ -76,21 +76,22 @@ impl<'a> Head<'a> {
         Ok((self.version(size), start))
     }
 
-    /// Checks the answer to a later request.
+    /// Checks the answer to a later request. Returns whether the file is of the same version, as far as the server says.
     ///
     /// # Errors
-    /// What is wrong with it.
-    pub(crate) fn check(&self, asked: &Range<u64>, version: &Version) -> Result<(), Error> {
+    /// What is wrong with the answer; [`Error::Replaced`] for another size.
+    pub(crate) fn check(&self, asked: &Range<u64>, version: &Version) -> Result<bool, Error> {
         if let (416, Some(ContentRange::Nothing(size))) = (self.status, self.content_range())
             && size != version.size
         {
             return Err(Error::Replaced);
         }
         let (part, size) = self.part()?;
-        if size.is_some_and(|size| size != version.size) || !self.is_of(version) {
+        if size.is_some_and(|size| size != version.size) {
             return Err(Error::Replaced);
         }
-        self.check_part(&part, asked)
+        self.check_part(&part, asked)?;
+        Ok(self.is_of(version))
     }
 
     /// How long the server asks to wait. It may give a date, which is compared with its own clock.

@@ -4,7 +4,10 @@ use std::{
     fmt,
     io::{self, Read},
     ops::Range,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     time::Duration,
 };
 
@@ -35,6 +38,8 @@ pub(crate) struct Client {
     target: Target,
     /// Where a redirect led to. It is used until it is refused, as many expire.
     moved: Mutex<Option<RemoteUrl>>,
+    /// Whether it is known that the file was replaced.
+    is_replaced: AtomicBool,
 }
 
 /// Which file it is, and how to be let in.
@@ -121,6 +126,7 @@ impl Client {
             session: session.clone(),
             target,
             moved: Mutex::default(),
+            is_replaced: AtomicBool::new(false),
         })
     }
 
@@ -181,9 +187,30 @@ impl Client {
         version: &Version,
     ) -> Result<Body, Failure> {
         let head = Head::new(answer.status().as_u16(), answer.headers());
-        head.check(range, version)
-            .map_err(|error| failure(error, &head))?;
+        let is_same = head.check(range, version);
+        if !is_same.map_err(|error| failure(error, &head))? {
+            self.replaced()?;
+        }
         Ok(self.accepted(answer, moved, range.end - range.start))
+    }
+
+    /// The server says that a file was replaced.
+    fn replaced(&self) -> Result<(), Error> {
+        if !self.session.tolerates_changes() {
+            return Err(Error::Replaced);
+        }
+        if !self.is_replaced.swap(true, Relaxed) {
+            tracing::warn!(
+                file = self.target.own_url().map(tracing::field::display),
+                "the server has another version of this file than before: its bytes are verified as always"
+            );
+        }
+        Ok(())
+    }
+
+    /// Whether two answers are of the same version, as far as it matters.
+    pub(crate) fn is_same(&self, one: &Version, other: &Version) -> bool {
+        one.size == other.size && (self.session.tolerates_changes() || one == other)
     }
 
     fn accepted(&self, answer: Response<ureq::Body>, moved: Option<RemoteUrl>, len: u64) -> Body {

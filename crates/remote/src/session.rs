@@ -94,7 +94,10 @@ impl fmt::Debug for Authorities {
 /// Clones are the same session. It ends when it is [closed](Self::close), or when all clones and files of it
 /// are dropped.
 #[derive(Clone)]
-pub struct Session(Arc<Shared>);
+pub struct Session {
+    shared: Arc<Shared>,
+    tolerates_changes: bool,
+}
 
 struct Shared {
     agent: Agent,
@@ -116,7 +119,7 @@ impl Session {
     }
 
     pub(crate) fn with_limits(options: RemoteOptions, limits: Limits) -> Self {
-        Self(Arc::new(Shared {
+        let shared = Shared {
             // Redirects are followed by what knows which headers go where.
             agent: agent(options.authorities, &limits),
             headers: options.headers,
@@ -127,13 +130,28 @@ impl Session {
             pools: Mutex::default(),
             #[cfg(feature = "clouds")]
             buckets: Buckets::default(),
-        }))
+        };
+        Self {
+            shared: shared.into(),
+            tolerates_changes: false,
+        }
+    }
+
+    /// The same session, for readers who compare all bytes with a digest that they know: files that are opened with it
+    /// may be replaced on the server, as long as their size stays the same. Otherwise reads then fail with
+    /// [`Error::Replaced`].
+    #[must_use]
+    pub fn tolerating_changes(self) -> Self {
+        Self {
+            tolerates_changes: true,
+            ..self
+        }
     }
 
     /// The same with other settings and credentials of clouds than those in the environment. It must be new.
     #[cfg(all(test, feature = "clouds"))]
     pub(crate) fn with_buckets(mut self, buckets: Buckets) -> Self {
-        let shared = Arc::get_mut(&mut self.0).expect("nobody else has it yet");
+        let shared = Arc::get_mut(&mut self.shared).expect("nobody else has it yet");
         shared.buckets = buckets;
         self
     }
@@ -174,7 +192,7 @@ impl Session {
         content: &dyn ReadAt,
         progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
     ) -> Result<(), Error> {
-        self.0.closing.check()?;
+        self.shared.closing.check()?;
         let object = self.object(name)?;
         object.store(content, progress)?;
         let client = Client::new(self, Target::Object(object))?;
@@ -187,49 +205,56 @@ impl Session {
 
     #[cfg(feature = "clouds")]
     fn object(&self, name: &ObjectName) -> Result<Object, Error> {
-        let bucket = self.0.buckets.of(name, &self.0.agent, &self.0.limits)?;
+        let bucket = self
+            .shared
+            .buckets
+            .of(name, &self.shared.agent, &self.shared.limits)?;
         Ok(Object::new(bucket, name))
     }
 
     /// What it has done so far.
     pub fn stats(&self) -> RemoteStats {
-        self.0.counters.get()
+        self.shared.counters.get()
     }
 
     /// Ends all that is under way: reads that wait and all later ones fail.
     pub fn close(&self) {
         // With the list locked, no file can be opened in between.
         let mut pools = self.pools();
-        self.0.closing.close();
+        self.shared.closing.close();
         for pool in pools.drain(..).filter_map(|pool| Weak::upgrade(&pool)) {
             pool.close();
         }
         drop(pools);
-        self.0.agent.clone().shutdown();
+        self.shared.agent.clone().shutdown();
+    }
+
+    pub(crate) fn tolerates_changes(&self) -> bool {
+        self.tolerates_changes
     }
 
     pub(crate) fn agent(&self) -> &Agent {
-        &self.0.agent
+        &self.shared.agent
     }
 
     pub(crate) fn headers(&self) -> &Headers {
-        &self.0.headers
+        &self.shared.headers
     }
 
     pub(crate) fn limits(&self) -> &Limits {
-        &self.0.limits
+        &self.shared.limits
     }
 
     pub(crate) fn closing(&self) -> &Closing {
-        &self.0.closing
+        &self.shared.closing
     }
 
     pub(crate) fn budget(&self) -> &RetryBudget {
-        &self.0.budget
+        &self.shared.budget
     }
 
     pub(crate) fn counters(&self) -> &Counters {
-        &self.0.counters
+        &self.shared.counters
     }
 
     /// Makes closing the session end this pool.
@@ -238,7 +263,7 @@ impl Session {
     /// [`Error::Closed`].
     pub(crate) fn add(&self, pool: &Pool) -> Result<(), Error> {
         let mut pools = self.pools();
-        self.0.closing.check()?;
+        self.shared.closing.check()?;
         pools.retain(|pool| pool.strong_count() > 0);
         pools.push(Arc::downgrade(pool.shared()));
         Ok(())
@@ -246,7 +271,10 @@ impl Session {
 
     fn pools(&self) -> MutexGuard<'_, Vec<Weak<pool::Shared>>> {
         // Any list of pools is a valid state.
-        self.0.pools.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared
+            .pools
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -26,7 +26,7 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
         ..RomfsOptions::default()
     });
     let built = build(&directory, &image, &options, &mut print)?;
-    let trust = Trust::Digest(built.digest.ok_or("it is sealed by default")?);
+    let trust = Trust::from(built.digest.ok_or("it is sealed by default")?);
 
     let opened = open(&image, &trust, &OpenOptions::default())?;
     assert!(verify(&opened, &mut print)?.is_good());

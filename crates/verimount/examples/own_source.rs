@@ -7,6 +7,7 @@ use std::{collections::BTreeMap, error::Error, fs, ops::ControlFlow};
 use verimount::{
     Location, OpenOptions, SealOptions, Trust, open, seal,
     source::{ReadAt, ReadError, check_range},
+    verity::FileDigest,
 };
 
 const BLOCK: u64 = 1024;
@@ -51,7 +52,7 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
         size: bytes.len() as u64,
         blocks: (0..).zip(blocks).collect(),
     };
-    let trust = Trust::Digest(sealed.identity.to_string().parse()?);
+    let trust = Trust::from(sealed.identity.to_string().parse::<FileDigest>()?);
     let mut options = OpenOptions::default();
     options.sidecar = Some(folder.path().join("file.verity").into());
 

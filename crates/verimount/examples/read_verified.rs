@@ -23,7 +23,7 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
         ControlFlow::Continue(())
     })?;
 
-    let trust = Trust::Digest(built.digest.ok_or("it is sealed by default")?);
+    let trust = Trust::from(built.digest.ok_or("it is sealed by default")?);
     let opened = open(&image, &trust, &OpenOptions::default())?;
     let tree = opened.tree()?;
     walk(&*tree, NodeId::ROOT, PathBuf::new(), |path, attr| {

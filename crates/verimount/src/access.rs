@@ -22,6 +22,18 @@ pub struct Access {
 }
 
 #[cfg(feature = "remote")]
+impl Access {
+    /// The same for content that is pinned, of which a server may have another file of the same size at any time: its bytes
+    /// are compared with what was pinned.
+    pub(crate) fn tolerating_changes(self) -> Self {
+        Self {
+            session: self.session.tolerating_changes(),
+            ..self
+        }
+    }
+}
+
+#[cfg(feature = "remote")]
 impl Origin for Access {
     fn status(&self) -> OriginStatus {
         let stats = self.session.stats();

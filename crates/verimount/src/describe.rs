@@ -7,8 +7,8 @@ use verimount_verity::{Error as VerityError, SealLayout, Sealed, dm_verity::Hash
 use crate::{
     Error, Location, OpenOptions,
     image::{self, Description as ImageDescription},
+    place::Place,
     seal_search::{look_for_note, look_for_seal},
-    sources::Sources,
 };
 
 /// What a file says of itself. Nothing of it is verified.
@@ -62,17 +62,17 @@ pub fn describe(
     options: &OpenOptions,
 ) -> Result<Description, Error> {
     let location = location.into();
-    let sources = Sources::new(options);
-    let (source, _) = sources.content(&location)?;
+    let place = Place::new(location.clone(), options);
+    let (source, _) = place.content()?;
     let size = source.size();
     if let Some(volume) = volume(&location, &source)? {
         let kind = FileKind::Volume(volume);
         let seal = None;
         return Ok(Description { size, kind, seal });
     }
-    let seal = match dm_verity(&location, &source, &sources)? {
+    let seal = match dm_verity(&place, &source)? {
         Some(area) => Some(area),
-        None => fs_verity(&location, &source, &sources)?,
+        None => fs_verity(&place, &source)?,
     };
     let data = match &seal {
         Some(FoundSeal {
@@ -106,15 +106,14 @@ fn volume(location: &Location, source: &Arc<dyn ReadAt>) -> Result<Option<Superb
     }
 }
 
-fn fs_verity(
-    location: &Location,
-    source: &Arc<dyn ReadAt>,
-    sources: &Sources<'_>,
-) -> Result<Option<FoundSeal>, Error> {
-    let sealed = look_for_seal(location, source.clone(), sources)?;
-    Ok(sealed.map(|sealed| FoundSeal {
+fn fs_verity(place: &Place, source: &Arc<dyn ReadAt>) -> Result<Option<FoundSeal>, Error> {
+    let sealed = look_for_seal(place, source.clone())?;
+    let Some(sealed) = sealed else {
+        return Ok(None);
+    };
+    Ok(Some(FoundSeal {
         sidecar: match sealed.layout() {
-            SealLayout::Sidecar => sources.options.sidecar.clone().or(location.sidecar()),
+            SealLayout::Sidecar => place.sidecar()?.or(place.location().sidecar()),
             SealLayout::Appended => None,
         },
         format: FoundFormat::FsVerity(sealed),
@@ -122,24 +121,18 @@ fn fs_verity(
 }
 
 /// The dm-verity hash area given by the options, or in the file's sidecar.
-fn dm_verity(
-    location: &Location,
-    source: &Arc<dyn ReadAt>,
-    sources: &Sources<'_>,
-) -> Result<Option<FoundSeal>, Error> {
-    let offset = sources.options.hash_offset;
-    let sidecar = match (&sources.options.sidecar, offset) {
-        (None, Some(_)) => None,
-        (given, _) => given.clone().or(location.sidecar()),
-    };
+fn dm_verity(place: &Place, source: &Arc<dyn ReadAt>) -> Result<Option<FoundSeal>, Error> {
+    let location = place.location();
+    let (sidecar, offset) = place.hash_area()?;
     let hashes = match &sidecar {
-        Some(sidecar) => sources.existing_sidecar(sidecar)?,
+        Some(sidecar) => place.existing_file(sidecar)?,
         None => None,
     };
     let sidecar = sidecar.filter(|_| hashes.is_some());
-    let area = match (hashes, offset) {
-        (None, None) => {
-            let Some(note) = look_for_note(location, sources)? else {
+    let is_certain = place.has_hash_offset();
+    let area = match hashes {
+        None if !is_certain => {
+            let Some(note) = look_for_note(place)? else {
                 return Ok(None);
             };
             let area = note.hash_area(location, source.clone())?;
@@ -148,13 +141,11 @@ fn dm_verity(
                 sidecar: None,
             }));
         }
-        (None, Some(offset)) => HashArea::open_appended(source.clone(), offset),
-        (Some(hashes), offset) => {
-            HashArea::open_beside(source.clone(), hashes, offset.unwrap_or(0))
-        }
+        None => HashArea::open_appended(source.clone(), offset),
+        Some(hashes) => HashArea::open_beside(source.clone(), hashes, offset),
     };
     match area {
-        Err(VerityError::NoSuperblock) if offset.is_none() => Ok(None),
+        Err(VerityError::NoSuperblock) if !is_certain => Ok(None),
         Err(error) => Err(Error::seal(sidecar.as_ref().unwrap_or(location), error)),
         Ok(area) => Ok(Some(FoundSeal {
             format: FoundFormat::DmVerity(area),

@@ -243,6 +243,24 @@ pub enum Error {
         /// What is required.
         expected: String,
     },
+    /// A digest or a key was given together with a root hash.
+    #[error(
+        "{at} can be checked with its seal of fs-verity, which --digest and --key are for, or with its tree of \
+         dm-verity, which --root-hash is for, but not with both"
+    )]
+    PinsOfTwoSeals {
+        /// The content.
+        at: Location,
+    },
+    /// The hash area of a named image has another superblock than the name says.
+    #[cfg(feature = "remote")]
+    #[error(
+        "{at}: the registry sends another superblock of dm-verity than was stored under this name"
+    )]
+    WrongSuperblock {
+        /// The content.
+        at: Location,
+    },
     /// The name of an object is so long that its seal can have no name beside it.
     #[cfg(feature = "clouds")]
     #[error("{at}: its name is too long for a seal beside it")]

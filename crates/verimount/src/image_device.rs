@@ -12,8 +12,8 @@ use crate::{Error, Location, OpenOptions, Opened, Trust, open};
 pub struct ImageDevice {
     /// The file.
     pub location: Location,
-    /// Its digest of fs-verity. Without it, the location may name its content. Else the trust in the image counts for the
-    /// device, too; but the digest or root hash of the image is not that of the device.
+    /// Its digest of fs-verity. Without it, the location may name its content. Else the image's key counts for the
+    /// device, too; its digest or root hash is not that of the device.
     pub digest: Option<FileDigest>,
 }
 
@@ -32,14 +32,15 @@ impl ImageDevice {
     /// Which content is accepted.
     fn trust(&self, image: &Trust) -> Result<Trust, Error> {
         match (self.digest, image) {
-            (Some(digest), _) => Ok(Trust::Digest(digest)),
-            (None, _) if self.location.names_content() => Ok(Trust::Named),
-            (None, Trust::Digest(_) | Trust::RootHash(_) | Trust::Named) => {
-                Err(Error::UnpinnedDevice {
+            (Some(digest), _) => Ok(digest.into()),
+            (None, _) if self.location.names_content() => Ok(Trust::named()),
+            (None, Trust::Unpinned | Trust::Unverified) => Ok(image.clone()),
+            (None, Trust::Pinned(pins)) => match &pins.key {
+                Some(key) => Ok(key.clone().into()),
+                None => Err(Error::UnpinnedDevice {
                     at: self.location.clone(),
-                })
-            }
-            (None, Trust::Key(_) | Trust::Unpinned | Trust::Unverified) => Ok(image.clone()),
+                }),
+            },
         }
     }
 }

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use verimount_source::ReadAt;
 use verimount_verity::dm_verity::HashArea;
 
-use crate::{Error, Location, ParseRootHashError, RootHash, sources::Sources};
+use crate::{Error, Location, ParseRootHashError, RootHash, place::Place};
 
 /// What its name has behind that of the image.
 const SUFFIX: &str = ".dmverity";
@@ -30,15 +30,11 @@ struct Text {
 
 impl LayerNote {
     /// Reads `FILE.dmverity`; `None` if there is none.
-    pub(crate) fn beside(
-        location: &Location,
-        sources: &Sources<'_>,
-    ) -> Result<Option<Self>, Error> {
-        let Some(at) = location.with_suffix(SUFFIX) else {
+    pub(crate) fn beside(place: &Place) -> Result<Option<Self>, Error> {
+        let Some(at) = place.location().with_suffix(SUFFIX) else {
             return Ok(None);
         };
-        // Not from the cache, where it would be taken for a seal.
-        let Some(source) = Sources::new(sources.options).existing_sidecar(&at)? else {
+        let Some(source) = place.existing_file(&at)? else {
             return Ok(None);
         };
         let note = Self::read(&*source);

@@ -1,3 +1,5 @@
+//! Content on another machine, which is opened when something of it is first read, and again after it was replaced there.
+
 use std::{
     fmt, io,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
@@ -6,65 +8,98 @@ use std::{
 use verimount_remote::Error as RemoteError;
 use verimount_source::{ReadAt, ReadError, check_range};
 
-use crate::{Access, Error, Location};
+use crate::{Error, accepted::Accepted, opened_seal::OpenedSeal, place::Place};
 
-/// Content that is opened when something of it is first read.
+/// Content at a place.
 pub(crate) struct Lazy {
-    location: Location,
-    access: Access,
-    size: u64,
+    place: Place,
+    accepted: Accepted,
+    /// What the seal of the content means. At the place there may be another one later.
+    meaning: Vec<u8>,
     /// The attempt to open it that has succeeded, is under way or comes next.
     attempt: Mutex<Arc<Attempt>>,
 }
 
 /// An attempt to open content. All readers that need it wait for the same one, and share its failure: one after the
 /// other, each would wait as long as the first.
-type Attempt = OnceLock<Result<Arc<dyn ReadAt>, Failure>>;
+type Attempt = OnceLock<Result<Files, Failure>>;
+
+/// Data and tree of open content.
+#[derive(Clone)]
+struct Files {
+    data: Arc<dyn ReadAt>,
+    tree: Arc<dyn ReadAt>,
+}
 
 /// Why content could not be opened.
 #[derive(Debug, Clone)]
 struct Failure(Arc<io::Error>);
 
 impl Lazy {
-    /// The content at `location`, which is expected to have `size` bytes.
-    pub(crate) fn new(location: Location, access: Access, size: u64) -> Self {
-        Self {
-            location,
-            access,
+    /// The same seal, whose data and tree are opened at `place` when something of them is first read.
+    pub(crate) fn closed(place: Place, accepted: Accepted, seal: OpenedSeal) -> OpenedSeal {
+        Self::new(place, accepted, &seal, Attempt::new()).read_for(seal)
+    }
+
+    /// The same seal, which was found at `place`.
+    pub(crate) fn open(place: Place, accepted: Accepted, seal: OpenedSeal) -> OpenedSeal {
+        let attempt = Attempt::from(Ok(Files::of(&seal)));
+        Self::new(place, accepted, &seal, attempt).read_for(seal)
+    }
+
+    fn new(place: Place, accepted: Accepted, seal: &OpenedSeal, attempt: Attempt) -> Arc<Self> {
+        Arc::new(Self {
+            place,
+            accepted,
+            meaning: seal.meaning(),
+            attempt: Mutex::new(attempt.into()),
+        })
+    }
+
+    fn read_for(self: Arc<Self>, seal: OpenedSeal) -> OpenedSeal {
+        let part = |size, choose| LazyPart {
+            lazy: self.clone(),
             size,
-            attempt: Mutex::default(),
-        }
+            choose,
+        };
+        let (data_size, tree_size) = seal.sizes();
+        let data = part(data_size, |files: &Files| files.data.clone());
+        let tree = part(tree_size, |files: &Files| files.tree.clone());
+        seal.with_sources(Arc::new(data), Arc::new(tree))
     }
 
     /// A failure is not kept: the next read tries again.
-    fn opened(&self) -> io::Result<Arc<dyn ReadAt>> {
-        let attempt = self.attempt().clone();
-        let opened = attempt.get_or_init(|| self.open().map_err(Failure::from));
+    fn opened(&self, attempt: &Arc<Attempt>) -> io::Result<Files> {
+        let opened = attempt.get_or_init(|| self.find().map_err(Failure::from));
         opened.clone().map_err(|failure| {
-            let mut current = self.attempt();
-            if Arc::ptr_eq(&current, &attempt) {
-                *current = Arc::default();
-            }
+            self.forget(attempt);
             failure.into()
         })
     }
 
-    fn open(&self) -> io::Result<Arc<dyn ReadAt>> {
-        let (source, _) = self
-            .location
-            .open(&self.access)
-            .map_err(|error| match error {
-                Error::Io { source, .. } => source,
-                other => io::Error::other(other),
-            })?;
-        match source.size() == self.size {
-            true => Ok(source),
+    fn find(&self) -> io::Result<Files> {
+        let found = self.place.content();
+        let found = found.and_then(|(source, _)| self.accepted.find(&self.place, source));
+        let seal = found.map_err(|error| match error {
+            Error::Io { source, .. } => source,
+            other => io::Error::other(other),
+        })?;
+        match seal.meaning() == self.meaning {
+            true => Ok(Files::of(&seal)),
             false => Err(RemoteError::Replaced.into()),
         }
     }
 
+    /// The next read opens the content again, if that has not been done already.
+    fn forget(&self, attempt: &Arc<Attempt>) {
+        let mut current = self.attempt();
+        if Arc::ptr_eq(&current, attempt) {
+            *current = Arc::default();
+        }
+    }
+
     /// What is open already, without waiting.
-    fn if_open(&self) -> Option<Arc<dyn ReadAt>> {
+    fn if_open(&self) -> Option<Files> {
         let attempt = self.attempt().clone();
         attempt.get()?.clone().ok()
     }
@@ -75,20 +110,55 @@ impl Lazy {
     }
 }
 
-impl ReadAt for Lazy {
+impl Files {
+    fn of(seal: &OpenedSeal) -> Self {
+        Self {
+            data: seal.data().clone(),
+            tree: seal.tree().clone(),
+        }
+    }
+}
+
+/// The data or the tree of content.
+struct LazyPart {
+    lazy: Arc<Lazy>,
+    size: u64,
+    choose: fn(&Files) -> Arc<dyn ReadAt>,
+}
+
+impl LazyPart {
+    fn read(&self, attempt: &Arc<Attempt>, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
+        let len = buf.len();
+        let files = self.lazy.opened(attempt).map_err(|source| ReadError::Io {
+            offset,
+            len,
+            source,
+        })?;
+        (self.choose)(&files).read_exact_at(buf, offset)
+    }
+
+    fn if_open(&self) -> Option<Arc<dyn ReadAt>> {
+        self.lazy.if_open().as_ref().map(self.choose)
+    }
+}
+
+impl ReadAt for LazyPart {
     fn size(&self) -> u64 {
         self.size
     }
 
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
-        let len = buf.len();
-        check_range(offset, len, self.size)?;
-        let source = self.opened().map_err(|source| ReadError::Io {
-            offset,
-            len,
-            source,
-        })?;
-        source.read_exact_at(buf, offset)
+        check_range(offset, buf.len(), self.size)?;
+        let attempt = self.lazy.attempt().clone();
+        match self.read(&attempt, buf, offset) {
+            // The same content may be stored there in another way now.
+            Err(error) if is_replaced(&error) => {
+                self.lazy.forget(&attempt);
+                let attempt = self.lazy.attempt().clone();
+                self.read(&attempt, buf, offset)
+            }
+            read => read,
+        }
     }
 
     fn will_need(&self, offset: u64, len: u64) {
@@ -102,6 +172,16 @@ impl ReadAt for Lazy {
         self.if_open()
             .is_some_and(|source| source.distrust(offset, len))
     }
+}
+
+/// Whether a file has another size than when it was opened.
+fn is_replaced(error: &ReadError) -> bool {
+    let ReadError::Io { source, .. } = error else {
+        return false;
+    };
+    let source = source.get_ref();
+    let source = source.and_then(|source| source.downcast_ref::<RemoteError>());
+    matches!(source, Some(RemoteError::Replaced))
 }
 
 impl From<io::Error> for Failure {
@@ -130,48 +210,78 @@ impl std::error::Error for Failure {
 
 #[cfg(test)]
 mod tests {
-    use std::{sync::Barrier, thread};
+    use std::{fs, ops::ControlFlow, sync::Barrier, thread};
 
     use verimount_testkit::HttpServer;
+    use verimount_verity::Identity;
 
     use super::*;
+    use crate::{Location, OpenOptions, SealOptions, seal};
 
-    fn lazy(server: &HttpServer) -> Lazy {
-        let location = Location::of_argument(server.url("/file").as_ref()).unwrap();
-        Lazy::new(location, Access::default(), 100)
+    const DATA: [u8; 100] = [7; 100];
+
+    /// A file with its seal, the same seal, and what accepts it.
+    fn sealed() -> (Vec<u8>, OpenedSeal, Accepted) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        fs::write(&path, DATA).unwrap();
+        let options = SealOptions {
+            append: true,
+            ..SealOptions::default()
+        };
+        let made = seal(&path, &options, &mut |_| ControlFlow::Continue(())).unwrap();
+        let Identity::FileDigest(digest) = made.identity else {
+            unreachable!()
+        };
+        let accepted = Accepted::FsVerity {
+            digest: Some(digest),
+            key: None,
+        };
+        let place = Place::new(path.as_path().into(), &OpenOptions::default());
+        let (source, _) = place.content().unwrap();
+        let found = accepted.find(&place, source).unwrap();
+        (fs::read(path).unwrap(), found, accepted)
     }
 
-    fn fails(lazy: &Lazy) {
-        assert!(lazy.read_exact_at(&mut [0; 10], 0).is_err());
+    fn place(server: &HttpServer) -> Place {
+        let location = Location::of_argument(server.url("/file").as_ref()).unwrap();
+        Place::new(location, &OpenOptions::default())
+    }
+
+    fn fails(content: &dyn ReadAt) {
+        assert!(content.read_exact_at(&mut [0; 10], 0).is_err());
     }
 
     #[test]
     fn a_failure_is_not_kept() {
-        let server = HttpServer::start([7; 100], |number, _, right| match number {
+        let (file, seal, accepted) = sealed();
+        let server = HttpServer::start(file, |number, _, right| match number {
             0..3 => right.only_status(404),
             _ => right,
         });
-        let lazy = lazy(&server);
-        (0..3).for_each(|_| fails(&lazy));
+        let seal = Lazy::closed(place(&server), accepted, seal);
+        (0..3).for_each(|_| fails(seal.data()));
         let mut buf = [0; 10];
-        lazy.read_exact_at(&mut buf, 0).unwrap();
-        assert_eq!(buf, [7; 10]);
+        seal.data().read_exact_at(&mut buf, 0).unwrap();
+        assert_eq!(buf, DATA[..10]);
     }
 
     #[test]
     fn those_who_wait_share_an_attempt() {
         const READERS: usize = 8;
+        let (file, seal, accepted) = sealed();
         let all_wait = Arc::new(Barrier::new(2));
         let in_script = all_wait.clone();
-        let server = HttpServer::start([7; 100], move |_, _, right| {
+        let server = HttpServer::start(file, move |_, _, right| {
             in_script.wait();
             right.only_status(404)
         });
-        let lazy = lazy(&server);
+        let lazy = Lazy::new(place(&server), accepted, &seal, Attempt::new());
         let attempt = lazy.attempt().clone();
+        let seal = lazy.clone().read_for(seal);
         thread::scope(|scope| {
             for _ in 0..READERS {
-                scope.spawn(|| fails(&lazy));
+                scope.spawn(|| fails(seal.data()));
             }
             // Besides the readers, there are this one and the next.
             while Arc::strong_count(&attempt) < READERS + 2 {

@@ -8,6 +8,7 @@
 //! [`scan`], [`romfs`] and [`erofs`] for images that are built, [`tree`] for directory trees, [`verity`] for
 //! digests, keys and Merkle trees.
 
+mod accepted;
 mod access;
 mod archive_input;
 mod build;
@@ -22,6 +23,8 @@ pub mod image;
 mod image_device;
 mod image_format;
 mod image_plan;
+#[cfg(feature = "remote")]
+mod kept;
 mod layer_note;
 #[cfg(feature = "remote")]
 mod lazy;
@@ -29,7 +32,9 @@ mod location;
 mod losses;
 mod open;
 mod opened;
+mod opened_seal;
 mod output_file;
+mod place;
 mod prefetch;
 mod processors;
 mod progress;
@@ -40,7 +45,6 @@ mod seal_search;
 mod sign;
 #[cfg(feature = "remote")]
 mod sound_file;
-mod sources;
 mod trust;
 mod verify;
 #[cfg(feature = "remote")]
@@ -66,7 +70,7 @@ pub use prefetch::{ParsePrefetchError, Prefetch};
 pub use progress::{Progress, Step, Watch};
 pub use seal::{NewSeal, SealFormat, SealOptions, digest, seal};
 pub use sign::{NewKeyFiles, SealedFile};
-pub use trust::{ParseRootHashError, RootHash, Trust};
+pub use trust::{ParseRootHashError, Pins, RootHash, Trust};
 pub use verify::{Finding, Report, verify};
 #[cfg(feature = "remote")]
 pub use verify_cache::{CheckedCopy, verify_cache};

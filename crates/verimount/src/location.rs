@@ -11,7 +11,7 @@ use verimount_tree::StoredFile;
 
 #[cfg(feature = "remote")]
 use crate::registry::RegistryImage;
-use crate::{Access, Error, Trust};
+use crate::{Access, Error};
 #[cfg(feature = "clouds")]
 use verimount_remote::cloud::ObjectName;
 #[cfg(feature = "remote")]
@@ -40,6 +40,8 @@ pub enum Location {
         name: OsString,
         /// Where it is read from.
         content: Arc<dyn ReadAt>,
+        /// Whether reading it takes long.
+        is_slow: bool,
     },
 }
 
@@ -49,6 +51,17 @@ impl Location {
         Self::Source {
             name: name.into(),
             content: Arc::new(content),
+            is_slow: false,
+        }
+    }
+
+    /// The same for a source that takes long to read, such as one on another machine: what is read of it is kept in the
+    /// cache, if there is one.
+    pub fn slow_source(name: impl Into<OsString>, content: impl ReadAt + 'static) -> Self {
+        Self::Source {
+            name: name.into(),
+            content: Arc::new(content),
+            is_slow: true,
         }
     }
 
@@ -108,36 +121,12 @@ impl Location {
         }
     }
 
-    /// Whether it names its content by a digest, so that [`Trust::Named`] accepts just that.
+    /// Whether it names its content by a digest, so that nothing else is accepted.
     pub fn names_content(&self) -> bool {
         match self {
             #[cfg(feature = "remote")]
             Self::Registry(image) => image.reference().digest().is_some(),
             _ => false,
-        }
-    }
-
-    /// The content that it names. For a registry, the manifest may have to be fetched.
-    #[cfg_attr(
-        not(feature = "remote"),
-        allow(unused_variables, reason = "all is here")
-    )]
-    pub(crate) fn named(&self, access: &Access) -> Result<Option<Trust>, Error> {
-        match self {
-            #[cfg(feature = "remote")]
-            Self::Registry(image) if self.names_content() => image.named(access),
-            _ => Ok(None),
-        }
-    }
-
-    /// Where the seal certainly is, if that is known.
-    pub(crate) fn own_seal(&self) -> Option<Self> {
-        match self {
-            #[cfg(feature = "remote")]
-            Self::Registry(image) if image.has_seal() == Some(true) => {
-                Some(Self::Registry(image.seal()))
-            }
-            _ => None,
         }
     }
 
@@ -152,6 +141,15 @@ impl Location {
     /// Whether it is not on this machine.
     pub fn is_remote(&self) -> bool {
         !matches!(self, Self::Path(_) | Self::Source { .. })
+    }
+
+    /// Whether it takes long to read, so that what was read is worth keeping.
+    #[cfg(feature = "remote")]
+    pub(crate) fn is_slow(&self) -> bool {
+        match self {
+            Self::Source { is_slow, .. } => *is_slow,
+            other => other.is_remote(),
+        }
     }
 
     /// The last component of its name.
@@ -171,15 +169,7 @@ impl Location {
 
     /// Where the seal is if it is not with the data: `FILE.verity` beside a file.
     pub(crate) fn sidecar(&self) -> Option<Self> {
-        match self {
-            #[cfg(feature = "remote")]
-            // If the manifest is not known, there may be a copy in the cache.
-            Self::Registry(image) => match image.has_seal() {
-                Some(false) => None,
-                _ => Some(Self::Registry(image.seal())),
-            },
-            _ => self.with_suffix(SIDECAR_SUFFIX),
-        }
+        self.with_suffix(SIDECAR_SUFFIX)
     }
 
     /// The file beside it whose name has this at its end.
@@ -232,7 +222,7 @@ impl Location {
             }
             #[cfg(feature = "remote")]
             Self::Registry(image) => {
-                let file = image.open(access)?;
+                let file = image.open(&image.find(access)?)?;
                 Ok((Arc::new(file), StoredFile::default()))
             }
             #[cfg(feature = "clouds")]

@@ -1,17 +1,15 @@
 use std::{num::NonZeroU32, sync::Arc};
 
+use verimount_serve::{Origin, Pin};
 use verimount_source::ReadAt;
-use verimount_verity::{
-    Identity, Sealed, Trust as DigestTrust, VerifiedReader, VerifyOptions, dm_verity::HashArea,
-};
+use verimount_tree::StoredFile;
+use verimount_verity::{Identity, VerifiedReader, VerifyOptions};
 
-#[cfg(feature = "remote")]
-use crate::sources::Kept;
 use crate::{
-    Access, Error, ImageDevice, Location, Opened, RootHash, Trust, image,
-    seal_search::{find_hash_area, find_seal, look_for_note, look_for_seal, not_sealed},
-    sources::Sources,
+    Access, Error, ImageDevice, Location, Opened, Trust, accepted::Accepted, image, place::Place,
 };
+#[cfg(feature = "remote")]
+use crate::{kept::Kept, lazy::Lazy, opened_seal::OpenedSeal};
 
 /// How content is opened and read.
 #[derive(Debug, Clone, Default)]
@@ -20,7 +18,7 @@ pub struct OpenOptions {
     /// The file with the Merkle tree, if it is neither at the end of the data nor in `FILE.verity`.
     pub sidecar: Option<Location>,
     /// The offset of a dm-verity superblock in bytes: in the sidecar if that is given, else in the
-    /// data's own file. Only used with [`Trust::RootHash`]. By default, that in `FILE.dmverity`, if there is no sidecar.
+    /// data's own file. Only used with a root hash. By default, that in `FILE.dmverity`, if there is no sidecar.
     pub hash_offset: Option<u64>,
     /// The further devices of an image, in the order of its device table. By default, their data is looked for in the
     /// image itself.
@@ -39,10 +37,10 @@ pub struct OpenOptions {
 ///
 /// ```no_run
 /// use std::path::Path;
-/// use verimount::{OpenOptions, Trust, open, tree::NodeId};
+/// use verimount::{OpenOptions, Trust, open, tree::NodeId, verity::FileDigest};
 ///
 /// let digest = "sha256:adf83db3b55f77f4e12df982ede7545206a6791529f6f944e7208d764e282901";
-/// let trust = Trust::Digest(digest.parse()?);
+/// let trust = Trust::from(digest.parse::<FileDigest>()?);
 /// let opened = open(Path::new("app.img"), &trust, &OpenOptions::default())?;
 /// let readme = opened.tree()?.lookup(NodeId::ROOT, "README.md".as_ref())?;
 /// println!("{} bytes", readme.size);
@@ -51,192 +49,144 @@ pub struct OpenOptions {
 ///
 /// # Errors
 /// [`Error::NotSealed`], unless `trust` is [`Trust::Unverified`]; [`Error::Seal`] if the seal is not
-/// accepted or cannot be used; [`Error::UnpinnedDevice`]; any other [`Error`] of opening or reading.
+/// accepted or cannot be used; [`Error::PinsOfTwoSeals`]; [`Error::UnpinnedDevice`]; any other [`Error`] of opening or
+/// reading.
 pub fn open(
     location: impl Into<Location>,
     trust: &Trust,
     options: &OpenOptions,
 ) -> Result<Opened, Error> {
-    let location = location.into();
-    let trust = &resolved(&location, trust, &options.access)?;
-    #[cfg(feature = "remote")]
-    if options.is_elsewhere(&location) {
-        let opened = open_elsewhere(&location, trust, options)?;
-        return Ok(Opened {
-            pin: trust.pin(),
-            origin: Some(Arc::new(options.access.clone())),
-            ..opened
-        });
-    }
-    open_from(location, trust, &Sources::new(options))
+    let options = &options.for_trust(trust);
+    let place = Place::new(location.into(), options);
+    let accepted = Accepted::at(&place, trust)?;
+    let mut opened = open_accepted(place, accepted, options)?;
+    let devices = options.devices.iter();
+    let devices = devices.map(|device| device.open(trust, options));
+    opened.devices = devices.collect::<Result<_, _>>()?;
+    Ok(opened)
 }
 
-/// Opens content through its copies in the cache, if it has some or can have.
-#[cfg(feature = "remote")]
-fn open_elsewhere(
-    location: &Location,
-    trust: &Trust,
+/// Opens the content at `place`, without further devices. Without `accepted`, nothing is verified.
+pub(crate) fn open_accepted(
+    place: Place,
+    accepted: Option<Accepted>,
     options: &OpenOptions,
 ) -> Result<Opened, Error> {
-    if let Some(kept) = Kept::trusted(&options.access, trust) {
-        return open_kept(location, trust, options, kept);
-    }
-    let opened = open_from(location.clone(), trust, &Sources::new(options))?;
-    let found = match opened.identity() {
-        Some(Identity::FileDigest(found)) => found,
-        _ => return Ok(opened),
-    };
-    match Kept::found(&options.access, &found) {
-        // It was trusted, so that from now on nothing else is.
-        Some(kept) => open_kept(location, &Trust::Digest(found), options, kept),
-        None => Ok(opened),
-    }
-}
-
-/// Opens content through its copies. If that fails, these may be wrong: they are then replaced by what is read.
-#[cfg(feature = "remote")]
-fn open_kept(
-    location: &Location,
-    trust: &Trust,
-    options: &OpenOptions,
-    kept: Kept,
-) -> Result<Opened, Error> {
-    let open = |kept| {
-        let sources = Sources::with_copies(options, kept);
-        (
-            open_from(location.clone(), trust, &sources),
-            sources.into_kept(),
-        )
-    };
-    let (opened, kept) = match open(Some(kept)) {
-        (Err(_), Some(kept)) if kept.is_warm() => open(Some(kept.refreshing())),
-        opened => opened,
-    };
-    if let Some(kept) = kept {
-        kept.settle();
-    }
-    opened
-}
-
-fn open_from(location: Location, trust: &Trust, sources: &Sources<'_>) -> Result<Opened, Error> {
-    let (source, stored) = sources.content(&location)?;
-    let digest = |trust| open_sealed(&location, source.clone(), trust, sources);
-    let reader = match trust {
-        Trust::Digest(expected) => Some(digest(DigestTrust::Digest(*expected))?),
-        Trust::Key(key) => Some(digest(DigestTrust::Key(key.clone()))?),
-        Trust::Unpinned => Some(open_unpinned(&location, source.clone(), sources)?),
-        Trust::RootHash(root) => Some(open_device(&location, source.clone(), root, sources)?),
-        Trust::Named => return Err(Error::NotNamed { at: location }),
-        Trust::Unverified => None,
-    };
-    let reader = reader.map(Arc::new);
-    let content: Arc<dyn ReadAt> = match &reader {
-        Some(reader) => reader.clone(),
-        None => source,
+    let location = place.location().clone();
+    let opened = match accepted {
+        Some(accepted) => open_verified(place, accepted, options)?,
+        None => open_unverified(place)?,
     };
     // Of all that content is verified by, only a file digest covers its size. Without one, the image itself must tell
     // that its end is missing.
-    let covers_size = matches!(
-        reader.as_ref().map(|reader| reader.identity()),
-        Some(Identity::FileDigest(_))
-    );
-    if !covers_size && let Some(error) = image::truncation(content.clone()) {
+    let covers_size = matches!(opened.identity(), Some(Identity::FileDigest(_)));
+    if !covers_size && let Some(error) = image::truncation(opened.content()) {
         return Err(Error::image(&location, error));
     }
-    let devices = sources.options.devices.iter();
-    let devices = devices.map(|device| device.open(trust, sources.options));
     Ok(Opened {
-        devices: devices.collect::<Result<_, _>>()?,
+        origin: options.origin(&location),
+        ..opened
+    })
+}
+
+fn open_unverified(place: Place) -> Result<Opened, Error> {
+    let (content, stored) = place.content()?;
+    Ok(Opened {
+        location: place.location().clone(),
         content,
-        reader,
-        pin: trust.pin(),
-        location,
+        reader: None,
+        pin: Pin::Unverified,
         stored,
-        access: sources.options.access.clone(),
+        devices: Vec::new(),
+        unverified: Some(place),
         origin: None,
     })
 }
 
-/// What is accepted of what is at `location`, which may itself say what it is.
-pub(crate) fn resolved(
-    location: &Location,
-    trust: &Trust,
-    access: &Access,
-) -> Result<Trust, Error> {
-    let at = || location.clone();
-    match (location.named(access)?, trust) {
-        (Some(named), Trust::Named) => Ok(named),
-        (None, Trust::Named) => Err(Error::NotNamed { at: at() }),
-        (Some(named), Trust::Digest(_) | Trust::RootHash(_)) if !named.is_same(trust) => {
-            Err(Error::NamedOtherwise {
-                at: at(),
-                named: named.text(),
-                expected: trust.text(),
-            })
-        }
-        (_, trust) => Ok(trust.clone()),
-    }
+fn open_verified(place: Place, accepted: Accepted, options: &OpenOptions) -> Result<Opened, Error> {
+    let (location, pin) = (place.location().clone(), accepted.pin());
+    let (reader, stored) = open_reader(place, accepted, options)?;
+    let reader = Arc::new(reader);
+    let content: Arc<dyn ReadAt> = reader.clone();
+    Ok(Opened {
+        location,
+        content,
+        reader: Some(reader),
+        pin,
+        stored,
+        devices: Vec::new(),
+        unverified: None,
+        origin: None,
+    })
 }
 
-fn open_sealed(
-    location: &Location,
-    source: Arc<dyn ReadAt>,
-    trust: DigestTrust,
-    sources: &Sources<'_>,
-) -> Result<VerifiedReader, Error> {
-    let sealed = find_seal(location, source, sources)?;
-    verified(location, &sealed, &trust, sources.options)
-}
-
-fn verified(
-    location: &Location,
-    sealed: &Sealed,
-    trust: &DigestTrust,
+fn open_reader(
+    place: Place,
+    accepted: Accepted,
     options: &OpenOptions,
-) -> Result<VerifiedReader, Error> {
-    VerifiedReader::new(sealed, trust, options.verify).map_err(|error| Error::seal(location, error))
-}
-
-/// Opens what its own seal describes: that of fs-verity or, of a layer of containerd, that of dm-verity.
-fn open_unpinned(
-    location: &Location,
-    source: Arc<dyn ReadAt>,
-    sources: &Sources<'_>,
-) -> Result<VerifiedReader, Error> {
-    let sealed = match look_for_seal(location, source.clone(), sources)? {
-        Some(sealed) => sealed,
-        None => match look_for_note(location, sources)? {
-            Some(note) => return open_device(location, source, note.root_hash(), sources),
-            None => return Err(not_sealed(location, source)),
-        },
-    };
-    verified(location, &sealed, &DigestTrust::Unpinned, sources.options)
-}
-
-fn open_device(
-    location: &Location,
-    source: Arc<dyn ReadAt>,
-    root: &RootHash,
-    sources: &Sources<'_>,
-) -> Result<VerifiedReader, Error> {
-    let area: HashArea = find_hash_area(location, source, sources)?;
-    let actual = area.geometry().data_blocks();
-    if let Some(expected) = root.data_blocks.filter(|&expected| expected != actual) {
-        return Err(Error::DataBlocks {
-            at: location.clone(),
-            expected,
-            actual,
-        });
+) -> Result<(VerifiedReader, StoredFile), Error> {
+    let location = place.location().clone();
+    #[cfg(feature = "remote")]
+    if place.is_slow() {
+        let seal = open_slow(place, accepted, &options.access)?;
+        let reader = Accepted::reader(&location, seal, options.verify)?;
+        return Ok((reader, StoredFile::default()));
     }
-    area.verified(&root.hash, sources.options.verify)
-        .map_err(|error| Error::seal(location, error))
+    let (source, stored) = place.content()?;
+    let seal = accepted.find(&place, source)?;
+    Ok((Accepted::reader(&location, seal, options.verify)?, stored))
 }
 
+/// Opens content that takes long to read, through its copies in the cache, if there is one.
 #[cfg(feature = "remote")]
+fn open_slow(place: Place, accepted: Accepted, access: &Access) -> Result<OpenedSeal, Error> {
+    if let Some(kept) = Kept::of_accepted(access, &accepted)
+        && let Some(seal) = kept.seal(&accepted)
+        && accepted.check(&place, &seal).is_ok()
+    {
+        return Ok(kept.keep(Lazy::closed(place, accepted, seal)));
+    }
+    let (source, _) = place.content()?;
+    let seal = accepted.find(&place, source)?;
+    let kept = Kept::of_seal(access, &seal);
+    let seal = match accepted {
+        // Only what was pinned is read on when it is stored in another way.
+        Accepted::OwnSeal => seal,
+        accepted => Lazy::open(place, accepted, seal),
+    };
+    Ok(match kept {
+        Some(kept) => kept.keep(seal),
+        None => seal,
+    })
+}
+
 impl OpenOptions {
-    /// Whether content at `location` is not only on this machine.
-    fn is_elsewhere(&self, location: &Location) -> bool {
-        let has_far_sidecar = self.sidecar.as_ref().is_some_and(Location::is_remote);
-        location.is_remote() || has_far_sidecar
+    /// The same, for what `trust` accepts.
+    #[cfg_attr(
+        not(feature = "remote"),
+        allow(unused_variables, reason = "all is here")
+    )]
+    fn for_trust(&self, trust: &Trust) -> Self {
+        #[cfg(feature = "remote")]
+        if let Trust::Pinned(_) = trust {
+            return Self {
+                access: self.access.clone().tolerating_changes(),
+                ..self.clone()
+            };
+        }
+        self.clone()
+    }
+
+    /// Where content at `location` comes from, if not only from this machine.
+    #[cfg_attr(
+        not(feature = "remote"),
+        allow(unused_variables, reason = "all is here")
+    )]
+    fn origin(&self, location: &Location) -> Option<Arc<dyn Origin>> {
+        #[cfg(feature = "remote")]
+        if location.is_remote() || self.sidecar.as_ref().is_some_and(Location::is_remote) {
+            return Some(Arc::new(self.access.clone()));
+        }
+        None
     }
 }

@@ -5,7 +5,7 @@ use verimount_source::{ReadAhead, ReadAt};
 use verimount_tree::{SingleFile, StoredFile, Tree};
 use verimount_verity::{Identity, Sealed, VerifiedReader, VerifyStats};
 
-use crate::{Access, Error, Location, image, processors::all_processors};
+use crate::{Error, Location, image, place::Place, processors::all_processors};
 
 /// Content that is verified when it is read, unless that was declined.
 pub struct Opened {
@@ -15,7 +15,8 @@ pub struct Opened {
     pub(crate) pin: Pin,
     pub(crate) stored: StoredFile,
     pub(crate) devices: Vec<Opened>,
-    pub(crate) access: Access,
+    /// Where it was found, if nothing is verified.
+    pub(crate) unverified: Option<Place>,
     /// Where it comes from, if not only from this machine.
     pub(crate) origin: Option<Arc<dyn Origin>>,
 }
@@ -96,14 +97,12 @@ impl Opened {
 
     /// Whether there is a seal that nothing was verified with.
     pub fn has_unused_seal(&self) -> bool {
-        let has_seal = || {
-            let beside = self.location.sidecar();
-            Sealed::open_appended(self.content()).is_ok()
-                || beside.is_some_and(|sidecar| {
-                    let found = sidecar.if_existing(|| sidecar.open(&self.access));
-                    matches!(found, Ok(Some(_)))
-                })
+        let Some(place) = &self.unverified else {
+            return false;
         };
-        self.reader.is_none() && has_seal()
+        let is_there = |sidecar| matches!(place.existing_file(&sidecar), Ok(Some(_)));
+        let beside = place.sidecar().ok().flatten();
+        let beside = beside.or(self.location.sidecar());
+        Sealed::open_appended(self.content()).is_ok() || beside.is_some_and(is_there)
     }
 }

@@ -5,16 +5,12 @@ use std::sync::Arc;
 use verimount_source::ReadAt;
 use verimount_verity::{Corruption, Error as VerityError, Sealed, dm_verity::HashArea};
 
-use crate::{Error, Location, image, layer_note::LayerNote, sources::Sources};
+use crate::{Error, Location, image, layer_note::LayerNote, place::Place};
 
 /// Finds the seal of a file; fails if there is none.
-pub(crate) fn find_seal(
-    location: &Location,
-    source: Arc<dyn ReadAt>,
-    sources: &Sources<'_>,
-) -> Result<Sealed, Error> {
-    let sealed = look_for_seal(location, source.clone(), sources)?;
-    sealed.ok_or_else(|| not_sealed(location, source))
+pub(crate) fn find_seal(place: &Place, source: Arc<dyn ReadAt>) -> Result<Sealed, Error> {
+    let sealed = look_for_seal(place, source.clone())?;
+    sealed.ok_or_else(|| not_sealed(place.location(), source))
 }
 
 /// The error for a file without a seal.
@@ -32,13 +28,13 @@ pub(crate) fn not_sealed(location: &Location, source: Arc<dyn ReadAt>) -> Error 
 /// Looks for a seal: in the given sidecar, or where the location itself has it; else at the end of the file,
 /// else in `FILE.verity`.
 pub(crate) fn look_for_seal(
-    location: &Location,
+    place: &Place,
     source: Arc<dyn ReadAt>,
-    sources: &Sources<'_>,
 ) -> Result<Option<Sealed>, Error> {
+    let location = place.location();
     let open = |sidecar: &Location, seal| open_sidecar(location, source.clone(), sidecar, seal);
-    if let Some(sidecar) = sources.options.sidecar.clone().or(location.own_seal()) {
-        return open(&sidecar, sources.sidecar(&sidecar)?).map(Some);
+    if let Some(sidecar) = place.sidecar()? {
+        return open(&sidecar, place.file(&sidecar)?).map(Some);
     }
     match Sealed::open_appended(source.clone()) {
         Err(VerityError::NotSealed) => {}
@@ -48,7 +44,7 @@ pub(crate) fn look_for_seal(
     let Some(sidecar) = location.sidecar() else {
         return Ok(None);
     };
-    let seal = sources.existing_sidecar(&sidecar)?;
+    let seal = place.existing_file(&sidecar)?;
     seal.map(|seal| open(&sidecar, seal)).transpose()
 }
 
@@ -76,23 +72,15 @@ fn open_sidecar(
 
 /// Finds the hash area: in the file itself if only its offset is given, else in the given sidecar or
 /// in `FILE.verity`, else where `FILE.dmverity` says.
-pub(crate) fn find_hash_area(
-    location: &Location,
-    source: Arc<dyn ReadAt>,
-    sources: &Sources<'_>,
-) -> Result<HashArea, Error> {
-    let sidecar = match (&sources.options.sidecar, sources.options.hash_offset) {
-        (None, Some(_)) => None,
-        (None, None) => location.sidecar(),
-        (given, _) => given.clone(),
-    };
-    let offset = sources.options.hash_offset.unwrap_or(0);
+pub(crate) fn find_hash_area(place: &Place, source: Arc<dyn ReadAt>) -> Result<HashArea, Error> {
+    let location = place.location();
+    let (sidecar, offset) = place.hash_area()?;
     let Some(sidecar) = sidecar else {
         return HashArea::open_appended(source, offset)
             .map_err(|error| Error::seal(location, error));
     };
-    let Some(hashes) = sources.existing_sidecar(&sidecar)? else {
-        return match look_for_note(location, sources)? {
+    let Some(hashes) = place.existing_file(&sidecar)? else {
+        return match look_for_note(place)? {
             Some(note) => note.hash_area(location, source),
             None => Err(Error::NoHashArea { at: sidecar }),
         };
@@ -101,12 +89,9 @@ pub(crate) fn find_hash_area(
 }
 
 /// Looks for what containerd says of a layer, unless options say where the hash area is.
-pub(crate) fn look_for_note(
-    location: &Location,
-    sources: &Sources<'_>,
-) -> Result<Option<LayerNote>, Error> {
-    match (&sources.options.sidecar, sources.options.hash_offset) {
-        (None, None) => LayerNote::beside(location, sources),
-        _ => Ok(None),
+pub(crate) fn look_for_note(place: &Place) -> Result<Option<LayerNote>, Error> {
+    match place.is_to_be_searched()? {
+        true => LayerNote::beside(place),
+        false => Ok(None),
     }
 }

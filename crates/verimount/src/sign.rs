@@ -12,8 +12,8 @@ use verimount_verity::{
 };
 
 use crate::{
-    Error, Location, OpenOptions, output_file::OutputFile, seal::open_to_change,
-    seal_search::find_seal, sources::Sources,
+    Error, Location, OpenOptions, output_file::OutputFile, place::Place, seal::open_to_change,
+    seal_search::find_seal,
 };
 
 /// A sealed file that can be signed.
@@ -30,11 +30,11 @@ impl SealedFile {
     /// As for [`open`](crate::open).
     pub fn open(path: &Path, options: &OpenOptions) -> Result<Self, Error> {
         let location = Location::from(path);
-        let sources = Sources::new(options);
-        let (source, _) = sources.content(&location)?;
+        let place = Place::new(location.clone(), options);
+        let (source, _) = place.content()?;
         Ok(Self {
             path: path.to_owned(),
-            sealed: find_seal(&location, source, &sources)?,
+            sealed: find_seal(&place, source)?,
             sidecar: options.sidecar.clone().or(location.sidecar()),
         })
     }

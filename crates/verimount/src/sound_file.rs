@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use verimount_remote::registry::BlobDigest;
 use verimount_source::ReadAt;
 use verimount_verity::{Digest, FileDigest, Identity};
 
 use crate::{
-    Error, FileKind, FoundFormat, Location, OpenOptions, Trust, Watch, describe, open, verify,
+    Error, FileKind, FoundFormat, Location, OpenOptions, RootHash, Trust, Watch, describe, open,
+    verify,
 };
 
 /// A sealed file that matches its seal.
@@ -30,8 +32,10 @@ pub(crate) enum SealedContent {
         /// The binary logarithm of the size of a block.
         block_log2: u8,
     },
-    /// The root hash.
-    DmVerity(Digest),
+    DmVerity {
+        root: Digest,
+        superblock: BlobDigest,
+    },
 }
 
 impl SoundFile {
@@ -87,15 +91,16 @@ impl SealedContent {
                 let root = root.ok_or_else(|| Error::NotNamed {
                     at: location.clone(),
                 })?;
-                Ok(Self::DmVerity(root))
+                let superblock = BlobDigest::of(area.head());
+                Ok(Self::DmVerity { root, superblock })
             }
         }
     }
 
     fn trust(&self) -> Trust {
         match self {
-            Self::FsVerity { digest, .. } => Trust::Digest(*digest),
-            Self::DmVerity(root) => Trust::RootHash((*root).into()),
+            Self::FsVerity { digest, .. } => (*digest).into(),
+            Self::DmVerity { root, .. } => RootHash::from(*root).into(),
         }
     }
 }

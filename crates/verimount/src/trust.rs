@@ -1,26 +1,32 @@
 use std::str::FromStr;
 
 use thiserror::Error;
-use verimount_serve::Pin;
 use verimount_verity::{Digest, FileDigest, PublicKey, parse_hex};
 
 /// Which content is accepted.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Trust {
-    /// What has this digest of fs-verity.
-    Digest(FileDigest),
-    /// What is signed with this key.
-    Key(PublicKey),
-    /// What has this root hash of dm-verity.
-    RootHash(RootHash),
-    /// What the location itself names by a digest: for an image in a registry that is given by the digest of
-    /// its manifest, the content of which the manifest has the digest.
-    Named,
-    /// What has the digest that its own seal gives: detects damage, but not forgery.
+    /// What satisfies all of these, and is what its location names by a digest, if it does: the manifest of an image in
+    /// a registry, which is named by its own digest, has that of the content.
+    Pinned(Pins),
+    /// What has the digest that its own seal gives: detects damage, but not forgery. What a location names by a
+    /// digest is pinned nevertheless.
     Unpinned,
     /// Anything. Nothing is verified; a seal at the end of the file is read as data.
     Unverified,
+}
+
+/// What content must satisfy, all of it. Without any, its location must name it by a digest.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct Pins {
+    /// Its digest of fs-verity.
+    pub digest: Option<FileDigest>,
+    /// The key that its seal of fs-verity is signed with.
+    pub key: Option<PublicKey>,
+    /// Its root hash of dm-verity.
+    pub root_hash: Option<RootHash>,
 }
 
 /// The root hash of a dm-verity tree, of any algorithm. Only the superblock names the algorithm.
@@ -36,6 +42,12 @@ pub struct RootHash {
 pub struct ParseRootHashError;
 
 impl RootHash {
+    /// Its hexadecimal digits.
+    #[cfg(feature = "remote")]
+    pub(crate) fn text(&self) -> String {
+        self.hash.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
     /// The same, also requiring this number of data blocks, which the root hash does not cover.
     #[must_use]
     pub fn with_data_blocks(self, data_blocks: u64) -> Self {
@@ -69,37 +81,35 @@ impl FromStr for RootHash {
 }
 
 impl Trust {
-    /// Whether both accept the same digest or root hash.
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Digest(one), Self::Digest(other)) => one == other,
-            (Self::RootHash(one), Self::RootHash(other)) => one.hash == other.hash,
-            _ => false,
-        }
+    /// Only what the location names by a digest.
+    pub fn named() -> Self {
+        Self::Pinned(Pins::default())
     }
+}
 
-    /// The digest or root hash that is accepted, as text.
-    pub(crate) fn text(&self) -> String {
-        match self {
-            Self::Digest(digest) => digest.to_string(),
-            Self::RootHash(root) => {
-                let digits = root.hash.iter().map(|byte| format!("{byte:02x}"));
-                digits.collect()
-            }
-            _ => String::new(),
-        }
+impl From<FileDigest> for Trust {
+    fn from(digest: FileDigest) -> Self {
+        Self::Pinned(Pins {
+            digest: Some(digest),
+            ..Pins::default()
+        })
     }
+}
 
-    /// As a status reports it.
-    pub fn pin(&self) -> Pin {
-        match self {
-            Self::Digest(_) | Self::Named => Pin::Digest,
-            Self::Key(key) => Pin::Key {
-                id: key.id().map(|id| id.to_string()).unwrap_or_default(),
-            },
-            Self::RootHash(_) => Pin::RootHash,
-            Self::Unpinned => Pin::Unpinned,
-            Self::Unverified => Pin::Unverified,
-        }
+impl From<PublicKey> for Trust {
+    fn from(key: PublicKey) -> Self {
+        Self::Pinned(Pins {
+            key: Some(key),
+            ..Pins::default()
+        })
+    }
+}
+
+impl From<RootHash> for Trust {
+    fn from(root_hash: RootHash) -> Self {
+        Self::Pinned(Pins {
+            root_hash: Some(root_hash),
+            ..Pins::default()
+        })
     }
 }

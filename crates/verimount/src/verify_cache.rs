@@ -2,9 +2,9 @@ use std::{ops::Range, sync::Arc};
 
 use verimount_cache::{Cache, CacheError, GRANULE, Key, Object, Part};
 use verimount_source::{ReadAt, ReadError, Scratch};
-use verimount_verity::{FileDigest, Sealed, Trust, VerifiedReader, VerifyOptions};
+use verimount_verity::{Sealed, Trust, VerifiedReader, VerifyOptions};
 
-use crate::registry::kept_manifest;
+use crate::{kept, registry::kept_manifest};
 
 /// What [`verify_cache`] found of one content.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,10 +27,10 @@ pub struct CheckedCopy {
 pub fn verify_cache(cache: &Cache, mut checked: impl FnMut(CheckedCopy)) -> Result<(), CacheError> {
     for stored in cache.stored()? {
         let check = match stored.part {
-            Part::File => check,
+            Part::Data => check,
             Part::Manifest => check_manifest,
-            // With its file.
-            Part::Sidecar => continue,
+            // With the data.
+            Part::Seal | Part::Tree => continue,
         };
         if let Some(object) = cache.existing(&stored.key, stored.part) {
             checked(check(cache, &stored.key, &object));
@@ -57,16 +57,16 @@ fn check_manifest(cache: &Cache, key: &Key, manifest: &Object) -> CheckedCopy {
     }
 }
 
-fn check(cache: &Cache, key: &Key, file: &Object) -> CheckedCopy {
+fn check(cache: &Cache, key: &Key, data: &Object) -> CheckedCopy {
     let mut copy = CheckedCopy {
         key: key.clone(),
         good: 0,
         removed: 0,
         unchecked: 0,
     };
-    let reader = open(cache, key, file);
+    let reader = open(cache, key, data);
     let mut scratch = Scratch::default();
-    for piece in file.data_ranges(0..file.size()).flat_map(pieces) {
+    for piece in data.data_ranges(0..data.size()).flat_map(pieces) {
         let end = reader.as_ref().map_or(piece.end, ReadAt::size);
         let piece = piece.start.min(end)..piece.end.min(end);
         let len = piece.end - piece.start;
@@ -74,7 +74,7 @@ fn check(cache: &Cache, key: &Key, file: &Object) -> CheckedCopy {
             let read = reader.read_borrowed(&mut scratch, piece.start, len as usize);
             read.map(drop)
         });
-        let is_here = || file.data_ranges(piece.clone()).next().is_some();
+        let is_here = || data.data_ranges(piece.clone()).next().is_some();
         match read {
             Some(Ok(())) => copy.good += len,
             // The reader has distrusted it, whereby it was removed.
@@ -91,18 +91,18 @@ fn pieces(range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
     starts.map(move |start| start..range.end.min(start + GRANULE))
 }
 
-/// A reader of what is kept; `None` if its seal is not.
-fn open(cache: &Cache, key: &Key, file: &Object) -> Option<VerifiedReader> {
-    let digest: FileDigest = key.to_string().replacen('-', ":", 1).parse().ok()?;
-    let data: Arc<dyn ReadAt> = Arc::new(file.clone());
-    let sealed = match cache.existing(key, Part::Sidecar) {
-        Some(sidecar) => Sealed::open_sidecar(data, Arc::new(sidecar)),
-        None => Sealed::open_appended(data),
+/// A reader of what is kept; `None` if its seal or its tree is not.
+fn open(cache: &Cache, key: &Key, data: &Object) -> Option<VerifiedReader> {
+    let (seal, geometry) = kept::sealed(cache, key)?;
+    let tree: Arc<dyn ReadAt> = match geometry.tree_size() {
+        0 => Arc::new(Vec::new()),
+        size => {
+            let tree = cache.existing(key, Part::Tree)?;
+            Arc::new(Some(tree).filter(|tree| tree.known_size() == Some(size))?)
+        }
     };
-    VerifiedReader::new(
-        &sealed.ok()?,
-        &Trust::Digest(digest),
-        VerifyOptions::default(),
-    )
-    .ok()
+    data.known_size()
+        .filter(|size| *size == geometry.data_size())?;
+    let sealed = Sealed::from_parts(&seal, Arc::new(data.clone()), tree).ok()?;
+    VerifiedReader::new(&sealed, &Trust::Unpinned, VerifyOptions::default()).ok()
 }

@@ -11,7 +11,9 @@ use verimount::{
     BuildOptions, Error, ExtractOptions, FileKind, ImageFormat, OpenOptions, Precious, Progress,
     RomfsOptions, SealOptions, SealedFile, Step, Trust, build, describe, digest, extract, open,
     seal, verify,
-    verity::{Error as VerityError, Identity, KeyPair, PublicKey, SecretKey, TreeParams},
+    verity::{
+        Error as VerityError, FileDigest, Identity, KeyPair, PublicKey, SecretKey, TreeParams,
+    },
 };
 
 fn go_on(_: Progress) -> ControlFlow<()> {
@@ -59,14 +61,14 @@ fn only_what_is_trusted_is_opened() {
     let made = seal(&path, &SealOptions::default(), &mut go_on).unwrap();
     let computed = digest(&path, &TreeParams::default(), &mut go_on).unwrap();
     assert_eq!(made.identity, Identity::FileDigest(computed));
-    let opened = open(&path, &Trust::Digest(computed), &options).unwrap();
+    let opened = open(&path, &Trust::from(computed), &options).unwrap();
     assert_eq!(opened.identity(), Some(made.identity));
     assert!(verify(&opened, &mut go_on).unwrap().is_good());
     assert!(opened.stats().unwrap().bytes_verified >= 10_000);
     assert!(matches!(opened.tree(), Err(Error::NotAnImage { .. })));
 
-    let other = format!("sha256:{}", "0".repeat(64)).parse().unwrap();
-    let refused = open(&path, &Trust::Digest(other), &options);
+    let other: FileDigest = format!("sha256:{}", "0".repeat(64)).parse().unwrap();
+    let refused = open(&path, &Trust::from(other), &options);
     assert!(matches!(
         refused,
         Err(Error::Seal { at, source: VerityError::WrongDigest { .. } }) if at.path() == Some(&path)
@@ -83,7 +85,7 @@ fn a_signed_file_is_trusted_by_its_key() {
     let (_folder, path) = file();
     seal(&path, &SealOptions::default(), &mut go_on).unwrap();
     let pair = KeyPair::generate(None).unwrap();
-    let trust = Trust::Key(PublicKey::parse(&pair.public).unwrap());
+    let trust = Trust::from(PublicKey::parse(&pair.public).unwrap());
     let options = OpenOptions::default();
     assert!(open(&path, &trust, &options).is_err());
 
@@ -149,7 +151,7 @@ fn an_image_comes_out_as_it_went_in() {
 
     let described = describe(&image, &OpenOptions::default()).unwrap();
     assert!(matches!(described.kind, FileKind::Image(_)) && described.seal.is_some());
-    let trust = Trust::Digest(built.digest.unwrap());
+    let trust = Trust::from(built.digest.unwrap());
     let opened = open(&image, &trust, &OpenOptions::default()).unwrap();
     extract(&opened, &copy, &ExtractOptions::default(), &mut go_on).unwrap();
     assert_eq!(

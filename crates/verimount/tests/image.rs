@@ -3,7 +3,7 @@
 use std::{fs, ops::ControlFlow, path::Path, sync::Arc};
 
 use verimount::{
-    OpenOptions, SealFormat, SealOptions, Trust,
+    OpenOptions, RootHash, SealFormat, SealOptions, Trust,
     image::{check, describe, open, open_damaged, truncation},
     seal,
     verity::dm_verity,
@@ -108,7 +108,7 @@ fn a_superblock_that_hides_the_end_of_an_image_is_found() {
     options.append = true;
     options.format = SealFormat::DmVerity(dm_verity::Params::default());
     let sealed = seal(&path, &options, &mut |_| ControlFlow::Continue(())).unwrap();
-    let trust = Trust::RootHash(sealed.identity.to_string().parse().unwrap());
+    let trust = Trust::from(sealed.identity.to_string().parse::<RootHash>().unwrap());
     let mut options = OpenOptions::default();
     options.hash_offset = sealed.hash_offset;
     let open = || verimount::open(&path, &trust, &options);

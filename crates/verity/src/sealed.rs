@@ -122,6 +122,47 @@ impl Sealed {
         })
     }
 
+    /// A seal whose descriptor and signature are kept apart, as [`Self::head`] returned them. `data` and `tree`
+    /// contain nothing else.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] or [`Error::Unsupported`] if it cannot be used.
+    pub fn from_parts(
+        head: &[u8],
+        data: Arc<dyn ReadAt>,
+        tree: Arc<dyn ReadAt>,
+    ) -> Result<Self, Error> {
+        let (descriptor, signature_size) = Descriptor::parse(head)?;
+        let signature = head.get(DESCRIPTOR_SIZE..).unwrap_or_default().to_vec();
+        if usize::try_from(signature_size) != Ok(signature.len()) {
+            let size = u64::try_from(head.len()).unwrap_or(u64::MAX);
+            return Err(Corruption::DescriptorSize(size).into());
+        }
+        Ok(Self {
+            layout: SealLayout::Sidecar,
+            signature: Some(signature).filter(|bytes| !bytes.is_empty()),
+            descriptor,
+            data,
+            tree,
+        })
+    }
+
+    /// The bytes of the descriptor and the signature: all of the seal but the tree.
+    pub fn head(&self) -> Vec<u8> {
+        let signature = self.signature.as_deref().unwrap_or_default();
+        // It was read from a number of 32 bits.
+        let signature_size = u32::try_from(signature.len()).unwrap_or(u32::MAX);
+        let mut head = self.descriptor.to_bytes(signature_size).to_vec();
+        head.extend(signature);
+        head
+    }
+
+    /// The same seal, whose data and tree are read from other sources of the same sizes.
+    #[must_use]
+    pub fn with_sources(self, data: Arc<dyn ReadAt>, tree: Arc<dyn ReadAt>) -> Self {
+        Self { data, tree, ..self }
+    }
+
     /// The stored descriptor.
     pub fn descriptor(&self) -> &Descriptor {
         &self.descriptor

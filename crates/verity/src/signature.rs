@@ -64,7 +64,7 @@ fn has_global_signature(text: &str) -> bool {
 }
 
 /// A minisign public key.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PublicKey(minisign::PublicKey);
 
 impl PublicKey {

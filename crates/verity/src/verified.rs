@@ -27,7 +27,12 @@ pub enum Trust {
 }
 
 impl Trust {
-    fn check(&self, sealed: &Sealed) -> Result<(), Error> {
+    /// Whether the digest of `sealed` is accepted.
+    ///
+    /// # Errors
+    /// [`Error::WrongDigest`], [`Error::NotSigned`], [`Error::WrongSignature`], or
+    /// [`Error::Corrupt`] for an invalid signature.
+    pub fn check(&self, sealed: &Sealed) -> Result<(), Error> {
         let actual = sealed.file_digest();
         match self {
             Self::Digest(expected) if *expected != actual => Err(Error::WrongDigest {
@@ -137,8 +142,7 @@ impl VerifiedReader {
     /// Reads `sealed`, whose digest `trust` must accept.
     ///
     /// # Errors
-    /// [`Error::WrongDigest`], [`Error::NotSigned`], [`Error::WrongSignature`], or
-    /// [`Error::Corrupt`] for an invalid signature.
+    /// As [`Trust::check`].
     pub fn new(sealed: &Sealed, trust: &Trust, options: VerifyOptions) -> Result<Self, Error> {
         trust.check(sealed)?;
         let descriptor = sealed.descriptor();

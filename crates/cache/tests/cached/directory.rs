@@ -91,7 +91,7 @@ fn wrong_objects_are_refused() {
     ];
     for (number, put) in (1..).zip(put) {
         put();
-        let part = verimount_cache::Part::File;
+        let part = verimount_cache::Part::Data;
         assert!(cache.object(&content.key(), part, 100).is_none());
         assert!(cache.existing(&content.key(), part).is_none());
         assert_eq!(cache.stats().failures, number);

@@ -117,6 +117,6 @@ fn a_cache_that_cannot_be_written_is_read() {
     let off = kept.server();
     off.switch_off();
     kept.assert_read_by(&kept.open(&cache, &off));
-    let part = verimount_cache::Part::File;
+    let part = verimount_cache::Part::Data;
     assert!(cache.object(&other.key(), part, 100).is_none());
 }

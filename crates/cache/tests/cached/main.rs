@@ -64,12 +64,12 @@ impl Content {
 
     /// The file of its object.
     fn file(&self, cache: &Cache) -> PathBuf {
-        cache.path().join(format!("{}.file", self.key()))
+        cache.path().join(format!("{}.data", self.key()))
     }
 
     /// Reads it through a cache, while the server lives.
     fn open(&self, cache: &Cache, server: &Arc<Server>) -> VerifiedReader {
-        let object = cache.object(&self.key(), Part::File, server.size());
+        let object = cache.object(&self.key(), Part::Data, server.size());
         let cached = Arc::new(Cached::new(server.clone(), object.unwrap()));
         // The descriptor is trusted only after a comparison with the digest, so it is asked for if that fails.
         let trust = Trust::Digest(self.digest);

@@ -8,7 +8,7 @@ use std::{
     process::Command,
 };
 
-use verimount_testkit::{noise, tools};
+use verimount_testkit::{HttpAnswer, HttpServer, noise, tools};
 
 use crate::{
     args,
@@ -209,4 +209,46 @@ fn other_devices_than_the_image_has_are_refused() {
         &device
     ];
     verimount(as_file).is_wrong_usage();
+}
+
+/// The trust in an image counts for its devices, and so do the options for servers, wherever each is.
+#[test]
+fn devices_on_servers_are_opened_as_the_image_is() {
+    let Some(split) = Split::new() else { return };
+    let [image, device] = [&split.image, &split.device].map(|file| fs::read(file).unwrap());
+    let server = HttpServer::start(Vec::new(), move |_, request, _| {
+        let is_image = request.path == "/image";
+        HttpAnswer::of(if is_image { &image } else { &device }, request)
+    });
+    let headers = split.world.write("headers", "X-Asked-By: a test\n");
+    let device = format!("--device={}", server.url("/device"));
+    for (number, image) in [split.image.clone(), server.url("/image").into()]
+        .into_iter()
+        .enumerate()
+    {
+        let cache = split.world.path(&format!("cache {number}"));
+        let asked = server.requests().len();
+        let read = || {
+            verimount(args![
+                "cat",
+                &image,
+                "file",
+                "--unpinned",
+                &device,
+                "--header-file",
+                &headers,
+                "--cache",
+                &cache
+            ])
+        };
+        assert!(read().succeeds().stdout == noise(1 << 20, 1));
+        let requests = &server.requests()[asked..];
+        assert!(requests.iter().any(|request| request.path == "/device"));
+        let has_header = |request: &verimount_testkit::HttpRequest| {
+            request.header("x-asked-by") == Some("a test")
+        };
+        assert!(requests.iter().all(has_header));
+        assert!(cache.exists());
+        assert!(read().succeeds().stdout == noise(1 << 20, 1));
+    }
 }

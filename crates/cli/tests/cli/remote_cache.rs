@@ -118,6 +118,7 @@ fn what_is_in_the_cache_is_shown_verified_and_cleared() {
     let image = world.sealed_image("image");
     let info = json(&verimount(args!["info", &image, "--json"]));
     let digest = info["seal"]["digest"].as_str().unwrap().to_owned();
+    let size = info["seal"]["data_size"].as_u64().unwrap();
     let Some(server) = Nginx::start(&world) else {
         return;
     };
@@ -132,17 +133,18 @@ fn what_is_in_the_cache_is_shown_verified_and_cleared() {
     let key = digest.replace(':', "-");
     let info = verimount(args!["cache", "info", "--cache", &cache]);
     assert!(
-        info.succeeds().text().contains(&format!("{key} file: ")),
+        info.succeeds().text().contains(&format!("{key} data: ")),
         "{info:?}"
     );
     let info = json(&verimount(args![
         "cache", "info", "--cache", &cache, "--json"
     ]));
-    assert_eq!(info["objects"][0]["key"], key);
-    assert_eq!(
-        info["objects"][0]["size"],
-        fs::metadata(&image).unwrap().len()
-    );
+    let mut parts: Vec<_> = info["objects"].as_array().unwrap().iter().collect();
+    parts.sort_by_key(|part| part["part"].as_str().unwrap().to_owned());
+    let names: Vec<_> = parts.iter().map(|part| part["part"].as_str()).collect();
+    assert_eq!(names, [Some("data"), Some("seal"), Some("tree")]);
+    assert!(parts.iter().all(|part| part["key"] == key));
+    assert_eq!(parts[0]["size"], size);
 
     let verify = || verimount(args!["cache", "verify", "--cache", &cache]);
     assert!(
@@ -151,7 +153,7 @@ fn what_is_in_the_cache_is_shown_verified_and_cleared() {
             .text()
             .contains(", 0 were removed, 0 cannot")
     );
-    let object = cache.join(format!("objects/{key}.file"));
+    let object = cache.join(format!("objects/{key}.data"));
     let file = File::options().write(true).open(&object).unwrap();
     file.write_all_at(b"wrong", 5000).unwrap();
     let bad = verify();

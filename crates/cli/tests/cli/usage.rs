@@ -171,24 +171,22 @@ fn options_that_contradict_each_other_are_wrong_usage() {
 }
 
 #[test]
-fn only_one_reason_to_trust_can_be_given() {
+fn trust_without_a_pin_excludes_all_pins() {
     const DIGEST: &str =
         "--digest=sha256:3d248ca542a24fc62d1c43b916eae5016878e2533c88238480b26128a1f1af95";
-    let reasons = [
-        DIGEST,
-        "--root-hash=00",
-        "--key=key",
-        "--unpinned",
-        "--unverified",
+    const PINS: [&str; 3] = [DIGEST, "--root-hash=00", "--key=key"];
+    let excluding = [
+        ("--unpinned", "--unverified"),
+        ("--unverified", "--unpinned"),
     ];
     let read = ALL
         .iter()
         .filter(|each| each.options().any(|option| option == "--unpinned"));
     for subcommand in read {
-        for (number, first) in reasons.iter().enumerate() {
-            for second in &reasons[number + 1..] {
+        for (without_pin, other) in excluding {
+            for excluded in PINS.into_iter().chain([other]) {
                 let mut arguments = subcommand.complete();
-                arguments.extend([first, second]);
+                arguments.extend([without_pin, excluded]);
                 verimount(arguments).is_wrong_usage();
             }
         }

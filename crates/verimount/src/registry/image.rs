@@ -1,7 +1,4 @@
-use std::{
-    fmt, io,
-    sync::{Arc, OnceLock},
-};
+use std::{fmt, io, sync::Arc};
 
 use thiserror::Error as ThisError;
 use verimount_cache::Object;
@@ -10,19 +7,18 @@ use verimount_remote::{
     registry::{Manifest, Reference, Repository, Rights},
 };
 
-use super::{kept_manifest, layers::Layers};
-use crate::{Access, Error, Location, Trust};
+use super::{
+    kept_manifest,
+    layers::{Layers, Named},
+};
+use crate::{Access, Error, Location};
 
 /// Sealed content in a registry, or its seal.
-///
-/// All clones share one manifest, which is fetched when it is needed first: if the tag is moved meanwhile,
-/// data and seal still belong together.
 #[derive(Clone)]
 pub struct RegistryImage {
     reference: Arc<Reference>,
     plain_http: bool,
     part: Part,
-    found: Arc<OnceLock<Found>>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -31,8 +27,9 @@ enum Part {
     Seal,
 }
 
-pub(super) struct Found {
-    pub(super) repository: Repository,
+/// What the registry says of an image. If its tag is moved later, data and seal still belong together.
+pub(crate) struct Found {
+    repository: Repository,
     pub(super) layers: Layers,
     /// The manifest in the cache, from where it is not removed as long as the content is used.
     _kept: Option<Object>,
@@ -50,7 +47,6 @@ impl RegistryImage {
             reference: reference.into(),
             plain_http: false,
             part: Part::Data,
-            found: Arc::default(),
         }
     }
 
@@ -58,11 +54,7 @@ impl RegistryImage {
     /// `plain_http` says so. Those on this machine always are, with credentials.
     #[must_use]
     pub fn with_plain_http(self, plain_http: bool) -> Self {
-        Self {
-            plain_http,
-            found: Arc::default(),
-            ..self
-        }
+        Self { plain_http, ..self }
     }
 
     /// Its name.
@@ -70,10 +62,8 @@ impl RegistryImage {
         &self.reference
     }
 
-    pub(super) fn found(&self, access: &Access) -> Result<&Found, Error> {
-        if let Some(found) = self.found.get() {
-            return Ok(found);
-        }
+    /// Asks the registry for the image.
+    pub(crate) fn find(&self, access: &Access) -> Result<Found, Error> {
         let session = &access.session;
         let repository = Repository::new(&self.reference, Rights::Pull, self.plain_http, session);
         let (manifest, kept) = self.manifest(&repository, access)?;
@@ -81,11 +71,11 @@ impl RegistryImage {
             at: Location::Registry(self.clone()),
             source,
         })?;
-        Ok(self.found.get_or_init(|| Found {
+        Ok(Found {
             repository,
             layers,
             _kept: kept,
-        }))
+        })
     }
 
     /// The manifest, from the cache if it is named by its digest and there.
@@ -125,10 +115,10 @@ impl RegistryImage {
     }
 
     /// Opens the layer.
-    pub(crate) fn open(&self, access: &Access) -> Result<RemoteFile, Error> {
+    pub(crate) fn open(&self, found: &Found) -> Result<RemoteFile, Error> {
         let Found {
             repository, layers, ..
-        } = self.found(access)?;
+        } = found;
         let layer = match (self.part, &layers.seal) {
             (Part::Data, _) => &layers.data,
             (Part::Seal, Some(seal)) => seal,
@@ -145,19 +135,20 @@ impl RegistryImage {
         }
     }
 
-    /// Whether the seal is a layer of its own; `None` if the manifest was not needed yet.
-    pub(crate) fn has_seal(&self) -> Option<bool> {
-        let found = self.found.get()?;
-        Some(self.part == Part::Data && found.layers.seal.is_some())
-    }
-
-    /// The content that the manifest names.
-    pub(crate) fn named(&self, access: &Access) -> Result<Option<Trust>, Error> {
-        Ok(self.found(access)?.layers.named.clone())
-    }
-
     pub(super) fn failed(&self, error: impl Into<io::Error>) -> Error {
         Error::io(Location::Registry(self.clone()), error.into())
+    }
+}
+
+impl Found {
+    /// The content that the manifest names.
+    pub(crate) fn named(&self) -> Option<&Named> {
+        self.layers.named.as_ref()
+    }
+
+    /// Whether the seal is a layer of its own.
+    pub(crate) fn has_seal(&self) -> bool {
+        self.layers.seal.is_some()
     }
 }
 

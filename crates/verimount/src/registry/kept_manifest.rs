@@ -1,31 +1,24 @@
 //! Manifests in the cache. One is named by the digest of its bytes, which are compared with that at each use.
 
-use verimount_cache::{Cache, Cached, Key, Object, Part};
+use verimount_cache::{Cache, Key, Object, Part};
 use verimount_remote::registry::{BlobDigest, Manifest};
 use verimount_source::ReadAt;
 
+use crate::kept;
+
 /// The bytes of the manifest with this digest, if it is kept, and the object that they are in. Wrong bytes are removed.
 pub(crate) fn find(cache: &Cache, digest: BlobDigest) -> Option<(Vec<u8>, Object)> {
-    let object = cache.existing(&key(digest)?, Part::Manifest)?;
-    let size = object.known_size()?;
-    let mut bytes = vec![0; usize::try_from(size.min(Manifest::MAX_SIZE)).ok()?];
-    object.read_exact_at(&mut bytes, 0).ok()?;
+    let (bytes, object) = kept::find(cache, &key(digest)?, Part::Manifest, Manifest::MAX_SIZE)?;
     if BlobDigest::of(&bytes) == digest {
         return Some((bytes, object));
     }
-    object.distrust(0, size);
+    object.distrust(0, object.size());
     None
 }
 
 /// Keeps the bytes of a manifest, which have this digest. No process removes them as long as the object is there.
 pub(super) fn keep(cache: &Cache, digest: BlobDigest, bytes: Vec<u8>) -> Option<Object> {
-    let len = bytes.len();
-    let object = cache.object(&key(digest)?, Part::Manifest, len as u64)?;
-    let copy = Cached::new(bytes, object.clone());
-    // Whatever is there is replaced by what is read.
-    copy.set_refreshing(true);
-    copy.read_exact_at(&mut vec![0; len], 0).ok()?;
-    Some(object)
+    kept::keep(cache, &key(digest)?, Part::Manifest, bytes)
 }
 
 /// The digest of the manifest that is kept with this key.

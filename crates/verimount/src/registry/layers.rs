@@ -3,11 +3,15 @@
 
 use std::collections::BTreeMap;
 
-use thiserror::Error;
-use verimount_remote::registry::{BlobDigest, Descriptor, Manifest};
+use thiserror::Error as ThisError;
+use verimount_remote::registry::{BlobDigest, BlobHasher, Descriptor, Manifest};
+use verimount_source::{ReadAt, ReadError};
 use verimount_verity::{Digest, FileDigest, HashAlgorithm, parse_hex};
 
-use crate::{Trust, sound_file::SealedContent};
+use crate::{
+    Error, RootHash, content::CHUNK, opened_seal::OpenedSeal, place::Place,
+    sound_file::SealedContent,
+};
 
 /// What kind of artifact a manifest describes.
 const ARTIFACT_TYPE: &str = "application/vnd.verimount.sealed.v1";
@@ -28,6 +32,9 @@ const FS_VERITY: &str = "dev.verimount.fsverity-";
 /// The annotation with the root hash of dm-verity.
 const DM_VERITY: &str = "dev.verimount.dmverity-roothash";
 
+/// The annotation with the digest of the superblock of dm-verity, which the root hash does not cover.
+const DM_VERITY_SUPERBLOCK: &str = "dev.verimount.dmverity-superblock";
+
 /// The annotation with the name of a file, by the OCI image specification.
 const TITLE: &str = "org.opencontainers.image.title";
 
@@ -38,11 +45,28 @@ pub(super) struct Layers {
     /// The seal, if it is not at the end of the data.
     pub(super) seal: Option<Descriptor>,
     /// The content that the manifest says it has.
-    pub(super) named: Option<Trust>,
+    pub(super) named: Option<Named>,
+}
+
+/// The content that the manifest of an image names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Named {
+    Digest(FileDigest),
+    RootHash(RootHash, NamedSuperblock),
+}
+
+/// Which superblock of dm-verity a manifest names. It says how data and tree are to be read, which the root hash does
+/// not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NamedSuperblock {
+    /// That with this digest.
+    Digest(BlobDigest),
+    /// That in the layer with this digest, all of which has to be read: older manifests say no more.
+    InLayer(BlobDigest),
 }
 
 /// Why content in a registry cannot be opened, or does not have what its manifest says.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, PartialEq, Eq, ThisError)]
 #[non_exhaustive]
 pub enum LayersError {
     /// There is no layer with data.
@@ -96,32 +120,77 @@ impl Layers {
         if count > 1 {
             return Err(LayersError::ManyLayers(count));
         }
+        let seal = seals.pop();
+        let annotations = [&manifest.annotations, &data.annotations];
         Ok(Self {
-            named: named(&[&manifest.annotations, &data.annotations])?,
-            seal: seals.pop(),
+            named: named(&annotations, seal.as_ref().unwrap_or(&data))?,
+            seal,
             data,
         })
     }
 }
 
-/// The content that annotations name.
-fn named(annotations: &[&BTreeMap<String, String>]) -> Result<Option<Trust>, LayersError> {
-    let all = annotations.iter().flat_map(|some| some.iter());
-    let mut named: Option<Trust> = None;
-    for (key, value) in all {
-        let trust = match key.strip_prefix(FS_VERITY) {
-            Some(parameters) => Trust::Digest(
+impl NamedSuperblock {
+    /// Whether it is the superblock of this seal.
+    pub(crate) fn is_of(self, place: &Place, seal: &OpenedSeal) -> Result<bool, Error> {
+        match self {
+            Self::Digest(expected) => Ok(BlobDigest::of(&seal.head()) == expected),
+            Self::InLayer(expected) => {
+                let at = place.sidecar()?.unwrap_or(place.location().clone());
+                let digest = digest_of(&*place.file(&at)?);
+                let digest = digest.map_err(|error| Error::seal(at, error.into()))?;
+                Ok(digest == expected)
+            }
+        }
+    }
+}
+
+/// The digest of all bytes of a layer.
+fn digest_of(layer: &dyn ReadAt) -> Result<BlobDigest, ReadError> {
+    let mut hasher = BlobHasher::default();
+    let mut buf = vec![0; CHUNK];
+    for start in (0..layer.size()).step_by(CHUNK) {
+        let len = (layer.size() - start).min(CHUNK as u64) as usize;
+        layer.read_exact_at(&mut buf[..len], start)?;
+        hasher.add(&buf[..len]);
+    }
+    Ok(hasher.finish())
+}
+
+/// The content that annotations name. `layer` is that with the seal.
+fn named(
+    annotations: &[&BTreeMap<String, String>],
+    layer: &Descriptor,
+) -> Result<Option<Named>, LayersError> {
+    let all = || annotations.iter().flat_map(|some| some.iter());
+    let mut superblock = NamedSuperblock::InLayer(layer.digest);
+    for (_, value) in all().filter(|(key, _)| *key == DM_VERITY_SUPERBLOCK) {
+        let digest = value.parse();
+        let digest = digest.map_err(|_| LayersError::BadAnnotation(DM_VERITY_SUPERBLOCK))?;
+        let one = NamedSuperblock::Digest(digest);
+        match superblock {
+            NamedSuperblock::Digest(_) if superblock != one => {
+                return Err(LayersError::ManyDigests);
+            }
+            _ => superblock = one,
+        }
+    }
+    let mut named: Option<Named> = None;
+    for (key, value) in all() {
+        let one = match key.strip_prefix(FS_VERITY) {
+            Some(parameters) => Named::Digest(
                 fs_verity(parameters, value).ok_or(LayersError::BadAnnotation(FS_VERITY))?,
             ),
             None if key == DM_VERITY => {
                 let root = value.parse();
-                Trust::RootHash(root.map_err(|_| LayersError::BadAnnotation(DM_VERITY))?)
+                let root = root.map_err(|_| LayersError::BadAnnotation(DM_VERITY))?;
+                Named::RootHash(root, superblock)
             }
             None => continue,
         };
         match &named {
-            Some(other) if !other.is_same(&trust) => return Err(LayersError::ManyDigests),
-            _ => named = Some(trust),
+            Some(other) if *other != one => return Err(LayersError::ManyDigests),
+            _ => named = Some(one),
         }
     }
     Ok(named)
@@ -138,16 +207,20 @@ fn fs_verity(parameters: &str, digits: &str) -> Option<FileDigest> {
 impl NewLayers {
     /// The manifest, always the same for the same content.
     pub(super) fn manifest(&self) -> Manifest {
-        let annotation = match self.content {
+        let annotations: BTreeMap<String, String> = match self.content {
             SealedContent::FsVerity { digest, block_log2 } => {
                 let digest = digest.digest();
                 let key = format!("{FS_VERITY}{}-{block_log2}", digest.algorithm());
-                (key, digest.to_string())
+                [(key, digest.to_string())].into()
             }
-            SealedContent::DmVerity(root) => (DM_VERITY.to_owned(), root.to_string()),
+            SealedContent::DmVerity { root, superblock } => [
+                (DM_VERITY.to_owned(), root.to_string()),
+                (DM_VERITY_SUPERBLOCK.to_owned(), superblock.to_string()),
+            ]
+            .into(),
         };
         let mut data = layer(self.media_type, self.data);
-        data.annotations.extend([annotation.clone()]);
+        data.annotations.extend(annotations.clone());
         let title = self.title.clone();
         data.annotations
             .extend(title.map(|title| (TITLE.to_owned(), title)));
@@ -157,7 +230,7 @@ impl NewLayers {
             (BlobDigest::of(EMPTY_CONFIG), EMPTY_CONFIG.len() as u64),
         );
         let layers = [data].into_iter().chain(seal).collect();
-        Manifest::artifact(ARTIFACT_TYPE, config, layers, [annotation].into())
+        Manifest::artifact(ARTIFACT_TYPE, config, layers, annotations)
     }
 }
 

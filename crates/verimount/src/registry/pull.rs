@@ -11,10 +11,11 @@ use verimount_remote::{
 use verimount_source::{FileSource, ReadAt};
 use verimount_verity::Identity;
 
-use super::RegistryImage;
+use super::{Found, RegistryImage};
 use crate::{
-    Access, Error, Location, OpenOptions, Step, Trust, Watch, content::CHUNK,
-    location::sidecar_path, open, open::resolved, output_file::OutputFile, progress::step, verify,
+    Access, Error, Location, OpenOptions, Step, Trust, Watch, accepted::Accepted, content::CHUNK,
+    location::sidecar_path, open::open_accepted, output_file::OutputFile, place::Place,
+    progress::step, verify,
 };
 
 /// How content in a registry is copied.
@@ -22,7 +23,7 @@ use crate::{
 #[non_exhaustive]
 pub struct PullOptions {
     /// The offset of a dm-verity superblock in bytes: in the seal's layer if there is one, else in the data's.
-    /// Only used with [`Trust::RootHash`].
+    /// Only used with a root hash.
     pub hash_offset: Option<u64>,
     /// How the registry is reached.
     pub session: Session,
@@ -54,23 +55,32 @@ pub fn pull(
         session: options.session.clone(),
         ..Access::default()
     };
-    let trust = resolved(&Location::Registry(image.clone()), trust, &access)?;
-    let layers = &image.found(&access)?.layers;
+    let there = OpenOptions {
+        access,
+        ..OpenOptions::default()
+    };
+    let there = Place::new(Location::Registry(image.clone()), &there);
+    let accepted = Accepted::at(&there, trust)?;
+    let Some(found) = there.manifest()? else {
+        unreachable!("the place is in a registry");
+    };
+    let layers = &found.layers;
     let data = Fetched::new(file.to_owned())?;
     let seal = match &layers.seal {
         Some(_) => Some(Fetched::new(sidecar_path(file))?),
         None => None,
     };
-    data.fetch(image, &layers.data, &access, watch)?;
+    data.fetch(image, found, &layers.data, watch)?;
     if let (Some(fetched), Some(layer)) = (&seal, &layers.seal) {
-        fetched.fetch(&image.seal(), layer, &access, watch)?;
+        fetched.fetch(&image.seal(), found, layer, watch)?;
     }
     let options = OpenOptions {
         sidecar: seal.as_ref().map(Fetched::location).transpose()?,
         hash_offset: options.hash_offset,
         ..OpenOptions::default()
     };
-    let report = verify(&open(data.location()?, &trust, &options)?, watch)?;
+    let place = Place::new(data.location()?, &options);
+    let report = verify(&open_accepted(place, accepted, &options)?, watch)?;
     if !report.is_good() {
         return Err(Error::Damaged {
             at: Location::Registry(image.clone()),
@@ -96,12 +106,12 @@ impl Fetched {
     fn fetch(
         &self,
         image: &RegistryImage,
+        found: &Found,
         layer: &Descriptor,
-        access: &Access,
         watch: &mut Watch<'_>,
     ) -> Result<(), Error> {
         let from = || Location::Registry(image.clone());
-        let source = image.open(access)?;
+        let source = image.open(found)?;
         let mut progress = step(watch, Step::Download, layer.size);
         let mut hasher = BlobHasher::default();
         let mut buf = vec![0; CHUNK];

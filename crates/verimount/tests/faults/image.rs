@@ -34,7 +34,7 @@ impl Image {
         TREE.grow(&root).unwrap();
         let mut go_on = |_| ControlFlow::Continue(());
         let built = build(&root, &image, &BuildOptions::default(), &mut go_on).unwrap();
-        let trust = Trust::Digest(built.digest.unwrap());
+        let trust = Trust::from(built.digest.unwrap());
         let opened = open(&image, &trust, &OpenOptions::default()).unwrap();
         Self {
             sealed: fs::read(&image).unwrap(),

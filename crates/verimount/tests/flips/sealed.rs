@@ -1,7 +1,7 @@
 use std::{collections::HashMap, fs, num::NonZero, ops::ControlFlow, sync::Arc, thread};
 
 use verimount::{
-    Error, Location, OpenOptions, Opened, SealFormat, SealOptions, Trust, open, seal,
+    Error, Location, OpenOptions, Opened, RootHash, SealFormat, SealOptions, Trust, open, seal,
     verity::{Identity, dm_verity},
 };
 use verimount_testkit::Flipped;
@@ -62,8 +62,10 @@ impl Sealed {
             image: fs::read(&path).unwrap(),
             sidecar: fs::read(path.with_file_name("image.verity")).unwrap_or_default(),
             trust: match made.identity {
-                Identity::FileDigest(digest) => Trust::Digest(digest),
-                Identity::RootHash(hash) => Trust::RootHash(hash.to_string().parse().unwrap()),
+                Identity::FileDigest(digest) => Trust::from(digest),
+                Identity::RootHash(hash) => {
+                    Trust::from(hash.to_string().parse::<RootHash>().unwrap())
+                }
             },
             hash_offset: made.hash_offset,
         }

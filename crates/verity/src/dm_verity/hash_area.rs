@@ -18,6 +18,8 @@ use crate::{
 /// Data and its dm-verity Merkle tree, neither verified yet.
 pub struct HashArea {
     superblock: Superblock,
+    /// The superblock as it was read.
+    head: Box<[u8; SUPERBLOCK_SIZE]>,
     data: Arc<dyn ReadAt>,
     tree: Arc<dyn ReadAt>,
 }
@@ -67,8 +69,50 @@ impl HashArea {
         Ok(Self {
             tree: tree_window(hashes, &superblock, offset)?,
             data: Arc::new(data),
+            head: bytes.into(),
             superblock,
         })
+    }
+
+    /// A hash area whose superblock is kept apart, as [`Self::head`] returned it. `data` and `tree` contain nothing
+    /// else.
+    ///
+    /// # Errors
+    /// [`Error::NoSuperblock`], [`Error::Corrupt`], [`Error::Unsupported`] or [`Error::TooLarge`] if it cannot
+    /// be used.
+    pub fn from_parts(
+        head: &[u8],
+        data: Arc<dyn ReadAt>,
+        tree: Arc<dyn ReadAt>,
+    ) -> Result<Self, Error> {
+        let head: [u8; SUPERBLOCK_SIZE] = head.try_into().map_err(|_| Error::NoSuperblock)?;
+        Ok(Self {
+            superblock: Superblock::parse(&head)?,
+            head: head.into(),
+            data,
+            tree,
+        })
+    }
+
+    /// The bytes of the superblock.
+    pub fn head(&self) -> &[u8] {
+        &*self.head
+    }
+
+    /// The stored data.
+    pub fn data_unverified(&self) -> &Arc<dyn ReadAt> {
+        &self.data
+    }
+
+    /// The stored tree.
+    pub fn tree_unverified(&self) -> &Arc<dyn ReadAt> {
+        &self.tree
+    }
+
+    /// The same hash area, whose data and tree are read from other sources of the same sizes.
+    #[must_use]
+    pub fn with_sources(self, data: Arc<dyn ReadAt>, tree: Arc<dyn ReadAt>) -> Self {
+        Self { data, tree, ..self }
     }
 
     /// The tree's parameters.

@@ -1,0 +1,214 @@
+//! What is accepted of the content at one place.
+
+use std::sync::Arc;
+
+use verimount_serve::Pin;
+use verimount_source::ReadAt;
+use verimount_verity::{
+    FileDigest, PublicKey, Trust as DigestTrust, VerifiedReader, VerifyOptions,
+};
+
+#[cfg(feature = "remote")]
+use crate::registry::{Named, NamedSuperblock};
+use crate::{
+    Error, Location, Pins, RootHash, Trust,
+    opened_seal::OpenedSeal,
+    place::Place,
+    seal_search::{find_hash_area, find_seal, look_for_note, look_for_seal, not_sealed},
+};
+
+/// What is accepted: what the user requires, and what the location names. All of it must hold.
+#[derive(Debug, Clone)]
+pub(crate) enum Accepted {
+    /// What has a seal of fs-verity with this digest, and signed with this key. At least one is given.
+    FsVerity {
+        digest: Option<FileDigest>,
+        key: Option<PublicKey>,
+    },
+    /// What has a tree of dm-verity with this root hash.
+    DmVerity {
+        root: RootHash,
+        #[cfg(feature = "remote")]
+        superblock: Option<NamedSuperblock>,
+    },
+    /// What matches its own seal.
+    OwnSeal,
+}
+
+impl Accepted {
+    /// What `trust` accepts of what is at `place`; `None` if nothing is to be verified.
+    pub(crate) fn at(place: &Place, trust: &Trust) -> Result<Option<Self>, Error> {
+        match trust {
+            Trust::Unverified => Ok(None),
+            Trust::Pinned(pins) => Self::pinned(place, pins.clone()).map(Some),
+            Trust::Unpinned => match Self::pinned(place, Pins::default()) {
+                Err(Error::NotNamed { .. }) => Ok(Some(Self::OwnSeal)),
+                named => named.map(Some),
+            },
+        }
+    }
+
+    fn pinned(place: &Place, mut pins: Pins) -> Result<Self, Error> {
+        let at = || place.location().clone();
+        #[cfg(feature = "remote")]
+        let superblock = match place.named()? {
+            Some(named) => add(named, &mut pins, place)?,
+            None => None,
+        };
+        match (pins.root_hash.take(), pins) {
+            (
+                Some(root),
+                Pins {
+                    digest: None,
+                    key: None,
+                    ..
+                },
+            ) => Ok(Self::DmVerity {
+                root,
+                #[cfg(feature = "remote")]
+                superblock,
+            }),
+            (Some(_), _) => Err(Error::PinsOfTwoSeals { at: at() }),
+            (
+                None,
+                Pins {
+                    digest: None,
+                    key: None,
+                    ..
+                },
+            ) => Err(Error::NotNamed { at: at() }),
+            (None, Pins { digest, key, .. }) => Ok(Self::FsVerity { digest, key }),
+        }
+    }
+
+    /// As a status reports it.
+    pub(crate) fn pin(&self) -> Pin {
+        match self {
+            Self::FsVerity {
+                digest: Some(_), ..
+            } => Pin::Digest,
+            Self::FsVerity { key, .. } => {
+                let id = key.as_ref().and_then(PublicKey::id);
+                let id = id.map(|id| id.to_string()).unwrap_or_default();
+                Pin::Key { id }
+            }
+            Self::DmVerity { .. } => Pin::RootHash,
+            Self::OwnSeal => Pin::Unpinned,
+        }
+    }
+
+    /// Finds the seal of `source`, the file at `place`, and checks it as far as that needs no tree.
+    pub(crate) fn find(&self, place: &Place, source: Arc<dyn ReadAt>) -> Result<OpenedSeal, Error> {
+        let seal = match self {
+            Self::FsVerity { .. } => OpenedSeal::FsVerity(find_seal(place, source)?),
+            Self::DmVerity { root, .. } => OpenedSeal::DmVerity {
+                area: find_hash_area(place, source)?,
+                root: root.clone(),
+            },
+            Self::OwnSeal => find_own_seal(place, source)?,
+        };
+        self.check(place, &seal)?;
+        #[cfg(feature = "remote")]
+        self.check_superblock(place, &seal)?;
+        Ok(seal)
+    }
+
+    /// Checks what a seal says of itself.
+    pub(crate) fn check(&self, place: &Place, seal: &OpenedSeal) -> Result<(), Error> {
+        let at = place.location();
+        match (self, seal) {
+            (Self::FsVerity { digest, key }, OpenedSeal::FsVerity(sealed)) => {
+                let digest = digest.map(DigestTrust::Digest);
+                let all = digest.into_iter().chain(key.clone().map(DigestTrust::Key));
+                all.into_iter()
+                    .try_for_each(|trust| trust.check(sealed))
+                    .map_err(|error| Error::seal(at, error))
+            }
+            (Self::DmVerity { root, .. }, OpenedSeal::DmVerity { area, .. }) => {
+                let actual = area.geometry().data_blocks();
+                match root.data_blocks.filter(|&expected| expected != actual) {
+                    Some(expected) => Err(Error::DataBlocks {
+                        at: at.clone(),
+                        expected,
+                        actual,
+                    }),
+                    None => Ok(()),
+                }
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Compares the superblock of a named image with what its name pins.
+    #[cfg(feature = "remote")]
+    fn check_superblock(&self, place: &Place, seal: &OpenedSeal) -> Result<(), Error> {
+        let Self::DmVerity {
+            superblock: Some(named),
+            ..
+        } = self
+        else {
+            return Ok(());
+        };
+        match named.is_of(place, seal)? {
+            true => Ok(()),
+            false => Err(Error::WrongSuperblock {
+                at: place.location().clone(),
+            }),
+        }
+    }
+
+    /// A reader of what was found at `location` and checked.
+    pub(crate) fn reader(
+        location: &Location,
+        seal: OpenedSeal,
+        options: VerifyOptions,
+    ) -> Result<VerifiedReader, Error> {
+        let reader = match seal {
+            OpenedSeal::FsVerity(sealed) => {
+                VerifiedReader::new(&sealed, &DigestTrust::Unpinned, options)
+            }
+            OpenedSeal::DmVerity { area, root } => area.verified(&root.hash, options),
+        };
+        reader.map_err(|error| Error::seal(location, error))
+    }
+}
+
+/// Adds what a location names to what is required. Returns what it says of a superblock.
+#[cfg(feature = "remote")]
+fn add(named: &Named, pins: &mut Pins, place: &Place) -> Result<Option<NamedSuperblock>, Error> {
+    let otherwise = |named: String, expected: String| Error::NamedOtherwise {
+        at: place.location().clone(),
+        named,
+        expected,
+    };
+    match named {
+        Named::Digest(named) => {
+            let expected = pins.digest.get_or_insert(*named);
+            match expected == named {
+                true => Ok(None),
+                false => Err(otherwise(named.to_string(), expected.to_string())),
+            }
+        }
+        Named::RootHash(named, superblock) => {
+            let expected = pins.root_hash.get_or_insert_with(|| named.clone());
+            match expected.hash == named.hash {
+                true => Ok(Some(*superblock)),
+                false => Err(otherwise(named.text(), expected.text())),
+            }
+        }
+    }
+}
+
+/// What content says of itself: its seal of fs-verity or, of a layer of containerd, that of dm-verity.
+fn find_own_seal(place: &Place, source: Arc<dyn ReadAt>) -> Result<OpenedSeal, Error> {
+    if let Some(sealed) = look_for_seal(place, source.clone())? {
+        return Ok(OpenedSeal::FsVerity(sealed));
+    }
+    match look_for_note(place)? {
+        Some(note) => Ok(OpenedSeal::DmVerity {
+            root: note.root_hash().clone(),
+            area: find_hash_area(place, source)?,
+        }),
+        None => Err(not_sealed(place.location(), source)),
+    }
+}

@@ -1,0 +1,134 @@
+//! What is kept of content in the cache: the head of its seal, its tree and its data, each by itself. So it is no
+//! matter how they are stored where they come from.
+//!
+//! The key names what the head must be. The head says how long tree and data are, and they are verified when they are
+//! read. So nothing that one place says counts for another, nor anything that was in the cache.
+
+use std::sync::Arc;
+
+use verimount_cache::{Cache, Cached, Key, Object, Part};
+use verimount_remote::registry::BlobDigest;
+use verimount_source::ReadAt;
+use verimount_verity::{Descriptor, FileDigest, Sealed, TreeGeometry, dm_verity::HashArea};
+
+use crate::{
+    Access, RootHash, accepted::Accepted, opened_seal::OpenedSeal, registry::NamedSuperblock,
+};
+
+/// The largest head of a seal, in bytes: many times that of a descriptor with its signature.
+const MAX_HEAD: u64 = 64 << 10;
+
+/// The copies of one content in a cache.
+pub(crate) struct Kept {
+    cache: Cache,
+    key: Key,
+}
+
+impl Kept {
+    /// The copies of what is accepted, if that says by itself which content it is.
+    pub(crate) fn of_accepted(access: &Access, accepted: &Accepted) -> Option<Self> {
+        let key = match accepted {
+            Accepted::FsVerity {
+                digest: Some(digest),
+                ..
+            } => key_of_digest(digest),
+            Accepted::DmVerity {
+                root,
+                superblock: Some(NamedSuperblock::Digest(superblock)),
+            } => key_of_root(root, superblock),
+            _ => None,
+        };
+        Self::new(access, key?)
+    }
+
+    /// The copies of the content of a seal that was accepted.
+    pub(crate) fn of_seal(access: &Access, seal: &OpenedSeal) -> Option<Self> {
+        let key = match seal {
+            OpenedSeal::FsVerity(sealed) => key_of_digest(&sealed.file_digest()),
+            OpenedSeal::DmVerity { area, root } => key_of_root(root, &BlobDigest::of(area.head())),
+        };
+        Self::new(access, key?)
+    }
+
+    fn new(access: &Access, key: Key) -> Option<Self> {
+        let cache = access.cache.clone()?;
+        Some(Self { cache, key })
+    }
+
+    /// The seal that is accepted, if its head is here, with tree and data that are empty. The head is right: it is that
+    /// which the key stands for.
+    pub(crate) fn seal(&self, accepted: &Accepted) -> Option<OpenedSeal> {
+        let head = find(&self.cache, &self.key, Part::Seal, MAX_HEAD)?.0;
+        let nothing = || Arc::new(Vec::new());
+        let seal = match accepted {
+            Accepted::DmVerity { root, .. } => OpenedSeal::DmVerity {
+                area: HashArea::from_parts(&head, nothing(), nothing()).ok()?,
+                root: root.clone(),
+            },
+            _ => OpenedSeal::FsVerity(Sealed::from_parts(&head, nothing(), nothing()).ok()?),
+        };
+        let is_right = match &seal {
+            OpenedSeal::FsVerity(sealed) => key_of_digest(&sealed.file_digest()),
+            OpenedSeal::DmVerity { root, .. } => key_of_root(root, &BlobDigest::of(&head)),
+        } == Some(self.key.clone());
+        is_right.then_some(seal)
+    }
+
+    /// The same seal; what is read of its tree and its data is kept.
+    pub(crate) fn keep(&self, seal: OpenedSeal) -> OpenedSeal {
+        keep(&self.cache, &self.key, Part::Seal, seal.head().into_owned());
+        let data = self.copy(Part::Data, seal.data());
+        let tree = self.copy(Part::Tree, seal.tree());
+        seal.with_sources(data, tree)
+    }
+
+    fn copy(&self, part: Part, source: &Arc<dyn ReadAt>) -> Arc<dyn ReadAt> {
+        let object = match source.size() {
+            0 => None,
+            size => self.cache.object(&self.key, part, size),
+        };
+        match object {
+            Some(object) => Arc::new(Cached::new(source.clone(), object)),
+            None => source.clone(),
+        }
+    }
+}
+
+/// The bytes that are kept as a whole, at most `limit`, and the object that they are in.
+pub(crate) fn find(cache: &Cache, key: &Key, part: Part, limit: u64) -> Option<(Vec<u8>, Object)> {
+    let object = cache.existing(key, part)?;
+    let size = object.known_size()?;
+    let mut bytes = vec![0; usize::try_from(size.min(limit)).ok()?];
+    object.read_exact_at(&mut bytes, 0).ok()?;
+    Some((bytes, object))
+}
+
+/// Keeps bytes as a whole. No process removes them as long as the object is there.
+pub(crate) fn keep(cache: &Cache, key: &Key, part: Part, bytes: Vec<u8>) -> Option<Object> {
+    let len = bytes.len();
+    let object = cache.object(key, part, len as u64)?;
+    let copy = Cached::new(bytes, object.clone());
+    // Whatever is there is replaced by what is read.
+    copy.set_refreshing(true);
+    copy.read_exact_at(&mut vec![0; len], 0).ok()?;
+    Some(object)
+}
+
+/// The head of the seal of the content with this key, and the shape of its tree, if the key is made of a digest.
+pub(crate) fn sealed(cache: &Cache, key: &Key) -> Option<(Vec<u8>, TreeGeometry)> {
+    let head = find(cache, key, Part::Seal, MAX_HEAD)?.0;
+    let (descriptor, _) = Descriptor::parse(&head).ok()?;
+    let is_right = key_of_digest(&descriptor.file_digest()).as_ref() == Some(key);
+    is_right.then(|| (head, descriptor.geometry().clone()))
+}
+
+/// The key of content with a digest, such as `sha256-3d24…`.
+fn key_of_digest(digest: &FileDigest) -> Option<Key> {
+    Key::new(&digest.to_string().replace(':', "-")).ok()
+}
+
+/// The key of content with a root hash, whose superblock has this digest. Only both together say what it is.
+fn key_of_root(root: &RootHash, superblock: &BlobDigest) -> Option<Key> {
+    let both = BlobDigest::of(format!("{} {superblock}", root.text()).as_bytes());
+    Key::new(&format!("dm-verity-{}", both.to_string().replace(':', "-"))).ok()
+}

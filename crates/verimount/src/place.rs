@@ -1,0 +1,152 @@
+//! Where content is: its file, and the one with its Merkle tree.
+
+#[cfg(feature = "remote")]
+use std::sync::OnceLock;
+use std::{num::NonZeroU32, sync::Arc};
+
+use verimount_source::{Blocks, ReadAt};
+use verimount_tree::StoredFile;
+
+#[cfg(feature = "remote")]
+use crate::registry::{Found as Manifest, Named};
+use crate::{Access, Error, Location, OpenOptions};
+
+/// Where content is, by its location and the options. Nothing of it is opened yet.
+pub(crate) struct Place {
+    location: Location,
+    sidecar: Option<Location>,
+    hash_offset: Option<u64>,
+    max_request: Option<NonZeroU32>,
+    access: Access,
+    /// What the registry says of an image in it, once that was asked for.
+    #[cfg(feature = "remote")]
+    manifest: OnceLock<Arc<Manifest>>,
+}
+
+impl Place {
+    /// The place of the content at `location`.
+    pub(crate) fn new(location: Location, options: &OpenOptions) -> Self {
+        Self {
+            location,
+            sidecar: options.sidecar.clone(),
+            hash_offset: options.hash_offset,
+            max_request: options.max_request,
+            access: options.access.clone(),
+            #[cfg(feature = "remote")]
+            manifest: OnceLock::new(),
+        }
+    }
+
+    /// What the registry says of the image, if it is in one. If its tag is moved later, data and seal still belong together.
+    #[cfg(feature = "remote")]
+    pub(crate) fn manifest(&self) -> Result<Option<&Arc<Manifest>>, Error> {
+        let Location::Registry(image) = &self.location else {
+            return Ok(None);
+        };
+        if let Some(manifest) = self.manifest.get() {
+            return Ok(Some(manifest));
+        }
+        let manifest = image.find(&self.access)?;
+        Ok(Some(self.manifest.get_or_init(|| manifest.into())))
+    }
+
+    /// Where the content itself is.
+    pub(crate) fn location(&self) -> &Location {
+        &self.location
+    }
+
+    /// What the location names by a digest.
+    #[cfg(feature = "remote")]
+    pub(crate) fn named(&self) -> Result<Option<&Named>, Error> {
+        match self.location.names_content() {
+            true => Ok(self.manifest()?.and_then(|manifest| manifest.named())),
+            false => Ok(None),
+        }
+    }
+
+    /// Whether it takes long to read, so that it is worth keeping.
+    #[cfg(feature = "remote")]
+    pub(crate) fn is_slow(&self) -> bool {
+        let sidecar = self.sidecar.as_ref();
+        self.location.is_slow() || sidecar.is_some_and(Location::is_slow)
+    }
+
+    /// The file with the seal, if that is certain.
+    pub(crate) fn sidecar(&self) -> Result<Option<Location>, Error> {
+        let given = self.sidecar.clone();
+        #[cfg(feature = "remote")]
+        if given.is_none() {
+            return self.own_seal();
+        }
+        Ok(given)
+    }
+
+    /// The layer of a registry with the seal.
+    #[cfg(feature = "remote")]
+    fn own_seal(&self) -> Result<Option<Location>, Error> {
+        let manifest = self.manifest()?;
+        Ok(match &self.location {
+            Location::Registry(image) if manifest.is_some_and(|manifest| manifest.has_seal()) => {
+                Some(Location::Registry(image.seal()))
+            }
+            _ => None,
+        })
+    }
+
+    /// The file in which a hash area of dm-verity may be, unless that is the content's, and its offset.
+    pub(crate) fn hash_area(&self) -> Result<(Option<Location>, u64), Error> {
+        let usual = || match self.hash_offset {
+            Some(_) => None,
+            None => self.location.sidecar(),
+        };
+        let sidecar = self.sidecar()?.or_else(usual);
+        Ok((sidecar, self.hash_offset.unwrap_or(0)))
+    }
+
+    /// Whether nobody has said where the seal is.
+    pub(crate) fn is_to_be_searched(&self) -> Result<bool, Error> {
+        Ok(self.hash_offset.is_none() && self.sidecar()?.is_none())
+    }
+
+    /// Whether the offset of a hash area was given.
+    pub(crate) fn has_hash_offset(&self) -> bool {
+        self.hash_offset.is_some()
+    }
+
+    /// Opens the content's file, with its attributes.
+    pub(crate) fn content(&self) -> Result<(Arc<dyn ReadAt>, StoredFile), Error> {
+        self.open(&self.location)
+    }
+
+    /// Opens another file that belongs to the content.
+    pub(crate) fn file(&self, location: &Location) -> Result<Arc<dyn ReadAt>, Error> {
+        Ok(self.open(location)?.0)
+    }
+
+    /// The same; `None` if it does not exist.
+    pub(crate) fn existing_file(
+        &self,
+        location: &Location,
+    ) -> Result<Option<Arc<dyn ReadAt>>, Error> {
+        location.if_existing(|| self.file(location))
+    }
+
+    fn open(&self, location: &Location) -> Result<(Arc<dyn ReadAt>, StoredFile), Error> {
+        let (source, stored) = self.open_unlimited(location)?;
+        // With requests of the largest size at most.
+        let source = match self.max_request {
+            Some(size) => Arc::new(Blocks::new(source, size)),
+            None => source,
+        };
+        Ok((source, stored))
+    }
+
+    fn open_unlimited(&self, location: &Location) -> Result<(Arc<dyn ReadAt>, StoredFile), Error> {
+        #[cfg(feature = "remote")]
+        if let (Location::Registry(image), Some(manifest)) = (location, self.manifest()?) {
+            let layer = image.open(manifest)?;
+            return Ok((Arc::new(layer), StoredFile::default()));
+        }
+        location.open(&self.access)
+    }
+}

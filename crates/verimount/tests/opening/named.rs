@@ -1,0 +1,208 @@
+//! Images in registries that are named by the digest of their manifests: the name pins data, size and layout.
+
+use std::fs;
+
+use verimount::{
+    Error, Location, OpenOptions, Opened, Pins, Trust,
+    cache::Cache,
+    open,
+    registry::{PushOptions, RegistryImage, push},
+    remote::registry::{BlobDigest, Reference},
+    source::ReadAt,
+};
+use verimount_testkit::{RegistryServer, noise};
+
+use crate::stored::{Keys, Layout, Stored, go_on};
+
+const BLOCKS: usize = 200;
+
+struct Registry {
+    server: RegistryServer,
+}
+
+impl Registry {
+    fn new() -> Self {
+        Self {
+            server: RegistryServer::honest(),
+        }
+    }
+
+    /// Stores content; returns its name with the digest of the manifest.
+    fn push(&self, stored: &Stored, tag: &str) -> Reference {
+        let folder = tempfile::tempdir().unwrap();
+        let path = stored.write_to(folder.path());
+        let to: Reference = format!("oci://{}/repository:{tag}", self.server.host())
+            .parse()
+            .unwrap();
+        let pushed = push(&path, &to, &PushOptions::default(), &mut go_on).unwrap();
+        let digest = pushed.image.digest().unwrap().to_string();
+        let manifest = self.server.manifest(tag).unwrap();
+        self.server.store_manifest(&digest, manifest);
+        pushed.image
+    }
+
+    /// From now on sends `actual` for the layer that was `expected`.
+    fn replace(&self, expected: &[u8], actual: &[u8]) {
+        let digest = BlobDigest::of(expected).to_string();
+        self.server.store_blob(&digest, actual);
+    }
+}
+
+fn opened(name: &Reference, trust: &Trust, options: &OpenOptions) -> Result<Opened, Error> {
+    let location = Location::Registry(RegistryImage::new(name.clone()));
+    open(location, trust, options)
+}
+
+fn read(opened: &Opened) -> Vec<u8> {
+    let content = opened.content();
+    let mut bytes = vec![0; content.size() as usize];
+    content.read_exact_at(&mut bytes, 0).unwrap();
+    bytes
+}
+
+/// The superblock with another number of data blocks.
+fn with_data_blocks(sidecar: &[u8], blocks: u64) -> Vec<u8> {
+    let mut changed = sidecar.to_vec();
+    changed[72..80].copy_from_slice(&blocks.to_le_bytes());
+    changed
+}
+
+#[test]
+fn a_registry_cannot_change_how_a_tree_is_read() {
+    let registry = Registry::new();
+    let stored = Stored::new(noise(BLOCKS * 4096, 1), Layout::DmVerity, None);
+    let name = registry.push(&stored, "1");
+    let options = OpenOptions::default();
+    let open = || opened(&name, &Trust::named(), &options);
+    assert!(read(&open().unwrap()) == stored.data);
+    let sidecar = stored.sidecar.as_ref().unwrap();
+    // With one block, the topmost block of hashes would be the content.
+    for blocks in [150, 1] {
+        registry.replace(sidecar, &with_data_blocks(sidecar, blocks));
+        let refused = open().err();
+        assert!(
+            matches!(refused, Some(Error::WrongSuperblock { .. })),
+            "{blocks}: {refused:?}"
+        );
+    }
+    registry.replace(sidecar, sidecar);
+    assert!(read(&open().unwrap()) == stored.data);
+}
+
+/// Manifests of before have no digest of the superblock.
+#[test]
+fn the_superblock_of_an_older_manifest_is_compared_with_its_layer() {
+    let registry = Registry::new();
+    let stored = Stored::new(noise(BLOCKS * 4096, 1), Layout::DmVerity, None);
+    registry.push(&stored, "1");
+    let manifest = String::from_utf8(registry.server.manifest("1").unwrap()).unwrap();
+    let mut manifest: serde_json::Value = serde_json::from_str(&manifest).unwrap();
+    let without = |annotations: &mut serde_json::Value| {
+        let annotations = annotations.as_object_mut().unwrap();
+        assert!(
+            annotations
+                .remove("dev.verimount.dmverity-superblock")
+                .is_some()
+        );
+    };
+    without(&mut manifest["annotations"]);
+    without(&mut manifest["layers"][0]["annotations"]);
+    let manifest = manifest.to_string();
+    let digest = BlobDigest::of(manifest.as_bytes());
+    registry
+        .server
+        .store_manifest(&digest.to_string(), manifest);
+    let name = format!("oci://{}/repository@{digest}", registry.server.host());
+    let name: Reference = name.parse().unwrap();
+
+    let open = || opened(&name, &Trust::named(), &OpenOptions::default());
+    assert!(read(&open().unwrap()) == stored.data);
+    let sidecar = stored.sidecar.as_ref().unwrap();
+    registry.replace(sidecar, &with_data_blocks(sidecar, 150));
+    assert!(matches!(open().err(), Some(Error::WrongSuperblock { .. })));
+}
+
+#[test]
+fn a_key_does_not_replace_what_a_name_pins() {
+    let registry = Registry::new();
+    let keys = Keys::new();
+    let release = |seed| {
+        Stored::new(
+            noise(BLOCKS * 4096, seed),
+            Layout::Appended,
+            Some((&keys, 0)),
+        )
+    };
+    let (first, second) = (release(1), release(2));
+    let name = registry.push(&second, "2");
+    let options = OpenOptions::default();
+    let both = [Trust::named(), keys.public(0).into()];
+    for trust in &both {
+        assert!(read(&opened(&name, trust, &options).unwrap()) == second.data);
+    }
+    assert!(opened(&name, &keys.public(1).into(), &options).is_err());
+    // The older release has the right size and is signed as well.
+    registry.replace(&second.file, &first.file);
+    for trust in both.iter().chain([&Trust::Unpinned]) {
+        assert!(opened(&name, trust, &options).is_err(), "{trust:?}");
+    }
+}
+
+#[test]
+fn pins_of_two_seals_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let stored = Stored::new(noise(4096, 1), Layout::Sidecar, None);
+    let path = stored.write_to(folder.path());
+    let mut pins = Pins::default();
+    pins.key = Some(Keys::new().public(0));
+    pins.root_hash = Some("00".repeat(32).parse().unwrap());
+    let refused = open(&path, &Trust::Pinned(pins), &OpenOptions::default());
+    assert!(matches!(refused.err(), Some(Error::PinsOfTwoSeals { .. })));
+    let refused = open(&path, &Trust::named(), &OpenOptions::default());
+    assert!(matches!(refused.err(), Some(Error::NotNamed { .. })));
+}
+
+/// What one server says of a tree does not count for another.
+#[test]
+fn a_cache_does_not_keep_what_nothing_pins() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = OpenOptions::default();
+    options.access.cache = Some(Cache::open(&folder.path().join("cache"), None).unwrap());
+    let stored = Stored::new(noise(BLOCKS * 4096, 1), Layout::DmVerity, None);
+    let crate::stored::Known::Root { root, .. } = stored.known.clone() else {
+        unreachable!()
+    };
+    let sidecar = stored.sidecar.clone().unwrap();
+    let trust = Trust::from(root);
+    let mut size = |sidecar: Vec<u8>| {
+        options.sidecar = Some(Location::slow_source("seal", sidecar));
+        let location = Location::slow_source("content", stored.file.clone());
+        read(&open(location, &trust, &options).unwrap()).len()
+    };
+    assert_eq!(size(with_data_blocks(&sidecar, 150)), 150 * 4096);
+    assert_eq!(size(sidecar), BLOCKS * 4096);
+}
+
+/// However it is stored, the same content is the same in the cache.
+#[test]
+fn content_in_two_layouts_is_kept_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = OpenOptions::default();
+    options.access.cache = Some(Cache::open(&folder.path().join("cache"), None).unwrap());
+    let data = noise(BLOCKS * 4096, 1);
+    let layouts = [Layout::Appended, Layout::Sidecar];
+    let [appended, beside] = layouts.map(|layout| Stored::new(data.clone(), layout, None));
+    let crate::stored::Known::Digest(digest) = beside.known else {
+        unreachable!()
+    };
+    for stored in [&appended, &beside, &appended] {
+        let sidecar = stored.sidecar.clone();
+        options.sidecar = sidecar.map(|sidecar| Location::slow_source("seal", sidecar));
+        let location = Location::slow_source("content", stored.file.clone());
+        let opened = open(location, &digest.into(), &options).unwrap();
+        assert!(read(&opened) == data);
+    }
+    let written = options.access.cache.unwrap().stats().written;
+    assert!(written < 2 * data.len() as u64, "{written}");
+    assert!(fs::exists(folder.path().join("cache")).unwrap());
+}
