@@ -8,15 +8,23 @@ use verimount::{
     Location, OpenOptions, Pins, RootHash, Trust,
     cache::Cache,
     open,
+    registry::RegistryImage,
+    remote::registry::Reference,
     source::{ReadAt, ReadError},
     verity::{FileDigest, Identity},
 };
 use verimount_testkit::{Random, is_exhaustive, noise};
 
-use crate::stored::{Keys, Known, Layout, Stored};
+use crate::{
+    in_registry::Registry,
+    stored::{Keys, Known, Layout, Stored},
+};
 
 /// How many contents are opened one after the other.
 const SEQUENCES: usize = 100_000;
+
+/// One of so many is in a registry, where opening takes longer.
+const IN_REGISTRY: usize = 20;
 
 /// The same in everyday runs.
 const SAMPLE: usize = 4_000;
@@ -54,6 +62,9 @@ struct Model {
     random: Random,
     keys: Keys,
     stored: Vec<Stored>,
+    registry: Registry,
+    /// Of each, its name in the registry, if it can be stored there.
+    names: Vec<Option<Reference>>,
     caches: Vec<(TempDir, Cache)>,
     opened: usize,
     refused: usize,
@@ -77,7 +88,18 @@ impl Model {
                 Stored::new(data.clone(), layout, signer)
             })
         });
-        let stored = stored.collect();
+        let stored: Vec<Stored> = stored.collect();
+        let registry = Registry::new();
+        let names = stored.iter().enumerate().map(|(number, stored)| {
+            // Nothing says what the root hash of a single block is, which has no tree.
+            let can_be_pushed = match stored.layout {
+                Layout::Appended | Layout::Sidecar => true,
+                Layout::DmVerity => stored.data.len() > 4096,
+                Layout::DmVerityAppended => false,
+            };
+            can_be_pushed.then(|| registry.push(stored, &number.to_string()))
+        });
+        let names = names.collect();
         let cache = || {
             let folder = tempfile::tempdir().unwrap();
             let cache = Cache::open(&folder.path().join("cache"), Some(1 << 30)).unwrap();
@@ -87,6 +109,8 @@ impl Model {
             random: Random::new(seed),
             caches: vec![cache(), cache()],
             stored,
+            registry,
+            names,
             keys,
             opened: 0,
             refused: 0,
@@ -128,6 +152,52 @@ impl Model {
         if self.random.below(500) == 0 {
             self.random_cache().clear().unwrap();
         }
+    }
+
+    /// Opens content by its name in the registry, which pins all of it.
+    fn step_in_registry(&mut self) {
+        let number = self.random.below(self.stored.len());
+        let place = self.random.choose(&PLACES);
+        let found = self.found(number, place);
+        let trust = match self.random.coin() {
+            true => Trust::named(),
+            false => self.trust(number),
+        };
+        let stored = self.stored[number].clone();
+        let Some(name) = self.names[number].clone() else {
+            return;
+        };
+        let mut options = OpenOptions::default();
+        options.access.cache = Some(self.random_cache()).filter(|_| self.random.coin());
+        let what = format!("{name}: {place:?} {:?} with {trust:?}", found.layout);
+        let is_named = match &trust {
+            Trust::Pinned(pins) => {
+                pins.digest.is_none() && pins.key.is_none() && pins.root_hash.is_none()
+            }
+            _ => true,
+        };
+        let is_right = place == Place::Honest && (is_named || self.satisfies(&trust, &stored));
+        self.registry.replace_all(&stored, &found);
+        let image = RegistryImage::new(name);
+        match open(Location::Registry(image), &trust, &options) {
+            Ok(opened) => {
+                self.opened += 1;
+                assert_eq!(opened.content().size(), stored.data.len() as u64, "{what}");
+                for (start, bytes) in self.read(&*opened.content()) {
+                    match bytes {
+                        Ok(bytes) => {
+                            assert!(bytes == stored.data[start..start + bytes.len()], "{what}");
+                        }
+                        Err(error) => assert!(!is_right, "{what}: {error}"),
+                    }
+                }
+            }
+            Err(error) => {
+                self.refused += 1;
+                assert!(!is_right, "{what}: {error}");
+            }
+        }
+        self.registry.replace_all(&stored, &stored);
     }
 
     fn random_cache(&mut self) -> Cache {
@@ -325,8 +395,11 @@ fn only_what_is_pinned_is_read_and_what_is_honest_always() {
     println!("VERIMOUNT_SEED={seed}");
     let mut model = Model::new(seed);
     let steps = if is_exhaustive() { SEQUENCES } else { SAMPLE };
-    for _ in 0..steps {
-        model.step();
+    for number in 0..steps {
+        match number % IN_REGISTRY {
+            0 => model.step_in_registry(),
+            _ => model.step(),
+        }
     }
     println!("{} opened, {} refused", model.opened, model.refused);
     assert!(model.opened > steps / 4 && model.refused > steps / 20);

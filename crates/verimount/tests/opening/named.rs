@@ -6,47 +6,18 @@ use verimount::{
     Error, Location, OpenOptions, Opened, Pins, Trust,
     cache::Cache,
     open,
-    registry::{PushOptions, RegistryImage, push},
+    registry::RegistryImage,
     remote::registry::{BlobDigest, Reference},
     source::ReadAt,
 };
-use verimount_testkit::{RegistryServer, noise};
+use verimount_testkit::noise;
 
-use crate::stored::{Keys, Layout, Stored, go_on};
+use crate::{
+    in_registry::Registry,
+    stored::{Keys, Known, Layout, Stored},
+};
 
 const BLOCKS: usize = 200;
-
-struct Registry {
-    server: RegistryServer,
-}
-
-impl Registry {
-    fn new() -> Self {
-        Self {
-            server: RegistryServer::honest(),
-        }
-    }
-
-    /// Stores content; returns its name with the digest of the manifest.
-    fn push(&self, stored: &Stored, tag: &str) -> Reference {
-        let folder = tempfile::tempdir().unwrap();
-        let path = stored.write_to(folder.path());
-        let to: Reference = format!("oci://{}/repository:{tag}", self.server.host())
-            .parse()
-            .unwrap();
-        let pushed = push(&path, &to, &PushOptions::default(), &mut go_on).unwrap();
-        let digest = pushed.image.digest().unwrap().to_string();
-        let manifest = self.server.manifest(tag).unwrap();
-        self.server.store_manifest(&digest, manifest);
-        pushed.image
-    }
-
-    /// From now on sends `actual` for the layer that was `expected`.
-    fn replace(&self, expected: &[u8], actual: &[u8]) {
-        let digest = BlobDigest::of(expected).to_string();
-        self.server.store_blob(&digest, actual);
-    }
-}
 
 fn opened(name: &Reference, trust: &Trust, options: &OpenOptions) -> Result<Opened, Error> {
     let location = Location::Registry(RegistryImage::new(name.clone()));
@@ -169,7 +140,7 @@ fn a_cache_does_not_keep_what_nothing_pins() {
     let mut options = OpenOptions::default();
     options.access.cache = Some(Cache::open(&folder.path().join("cache"), None).unwrap());
     let stored = Stored::new(noise(BLOCKS * 4096, 1), Layout::DmVerity, None);
-    let crate::stored::Known::Root { root, .. } = stored.known.clone() else {
+    let Known::Root { root, .. } = stored.known.clone() else {
         unreachable!()
     };
     let sidecar = stored.sidecar.clone().unwrap();
@@ -192,7 +163,7 @@ fn content_in_two_layouts_is_kept_once() {
     let data = noise(BLOCKS * 4096, 1);
     let layouts = [Layout::Appended, Layout::Sidecar];
     let [appended, beside] = layouts.map(|layout| Stored::new(data.clone(), layout, None));
-    let crate::stored::Known::Digest(digest) = beside.known else {
+    let Known::Digest(digest) = beside.known else {
         unreachable!()
     };
     for stored in [&appended, &beside, &appended] {
