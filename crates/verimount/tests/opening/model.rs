@@ -133,6 +133,9 @@ impl Model {
                 let content = opened.content();
                 let read = self.read(&*content);
                 let expected = self.expected(&trust, &identity, &found, place);
+                if let Some(size) = self.pinned_size(&trust) {
+                    assert_eq!(content.size(), size, "{what}");
+                }
                 for (start, bytes) in &read {
                     match (bytes, &expected) {
                         (Ok(bytes), Some(expected)) => {
@@ -360,6 +363,20 @@ impl Model {
             (_, Identity::RootHash(root)) => by_root(&(*root).into()),
             (_, Identity::FileDigest(digest)) => by_digest(*digest),
         }
+    }
+
+    /// The size that pins require by a number of data blocks.
+    fn pinned_size(&self, trust: &Trust) -> Option<u64> {
+        let Trust::Pinned(pins) = trust else {
+            return None;
+        };
+        let pin = pins.root_hash.as_ref()?;
+        self.stored.iter().find_map(|stored| match &stored.known {
+            Known::Root { root, blocks } if *pin == root.clone().with_data_blocks(*blocks) => {
+                Some(blocks * 4096)
+            }
+            _ => None,
+        })
     }
 
     /// Reads parts of a content, and where they begin.

@@ -2,10 +2,15 @@
 
 use std::sync::{Arc, Mutex};
 
-use verimount::{Location, OpenOptions, Trust, cache::Cache, open, source::ReadAt};
+use verimount::{
+    Location, OpenOptions, Trust,
+    cache::Cache,
+    open,
+    source::{ReadAt, ReadError},
+};
 use verimount_testkit::{HttpAnswer, HttpServer, noise};
 
-use crate::stored::{Known, Layout, Stored};
+use crate::stored::{Keys, Known, Layout, Stored};
 
 /// Two granules of a cache, so that not all is fetched when it is opened.
 const SIZE: usize = 4 << 20;
@@ -121,4 +126,21 @@ fn pinned_content_may_be_stored_in_another_way() {
             assert!(is_readable(&*content, stored, at), "{:?}", stored.layout);
         }
     }
+}
+
+/// Another release with the same key is not damage: it is refused as what it is.
+#[test]
+fn another_release_is_not_taken_for_damage() {
+    let keys = Keys::new();
+    let release = |size| Stored::new(noise(size, 1), Layout::Appended, Some((&keys, 0)));
+    let (first, second) = (release(SIZE), release(2 * SIZE));
+    let mirror = Mirror::new(first);
+    let trust = keys.public(0).into();
+    let opened = open(mirror.location(), &trust, &OpenOptions::default()).unwrap();
+    mirror.replace(second, 2);
+    let read = opened.content().read_exact_at(&mut [0; 10_000], 1 << 20);
+    let Err(ReadError::Io { source, .. }) = read else {
+        panic!("{read:?}");
+    };
+    assert!(source.to_string().contains("was replaced"), "{source}");
 }
