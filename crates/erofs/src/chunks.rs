@@ -93,6 +93,7 @@ impl Chunks {
 
     /// Device and block of a chunk; `None` for a hole.
     fn chunk(&self, image: &Image, number: u64) -> Result<Option<(u16, u64)>, Error> {
+        image.work.add_records(1);
         let at = self.record_at(number)?;
         let (device, block, hole) = match self.record {
             Record::Block => {

@@ -82,6 +82,7 @@ impl Image {
 
     /// Decompresses a cluster into `buf`, which is as long as its content.
     pub(crate) fn decompress(&self, cluster: &Cluster, buf: &mut [u8]) -> Result<(), Error> {
+        self.work.add_cluster();
         let len = to_usize(cluster.stored);
         let decoded = match cluster.place {
             Place::Metadata(address) => self.decode(cluster, &self.bytes(address, len)?, buf),

@@ -11,13 +11,14 @@ mod full_index;
 mod index;
 mod map;
 mod record;
+mod sums;
 
 use std::ops::Range;
 
 use crate::{Error, error::Defect, image::Image, inode::Inode, piece::Piece, space::Address};
 
-pub(crate) use self::index::Form;
 use self::map::{HEADER_LEN, Map};
+pub(crate) use self::{index::Form, sums::AllSums};
 
 /// The content of a compressed file.
 #[derive(Debug, Clone, Copy)]

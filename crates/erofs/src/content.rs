@@ -6,7 +6,7 @@ use verimount_source::Scratch;
 use verimount_tree::{Extent, ExtentKind, part_inside};
 
 use crate::{
-    Error,
+    Error, Unsupported,
     error::Defect,
     image::Image,
     inode::Inode,
@@ -18,6 +18,14 @@ use crate::{
 
 /// How many parts of a file are looked at for one extent: a caller that wants more asks again.
 const MAX_PIECES: usize = 4096;
+
+/// How many bytes of compressed clusters one read may take, besides [`STORED_FOR_BYTE`] for each of its own: many of the largest.
+const MAX_STORED: u64 = 16 << 20;
+
+/// How many bytes of compressed clusters are read for a byte of a content, at most: as many as if each block of 4 KiB were in
+/// one of the largest clusters, of 1 MiB. An extent may have less, but then its cluster has, too, in all images that programs
+/// make.
+const STORED_FOR_BYTE: u64 = 256;
 
 impl Image {
     /// Up to `len` bytes of a file's content from `offset` on, in `scratch`: fewer only where the content ends.
@@ -46,9 +54,16 @@ impl Image {
     /// Fills `buf` with the content from `offset` on, which must not end before.
     pub(crate) fn fill(&self, inode: &Inode, offset: u64, buf: &mut [u8]) -> Result<(), Error> {
         let mut offset = offset;
+        let mut stored_left = to_u64(buf.len())
+            .saturating_mul(STORED_FOR_BYTE)
+            .saturating_add(MAX_STORED);
         let mut rest = buf;
         while !rest.is_empty() {
             let run = self.run(inode, offset, rest.len())?;
+            if let Stored::Compressed { cluster, .. } = run.stored {
+                let left = stored_left.checked_sub(cluster.stored);
+                stored_left = left.ok_or(Unsupported::LargeClusters)?;
+            }
             let len = to_usize(run.len).min(rest.len());
             let (part, behind) = rest.split_at_mut(len);
             self.fill_from(run.stored, part)?;

@@ -7,7 +7,7 @@ use verimount_tree::{
 };
 
 use crate::{
-    Error, Superblock, Unsupported,
+    Error, Superblock, Unsupported, Work,
     directory::{Directory, Found},
     directory_block::MAX_NAME,
     error::Defect,
@@ -45,6 +45,11 @@ impl ErofsTree {
     /// What the image says of itself.
     pub fn superblock(&self) -> &Superblock {
         &self.image.superblock
+    }
+
+    /// What reading it has taken so far.
+    pub fn work(&self) -> Work {
+        self.image.work.work()
     }
 
     fn id(&self, node: NodeId) -> InodeId {

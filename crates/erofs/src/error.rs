@@ -100,6 +100,8 @@ pub(crate) enum Defect {
     Fragment,
     #[error("a map of compressed clusters contradicts itself")]
     ClusterMap,
+    #[error("a map of compressed clusters leads from one to the next in too many steps")]
+    ClusterHops,
     #[error("compressed data has an impossible length")]
     ClusterLen,
     #[error("compressed data cannot be decompressed")]
@@ -154,6 +156,15 @@ pub enum Unsupported {
         /// The size of the uncompressed clusters.
         u64,
     ),
+    /// A file has more compressed extents than are counted without the places of their data.
+    #[error("a file of {0} compressed extents without the places of their data")]
+    ExtentCount(
+        /// How many.
+        u64,
+    ),
+    /// Many extents of a file have very little content each, and very large clusters.
+    #[error("too much compressed data for too little content")]
+    LargeClusters,
     /// A file's chunk format has unknown bits.
     #[error("unknown chunk format {0:#x}")]
     ChunkFormat(u16),

@@ -7,6 +7,7 @@ use zerocopy::FromBytes;
 use crate::{
     Error,
     cluster::Clusters,
+    compressed::AllSums,
     devices::Devices,
     error::Defect,
     inode::Inode,
@@ -14,6 +15,7 @@ use crate::{
     numbers::to_usize,
     space::{Address, Space},
     superblock::{Superblock, read_beginning},
+    work::Counters,
     xattr_prefixes::XattrPrefixes,
 };
 
@@ -23,6 +25,8 @@ pub(crate) struct Image {
     pub(crate) devices: Devices,
     pub(crate) xattr_prefixes: XattrPrefixes,
     pub(crate) clusters: Clusters,
+    pub(crate) sums: AllSums,
+    pub(crate) work: Counters,
     metadata: Metadata,
 }
 
@@ -40,6 +44,8 @@ impl Image {
             metadata: Metadata::new(superblock.block_size),
             xattr_prefixes: XattrPrefixes::default(),
             clusters: Clusters::default(),
+            sums: AllSums::default(),
+            work: Counters::default(),
             superblock,
         };
         image

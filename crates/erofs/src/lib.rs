@@ -39,6 +39,7 @@ mod features;
 mod image;
 mod inode;
 mod inode_id;
+mod kept;
 mod layout;
 mod metadata;
 mod note;
@@ -48,6 +49,7 @@ mod places;
 mod raw;
 mod space;
 mod superblock;
+mod work;
 mod writer;
 mod xattr_prefixes;
 mod xattrs;
@@ -56,6 +58,7 @@ pub use block_size::{BlockSize, InvalidBlockSize};
 pub use erofs_tree::ErofsTree;
 pub use error::{Corruption, Error, Unsupported};
 pub use superblock::Superblock;
+pub use work::Work;
 #[cfg(feature = "write-lz4")]
 pub use writer::Lz4Level;
 #[cfg(feature = "write-zstd")]

@@ -23,8 +23,9 @@ pub struct Extent {
 }
 
 /// The most extents that one search passes. Everything after them counts as data, which is always
-/// correct: a hole that is reported as data reads the same.
-const MAX_EXTENTS: usize = 1 << 16;
+/// correct: a hole that is reported as data reads the same. Formats join neighbours of one kind, so few files need more
+/// than one.
+const MAX_EXTENTS: usize = 1 << 10;
 
 /// The offset of the first data or hole at or after `offset`, as `SEEK_DATA` and `SEEK_HOLE` return it:
 /// there is a hole at the end of the content.

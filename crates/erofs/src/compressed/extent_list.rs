@@ -11,13 +11,10 @@ use crate::{
     decode::Algorithm,
     error::Defect,
     image::Image,
-    numbers::{to_u64, to_usize},
+    numbers::to_usize,
     raw::{self, advice, extent_len},
     space::Address,
 };
-
-/// How many records are read at a time.
-const BATCH: u64 = 1024;
 
 /// A list of a file's extents.
 #[derive(Debug)]
@@ -112,12 +109,12 @@ impl ExtentList {
     pub(crate) fn extent(&self, image: &Image, size: u64, offset: u64) -> Result<Extent, Error> {
         let (start, end, is_last, stored) = match self.record {
             Record::Len | Record::Place => {
-                let number = offset.checked_shr(self.cluster_bits).unwrap_or_default();
+                let number = self.number_of(offset);
                 let len = 1_u64.checked_shl(self.cluster_bits).unwrap_or(u64::MAX);
                 let start = number.saturating_mul(len);
                 let end = start.saturating_add(len);
                 let stored = match self.record {
-                    Record::Len => self.accumulated(image, number)?,
+                    Record::Len => self.accumulated(image, size, number)?,
                     _ => self.placed(image, number)?,
                 };
                 (start, end.min(size), end >= size, stored)
@@ -140,11 +137,10 @@ impl ExtentList {
         part: &Range<u64>,
     ) -> Result<(Address, Address), Error> {
         let last = part.end.saturating_sub(1);
-        let number_of = |offset: u64| offset.checked_shr(self.cluster_bits).unwrap_or_default();
         let (first, last) = match self.record {
             // Those in front say where the data is.
-            Record::Len => (0, number_of(last)),
-            Record::Place => (number_of(part.start), number_of(last)),
+            Record::Len => (0, self.number_of(last)),
+            Record::Place => (self.number_of(part.start), self.number_of(last)),
             // All, whether they are readable or not.
             _ if *part == (0..size) => (0, self.count.saturating_sub(1)),
             _ => {
@@ -187,29 +183,36 @@ impl ExtentList {
         Ok(Data::Cluster { at, len, coding })
     }
 
-    /// The extent with this number, whose data is behind that of all before.
-    fn accumulated(&self, image: &Image, number: u64) -> Result<Stored, Error> {
+    /// The extent with this number in the list of a content of `size` bytes. Its data is behind that of all before.
+    fn accumulated(&self, image: &Image, size: u64, number: u64) -> Result<Stored, Error> {
         let first: U64 = image.structure(self.records)?;
-        let mut at = first.get();
-        let mut next = 0;
-        while next < number {
-            let count = number.saturating_sub(next).min(BATCH);
-            let address = self.record_at(next)?;
-            let bytes = image.bytes(address, to_usize(count.saturating_mul(self.record.len())))?;
-            let lens = <[U32]>::ref_from_bytes(&bytes).unwrap_or_default();
-            let total = lens.iter().fold(0_u64, |total, len| {
-                total.saturating_add(u64::from(len.get() & extent_len::MASK))
-            });
-            at = at.saturating_add(total);
-            next = next.saturating_add(to_u64(lens.len()).max(1));
-        }
+        let extents = self.number_of(size.saturating_sub(1)).saturating_add(1);
+        let before = image.sums.before(self.records, extents, number, |part| {
+            self.total_len(image, part)
+        })?;
+        image.work.add_records(1);
         let len: U32 = image.structure(self.record_at(number)?)?;
-        let len = len.get();
-        Ok(Stored { len, at })
+        Ok(Stored {
+            len: len.get(),
+            at: first.get().saturating_add(before),
+        })
+    }
+
+    /// How many bytes the data of these extents has.
+    fn total_len(&self, image: &Image, part: Range<u64>) -> Result<u64, Error> {
+        let count = part.end.saturating_sub(part.start);
+        image.work.add_records(count);
+        let len = count.saturating_mul(self.record.len());
+        let bytes = image.bytes(self.record_at(part.start)?, to_usize(len))?;
+        let lens = <[U32]>::ref_from_bytes(&bytes).unwrap_or_default();
+        Ok(lens.iter().fold(0_u64, |total, len| {
+            total.saturating_add(u64::from(len.get() & extent_len::MASK))
+        }))
     }
 
     /// The extent with this number, with the place of its data.
     fn placed(&self, image: &Image, number: u64) -> Result<Stored, Error> {
+        image.work.add_records(1);
         let [len, at]: [U32; 2] = image.structure(self.record_at(number)?)?;
         Ok(Stored {
             len: len.get(),
@@ -243,6 +246,7 @@ impl ExtentList {
     }
 
     fn listed(&self, image: &Image, number: u64) -> Result<Listed, Error> {
+        image.work.add_records(1);
         let address = self.record_at(number)?;
         let [len, low, high, start]: [U32; 4] = image.structure(address)?;
         let mut start = u64::from(start.get());
@@ -255,6 +259,11 @@ impl ExtentList {
         let len = len.get();
         let stored = Stored { len, at };
         Ok(Listed { start, stored })
+    }
+
+    /// The number of the extent that holds a byte, with short records.
+    fn number_of(&self, offset: u64) -> u64 {
+        offset.checked_shr(self.cluster_bits).unwrap_or_default()
     }
 
     fn record_at(&self, number: u64) -> Result<Address, Error> {

@@ -63,6 +63,7 @@ impl Inode {
 }
 
 /// An image that is being made.
+#[derive(Debug, Clone)]
 pub(crate) struct Builder {
     bytes: Vec<u8>,
     block_bits: u8,

@@ -11,4 +11,5 @@ mod places;
 mod real;
 mod seen;
 mod source;
+mod work;
 mod writer;

@@ -1,0 +1,354 @@
+//! What an image costs is bounded by what is read of it, however it is made: counted in steps, not in time.
+
+use std::ops::ControlFlow;
+
+use verimount_erofs::{ErofsTree, Work};
+use verimount_source::Scratch;
+use verimount_testkit::Random;
+use verimount_tree::{Attr, Error, ExtentKind, NodeId, Tree, seek};
+
+use crate::{
+    craft::{Builder, CHUNKS, FILE, Inode},
+    seen::{content, data_ranges, open},
+};
+
+/// The blocks of the images, and the logical clusters of their files, in bytes: the smallest.
+const BLOCK: u64 = 512;
+
+/// The layout of a compressed file with a full index, or a list of extents.
+const COMPRESSED: u16 = 1;
+
+/// What `mount` reads at a time, in bytes.
+const READ: usize = 128 << 10;
+
+/// Instead of an index, there is a list of extents.
+const EXTENTS: u16 = 1;
+
+/// The algorithm LZ4 in the length of an extent.
+const LZ4: u32 = 1 << 28;
+
+/// How much is known of each extent in a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Len,
+    Place,
+    Offset,
+    WideOffset,
+}
+
+impl Form {
+    const ALL: [Self; 4] = [Self::Len, Self::Place, Self::Offset, Self::WideOffset];
+}
+
+/// What is in front of the records of a map.
+fn map_header(detail: u32, advice: u16) -> Vec<u8> {
+    let mut bytes = detail.to_le_bytes().to_vec();
+    bytes.extend(advice.to_le_bytes());
+    bytes.extend([0, 0]);
+    bytes
+}
+
+/// The map of a file in extents of this size, which begins 64 bytes behind the beginning of a block. The data of the extents has
+/// these lengths, and follows each other from byte `data` on.
+fn list(form: Form, extent: u64, lens: &[u32], data: u64) -> Vec<u8> {
+    let mut bytes = map_header(lens.len() as u32, EXTENTS | (form as u16) << 1);
+    let record = 4 << form as usize;
+    bytes.resize((64 + bytes.len()).next_multiple_of(record) - 64, 0);
+    if form == Form::Len {
+        bytes.extend(data.to_le_bytes());
+    }
+    let mut at = data;
+    for (number, len) in lens.iter().enumerate() {
+        let start = number as u64 * extent;
+        let words = [*len, at as u32, (at >> 32) as u32, start as u32];
+        let words = words.map(u32::to_le_bytes).concat();
+        bytes.extend(&words[..record.min(words.len())]);
+        if form == Form::WideOffset {
+            bytes.extend((start >> 32).to_le_bytes());
+            bytes.extend([0; 8]);
+        }
+        at += u64::from(*len & !LZ4);
+    }
+    bytes
+}
+
+/// The file of an image of one.
+fn only_file(tree: &ErofsTree) -> Attr {
+    tree.lookup(NodeId::ROOT, "file".as_ref()).unwrap()
+}
+
+/// An image of one file with this map, whose content has this size.
+fn image_of(mut builder: Builder, behind: Vec<u8>, size: u64) -> (ErofsTree, Attr) {
+    let nid = builder.inode(&Inode {
+        layout: COMPRESSED,
+        size,
+        behind,
+        ..Inode::default()
+    });
+    let tree = open(builder.finish(&[(b"file", nid, FILE)])).unwrap();
+    let attr = only_file(&tree);
+    (tree, attr)
+}
+
+/// An image of one file with a list of extents, of which every third is stored as it is and the others are holes; and its
+/// content.
+fn listed(form: Form, extents: usize) -> (ErofsTree, Attr, Vec<u8>) {
+    let is_data = |number: &usize| number.is_multiple_of(3);
+    let block = |number: usize| match is_data(&number) {
+        true => [number as u8 | 1; BLOCK as usize],
+        false => [0; BLOCK as usize],
+    };
+    let lens: Vec<u32> = (0..extents)
+        .map(|number| u32::from(is_data(&number)) * BLOCK as u32)
+        .collect();
+    let mut builder = Builder::new(9);
+    let data: Vec<u8> = (0..extents).filter(is_data).flat_map(block).collect();
+    let first = builder.blocks(&data);
+    let map = list(form, BLOCK, &lens, u64::from(first) * BLOCK);
+    let (tree, attr) = image_of(builder, map, extents as u64 * BLOCK);
+    (tree, attr, (0..extents).flat_map(block).collect())
+}
+
+/// How many records may be looked at for each extent that a read touches.
+fn most_for_each(records: usize) -> u64 {
+    64 + 4 * u64::from(records.ilog2())
+}
+
+/// What `use_it` takes.
+fn taken<T>(tree: &ErofsTree, use_it: impl FnOnce() -> T) -> (T, Work) {
+    let before = tree.work();
+    let result = use_it();
+    let mut work = tree.work();
+    work.records -= before.records;
+    work.clusters -= before.clusters;
+    (result, work)
+}
+
+#[test]
+fn a_read_looks_at_few_records_for_each_extent() {
+    const COUNT: usize = 60_000;
+    for form in Form::ALL {
+        let (tree, attr, expected) = listed(form, COUNT);
+        let mut scratch = Scratch::default();
+        let end = expected.len() - 1;
+        // Where the data of the last extent is, all records in front of it tell: once.
+        let (_, work) = taken(&tree, || {
+            tree.read(attr.node, end as u64, 1, &mut scratch)
+                .map(<[u8]>::len)
+        });
+        assert!(
+            work.records <= COUNT as u64 + most_for_each(COUNT),
+            "{form:?}"
+        );
+        let mut random = Random::new(1);
+        for _ in 0..200 {
+            let (start, len) = (random.below(end), 1 + random.below(READ));
+            let (read, work) = taken(&tree, || {
+                let read = tree.read(attr.node, start as u64, len, &mut scratch);
+                read.unwrap().to_vec()
+            });
+            assert_eq!(read, expected[start..expected.len().min(start + len)]);
+            let block = BLOCK as usize;
+            let touched = (start + read.len()).div_ceil(block) - start / block;
+            let most = (touched as u64 + 1) * most_for_each(COUNT);
+            assert!(work.records <= most, "{form:?} {start} {len}: {work:?}");
+        }
+    }
+}
+
+/// The bytes of a block as LZ4 stores them without compressing them.
+fn literals(content: &[u8]) -> Vec<u8> {
+    let more = content.len() - 15;
+    let mut bytes = vec![0xf0];
+    bytes.extend(vec![255; more / 255]);
+    bytes.push((more % 255) as u8);
+    bytes.extend(content);
+    bytes
+}
+
+#[test]
+fn a_read_decompresses_each_extent_once() {
+    const COUNT: usize = 3000;
+    let block = |number: usize| [number as u8; BLOCK as usize];
+    let clusters: Vec<_> = (0..COUNT).map(|number| literals(&block(number))).collect();
+    let expected: Vec<u8> = (0..COUNT).flat_map(block).collect();
+    let lens: Vec<_> = clusters
+        .iter()
+        .map(|bytes| LZ4 | bytes.len() as u32)
+        .collect();
+    for form in Form::ALL {
+        let mut builder = Builder::new(9);
+        let first = builder.blocks(&clusters.concat());
+        let map = list(form, BLOCK, &lens, u64::from(first) * BLOCK);
+        let (tree, attr) = image_of(builder, map, COUNT as u64 * BLOCK);
+        let mut scratch = Scratch::default();
+        for (start, len) in [
+            (0, expected.len()),
+            (100, 3),
+            (BLOCK as usize - 1, 2),
+            (777, READ),
+        ] {
+            let (_, work) = taken(&tree, || {
+                let read = tree.read(attr.node, start as u64, len, &mut scratch);
+                assert!(read.unwrap() == &expected[start..start + len]);
+            });
+            let block = BLOCK as usize;
+            let touched = (start + len).div_ceil(block) - start / block;
+            assert!(
+                work.clusters <= touched as u64,
+                "{form:?} {start} {len}: {work:?}"
+            );
+        }
+    }
+}
+
+/// Extents of a single byte each, in one cluster of 1 MiB.
+#[test]
+fn a_read_takes_a_bounded_number_of_bytes_of_clusters() {
+    const STORED: usize = 1 << 20;
+    const COUNT: usize = 4000;
+    let cluster = literals(&vec![7; STORED - 5000]);
+    let mut builder = Builder::new(9);
+    let mut stored = vec![0; STORED];
+    stored[..cluster.len()].copy_from_slice(&cluster);
+    let first = builder.blocks(&stored);
+    let of_extent = |extent: u64| {
+        let mut map = list(Form::Offset, extent, &vec![0; COUNT], 0);
+        for record in map[16..].chunks_exact_mut(16) {
+            record[..4].copy_from_slice(&(LZ4 | STORED as u32).to_le_bytes());
+            record[4..8].copy_from_slice(&(first * BLOCK as u32).to_le_bytes());
+        }
+        map
+    };
+    let mut scratch = Scratch::default();
+    let (tree, attr) = image_of(builder.clone(), of_extent(1), COUNT as u64);
+    let (read, work) = taken(&tree, || {
+        let read = tree.read(attr.node, 0, COUNT, &mut scratch);
+        read.map(<[u8]>::len)
+    });
+    assert!(matches!(read, Err(Error::Unsupported(_))), "{read:?}");
+    assert!(work.clusters <= 1 + 16, "{work:?}");
+    // As many as an image may have for some reason.
+    let size = COUNT * 4096;
+    let (tree, attr) = image_of(builder, of_extent(4096), size as u64);
+    for offset in (0..size).step_by(size / 5) {
+        let read = tree.read(attr.node, offset as u64, READ, &mut scratch);
+        assert_eq!(read.unwrap(), [7; READ]);
+    }
+}
+
+/// What `extract`, `verify` and readers that look for holes do with a file.
+#[test]
+fn all_of_a_file_takes_a_bounded_number_of_steps_for_each_record() {
+    const COUNT: usize = 30_000;
+    for form in Form::ALL {
+        let (tree, attr, expected) = listed(form, COUNT);
+        let most = COUNT as u64 * most_for_each(COUNT);
+        for piece in [4096, READ, expected.len()] {
+            let (found, work) = taken(&tree, || content(&tree, &attr, piece).unwrap());
+            assert!(found == expected, "{form:?} {piece}");
+            assert!(work.records <= most, "{form:?} {piece}: {work:?}");
+        }
+        let (ranges, work) = taken(&tree, || data_ranges(&tree, "file"));
+        assert_eq!(ranges.len(), COUNT / 3);
+        assert!(work.records <= 3 * most, "{form:?}: {work:?}");
+        let mut places = 0;
+        let (walked, work) = taken(&tree, || {
+            tree.walk_places(&mut |found| {
+                found.unwrap();
+                places += 1;
+                ControlFlow::Continue(())
+            })
+        });
+        assert!(walked.is_continue() && places > COUNT);
+        assert!(work.records <= most, "{form:?}: {work:?}");
+    }
+}
+
+/// A search for a hole or for data goes on only for so long, and then tells what is right anyway.
+#[test]
+fn a_search_for_data_ends_in_a_file_of_more_holes_than_it_passes() {
+    const PASSED: u64 = 1 << 22;
+    const CHUNKS_OF_FILE: u64 = PASSED + 1000;
+    let mut builder = Builder::new(9);
+    let nid = builder.inode(&Inode {
+        layout: CHUNKS,
+        size: CHUNKS_OF_FILE * BLOCK,
+        // Records of all ones are those of holes.
+        behind: vec![0xff; 4 * CHUNKS_OF_FILE as usize],
+        ..Inode::default()
+    });
+    let tree = open(builder.finish(&[(b"file", nid, FILE)])).unwrap();
+    let node = only_file(&tree).node;
+    let (found, work) = taken(&tree, || seek(&tree, node, ExtentKind::Data, 0).unwrap());
+    assert_eq!((found, work.records), (PASSED * BLOCK, PASSED));
+    let end = seek(&tree, node, ExtentKind::Data, found);
+    assert!(matches!(end, Err(Error::PastEnd)));
+}
+
+/// A record of a full index that says how far the beginnings of its extent and of the next one are.
+fn following(back: u16, forward: u16) -> [u8; 8] {
+    let [back, forward] = [back, forward].map(u16::to_le_bytes);
+    [2, 0, 0, 0, back[0], back[1], forward[0], forward[1]]
+}
+
+/// A record of a full index that says that an extent begins, which is compressed and stored in this block.
+fn head(block: u32) -> [u8; 8] {
+    let block = block.to_le_bytes();
+    [1, 0, 0, 0, block[0], block[1], block[2], block[3]]
+}
+
+/// As many equal bytes, compressed.
+fn equal(byte: u8, len: usize) -> Vec<u8> {
+    // One, then repetitions of it, then five more, as LZ4 demands at the end.
+    let more = len - 1 - 5 - 4 - 15;
+    let mut bytes = vec![0x1f, byte, 1, 0];
+    bytes.extend(vec![255; more / 255]);
+    bytes.push((more % 255) as u8);
+    bytes.push(0x50);
+    bytes.extend([byte; 5]);
+    bytes
+}
+
+/// A file of a single extent, whose records but the first are those that `record` makes of their numbers.
+fn one_extent(blocks: u16, record: impl Fn(u16) -> [u8; 8]) -> (ErofsTree, Attr) {
+    let mut builder = Builder::new(9);
+    let first = builder.blocks(&equal(7, usize::from(blocks) * BLOCK as usize));
+    let mut behind = map_header(0, 0);
+    behind.extend([0; 8]);
+    behind.extend(head(first));
+    behind.extend((1..blocks).flat_map(record));
+    image_of(builder, behind, u64::from(blocks) * BLOCK)
+}
+
+/// Programs tell how far away extents begin; the oldest ones only how far behind.
+#[test]
+fn the_beginnings_of_extents_are_found_in_few_steps() {
+    const BLOCKS: u16 = 240;
+    let new = |number| following(number, BLOCKS - number);
+    let old = |number| following(number, 0);
+    let one_by_one = |number: u16| following(1, number.min(1));
+    for (tree, attr) in [
+        one_extent(BLOCKS, new),
+        one_extent(BLOCKS, old),
+        one_extent(BLOCKS, one_by_one),
+    ] {
+        let found = content(&tree, &attr, 1 << 20).unwrap();
+        assert!(found == vec![7; usize::from(BLOCKS) * BLOCK as usize]);
+    }
+    // The same of an extent so long that no program makes its map like this.
+    let (tree, attr) = one_extent(20_000, one_by_one);
+    for offset in [0, attr.size / 2, attr.size - 1] {
+        let (read, work) = taken(&tree, || {
+            let mut scratch = Scratch::default();
+            tree.read(attr.node, offset, 1, &mut scratch)
+                .map(<[u8]>::len)
+        });
+        let reason = match read {
+            Err(error @ Error::Corrupt(_)) => error.to_string(),
+            other => panic!("{other:?}"),
+        };
+        assert!(reason.contains("too many steps"), "{reason}");
+        assert!(work.records <= 1 + 256, "{work:?}");
+    }
+}
