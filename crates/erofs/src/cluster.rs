@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use quick_cache::{Weighter, sync::Cache};
+use quick_cache::Weighter;
 use verimount_source::{AlignedBuf, Scratch};
 
 use crate::{
@@ -10,6 +10,7 @@ use crate::{
     decode::{Algorithm, Failure},
     error::Defect,
     image::Image,
+    kept::{Kept, keep},
     numbers::{to_u64, to_usize},
     piece::Place,
     space::Address,
@@ -34,7 +35,7 @@ pub(crate) struct Cluster {
 
 /// Decompressed clusters that were used last, and memory for compressed ones.
 pub(crate) struct Clusters {
-    kept: Cache<Cluster, Arc<AlignedBuf>, ByLength>,
+    kept: Kept<Cluster, Arc<AlignedBuf>, ByLength>,
     idle: Mutex<Vec<Scratch>>,
 }
 
@@ -49,9 +50,8 @@ impl Weighter<Cluster, Arc<AlignedBuf>> for ByLength {
 
 impl Default for Clusters {
     fn default() -> Self {
-        let count = KEPT_BYTES.checked_div(USUAL_LEN).unwrap_or_default();
         Self {
-            kept: Cache::with_weighter(to_usize(count), KEPT_BYTES, ByLength),
+            kept: keep(KEPT_BYTES, USUAL_LEN, ByLength),
             idle: Mutex::default(),
         }
     }

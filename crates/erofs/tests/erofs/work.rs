@@ -1,6 +1,6 @@
 //! What an image costs is bounded by what is read of it, however it is made: counted in steps, not in time.
 
-use std::ops::ControlFlow;
+use std::{ops::ControlFlow, thread};
 
 use verimount_erofs::{ErofsTree, Work};
 use verimount_source::Scratch;
@@ -350,5 +350,42 @@ fn the_beginnings_of_extents_are_found_in_few_steps() {
         };
         assert!(reason.contains("too many steps"), "{reason}");
         assert!(work.records <= 1 + 256, "{work:?}");
+    }
+}
+
+/// Five of the largest extents, of 12 MiB each, nearly use up what is kept. Each is decompressed once, however many read them at
+/// a time; and as many as there are processors do.
+#[test]
+fn the_largest_extents_are_kept_however_many_readers_there_are() {
+    const EXTENT: usize = 12 << 20;
+    const COUNT: usize = 5;
+    let clusters: Vec<_> = (0..COUNT)
+        .map(|number| equal(number as u8, EXTENT))
+        .collect();
+    let lens: Vec<_> = clusters
+        .iter()
+        .map(|bytes| LZ4 | bytes.len() as u32)
+        .collect();
+    for readers in [2, 8, 32, 64] {
+        let mut builder = Builder::new(9);
+        let first = builder.blocks(&clusters.concat());
+        let map = list(Form::Offset, EXTENT as u64, &lens, u64::from(first) * BLOCK);
+        let (tree, attr) = image_of(builder, map, (COUNT * EXTENT) as u64);
+        thread::scope(|scope| {
+            for reader in 0..readers {
+                let (tree, node) = (&tree, attr.node);
+                scope.spawn(move || {
+                    let mut random = Random::new(reader);
+                    let mut scratch = Scratch::default();
+                    for _ in 0..50 {
+                        let extent = random.below(COUNT);
+                        let at = extent * EXTENT + random.below(EXTENT - 4096);
+                        let read = tree.read(node, at as u64, 4096, &mut scratch);
+                        assert_eq!(read.unwrap(), [extent as u8; 4096]);
+                    }
+                });
+            }
+        });
+        assert!(tree.work().clusters <= COUNT as u64, "{readers}");
     }
 }
