@@ -129,6 +129,9 @@ impl Defect {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Unsupported {
+    /// It is an image of composefs, in which larger files are holes: their contents are other files elsewhere.
+    #[error("an image of composefs, whose files have their contents elsewhere")]
+    Composefs,
     /// The superblock says that the image cannot be read without features that this reader does not know.
     #[error("unknown features {0:#x}")]
     Features(

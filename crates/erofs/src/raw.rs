@@ -11,6 +11,9 @@ pub(crate) const SUPERBLOCK: u64 = 1024;
 /// The first four bytes of a superblock.
 pub(crate) const MAGIC: u32 = 0xe0f5_e1e2;
 
+/// The first four bytes of an image of composefs.
+pub(crate) const COMPOSEFS_MAGIC: u32 = 0xd078_629a;
+
 /// How long the units are that superblocks are extended by, in bytes.
 pub(crate) const EXTENSION: u64 = 16;
 

@@ -74,6 +74,9 @@ impl Superblock {
     /// Reads the superblock of an image that has this [beginning](read_beginning).
     pub(crate) fn parse(beginning: &[u8], source: &dyn ReadAt) -> Result<Self, Error> {
         let (raw, extension) = raw_parts(beginning).ok_or(Error::NotErofs)?;
+        if beginning.starts_with(&raw::COMPOSEFS_MAGIC.to_le_bytes()) {
+            return Err(Unsupported::Composefs.into());
+        }
         let mut superblock = Self::validate(&raw, extension, source.size())?;
         superblock.check_checksum(&raw, beginning, source)?;
         superblock.note = Note::read(beginning);

@@ -1,5 +1,6 @@
 //! Images that are wrong in one way each are refused for that reason.
 
+use verimount_erofs::{Error as ErofsError, Superblock, Unsupported};
 use verimount_source::Scratch;
 use verimount_tree::{Error, NodeId, Tree, resolve};
 
@@ -111,6 +112,23 @@ fn superblocks_are_checked() {
     fix_checksum(&mut late);
     // Only the times of compact inodes count from it.
     everything(&open(late).unwrap()).unwrap();
+}
+
+/// Its files would be read as zeros.
+#[test]
+fn an_image_of_composefs_is_refused() {
+    let mut image = with_file(&Inode::default());
+    everything(&open(image.clone()).unwrap()).unwrap();
+    image[..4].copy_from_slice(&[0x9a, 0x62, 0x78, 0xd0]);
+    assert_refused(image.clone(), "an image of composefs");
+    let error = Superblock::read(&image).unwrap_err();
+    assert!(matches!(
+        error,
+        ErofsError::Unsupported(Unsupported::Composefs)
+    ));
+    // Without the rest it is something else.
+    image[1024] ^= 1;
+    assert_refused(image, "not an EROFS image");
 }
 
 #[test]
