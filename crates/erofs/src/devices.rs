@@ -114,14 +114,18 @@ impl Devices {
 
     /// Where the data is that has this address among those of the image.
     fn locate_unified(&self, at: u64) -> Place {
-        let numbered = self.slots.iter().zip(1..).filter(|_| !self.is_flat);
+        let in_image = Place::Device { device: 0, at };
+        if self.is_flat {
+            return in_image;
+        }
+        let numbered = self.slots.iter().zip(1..);
         let mut inside = numbered.filter_map(|(slot, device)| {
             let at = at
                 .checked_sub(slot.unified_at)
                 .filter(|_| slot.unified_at != 0)?;
             (at < slot.len).then_some(Place::Device { device, at })
         });
-        inside.next().unwrap_or(Place::Device { device: 0, at })
+        inside.next().unwrap_or(in_image)
     }
 }
 

@@ -2,7 +2,7 @@ use thiserror::Error;
 use verimount_source::ReadError;
 use verimount_tree::Error as TreeError;
 
-use crate::{space::Address, xattr_prefixes};
+use crate::{space::Address, xattr_prefixes, xattrs};
 
 /// Why an image could not be read.
 #[derive(Debug, Error)]
@@ -91,6 +91,8 @@ pub(crate) enum Defect {
     TargetCharacter,
     #[error("extended attributes are cut off")]
     XattrRange,
+    #[error("an inode has more than {} extended attributes", xattrs::MAX_OWN)]
+    XattrCount,
     #[error(
         "a prefix of attributes' names has more than {} bytes",
         xattr_prefixes::MAX_LEN

@@ -17,6 +17,10 @@ use crate::{
     space::{Address, Space},
 };
 
+/// The most attributes in an inode's own region, which could have 2¹⁶: each that is asked for is looked for among all. More than
+/// a listing has room for with names of 3 bytes and their prefixes.
+pub(crate) const MAX_OWN: usize = 1 << 13;
+
 /// What is added to the number of a name's beginning as the seed of its hash.
 const FILTER_SEED: u32 = 0x25bb_e08f;
 
@@ -87,12 +91,18 @@ impl Image {
         let bytes = self.bytes(region.at, to_usize(region.len))?;
         let corrupt = || Defect::XattrRange.at(region.at);
         let (shared, mut own) = split(&bytes).ok_or_else(corrupt)?;
-        while !own.is_empty() {
+        for _ in 0..MAX_OWN {
+            if own.is_empty() {
+                break;
+            }
             let (stored, rest) = parse(own).ok_or_else(corrupt)?;
             if visit(stored).is_break() {
                 return Ok(());
             }
             own = rest;
+        }
+        if !own.is_empty() {
+            return Err(Defect::XattrCount.at(region.at).into());
         }
         for number in shared {
             if self.visit_shared(number.get(), &mut visit)?.is_break() {

@@ -260,6 +260,21 @@ fn inodes_are_checked() {
     assert_refused(with_file(&xattrs), "outside the image");
 }
 
+/// Attributes without names or values, whose prefixes nobody knows.
+#[test]
+fn attributes_are_counted() {
+    const MAX: u16 = 1 << 13;
+    let with_attributes = |count: u16| {
+        with_file(&Inode {
+            xattr_count: 1 + count,
+            behind: [vec![0; 12], [0, 9, 0, 0].repeat(count.into())].concat(),
+            ..Inode::default()
+        })
+    };
+    everything(&open(with_attributes(MAX)).unwrap()).unwrap();
+    assert_refused(with_attributes(MAX + 1), "more than 8192 extended");
+}
+
 #[test]
 fn numbers_of_no_inode_are_refused() {
     let tree = open(with_file(&Inode::default())).unwrap();
