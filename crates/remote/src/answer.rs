@@ -10,11 +10,12 @@ use ureq::http::{
     },
 };
 
-use crate::{Error, http_date::parse_http_date};
+use crate::{Error, http_date::parse_http_date, limits::MAX_SIZE};
 
 /// What must stay the same as long as a file is open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Version {
+    /// At most [`MAX_SIZE`].
     pub(crate) size: u64,
     etag: Option<String>,
     last_modified: Option<String>,
@@ -61,7 +62,7 @@ impl<'a> Head<'a> {
                 size
             }
         };
-        Ok(self.version(size))
+        self.version(size)
     }
 
     /// The version of the file, from the answer to a request for its last `len` bytes, and their start.
@@ -73,7 +74,7 @@ impl<'a> Head<'a> {
         let size = size.ok_or(Error::NoSize)?;
         let start = size.saturating_sub(len);
         self.check_part(&part, &(start..size))?;
-        Ok((self.version(size), start))
+        Ok((self.version(size)?, start))
     }
 
     /// Checks the answer to a later request. Returns whether the file is of the same version, as far as the server says.
@@ -138,12 +139,15 @@ impl<'a> Head<'a> {
         }
     }
 
-    fn version(&self, size: u64) -> Version {
-        Version {
+    fn version(&self, size: u64) -> Result<Version, Error> {
+        if size > MAX_SIZE {
+            return Err(Error::Size { size });
+        }
+        Ok(Version {
             size,
             etag: self.text(ETAG).map(str::to_owned),
             last_modified: self.text(LAST_MODIFIED).map(str::to_owned),
-        }
+        })
     }
 
     /// Whether what identifies the version is the same, as far as both have it. A weak ETag counts like

@@ -50,6 +50,12 @@ pub enum Error {
     /// The size of the file is `*`.
     #[error("the answer does not say how large the file is")]
     NoSize,
+    /// The size of the file is larger than any file.
+    #[error("the server says that the file has {size} bytes, which is more than any file has")]
+    Size {
+        /// What the server says.
+        size: u64,
+    },
     /// The answer is compressed or otherwise encoded, although that was declined.
     #[error("the answer is encoded, although that was declined")]
     Encoded,

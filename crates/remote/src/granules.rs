@@ -16,7 +16,7 @@ pub(crate) fn overlapping(bytes: &Range<u64>) -> Range<u64> {
     bytes.start / GRANULE..bytes.end.div_ceil(GRANULE)
 }
 
-/// The bytes of some granules of a file of `size` bytes.
+/// The bytes of some granules of a file of `size` bytes: at most [`MAX_SIZE`](crate::limits::MAX_SIZE), as they always are.
 pub(crate) fn bytes_of(granules: &Range<u64>, size: u64) -> Range<u64> {
     granules.start * GRANULE..(granules.end * GRANULE).min(size)
 }

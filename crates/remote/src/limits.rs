@@ -11,6 +11,10 @@ pub(crate) const MAX_HEAD: usize = 16 << 10;
 /// How long looking up a host may take, and how long a connection with TLS.
 pub(crate) const CONNECT: Duration = Duration::from_secs(10);
 
+/// The largest file, in bytes: offsets in files are signed on Linux. What is added to an offset in one or rounded up from it, up
+/// to a whole request, does not overflow.
+pub(crate) const MAX_SIZE: u64 = i64::MAX as u64;
+
 /// How far ahead of a sequential reader is fetched at most, in bytes: two of the largest requests.
 pub(crate) const MAX_AHEAD: u64 = 2 * PART;
 

@@ -4,7 +4,11 @@ use verimount_source::ReadAt;
 use verimount_testkit::{HttpAnswer, HttpEnd, HttpServer};
 
 use super::{content, open, patient, read};
-use crate::{Error, granules::GRANULE, limits::Limits};
+use crate::{
+    Error,
+    granules::GRANULE,
+    limits::{Limits, MAX_SIZE},
+};
 
 type Change = fn(HttpAnswer) -> HttpAnswer;
 
@@ -263,4 +267,39 @@ fn requests_say_what_they_want() {
         let encoding = ("accept-encoding".to_owned(), "identity".to_owned());
         assert!(request.headers.contains(&encoding), "{request:?}");
     }
+}
+
+/// A server of a file of this size, all of whose bytes are 7.
+fn server_of_size(size: u64) -> HttpServer {
+    HttpServer::start([], move |_, request, right| {
+        let asked = request.range.clone().unwrap();
+        let part = asked.start..asked.end.min(size);
+        let len = part.end - part.start;
+        let range = format!("bytes {}-{}/{size}", part.start, part.end - 1);
+        HttpAnswer {
+            status: 206,
+            body: vec![7; len as usize],
+            ..right
+        }
+        .with("content-length", len)
+        .with("content-range", range)
+    })
+}
+
+#[test]
+fn a_file_is_as_large_as_files_can_be() {
+    for size in [MAX_SIZE + 1, u64::MAX - 511, u64::MAX] {
+        let server = server_of_size(size);
+        assert_eq!(open(&server, patient()).err(), Some(Error::Size { size }));
+    }
+    let server = server_of_size(MAX_SIZE);
+    let file = open(&server, patient()).unwrap();
+    assert_eq!(file.size(), MAX_SIZE);
+    file.will_need(MAX_SIZE - 3 * GRANULE, u64::MAX);
+    let last = 2 * GRANULE;
+    let bytes = read(&file, MAX_SIZE - last, last as usize).unwrap();
+    assert!(bytes.iter().all(|byte| *byte == 7));
+    assert!(file.distrust(MAX_SIZE - 1, u64::MAX));
+    let past = file.read_exact_at(&mut [0; 2], MAX_SIZE - 1);
+    assert!(past.is_err());
 }
