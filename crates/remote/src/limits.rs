@@ -15,6 +15,9 @@ pub(crate) const CONNECT: Duration = Duration::from_secs(10);
 /// to a whole request, does not overflow.
 pub(crate) const MAX_SIZE: u64 = i64::MAX as u64;
 
+/// The longest that a read waits: 136 years, which any clock can be ahead.
+const MAX_TIMEOUT: Duration = Duration::from_secs(u32::MAX as u64);
+
 /// How far ahead of a sequential reader is fetched at most, in bytes: two of the largest requests.
 pub(crate) const MAX_AHEAD: u64 = 2 * PART;
 
@@ -53,7 +56,7 @@ impl Limits {
     /// Those of a session whose reads wait this long.
     pub(crate) fn of_timeout(timeout: Duration) -> Self {
         let usual = Self::default();
-        let read = timeout.max(Duration::from_secs(1));
+        let read = timeout.clamp(Duration::from_secs(1), MAX_TIMEOUT);
         Self {
             read,
             // A read opens the file if everything was on disk until then.

@@ -38,7 +38,7 @@ use crate::{
 #[non_exhaustive]
 pub struct RemoteOptions {
     /// How long a read waits for the next granule that it needs, and how long that is retried: at least a
-    /// second, by default a minute. What has shorter limits, such as opening, never takes longer.
+    /// second, at most 136 years, by default a minute. What has shorter limits, such as opening, never takes longer.
     pub timeout: Duration,
     /// Whose certificates are accepted; by default those whom the system accepts.
     pub authorities: Option<Authorities>,

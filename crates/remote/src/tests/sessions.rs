@@ -3,13 +3,14 @@
 use std::{
     sync::{Arc, Barrier},
     thread,
+    time::Duration,
 };
 
 use verimount_source::ReadAt;
 use verimount_testkit::{HttpEnd, HttpServer};
 
 use super::{content, patient, read, session};
-use crate::{Error, granules::GRANULE};
+use crate::{Error, RemoteOptions, Session, granules::GRANULE};
 
 /// Only the first request is answered.
 fn silent() -> HttpServer {
@@ -99,4 +100,16 @@ fn what_was_done_is_counted() {
     assert_eq!(last, Error::NotFound { status: 404 });
     drop(session);
     assert!(super::open(&server, patient()).is_err());
+}
+
+#[test]
+fn a_read_may_wait_as_long_as_it_likes() {
+    let server = HttpServer::honest(content());
+    let session = Session::new(RemoteOptions {
+        timeout: Duration::MAX,
+        ..RemoteOptions::default()
+    });
+    let file = session.open(&server.url("/file").parse().unwrap()).unwrap();
+    let part = read(&file, GRANULE, 10).unwrap();
+    assert_eq!(part, content()[GRANULE as usize..][..10]);
 }
