@@ -123,7 +123,8 @@ pub fn check(content: Arc<dyn ReadAt>) -> Result<(), Error> {
     }
     match ErofsTree::open(content, Vec::new()) {
         Ok(tree) if !tree.has_access_lists() => check_that_none_has_a_list(&tree),
-        _ => Ok(()),
+        Ok(_) | Err(ErofsError::NotErofs) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -43,8 +43,8 @@ pub struct Report {
     pub bad: Vec<Finding>,
     /// Why not all names of the files with bad bytes are known, if there are such.
     pub unnamed: Option<TreeError>,
-    /// A defect of the image although all bytes match: its header index differs from its headers, so
-    /// that other readers would see a different tree.
+    /// A defect of the image although all bytes match: it cannot be opened, or contradicts itself, so that other readers
+    /// would see a different tree.
     pub defect: Option<TreeError>,
 }
 

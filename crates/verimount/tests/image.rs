@@ -90,6 +90,23 @@ fn an_erofs_image_is_recognised() {
     ));
 }
 
+#[test]
+fn an_erofs_image_that_cannot_be_opened_does_not_pass_a_check() {
+    let bytes = include_bytes!("../../erofs/tests/erofs/images/inline.erofs").to_vec();
+    let mut wrong_checksum = bytes.clone();
+    wrong_checksum[1024 + 4] ^= 1;
+    assert!(matches!(
+        check(source(wrong_checksum)),
+        Err(Error::Corrupt(_))
+    ));
+    let mut of_composefs = bytes;
+    of_composefs[..4].copy_from_slice(&[0x9a, 0x62, 0x78, 0xd0]);
+    assert!(matches!(
+        check(source(of_composefs)),
+        Err(Error::Unsupported(_))
+    ));
+}
+
 /// A root hash does not cover the size of the data, which is in the superblock of dm-verity.
 #[test]
 fn a_superblock_that_hides_the_end_of_an_image_is_found() {
