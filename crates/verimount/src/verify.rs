@@ -22,10 +22,26 @@ const MAX_LISTED: usize = 10_000;
 /// The most memory for the paths of a report, in bytes: many files may be in a bad range, and a file in many.
 const MAX_PATHS: usize = 64 << 20;
 
+/// The most steps of naming the files in bad ranges: each of the many places of a file may overlap all of the ranges.
+const MAX_STEPS: u64 = 1 << 28;
+
 /// The paths of a report take too much memory.
 #[derive(Debug, ThisError)]
 #[error("their paths take more than {} MiB", MAX_PATHS >> 20)]
 struct TooManyPaths;
+
+/// The places of files overlap bad ranges too often.
+#[derive(Debug, ThisError)]
+#[error("files share so many of the bad bytes that it would take too long to find all of them")]
+struct TooManySteps;
+
+/// What naming files may still take.
+struct Left {
+    /// Memory for paths, in bytes.
+    room: usize,
+    /// Bad ranges that a place of a file is compared with.
+    steps: u64,
+}
 
 /// What [`verify`] found.
 #[derive(Debug)]
@@ -122,16 +138,19 @@ impl Report {
         };
         let mut progress = step(watch, Step::Name, UNKNOWN);
         let mut is_cancelled = false;
-        let mut room = MAX_PATHS;
+        let mut left = Left {
+            room: MAX_PATHS,
+            steps: MAX_STEPS,
+        };
         // It ends early only for reasons that are known here.
         let _ = tree.walk_places(&mut |found| {
             is_cancelled = progress(1).is_break();
-            let named = found.and_then(|(path, range)| self.add_file(path, &range, &mut room));
-            let has_room = named.is_ok() || room > 0;
+            let named = found.and_then(|(path, range)| self.add_file(path, &range, &mut left));
+            let may_go_on = left.room > 0 && left.steps > 0;
             if let Err(error) = named {
                 self.unnamed.get_or_insert(error);
             }
-            match has_room && !is_cancelled {
+            match may_go_on && !is_cancelled {
                 true => ControlFlow::Continue(()),
                 false => ControlFlow::Break(()),
             }
@@ -144,21 +163,25 @@ impl Report {
         }
     }
 
-    /// Adds a file that is in `range` to the findings there. `room` is how much memory paths may still take.
+    /// Adds a file that is in `range` to the findings there.
     fn add_file(
         &mut self,
         path: &Path,
         range: &Range<u64>,
-        room: &mut usize,
+        left: &mut Left,
     ) -> Result<(), TreeError> {
         for finding in overlapping(&mut self.bad, range) {
+            left.steps = left.steps.saturating_sub(1);
+            if left.steps == 0 {
+                return Err(TreeError::unsupported(TooManySteps));
+            }
             // Files come in turn, each with all its ranges.
             if finding.files.last().is_some_and(|last| last == path) {
                 continue;
             }
             let cost = size_of::<PathBuf>() + path.as_os_str().len();
-            *room = room.saturating_sub(cost);
-            if *room == 0 {
+            left.room = left.room.saturating_sub(cost);
+            if left.room == 0 {
                 return Err(TreeError::unsupported(TooManyPaths));
             }
             finding.files.push(path.to_owned());
@@ -178,4 +201,48 @@ fn overlapping<'a>(
     findings[first..]
         .iter_mut()
         .take_while(move |finding| finding.range.start < end)
+}
+
+#[cfg(test)]
+mod tests {
+    use verimount_source::ReadError;
+
+    use super::*;
+
+    /// Ranges of ten bytes, with ten between them.
+    fn report(bad: u64) -> Report {
+        let finding = |number: u64| Finding {
+            range: number * 20..number * 20 + 10,
+            reason: BadReason::Unreadable(ReadError::Rejected("as a test".into())),
+            files: Vec::new(),
+        };
+        let digest = format!("sha256:{}", "0".repeat(64));
+        Report {
+            identity: Identity::FileDigest(digest.parse().unwrap()),
+            size: bad * 20,
+            bad_bytes: bad * 10,
+            bad_ranges: bad,
+            bad: (0..bad).map(finding).collect(),
+            unnamed: None,
+            defect: None,
+        }
+    }
+
+    #[test]
+    fn naming_ends_where_a_file_is_in_all_bad_ranges_again_and_again() {
+        let mut report = report(1000);
+        let all = 0..report.size;
+        let mut left = Left {
+            room: MAX_PATHS,
+            steps: 3500,
+        };
+        let mut add = |range| report.add_file(Path::new("file"), &range, &mut left);
+        for range in [all.clone(), 0..10, all.clone(), all.clone()] {
+            add(range).unwrap();
+        }
+        assert!(matches!(add(all), Err(TreeError::Unsupported(_))));
+        assert_eq!(left.steps, 0);
+        let files = report.bad.iter().map(|finding| finding.files.len());
+        assert!(files.eq([1; 1000]));
+    }
 }
