@@ -71,7 +71,8 @@ impl StoredContent<'_> {
         };
         buffer.fill(0);
         let first = ranges.partition_point(|range| range.end <= offset);
-        let ranges = ranges.iter().zip(before).skip(first);
+        // To `skip` them would be to look at all in front.
+        let ranges = ranges[first..].iter().zip(&before[first..]);
         for (range, before) in ranges.take_while(|(range, _)| range.start < end) {
             let (from, to) = (range.start.max(offset), range.end.min(end));
             let part = &mut buffer[(from - offset) as usize..(to - offset) as usize];
