@@ -4,7 +4,7 @@ use std::{ops::ControlFlow, thread};
 
 use verimount_erofs::{ErofsTree, Work};
 use verimount_source::Scratch;
-use verimount_testkit::Random;
+use verimount_testkit::{Random, random_cases};
 use verimount_tree::{Attr, Error, ExtentKind, NodeId, Tree, seek};
 
 use crate::{
@@ -17,6 +17,9 @@ const BLOCK: u64 = 512;
 
 /// The layout of a compressed file with a full index, or a list of extents.
 const COMPRESSED: u16 = 1;
+
+/// The same with a compact index.
+const COMPACT: u16 = 3;
 
 /// What `mount` reads at a time, in bytes.
 const READ: usize = 128 << 10;
@@ -351,6 +354,165 @@ fn the_beginnings_of_extents_are_found_in_few_steps() {
         assert!(reason.contains("too many steps"), "{reason}");
         assert!(work.records <= 1 + 256, "{work:?}");
     }
+}
+
+/// A map of a file of some blocks, which begins 64 bytes behind the beginning of a block.
+struct AnyMap {
+    layout: u16,
+    bytes: Vec<u8>,
+    size: u64,
+    /// How many records it has.
+    records: usize,
+    /// How many extents begin in a part of the file of this many bytes, at most.
+    extents_in: fn(usize) -> usize,
+    /// How many records may be looked at for an extent.
+    most: u64,
+}
+
+impl AnyMap {
+    /// A right one or nonsense in any form, of data that [`any_data`] has put at byte `data` of the image.
+    fn random(random: &mut Random, data: u64) -> Self {
+        let records = 1 + random.below(MAX_RECORDS);
+        let is_right = random.coin();
+        match random.below(6) {
+            form @ 0..4 => Self::list(random, Form::ALL[form], is_right, records, data),
+            4 => {
+                let mut bytes = map_header(0, 0);
+                bytes.extend([0; 8]);
+                bytes.extend(full_index(random, is_right, records, data));
+                Self::index(COMPRESSED, bytes, records)
+            }
+            _ => {
+                let advice = random.choose(&[0, 1 << 1 | 1 << 2, 1 << 4]);
+                let mut bytes = map_header(0, advice);
+                bytes.extend((0..records).flat_map(|_| (random.number() as u32).to_le_bytes()));
+                Self::index(COMPACT, bytes, records)
+            }
+        }
+    }
+
+    fn list(random: &mut Random, form: Form, is_right: bool, records: usize, data: u64) -> Self {
+        let has_offsets = matches!(form, Form::Offset | Form::WideOffset);
+        let extent = match has_offsets {
+            true => 1 + random.below(BLOCK as usize) as u64,
+            false => BLOCK,
+        };
+        let stored = random.choose(&[BLOCK as u32, LZ4 | CLUSTER as u32]);
+        let len = |_| match random.below(10) {
+            0 if !is_right => random.number() as u32,
+            0..3 => 0,
+            _ => stored,
+        };
+        let lens: Vec<u32> = (0..records).map(len).collect();
+        let data = data + BLOCK;
+        Self {
+            layout: COMPRESSED,
+            bytes: list(form, extent, &lens, data),
+            size: records as u64 * extent,
+            records,
+            extents_in: if has_offsets { |len| len } else { in_clusters },
+            most: most_for_each(records),
+        }
+    }
+
+    fn index(layout: u16, bytes: Vec<u8>, records: usize) -> Self {
+        Self {
+            layout,
+            bytes,
+            size: records as u64 * BLOCK,
+            records,
+            extents_in: in_clusters,
+            most: 2 * (256 + 2),
+        }
+    }
+}
+
+/// The most records of any map.
+const MAX_RECORDS: usize = 1000;
+
+/// The length of a block that is stored as LZ4 without being compressed.
+const CLUSTER: usize = BLOCK as usize + 3;
+
+/// What maps are of: a block that is decompressed to very many bytes, and as many clusters as maps have records.
+fn any_data() -> Vec<u8> {
+    let mut data = equal(7, 120_000);
+    data.resize(BLOCK as usize, 0);
+    data.extend(literals(&[7; BLOCK as usize]).repeat(MAX_RECORDS));
+    data
+}
+
+/// How many extents there are in so many bytes, if no two begin in the same logical cluster.
+fn in_clusters(len: usize) -> usize {
+    len / BLOCK as usize + 2
+}
+
+/// The records of a full index, whose extents all begin with the same data.
+fn full_index(random: &mut Random, is_right: bool, records: usize, data: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while bytes.len() < 8 * records {
+        let extent = 1 + random.below(200) as u16;
+        bytes.extend(head((data / BLOCK) as u32));
+        let knows_next = random.coin();
+        for number in 1..extent {
+            let forward = if knows_next { extent - number } else { 0 };
+            bytes.extend(match is_right || random.below(10) > 0 {
+                true => following(number, forward),
+                false => random.number().to_le_bytes(),
+            });
+        }
+    }
+    bytes.truncate(8 * records);
+    bytes
+}
+
+/// Maps of all forms, right and wrong: whatever comes of it, each use of a file ends soon.
+#[test]
+fn any_map_takes_a_bounded_number_of_steps() {
+    let data = any_data();
+    // How many reads succeed, and how many fail.
+    let mut ended = [0_u32; 2];
+    for seed in 0..random_cases(1000) {
+        let mut random = Random::new(seed.into());
+        let mut builder = Builder::new(9);
+        let first = builder.blocks(&data);
+        let map = AnyMap::random(&mut random, u64::from(first) * BLOCK);
+        let nid = builder.inode(&Inode {
+            layout: map.layout,
+            size: map.size,
+            behind: map.bytes,
+            ..Inode::default()
+        });
+        let tree = open(builder.finish(&[(b"file", nid, FILE)])).unwrap();
+        let node = only_file(&tree).node;
+        let mut scratch = Scratch::default();
+        for _ in 0..20 {
+            let start = random.below(map.size as usize);
+            let len = 1 + random.below(READ);
+            let (read, work) = taken(&tree, || {
+                tree.read(node, start as u64, len, &mut scratch)
+                    .map(<[u8]>::len)
+            });
+            ended[usize::from(read.is_err())] += 1;
+            let touched = (map.extents_in)(len).min(map.records);
+            // Each is looked for where one is read, and where the one before ends. Lengths are added once.
+            let most = map.records as u64 + 2 * (touched as u64 + 1) * map.most;
+            assert!(work.records <= most, "{seed} {start} {len}: {work:?}");
+            assert!(
+                work.clusters <= touched as u64 + 1,
+                "{seed} {start} {len}: {work:?}"
+            );
+        }
+        let mut places = 0;
+        let (_, work) = taken(&tree, || {
+            tree.walk_places(&mut |_| {
+                places += 1;
+                ControlFlow::Continue(())
+            })
+        });
+        let most = map.records as u64 + 2 * (places + 1) * map.most;
+        assert!(work.records <= most, "{seed}: {work:?}");
+    }
+    assert!(ended.iter().all(|count| *count > 500), "{ended:?}");
 }
 
 /// Five of the largest extents, of 12 MiB each, nearly use up what is kept. Each is decompressed once, however many read them at
