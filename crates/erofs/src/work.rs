@@ -10,6 +10,8 @@ pub struct Work {
     pub records: u64,
     /// Clusters that were decompressed.
     pub clusters: u64,
+    /// Extended attributes that were looked at.
+    pub attributes: u64,
 }
 
 /// Counts [`Work`].
@@ -17,6 +19,7 @@ pub struct Work {
 pub(crate) struct Counters {
     records: AtomicU64,
     clusters: AtomicU64,
+    attributes: AtomicU64,
 }
 
 impl Counters {
@@ -30,10 +33,16 @@ impl Counters {
         self.clusters.fetch_add(1, Relaxed);
     }
 
+    /// An extended attribute was looked at.
+    pub(crate) fn add_attribute(&self) {
+        self.attributes.fetch_add(1, Relaxed);
+    }
+
     pub(crate) fn work(&self) -> Work {
         Work {
             records: self.records.load(Relaxed),
             clusters: self.clusters.load(Relaxed),
+            attributes: self.attributes.load(Relaxed),
         }
     }
 }

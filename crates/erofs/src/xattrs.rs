@@ -95,6 +95,7 @@ impl Image {
             if own.is_empty() {
                 break;
             }
+            self.work.add_attribute();
             let (stored, rest) = parse(own).ok_or_else(corrupt)?;
             if visit(stored).is_break() {
                 return Ok(());
@@ -118,6 +119,7 @@ impl Image {
         number: u32,
         visit: &mut impl FnMut(Stored<'_>) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>, Error> {
+        self.work.add_attribute();
         let address = self.shared_xattr(number)?;
         let entry: raw::XattrEntry = self.structure(address)?;
         let bytes = self.bytes(address, entry_len(&entry))?;

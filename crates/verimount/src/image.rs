@@ -122,7 +122,10 @@ pub fn check(content: Arc<dyn ReadAt>) -> Result<(), Error> {
         Err(error) => return Err(error.into()),
     }
     match ErofsTree::open(content, Vec::new()) {
-        Ok(tree) if !tree.has_access_lists() => check_that_none_has_a_list(&tree),
+        Ok(tree) if !tree.has_access_lists() => {
+            let most = tree.usage().bytes.saturating_mul(ATTRIBUTES_FOR_BYTE);
+            check_that_none_has_a_list(&tree, most)
+        }
         Ok(_) | Err(ErofsError::NotErofs) => Ok(()),
         Err(error) => Err(error.into()),
     }
@@ -133,9 +136,22 @@ pub fn check(content: Arc<dyn ReadAt>) -> Result<(), Error> {
 #[error("{} has an access control list, although the image says that no file has one", printable(.0))]
 struct UnexpectedList(PathBuf);
 
-fn check_that_none_has_a_list(tree: &dyn Tree) -> Result<(), Error> {
+/// How many attributes are looked at for each byte of an image. Each takes some bytes, but a file may have several names, which
+/// take 13 bytes or more.
+const ATTRIBUTES_FOR_BYTE: u64 = 4;
+
+/// The files of an image have more attributes than it has room for.
+#[derive(Debug, ThisError)]
+#[error("files share so many attributes that it would take too long to look at all of them")]
+struct TooManyAttributes;
+
+/// Checks it, looking at some more than `most` attributes at most.
+fn check_that_none_has_a_list(tree: &ErofsTree, most: u64) -> Result<(), Error> {
     let check = |path: &Path, node| {
         let names = tree.xattr_names(node)?;
+        if tree.work().attributes > most {
+            return Err(Error::unsupported(TooManyAttributes));
+        }
         let mut names = names.iter();
         match names.any(|name| name.as_bytes().starts_with(b"system.posix_acl_")) {
             true => Err(Error::corrupt(UnexpectedList(path.to_owned()))),
@@ -160,4 +176,25 @@ pub fn truncation(content: Arc<dyn ReadAt>) -> Option<Error> {
         .check_length(content.size())
         .err()
         .map(Error::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One of the files has a list, and others have other attributes.
+    #[test]
+    fn not_more_attributes_are_looked_at_than_an_image_can_have() {
+        let image = include_bytes!("../../erofs/tests/erofs/images/inline.erofs");
+        let checked = |most| {
+            let tree = ErofsTree::open(Arc::new(image.to_vec()), Vec::new()).unwrap();
+            let refused = check_that_none_has_a_list(&tree, most).unwrap_err();
+            (refused.to_string(), tree.work().attributes)
+        };
+        let (found, all) = checked(u64::MAX);
+        assert!(found.contains("has an access control list"), "{found}");
+        let (found, looked_at) = checked(0);
+        assert!(found.contains("too long to look at all"), "{found}");
+        assert!(0 < looked_at && looked_at < all, "{looked_at} of {all}");
+    }
 }
