@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, btree_map::Entry};
 
 use ct_codecs::{Base64NoPadding, Decoder};
 
-use crate::{Attribute, acl::List, error::Defect};
+use crate::{Attribute, acl::List, error::Defect, extension::Effect};
 
 /// The longest name in bytes.
 const MAX_NAME: usize = 255;
@@ -15,7 +15,7 @@ const DEFAULT_LIST: &[u8] = b"system.posix_acl_default";
 const LABEL: &[u8] = b"security.selinux";
 
 /// The attributes in the records of a member. An empty record of a list or label is none.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct AttributeRecords {
     /// Those of star and GNU tar: names and values.
     plain: BTreeMap<Vec<u8>, Vec<u8>>,
@@ -30,7 +30,7 @@ pub(crate) struct AttributeRecords {
 
 impl AttributeRecords {
     /// Takes a record, if it is one of an attribute.
-    pub(crate) fn take(&mut self, key: &[u8], value: &[u8]) {
+    pub(crate) fn take(&mut self, key: &[u8], value: &[u8]) -> Effect {
         if let Some(name) = key.strip_prefix(b"SCHILY.xattr.") {
             self.plain.insert(name.into(), value.into());
         } else if let Some(name) = key.strip_prefix(b"LIBARCHIVE.xattr.") {
@@ -40,10 +40,11 @@ impl AttributeRecords {
                 b"SCHILY.acl.access" => &mut self.access_list,
                 b"SCHILY.acl.default" => &mut self.default_list,
                 b"RHT.security.selinux" => &mut self.label,
-                _ => return,
+                _ => return Effect::Ignored,
             };
             *field = value.into();
         }
+        Effect::Taken
     }
 
     /// The attributes, by the bytes of their names. What is there as an attribute itself counts more than what

@@ -60,12 +60,15 @@ pub enum Defect {
     /// A record of an extended header has an invalid value.
     #[error("the value of {} in its extended header is invalid", printable(OsStr::from_bytes(.0)))]
     Record(Box<[u8]>),
-    /// A record that is about one member is in a header for all.
+    /// A record that says something about members is in a header for all.
     #[error("{} is given for all members", printable(OsStr::from_bytes(.0)))]
     Global(Box<[u8]>),
     /// Two headers of the same kind belong to one member.
     #[error("it has two extended headers of the same kind")]
     Repeated,
+    /// Two extended headers, or two records, give its name or the target of its link.
+    #[error("its extended headers give its name, or the target of its link, twice")]
+    TwoNames,
     /// The member's type is not known.
     #[error("its type {} is not supported", printable(OsStr::from_bytes(std::slice::from_ref(.0))))]
     Type(u8),

@@ -144,6 +144,11 @@ impl Header {
         Ok((number(&self.major, 12)?, number(&self.minor, 20)?))
     }
 
+    /// Whether it is in the format of POSIX, which extended headers belong to.
+    pub(crate) fn is_posix(&self) -> bool {
+        matches!(self.format(), Format::Prefix(_))
+    }
+
     /// The end of a header in the GNU format; `None` in others.
     pub(crate) fn gnu_end(&self) -> Option<GnuEnd> {
         match self.format() {

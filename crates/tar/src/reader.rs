@@ -4,7 +4,7 @@ use verimount_tree::{DeviceNumber, Permissions, Timestamp};
 use crate::{
     Content, Defect, Error, Kind, Member,
     error::Failure,
-    extension::{Extension, MapPlace},
+    extension::{self, Extension, Sparse},
     header::Header,
     input::{BLOCK, Block, Input},
     sparse::{self, MAX_RANGES, Map},
@@ -32,8 +32,6 @@ const COMPRESSED: [(&[u8], &str); 6] = [
 /// Reads an archive, member by member.
 pub struct Reader<S> {
     input: Input<S>,
-    /// What headers for all members have said.
-    global: Extension,
     /// Ranges of files with holes so far.
     ranges: usize,
     has_ended: bool,
@@ -74,7 +72,6 @@ impl<S: ReadAt> Reader<S> {
         check_beginning(&beginning)?;
         Ok(Self {
             input: Input::new(source),
-            global: Extension::default(),
             ranges: 0,
             has_ended: false,
         })
@@ -140,7 +137,7 @@ impl<S: ReadAt> Reader<S> {
         let len = len.and_then(|len| usize::try_from(len).ok());
         let bytes = self.input.bytes(len.ok_or(Defect::ExtensionLength)?)?;
         match field {
-            None => self.global.take_global(&bytes)?,
+            None => extension::check_global(&bytes)?,
             Some(field) => match field.replace(bytes) {
                 None => {}
                 Some(_) => return Err(Defect::Repeated.into()),
@@ -150,21 +147,21 @@ impl<S: ReadAt> Reader<S> {
     }
 
     fn member(&mut self, at: u64, header: &Header, in_front: InFront) -> Result<Member, Error> {
-        let mut extension = self.global.clone();
+        let mut extension = Extension::default();
         let records = in_front.records.unwrap_or_default();
         let taken = extension.take_all(&records);
         taken.map_err(|defect| Failure::from(defect).at(at))?;
-        let long = in_front.name.map(until_nul);
-        let name = extension.sparse.name.take();
-        let name = name.or(extension.path.take()).or(long);
+        let name = extension.name(in_front.name.map(until_nul));
+        let name = name.map_err(|defect| Failure::from(defect).at(at))?;
         let name = name.unwrap_or_else(|| header.name());
         if name.is_empty() || name.contains(&0) {
             return Err(Failure::from(Defect::Name).at(at));
         }
-        let long = in_front.link.map(until_nul);
-        let link = extension.link.take().or(long);
-        let link = link.unwrap_or_else(|| header.link());
-        let member = self.member_named(&name, link, header, extension);
+        let member = extension
+            .target(in_front.link.map(until_nul))
+            .map_err(Failure::from)
+            .map(|link| link.unwrap_or_else(|| header.link()))
+            .and_then(|link| self.member_named(&name, link, header, extension));
         member.map_err(|failure| failure.of_member(&name))
     }
 
@@ -218,14 +215,18 @@ impl<S: ReadAt> Reader<S> {
             let (major, minor) = header.device()?;
             Ok::<_, Defect>(DeviceNumber::new(major, minor))
         };
+        let is_file = matches!(header.type_flag, 0 | b'0' | b'7') && !name.ends_with(b"/");
+        if extension.sparse.is_given && !is_file {
+            return Err(Defect::Map.into());
+        }
         let kind = match header.type_flag {
             // As the oldest programs wrote them.
-            0 | b'0' if name.ends_with(b"/") => Kind::Directory,
-            0 | b'0' | b'7' => return self.file(size, extension),
+            _ if is_file => return self.file(size, extension),
+            0 | b'0' => Kind::Directory,
             b'S' => return self.gnu_sparse(size, header),
             b'1' => {
-                // Some programs give the size of what it is a link to, but no content follows.
                 check_target(&link, usize::MAX)?;
+                check_link_size(header, extension.size)?;
                 return Ok(Kind::HardLink(link));
             }
             b'2' => {
@@ -252,16 +253,14 @@ impl<S: ReadAt> Reader<S> {
 
     /// A file whose map of holes, if it has one, is in records or in front of its content.
     fn file(&mut self, size: u64, extension: Extension) -> Result<Kind, Failure> {
-        let sparse = extension.sparse;
-        let Some(place) = sparse.place()? else {
-            return self.content(size, size, None);
-        };
-        let (map, left) = match place {
-            MapPlace::Records => (sparse.map, size),
-            MapPlace::InFront => sparse::read_in_front(&mut self.input, size)?,
-        };
-        let whole = sparse.size.ok_or(Defect::Map)?;
-        self.content(whole, left, Some(map))
+        match extension.sparse.finish()? {
+            None => self.content(size, size, None),
+            Some(Sparse::InRecords(whole, map)) => self.content(whole, size, Some(map)),
+            Some(Sparse::InFront(whole)) => {
+                let (map, left) = sparse::read_in_front(&mut self.input, size)?;
+                self.content(whole, left, Some(map))
+            }
+        }
     }
 
     /// A file with holes in the GNU format.
@@ -314,6 +313,19 @@ fn until_nul(mut bytes: Vec<u8>) -> Vec<u8> {
     let end = bytes.iter().position(|byte| *byte == 0);
     bytes.truncate(end.unwrap_or(bytes.len()));
     bytes
+}
+
+/// Checks that no content may follow a hard link. Some old programs give the size of what it is a link to, and every
+/// reader knows that nothing follows in their formats. In that of POSIX, content may follow, which only some readers skip.
+fn check_link_size(header: &Header, in_records: Option<u64>) -> Result<(), Defect> {
+    let in_header = match header.is_posix() {
+        true => header.size()?,
+        false => 0,
+    };
+    match in_header == 0 && in_records.unwrap_or(0) == 0 {
+        true => Ok(()),
+        false => Err(Defect::Content),
+    }
 }
 
 fn check_target(target: &[u8], longest: usize) -> Result<(), Defect> {

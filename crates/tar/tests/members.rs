@@ -1,7 +1,7 @@
 //! What is read of archives that are made byte by byte: of good ones, and of those that no program writes.
 
 use verimount_tar::{Defect, Error, Kind, Member, Reader};
-use verimount_testkit::{TarArchive, noise};
+use verimount_testkit::{TarArchive, noise, pax_record};
 use verimount_tree::Timestamp;
 
 fn read(archive: Vec<u8>) -> Result<Vec<Member>, Error> {
@@ -82,12 +82,7 @@ fn members_have_all_that_their_headers_say() {
 fn what_is_in_front_counts_more_than_the_header() {
     let long = format!("{}\0", "n".repeat(300));
     let archive = TarArchive::default()
-        .member(
-            b'g',
-            b"all",
-            b"",
-            &verimount_testkit::pax_record(b"mtime", b"7"),
-        )
+        .member(b'g', b"all", b"", &pax_record(b"comment", b"of all"))
         .member(b'L', b"././@LongLink", b"", long.as_bytes())
         .member(b'K', b"././@LongLink", b"", b"target\0")
         .member(b'2', b"nnn", b"ttt", b"")
@@ -101,9 +96,9 @@ fn what_is_in_front_counts_more_than_the_header() {
     assert_eq!((members[1].uid, members[2].uid), (70_000, 1));
     let times: Vec<_> = members.iter().map(|member| Some(member.mtime)).collect();
     let expected = [
-        Timestamp::new(7, 0),
+        Timestamp::new(3, 0),
         Timestamp::new(-1, 500_000_000),
-        Timestamp::new(7, 0),
+        Timestamp::new(3, 0),
     ];
     assert_eq!(times, expected);
 }
@@ -242,6 +237,80 @@ fn archives_begin_and_end_as_such() {
     assert_eq!(defect(records.finish()), Defect::Truncated);
 }
 
+/// Archivers differ in which of two names counts, and in whether content follows a hard link.
+#[test]
+fn what_gives_a_name_or_content_twice_is_refused() {
+    let archive = TarArchive::default;
+    let long = |archive: TarArchive| archive.member(b'L', b"long", b"", b"gnu-name\0");
+    let target = |archive: TarArchive| archive.member(b'K', b"long", b"", b"a\0");
+    let path = [("path", &b"pax-name"[..])];
+    let sparse = [("GNU.sparse.name", &b"sparse-name"[..]), path[0]];
+    let holes = [
+        ("GNU.sparse.size", &b"5"[..]),
+        ("GNU.sparse.map", b"0,0"),
+        sparse[0],
+        sparse[1],
+    ];
+    let link = [("linkpath", &b"b"[..])];
+    let with_size = |header: &mut [u8; 512]| header[134] = b'5';
+    for (archive, expected) in [
+        (long(archive()).records(&path).file("a"), Defect::TwoNames),
+        (long(archive().records(&path)).file("a"), Defect::TwoNames),
+        (
+            target(archive())
+                .records(&link)
+                .member(b'2', b"a", b"c", b""),
+            Defect::TwoNames,
+        ),
+        (
+            target(archive().records(&link)).member(b'1', b"a", b"c", b""),
+            Defect::TwoNames,
+        ),
+        (archive().records(&sparse).file("a"), Defect::TwoNames),
+        (archive().records(&holes).file("a"), Defect::TwoNames),
+        (archive().records(&sparse[..1]).file("a"), Defect::Map),
+        (
+            archive()
+                .records(&[("GNU.sparse.size", b"0"), ("GNU.sparse.map", b"0,0")])
+                .member(b'5', b"a", b"", b""),
+            Defect::Map,
+        ),
+        (
+            archive().member_with(b'1', b"a", b"b", b"", with_size),
+            Defect::Content,
+        ),
+        (
+            archive()
+                .records(&[("size", b"5")])
+                .member(b'1', b"a", b"b", b""),
+            Defect::Content,
+        ),
+    ] {
+        assert_eq!(defect(archive.finish()), expected);
+    }
+    // Nothing follows in the older formats, whatever the size.
+    let older = archive().member_with(b'1', b"a", b"b", b"", |header| {
+        with_size(header);
+        header[257..265].copy_from_slice(b"ustar  \0");
+    });
+    assert_eq!(names(&read(older.file("c").finish()).unwrap()), ["a", "c"]);
+}
+
+/// Nothing of such a header is kept: neither memory nor time grows with their number.
+#[test]
+fn headers_for_all_members_say_nothing_of_them() {
+    let archive = |record: Vec<u8>| {
+        let archive = TarArchive::default().member(b'g', b"all", b"", &record);
+        archive.file("a").finish()
+    };
+    let comment = pax_record(b"comment", &[b'c'; 100_000]);
+    assert_eq!(names(&read(archive(comment)).unwrap()), ["a"]);
+    for key in [&b"mtime"[..], b"gid", b"SCHILY.xattr.user.x"] {
+        let expected = Defect::Global(key.into());
+        assert_eq!(defect(archive(pax_record(key, b"1"))), expected);
+    }
+}
+
 #[test]
 fn what_could_be_read_in_two_ways_is_refused() {
     let archive = TarArchive::default;
@@ -265,6 +334,7 @@ fn what_could_be_read_in_two_ways_is_refused() {
             archive().records(&[("path", b"a\0b")]).file("a"),
             Defect::Name,
         ),
+        (archive().records(&[("path", b"")]).file("a"), Defect::Name),
         (archive().member(b'M', b"a", b"", b""), Defect::Type(b'M')),
         (archive().member(b'S', b"a", b"", b""), Defect::Type(b'S')),
         (
