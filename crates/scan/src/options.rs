@@ -71,7 +71,8 @@ impl AttributeChoice {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Whiteouts {
     /// What overlayfs takes for them, so that the image can be a lower layer: `.wh.NAME` becomes the character
-    /// device 0:0 with the name NAME, and `.wh..wh..opq` the attribute `trusted.overlay.opaque` of its directory.
+    /// device 0:0 with the name NAME, and `.wh..wh..opq` the attributes `trusted.overlay.opaque` and `user.overlay.opaque`
+    /// of its directory: for overlays of root and of ordinary users.
     #[default]
     Overlay,
     /// They stay files.

@@ -445,12 +445,15 @@ fn whiteouts_become_those_of_overlayfs() {
         .member(b'5', b"dir", b"", b"")
         .finish();
     let tree = scanned_with(&archive, &Options::default()).unwrap();
-    let opaque = "directory  trusted.overlay.opaque=y";
+    let opaque = "directory  trusted.overlay.opaque=y user.overlay.opaque=y";
     let expected = [
         ("again", opaque),
         ("again/file", "file"),
         ("deleted", "CharDevice(DeviceNumber(0))"),
-        ("dir", "directory  trusted.overlay.opaque=y user.x=1"),
+        (
+            "dir",
+            "directory  trusted.overlay.opaque=y user.overlay.opaque=y user.x=1",
+        ),
         ("dir/new", "file"),
         ("kept", "file"),
         ("later", opaque),

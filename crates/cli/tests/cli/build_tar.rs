@@ -14,9 +14,9 @@ use crate::{
     args,
     common::{
         daemon::{self, Daemon},
-        run::{Ended, finish_spawned, verimount, verimount_as},
+        run::{Ended, binary, finish, finish_spawned, verimount, verimount_as},
         tree::create,
-        user::{User, root_or_skip},
+        user::{User, reachable_copy, root_or_skip},
         world::World,
     },
 };
@@ -177,12 +177,8 @@ fn what_is_no_good_archive_leaves_the_older_image() {
     });
 }
 
-#[test]
-fn a_container_layer_is_a_lower_layer_of_overlayfs() {
-    if !root_or_skip() {
-        return;
-    }
-    let Some(world) = daemon::world() else { return };
+/// A directory `below`, and the image of a layer that deletes some of it.
+fn layers(world: &World) -> (PathBuf, PathBuf) {
     let below = world.directory("below");
     for directory in ["kept", "emptied", "again"] {
         fs::create_dir(below.join(directory)).unwrap();
@@ -199,6 +195,26 @@ fn a_container_layer_is_a_lower_layer_of_overlayfs() {
         .finish();
     let (layer, image) = (world.write("layer.tar", layer), world.path("image"));
     build(&layer, &image, &["--format", "erofs"]).succeeds();
+    let kept = world.path("kept");
+    build(&layer, &kept, &["--format", "erofs", "--whiteouts", "keep"]).succeeds();
+    let names = verimount(args!["ls", &kept]);
+    assert!(names.succeeds().text().contains(".wh.deleted"), "{names:?}");
+    (below, image)
+}
+
+/// Lists everything in the directory that is the argument.
+const LIST: &str = r#"cd "$0" && find . -mindepth 1 -printf '%P\n' | LC_ALL=C sort"#;
+
+/// What it shows of an overlay of [`layers`].
+const MERGED: &str = "again\nagain/above\nemptied\nemptied/above\nkept\nkept/above\nkept/below\n";
+
+#[test]
+fn a_container_layer_is_a_lower_layer_of_overlayfs() {
+    if !root_or_skip() {
+        return;
+    }
+    let Some(world) = daemon::world() else { return };
+    let (below, image) = layers(&world);
     let mnt = world.path("mnt");
     let mounted = Daemon::mount(&image, &mnt, &["--unpinned"]);
     let merged = world.directory("merged");
@@ -212,21 +228,38 @@ fn a_container_layer_is_a_lower_layer_of_overlayfs() {
     if is_merged.is_err() {
         return eprintln!("skipped: there is no overlayfs here");
     }
-    let listed = |directory: &str| {
-        let entries = fs::read_dir(merged.join(directory)).unwrap();
-        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-        let mut names: Vec<_> = names.collect();
-        names.sort_unstable();
-        names
-    };
-    assert_eq!(listed(""), ["again", "emptied", "kept"]);
-    assert_eq!(listed("emptied"), ["above"]);
-    assert_eq!(listed("again"), ["above"]);
-    assert_eq!(listed("kept"), ["above", "below"]);
+    let listed = Command::new("sh").args(["-c", LIST]).arg(&merged).output();
+    assert_eq!(String::from_utf8(listed.unwrap().stdout).unwrap(), MERGED);
     daemon::unmount_lazily(&merged);
     mounted.unmount();
-    let kept = ["--format", "erofs", "--whiteouts", "keep"];
-    build(&layer, &image, &kept).succeeds();
-    let names = verimount(args!["ls", &image]);
-    assert!(names.succeeds().text().contains(".wh.deleted"), "{names:?}");
+}
+
+/// As rootless podman does: in a user namespace, where overlays read other attributes.
+#[test]
+fn a_container_layer_is_a_lower_layer_of_a_rootless_overlay() {
+    let Some(world) = daemon::world() else { return };
+    let (below, image) = layers(&world);
+    let user = User::ordinary(&world);
+    let folder = world.directory("folder");
+    user.own(&folder);
+    let script = r#"
+        cd "$3" && mkdir mnt merged
+        "$0" mount "$1" mnt --unpinned || exit
+        if mount -t overlay overlay -o "ro,userxattr,lowerdir=mnt:$2" merged; then
+            sh -c "$4" merged
+            umount merged
+        else
+            echo skipped
+        fi
+        "$0" umount mnt
+    "#;
+    let mut unshare = user.program(&tools::find("unshare").expect("util-linux is everywhere"));
+    unshare.args(["--user", "--map-root-user", "--mount", "sh", "-c", script]);
+    unshare.arg(reachable_copy(&binary(), &world));
+    unshare.args([&image, &below, &folder]).arg(LIST);
+    let ended = finish(unshare);
+    match ended.text() == "skipped\n" || ended.stderr.contains("unshare failed") {
+        true => eprintln!("skipped: ordinary users may mount no overlay here"),
+        false => assert_eq!(ended.text(), MERGED, "{ended:?}"),
+    }
 }

@@ -396,9 +396,9 @@ impl<'o> Placing<'o> {
         let inode = &mut self.placed.inodes[directory.index()];
         let opaque = opaque();
         let others = tree.attributes(inode.attributes).map(|(_, xattr)| xattr);
-        let others = others.filter(|xattr| xattr.name != opaque.name).cloned();
-        let mut all: Vec<_> = others.collect();
-        all.push(opaque);
+        let is_other = |xattr: &&Xattr| opaque.iter().all(|own| own.name != xattr.name);
+        let mut all: Vec<_> = others.filter(is_other).cloned().collect();
+        all.extend(opaque);
         let all = tree.attributes_mut().intern(all);
         inode.attributes = all.map_err(|_| Limit::Attributes)?;
         Ok(())

@@ -35,12 +35,13 @@ pub(super) fn meaning<'n>(names: &[&'n [u8]], choice: Whiteouts) -> Meaning<'n> 
     }
 }
 
-/// The attribute of a directory that hides those below it.
-pub(super) fn opaque() -> Xattr {
-    Xattr {
-        name: (*b"trusted.overlay.opaque").into(),
+/// The attributes of a directory that hides those below it. An overlay that root mounts reads the first one, and one with
+/// `userxattr`, as every overlay of an ordinary user has, the second one.
+pub(super) fn opaque() -> [Xattr; 2] {
+    ["trusted.overlay.opaque", "user.overlay.opaque"].map(|name| Xattr {
+        name: name.as_bytes().into(),
         value: (*b"y").into(),
-    }
+    })
 }
 
 #[cfg(test)]
