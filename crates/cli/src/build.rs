@@ -25,7 +25,7 @@ use crate::{
 /// names, contents, hard links and executable bits; notes list everything that the image loses.
 #[derive(Args)]
 pub(crate) struct Build {
-    /// The directory, or a tar archive: a file, a pipe, or - for standard input. It must not be compressed
+    /// The directory, or a tar archive: a file, a pipe, or - for standard input; plain, or compressed by gzip or zstd
     #[arg(value_name = "DIR|TAR")]
     tree: PathBuf,
     /// The image to create or replace

@@ -51,7 +51,7 @@ pub use options::{AttributeChoice, InvalidChoice, InvalidOwner, Options, Owner, 
 pub use scanning::scan;
 pub use source_tree::{Entry, EntryId, SourceTree};
 pub use summary::Summary;
-pub use verimount_tar::{Error as ArchiveError, check_beginning};
+pub use verimount_tar::{Compression, Error as ArchiveError, check_beginning};
 pub use xattr_store::{Xattr, XattrId, XattrSetId};
 
 /// The examples of the README are tests.

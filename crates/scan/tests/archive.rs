@@ -17,8 +17,8 @@ use rustix::{
     process::geteuid,
 };
 use verimount_scan::{
-    ArchiveError, AttributeChoice, Contents, Error, Exclude, InodeKind, Limit, Misfit, Options,
-    SourceTree, Whiteouts, scan, scan_archive,
+    ArchiveError, AttributeChoice, Compression, Contents, Error, Exclude, InodeKind, Limit, Misfit,
+    Options, SourceTree, Whiteouts, scan, scan_archive,
 };
 use verimount_testkit::{TarArchive, noise, tools};
 
@@ -417,7 +417,7 @@ fn members_without_a_place_are_refused() {
     let is_named = matches!(
         compressed,
         Err(Error::Archive {
-            source: ArchiveError::Compressed("gzip"),
+            source: ArchiveError::Compressed(Compression::Gzip),
             ..
         })
     );

@@ -4,6 +4,8 @@ use thiserror::Error;
 use verimount_names::printable;
 use verimount_source::ReadError;
 
+use crate::Compression;
+
 /// Why an archive cannot be read.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -12,8 +14,8 @@ pub enum Error {
     #[error(transparent)]
     Read(#[from] ReadError),
     /// It is compressed.
-    #[error("it is compressed by {0}, which is not read here: decompress it first")]
-    Compressed(&'static str),
+    #[error("it is compressed by {0}: decompress it first")]
+    Compressed(Compression),
     /// It does not begin like an archive.
     #[error("it is not a tar archive")]
     NotAnArchive,

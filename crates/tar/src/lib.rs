@@ -21,6 +21,7 @@
 
 mod acl;
 mod attributes;
+mod compression;
 mod error;
 mod extension;
 mod header;
@@ -31,6 +32,7 @@ mod reader;
 mod sparse;
 mod time;
 
+pub use compression::Compression;
 pub use error::{Defect, Error};
 pub use member::{Attribute, Content, Kind, Member};
 pub use reader::{Reader, check_beginning};

@@ -2,7 +2,7 @@ use verimount_source::ReadAt;
 use verimount_tree::{DeviceNumber, Permissions, Timestamp};
 
 use crate::{
-    Content, Defect, Error, Kind, Member,
+    Compression, Content, Defect, Error, Kind, Member,
     error::Failure,
     extension::{self, Extension, Sparse},
     header::Header,
@@ -18,16 +18,6 @@ const MAX_LONG_NAME: u64 = 64 << 10;
 
 /// The longest target of a symbolic link in bytes: Linux takes no longer paths.
 const MAX_TARGET: usize = 4095;
-
-/// How compressed files begin.
-const COMPRESSED: [(&[u8], &str); 6] = [
-    (b"\x1f\x8b", "gzip"),
-    (b"\x28\xb5\x2f\xfd", "zstd"),
-    (b"\xfd7zXZ\0", "xz"),
-    (b"BZh", "bzip2"),
-    (b"\x04\x22\x4d\x18", "lz4"),
-    (b"LZIP", "lzip"),
-];
 
 /// Reads an archive, member by member.
 pub struct Reader<S> {
@@ -50,9 +40,8 @@ struct InFront {
 /// # Errors
 /// [`Error::Compressed`] or [`Error::NotAnArchive`].
 pub fn check_beginning(bytes: &[u8]) -> Result<(), Error> {
-    let mut compressed = COMPRESSED.iter();
-    if let Some((_, name)) = compressed.find(|(magic, _)| bytes.starts_with(magic)) {
-        return Err(Error::Compressed(name));
+    if let Some(compression) = Compression::of(bytes) {
+        return Err(Error::Compressed(compression));
     }
     match bytes.first_chunk::<BLOCK>() {
         Some(block) if is_zero(block) || Header::parse(block).is_ok() => Ok(()),

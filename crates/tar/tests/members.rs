@@ -212,7 +212,7 @@ fn archives_begin_and_end_as_such() {
     ] {
         let error = read(beginning.to_vec()).unwrap_err();
         assert!(
-            matches!(error, Error::Compressed(found) if found == name),
+            matches!(error, Error::Compressed(found) if found.name() == name),
             "{error}"
         );
     }

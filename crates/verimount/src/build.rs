@@ -58,7 +58,7 @@ pub struct Built {
 }
 
 /// Builds an image of the tree at `source` at `output`, and replaces an older image there. The tree is that of a
-/// directory or, if `source` is a file, of a tar archive.
+/// directory or, if `source` is a file, of a tar archive, which may be compressed by gzip or zstd.
 ///
 /// The same tree always gives the same image. The image gets its name when it is complete and on
 /// disk; until then an older one is there.

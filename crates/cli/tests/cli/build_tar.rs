@@ -8,7 +8,7 @@ use std::{
 };
 
 use rustix::mount::{MountFlags, mount as mount_system};
-use verimount_testkit::{TarArchive, tools};
+use verimount_testkit::{TarArchive, noise, tools};
 
 use crate::{
     args,
@@ -156,8 +156,9 @@ fn what_is_no_good_archive_leaves_the_older_image() {
         .finish();
     let cut = TarArchive::default().file("file").unfinished();
     for (bytes, words) in [
-        (&b"\x1f\x8b\x08\0"[..], "compressed by gzip"),
-        (b"\x28\xb5\x2f\xfd", "compressed by zstd"),
+        (&b"\x1f\x8b\x08\0"[..], "cannot be decompressed by gzip"),
+        (b"\x28\xb5\x2f\xfd", "cannot be decompressed by zstd"),
+        (b"\xfd7zXZ\0", "compressed by xz: decompress it first"),
         (b"#!/bin/sh\n", "not a tar archive"),
         (b"", "not a tar archive"),
         (&hostile, "../escape: its path contains .."),
@@ -175,6 +176,44 @@ fn what_is_no_good_archive_leaves_the_older_image() {
             .fails_saying("neither a directory");
         build(&world.path("missing"), &image, &[]).fails_saying("missing");
     });
+}
+
+/// What a program makes of a file.
+fn piped(program: &str, options: &[&str], input: &Path) -> Option<Vec<u8>> {
+    let mut command = Command::new(tools::find(program)?);
+    let output = command
+        .args(options)
+        .stdin(File::open(input).unwrap())
+        .output();
+    let output = output.unwrap();
+    assert!(output.status.success());
+    Some(output.stdout)
+}
+
+#[test]
+fn a_compressed_archive_gives_the_same_image() {
+    let world = World::new();
+    let archive = TarArchive::default()
+        .member(b'0', b"noise", b"", &noise(3 << 20, 1))
+        .member(b'0', b"zeros", b"", &[0; 3 << 20])
+        .finish();
+    let (plain, image) = (world.write("plain", archive), world.path("image"));
+    build(&plain, &image, &[]).succeeds();
+    let expected = fs::read(&image).unwrap();
+    for program in ["gzip", "zstd"] {
+        let Some(compressed) = piped(program, &["-1", "-c"], &plain) else {
+            continue;
+        };
+        let archive = world.write("compressed", &compressed);
+        build(&archive, &image, &[]).succeeds();
+        assert!(fs::read(&image).unwrap() == expected, "{program}");
+        build_from(File::open(&archive).unwrap(), &image, &[]).succeeds();
+        assert!(fs::read(&image).unwrap() == expected, "{program}");
+        let cut = world.write("cut", &compressed[..compressed.len() / 2]);
+        world.unchanged_by(|| {
+            build(&cut, &image, &[]).fails_saying("cannot be decompressed");
+        });
+    }
 }
 
 /// A directory `below`, and the image of a layer that deletes some of it.

@@ -1,0 +1,201 @@
+//! Copying an archive to where it can be read at any place.
+
+use std::{
+    cell::{Cell, RefCell},
+    fs::File,
+    io::{self, Read, Write},
+    ops::ControlFlow,
+    path::Path,
+};
+
+use verimount_scan::{ArchiveError, Compression, Error as ScanError, check_beginning};
+
+use super::decompress::decompressed;
+use crate::{Error, Progress, Step, Watch};
+
+/// How much is received at once, in bytes.
+const PIECE: u64 = 1 << 20;
+
+/// How much is read to see how an archive is compressed, in bytes.
+const BEGINNING: u64 = 512;
+
+/// Copies archives to a file.
+pub(super) struct Receiver<'a, 'w> {
+    /// What errors call the archive.
+    name: &'a Path,
+    /// Next to what the copy is.
+    output: &'a Path,
+    meter: Meter<'a, 'w>,
+}
+
+/// Counts what is received, and asks whether to go on. What is decompressed is little for its size or much, so it is asked
+/// on both sides.
+struct Meter<'a, 'w> {
+    watch: RefCell<&'a mut Watch<'w>>,
+    done: Cell<u64>,
+    is_cancelled: Cell<bool>,
+}
+
+/// Asks before each read.
+struct Metered<'m, 'a, 'w, R> {
+    inner: R,
+    meter: &'m Meter<'a, 'w>,
+}
+
+impl<'a, 'w> Receiver<'a, 'w> {
+    pub(super) fn new(name: &'a Path, output: &'a Path, watch: &'a mut Watch<'w>) -> Self {
+        let meter = Meter {
+            watch: RefCell::new(watch),
+            done: Cell::new(0),
+            is_cancelled: Cell::new(false),
+        };
+        Self {
+            name,
+            output,
+            meter,
+        }
+    }
+
+    /// Writes what is left of `archive`, decompressed, to `copy`, and returns its length.
+    pub(super) fn receive(&self, mut archive: impl Read, mut copy: &File) -> Result<u64, Error> {
+        let mut beginning = Vec::new();
+        let read = (&mut archive).take(BEGINNING).read_to_end(&mut beginning);
+        read.map_err(|error| self.not_read(error, None))?;
+        let compression = Compression::of(&beginning);
+        let whole = beginning.chain(Metered {
+            inner: archive,
+            meter: &self.meter,
+        });
+        let mut input: Box<dyn Read> = match compression {
+            None => Box::new(whole),
+            Some(compression) => decompressed(whole, compression)
+                .ok_or_else(|| self.refused(ArchiveError::Compressed(compression)))?,
+        };
+        let mut piece = Vec::new();
+        let mut len = 0;
+        loop {
+            piece.clear();
+            let read = (&mut input).take(PIECE).read_to_end(&mut piece);
+            // At the end, too: an interrupt of a whole pipeline ends the writer, and so the archive.
+            let read = read.and_then(|count| self.meter.count(count as u64));
+            read.map_err(|error| self.not_read(error, compression))?;
+            if len == 0 {
+                check_beginning(&piece).map_err(|error| self.refused(error))?;
+            }
+            if piece.is_empty() {
+                return Ok(len);
+            }
+            let written = copy.write_all(&piece);
+            written.map_err(|error| Error::io(self.output, error))?;
+            len += piece.len() as u64;
+        }
+    }
+
+    fn not_read(&self, error: io::Error, compression: Option<Compression>) -> Error {
+        match compression {
+            _ if self.meter.is_cancelled.get() => Error::Cancelled {
+                at: self.name.into(),
+            },
+            Some(compression) if error.raw_os_error().is_none() => {
+                let error = format!("it cannot be decompressed by {compression}: {error}");
+                Error::io(self.name, io::Error::other(error))
+            }
+            _ => Error::io(self.name, error),
+        }
+    }
+
+    fn refused(&self, source: ArchiveError) -> Error {
+        Error::Scan(ScanError::Archive {
+            path: self.name.to_owned(),
+            source,
+        })
+    }
+}
+
+impl Meter<'_, '_> {
+    /// Counts bytes; fails if the work is to end.
+    fn count(&self, bytes: u64) -> io::Result<()> {
+        let done = self.done.get() + bytes;
+        self.done.set(done);
+        let progress = Progress {
+            step: Step::Receive,
+            done,
+            total: done,
+        };
+        match (*self.watch.borrow_mut())(progress) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(()) => {
+                self.is_cancelled.set(true);
+                Err(io::Error::other("interrupted"))
+            }
+        }
+    }
+}
+
+impl<R: Read> Read for Metered<'_, '_, '_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.meter.count(0)?;
+        self.inner.read(buffer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use flate2::{Compression as Level, write::GzEncoder};
+
+    use super::*;
+
+    /// Receives an archive; the watch ends it at the call with this number. Returns how often that was called, and the error.
+    fn received(archive: &[u8], ends: usize) -> (usize, Result<u64, Error>) {
+        let mut calls = 0;
+        let mut watch = |_| {
+            calls += 1;
+            match calls == ends {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        };
+        let copy = tempfile::tempfile().unwrap();
+        let paths = ["archive", "image"].map(PathBuf::from);
+        let receiver = Receiver::new(&paths[0], &paths[1], &mut watch);
+        let received = receiver.receive(archive, &copy);
+        (calls, received)
+    }
+
+    fn gzip(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Level::best());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    /// Much comes out of little, or nothing out of much; each can be ended.
+    #[test]
+    fn the_watch_is_asked_however_much_is_decompressed() {
+        let zeros = vec![0; 32 << 20];
+        let much = gzip(&zeros);
+        let (calls, received_len) = received(&much, 0);
+        assert_eq!(received_len.unwrap(), 32 << 20);
+        assert!(calls >= 32, "{calls}");
+        let nothing = gzip(b"").repeat(100_000);
+        assert!(received(&nothing, 0).0 >= nothing.len() >> 17);
+        for archive in [&much, &nothing, &zeros] {
+            let cancelled = received(archive, 3);
+            assert!(
+                matches!(cancelled, (3, Err(Error::Cancelled { .. }))),
+                "{cancelled:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_no_archive_is_refused_at_its_beginning() {
+        for bytes in [vec![1; 5 << 20], gzip(&vec![1; 5 << 20]), gzip(&gzip(b""))] {
+            let (calls, received) = received(&bytes, 0);
+            assert!(matches!(received, Err(Error::Scan(_))), "{received:?}");
+            // Those for the first piece.
+            assert!(calls < 40, "{calls}");
+        }
+    }
+}
