@@ -4,6 +4,11 @@ use verimount::{Error, verity::Error as VerityError};
 /// begins with its punctuation.
 pub(crate) fn advice(error: &Error) -> Option<String> {
     Some(match error {
+        Error::ImageArchive { .. } => {
+            ": or unpack the image first, by podman export $(podman create IMAGE) | verimount build - \
+             root.img"
+                .to_owned()
+        }
         Error::NotSealed { at, .. } => format!(
             ": if it is complete, seal it with verimount seal {at}, or read it without verification \
              with --unverified"

@@ -25,7 +25,8 @@ use crate::{
 /// names, contents, hard links and executable bits; notes list everything that the image loses.
 #[derive(Args)]
 pub(crate) struct Build {
-    /// The directory, or a tar archive: a file, a pipe, or - for standard input; plain, or compressed by gzip or zstd
+    /// The directory, or a tar archive: a file, a pipe, or - for standard input; plain, or compressed by gzip or zstd. Of a
+    /// container image, as docker save makes it, the tree of all its layers
     #[arg(value_name = "DIR|TAR")]
     tree: PathBuf,
     /// The image to create or replace
@@ -53,6 +54,12 @@ impl Build {
         for (loss, lost) in built.losses.iter() {
             let format = options.format.name();
             say(format_args!("note: {}", LossText { format, loss, lost }));
+        }
+        if let Some(layers) = built.layers {
+            let tree = "the image has the tree that they make together";
+            say(format_args!(
+                "note: this is a container image of {layers} layers: {tree}"
+            ));
         }
         if let Some(digest) = built.digest {
             writeln!(stdout(), "{digest} {}", printable(&self.image))?;

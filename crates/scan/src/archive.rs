@@ -3,15 +3,20 @@
 mod building;
 mod content;
 mod path;
+mod placed;
 mod placing;
 mod whiteout;
 
-use std::{fs::File, path::Path};
+use std::{
+    fs::File,
+    ops::Range,
+    path::{Path, PathBuf},
+};
 
-use verimount_source::FileSource;
+use verimount_source::{FileSource, ReadAt, ReadError, Window};
 use verimount_tar::{Error as TarError, Reader};
 
-use self::placing::Placing;
+use self::placing::{Part, Placing};
 pub(crate) use self::{
     content::{ArchiveFile, StoredContent},
     path::MAX_NAME,
@@ -29,21 +34,96 @@ use crate::{Error, Options, SourceTree, source_tree::Origin};
 /// place in the tree, [`Error::Unreadable`], and [`Error::TooLarge`] for what exceeds a
 /// [`Limit`](crate::Limit).
 pub fn scan_archive(archive: File, path: &Path, options: &Options) -> Result<SourceTree, Error> {
-    let opened = ArchiveFile::new(archive)
-        .and_then(|archive| Ok((FileSource::new(archive.file().try_clone()?)?, archive)));
-    let (source, archive) = opened.map_err(|source| Error::Unreadable {
-        path: path.to_owned(),
-        source,
-    })?;
-    let unreadable = |source: TarError| Error::Archive {
-        path: path.to_owned(),
-        source,
-    };
-    let mut reader = Reader::new(source).map_err(unreadable)?;
-    let tree = SourceTree::new(path, Origin::Archive(archive));
-    let mut placing = Placing::new(tree, options)?;
-    while let Some(member) = reader.next_member().map_err(unreadable)? {
-        placing.place(member)?;
+    ArchiveScan::read(archive, path, options)?.into_tree()
+}
+
+/// Reads the tree that the layers of a container image make together: tar archives at these places of a file, the lowest
+/// first. What a layer deletes of those below it is not in the tree, whatever the options say of whiteouts.
+///
+/// # Errors
+/// As [`scan_archive`].
+pub fn scan_layers(
+    file: File,
+    layers: &[Range<u64>],
+    path: &Path,
+    options: &Options,
+) -> Result<SourceTree, Error> {
+    let mut scan = ArchiveScan::new(file, path, options)?;
+    for (number, layer) in (0..).zip(layers) {
+        let part = Part::Layer {
+            number,
+            at: layer.start,
+        };
+        scan.place_all(part, layer)?;
     }
-    Ok(building::build(placing.finish()?, options))
+    scan.into_tree()
+}
+
+/// A tar archive whose members have their places, before anything is left out.
+pub struct ArchiveScan<'o> {
+    path: PathBuf,
+    source: FileSource,
+    placing: Placing<'o>,
+    options: &'o Options,
+}
+
+impl<'o> ArchiveScan<'o> {
+    /// Reads an archive, which is at `path`.
+    ///
+    /// # Errors
+    /// As [`scan_archive`].
+    pub fn read(archive: File, path: &Path, options: &'o Options) -> Result<Self, Error> {
+        let mut scan = Self::new(archive, path, options)?;
+        let whole = 0..scan.source.size();
+        scan.place_all(Part::Alone, &whole)?;
+        Ok(scan)
+    }
+
+    /// Where the content of a regular file is in the archive. The file has this path, or a symbolic link there leads to it;
+    /// a file with holes is none.
+    pub fn file(&self, path: &str) -> Option<Range<u64>> {
+        self.placing.file(path.as_bytes())
+    }
+
+    /// The tree, without what the options exclude.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`].
+    pub fn into_tree(self) -> Result<SourceTree, Error> {
+        Ok(building::build(self.placing.finish()?, self.options))
+    }
+
+    /// Nothing yet of the archive in this file.
+    fn new(file: File, path: &Path, options: &'o Options) -> Result<Self, Error> {
+        let opened = ArchiveFile::new(file)
+            .and_then(|archive| Ok((FileSource::new(archive.file().try_clone()?)?, archive)));
+        let (source, archive) = opened.map_err(|source| Error::Unreadable {
+            path: path.to_owned(),
+            source,
+        })?;
+        let tree = SourceTree::new(path, Origin::Archive(archive));
+        Ok(Self {
+            path: path.to_owned(),
+            source,
+            placing: Placing::new(tree, options)?,
+            options,
+        })
+    }
+
+    /// Gives all members of the archive in this range of the file their places.
+    fn place_all(&mut self, part: Part, range: &Range<u64>) -> Result<(), Error> {
+        let unreadable = |source: TarError| Error::Archive {
+            path: self.path.clone(),
+            source,
+        };
+        let len = range.end.saturating_sub(range.start);
+        let archive = Window::new(&self.source, range.start, len);
+        let archive = archive.map_err(|error: ReadError| unreadable(error.into()))?;
+        let mut reader = Reader::new(archive).map_err(unreadable)?;
+        self.placing.begin(part);
+        while let Some(member) = reader.next_member().map_err(unreadable)? {
+            self.placing.place(member)?;
+        }
+        Ok(())
+    }
 }

@@ -42,7 +42,7 @@ mod source_tree;
 mod summary;
 mod xattr_store;
 
-pub use archive::scan_archive;
+pub use archive::{ArchiveScan, scan_archive, scan_layers};
 pub use contents::{Content, Contents};
 pub use error::{Error, Limit, Misfit};
 pub use exclude::{Exclude, InvalidPattern};

@@ -18,7 +18,7 @@ use rustix::{
 };
 use verimount_scan::{
     ArchiveError, AttributeChoice, Compression, Contents, Error, Exclude, InodeKind, Limit, Misfit,
-    Options, SourceTree, Whiteouts, scan, scan_archive,
+    Options, SourceTree, Whiteouts, scan, scan_archive, scan_layers,
 };
 use verimount_testkit::{TarArchive, noise, tools};
 
@@ -479,6 +479,120 @@ fn whiteouts_become_those_of_overlayfs() {
         "{names:?}"
     );
     assert!(!names.contains(&"deleted"));
+}
+
+/// The tree of layers, the lowest first, one behind the other in a file.
+fn layered<const N: usize>(layers: [TarArchive; N]) -> Result<SourceTree, Error> {
+    let mut bytes = b"in front".to_vec();
+    let mut places = Vec::new();
+    for layer in layers {
+        let start = bytes.len() as u64;
+        bytes.extend(layer.finish());
+        places.push(start..bytes.len() as u64);
+    }
+    let path = Path::new("image.tar");
+    scan_layers(file(&bytes), &places, path, &Options::default())
+}
+
+#[test]
+fn layers_make_a_tree_together() {
+    let archive = TarArchive::default;
+    let lowest = archive()
+        .member(b'0', b"changed", b"", b"old")
+        .member(b'0', b"kept", b"", b"low")
+        .member(b'1', b"linked", b"kept", b"")
+        .file("gone")
+        .file("gone directory/sub/file")
+        .file("emptied/sub/file")
+        .member(b'5', b"emptied/sub/deep", b"", b"")
+        .member_with(b'5', b"merged", b"", b"", |header| header[106] = b'0')
+        .file("merged/below")
+        .file("directory/below")
+        .member(b'2', b"link", b"merged", b"");
+    let middle = archive()
+        .member(b'0', b"changed", b"", b"new")
+        .member(b'0', b"linked", b"", b"own")
+        .member(b'1', b"second", b"linked", b"")
+        .file(".wh.gone")
+        .file("gone directory/same layer")
+        .file(".wh.gone directory")
+        // What is in the same layer stays, wherever the whiteout is.
+        .file("emptied/sub/above")
+        .file("emptied/.wh..wh..opq")
+        .file("emptied/later")
+        .file("emptied/sub/deep/later")
+        .file("merged/above")
+        .file("directory")
+        .file("link/above");
+    let highest = archive()
+        .file("gone directory/sub/again")
+        .member(b'5', b"directory", b"", b"")
+        .file(".wh.second")
+        .file(".wh..wh.plnk/1.2")
+        .file(".wh.never there");
+    let tree = layered([lowest, middle, highest]).unwrap();
+    let expected = [
+        ("changed", "file new"),
+        ("directory", "directory"),
+        ("emptied", "directory"),
+        ("emptied/later", "file"),
+        ("emptied/sub", "directory"),
+        ("emptied/sub/above", "file"),
+        ("emptied/sub/deep", "directory"),
+        ("emptied/sub/deep/later", "file"),
+        ("gone directory", "directory"),
+        ("gone directory/same layer", "file"),
+        ("gone directory/sub", "directory"),
+        ("gone directory/sub/again", "file"),
+        ("kept", "file low"),
+        ("link", "directory"),
+        ("link/above", "file"),
+        ("linked", "file own"),
+        ("merged", "directory"),
+        ("merged/above", "file"),
+        ("merged/below", "file"),
+    ];
+    assert_eq!(listed(&tree), pairs(&expected));
+    assert!(tree.inodes().iter().all(|inode| inode.names == 1));
+    // What only occurs in paths of a layer is what it was below, unless that has been deleted.
+    let permissions = |name: &[u8]| {
+        let found = tree.entries().find(|entry| entry.name() == name);
+        found.unwrap().inode().permissions.bits()
+    };
+    assert_eq!(
+        (permissions(b"merged"), permissions(b"deep")),
+        (0o640, 0o755)
+    );
+}
+
+/// Each layer is unpacked by itself, and what a layer has cannot be in its own way.
+#[test]
+fn layers_are_archives_by_themselves() {
+    let archive = TarArchive::default;
+    let misfit = |layers| match layered(layers) {
+        Err(Error::Member { misfit, .. }) => misfit,
+        other => panic!("{other:?}"),
+    };
+    let link = archive().member(b'1', b"link", b"file", b"");
+    let file = || archive().file("file");
+    let expected = Misfit::Target("file".into());
+    assert_eq!(misfit([file(), link.clone()]), expected);
+    assert_eq!(misfit([file().file(".wh.x"), link]), expected);
+    let below = file().file("file/below");
+    assert_eq!(
+        misfit([archive(), below]),
+        Misfit::NoDirectory("file".into())
+    );
+    let above = archive().file("file/x").file("file");
+    assert_eq!(misfit([file(), above]), Misfit::Directory);
+    let whole = 0..512;
+    let cut = scan_layers(
+        self::file(&file().unfinished()),
+        std::slice::from_ref(&whole),
+        Path::new("image.tar"),
+        &Options::default(),
+    );
+    assert!(matches!(cut, Err(Error::Archive { .. })), "{cut:?}");
 }
 
 /// As of a directory: a further name of what is left out keeps it.

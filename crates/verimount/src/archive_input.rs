@@ -5,16 +5,17 @@ mod receive;
 
 use std::{
     fs::File,
-    io::{self, Seek, SeekFrom},
+    io::{self, Read, Seek, SeekFrom},
+    ops::Range,
     os::unix::fs::{FileExt, MetadataExt},
     path::Path,
 };
 
 use rustix::fs::{FileType, Mode, OFlags, fcntl_setfl, open};
-use verimount_scan::Compression;
+use verimount_scan::{ArchiveScan, Compression, Options as ScanOptions, SourceTree, scan_layers};
 
 use self::receive::Receiver;
-use crate::{Error, Watch, output_file::folder_of};
+use crate::{Error, Watch, image_archive, output_file::folder_of};
 
 /// Opens an archive for reading. For the writer of a named pipe, the open does not wait, but each read does.
 pub(crate) fn open_archive(path: &Path) -> io::Result<File> {
@@ -50,6 +51,80 @@ pub(crate) fn seekable(
         _ => Err(of_archive(io::Error::other(
             "it is neither a directory nor a tar archive",
         ))),
+    }
+}
+
+/// Reads the tree in a tar archive, or that of a container image in it, and returns the number of layers of the latter. What
+/// of the image is compressed is copied to a file without a name in the folder of `output`.
+pub(crate) fn scan_tar(
+    archive: File,
+    name: &Path,
+    output: &Path,
+    options: &ScanOptions,
+    watch: &mut Watch<'_>,
+) -> Result<(SourceTree, Option<usize>), Error> {
+    let of_archive = |error| Error::io(name, error);
+    let file = archive.try_clone().map_err(of_archive)?;
+    let scan = ArchiveScan::read(archive, name, options).map_err(Error::Scan)?;
+    let layers = image_archive::layers(&file, &scan);
+    let layers = layers.map_err(|source| Error::ImageArchive {
+        at: name.into(),
+        source,
+    })?;
+    let Some(layers) = layers else {
+        return Ok((scan.into_tree().map_err(Error::Scan)?, None));
+    };
+    drop(scan);
+    let count = layers.len();
+    let (file, layers) = decompressed_layers(file, layers, name, output, watch)?;
+    let tree = scan_layers(file, &layers, name, options).map_err(Error::Scan)?;
+    Ok((tree, Some(count)))
+}
+
+/// The layers at these places of a file, if any of them is compressed, decompressed in another file.
+fn decompressed_layers(
+    file: File,
+    layers: Vec<Range<u64>>,
+    name: &Path,
+    output: &Path,
+    watch: &mut Watch<'_>,
+) -> Result<(File, Vec<Range<u64>>), Error> {
+    let compressions = layers.iter().map(|layer| compression(&file, layer.start));
+    let compressions: io::Result<Vec<_>> = compressions.collect();
+    let compressions = compressions.map_err(|error| Error::io(name, error))?;
+    if compressions.iter().all(Option::is_none) {
+        return Ok((file, layers));
+    }
+    let copy = tempfile::tempfile_in(folder_of(output));
+    let copy = copy.map_err(|error| Error::io(output, error))?;
+    let receiver = Receiver::new(name, output, watch);
+    let mut end = 0;
+    let plain = layers.into_iter().map(|layer| {
+        let part = FilePart {
+            file: &file,
+            left: layer,
+        };
+        let start = end;
+        end += receiver.receive(part, &copy)?;
+        Ok(start..end)
+    });
+    let plain: Result<_, Error> = plain.collect();
+    Ok((copy, plain?))
+}
+
+/// A part of a file that is read.
+struct FilePart<'f> {
+    file: &'f File,
+    left: Range<u64>,
+}
+
+impl Read for FilePart<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = usize::try_from(self.left.end - self.left.start).unwrap_or(usize::MAX);
+        let len = buffer.len().min(left);
+        let read = self.file.read_at(&mut buffer[..len], self.left.start)?;
+        self.left.start += read as u64;
+        Ok(read)
     }
 }
 

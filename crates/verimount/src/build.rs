@@ -5,13 +5,13 @@ use std::{
 };
 
 use verimount_romfs::Losses;
-use verimount_scan::{Options as ScanOptions, SourceTree, scan, scan_archive};
+use verimount_scan::{Options as ScanOptions, SourceTree, scan};
 use verimount_source::{FileSource, ReadAt};
 use verimount_verity::{FileDigest, SealLayout, TreeParams, seal};
 
 use crate::{
     Error, ImageFormat, Step, Watch,
-    archive_input::{open_archive, seekable},
+    archive_input::{open_archive, scan_tar, seekable},
     error::Precious,
     image,
     image_plan::ImagePlan,
@@ -55,10 +55,13 @@ pub struct Built {
     pub digest: Option<FileDigest>,
     /// What it does not store of the directory or archive.
     pub losses: Losses,
+    /// The number of layers of the container image that it was built from, if it was one.
+    pub layers: Option<usize>,
 }
 
 /// Builds an image of the tree at `source` at `output`, and replaces an older image there. The tree is that of a
-/// directory or, if `source` is a file, of a tar archive, which may be compressed by gzip or zstd.
+/// directory or, if `source` is a file, of a tar archive, which may be compressed by gzip or zstd. If that is a container
+/// image, as docker, podman and skopeo save them, it is the tree that its layers make together.
 ///
 /// The same tree always gives the same image. The image gets its name when it is complete and on
 /// disk; until then an older one is there.
@@ -98,11 +101,15 @@ pub fn build_archive(
     options: &BuildOptions,
     watch: &mut Watch<'_>,
 ) -> Result<Built, Error> {
+    let mut layers = None;
     let scan = |watch: &mut Watch<'_>| {
         let archive = seekable(archive, name, output, watch)?;
-        scan_archive(archive, name, &options.scan).map_err(Error::Scan)
+        let (tree, found) = scan_tar(archive, name, output, &options.scan, watch)?;
+        layers = found;
+        Ok(tree)
     };
-    build_tree(name, output, options, watch, scan)
+    let built = build_tree(name, output, options, watch, scan)?;
+    Ok(Built { layers, ..built })
 }
 
 /// Builds an image of the tree that `scan` finds at `source`.
@@ -133,6 +140,7 @@ fn build_tree(
     Ok(Built {
         digest,
         losses: plan.into_losses(),
+        layers: None,
     })
 }
 

@@ -8,7 +8,7 @@ use verimount_scan::Error as ScanError;
 use verimount_tree::Error as TreeError;
 use verimount_verity::Error as VerityError;
 
-use crate::{Location, LossText, losses::shown};
+use crate::{ImageArchiveError, Location, LossText, losses::shown};
 
 /// Why something failed, and where. The text of an error includes those of its causes.
 #[derive(Debug, Error)]
@@ -41,6 +41,14 @@ pub enum Error {
     /// A directory or archive cannot be read, or has changed meanwhile. The reason names the place.
     #[error(transparent)]
     Scan(ScanError),
+    /// There is no tree in the archive of a container image.
+    #[error("{at}: {source}")]
+    ImageArchive {
+        /// The archive.
+        at: Location,
+        /// The reason.
+        source: ImageArchiveError,
+    },
     /// A romfs image cannot be built. The reason names the place.
     #[error(transparent)]
     BuildRomfs(RomfsError),

@@ -20,6 +20,7 @@ mod error;
 mod extract;
 mod file_system;
 pub mod image;
+mod image_archive;
 mod image_device;
 mod image_format;
 mod image_plan;
@@ -60,6 +61,7 @@ pub use extract::{
     ExtractOptions, Extracted, Unrestored, UnrestoredFiles, UnrestoredText, extract,
 };
 pub use file_system::served;
+pub use image_archive::ImageArchiveError;
 pub use image_device::ImageDevice;
 pub use image_format::{ImageFormat, RomfsOptions};
 pub use location::{Location, LocationError};

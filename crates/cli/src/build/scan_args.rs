@@ -35,7 +35,7 @@ pub(crate) struct ScanArgs {
     #[arg(long, value_name = "WHICH", default_value = "all", value_parser = one_of::<AttributeChoice>(AttributeChoice::ALL.map(AttributeChoice::name)))]
     xattrs: AttributeChoice,
     /// What the whiteouts of a container layer become in an image of its archive: those of overlayfs, for which the image
-    /// is a lower layer, or files as they are
+    /// is a lower layer, or files as they are. Those of a whole container image are always applied
     #[arg(long, value_name = "HOW", default_value = "overlay", value_parser = one_of::<Whiteouts>(Whiteouts::ALL.map(Whiteouts::name)))]
     whiteouts: Whiteouts,
 }

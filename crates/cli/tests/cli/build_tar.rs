@@ -216,6 +216,103 @@ fn a_compressed_archive_gives_the_same_image() {
     }
 }
 
+/// A container image of two layers in the format of docker, and the tree that they make together.
+#[test]
+fn a_container_image_gives_the_tree_of_its_layers() {
+    let world = World::new();
+    let lower = TarArchive::default()
+        .member(b'0', b"kept", b"", b"kept")
+        .file("deleted")
+        .file("emptied/below")
+        .finish();
+    let upper = TarArchive::default()
+        .file(".wh.deleted")
+        .member(b'5', b"emptied", b"", b"")
+        .file("emptied/.wh..wh..opq")
+        .file("emptied/above")
+        .finish();
+    let merged = TarArchive::default()
+        .member(b'0', b"kept", b"", b"kept")
+        .member(b'5', b"emptied", b"", b"")
+        .file("emptied/above")
+        .finish();
+    let image = world.path("image");
+    build(&world.write("merged", merged), &image, &[]).succeeds();
+    let expected = fs::read(&image).unwrap();
+    let compressed = piped("gzip", &["-c"], &world.write("upper", &upper)).unwrap();
+    let of_docker = |upper: &[u8]| {
+        let manifest = br#"[{"Config":"c.json","RepoTags":null,"Layers":["1/layer.tar","2.tar"]}]"#;
+        TarArchive::default()
+            .member(b'0', b"c.json", b"", b"{}")
+            .member(b'0', b"0.tar", b"", &lower)
+            .member(b'2', b"1/layer.tar", b"../0.tar", b"")
+            .member(b'0', b"2.tar", b"", upper)
+            .member(b'0', b"manifest.json", b"", manifest)
+    };
+    let of_oci = TarArchive::default()
+        .member(b'0', b"oci-layout", b"", br#"{"imageLayoutVersion":"1.0.0"}"#)
+        .member(
+            b'0',
+            b"index.json",
+            b"",
+            br#"{"manifests":[{"digest":"sha256:11"},{"digest":"sha256:99"}]}"#,
+        )
+        .member(
+            b'0',
+            b"blobs/sha256/11",
+            b"",
+            br#"{"manifests":[{"digest":"sha256:22"},{"digest":"sha256:33","annotations":{"vnd.docker.reference.type":"attestation-manifest"}}]}"#,
+        )
+        .member(
+            b'0',
+            b"blobs/sha256/22",
+            b"",
+            br#"{"config":{"digest":"sha256:44"},"layers":[{"digest":"sha256:55"},{"digest":"sha256:66"}]}"#,
+        )
+        .member(b'0', b"blobs/sha256/33", b"", br#"{"layers":[]}"#)
+        .member(b'0', b"blobs/sha256/55", b"", &lower)
+        .member(b'0', b"blobs/sha256/66", b"", &compressed);
+    for archive in [of_docker(&upper), of_docker(&compressed), of_oci] {
+        let archive = world.write("archive", archive.finish());
+        let ended = build(&archive, &image, &["--exclude", "*.json"]);
+        ended.succeeds();
+        assert!(
+            ended.stderr.contains("a container image of 2 layers"),
+            "{ended:?}"
+        );
+        assert!(fs::read(&image).unwrap() == expected, "{ended:?}");
+    }
+}
+
+#[test]
+fn what_is_no_single_container_image_is_refused_or_an_archive() {
+    let world = World::new();
+    let image = world.path("image");
+    let docker = |manifest: &str| {
+        let archive = TarArchive::default();
+        let archive = archive.member(b'0', b"manifest.json", b"", manifest.as_bytes());
+        world.write("archive", archive.finish())
+    };
+    let one = r#"{"Config":"c","Layers":["missing.tar"]}"#;
+    for (manifest, words) in [
+        (format!("[{one}]"), "missing.tar is not in it"),
+        (format!("[{one},{one}]"), "it has 2 container images"),
+    ] {
+        let ended = build(&docker(&manifest), &image, &[]);
+        ended.fails_saying(words);
+        assert!(ended.stderr.contains("podman export"), "{ended:?}");
+    }
+    // As web applications have one.
+    for manifest in [r#"{"name":"app"}"#, "[]", r#"[{"Config":"c"}]"#, "no JSON"] {
+        build(&docker(manifest), &image, &[]).succeeds();
+        let listed = verimount(args!["ls", &image]);
+        assert!(
+            listed.succeeds().text().contains("manifest.json"),
+            "{listed:?}"
+        );
+    }
+}
+
 /// A directory `below`, and the image of a layer that deletes some of it.
 fn layers(world: &World) -> (PathBuf, PathBuf) {
     let below = world.directory("below");

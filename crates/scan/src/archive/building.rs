@@ -2,33 +2,49 @@
 
 use std::ops::Range;
 
-use super::placing::{NodeId, Placed};
+use super::placed::{LayerNumber, NodeId, Placed};
 use crate::{EntryId, InodeId, Options, SourceTree};
 
 /// The number of an inode without a name in the tree.
 const UNNAMED: u32 = u32::MAX;
 
-/// The tree in walk order, without what is excluded.
+/// A directory while what is in it is added.
+struct Level {
+    directory: EntryId,
+    /// Where its children are in the order.
+    children: Range<usize>,
+    /// What layers before this one have in it is deleted.
+    cleared: LayerNumber,
+}
+
+/// The tree in walk order, without what is deleted or excluded.
 pub(super) fn build(mut placed: Placed, options: &Options) -> SourceTree {
     let order = order(&placed);
     let mut numbers = Numbers::new(placed.inodes.len());
     let root = add(&mut placed, &mut numbers, NodeId::ROOT, EntryId::ROOT);
-    let mut levels = vec![(root, children(&placed, &order, NodeId::ROOT))];
-    while let Some((directory, range)) = levels.last_mut() {
-        let directory = *directory;
-        let Some(next) = range.next() else {
+    let level = |placed: &Placed, node, directory, cleared: LayerNumber| Level {
+        directory,
+        children: children(placed, &order, node),
+        cleared: placed.node(node).cleared.max(cleared),
+    };
+    let mut levels = vec![level(&placed, NodeId::ROOT, root, 0)];
+    while let Some(at) = levels.last_mut() {
+        let (directory, cleared) = (at.directory, at.cleared);
+        let Some(next) = at.children.next() else {
             placed.tree.close(directory);
             levels.pop();
             continue;
         };
         let node = order[next];
         let entry = placed.tree.entry(directory);
-        if options.exclude.matches_name(entry, placed.name(node)) {
+        if !placed.is_visible(node, cleared)
+            || options.exclude.matches_name(entry, placed.name(node))
+        {
             continue;
         }
         let entry = add(&mut placed, &mut numbers, node, directory);
         if placed.is_directory(placed.node(node).inode) {
-            levels.push((entry, children(&placed, &order, node)));
+            levels.push(level(&placed, node, entry, cleared));
         }
     }
     let Placed {

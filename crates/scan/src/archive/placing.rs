@@ -1,5 +1,7 @@
 //! Finds the place of each member in the tree.
 
+mod lookup;
+
 use std::{
     ffi::OsStr,
     hash::{BuildHasher, RandomState},
@@ -12,13 +14,15 @@ use hashbrown::HashTable;
 use verimount_tar::{Attribute, Kind, Member};
 use verimount_tree::{DeviceNumber, MAX_DEPTH, Permissions, Timestamp};
 
+use self::lookup::Directory;
 use super::{
     path::names,
+    placed::{LayerNumber, NodeId, Placed},
     whiteout::{Meaning, meaning, opaque},
 };
 use crate::{
     EntryId, Error, FileData, Inode, InodeId, InodeKind, Limit, Misfit, Options, Owner, SourceTree,
-    Xattr, inode::Place, source_tree::MAX_ENTRIES,
+    Whiteouts, Xattr, inode::Place, source_tree::MAX_ENTRIES,
 };
 
 /// The tree so far, in no order.
@@ -30,35 +34,30 @@ pub(super) struct Placing<'o> {
     hasher: RandomState,
     /// The inodes whose names have all been given to others.
     free: Vec<InodeId>,
+    /// What the members belong to.
+    part: Part,
 }
 
-/// All nodes and inodes, and a tree without them.
-pub(super) struct Placed {
-    pub(super) tree: SourceTree,
-    pub(super) nodes: Vec<Node>,
-    /// The names of all nodes, back to back.
-    names: Vec<u8>,
-    /// Until there are entries, those that are not used have no names.
-    pub(super) inodes: Vec<Inode>,
+/// What members belong to.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Part {
+    /// An archive that is alone. What is deleted of layers below it is kept in it.
+    Alone,
+    /// A layer of the tree, in which it deletes what layers below have.
+    Layer {
+        number: LayerNumber,
+        /// Where its archive begins in the file.
+        at: u64,
+    },
 }
 
-/// The number of a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct NodeId(pub(super) u32);
-
-/// A path in the archive.
-pub(super) struct Node {
-    /// Its directory; the root itself for the root.
-    pub(super) parent: NodeId,
-    pub(super) inode: InodeId,
-    /// Where its name begins, and its length.
-    name: usize,
-    name_len: u8,
-    has_children: bool,
-    /// It only says that there is nothing of this name in the layers below.
-    is_whiteout: bool,
-    /// A directory that hides those below it.
-    is_opaque: bool,
+impl Part {
+    fn number(self) -> LayerNumber {
+        match self {
+            Self::Alone => 0,
+            Self::Layer { number, .. } => number,
+        }
+    }
 }
 
 /// Why a member was refused.
@@ -101,70 +100,26 @@ impl Attributes {
     }
 }
 
-impl NodeId {
-    pub(super) const ROOT: Self = Self(0);
-
-    pub(super) fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-impl Placed {
-    pub(super) fn node(&self, id: NodeId) -> &Node {
-        &self.nodes[id.index()]
-    }
-
-    /// The name of a node; empty for the root.
-    pub(super) fn name(&self, id: NodeId) -> &[u8] {
-        let node = self.node(id);
-        &self.names[node.name..][..node.name_len.into()]
-    }
-
-    pub(super) fn is_directory(&self, inode: InodeId) -> bool {
-        matches!(self.inodes[inode.index()].kind, InodeKind::Directory(_))
-    }
-
-    fn node_mut(&mut self, id: NodeId) -> &mut Node {
-        &mut self.nodes[id.index()]
-    }
-
-    /// Adds a node; the caller has made sure that there is none of this name.
-    fn push(&mut self, parent: NodeId, name: &[u8], inode: InodeId) -> NodeId {
-        let id = NodeId(self.nodes.len() as u32);
-        self.nodes.push(Node {
-            parent,
-            inode,
-            name: self.names.len(),
-            // Longer names are no part of paths.
-            name_len: name.len() as u8,
-            has_children: false,
-            is_whiteout: false,
-            is_opaque: false,
-        });
-        self.names.extend_from_slice(name);
-        id
-    }
-}
-
 impl<'o> Placing<'o> {
     /// Nothing but a root, which no member has described.
     pub(super) fn new(tree: SourceTree, options: &'o Options) -> Result<Self, Error> {
         let mut placing = Self {
-            placed: Placed {
-                tree,
-                nodes: Vec::new(),
-                names: Vec::new(),
-                inodes: Vec::new(),
-            },
+            placed: Placed::new(tree),
             options,
             by_name: HashTable::new(),
             hasher: RandomState::new(),
             free: Vec::new(),
+            part: Part::Alone,
         };
         let root = placing.implied_directory();
         let root = root.map_err(|refusal| placing.error(refusal, b""))?;
-        placing.placed.push(NodeId::ROOT, b"", root);
+        placing.placed.push(NodeId::ROOT, b"", root, 0);
         Ok(placing)
+    }
+
+    /// The members that follow belong to this.
+    pub(super) fn begin(&mut self, part: Part) {
+        self.part = part;
     }
 
     /// Gives a member its place.
@@ -198,15 +153,29 @@ impl<'o> Placing<'o> {
         let Some((last, directories)) = names.split_last() else {
             return self.place_root(&member.kind, attributes);
         };
-        let meaning = meaning(&names, self.options.whiteouts);
+        let choice = match self.part {
+            Part::Alone => self.options.whiteouts,
+            Part::Layer { .. } => Whiteouts::Overlay,
+        };
+        let meaning = meaning(&names, choice);
         if meaning == Meaning::Nothing {
             return Ok(());
         }
         let directory = self.directory(directories)?;
-        match meaning {
-            Meaning::DeletesAll => self.placed.node_mut(directory).is_opaque = true,
-            Meaning::Deletes(name) => self.place_whiteout(directory, name, attributes)?,
-            Meaning::Itself | Meaning::Nothing => {
+        match (meaning, self.part) {
+            (Meaning::DeletesAll, Part::Alone) => {
+                self.placed.node_mut(directory.node).is_opaque = true;
+            }
+            (Meaning::DeletesAll, Part::Layer { number, .. }) => {
+                self.placed.node_mut(directory.node).cleared = number;
+            }
+            (Meaning::Deletes(name), Part::Alone) => {
+                self.place_whiteout(directory, name, attributes)?;
+            }
+            (Meaning::Deletes(name), Part::Layer { number, .. }) => {
+                self.delete(directory, name, number);
+            }
+            (Meaning::Itself | Meaning::Nothing, _) => {
                 if member.kind == Kind::Directory && names.len() == MAX_DEPTH {
                     return Err(Limit::Depth.into());
                 }
@@ -226,10 +195,19 @@ impl<'o> Placing<'o> {
         Ok(())
     }
 
+    /// Deletes what the layers before this one have under a name.
+    fn delete(&mut self, directory: Directory, name: &[u8], number: LayerNumber) {
+        if let Some(child) = self.child(directory, name) {
+            let child = self.placed.node_mut(child);
+            child.cleared = number;
+            child.is_deleted = child.layer < number;
+        }
+    }
+
     /// Something that is deleted of the layers below, unless this layer has it.
     fn place_whiteout(
         &mut self,
-        directory: NodeId,
+        directory: Directory,
         name: &[u8],
         attributes: Attributes,
     ) -> Result<(), Refusal> {
@@ -254,20 +232,28 @@ impl<'o> Placing<'o> {
         Ok(())
     }
 
-    /// The directory with these names in its path. Those that are not there become directories.
-    fn directory(&mut self, names: &[&[u8]]) -> Result<NodeId, Refusal> {
-        let mut directory = NodeId::ROOT;
+    /// The directory with these names in its path. Those that are not there become directories; so does what a layer
+    /// below has there that is none.
+    fn directory(&mut self, names: &[&[u8]]) -> Result<Directory, Refusal> {
+        let number = self.part.number();
+        let mut directory = self.root();
         for (depth, name) in names.iter().enumerate() {
             let child = self.child(directory, name);
-            let child = child.filter(|child| !self.placed.node(*child).is_whiteout);
-            directory = match child {
-                Some(child) if self.placed.is_directory(self.placed.node(child).inode) => child,
-                Some(_) => return Err(Misfit::NoDirectory(path(&names[..=depth])).into()),
-                None => {
+            let child = child.map(|child| (child, self.placed.node(child)));
+            let node = match child {
+                Some((child, node)) if self.placed.is_directory(node.inode) => {
+                    self.placed.node_mut(child).layer = number;
+                    child
+                }
+                Some((_, node)) if !node.is_whiteout && node.layer == number => {
+                    return Err(Misfit::NoDirectory(path(&names[..=depth])).into());
+                }
+                _ => {
                     let inode = self.implied_directory()?;
                     self.put(directory, name, inode)?
                 }
             };
+            directory = self.inside(directory, node);
         }
         Ok(directory)
     }
@@ -277,29 +263,56 @@ impl<'o> Placing<'o> {
     }
 
     /// Gives a name in a directory to an inode, whatever has had it before.
-    fn put(&mut self, directory: NodeId, name: &[u8], inode: InodeId) -> Result<NodeId, Refusal> {
-        if let Some(node) = self.child(directory, name) {
-            let is_directory = self.placed.is_directory(inode);
-            let there = self.placed.node_mut(node);
-            if there.has_children && !is_directory {
-                return Err(Misfit::Directory.into());
-            }
-            // Nothing of this name is in the layers below, so nothing below a directory of this name, either.
-            there.is_opaque = is_directory && (there.is_opaque || there.is_whiteout);
-            there.is_whiteout = false;
-            self.replace(node, inode);
+    fn put(
+        &mut self,
+        directory: Directory,
+        name: &[u8],
+        inode: InodeId,
+    ) -> Result<NodeId, Refusal> {
+        if let Some(node) = self.node_named(directory.node, name) {
+            self.put_again(directory, node, inode)?;
             return Ok(node);
         }
         if self.placed.nodes.len() == MAX_ENTRIES {
             return Err(Limit::Entries.into());
         }
         self.placed.inodes[inode.index()].names += 1;
-        self.placed.node_mut(directory).has_children = true;
-        let node = self.placed.push(directory, name, inode);
+        self.placed.node_mut(directory.node).has_children = true;
+        let number = self.part.number();
+        let node = self.placed.push(directory.node, name, inode, number);
         let (placed, hasher) = (&self.placed, &self.hasher);
         let hash = |node: &NodeId| hasher.hash_one((placed.node(*node).parent, placed.name(*node)));
         self.by_name.insert_unique(hash(&node), node, hash);
         Ok(node)
+    }
+
+    /// Gives a node that has been placed before to an inode.
+    fn put_again(
+        &mut self,
+        directory: Directory,
+        node: NodeId,
+        inode: InodeId,
+    ) -> Result<(), Refusal> {
+        let number = self.part.number();
+        let is_visible = self.placed.is_visible(node, directory.cleared);
+        let is_directory = self.placed.is_directory(inode);
+        let there = self.placed.node_mut(node);
+        if there.layer < number {
+            // Only directories have what layers below have in them, too.
+            if !is_visible || !is_directory {
+                there.cleared = number;
+                there.has_children = false;
+            }
+        } else if there.has_children && !is_directory {
+            return Err(Misfit::Directory.into());
+        }
+        // Nothing of this name is in the layers below, so nothing below a directory of this name, either.
+        there.is_opaque = is_directory && (there.is_opaque || there.is_whiteout);
+        there.is_whiteout = false;
+        there.is_deleted = false;
+        there.layer = number;
+        self.replace(node, inode);
+        Ok(())
     }
 
     /// Gives a node another inode.
@@ -314,14 +327,6 @@ impl<'o> Placing<'o> {
         }
     }
 
-    fn child(&self, directory: NodeId, name: &[u8]) -> Option<NodeId> {
-        let hash = self.hasher.hash_one((directory, name));
-        let is_it = |node: &NodeId| {
-            self.placed.node(*node).parent == directory && self.placed.name(*node) == name
-        };
-        self.by_name.find(hash, is_it).copied()
-    }
-
     /// The inode that a member is a name of.
     fn inode(&mut self, kind: Kind, attributes: Attributes) -> Result<InodeId, Refusal> {
         let kind = match kind {
@@ -329,7 +334,11 @@ impl<'o> Placing<'o> {
             Kind::Directory => InodeKind::Directory(None),
             Kind::File(content) => InodeKind::File(FileData {
                 place: Place::Archive {
-                    at: content.at,
+                    at: match self.part {
+                        Part::Alone => content.at,
+                        // The end of the file was not beyond the numbers.
+                        Part::Layer { at, .. } => at + content.at,
+                    },
                     size: content.size,
                 },
                 stored: content.stored,
@@ -342,15 +351,12 @@ impl<'o> Placing<'o> {
         self.new_inode(kind, attributes)
     }
 
-    /// What has this path, and may have further names.
+    /// What has this path, and may have further names. It must be in the same layer, as each is unpacked by itself.
     fn target(&self, target: &[u8]) -> Result<InodeId, Refusal> {
         let names = names(target)?;
-        let mut at = Some(NodeId::ROOT);
-        for name in &names {
-            at = at.and_then(|directory| self.child(directory, name));
-        }
-        let node = at.map(|node| self.placed.node(node));
-        match node.filter(|node| !node.is_whiteout && !self.placed.is_directory(node.inode)) {
+        let node = self.find(&names).map(|node| self.placed.node(node));
+        let node = node.filter(|node| node.layer == self.part.number() && !node.is_whiteout);
+        match node.filter(|node| !self.placed.is_directory(node.inode)) {
             Some(node) => Ok(node.inode),
             None => Err(Misfit::Target(path(&names)).into()),
         }
