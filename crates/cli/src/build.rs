@@ -11,12 +11,16 @@ use std::{
 
 use anyhow::Result;
 use clap::Args;
-use verimount::{BuildOptions, Built, LossText, Watch, build, build_archive};
+use verimount::{BuildOptions, Built, LossText, Watch, build, build_archive, scan::OutwardLinks};
 use verimount_names::printable;
 
 use self::{format_args::FormatArgs, scan_args::ScanArgs};
 use crate::{
-    Outcome, interrupt::Interrupt, message::say, options::TreeArgs, progress::with_progress,
+    Outcome,
+    interrupt::Interrupt,
+    message::{say, wrong_usage},
+    options::TreeArgs,
+    progress::with_progress,
 };
 
 /// Make a reproducible image of a directory or tar archive, sealed with a Merkle tree; print its digest
@@ -61,6 +65,7 @@ impl Build {
                 "note: this is a container image of {layers} layers: {tree}"
             ));
         }
+        say_outward(&built.outward_links);
         if let Some(digest) = built.digest {
             writeln!(stdout(), "{digest} {}", printable(&self.image))?;
         }
@@ -77,11 +82,28 @@ impl Build {
     }
 
     fn options(&self) -> Result<BuildOptions> {
+        if self.image.as_os_str() == "-" {
+            return Err(wrong_usage(
+                "IMAGE must be a file, as an image is not written from front to back; ./- is one named -",
+            ));
+        }
         let mut options = BuildOptions::default();
         options.format = self.format.options()?;
         options.scan = self.scan.options()?;
         options.seal = (!self.no_seal).then(|| self.tree_args.params());
         options.replace = self.force;
         Ok(options)
+    }
+}
+
+/// Says that links are in the image whose targets are not.
+fn say_outward(links: &OutwardLinks) {
+    let first = printable(&links.first);
+    match links.count {
+        0 => {}
+        1 => say(format_args!("note: a link leads out of the tree: {first}")),
+        count => say(format_args!(
+            "note: {count} links lead out of the tree, such as {first}"
+        )),
     }
 }

@@ -319,6 +319,12 @@ impl<'t> Entry<'t> {
         names.iter().rev().collect()
     }
 
+    /// The number of names in its path; 0 for the root.
+    pub(crate) fn depth(self) -> usize {
+        let above = iter::successors(Some(self), |entry| Some(entry.parent()));
+        above.take_while(|entry| entry.id != EntryId::ROOT).count()
+    }
+
     fn end(self) -> u32 {
         self.tree.record(self.id).end
     }

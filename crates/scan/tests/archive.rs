@@ -18,7 +18,7 @@ use rustix::{
 };
 use verimount_scan::{
     ArchiveError, AttributeChoice, Compression, Contents, Error, Exclude, InodeKind, Limit, Misfit,
-    Options, SourceTree, Whiteouts, scan, scan_archive, scan_layers,
+    Options, OutwardLinks, SourceTree, Whiteouts, scan, scan_archive, scan_layers,
 };
 use verimount_testkit::{TarArchive, noise, tools};
 
@@ -593,6 +593,34 @@ fn layers_are_archives_by_themselves() {
         &Options::default(),
     );
     assert!(matches!(cut, Err(Error::Archive { .. })), "{cut:?}");
+}
+
+#[test]
+fn links_out_of_the_tree_are_counted() {
+    let link = |archive: TarArchive, name: &str, target: &str| {
+        archive.member(b'2', name.as_bytes(), target.as_bytes(), b"")
+    };
+    let inside = [
+        ("a/b", "../c"),
+        ("x", "/etc"),
+        ("y", "a/.././b"),
+        ("z", "."),
+    ];
+    let outside = [("a/d", "../../e"), ("v", ".."), ("w", "a/../../w")];
+    let tree = |links: &[(&str, &str)]| {
+        let links = links.iter();
+        let archive = links.fold(TarArchive::default(), |archive, (name, target)| {
+            link(archive, name, target)
+        });
+        scanned(archive).unwrap()
+    };
+    assert_eq!(OutwardLinks::of(&tree(&inside)), OutwardLinks::default());
+    let expected = OutwardLinks {
+        count: 3,
+        first: "a/d".into(),
+    };
+    let all = [inside.as_slice(), &outside].concat();
+    assert_eq!(OutwardLinks::of(&tree(&all)), expected);
 }
 
 /// As of a directory: a further name of what is left out keeps it.

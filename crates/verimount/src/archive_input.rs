@@ -9,13 +9,17 @@ use std::{
     ops::Range,
     os::unix::fs::{FileExt, MetadataExt},
     path::Path,
+    sync::Arc,
 };
 
 use rustix::fs::{FileType, Mode, OFlags, fcntl_setfl, open};
-use verimount_scan::{ArchiveScan, Compression, Options as ScanOptions, SourceTree, scan_layers};
+use verimount_scan::{
+    ArchiveScan, Compression, Error as ScanError, Options as ScanOptions, SourceTree, scan_layers,
+};
+use verimount_source::FileSource;
 
 use self::receive::Receiver;
-use crate::{Error, Watch, image_archive, output_file::folder_of};
+use crate::{Error, Watch, image, image_archive, output_file::folder_of};
 
 /// Opens an archive for reading. For the writer of a named pipe, the open does not wait, but each read does.
 pub(crate) fn open_archive(path: &Path) -> io::Result<File> {
@@ -65,7 +69,8 @@ pub(crate) fn scan_tar(
 ) -> Result<(SourceTree, Option<usize>), Error> {
     let of_archive = |error| Error::io(name, error);
     let file = archive.try_clone().map_err(of_archive)?;
-    let scan = ArchiveScan::read(archive, name, options).map_err(Error::Scan)?;
+    let scan = ArchiveScan::read(archive, name, options);
+    let scan = scan.map_err(|error| what_it_is(error, &file, name))?;
     let layers = image_archive::layers(&file, &scan);
     let layers = layers.map_err(|source| Error::ImageArchive {
         at: name.into(),
@@ -125,6 +130,22 @@ impl Read for FilePart<'_> {
         let read = self.file.read_at(&mut buffer[..len], self.left.start)?;
         self.left.start += read as u64;
         Ok(read)
+    }
+}
+
+/// The error for a file that is an image instead: the beginning of most images looks like an empty archive.
+fn what_it_is(error: ScanError, file: &File, name: &Path) -> Error {
+    let source = file.try_clone().and_then(FileSource::new).ok();
+    let image = source.and_then(|source| image::describe(Arc::new(source)).ok().flatten());
+    match (&error, image) {
+        (ScanError::Archive { .. }, Some(image)) => Error::io(
+            name,
+            io::Error::other(format!(
+                "it is an image of the format {}, not a tar archive: extract it to build another one of what is in it",
+                image.format
+            )),
+        ),
+        _ => Error::Scan(error),
     }
 }
 

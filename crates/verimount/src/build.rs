@@ -5,7 +5,7 @@ use std::{
 };
 
 use verimount_romfs::Losses;
-use verimount_scan::{Options as ScanOptions, SourceTree, scan};
+use verimount_scan::{Options as ScanOptions, OutwardLinks, SourceTree, scan};
 use verimount_source::{FileSource, ReadAt};
 use verimount_verity::{FileDigest, SealLayout, TreeParams, seal};
 
@@ -57,6 +57,8 @@ pub struct Built {
     pub losses: Losses,
     /// The number of layers of the container image that it was built from, if it was one.
     pub layers: Option<usize>,
+    /// Symbolic links that lead out of the tree.
+    pub outward_links: OutwardLinks,
 }
 
 /// Builds an image of the tree at `source` at `output`, and replaces an older image there. The tree is that of a
@@ -124,6 +126,7 @@ fn build_tree(
         refuse_to_replace(output)?;
     }
     let tree = scan(watch)?;
+    let outward_links = OutwardLinks::of(&tree);
     let mut progress = step(watch, Step::Compare, UNKNOWN);
     let plan = ImagePlan::new(tree, &options.format, source, &mut progress)?;
     drop(progress);
@@ -141,6 +144,7 @@ fn build_tree(
         digest,
         losses: plan.into_losses(),
         layers: None,
+        outward_links,
     })
 }
 

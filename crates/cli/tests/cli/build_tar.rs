@@ -3,6 +3,7 @@
 use std::{
     ffi::{CString, OsString},
     fs::{self, File},
+    os::unix::fs::symlink,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
@@ -175,6 +176,15 @@ fn what_is_no_good_archive_leaves_the_older_image() {
         build_from(File::open("/dev/null").unwrap(), &image, &[])
             .fails_saying("neither a directory");
         build(&world.path("missing"), &image, &[]).fails_saying("missing");
+        build(&image, &world.path("other"), &[]).fails_saying("it is an image of the format erofs");
+        let ended = build(&good, Path::new("-"), &[]);
+        assert!(
+            ended
+                .is_wrong_usage()
+                .stderr
+                .contains("IMAGE must be a file"),
+            "{ended:?}"
+        );
     });
 }
 
@@ -311,6 +321,24 @@ fn what_is_no_single_container_image_is_refused_or_an_archive() {
             "{listed:?}"
         );
     }
+}
+
+/// As in a cache of Hugging Face, whose files are links to a directory beside.
+#[test]
+fn links_that_lead_out_of_the_tree_are_noted() {
+    let world = World::new();
+    let image = world.path("image");
+    let tree = world.directory("tree");
+    for (name, target) in [("inside", "a"), ("one", "../../blobs/1")] {
+        symlink(target, tree.join(name)).unwrap();
+    }
+    let ended = build(&tree, &image, &[]);
+    let note = "note: a link leads out of the tree: one\n";
+    assert_eq!(ended.succeeds().stderr, note);
+    symlink("..", tree.join("two")).unwrap();
+    let ended = build(&tree, &image, &[]);
+    let note = "note: 2 links lead out of the tree, such as one\n";
+    assert_eq!(ended.succeeds().stderr, note);
 }
 
 /// A directory `below`, and the image of a layer that deletes some of it.
