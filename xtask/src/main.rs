@@ -26,6 +26,8 @@ use self::programs::Program;
 enum Task {
     /// Check that EROFS images look the same through Verimount, the kernel and erofs-utils
     Agreement(programs::Arguments),
+    /// Check that tar archives are the same trees to Verimount, GNU tar, libarchive, Python and Go
+    Archives(programs::Arguments),
     /// Compare with other programs; print tables, and write JSON, Markdown and plots to target/bench
     Bench(programs::Arguments),
     /// Check the sources and run the quick tests: run this before a commit
@@ -53,6 +55,7 @@ fn main() -> ExitCode {
 fn perform(task: Task) -> Result<()> {
     match task {
         Task::Agreement(arguments) => Program::Agreement.go_on_as(&arguments),
+        Task::Archives(arguments) => Program::Archives.go_on_as(&arguments),
         Task::Bench(arguments) => Program::Bench.go_on_as(&arguments),
         Task::Check => check::run(),
         Task::Conformance(arguments) => Program::Conformance.go_on_as(&arguments),

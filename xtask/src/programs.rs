@@ -14,6 +14,7 @@ use verimount_support::{
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Program {
     Agreement,
+    Archives,
     Bench,
     Conformance,
     KernelTest,
@@ -28,8 +29,9 @@ pub(crate) struct Arguments {
 }
 
 impl Program {
-    pub(crate) const ALL: [Self; 4] = [
+    pub(crate) const ALL: [Self; 5] = [
         Self::Agreement,
+        Self::Archives,
         Self::Bench,
         Self::Conformance,
         Self::KernelTest,
@@ -39,6 +41,7 @@ impl Program {
     pub(crate) fn package(self) -> &'static str {
         match self {
             Self::Agreement => "verimount-agreement",
+            Self::Archives => "verimount-archives",
             Self::Bench => "verimount-bench",
             Self::Conformance => "verimount-conformance",
             Self::KernelTest => "verimount-kernel-test",

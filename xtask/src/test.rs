@@ -24,7 +24,7 @@ use crate::{
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// Run all tests: also check the dependencies, test mirrored directories' conformance and
-    /// agreement with the kernel and with erofs-utils, fuzz, try every changed byte below mounts, and simulate more crashes
+    /// agreement with the kernel, with erofs-utils and with archivers, fuzz, try every changed byte below mounts, and simulate more crashes
     #[arg(long)]
     full: bool,
     /// Skip steps of --full that would not end within this many minutes
@@ -67,7 +67,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 /// processors, and the work, which gets the folder for build results.
 type FurtherStep = (&'static str, u64, fn(&Path) -> Result<()>);
 
-const FURTHER_STEPS: [FurtherStep; 6] = [
+const FURTHER_STEPS: [FurtherStep; 7] = [
     ("Dependencies", 5, deny::check),
     ("Packages", 2, |_| check_packages()),
     ("Conformance of mirrored directories", 6, |_| {
@@ -75,6 +75,9 @@ const FURTHER_STEPS: [FurtherStep; 6] = [
     }),
     ("Agreement on EROFS images", 4, |_| {
         Program::Agreement.run(&["--short"])
+    }),
+    ("Agreement on tar archives", 4, |_| {
+        Program::Archives.run(&["--count", "2000"])
     }),
     ("Kernel", 25, |_| Program::KernelTest.run(&[])),
     ("Fuzz targets", 14, |target| {

@@ -77,6 +77,17 @@ pub enum Defect {
     /// Its name is empty or contains NUL.
     #[error("its name is invalid")]
     Name,
+    /// A header for all members is between a member and a header for it.
+    #[error("a header for all members is behind one for this member")]
+    GlobalBehind,
+    /// It has the record `SCHILY.realsize`.
+    #[error(
+        "the record SCHILY.realsize is not supported, as some programs read less content by it"
+    )]
+    RealSize,
+    /// Its name ends with a slash, as only those of directories do.
+    #[error("its name ends with a slash, but it is not a directory")]
+    Slash,
     /// The target of its link is empty, too long or contains NUL.
     #[error("the target of its link is invalid")]
     Target,

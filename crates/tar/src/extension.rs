@@ -14,6 +14,8 @@ pub(crate) struct Extension {
     pub(crate) uid: Option<u32>,
     pub(crate) gid: Option<u32>,
     pub(crate) mtime: Option<Timestamp>,
+    /// Whether star gives the length with holes. libarchive takes that for the length of the content.
+    pub(crate) has_real_size: bool,
     pub(crate) attributes: AttributeRecords,
     pub(crate) sparse: SparseRecords,
 }
@@ -33,6 +35,8 @@ pub(crate) struct SparseRecords {
     /// What is not in front of its content.
     map: Map,
     has_map: bool,
+    /// Whether it is said how many ranges there are.
+    has_count: bool,
     /// An offset without its length.
     offset: Option<u64>,
 }
@@ -99,6 +103,7 @@ impl Extension {
             b"uid" => self.uid = Some(id()?),
             b"gid" => self.gid = Some(id()?),
             b"mtime" => self.mtime = Some(time::parse(value).ok_or_else(invalid)?),
+            b"SCHILY.realsize" => self.has_real_size = true,
             // Names are bytes in both of them.
             b"hdrcharset" => match value {
                 b"" | b"BINARY" | b"ISO-IR 10646 2000 UTF-8" => return Ok(Effect::Ignored),
@@ -129,7 +134,8 @@ impl SparseRecords {
             b"name" => set(&mut self.name, value.into())?,
             b"size" => set(&mut self.size, number()?)?,
             b"realsize" => set(&mut self.real_size, number()?)?,
-            b"offset" => set(&mut self.offset, number()?)?,
+            // libarchive takes ranges in front of their number for other ones.
+            b"offset" if self.has_count && self.offset.is_none() => self.offset = Some(number()?),
             b"numbytes" => {
                 let offset = self.offset.take().ok_or(Defect::Map)?;
                 self.map.add(offset, number()?)?;
@@ -137,7 +143,7 @@ impl SparseRecords {
             }
             b"map" => self.take_list(value)?,
             // Their number follows from the map.
-            b"numblocks" => {}
+            b"numblocks" => self.has_count = true,
             _ => return Err(Defect::Map),
         }
         Ok(())
@@ -180,11 +186,14 @@ impl SparseRecords {
     }
 }
 
-/// Takes a value that may be given only once.
-fn set<T>(field: &mut Option<T>, value: T) -> Result<(), Defect> {
-    match field.replace(value) {
-        None => Ok(()),
-        Some(_) => Err(Defect::Map),
+/// Takes a value of which there may be only one.
+fn set<T: PartialEq>(field: &mut Option<T>, value: T) -> Result<(), Defect> {
+    match field {
+        Some(other) if *other != value => Err(Defect::Map),
+        _ => {
+            *field = Some(value);
+            Ok(())
+        }
     }
 }
 
@@ -196,7 +205,7 @@ fn is_stand_in(path: &[u8], name: &[u8]) -> bool {
         Some((directory, last)) => (directory, last.to_vec()),
         None => (&b"."[..], [b"/", name].concat()),
     };
-    let prefix = [&*directory, b"/GNUSparseFile."].concat();
+    let prefix = [directory, b"/GNUSparseFile."].concat();
     let number = path.strip_prefix(&*prefix);
     let number = number.and_then(|rest| rest.strip_suffix(&*last));
     number.is_some_and(|number| decimal(number).is_some())
@@ -388,7 +397,7 @@ mod tests {
             &[("GNU.sparse.name", "name")][..],
             &list[..1],
             &list[1..],
-            &pairs[..3],
+            &pairs[..2],
             &[list[0], list[1], real_size],
             &[&in_front[..], &list].concat(),
             &[&version("0")[..], &list].concat(),
@@ -396,7 +405,7 @@ mod tests {
         ] {
             assert_eq!(sparse(doubtful).err(), Some(Defect::Map), "{doubtful:?}");
         }
-        let twice = taken(&[list[0], list[0]]);
+        let twice = taken(&[list[0], ("GNU.sparse.size", "99")]);
         assert!(matches!(twice, Err(Defect::Record(_))), "{twice:?}");
     }
 }

@@ -91,6 +91,14 @@ impl Header {
         }
     }
 
+    /// Whether bytes that are no part of the name are one to programs that do not look at the format.
+    pub(crate) fn has_doubtful_prefix(&self) -> bool {
+        match self.format() {
+            Format::Prefix(_) => false,
+            Format::Gnu | Format::Old => self.rest.first() != Some(&0),
+        }
+    }
+
     /// The path.
     pub(crate) fn name(&self) -> Vec<u8> {
         let name = text(&self.name);

@@ -22,6 +22,7 @@
 mod acl;
 mod attributes;
 mod compression;
+mod doubts;
 mod error;
 mod extension;
 mod header;

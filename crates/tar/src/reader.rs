@@ -2,7 +2,7 @@ use verimount_source::ReadAt;
 use verimount_tree::{DeviceNumber, Permissions, Timestamp};
 
 use crate::{
-    Compression, Content, Defect, Error, Kind, Member,
+    Compression, Content, Defect, Error, Kind, Member, doubts,
     error::Failure,
     extension::{self, Extension, Sparse},
     header::Header,
@@ -111,15 +111,12 @@ impl<S: ReadAt> Reader<S> {
     /// Reads what follows a header that says something about the next one; whether it was such a header.
     fn extension(&mut self, header: &Header, in_front: &mut InFront) -> Result<bool, Failure> {
         let (field, limit) = match header.type_flag {
+            // Go forgets those in front of it.
+            b'g' if !in_front.is_empty() => return Err(Defect::GlobalBehind.into()),
             b'x' => (Some(&mut in_front.records), MAX_EXTENSION),
             b'g' => (None, MAX_EXTENSION),
             b'L' => (Some(&mut in_front.name), MAX_LONG_NAME),
             b'K' => (Some(&mut in_front.link), MAX_LONG_NAME),
-            // The name of the archive.
-            b'V' => {
-                self.skip_content(header.size()?)?;
-                return Ok(true);
-            }
             _ => return Ok(false),
         };
         let len = Some(header.size()?).filter(|len| *len <= limit);
@@ -142,12 +139,17 @@ impl<S: ReadAt> Reader<S> {
         taken.map_err(|defect| Failure::from(defect).at(at))?;
         let name = extension.name(in_front.name.map(until_nul));
         let name = name.map_err(|defect| Failure::from(defect).at(at))?;
+        let is_doubtful = name.is_none() && header.has_doubtful_prefix();
         let name = name.unwrap_or_else(|| header.name());
-        if name.is_empty() || name.contains(&0) {
+        if is_doubtful || name.is_empty() || name.contains(&0) {
             return Err(Failure::from(Defect::Name).at(at));
         }
+        // Of what is no link, nobody reads the target.
+        let long = in_front
+            .link
+            .filter(|_| matches!(header.type_flag, b'1' | b'2'));
         let member = extension
-            .target(in_front.link.map(until_nul))
+            .target(long.map(until_nul))
             .map_err(Failure::from)
             .map(|link| link.unwrap_or_else(|| header.link()))
             .and_then(|link| self.member_named(&name, link, header, extension));
@@ -204,18 +206,13 @@ impl<S: ReadAt> Reader<S> {
             let (major, minor) = header.device()?;
             Ok::<_, Defect>(DeviceNumber::new(major, minor))
         };
-        let is_file = matches!(header.type_flag, 0 | b'0' | b'7') && !name.ends_with(b"/");
-        if extension.sparse.is_given && !is_file {
-            return Err(Defect::Map.into());
-        }
-        let kind = match header.type_flag {
-            // As the oldest programs wrote them.
-            _ if is_file => return self.file(size, extension),
-            0 | b'0' => Kind::Directory,
+        let type_flag = doubts::type_flag(header, name)?;
+        doubts::check(type_flag, header, &extension)?;
+        let kind = match type_flag {
+            0 | b'0' | b'7' => return self.file(size, extension),
             b'S' => return self.gnu_sparse(size, header),
             b'1' => {
                 check_target(&link, usize::MAX)?;
-                check_link_size(header, extension.size)?;
                 return Ok(Kind::HardLink(link));
             }
             b'2' => {
@@ -226,11 +223,6 @@ impl<S: ReadAt> Reader<S> {
             b'4' => Kind::BlockDevice(device()?),
             b'5' => Kind::Directory,
             b'6' => Kind::Fifo,
-            // With a list of what was in it when an incremental backup was made.
-            b'D' => {
-                self.skip_content(size)?;
-                return Ok(Kind::Directory);
-            }
             other => return Err(Defect::Type(other).into()),
         };
         match size {
@@ -302,19 +294,6 @@ fn until_nul(mut bytes: Vec<u8>) -> Vec<u8> {
     let end = bytes.iter().position(|byte| *byte == 0);
     bytes.truncate(end.unwrap_or(bytes.len()));
     bytes
-}
-
-/// Checks that no content may follow a hard link. Some old programs give the size of what it is a link to, and every
-/// reader knows that nothing follows in their formats. In that of POSIX, content may follow, which only some readers skip.
-fn check_link_size(header: &Header, in_records: Option<u64>) -> Result<(), Defect> {
-    let in_header = match header.is_posix() {
-        true => header.size()?,
-        false => 0,
-    };
-    match in_header == 0 && in_records.unwrap_or(0) == 0 {
-        true => Ok(()),
-        false => Err(Defect::Content),
-    }
 }
 
 fn check_target(target: &[u8], longest: usize) -> Result<(), Defect> {

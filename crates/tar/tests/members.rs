@@ -137,6 +137,7 @@ fn holes_are_known_from_all_forms_of_maps() {
         .member_with(b'S', b"gnu", b"", &content, gnu)
         .records(&[
             ("GNU.sparse.size", b"2000"),
+            ("GNU.sparse.numblocks", b"2"),
             ("GNU.sparse.offset", b"0"),
             ("GNU.sparse.numbytes", b"600"),
             ("GNU.sparse.offset", b"1600"),
@@ -276,6 +277,18 @@ fn what_gives_a_name_or_content_twice_is_refused() {
             Defect::Map,
         ),
         (
+            archive()
+                .records(&[holes[0], holes[1], ("size", b"0")])
+                .member_with(b'0', b"a", b"", b"", with_size),
+            Defect::Map,
+        ),
+        (
+            archive()
+                .records(&holes[..2])
+                .member_with(b'0', b"a", b"", b"", |header| header[257] = 0),
+            Defect::Map,
+        ),
+        (
             archive().member_with(b'1', b"a", b"b", b"", with_size),
             Defect::Content,
         ),
@@ -324,8 +337,36 @@ fn what_could_be_read_in_two_ways_is_refused() {
             Defect::Content,
         ),
         (
-            archive().member(b'0', b"dir/", b"", b"content"),
+            archive().member(0, b"dir/", b"", b"content"),
             Defect::Content,
+        ),
+        (archive().member(b'0', b"dir/", b"", b""), Defect::Slash),
+        (archive().member(b'7', b"file/", b"", b""), Defect::Slash),
+        (
+            archive()
+                .records(&[("path", b"file")])
+                .member(0, b"dir/", b"", b""),
+            Defect::Slash,
+        ),
+        (
+            archive().member_with(b'0', b"file", b"", b"", |header| {
+                header[257..265].copy_from_slice(b"ustar  \0");
+                header[345] = b'p';
+            }),
+            Defect::Name,
+        ),
+        (
+            archive()
+                .records(&[("SCHILY.realsize", b"5")])
+                .member(b'0', b"a", b"", b"content"),
+            Defect::RealSize,
+        ),
+        (
+            archive()
+                .records(&[("uid", b"5")])
+                .member(b'g', b"all", b"", &pax_record(b"comment", b"c"))
+                .file("a"),
+            Defect::GlobalBehind,
         ),
         (archive().member(b'2', b"link", b"", b""), Defect::Target),
         (archive().member(b'1', b"link", b"", b""), Defect::Target),
@@ -336,6 +377,8 @@ fn what_could_be_read_in_two_ways_is_refused() {
         ),
         (archive().records(&[("path", b"")]).file("a"), Defect::Name),
         (archive().member(b'M', b"a", b"", b""), Defect::Type(b'M')),
+        (archive().member(b'V', b"a", b"", b""), Defect::Type(b'V')),
+        (archive().member(b'D', b"a", b"", b""), Defect::Type(b'D')),
         (archive().member(b'S', b"a", b"", b""), Defect::Type(b'S')),
         (
             archive().records(&[]).records(&[]).file("a"),

@@ -40,7 +40,7 @@ impl fmt::Display for Tool {
 }
 
 /// The programs that any task needs, by package.
-pub(super) const TOOLS: [Tool; 49] = [
+pub(super) const TOOLS: [Tool; 50] = [
     tool("getfattr", "attr", &[Test], "shows extended attributes"),
     tool("setfacl", "acl", &[Test], "sets access control lists"),
     tool(
@@ -170,6 +170,12 @@ pub(super) const TOOLS: [Tool; 49] = [
         "kmod",
         &[KernelTest],
         "lists the modules of a kernel",
+    ),
+    tool(
+        "bsdtar",
+        "libarchive-tools",
+        &[Test],
+        "unpacks archives that ours are compared with",
     ),
     tool("nbdcopy", "libnbd-bin", &[Test], "copies disks over NBD"),
     tool(
