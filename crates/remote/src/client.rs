@@ -1,4 +1,4 @@
-//! The HTTP client, which only this module and `registry` know.
+//! Asking for the bytes of one file.
 
 use std::{
     fmt,
@@ -11,15 +11,12 @@ use std::{
     time::Duration,
 };
 
-use rustls::crypto::ring;
 use ureq::{
-    Agent, BodyReader, Timeout,
-    config::RedirectAuthHeaders,
+    BodyReader,
     http::{
         HeaderValue, Response,
         header::{AUTHORIZATION, CONTENT_LENGTH, LOCATION, RANGE, TRANSFER_ENCODING},
     },
-    tls::{RootCerts, TlsConfig},
 };
 
 #[cfg(feature = "clouds")]
@@ -27,9 +24,9 @@ use crate::cloud::Object;
 use crate::{
     Error, RemoteUrl, Session,
     answer::{Head, Version},
-    limits::{CONNECT, Limits, MAX_HEAD, MAX_REDIRECTS},
+    http::of_client,
+    limits::MAX_REDIRECTS,
     registry::Access,
-    session::Authorities,
 };
 
 /// Asks a server for ranges of one file.
@@ -78,40 +75,6 @@ pub(crate) struct Body {
     left: u64,
     /// Whether the answer shows its end, so that the connection can be used again.
     has_end: bool,
-}
-
-/// The client of a session, which follows no redirects by itself.
-pub(crate) fn agent(authorities: Option<Authorities>, limits: &Limits) -> Agent {
-    let roots = match authorities {
-        Some(Authorities(certificates)) => RootCerts::Specific(certificates),
-        None => RootCerts::PlatformVerifier,
-    };
-    let tls = TlsConfig::builder()
-        .root_certs(roots)
-        .unversioned_rustls_crypto_provider(Arc::new(ring::default_provider()))
-        .build();
-    // A session has a file and perhaps a sidecar.
-    let idle = 2 * limits.connections;
-    // No limit for a whole answer: a slow one is better than none. The caller has deadlines.
-    let config = Agent::config_builder()
-        .tls_config(tls)
-        .http_status_as_error(false)
-        .max_redirects(0)
-        .max_redirects_will_error(false)
-        .redirect_auth_headers(RedirectAuthHeaders::Never)
-        .max_response_header_size(MAX_HEAD)
-        .max_idle_connections(idle)
-        .max_idle_connections_per_host(idle)
-        .timeout_resolve(Some(CONNECT))
-        .timeout_connect(Some(CONNECT))
-        .timeout_per_read(Some(limits.silence))
-        .timeout_per_write(Some(limits.silence))
-        .timeout_recv_response(Some(limits.read))
-        .user_agent(concat!("verimount/", env!("CARGO_PKG_VERSION")))
-        .accept("*/*")
-        .accept_encoding("identity")
-        .build();
-    config.into()
 }
 
 impl Client {
@@ -236,13 +199,10 @@ impl Client {
         for _ in 0..=MAX_REDIRECTS {
             let at = moved.as_ref().unwrap_or(start);
             let answer = self.ask(at, span)?;
-            if !matches!(answer.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
-                return Ok((answer, moved));
+            match redirected(&answer, at)? {
+                None => return Ok((answer, moved)),
+                next => moved = next,
             }
-            let location = answer.headers().get(LOCATION);
-            let location = location.and_then(|location| location.to_str().ok());
-            let next = location.and_then(|location| at.joined(location));
-            moved = Some(next.ok_or(Error::Redirects)?);
         }
         Err(Error::Redirects.into())
     }
@@ -253,7 +213,8 @@ impl Client {
         let is_own = own.is_some_and(|own| at.is_same_server(own));
         let send = |authorization: Option<&HeaderValue>| -> Result<_, Failure> {
             self.session.counters().request();
-            let mut request = self.session.agent().get(at.uri()).header(RANGE, &asked);
+            let request = self.session.http().get(at.uri())?;
+            let mut request = request.header(RANGE, &asked);
             if is_own {
                 for (name, value) in self.session.headers().iter() {
                     request = request.header(name, value);
@@ -338,6 +299,23 @@ impl Body {
     }
 }
 
+/// Where an answer redirects to, if it does.
+///
+/// # Errors
+/// [`Error::Redirects`] if that is no valid place.
+pub(crate) fn redirected(
+    answer: &Response<ureq::Body>,
+    from: &RemoteUrl,
+) -> Result<Option<RemoteUrl>, Error> {
+    if !matches!(answer.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
+        return Ok(None);
+    }
+    let location = answer.headers().get(LOCATION);
+    let location = location.and_then(|location| location.to_str().ok());
+    let next = location.and_then(|location| from.joined(location));
+    next.map(Some).ok_or(Error::Redirects)
+}
+
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         Self {
@@ -356,45 +334,4 @@ fn failure(error: Error, head: &Head<'_>) -> Failure {
 
 fn of_read(error: &io::Error) -> Error {
     Error::Broken(error.to_string())
-}
-
-/// The texts of the client's errors may contain the URL with its query, so only some are used.
-pub(crate) fn of_client(error: ureq::Error) -> Error {
-    match error {
-        ureq::Error::TooManyRedirects | ureq::Error::RedirectFailed | ureq::Error::BadUri(_) => {
-            Error::Redirects
-        }
-        ureq::Error::LargeResponseHeader(..) => Error::LargeHead,
-        ureq::Error::HostNotFound => Error::Unreachable("the host is not known".to_owned()),
-        ureq::Error::ConnectionFailed => Error::Unreachable("no address answers".to_owned()),
-        ureq::Error::ConnectProxyFailed(_) | ureq::Error::InvalidProxyUrl => {
-            Error::Unreachable("the proxy does not connect".to_owned())
-        }
-        ureq::Error::Timeout(Timeout::Resolve | Timeout::Connect) => {
-            Error::Unreachable("no answer in time".to_owned())
-        }
-        ureq::Error::Timeout(_) => Error::Broken("no answer in time".to_owned()),
-        ureq::Error::Rustls(error) => Error::Tls(error.to_string()),
-        ureq::Error::Tls(text) => Error::Tls(text.to_owned()),
-        ureq::Error::Protocol(error) => Error::Protocol(error.to_string()),
-        ureq::Error::Http(error) => Error::Protocol(error.to_string()),
-        ureq::Error::Io(error) => of_io(&error),
-        _ => Error::Protocol("the client failed".to_owned()),
-    }
-}
-
-fn of_io(error: &io::Error) -> Error {
-    if let Some(tls) = error
-        .get_ref()
-        .and_then(|inner| inner.downcast_ref::<rustls::Error>())
-    {
-        return Error::Tls(tls.to_string());
-    }
-    match error.kind() {
-        io::ErrorKind::ConnectionRefused
-        | io::ErrorKind::HostUnreachable
-        | io::ErrorKind::NetworkUnreachable
-        | io::ErrorKind::AddrNotAvailable => Error::Unreachable(error.to_string()),
-        _ => Error::Broken(error.to_string()),
-    }
 }

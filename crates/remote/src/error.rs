@@ -82,6 +82,15 @@ pub enum Error {
     /// The answer is not HTTP.
     #[error("the answer is not valid HTTP: {0}")]
     Protocol(String),
+    /// The proxy in the environment cannot be used.
+    #[error(
+        "the proxy in the environment variable {variable} cannot be used: it must be http://HOST:PORT or \
+         https://HOST:PORT"
+    )]
+    Proxy {
+        /// The variable.
+        variable: &'static str,
+    },
     /// No connection can be made.
     #[error("cannot connect: {0}")]
     Unreachable(String),

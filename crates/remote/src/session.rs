@@ -9,10 +9,7 @@ use std::{
 use std::ops::ControlFlow;
 
 use thiserror::Error;
-use ureq::{
-    Agent,
-    tls::{Certificate, PemItem, parse_pem},
-};
+use ureq::tls::{Certificate, PemItem, parse_pem};
 
 #[cfg(feature = "clouds")]
 use crate::{
@@ -25,11 +22,13 @@ use verimount_source::ReadAt;
 
 use crate::{
     Error, Headers, RemoteFile, RemoteStats, RemoteUrl,
-    client::{Target, agent},
+    client::Target,
     closing::Closing,
     counters::Counters,
+    http::Http,
     limits::Limits,
     pool::{self, Pool},
+    proxies::Proxies,
     retry_budget::RetryBudget,
 };
 
@@ -100,7 +99,7 @@ pub struct Session {
 }
 
 struct Shared {
-    agent: Agent,
+    http: Http,
     headers: Headers,
     limits: Limits,
     closing: Closing,
@@ -120,8 +119,7 @@ impl Session {
 
     pub(crate) fn with_limits(options: RemoteOptions, limits: Limits) -> Self {
         let shared = Shared {
-            // Redirects are followed by what knows which headers go where.
-            agent: agent(options.authorities, &limits),
+            http: Http::new(options.authorities, &limits, Proxies::of_environment()),
             headers: options.headers,
             limits,
             closing: Closing::default(),
@@ -153,6 +151,14 @@ impl Session {
     pub(crate) fn with_buckets(mut self, buckets: Buckets) -> Self {
         let shared = Arc::get_mut(&mut self.shared).expect("nobody else has it yet");
         shared.buckets = buckets;
+        self
+    }
+
+    /// The same with other proxies than those in the environment. It must be new.
+    #[cfg(test)]
+    pub(crate) fn with_proxies(mut self, proxies: Proxies) -> Self {
+        let shared = Arc::get_mut(&mut self.0).expect("nobody else has it yet");
+        shared.http = shared.http.clone().with_proxies(proxies);
         self
     }
 
@@ -208,7 +214,7 @@ impl Session {
         let bucket = self
             .shared
             .buckets
-            .of(name, &self.shared.agent, &self.shared.limits)?;
+            .of(name, &self.shared.http, &self.shared.limits)?;
         Ok(Object::new(bucket, name))
     }
 
@@ -226,15 +232,15 @@ impl Session {
             pool.close();
         }
         drop(pools);
-        self.shared.agent.clone().shutdown();
+        self.shared.http.shutdown();
     }
 
     pub(crate) fn tolerates_changes(&self) -> bool {
         self.tolerates_changes
     }
 
-    pub(crate) fn agent(&self) -> &Agent {
-        &self.shared.agent
+    pub(crate) fn http(&self) -> &Http {
+        &self.shared.http
     }
 
     pub(crate) fn headers(&self) -> &Headers {
@@ -294,6 +300,6 @@ impl fmt::Debug for Session {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        self.agent.clone().shutdown();
+        self.http.shutdown();
     }
 }

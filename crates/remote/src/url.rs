@@ -1,8 +1,10 @@
-use std::{fmt, net::IpAddr, str::FromStr, sync::Arc};
+use std::{fmt, str::FromStr, sync::Arc};
 
 use thiserror::Error;
 use ureq::http::Uri;
 use verimount_names::printable;
+
+use crate::loopback::is_this_machine;
 
 /// Where a file is on a web server: an absolute `http` or `https` URL without user and password.
 ///
@@ -92,12 +94,7 @@ impl RemoteUrl {
 
     /// Whether nobody on the way can read what is sent.
     pub(crate) fn is_confidential(&self) -> bool {
-        let host = self.0.host().unwrap_or_default();
-        let address = host.trim_start_matches('[').trim_end_matches(']');
-        let is_loopback = |address: IpAddr| address.is_loopback();
-        self.0.scheme_str() == Some("https")
-            || host == "localhost"
-            || address.parse().is_ok_and(is_loopback)
+        self.0.scheme_str() == Some("https") || is_this_machine(self.0.host().unwrap_or_default())
     }
 }
 

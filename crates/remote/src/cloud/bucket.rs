@@ -12,11 +12,10 @@ use object_store::{
     signer::{Method, Signer, Url},
 };
 use tokio::runtime::{self, Runtime};
-use ureq::Agent;
 use verimount_source::ReadAt;
 
 use super::{Cloud, environment::Environment, transport::Transport};
-use crate::{Error, RemoteUrl, limits::Limits};
+use crate::{Error, RemoteUrl, http::Http, limits::Limits};
 
 /// The most parts of an object.
 const MAX_PARTS: u64 = 10_000;
@@ -58,11 +57,11 @@ impl Bucket {
         cloud: Cloud,
         name: &str,
         environment: &Environment,
-        agent: &Agent,
+        http: &Http,
         limits: &Limits,
     ) -> Result<Self, Error> {
         let allow_http = environment.is_on(cloud.allow_http());
-        let transport = Transport::new(agent.clone(), cloud, allow_http);
+        let transport = Transport::new(http.clone(), cloud, allow_http);
         let make = match cloud {
             Cloud::S3 => s3,
             Cloud::Google => google,

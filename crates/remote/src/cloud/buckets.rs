@@ -3,10 +3,8 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use ureq::Agent;
-
 use super::{Cloud, ObjectName, bucket::Bucket, environment::Environment};
-use crate::{Error, limits::Limits};
+use crate::{Error, http::Http, limits::Limits};
 
 /// The buckets that a session uses, each with the credentials that were found for it.
 #[derive(Default)]
@@ -32,7 +30,7 @@ impl Buckets {
     pub(crate) fn of(
         &self,
         name: &ObjectName,
-        agent: &Agent,
+        http: &Http,
         limits: &Limits,
     ) -> Result<Arc<Bucket>, Error> {
         // Nothing is sent while it is held. Any map of buckets is a valid state.
@@ -45,7 +43,7 @@ impl Buckets {
             Some(environment) => environment.clone(),
             None => Environment::of_process(),
         };
-        let bucket = Bucket::new(name.cloud(), name.bucket(), &environment, agent, limits)?;
+        let bucket = Bucket::new(name.cloud(), name.bucket(), &environment, http, limits)?;
         Ok(known.entry(key).or_insert(bucket.into()).clone())
     }
 }

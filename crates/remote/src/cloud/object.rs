@@ -159,7 +159,7 @@ mod tests {
     use std::{sync::Barrier, thread};
 
     use super::*;
-    use crate::{cloud::Environment, limits::Limits};
+    use crate::{cloud::Environment, http::Http, limits::Limits, proxies::Proxies};
 
     fn object() -> Object {
         let environment = Environment::of(&[
@@ -167,9 +167,10 @@ mod tests {
             ("AWS_SECRET_ACCESS_KEY", "secret"),
         ]);
         let name: ObjectName = "s3://bucket/key".parse().unwrap();
-        let agent = crate::client::agent(None, &Limits::default());
+        let proxies = Proxies::of(|_| None);
+        let http = Http::new(None, &Limits::default(), proxies);
         let buckets = crate::cloud::Buckets::new(environment);
-        let bucket = buckets.of(&name, &agent, &Limits::default()).unwrap();
+        let bucket = buckets.of(&name, &http, &Limits::default()).unwrap();
         Object::new(bucket, &name)
     }
 

@@ -17,12 +17,15 @@ use object_store::{
     },
 };
 use ureq::{
-    Agent, Body,
+    Body,
     http::{HeaderValue, Method, Request, Response, Uri, header::CONTENT_LENGTH},
 };
 
 use super::Cloud;
-use crate::{Error, RemoteUrl, client::of_client};
+use crate::{
+    Error, RemoteUrl,
+    http::{Http, Within, of_client},
+};
 
 /// The largest answer, in bytes: a token, or how an upload has ended.
 const MAX_ANSWER: u64 = 1 << 20;
@@ -36,7 +39,7 @@ const METADATA: Duration = Duration::from_secs(2);
 pub(super) struct Transport(Arc<Shared>);
 
 struct Shared {
-    agent: Agent,
+    http: Http,
     cloud: Cloud,
     /// Whether requests may be sent without encryption.
     allow_http: bool,
@@ -44,9 +47,9 @@ struct Shared {
 }
 
 impl Transport {
-    pub(super) fn new(agent: Agent, cloud: Cloud, allow_http: bool) -> Self {
+    pub(super) fn new(http: Http, cloud: Cloud, allow_http: bool) -> Self {
         Self(Arc::new(Shared {
-            agent,
+            http,
             cloud,
             allow_http,
             failed: Mutex::default(),
@@ -81,7 +84,7 @@ impl Transport {
             true => self.run(bodiless(request), is_metadata),
             false => self.run(request, is_metadata),
         };
-        match answer.map_err(of_client) {
+        match answer {
             Err(Error::Unreachable(_) | Error::Broken(_)) if is_metadata => {
                 Err(Error::NoCloudCredentials {
                     cloud: self.0.cloud,
@@ -95,14 +98,12 @@ impl Transport {
         &self,
         request: Request<impl ureq::AsSendBody>,
         is_metadata: bool,
-    ) -> Result<Response<Body>, ureq::Error> {
-        let agent = &self.0.agent;
-        if !is_metadata {
-            return agent.run(request);
+    ) -> Result<Response<Body>, Error> {
+        match is_metadata {
+            // Proxies are for other networks than this machine's own.
+            true => self.0.http.run_directly(request, METADATA),
+            false => self.0.http.run(request, Within::Usual),
         }
-        // Proxies are for other networks than this machine's own.
-        let config = agent.configure_request(request).proxy(None);
-        agent.run(config.timeout_global(Some(METADATA)).build())
     }
 
     /// An answer for `object_store`. The text of an error is not read.

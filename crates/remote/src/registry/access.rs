@@ -6,7 +6,7 @@ use std::{
 use ct_codecs::{Base64, Encoder};
 use serde::Deserialize;
 use ureq::{
-    Agent, Body, ResponseExt,
+    Body, ResponseExt,
     http::{HeaderMap, HeaderValue, Response, Uri},
 };
 
@@ -18,7 +18,8 @@ use super::{
 };
 use crate::{
     Error,
-    client::{Failure, of_client},
+    client::Failure,
+    http::{Http, of_client},
 };
 
 /// The largest answer with a token, in bytes.
@@ -32,7 +33,7 @@ const TOKEN: Duration = Duration::from_secs(30);
 /// A request goes out with what the registry was told last. If it wants something else (401), one thread
 /// asks for a new token or reads the credentials again, and all others wait for that.
 pub(crate) struct Access {
-    agent: Agent,
+    http: Http,
     host: Host,
     scope: String,
     files: AuthFiles,
@@ -49,9 +50,9 @@ struct Token {
 
 impl Access {
     /// `scope` is what tokens are asked for, such as `repository:NAME:pull`.
-    pub(super) fn new(agent: Agent, host: Host, scope: String, files: AuthFiles) -> Self {
+    pub(super) fn new(http: Http, host: Host, scope: String, files: AuthFiles) -> Self {
         Self {
-            agent,
+            http,
             host,
             scope,
             files,
@@ -149,12 +150,12 @@ impl Access {
                     ("refresh_token", token.as_str()),
                     scope,
                 ];
-                let request = self.agent.post(realm).config();
+                let request = self.http.post(realm)?.config();
                 let request = request.timeout_global(Some(TOKEN)).build();
                 request.send_form(form.into_iter().chain(service))
             }
             credential => {
-                let mut request = self.agent.get(realm).query_pairs([scope]);
+                let mut request = self.http.get(realm)?.query_pairs([scope]);
                 request = request.query_pairs(service);
                 if let Some(Credential::Password { user, password }) = credential {
                     request = request.header("authorization", basic(user, password)?);

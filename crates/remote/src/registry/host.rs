@@ -1,6 +1,8 @@
-use std::{fmt, net::IpAddr};
+use std::fmt;
 
 use ureq::http::Uri;
+
+use crate::loopback::is_this_machine;
 
 /// Where Docker Hub answers, which its names do not say.
 const DOCKER_HUB: &str = "registry-1.docker.io";
@@ -71,17 +73,13 @@ impl fmt::Display for Host {
     }
 }
 
-/// Whether `HOST` or `HOST:PORT` is this machine, whatever its resolver says.
+/// Whether `HOST` or `HOST:PORT` is this machine.
 fn is_loopback(authority: &str) -> bool {
     let host = match authority.rsplit_once(':') {
         Some((host, port)) if !port.contains(']') => host,
         _ => authority,
     };
-    let address = host.trim_start_matches('[').trim_end_matches(']');
-    match address.parse::<IpAddr>() {
-        Ok(address) => address.is_loopback(),
-        Err(_) => host == "localhost",
-    }
+    is_this_machine(host)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use ureq::{
     AsSendBody, Body,
     http::{
-        HeaderValue, Request, Response,
+        HeaderValue, Request, Response, Uri,
         header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE},
         request::Builder,
     },
@@ -15,9 +15,10 @@ use super::{
     host::Host, status::expect,
 };
 use crate::{
-    Error, RemoteFile, Session,
-    client::{Failure, Target, of_client},
+    Error, RemoteFile, RemoteUrl, Session,
+    client::{Failure, Target, redirected},
     fetch::opening,
+    http::{Within, of_client},
     limits::MAX_REDIRECTS,
 };
 
@@ -68,9 +69,9 @@ impl Repository {
             Rights::Push => "pull,push",
         };
         let scope = format!("repository:{name}:{actions}");
-        let agent = session.agent().clone();
+        let http = session.http().clone();
         Self {
-            access: Arc::new(Access::new(agent, host.clone(), scope, files)),
+            access: Arc::new(Access::new(http, host.clone(), scope, files)),
             path: format!("/v2/{name}"),
             host,
             session: session.clone(),
@@ -98,8 +99,9 @@ impl Repository {
         let url = self.url(&format!("/manifests/{name}"));
         let bytes = self.retried(|| {
             let mut answer = self.access.send(|authorization| {
-                let request = Request::get(&url).header(ACCEPT, Manifest::accepted());
-                self.run(with_body(request, authorization, ())?)
+                self.follow(authorization, &url, |url| {
+                    Request::get(url).header(ACCEPT, Manifest::accepted())
+                })
             })?;
             expect(200, &answer)?;
             let body = answer.body_mut().with_config().limit(Manifest::MAX_SIZE);
@@ -133,7 +135,7 @@ impl Repository {
         self.retried(|| {
             let answer = self.access.send(|authorization| {
                 let request = Request::put(&url).header(CONTENT_TYPE, MANIFEST_TYPE);
-                self.run_here(with_body(request, authorization, &*bytes)?)
+                self.run_here(with_body(request, authorization, &*bytes)?, Within::Usual)
             })?;
             expect(201, &answer)?;
             Ok(digest)
@@ -168,7 +170,10 @@ impl Repository {
         let url = self.url(&format!("/blobs/{digest}"));
         self.retried(|| {
             let answer = self.access.send(|authorization| {
-                self.run_here(with_body(Request::head(&url), authorization, ())?)
+                self.run_here(
+                    with_body(Request::head(&url), authorization, ())?,
+                    Within::Usual,
+                )
             })?;
             match answer.status().as_u16() {
                 404 => Ok(false),
@@ -179,23 +184,34 @@ impl Repository {
         })
     }
 
-    /// Sends a request, and follows redirects, without credentials.
-    fn run(&self, request: Request<impl AsSendBody>) -> Result<Response<Body>, Failure> {
-        let agent = self.session.agent();
-        let request = agent
-            .configure_request(request)
-            .max_redirects(MAX_REDIRECTS)
-            .max_redirects_will_error(true)
-            .timeout_recv_body(Some(self.session.limits().manifest));
-        Ok(agent.run(request.build()).map_err(of_client)?)
+    /// Sends the request that `new` makes for a URL, and follows redirects, without credentials.
+    fn follow(
+        &self,
+        authorization: Option<&HeaderValue>,
+        url: &str,
+        new: impl Fn(&Uri) -> Builder,
+    ) -> Result<Response<Body>, Failure> {
+        let within = Within::Body(self.session.limits().manifest);
+        let mut at: RemoteUrl = url.parse().map_err(|_| Error::Redirects)?;
+        for redirects in 0..=MAX_REDIRECTS {
+            let authorization = authorization.filter(|_| redirects == 0);
+            let request = with_body(new(at.uri()), authorization, ())?;
+            let answer = self.session.http().run(request, within)?;
+            match redirected(&answer, &at)? {
+                None => return Ok(answer),
+                Some(next) => at = next,
+            }
+        }
+        Err(Error::Redirects.into())
     }
 
     /// Sends a request that must not go elsewhere.
     pub(super) fn run_here(
         &self,
         request: Request<impl AsSendBody>,
+        within: Within,
     ) -> Result<Response<Body>, Failure> {
-        Ok(self.session.agent().run(request).map_err(of_client)?)
+        Ok(self.session.http().run(request, within)?)
     }
 
     pub(super) fn url(&self, path: &str) -> String {

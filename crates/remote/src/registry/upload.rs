@@ -16,7 +16,7 @@ use ureq::{
 use verimount_source::ReadAt;
 
 use super::{BlobDigest, Repository, repository::with_body, status::expect};
-use crate::{Error, client::Failure, fetch::Attempts};
+use crate::{Error, client::Failure, fetch::Attempts, http::Within};
 
 /// How often the upload of a blob is begun at most.
 const ATTEMPTS: u32 = 3;
@@ -80,9 +80,7 @@ impl Repository {
                 .header(CONTENT_TYPE, "application/octet-stream")
                 .header(CONTENT_LENGTH, content.content.size());
             let request = with_body(request, authorization, SendBody::from_reader(&mut *content))?;
-            let request = self.session.agent().configure_request(request);
-            let request = request.timeout_recv_response(Some(STORING)).build();
-            self.run_here(request)
+            self.run_here(request, Within::Answer(STORING))
         };
         let answer = match self.host.has(&place) {
             true => self.access.send(put)?,
@@ -97,7 +95,7 @@ impl Repository {
         let url = self.url("/blobs/uploads/");
         let answer = self.access.send(|authorization| {
             let request = Request::post(&url).header(CONTENT_LENGTH, 0);
-            self.run_here(with_body(request, authorization, ())?)
+            self.run_here(with_body(request, authorization, ())?, Within::Usual)
         })?;
         expect(202, &answer)?;
         let place = answer.headers().get(LOCATION);

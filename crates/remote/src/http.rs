@@ -1,0 +1,187 @@
+//! The HTTP client, and what its errors mean.
+
+use std::{io, sync::Arc, time::Duration};
+
+use rustls::crypto::ring;
+use ureq::{
+    Agent, AsSendBody, Body, RequestBuilder, Timeout,
+    config::RedirectAuthHeaders,
+    http::{Request, Response, Uri},
+    tls::{RootCerts, TlsConfig},
+    typestate::{WithBody, WithoutBody},
+};
+
+use crate::{
+    Error,
+    limits::{CONNECT, Limits, MAX_HEAD},
+    proxies::Proxies,
+    session::Authorities,
+};
+
+/// The HTTP client of a session. It follows no redirects: what sends a request knows which headers may go where,
+/// and each host may have another proxy.
+#[derive(Clone)]
+pub(crate) struct Http {
+    agent: Agent,
+    proxies: Arc<Proxies>,
+}
+
+/// What of a request is limited in time besides what is for all of them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Within {
+    /// Nothing.
+    Usual,
+    /// That the answer begins.
+    Answer(Duration),
+    /// That its body arrives.
+    Body(Duration),
+}
+
+impl Http {
+    pub(crate) fn new(authorities: Option<Authorities>, limits: &Limits, proxies: Proxies) -> Self {
+        Self {
+            agent: agent(authorities, limits),
+            proxies: proxies.into(),
+        }
+    }
+
+    /// A request for what is at a URL.
+    ///
+    /// # Errors
+    /// [`Error::Proxy`].
+    pub(crate) fn get(&self, url: &Uri) -> Result<RequestBuilder<WithoutBody>, Error> {
+        let proxy = self.proxies.of_url(url)?;
+        Ok(self.agent.get(url).config().proxy(proxy).build())
+    }
+
+    /// A request with a body.
+    ///
+    /// # Errors
+    /// [`Error::Proxy`].
+    pub(crate) fn post(&self, url: &Uri) -> Result<RequestBuilder<WithBody>, Error> {
+        let proxy = self.proxies.of_url(url)?;
+        Ok(self.agent.post(url).config().proxy(proxy).build())
+    }
+
+    /// Sends a request.
+    ///
+    /// # Errors
+    /// [`Error::Proxy`], and why there is no answer.
+    pub(crate) fn run(
+        &self,
+        request: Request<impl AsSendBody>,
+        within: Within,
+    ) -> Result<Response<Body>, Error> {
+        let proxy = self.proxies.of_url(request.uri())?;
+        let config = self.agent.configure_request(request).proxy(proxy);
+        let config = match within {
+            Within::Usual => config,
+            Within::Answer(time) => config.timeout_recv_response(Some(time)),
+            Within::Body(time) => config.timeout_recv_body(Some(time)),
+        };
+        self.agent.run(config.build()).map_err(of_client)
+    }
+
+    /// Sends a request without any proxy.
+    ///
+    /// # Errors
+    /// Why there is no answer.
+    #[cfg(feature = "clouds")]
+    pub(crate) fn run_directly(
+        &self,
+        request: Request<impl AsSendBody>,
+        within: Duration,
+    ) -> Result<Response<Body>, Error> {
+        let config = self.agent.configure_request(request);
+        let config = config.timeout_global(Some(within));
+        self.agent.run(config.build()).map_err(of_client)
+    }
+
+    /// Ends all requests, and refuses later ones.
+    pub(crate) fn shutdown(&self) {
+        self.agent.clone().shutdown();
+    }
+
+    /// The same with other proxies.
+    #[cfg(test)]
+    pub(crate) fn with_proxies(self, proxies: Proxies) -> Self {
+        let proxies = proxies.into();
+        Self { proxies, ..self }
+    }
+}
+
+fn agent(authorities: Option<Authorities>, limits: &Limits) -> Agent {
+    let roots = match authorities {
+        Some(Authorities(certificates)) => RootCerts::Specific(certificates),
+        None => RootCerts::PlatformVerifier,
+    };
+    let tls = TlsConfig::builder()
+        .root_certs(roots)
+        .unversioned_rustls_crypto_provider(Arc::new(ring::default_provider()))
+        .build();
+    // A session has a file and perhaps a sidecar.
+    let idle = 2 * limits.connections;
+    // No limit for a whole answer: a slow one is better than none. The caller has deadlines.
+    let config = Agent::config_builder()
+        .tls_config(tls)
+        // Each request has its own.
+        .proxy(None)
+        .http_status_as_error(false)
+        .max_redirects(0)
+        .max_redirects_will_error(false)
+        .redirect_auth_headers(RedirectAuthHeaders::Never)
+        .max_response_header_size(MAX_HEAD)
+        .max_idle_connections(idle)
+        .max_idle_connections_per_host(idle)
+        .timeout_resolve(Some(CONNECT))
+        .timeout_connect(Some(CONNECT))
+        .timeout_per_read(Some(limits.silence))
+        .timeout_per_write(Some(limits.silence))
+        .timeout_recv_response(Some(limits.read))
+        .user_agent(concat!("verimount/", env!("CARGO_PKG_VERSION")))
+        .accept("*/*")
+        .accept_encoding("identity")
+        .build();
+    config.into()
+}
+
+/// The texts of the client's errors may contain the URL with its query, so only some are used.
+pub(crate) fn of_client(error: ureq::Error) -> Error {
+    match error {
+        ureq::Error::TooManyRedirects | ureq::Error::RedirectFailed | ureq::Error::BadUri(_) => {
+            Error::Redirects
+        }
+        ureq::Error::LargeResponseHeader(..) => Error::LargeHead,
+        ureq::Error::HostNotFound => Error::Unreachable("the host is not known".to_owned()),
+        ureq::Error::ConnectionFailed => Error::Unreachable("no address answers".to_owned()),
+        ureq::Error::ConnectProxyFailed(_) | ureq::Error::InvalidProxyUrl => {
+            Error::Unreachable("the proxy does not connect".to_owned())
+        }
+        ureq::Error::Timeout(Timeout::Resolve | Timeout::Connect) => {
+            Error::Unreachable("no answer in time".to_owned())
+        }
+        ureq::Error::Timeout(_) => Error::Broken("no answer in time".to_owned()),
+        ureq::Error::Rustls(error) => Error::Tls(error.to_string()),
+        ureq::Error::Tls(text) => Error::Tls(text.to_owned()),
+        ureq::Error::Protocol(error) => Error::Protocol(error.to_string()),
+        ureq::Error::Http(error) => Error::Protocol(error.to_string()),
+        ureq::Error::Io(error) => of_io(&error),
+        _ => Error::Protocol("the client failed".to_owned()),
+    }
+}
+
+fn of_io(error: &io::Error) -> Error {
+    if let Some(tls) = error
+        .get_ref()
+        .and_then(|inner| inner.downcast_ref::<rustls::Error>())
+    {
+        return Error::Tls(tls.to_string());
+    }
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused
+        | io::ErrorKind::HostUnreachable
+        | io::ErrorKind::NetworkUnreachable
+        | io::ErrorKind::AddrNotAvailable => Error::Unreachable(error.to_string()),
+        _ => Error::Broken(error.to_string()),
+    }
+}

@@ -1,0 +1,147 @@
+//! What goes through a proxy.
+
+use std::{fs, ops::ControlFlow};
+
+use verimount_testkit::{HttpServer, RegistryLogin, RegistryServer};
+
+use super::{content, patient, read, session};
+#[cfg(feature = "clouds")]
+use crate::cloud::{Buckets, Environment};
+use crate::{
+    Error, RemoteOptions, Session,
+    granules::GRANULE,
+    proxies::Proxies,
+    registry::{AuthFiles, BlobDigest, Repository, Rights},
+};
+
+/// A proxy that connects nobody, and records who asks.
+fn proxy() -> HttpServer {
+    HttpServer::start("", |_, _, right| right.only_status(403))
+}
+
+/// Has everything sent through a proxy that may be.
+fn through(session: Session, proxy: &HttpServer) -> Session {
+    let url = proxy.url("");
+    session.with_proxies(Proxies::of(|name| {
+        (name == "ALL_PROXY").then(|| url.clone().into())
+    }))
+}
+
+/// With whom the proxy was asked to connect.
+fn asked(proxy: &HttpServer) -> Vec<String> {
+    let requests = proxy.requests().into_iter();
+    requests
+        .map(|request| format!("{} {}", request.method, request.path))
+        .collect()
+}
+
+#[test]
+fn other_machines_are_reached_through_a_proxy() {
+    for (url, expected) in [
+        ("http://host.example/file", "CONNECT host.example:80"),
+        ("https://host.example:81/file", "CONNECT host.example:81"),
+    ] {
+        let proxy = proxy();
+        let session = through(session(patient()), &proxy);
+        let error = session.open(&url.parse().unwrap()).err();
+        assert!(matches!(error, Some(Error::Unreachable(_))), "{error:?}");
+        let asked = asked(&proxy);
+        assert!(
+            !asked.is_empty() && asked.iter().all(|one| one == expected),
+            "{asked:?}"
+        );
+    }
+}
+
+#[test]
+fn files_of_this_machine_are_read_without_a_proxy() {
+    let (proxy, server) = (proxy(), HttpServer::honest(content()));
+    let port = server.url("").rsplit_once(':').unwrap().1.to_owned();
+    for host in ["127.0.0.1", "localhost"] {
+        let options = RemoteOptions {
+            headers: "Authorization: Bearer secret".parse().unwrap(),
+            ..Default::default()
+        };
+        let session = through(Session::with_limits(options, patient()), &proxy);
+        let url = format!("http://{host}:{port}/file");
+        let file = session.open(&url.parse().unwrap()).unwrap();
+        let bytes = read(&file, GRANULE, 10).unwrap();
+        assert_eq!(bytes, content()[GRANULE as usize..][..10]);
+    }
+    assert!(asked(&proxy).is_empty());
+}
+
+#[test]
+fn registries_and_tokens_of_this_machine_are_asked_without_a_proxy() {
+    const BASIC: &str = "Basic bWU6c2VjcmV0";
+    let proxy = proxy();
+    let server = RegistryServer::start(RegistryLogin::Token(Some(BASIC)), None, |_, _, it| it);
+    let folder = tempfile::tempdir().unwrap();
+    let login = folder.path().join("auth.json");
+    let entry = format!(
+        r#"{{"auths": {{"{}": {{"auth": "bWU6c2VjcmV0"}}}}}}"#,
+        server.host()
+    );
+    fs::write(&login, entry).unwrap();
+    let image = format!("oci://{}/repository:tag", server.host());
+    let session = through(session(patient()), &proxy);
+    let repository = Repository::with(
+        &image.parse().unwrap(),
+        Rights::Push,
+        false,
+        AuthFiles::new([login]),
+        &session,
+    );
+    let digest = BlobDigest::of(&content());
+    let go_on = &mut |_: u64| ControlFlow::Continue(());
+    assert!(!repository.has_blob(digest).unwrap());
+    repository.upload(digest, &content(), go_on).unwrap();
+    assert!(repository.has_blob(digest).unwrap());
+    assert!(asked(&proxy).is_empty());
+}
+
+#[cfg(feature = "clouds")]
+#[test]
+fn object_stores_of_this_machine_are_asked_without_a_proxy() {
+    let (proxy, server) = (proxy(), HttpServer::honest(content()));
+    let environment = Environment::of(&[
+        ("AWS_ENDPOINT_URL", &server.url("")),
+        ("AWS_ACCESS_KEY_ID", "me"),
+        ("AWS_SECRET_ACCESS_KEY", "secret"),
+    ]);
+    let session = session(patient()).with_buckets(Buckets::new(environment));
+    let session = through(session, &proxy);
+    let object = "s3://bucket/file".parse().unwrap();
+    session.open_object(&object).unwrap();
+    let go_on = &mut |_: u64| ControlFlow::Continue(());
+    session.store_object(&object, &content(), go_on).unwrap();
+    assert!(asked(&proxy).is_empty());
+}
+
+#[test]
+fn where_a_redirect_leads_may_need_a_proxy() {
+    let (proxy, server) = (
+        proxy(),
+        RegistryServer::start(RegistryLogin::None, None, |_, _, right| {
+            right
+                .only_status(307)
+                .with("location", "http://host.example/")
+        }),
+    );
+    let session = through(session(patient()), &proxy);
+    let image = format!("oci://{}/repository:tag", server.host());
+    let image = image.parse().unwrap();
+    let files = AuthFiles::new([]);
+    let repository = Repository::with(&image, Rights::Pull, false, files, &session);
+    let error = repository.manifest(&image).unwrap_err();
+    assert!(matches!(error, Error::Unreachable(_)), "{error:?}");
+    let url = format!("http://{}/file", server.host());
+    let error = session.open(&url.parse().unwrap()).err();
+    assert!(matches!(error, Some(Error::Unreachable(_))), "{error:?}");
+    let asked = asked(&proxy);
+    assert!(asked.len() >= 2, "{asked:?}");
+    assert!(
+        asked.iter().all(|one| one == "CONNECT host.example:80"),
+        "{asked:?}"
+    );
+}
