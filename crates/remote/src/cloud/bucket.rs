@@ -60,6 +60,7 @@ impl Bucket {
         http: &Http,
         limits: &Limits,
     ) -> Result<Self, Error> {
+        environment.check(cloud)?;
         let allow_http = environment.is_on(cloud.allow_http());
         let transport = Transport::new(http.clone(), cloud, allow_http);
         let make = match cloud {

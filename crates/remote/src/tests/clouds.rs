@@ -205,6 +205,159 @@ fn settings_that_cannot_be_used_are_named() {
     assert!(broken.contains("malformed"), "{broken}");
 }
 
+/// The variables that are read for a cloud.
+struct Variables {
+    /// An object of the cloud.
+    object: &'static str,
+    /// Settings that suffice.
+    complete: &'static [(&'static str, &'static str)],
+    plain: &'static [&'static str],
+    urls: &'static [&'static str],
+}
+
+const VARIABLES: [Variables; 3] = [
+    Variables {
+        object: "s3://bucket/file",
+        complete: &[
+            ("AWS_ENDPOINT_URL", "https://192.0.2.1"),
+            ("AWS_REGION", "here"),
+            ("AWS_ACCESS_KEY_ID", "me"),
+            ("AWS_SECRET_ACCESS_KEY", "key"),
+        ],
+        plain: &[
+            "AWS_ACCESS_KEY_ID",
+            "AWS_SECRET_ACCESS_KEY",
+            "AWS_SESSION_TOKEN",
+            "AWS_TOKEN",
+            "AWS_REGION",
+            "AWS_DEFAULT_REGION",
+            "AWS_BUCKET",
+            "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+            "AWS_ROLE_ARN",
+            "AWS_ROLE_SESSION_NAME",
+            "AWS_SERVER_SIDE_ENCRYPTION",
+            "AWS_SSE_KMS_KEY_ID",
+            "AWS_SSE_CUSTOMER_KEY_BASE64",
+            "AWS_USER_AGENT",
+            "AWS_PROXY_URL",
+            "AWS_SKIP_SIGNATURE",
+            "AWS_ALLOW_HTTP",
+        ],
+        urls: &[
+            "AWS_ENDPOINT",
+            "AWS_ENDPOINT_URL",
+            "AWS_ENDPOINT_URL_S3",
+            "AWS_ENDPOINT_URL_STS",
+            "AWS_METADATA_ENDPOINT",
+            "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+        ],
+    },
+    Variables {
+        object: "gs://bucket/file",
+        complete: &[("GOOGLE_BASE_URL", "https://192.0.2.1")],
+        plain: &[
+            "GOOGLE_BEARER_TOKEN",
+            "GOOGLE_BUCKET",
+            "GOOGLE_USER_AGENT",
+            "GOOGLE_SKIP_SIGNATURE",
+            "GOOGLE_ALLOW_HTTP",
+        ],
+        urls: &["GOOGLE_BASE_URL"],
+    },
+    Variables {
+        object: "az://container/file",
+        complete: &[
+            ("AZURE_STORAGE_ENDPOINT", "https://192.0.2.1"),
+            ("AZURE_STORAGE_ACCOUNT_NAME", "account"),
+        ],
+        plain: &[
+            "AZURE_STORAGE_ACCOUNT_NAME",
+            "AZURE_STORAGE_ACCOUNT_KEY",
+            "AZURE_STORAGE_ACCESS_KEY",
+            "AZURE_STORAGE_SAS_TOKEN",
+            "AZURE_STORAGE_SAS_KEY",
+            "AZURE_STORAGE_TOKEN",
+            "AZURE_CLIENT_ID",
+            "AZURE_CLIENT_SECRET",
+            "AZURE_TENANT_ID",
+            "AZURE_OBJECT_ID",
+            "AZURE_MSI_RESOURCE_ID",
+            "AZURE_FABRIC_WORKLOAD_HOST",
+            "AZURE_FABRIC_SESSION_TOKEN",
+            "AZURE_FABRIC_CLUSTER_IDENTIFIER",
+            "AZURE_CREDENTIAL_TYPE",
+            "AZURE_STORAGE_ENCRYPTION_KEY",
+            "AZURE_USE_AZURE_CLI",
+        ],
+        urls: &[
+            "AZURE_ENDPOINT",
+            "AZURE_STORAGE_ENDPOINT",
+            "AZURE_AUTHORITY_HOST",
+            "AZURE_MSI_ENDPOINT",
+            "IDENTITY_ENDPOINT",
+            "AZURE_FABRIC_TOKEN_SERVICE_URL",
+        ],
+    },
+];
+
+/// How an object is refused if a variable is set to this, besides what makes the other settings complete.
+fn refusal(known: &Variables, variable: &str, value: &str) -> String {
+    let others = known.complete.iter();
+    let others = others.filter(|(name, _)| *name != variable);
+    let variables: Vec<_> = others.copied().chain([(variable, value)]).collect();
+    let session = with(&variables);
+    let errors = [
+        session.open_object(&name(known.object)).err(),
+        session
+            .store_object(&name(known.object), &content(), &mut |_| {
+                ControlFlow::Continue(())
+            })
+            .err(),
+    ];
+    let [opening, storing] = errors.map(|error| error.expect(variable).to_string());
+    assert_eq!(opening, storing, "{variable}");
+    assert_eq!(session.stats().requests, 0, "{variable}");
+    opening
+}
+
+#[test]
+fn values_that_no_header_may_have_are_named_and_not_shown() {
+    for known in VARIABLES {
+        for variable in known.plain.iter().chain(known.urls) {
+            for value in [
+                "very-secret\n",
+                "very-secret\r",
+                "very-\nsecret",
+                "very-secret\u{7f}",
+                "very-secr\u{e9}t",
+            ] {
+                let refusal = refusal(&known, variable, value);
+                assert!(refusal.contains(&format!("{variable} ")), "{refusal}");
+                assert!(!refusal.contains("very-sec"), "{refusal}");
+            }
+        }
+    }
+}
+
+#[test]
+fn urls_that_cannot_be_parsed_are_named_and_not_shown() {
+    for known in VARIABLES {
+        for variable in known.urls {
+            for value in [
+                "http://u:very-secret@[bad",
+                "https://u:very-secret@host",
+                "very-secret",
+                "mailto:very-secret",
+                "",
+            ] {
+                let refusal = refusal(&known, variable, value);
+                assert!(refusal.contains(&format!("{variable} ")), "{refusal}");
+                assert!(!refusal.contains("very-secret"), "{refusal}");
+            }
+        }
+    }
+}
+
 #[test]
 fn signatures_are_not_sent_without_encryption() {
     let session = with(&[
