@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use ureq::{
-    AsSendBody, Body,
+    AsSendBody, Body, ResponseExt,
     http::{
         HeaderValue, Request, Response, Uri,
         header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE},
@@ -162,23 +162,21 @@ impl Repository {
         }
     }
 
-    /// Whether the repository has a blob.
+    /// Whether the repository certainly has a blob.
     ///
     /// # Errors
     /// [`Error`].
     pub fn has_blob(&self, digest: BlobDigest) -> Result<bool, Error> {
         let url = self.url(&format!("/blobs/{digest}"));
         self.retried(|| {
-            let answer = self.access.send(|authorization| {
-                self.run_here(
-                    with_body(Request::head(&url), authorization, ())?,
-                    Within::Usual,
-                )
-            })?;
+            let answer = self
+                .access
+                .send(|authorization| self.follow(authorization, &url, |url| Request::head(url)))?;
             match answer.status().as_u16() {
+                200 => Ok(true),
                 404 => Ok(false),
-                // Only what exists is elsewhere. Many storages let nobody ask for the head.
-                301 | 302 | 303 | 307 | 308 => Ok(true),
+                // Many storages let nobody ask for the head. The blob is stored again then.
+                _ if !self.host.has(answer.get_uri()) => Ok(false),
                 _ => expect(200, &answer).map(|()| true),
             }
         })

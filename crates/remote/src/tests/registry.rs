@@ -240,6 +240,41 @@ fn storage_elsewhere_is_not_told_who_asks() {
 }
 
 #[test]
+fn only_what_is_found_at_the_end_of_redirects_is_there() {
+    for (status, expected) in [
+        (200, Ok(true)),
+        (403, Ok(false)),
+        (404, Ok(false)),
+        (204, Ok(false)),
+        (304, Ok(false)),
+        (302, Err(Error::Redirects)),
+    ] {
+        let storage = HttpServer::start("", move |_, _, right| right.only_status(status));
+        let server = RegistryServer::start(
+            RegistryLogin::None,
+            Some(storage.url("/blob?digest=")),
+            |_, _, right| right,
+        );
+        fill(&server);
+        let repository = Login::none().repository(&server, patient());
+        assert_eq!(repository.has_blob(BlobDigest::of(&content())), expected);
+    }
+}
+
+#[test]
+fn a_redirect_is_no_blob() {
+    for status in [300, 301, 302, 303, 304, 307, 308] {
+        let server = RegistryServer::start(RegistryLogin::None, None, move |_, _, right| {
+            right.only_status(status)
+        });
+        fill(&server);
+        let repository = Login::none().repository(&server, patient());
+        let found = repository.has_blob(BlobDigest::of(&content()));
+        assert!(found.is_err(), "{status}: {found:?}");
+    }
+}
+
+#[test]
 fn storage_elsewhere_cannot_ask_for_credentials() {
     let asked = Arc::new(AtomicUsize::new(0));
     let thief = asked.clone();
