@@ -63,7 +63,7 @@ pub(crate) enum Span {
 type Answer = (Response<ureq::Body>, Option<RemoteUrl>);
 
 /// Why an attempt failed, and how long the server asks to wait.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Failure {
     pub(crate) error: Error,
     pub(crate) retry_after: Option<Duration>,

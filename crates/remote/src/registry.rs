@@ -6,6 +6,7 @@ mod access;
 mod auth_files;
 mod challenge;
 mod digest;
+mod helper;
 mod host;
 mod manifest;
 mod reference;

@@ -17,7 +17,7 @@ use super::{
     status::expect,
 };
 use crate::{
-    Error,
+    Error, Session,
     client::Failure,
     http::{Http, of_client},
 };
@@ -25,20 +25,32 @@ use crate::{
 /// The largest answer with a token, in bytes.
 const MAX_TOKEN: u64 = 16 << 10;
 
-/// How long asking for a token may take.
+/// How long asking for a token may take at most.
 const TOKEN: Duration = Duration::from_secs(30);
 
 /// The right to use a repository, shared by all that use it.
 ///
 /// A request goes out with what the registry was told last. If it wants something else (401), one thread
-/// asks for a new token or reads the credentials again, and all others wait for that.
+/// asks for a new token or reads the credentials again. All others that were refused by then wait for that, and get what
+/// it has found or why it has failed, so that nobody waits for more than one attempt.
 pub(crate) struct Access {
     http: Http,
     host: Host,
     scope: String,
     files: AuthFiles,
-    /// The value of `Authorization`.
-    current: Mutex<Option<HeaderValue>>,
+    /// How long a credential helper may take, and the server of tokens at most.
+    patience: Duration,
+    last: Mutex<Attempt>,
+    /// Held by the thread that asks.
+    asking: Mutex<()>,
+}
+
+/// An attempt to find out what the registry wants to be told.
+#[derive(Clone, Default)]
+struct Attempt {
+    number: u64,
+    /// The value of `Authorization`; `None` before the first attempt.
+    found: Option<Result<HeaderValue, Failure>>,
 }
 
 /// What the server of tokens answers.
@@ -50,13 +62,15 @@ struct Token {
 
 impl Access {
     /// `scope` is what tokens are asked for, such as `repository:NAME:pull`.
-    pub(super) fn new(http: Http, host: Host, scope: String, files: AuthFiles) -> Self {
+    pub(super) fn new(session: &Session, host: Host, scope: String, files: AuthFiles) -> Self {
         Self {
-            http,
+            http: session.http().clone(),
             host,
             scope,
             files,
-            current: Mutex::default(),
+            patience: session.limits().read,
+            last: Mutex::default(),
+            asking: Mutex::default(),
         }
     }
 
@@ -69,34 +83,44 @@ impl Access {
         &self,
         mut send: impl FnMut(Option<&HeaderValue>) -> Result<Response<Body>, Failure>,
     ) -> Result<Response<Body>, Failure> {
-        let used = self.lock().clone();
-        let answer = send(used.as_ref())?;
+        let last = self.last().clone();
+        let used = last.found.as_ref().and_then(|found| found.as_ref().ok());
+        let answer = send(used)?;
         // Where the registry has redirected to, others may answer.
         if answer.status() != 401 || !self.host.has(answer.get_uri()) {
             return Ok(answer);
         }
-        let renewed = self.renew(used.as_ref(), answer.headers())?;
+        let found = self.after(&last, answer.headers())?;
         drop(answer);
-        send(Some(&renewed))
+        send(Some(&found))
     }
 
-    /// What to tell the registry, after it has refused `used`.
-    fn renew(&self, used: Option<&HeaderValue>, head: &HeaderMap) -> Result<HeaderValue, Failure> {
-        // Held while the token is fetched: everybody else would need it as well.
-        let mut current = self.lock();
-        if let Some(renewed) = current.as_ref().filter(|current| Some(*current) != used) {
-            return Ok(renewed.clone());
+    /// What to tell the registry, after it has refused what the attempt `refused` has found.
+    fn after(&self, refused: &Attempt, head: &HeaderMap) -> Result<HeaderValue, Failure> {
+        // It guards nothing, so that any state of it is valid.
+        let _asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = self.last().clone();
+        if let Some(found) = last.found.filter(|_| last.number != refused.number) {
+            return found;
         }
-        let forbidden = Error::Forbidden { status: 401 };
-        let challenge = Challenge::of(head).ok_or_else(|| forbidden.clone())?;
-        let renewed = match challenge {
-            Challenge::Basic => self.password()?,
-            Challenge::Bearer { realm, service } => self.token(&realm, service.as_deref())?,
+        let found = self.find(head).and_then(|found| match &refused.found {
+            Some(Ok(used)) if *used == found => Err(Error::Forbidden { status: 401 }.into()),
+            _ => Ok(found),
+        });
+        *self.last() = Attempt {
+            number: refused.number + 1,
+            found: Some(found.clone()),
         };
-        if Some(&renewed) == used {
-            return Err(forbidden.into());
+        found
+    }
+
+    /// Reads the credentials or asks for a token, as the head of a refusal says.
+    fn find(&self, head: &HeaderMap) -> Result<HeaderValue, Failure> {
+        match Challenge::of(head) {
+            None => Err(Error::Forbidden { status: 401 }.into()),
+            Some(Challenge::Basic) => Ok(self.password()?),
+            Some(Challenge::Bearer { realm, service }) => self.token(&realm, service.as_deref()),
         }
-        Ok(current.insert(renewed).clone())
     }
 
     /// The user and password for the registry itself.
@@ -104,7 +128,7 @@ impl Access {
         if !self.host.is_private() {
             return Err(Error::PlainCredentials);
         }
-        match self.files.find(&self.host)? {
+        match self.files.find(&self.host, self.patience)? {
             Some(Credential::Password { user, password }) => basic(&user, &password),
             _ => Err(self.no_credentials()),
         }
@@ -114,7 +138,7 @@ impl Access {
     fn token(&self, realm: &str, service: Option<&str>) -> Result<HeaderValue, Failure> {
         let realm: Uri = realm.parse().map_err(|_| Error::BadRealm)?;
         let credential = match self.host.trusts(&realm) {
-            true => self.files.find(&self.host)?,
+            true => self.files.find(&self.host, self.patience)?,
             // The registry is not spoken to in private, so that its tokens need not be, either.
             false if !self.host.is_private() => None,
             false => return Err(Error::BadRealm.into()),
@@ -151,7 +175,9 @@ impl Access {
                     scope,
                 ];
                 let request = self.http.post(realm)?.config();
-                let request = request.timeout_global(Some(TOKEN)).build();
+                let request = request
+                    .timeout_global(Some(self.patience.min(TOKEN)))
+                    .build();
                 request.send_form(form.into_iter().chain(service))
             }
             credential => {
@@ -161,7 +187,9 @@ impl Access {
                     request = request.header("authorization", basic(user, password)?);
                 }
                 let request = request.config();
-                let request = request.timeout_global(Some(TOKEN)).build();
+                let request = request
+                    .timeout_global(Some(self.patience.min(TOKEN)))
+                    .build();
                 request.call()
             }
         };
@@ -174,9 +202,9 @@ impl Access {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<HeaderValue>> {
+    fn last(&self) -> MutexGuard<'_, Attempt> {
         // It is only ever replaced as a whole.
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

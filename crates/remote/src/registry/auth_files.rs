@@ -1,25 +1,30 @@
 //! The credentials that `docker login`, `podman login` and the like have left.
 
 use std::{
+    collections::HashMap,
     env,
     fs::File,
     io::{self, Read},
     path::{Path, PathBuf, absolute},
+    time::Duration,
 };
 
 use docker_credential::{
     CredentialRetrievalError as Failure, DockerCredential, get_credential_from_reader,
 };
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use thiserror::Error;
 use verimount_names::printable;
 
-use super::host::Host;
+use super::{
+    helper::{self, HelperError},
+    host::Host,
+};
 use crate::Error;
 
 /// The largest file of credentials, in bytes. It has one short entry per registry.
 const MAX_FILE: u64 = 1 << 20;
-
-/// What a helper that knows no credentials for a registry says, by the protocol of docker's helpers.
-const NOT_FOUND: &str = "credentials not found";
 
 /// The files with credentials, in the order in which they are asked. They are read each time, so that
 /// a login while an image is mounted is noticed.
@@ -61,28 +66,92 @@ impl AuthFiles {
         Self(files.map(|file| absolute(&file).unwrap_or(file)).collect())
     }
 
-    /// The credentials for a registry, from the first file that has any.
-    pub(super) fn find(&self, host: &Host) -> Result<Option<Credential>, Error> {
+    /// The credentials for a registry, from the first file that has any. A helper that one names may take as long as
+    /// `patience`.
+    ///
+    /// # Errors
+    /// [`Error::AuthFile`].
+    pub(super) fn find(
+        &self,
+        host: &Host,
+        patience: Duration,
+    ) -> Result<Option<Credential>, Error> {
         for file in &self.0 {
-            let error = |reason: &str| Error::AuthFile {
+            let error = |reason: String| Error::AuthFile {
                 file: printable(file).to_string(),
-                reason: reason.to_owned(),
+                reason,
             };
             let text = match read(file) {
                 Ok(text) => text,
                 Err(failed) if is_absent(&failed) => continue,
-                Err(failed) => return Err(error(&failed.to_string())),
+                Err(failed) => return Err(error(failed.to_string())),
             };
+            let parsed = AuthFile::parse(&text);
+            let parsed = parsed.map_err(|failed| error(failed.to_string()))?;
             for name in names(host) {
-                match get_credential_from_reader(&*text, &name) {
-                    Ok(found) => return Ok(Some(found.into())),
-                    Err(Failure::NoCredentialConfigured) => {}
-                    Err(Failure::HelperFailure { stdout, .. }) if stdout.contains(NOT_FOUND) => {}
-                    Err(failed) => return Err(error(reason(&failed))),
+                let found = parsed.find(&name, patience);
+                if let Some(found) = found.map_err(|failed| error(failed.to_string()))? {
+                    return Ok(Some(found));
                 }
             }
         }
         Ok(None)
+    }
+}
+
+/// What is in a file of credentials.
+#[derive(Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct AuthFile {
+    /// The helpers for some registries.
+    #[serde(default, skip_serializing)]
+    cred_helpers: Option<HashMap<String, String>>,
+    /// The helper for all that have no entry.
+    #[serde(default, skip_serializing)]
+    creds_store: Option<String>,
+    /// The entries, and what else there is.
+    #[serde(flatten)]
+    rest: Map<String, Value>,
+}
+
+/// What is wrong with a file of credentials, without its content.
+#[derive(Debug, Error)]
+enum AuthFileError {
+    #[error("it is malformed")]
+    Malformed,
+    #[error(transparent)]
+    Helper(#[from] HelperError),
+}
+
+impl AuthFile {
+    fn parse(text: &[u8]) -> Result<Self, AuthFileError> {
+        serde_json::from_slice(text).map_err(|_| AuthFileError::Malformed)
+    }
+
+    /// The credentials for a registry of this name.
+    fn find(&self, name: &str, patience: Duration) -> Result<Option<Credential>, AuthFileError> {
+        let is_named = |helper: &&String| !helper.is_empty();
+        let own = self.cred_helpers.as_ref();
+        if let Some(helper) = own.and_then(|own| own.get(name)).filter(is_named) {
+            return Ok(helper::ask(helper, name, patience)?);
+        }
+        if let Some(found) = self.entry(name)? {
+            return Ok(Some(found));
+        }
+        match self.creds_store.as_ref().filter(is_named) {
+            Some(helper) => Ok(helper::ask(helper, name, patience)?),
+            None => Ok(None),
+        }
+    }
+
+    /// What the file itself has for a registry. It is parsed without the helpers, which would run without any limit.
+    fn entry(&self, name: &str) -> Result<Option<Credential>, AuthFileError> {
+        let text = serde_json::to_vec(self).map_err(|_| AuthFileError::Malformed)?;
+        match get_credential_from_reader(&*text, name) {
+            Ok(found) => Ok(Some(found.into())),
+            Err(Failure::NoCredentialConfigured) => Ok(None),
+            Err(_) => Err(AuthFileError::Malformed),
+        }
     }
 }
 
@@ -107,16 +176,6 @@ fn names(host: &Host) -> Vec<String> {
             "docker.io".to_owned(),
         ],
         false => vec![host.to_string()],
-    }
-}
-
-/// Not what a helper has printed, which may be a secret.
-fn reason(failure: &Failure) -> &'static str {
-    match failure {
-        Failure::HelperCommunicationError => "the credential helper that it names cannot be run",
-        Failure::HelperFailure { .. } => "the credential helper that it names fails",
-        Failure::MalformedHelperResponse => "the credential helper that it names answers nonsense",
-        _ => "it is malformed",
     }
 }
 
@@ -150,7 +209,7 @@ mod tests {
     }
 
     fn found(files: &AuthFiles, host: &str) -> String {
-        match files.find(&Host::new(host, false)) {
+        match files.find(&Host::new(host, false), Duration::from_secs(60)) {
             Ok(Some(Credential::Password { user, password })) => format!("{user} {password}"),
             Ok(Some(Credential::Identity(token))) => token,
             Ok(None) => "none".to_owned(),
@@ -181,6 +240,20 @@ mod tests {
     }
 
     #[test]
+    fn an_entry_comes_before_the_helper_for_all() {
+        let text = format!(
+            r#"{{"auths": {{"ghcr.io": {ME}}}, "credsStore": "no-such-helper",
+                 "credHelpers": {{"quay.io": "no-such-helper", "ghcr.io": ""}}}}"#
+        );
+        let (_folder, files) = files(&[("docker", text)]);
+        assert_eq!(found(&files, "ghcr.io"), "me secret");
+        for host in ["quay.io", "other.io"] {
+            let error = found(&files, host);
+            assert!(error.contains("cannot be run"), "{error}");
+        }
+    }
+
+    #[test]
     fn a_login_meanwhile_is_noticed() {
         let (folder, files) = files(&[("auth", "{}".to_owned())]);
         assert_eq!(found(&files, "ghcr.io"), "none");
@@ -197,8 +270,13 @@ mod tests {
                 r#"{"auths": {"ghcr.io": {"auth": "!secret"}}}"#,
                 "malformed",
             ),
+            (r#"{"credHelpers": "secret"}"#, "malformed"),
             (
                 r#"{"credHelpers": {"ghcr.io": "no-such-helper-secret"}}"#,
+                "cannot be run",
+            ),
+            (
+                r#"{"credsStore": "no-such-helper-secret"}"#,
                 "cannot be run",
             ),
         ] {

@@ -69,9 +69,8 @@ impl Repository {
             Rights::Push => "pull,push",
         };
         let scope = format!("repository:{name}:{actions}");
-        let http = session.http().clone();
         Self {
-            access: Arc::new(Access::new(http, host.clone(), scope, files)),
+            access: Arc::new(Access::new(session, host.clone(), scope, files)),
             path: format!("/v2/{name}"),
             host,
             session: session.clone(),

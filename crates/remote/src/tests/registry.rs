@@ -4,7 +4,7 @@ use std::{
     fs,
     ops::ControlFlow,
     sync::{
-        Arc, Mutex,
+        Arc, Barrier, Mutex,
         atomic::{AtomicUsize, Ordering::SeqCst},
     },
     thread,
@@ -192,6 +192,34 @@ fn a_token_that_expires_is_renewed_once_for_all() {
         }
     });
     assert_eq!(count(&server.requests(), "/token"), 2);
+}
+
+#[test]
+fn all_that_wait_for_an_attempt_share_its_failure() {
+    const ASKING: usize = 8;
+    let all_are_refused = Barrier::new(ASKING);
+    let server =
+        RegistryServer::start(
+            RegistryLogin::Token(None),
+            None,
+            move |_, asked, right| match asked.path.starts_with("/token") {
+                true => right.only_status(404),
+                false => {
+                    all_are_refused.wait();
+                    right
+                }
+            },
+        );
+    let repository = Login::none().repository(&server, patient());
+    thread::scope(|scope| {
+        for _ in 0..ASKING {
+            scope.spawn(|| {
+                let failed = repository.has_blob(BlobDigest::of(b""));
+                assert_eq!(failed, Err(Error::NotFound { status: 404 }));
+            });
+        }
+    });
+    assert_eq!(count(&server.requests(), "/token"), 1);
 }
 
 #[test]
