@@ -1,7 +1,6 @@
 //! The options for content on web servers.
 
 use std::{
-    env,
     error::Error,
     fs::File,
     io::{self, Read},
@@ -12,7 +11,6 @@ use std::{
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueHint};
-use rustix::process::geteuid;
 use verimount::{
     Access,
     cache::Cache,
@@ -20,7 +18,7 @@ use verimount::{
 };
 use verimount_names::printable;
 
-use crate::options::parse_size;
+use crate::{cache_directory::usual_directory, options::parse_size};
 
 /// How content on web servers is reached, and where it is kept.
 #[derive(Args)]
@@ -102,25 +100,9 @@ impl CacheArgs {
     }
 
     pub(crate) fn open(&self) -> Result<Cache> {
-        let usual = || usual_directory().context("there is no directory for it; give --cache");
-        let directory = self.cache.clone().map_or_else(usual, Ok)?;
-        Cache::open(&directory, self.cache_size).context("cache")
+        let directory = self.cache.clone().map_or_else(usual_directory, Ok);
+        Cache::open(&directory.context("cache")?, self.cache_size).context("cache")
     }
-}
-
-/// The directory of the XDG Base Directory Specification. Services of root may run without a home.
-fn usual_directory() -> Option<PathBuf> {
-    let directory = |name| {
-        env::var_os(name)
-            .map(PathBuf::from)
-            .filter(|path| path.is_absolute())
-    };
-    let for_user = || Some(directory("HOME")?.join(".cache"));
-    let for_root = || geteuid().is_root().then(|| PathBuf::from("/var/cache"));
-    let base = directory("XDG_CACHE_HOME")
-        .or_else(for_user)
-        .or_else(for_root)?;
-    Some(base.join("verimount"))
 }
 
 /// What is in a file.

@@ -8,6 +8,8 @@ mod bridge;
 mod build;
 #[cfg(feature = "remote")]
 mod cache;
+#[cfg(feature = "remote")]
+mod cache_directory;
 mod called_as;
 mod cat;
 mod device_args;
