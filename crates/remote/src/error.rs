@@ -91,6 +91,9 @@ pub enum Error {
         /// The variable.
         variable: &'static str,
     },
+    /// No host has the name in the URL.
+    #[error("unknown host: its name, or that of its proxy, has no address")]
+    UnknownHost,
     /// No connection can be made.
     #[error("cannot connect: {0}")]
     Unreachable(String),

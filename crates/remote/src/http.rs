@@ -9,12 +9,14 @@ use ureq::{
     http::{Request, Response, Uri},
     tls::{RootCerts, TlsConfig},
     typestate::{WithBody, WithoutBody},
+    unversioned::transport::DefaultConnector,
 };
 
 use crate::{
     Error,
     limits::{CONNECT, Limits, MAX_HEAD},
     proxies::Proxies,
+    resolver::SystemResolver,
     session::Authorities,
 };
 
@@ -142,7 +144,11 @@ fn agent(authorities: Option<Authorities>, limits: &Limits) -> Agent {
         .accept("*/*")
         .accept_encoding("identity")
         .build();
-    config.into()
+    Agent::with_parts(
+        config,
+        DefaultConnector::default(),
+        SystemResolver::default(),
+    )
 }
 
 /// The texts of the client's errors may contain the URL with its query, so only some are used.
@@ -152,7 +158,7 @@ pub(crate) fn of_client(error: ureq::Error) -> Error {
             Error::Redirects
         }
         ureq::Error::LargeResponseHeader(..) => Error::LargeHead,
-        ureq::Error::HostNotFound => Error::Unreachable("the host is not known".to_owned()),
+        ureq::Error::HostNotFound => Error::UnknownHost,
         ureq::Error::ConnectionFailed => Error::Unreachable("no address answers".to_owned()),
         ureq::Error::ConnectProxyFailed(_) | ureq::Error::InvalidProxyUrl => {
             Error::Unreachable("the proxy does not connect".to_owned())

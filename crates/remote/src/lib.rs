@@ -42,6 +42,7 @@ mod proxies;
 mod queue;
 pub mod registry;
 mod remote_file;
+mod resolver;
 mod retry_budget;
 mod session;
 mod url;

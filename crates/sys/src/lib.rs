@@ -9,6 +9,7 @@ mod fuse_ring;
 mod inherited;
 mod ioctl;
 mod lease;
+mod lookup;
 #[cfg(feature = "lz4")]
 mod lz4;
 mod mapping;
@@ -26,6 +27,7 @@ pub use fuse::{clone_fuse_device, close_fuse_backing, open_fuse_backing};
 pub use fuse_ring::{FuseRing, FuseRingRequest, SpareRing, WaitingFuseRing};
 pub use inherited::take_inherited;
 pub use lease::is_open_for_writing;
+pub use lookup::{LookupError, look_up};
 #[cfg(feature = "lz4")]
 pub use lz4::{Lz4Block, Lz4Filler};
 pub use mount_attributes::seclude_mount;

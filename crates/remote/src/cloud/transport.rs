@@ -85,7 +85,7 @@ impl Transport {
             false => self.run(request, is_metadata),
         };
         match answer {
-            Err(Error::Unreachable(_) | Error::Broken(_)) if is_metadata => {
+            Err(Error::UnknownHost | Error::Unreachable(_) | Error::Broken(_)) if is_metadata => {
                 Err(Error::NoCloudCredentials {
                     cloud: self.0.cloud,
                 })

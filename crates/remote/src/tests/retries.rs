@@ -3,7 +3,7 @@ use std::{net::TcpListener, time::Duration};
 use verimount_testkit::{HttpAnswer, HttpEnd, HttpServer};
 
 use super::{content, impatient, open, patient, read, session};
-use crate::{Error, RemoteOptions, Session, granules::GRANULE, limits::Limits};
+use crate::{Error, RemoteOptions, Retries, Session, granules::GRANULE, limits::Limits};
 
 #[test]
 fn a_busy_server_is_asked_again() {
@@ -146,4 +146,17 @@ fn a_reader_does_not_wait_for_ever() {
     let error = read(&file, GRANULE, 10).unwrap_err();
     let is_late = matches!(error, Error::GaveUp { .. } | Error::TimedOut { .. });
     assert!(is_late, "{error:?}");
+}
+
+#[test]
+fn a_host_that_is_not_known_is_not_tried_again() {
+    let session = session(patient());
+    let url = "http://nosuchhost.invalid/file".parse().unwrap();
+    let error = session.open(&url).err().unwrap();
+    // Without a name server it cannot be known that there is no such host.
+    assert!(
+        matches!(error, Error::UnknownHost | Error::Unreachable(_)),
+        "{error:?}"
+    );
+    assert_eq!(session.stats().retries, Retries::default());
 }
