@@ -84,7 +84,11 @@ impl Mount {
         let location = self.registry.apply(&self.source);
         let opened = open(&location, &self.trust, &self.read, &self.devices)?.read_ahead();
         #[cfg(feature = "remote")]
-        opened.prefetch(self.prefetch);
+        opened.prefetch(self.prefetch).map_err(|error| {
+            wrong_usage(format_args!(
+                "--prefetch all: {error}: give --cache DIR, and no --no-cache"
+            ))
+        })?;
         let threads = match opened.origin() {
             Some(_) => far_threads(),
             None => auto_threads(),

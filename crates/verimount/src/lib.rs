@@ -68,7 +68,7 @@ pub use location::{Location, LocationError};
 pub use losses::{LossText, RefusedLosses};
 pub use open::{OpenOptions, open};
 pub use opened::Opened;
-pub use prefetch::{ParsePrefetchError, Prefetch};
+pub use prefetch::{NoCacheError, ParsePrefetchError, Prefetch};
 pub use progress::{Progress, Step, Watch};
 pub use seal::{NewSeal, SealFormat, SealOptions, digest, seal};
 pub use sign::{NewKeyFiles, SealedFile};

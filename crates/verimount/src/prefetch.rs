@@ -41,12 +41,23 @@ impl FromStr for Prefetch {
     }
 }
 
+/// Everything was to be fetched, and nothing would keep it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("there is no cache that would keep what is fetched")]
+pub struct NoCacheError;
+
 impl Opened {
     /// Begins to fetch content that is not on this machine. Nothing waits for it, and its failures are ignored.
-    pub fn prefetch(&self, what: Prefetch) {
-        let Some(reader) = self.reader().filter(|_| self.origin().is_some()) else {
-            return;
+    ///
+    /// # Errors
+    /// [`NoCacheError`] if all of it would be thrown away; nothing is fetched then.
+    pub fn prefetch(&self, what: Prefetch) -> Result<(), NoCacheError> {
+        let (Some(reader), Some(origin)) = (self.reader(), self.origin()) else {
+            return Ok(());
         };
+        if what == Prefetch::All && origin.status().cache.is_none() {
+            return Err(NoCacheError);
+        }
         if what != Prefetch::None {
             reader.will_need_tree();
         }
@@ -55,6 +66,7 @@ impl Opened {
             let builder = thread::Builder::new().name("prefetch".to_owned());
             let _ = builder.spawn(move || read_all(&reader));
         }
+        Ok(())
     }
 }
 

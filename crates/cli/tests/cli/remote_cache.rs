@@ -12,7 +12,7 @@ use std::{
 
 use rustix::process::Signal;
 use serde_json::Value;
-use verimount_testkit::{Random, noise};
+use verimount_testkit::{HttpServer, Random, noise};
 
 use crate::{
     args,
@@ -110,6 +110,38 @@ fn a_full_cache_needs_no_server() {
     let other = setup.mount("http://127.0.0.1:1/file", &["--prefetch", "none"]);
     assert!(setup.is_right());
     other.unmount();
+}
+
+#[test]
+fn what_nothing_would_keep_is_not_fetched_ahead() {
+    let world = World::new();
+    let (file, digest) = sealed(&world, 1_000_000);
+    let server = HttpServer::honest(fs::read(file).unwrap());
+    let mnt = world.path("mnt");
+    fs::create_dir(&mnt).unwrap();
+    let mount = |more: &[&str]| {
+        let url = server.url("/file");
+        let mut args = args![
+            "mount",
+            &url,
+            &mnt,
+            "--digest",
+            &digest,
+            "--prefetch",
+            "all"
+        ];
+        args.extend(more.iter().map(Into::into));
+        verimount(args)
+    };
+    let text = mount(&["--no-cache"]).refuses().text().to_owned();
+    assert!(text.contains("--cache DIR"), "{text}");
+    let requests = server
+        .requests()
+        .iter()
+        .filter(|request| !request.is_of_end)
+        .count();
+    // The beginning of the file, with its seal, and no more.
+    assert!(requests <= 2, "{requests}");
 }
 
 #[test]

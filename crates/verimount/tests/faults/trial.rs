@@ -132,7 +132,9 @@ impl Trial<'_> {
             false => opened,
         };
         let what = [Prefetch::None, Prefetch::Metadata, Prefetch::All];
-        opened.prefetch(self.random.choose(&what));
+        let what = self.random.choose(&what);
+        let is_useless = what == Prefetch::All && self.cache_size == 0;
+        assert_eq!(opened.prefetch(what).is_err(), is_useless);
         self.mounted = Some(Mounted { opened, access });
         Ok(())
     }
