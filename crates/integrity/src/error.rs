@@ -162,7 +162,7 @@ pub enum Unsupported {
     /// Recalculation would put valid tags on tampered data.
     #[error(
         "recalculating keyed tags, which would put valid tags on tampered data, unless the volume \
-         has the HMAC fix and a journal MAC"
+         was formatted with the HMAC fix and a journal MAC (--journal-integrity)"
     )]
     KeyedRecalculation,
     /// A journal that takes 2^32 sectors or more.

@@ -8,12 +8,13 @@ use rustix::{
 use verimount_source::Progress;
 
 use crate::{
-    BlockSize, Devices, DiskSize, Error, Integrity, Interleave, Padding, SECTOR, Superblock,
-    TagSize, Usage,
+    BlockSize, Devices, DiskSize, Error, Integrity, Interleave, Mode, Padding, SECTOR, Superblock,
+    TagSize, Unsupported, Usage,
     blocks::Blocks,
     geometry::{Geometry, StorageSize},
     journal::Ring,
     raw::SUPERBLOCK_SIZE,
+    recalculation::Recalculation,
     storage::Storage,
     superblock::{Salt, Shape},
 };
@@ -109,6 +110,24 @@ pub fn format(
 }
 
 impl FormatOptions {
+    /// Whether the new volume could be used in a mode, which is not stored in it.
+    ///
+    /// # Errors
+    /// [`Unsupported::KeyedRecalculation`] for [`Mode::Bitmap`], which recalculates tags after a crash.
+    pub fn check_mode(&self, mode: Mode) -> Result<(), Unsupported> {
+        let Integrity {
+            algorithm,
+            journal_mac,
+            ..
+        } = &self.integrity;
+        let may_recalculate =
+            Recalculation::is_allowed(*algorithm, self.hmac_fix, journal_mac.is_some());
+        match mode == Mode::Bitmap && !may_recalculate {
+            true => Err(Unsupported::KeyedRecalculation),
+            false => Ok(()),
+        }
+    }
+
     /// The size in bytes of the smallest single device for a disk of `disk`.
     ///
     /// # Errors

@@ -3,7 +3,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering::SeqCst},
 };
 
-use crate::{Algorithm, Integrity, Superblock, bitmap::BitmapLayout, bits::Bits};
+use crate::{Algorithm, bitmap::BitmapLayout, bits::Bits};
 
 /// The progress of recalculating tags. Sectors that it has not reached may have wrong tags and are
 /// not checked.
@@ -26,14 +26,17 @@ impl Recalculation {
         }
     }
 
-    /// Whether a volume's tags may be recalculated. With keyed tags this would put valid tags on
-    /// data that an attacker without the key has changed. Setting the flag in the superblock would
-    /// suffice to trigger it, so the superblock must have a MAC.
-    pub(crate) fn is_allowed(integrity: &Integrity, superblock: &Superblock) -> bool {
-        let is_keyed = Algorithm::is_keyed(integrity.algorithm);
-        match superblock.has_hmac_fix() {
-            true => !is_keyed || superblock.has_journal_mac(),
-            false => !is_keyed && !superblock.has_journal_mac(),
+    /// Whether tags of this algorithm may be recalculated, on a volume with or without the HMAC fix and a journal MAC.
+    /// With keyed tags this would put valid tags on data that an attacker without the key has changed. Setting the flag
+    /// in the superblock would suffice to trigger it, so the superblock must have a MAC.
+    pub(crate) fn is_allowed(
+        algorithm: Algorithm,
+        has_hmac_fix: bool,
+        has_journal_mac: bool,
+    ) -> bool {
+        match has_hmac_fix {
+            true => !algorithm.is_keyed() || has_journal_mac,
+            false => !algorithm.is_keyed() && !has_journal_mac,
         }
     }
 

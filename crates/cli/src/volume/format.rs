@@ -13,7 +13,7 @@ use verimount_integrity::{
 use crate::{
     Outcome,
     interrupt::Interrupt,
-    message::say,
+    message::{say, wrong_usage},
     options::{one_of, parse_size},
     progress::with_progress,
 };
@@ -66,6 +66,7 @@ impl Format {
         let interrupt = Interrupt::watch()?;
         let mut new = NewVolume::default();
         new.format = self.options()?;
+        self.check_mode(&new.format)?;
         new.file_size = self.size;
         new.replace = self.force;
         let files = self.devices.files();
@@ -88,6 +89,18 @@ impl Format {
             disk_size: self.disk_size,
             hmac_fix: !self.integrity_legacy_hmac,
             ..FormatOptions::default()
+        })
+    }
+
+    /// Refuses to format what could not be used in the mode that was given.
+    fn check_mode(&self, options: &FormatOptions) -> Result<()> {
+        options.check_mode(self.mode).map_err(|_| {
+            wrong_usage(format_args!(
+                "a volume with these options cannot be used with --mode {}, which calculates tags again after a \
+                 crash: --integrity {} needs --journal-integrity and --journal-integrity-key-file, and neither \
+                 goes with --integrity-legacy-hmac",
+                self.mode, options.integrity.algorithm
+            ))
         })
     }
 

@@ -133,8 +133,8 @@ fn what_nothing_would_keep_is_not_fetched_ahead() {
         args.extend(more.iter().map(Into::into));
         verimount(args)
     };
-    let text = mount(&["--no-cache"]).refuses().text().to_owned();
-    assert!(text.contains("--cache DIR"), "{text}");
+    let refused = mount(&["--no-cache"]);
+    assert!(refused.is_wrong_usage().stderr.contains("--cache DIR"));
     let requests = server
         .requests()
         .iter()

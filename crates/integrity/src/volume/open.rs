@@ -78,7 +78,11 @@ pub(super) fn open(devices: Devices, options: &OpenOptions) -> Result<Volume, Er
         blocks: &blocks,
         ring: ring.clone(),
         superblock: &superblock,
-        may_recalculate: Recalculation::is_allowed(&options.integrity, &superblock.get()),
+        may_recalculate: Recalculation::is_allowed(
+            options.integrity.algorithm,
+            superblock.get().has_hmac_fix(),
+            superblock.get().has_journal_mac(),
+        ),
         bitmap_clear_interval: options.bitmap_clear_interval,
         is_probed: options.probe,
     };

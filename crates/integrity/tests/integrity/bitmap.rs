@@ -219,6 +219,9 @@ fn keyed_tags_are_recalculated_only_with_a_superblock_mac() {
             hmac_fix,
             ..FormatOptions::default()
         };
+        // What could not be used can be known before.
+        assert_eq!(options.check_mode(Mode::Bitmap).is_ok(), is_allowed);
+        assert_eq!(options.check_mode(Mode::Journal), Ok(()));
         let world = World::new(16 * MB, options).unwrap();
         match Volume::open(world.devices(), &world.open_options(Mode::Bitmap)) {
             Ok(_) => assert!(is_allowed),

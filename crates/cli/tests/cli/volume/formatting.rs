@@ -1,6 +1,7 @@
 //! Formatting volumes, and its messages.
 
 use std::{
+    ffi::OsString,
     fs::{self, File},
     os::unix::fs::MetadataExt,
     process::Command,
@@ -68,6 +69,45 @@ fn a_new_file_is_sparse_and_all_zero() {
     assert!(made.text().contains(&info["size"].to_string()), "{made:?}");
     let checked = verimount(args!["volume", "check", &path]);
     checked.succeeds_quietly();
+}
+
+#[test]
+fn what_its_mode_could_not_use_is_not_formatted() {
+    let world = World::new();
+    let key = world.write("key", [1; 32]);
+    let keyed = args!["--integrity", "hmac-sha256", "--integrity-key-file", &key];
+    let mac = args![
+        "--journal-integrity",
+        "hmac-sha256",
+        "--journal-integrity-key-file",
+        &key
+    ];
+    let format = |name: &str, mode: &str, more: &[&[OsString]]| {
+        let mut format = args![
+            "volume",
+            "format",
+            world.path(name),
+            "--size",
+            "16M",
+            "--mode",
+            mode
+        ];
+        format.extend(more.concat());
+        verimount(format)
+    };
+    let refused = format("refused", "bitmap", &[&keyed]);
+    assert!(
+        refused
+            .is_wrong_usage()
+            .stderr
+            .contains("--journal-integrity")
+    );
+    assert!(!world.path("refused").exists());
+    let legacy = args!["--integrity-legacy-hmac"];
+    format("refused", "bitmap", &[&keyed, &mac, &legacy]).is_wrong_usage();
+    format("a", "bitmap", &[&keyed, &mac]).succeeds_quietly();
+    format("b", "journal", &[&keyed]).succeeds_quietly();
+    format("c", "bitmap", &[]).succeeds_quietly();
 }
 
 /// The file is as large as the disk needs, and the disk has exactly the given size.
