@@ -238,7 +238,8 @@ pub enum Mode {
     /// Regions are marked in a bitmap before they are written. After a crash the tags of marked
     /// regions are recalculated from whatever data is there.
     Bitmap,
-    /// No crash consistency: after a crash, blocks that were being written fail verification.
+    /// No crash consistency: after a crash, blocks that were being written fail verification, so that what
+    /// they held before is lost, too, even if it was flushed.
     Direct,
     /// Nothing is written, not even what a crash has left to be done: what the journal holds is read from
     /// memory, and blocks whose tags have to be recalculated are not checked.

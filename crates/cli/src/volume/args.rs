@@ -87,6 +87,16 @@ pub(super) fn parse_disk_size(text: &str) -> Result<DiskSize, String> {
     DiskSize::new(parse_size(text)?).map_err(|error| error.to_string())
 }
 
+/// Says what a mode loses that users of a disk do not expect.
+pub(super) fn say_risk(mode: Mode) {
+    if mode == Mode::Direct {
+        say(
+            "note: in direct mode, a crash may leave every block that was being written unreadable, and lose what it \
+             held before, even if that was flushed: use another mode for databases and file systems",
+        );
+    }
+}
+
 /// What a journal can be protected with.
 const JOURNAL_ALGORITHMS: [Algorithm; 2] = [Algorithm::HmacSha256, Algorithm::HmacSha512];
 
@@ -143,8 +153,8 @@ pub(super) struct UseArgs {
     #[command(flatten)]
     integrity: IntegrityArgs,
     /// How to survive a crash: journal writes everything twice; bitmap recalculates the tags of
-    /// regions that were being written; direct leaves blocks that were being written unreadable.
-    /// read-only changes nothing, and needs no write permission; recovery is read-only and verifies
+    /// regions that were being written; direct leaves blocks that were being written unreadable,
+    /// with what they held before, so it is not for databases or file systems. read-only changes nothing, and needs no write permission; recovery is read-only and verifies
     /// nothing
     #[arg(long, value_name = "MODE", default_value_t, value_parser = one_of::<Mode>(Mode::ALL.map(Mode::name)))]
     mode: Mode,
@@ -177,6 +187,7 @@ impl UseArgs {
             tag_read_back: self.tag_read_back,
             ..OpenOptions::default()
         };
+        say_risk(self.mode);
         let files = self.devices.files();
         let (volume, opened) = when_closed(|| volume::open(&files, &options))?;
         let commit_time = Duration::from_millis(self.commit_time.get().into());

@@ -18,7 +18,7 @@ use crate::{
     progress::with_progress,
 };
 
-use super::args::{DeviceArgs, IntegrityArgs, parse_disk_size, when_closed};
+use super::args::{DeviceArgs, IntegrityArgs, parse_disk_size, say_risk, when_closed};
 
 /// Format a file or block device as a volume whose blocks are all zero
 #[derive(Args)]
@@ -125,6 +125,7 @@ impl Format {
                 self.mode
             ));
         }
+        say_risk(self.mode);
         Outcome::Good.reported(writeln!(
             stdout(),
             "{}: {} bytes in sectors of {}, each with a {algorithm} tag of {}",

@@ -110,6 +110,32 @@ fn what_its_mode_could_not_use_is_not_formatted() {
     format("c", "bitmap", &[]).succeeds_quietly();
 }
 
+#[test]
+fn direct_mode_says_what_it_may_lose() {
+    let world = World::new();
+    for (mode, is_said) in [("journal", false), ("bitmap", false), ("direct", true)] {
+        let path = world.path(mode);
+        let formatted = verimount(args![
+            "volume", "format", &path, "--size", "16M", "--mode", mode
+        ]);
+        // A volume is opened before it is mounted.
+        let mounted = verimount(args![
+            "volume",
+            "mount",
+            &path,
+            "/dev/null/mnt",
+            "--mode",
+            mode
+        ]);
+        formatted.succeeds_quietly();
+        mounted.fails();
+        for said in [formatted, mounted] {
+            let is_noted = said.stderr.contains("even if that was flushed");
+            assert_eq!(is_noted, is_said, "{said:?}");
+        }
+    }
+}
+
 /// The file is as large as the disk needs, and the disk has exactly the given size.
 #[test]
 fn a_disk_of_an_exact_size() {
