@@ -5,6 +5,7 @@
 //!
 //! The protocol is specified in the NBD project's `doc/proto.md`.
 
+mod cgroup;
 mod check;
 mod clients;
 mod command;

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use crate::protocol::MAX_REQUEST;
+use crate::{cgroup::memory_limit, protocol::MAX_REQUEST};
 
 /// Limits on the resources that clients may use.
 ///
@@ -31,6 +31,28 @@ pub struct Limits {
     pub grace: Duration,
 }
 
+/// The part of a control group's memory that data of requests may take: a quarter. The volume's tags take 16 MiB, and what
+/// is written to its storage is held by the system as well.
+const SHARE: u64 = 4;
+
+impl Limits {
+    /// The default limits, with less memory if the process may have little itself.
+    pub fn of_system() -> Self {
+        Self::within(memory_limit())
+    }
+
+    /// The same if all of the process's memory is limited to this many bytes.
+    fn within(limit: Option<u64>) -> Self {
+        let usual = Self::default();
+        let share = limit.map_or(u64::MAX, |limit| limit / SHARE);
+        let share = usize::try_from(share).unwrap_or(usize::MAX);
+        Self {
+            memory: usual.memory.min(share),
+            ..usual
+        }
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {
@@ -51,5 +73,19 @@ impl Default for Limits {
             // Service managers wait longer than this before they send SIGKILL.
             grace: Duration::from_secs(10),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quarter_of_little_memory_is_for_requests() {
+        let memory = |limit| Limits::within(limit).memory;
+        assert_eq!(memory(None), 256 << 20);
+        assert_eq!(memory(Some(u64::MAX)), 256 << 20);
+        assert_eq!(memory(Some(64 << 20)), 16 << 20);
+        assert_eq!(memory(Some(0)), 0);
     }
 }

@@ -53,7 +53,7 @@ impl Server {
             listener: socket::listen(&path, access)?,
             path,
             has_stopped: AtomicBool::new(false),
-            limits: Limits::default(),
+            limits: Limits::of_system(),
             clients: Clients::default(),
         })
     }
