@@ -157,7 +157,7 @@ impl Session {
     /// The same with other proxies than those in the environment. It must be new.
     #[cfg(test)]
     pub(crate) fn with_proxies(mut self, proxies: Proxies) -> Self {
-        let shared = Arc::get_mut(&mut self.0).expect("nobody else has it yet");
+        let shared = Arc::get_mut(&mut self.shared).expect("nobody else has it yet");
         shared.http = shared.http.clone().with_proxies(proxies);
         self
     }
