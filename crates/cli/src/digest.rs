@@ -38,8 +38,9 @@ impl Digest {
                 Err(error) if interrupt.go_on().is_break() => return Err(error.into()),
                 // Continue with the other files after an error.
                 Err(error) => {
-                    say_failed(&error.into());
-                    outcome = Outcome::Bad;
+                    let error = error.into();
+                    outcome = Outcome::of(&error);
+                    say_failed(&error);
                     continue;
                 }
             };

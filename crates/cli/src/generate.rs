@@ -41,7 +41,10 @@ pub(crate) struct Man {
 
 impl Man {
     pub(crate) fn run(self) -> Result<Outcome> {
-        let mut command = Cli::command().disable_help_subcommand(true);
+        // Each page has the exit codes in a section of its own.
+        let mut command = Cli::command()
+            .disable_help_subcommand(true)
+            .after_help(None::<&str>);
         command.build();
         fs::create_dir_all(&self.directory)
             .and_then(|()| write_pages(&command, &self.directory))

@@ -2,12 +2,27 @@ use std::{
     fs, io,
     ops::ControlFlow,
     sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
+        Arc, LazyLock,
+        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
     },
 };
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+/// The number of the signal that has interrupted this process; 0 if none has.
+static RECEIVED: LazyLock<Arc<AtomicUsize>> = LazyLock::new(Arc::default);
+
+/// The work was not completed, as a signal has interrupted it.
+#[derive(Debug, thiserror::Error)]
+#[error("interrupted")]
+pub(crate) struct Interrupted;
+
+/// The number of the signal that has interrupted this process.
+pub(crate) fn received_signal() -> Option<u8> {
+    u8::try_from(RECEIVED.load(Relaxed))
+        .ok()
+        .filter(|signal| *signal > 0)
+}
 
 /// Tracks whether the user has interrupted the command, so that it can clean up before it ends.
 pub(crate) struct Interrupt(Arc<AtomicBool>);
@@ -25,6 +40,8 @@ impl Interrupt {
             }
             // Registered first, so that the first signal finds the flag unset.
             signal_hook::flag::register_conditional_default(signal, asked.clone())?;
+            let number = usize::try_from(signal).unwrap_or(0);
+            signal_hook::flag::register_usize(signal, RECEIVED.clone(), number)?;
             signal_hook::flag::register(signal, asked.clone())?;
         }
         Ok(Self(asked))

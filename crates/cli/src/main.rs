@@ -30,6 +30,7 @@ mod mount_helper;
 mod opened;
 mod option_list;
 mod options;
+mod outcome;
 mod owner_args;
 mod power_args;
 mod progress;
@@ -57,12 +58,13 @@ use crate::{
     message::{say_failed, say_wrong_usage},
     mount_helper::HelperCall,
     option_list::expanded,
+    outcome::{Outcome, exit_codes_help},
 };
 
 /// Verified storage from user space: images, files and volumes in which every byte is checked when
 /// it is read.
 #[derive(Parser)]
-#[command(name = "verimount", version, max_term_width = 100)]
+#[command(name = "verimount", version, max_term_width = 100, after_help = exit_codes_help())]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -98,41 +100,24 @@ enum Command {
     Man(generate::Man),
 }
 
-/// The outcome of a command that completed its work.
-enum Outcome {
-    /// Everything is good.
-    Good,
-    /// The data is bad, which has been reported.
-    Bad,
-}
-
-impl Outcome {
-    /// The outcome after writing the report. If the reader closed the pipe early, the exit code
-    /// still tells the outcome.
-    fn reported(self, written: io::Result<()>) -> Result<Self> {
-        match written {
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-            _ => Ok(self),
-        }
-    }
-}
-
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = env::args_os().collect();
     let called_as = CalledAs::of(&arguments);
-    match parse(called_as, arguments).map_or_else(|error| Err(error.into()), run) {
-        Ok(Outcome::Good) => ExitCode::SUCCESS,
-        Ok(Outcome::Bad) => called_as.failure(),
-        // The reader of our output has closed the pipe.
-        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
-        Err(error) => match error.downcast() {
-            Ok(error) => say_wrong_usage(error, called_as.wrong_usage()),
-            Err(error) => {
-                say_failed(&error);
-                called_as.failure()
-            }
-        },
+    let ended = parse(called_as, arguments).map_or_else(|error| Err(error.into()), run);
+    ended.unwrap_or_else(told).code(called_as)
+}
+
+/// Tells why a command could not be completed, unless nobody listens any more.
+fn told(error: anyhow::Error) -> Outcome {
+    if is_broken_pipe(&error) {
+        return Outcome::Good;
     }
+    let outcome = Outcome::of(&error);
+    match error.downcast() {
+        Ok(usage) => say_wrong_usage(usage),
+        Err(error) => say_failed(&error),
+    }
+    outcome
 }
 
 /// The command to run; `None` if only the arguments are to be checked.

@@ -1,7 +1,6 @@
 use std::{
     fmt::Display,
     io::{self, Write},
-    process::ExitCode,
 };
 
 use anyhow::Error;
@@ -33,6 +32,25 @@ fn reasons(error: &Error) -> String {
     text
 }
 
+/// An error of the library in words that suit the command better than its own.
+#[derive(Debug, thiserror::Error)]
+#[error("{text}")]
+pub(crate) struct Explained {
+    text: String,
+    /// What the error means.
+    pub(crate) kind: verimount::ErrorKind,
+}
+
+impl Explained {
+    /// The same as `error`, in these words.
+    pub(crate) fn new(error: &verimount::Error, text: impl Display) -> Self {
+        Self {
+            text: text.to_string(),
+            kind: error.kind(),
+        }
+    }
+}
+
 /// Writes a line to standard error. Failures to write are ignored.
 pub(crate) fn say(line: impl Display) {
     let _ = writeln!(io::stderr(), "{}", one_line(&line.to_string()));
@@ -44,10 +62,9 @@ pub(crate) fn wrong_usage(text: impl Display) -> Error {
     clap::Error::raw(ErrorKind::ArgumentConflict, format_args!("{text}\n")).into()
 }
 
-/// Prints what is wrong with the arguments, and returns `code`; or prints the help that was asked for, which
-/// is a success. Arguments may be hostile file names, for example from a shell's `*`, so unprintable
-/// characters are escaped.
-pub(crate) fn say_wrong_usage(mut error: clap::Error, code: ExitCode) -> ExitCode {
+/// Prints what is wrong with the arguments, or the help that was asked for. Arguments may be hostile file
+/// names, for example from a shell's `*`, so unprintable characters are escaped.
+pub(crate) fn say_wrong_usage(mut error: clap::Error) {
     let unprintable: Vec<_> = error
         .context()
         .filter_map(|(kind, value)| match value {
@@ -66,10 +83,6 @@ pub(crate) fn say_wrong_usage(mut error: clap::Error, code: ExitCode) -> ExitCod
     }
     // Nobody could be told of a failure.
     let _ = error.print();
-    match error.use_stderr() {
-        true => code,
-        false => ExitCode::SUCCESS,
-    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 use std::{path::PathBuf, sync::Arc};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use clap::{Args, ValueHint};
 #[cfg(feature = "remote")]
 use verimount::Prefetch;
@@ -14,7 +14,7 @@ use crate::{
     Outcome,
     background::Ready,
     device_args::DeviceArgs,
-    message::wrong_usage,
+    message::{Explained, wrong_usage},
     mount_args::{MountArgs, mount},
     opened::open,
     options::{ReadArgs, TrustArgs, auto_threads, far_threads, location},
@@ -110,7 +110,8 @@ impl Mount {
 fn advised(error: Error) -> anyhow::Error {
     match &error {
         Error::Image { source, .. } if source.read_error().is_some() => {
-            anyhow!("{error}; use --as-file to read its undamaged parts")
+            let text = format!("{error}; use --as-file to read its undamaged parts");
+            Explained::new(&error, text).into()
         }
         _ => error.into(),
     }

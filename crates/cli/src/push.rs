@@ -3,14 +3,18 @@ use std::{
     path::PathBuf,
 };
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use clap::{Args, ValueHint};
 use verimount::{Error, Location, registry, remote::registry::Reference};
 #[cfg(feature = "clouds")]
 use verimount::{cloud, remote::cloud::ObjectName};
 
 use crate::{
-    Outcome, access::SessionArgs, interrupt::Interrupt, message::wrong_usage, options::location,
+    Outcome,
+    access::SessionArgs,
+    interrupt::Interrupt,
+    message::{Explained, wrong_usage},
+    options::location,
     progress::with_progress,
 };
 
@@ -92,9 +96,15 @@ impl Push {
 fn advised(error: Error) -> anyhow::Error {
     match &error {
         Error::NotSealed { at, .. } | Error::Unrecognised { at } => {
-            anyhow!("{at} is not sealed, so that readers could not verify it: verimount seal {at}")
+            let text = format!(
+                "{at} is not sealed, so that readers could not verify it: verimount seal {at}"
+            );
+            Explained::new(&error, text).into()
         }
-        Error::Damaged { at } => anyhow!("{error}; verimount verify {at} lists the bad ranges"),
+        Error::Damaged { at } => {
+            let text = format!("{error}; verimount verify {at} lists the bad ranges");
+            Explained::new(&error, text).into()
+        }
         _ => error.into(),
     }
 }

@@ -17,6 +17,7 @@ pub mod cloud;
 mod content;
 mod describe;
 mod error;
+mod error_kind;
 mod extract;
 mod file_system;
 pub mod image;
@@ -57,6 +58,7 @@ pub use build::{BuildOptions, Built, build, build_archive};
 pub use content::{CopyError, copy_content};
 pub use describe::{Description, FileKind, FoundFormat, FoundSeal, describe};
 pub use error::{Error, Precious};
+pub use error_kind::ErrorKind;
 pub use extract::{
     ExtractOptions, Extracted, Unrestored, UnrestoredFiles, UnrestoredText, extract,
 };

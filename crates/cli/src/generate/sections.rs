@@ -4,6 +4,8 @@ use std::io::{self, Write};
 
 use clap::Command;
 
+use crate::outcome::EXIT_CODES;
+
 /// What a command may leave or look for, with the pages that tell of it.
 const FILES: [(&str, &str, &[&str]); 5] = [
     (
@@ -202,14 +204,7 @@ const EXAMPLES: [(&str, &str, &str); 27] = [
 pub(super) fn write_sections(page: &mut impl Write, command: &Command) -> io::Result<()> {
     let name = page_name(command);
     writeln!(page, ".SH \"EXIT STATUS\"")?;
-    for (code, meaning) in [
-        ("0", "All is well."),
-        (
-            "1",
-            "The data is bad, or the work failed; standard error tells why.",
-        ),
-        ("2", "It was used wrongly."),
-    ] {
+    for (code, meaning) in EXIT_CODES {
         write_item(page, code, meaning)?;
     }
     let files = FILES.iter().filter(|(.., pages)| pages.contains(&name));

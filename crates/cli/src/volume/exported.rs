@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use rustix::process::geteuid;
 use verimount_serve::{AskError, CheckEvent, Kind, ask_export, check_export, registered_exports};
 
-use crate::target::PATIENCE;
+use crate::{interrupt::Interrupted, target::PATIENCE};
 
 /// A volume that another process serves to NBD clients, to be checked by that process.
 pub(super) struct ExportedVolume {
@@ -52,7 +52,7 @@ impl ExportedVolume {
             Err(AskError::NotOurs) => {
                 bail!("it is not a verimount export, or one of a version that cannot check it")
             }
-            Err(AskError::Cancelled) => bail!("interrupted"),
+            Err(AskError::Cancelled) => Err(Interrupted.into()),
             other => Ok(other?),
         }
     }

@@ -5,11 +5,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use rustix::{io::Errno, process::geteuid};
 use verimount_integrity::SECTOR;
 use verimount_names::printable;
 use verimount_serve::{BadSector, CheckEvent, Kind, VolumeStatus, ask_mount, mounts};
+
+use crate::interrupt::Interrupted;
 
 /// How much is read at a time while all of it can be, in bytes.
 const CHUNK: u64 = 1 << 20;
@@ -166,7 +168,7 @@ impl Reading<'_> {
     fn say(&mut self, event: CheckEvent) -> Result<()> {
         match (self.heard)(event) {
             ControlFlow::Continue(()) => Ok(()),
-            ControlFlow::Break(()) => bail!("interrupted"),
+            ControlFlow::Break(()) => Err(Interrupted.into()),
         }
     }
 }

@@ -61,7 +61,7 @@ fn an_interrupted_seal_leaves_no_file() {
     for signal in SIGNALS {
         let child = start(args!["seal", &file]);
         eventually("it has begun", || has_unnamed_file_in(&child, &folder));
-        interrupt(child, signal).fails_saying("interrupted");
+        interrupt(child, signal).is_interrupted_by(signal);
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
     }
 }
@@ -82,7 +82,7 @@ fn an_interrupted_append_cuts_off_what_it_wrote() {
         let child = start(args!["seal", "--append", &file]);
         let is_longer = || fs::metadata(&file).unwrap().len() > len;
         eventually("some of the tree is written", is_longer);
-        interrupt(child, signal).fails_saying("interrupted");
+        interrupt(child, signal).is_interrupted_by(signal);
         assert_eq!(fs::metadata(&file).unwrap().len(), len);
         for place in places {
             let mut found = vec![0; content.len()];
@@ -107,7 +107,7 @@ fn ignored_signals_stay_ignored() {
     let before = bytes_read(&child);
     let goes_on = || bytes_read(&child) > before + (16 << 20);
     eventually("it goes on", goes_on);
-    interrupt(child, Signal::TERM).fails_saying("interrupted");
+    interrupt(child, Signal::TERM).is_interrupted_by(Signal::TERM);
 }
 
 /// A tree whose image takes long to write: all of a file that has no storage. That is nearly the largest
@@ -133,7 +133,7 @@ fn an_interrupted_build_leaves_no_image() {
             "build", "--format", "romfs", "--force", &tree, &image
         ]);
         eventually("it has begun", || has_unnamed_file_in(&child, &folder));
-        interrupt(child, Signal::INT).fails_saying("interrupted");
+        interrupt(child, Signal::INT).is_interrupted_by(Signal::INT);
         assert_eq!(fs::read(&image).ok().as_deref(), older);
         let left = fs::read_dir(&folder).unwrap().count();
         assert_eq!(left, usize::from(older.is_some()));
@@ -161,7 +161,7 @@ fn an_interrupted_comparison_leaves_no_image() {
         folder.join("image")
     ]);
     eventually("it compares", || bytes_read(&child) > 16 << 20);
-    interrupt(child, Signal::INT).fails_saying("interrupted");
+    interrupt(child, Signal::INT).is_interrupted_by(Signal::INT);
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
     drop(mounts);
 }
@@ -185,7 +185,7 @@ fn an_interrupted_check_says_how_far_it_came() {
         // The journal is read first, which is less than that.
         eventually("it has begun", || bytes_read(&child) > 256 << 20);
         let ended = interrupt(child, signal);
-        ended.fails_saying("interrupted");
+        ended.is_interrupted_by(signal);
         let words: Vec<&str> = ended.stderr.split([' ', ':']).collect();
         let checked = words.iter().position(|word| *word == "checked").unwrap();
         let [done, size] = [1, 3].map(|word| words[checked + word].parse::<u64>().unwrap());

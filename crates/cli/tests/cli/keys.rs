@@ -101,7 +101,7 @@ fn passwords_protect_keys() {
     let keygen = [Path::new("keygen"), &public, &secret];
     for typed in ["\n", "one\nanother\n"] {
         let refused = world.unchanged_by(|| at_a_terminal(&script, &keygen, typed));
-        assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+        assert_eq!(refused.status.code(), Some(3), "{refused:?}");
     }
     let made = at_a_terminal(&script, &keygen, "correct horse\ncorrect horse\n");
     assert_eq!(made.status.code(), Some(0), "{made:?}");
@@ -111,7 +111,7 @@ fn passwords_protect_keys() {
     let image = world.sealed_image("image");
     let sign = [Path::new("sign"), &image, Path::new("--key"), &secret];
     let refused = world.unchanged_by(|| at_a_terminal(&script, &sign, "battery staple\n"));
-    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    assert_eq!(refused.status.code(), Some(3), "{refused:?}");
     assert!(!refused.text().contains("panicked"), "{refused:?}");
     let signed = at_a_terminal(&script, &sign, "correct horse\n");
     assert_eq!(signed.status.code(), Some(0), "{signed:?}");

@@ -13,6 +13,7 @@ mod contents;
 mod devices;
 mod dm_verity;
 mod durability;
+mod exit_codes;
 mod flips;
 mod hostile;
 mod info;

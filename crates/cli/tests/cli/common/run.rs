@@ -138,6 +138,11 @@ impl Ended {
     #[track_caller]
     fn is_orderly(&self, code: i32) -> &Self {
         assert_eq!(self.status.code(), Some(code), "{self:?}");
+        self.does_not_panic()
+    }
+
+    #[track_caller]
+    fn does_not_panic(&self) -> &Self {
         assert!(!self.stderr.contains("panicked"), "{self:?}");
         self
     }
@@ -161,10 +166,26 @@ impl Ended {
         lines.filter(|line| !line.starts_with("note: "))
     }
 
-    /// The data is bad or the work failed: exit code 1 and one line with the reason.
+    /// The data is bad or the work could not be done: one line with the reason. Which of the two it is, the tests
+    /// of exit codes check.
     #[track_caller]
     pub(crate) fn fails(&self) -> &Self {
-        self.is_orderly(1);
+        self.does_not_panic();
+        assert!(matches!(self.status.code(), Some(1 | 3)), "{self:?}");
+        self.tells_one_reason()
+    }
+
+    /// A signal has interrupted it, and it says so in one line.
+    #[track_caller]
+    pub(crate) fn is_interrupted_by(&self, signal: Signal) -> &Self {
+        self.is_orderly(128 + signal.as_raw());
+        assert!(self.stderr.contains("interrupted"), "{self:?}");
+        self.tells_one_reason()
+    }
+
+    /// One line of an error, and any notes.
+    #[track_caller]
+    fn tells_one_reason(&self) -> &Self {
         let errors: Vec<_> = self.errors().collect();
         let one_line = errors.len() == 1 && self.stderr.ends_with('\n');
         assert!(one_line && errors[0].starts_with("verimount: "), "{self:?}");

@@ -184,7 +184,7 @@ fn on_a_file_system_that_is_full() {
     fill(&host);
     // What was committed cannot be brought to its place, which is logged, too.
     let refused = verimount(args!["volume", "mount", &path, &mnt]);
-    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    assert_eq!(refused.status.code(), Some(3), "{refused:?}");
     assert!(refused.stderr.contains("No space left"), "{refused:?}");
     can_be_read(&path, &mnt, &content);
 }
