@@ -12,9 +12,9 @@ use crate::{kept, registry::kept_manifest};
 pub struct CheckedCopy {
     /// Its key in the cache.
     pub key: Key,
-    /// How many bytes match.
+    /// How many bytes of data match.
     pub good: u64,
-    /// How many did not, and were removed.
+    /// How many bytes of data or of the Merkle tree did not, and were removed: whole granules.
     pub removed: u64,
     /// How many cannot be checked, as the seal or a part of the Merkle tree is missing.
     pub unchecked: u64,
@@ -64,6 +64,7 @@ fn check(cache: &Cache, key: &Key, data: &Object) -> CheckedCopy {
         removed: 0,
         unchecked: 0,
     };
+    let removed_before = cache.stats().rejected;
     let reader = open(cache, key, data);
     let mut scratch = Scratch::default();
     for piece in data.data_ranges(0..data.size()).flat_map(pieces) {
@@ -78,10 +79,12 @@ fn check(cache: &Cache, key: &Key, data: &Object) -> CheckedCopy {
         match read {
             Some(Ok(())) => copy.good += len,
             // The reader has distrusted it, whereby it was removed.
-            Some(Err(ReadError::Rejected(_))) if !is_here() => copy.removed += len,
+            Some(Err(ReadError::Rejected(_))) if !is_here() => {}
+            // Perhaps because the reader has removed a part of the tree.
             _ => copy.unchecked += len,
         }
     }
+    copy.removed = cache.stats().rejected - removed_before;
     copy
 }
 

@@ -148,6 +148,7 @@ fn what_nothing_would_keep_is_not_fetched_ahead() {
 fn what_is_in_the_cache_is_shown_verified_and_cleared() {
     let world = World::new();
     let image = world.sealed_image("image");
+    world.plain_image("plain");
     let info = json(&verimount(args!["info", &image, "--json"]));
     let digest = info["seal"]["digest"].as_str().unwrap().to_owned();
     let size = info["seal"]["data_size"].as_u64().unwrap();
@@ -187,12 +188,16 @@ fn what_is_in_the_cache_is_shown_verified_and_cleared() {
     );
     let object = cache.join(format!("objects/{key}.data"));
     let file = File::options().write(true).open(&object).unwrap();
-    file.write_all_at(b"wrong", 5000).unwrap();
-    let bad = verify();
-    assert_eq!(bad.status.code(), Some(1), "{bad:?}");
-    assert!(!bad.text().contains(", 0 were removed"), "{bad:?}");
-    assert!(verify().succeeds().text().contains(", 0 were removed"));
-    read().succeeds_quietly();
+    // In the data, and in the Merkle tree, which begins at the next 64 KiB.
+    let tree = fs::metadata(world.path("plain")).unwrap().len();
+    for place in [5000, tree.next_multiple_of(64 << 10) + 100] {
+        file.write_all_at(b"wrong", place).unwrap();
+        let bad = verify();
+        assert_eq!(bad.status.code(), Some(1), "{place}: {bad:?}");
+        assert!(!bad.text().contains(", 0 were removed"), "{bad:?}");
+        assert!(verify().succeeds().text().contains(", 0 were removed"));
+        read().succeeds_quietly();
+    }
 
     verimount(args!["cache", "clear", "--cache", &cache]).succeeds();
     assert!(!object.exists());
