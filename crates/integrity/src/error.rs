@@ -76,6 +76,9 @@ pub enum Error {
     /// The volume was opened without discards.
     #[error("the volume does not allow discards")]
     DiscardNotAllowed,
+    /// The volume is open in recovery mode, so that a check would find nothing wrong.
+    #[error("the volume is open in recovery mode, in which nothing is verified")]
+    Unverified,
     /// Cancelled by the progress callback.
     #[error("interrupted")]
     Cancelled,

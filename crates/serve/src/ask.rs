@@ -28,6 +28,9 @@ pub enum AskError {
     /// It ended before its check was finished.
     #[error("the check ended early: the export was ended, or it could not go on")]
     Ended,
+    /// Nothing of it is verified, so that a check would find nothing.
+    #[error("it is not checked: {0}; check the volume when it is closed")]
+    Unchecked(String),
     /// The caller has cancelled a check.
     #[error("cancelled")]
     Cancelled,

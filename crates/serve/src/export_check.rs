@@ -11,7 +11,8 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use verimount_integrity::{BadRange, BadReason, SECTOR, Volume};
+use verimount_integrity::{BadRange, BadReason, Error as VolumeError, SECTOR, Volume};
+use verimount_names::one_line;
 use verimount_nbd::ask_check;
 
 use crate::AskError;
@@ -42,6 +43,11 @@ pub enum CheckEvent {
     Done {
         /// The number of bytes.
         bytes: u64,
+    },
+    /// Nothing is checked. It is the last event.
+    Refused {
+        /// Why.
+        reason: String,
     },
     /// One that only a newer program knows.
     #[serde(other)]
@@ -77,6 +83,11 @@ pub(crate) fn run(
             teller.borrow().go_on()
         },
     );
+    if let Err(error @ VolumeError::Unverified) = &checked {
+        let reason = error.to_string();
+        teller.borrow_mut().say(&CheckEvent::Refused { reason });
+        return teller.into_inner().told;
+    }
     let told = teller.into_inner().told;
     told.and_then(|()| checked.map_err(io::Error::other))
 }
@@ -123,11 +134,16 @@ pub fn check_export(
 ) -> Result<(), AskError> {
     let mut order = Order::default();
     let mut is_wrong = false;
+    let mut refusal = None;
     let checked = ask_check(socket, time, &mut |message| {
         let Some(message) = message else {
             return heard(None);
         };
         match serde_json::from_slice(message) {
+            Ok(CheckEvent::Refused { reason }) => {
+                refusal = Some(one_line(&reason).to_string());
+                ControlFlow::Break(())
+            }
             Ok(event) if order.accepts(&event) => heard(Some(event)),
             _ => {
                 is_wrong = true;
@@ -135,9 +151,10 @@ pub fn check_export(
             }
         }
     });
-    match is_wrong {
-        true => Err(AskError::NotOurs),
-        false => Ok(checked?),
+    match refusal {
+        Some(reason) => Err(AskError::Unchecked(reason)),
+        None if is_wrong => Err(AskError::NotOurs),
+        None => Ok(checked?),
     }
 }
 

@@ -3,7 +3,7 @@ use std::{num::NonZeroUsize, ops::Range};
 use thiserror::Error;
 use verimount_source::{Scratch, in_order};
 
-use crate::{BadBlock, Error, Progress, SECTOR, Volume, range_lock::Access, raw};
+use crate::{BadBlock, Error, Mode, Progress, SECTOR, Volume, range_lock::Access, raw};
 
 /// The number of sectors to check at a time, as long as all of them can be read.
 const CHUNK: u64 = 2048;
@@ -34,13 +34,16 @@ impl Volume {
     /// and can cancel.
     ///
     /// # Errors
-    /// [`Error::Cancelled`].
+    /// [`Error::Unverified`] in [`Mode::RecoveryUnverified`]; [`Error::Cancelled`].
     pub fn check(
         &self,
         threads: NonZeroUsize,
         found: &mut dyn FnMut(BadRange),
         progress: &mut Progress<'_>,
     ) -> Result<(), Error> {
+        if self.mode() == Mode::RecoveryUnverified {
+            return Err(Error::Unverified);
+        }
         let end = self.blocks.geometry.provided_data_sectors();
         let chunk = |number: u64| number * CHUNK..end.min((number + 1) * CHUNK);
         let mut open: Option<BadRange> = None;

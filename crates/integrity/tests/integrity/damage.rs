@@ -1,5 +1,7 @@
 //! Every corrupted byte is detected.
 
+use std::{num::NonZeroUsize, ops::ControlFlow};
+
 use proptest::prelude::*;
 use verimount_integrity::{
     Algorithm, BlockSize, Error, FormatOptions, Interleave, Mode, OpenOptions, Tag, Usage, Volume,
@@ -109,6 +111,10 @@ fn recovery_returns_unverified_data_and_writes_nothing() {
     assert!(matches!(volume.write_at(&[1], 0), Err(Error::ReadOnly)));
     assert!(matches!(volume.write_zeroes(0, 512), Err(Error::ReadOnly)));
     assert!(matches!(volume.discard(0, 512), Err(Error::ReadOnly)));
+    let checked = volume.check(NonZeroUsize::MIN, &mut |_| {}, &mut |_| {
+        ControlFlow::Continue(())
+    });
+    assert!(matches!(checked, Err(Error::Unverified)), "{checked:?}");
     volume.flush().unwrap();
     volume.close().unwrap();
     assert_eq!(world.metadata.inner().to_vec(), before);

@@ -203,6 +203,12 @@ impl Ended {
         self
     }
 
+    /// Its exit code is this one.
+    #[track_caller]
+    pub(crate) fn ends_with(&self, code: i32) -> &Self {
+        self.is_orderly(code)
+    }
+
     /// The data is bad, which is the result and not an error: exit code 1, all on standard output
     /// but notes.
     #[track_caller]

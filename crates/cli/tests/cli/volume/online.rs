@@ -111,6 +111,28 @@ fn all_ways_to_check_agree() {
     end(&world, served);
 }
 
+/// Who uses a volume in recovery mode is who has a damaged one.
+#[test]
+fn a_volume_in_recovery_mode_is_not_said_to_be_good() {
+    let Some(world) = world() else { return };
+    let path = format(&world, &[]);
+    let content = noise(4096, 1);
+    let mounted = mount(&world, &[]);
+    open_disk(&mounted).write_all_at(&content, 1 << 20).unwrap();
+    mounted.unmount();
+    flip_where(&path, &content);
+    let recovery = ["--mode", "recovery"];
+    let mounted = mount(&world, &recovery);
+    verimount(args!["volume", "check", &path]).reports_bad_data();
+    mounted.unmount();
+    let served = serve(&world, &recovery);
+    verimount(args!["volume", "check", &path]).reports_bad_data();
+    let checked = verimount(args!["volume", "check", world.path("socket")]);
+    checked.fails_saying("not checked").ends_with(3);
+    assert!(checked.stdout.is_empty(), "{checked:?}");
+    end(&world, served);
+}
+
 /// A socket of another program is not taken for an export.
 #[test]
 fn only_exported_volumes_are_checked_by_socket() {
