@@ -54,6 +54,7 @@ struct JsonReport {
     file: String,
     digest: String,
     size: u64,
+    /// Whether nothing is wrong with it and its devices.
     ok: bool,
     bad_bytes: u64,
     bad_ranges: u64,
@@ -116,6 +117,7 @@ impl Verify {
             .map(|(file, report)| JsonReport::new(file, report));
         if let Some(mut image) = all.next() {
             image.devices = all.collect();
+            image.ok &= image.devices.iter().all(|device| device.ok);
             writeln!(out, "{}", serde_json::to_string_pretty(&image)?)?;
         }
         Ok(())

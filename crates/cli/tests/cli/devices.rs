@@ -8,6 +8,7 @@ use std::{
     process::Command,
 };
 
+use serde_json::{Value, json};
 use verimount_testkit::{HttpAnswer, HttpServer, noise, tools};
 
 use crate::{
@@ -139,7 +140,17 @@ fn a_damaged_device_is_an_error() {
     let bad = format!("{}: 4096 bad bytes", split.device.to_str().unwrap());
     assert!(verified.text().contains(&bad), "{verified:?}");
     let report = split.run("verify", &[&digest, &device, "--json"]);
-    assert!(report.text().contains("\"devices\": ["), "{report:?}");
+    let report: Value = serde_json::from_slice(&report.reports_bad_data().stdout).unwrap();
+    assert_eq!(
+        (&report["ok"], &report["bad_bytes"]),
+        (&json!(false), &json!(0))
+    );
+    let bad = &report["devices"][0];
+    assert_eq!(
+        (&bad["ok"], &bad["bad_bytes"]),
+        (&json!(false), &json!(4096))
+    );
+    assert_eq!(bad["file"], split.device.to_str().unwrap());
     if fuse_or_skip() {
         let directory = split.world.directory("mnt");
         let mounted = Daemon::mount(&split.image, &directory, &[&digest, &device]);
