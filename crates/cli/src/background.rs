@@ -16,16 +16,14 @@ use rustix::{
     process::{chdir, setsid},
     stdio::{dup2_stderr, dup2_stdin, dup2_stdout},
 };
-use signal_hook::{
-    consts::{SIGHUP, SIGINT, SIGTERM},
-    iterator::Signals,
-};
+use signal_hook::consts::SIGHUP;
 use verimount_names::printable;
-use verimount_serve::{Mounted, Reload};
+use verimount_serve::{EndSignals, Mounted, Reload, Terminal};
 use verimount_sys::take_inherited;
 
 use crate::{
     Outcome,
+    interrupt::is_ignored,
     log::{Log, LogFile},
     message::say,
     service_manager::ReadyService,
@@ -34,7 +32,8 @@ use crate::{
 /// Whether a mount runs in the background.
 #[derive(Args)]
 pub(crate) struct BackgroundArgs {
-    /// Stay in the foreground until unmounted or interrupted; as a service of systemd, Type=notify fits
+    /// Stay in the foreground until unmounted, interrupted, or left by the terminal; as a service of systemd,
+    /// Type=notify fits
     #[arg(long)]
     foreground: bool,
     /// In the background, append log messages to this file, at most 40 of each kind per minute
@@ -57,16 +56,21 @@ pub(crate) struct Ready {
     /// The text to show the user.
     pub(crate) text: String,
     /// Serves until the end or until a signal.
-    pub(crate) serve: Box<dyn FnOnce(Signals) -> Result<()>>,
+    pub(crate) serve: Box<dyn FnOnce(EndSignals) -> Result<()>>,
 }
 
 impl Ready {
-    /// A mounted file system, the text to show, and the action on SIGHUP, which otherwise ends the
-    /// process.
+    /// A mounted file system, the text to show, and what SIGHUP reloads.
     pub(crate) fn mounted(mounted: Mounted, text: String, reload: Option<Reload>) -> Self {
         Self {
             text,
-            serve: Box::new(|signals| Ok(mounted.wait(signals, reload)?)),
+            serve: Box::new(|signals| {
+                let signals = match reload {
+                    Some(reload) => signals.reloading(reload),
+                    None => signals,
+                };
+                Ok(mounted.wait(signals)?)
+            }),
         }
     }
 }
@@ -81,7 +85,10 @@ impl BackgroundArgs {
         // Taken before anything else is opened; closed only after paths such as /dev/fd/63 have
         // been opened.
         let inherited = background.then(take_inherited).transpose()?;
-        let signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
+        // In the background there is none, and nohup asks to outlive it.
+        let ends_with_terminal = !background && !is_ignored(SIGHUP);
+        let terminal = ends_with_terminal.then(Terminal::controlling).flatten();
+        let signals = EndSignals::new(terminal)?;
         let log = Log::start()?;
         let served = self.serve_here(begin, inherited, signals, &log);
         log.finish();
@@ -94,7 +101,7 @@ impl BackgroundArgs {
         &self,
         begin: impl FnOnce() -> Result<Ready>,
         inherited: Option<Vec<OwnedFd>>,
-        signals: Signals,
+        signals: EndSignals,
         log: &Log,
     ) -> Result<Outcome> {
         // Open the log before mounting, so that a failure needs no unmount.

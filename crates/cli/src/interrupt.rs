@@ -33,9 +33,8 @@ impl Interrupt {
     /// Signals that were ignored at start, as `nohup` does with SIGHUP, stay ignored.
     pub(crate) fn watch() -> io::Result<Self> {
         let asked = Arc::new(AtomicBool::new(false));
-        let ignored = ignored_signals();
         for signal in [SIGHUP, SIGINT, SIGTERM] {
-            if ignored >> (signal - 1) & 1 == 1 {
+            if is_ignored(signal) {
                 continue;
             }
             // Registered first, so that the first signal finds the flag unset.
@@ -54,6 +53,11 @@ impl Interrupt {
             false => ControlFlow::Continue(()),
         }
     }
+}
+
+/// Whether the process was started to ignore a signal, as `nohup` does with SIGHUP.
+pub(crate) fn is_ignored(signal: i32) -> bool {
+    ignored_signals() >> (signal - 1) & 1 == 1
 }
 
 /// A mask of the signals that the process ignores, the first in the lowest bit; 0 if unknown.

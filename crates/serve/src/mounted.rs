@@ -1,11 +1,11 @@
 use std::{io, thread};
 
-use signal_hook::{consts::SIGHUP, iterator::Signals, low_level::emulate_default_handler};
+use signal_hook::low_level::emulate_default_handler;
 use verimount_fuse::Serving;
 use verimount_names::printable;
 
 use crate::{
-    Mode,
+    EndSignals, Mode,
     place::{HeldPlace, Place},
 };
 
@@ -25,15 +25,14 @@ impl Mounted {
     }
 
     /// Waits until it is unmounted. The first of `signals` detaches it (a lazy unmount): it is served
-    /// until its last open file is closed. A second signal ends the process. If there is a `reload`,
-    /// SIGHUP calls it instead.
+    /// until its last open file is closed. A second signal ends the process.
     ///
     /// # Errors
     /// Why the connection to the kernel ended, if not by an unmount.
-    pub fn wait(mut self, signals: Signals, reload: Option<Reload>) -> io::Result<()> {
+    pub fn wait(mut self, signals: EndSignals) -> io::Result<()> {
         let place = self.held.place.clone();
         let handle = signals.handle();
-        let watcher = thread::Builder::new().spawn(move || watch(signals, &place, reload))?;
+        let watcher = thread::Builder::new().spawn(move || watch(signals, &place))?;
         let result = self.serving.join();
         // No error means that the kernel has ended the connection.
         self.held.ended = result.is_ok();
@@ -43,24 +42,16 @@ impl Mounted {
     }
 }
 
-/// Called on SIGHUP.
-pub type Reload = Box<dyn FnMut() + Send>;
-
-fn watch(mut signals: Signals, place: &Place, mut reload: Option<Reload>) {
-    let mut ending = false;
-    for signal in signals.forever() {
-        match (signal, &mut reload) {
-            (SIGHUP, Some(reload)) => reload(),
-            _ if ending => {
-                let _ = emulate_default_handler(signal);
-            }
-            _ => {
-                ending = true;
-                if let Err(error) = place.leave() {
-                    let mount_point = printable(&place.mount_point);
-                    tracing::error!(%error, %mount_point, "unmounting");
-                }
-            }
+fn watch(mut signals: EndSignals, place: &Place) {
+    let mut is_ending = false;
+    while let Some(signal) = signals.wait() {
+        if is_ending {
+            let _ = emulate_default_handler(signal);
+        }
+        is_ending = true;
+        if let Err(error) = place.leave() {
+            let mount_point = printable(&place.mount_point);
+            tracing::error!(%error, %mount_point, "unmounting");
         }
     }
 }

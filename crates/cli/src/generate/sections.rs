@@ -236,12 +236,17 @@ fn page_name(command: &Command) -> &str {
 
 fn signals(name: &str) -> Vec<(&'static str, &'static str)> {
     const ENDS: &str = "Ends it when all that is open is closed, or what has been asked for is answered. A second one ends it at once.";
+    const LEFT: &str = "With --foreground, as SIGTERM. Any other SIGHUP ends nothing.";
     match name {
         "bridge" => vec![
             ("SIGTERM, SIGINT", ENDS),
-            ("SIGHUP", "Reads the policy again; without one, as SIGTERM."),
+            ("SIGHUP", "Reads the policy again, if there is one."),
+            ("SIGHUP of a terminal that is gone", LEFT),
         ],
-        name if STAYING.contains(&name) => vec![("SIGTERM, SIGINT, SIGHUP", ENDS)],
+        name if STAYING.contains(&name) => vec![
+            ("SIGTERM, SIGINT", ENDS),
+            ("SIGHUP of a terminal that is gone", LEFT),
+        ],
         _ => Vec::new(),
     }
 }

@@ -43,7 +43,7 @@ impl Mount {
                     printable(&self.directory),
                     mounted.mode(),
                 ),
-                serve: Box::new(|signals| opened.serve(|| Ok(mounted.wait(signals, None)?))),
+                serve: Box::new(|signals| opened.serve(|| Ok(mounted.wait(signals)?))),
             })
         })
     }

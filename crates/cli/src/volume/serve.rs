@@ -2,9 +2,9 @@ use std::{num::NonZeroUsize, thread};
 
 use anyhow::{Context, Result};
 use clap::Args;
-use signal_hook::{iterator::Signals, low_level::emulate_default_handler};
+use signal_hook::low_level::emulate_default_handler;
 use verimount_nbd::Server;
-use verimount_serve::{Registration, VolumeExport};
+use verimount_serve::{EndSignals, Registration, VolumeExport};
 
 use crate::{
     Outcome,
@@ -16,7 +16,7 @@ use super::{args::UseArgs, opened::OpenedVolume, socket::SocketArgs};
 
 /// Serve a volume to NBD clients such as QEMU, which connect to nbd+unix:///?socket=PATH
 ///
-/// `verimount umount SOCKET`, SIGTERM, SIGINT or SIGHUP ends the server after it has answered all
+/// `verimount umount SOCKET`, SIGTERM or SIGINT ends the server after it has answered all
 /// pending requests; clients have 10 seconds to receive the answers. A second signal ends it at
 /// once, like a crash.
 #[derive(Args)]
@@ -92,7 +92,7 @@ fn serve(
     opened: OpenedVolume,
     export: VolumeExport,
     threads: NonZeroUsize,
-    signals: Signals,
+    signals: EndSignals,
 ) -> Result<()> {
     opened.serve(move || {
         let handle = signals.handle();
@@ -106,9 +106,9 @@ fn serve(
 }
 
 /// Stops the server at the first signal, and ends the process at the second.
-fn stop_at(mut signals: Signals, server: &Server) {
+fn stop_at(mut signals: EndSignals, server: &Server) {
     let mut is_ending = false;
-    for signal in signals.forever() {
+    while let Some(signal) = signals.wait() {
         if is_ending {
             let _ = emulate_default_handler(signal);
         }

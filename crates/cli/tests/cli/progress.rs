@@ -25,7 +25,7 @@ const ERASE: &str = "\u{1b}[2K";
 const CONTROL_C: u8 = 3;
 
 /// A command on a terminal.
-struct OnTerminal {
+pub(crate) struct OnTerminal {
     child: Child,
     watchdog: Watchdog,
     shown: String,
@@ -33,7 +33,7 @@ struct OnTerminal {
 
 impl OnTerminal {
     /// `None`, after a note, if there is no program that makes a terminal.
-    fn start(arguments: &str) -> Option<Self> {
+    pub(crate) fn start(arguments: &str) -> Option<Self> {
         let binary = binary();
         // Without `exec`, the exit code would be that of the shell, which Ctrl-C ends as well.
         let command = format!("exec '{}' {arguments}", binary.to_str().unwrap());
@@ -51,13 +51,19 @@ impl OnTerminal {
     }
 
     /// Waits until it shows this text.
-    fn shows(&mut self, text: &str) {
+    pub(crate) fn shows(&mut self, text: &str) {
         while !self.shown.contains(text) {
             let mut some = [0; 4096];
             let len = self.child.stdout.as_mut().unwrap().read(&mut some).unwrap();
             assert!(len > 0, "it ended without {text}: {}", self.shown);
             self.shown.push_str(&String::from_utf8_lossy(&some[..len]));
         }
+    }
+
+    /// Takes the terminal away, as the end of a connection does.
+    pub(crate) fn hang_up(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
     }
 
     /// Ends it with Ctrl-C; what it has shown by then, with its exit code.

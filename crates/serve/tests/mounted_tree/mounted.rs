@@ -10,9 +10,8 @@ use std::{
 };
 
 use rustix::process::geteuid;
-use signal_hook::iterator::Signals;
 use tempfile::TempDir;
-use verimount_serve::{ImageFs, MountOptions, Served, VerifiedTree, attach, unmount};
+use verimount_serve::{EndSignals, ImageFs, MountOptions, Served, VerifiedTree, attach, unmount};
 use verimount_testkit::tools;
 use verimount_tree::Tree;
 
@@ -43,8 +42,8 @@ impl MountedTree {
         let fs = ImageFs::new(Arc::new(tree), Served::default());
         let attached = attach(Arc::new(fs), directory.path(), &options).unwrap();
         let mounted = attached.start().unwrap();
-        let signals = Signals::new(std::iter::empty::<i32>()).unwrap();
-        let serving = thread::spawn(move || mounted.wait(signals, None));
+        let signals = EndSignals::none().unwrap();
+        let serving = thread::spawn(move || mounted.wait(signals));
         Some(Self {
             directory,
             serving: Some(serving),

@@ -59,7 +59,7 @@ fn assert_is_over<T>(result: io::Result<T>) {
 #[test]
 fn open_files_are_served_to_the_end() {
     for way in WAYS {
-        for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+        for signal in [Signal::TERM, Signal::INT] {
             let Some(world) = world() else { return };
             let mounted = mount_in(&world, way);
             let file = File::create_new(mounted.path("file")).unwrap();

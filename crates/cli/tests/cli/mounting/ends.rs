@@ -25,6 +25,7 @@ use crate::{
         user::is_root,
         world::World,
     },
+    progress::OnTerminal,
 };
 
 const HELLO: &[u8] = b"Hello, world!\n";
@@ -42,7 +43,6 @@ fn ends() -> Vec<End> {
         End::Ours(&["umount", "--lazy"]),
         End::Signal(Signal::TERM),
         End::Signal(Signal::INT),
-        End::Signal(Signal::HUP),
     ];
     if tools::find("fusermount3").is_some() {
         ends.push(End::Program(&["fusermount3", "-u"]));
@@ -103,6 +103,44 @@ fn a_daemon_in_the_background_ends_with_its_mount() {
         });
         assert!(is_empty(&mnt));
     }
+}
+
+/// As programs that rotate logs send it to daemons. A second signal that asks to end would end it at once.
+#[test]
+fn a_hangup_is_no_reason_to_end() {
+    let Some(world) = world() else { return };
+    let image = world.sealed_image("image");
+    let mnt = world.path("mnt");
+    let mounted = Daemon::mount(&image, &mnt, &["--unpinned"]);
+    let mut opened = File::open(mnt.join("hello")).unwrap();
+    mounted.signal(Signal::HUP);
+    mounted.signal(Signal::TERM);
+    eventually("it is out of sight", || is_empty(&mnt));
+    let mut content = Vec::new();
+    opened.read_to_end(&mut content).unwrap();
+    assert_eq!(content, HELLO);
+    drop(opened);
+    mounted.ends_well();
+}
+
+#[test]
+fn a_daemon_in_the_foreground_ends_with_its_terminal() {
+    let Some(world) = world() else { return };
+    let image = world.sealed_image("image");
+    let mnt = world.path("mnt");
+    let _unmounted_at_last = Background::adopt(&mnt);
+    let arguments = format!(
+        "mount --foreground --unpinned '{}' '{}'",
+        image.to_str().unwrap(),
+        mnt.to_str().unwrap()
+    );
+    let Some(mut terminal) = OnTerminal::start(&arguments) else {
+        return;
+    };
+    terminal.shows("read-ahead");
+    assert_eq!(fs::read(mnt.join("hello")).unwrap(), HELLO);
+    terminal.hang_up();
+    eventually("it is unmounted", || is_empty(&mnt));
 }
 
 /// Whether a process is a zombie, as in a container without an init process.

@@ -81,7 +81,7 @@ fn tags_are_recalculated() {
 
 #[test]
 fn open_disks_are_served_to_the_end() {
-    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+    for signal in [Signal::TERM, Signal::INT] {
         let Some(world) = world() else { return };
         let path = format(&world, &[]);
         let mounted = mount(&world, &["--mode", "bitmap"]);

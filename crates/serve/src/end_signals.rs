@@ -1,0 +1,108 @@
+//! The signals that ask a server to end, or to read its configuration again.
+
+use std::{fs::File, io, thread, time::Duration};
+
+use rustix::io::Errno;
+use signal_hook::{
+    consts::{SIGHUP, SIGINT, SIGTERM},
+    iterator::{Handle, Signals},
+};
+
+/// Called on SIGHUP.
+pub type Reload = Box<dyn FnMut() + Send>;
+
+/// How often the terminal is looked at after SIGHUP: the kernel sends the signal first, and then takes the
+/// terminal away.
+const LOOKS: u32 = 10;
+
+/// The time between two looks.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// The signals of a server: SIGTERM and SIGINT ask it to end. SIGHUP makes it reload what there is to reload; it
+/// asks it to end only if the terminal that it was started at is gone.
+pub struct EndSignals {
+    signals: Signals,
+    terminal: Option<Terminal>,
+    reload: Option<Reload>,
+}
+
+impl EndSignals {
+    /// Takes these signals from now on. The server ends with `terminal`, if it has one.
+    ///
+    /// # Errors
+    /// The system's error.
+    pub fn new(terminal: Option<Terminal>) -> io::Result<Self> {
+        Self::of(&[SIGTERM, SIGINT, SIGHUP], terminal)
+    }
+
+    /// Takes no signals, for a server that ends only with its mount.
+    ///
+    /// # Errors
+    /// The system's error.
+    pub fn none() -> io::Result<Self> {
+        Self::of(&[], None)
+    }
+
+    fn of(signals: &[i32], terminal: Option<Terminal>) -> io::Result<Self> {
+        Ok(Self {
+            signals: Signals::new(signals)?,
+            terminal,
+            reload: None,
+        })
+    }
+
+    /// The same, with what SIGHUP reloads.
+    pub fn reloading(self, reload: Reload) -> Self {
+        Self {
+            reload: Some(reload),
+            ..self
+        }
+    }
+
+    /// A handle that ends [`Self::wait`].
+    pub fn handle(&self) -> Handle {
+        self.signals.handle()
+    }
+
+    /// Waits for the next signal that asks to end; `None` when the handle is closed.
+    pub fn wait(&mut self) -> Option<i32> {
+        for signal in self.signals.forever() {
+            if signal != SIGHUP {
+                return Some(signal);
+            }
+            if let Some(reload) = &mut self.reload {
+                reload();
+            }
+            if self.terminal.as_ref().is_some_and(Terminal::hangs_up) {
+                return Some(signal);
+            }
+        }
+        None
+    }
+}
+
+/// The terminal that this process was started at: its controlling terminal.
+#[derive(Debug)]
+pub struct Terminal(());
+
+impl Terminal {
+    /// The terminal of this process, if it has one.
+    pub fn controlling() -> Option<Self> {
+        open().is_ok().then_some(Self(()))
+    }
+
+    /// Whether it is gone, or goes within a moment.
+    fn hangs_up(&self) -> bool {
+        (0..LOOKS).any(|look| {
+            if look > 0 {
+                thread::sleep(PAUSE);
+            }
+            // Any other error, such as too few descriptors, says nothing of the terminal.
+            open().is_err_and(|error| Errno::from_io_error(&error) == Some(Errno::NXIO))
+        })
+    }
+}
+
+fn open() -> io::Result<File> {
+    File::open("/dev/tty")
+}
