@@ -11,20 +11,26 @@ use std::{
     time::{Duration, Instant},
 };
 
+use rustix::process::geteuid;
+use verimount_sys::connecting_user;
+
 use crate::Limits;
 
 /// A connected client.
 pub(crate) struct Client {
     stream: UnixStream,
+    /// Whether it is root's or of the server's own user.
+    is_owners: bool,
     connected: Instant,
     /// When it was last active, in microseconds since it connected.
     active: AtomicU64,
 }
 
 impl Client {
-    fn new(stream: UnixStream) -> Self {
+    fn new(stream: UnixStream, is_owners: bool) -> Self {
         Self {
             stream,
+            is_owners,
             connected: Instant::now(),
             active: AtomicU64::new(0),
         }
@@ -79,11 +85,17 @@ pub(crate) struct Clients {
 impl Clients {
     /// Admits a new client to the handshake; `None` if there is no room for it.
     pub(crate) fn admit(&self, stream: UnixStream, limits: &Limits) -> Option<Arc<Client>> {
+        let is_owners = is_owners(&stream);
+        self.admit_client(Client::new(stream, is_owners), limits)
+    }
+
+    fn admit_client(&self, client: Client, limits: &Limits) -> Option<Arc<Client>> {
         let mut connected = self.connected();
-        if connected.len() >= limits.clients.saturating_add(limits.visitors) {
+        let competitors = competitors(&connected, client.is_owners);
+        if competitors.count() >= limits.clients.saturating_add(limits.visitors) {
             return None;
         }
-        let client = Arc::new(Client::new(stream));
+        let client = Arc::new(client);
         connected.push(Place {
             client: client.clone(),
             purpose: None,
@@ -100,11 +112,10 @@ impl Clients {
             Purpose::Use => limits.clients,
             Purpose::Check => limits.checks,
         };
-        let have_it = connected
-            .iter()
-            .filter(|place| place.purpose == Some(purpose));
+        let have_it = competitors(&connected, client.is_owners)
+            .filter(|(_, place)| place.purpose == Some(purpose));
         if have_it.count() >= most {
-            let Some((longest, idle)) = longest_idle(&connected) else {
+            let Some((longest, idle)) = longest_idle(&connected, client.is_owners) else {
                 return false;
             };
             if purpose != Purpose::Use || idle < limits.idle {
@@ -156,9 +167,22 @@ impl Clients {
     }
 }
 
-/// The index of the client that uses the export and has been idle for longest, and its idle time.
-fn longest_idle(connected: &[Place]) -> Option<(usize, Duration)> {
+/// Whether a client is root's or of the server's own user.
+fn is_owners(stream: &UnixStream) -> bool {
+    let own = [0, geteuid().as_raw()];
+    connecting_user(stream).is_ok_and(|user| own.contains(&user))
+}
+
+/// The places, with their indices, that count for a client: those of the owners compete only with each other,
+/// so that nobody else keeps them out.
+fn competitors(connected: &[Place], is_owners: bool) -> impl Iterator<Item = (usize, &Place)> {
     let places = connected.iter().enumerate();
+    places.filter(move |(_, place)| place.client.is_owners || !is_owners)
+}
+
+/// The index of the competitor that uses the export and has been idle for longest, and its idle time.
+fn longest_idle(connected: &[Place], is_owners: bool) -> Option<(usize, Duration)> {
+    let places = competitors(connected, is_owners);
     let users = places.filter(|(_, place)| place.purpose == Some(Purpose::Use));
     let idle = users.map(|(index, place)| (index, place.client.idle()));
     idle.max_by_key(|(_, idle)| *idle)
@@ -214,5 +238,65 @@ fn timed_out(error: io::Error) -> io::Error {
     match error.kind() {
         io::ErrorKind::WouldBlock => io::ErrorKind::TimedOut.into(),
         _ => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A client that does nothing.
+    fn stalled(is_owners: bool) -> Client {
+        let (stream, _) = UnixStream::pair().unwrap();
+        Client::new(stream, is_owners)
+    }
+
+    /// Takes all places of one kind of client; returns the last client.
+    fn fill(clients: &Clients, is_owners: bool, limits: &Limits) -> Arc<Client> {
+        let admitted = || clients.admit_client(stalled(is_owners), limits);
+        std::iter::from_fn(admitted).last().unwrap()
+    }
+
+    #[test]
+    fn others_do_not_keep_the_owners_out() {
+        let limits = Limits::default();
+        let clients = Clients::default();
+        let stranger = fill(&clients, false, &limits);
+        assert!(clients.grant(&stranger, Purpose::Check, &limits));
+        let owner = clients.admit_client(stalled(true), &limits).unwrap();
+        assert!(clients.grant(&owner, Purpose::Check, &limits));
+        // There is one check of theirs at a time, and their number has the same limit.
+        let second = clients.admit_client(stalled(true), &limits).unwrap();
+        assert!(!clients.grant(&second, Purpose::Check, &limits));
+        fill(&clients, true, &limits);
+        let most = limits.clients + limits.visitors;
+        assert_eq!(clients.connected().len(), 2 * most);
+        assert!(clients.admit_client(stalled(false), &limits).is_none());
+    }
+
+    #[test]
+    fn an_owner_takes_the_place_of_no_one_else() {
+        let limits = Limits {
+            clients: 1,
+            idle: Duration::ZERO,
+            ..Limits::default()
+        };
+        let clients = Clients::default();
+        let [stranger, owner] = [false, true].map(|is_owners| {
+            let client = clients.admit_client(stalled(is_owners), &limits).unwrap();
+            assert!(clients.grant(&client, Purpose::Use, &limits));
+            client
+        });
+        let places = clients.connected();
+        assert!(
+            places
+                .iter()
+                .any(|place| Arc::ptr_eq(&place.client, &stranger))
+        );
+        assert!(
+            places
+                .iter()
+                .any(|place| Arc::ptr_eq(&place.client, &owner))
+        );
     }
 }

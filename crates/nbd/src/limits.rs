@@ -4,7 +4,8 @@ use crate::{cgroup::memory_limit, protocol::MAX_REQUEST};
 
 /// Limits on the resources that clients may use.
 ///
-/// Idle and stalled clients are disconnected only when others wait for them.
+/// Idle and stalled clients are disconnected only when others wait for them. Clients of root and of the server's
+/// own user are counted by themselves: whoever else may connect cannot keep them out.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// The maximum number of clients that use the export.

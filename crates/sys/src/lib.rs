@@ -32,7 +32,7 @@ pub use lookup::{LookupError, look_up};
 pub use lz4::{Lz4Block, Lz4Filler};
 pub use mount_attributes::seclude_mount;
 pub use mount_status::{IOC_MOUNT_STATUS, mount_status};
-pub use peer::{Listener, listener};
+pub use peer::{Listener, connecting_user, listener};
 pub use thread_rights::{set_thread_fs_gid, set_thread_fs_uid, unshare_umask};
 pub use writeback::begin_writeback;
 

@@ -18,6 +18,23 @@ pub struct Listener {
 /// # Errors
 /// As `getsockopt`, for any other kind of socket.
 pub fn listener(socket: impl AsFd) -> io::Result<Listener> {
+    let peer = peer(socket)?;
+    Ok(Listener {
+        process: (peer.pid > 0).then_some(peer.pid),
+        user: peer.uid,
+    })
+}
+
+/// The effective user id with which a process connected to the Unix socket that accepted `socket`.
+///
+/// # Errors
+/// As `getsockopt`, for any other kind of socket.
+pub fn connecting_user(socket: impl AsFd) -> io::Result<u32> {
+    Ok(peer(socket)?.uid)
+}
+
+/// The other end's process, as recorded by the kernel when it listened or connected.
+fn peer(socket: impl AsFd) -> io::Result<libc::ucred> {
     let mut peer = libc::ucred {
         pid: 0,
         uid: 0,
@@ -37,10 +54,7 @@ pub fn listener(socket: impl AsFd) -> io::Result<Listener> {
         )
     };
     match result {
-        0 => Ok(Listener {
-            process: (peer.pid > 0).then_some(peer.pid),
-            user: peer.uid,
-        }),
+        0 => Ok(peer),
         _ => Err(io::Error::last_os_error()),
     }
 }
@@ -62,11 +76,13 @@ mod tests {
     fn the_kernel_knows_who_listens() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
-        let _listener = UnixListener::bind(&path).unwrap();
+        let listening = UnixListener::bind(&path).unwrap();
         let connected = UnixStream::connect(&path).unwrap();
         let found = listener(&connected).unwrap();
         assert_eq!(found.process, Some(process::id().cast_signed()));
         assert_eq!(found.user, fs::metadata(&path).unwrap().uid());
+        let (accepted, _) = listening.accept().unwrap();
+        assert_eq!(connecting_user(accepted).unwrap(), found.user);
         assert!(listener(File::open("/dev/null").unwrap()).is_err());
     }
 }
