@@ -1,6 +1,9 @@
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use verimount_names::printable;
 use verimount_serve::{DaemonEnd, Kind, ask_mount, unmount};
@@ -10,9 +13,12 @@ use crate::{
     target::{Target, ask},
 };
 
+/// How long a process may take to end after its mount or export has: it writes what a volume still holds back.
+const CLOSING: Duration = Duration::from_secs(60);
+
 /// Unmount a mount, or end an export by its socket; for a volume, wait until it is closed
 ///
-/// Fails if a mount is in use. An export is ended even if it is in use, after all pending requests
+/// Fails if a mount is in use, or if closing takes more than a minute, which then goes on. An export is ended even if it is in use, after all pending requests
 /// are answered; clients have 10 seconds to receive the answers.
 #[derive(Args)]
 pub(crate) struct Umount {
@@ -31,8 +37,13 @@ impl Umount {
             Target::Mount(directory) => self.unmount(&directory)?,
             Target::Export(socket) => Some(end(&socket)?),
         };
-        if let Some(closing) = closing.filter(|_| !self.lazy) {
-            closing.wait();
+        let closing = closing.filter(|_| !self.lazy);
+        if closing.is_some_and(|closing| !closing.wait(CLOSING)) {
+            bail!(
+                "{}: its process has not ended within {} seconds, and goes on: look at its log",
+                printable(&self.target),
+                CLOSING.as_secs()
+            );
         }
         Ok(Outcome::Good)
     }

@@ -7,7 +7,7 @@ use thiserror::Error;
 use verimount_nbd::ask_status;
 use verimount_sys::{Listener, mount_status};
 
-use crate::{DaemonEnd, STATUS_XATTR, Status, mount_table::is_mount};
+use crate::{DaemonEnd, STATUS_XATTR, Status, mount_table::our_mount_on};
 
 /// The longest status of a mount: the kernel's limit for an extended attribute.
 const MAX_STATUS: usize = 64 << 10;
@@ -19,6 +19,17 @@ pub enum AskError {
     /// It is not a mount or export of Verimount.
     #[error("it is not a verimount mount or export")]
     NotOurs,
+    /// Another user has mounted it.
+    #[error("another user has mounted it, whose process could say anything: ask as that user")]
+    Foreign,
+    /// The process of the mount has ended without unmounting it.
+    #[error(
+        "it is dead, as its process has ended: mount again, or remove it with verimount umount"
+    )]
+    DeadMount,
+    /// Nobody listens at the socket any longer.
+    #[error("nobody serves it, as its process has ended: serve again, or remove the socket")]
+    DeadExport,
     /// The export has its maximum number of clients, so its status cannot be queried.
     #[error("the maximum number of clients is connected; try again later")]
     Full,
@@ -46,10 +57,12 @@ pub enum AskError {
 ///
 /// # Errors
 /// [`AskError::NotOurs`] unless the mount table shows a mount of Verimount: on any other file system
-/// anybody could have set the attribute. Any other [`AskError`] but [`AskError::Full`].
+/// anybody could have set the attribute. [`AskError::Foreign`] unless root or this user has mounted it. Any other
+/// [`AskError`] that is not about exports.
 pub fn ask_mount(directory: &Path) -> Result<Status, AskError> {
-    if !is_mount(directory)? {
-        return Err(AskError::NotOurs);
+    let mount = our_mount_on(directory)?.ok_or(AskError::NotOurs)?;
+    if !mount.is_believed() {
+        return Err(AskError::Foreign);
     }
     let mut text = vec![0; MAX_STATUS];
     let text = match getxattr(directory, STATUS_XATTR, &mut text[..]) {

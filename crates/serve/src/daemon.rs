@@ -1,7 +1,11 @@
-use std::{fs, io, os::fd::OwnedFd};
+use std::{
+    fs, io,
+    os::fd::OwnedFd,
+    time::{Duration, Instant},
+};
 
 use rustix::{
-    event::{PollFd, PollFlags, poll},
+    event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,
     process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal},
 };
@@ -57,10 +61,19 @@ impl DaemonEnd {
         Ok(pidfd_send_signal(&self.0, Signal::TERM)?)
     }
 
-    /// Waits until the process has ended.
-    pub fn wait(self) {
-        // Retried after a signal.
-        while poll(&mut [PollFd::new(&self.0, PollFlags::IN)], None) == Err(Errno::INTR) {}
+    /// Waits until the process has ended, but not longer than `time`. Returns whether it has.
+    pub fn wait(&self, time: Duration) -> bool {
+        let end = Instant::now() + time;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            let Ok(left) = Timespec::try_from(left) else {
+                return false;
+            };
+            match poll(&mut [PollFd::new(&self.0, PollFlags::IN)], Some(&left)) {
+                Err(Errno::INTR) => {}
+                ended => return ended.is_ok_and(|count| count > 0),
+            }
+        }
     }
 }
 
@@ -92,8 +105,9 @@ mod tests {
             ..daemon
         };
         assert!(another.end().is_none());
+        assert!(!end.wait(Duration::ZERO));
         drop(child.stdin.take());
-        end.wait();
+        assert!(end.wait(Duration::from_secs(60)));
         assert!(child.wait().unwrap().success());
         assert!(daemon.end().is_none());
         assert!(Daemon::current().unwrap().end().is_some());

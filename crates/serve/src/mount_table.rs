@@ -5,6 +5,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use rustix::process::geteuid;
+
 use crate::mount::SUBTYPE;
 
 const TABLE: &str = "/proc/self/mountinfo";
@@ -28,6 +30,13 @@ impl MountEntry {
     pub(crate) fn is_ours(&self) -> bool {
         self.fs_type.strip_prefix("fuse.") == Some(SUBTYPE)
     }
+
+    /// Whether what it says of itself is believed: root or this user has mounted it. Any other user's could say
+    /// anything, and could let those who ask wait for ever.
+    pub fn is_believed(&self) -> bool {
+        let believed = [0, geteuid().as_raw()];
+        self.user.is_some_and(|user| believed.contains(&user))
+    }
 }
 
 /// The mounts of Verimount that are visible to this process, in the order in which they were mounted.
@@ -40,13 +49,13 @@ pub fn mounts() -> io::Result<Vec<MountEntry>> {
     Ok(entries.filter(MountEntry::is_ours).collect())
 }
 
-/// Whether `directory` is the mount point of a mount of Verimount.
+/// The mount of Verimount on `directory`, if there is one.
 ///
 /// # Errors
 /// The system's error if the directory cannot be resolved.
-pub(crate) fn is_mount(directory: &Path) -> io::Result<bool> {
+pub(crate) fn our_mount_on(directory: &Path) -> io::Result<Option<MountEntry>> {
     let absolute = directory.canonicalize()?;
-    Ok(mounted_on(&absolute).is_some_and(|entry| entry.is_ours()))
+    Ok(mounted_on(&absolute).filter(MountEntry::is_ours))
 }
 
 /// The topmost mount on `mount_point`: the one mounted last.
@@ -115,6 +124,13 @@ mod tests {
         assert_eq!(entry.mount_point, Path::new("/mnt/a b\\"));
         assert_eq!(entry.fs_type, "fuse.verimount");
         assert!(entry.is_ours());
+        assert!(!entry.is_believed());
+        let by = |user: u32| {
+            parse(format!("36 35 0:45 / /m ro - fuse.x y ro,user_id={user}").as_bytes())
+        };
+        for believed in [0, geteuid().as_raw()] {
+            assert!(by(believed).unwrap().is_believed());
+        }
         assert_eq!((entry.source.as_str(), entry.user), ("/x y", Some(7)));
         assert!(parse(b"").is_none());
         assert!(parse(b"1 2 3").is_none());
