@@ -8,15 +8,14 @@ use std::{
 
 use anyhow::{Context, Result};
 use clap::Args;
-use rustix::process::geteuid;
 use serde::Serialize;
 use verimount_names::{one_line, printable};
 use verimount_serve::{
-    AskError, MountEntry, Pin, RegisteredExport, Status, ask_export, ask_mount, mounts,
-    registered_exports,
+    AskError, EndingMount, MountEntry, Pin, RegisteredExport, Status, ask_export, ask_mount,
+    ending_mounts, mounts, registered_exports,
 };
 
-use crate::Outcome;
+use crate::{Outcome, message::say};
 
 /// How long all of them together may take to answer. A stopped process never answers.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -27,12 +26,25 @@ const MAX_ASKED: usize = 1024;
 /// List the mounts and exports that are visible from here
 ///
 /// A question mark stands for information that the mount or export does not give this user, or not
-/// within 3 seconds.
+/// within 3 seconds. The kind is dead if the process has ended, and ending if the mount is detached but still in use;
+/// a note then says what to do.
 #[derive(Args)]
 pub(crate) struct List {
     /// Print it as JSON
     #[arg(long)]
     json: bool,
+}
+
+/// What has become of a mount or an export.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum State {
+    /// It is served.
+    Live,
+    /// It is detached, but still in use.
+    Ending,
+    /// Its process has ended without unmounting it or removing its socket.
+    Dead,
 }
 
 /// A mount or an export.
@@ -48,26 +60,76 @@ struct Listed {
     digest: Option<String>,
     pid: Option<i32>,
     mismatches: Option<u64>,
+    state: State,
     /// Why its status is unavailable.
     error: Option<String>,
 }
 
 impl List {
     pub(crate) fn run(self) -> Result<Outcome> {
-        let mounts = mounts().context("/proc/self/mountinfo")?;
-        let mut all: Vec<Entry> = mounts.into_iter().map(Entry::of_mount).collect();
-        all.extend(registered_exports().into_iter().map(Entry::of_export));
+        let all = everything()?;
         let told = ask_all(&all);
         let listed = all.iter().zip(told);
+        let listed = listed.filter_map(|(entry, told)| entry.listed(told));
         let listed: Vec<Listed> = listed
-            .filter_map(|(entry, told)| entry.listed(told))
+            .chain(ending_mounts().iter().map(Listed::ending))
             .collect();
+        let others = listed.iter().filter(|listed| listed.state != State::Live);
+        for Listed { target, error, .. } in others {
+            say(format_args!(
+                "note: {target}: {}",
+                error.as_deref().unwrap_or_default()
+            ));
+        }
         let mut out = stdout().lock();
         Outcome::Good.reported(match self.json {
             true => writeln!(out, "{}", serde_json::to_string_pretty(&listed)?),
             false => print(&mut out, &listed),
         })
     }
+}
+
+impl Listed {
+    fn ending(mount: &EndingMount) -> Self {
+        Self {
+            target: mount.mount_point.clone(),
+            way: "mount",
+            source: mount.source.clone(),
+            kind: None,
+            pin: None,
+            digest: None,
+            pid: Some(mount.daemon.pid()),
+            mismatches: None,
+            state: State::Ending,
+            error: Some(format!("it is ending, but still {}", mount.in_use())),
+        }
+    }
+}
+
+/// What a mount or export tells.
+pub(crate) struct Asked {
+    /// The mount point or the socket, as [`printable`] shows it.
+    pub(crate) target: String,
+    /// Its status, or why there is none.
+    pub(crate) answer: Result<Status, String>,
+}
+
+/// The answers of all mounts and exports that may be asked.
+pub(crate) fn ask_everything() -> Result<Vec<Asked>> {
+    let all: Vec<Entry> = everything()?;
+    let all: Vec<Entry> = all.into_iter().filter(|entry| entry.is_asked).collect();
+    let told = ask_all(&all);
+    let asked = all.iter().zip(told);
+    Ok(asked
+        .filter_map(|(entry, told)| entry.asked(told))
+        .collect())
+}
+
+fn everything() -> Result<Vec<Entry>> {
+    let mounts = mounts().context("/proc/self/mountinfo")?;
+    let mut all: Vec<Entry> = mounts.into_iter().map(Entry::of_mount).collect();
+    all.extend(registered_exports().into_iter().map(Entry::of_export));
+    Ok(all)
 }
 
 /// A mount or export to ask.
@@ -79,6 +141,8 @@ struct Entry {
     /// Whether to ask it: another user's file system may never answer, and such a wait cannot be
     /// interrupted.
     is_asked: bool,
+    /// Its process, as far as that is known without asking.
+    pid: Option<i32>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -95,12 +159,16 @@ type Told = Option<Result<Status, AskError>>;
 
 impl Entry {
     fn of_mount(mount: MountEntry) -> Self {
-        let (own, root) = (geteuid().as_raw(), 0);
+        let is_asked = mount.is_believed();
         Self {
+            pid: match is_asked {
+                true => None,
+                false => mount.process(),
+            },
             path: mount.mount_point,
             way: Way::Mount,
             source: mount.source,
-            is_asked: mount.user.is_some_and(|user| [own, root].contains(&user)),
+            is_asked,
         }
     }
 
@@ -110,19 +178,36 @@ impl Entry {
             way: Way::Export { user: export.user },
             source: String::new(),
             is_asked: true,
+            pid: None,
         }
     }
 
-    /// Its line in the list; `None` for an export that has ended.
-    fn listed(&self, told: Told) -> Option<Listed> {
-        let (status, error) = match told {
-            Some(Ok(status)) => (Some(status), None),
+    /// What it tells; `None` for an export that is gone.
+    fn asked(&self, told: Told) -> Option<Asked> {
+        let answer = match told {
+            Some(Ok(status)) => Ok(status),
             Some(Err(error)) if self.way != Way::Mount && is_gone(&error) => return None,
-            Some(Err(error)) => (None, Some(error.to_string())),
-            None if self.is_asked => (None, Some("no answer".to_owned())),
-            None => (None, Some("belongs to another user".to_owned())),
+            Some(Err(error)) => Err(error.to_string()),
+            None if self.is_asked => Err("no answer".to_owned()),
+            None => Err("belongs to another user".to_owned()),
         };
-        let target = printable(&self.path).to_string();
+        Some(Asked {
+            target: printable(&self.path).to_string(),
+            answer,
+        })
+    }
+
+    /// Its line in the list; `None` for an export that is gone.
+    fn listed(&self, told: Told) -> Option<Listed> {
+        let state = match told {
+            Some(Err(AskError::DeadMount | AskError::DeadExport)) => State::Dead,
+            _ => State::Live,
+        };
+        let Asked { target, answer } = self.asked(told)?;
+        let (status, error) = match answer {
+            Ok(status) => (Some(status), None),
+            Err(error) => (None, Some(error)),
+        };
         let way = match self.way {
             Way::Mount => "mount",
             Way::Export { .. } => "export",
@@ -134,8 +219,9 @@ impl Entry {
             kind: None,
             pin: None,
             digest: None,
-            pid: None,
+            pid: self.pid,
             mismatches: None,
+            state,
             error,
         };
         Some(match status {
@@ -153,14 +239,11 @@ impl Entry {
     }
 }
 
-/// Whether an export's process was killed, or the registered socket never was an export.
+/// Whether the registered socket is gone, or never was an export.
 fn is_gone(error: &AskError) -> bool {
     match error {
         AskError::NotOurs => true,
-        AskError::System(error) => matches!(
-            error.kind(),
-            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
-        ),
+        AskError::System(error) => error.kind() == io::ErrorKind::NotFound,
         _ => false,
     }
 }
@@ -231,8 +314,13 @@ fn row(listed: &Listed) -> [String; 5] {
         (None, Some(_)) => "-".to_owned(),
         (None, None) => unknown(),
     };
+    let kind = match listed.state {
+        State::Live => listed.kind,
+        State::Ending => Some("ending"),
+        State::Dead => Some("dead"),
+    };
     [
-        listed.kind.map_or_else(unknown, str::to_owned),
+        kind.map_or_else(unknown, str::to_owned),
         listed.pid.map_or_else(unknown, |pid| pid.to_string()),
         pin,
         one_line(&listed.target).to_string(),

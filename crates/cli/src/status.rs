@@ -3,26 +3,39 @@ mod text;
 
 use std::{
     io::{self, Write, stdout},
-    path::PathBuf,
+    path::{Path, PathBuf, absolute},
 };
 
 use anyhow::Result;
 use clap::Args;
-use verimount_names::printable;
+use serde::Serialize;
+use verimount_names::{one_line, printable};
 use verimount_serve::Status as Told;
 
-use crate::{Outcome, target::Target};
+use self::prometheus::Metrics;
+use crate::{
+    Outcome,
+    list::{Asked, ask_everything},
+    target::Target,
+};
 
 /// Show the status of a mount or an export: what it is, and statistics of requests, verification
 /// and mismatches
 ///
-/// The exit code is 0 if all data that was read matched; 1 if any did not, if a volume has become
-/// read-only because its storage failed, or if there is no status; 2 for wrong usage.
+/// The exit code is 0 if all data that was read matched; 1 if any did not, or if a volume has become
+/// read-only because its storage failed; 3 if there is no status, or not all of them with --all.
 #[derive(Args)]
 pub(crate) struct Status {
     /// The mount point, or the socket of an export
-    #[arg(value_name = "DIR|SOCKET")]
-    target: PathBuf,
+    #[arg(
+        value_name = "DIR|SOCKET",
+        required_unless_present = "all",
+        conflicts_with = "all"
+    )]
+    target: Option<PathBuf>,
+    /// Show the status of all mounts and exports that verimount list shows and that may be asked
+    #[arg(long)]
+    all: bool,
     /// Print it as JSON
     #[arg(long, conflicts_with = "prometheus")]
     json: bool,
@@ -31,24 +44,99 @@ pub(crate) struct Status {
     prometheus: bool,
 }
 
+/// One of all, as JSON.
+#[derive(Serialize)]
+struct JsonAnswer<'a> {
+    target: &'a str,
+    status: Option<&'a Told>,
+    /// Why there is none.
+    error: Option<&'a str>,
+}
+
 impl Status {
     pub(crate) fn run(self) -> Result<Outcome> {
-        let status = Target::at(&self.target).status()?;
+        let Some(target) = &self.target else {
+            let all = ask_everything()?;
+            let outcome = worst(&all);
+            return outcome.reported(self.write_all(&all));
+        };
+        let status = Target::at(target).status()?;
         let outcome = match status.is_bad() {
             true => Outcome::Bad,
             false => Outcome::Good,
         };
-        outcome.reported(self.write(&status))
+        outcome.reported(self.write(&status, target))
     }
 
-    fn write(&self, status: &Told) -> io::Result<()> {
+    fn write(&self, status: &Told, target: &Path) -> io::Result<()> {
         let mut out = stdout().lock();
         if self.json {
             return writeln!(out, "{}", serde_json::to_string_pretty(status)?);
         }
-        match self.prometheus {
-            true => prometheus::print(&mut out, status, &printable(&self.target).to_string()),
-            false => text::print(&mut out, status),
+        if !self.prometheus {
+            return text::print(&mut out, status);
+        }
+        let mut metrics = Metrics::default();
+        metrics.add(status, &label(target)?);
+        metrics.print(&mut out)
+    }
+
+    fn write_all(&self, all: &[Asked]) -> io::Result<()> {
+        let mut out = stdout().lock();
+        if self.json {
+            let answers: Vec<JsonAnswer<'_>> = all.iter().map(JsonAnswer::new).collect();
+            return writeln!(out, "{}", serde_json::to_string_pretty(&answers)?);
+        }
+        if self.prometheus {
+            return metrics_of(all).print(&mut out);
+        }
+        for (number, asked) in all.iter().enumerate() {
+            let gap = if number > 0 { "\n" } else { "" };
+            writeln!(out, "{gap}target         {}", one_line(&asked.target))?;
+            match &asked.answer {
+                Ok(status) => text::print(&mut out, status)?,
+                Err(reason) => writeln!(out, "no status      {}", one_line(reason))?,
+            }
+        }
+        Ok(())
+    }
+}
+
+fn metrics_of(all: &[Asked]) -> Metrics {
+    let mut metrics = Metrics::default();
+    for Asked { target, answer } in all {
+        match answer {
+            Ok(status) => metrics.add(status, target),
+            Err(_) => metrics.add_silent(target),
         }
     }
+    metrics
+}
+
+impl<'a> JsonAnswer<'a> {
+    fn new(asked: &'a Asked) -> Self {
+        Self {
+            target: &asked.target,
+            status: asked.answer.as_ref().ok(),
+            error: asked.answer.as_ref().err().map(String::as_str),
+        }
+    }
+}
+
+/// What all of them mean together: bad data counts most.
+fn worst(all: &[Asked]) -> Outcome {
+    let mut answers = all.iter().map(|asked| &asked.answer);
+    if answers.clone().flatten().any(Told::is_bad) {
+        return Outcome::Bad;
+    }
+    match answers.any(Result::is_err) {
+        true => Outcome::Failed,
+        false => Outcome::Good,
+    }
+}
+
+/// The label of a target: the same from everywhere.
+fn label(target: &Path) -> io::Result<String> {
+    let target = target.canonicalize().or_else(|_| absolute(target))?;
+    Ok(printable(&target).to_string())
 }

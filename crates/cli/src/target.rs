@@ -7,7 +7,9 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use verimount_names::printable;
-use verimount_serve::{AskError, Export, Status, ask_export, ask_mount};
+use verimount_serve::{
+    AskError, EndingMount, Export, Status, ask_export, ask_mount, ending_mounts,
+};
 
 /// How long an export may take to answer, which it does without accessing storage.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
@@ -33,14 +35,33 @@ impl Target {
     pub(crate) fn status(&self) -> Result<Status> {
         match self {
             Self::Mount(directory) => match ask_mount(directory) {
-                Err(AskError::NotOurs) => {
-                    bail!("{} is not a verimount mount", printable(directory))
-                }
+                Err(AskError::NotOurs) => match ending(directory) {
+                    Some(ending) => bail!("{}", ending_text(&ending)),
+                    None => bail!("{} is not a verimount mount", printable(directory)),
+                },
                 other => other.with_context(|| printable(directory).to_string()),
             },
             Self::Export(socket) => Ok(ask(socket)?.status),
         }
     }
+}
+
+/// The mount that was on a directory, if it is ending.
+pub(crate) fn ending(directory: &Path) -> Option<EndingMount> {
+    let mount_point = printable(&directory.canonicalize().ok()?).to_string();
+    let mut ending = ending_mounts().into_iter();
+    ending.find(|ending| ending.mount_point == mount_point)
+}
+
+/// What an ending mount waits for.
+pub(crate) fn ending_text(ending: &EndingMount) -> String {
+    format!(
+        "{}: the mount of {} is ending, but still {}; process {} serves it until then",
+        ending.mount_point,
+        ending.source,
+        ending.in_use(),
+        ending.daemon.pid()
+    )
 }
 
 /// The status of the export at a socket.

@@ -6,11 +6,12 @@ use std::{
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use verimount_names::printable;
-use verimount_serve::{DaemonEnd, Kind, ask_mount, unmount};
+use verimount_serve::{DaemonEnd, Kind, UnmountError, ask_mount, unmount};
 
 use crate::{
     Outcome,
-    target::{Target, ask},
+    message::say,
+    target::{Target, ask, ending, ending_text},
 };
 
 /// How long a process may take to end after its mount or export has: it writes what a volume still holds back.
@@ -18,7 +19,8 @@ const CLOSING: Duration = Duration::from_secs(60);
 
 /// Unmount a mount, or end an export by its socket; for a volume, wait until it is closed
 ///
-/// Fails if a mount is in use, or if closing takes more than a minute, which then goes on. An export is ended even if it is in use, after all pending requests
+/// Fails if a mount is in use, or if closing takes more than a minute, which then goes on. A mount that a signal has
+/// detached while files in it were open is waited for, too. An export is ended even if it is in use, after all pending requests
 /// are answered; clients have 10 seconds to receive the answers.
 #[derive(Args)]
 pub(crate) struct Umount {
@@ -52,7 +54,17 @@ impl Umount {
     fn unmount(&self, directory: &Path) -> Result<Option<DaemonEnd>> {
         // The status is not available after unmounting.
         let closing = closing(directory);
-        unmount(directory, self.lazy).with_context(|| printable(directory).to_string())?;
+        match unmount(directory, self.lazy) {
+            Err(UnmountError::NotMounted) => {
+                if let Some(ending) = ending(directory) {
+                    say(format_args!("note: {}", ending_text(&ending)));
+                    return Ok(ending.end());
+                }
+                Err(UnmountError::NotMounted)
+            }
+            other => other,
+        }
+        .with_context(|| printable(directory).to_string())?;
         Ok(closing)
     }
 }

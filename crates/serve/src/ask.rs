@@ -68,6 +68,7 @@ pub fn ask_mount(directory: &Path) -> Result<Status, AskError> {
     let text = match getxattr(directory, STATUS_XATTR, &mut text[..]) {
         Ok(len) => &text[..len],
         Err(Errno::NODATA) => return Err(AskError::NotOurs),
+        Err(Errno::NOTCONN) => return Err(AskError::DeadMount),
         // A mount without extended attributes.
         Err(Errno::OPNOTSUPP) => {
             text = ask_by_ioctl(directory)?;
@@ -114,6 +115,11 @@ impl From<verimount_nbd::AskError> for AskError {
             verimount_nbd::AskError::Checking => Self::Checking,
             verimount_nbd::AskError::Ended => Self::Ended,
             verimount_nbd::AskError::Cancelled => Self::Cancelled,
+            verimount_nbd::AskError::System(error)
+                if error.kind() == io::ErrorKind::ConnectionRefused =>
+            {
+                Self::DeadExport
+            }
             verimount_nbd::AskError::System(error) => Self::System(error),
             _ => Self::NotOurs,
         }

@@ -18,7 +18,7 @@ use rustix::process::geteuid;
 const DIRECTORY: &str = "verimount";
 
 /// The most links that are read from one directory: its owner can create any number.
-const MAX_LINKS: usize = 1024;
+pub(crate) const MAX_LINKS: usize = 1024;
 
 /// The most users whose exports root lists.
 const MAX_USERS: usize = 1024;
@@ -33,13 +33,9 @@ impl Registration {
     /// # Errors
     /// The system's error.
     pub fn new(socket: &Path) -> io::Result<Option<Self>> {
-        let Some(directory) = own_directory() else {
+        let Some(directory) = create_own_directory()? else {
             return Ok(None);
         };
-        match DirBuilder::new().mode(0o755).create(&directory) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            other => other?,
-        }
         let link = directory.join(process::id().to_string());
         // A killed process with the same id may have left one.
         let _ = fs::remove_file(&link);
@@ -64,15 +60,23 @@ pub struct RegisteredExport {
 }
 
 /// The registered sockets of this user's processes, or for root of any user's. Removes this user's links
-/// of processes that no longer run; other users' are still listed.
+/// of processes that no longer run, unless their socket is still there.
 pub fn registered_exports() -> Vec<RegisteredExport> {
     let mut exports = Vec::new();
     if let Some(directory) = own_directory() {
-        let alive = links(&directory)
-            .filter(|(link, _)| is_alive(link) || fs::remove_file(link).is_err())
-            .map(|(_, socket)| socket);
+        let (alive, dead): (Vec<_>, Vec<_>) =
+            links(&directory).partition(|(link, _)| is_alive(link));
         let user = geteuid().as_raw();
-        exports.extend(alive.map(|socket| RegisteredExport { socket, user }));
+        let of = |(_, socket)| RegisteredExport { socket, user };
+        exports.extend(alive.into_iter().map(of));
+        for (link, socket) in dead {
+            let left = RegisteredExport { socket, user };
+            match left.is_socket_of_its_user() && !exports.contains(&left) {
+                true => exports.push(left),
+                // Another process removes it the next time if this fails.
+                false => drop(fs::remove_file(link)),
+            }
+        }
     }
     for (user, directory) in directories_of_users() {
         let registered = links(&directory).map(|(_, socket)| RegisteredExport { socket, user });
@@ -103,8 +107,21 @@ fn links(directory: &Path) -> impl Iterator<Item = (PathBuf, PathBuf)> + use<> {
         .filter_map(|entry| Some((entry.path(), fs::read_link(entry.path()).ok()?)))
 }
 
+/// The registry of this process's user, which is created if it does not exist; `None` if there is no runtime
+/// directory.
+pub(crate) fn create_own_directory() -> io::Result<Option<PathBuf>> {
+    let Some(directory) = own_directory() else {
+        return Ok(None);
+    };
+    match DirBuilder::new().mode(0o755).create(&directory) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        other => other?,
+    }
+    Ok(Some(directory))
+}
+
 /// The registry of this process's user.
-fn own_directory() -> Option<PathBuf> {
+pub(crate) fn own_directory() -> Option<PathBuf> {
     if geteuid().is_root() {
         return Some(Path::new("/run").join(DIRECTORY));
     }

@@ -14,6 +14,8 @@ const TABLE: &str = "/proc/self/mountinfo";
 /// A line of `/proc/self/mountinfo`.
 #[derive(Debug)]
 pub struct MountEntry {
+    /// The kernel's number of the mount.
+    pub(crate) id: u64,
     /// Device number, as `MAJOR:MINOR`.
     pub(crate) device: String,
     /// Where it is mounted.
@@ -69,7 +71,7 @@ pub(crate) fn mounted_on(mount_point: &Path) -> Option<MountEntry> {
         .find(|entry| entry.mount_point == mount_point)
 }
 
-/// Fields are separated by spaces. Field 2 is the device, field 4 the mount point. After a lone dash
+/// Fields are separated by spaces. Field 0 is the mount's number, field 2 is the device, field 4 the mount point. After a lone dash
 /// follow the file system type, the source and the options of the file system.
 fn parse(line: &[u8]) -> Option<MountEntry> {
     let fields: Vec<&[u8]> = line.split(|&byte| byte == b' ').collect();
@@ -78,6 +80,7 @@ fn parse(line: &[u8]) -> Option<MountEntry> {
     let source = unescape(fields.get(dash + 2).copied().unwrap_or_default());
     let options = fields.get(dash + 3).copied().unwrap_or_default();
     Some(MountEntry {
+        id: text(fields.first()?)?.parse().ok()?,
         device: text(fields.get(2)?)?,
         mount_point: OsString::from_vec(unescape(fields.get(4)?)).into(),
         fs_type: text(fields.get(dash + 1)?)?,
@@ -120,7 +123,7 @@ mod tests {
     fn a_line_of_the_mount_table() {
         let line = br"36 35 0:45 / /mnt/a\040b\134 rw,noatime shared:1 - fuse.verimount /x\040y ro,user_id=7,group_id=8";
         let entry = parse(line).unwrap();
-        assert_eq!(entry.device, "0:45");
+        assert_eq!((entry.id, entry.device.as_str()), (36, "0:45"));
         assert_eq!(entry.mount_point, Path::new("/mnt/a b\\"));
         assert_eq!(entry.fs_type, "fuse.verimount");
         assert!(entry.is_ours());

@@ -43,15 +43,15 @@ impl Mounted {
 }
 
 fn watch(mut signals: EndSignals, place: &Place) {
-    let mut is_ending = false;
+    let mut left = None;
     while let Some(signal) = signals.wait() {
-        if is_ending {
+        if left.is_some() {
             let _ = emulate_default_handler(signal);
         }
-        is_ending = true;
-        if let Err(error) = place.leave() {
+        left = Some(place.leave().unwrap_or_else(|error| {
             let mount_point = printable(&place.mount_point);
             tracing::error!(%error, %mount_point, "unmounting");
-        }
+            None
+        }));
     }
 }

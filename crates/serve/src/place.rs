@@ -2,7 +2,12 @@ use std::path::{Path, PathBuf};
 
 use rustix::{fs::statfs, io::Errno};
 
-use crate::{UnmountError, mount_table::mounted_on, unmount};
+use crate::{
+    MountEntry, UnmountError,
+    ending::{EndingMount, Record},
+    mount_table::mounted_on,
+    unmount,
+};
 
 /// A mount of this process. Its device number distinguishes it from other mounts on the same directory.
 #[derive(Debug, Clone)]
@@ -24,18 +29,38 @@ impl Place {
     }
 
     fn is_in_sight(&self) -> bool {
-        self.device.is_some()
-            && mounted_on(&self.mount_point).map(|entry| entry.device) == self.device
+        self.entry().is_some()
+    }
+
+    /// Its line in the mount table, unless it is detached.
+    fn entry(&self) -> Option<MountEntry> {
+        let entry = mounted_on(&self.mount_point)?;
+        (Some(&entry.device) == self.device.as_ref()).then_some(entry)
     }
 
     /// Detaches it (a lazy unmount), unless it is detached already. It ends when its last open file is
-    /// closed.
-    pub(crate) fn leave(&self) -> Result<(), UnmountError> {
-        match self.is_in_sight() {
-            true => unmount(&self.mount_point, true),
-            false => Ok(()),
+    /// closed; until then, the record that is returned lets others find it.
+    pub(crate) fn leave(&self) -> Result<Option<Record>, UnmountError> {
+        let Some(entry) = self.entry() else {
+            return Ok(None);
+        };
+        let ending = EndingMount::of(&entry);
+        let record = ending.as_ref().and_then(recorded);
+        unmount(&self.mount_point, true)?;
+        if let Some(ending) = ending.filter(|ending| !ending.users().is_empty()) {
+            let mount_point = &ending.mount_point;
+            tracing::info!(%mount_point, "ending, but still {}", ending.in_use());
         }
+        Ok(record)
     }
+}
+
+/// Without a record it ends as well.
+fn recorded(ending: &EndingMount) -> Option<Record> {
+    ending.record().unwrap_or_else(|error| {
+        tracing::warn!(%error, "verimount list will not show the mount while it ends");
+        None
+    })
 }
 
 /// A mount of this process, which is unmounted when this is dropped unless it has ended.

@@ -5,15 +5,69 @@ use std::io::{self, Write};
 use verimount_bridge::{BridgeStatus, PolicyStatus};
 use verimount_serve::{CacheStatus, ImageStatus, Kind, OriginStatus, Status, VolumeStatus};
 
-/// Prints all metrics of what is served at `target`, which is a label of each.
-pub(super) fn print(out: &mut impl Write, status: &Status, target: &str) -> io::Result<()> {
-    let mut metrics = Metrics { out, target };
-    metrics.print_common(status)?;
-    match &status.kind {
-        Kind::Image(image) | Kind::File(image) => metrics.print_image(image),
-        Kind::Bridge(bridge) => metrics.print_bridge(bridge),
-        Kind::Volume(volume) => metrics.print_volume(volume),
-        _ => Ok(()),
+/// The metrics of any number of mounts and exports. All samples of a metric are printed together, as the format
+/// requires.
+#[derive(Default)]
+pub(super) struct Metrics {
+    families: Vec<Family>,
+}
+
+/// A metric with all of its samples, as lines.
+struct Family {
+    metric: Metric,
+    samples: String,
+}
+
+impl Metrics {
+    /// Adds all metrics of what is served at `target`, which is a label of each.
+    pub(super) fn add(&mut self, status: &Status, target: &str) {
+        let mut of = MetricsOf {
+            metrics: self,
+            target,
+        };
+        of.add_common(status);
+        match &status.kind {
+            Kind::Image(image) | Kind::File(image) => of.add_image(image),
+            Kind::Bridge(bridge) => of.add_bridge(bridge),
+            Kind::Volume(volume) => of.add_volume(volume),
+            _ => {}
+        }
+    }
+
+    /// Adds that what is at `target` does not tell its status.
+    pub(super) fn add_silent(&mut self, target: &str) {
+        let mut of = MetricsOf {
+            metrics: self,
+            target,
+        };
+        of.single(UP, 0);
+    }
+
+    pub(super) fn print(&self, out: &mut impl Write) -> io::Result<()> {
+        self.families.iter().try_for_each(|family| {
+            let (name, kind, help) = family.metric;
+            let kind = match kind {
+                Counter => "counter",
+                Gauge => "gauge",
+            };
+            writeln!(out, "# HELP verimount_{name} {help}")?;
+            writeln!(out, "# TYPE verimount_{name} {kind}")?;
+            out.write_all(family.samples.as_bytes())
+        })
+    }
+
+    /// The samples so far of a metric.
+    fn samples_of(&mut self, metric: Metric) -> &mut String {
+        let known = self
+            .families
+            .iter()
+            .position(|family| family.metric.0 == metric.0);
+        let index = known.unwrap_or_else(|| {
+            let samples = String::new();
+            self.families.push(Family { metric, samples });
+            self.families.len() - 1
+        });
+        &mut self.families[index].samples
     }
 }
 
@@ -33,13 +87,15 @@ type Metric = (&'static str, Type, &'static str);
 /// A label of a sample, besides the target.
 type Label<'a> = (&'static str, &'a str);
 
-struct Metrics<'a, W> {
-    out: &'a mut W,
+/// The metrics of one mount or export.
+struct MetricsOf<'a> {
+    metrics: &'a mut Metrics,
     target: &'a str,
 }
 
-impl<W: Write> Metrics<'_, W> {
-    fn print_common(&mut self, status: &Status) -> io::Result<()> {
+impl MetricsOf<'_> {
+    fn add_common(&mut self, status: &Status) {
+        self.single(UP, 1);
         let served = &status.served;
         let mut labels = vec![
             ("kind", status.kind.name()),
@@ -48,18 +104,18 @@ impl<W: Write> Metrics<'_, W> {
         labels.extend(served.pin.as_ref().map(|pin| ("pin", pin.name())));
         labels.extend(status.digest().map(|digest| ("digest", digest)));
         let info = ("info", Gauge, "What is served; always 1.");
-        self.family(info, [(labels, 1)])?;
+        self.family(info, [(labels, 1)]);
         let start = (
             "start_time_seconds",
             Gauge,
             "When it was started, in seconds since 1970.",
         );
-        self.single(start, served.since)?;
+        self.single(start, served.since);
         if let Some(size) = status.size() {
             self.single(
                 ("size_bytes", Gauge, "Size of the image, file or disk."),
                 size,
-            )?;
+            );
         }
         let requests = (
             "requests_total",
@@ -68,16 +124,16 @@ impl<W: Write> Metrics<'_, W> {
         );
         let counts = status.requests.iter();
         let counts = counts.map(|(name, &count)| (vec![("operation", name.as_str())], count));
-        self.family(requests, counts)?;
+        self.family(requests, counts);
         let mismatches = (
             "mismatches_total",
             Counter,
             "Reads of an image or file, or blocks of a volume, that did not match.",
         );
-        self.single(mismatches, status.mismatches)
+        self.single(mismatches, status.mismatches);
     }
 
-    fn print_image(&mut self, image: &ImageStatus) -> io::Result<()> {
+    fn add_image(&mut self, image: &ImageStatus) {
         self.all([
             (VERIFIED, image.bytes_verified),
             (
@@ -96,14 +152,13 @@ impl<W: Write> Metrics<'_, W> {
                 ),
                 image.tree_bytes,
             ),
-        ])?;
-        match &image.origin {
-            Some(origin) => self.print_origin(origin),
-            None => Ok(()),
+        ]);
+        if let Some(origin) = &image.origin {
+            self.add_origin(origin);
         }
     }
 
-    fn print_origin(&mut self, origin: &OriginStatus) -> io::Result<()> {
+    fn add_origin(&mut self, origin: &OriginStatus) {
         self.all([
             (
                 (
@@ -129,7 +184,7 @@ impl<W: Write> Metrics<'_, W> {
                 ),
                 origin.bytes_rejected,
             ),
-        ])?;
+        ]);
         let causes = [
             ("busy", origin.retries_busy),
             ("unreachable", origin.retries_unreachable),
@@ -143,22 +198,21 @@ impl<W: Write> Metrics<'_, W> {
                 "Attempts that failed and were repeated, by cause.",
             ),
             causes,
-        )?;
+        );
         if let Some(failure) = &origin.last_failure {
             let last = (
                 "origin_last_failure_time_seconds",
                 Gauge,
                 "When a request failed last, in seconds since 1970.",
             );
-            self.single(last, failure.at)?;
+            self.single(last, failure.at);
         }
-        match &origin.cache {
-            Some(cache) => self.print_cache(cache),
-            None => Ok(()),
+        if let Some(cache) = &origin.cache {
+            self.add_cache(cache);
         }
     }
 
-    fn print_cache(&mut self, cache: &CacheStatus) -> io::Result<()> {
+    fn add_cache(&mut self, cache: &CacheStatus) {
         self.all([
             (
                 (
@@ -200,28 +254,28 @@ impl<W: Write> Metrics<'_, W> {
                 ),
                 cache.failures,
             ),
-        ])
+        ]);
     }
 
-    fn print_policy(&mut self, policy: &PolicyStatus) -> io::Result<()> {
+    fn add_policy(&mut self, policy: &PolicyStatus) {
         let labels = || vec![("file", policy.file.as_str())];
         let loaded = (
             "policy_load_time_seconds",
             Gauge,
             "When the policy in force was read, in seconds since 1970.",
         );
-        self.family(loaded, [(labels(), policy.loaded)])?;
+        self.family(loaded, [(labels(), policy.loaded)]);
         let failed = (
             "policy_reload_failed",
             Gauge,
             "1 if the policy could not be read again, so that the old one is still in force.",
         );
-        self.family(failed, [(labels(), policy.failure.is_some().into())])
+        self.family(failed, [(labels(), policy.failure.is_some().into())]);
     }
 
-    fn print_bridge(&mut self, bridge: &BridgeStatus) -> io::Result<()> {
+    fn add_bridge(&mut self, bridge: &BridgeStatus) {
         if let Some(policy) = &bridge.policy {
-            self.print_policy(policy)?;
+            self.add_policy(policy);
         }
         let (opens, passthrough, relayed) = (&bridge.opens, &bridge.passthrough, &bridge.relayed);
         let ways = [
@@ -233,7 +287,7 @@ impl<W: Write> Metrics<'_, W> {
         self.family(
             ("opens_total", Counter, "Opens, by how they were served."),
             ways,
-        )?;
+        );
         self.all([
             (
                 (
@@ -295,10 +349,10 @@ impl<W: Write> Metrics<'_, W> {
                 ("held_files", Gauge, "Files that are kept open."),
                 bridge.held_files as u64,
             ),
-        ])
+        ]);
     }
 
-    fn print_volume(&mut self, volume: &VolumeStatus) -> io::Result<()> {
+    fn add_volume(&mut self, volume: &VolumeStatus) {
         let storage = &volume.storage;
         self.all([
             (VERIFIED, volume.bytes_read),
@@ -362,46 +416,46 @@ impl<W: Write> Metrics<'_, W> {
                 ),
                 storage.flushes,
             ),
-        ])
+        ]);
     }
 
-    fn all<const N: usize>(&mut self, metrics: [(Metric, u64); N]) -> io::Result<()> {
-        metrics
-            .into_iter()
-            .try_for_each(|(metric, value)| self.single(metric, value))
+    fn all<const N: usize>(&mut self, metrics: [(Metric, u64); N]) {
+        for (metric, value) in metrics {
+            self.single(metric, value);
+        }
     }
 
-    fn single(&mut self, metric: Metric, value: u64) -> io::Result<()> {
-        self.family(metric, [(Vec::new(), value)])
+    fn single(&mut self, metric: Metric, value: u64) {
+        self.family(metric, [(Vec::new(), value)]);
     }
 
-    /// Prints a metric with all of its samples.
+    /// Adds samples of a metric.
     fn family<'l>(
         &mut self,
         metric: Metric,
         samples: impl IntoIterator<Item = (Vec<Label<'l>>, u64)>,
-    ) -> io::Result<()> {
-        let (name, kind, help) = metric;
-        let kind = match kind {
-            Counter => "counter",
-            Gauge => "gauge",
-        };
-        writeln!(self.out, "# HELP verimount_{name} {help}")?;
-        writeln!(self.out, "# TYPE verimount_{name} {kind}")?;
+    ) {
+        let name = metric.0;
+        let target = escaped(self.target);
+        let lines = self.metrics.samples_of(metric);
         for (labels, value) in samples {
-            write!(
-                self.out,
-                "verimount_{name}{{target=\"{}\"",
-                escaped(self.target)
-            )?;
-            for (label, text) in labels {
-                write!(self.out, ",{label}=\"{}\"", escaped(text))?;
-            }
-            writeln!(self.out, "}} {value}")?;
+            let labels = labels
+                .into_iter()
+                .map(|(label, text)| format!(",{label}=\"{}\"", escaped(text)));
+            let labels: String = labels.collect();
+            lines.push_str(&format!(
+                "verimount_{name}{{target=\"{target}\"{labels}}} {value}\n"
+            ));
         }
-        Ok(())
     }
 }
+
+/// Whether there is a status.
+const UP: Metric = (
+    "up",
+    Gauge,
+    "1 if it tells its status; 0 if its process has ended, or does not answer.",
+);
 
 /// The verified bytes of an image or volume.
 const VERIFIED: Metric = ("verified_bytes_total", Counter, "Bytes read that matched.");

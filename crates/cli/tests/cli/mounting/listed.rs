@@ -1,6 +1,6 @@
 //! The output of `list`.
 
-use std::{fs, path::Path};
+use std::{fs, os::unix::fs::symlink, path::Path};
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -9,8 +9,9 @@ use super::world;
 use crate::{
     args,
     common::{
-        daemon::{Daemon, eventually, unmount_lazily},
-        run::verimount,
+        daemon::{Daemon, eventually, umount},
+        run::{finish, verimount},
+        user::{User, root_or_skip},
     },
 };
 
@@ -50,9 +51,101 @@ fn mounts_are_listed() {
     let pid = mounted.pid().to_string();
     let paths = [&mnt, &image].map(|path| path.to_str().unwrap());
     assert_eq!(row, ["image", &*pid, "unpinned", paths[0], paths[1]]);
+    assert_eq!(listed(&mnt).unwrap()["state"], "live");
     bridge.unmount();
     mounted.unmount();
     assert!(listed(&mnt).is_none());
+}
+
+/// What is printed of all is what is printed of each.
+#[test]
+fn the_status_of_all_is_shown() {
+    let Some(world) = world() else { return };
+    let image = world.sealed_image("image");
+    let [first, second] = [world.path("mnt"), world.directory("second")];
+    let mounts = [&first, &second].map(|mnt| Daemon::mount(&image, mnt, &["--unpinned"]));
+    let all = |option: &[&str]| {
+        let ended = verimount([&["status", "--all"], option].concat());
+        ended.text().to_owned()
+    };
+    let answers: Vec<Value> = serde_json::from_str(&all(&["--json"])).unwrap();
+    let text = all(&[]);
+    let metrics = all(&["--prometheus"]);
+    for mounted in &mounts {
+        let target = mounted.directory().to_str().unwrap();
+        let answer = answers.iter().find(|answer| answer["target"] == target);
+        assert_eq!(answer.unwrap()["status"]["daemon"]["pid"], mounted.pid());
+        assert!(
+            text.contains(&format!("target         {target}\n")),
+            "{text}"
+        );
+        let up = format!("verimount_up{{target=\"{target}\"}} 1\n");
+        assert!(metrics.contains(&up), "{metrics}");
+    }
+    // The samples of a metric are together.
+    assert_eq!(metrics.matches("# TYPE verimount_up gauge\n").count(), 1);
+    for mounted in mounts {
+        mounted.unmount();
+    }
+}
+
+/// A label is the same from everywhere, and through any link.
+#[test]
+fn metrics_have_the_absolute_mount_point() {
+    let Some(world) = world() else { return };
+    let image = world.sealed_image("image");
+    let mnt = world.path("mnt");
+    let mounted = Daemon::mount(&image, &mnt, &["--unpinned"]);
+    symlink(&mnt, world.path("link")).unwrap();
+    for given in ["mnt", "./mnt/", "link"] {
+        let mut status = User::Current.command();
+        status.args(["status", "--prometheus", given]);
+        status.current_dir(world.root());
+        let status = finish(status);
+        let label = format!(
+            "verimount_mismatches_total{{target=\"{}\"}} 0",
+            mnt.to_str().unwrap()
+        );
+        assert!(
+            status.succeeds_quietly().text().contains(&label),
+            "{status:?}"
+        );
+    }
+    mounted.unmount();
+}
+
+/// Its process could say anything, but the kernel tells which one it is.
+#[test]
+fn another_users_mount_is_shown_with_its_process() {
+    if !root_or_skip() {
+        return;
+    }
+    let Some(world) = world() else { return };
+    let image = world.sealed_image("image");
+    let mnt = world.path("mnt");
+    let nobody = User::ordinary(&world);
+    nobody.own(&mnt);
+    let Ok(mounted) = Daemon::start(nobody.command(), &image, &mnt, &["--unpinned"]) else {
+        eprintln!("skipped: ordinary users cannot mount");
+        return;
+    };
+    let listed = listed(&mnt).unwrap();
+    assert_eq!(listed["error"], "belongs to another user");
+    assert_eq!(listed["source"], image.to_str().unwrap());
+    if has_connection(mounted.pid()) {
+        assert_eq!(listed["pid"], mounted.pid());
+    }
+    verimount(args!["status", &mnt]).fails_saying("another user has mounted it");
+    umount(&mnt);
+    mounted.ends_well();
+}
+
+/// Whether the kernel tells which connection an open device belongs to.
+fn has_connection(pid: u32) -> bool {
+    let descriptors = fs::read_dir(format!("/proc/{pid}/fdinfo")).unwrap();
+    descriptors.flatten().any(|descriptor| {
+        fs::read_to_string(descriptor.path()).is_ok_and(|info| info.contains("fuse_connection:"))
+    })
 }
 
 /// A mount that does not answer does not hide the others.
@@ -84,10 +177,24 @@ fn a_dead_mount_is_listed() {
     killed.wait();
     let dead = listed(&mnt).unwrap();
     assert!(dead["kind"].is_null());
+    assert_eq!(dead["state"], "dead");
+    let what_to_do = "mount again, or remove it with verimount umount";
     assert!(
-        dead["error"].as_str().unwrap().contains("not connected"),
+        dead["error"].as_str().unwrap().contains(what_to_do),
         "{dead}"
     );
-    unmount_lazily(&mnt);
+    let list = verimount(["list"]);
+    let row = list
+        .succeeds_quietly()
+        .text()
+        .lines()
+        .find(|row| row.starts_with("dead ") && row.contains(mnt.to_str().unwrap()));
+    assert!(row.is_some(), "{list:?}");
+    assert!(list.stderr.contains(what_to_do), "{list:?}");
+    verimount(args!["status", &mnt]).fails_saying(what_to_do);
+    let metrics = verimount(["status", "--all", "--prometheus"]);
+    let down = format!("verimount_up{{target=\"{}\"}} 0\n", mnt.to_str().unwrap());
+    assert!(metrics.text().contains(&down), "{metrics:?}");
+    verimount(args!["umount", &mnt]).succeeds_quietly();
     assert!(listed(&mnt).is_none());
 }

@@ -401,7 +401,7 @@ pub(super) const ALL: [Subcommand; 28] = [
     Subcommand {
         name: "status",
         required: &[("DIR|SOCKET", "directory")],
-        options: &[&["--json", "--prometheus"]],
+        options: &[&["--all", "--json", "--prometheus"]],
         malformed: &[],
     },
     Subcommand {

@@ -8,6 +8,7 @@ use std::{
 };
 
 use rustix::process::Signal;
+use serde_json::Value;
 use verimount_testkit::noise;
 
 use super::{MODES, format, json, mount, open_disk, read, world};
@@ -16,7 +17,7 @@ use crate::{
     common::{
         daemon::{Background, eventually, umount},
         run::{finish, verimount},
-        user::User,
+        user::{User, root_or_skip},
     },
 };
 
@@ -101,6 +102,52 @@ fn open_disks_are_served_to_the_end() {
         assert_eq!(read(&open_disk(&mounted), 0, 12).unwrap(), b"before after");
         mounted.unmount();
     }
+}
+
+/// So that nobody takes the volume for free while its disk is still written to.
+#[test]
+fn a_volume_that_is_ending_stays_visible() {
+    if !root_or_skip() {
+        return;
+    }
+    let Some(world) = world() else { return };
+    format(&world, &[]);
+    let mounted = mount(&world, &[]);
+    let mnt = mounted.directory().to_owned();
+    let disk = open_disk(&mounted);
+    mounted.signal(Signal::TERM);
+    eventually("it is out of sight", || {
+        std::fs::read_dir(&mnt).is_ok_and(|names| names.count() == 0)
+    });
+    let user = format!("in use by {} (", std::process::id());
+    eventually("it says so", || mounted.log().contains(&user));
+    let list = || -> Vec<Value> {
+        let list = verimount(["list", "--json"]);
+        serde_json::from_slice(&list.succeeds_quietly().stdout).unwrap()
+    };
+    let target = mnt.to_str().unwrap();
+    let of_it = |list: Vec<Value>| list.into_iter().find(|listed| listed["target"] == target);
+    let ending = of_it(list()).unwrap();
+    assert_eq!(ending["state"], "ending");
+    assert_eq!(ending["pid"], mounted.pid());
+    assert!(
+        ending["error"].as_str().unwrap().contains(&user),
+        "{ending}"
+    );
+    verimount(args!["status", &mnt])
+        .fails_saying(&user)
+        .ends_with(3);
+    let mut waiting = User::Current.command();
+    let waiting = waiting.arg("umount").arg(&mnt).stderr(Stdio::piped());
+    let mut waiting = waiting.spawn().unwrap();
+    let mut said = String::new();
+    let mut stderr = BufReader::new(waiting.stderr.take().unwrap());
+    stderr.read_line(&mut said).unwrap();
+    assert!(said.starts_with("note: ") && said.contains(&user), "{said}");
+    drop(disk);
+    assert!(waiting.wait().unwrap().success());
+    mounted.ends_well();
+    assert!(of_it(list()).is_none());
 }
 
 #[test]

@@ -120,7 +120,7 @@ fn sockets_of_other_programs() {
     }
     greets.join().unwrap();
     // Nobody listens to it any more.
-    verimount(args!["status", &socket]).fails_saying("Connection refused");
+    verimount(args!["status", &socket]).fails_saying("nobody serves it");
 }
 
 /// Ending an export needs the permission to send its process a signal; access to the socket is not enough.
@@ -210,14 +210,19 @@ fn exports_are_listed() {
     assert_eq!(found["source"], path.to_str().unwrap());
     assert_eq!(found["pid"], killed.pid());
     assert!(found["error"].is_null());
-    // What a killed server leaves is not shown, and is forgotten.
+    // What a killed server leaves is shown with what to do, until its socket is removed or used again.
     killed.signal(Signal::KILL);
     killed.wait();
-    assert!(notes(&world).contains(&socket));
+    let dead = listed(&world, &socket).unwrap();
+    assert_eq!(dead["state"], "dead");
+    assert!(dead["error"].as_str().unwrap().contains("serve again"));
+    verimount(args!["status", &socket]).fails_saying("serve again");
+    let gone = world.path("gone");
+    fs::rename(&socket, &gone).unwrap();
     assert!(listed(&world, &socket).is_none());
     assert!(!notes(&world).contains(&socket));
     let served = serve();
-    assert!(listed(&world, &socket).is_some());
+    assert_eq!(listed(&world, &socket).unwrap()["state"], "live");
     end(&world, served);
     assert!(!notes(&world).contains(&socket));
     assert!(listed(&world, &socket).is_none());
