@@ -3,6 +3,7 @@ mod check;
 mod exported;
 mod format;
 mod grow;
+mod holder;
 mod info;
 mod mount;
 mod mounted;

@@ -17,11 +17,11 @@ use verimount_integrity::{Algorithm, CommitTimer, DiskSize, Integrity, Key, Mode
 use verimount_names::printable;
 
 use crate::{
-    message::say,
+    message::{Explained, say},
     options::{one_of, parse_size},
 };
 
-use super::opened::OpenedVolume;
+use super::{holder::holder, opened::OpenedVolume};
 
 /// How long to wait for a volume in use to be closed. Writing its pending data takes seconds.
 const CLOSING: Duration = Duration::from_secs(5);
@@ -60,25 +60,42 @@ impl DeviceArgs {
 
 /// Does something with a volume, waiting briefly if it is in use: `umount(8)` returns before the
 /// process that served a volume has closed it.
-pub(super) fn when_closed<T>(mut work: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
+pub(super) fn when_closed<T>(mut work: impl FnMut() -> Result<T, Error>) -> Result<T> {
     let start = Instant::now();
     let mut is_noted = false;
     loop {
         match work() {
-            Err(Error::Io { at, source })
-                if source.kind() == ErrorKind::ResourceBusy && start.elapsed() < CLOSING =>
-            {
+            Err(error) if is_busy(&error) && start.elapsed() < CLOSING => {
                 if !is_noted {
                     say(format_args!(
-                        "note: {at} is in use; waiting up to {} s for it to be closed",
+                        "note: {}; waiting up to {} s for it to be closed",
+                        in_use(&error),
                         CLOSING.as_secs()
                     ));
                     is_noted = true;
                 }
                 thread::sleep(PAUSE);
             }
-            result => return result,
+            Err(error) if is_busy(&error) => {
+                return Err(Explained::new(&error, in_use(&error)).into());
+            }
+            result => return Ok(result?),
         }
+    }
+}
+
+fn is_busy(error: &Error) -> bool {
+    matches!(error, Error::Io { source, .. } if source.kind() == ErrorKind::ResourceBusy)
+}
+
+/// That a volume is in use, and by which process if that can be told.
+fn in_use(error: &Error) -> String {
+    match error {
+        Error::Io { at, .. } => match at.path().and_then(holder) {
+            Some(holder) => format!("{at}: it is in use by {holder}"),
+            None => format!("{at}: it is in use by another process"),
+        },
+        other => other.to_string(),
     }
 }
 

@@ -148,12 +148,19 @@ fn only_exported_volumes_are_checked_by_socket() {
     greets.join().unwrap().unwrap();
 }
 
-/// The command waits for a volume that another program has locked.
+/// The command waits for a volume that another program has locked, and says which.
 #[test]
 fn what_is_not_mounted_is_in_use() {
     let Some(world) = world() else { return };
     let path = format(&world, &[]);
     let locked = File::open(&path).unwrap();
     locked.lock().unwrap();
-    verimount(args!["volume", "check", &path]).fails_saying("in use by another process");
+    let holder = format!("in use by process {} (", std::process::id());
+    verimount(args!["volume", "check", &path]).fails_saying(&holder);
+    drop(locked);
+    let mounted = mount(&world, &[]);
+    let grow = verimount(args!["volume", "grow", &path]);
+    grow.fails_saying(&format!("in use by process {} (", mounted.pid()));
+    grow.fails_saying(&format!("on {}", mounted.directory().to_str().unwrap()));
+    mounted.unmount();
 }
