@@ -93,6 +93,7 @@ enum Command {
     #[cfg(feature = "remote")]
     #[command(subcommand)]
     Cache(cache::CacheCommand),
+    #[command(alias = "unmount")]
     Umount(umount::Umount),
     Status(status::Status),
     List(list::List),

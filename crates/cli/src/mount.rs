@@ -1,6 +1,9 @@
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::{Args, ValueHint};
 #[cfg(feature = "remote")]
 use verimount::Prefetch;
@@ -67,6 +70,13 @@ impl Mount {
                  give --digest, --root-hash or --key, or --unpinned to detect damage but not forgery",
                 self.source
             )));
+        }
+        if self.source.path().is_some_and(Path::is_dir) {
+            bail!(
+                "{0} is a directory: make an image of it with verimount build {0} IMAGE, or mirror it with \
+                 verimount bridge",
+                self.source
+            );
         }
         self.mount.background.serve(|| {
             let mounted = self.mount()?;

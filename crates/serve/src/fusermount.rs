@@ -1,6 +1,8 @@
 //! `fusermount3`, which mounts and unmounts FUSE file systems for ordinary users.
 
 use std::{
+    env,
+    ffi::{OsStr, OsString},
     io::{self, IoSliceMut, Read},
     mem::MaybeUninit,
     os::{
@@ -19,6 +21,8 @@ use verimount_names::one_line;
 
 use crate::mount::{MountOptions, SUBTYPE};
 
+const PROGRAM: &str = "fusermount3";
+
 /// The environment variable that tells `fusermount3` on which descriptor to send the device.
 const COMMUNICATION: &str = "_FUSE_COMMFD";
 
@@ -33,7 +37,7 @@ pub(crate) fn mount(mount_point: &Path, options: &MountOptions) -> io::Result<Ow
     let (ours, its) = UnixStream::pair()?;
     // The only descriptor that the program inherits.
     fcntl_setfd(&its, FdFlags::empty())?;
-    let mut program = Command::new("fusermount3")
+    let mut program = Command::new(PROGRAM)
         .arg("-o")
         .arg(option_list(options))
         .arg("--")
@@ -43,7 +47,7 @@ pub(crate) fn mount(mount_point: &Path, options: &MountOptions) -> io::Result<Ow
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
-        .map_err(not_run)?;
+        .map_err(|error| not_run(error, &search_path()))?;
     drop(its);
     let device = receive_descriptor(&ours);
     let mut said = String::new();
@@ -91,21 +95,41 @@ fn option_list(options: &MountOptions) -> String {
 /// # Errors
 /// Why the program could not be run.
 pub(crate) fn unmount(mount_point: &Path, lazy: bool) -> io::Result<Output> {
-    let mut command = Command::new("fusermount3");
+    let mut command = Command::new(PROGRAM);
     command.arg("-u");
     if lazy {
         command.arg("-z");
     }
-    command.arg("--").arg(mount_point).output().map_err(not_run)
+    command
+        .arg("--")
+        .arg(mount_point)
+        .output()
+        .map_err(|error| not_run(error, &search_path()))
 }
 
-fn not_run(error: io::Error) -> io::Error {
-    match error.kind() {
-        io::ErrorKind::NotFound => io::Error::other(
+/// Why the program could not be run, which was looked for in these directories.
+fn not_run(error: io::Error, directories: &OsStr) -> io::Error {
+    let is_missing = match error.kind() {
+        io::ErrorKind::NotFound => true,
+        // That of a directory in which it was looked for, perhaps.
+        io::ErrorKind::PermissionDenied => !is_in(directories),
+        _ => false,
+    };
+    match is_missing {
+        true => io::Error::other(
             "fusermount3, which mounts for ordinary users, is not installed (Debian package fuse3)",
         ),
-        _ => error,
+        false => error,
     }
+}
+
+fn search_path() -> OsString {
+    env::var_os("PATH").unwrap_or_default()
+}
+
+/// Whether the program is in one of these directories, as far as they can be looked into.
+fn is_in(directories: &OsStr) -> bool {
+    env::split_paths(directories).any(|directory| directory.join(PROGRAM).exists())
 }
 
 /// Receives a descriptor over `socket`; `None` if it is closed without one.
@@ -127,4 +151,27 @@ fn receive_descriptor(socket: &UnixStream) -> io::Result<Option<OwnedFd>> {
         _ => None,
     });
     Ok(descriptors.next())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_directory_that_cannot_be_searched_is_not_the_reason() {
+        let folder = tempfile::tempdir().unwrap();
+        let [empty, full] = ["empty", "full"].map(|name| folder.path().join(name));
+        fs::create_dir(&empty).unwrap();
+        fs::create_dir(&full).unwrap();
+        fs::write(full.join(PROGRAM), "").unwrap();
+        assert!(!is_in(empty.as_os_str()));
+        assert!(is_in(&env::join_paths([&empty, &full]).unwrap()));
+        // What the system says of the directory says nothing of the program.
+        let denied = || io::Error::from(io::ErrorKind::PermissionDenied);
+        let said = |directories: &OsStr| not_run(denied(), directories).to_string();
+        assert!(said(empty.as_os_str()).contains("not installed"));
+        assert!(!said(full.as_os_str()).contains("not installed"));
+    }
 }

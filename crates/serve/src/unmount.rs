@@ -1,4 +1,7 @@
-use std::{io, path::Path};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
 use rustix::{
     io::Errno,
@@ -47,7 +50,7 @@ pub enum UnmountError {
 /// # Errors
 /// Any [`UnmountError`].
 pub fn unmount(mount_point: &Path, lazy: bool) -> Result<(), UnmountError> {
-    check_ours(mount_point)?;
+    let mount_point = &checked(mount_point)?;
     let flags = match lazy {
         true => UnmountFlags::DETACH | UnmountFlags::NOFOLLOW,
         false => UnmountFlags::NOFOLLOW,
@@ -61,10 +64,11 @@ pub fn unmount(mount_point: &Path, lazy: bool) -> Result<(), UnmountError> {
     }
 }
 
-fn check_ours(mount_point: &Path) -> Result<(), UnmountError> {
+/// The mount point without symbolic links, which unmounting does not follow, if it is one of Verimount's.
+fn checked(mount_point: &Path) -> Result<PathBuf, UnmountError> {
     let absolute = mount_point.canonicalize().map_err(UnmountError::System)?;
     match mounted_on(&absolute) {
-        Some(entry) if entry.is_ours() => Ok(()),
+        Some(entry) if entry.is_ours() => Ok(absolute),
         Some(MountEntry { fs_type, .. }) => Err(UnmountError::NotOurs { fs_type }),
         None => Err(UnmountError::NotMounted),
     }

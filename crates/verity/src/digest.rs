@@ -116,20 +116,41 @@ impl fmt::Display for Identity {
 
 /// A text that is not a file digest.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("a digest is written sha256:HEX with 64 digits or sha512:HEX with 128")]
-pub struct ParseDigestError;
+#[non_exhaustive]
+pub enum ParseDigestError {
+    /// It is not written as one.
+    #[error("a digest is written sha256:HEX with 64 digits or sha512:HEX with 128")]
+    Malformed,
+    /// It has only the digits of one.
+    #[error("the algorithm is missing; did you mean {0}?")]
+    NoAlgorithm(FileDigest),
+}
 
 impl FromStr for FileDigest {
     type Err = ParseDigestError;
 
     fn from_str(text: &str) -> Result<Self, ParseDigestError> {
-        let (name, hex) = text.split_once(':').ok_or(ParseDigestError)?;
-        let algorithm: HashAlgorithm = name.parse().map_err(|_| ParseDigestError)?;
-        let bytes = parse_hex(hex).ok_or(ParseDigestError)?;
+        let Some((name, hex)) = text.split_once(':') else {
+            return Err(without_algorithm(text));
+        };
+        let algorithm: HashAlgorithm = name.parse().map_err(|_| ParseDigestError::Malformed)?;
+        let bytes = parse_hex(hex).ok_or(ParseDigestError::Malformed)?;
         Digest::new(algorithm, &bytes)
             .map(Self)
-            .ok_or(ParseDigestError)
+            .ok_or(ParseDigestError::Malformed)
     }
+}
+
+/// Why a text without a colon is refused. As many digits as a digest has are probably one.
+fn without_algorithm(text: &str) -> ParseDigestError {
+    let bytes = parse_hex(text).unwrap_or_default();
+    let algorithms = [HashAlgorithm::Sha256, HashAlgorithm::Sha512];
+    let digest = algorithms
+        .into_iter()
+        .find_map(|algorithm| Digest::new(algorithm, &bytes));
+    digest.map_or(ParseDigestError::Malformed, |digest| {
+        ParseDigestError::NoAlgorithm(FileDigest(digest))
+    })
 }
 
 /// The bytes of an even number of hexadecimal digits.
@@ -160,7 +181,7 @@ mod tests {
         let full = "3d248ca542a24fc62d1c43b916eae5016878e2533c88238480b26128a1f1af95";
         for text in [
             String::new(),
-            full.into(),
+            full[1..].into(),
             format!("md5:{full}"),
             format!("sha512:{full}"),
             format!("sha256:{}", &full[1..]),
@@ -168,7 +189,15 @@ mod tests {
             format!("sha256:+{}", &full[1..]),
             format!("sha256:é{}", &full[2..]),
         ] {
-            assert_eq!(text.parse::<FileDigest>(), Err(ParseDigestError), "{text}");
+            let parsed = text.parse::<FileDigest>();
+            assert_eq!(parsed, Err(ParseDigestError::Malformed), "{text}");
+        }
+        for (name, digits) in [("sha256", full.to_owned()), ("sha512", full.repeat(2))] {
+            let refused = digits.parse::<FileDigest>().unwrap_err().to_string();
+            assert!(
+                refused.contains(&format!("did you mean {name}:{digits}?")),
+                "{refused}"
+            );
         }
     }
 }

@@ -16,7 +16,7 @@ use super::{is_empty, world};
 use crate::{
     args,
     common::{
-        daemon::{Background, Daemon, umount},
+        daemon::{Background, Daemon, umount, unless_busy},
         run::{finish, verimount},
         user::{User, is_root, root_or_skip},
         world::World,
@@ -174,6 +174,28 @@ fn a_mount_below_stays() {
         assert!(mount_options(&mnt).contains(" tmpfs "));
     }
     unmount(&mnt, UnmountFlags::empty()).unwrap();
+}
+
+#[test]
+fn a_directory_is_no_image() {
+    let Some(world) = world() else { return };
+    let tree = world.directory("tree");
+    let mount = args!["mount", &tree, world.path("mnt"), "--unpinned"];
+    verimount(mount).fails_saying("verimount build");
+}
+
+#[test]
+fn a_mount_is_unmounted_through_a_link_and_by_its_other_name() {
+    let Some(world) = world() else { return };
+    let image = world.sealed_image("image");
+    let mnt = world.path("mnt");
+    let link = world.path("link");
+    symlink(&mnt, &link).unwrap();
+    for command in ["umount", "unmount"] {
+        let mounted = Daemon::mount(&image, &mnt, &["--unpinned"]);
+        unless_busy(|| verimount(args![command, &link])).succeeds_quietly();
+        mounted.ends_well();
+    }
 }
 
 #[test]
