@@ -20,6 +20,7 @@ use verimount_serve::{BridgeFs, BridgeOptions, CachePolicy, MountOptions, Policy
 use crate::{
     Outcome,
     background::Ready,
+    message::say,
     mount_args::{MountArgs, mount},
     options::one_of,
 };
@@ -229,6 +230,10 @@ fn read_policy(path: &Path) -> Result<Policy> {
     Ok(Policy::parse(&text, path)?)
 }
 
+/// A limit of descriptors below this is one that nobody can have meant for a mount that others use: what systems
+/// give each process at least.
+const FEW_OPEN_FILES: u64 = 1024;
+
 /// Raises the limit of open files to its maximum: each file open through the mount takes up to two
 /// descriptors, and users get shares of the limit.
 fn raise_open_files() {
@@ -239,6 +244,12 @@ fn raise_open_files() {
     };
     // It also works with the present limit.
     let _ = setrlimit(Resource::Nofile, raised);
+    if let Some(most @ ..FEW_OPEN_FILES) = limit.maximum {
+        say(format_args!(
+            "note: only {most} descriptors are allowed (ulimit -Hn): further opens in the mount will fail with \
+             \"Too many open files\""
+        ));
+    }
 }
 
 /// Whether `directory` is below `above`, at any depth.

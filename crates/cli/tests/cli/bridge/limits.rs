@@ -31,6 +31,11 @@ fn more_files_than_can_be_open() {
         }
         let options = ["--passthrough", way];
         let mounted = Daemon::bridge_as(limited("64:64"), &src, &mnt, &options);
+        let said = mounted.log();
+        assert!(
+            said.contains("note: only 64 descriptors are allowed"),
+            "{said}"
+        );
         for _ in 0..2 {
             for folder in 0..20 {
                 for file in 0..50 {
@@ -65,6 +70,7 @@ fn many_files_are_open() {
         });
         let open: Vec<_> = open.collect::<Result<_, _>>().unwrap();
         drop(open);
+        assert!(!mounted.log().contains("descriptors"), "{}", mounted.log());
         mounted.unmount();
     }
 }
