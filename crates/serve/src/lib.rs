@@ -29,6 +29,7 @@ mod origin;
 mod place;
 mod processes;
 mod requests;
+mod seen_names;
 mod status;
 mod unchanged;
 mod unmount;

@@ -20,6 +20,7 @@ use verimount_verity::{FileDigest, Identity, Mismatch, Place, VerifiedReader, Ve
 use crate::{
     Kind, Origin, OriginStatus, Served, Status,
     requests::{Operation, RequestCounters},
+    seen_names::SeenNames,
     status::end_of,
 };
 
@@ -46,6 +47,8 @@ pub struct VerifiedTree {
     failures: Mutex<VecDeque<Failure>>,
     /// Found when a read fails for the first time, unless the origin could not be reached.
     paths: OnceLock<Paths>,
+    /// With an origin: for the paths of reads that fail because it cannot be reached.
+    seen: Option<SeenNames>,
 }
 
 /// The operations that are counted.
@@ -108,6 +111,7 @@ impl VerifiedTree {
             mismatches: AtomicU64::new(0),
             failures: Mutex::default(),
             paths: OnceLock::new(),
+            seen: None,
         }
     }
 
@@ -128,7 +132,12 @@ impl VerifiedTree {
     /// Declares where the content comes from.
     #[must_use]
     pub fn with_origin(self, origin: Option<Arc<dyn Origin>>) -> Self {
-        Self { origin, ..self }
+        let seen = origin.as_ref().map(|_| SeenNames::new());
+        Self {
+            origin,
+            seen,
+            ..self
+        }
     }
 
     /// Ends all reads that wait for content from elsewhere.
@@ -225,8 +234,15 @@ impl VerifiedTree {
             true => Some(self.paths.get_or_init(|| Paths::new(&*self.tree))),
             false => self.paths.get(),
         };
-        let path = paths.and_then(|paths| paths.get(node));
+        let seen = || self.seen.as_ref()?.path(node);
+        let path = paths.and_then(|paths| paths.get(node)).or_else(seen);
         path.unwrap_or_else(|| PathBuf::from(format!("inode {node}")))
+    }
+
+    fn note(&self, directory: NodeId, name: &OsStr, node: NodeId) {
+        if let Some(seen) = &self.seen {
+            seen.note(directory, name, node);
+        }
     }
 
     fn recorded<T>(&self, node: NodeId, offset: u64, result: Result<T, Error>) -> Result<T, Error> {
@@ -256,7 +272,9 @@ impl Tree for VerifiedTree {
 
     fn lookup(&self, directory: NodeId, name: &OsStr) -> Result<Attr, Error> {
         self.requests.count(Operation::Lookup);
-        self.recorded(directory, 0, self.tree.lookup(directory, name))
+        let found = self.recorded(directory, 0, self.tree.lookup(directory, name))?;
+        self.note(directory, name, found.node);
+        Ok(found)
     }
 
     fn list(&self, directory: NodeId, from: Cursor, add: &mut AddEntry<'_>) -> Result<(), Error> {
@@ -271,7 +289,12 @@ impl Tree for VerifiedTree {
         add: &mut AddEntryAndAttr<'_>,
     ) -> Result<(), Error> {
         self.requests.count(Operation::ReadDir);
-        let listed = self.tree.list_with_attrs(directory, from, add);
+        let listed = self
+            .tree
+            .list_with_attrs(directory, from, &mut |entry, next, attr| {
+                self.note(directory, entry.name, entry.node);
+                add(entry, next, attr)
+            });
         self.recorded(directory, 0, listed)
     }
 
