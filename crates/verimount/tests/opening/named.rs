@@ -143,7 +143,7 @@ fn a_superblock_in_the_cache_is_compared_with_the_name() {
     let cache = folder.path().join("cache");
     let mut options = OpenOptions::default();
     options.access.cache = Some(Cache::open(&cache, None).unwrap());
-    let mut size = || read(&opened(&name, &Trust::named(), &options).unwrap()).len();
+    let size = || read(&opened(&name, &Trust::named(), &options).unwrap()).len();
     assert_eq!(size(), BLOCKS * 4096);
     let objects = fs::read_dir(cache.join("objects")).unwrap();
     let mut objects = objects.map(|object| object.unwrap().path());
