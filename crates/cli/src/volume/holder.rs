@@ -3,7 +3,7 @@
 use std::{fs, os::unix::fs::MetadataExt, path::Path};
 
 use rustix::fs::{major, minor};
-use verimount_serve::shown_process;
+use verimount_serve::{ending_mounts, shown_process};
 
 use crate::list::ask_everything;
 
@@ -44,8 +44,16 @@ fn flock(line: &str, inode: u64) -> Option<((u32, u32), i32)> {
     Some((device, pid.parse().ok()?)).filter(|_| is_it)
 }
 
-/// The mount point or socket at which a process serves.
+/// The mount point or socket at which a process serves, or which it is leaving.
 fn place(pid: i32) -> Option<String> {
+    let mut ending = ending_mounts().into_iter();
+    if let Some(mount) = ending.find(|mount| mount.daemon.pid() == pid) {
+        return Some(format!(
+            "{}, which is {}",
+            mount.mount_point,
+            mount.in_use()
+        ));
+    }
     let mut all = ask_everything().ok()?.into_iter();
     let served = all.find(|asked| {
         let status = asked.answer.as_ref();

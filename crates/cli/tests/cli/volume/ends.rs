@@ -144,6 +144,9 @@ fn a_volume_that_is_ending_stays_visible() {
     let mut stderr = BufReader::new(waiting.stderr.take().unwrap());
     stderr.read_line(&mut said).unwrap();
     assert!(said.starts_with("note: ") && said.contains(&user), "{said}");
+    let grow = verimount(args!["volume", "grow", world.path("vol.img")]);
+    grow.fails_saying(&format!("in use by process {} (", mounted.pid()));
+    grow.fails_saying(&format!("on {target}, which is {user}"));
     drop(disk);
     assert!(waiting.wait().unwrap().success());
     mounted.ends_well();
