@@ -17,7 +17,7 @@ const MAX_DESCRIPTORS: usize = 4096;
 
 impl MountEntry {
     /// The process of its user that serves it; `None` if there is none, or if it cannot be seen from here. The
-    /// kernel tells which mount an open device belongs to since Linux 6.15.
+    /// kernel tells which mount an open device belongs to (Linux 6.18 does).
     pub fn process(&self) -> Option<i32> {
         let connection = self.device.strip_prefix("0:")?;
         let mut processes = fs::read_dir("/proc").ok()?.flatten();

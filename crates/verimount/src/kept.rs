@@ -122,6 +122,12 @@ pub(crate) fn sealed(cache: &Cache, key: &Key) -> Option<(Vec<u8>, TreeGeometry)
     is_right.then(|| (head, descriptor.geometry().clone()))
 }
 
+/// Whether the head of a seal is not that of the content with this key, which is made of a digest.
+pub(crate) fn has_wrong_seal(cache: &Cache, key: &Key) -> bool {
+    let digest = key.to_string().replacen('-', ":", 1).parse::<FileDigest>();
+    digest.is_ok() && sealed(cache, key).is_none()
+}
+
 /// The key of content with a digest, such as `sha256-3d24…`.
 fn key_of_digest(digest: &FileDigest) -> Option<Key> {
     Key::new(&digest.to_string().replace(':', "-")).ok()

@@ -29,6 +29,7 @@ pub fn verify_cache(cache: &Cache, mut checked: impl FnMut(CheckedCopy)) -> Resu
         let check = match stored.part {
             Part::Data => check,
             Part::Manifest => check_manifest,
+            Part::Seal if kept::has_wrong_seal(cache, &stored.key) => remove,
             // With the data.
             Part::Seal | Part::Tree => continue,
         };
@@ -37,6 +38,18 @@ pub fn verify_cache(cache: &Cache, mut checked: impl FnMut(CheckedCopy)) -> Resu
         }
     }
     Ok(())
+}
+
+/// It is wrong as a whole.
+fn remove(cache: &Cache, key: &Key, object: &Object) -> CheckedCopy {
+    let removed_before = cache.stats().rejected;
+    object.distrust(0, object.size());
+    CheckedCopy {
+        key: key.clone(),
+        good: 0,
+        removed: cache.stats().rejected - removed_before,
+        unchecked: 0,
+    }
 }
 
 /// It is right or wrong as a whole.
