@@ -32,7 +32,7 @@ pub(crate) struct Extract {
     /// The directory to extract to: new or empty
     #[arg(value_name = "DIR")]
     directory: PathBuf,
-    /// Fail in the end if anything could not be restored
+    /// Exit with an error if anything could not be restored
     #[arg(long)]
     strict: bool,
     /// The most bytes to write [default: the size of the image; of an EROFS image, whose files may

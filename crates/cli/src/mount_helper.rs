@@ -78,7 +78,7 @@ impl Caller {
         }
     }
 
-    /// Whether nobody need have asked for an option.
+    /// Whether mount(8) adds this option itself.
     fn adds(self, option: &ListedOption) -> bool {
         self == Self::MountFuse && (option.is_flag("suid") || option.is_flag("dev"))
     }

@@ -1,6 +1,6 @@
 //! URLs in messages about wrong usage: neither user and password nor the query are shown.
 
-/// What is shown of an argument that may be a URL, even a malformed one; `None` if it is none.
+/// What is shown of an argument that may be a URL, even a malformed one; `None` if it is not a URL.
 pub(crate) fn without_secrets(argument: &str) -> Option<String> {
     let (scheme, rest) = argument.split_once("://")?;
     let rest = rest.split('?').next().unwrap_or_default();

@@ -80,7 +80,7 @@ impl ErofsTree {
         }
     }
 
-    /// A regular file, or what else that was asked for is.
+    /// The inode; an error if it is not a regular file.
     fn file(&self, node: NodeId) -> Result<Inode, TreeError> {
         let inode = self.inode(node)?;
         match inode.file_type {

@@ -182,7 +182,7 @@ pub enum Unsupported {
         given: usize,
     },
     /// The places of all files in the image are too many.
-    #[error("files share so many data that it would take too long to find all of them")]
+    #[error("so much data is shared that listing the files would take too long")]
     Places,
     /// A file needs a device that was not given.
     #[error("device {0} is needed")]

@@ -27,7 +27,7 @@ pub trait Export: Send + Sync {
 
     /// Reads and verifies all of the disk, while clients use it, and tells what it finds in messages
     /// of at most [`MAX_CHECK_MESSAGE`] bytes ([`ask_check`](crate::ask_check)). It should tell how
-    /// far it is from time to time, as it notices only by that if nobody listens any more.
+    /// far it is from time to time, because only sending reveals that the client left.
     ///
     /// # Errors
     /// That of `tell`, which ends it, or its own if it cannot go on.

@@ -144,9 +144,9 @@ pub enum Error {
         reason: String,
     },
     /// The server of tokens that a registry names is not a URL, or would be spoken to without encryption.
-    #[error("the registry wants a token from a server that is not asked, as it does not use https")]
+    #[error("refusing to fetch a token from a server without https")]
     BadRealm,
-    /// The answer with a token is none.
+    /// The token server's answer has no token.
     #[error("the answer of the server of tokens has no usable token")]
     BadToken,
     /// A manifest is too large.

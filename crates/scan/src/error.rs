@@ -73,7 +73,7 @@ pub enum Misfit {
     /// There is a directory in its place, which is not empty.
     #[error("there is a directory of this name, which is not empty")]
     Directory,
-    /// What it is a further name of is not in the archive before it, or a directory.
+    /// The link's target does not precede it in the archive, or is a directory.
     #[error("it is a link to {}, which is not a file before it", printable(.0))]
     Target(PathBuf),
     /// The root of the tree is not a directory.

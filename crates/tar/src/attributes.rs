@@ -14,7 +14,7 @@ const ACCESS_LIST: &[u8] = b"system.posix_acl_access";
 const DEFAULT_LIST: &[u8] = b"system.posix_acl_default";
 const LABEL: &[u8] = b"security.selinux";
 
-/// The attributes in the records of a member. An empty record of a list or label is none.
+/// The attributes in the records of a member. An empty ACL or label record counts as absent.
 #[derive(Debug, Default)]
 pub(crate) struct AttributeRecords {
     /// Those of star and GNU tar: names and values.

@@ -76,7 +76,7 @@ impl<S: ReadAt> Reader<S> {
             let at = self.input.at();
             let header = self.header().map_err(|failure| failure.at(at))?;
             let Some(header) = header else {
-                // Those of the last member have none.
+                // No member follows these extended headers.
                 return match in_front.is_empty() {
                     true => Ok(None),
                     false => Err(Failure::from(Defect::Truncated).at(at)),

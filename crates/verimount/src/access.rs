@@ -9,7 +9,7 @@ use {
 
 /// How content that is not on this machine is reached, and where it is kept.
 ///
-/// Clones share connections, statistics and the end, so all that belongs to one mount is opened with clones of one.
+/// Clones share connections and counters, and are closed together. So all that belongs to one mount is opened with clones of one.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Access {

@@ -253,8 +253,8 @@ pub enum Error {
     },
     /// A digest or a key was given together with a root hash.
     #[error(
-        "{at} can be checked with its seal of fs-verity, which --digest and --key are for, or with its tree of \
-         dm-verity, which --root-hash is for, but not with both"
+        "{at} can be checked with a seal of fs-verity, by digest or key, or with a tree of dm-verity, by root hash, \
+         but not with both"
     )]
     PinsOfTwoSeals {
         /// The content.

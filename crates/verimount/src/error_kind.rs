@@ -41,6 +41,8 @@ impl Error {
             | Self::BuildErofs(ErofsError::Scan(error)) => error.into(),
             #[cfg(feature = "remote")]
             Self::Layers { source, .. } => source.into(),
+            #[cfg(feature = "remote")]
+            Self::WrongSuperblock { .. } => ErrorKind::BadData,
             Self::Cancelled { .. } => ErrorKind::Cancelled,
             Self::Unrecognised { .. }
             | Self::TruncatedVolume { .. }

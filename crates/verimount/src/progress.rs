@@ -48,7 +48,7 @@ pub enum Step {
     Download,
 }
 
-/// The total of a step of which nobody knows how much it is.
+/// The total if it is unknown.
 pub(crate) const UNKNOWN: u64 = 0;
 
 /// Called from time to time during an operation; returns whether to go on.

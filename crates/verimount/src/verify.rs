@@ -57,7 +57,7 @@ pub struct Report {
     pub bad_ranges: u64,
     /// The first 10,000 of them, in order.
     pub bad: Vec<Finding>,
-    /// Why not all names of the files with bad bytes are known, if there are such.
+    /// Why some affected files could not be named.
     pub unnamed: Option<TreeError>,
     /// A defect of the image although all bytes match: it cannot be opened, or contradicts itself, so that other readers
     /// would see a different tree.
