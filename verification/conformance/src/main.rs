@@ -8,6 +8,7 @@ mod fsx;
 mod git;
 mod io_uring;
 mod pjdfstest;
+mod postgresql;
 mod source;
 mod sqlite;
 mod way;
@@ -21,6 +22,7 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Parser;
+use tempfile::TempDir;
 use verimount_support::{
     command, interrupt, program,
     setup::{self, Purpose},
@@ -41,6 +43,8 @@ struct Extent {
     sources: &'static [(Kind, u32)],
     /// Transactions of each SQLite writer, in each way.
     transactions: u32,
+    /// How often the daemon below a database is killed, in each mode of a volume.
+    kills: u32,
 }
 
 const FULL: Extent = Extent {
@@ -52,12 +56,14 @@ const FULL: Extent = Extent {
         (Kind::Overlay, 20_000),
     ],
     transactions: 1000,
+    kills: 20,
 };
 
-/// Two minutes.
+/// Three minutes.
 const SHORT: Extent = Extent {
     sources: &[(Kind::Disk("ext4"), 5_000)],
     transactions: 50,
+    kills: 2,
 };
 
 /// For how many seconds one file is opened by many.
@@ -66,7 +72,8 @@ const RACE_SECONDS: &str = "60";
 /// How many operations three users try on each of six mounts whose source changes meanwhile.
 const OPERATIONS: &str = "20000";
 
-/// Run other projects' test suites in mirrored directories: pjdfstest, fsx, git, SQLite
+/// Run other projects' test suites in mirrored directories (pjdfstest, fsx, git, SQLite) and on volumes
+/// (PostgreSQL)
 ///
 /// This takes an hour, or half of that with TMPDIR in memory.
 #[derive(Debug, Parser)]
@@ -75,6 +82,10 @@ struct Options {
     /// Run only the short form, as `cargo xtask test --full` does
     #[arg(long)]
     short: bool,
+
+    /// Run only PostgreSQL on volumes whose daemon is killed
+    #[arg(long)]
+    postgresql: bool,
 }
 
 fn main() -> ExitCode {
@@ -84,10 +95,15 @@ fn main() -> ExitCode {
 
 fn run(options: &Options) -> Result<()> {
     setup::ensure_ready(&[Purpose::Conformance])?;
-    if options.short {
-        return exercise(&SHORT);
+    let extent = if options.short { &SHORT } else { &FULL };
+    if options.postgresql {
+        return databases(extent);
     }
-    exercise(&FULL)?;
+    exercise(extent)?;
+    databases(extent)?;
+    if options.short {
+        return Ok(());
+    }
     println!("== Opens at the same time, for {RACE_SECONDS} s");
     command::run(tests("bridge::race").env("VERIMOUNT_RACE_SECONDS", RACE_SECONDS))?;
     println!("== Three users, and a source that changes: {OPERATIONS} operations per mount");
@@ -111,9 +127,7 @@ fn tests(name: &str) -> Command {
 fn exercise(extent: &Extent) -> Result<()> {
     let target = target()?;
     let verimount = build_tested_verimount()?;
-    let folder = tempfile::Builder::new().prefix("verimount-").tempdir()?;
-    // Other users must be able to enter it.
-    fs::set_permissions(folder.path(), Permissions::from_mode(0o755))?;
+    let folder = shared_folder()?;
     let suites = Suites {
         pjdfstest: Pjdfstest::new(&target, folder.path())?,
         fsx: Fsx::new(&target, folder.path())?,
@@ -127,6 +141,35 @@ fn exercise(extent: &Extent) -> Result<()> {
     }
     ensure!(failed == 0, "{failed} of them failed");
     Ok(())
+}
+
+/// Kills the daemon below a PostgreSQL, in each mode of a volume.
+fn databases(extent: &Extent) -> Result<()> {
+    if !rustix::process::geteuid().is_root() {
+        println!("SKIPPED: PostgreSQL on volumes, as only root may use loop devices");
+        return Ok(());
+    }
+    let verimount = build_tested_verimount()?;
+    let mut failed = 0;
+    for mode in postgresql::MODES {
+        println!("== A volume in {} mode", mode.name);
+        let folder = shared_folder()?;
+        failed += report(postgresql::run(
+            &verimount,
+            folder.path(),
+            mode,
+            extent.kills,
+        ))?;
+    }
+    ensure!(failed == 0, "{failed} of them failed");
+    Ok(())
+}
+
+/// A new temporary folder, which other users can enter.
+fn shared_folder() -> Result<TempDir> {
+    let folder = tempfile::Builder::new().prefix("verimount-").tempdir()?;
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o755))?;
+    Ok(folder)
 }
 
 impl Extent {

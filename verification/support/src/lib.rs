@@ -9,6 +9,7 @@ pub mod cargo_tool;
 pub mod command;
 mod download;
 pub mod interrupt;
+pub mod loop_device;
 pub mod mount_point;
 pub mod newer;
 pub mod program;

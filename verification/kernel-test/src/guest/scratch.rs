@@ -56,26 +56,3 @@ impl Scratch {
         Ok(point)
     }
 }
-
-/// A loop device for a file. It is detached when this is dropped.
-pub(super) struct LoopDevice(PathBuf);
-
-impl LoopDevice {
-    pub(super) fn attach(file: &Path) -> Result<Self> {
-        let mut attach = Command::new("losetup");
-        attach.args(["--find", "--show"]).arg(file);
-        Ok(Self(command::stdout(&mut attach)?.into()))
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for LoopDevice {
-    fn drop(&mut self) {
-        if let Err(error) = command::run(Command::new("losetup").arg("--detach").arg(&self.0)) {
-            eprintln!("{error:#}");
-        }
-    }
-}

@@ -40,7 +40,7 @@ impl fmt::Display for Tool {
 }
 
 /// The programs that any task needs, by package.
-pub(super) const TOOLS: [Tool; 50] = [
+pub(super) const TOOLS: [Tool; 51] = [
     tool("getfattr", "attr", &[Test], "shows extended attributes"),
     tool("setfacl", "acl", &[Test], "sets access control lists"),
     tool(
@@ -220,6 +220,12 @@ pub(super) const TOOLS: [Tool; 50] = [
         "openssl",
         &[Bench, Test],
         "hashes, for its speed to be compared, and makes certificates",
+    ),
+    tool(
+        "pg_ctlcluster",
+        "postgresql",
+        &[Conformance],
+        "keeps a database on volumes that are killed",
     ),
     tool(
         "python3",

@@ -4,10 +4,9 @@ use std::{
 };
 
 use anyhow::Result;
-use verimount_support::command;
+use verimount_support::{command, loop_device::LoopDevice};
 
 use super::Bench;
-use crate::guest::scratch::LoopDevice;
 
 /// The name of the kernel's device.
 const NAME: &str = "verified";
@@ -20,8 +19,8 @@ pub(super) struct Device {
 
 impl Device {
     pub(super) fn open(bench: &Bench) -> Result<Self> {
-        let data = LoopDevice::attach(&bench.image)?;
-        let hashes = LoopDevice::attach(&bench.hashes)?;
+        let data = LoopDevice::attach(&bench.image, &[])?;
+        let hashes = LoopDevice::attach(&bench.hashes, &[])?;
         let mut open = veritysetup("open");
         open.arg(data.path()).arg(NAME).arg(hashes.path());
         open.arg(&bench.root_hash);

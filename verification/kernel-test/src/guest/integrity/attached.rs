@@ -14,16 +14,13 @@ use rustix::{
 };
 use verimount_integrity::{Mode, Padding};
 use verimount_source::AlignedBuf;
-use verimount_support::command;
+use verimount_support::{command, loop_device::LoopDevice};
 
 use super::{
     Bench,
     blocks::{Blocks, all_blocks},
 };
-use crate::{
-    guest::scratch::LoopDevice,
-    integritysetup::{KEY_SIZE, integritysetup},
-};
+use crate::integritysetup::{KEY_SIZE, integritysetup};
 
 /// The name of the kernel's volume.
 const NAME: &str = "volume";
@@ -40,10 +37,11 @@ pub(super) struct Attached<'a> {
 
 impl<'a> Attached<'a> {
     pub(super) fn new(bench: &'a Bench) -> Result<Self> {
-        let data_device = bench.data_device.as_deref().map(LoopDevice::attach);
+        let attach = |file: &Path| LoopDevice::attach(file, &[]);
+        let data_device = bench.data_device.as_deref().map(attach);
         Ok(Self {
             bench,
-            device: LoopDevice::attach(&bench.device)?,
+            device: attach(&bench.device)?,
             data_device: data_device.transpose()?,
         })
     }
