@@ -1,6 +1,7 @@
 //! Compares a mirrored directory with the directory itself and with other mirrors.
 
 mod build;
+mod changes;
 mod fairness;
 mod git;
 mod hog;
@@ -22,6 +23,7 @@ pub(crate) fn run(lab: &Lab, report: &mut Report) -> Result<()> {
     let bridges = [Subject::OURS, Subject::RELAY, Subject::EXCLUSIVE];
     round_trips::run(lab, report, &[&bridges[..], &peers].concat())?;
 
+    changes::run(lab, report)?;
     fairness::run(lab, report)?;
     loads::run(lab, report)?;
 

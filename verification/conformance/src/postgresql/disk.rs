@@ -1,13 +1,14 @@
 //! The ext4 that a database is kept on: in a loop device, on the disk of a volume.
 
 use std::{
+    fs::{self, File},
     path::{Path, PathBuf},
-    process::{Child, Command, ExitStatus, Stdio},
+    process::{Child, Command, ExitStatus},
     thread,
     time::Duration,
 };
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use verimount_support::{command, loop_device::LoopDevice, mount_point::MountPoint};
 
 use crate::output;
@@ -38,8 +39,11 @@ fn volume(folder: &Path) -> PathBuf {
 /// Makes a volume with an empty file system, which everybody may write to.
 pub(super) fn format(verimount: &Path, folder: &Path, mode: &str) -> Result<()> {
     let volume = volume(folder);
+    if volume.exists() {
+        fs::remove_file(&volume)?;
+    }
     let mut format = Command::new(verimount);
-    format.args(["volume", "format", "--force", "--size", SIZE]);
+    format.args(["volume", "format", "--size", SIZE]);
     output(format.args(["--mode", mode]).arg(&volume))?;
     let (point, mut daemon) = Daemon::start(verimount, folder, mode)?;
     let mut make = Command::new("mkfs.ext4");
@@ -118,10 +122,18 @@ impl Daemon {
         let mut mount = Command::new(verimount);
         mount.args(["volume", "mount", "--foreground", "--quiet", "--mode", mode]);
         mount.arg(volume(folder)).arg(point.path());
-        let mut daemon = Self(mount.stdout(Stdio::null()).spawn()?);
+        // What it says about damaged blocks is expected where a mode promises nothing.
+        let log = folder.join("volume.log");
+        mount.stderr(File::options().create(true).append(true).open(&log)?);
+        let mut daemon = Self(mount.spawn()?);
         while !point.is_mounted() {
             let ended = daemon.0.try_wait()?;
-            ensure!(ended.is_none(), "the volume is not mounted: {ended:?}");
+            if let Some(status) = ended {
+                bail!(
+                    "the volume is not mounted: {status}\n{}",
+                    fs::read_to_string(&log)?
+                );
+            }
             thread::sleep(PAUSE);
         }
         Ok((point, daemon))
