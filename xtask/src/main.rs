@@ -32,8 +32,11 @@ enum Task {
     Bench(programs::Arguments),
     /// Check the sources and run the quick tests: run this before a commit
     Check,
-    /// Run other projects' test suites in mirrored directories: pjdfstest, fsx, git, SQLite
+    /// Run other projects' test suites in mirrored directories (pjdfstest, fsx, git, SQLite) and on
+    /// volumes (PostgreSQL)
     Conformance(programs::Arguments),
+    /// Check that mounted layers of container images show what podman shows
+    Containers(programs::Arguments),
     Crash(crash::Options),
     /// Show what Verimount does: build, mount, read back, damage, verify
     Demo,
@@ -57,6 +60,7 @@ fn perform(task: Task) -> Result<()> {
         Task::Agreement(arguments) => Program::Agreement.go_on_as(&arguments),
         Task::Archives(arguments) => Program::Archives.go_on_as(&arguments),
         Task::Bench(arguments) => Program::Bench.go_on_as(&arguments),
+        Task::Containers(arguments) => Program::Containers.go_on_as(&arguments),
         Task::Check => check::run(),
         Task::Conformance(arguments) => Program::Conformance.go_on_as(&arguments),
         Task::Crash(options) => crash::run(&options),

@@ -17,6 +17,7 @@ pub(crate) enum Program {
     Archives,
     Bench,
     Conformance,
+    Containers,
     KernelTest,
 }
 
@@ -29,11 +30,12 @@ pub(crate) struct Arguments {
 }
 
 impl Program {
-    pub(crate) const ALL: [Self; 5] = [
+    pub(crate) const ALL: [Self; 6] = [
         Self::Agreement,
         Self::Archives,
         Self::Bench,
         Self::Conformance,
+        Self::Containers,
         Self::KernelTest,
     ];
 
@@ -44,6 +46,7 @@ impl Program {
             Self::Archives => "verimount-archives",
             Self::Bench => "verimount-bench",
             Self::Conformance => "verimount-conformance",
+            Self::Containers => "verimount-containers",
             Self::KernelTest => "verimount-kernel-test",
         }
     }

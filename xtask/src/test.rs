@@ -67,7 +67,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 /// processors, and the work, which gets the folder for build results.
 type FurtherStep = (&'static str, u64, fn(&Path) -> Result<()>);
 
-const FURTHER_STEPS: [FurtherStep; 7] = [
+const FURTHER_STEPS: [FurtherStep; 8] = [
     ("Dependencies", 5, deny::check),
     ("Packages", 2, |_| check_packages()),
     ("Conformance of mirrored directories", 6, |_| {
@@ -78,6 +78,9 @@ const FURTHER_STEPS: [FurtherStep; 7] = [
     }),
     ("Agreement on tar archives", 4, |_| {
         Program::Archives.run(&["--count", "2000"])
+    }),
+    ("Layers of containers", 4, |_| {
+        Program::Containers.run(&["--images", "3"])
     }),
     ("Kernel", 25, |_| Program::KernelTest.run(&[])),
     ("Fuzz targets", 14, |target| {

@@ -131,7 +131,8 @@ impl Report {
                 self.refused_alike += 1;
                 if self.refused_alike <= DESCRIBED {
                     println!(
-                        "seed {seed}: read alike, but refused: {}",
+                        "seed {seed}, {}: read alike, but refused: {}",
+                        self.keep(seed, &bytes)?.display(),
                         reason.unwrap_or_default()
                     );
                 }
@@ -162,13 +163,19 @@ impl Report {
         };
         self.differ += 1;
         if self.differ <= DESCRIBED {
-            fs::create_dir_all(&self.kept)?;
-            let kept = self.kept.join(format!("{seed}.tar"));
-            fs::write(&kept, bytes)?;
+            let kept = self.keep(seed, bytes)?;
             println!("seed {seed}, {}: {name} has another tree", kept.display());
             print_difference(ours, tree);
         }
         Ok(())
+    }
+
+    /// Keeps an archive, and returns its path.
+    fn keep(&self, seed: u64, bytes: &[u8]) -> Result<PathBuf> {
+        fs::create_dir_all(&self.kept)?;
+        let kept = self.kept.join(format!("{seed}.tar"));
+        fs::write(&kept, bytes)?;
+        Ok(kept)
     }
 
     fn print(&self, readers: &[Reader]) {

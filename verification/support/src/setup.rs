@@ -19,6 +19,8 @@ use crate::command;
 pub enum Purpose {
     /// Benchmarks, and the programs that they compare with.
     Bench,
+    /// Layers of container images.
+    Containers,
     /// The suites that run in mirrored directories.
     Conformance,
     /// Only mounts.
@@ -31,7 +33,12 @@ pub enum Purpose {
 
 impl Purpose {
     /// All purposes of tests.
-    pub const TESTS: &[Self] = &[Self::Test, Self::Conformance, Self::KernelTest];
+    pub const TESTS: &[Self] = &[
+        Self::Test,
+        Self::Conformance,
+        Self::Containers,
+        Self::KernelTest,
+    ];
 }
 
 /// Ensures that everything needed for any of these purposes is installed; prints what is missing and

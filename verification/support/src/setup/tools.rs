@@ -4,7 +4,7 @@ use std::fmt;
 
 use verimount_testenv::tools;
 
-use super::Purpose::{self, Bench, Conformance, Demo, KernelTest, Test};
+use super::Purpose::{self, Bench, Conformance, Containers, Demo, KernelTest, Test};
 
 /// A program of another project.
 pub(super) struct Tool {
@@ -40,8 +40,13 @@ impl fmt::Display for Tool {
 }
 
 /// The programs that any task needs, by package.
-pub(super) const TOOLS: [Tool; 51] = [
-    tool("getfattr", "attr", &[Test], "shows extended attributes"),
+pub(super) const TOOLS: [Tool; 56] = [
+    tool(
+        "getfattr",
+        "attr",
+        &[Containers, Test],
+        "shows extended attributes",
+    ),
     tool("setfacl", "acl", &[Test], "sets access control lists"),
     tool(
         "aria2c",
@@ -222,6 +227,31 @@ pub(super) const TOOLS: [Tool; 51] = [
         "hashes, for its speed to be compared, and makes certificates",
     ),
     tool(
+        "buildah",
+        "buildah",
+        &[Containers],
+        "makes container images",
+    ),
+    tool("crun", "crun", &[Containers], "is what podman asks for"),
+    tool(
+        "podman",
+        "podman",
+        &[Containers],
+        "is what mounted layers are compared with",
+    ),
+    tool(
+        "newuidmap",
+        "uidmap",
+        &[Containers],
+        "lets ordinary users have namespaces with several users",
+    ),
+    tool(
+        "setcap",
+        "libcap2-bin",
+        &[Containers],
+        "gives capabilities to files",
+    ),
+    tool(
         "pg_ctlcluster",
         "postgresql",
         &[Conformance],
@@ -230,7 +260,7 @@ pub(super) const TOOLS: [Tool; 51] = [
     tool(
         "python3",
         "python3",
-        &[Bench, Test],
+        &[Bench, Containers, Test],
         "makes system calls that no command makes, and starts from images",
     ),
     tool(

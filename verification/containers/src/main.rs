@@ -1,0 +1,146 @@
+//! `cargo xtask containers`: what an overlay above the mounts of a container image's layers shows is what podman
+//! shows of the image, to root and to an ordinary user; so is the one image that is built of all layers.
+
+// The paths shown here are our own.
+#![allow(clippy::disallowed_methods)]
+
+mod archive;
+mod caller;
+
+use std::{
+    env,
+    fs::{self, Permissions},
+    os::unix::{fs::PermissionsExt, process::CommandExt},
+    path::{Path, PathBuf},
+    process::{Command, ExitCode},
+};
+
+use anyhow::{Result, ensure};
+use clap::Parser;
+use verimount_support::{
+    command, program,
+    setup::{self, Purpose},
+    workspace::build_tested_verimount,
+};
+
+use self::{archive::Archive, caller::Caller};
+
+/// The images that can be made.
+const IMAGES: u32 = 10;
+
+/// Programs for the shell and for Python, and their names.
+const SCRIPTS: [(&str, &str); 4] = [
+    ("images.sh", include_str!("images.sh")),
+    ("list.py", include_str!("list.py")),
+    ("overlay.sh", include_str!("overlay.sh")),
+    ("podman.sh", include_str!("podman.sh")),
+];
+
+/// Compare mounted layers of container images with what podman shows
+///
+/// Makes images with buildah; as root and as an ordinary user, podman unpacks each, and an overlay is mounted above
+/// the mounts of its layers. Both must have the same files. Needs root.
+#[derive(Debug, Parser)]
+#[command(bin_name = "cargo xtask containers")]
+struct Options {
+    /// How many images, at most 10
+    #[arg(long, default_value_t = IMAGES, value_parser = clap::value_parser!(u32).range(1..=i64::from(IMAGES)))]
+    images: u32,
+    /// The command to test, already in a mount namespace of its own
+    #[arg(long, hide = true)]
+    verimount: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    program::run(|| run(&options))
+}
+
+fn run(options: &Options) -> Result<()> {
+    setup::ensure_ready(&[Purpose::Containers])?;
+    if !rustix::process::geteuid().is_root() {
+        println!("SKIPPED: only root may run podman as several users");
+        return Ok(());
+    }
+    match &options.verimount {
+        Some(verimount) => compare_all(options.images, verimount),
+        // Whatever is mounted here is seen and left by nobody else.
+        None => {
+            let mut again = Command::new("unshare");
+            again.args(["--mount", "--propagation", "private"]);
+            again.arg(env::current_exe()?);
+            again.arg(format!("--images={}", options.images));
+            again.arg("--verimount").arg(build_tested_verimount()?);
+            Err(again.exec().into())
+        }
+    }
+}
+
+fn compare_all(images: u32, verimount: &Path) -> Result<()> {
+    let folder = tempfile::Builder::new().prefix("verimount-").tempdir()?;
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o755))?;
+    // Where every user can run it.
+    let program = folder.path().join("verimount");
+    fs::copy(verimount, &program)?;
+    for (name, script) in SCRIPTS {
+        fs::write(folder.path().join(name), script)?;
+    }
+    let builder = Caller::root(folder.path(), "builder")?;
+    let callers = [
+        Caller::root(folder.path(), "root")?,
+        Caller::ordinary(folder.path())?,
+    ];
+    let mut differences = 0;
+    for number in 0..images {
+        let archive = Archive::make(folder.path(), &program, &builder, number)?;
+        for caller in &callers {
+            differences += usize::from(!compare(&archive, &program, caller)?);
+        }
+    }
+    for caller in callers.iter().chain([&builder]) {
+        caller.forget()?;
+    }
+    ensure!(differences == 0, "{differences} trees differ");
+    Ok(())
+}
+
+/// Whether `caller` sees the same tree in podman, above the layers and in the image of all layers.
+fn compare(archive: &Archive, program: &Path, caller: &Caller) -> Result<bool> {
+    let Archive { file, layers, .. } = archive;
+    let expected = caller.run("podman.sh", &[file.as_ref()])?;
+    // An overlay has at least two layers.
+    let flat = [archive.empty.clone(), archive.flat.clone()];
+    let mut same = true;
+    for (what, images) in [("its layers", &layers[..]), ("one image", &flat[..])] {
+        let found = caller.overlay(program, images)?;
+        let (files, equal) = (expected.lines().count(), found == expected);
+        println!(
+            "{}, {}, {what}: {}",
+            archive.name,
+            caller.name,
+            if equal { "the same" } else { "DIFFERENT" },
+        );
+        if !equal {
+            println!("{}", first_difference(&expected, &found));
+        }
+        ensure!(files > 3, "podman shows almost nothing:\n{expected}");
+        same &= equal;
+    }
+    Ok(same)
+}
+
+fn first_difference(expected: &str, found: &str) -> String {
+    let line = |text: &str, index| text.lines().nth(index).unwrap_or("nothing").to_owned();
+    let differs = (0..).find(|&index| line(expected, index) != line(found, index));
+    let index = differs.unwrap_or_default();
+    format!(
+        "  podman:    {}\n  verimount: {}",
+        line(expected, index),
+        line(found, index)
+    )
+}
+
+/// The output of `command`.
+fn output(command: &mut Command) -> Result<String> {
+    command::stdout(command)
+}
