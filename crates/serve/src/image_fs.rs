@@ -2,7 +2,7 @@ mod listing;
 mod owners;
 mod values;
 
-use std::{ffi::OsStr, io, os::unix::ffi::OsStrExt, sync::Arc, time::Duration};
+use std::{ffi::OsStr, fs, io, os::unix::ffi::OsStrExt, sync::Arc, time::Duration};
 
 use rustix::io::Errno;
 use verimount_fuse::{
@@ -50,6 +50,8 @@ pub struct ImageFs {
     tree: Arc<VerifiedTree>,
     served: Served,
     owners: Owners,
+    /// Whether user 0 of this process's user namespace is the system's root, who alone may read attributes in `trusted.`.
+    has_root: bool,
 }
 
 impl ImageFs {
@@ -60,6 +62,7 @@ impl ImageFs {
             tree,
             served,
             owners,
+            has_root: has_all_users(),
         }
     }
 
@@ -78,6 +81,11 @@ impl ImageFs {
 
     fn shown(&self, attr: &tree::Attr) -> Attr {
         fuse_attr(&self.owners.applied(attr))
+    }
+
+    /// Whether a caller may see this attribute in a list. The kernel checks only access to the value.
+    fn may_know(&self, caller: Caller, name: &OsStr) -> bool {
+        self.has_root && caller.uid == 0 || !name.as_bytes().starts_with(b"trusted.")
     }
 
     fn entry(&self, attr: &tree::Attr) -> Entry {
@@ -209,7 +217,7 @@ impl FileSystem for ImageFs {
         let stored = self.tree.xattr_names(file(node)?).map_err(|e| errno(&e))?;
         // The status is not listed, as copies would get it.
         let is_status = |name: &OsStr| has_status(node) && name == STATUS_XATTR;
-        let is_shown = |name: &OsStr| !is_status(name) && may_know(caller, name);
+        let is_shown = |name: &OsStr| !is_status(name) && self.may_know(caller, name);
         let shown = stored.iter().filter(|name| is_shown(name));
         Ok(shown
             .flat_map(|name| [name.as_bytes(), &[0]].concat())
@@ -250,7 +258,10 @@ fn has_status(node: NodeId) -> bool {
     node == NodeId::ROOT
 }
 
-/// Whether a caller may see this attribute in a list. The kernel checks only access to the value.
-fn may_know(caller: Caller, name: &OsStr) -> bool {
-    caller.uid == 0 || !name.as_bytes().starts_with(b"trusted.")
+/// Whether this process is in the system's own user namespace, or in one with the same users. In doubt it is.
+fn has_all_users() -> bool {
+    let map = fs::read_to_string("/proc/self/uid_map");
+    map.map_or(true, |map| {
+        map.split_whitespace().eq(["0", "0", "4294967295"])
+    })
 }

@@ -427,3 +427,30 @@ fn a_container_layer_is_a_lower_layer_of_a_rootless_overlay() {
         false => assert_eq!(ended.text(), MERGED, "{ended:?}"),
     }
 }
+
+/// The kernel lets only the system's root read them.
+#[test]
+fn roots_attributes_are_not_listed_in_a_namespace() {
+    let Some(world) = daemon::world() else { return };
+    let (_, image) = layers(&world);
+    let user = User::ordinary(&world);
+    let folder = world.directory("folder");
+    user.own(&folder);
+    let script = r#"
+        cd "$2" && mkdir mnt && "$0" mount --quiet "$1" mnt --unpinned || exit
+        python3 -c '
+import os
+names = {name for path, _, _ in os.walk("mnt") for name in os.listxattr(path)}
+print(*(name for name in names if ".overlay." in name))'
+        "$0" umount mnt
+    "#;
+    let mut unshare = user.program(&tools::find("unshare").expect("util-linux is everywhere"));
+    unshare.args(["--user", "--map-root-user", "--mount", "sh", "-c", script]);
+    unshare.arg(reachable_copy(&binary(), &world));
+    unshare.args([&image, &folder]);
+    let ended = finish(unshare);
+    match ended.stderr.contains("unshare failed") {
+        true => eprintln!("skipped: ordinary users may make no namespace here"),
+        false => assert_eq!(ended.text(), "user.overlay.opaque\n", "{ended:?}"),
+    }
+}
