@@ -24,7 +24,7 @@ use self::{scratch::Scratch, tests::Tests};
 use crate::report::Line;
 
 /// The kernel modules that the tests need.
-const MODULES: [&str; 13] = [
+const MODULES: [&str; 14] = [
     "blake2b_generic",
     "crc32_generic",
     "crc32c_generic",
@@ -37,6 +37,7 @@ const MODULES: [&str; 13] = [
     "romfs",
     "sha1_generic",
     "sha512_generic",
+    "xfs",
     "xxhash_generic",
 ];
 
@@ -60,7 +61,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     verity::run(&Tests::new("fs-verity"), &scratch)?;
     bridge::run(&Tests::new("bridge"), &scratch, &options.verimount)?;
     dm_verity::run(&Tests::new("dm-verity"), &scratch, &options.verimount)?;
-    integrity::run(&Tests::new("dm-integrity"), &scratch)?;
+    integrity::run(&Tests::new("dm-integrity"), &scratch, &options.verimount)?;
     fs::remove_dir_all(scratch.path())?;
     Line::End.print();
     Ok(())

@@ -6,6 +6,7 @@ mod crashes;
 mod exercise;
 mod kind;
 mod recalculation;
+mod spread;
 
 use std::{
     fs,
@@ -39,7 +40,7 @@ enum Side {
     Verimount,
 }
 
-pub(super) fn run(tests: &Tests, scratch: &Scratch) -> Result<()> {
+pub(super) fn run(tests: &Tests, scratch: &Scratch, verimount: &Path) -> Result<()> {
     for kind in kinds() {
         for first in [Side::Kernel, Side::Verimount] {
             let test = format!("{}, formatted by {first:?}", kind.describe());
@@ -50,7 +51,8 @@ pub(super) fn run(tests: &Tests, scratch: &Scratch) -> Result<()> {
     }
     crashes::run(&Tests::new("dm-integrity after crashes"), scratch)?;
     recalculation::run(&Tests::new("dm-integrity recalculation"), scratch);
-    Ok(())
+    let damage = Tests::new("damage below file systems");
+    spread::run(&damage, scratch, verimount)
 }
 
 /// A volume and its expected contents.

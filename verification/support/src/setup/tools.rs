@@ -330,7 +330,12 @@ pub(super) const TOOLS: [Tool; 56] = [
         "compares trees with everything that files have",
     ),
     tool("time", "time", &[Bench], "measures the memory of a program"),
-    tool("mkfs.xfs", "xfsprogs", &[Conformance], "makes file systems"),
+    tool(
+        "mkfs.xfs",
+        "xfsprogs",
+        &[Conformance, KernelTest],
+        "makes file systems",
+    ),
     tool(
         "xz",
         "xz-utils",
