@@ -6,12 +6,11 @@
 
 #![no_main]
 
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use verimount_fuzz::verified::{OPTIONS, check_reads, parts};
-use verimount_source::ReadAt;
-use verimount_verity::{Error, FileDigest, Sealed, Trust, VerifiedReader};
+use verimount_fuzz::verified::{OPTIONS, check_reads, counted, open_cheaply, parts};
+use verimount_verity::{FileDigest, Sealed, Trust, VerifiedReader};
 
 /// The largest of the inputs to begin with.
 const SEED: &[u8] = include_bytes!("../seeds/sealed/two-levels");
@@ -19,7 +18,7 @@ const SEED: &[u8] = include_bytes!("../seeds/sealed/two-levels");
 /// The seed's data, and its digest.
 static ORIGINAL: LazyLock<(&[u8], FileDigest)> = LazyLock::new(|| {
     let (data, seal) = parts(SEED).expect("the seed has data and seal");
-    let sealed = Sealed::open_sidecar(source(data), source(seal)).expect("the seed is sealed");
+    let sealed = Sealed::open_sidecar(counted(data), counted(seal)).expect("the seed is sealed");
     (data, sealed.file_digest())
 });
 
@@ -27,19 +26,19 @@ fuzz_target!(|input: &[u8]| {
     let Some((data, seal)) = parts(input) else {
         return;
     };
-    check(data, Sealed::open_sidecar(source(data), source(seal)));
+    let (content, beside) = (counted(data), counted(seal));
+    let open = || Sealed::open_sidecar(content.clone(), beside.clone());
+    check(data, open_cheaply(&[&content, &beside], open));
     let mut file = data.to_vec();
     file.resize(data.len().next_multiple_of(65536), 0);
     file.extend(seal);
-    check(data, Sealed::open_appended(Arc::new(file)));
+    let file = counted(&file);
+    let open = || Sealed::open_appended(file.clone());
+    check(data, open_cheaply(&[&file], open));
 });
 
-fn source(bytes: &[u8]) -> Arc<dyn ReadAt> {
-    Arc::new(bytes.to_vec())
-}
-
-fn check(data: &[u8], sealed: Result<Sealed, Error>) {
-    let Ok(sealed) = sealed else {
+fn check(data: &[u8], sealed: Option<Sealed>) {
+    let Some(sealed) = sealed else {
         return;
     };
     let _ = sealed.signature();

@@ -10,6 +10,8 @@ use std::{fs::File, io::Write, path::Path};
 use libfuzzer_sys::fuzz_target;
 use rustix::fs::{MemfdFlags, memfd_create};
 use verimount_scan::{Contents, InodeKind, Options, SourceTree, Whiteouts, scan_archive};
+use verimount_source::Counting;
+use verimount_tar::Reader;
 
 /// The unit of an archive in bytes.
 const BLOCK: usize = 512;
@@ -20,12 +22,23 @@ const CHECKSUM: std::ops::Range<usize> = 148..156;
 /// How much of a file is read, in bytes: those with holes may be of any size.
 const PIECE: u64 = 1 << 16;
 
+/// How many bytes may be read of an archive for each that it has, and besides.
+const MOST_FOR_BYTE: u64 = 2;
+const MOST: u64 = 64 << 10;
+
 fuzz_target!(|bytes: &[u8]| {
     read_everything(bytes);
     read_everything(&with_right_checksums(bytes));
 });
 
 fn read_everything(bytes: &[u8]) {
+    let counting = Counting::new(bytes);
+    if let Ok(mut reader) = Reader::new(&counting) {
+        while let Ok(Some(_)) = reader.next_member() {}
+    }
+    let read = counting.counts().bytes;
+    let most = MOST + MOST_FOR_BYTE * bytes.len() as u64;
+    assert!(read <= most, "{read} bytes of {}", bytes.len());
     for whiteouts in Whiteouts::ALL {
         let file = memfd_create("archive", MemfdFlags::CLOEXEC).expect("there is memory");
         let mut file = File::from(file);

@@ -81,8 +81,11 @@ impl<S: ReadAt> Romfs<S> {
             ControlFlow::Continue(()) => Ok(()),
             ControlFlow::Break(()) => Err(Ended::ByVisitor),
         };
+        // One that cannot be read is not read again for each directory.
+        let index = self.index.as_ref();
+        let index = index.filter(|index| index.is_usable(&self.source));
         let list = |directory| {
-            let (entries, lost) = self.readable_entries(directory);
+            let (entries, lost) = self.readable_entries(index, directory);
             lost.map_or(Ok(()), |error| visit(Err(error)))?;
             Ok(entries)
         };
@@ -100,8 +103,12 @@ impl<S: ReadAt> Romfs<S> {
     }
 
     /// The readable entries of a directory, and why there are not more.
-    fn readable_entries(&self, directory: NodeId) -> (Entries, Option<Error>) {
-        if let Some(index) = &self.index
+    fn readable_entries(
+        &self,
+        index: Option<&Index>,
+        directory: NodeId,
+    ) -> (Entries, Option<Error>) {
+        if let Some(index) = index
             && let Ok(entries) = index.entries(&self.source, directory, MAX_DIRECTORY_ENTRIES)
         {
             return (entries, None);

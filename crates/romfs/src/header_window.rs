@@ -11,11 +11,17 @@ use crate::{
 /// The maximum length of a read, in bytes.
 const MAX_LEN: usize = 64 << 10;
 
+/// A window grows only if it had at least one header for so many bytes: an image could have each of its headers at the end of a
+/// window, and many times its own size would be read.
+const DENSITY: usize = 1024;
+
 /// A part of an image that begins with a header. It grows as long as headers are adjacent.
 #[derive(Default)]
 pub(crate) struct HeaderWindow {
     start: u32,
     bytes: Vec<u8>,
+    /// How many headers were found in it.
+    headers: usize,
 }
 
 impl HeaderWindow {
@@ -35,20 +41,25 @@ impl HeaderWindow {
         (offset <= self.bytes.len()).then_some(offset)
     }
 
-    fn parse(&self, id: NodeId, at: usize) -> Option<Header> {
-        Header::parse(id, self.bytes.get(at..)?).ok()
+    fn parse(&mut self, id: NodeId, at: usize) -> Option<Header> {
+        let header = Header::parse(id, self.bytes.get(at..)?).ok()?;
+        self.headers = self.headers.saturating_add(1);
+        Some(header)
     }
 
     /// Reads a window that begins with the header of `id`: twice as long as before if the header is
     /// in or right after the last window, else only one header.
     fn load<S: ReadAt>(&mut self, image: &Romfs<S>, id: NodeId) -> Option<()> {
         let len = match self.offset(id) {
-            Some(_) => self.bytes.len().saturating_mul(2).min(MAX_LEN),
-            None => MAX_HEADER_LEN,
+            Some(_) if self.bytes.len() <= self.headers.saturating_mul(DENSITY) => {
+                self.bytes.len().saturating_mul(2).min(MAX_LEN)
+            }
+            _ => MAX_HEADER_LEN,
         };
         let available = image.size().checked_sub(id.get());
         let available = to_usize(available.filter(|_| id >= image.root())?);
         self.start = id.get();
+        self.headers = 0;
         self.bytes.resize(len.max(MAX_HEADER_LEN).min(available), 0);
         let read = image.source.read_exact_at(&mut self.bytes, id.into());
         if read.is_err() {

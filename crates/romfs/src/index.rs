@@ -33,8 +33,8 @@ pub(crate) struct Index {
     directory_count: u32,
     entry_count: u32,
     name_bytes: u32,
-    /// The directory records, by header; read when they are first needed.
-    directories: OnceLock<Box<[Directory]>>,
+    /// By their headers; `None` if they are not in this order, which is found out once.
+    directories: OnceLock<Option<Box<[Directory]>>>,
 }
 
 /// One directory in the index.
@@ -113,6 +113,11 @@ impl Index {
         let first = self.directories(source)?.first();
         let at = self.directories_offset();
         Ok(first.ok_or(Defect::IndexDirectories.at(at))?.id)
+    }
+
+    /// Whether its table of directories can be used.
+    pub(crate) fn is_usable(&self, source: &impl ReadAt) -> bool {
+        self.directories(source).is_ok()
     }
 
     /// The number of directories in the index.
@@ -203,22 +208,28 @@ impl Index {
     }
 
     fn directories(&self, source: &impl ReadAt) -> Result<&[Directory], Error> {
-        if let Some(directories) = self.directories.get() {
-            return Ok(directories);
-        }
-        let loaded = self.load_directories(source)?;
-        Ok(self.directories.get_or_init(|| loaded))
+        let directories = match self.directories.get() {
+            Some(directories) => directories,
+            None => {
+                let loaded = self.load_directories(source)?;
+                self.directories.get_or_init(|| loaded)
+            }
+        };
+        let at = self.directories_offset();
+        Ok(directories
+            .as_deref()
+            .ok_or(Defect::IndexDirectories.at(at))?)
     }
 
     /// Reads the directory records, which together cover all entries and names.
-    fn load_directories(&self, source: &impl ReadAt) -> Result<Box<[Directory]>, Error> {
+    fn load_directories(&self, source: &impl ReadAt) -> Result<Option<Box<[Directory]>>, Error> {
         let at = self.directories_offset();
         let mut records = vec![IndexDirectory::new_zeroed(); to_usize(self.directory_count)];
         source.read_exact_at(records.as_mut_bytes(), at)?;
 
         let from_zero = records.first().is_some_and(|first| starts(first) == (0, 0));
         if !from_zero || !records.is_sorted_by(|a, b| a.header.get() < b.header.get()) {
-            return Err(Defect::IndexDirectories.at(at).into());
+            return Ok(None);
         }
         let ends = records.iter().skip(1).map(starts);
         let ends = ends.chain([(self.entry_count, self.name_bytes)]);
@@ -226,8 +237,8 @@ impl Index {
             .iter()
             .zip(ends)
             .map(|(record, end)| Directory::new(record, end))
-            .collect::<Option<_>>();
-        Ok(directories.ok_or(Defect::IndexDirectories.at(at))?)
+            .collect();
+        Ok(directories)
     }
 }
 

@@ -12,18 +12,18 @@ const SYMLINK: u32 = 3;
 
 /// The offsets of the root's header, of its `..`, and of the first header after them.
 const ROOT: u32 = 32;
-const FIRST: u32 = 96;
+pub(crate) const FIRST: u32 = 96;
 
-struct Header<'a> {
-    at: u32,
-    next_and_mode: u32,
-    spec: u32,
-    size: u32,
-    name: &'a [u8],
+pub(crate) struct Header<'a> {
+    pub(crate) at: u32,
+    pub(crate) next_and_mode: u32,
+    pub(crate) spec: u32,
+    pub(crate) size: u32,
+    pub(crate) name: &'a [u8],
 }
 
 /// A file header without data.
-fn header(at: u32, next: u32, mode: u32, spec: u32, name: &[u8]) -> Header<'_> {
+pub(crate) fn header(at: u32, next: u32, mode: u32, spec: u32, name: &[u8]) -> Header<'_> {
     Header {
         at,
         next_and_mode: next | mode,
@@ -34,7 +34,7 @@ fn header(at: u32, next: u32, mode: u32, spec: u32, name: &[u8]) -> Header<'_> {
 }
 
 /// An image of `size` bytes with a root, whose first entry's header is at [`FIRST`].
-fn image(size: u32, headers: &[Header<'_>]) -> Vec<u8> {
+pub(crate) fn image(size: u32, headers: &[Header<'_>]) -> Vec<u8> {
     let mut image = vec![0; size as usize];
     image[..8].copy_from_slice(b"-rom1fs-");
     image[8..12].copy_from_slice(&size.to_be_bytes());

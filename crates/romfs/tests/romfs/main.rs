@@ -16,3 +16,4 @@ mod oracles;
 mod refusals;
 mod romfs_tree;
 mod round_trip;
+mod work;
