@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    os::unix::process::ExitStatusExt,
     path::Path,
     process::{Child, Command, Stdio},
     sync::{
@@ -10,6 +11,7 @@ use std::{
     },
 };
 
+use rustix::process::Signal;
 use verimount_testkit::{HttpEnd, HttpServer, noise};
 
 use crate::{
@@ -120,4 +122,30 @@ fn readers_of_a_warm_cache_are_killed_as_well() {
     let mounted = server.mount(&mnt, &options);
     kill_waiting(readers(&mnt.join("file")));
     mounted.unmount();
+}
+
+/// A first signal waits for what is open; a second one does not, whatever its threads wait for.
+#[test]
+fn a_second_signal_ends_a_mount_whose_readers_wait() {
+    let Some(world) = daemon::world() else {
+        return;
+    };
+    let (mnt, server) = (world.path("mnt"), Stalling::new(&world));
+    let mut mounted = server.mount(&mnt, &["--no-cache", "--prefetch", "none"]);
+    server.is_silent.store(true, SeqCst);
+    let mut readers = readers(&mnt.join("file"));
+    eventually("all readers wait", || readers.iter().all(waits));
+    mounted.signal(Signal::TERM);
+    // To look into it would be to wait as well.
+    let is_mounted = || {
+        fs::read_to_string("/proc/self/mounts")
+            .unwrap()
+            .contains(mnt.to_str().unwrap())
+    };
+    eventually("it is detached", || !is_mounted());
+    mounted.signal(Signal::TERM);
+    assert_eq!(mounted.wait().signal(), Some(Signal::TERM.as_raw()));
+    for reader in &mut readers {
+        assert!(!reader.wait().unwrap().success());
+    }
 }

@@ -1,11 +1,11 @@
 //! Random places, honest and hostile, random pins, several caches: whatever is opened is what the pins cover, and what is
 //! honest is always opened.
 
-use std::env;
+use std::{env, fmt};
 
 use tempfile::TempDir;
 use verimount::{
-    Location, OpenOptions, Pins, RootHash, Trust,
+    ImageDevice, Location, OpenOptions, Opened, Pins, RootHash, Trust,
     cache::Cache,
     open,
     registry::RegistryImage,
@@ -70,6 +70,31 @@ struct Model {
     refused: usize,
 }
 
+/// A further device of an image.
+struct Device {
+    found: Stored,
+    place: Place,
+    /// Its own pin.
+    digest: Option<FileDigest>,
+    /// What counts for it, with that of the image; `None` if nothing does.
+    trust: Option<Trust>,
+}
+
+impl Device {
+    fn image_device(&self) -> ImageDevice {
+        ImageDevice {
+            location: Location::slow_source("device", self.found.file.clone()),
+            digest: self.digest,
+        }
+    }
+}
+
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} device with {:?}", self.place, self.trust)
+    }
+}
+
 impl Model {
     fn new(seed: u64) -> Self {
         let keys = Keys::new();
@@ -122,39 +147,88 @@ impl Model {
         let place = self.random.choose(&PLACES);
         let found = self.found(honest, place);
         let trust = self.trust(honest);
-        let options = self.options(&found);
+        let mut options = self.options(&found);
+        let devices = match self.random.below(4) {
+            0 => 1 + self.random.below(2),
+            _ => 0,
+        };
+        let devices: Vec<_> = (0..devices).map(|_| self.device(&trust)).collect();
+        options.devices = devices.iter().map(Device::image_device).collect();
         let location = Location::slow_source("content", found.file.clone());
-        let what = format!("{place:?} {:?} with {trust:?}", found.layout);
         let is_right = place == Place::Honest && self.satisfies(&trust, &found);
+        let what = format!("{place:?} {:?} with {trust:?}, {devices:?}", found.layout);
         match open(location, &trust, &options) {
             Ok(opened) => {
                 self.opened += 1;
-                let identity = opened.identity().unwrap();
-                let content = opened.content();
-                let read = self.read(&*content);
-                let expected = self.expected(&trust, &identity, &found, place);
-                if let Some(size) = self.pinned_size(&trust) {
-                    assert_eq!(content.size(), size, "{what}");
-                }
-                for (start, bytes) in &read {
-                    match (bytes, &expected) {
-                        (Ok(bytes), Some(expected)) => {
-                            assert_eq!(content.size(), expected.len() as u64, "{what}");
-                            assert!(*bytes == expected[*start..start + bytes.len()], "{what}");
-                        }
-                        (Ok(_), None) => {}
-                        (Err(error), _) => assert!(!is_right, "{what}: {error}"),
-                    }
+                self.check(&opened, &trust, &found, place, &what);
+                assert_eq!(opened.devices().len(), devices.len(), "{what}");
+                for (opened, device) in opened.devices().iter().zip(&devices) {
+                    let trust = device.trust.as_ref();
+                    let trust = trust.unwrap_or_else(|| panic!("nothing pins a device: {what}"));
+                    self.check(opened, trust, &device.found, device.place, &what);
                 }
             }
             Err(error) => {
                 self.refused += 1;
-                assert!(!is_right, "{what}: {error}");
+                let are_right = devices.iter().all(|device| self.is_right(device));
+                assert!(!is_right || !are_right, "{what}: {error}");
             }
         }
         if self.random.below(500) == 0 {
             self.random_cache().clear().unwrap();
         }
+    }
+
+    /// What is read of opened content is what the pins cover; all of it, if it is honest.
+    fn check(&mut self, opened: &Opened, trust: &Trust, found: &Stored, place: Place, what: &str) {
+        let identity = opened.identity().unwrap();
+        let content = opened.content();
+        let read = self.read(&*content);
+        let expected = self.expected(trust, &identity, found, place);
+        if let Some(size) = self.pinned_size(trust) {
+            assert_eq!(content.size(), size, "{what}");
+        }
+        let is_right = place == Place::Honest && self.satisfies(trust, found);
+        for (start, bytes) in &read {
+            match (bytes, &expected) {
+                (Ok(bytes), Some(expected)) => {
+                    assert_eq!(content.size(), expected.len() as u64, "{what}");
+                    assert!(*bytes == expected[*start..start + bytes.len()], "{what}");
+                }
+                (Ok(_), None) => {}
+                (Err(error), _) => assert!(!is_right, "{what}: {error}"),
+            }
+        }
+    }
+
+    /// A further device of an image that is opened with this trust: a file with its seal at its end.
+    fn device(&mut self, image: &Trust) -> Device {
+        let is_appended = |number: &usize| self.stored[*number].layout == Layout::Appended;
+        let appended: Vec<_> = (0..self.stored.len()).filter(is_appended).collect();
+        let number = self.random.choose(&appended);
+        let place = self.random.choose(&PLACES);
+        let digest = match self.stored[number].known {
+            Known::Digest(digest) if self.random.below(4) > 0 => Some(digest),
+            _ => None,
+        };
+        let trust = match (digest, image) {
+            (Some(digest), _) => Some(digest.into()),
+            (None, Trust::Pinned(pins)) => pins.key.clone().map(Trust::from),
+            (None, image) => Some(image.clone()),
+        };
+        Device {
+            found: self.found(number, place),
+            place,
+            digest,
+            trust,
+        }
+    }
+
+    /// Whether a device should be opened.
+    fn is_right(&self, device: &Device) -> bool {
+        let trust = device.trust.as_ref();
+        let is_covered = trust.is_some_and(|trust| self.satisfies(trust, &device.found));
+        device.place == Place::Honest && is_covered
     }
 
     /// Opens content by its name in the registry, which pins all of it.
