@@ -11,13 +11,17 @@ use std::{
 
 use anyhow::Result;
 use clap::Args;
-use verimount::{BuildOptions, Built, LossText, Watch, build, build_archive, scan::OutwardLinks};
+use verimount::{
+    BuildOptions, Built, LossText, Watch, build, build_archive, scan::OutwardLinks,
+    verity::Identity,
+};
 use verimount_names::printable;
 
 use self::{format_args::FormatArgs, scan_args::ScanArgs};
 use crate::{
     Outcome,
     interrupt::Interrupt,
+    json::{Made, write_report},
     message::{say, wrong_usage},
     options::TreeArgs,
     progress::with_progress,
@@ -42,6 +46,9 @@ pub(crate) struct Build {
     /// Replace IMAGE even if it is not an image
     #[arg(long)]
     force: bool,
+    /// Print it as JSON
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     format: FormatArgs,
     #[command(flatten)]
@@ -66,8 +73,11 @@ impl Build {
             ));
         }
         say_outward(&built.outward_links);
-        if let Some(digest) = built.digest {
-            writeln!(stdout(), "{digest} {}", printable(&self.image))?;
+        let (image, mut out) = (printable(&self.image), stdout().lock());
+        match built.digest.map(Identity::FileDigest) {
+            digest if self.json => write_report(&mut out, Made::new(image, digest.as_ref()))?,
+            Some(digest) => writeln!(out, "{digest} {image}")?,
+            None => {}
         }
         Ok(Outcome::Good)
     }

@@ -13,7 +13,7 @@ use verimount::{
 };
 use verimount_names::printable;
 
-use crate::{Outcome, access::CacheArgs};
+use crate::{Outcome, access::CacheArgs, json::write_report};
 
 /// Show, clear or verify the cache for content of URLs
 #[derive(Subcommand)]
@@ -48,6 +48,9 @@ pub(crate) struct Clear {
 pub(crate) struct Verify {
     #[command(flatten)]
     cache: CacheArgs,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
 }
 
 /// The cache as JSON.
@@ -70,6 +73,35 @@ struct JsonObject {
     used: u64,
 }
 
+/// What was found in the cache, as JSON.
+#[derive(Serialize)]
+struct JsonVerified {
+    /// As [`printable`] shows it.
+    directory: String,
+    ok: bool,
+    objects: Vec<JsonChecked>,
+}
+
+/// How many bytes of an object match, were removed, and cannot be checked.
+#[derive(Serialize)]
+struct JsonChecked {
+    key: String,
+    good: u64,
+    removed: u64,
+    unchecked: u64,
+}
+
+impl From<CheckedCopy> for JsonChecked {
+    fn from(copy: CheckedCopy) -> Self {
+        Self {
+            key: copy.key.to_string(),
+            good: copy.good,
+            removed: copy.removed,
+            unchecked: copy.unchecked,
+        }
+    }
+}
+
 impl CacheCommand {
     pub(crate) fn run(self) -> Result<Outcome> {
         match self {
@@ -86,7 +118,7 @@ impl Info {
         let shown = JsonCache::new(&cache, &cache.stored()?);
         let mut out = stdout().lock();
         Outcome::Good.reported(match self.json {
-            true => writeln!(out, "{}", serde_json::to_string_pretty(&shown)?),
+            true => write_report(&mut out, &shown),
             false => print(&mut out, &shown),
         })
     }
@@ -146,11 +178,14 @@ impl Verify {
     fn run(self) -> Result<Outcome> {
         let cache = self.cache.open()?;
         let (mut outcome, mut written) = (Outcome::Good, Ok(()));
+        let mut checked = Vec::new();
         verify_cache(&cache, |copy: CheckedCopy| {
             if copy.removed > 0 {
                 outcome = Outcome::Bad;
             }
-            if written.is_ok() {
+            if self.json {
+                checked.push(JsonChecked::from(copy));
+            } else if written.is_ok() {
                 written = writeln!(
                     stdout(),
                     "{}: {} bytes match, {} were removed, {} cannot be checked",
@@ -161,6 +196,14 @@ impl Verify {
                 );
             }
         })?;
+        if self.json {
+            let report = JsonVerified {
+                directory: printable(cache.path()).to_string(),
+                ok: outcome == Outcome::Good,
+                objects: checked,
+            };
+            written = write_report(&mut stdout().lock(), &report);
+        }
         outcome.reported(written)
     }
 }

@@ -1,15 +1,19 @@
 use std::{
     io::{Write, stdout},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 use anyhow::Result;
 use clap::Args;
-use verimount::digest;
+use verimount::{FoundFormat, FoundSeal, OpenOptions, describe, digest};
 use verimount_names::printable;
 
 use crate::{
-    Outcome, interrupt::Interrupt, message::say_failed, options::TreeArgs, progress::with_progress,
+    Outcome,
+    interrupt::Interrupt,
+    message::{say, say_failed},
+    options::TreeArgs,
+    progress::with_progress,
 };
 
 /// Print fs-verity digests of files, as `fsverity digest` does
@@ -33,8 +37,13 @@ impl Digest {
         for file in &self.files {
             let made = with_progress(&interrupt, |watch| digest(file, &params, watch));
             let written = match made {
-                Ok(digest) if self.compact => writeln!(stdout(), "{}", digest.digest()),
-                Ok(digest) => writeln!(stdout(), "{digest} {}", printable(file)),
+                Ok(digest) => {
+                    note_seal(file);
+                    match self.compact {
+                        true => writeln!(stdout(), "{}", digest.digest()),
+                        false => writeln!(stdout(), "{digest} {}", printable(file)),
+                    }
+                }
                 Err(error) if interrupt.go_on().is_break() => return Err(error.into()),
                 // Continue with the other files after an error.
                 Err(error) => {
@@ -50,4 +59,21 @@ impl Digest {
         }
         Ok(outcome)
     }
+}
+
+/// Says of a file that ends with a seal that readers accept another digest.
+fn note_seal(file: &Path) {
+    let found = describe(file, &OpenOptions::default()).ok();
+    let Some(FoundSeal {
+        format: FoundFormat::FsVerity(sealed),
+        sidecar: None,
+    }) = found.and_then(|found| found.seal)
+    else {
+        return;
+    };
+    say(format_args!(
+        "note: {} ends with a seal, and this is the digest of all of it; --digest takes that of its content, {}",
+        printable(file),
+        sealed.file_digest()
+    ));
 }

@@ -1,9 +1,6 @@
 mod report;
 
-use std::{
-    io::{Write, stdout},
-    path::PathBuf,
-};
+use std::{io::stdout, path::PathBuf};
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueHint};
@@ -15,6 +12,7 @@ use self::report::Report;
 use crate::access::SessionArgs;
 use crate::{
     Outcome,
+    json::write_report,
     options::{location, parse_size},
     registry_args::RegistryArgs,
 };
@@ -65,7 +63,7 @@ impl Info {
         let report = Report::new(self.file.to_string(), &found)?;
         let mut out = stdout().lock();
         Outcome::Good.reported(match self.json {
-            true => writeln!(out, "{}", serde_json::to_string_pretty(&report)?),
+            true => write_report(&mut out, &report),
             false => report.print(&mut out),
         })
     }

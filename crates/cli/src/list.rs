@@ -15,7 +15,7 @@ use verimount_serve::{
     ending_mounts, mounts, registered_exports,
 };
 
-use crate::{Outcome, message::say};
+use crate::{Outcome, json::VERSION, message::say};
 
 /// How long all of them together may take to answer. A stopped process never answers.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -50,6 +50,7 @@ enum State {
 /// A mount or an export.
 #[derive(Serialize)]
 struct Listed {
+    version: u32,
     /// The mount point or the socket, as [`printable`] shows it.
     target: String,
     /// `mount` or `export`.
@@ -59,10 +60,17 @@ struct Listed {
     pin: Option<Pin>,
     digest: Option<String>,
     pid: Option<i32>,
+    /// With the same field as in a status.
+    daemon: Option<Daemon>,
     mismatches: Option<u64>,
     state: State,
     /// Why its status is unavailable.
     error: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Daemon {
+    pid: i32,
 }
 
 impl List {
@@ -91,14 +99,17 @@ impl List {
 
 impl Listed {
     fn ending(mount: &EndingMount) -> Self {
+        let pid = mount.daemon.pid();
         Self {
+            version: VERSION,
             target: mount.mount_point.clone(),
             way: "mount",
             source: mount.source.clone(),
             kind: None,
             pin: None,
             digest: None,
-            pid: Some(mount.daemon.pid()),
+            pid: Some(pid),
+            daemon: Some(Daemon { pid }),
             mismatches: None,
             state: State::Ending,
             error: Some(format!("it is ending, but still {}", mount.in_use())),
@@ -212,14 +223,18 @@ impl Entry {
             Way::Mount => "mount",
             Way::Export { .. } => "export",
         };
+        let told = status.as_ref().and_then(|status| status.served.daemon);
+        let pid = told.map(|daemon| daemon.pid()).or(self.pid);
         let unknown = Listed {
+            version: VERSION,
             target,
             way,
             source: self.source.clone(),
             kind: None,
             pin: None,
             digest: None,
-            pid: self.pid,
+            pid,
+            daemon: pid.map(|pid| Daemon { pid }),
             mismatches: None,
             state,
             error,
@@ -229,7 +244,6 @@ impl Entry {
             Some(status) => Listed {
                 kind: Some(status.kind.name()),
                 digest: status.digest().map(str::to_owned),
-                pid: status.served.daemon.map(|daemon| daemon.pid()),
                 mismatches: Some(status.mismatches),
                 source: status.served.source,
                 pin: status.served.pin,

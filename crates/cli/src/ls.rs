@@ -5,6 +5,7 @@ mod long;
 
 use std::{
     io::{BufWriter, Write, stdout},
+    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
 };
 
@@ -46,6 +47,9 @@ pub(crate) struct Ls {
     /// Show each file as a JSON object on a line of its own, with all attributes
     #[arg(long, conflicts_with = "long")]
     json: bool,
+    /// Print each path as it is, without quoting it, and end it with a NUL byte, as xargs -0 reads it
+    #[arg(long, short = '0', conflicts_with_all = ["long", "json"])]
+    null: bool,
     #[command(flatten)]
     trust: TrustArgs,
     #[command(flatten)]
@@ -94,6 +98,10 @@ impl Ls {
     }
 
     fn print(&self, out: &mut impl Write, tree: &dyn Tree, path: &Path, attr: &Attr) -> Result<()> {
+        if self.null {
+            out.write_all(path.as_os_str().as_bytes())?;
+            return Ok(out.write_all(b"\0")?);
+        }
         if !self.long && !self.json {
             return Ok(writeln!(out, "{}", printable(path))?);
         }

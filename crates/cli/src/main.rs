@@ -19,6 +19,7 @@ mod extract;
 mod generate;
 mod info;
 mod interrupt;
+mod json;
 mod keys;
 mod list;
 mod log;

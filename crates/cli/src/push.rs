@@ -7,12 +7,13 @@ use anyhow::Result;
 use clap::{Args, ValueHint};
 use verimount::{Error, Location, registry, remote::registry::Reference};
 #[cfg(feature = "clouds")]
-use verimount::{cloud, remote::cloud::ObjectName};
+use verimount::{cloud, remote::cloud::ObjectName, verity::Identity};
 
 use crate::{
     Outcome,
     access::SessionArgs,
     interrupt::Interrupt,
+    json::{Made, write_report},
     message::{Explained, wrong_usage},
     options::location,
     progress::with_progress,
@@ -36,6 +37,9 @@ pub(crate) struct Push {
     /// File with the Merkle tree, if it is not at the end of the file or in FILE.verity
     #[arg(long, value_name = "PATH", value_parser = location(), value_hint = ValueHint::AnyPath)]
     sidecar: Option<Location>,
+    /// Print it as JSON
+    #[arg(long)]
+    json: bool,
     /// Speak to the registry without encryption, and without credentials
     #[arg(long)]
     plain_http: bool,
@@ -45,17 +49,22 @@ pub(crate) struct Push {
 
 impl Push {
     pub(crate) fn run(self) -> Result<Outcome> {
-        let stored = match &self.image {
-            Location::Registry(image) => self.to_registry(image.reference())?,
+        let (name, content) = match &self.image {
+            Location::Registry(image) => (self.to_registry(image.reference())?, None),
             #[cfg(feature = "clouds")]
-            Location::Object(name) => self.to_object(name)?,
+            Location::Object(name) => (name.to_string(), Some(self.to_object(name)?)),
             _ => {
                 return Err(wrong_usage(
                     "a file is stored in a registry (oci://) or object store (s3://, gs://, az://)",
                 ));
             }
         };
-        Outcome::Good.reported(writeln!(stdout(), "{stored}"))
+        let mut out = stdout().lock();
+        Outcome::Good.reported(match content {
+            content if self.json => write_report(&mut out, Made::new(name, content.as_ref())),
+            Some(content) => writeln!(out, "{content} {name}"),
+            None => writeln!(out, "{name}"),
+        })
     }
 
     /// Stores it in a registry; returns its name with the digest there.
@@ -76,9 +85,9 @@ impl Push {
         Ok(pushed.map_err(advised)?.image.to_string())
     }
 
-    /// Stores it in an object store; returns its digest and its name.
+    /// Stores it in an object store; returns what is stored.
     #[cfg(feature = "clouds")]
-    fn to_object(&self, to: &ObjectName) -> Result<String> {
+    fn to_object(&self, to: &ObjectName) -> Result<Identity> {
         if self.plain_http {
             return Err(wrong_usage("--plain-http is only for registries"));
         }
@@ -89,7 +98,7 @@ impl Push {
         let pushed = with_progress(&interrupt, |watch| {
             cloud::push(&self.file, to, &options, watch)
         });
-        Ok(format!("{} {to}", pushed.map_err(advised)?))
+        pushed.map_err(advised)
     }
 }
 

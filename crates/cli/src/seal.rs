@@ -11,6 +11,7 @@ use verimount_names::printable;
 use crate::{
     Outcome,
     interrupt::Interrupt,
+    json::{Made, write_report},
     message::{say, wrong_usage},
     options::{TreeArgs, parse_size},
     progress::with_progress,
@@ -34,6 +35,9 @@ pub(crate) struct Seal {
     /// The kernel's format to use: fs-verity prints the digest, dm-verity the root hash
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = Format::FsVerity)]
     format: Format,
+    /// Print it as JSON
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     tree_args: TreeArgs,
     /// For dm-verity: block size of the data, 512 to 64K, if different from that of the tree
@@ -53,7 +57,11 @@ impl Seal {
         let interrupt = Interrupt::watch()?;
         let made = with_progress(&interrupt, |watch| seal(&self.file, &options, watch))?;
         self.note(&made);
-        writeln!(stdout(), "{} {}", made.identity, printable(&self.file))?;
+        let mut out = stdout().lock();
+        match self.json {
+            true => write_report(&mut out, self.report(&made))?,
+            false => writeln!(out, "{} {}", made.identity, printable(&self.file))?,
+        }
         Ok(Outcome::Good)
     }
 
@@ -76,6 +84,11 @@ impl Seal {
             }
         };
         Ok(options)
+    }
+
+    fn report(&self, made: &NewSeal) -> Made {
+        let offset = made.hash_offset.filter(|_| self.append);
+        Made::new(printable(&self.file), Some(&made.identity)).with_hash_offset(offset)
     }
 
     fn note(&self, made: &NewSeal) {

@@ -17,6 +17,7 @@ use crate::{
     Outcome,
     device_args::DeviceArgs,
     interrupt::Interrupt,
+    json::write_report,
     message::{say, wrong_usage},
     opened::open,
     options::{ReadArgs, TrustArgs, location},
@@ -118,7 +119,7 @@ impl Verify {
         if let Some(mut image) = all.next() {
             image.devices = all.collect();
             image.ok &= image.devices.iter().all(|device| device.ok);
-            writeln!(out, "{}", serde_json::to_string_pretty(&image)?)?;
+            write_report(&mut out, &image)?;
         }
         Ok(())
     }

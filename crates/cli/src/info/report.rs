@@ -21,6 +21,9 @@ pub(super) struct Report {
     kind: &'static str,
     /// Always false, to make clear that nothing was verified.
     verified: bool,
+    /// Those of the seal, where other reports have them.
+    digest: Option<String>,
+    root_hash: Option<String>,
     image: Option<ImageInfo>,
     seal: Option<Seal>,
     volume: Option<VolumeInfo>,
@@ -164,13 +167,19 @@ impl Report {
             }
             _ => ("file", None, None),
         };
+        let seal = found.seal.as_ref().map(Seal::new).transpose()?.flatten();
+        let of_seal = |field: fn(&Seal) -> &Option<String>| {
+            seal.as_ref().and_then(|seal| field(seal).clone())
+        };
         Ok(Self {
             file,
             size: found.size,
             kind,
             verified: false,
+            digest: of_seal(|seal| &seal.digest),
+            root_hash: of_seal(|seal| &seal.root_hash),
             image,
-            seal: found.seal.as_ref().map(Seal::new).transpose()?.flatten(),
+            seal,
             volume,
         })
     }

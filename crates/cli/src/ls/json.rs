@@ -3,9 +3,7 @@ use verimount_names::printable;
 use verimount_tree::{DeviceNumber, FileType, Timestamp};
 
 use super::entry::Entry;
-
-/// The version of the format. It is increased when a field changes its meaning, but not for new fields.
-const VERSION: u32 = 1;
+use crate::json::VERSION;
 
 /// A file as JSON. Names are as [`printable`] shows them, as not every name is text.
 #[derive(Serialize)]

@@ -21,6 +21,7 @@ use verimount_serve::CheckEvent;
 use crate::{
     Outcome,
     interrupt::Interrupt,
+    json::write_report,
     message::say,
     progress::{Bar, with_progress},
 };
@@ -186,7 +187,7 @@ impl Check {
     fn write(&self, report: &Report) -> io::Result<()> {
         let mut out = stdout().lock();
         match self.json {
-            true => writeln!(out, "{}", serde_json::to_string_pretty(report)?),
+            true => write_report(&mut out, report),
             false => report.print(&mut out),
         }
     }

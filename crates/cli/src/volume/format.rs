@@ -32,6 +32,9 @@ pub(crate) struct Format {
     /// exist, it is created as a new sparse file of the size that this needs
     #[arg(long, value_name = "SIZE", value_parser = parse_disk_size, conflicts_with = "size")]
     disk_size: Option<DiskSize>,
+    /// Reserve the space of all of the new file now, so that no write fails later for lack of it
+    #[arg(long)]
+    preallocate: bool,
     /// Format the devices even if they are not empty
     #[arg(long)]
     force: bool,
@@ -68,6 +71,7 @@ impl Format {
         new.format = self.options()?;
         self.check_mode(&new.format)?;
         new.file_size = self.size;
+        new.preallocate = self.preallocate;
         new.replace = self.force;
         let files = self.devices.files();
         let superblock =

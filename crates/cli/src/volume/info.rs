@@ -10,7 +10,7 @@ use verimount::volume::VolumeFiles;
 use verimount_integrity::{Interleave, Padding, SECTOR, Superblock};
 use verimount_names::printable;
 
-use crate::Outcome;
+use crate::{Outcome, json::write_report};
 
 /// Show the superblock of a volume; no key is needed
 #[derive(Args)]
@@ -30,7 +30,7 @@ pub(crate) struct VolumeInfo {
     volume: String,
     /// The size of the disk in bytes.
     size: u64,
-    version: u8,
+    superblock_version: u8,
     sector_size: u64,
     tag_size: u16,
     /// `None` with a separate data device.
@@ -51,7 +51,7 @@ impl Info {
         let report = VolumeInfo::new(printable(&self.volume).to_string(), &superblock);
         let mut out = stdout().lock();
         Outcome::Good.reported(match self.json {
-            true => writeln!(out, "{}", serde_json::to_string_pretty(&report)?),
+            true => write_report(&mut out, &report),
             false => report.print(&mut out),
         })
     }
@@ -63,7 +63,7 @@ impl VolumeInfo {
         Self {
             volume,
             size: superblock.provided_data_sectors() * SECTOR,
-            version: superblock.version(),
+            superblock_version: superblock.version(),
             sector_size: superblock.block_size().bytes() as u64,
             tag_size: superblock.tag_size().get(),
             interleave_sectors: superblock.interleave().map(sectors),
@@ -78,7 +78,7 @@ impl VolumeInfo {
 
     pub(crate) fn print(&self, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "size           {} bytes", self.size)?;
-        writeln!(out, "version        {}", self.version)?;
+        writeln!(out, "version        {}", self.superblock_version)?;
         writeln!(out, "sector size    {} bytes", self.sector_size)?;
         writeln!(out, "tag size       {} bytes", self.tag_size)?;
         match self.interleave_sectors {

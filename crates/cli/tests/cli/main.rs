@@ -18,6 +18,7 @@ mod flips;
 mod hostile;
 mod info;
 mod interrupts;
+mod json_reports;
 mod keys;
 mod kills;
 mod limits;

@@ -1,5 +1,14 @@
-use std::{fs, num::NonZeroU64, path::Path};
+use std::{
+    fs::{self, File},
+    io,
+    num::NonZeroU64,
+    path::Path,
+};
 
+use rustix::{
+    fs::{FallocateFlags, fallocate},
+    io::Errno,
+};
 use verimount_integrity::{FormatOptions, Superblock, format as format_devices};
 use verimount_source::ReadAt;
 
@@ -18,6 +27,8 @@ pub struct NewVolume {
     pub format: FormatOptions,
     /// The size of a new sparse file to create, in bytes.
     pub file_size: Option<NonZeroU64>,
+    /// Reserve all space of the new file now, so that no write fails later for lack of it.
+    pub preallocate: bool,
     /// Format devices that are not empty.
     pub replace: bool,
 }
@@ -35,9 +46,12 @@ pub fn format(
     new: &NewVolume,
     watch: &mut Watch<'_>,
 ) -> Result<Superblock, Error> {
-    let io = |error| Error::io(&files.volume, error);
     let file = match new_file_size(files, new)? {
-        Some(size) => Some(new_file(&files.volume, size)?),
+        Some(size) => Some(new_file(&files.volume, size, new.preallocate)?),
+        None if new.preallocate => {
+            let error = io::Error::other("only a new file can be preallocated");
+            return Err(Error::io(&files.volume, error));
+        }
         None => None,
     };
     let opened = match &file {
@@ -58,7 +72,8 @@ pub fn format(
     let superblock = format_devices(opened.devices(), &options, &mut progress)
         .map_err(|error| Error::volume(&files.volume, error))?;
     if let Some(file) = file {
-        file.commit().map_err(io)?;
+        let committed = file.commit();
+        committed.map_err(|error| Error::io(&files.volume, error))?;
     }
     Ok(superblock)
 }
@@ -82,13 +97,25 @@ fn new_file_size(files: &VolumeFiles, new: &NewVolume) -> Result<Option<NonZeroU
     }
 }
 
-fn new_file(path: &Path, size: NonZeroU64) -> Result<OutputFile, Error> {
+fn new_file(path: &Path, size: NonZeroU64, is_preallocated: bool) -> Result<OutputFile, Error> {
     let new = || {
         let file = OutputFile::new(path, 0o666)?;
-        file.file().set_len(size.get())?;
+        match is_preallocated {
+            true => preallocate(file.file(), size)?,
+            false => file.file().set_len(size.get())?,
+        }
         Ok(file)
     };
     new().map_err(|error| Error::io(path, error))
+}
+
+fn preallocate(file: &File, size: NonZeroU64) -> io::Result<()> {
+    match fallocate(file, FallocateFlags::empty(), 0, size.get()) {
+        Err(Errno::OPNOTSUPP) => Err(io::Error::other(
+            "the file system cannot reserve space for a file",
+        )),
+        other => Ok(other?),
+    }
 }
 
 fn refuse_to_overwrite(device: &Device, path: &Path) -> Result<(), Error> {

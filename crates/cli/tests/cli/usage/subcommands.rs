@@ -143,6 +143,7 @@ pub(super) const ALL: [Subcommand; 28] = [
                 "--all-root",
                 "--xattrs",
                 "--whiteouts",
+                "--json",
             ],
         ],
         malformed: &[
@@ -168,7 +169,13 @@ pub(super) const ALL: [Subcommand; 28] = [
         required: &[("FILE", "file")],
         options: &[
             TREE,
-            &["--append", "--force", "--format", "--data-block-size"],
+            &[
+                "--append",
+                "--force",
+                "--format",
+                "--data-block-size",
+                "--json",
+            ],
         ],
         malformed: &[
             ("--format", "dm-integrity"),
@@ -213,7 +220,7 @@ pub(super) const ALL: [Subcommand; 28] = [
         options: &[
             TRUST,
             READ,
-            &["--long", "--json", "--device", "--plain-http"],
+            &["--long", "--json", "--null", "--device", "--plain-http"],
         ],
         malformed: MALFORMED_READ,
     },
@@ -236,7 +243,7 @@ pub(super) const ALL: [Subcommand; 28] = [
     Subcommand {
         name: "push",
         required: &[("FILE", "file"), ("IMAGE", "oci://host/image:tag")],
-        options: &[SERVER, &["--sidecar"]],
+        options: &[SERVER, &["--sidecar", "--json"]],
         malformed: &[("--sidecar", "oci://host")],
     },
     Subcommand {
@@ -290,7 +297,7 @@ pub(super) const ALL: [Subcommand; 28] = [
     Subcommand {
         name: "cache verify",
         required: &[],
-        options: &[&["--cache", "--cache-size"]],
+        options: &[&["--cache", "--cache-size", "--json"]],
         malformed: &[("--cache-size", "1X")],
     },
     Subcommand {
@@ -324,6 +331,7 @@ pub(super) const ALL: [Subcommand; 28] = [
                 "--mode",
                 "--size",
                 "--disk-size",
+                "--preallocate",
                 "--force",
                 "--sector-size",
                 "--tag-size",

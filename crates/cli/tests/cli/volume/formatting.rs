@@ -44,7 +44,11 @@ fn integritysetup_agrees() {
             fields.find(|field| *field == name).expect(name);
             fields.next().unwrap().parse::<u64>().unwrap()
         };
-        assert_eq!(info["version"], said("superblock_version"), "{options:?}");
+        assert_eq!(
+            info["superblock_version"],
+            said("superblock_version"),
+            "{options:?}"
+        );
         assert_eq!(info["tag_size"], said("integrity_tag_size"));
         assert_eq!(info["journal_sections"], said("journal_sections"));
         let sectors = said("provided_data_sectors");
@@ -53,6 +57,34 @@ fn integritysetup_agrees() {
         assert_eq!(info["interleave_sectors"], 1_u64 << log2);
         assert_eq!(info["sector_size"], said("sector_size"));
     }
+}
+
+#[test]
+fn space_can_be_reserved() {
+    const SIZE: u64 = 16 << 20;
+    let world = World::new();
+    let path = format(&world, &["--preallocate"]);
+    let found = fs::metadata(&path).unwrap();
+    assert!(found.blocks() * 512 >= found.len(), "{found:?}");
+    verimount(args!["volume", "check", &path]).succeeds();
+    let existing = world.path("existing");
+    let format = args!["volume", "format", &existing, "--size", "16M"];
+    verimount(format.iter().cloned()).succeeds();
+    assert!(fs::metadata(&existing).unwrap().blocks() * 512 < SIZE / 2);
+    let again = [format[..3].to_vec(), args!["--force", "--preallocate"]].concat();
+    verimount(again).fails_saying("only a new file can be preallocated");
+    // More than any file system has.
+    let large = world.path("large");
+    let format = args![
+        "volume",
+        "format",
+        &large,
+        "--size",
+        "4000000T",
+        "--preallocate"
+    ];
+    verimount(format).fails();
+    assert!(!large.exists());
 }
 
 #[test]
