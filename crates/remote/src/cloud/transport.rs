@@ -112,7 +112,13 @@ impl Transport {
         let bytes = match head.status.is_success() {
             true => {
                 let limited = body.with_config().limit(MAX_ANSWER);
-                limited.read_to_vec().map_err(of_client)?
+                let bytes = limited.read_to_vec().map_err(of_client)?;
+                if escapes_control(&bytes) {
+                    return Err(Error::NoCloudCredentials {
+                        cloud: self.0.cloud,
+                    });
+                }
+                bytes
             }
             false => {
                 *self.failed() = Some(Error::of_status(head.status.as_u16()));
@@ -132,6 +138,23 @@ impl Transport {
         // It is only ever replaced as a whole.
         self.0.failed.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether there are escape sequences of JSON for control characters, or of XML for characters by number. Credentials and names of uploads
+/// have none; `object_store` puts the former into headers, and panics if a header cannot have them.
+fn escapes_control(answer: &[u8]) -> bool {
+    let of_json = |rest: &[u8]| match rest {
+        [b'b' | b'f' | b'n' | b'r' | b't', ..] => true,
+        [b'u', b'0', b'0', high, low, ..] => {
+            matches!(high, b'0' | b'1') || (*high == b'7' && low.eq_ignore_ascii_case(&b'f'))
+        }
+        _ => false,
+    };
+    (0..answer.len()).any(|at| match &answer[at..] {
+        [b'\\', rest @ ..] => of_json(rest),
+        [b'&', b'#', ..] => true,
+        _ => false,
+    })
 }
 
 /// A request without a body, which some servers want to have a length even so.
@@ -194,6 +217,22 @@ fn kind(error: &Error) -> HttpErrorKind {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn control_characters_are_no_part_of_credentials() {
+        for (answer, has_them) in [
+            ("{\n  \"Token\": \"IQoJ+/\\u003d\\/\"\n}", false),
+            ("<ETag>&quot;1&quot;</ETag>", false),
+            ("token\n", false),
+            (r#"{"Token": "a\n"}"#, true),
+            (r#"{"Token": "a\u000a"}"#, true),
+            (r#"{"Token": "\u001F"}"#, true),
+            (r#"{"Token": "\u007f"}"#, true),
+            ("<SessionToken>a&#10;b</SessionToken>", true),
+        ] {
+            assert_eq!(escapes_control(answer.as_bytes()), has_them, "{answer}");
+        }
+    }
 
     #[test]
     fn only_the_machine_itself_has_metadata() {
