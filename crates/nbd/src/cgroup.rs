@@ -10,7 +10,7 @@ const ROOT: &str = "/";
 
 /// The smallest memory limit of the control groups that this process is in, in bytes: their own and those of the groups
 /// above them; `None` if there is none.
-pub(crate) fn memory_limit() -> Option<u64> {
+pub fn memory_limit() -> Option<u64> {
     limit_below(Path::new(ROOT))
 }
 

@@ -19,6 +19,7 @@ mod server;
 mod socket;
 mod status;
 
+pub use cgroup::memory_limit;
 pub use check::ask_check;
 pub use export::{BlockSizes, Export, MAX_CHECK_MESSAGE};
 pub use limits::Limits;

@@ -15,6 +15,7 @@ use verimount::{
 };
 use verimount_integrity::{Algorithm, CommitTimer, DiskSize, Integrity, Key, Mode, OpenOptions};
 use verimount_names::printable;
+use verimount_nbd::memory_limit;
 
 use crate::{
     message::{Explained, say},
@@ -190,6 +191,17 @@ pub(super) struct UseArgs {
     tag_read_back: bool,
 }
 
+/// The part of a control group's memory that the contents of the journal may take: an eighth. Data of requests and
+/// their copies, and the tags, need most of the rest.
+const JOURNAL_SHARE: u64 = 8;
+
+/// How much of the journal is kept in memory if all of the process's memory is limited to this many bytes.
+fn journal_bytes(limit: Option<u64>) -> usize {
+    let share = limit.map_or(u64::MAX, |limit| limit / JOURNAL_SHARE);
+    let share = usize::try_from(share).unwrap_or(usize::MAX);
+    OpenOptions::DEFAULT_JOURNAL_BYTES.min(share)
+}
+
 impl UseArgs {
     /// Opens the volume for use by threads that this one starts from now on.
     pub(super) fn open(&self) -> Result<OpenedVolume> {
@@ -202,6 +214,7 @@ impl UseArgs {
             allow_discards: self.allow_discards,
             cache_bytes: usize::try_from(self.tag_cache).unwrap_or(usize::MAX),
             tag_read_back: self.tag_read_back,
+            journal_bytes: journal_bytes(memory_limit()),
             ..OpenOptions::default()
         };
         say_risk(self.mode);

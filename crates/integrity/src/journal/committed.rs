@@ -27,10 +27,31 @@ pub(super) struct Committed {
 }
 
 /// A section that was written to the journal.
-struct Section {
-    entries: Vec<Entry>,
-    /// Its blocks have been written in place; some tags may still be only in the cache.
-    is_in_place: bool,
+enum Section {
+    /// Its blocks are read from memory.
+    Held(Vec<Entry>),
+    /// The blocks at these sectors have been written in place; some tags may still be only in the
+    /// cache.
+    InPlace(Vec<u64>),
+}
+
+impl Section {
+    /// The entries that are still in memory.
+    fn held(&self) -> &[Entry] {
+        match self {
+            Self::Held(entries) => entries,
+            Self::InPlace(_) => &[],
+        }
+    }
+
+    fn has_dirty_tag(&self, blocks: &Blocks) -> bool {
+        match self {
+            Self::Held(entries) => entries
+                .iter()
+                .any(|entry| blocks.has_dirty_tag(entry.sector)),
+            Self::InPlace(sectors) => sectors.iter().any(|&sector| blocks.has_dirty_tag(sector)),
+        }
+    }
 }
 
 impl Committed {
@@ -46,9 +67,10 @@ impl Committed {
         }
     }
 
-    /// The number of sections that may not be overwritten.
-    pub(super) fn len(&self) -> usize {
-        self.sections.len()
+    /// The number of sections whose blocks are held in memory.
+    pub(super) fn held(&self) -> usize {
+        let is_held = |section: &&Section| matches!(section, Section::Held(_));
+        self.sections.iter().rev().take_while(is_held).count()
     }
 
     /// The number of sections that may be overwritten.
@@ -82,10 +104,7 @@ impl Committed {
                 }
                 format.seal(bytes, position.section, position.sequence);
                 position = position.next(self.ring.sections());
-                written.push(Section {
-                    entries: own,
-                    is_in_place: false,
-                });
+                written.push(Section::Held(own));
             }
             self.ring.write(first.section, &bytes)?;
             self.position = position;
@@ -115,8 +134,7 @@ impl Committed {
         let newest: BTreeMap<u64, &Entry> = self
             .sections
             .iter()
-            .filter(|section| !section.is_in_place)
-            .flat_map(|section| &section.entries)
+            .flat_map(Section::held)
             .map(|entry| (entry.sector, entry))
             .collect();
         let entries: Vec<&Entry> = newest.into_values().collect();
@@ -130,9 +148,10 @@ impl Committed {
             }
         }
         for section in &mut self.sections {
-            if !section.is_in_place {
-                section.is_in_place = true;
-                pending.settle(section.entries.iter());
+            if let Section::Held(entries) = section {
+                pending.settle(entries.iter());
+                let sectors = entries.iter().map(|entry| entry.sector).collect();
+                *section = Section::InPlace(sectors);
             }
         }
         Ok(())
@@ -145,10 +164,7 @@ impl Committed {
         let settled = self
             .sections
             .iter()
-            .take_while(|section| {
-                let mut entries = section.entries.iter();
-                entries.all(|entry| !blocks.has_dirty_tag(entry.sector))
-            })
+            .take_while(|section| !section.has_dirty_tag(blocks))
             .count();
         if self.free + settled < least {
             return self.settle_all(blocks);

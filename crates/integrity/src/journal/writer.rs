@@ -4,11 +4,12 @@ use crate::{BadBlock, Error, blocks::Blocks};
 
 use super::{JournalLayout, Pending, Replayed, Ring, committed::Committed};
 
-/// The size of a commit that no flush asked for, in bytes of sections.
+/// The size of a commit that no flush asked for, in bytes of sections, where memory allows it.
 const BATCH: usize = 4 << 20;
 
-/// The most journal contents to keep in memory before a checkpoint, in bytes of sections.
-const MAX_COMMITTED: usize = 32 << 20;
+/// How much of a write is copied at a time, in bytes: memory then holds what is not committed of a
+/// large write only in part.
+const PIECE: usize = 1 << 20;
 
 /// Writes blocks to a journal first and in place later (a checkpoint).
 ///
@@ -22,6 +23,8 @@ const MAX_COMMITTED: usize = 32 << 20;
 pub(crate) struct Journal {
     layout: JournalLayout,
     sections: usize,
+    /// The most journal contents to keep in memory before a checkpoint, in bytes of sections.
+    memory: usize,
     pending: Pending,
     /// Held while sections or blocks are written. Readers do not wait for it, nor do writers while
     /// there is room.
@@ -37,11 +40,13 @@ enum Extent {
 }
 
 impl Journal {
-    /// A fully replayed journal.
-    pub(crate) fn new(ring: Ring, replayed: Replayed, blocks: &Blocks) -> Self {
+    /// A fully replayed journal that keeps at most `memory` bytes of sections in memory, but one
+    /// section at least.
+    pub(crate) fn new(ring: Ring, replayed: Replayed, blocks: &Blocks, memory: usize) -> Self {
         Self {
             layout: ring.format().layout,
             sections: ring.sections() as usize,
+            memory,
             pending: Pending::new(blocks.geometry.shape()),
             committed: Mutex::new(Committed::new(ring, replayed)),
         }
@@ -57,7 +62,8 @@ impl Journal {
         self.pending.read(blocks, sector, buf)
     }
 
-    /// Adds blocks to be written, and commits some if there are many.
+    /// Adds blocks to be written, and commits some whenever there are many. A crash may leave any of
+    /// the blocks written: only a flush promises more.
     pub(crate) fn write(
         &self,
         blocks: &Blocks,
@@ -65,11 +71,18 @@ impl Journal {
         data: &[u8],
         tags: &[u8],
     ) -> Result<(), Error> {
-        let uncommitted = self.pending.add(sector, data, tags);
-        match uncommitted >= self.batch() {
-            true => self.commit(&mut *self.committed(blocks)?, blocks, Extent::WholeSections),
-            false => Ok(()),
+        let shape = blocks.geometry.shape();
+        let count = PIECE / shape.block_size.bytes();
+        let tag_size = shape.tag_size.bytes();
+        let pieces = data.chunks(count * shape.block_size.bytes());
+        let firsts = (sector..).step_by(count * shape.block_size.sectors() as usize);
+        for ((sector, data), tags) in firsts.zip(pieces).zip(tags.chunks(count * tag_size)) {
+            let uncommitted = self.pending.add(sector, data, tags);
+            if uncommitted >= self.batch() {
+                self.commit(&mut *self.committed(blocks)?, blocks, Extent::WholeSections)?;
+            }
         }
+        Ok(())
     }
 
     /// Returns when all earlier writes survive a crash.
@@ -100,7 +113,8 @@ impl Journal {
 
     /// The number of blocks in a commit that no flush asked for.
     fn batch(&self) -> usize {
-        let sections = (BATCH / self.layout.section_len()).clamp(1, self.most_sections());
+        let sections =
+            (BATCH.min(self.memory) / self.layout.section_len()).clamp(1, self.most_sections());
         sections * self.layout.entries()
     }
 
@@ -131,8 +145,8 @@ impl Journal {
             }
             uncommitted -= count;
             let sections = count.div_ceil(per_section);
-            let kept = (committed.len() + sections) * self.layout.section_len();
-            if committed.free() < sections || kept > MAX_COMMITTED {
+            let held = (committed.held() + sections) * self.layout.section_len();
+            if committed.free() < sections || held > self.memory {
                 committed.bring_to_place(blocks, &self.pending)?;
                 // The next writes may complete tag sectors that are only partly known; keep the few
                 // journal sections with their blocks until then.

@@ -26,6 +26,9 @@ pub struct OpenOptions {
     pub probe: bool,
     /// The size of the tag cache in bytes.
     pub cache_bytes: usize,
+    /// How much of the journal may be kept in memory until it is written in place, in bytes. What is
+    /// not in the journal yet takes a few MiB more.
+    pub journal_bytes: usize,
     /// Whether to read each tag sector before it is first changed. This is never needed; it is for
     /// measuring the reads that the tag cache saves.
     pub tag_read_back: bool,
@@ -37,6 +40,9 @@ pub struct OpenOptions {
 impl OpenOptions {
     /// Enough for the tags of 16 GiB, at 4 bytes for each 4096.
     pub const DEFAULT_CACHE_BYTES: usize = 16 << 20;
+
+    /// Half of the largest journal that formatting makes by default.
+    pub const DEFAULT_JOURNAL_BYTES: usize = 32 << 20;
 
     /// The kernel's default.
     pub const DEFAULT_BITMAP_CLEAR_INTERVAL: Duration = Duration::from_secs(10);
@@ -51,6 +57,7 @@ impl Default for OpenOptions {
             allow_discards: false,
             probe: true,
             cache_bytes: Self::DEFAULT_CACHE_BYTES,
+            journal_bytes: Self::DEFAULT_JOURNAL_BYTES,
             tag_read_back: false,
             bitmap_clear_interval: Self::DEFAULT_BITMAP_CLEAR_INTERVAL,
         }
@@ -84,6 +91,7 @@ pub(super) fn open(devices: Devices, options: &OpenOptions) -> Result<Volume, Er
             superblock.get().has_journal_mac(),
         ),
         bitmap_clear_interval: options.bitmap_clear_interval,
+        journal_bytes: options.journal_bytes,
         is_probed: options.probe,
     };
     let (consistency, recalculation) = unprepared.prepare(options.mode)?;

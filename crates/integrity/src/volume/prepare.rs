@@ -26,6 +26,7 @@ pub(super) struct Unprepared<'a> {
     pub(super) superblock: &'a SavedSuperblock,
     pub(super) may_recalculate: bool,
     pub(super) bitmap_clear_interval: Duration,
+    pub(super) journal_bytes: usize,
     /// Whether to refuse a volume if no probed block matches.
     pub(super) is_probed: bool,
 }
@@ -53,7 +54,8 @@ impl Unprepared<'_> {
                 let recalculation = self.recalculation(position.unwrap_or(self.end()));
                 let consistency = match mode {
                     Mode::Journal => {
-                        let journal = Journal::new(self.ring, replayed, self.blocks);
+                        let journal =
+                            Journal::new(self.ring, replayed, self.blocks, self.journal_bytes);
                         Consistency::Journal(Box::new(journal))
                     }
                     _ => Consistency::Direct,
