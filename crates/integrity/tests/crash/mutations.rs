@@ -378,8 +378,8 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     Mutation {
         file: "journal/committed.rs",
         name: "sections kept while their tags are only in memory",
-        before: "entries.all(|entry| !blocks.has_dirty_tag(entry.sector))",
-        after: "entries.all(|_| true)",
+        before: ".take_while(|section| !section.has_dirty_tag(blocks))",
+        after: ".take_while(|_| true)",
     },
     Mutation {
         file: "journal/committed.rs",
