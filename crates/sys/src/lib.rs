@@ -1,6 +1,7 @@
 //! System calls and C functions that no safe library offers. The only crate of Verimount with unsafe
 //! code: each block says why it is sound.
 
+mod allocation;
 mod cachestat;
 mod file_handle;
 mod fs_verity;
@@ -20,6 +21,7 @@ mod ring;
 mod thread_rights;
 mod writeback;
 
+pub use allocation::return_freed_memory;
 pub use cachestat::cached_pages;
 pub use file_handle::FileHandle;
 pub use fs_verity::{FS_IOC_MEASURE_VERITY, measure_verity};

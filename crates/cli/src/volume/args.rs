@@ -16,6 +16,7 @@ use verimount::{
 use verimount_integrity::{Algorithm, CommitTimer, DiskSize, Integrity, Key, Mode, OpenOptions};
 use verimount_names::printable;
 use verimount_nbd::memory_limit;
+use verimount_sys::return_freed_memory;
 
 use crate::{
     message::{Explained, say},
@@ -191,9 +192,9 @@ pub(super) struct UseArgs {
     tag_read_back: bool,
 }
 
-/// The part of a control group's memory that the contents of the journal may take: an eighth. Data of requests and
-/// their copies, and the tags, need most of the rest.
-const JOURNAL_SHARE: u64 = 8;
+/// The part of a control group's memory that the contents of the journal may take. What is not in it yet and the buffers for writing it
+/// take some three times as much, and the largest request of a client takes 32 MiB.
+const JOURNAL_SHARE: u64 = 32;
 
 /// How much of the journal is kept in memory if all of the process's memory is limited to this many bytes.
 fn journal_bytes(limit: Option<u64>) -> usize {
@@ -205,6 +206,10 @@ fn journal_bytes(limit: Option<u64>) -> usize {
 impl UseArgs {
     /// Opens the volume for use by threads that this one starts from now on.
     pub(super) fn open(&self) -> Result<OpenedVolume> {
+        let journal_bytes = journal_bytes(memory_limit());
+        if journal_bytes < OpenOptions::DEFAULT_JOURNAL_BYTES {
+            return_freed_memory();
+        }
         // Memory allocations of these threads must not wait for writeback to the disk that they
         // serve, nor may their writes be throttled by it. This requires CAP_SYS_RESOURCE.
         let _ = configure_io_flusher_behavior(true);
@@ -214,7 +219,7 @@ impl UseArgs {
             allow_discards: self.allow_discards,
             cache_bytes: usize::try_from(self.tag_cache).unwrap_or(usize::MAX),
             tag_read_back: self.tag_read_back,
-            journal_bytes: journal_bytes(memory_limit()),
+            journal_bytes,
             ..OpenOptions::default()
         };
         say_risk(self.mode);
