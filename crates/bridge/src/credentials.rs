@@ -272,6 +272,10 @@ mod tests {
         assert!(callers.credentials(ended).is_some());
         let gone = std::thread::spawn(|| Process::open(this_thread().pid).unwrap());
         let gone = Arc::new(gone.join().unwrap());
+        // Who joins a thread is woken a moment before it has ended for others.
+        while gone.status().is_ok() {
+            std::thread::yield_now();
+        }
         let here = this_thread();
         callers.recent.insert(here.pid, gone);
         assert!(callers.credentials(here).is_some());

@@ -1,8 +1,9 @@
 //! Another machine at the end of a link: a network namespace.
 
 use std::{
-    env,
+    env, fs,
     net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream},
+    path::Path,
     process::{self, Child, Command},
     time::Duration,
 };
@@ -14,6 +15,12 @@ use super::{free_port, wait_for};
 
 /// The bits of a second on the link, with all headers.
 pub(super) const BITS_PER_SECOND: f64 = 1e9;
+
+/// How the names of namespaces begin, before the id of the process.
+const PREFIX: &str = "verimount-bench-";
+
+/// Where `ip` has its namespaces.
+const NAMESPACES: &str = "/run/netns";
 
 /// A namespace behind a link of [`BITS_PER_SECOND`] towards here.
 pub(super) struct Link {
@@ -27,9 +34,10 @@ impl Link {
     /// # Errors
     /// The kernel or the privileges for it are missing, or the addresses are in use.
     pub(super) fn new() -> Result<Self> {
+        remove_those_of_killed()?;
         let id = process::id();
         let link = Self {
-            name: format!("verimount-bench-{id}"),
+            name: format!("{PREFIX}{id}"),
         };
         let (here, there) = (&format!("vmh{id}"), &format!("vmt{id}"));
         let ip = |command: String| run("ip", &command);
@@ -56,7 +64,7 @@ impl Link {
     /// A command with a program on the other machine, which has the same files.
     pub(super) fn inside(&self, program: &str) -> Command {
         let mut nsenter = Command::new("nsenter");
-        nsenter.arg(format!("--net=/run/netns/{}", self.name));
+        nsenter.arg(format!("--net={NAMESPACES}/{}", self.name));
         nsenter.args(["--", program]);
         nsenter
     }
@@ -69,6 +77,19 @@ impl Drop for Link {
             eprintln!("{error:#}");
         }
     }
+}
+
+/// Removes the namespaces of benchmarks that were killed: the addresses would lead to theirs.
+fn remove_those_of_killed() -> Result<()> {
+    for entry in fs::read_dir(NAMESPACES).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let name = name.to_str().unwrap_or_default();
+        let id = name.strip_prefix(PREFIX);
+        if id.is_some_and(|id| !Path::new("/proc").join(id).exists()) {
+            run("ip", &format!("netns delete {name}"))?;
+        }
+    }
+    Ok(())
 }
 
 fn run(program: &str, arguments: &str) -> Result<()> {
