@@ -140,21 +140,31 @@ impl Transport {
     }
 }
 
-/// Whether there are escape sequences of JSON for control characters, or of XML for characters by number. Credentials and names of uploads
-/// have none; `object_store` puts the former into headers, and panics if a header cannot have them.
+/// Whether there are escape sequences for control characters, of JSON or XML. Credentials and names of uploads have none;
+/// `object_store` puts the former into headers, and panics if a header cannot have them.
 fn escapes_control(answer: &[u8]) -> bool {
-    let of_json = |rest: &[u8]| match rest {
-        [b'b' | b'f' | b'n' | b'r' | b't', ..] => true,
-        [b'u', b'0', b'0', high, low, ..] => {
-            matches!(high, b'0' | b'1') || (*high == b'7' && low.eq_ignore_ascii_case(&b'f'))
-        }
-        _ => false,
-    };
     (0..answer.len()).any(|at| match &answer[at..] {
-        [b'\\', rest @ ..] => of_json(rest),
-        [b'&', b'#', ..] => true,
+        [b'\\', b'b' | b'f' | b'n' | b'r' | b't', ..] => true,
+        [b'\\', b'u', digits @ ..] => {
+            let digits = digits.get(..4).unwrap_or_default();
+            number(digits, 16).is_some_and(is_control)
+        }
+        [b'&', b'#', b'x', rest @ ..] => number(before_semicolon(rest), 16).is_some_and(is_control),
+        [b'&', b'#', rest @ ..] => number(before_semicolon(rest), 10).is_some_and(is_control),
         _ => false,
     })
+}
+
+fn before_semicolon(text: &[u8]) -> &[u8] {
+    text.split(|byte| *byte == b';').next().unwrap_or_default()
+}
+
+fn number(digits: &[u8], radix: u32) -> Option<u32> {
+    u32::from_str_radix(str::from_utf8(digits).ok()?, radix).ok()
+}
+
+fn is_control(number: u32) -> bool {
+    char::from_u32(number).is_none_or(char::is_control)
 }
 
 /// A request without a body, which some servers want to have a length even so.
@@ -222,13 +232,14 @@ mod tests {
     fn control_characters_are_no_part_of_credentials() {
         for (answer, has_them) in [
             ("{\n  \"Token\": \"IQoJ+/\\u003d\\/\"\n}", false),
-            ("<ETag>&quot;1&quot;</ETag>", false),
+            ("<ETag>&quot;1&#34;&#x22;</ETag>", false),
             ("token\n", false),
             (r#"{"Token": "a\n"}"#, true),
             (r#"{"Token": "a\u000a"}"#, true),
             (r#"{"Token": "\u001F"}"#, true),
             (r#"{"Token": "\u007f"}"#, true),
             ("<SessionToken>a&#10;b</SessionToken>", true),
+            ("<SessionToken>a&#x0A;b</SessionToken>", true),
         ] {
             assert_eq!(escapes_control(answer.as_bytes()), has_them, "{answer}");
         }
