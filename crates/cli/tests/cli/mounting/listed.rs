@@ -1,6 +1,11 @@
 //! The output of `list`.
 
-use std::{fs, os::unix::fs::symlink, path::Path};
+use std::{
+    fs::{self, DirEntry},
+    io,
+    os::unix::fs::symlink,
+    path::Path,
+};
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -156,8 +161,13 @@ fn a_stopped_mount_is_listed() {
     let mnt = world.path("mnt");
     let mounted = Daemon::mount(&image, &mnt, &["--unpinned"]);
     mounted.signal(Signal::STOP);
-    let state = || fs::read_to_string(format!("/proc/{}/stat", mounted.pid())).unwrap();
-    eventually("it is stopped", || state().contains(") T "));
+    // Each of its threads: one that is not yet might take the question.
+    let is_stopped = |thread: io::Result<DirEntry>| {
+        let stat = fs::read_to_string(thread.unwrap().path().join("stat"));
+        stat.unwrap().contains(") T ")
+    };
+    let threads = || fs::read_dir(format!("/proc/{}/task", mounted.pid())).unwrap();
+    eventually("it is stopped", || threads().all(is_stopped));
     let stopped = listed(&mnt).unwrap();
     mounted.signal(Signal::CONT);
     assert_eq!(stopped["error"], "no answer");
