@@ -106,14 +106,14 @@ impl Transport {
         }
     }
 
-    /// An answer for `object_store`. The text of an error is not read.
-    fn received(&self, answer: Response<Body>) -> Result<HttpResponse, Error> {
+    /// An answer for `object_store`, perhaps with credentials. The text of an error is not read.
+    fn received(&self, answer: Response<Body>, is_metadata: bool) -> Result<HttpResponse, Error> {
         let (head, mut body) = answer.into_parts();
         let bytes = match head.status.is_success() {
             true => {
                 let limited = body.with_config().limit(MAX_ANSWER);
                 let bytes = limited.read_to_vec().map_err(of_client)?;
-                if escapes_control(&bytes) {
+                if is_metadata && escapes_control(&bytes) {
                     return Err(Error::NoCloudCredentials {
                         cloud: self.0.cloud,
                     });
@@ -140,8 +140,8 @@ impl Transport {
     }
 }
 
-/// Whether there are escape sequences for control characters, of JSON or XML. Credentials and names of uploads have none;
-/// `object_store` puts the former into headers, and panics if a header cannot have them.
+/// Whether there are escape sequences for control characters, of JSON or XML. Credentials have none; `object_store` puts them into headers,
+/// and panics if a header cannot have them.
 fn escapes_control(answer: &[u8]) -> bool {
     (0..answer.len()).any(|at| match &answer[at..] {
         [b'\\', b'b' | b'f' | b'n' | b'r' | b't', ..] => true,
@@ -207,7 +207,9 @@ impl HttpService for Transport {
         let body = HttpRequestBody::collect(body).await?.to_bytes();
         *self.failed() = None;
         let request = Request::from_parts(head, &body[..]);
-        let answer = self.send(request).and_then(|answer| self.received(answer));
+        let is_metadata = is_metadata(request.uri());
+        let answer = self.send(request);
+        let answer = answer.and_then(|answer| self.received(answer, is_metadata));
         answer.map_err(|error| {
             *self.failed() = Some(error.clone());
             HttpError::new(kind(&error), error)
