@@ -93,10 +93,16 @@ impl Fuzz {
             && (is_busy && changed(&remembered.allows, Duration::MAX)
                 || is_old && changed(&remembered.refuses, Duration::MAX)
                 || changed_lately(&remembered.allows));
-        // The kernel clears the set-group-ID bit by the group that it remembers, before the source does.
-        let may_be_cleared = matches!(operation, Operation::Change(_, Change::Mode(_)))
-            && result.only_set_ids
-            && (is_old && changed(&remembered.refuses, Duration::MAX));
+        // The kernel clears the set-group-ID bit by what it remembers, before the source does: by the group of a
+        // file that is changed, and for a new one by the bit of its directory.
+        let clearing = match operation {
+            Operation::Change(_, Change::Mode(_)) => {
+                is_old && changed(&remembered.refuses, Duration::MAX)
+            }
+            Operation::Open { .. } | Operation::Make(..) => changed_lately(&remembered.allows),
+            _ => false,
+        };
+        let may_be_cleared = clearing && result.only_set_ids;
         match may_be_allowed || may_be_refused || may_be_cleared || result.is_documented(operation)
         {
             true => Judged::Excused(kind),
