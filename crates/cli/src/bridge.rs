@@ -14,8 +14,9 @@ use verimount_bridge::{
     Caller, Mirror, MirrorOptions, Passthrough, explain,
     policy::{Access, Policy},
 };
+use verimount_mount::{MountOptions, Reload};
 use verimount_names::printable;
-use verimount_serve::{BridgeFs, BridgeOptions, CachePolicy, MountOptions, PolicyFile, Reload};
+use verimount_serve::{BridgeFs, BridgeOptions, CachePolicy, PolicyFile};
 
 use crate::{
     Outcome,

@@ -9,11 +9,11 @@ use std::{
 use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
-use verimount_names::{one_line, printable};
-use verimount_serve::{
-    AskError, EndingMount, MountEntry, Pin, RegisteredExport, Status, ask_export, ask_mount,
-    ending_mounts, mounts, registered_exports,
+use verimount_mount::{
+    EndingMount, MountEntry, NoAnswer, RegisteredExport, ending_mounts, mounts, registered_exports,
 };
+use verimount_names::{one_line, printable};
+use verimount_serve::{AskError, Pin, Status, ask_export, ask_mount};
 
 use crate::{Outcome, json::VERSION, message::say};
 
@@ -211,7 +211,7 @@ impl Entry {
     /// Its line in the list; `None` for an export that is gone.
     fn listed(&self, told: Told) -> Option<Listed> {
         let state = match told {
-            Some(Err(AskError::DeadMount | AskError::DeadExport)) => State::Dead,
+            Some(Err(AskError::Mount(NoAnswer::Dead) | AskError::DeadExport)) => State::Dead,
             _ => State::Live,
         };
         let Asked { target, answer } = self.asked(told)?;

@@ -8,8 +8,8 @@ use clap::{Args, ValueHint};
 #[cfg(feature = "remote")]
 use verimount::Prefetch;
 use verimount::{Error, Location};
+use verimount_mount::{MountOptions, Mounted};
 use verimount_names::printable;
-use verimount_serve::{MountOptions, Mounted};
 
 #[cfg(feature = "remote")]
 use crate::options::one_of;

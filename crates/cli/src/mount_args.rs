@@ -2,7 +2,7 @@ use std::{ffi::OsString, num::NonZeroUsize, path::Path, sync::Arc};
 
 use anyhow::Result;
 use clap::Args;
-use verimount_serve::{MountOptions, Mountable, Mounted, attach};
+use verimount_mount::{MountOptions, Mountable, Mounted, attach};
 
 use crate::{
     background::BackgroundArgs,

@@ -6,10 +6,9 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
+use verimount_mount::{EndingMount, NoAnswer, ending_mounts};
 use verimount_names::printable;
-use verimount_serve::{
-    AskError, EndingMount, Export, Status, ask_export, ask_mount, ending_mounts,
-};
+use verimount_serve::{AskError, Export, Status, ask_export, ask_mount};
 
 /// How long an export may take to answer, which it does without accessing storage.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
@@ -35,7 +34,7 @@ impl Target {
     pub(crate) fn status(&self) -> Result<Status> {
         match self {
             Self::Mount(directory) => match ask_mount(directory) {
-                Err(AskError::NotOurs) => match ending(directory) {
+                Err(AskError::Mount(NoAnswer::NotOurs)) => match ending(directory) {
                     Some(ending) => bail!("{}", ending_text(&ending)),
                     None => bail!("{} is not a verimount mount", printable(directory)),
                 },

@@ -1,32 +1,24 @@
 //! Queries the status of mounts and exports.
 
-use std::{fs::File, io, path::Path, time::Duration};
+use std::{io, path::Path, time::Duration};
 
-use rustix::{fs::getxattr, io::Errno};
 use thiserror::Error;
+use verimount_mount::{DaemonEnd, NoAnswer};
 use verimount_nbd::ask_status;
-use verimount_sys::{Listener, mount_status};
+use verimount_sys::Listener;
 
-use crate::{DaemonEnd, STATUS_XATTR, Status, mount_table::our_mount_on};
-
-/// The longest status of a mount: the kernel's limit for an extended attribute.
-const MAX_STATUS: usize = 64 << 10;
+use crate::Status;
 
 /// Why there is no status.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum AskError {
-    /// It is not a mount or export of Verimount.
-    #[error("it is not a verimount mount or export")]
+    /// The mount does not tell it.
+    #[error(transparent)]
+    Mount(#[from] NoAnswer),
+    /// It is not an export of Verimount.
+    #[error("it is not a verimount export")]
     NotOurs,
-    /// Another user has mounted it.
-    #[error("another user has mounted it, whose process could say anything: ask as that user")]
-    Foreign,
-    /// The process of the mount has ended without unmounting it.
-    #[error(
-        "it is dead, as its process has ended: mount again, or remove it with verimount umount"
-    )]
-    DeadMount,
     /// Nobody listens at the socket any longer.
     #[error("nobody serves it, as its process has ended: serve again, or remove the socket")]
     DeadExport,
@@ -56,35 +48,10 @@ pub enum AskError {
 /// The status of the mount on `directory`.
 ///
 /// # Errors
-/// [`AskError::NotOurs`] unless the mount table shows a mount of Verimount: on any other file system
-/// anybody could have set the attribute. [`AskError::Foreign`] unless root or this user has mounted it. Any other
-/// [`AskError`] that is not about exports.
+/// [`AskError::Mount`] and [`AskError::NoStatus`].
 pub fn ask_mount(directory: &Path) -> Result<Status, AskError> {
-    let mount = our_mount_on(directory)?.ok_or(AskError::NotOurs)?;
-    if !mount.is_believed() {
-        return Err(AskError::Foreign);
-    }
-    let mut text = vec![0; MAX_STATUS];
-    let text = match getxattr(directory, STATUS_XATTR, &mut text[..]) {
-        Ok(len) => &text[..len],
-        Err(Errno::NODATA) => return Err(AskError::NotOurs),
-        Err(Errno::NOTCONN) => return Err(AskError::DeadMount),
-        // A mount without extended attributes.
-        Err(Errno::OPNOTSUPP) => {
-            text = ask_by_ioctl(directory)?;
-            &text
-        }
-        Err(error) => return Err(io::Error::from(error).into()),
-    };
-    Ok(serde_json::from_slice(text)?)
-}
-
-fn ask_by_ioctl(directory: &Path) -> Result<Vec<u8>, AskError> {
-    let asked = mount_status(File::open(directory)?);
-    asked.map_err(|error| match Errno::from_io_error(&error) {
-        Some(Errno::NOTTY) => AskError::NotOurs,
-        _ => error.into(),
-    })
+    let status = verimount_mount::ask_mount(directory)?;
+    Ok(serde_json::from_slice(&status)?)
 }
 
 /// An export's status, and the process that sent it.

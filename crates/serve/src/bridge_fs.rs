@@ -20,6 +20,7 @@ use verimount_fuse::{
     Agreement, Answering, Attr, Backing, Capabilities, Connection, Entry, NodeId, OpenFlags,
     Opened, SessionOptions,
 };
+use verimount_mount::Mountable;
 
 pub use self::policy_file::PolicyFile;
 use self::{
@@ -27,7 +28,7 @@ use self::{
     values::{fuse_attr, inner},
 };
 use crate::{
-    CachePolicy, Kind, Mountable, Served, Status,
+    CachePolicy, Kind, Served, Status,
     handles::Handles,
     limits::{MAX_BACKGROUND, MAX_REQUEST},
     listings::Listings,

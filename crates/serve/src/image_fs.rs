@@ -9,6 +9,7 @@ use verimount_fuse::{
     Agreement, Answering, Attr, Caller, Capabilities, Connection, Entry, FileSystem, Handle, Names,
     NamesPlus, NodeId, Opened, Read, Seek, SessionOptions, StatFs,
 };
+use verimount_mount::{Mountable, STATUS_XATTR};
 use verimount_source::Scratch;
 use verimount_sys::FS_IOC_MEASURE_VERITY;
 use verimount_tree::{self as tree, DirEntry, Error, ExtentKind, MAX_XATTR_VALUE, Ownership, Tree};
@@ -18,7 +19,7 @@ use self::{
     values::{NO_ENTRY, entry, file, fuse_attr},
 };
 use crate::{
-    Mountable, STATUS_XATTR, Served, VerifiedTree,
+    Served, VerifiedTree,
     errno::errno,
     limits::{FOREVER, MAX_BACKGROUND, MAX_REQUEST},
 };

@@ -3,8 +3,9 @@ use std::time::SystemTime;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use verimount_bridge::BridgeStatus;
+use verimount_mount::Daemon;
 
-use crate::{Daemon, ImageStatus, Requests, VolumeStatus};
+use crate::{ImageStatus, Requests, VolumeStatus};
 
 /// The longest source in a status, in bytes: more than any path has, unless most of it is escaped.
 /// Whatever JSON escapes, the status of a bridge then fits into the answer of an ioctl, 16383 bytes.

@@ -9,10 +9,11 @@ use verimount_fuse::{
     Handle, Name, Names, NamesPlus, NodeId, OpenFlags, Opened, Read, SessionOptions, SetAttr,
     StatFs, Time, Write,
 };
+use verimount_mount::{Mountable, STATUS_XATTR};
 use verimount_source::Scratch;
 
 use crate::{
-    Disk, Mountable, STATUS_XATTR,
+    Disk,
     limits::{FOREVER, MAX_BACKGROUND, MAX_REQUEST},
 };
 

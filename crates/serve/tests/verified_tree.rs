@@ -16,10 +16,11 @@ use std::{
 
 use rustix::io::Errno;
 use verimount_fuse::{Caller, FileSystem, NodeId as FuseNodeId};
+use verimount_mount::STATUS_XATTR;
 use verimount_romfs::{BlockSize, Options, RomfsTree, VolumeName, plan};
 use verimount_scan::{Options as ScanOptions, scan};
 use verimount_serve::{
-    ImageFs, ImageStatus, Kind, Origin, OriginStatus, STATUS_XATTR, Served, Status, VerifiedTree,
+    ImageFs, ImageStatus, Kind, Origin, OriginStatus, Served, Status, VerifiedTree,
 };
 use verimount_source::{FileSource, ReadAhead, ReadAt, ReadError, Scratch};
 use verimount_testkit::{Flipped, all_or_some, flat_romfs, noise};

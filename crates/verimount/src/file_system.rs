@@ -10,12 +10,12 @@ use verimount_tree::SingleFile;
 use crate::{Error, Opened};
 
 impl Opened {
-    /// The content as a file system, which [`attach`](verimount_serve::attach) mounts: an image, or a
+    /// The content as a file system, which [`attach`](verimount_mount::attach) mounts: an image, or a
     /// single file if it is none or `as_file` says so.
     ///
     /// ```no_run
     /// use std::{path::Path, sync::Arc};
-    /// use verimount::{OpenOptions, Trust, open, serve::{MountOptions, attach}};
+    /// use verimount::{OpenOptions, Trust, open, mount::{MountOptions, attach}};
     ///
     /// # fn mount(trust: &Trust, options: &MountOptions) -> Result<(), Box<dyn std::error::Error>> {
     /// let opened = open(Path::new("app.img"), trust, &OpenOptions::default())?.read_ahead();

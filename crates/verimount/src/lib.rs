@@ -85,6 +85,7 @@ pub use verimount_romfs::{Example, Loss, Losses, Lost};
 pub use verimount_cache as cache;
 pub use verimount_erofs as erofs;
 pub use verimount_integrity as integrity;
+pub use verimount_mount as mount;
 #[cfg(feature = "remote")]
 pub use verimount_remote as remote;
 pub use verimount_romfs as romfs;

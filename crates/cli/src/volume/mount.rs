@@ -2,8 +2,9 @@ use std::{fs, os::unix::fs::MetadataExt, path::PathBuf, sync::Arc};
 
 use anyhow::{Context, Result};
 use clap::Args;
+use verimount_mount::Mounted;
 use verimount_names::printable;
-use verimount_serve::{DiskAccess, Mounted, VolumeFs};
+use verimount_serve::{DiskAccess, VolumeFs};
 
 use crate::{Outcome, background::Ready, mount_args::MountArgs};
 

@@ -8,8 +8,9 @@ use std::{
 use anyhow::{Context, Result};
 use rustix::{io::Errno, process::geteuid};
 use verimount_integrity::SECTOR;
+use verimount_mount::mounts;
 use verimount_names::printable;
-use verimount_serve::{BadSector, CheckEvent, Kind, VolumeStatus, ask_mount, mounts};
+use verimount_serve::{BadSector, CheckEvent, Kind, VolumeStatus, ask_mount};
 
 use crate::interrupt::Interrupted;
 

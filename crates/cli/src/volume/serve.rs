@@ -3,8 +3,9 @@ use std::{num::NonZeroUsize, thread};
 use anyhow::{Context, Result};
 use clap::Args;
 use signal_hook::low_level::emulate_default_handler;
+use verimount_mount::{EndSignals, Registration};
 use verimount_nbd::Server;
-use verimount_serve::{EndSignals, Registration, VolumeExport};
+use verimount_serve::VolumeExport;
 
 use crate::{
     Outcome,

@@ -9,16 +9,14 @@ use verimount_fuse::{
     Attr, Caller, CopyRange, CreateMode, Entry, FileSystem, Handle, Names, NamesPlus, NodeId,
     Opened, Read, Seek, SetAttr, StatFs, Statx, Write, device_parts,
 };
+use verimount_mount::STATUS_XATTR;
 use verimount_sys::IOC_MOUNT_STATUS;
 
 use super::{
     BridgeFs,
     values::{inner, inner_caller, inner_changes, name, new_file, time, write_flags},
 };
-use crate::{
-    STATUS_XATTR,
-    limits::{MAX_COPY, MAX_REQUEST},
-};
+use crate::limits::{MAX_COPY, MAX_REQUEST};
 
 /// The longest value of an extended attribute, in bytes: the kernel's limit.
 const MAX_XATTR: usize = 64 << 10;

@@ -24,7 +24,8 @@ use rustix::{
     io::Errno,
     process::{getegid, geteuid},
 };
-use verimount_serve::{ImageFs, Owners, STATUS_XATTR, Served, VerifiedTree};
+use verimount_mount::STATUS_XATTR;
+use verimount_serve::{ImageFs, Owners, Served, VerifiedTree};
 use verimount_source::Scratch;
 use verimount_testkit::tools;
 use verimount_tree::{Attr, Error, FileType, NodeId, Permissions as TreePermissions, Tree, walk};

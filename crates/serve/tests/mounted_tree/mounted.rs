@@ -11,7 +11,8 @@ use std::{
 
 use rustix::process::geteuid;
 use tempfile::TempDir;
-use verimount_serve::{EndSignals, ImageFs, MountOptions, Served, VerifiedTree, attach, unmount};
+use verimount_mount::{EndSignals, MountOptions, attach, unmount};
+use verimount_serve::{ImageFs, Served, VerifiedTree};
 use verimount_testkit::tools;
 use verimount_tree::Tree;
 

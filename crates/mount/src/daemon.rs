@@ -25,7 +25,7 @@ pub struct DaemonEnd(OwnedFd);
 
 impl Daemon {
     /// This process; `None` without `/proc`.
-    pub(crate) fn current() -> Option<Self> {
+    pub fn current() -> Option<Self> {
         let pid = getpid();
         Some(Self {
             pid: pid.as_raw_nonzero().get(),
@@ -34,7 +34,7 @@ impl Daemon {
     }
 
     /// The same process with its id in this PID namespace.
-    pub(crate) fn numbered(self, pid: i32) -> Self {
+    pub fn numbered(self, pid: i32) -> Self {
         Self { pid, ..self }
     }
 

@@ -1,0 +1,68 @@
+//! Asks a mount for its status, without knowing what that says.
+
+use std::{fs::File, io, path::Path};
+
+use rustix::{fs::getxattr, io::Errno};
+use thiserror::Error;
+use verimount_sys::mount_status;
+
+use crate::mount_table::our_mount_on;
+
+/// The extended attribute of a mount's root directory that holds its status.
+pub const STATUS_XATTR: &str = "user.verimount.status";
+
+/// The longest status of a mount: the kernel's limit for an extended attribute.
+const MAX_STATUS: usize = 64 << 10;
+
+/// Why a mount does not tell its status.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum NoAnswer {
+    /// It is not a mount of Verimount.
+    #[error("it is not a verimount mount")]
+    NotOurs,
+    /// Another user has mounted it.
+    #[error("another user has mounted it, whose process could say anything: ask as that user")]
+    Foreign,
+    /// The process of the mount has ended without unmounting it.
+    #[error(
+        "it is dead, as its process has ended: mount again, or remove it with verimount umount"
+    )]
+    Dead,
+    /// The system's error.
+    #[error(transparent)]
+    System(#[from] io::Error),
+}
+
+/// The status of the mount on `directory`.
+///
+/// # Errors
+/// [`NoAnswer::NotOurs`] unless the mount table shows a mount of Verimount: on any other file system
+/// anybody could have set the attribute. [`NoAnswer::Foreign`] unless root or this user has mounted it. Any other
+/// [`NoAnswer`].
+pub fn ask_mount(directory: &Path) -> Result<Vec<u8>, NoAnswer> {
+    let mount = our_mount_on(directory)?.ok_or(NoAnswer::NotOurs)?;
+    if !mount.is_believed() {
+        return Err(NoAnswer::Foreign);
+    }
+    let mut status = vec![0; MAX_STATUS];
+    match getxattr(directory, STATUS_XATTR, &mut status[..]) {
+        Ok(len) => {
+            status.truncate(len);
+            Ok(status)
+        }
+        Err(Errno::NODATA) => Err(NoAnswer::NotOurs),
+        Err(Errno::NOTCONN) => Err(NoAnswer::Dead),
+        // A mount without extended attributes.
+        Err(Errno::OPNOTSUPP) => ask_by_ioctl(directory),
+        Err(error) => Err(io::Error::from(error).into()),
+    }
+}
+
+fn ask_by_ioctl(directory: &Path) -> Result<Vec<u8>, NoAnswer> {
+    let asked = mount_status(File::open(directory)?);
+    asked.map_err(|error| match Errno::from_io_error(&error) {
+        Some(Errno::NOTTY) => NoAnswer::NotOurs,
+        _ => error.into(),
+    })
+}

@@ -1,0 +1,36 @@
+//! Attaches file systems of this process to directories, and finds, asks and ends what is attached.
+//!
+//! [`attach`] mounts a [`Mountable`] on a directory, [`Attached::start`] starts the threads that answer, and
+//! [`Mounted::wait`] waits for the end of the mount. What is served is unknown here: [`ask_mount`] returns a
+//! status as it is told.
+
+mod ask;
+mod attached;
+mod daemon;
+mod end_signals;
+mod ending;
+mod exports;
+mod fusermount;
+mod kernel_mount;
+mod mount;
+mod mount_table;
+mod mounted;
+mod place;
+mod processes;
+mod unmount;
+
+pub use ask::{NoAnswer, STATUS_XATTR, ask_mount};
+pub use attached::Attached;
+pub use daemon::{Daemon, DaemonEnd};
+pub use end_signals::{EndSignals, Reload, Terminal};
+pub use ending::{EndingMount, ending_mounts, shown_process};
+pub use exports::{RegisteredExport, Registration, registered_exports};
+pub use mount::{Mode, MountError, MountOptions, Mountable, attach};
+pub use mount_table::{MountEntry, mounts};
+pub use mounted::Mounted;
+pub use unmount::{UnmountError, unmount};
+
+/// The examples of the README are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
