@@ -4,7 +4,7 @@
 
 use std::{
     env,
-    io::{self, Read, Write},
+    io::{Read, Write},
     net::Shutdown,
     num::NonZeroUsize,
     os::unix::net::UnixStream,
@@ -16,13 +16,17 @@ use std::{
 use libfuzzer_sys::fuzz_target;
 use rustix::io::Errno;
 use signal_hook::{consts::SIGPIPE, flag};
-use verimount_nbd::{BlockSizes, Export, Server};
+use verimount_nbd::{BlockSizes, Export, OwnOption, Server};
 
 /// The size of the disk, in bytes.
 const SIZE: u64 = 4096;
 
 /// As in use, one thread answers while another waits for the next request.
 const THREADS: NonZeroUsize = NonZeroUsize::new(2).unwrap();
+
+/// An option with one reply, and one with several: those of the exports of volumes.
+const STATUS: u32 = u32::from_be_bytes(*b"veri");
+const CHECK: u32 = u32::from_be_bytes(*b"vchk");
 
 /// What the server says first.
 const GREETING: &[u8] = b"NBDMAGICIHAVEOPT\0\x03";
@@ -89,12 +93,12 @@ impl Export for Disk {
         !self.is_read_only
     }
 
-    fn status(&self) -> Vec<u8> {
-        Vec::new()
-    }
-
-    fn check(&self, tell: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
-        tell(b"checked")
+    fn own_option(&self, option: u32) -> Option<OwnOption<'_>> {
+        match option {
+            STATUS => Some(OwnOption::Reply(b"a disk".to_vec())),
+            CHECK => Some(OwnOption::Talk(Box::new(|tell| tell(b"checked")))),
+            _ => None,
+        }
     }
 
     fn read(&self, buf: &mut [u8], offset: u64) -> Result<(), Errno> {

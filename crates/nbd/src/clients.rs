@@ -1,7 +1,6 @@
 //! The connected clients, and disconnecting those that exceed the limits.
 
 use std::{
-    io,
     net::Shutdown,
     os::unix::net::UnixStream,
     sync::{
@@ -65,8 +64,8 @@ impl Client {
 pub(crate) enum Purpose {
     /// It uses the export.
     Use,
-    /// It listens to a check of the export.
-    Check,
+    /// It listens to what the export tells.
+    Listen,
 }
 
 /// A client, and what for it has a place; `None` during the handshake.
@@ -110,7 +109,7 @@ impl Clients {
         let mut connected = self.connected();
         let most = match purpose {
             Purpose::Use => limits.clients,
-            Purpose::Check => limits.checks,
+            Purpose::Listen => limits.talks,
         };
         let have_it = competitors(&connected, client.is_owners)
             .filter(|(_, place)| place.purpose == Some(purpose));
@@ -188,59 +187,6 @@ fn longest_idle(connected: &[Place], is_owners: bool) -> Option<(usize, Duration
     idle.max_by_key(|(_, idle)| *idle)
 }
 
-/// A connection with a deadline: reads and writes fail after it, however often some bytes arrive.
-pub(crate) struct Until<'a> {
-    stream: &'a UnixStream,
-    end: Instant,
-}
-
-impl<'a> Until<'a> {
-    pub(crate) fn new(stream: &'a UnixStream, time: Duration) -> Self {
-        let end = Instant::now() + time;
-        Self { stream, end }
-    }
-
-    /// Removes the deadline.
-    pub(crate) fn lift(self) -> io::Result<()> {
-        self.stream.set_read_timeout(None)?;
-        self.stream.set_write_timeout(None)
-    }
-
-    fn left(&self) -> io::Result<Option<Duration>> {
-        let left = self.end.saturating_duration_since(Instant::now());
-        match left.is_zero() {
-            true => Err(io::ErrorKind::TimedOut.into()),
-            false => Ok(Some(left)),
-        }
-    }
-}
-
-impl io::Read for Until<'_> {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        self.stream.set_read_timeout(self.left()?)?;
-        self.stream.read(buf).map_err(timed_out)
-    }
-}
-
-impl io::Write for Until<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.stream.set_write_timeout(self.left()?)?;
-        self.stream.write(bytes).map_err(timed_out)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// A socket timeout is reported as `WouldBlock`, like on a non-blocking socket.
-fn timed_out(error: io::Error) -> io::Error {
-    match error.kind() {
-        io::ErrorKind::WouldBlock => io::ErrorKind::TimedOut.into(),
-        _ => error,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -262,12 +208,12 @@ mod tests {
         let limits = Limits::default();
         let clients = Clients::default();
         let stranger = fill(&clients, false, &limits);
-        assert!(clients.grant(&stranger, Purpose::Check, &limits));
+        assert!(clients.grant(&stranger, Purpose::Listen, &limits));
         let owner = clients.admit_client(stalled(true), &limits).unwrap();
-        assert!(clients.grant(&owner, Purpose::Check, &limits));
-        // There is one check of theirs at a time, and their number has the same limit.
+        assert!(clients.grant(&owner, Purpose::Listen, &limits));
+        // They are told one thing at a time, and their number has the same limit.
         let second = clients.admit_client(stalled(true), &limits).unwrap();
-        assert!(!clients.grant(&second, Purpose::Check, &limits));
+        assert!(!clients.grant(&second, Purpose::Listen, &limits));
         fill(&clients, true, &limits);
         let most = limits.clients + limits.visitors;
         assert_eq!(clients.connected().len(), 2 * most);

@@ -1,9 +1,6 @@
-use std::io;
-
 use rustix::io::Errno;
 
-/// The longest message of [`Export::check`], in bytes.
-pub const MAX_CHECK_MESSAGE: usize = 4096;
+use crate::OwnOption;
 
 /// A disk of a fixed size that several threads use concurrently.
 ///
@@ -22,16 +19,12 @@ pub trait Export: Send + Sync {
     /// Whether the disk supports [`Self::trim`].
     fn can_trim(&self) -> bool;
 
-    /// What is told to those who ask for the export's status ([`ask_status`](crate::ask_status)).
-    fn status(&self) -> Vec<u8>;
-
-    /// Reads and verifies all of the disk, while clients use it, and tells what it finds in messages
-    /// of at most [`MAX_CHECK_MESSAGE`] bytes ([`ask_check`](crate::ask_check)). It should tell how
-    /// far it is from time to time, because only sending reveals that the client left.
-    ///
-    /// # Errors
-    /// That of `tell`, which ends it, or its own if it cannot go on.
-    fn check(&self, tell: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()>;
+    /// Its answer to an option of the handshake that NBD does not define; `None` if it does not know the
+    /// option either. Clients ask with the functions of [`client`](crate::client).
+    fn own_option(&self, option: u32) -> Option<OwnOption<'_>> {
+        let _ = option;
+        None
+    }
 
     /// Fills `buf` with the bytes from `offset` on.
     fn read(&self, buf: &mut [u8], offset: u64) -> Result<(), Errno>;

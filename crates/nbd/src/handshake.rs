@@ -18,7 +18,7 @@ use zerocopy::{
 };
 
 use crate::{
-    Export,
+    Export, OwnOption, Talk,
     clients::Purpose,
     protocol::{
         BlockSizeInfo, ExportInfo, Greeting, HandshakeFlags, MAGIC, MAX_OPTION, MAX_REQUEST,
@@ -35,11 +35,11 @@ const ZEROES: [u8; 124] = [0; 124];
 ///
 /// # Errors
 /// I/O errors, and [`io::ErrorKind::InvalidData`] for protocol violations.
-pub(crate) fn agree(
+pub(crate) fn agree<'a>(
     stream: &mut (impl Read + Write),
-    export: &impl Export,
+    export: &'a impl Export,
     grant: &dyn Fn(Purpose) -> bool,
-) -> io::Result<Option<Purpose>> {
+) -> io::Result<Option<Chosen<'a>>> {
     let offered = HandshakeFlags::all();
     let greeting = Greeting {
         magic: MAGIC.into(),
@@ -63,32 +63,40 @@ pub(crate) fn agree(
     loop {
         match negotiation.answer_option()? {
             Answered::GoOn => {}
-            Answered::Chosen(purpose) => return Ok(Some(purpose)),
+            Answered::Chosen(chosen) => return Ok(Some(chosen)),
             Answered::Aborted => return Ok(None),
         }
     }
 }
 
+/// What a client has chosen.
+pub(crate) enum Chosen<'a> {
+    /// To use the export.
+    Use,
+    /// To be told this in reply to an option of the export's own.
+    Talk(u32, Talk<'a>),
+}
+
 /// What follows the answer to an option.
-enum Answered {
+enum Answered<'a> {
     /// The next option.
     GoOn,
     /// What the client has chosen.
-    Chosen(Purpose),
+    Chosen(Chosen<'a>),
     /// Nothing.
     Aborted,
 }
 
-struct Negotiation<'a, S, E> {
-    stream: &'a mut S,
+struct Negotiation<'a, 's, S, E> {
+    stream: &'s mut S,
     export: &'a E,
-    grant: &'a dyn Fn(Purpose) -> bool,
+    grant: &'s dyn Fn(Purpose) -> bool,
     wanted: HandshakeFlags,
 }
 
-impl<S: Read + Write, E: Export> Negotiation<'_, S, E> {
+impl<'a, S: Read + Write, E: Export> Negotiation<'a, '_, S, E> {
     /// Answers one option.
-    fn answer_option(&mut self) -> io::Result<Answered> {
+    fn answer_option(&mut self) -> io::Result<Answered<'a>> {
         let mut header = OptionHeader::new_zeroed();
         self.stream.read_exact(header.as_mut_bytes())?;
         if header.magic.get() != OPTION_MAGIC || header.len.get() > MAX_OPTION {
@@ -108,11 +116,11 @@ impl<S: Read + Write, E: Export> Negotiation<'_, S, E> {
         match option {
             option::EXPORT_NAME => {
                 self.choose(&data)?;
-                return Ok(Answered::Chosen(Purpose::Use));
+                return Ok(Answered::Chosen(Chosen::Use));
             }
             option::GO | option::INFO => {
                 if self.tell(option, &data)? && option == option::GO {
-                    return Ok(Answered::Chosen(Purpose::Use));
+                    return Ok(Answered::Chosen(Chosen::Use));
                 }
             }
             option::LIST if data.is_empty() => {
@@ -121,17 +129,19 @@ impl<S: Read + Write, E: Export> Negotiation<'_, S, E> {
                 self.reply(option, reply::ACK, &[])?;
             }
             option::LIST => self.reply(option, reply::ERR_INVALID, &[])?,
-            option::STATUS => self.reply(option, reply::STATUS, &[&self.export.status()])?,
-            option::CHECK if (self.grant)(Purpose::Check) => {
-                return Ok(Answered::Chosen(Purpose::Check));
-            }
-            option::CHECK => self.reply(option, reply::ERR_POLICY, &[])?,
             option::ABORT => {
                 // The client need not wait for the answer.
                 let _ = self.reply(option, reply::ACK, &[]);
                 return Ok(Answered::Aborted);
             }
-            _ => self.reply(option, reply::ERR_UNSUP, &[])?,
+            _ => match self.export.own_option(option) {
+                Some(OwnOption::Reply(data)) => self.reply(option, option, &[&data])?,
+                Some(OwnOption::Talk(talk)) if (self.grant)(Purpose::Listen) => {
+                    return Ok(Answered::Chosen(Chosen::Talk(option, talk)));
+                }
+                Some(OwnOption::Talk(_)) => self.reply(option, reply::ERR_POLICY, &[])?,
+                None => self.reply(option, reply::ERR_UNSUP, &[])?,
+            },
         }
         Ok(Answered::GoOn)
     }

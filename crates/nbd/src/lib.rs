@@ -6,7 +6,7 @@
 //! The protocol is specified in the NBD project's `doc/proto.md`.
 
 mod cgroup;
-mod check;
+pub mod client;
 mod clients;
 mod command;
 mod connection;
@@ -14,18 +14,18 @@ mod export;
 mod handshake;
 mod limits;
 mod memory;
+mod own_option;
 mod protocol;
 mod server;
 mod socket;
-mod status;
+mod until;
 
 pub use cgroup::memory_limit;
-pub use check::ask_check;
-pub use export::{BlockSizes, Export, MAX_CHECK_MESSAGE};
+pub use export::{BlockSizes, Export};
 pub use limits::Limits;
+pub use own_option::{OwnOption, Talk, Tell};
 pub use server::Server;
 pub use socket::SocketAccess;
-pub use status::{Answer, AskError, ask_status};
 
 /// The examples of the README are tests.
 #[cfg(doctest)]

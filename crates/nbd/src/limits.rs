@@ -10,11 +10,11 @@ use crate::{cgroup::memory_limit, protocol::MAX_REQUEST};
 pub struct Limits {
     /// The maximum number of clients that use the export.
     pub clients: usize,
-    /// The number of further connections for the handshake, in which the status is told, and for
-    /// checks: those who ask for these find a place when all clients are connected.
+    /// The number of further connections for the handshake and for [`Talk`](crate::Talk)s: those who ask for
+    /// an option of the export's own find a place when all clients are connected.
     pub visitors: usize,
-    /// The maximum number of checks at a time.
-    pub checks: usize,
+    /// The maximum number of [`Talk`](crate::Talk)s at a time.
+    pub talks: usize,
     /// The memory for the data of all requests in progress, in bytes. A request waits until there
     /// is enough; one that needs more than this waits until it is the only one.
     pub memory: usize,
@@ -24,8 +24,8 @@ pub struct Limits {
     /// taken.
     pub idle: Duration,
     /// How long a client may take to send the data of a request or to receive that of an answer.
-    /// After that it is disconnected if another client needs the memory. One that checks is
-    /// disconnected if it takes longer for one message.
+    /// After that it is disconnected if another client needs the memory. One that is told something
+    /// is disconnected if it takes longer for one reply.
     pub stall: Duration,
     /// How long clients may take to receive their remaining answers after
     /// [`Server::stop`](crate::Server::stop).
@@ -59,10 +59,10 @@ impl Default for Limits {
         Self {
             // More than any client needs: copy tools make at most 16 connections.
             clients: 32,
-            // A check and some that ask for the status.
+            // One that listens for long, and some that ask for one reply.
             visitors: 4,
-            // A second one would only slow the first down.
-            checks: 1,
+            // What takes long is work for the disk: a second one would only slow the first down.
+            talks: 1,
             // Eight of the largest requests.
             memory: 8 * MAX_REQUEST as usize,
             // Clients need milliseconds, or a second on a busy machine.

@@ -17,9 +17,6 @@ pub(crate) const REPLY_MAGIC: u32 = 0x6744_6698;
 /// The largest request, in bytes: the size that clients may assume without asking.
 pub(crate) const MAX_REQUEST: u32 = 32 << 20;
 
-/// The longest status, in bytes: that of a mount's has to fit into an extended attribute of this size.
-pub(crate) const MAX_STATUS: u32 = 64 << 10;
-
 /// The longest option, in bytes: far more than needed for the longest export name, 4096 bytes.
 pub(crate) const MAX_OPTION: u32 = 16 << 10;
 
@@ -59,11 +56,6 @@ pub(crate) mod option {
     pub(crate) const LIST: u32 = 3;
     pub(crate) const INFO: u32 = 6;
     pub(crate) const GO: u32 = 7;
-    /// Our own: the status of the export. Its number is `veri`, far from those that the protocol gives
-    /// out one by one; other servers answer that they do not know it.
-    pub(crate) const STATUS: u32 = u32::from_be_bytes(*b"veri");
-    /// Our own: a check of the export, with which the handshake is over.
-    pub(crate) const CHECK: u32 = u32::from_be_bytes(*b"vchk");
 }
 
 /// The replies to options (`NBD_REP_*`).
@@ -71,10 +63,6 @@ pub(crate) mod reply {
     pub(crate) const ACK: u32 = 1;
     pub(crate) const SERVER: u32 = 2;
     pub(crate) const INFO: u32 = 3;
-    /// Our own: the status that was asked for.
-    pub(crate) const STATUS: u32 = super::option::STATUS;
-    /// Our own: a message of the check that was asked for; `ACK` follows the last one.
-    pub(crate) const CHECK: u32 = super::option::CHECK;
     pub(crate) const ERR_UNSUP: u32 = 1 << 31 | 1;
     pub(crate) const ERR_POLICY: u32 = 1 << 31 | 2;
     pub(crate) const ERR_INVALID: u32 = 1 << 31 | 3;

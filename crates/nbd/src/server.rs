@@ -14,12 +14,13 @@ use std::{
 use rustix::net::shutdown;
 
 use crate::{
-    Export, Limits, SocketAccess, check,
-    clients::{Client, Clients, Purpose, Until},
+    Export, Limits, SocketAccess,
+    clients::{Client, Clients},
     connection::Connection,
-    handshake,
+    handshake::{self, Chosen},
     memory::Memory,
-    socket,
+    own_option, socket,
+    until::Until,
 };
 
 /// How long to wait after `accept` fails, for example for lack of descriptors.
@@ -98,8 +99,10 @@ impl Server {
         let chosen = handshake::agree(&mut stream, export, &grant)?;
         stream.lift()?;
         match chosen {
-            Some(Purpose::Use) => Connection::new(client, export, memory).serve(threads),
-            Some(Purpose::Check) => check::serve(client.stream(), export, self.limits.stall),
+            Some(Chosen::Use) => Connection::new(client, export, memory).serve(threads),
+            Some(Chosen::Talk(option, talk)) => {
+                own_option::serve(client.stream(), option, talk, self.limits.stall)
+            }
             None => Ok(()),
         }
     }

@@ -18,8 +18,8 @@ use rustix::{
     fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, chownat, fchmod, fstat, openat},
     io::Errno,
     net::{
-        AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen as listen_to,
-        socket_with,
+        AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect as connect_to,
+        listen as listen_to, socket_with,
     },
 };
 
@@ -50,10 +50,10 @@ pub(crate) fn listen(path: &Path, access: SocketAccess) -> io::Result<UnixListen
 ///
 /// # Errors
 /// I/O errors; [`io::ErrorKind::WouldBlock`] if the backlog is full.
-pub(crate) fn connect_to(path: &Path) -> io::Result<UnixStream> {
+pub fn connect(path: &Path) -> io::Result<UnixStream> {
     let address = SocketAddrUnix::new(path)?;
     let socket = new_socket(SocketFlags::NONBLOCK)?;
-    connect(&socket, &address)?;
+    connect_to(&socket, &address)?;
     let stream = UnixStream::from(socket);
     stream.set_nonblocking(false)?;
     Ok(stream)
@@ -117,6 +117,5 @@ fn new_socket(flags: SocketFlags) -> io::Result<OwnedFd> {
 fn is_abandoned(path: &Path) -> bool {
     // Connecting to a file that is not a socket is refused, too.
     let is_socket = fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
-    is_socket
-        && connect_to(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+    is_socket && connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }

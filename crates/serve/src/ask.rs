@@ -1,13 +1,21 @@
 //! Queries the status of mounts and exports.
 
-use std::{io, path::Path, time::Duration};
+use std::{
+    io::{self, Read, Write},
+    os::unix::net::UnixStream,
+    path::Path,
+    time::Duration,
+};
 
 use thiserror::Error;
 use verimount_mount::{DaemonEnd, NoAnswer};
-use verimount_nbd::ask_status;
-use verimount_sys::Listener;
+use verimount_nbd::client::{Reply, Until, ask, connect, leave, read_reply};
+use verimount_sys::{Listener, listener};
 
-use crate::Status;
+use crate::{
+    Status,
+    export_options::{MAX_STATUS, STATUS},
+};
 
 /// Why there is no status.
 #[derive(Debug, Error)]
@@ -68,27 +76,49 @@ pub struct Export {
 /// # Errors
 /// Any [`AskError`] of exports; [`AskError::NotOurs`] for another user's, too.
 pub fn ask_export(socket: &Path, user: Option<u32>, time: Duration) -> Result<Export, AskError> {
-    let answer = ask_status(socket, user, time)?;
+    let stream = connected(socket)?;
+    let listener = listener(&stream)?;
+    if user.is_some_and(|user| user != listener.user) {
+        return Err(AskError::NotOurs);
+    }
+    let status = told_status(&mut Until::new(&stream, time))?;
     Ok(Export {
-        status: serde_json::from_slice(&answer.status)?,
-        listener: answer.listener,
+        status: serde_json::from_slice(&status)?,
+        listener,
     })
 }
 
-impl From<verimount_nbd::AskError> for AskError {
-    fn from(error: verimount_nbd::AskError) -> Self {
-        match error {
-            verimount_nbd::AskError::Full => Self::Full,
-            verimount_nbd::AskError::Checking => Self::Checking,
-            verimount_nbd::AskError::Ended => Self::Ended,
-            verimount_nbd::AskError::Cancelled => Self::Cancelled,
-            verimount_nbd::AskError::System(error)
-                if error.kind() == io::ErrorKind::ConnectionRefused =>
-            {
-                Self::DeadExport
-            }
-            verimount_nbd::AskError::System(error) => Self::System(error),
-            _ => Self::NotOurs,
+fn told_status(server: &mut (impl Read + Write)) -> Result<Vec<u8>, AskError> {
+    choose(server, STATUS)?;
+    // Another server may close the connection on an unknown option.
+    let reply = read_reply(server, STATUS, MAX_STATUS);
+    let Reply::Told(status) = reply.map_err(|error| AskError::of(error, AskError::NotOurs))? else {
+        return Err(AskError::NotOurs);
+    };
+    leave(server);
+    Ok(status)
+}
+
+/// A connection to the export at `socket`.
+pub(crate) fn connected(socket: &Path) -> Result<UnixStream, AskError> {
+    connect(socket).map_err(|error| match error.kind() {
+        io::ErrorKind::ConnectionRefused => AskError::DeadExport,
+        _ => error.into(),
+    })
+}
+
+/// Asks an export for one of [our options](crate::export_options).
+pub(crate) fn choose(server: &mut (impl Read + Write), option: u32) -> Result<(), AskError> {
+    ask(server, option).map_err(|error| AskError::of(error, AskError::Full))
+}
+
+impl AskError {
+    /// What an error of a connection means. If it has ended, that means `ended`.
+    pub(crate) fn of(error: io::Error, ended: Self) -> Self {
+        match error.kind() {
+            io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => ended,
+            io::ErrorKind::InvalidData => Self::NotOurs,
+            _ => error.downcast().unwrap_or_else(Self::System),
         }
     }
 }
@@ -99,5 +129,54 @@ impl Export {
     pub fn end(&self) -> Option<DaemonEnd> {
         let daemon = self.status.served.daemon?;
         daemon.numbered(self.listener.process?).end()
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::net::Shutdown;
+
+    use super::*;
+    use crate::export_options::CHECK;
+
+    pub(crate) const ACK: u32 = 1;
+    pub(crate) const ERR_UNSUP: u32 = 1 << 31 | 1;
+    pub(crate) const ERR_POLICY: u32 = 1 << 31 | 2;
+
+    /// A reply to an option as it is sent.
+    pub(crate) fn reply(option: u32, kind: u32, data: &[u8]) -> Vec<u8> {
+        let numbers = [option, kind, data.len() as u32].map(u32::to_be_bytes);
+        let magic = 0x0003_e889_0455_65a9_u64.to_be_bytes();
+        [&magic[..], numbers.as_flattened(), data].concat()
+    }
+
+    /// What comes of `ask` if the server sends these bytes, whatever it receives.
+    fn when_told<T>(bytes: &[u8], ask: impl FnOnce(&mut UnixStream) -> T) -> T {
+        let (mut client, mut server) = UnixStream::pair().unwrap();
+        server.write_all(bytes).unwrap();
+        server.shutdown(Shutdown::Write).unwrap();
+        ask(&mut client)
+    }
+
+    #[test]
+    fn only_a_status_is_accepted() {
+        let asked = |reply: &[u8]| {
+            let said = [b"NBDMAGICIHAVEOPT\0\x03", reply].concat();
+            when_told(&said, told_status)
+        };
+        assert_eq!(asked(&reply(STATUS, STATUS, b"ok")).unwrap(), b"ok");
+        let left = when_told(b"", told_status);
+        assert!(matches!(left, Err(AskError::Full)), "{left:?}");
+        for wrong in [
+            reply(STATUS, ERR_UNSUP, b""),
+            reply(STATUS, ACK, b"ok"),
+            reply(CHECK, CHECK, b"ok"),
+            reply(STATUS, STATUS, &[0; MAX_STATUS as usize + 1]),
+            // Another server ends the connection.
+            Vec::new(),
+        ] {
+            let asked = asked(&wrong);
+            assert!(matches!(asked, Err(AskError::NotOurs)), "{asked:?}");
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{
     cell::RefCell,
-    io,
+    io::{self, Read},
     num::NonZeroUsize,
     ops::{ControlFlow, Range},
     path::Path,
@@ -13,9 +13,19 @@ use std::{
 use serde::{Deserialize, Serialize};
 use verimount_integrity::{BadRange, BadReason, Error as VolumeError, SECTOR, Volume};
 use verimount_names::one_line;
-use verimount_nbd::ask_check;
+use verimount_nbd::{
+    Tell,
+    client::{Reply, Until, read_reply},
+};
 
-use crate::AskError;
+use crate::{
+    AskError,
+    ask::{choose, connected},
+    export_options::{CHECK, MAX_EVENT},
+};
+
+/// How long to wait for an event before the caller is asked whether to go on.
+const TICK: Duration = Duration::from_millis(200);
 
 /// What a check tells, one after the other: how it begins, and then what it finds and how far it is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,10 +75,7 @@ impl From<&BadRange> for CheckEvent {
 }
 
 /// Checks `volume`, and tells each event with `tell`, until that fails.
-pub(crate) fn run(
-    volume: &Volume,
-    tell: &mut dyn FnMut(&[u8]) -> io::Result<()>,
-) -> io::Result<()> {
+pub(crate) fn run(volume: &Volume, tell: &mut Tell<'_>) -> io::Result<()> {
     let teller = RefCell::new(Teller { tell, told: Ok(()) });
     let say = |event: &CheckEvent| teller.borrow_mut().say(event);
     say(&CheckEvent::Begun {
@@ -94,7 +101,7 @@ pub(crate) fn run(
 
 /// Tells events, until that fails.
 struct Teller<'a> {
-    tell: &'a mut dyn FnMut(&[u8]) -> io::Result<()>,
+    tell: &'a mut Tell<'a>,
     told: io::Result<()>,
 }
 
@@ -102,7 +109,10 @@ impl Teller<'_> {
     fn say(&mut self, event: &CheckEvent) {
         if self.told.is_ok() {
             let message = serde_json::to_vec(event).map_err(io::Error::from);
-            self.told = message.and_then(|message| (self.tell)(&message));
+            self.told = message.and_then(|message| match message.len() > MAX_EVENT as usize {
+                true => Err(io::ErrorKind::InvalidInput.into()),
+                false => (self.tell)(&message),
+            });
         }
     }
 
@@ -127,35 +137,67 @@ fn threads() -> NonZeroUsize {
 ///
 /// # Errors
 /// Any [`AskError`].
-pub fn check_export(
-    socket: &Path,
-    time: Duration,
-    heard: &mut dyn FnMut(Option<CheckEvent>) -> ControlFlow<()>,
-) -> Result<(), AskError> {
+pub fn check_export(socket: &Path, time: Duration, heard: &mut Heard<'_>) -> Result<(), AskError> {
+    let stream = connected(socket)?;
+    choose(&mut Until::new(&stream, time), CHECK)?;
+    stream.set_write_timeout(None)?;
+    stream.set_read_timeout(Some(TICK))?;
+    listen(&stream, heard)
+}
+
+/// Passes on events until the last one.
+fn listen(server: impl Read, heard: &mut Heard<'_>) -> Result<(), AskError> {
     let mut order = Order::default();
-    let mut is_wrong = false;
-    let mut refusal = None;
-    let checked = ask_check(socket, time, &mut |message| {
-        let Some(message) = message else {
-            return heard(None);
+    let mut server = Patient { server, heard };
+    loop {
+        let reply = read_reply(&mut server, CHECK, MAX_EVENT);
+        let event = match reply.map_err(|error| AskError::of(error, AskError::Ended))? {
+            Reply::Told(event) => serde_json::from_slice(&event).map_err(|_| AskError::NotOurs)?,
+            Reply::Done => return Ok(()),
+            Reply::Busy => return Err(AskError::Checking),
+            Reply::Other => return Err(AskError::NotOurs),
         };
-        match serde_json::from_slice(message) {
-            Ok(CheckEvent::Refused { reason }) => {
-                refusal = Some(one_line(&reason).to_string());
-                ControlFlow::Break(())
-            }
-            Ok(event) if order.accepts(&event) => heard(Some(event)),
-            _ => {
-                is_wrong = true;
-                ControlFlow::Break(())
+        if let CheckEvent::Refused { reason } = event {
+            return Err(AskError::Unchecked(one_line(&reason).to_string()));
+        }
+        if !order.accepts(&event) {
+            return Err(AskError::NotOurs);
+        }
+        if (server.heard)(Some(event)).is_break() {
+            return Err(AskError::Cancelled);
+        }
+    }
+}
+
+/// Gets each event, and `None` if there was none for a moment; breaks to cancel the check.
+type Heard<'a> = dyn FnMut(Option<CheckEvent>) -> ControlFlow<()> + 'a;
+
+/// A server that may take any time, while the caller is asked whether to go on.
+struct Patient<'a, 'h, S> {
+    server: S,
+    heard: &'a mut Heard<'h>,
+}
+
+impl<S: Read> Read for Patient<'_, '_, S> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.server.read(buf) {
+                Err(error) if is_pause(&error) => {
+                    if (self.heard)(None).is_break() {
+                        return Err(io::Error::other(AskError::Cancelled));
+                    }
+                }
+                other => return other,
             }
         }
-    });
-    match refusal {
-        Some(reason) => Err(AskError::Unchecked(reason)),
-        None if is_wrong => Err(AskError::NotOurs),
-        None => Ok(checked?),
     }
+}
+
+fn is_pause(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted
+    )
 }
 
 /// Checks the order of events, as the other process is not trusted.
@@ -188,6 +230,7 @@ impl Order {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ask::tests::{ACK, ERR_POLICY, ERR_UNSUP, reply};
 
     fn begun() -> CheckEvent {
         CheckEvent::Begun {
@@ -233,6 +276,84 @@ mod tests {
             &[begun(), bad(2..4), bad(3..5)],
         ] {
             assert!(!is_accepted(wrong), "{wrong:?}");
+        }
+    }
+
+    fn listen_to(sent: &[u8]) -> (Vec<CheckEvent>, Result<(), AskError>) {
+        let mut events = Vec::new();
+        let listened = listen(sent, &mut |event| {
+            events.extend(event);
+            ControlFlow::Continue(())
+        });
+        (events, listened)
+    }
+
+    fn sent(event: &CheckEvent) -> Vec<u8> {
+        reply(CHECK, CHECK, &serde_json::to_vec(event).unwrap())
+    }
+
+    #[test]
+    fn events_come_as_they_were_sent_until_the_last() {
+        let events = [begun(), bad(0..2)];
+        let sent = [sent(&events[0]), sent(&events[1]), reply(CHECK, ACK, b"")].concat();
+        let (heard, listened) = listen_to(&sent);
+        listened.unwrap();
+        assert_eq!(heard, events);
+        for len in 0..sent.len() {
+            let (_, listened) = listen_to(&sent[..len]);
+            assert!(matches!(listened, Err(AskError::Ended)), "{listened:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_event_is_not_taken_for_one() {
+        for wrong in [
+            reply(CHECK, CHECK, b"no event"),
+            reply(CHECK, CHECK, &[b' '; MAX_EVENT as usize + 1]),
+            sent(&bad(0..2)),
+            reply(CHECK, ERR_UNSUP, b""),
+        ] {
+            let (heard, listened) = listen_to(&wrong);
+            assert!(heard.is_empty());
+            assert!(matches!(listened, Err(AskError::NotOurs)), "{listened:?}");
+        }
+        let (_, busy) = listen_to(&reply(CHECK, ERR_POLICY, b""));
+        assert!(matches!(busy, Err(AskError::Checking)), "{busy:?}");
+        let reason = "all of it\nis zero".to_owned();
+        match listen_to(&sent(&CheckEvent::Refused { reason })).1 {
+            Err(AskError::Unchecked(reason)) => assert!(!reason.contains('\n')),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// A server that needs a moment before each byte.
+    struct Slow<'a>(&'a [u8], bool);
+
+    impl Read for Slow<'_> {
+        fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+            self.1 = !self.1;
+            match self.1 {
+                true => Err(io::ErrorKind::WouldBlock.into()),
+                false => self.0.read(&mut buf[..1]),
+            }
+        }
+    }
+
+    #[test]
+    fn the_caller_can_cancel() {
+        let sent = sent(&begun());
+        for last in 0..=sent.len() {
+            let mut heard = 0;
+            let listened = listen(Slow(&sent, false), &mut |event| {
+                assert_eq!(event.is_some(), heard == sent.len());
+                heard += 1;
+                match heard > last {
+                    true => ControlFlow::Break(()),
+                    false => ControlFlow::Continue(()),
+                }
+            });
+            assert!(matches!(listened, Err(AskError::Cancelled)), "{listened:?}");
+            assert_eq!(heard, last + 1);
         }
     }
 }

@@ -11,6 +11,7 @@ mod cache_policy;
 mod disk;
 mod errno;
 mod export_check;
+mod export_options;
 mod handles;
 mod image_fs;
 mod limits;

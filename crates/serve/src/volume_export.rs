@@ -3,9 +3,12 @@ use std::io;
 use rustix::io::Errno;
 use verimount_fuse::{Awake, AwakeLimit};
 use verimount_integrity::{Interleave, SECTOR};
-use verimount_nbd::{BlockSizes, Export};
+use verimount_nbd::{BlockSizes, Export, OwnOption};
 
-use crate::{Disk, export_check};
+use crate::{
+    Disk, export_check,
+    export_options::{CHECK, STATUS},
+};
 
 /// The largest preferred request size, in bytes. Tags are collected across requests, so larger requests
 /// gain nothing.
@@ -69,13 +72,17 @@ impl Export for VolumeExport {
         self.allows_discards
     }
 
-    fn status(&self) -> Vec<u8> {
-        // An empty answer only means that it is not recognised as ours.
-        self.disk.status().to_json().unwrap_or_default()
-    }
-
-    fn check(&self, tell: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
-        export_check::run(self.disk.volume(), tell)
+    fn own_option(&self, option: u32) -> Option<OwnOption<'_>> {
+        match option {
+            // An empty answer only means that it is not recognised as ours.
+            STATUS => Some(OwnOption::Reply(
+                self.disk.status().to_json().unwrap_or_default(),
+            )),
+            CHECK => Some(OwnOption::Talk(Box::new(|tell| {
+                export_check::run(self.disk.volume(), tell)
+            }))),
+            _ => None,
+        }
     }
 
     fn read(&self, buf: &mut [u8], offset: u64) -> Result<(), Errno> {
@@ -101,16 +108,28 @@ impl Export for VolumeExport {
 
 #[cfg(test)]
 mod tests {
-    use std::{ops::ControlFlow, sync::Arc};
+    use std::{
+        fs,
+        num::NonZeroUsize,
+        ops::ControlFlow,
+        os::unix::{fs::MetadataExt, net::UnixListener},
+        sync::Arc,
+        thread,
+        time::Duration,
+    };
 
     use verimount_integrity::{Devices, FormatOptions, Mode, OpenOptions, Volume, format};
+    use verimount_nbd::Server;
     use verimount_source::MemoryStorage;
     use verimount_testkit::{Fault, Faulty};
 
     use super::*;
-    use crate::Served;
+    use crate::{AskError, CheckEvent, Served, ask_export, check_export};
 
     const BLOCK: usize = 4096;
+
+    /// How long an answer may take: far more than it does.
+    const PATIENCE: Duration = Duration::from_secs(60);
 
     /// A volume whose storage fails the first write, and no other.
     fn failing_once() -> VolumeExport {
@@ -154,5 +173,44 @@ mod tests {
         let mut found = [1; BLOCK];
         export.read(&mut found, other).unwrap();
         assert_eq!(found, [0; BLOCK]);
+    }
+
+    #[test]
+    fn an_export_tells_its_status_and_is_checked() {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("socket");
+        let owner = fs::metadata(folder.path()).unwrap().uid();
+        let server = Server::bind(&socket).unwrap();
+        let export = failing_once();
+        thread::scope(|scope| {
+            scope.spawn(|| server.serve(&export, NonZeroUsize::MIN));
+            let asked = |user| ask_export(&socket, user, PATIENCE);
+            for own in [None, Some(owner)] {
+                let status = asked(own).unwrap().status;
+                assert_eq!(status, export.disk.status());
+            }
+            let foreign = asked(Some(owner + 1));
+            assert!(
+                matches!(foreign, Err(AskError::NotOurs)),
+                "{:?}",
+                foreign.err()
+            );
+            let mut done = 0;
+            let checked = check_export(&socket, PATIENCE, &mut |event| {
+                if let Some(CheckEvent::Done { bytes }) = event {
+                    done += bytes;
+                }
+                ControlFlow::Continue(())
+            });
+            checked.unwrap();
+            assert_eq!(done, export.size());
+            server.stop();
+        });
+        drop(server);
+        let missing = ask_export(&socket, None, PATIENCE);
+        assert!(matches!(missing, Err(AskError::System(_))));
+        drop(UnixListener::bind(&socket).unwrap());
+        let dead = ask_export(&socket, None, PATIENCE);
+        assert!(matches!(dead, Err(AskError::DeadExport)));
     }
 }

@@ -1,10 +1,10 @@
 //! Tests of the server on the byte level: messages are assembled by hand, independently of the
 //! implementation, and answers are compared as bytes.
 
-mod checks;
 mod client;
 mod handshake;
 mod limits;
+mod own_options;
 mod server;
 mod transmission;
 mod world;

@@ -8,21 +8,18 @@ use std::{
         fs::{MetadataExt, PermissionsExt},
         net::{UnixListener, UnixStream},
     },
-    process,
-    sync::atomic::Ordering::SeqCst,
     thread,
-    time::Duration,
 };
 
-use verimount_nbd::{AskError, Server, SocketAccess, ask_status};
+use verimount_nbd::{
+    Server, SocketAccess,
+    client::{ask, connect as connect_to},
+};
 
 use super::{
     client::Client,
-    world::{Disk, STATUS, serving, serving_at},
+    world::{Disk, NAME, serving, serving_at},
 };
-
-/// How long an answer may take: far more than it does.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 #[test]
 fn only_the_owner_may_connect() {
@@ -55,46 +52,6 @@ fn others_may_connect_if_allowed() {
     if Server::bind_for(&socket, access).is_err() {
         assert!(!socket.exists());
     }
-}
-
-#[test]
-fn a_server_reports_its_status() {
-    serving_at(Disk::default(), |socket, disk| {
-        let answer = ask_status(socket, None, PATIENCE).unwrap();
-        assert_eq!(answer.status, STATUS);
-        assert_eq!(answer.listener.process, Some(process::id().cast_signed()));
-        let owner = fs::metadata(socket).unwrap().uid();
-        assert_eq!(answer.listener.user, owner);
-        let own = ask_status(socket, Some(owner), PATIENCE);
-        assert_eq!(own.unwrap(), answer);
-        let other = ask_status(socket, Some(owner + 1), PATIENCE);
-        assert!(matches!(other, Err(AskError::NotOurs)), "{other:?}");
-        assert_eq!(disk.reads.load(SeqCst), 0);
-    });
-    let folder = tempfile::tempdir().unwrap();
-    let socket = folder.path().join("socket");
-    let missing = ask_status(&socket, None, PATIENCE);
-    assert!(matches!(missing, Err(AskError::System(_))));
-    // Somebody who never says anything.
-    let _silent = UnixListener::bind(&socket).unwrap();
-    match ask_status(&socket, None, Duration::from_millis(10)) {
-        Err(AskError::System(error)) => assert_eq!(error.kind(), io::ErrorKind::TimedOut),
-        other => panic!("{other:?}"),
-    }
-}
-
-/// A client may use the export after it has asked, as with any option.
-#[test]
-fn a_client_can_continue_after_asking_for_the_status() {
-    const STATUS_OPTION: u32 = u32::from_be_bytes(*b"veri");
-    serving(Disk::default(), |connect, _| {
-        let mut client = connect();
-        client.option(STATUS_OPTION, b"");
-        let (kind, status) = client.option_reply(STATUS_OPTION);
-        assert_eq!((kind, &status[..]), (STATUS_OPTION, STATUS));
-        let mut client = client.goes();
-        assert_eq!(client.reads(0, 2), Ok(vec![7, 7]));
-    });
 }
 
 #[test]
@@ -146,10 +103,8 @@ fn the_number_of_clients_is_limited() {
             assert!(visitors.len() <= 4);
             last = UnixStream::connect(socket).unwrap();
         }
-        assert!(matches!(
-            ask_status(socket, None, PATIENCE),
-            Err(AskError::Full)
-        ));
+        let asked = ask(&mut connect_to(socket).unwrap(), NAME);
+        assert_eq!(asked.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
         drop((clients, more, visitors));
     });
 }

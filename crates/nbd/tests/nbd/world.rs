@@ -1,7 +1,6 @@
 //! A server with a disk in memory.
 
 use std::{
-    io,
     num::NonZeroUsize,
     path::{Path, PathBuf},
     sync::{
@@ -12,15 +11,21 @@ use std::{
 };
 
 use rustix::io::Errno;
-use verimount_nbd::{BlockSizes, Export, Limits, Server};
+use verimount_nbd::{BlockSizes, Export, Limits, OwnOption, Server, Tell};
 
 use super::client::Client;
 
 /// The size of the disk, in bytes.
 pub(crate) const SIZE: u64 = 1 << 20;
 
-/// What the disk says of itself.
-pub(crate) const STATUS: &[u8] = b"a disk in memory";
+/// An option of the disk's own, with one reply.
+pub(crate) const NAME: u32 = 1 << 30;
+
+/// Its reply.
+pub(crate) const A_NAME: &[u8] = b"a disk in memory";
+
+/// An option of the disk's own, with numbers as replies.
+pub(crate) const COUNT: u32 = NAME + 1;
 
 /// Reading this byte fails.
 pub(crate) const BAD: u64 = 500_000;
@@ -33,8 +38,8 @@ pub(crate) struct Disk {
     pub(crate) trims: Mutex<Vec<(u64, u64)>>,
     pub(crate) is_read_only: bool,
     pub(crate) can_trim: bool,
-    /// How many messages a check of it has.
-    pub(crate) messages: u64,
+    /// How far it counts.
+    pub(crate) last: u64,
 }
 
 impl Default for Disk {
@@ -46,7 +51,7 @@ impl Default for Disk {
             trims: Mutex::default(),
             is_read_only: false,
             can_trim: true,
-            messages: 3,
+            last: 2,
         }
     }
 }
@@ -71,12 +76,16 @@ impl Export for Disk {
         self.can_trim
     }
 
-    fn status(&self) -> Vec<u8> {
-        STATUS.to_vec()
-    }
-
-    fn check(&self, tell: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
-        (0..self.messages).try_for_each(|number| tell(&number.to_be_bytes()))
+    fn own_option(&self, option: u32) -> Option<OwnOption<'_>> {
+        let last = self.last;
+        let count = move |tell: &mut Tell<'_>| {
+            (0..=last).try_for_each(|number| tell(&number.to_be_bytes()))
+        };
+        match option {
+            NAME => Some(OwnOption::Reply(A_NAME.to_vec())),
+            COUNT => Some(OwnOption::Talk(Box::new(count))),
+            _ => None,
+        }
     }
 
     fn read(&self, buf: &mut [u8], offset: u64) -> Result<(), Errno> {
