@@ -49,7 +49,7 @@ pub use node::{Node, NodeId, NodeKind};
 pub use reader::Romfs;
 pub use romfs_tree::RomfsTree;
 pub use walk::MAX_DEPTH;
-pub use writer::{Example, Loss, Losses, Lost, MAX_NAME_LEN, Options, Plan, plan};
+pub use writer::{MAX_NAME_LEN, Options, Plan, plan};
 
 /// The examples of the README are tests.
 #[cfg(doctest)]

@@ -9,15 +9,12 @@ mod emit;
 mod index;
 mod inspect;
 mod layout;
-mod losses;
 mod tree;
 
 use std::io::Write;
 
-use verimount_scan::{Entry, EntryId, SourceTree, Summary};
+use verimount_scan::{Entry, EntryId, Losses, SourceTree, Summary};
 use verimount_source::Progress;
-
-pub use losses::{Example, Loss, Losses, Lost};
 
 use self::{layout::Sizes, tree::Tree};
 use crate::{BlockSize, Error, VolumeName};
@@ -48,7 +45,7 @@ pub struct Plan {
 ///
 /// Attributes that the format cannot store are left out, and listed by [`Plan::losses`]: owners, times,
 /// extended attributes and all permission bits but the executable one. An image denies nobody
-/// reading, so the caller must make sure that [`Loss::Privacy`] is intended.
+/// reading, so the caller must make sure that [`Loss::Privacy`](verimount_scan::Loss::Privacy) is intended.
 ///
 /// The plan, and so the image, depends only on names, contents, types, executable bits and hard
 /// links. It is held in memory, about 200 bytes per entry; contents are not.

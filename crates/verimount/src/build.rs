@@ -4,8 +4,7 @@ use std::{
     sync::Arc,
 };
 
-use verimount_romfs::Losses;
-use verimount_scan::{Options as ScanOptions, OutwardLinks, SourceTree, scan};
+use verimount_scan::{Losses, Options as ScanOptions, OutwardLinks, SourceTree, scan};
 use verimount_source::{FileSource, ReadAt};
 use verimount_verity::{FileDigest, SealLayout, TreeParams, seal};
 

@@ -3,8 +3,8 @@ use std::{fmt, io};
 use thiserror::Error;
 use verimount_erofs::BuildError as ErofsError;
 use verimount_integrity::Error as VolumeError;
-use verimount_romfs::{Error as RomfsError, Loss, Lost};
-use verimount_scan::Error as ScanError;
+use verimount_romfs::Error as RomfsError;
+use verimount_scan::{Error as ScanError, Loss, Lost};
 use verimount_tree::Error as TreeError;
 use verimount_verity::Error as VerityError;
 

@@ -3,8 +3,8 @@
 use std::{fs::File, path::Path};
 
 use verimount_erofs::BuildError as ErofsError;
-use verimount_romfs::{Error as RomfsError, Loss, Losses};
-use verimount_scan::SourceTree;
+use verimount_romfs::Error as RomfsError;
+use verimount_scan::{Loss, Losses, SourceTree};
 use verimount_source::Progress;
 
 use crate::{Error, ImageFormat, RomfsOptions, processors::all_processors};

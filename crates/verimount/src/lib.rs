@@ -79,7 +79,7 @@ pub use verify::{Finding, Report, verify};
 #[cfg(feature = "remote")]
 pub use verify_cache::{CheckedCopy, verify_cache};
 
-pub use verimount_romfs::{Example, Loss, Losses, Lost};
+pub use verimount_scan::{Example, Loss, Losses, Lost};
 
 #[cfg(feature = "remote")]
 pub use verimount_cache as cache;

@@ -1,7 +1,7 @@
 use std::fmt;
 
 use verimount_names::{one_line, printable};
-use verimount_romfs::{Example, Loss, Lost};
+use verimount_scan::{Example, Loss, Lost};
 
 /// Which losses make [`build`](crate::build) fail. [`Loss::Privacy`] is not among them, see
 /// [`RomfsOptions::widen_permissions`](crate::RomfsOptions::widen_permissions).

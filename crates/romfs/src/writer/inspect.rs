@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use verimount_scan::{Entry, FileData, InodeKind};
+use verimount_scan::{Entry, FileData, InodeKind, Loss, Losses};
 use verimount_tree::Timestamp;
 
 use super::{
-    Loss, Losses, acl,
+    acl,
     tree::{Item, Tree},
 };
 use crate::NodeKind;

@@ -7,7 +7,8 @@ use std::{
 
 use proptest::prelude::*;
 use rustix::process::geteuid;
-use verimount_romfs::{BlockSize, Loss, Options, Romfs, VolumeName, plan};
+use verimount_romfs::{BlockSize, Options, Romfs, VolumeName, plan};
+use verimount_scan::Loss;
 use verimount_testkit::random_cases;
 
 use crate::{

@@ -14,7 +14,8 @@ use rustix::{
     process::geteuid,
 };
 use tempfile::TempDir;
-use verimount_romfs::{BlockSize, Example, Loss, Options, Plan, VolumeName, plan};
+use verimount_romfs::{BlockSize, Options, Plan, VolumeName, plan};
+use verimount_scan::{Example, Loss};
 
 use crate::model::scanned;
 

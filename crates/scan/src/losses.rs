@@ -1,6 +1,6 @@
 use std::{collections::BTreeMap, fmt, path::PathBuf};
 
-/// A kind of attribute that the format cannot store.
+/// A kind of attribute that the format of an image cannot store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Loss {
@@ -104,12 +104,7 @@ impl Losses {
     }
 
     /// Adds an inode by its path.
-    pub(super) fn add(
-        &mut self,
-        loss: Loss,
-        path: impl FnOnce() -> PathBuf,
-        detail: fmt::Arguments<'_>,
-    ) {
+    pub fn add(&mut self, loss: Loss, path: impl FnOnce() -> PathBuf, detail: fmt::Arguments<'_>) {
         let lost = self.0.entry(loss).or_default();
         lost.count = lost.count.saturating_add(1);
         if lost.examples.len() < MAX_EXAMPLES {
