@@ -1,6 +1,7 @@
 use std::{
     collections::VecDeque,
     ffi::OsStr,
+    ops::ControlFlow,
     path::PathBuf,
     sync::{
         Arc, Mutex, OnceLock, PoisonError,
@@ -12,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use verimount_names::printable;
 use verimount_source::{ReadError, Scratch};
 use verimount_tree::{
-    AddEntry, AddEntryAndAttr, Attr, Cursor, Error, Extent, ExtentKind, NodeId, Ownership, Paths,
-    Tree, Usage, XattrNames, seek,
+    AddEntry, AddEntryAndAttr, AddReadable, Attr, Cursor, Error, Extent, ExtentKind, NodeId,
+    Ownership, Paths, Tree, Usage, VisitPlace, XattrNames, seek,
 };
 use verimount_verity::{FileDigest, Identity, Mismatch, Place, VerifiedReader, VerifyStats};
 
@@ -264,6 +265,8 @@ impl VerifiedTree {
     }
 }
 
+// A method that is forgotten would be the default one, not that of the tree.
+#[warn(clippy::missing_trait_methods)]
 impl Tree for VerifiedTree {
     fn attr(&self, node: NodeId) -> Result<Attr, Error> {
         self.requests.count(Operation::GetAttr);
@@ -298,6 +301,13 @@ impl Tree for VerifiedTree {
         self.recorded(directory, 0, listed)
     }
 
+    fn list_readable(&self, directory: NodeId, from: Cursor, add: &mut AddReadable<'_>) {
+        self.requests.count(Operation::ReadDir);
+        self.tree.list_readable(directory, from, &mut |listed| {
+            add(self.recorded(directory, 0, listed))
+        });
+    }
+
     fn read<'s>(
         &self,
         node: NodeId,
@@ -316,6 +326,14 @@ impl Tree for VerifiedTree {
 
     fn usage(&self) -> Usage {
         self.tree.usage()
+    }
+
+    fn walk_places(&self, visit: &mut VisitPlace<'_>) -> ControlFlow<()> {
+        self.tree.walk_places(visit)
+    }
+
+    fn shares_data(&self) -> bool {
+        self.tree.shares_data()
     }
 
     fn ownership(&self) -> Ownership {
