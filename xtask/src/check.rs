@@ -1,11 +1,11 @@
 //! `cargo xtask check`: the checks and quick tests before each commit.
 
 use anyhow::Result;
-use verimount_support::{command, workspace::target};
+use verimount_support::workspace::target;
 
 use crate::{
     programs::Program,
-    steps::{cargo_test, check_sources, step},
+    steps::{cargo_test, check_sources, run_tests, step},
 };
 
 pub(crate) fn run() -> Result<()> {
@@ -15,6 +15,6 @@ pub(crate) fn run() -> Result<()> {
         for program in Program::ALL {
             test.args(["--exclude", program.package()]);
         }
-        command::run(&mut test)
+        run_tests(&mut test)
     })
 }

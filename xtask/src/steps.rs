@@ -6,7 +6,10 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use verimount_support::{command, workspace::cargo};
+use verimount_support::{
+    command,
+    workspace::{build_tested_verimount, cargo},
+};
 
 use crate::fuzz;
 
@@ -44,6 +47,13 @@ pub(crate) fn cargo_test() -> Command {
         test.env(TEST_THREADS, (2 * processors).to_string());
     }
     test
+}
+
+/// Runs `cargo test` as [`cargo_test`] made it.
+pub(crate) fn run_tests(test: &mut Command) -> Result<()> {
+    // Its own tests would compile the command while they run.
+    build_tested_verimount()?;
+    command::run(test)
 }
 
 /// Runs one step, and prints its name before and its time after.

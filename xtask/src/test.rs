@@ -17,7 +17,7 @@ use verimount_testenv::{EXHAUSTIVE, tools::REQUIRE_TOOLS};
 use crate::{
     deny, fuzz,
     programs::Program,
-    steps::{cargo_test, check_sources, step},
+    steps::{cargo_test, check_sources, run_tests, step},
 };
 
 /// Check and test; stop at the first step that fails
@@ -44,7 +44,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         if options.full {
             test.env(EXHAUSTIVE, "1");
         }
-        command::run(&mut test)
+        run_tests(&mut test)
     })?;
     if !options.full {
         return Ok(());

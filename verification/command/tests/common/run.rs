@@ -1,11 +1,9 @@
 //! Runs the command and checks how it ended.
 
 use std::{
-    env,
     ffi::OsStr,
     fmt,
     os::unix::process::CommandExt,
-    path::PathBuf,
     process::{Child, Command, ExitStatus, Stdio},
     sync::mpsc::{RecvTimeoutError, channel},
     thread,
@@ -14,19 +12,12 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-use super::user::User;
+pub(crate) use verimount_command_tests::{BINARY, binary};
 
-/// Environment variable with the path of another copy of the command, for tests that cannot access the
-/// built one.
-pub(crate) const BINARY: &str = "VERIMOUNT_TEST_BINARY";
+use super::user::User;
 
 /// A command that takes longer hangs. This is far more than any test needs, even on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-
-/// The command under test.
-pub(crate) fn binary() -> PathBuf {
-    env::var_os(BINARY).map_or_else(|| env!("CARGO_BIN_EXE_verimount").into(), PathBuf::from)
-}
 
 /// How a run ended.
 pub(crate) struct Ended {
