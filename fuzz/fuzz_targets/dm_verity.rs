@@ -9,11 +9,14 @@
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use verimount_fuzz::verified::{OPTIONS, check_reads, counted, open_cheaply, parts};
+use verimount_fuzz::verified::{BARE, Counted, OPTIONS, Stored, cheaply, counted, parts};
 use verimount_verity::{Digest, Error, dm_verity::HashArea};
 
 /// The largest of the inputs to begin with.
 const SEED: &[u8] = include_bytes!("../seeds/dm_verity/two-levels");
+
+/// How many bytes are read to open a hash area, at most: the superblock, and where one could be that is not finished.
+const MOST_TO_OPEN: u64 = 2 * 512;
 
 /// How many blocks the seed's data has.
 const ORIGINAL_BLOCKS: u64 = 35;
@@ -21,7 +24,9 @@ const ORIGINAL_BLOCKS: u64 = 35;
 /// The seed's data, and its root hash.
 static ORIGINAL: LazyLock<(&[u8], Digest)> = LazyLock::new(|| {
     let (data, hashes) = parts(SEED).expect("the seed has data and a hash area");
-    let root = stored_root(beside(data, hashes).expect("the seed is sealed"));
+    let sources = [counted(data), counted(hashes)];
+    let area = beside(&sources).expect("the seed is sealed");
+    let root = stored_root(area, &sources);
     (data, root.expect("the seed has a tree"))
 });
 
@@ -29,49 +34,58 @@ fuzz_target!(|input: &[u8]| {
     let Some((data, hashes)) = parts(input) else {
         return;
     };
-    check(data, || beside(data, hashes));
+    let sources = [counted(data), counted(hashes)];
+    check(data, &sources, || beside(&sources));
     // At the next hash block, if that is one of the usual size.
     let offset = data.len().next_multiple_of(4096);
     let mut file = data.to_vec();
     file.resize(offset, 0);
     file.extend(hashes);
-    check(&file, || {
-        let file = counted(&file);
-        let open = || HashArea::open_appended(file.clone(), offset as u64);
-        open_cheaply(&[&file], open)
+    let sources = [counted(&file)];
+    check(&file, &sources, || {
+        let open = || HashArea::open_appended(sources[0].clone(), offset as u64);
+        cheaply(&sources, MOST_TO_OPEN, open).ok()
     });
 });
 
-fn beside(data: &[u8], hashes: &[u8]) -> Option<HashArea> {
-    let (data, hashes) = (counted(data), counted(hashes));
-    let open = || HashArea::open_beside(data.clone(), hashes.clone(), 0);
-    open_cheaply(&[&data, &hashes], open)
+fn beside(sources: &[Counted; 2]) -> Option<HashArea> {
+    let [data, hashes] = sources.clone();
+    let open = || HashArea::open_beside(data, hashes, 0);
+    cheaply(sources, MOST_TO_OPEN, open).ok()
 }
 
-/// The root hash of the stored tree, if there is one.
-fn stored_root(area: HashArea) -> Option<Digest> {
+/// The root hash of the stored tree, if there is one, for which only its topmost block is read.
+fn stored_root(area: HashArea, sources: &[Counted]) -> Option<Digest> {
     let none = vec![0; area.params().algorithm.digest_size()];
-    match area.verified(&none, OPTIONS) {
+    let topmost = area.params().hash_block_size.bytes() as u64;
+    match cheaply(sources, topmost, || area.verified(&none, OPTIONS)) {
         Err(Error::WrongRootHash { actual, .. }) => Some(*actual),
         _ => None,
     }
 }
 
-/// `stored` begins with the data.
-fn check(stored: &[u8], open: impl Fn() -> Option<HashArea>) {
+/// `bytes` begin with the data.
+fn check(bytes: &[u8], sources: &[Counted], open: impl Fn() -> Option<HashArea>) {
     let Some(area) = open() else {
         return;
+    };
+    let (geometry, params) = (area.geometry().clone(), area.params().clone());
+    let stored = Stored {
+        geometry: &geometry,
+        data_block: params.data_block_size.bytes(),
+        hash_block: params.hash_block_size.bytes(),
+        sources,
     };
     let (original, root) = &*ORIGINAL;
     let is_of_original = area.geometry().data_blocks() == ORIGINAL_BLOCKS;
     let check_reads = |root: &Digest, expected| {
-        let reader = open().map(|area| area.verified(root.as_bytes(), OPTIONS));
-        if let Some(Ok(reader)) = reader {
-            check_reads(&reader, expected);
+        let verified = |options| open().map(|area| area.verified(root.as_bytes(), options));
+        if let [Some(Ok(reader)), Some(Ok(bare))] = [OPTIONS, BARE].map(verified) {
+            stored.check_reads(&reader, &bare, expected);
         }
     };
-    if let Some(root) = stored_root(area) {
-        check_reads(&root, stored);
+    if let Some(root) = stored_root(area, sources) {
+        check_reads(&root, bytes);
     }
     // The root hash does not cover their number.
     if is_of_original {

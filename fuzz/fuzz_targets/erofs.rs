@@ -25,6 +25,14 @@ const MAX_RECORDS: u64 = 1 << 20;
 /// How many for each byte of the image: all that is done may look at a map from its beginning to its end.
 const RECORDS_FOR_BYTE: u64 = 64;
 
+/// How many records may be looked at for a byte that was just read: where its extent begins and where the next one does, each
+/// in 256 steps in an index and fewer in lists, and the same in the inode that holds fragments. What is looked at once only,
+/// such as the lengths of all extents in front, was looked at by the read before.
+const MAX_RECORDS_AGAIN: u64 = 2 * (2 * 256 + 2);
+
+/// The bit of a superblock which says that inodes may be in a compressed file.
+const METABOX: (usize, u8) = (1024 + 0x51, 1);
+
 fuzz_target!(|bytes: &[u8]| {
     read_everything(bytes.to_vec());
     read_everything(with_right_checksum(bytes));
@@ -32,6 +40,10 @@ fuzz_target!(|bytes: &[u8]| {
 
 fn read_everything(bytes: Vec<u8>) {
     let most_records = MAX_RECORDS + RECORDS_FOR_BYTE * bytes.len() as u64;
+    // Of inodes in a compressed file, maps may be looked at that others are in.
+    let has_metabox = bytes
+        .get(METABOX.0)
+        .is_some_and(|byte| byte & METABOX.1 != 0);
     let Ok(tree) = ErofsTree::open(Arc::new(bytes), Vec::new()) else {
         return;
     };
@@ -48,6 +60,9 @@ fn read_everything(bytes: Vec<u8>) {
         if let Ok(attr) = tree.attr(node) {
             let _ = resolve(&tree, &path);
             read_file(&tree, &attr);
+            if !has_metabox {
+                read_again(&tree, &attr);
+            }
         }
         let records = tree.work().records - before;
         assert!(records <= most_records, "{records} records for {path:?}");
@@ -77,6 +92,26 @@ fn read_file(tree: &ErofsTree, attr: &Attr) {
         let _ = tree.lookup(attr.node, OsStr::new("name"));
         let from = Cursor::new(attr.size / 2).unwrap_or(Cursor::MAX);
         let _ = tree.list(attr.node, from, &mut |_, _| ControlFlow::Continue(()));
+    }
+}
+
+/// Reads single bytes twice: the second time takes few steps, however the file's map is made.
+fn read_again(tree: &ErofsTree, attr: &Attr) {
+    let mut scratch = Scratch::default();
+    for offset in [0, attr.size / 2, attr.size.saturating_sub(1)] {
+        let mut read = || tree.read(attr.node, offset, 1, &mut scratch).is_ok();
+        read();
+        let before = tree.work();
+        let is_read = read();
+        let records = tree.work().records - before.records;
+        assert!(
+            records <= MAX_RECORDS_AGAIN,
+            "{records} records for the byte at {offset} again"
+        );
+        let clusters = tree.work().clusters - before.clusters;
+        // One that could be decompressed is kept.
+        let most = u64::from(!is_read);
+        assert!(clusters <= most, "{clusters} clusters for one byte again");
     }
 }
 

@@ -9,11 +9,17 @@
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use verimount_fuzz::verified::{OPTIONS, check_reads, counted, open_cheaply, parts};
+use verimount_fuzz::verified::{BARE, Counted, OPTIONS, Stored, cheaply, counted, parts};
 use verimount_verity::{FileDigest, Sealed, Trust, VerifiedReader};
 
 /// The largest of the inputs to begin with.
 const SEED: &[u8] = include_bytes!("../seeds/sealed/two-levels");
+
+/// How many bytes are read to open a sidecar, at most: the number with which it ends, the descriptor and the longest signature.
+const MOST_BESIDE: u64 = 4 + (16 << 10);
+
+/// The same of an appended seal, whose signature was perhaps being replaced: the mark, and the new end, too.
+const MOST_APPENDED: u64 = MOST_BESIDE + 512 + (20 << 10);
 
 /// The seed's data, and its digest.
 static ORIGINAL: LazyLock<(&[u8], FileDigest)> = LazyLock::new(|| {
@@ -26,25 +32,37 @@ fuzz_target!(|input: &[u8]| {
     let Some((data, seal)) = parts(input) else {
         return;
     };
-    let (content, beside) = (counted(data), counted(seal));
-    let open = || Sealed::open_sidecar(content.clone(), beside.clone());
-    check(data, open_cheaply(&[&content, &beside], open));
+    let sources = [counted(data), counted(seal)];
+    let sealed = cheaply(&sources, MOST_BESIDE, || {
+        Sealed::open_sidecar(sources[0].clone(), sources[1].clone())
+    });
+    check(data, &sources, sealed.ok());
     let mut file = data.to_vec();
     file.resize(data.len().next_multiple_of(65536), 0);
     file.extend(seal);
-    let file = counted(&file);
-    let open = || Sealed::open_appended(file.clone());
-    check(data, open_cheaply(&[&file], open));
+    let sources = [counted(&file)];
+    let open = || Sealed::open_appended(sources[0].clone());
+    let sealed = cheaply(&sources, MOST_APPENDED, open);
+    check(data, &sources, sealed.ok());
 });
 
-fn check(data: &[u8], sealed: Option<Sealed>) {
+fn check(data: &[u8], sources: &[Counted], sealed: Option<Sealed>) {
     let Some(sealed) = sealed else {
         return;
     };
     let _ = sealed.signature();
+    let descriptor = sealed.descriptor();
+    let block = descriptor.params().block_size.bytes();
+    let stored = Stored {
+        geometry: descriptor.geometry(),
+        data_block: block,
+        hash_block: block,
+        sources,
+    };
     let check_reads = |trust: &Trust, expected| {
-        if let Ok(reader) = VerifiedReader::new(&sealed, trust, OPTIONS) {
-            check_reads(&reader, expected);
+        let open = |options| VerifiedReader::new(&sealed, trust, options);
+        if let [Ok(reader), Ok(bare)] = [OPTIONS, BARE].map(open) {
+            stored.check_reads(&reader, &bare, expected);
         }
     };
     // Appended, data of another length may be meant.

@@ -3,12 +3,18 @@
 use std::sync::Arc;
 
 use verimount_source::{Counting, ReadAt, Scratch};
-use verimount_verity::{TreeReadahead, VerifiedReader, VerifyOptions};
+use verimount_verity::{TreeGeometry, TreeReadahead, VerifiedReader, VerifyOptions};
 
 /// Little is kept, so that much is read again.
 pub const OPTIONS: VerifyOptions = VerifyOptions {
     tree_readahead: TreeReadahead::Auto,
     cache_bytes: 1 << 16,
+};
+
+/// Nothing is kept or read ahead, so that a read costs what it needs.
+pub const BARE: VerifyOptions = VerifyOptions {
+    tree_readahead: TreeReadahead::Off,
+    cache_bytes: 0,
 };
 
 /// An input's data, whose length is in its first two bytes, little-endian; and what is behind it.
@@ -17,40 +23,67 @@ pub fn parts(input: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(u16::from_le_bytes(*len).into())
 }
 
-/// The most bytes that are read to open a seal: its end with a signature, and the topmost block of a tree.
-const MOST_TO_OPEN: u64 = 96 << 10;
+/// Bytes of which it is counted how many are read.
+pub type Counted = Arc<Counting<Vec<u8>>>;
 
 /// Bytes of which it is counted how many are read.
-pub fn counted(bytes: &[u8]) -> Arc<Counting<Vec<u8>>> {
+pub fn counted(bytes: &[u8]) -> Counted {
     Arc::new(Counting::new(bytes.to_vec()))
 }
 
-/// Opens what these sources hold, for which little is read, whatever they say.
+/// Does something for which at most so many bytes of these sources are read, whatever they say.
 ///
 /// # Panics
-/// If more is read.
-pub fn open_cheaply<T, E>(
-    sources: &[&Counting<Vec<u8>>],
-    open: impl FnOnce() -> Result<T, E>,
-) -> Option<T> {
+/// If more are read.
+pub fn cheaply<T>(sources: &[Counted], most: u64, run: impl FnOnce() -> T) -> T {
     let read = || -> u64 { sources.iter().map(|source| source.counts().bytes).sum() };
     let before = read();
-    let opened = open();
+    let result = run();
     let read = read() - before;
-    assert!(read <= MOST_TO_OPEN, "{read} bytes to open it");
-    opened.ok()
+    assert!(read <= most, "{read} bytes are read, more than {most}");
+    result
 }
 
-/// Reads fail or give what is expected.
-///
-/// # Panics
-/// If one gives something else.
-pub fn check_reads(reader: &VerifiedReader, expected: &[u8]) {
-    let size = usize::try_from(reader.size()).expect("no more than the input has");
-    let mut scratch = Scratch::default();
-    for range in [0..size, size / 2..size, size / 3..size / 2] {
-        if let Ok(bytes) = reader.read_borrowed(&mut scratch, range.start as u64, range.len()) {
-            assert_eq!(bytes, &expected[range]);
+/// A tree and the sizes of its blocks in bytes, and all that is read of it and of the data.
+pub struct Stored<'a> {
+    /// Its shape.
+    pub geometry: &'a TreeGeometry,
+    /// The size of a block of data.
+    pub data_block: usize,
+    /// The size of a block of the tree.
+    pub hash_block: usize,
+    /// Where data and tree are.
+    pub sources: &'a [Counted],
+}
+
+impl Stored<'_> {
+    /// Reads fail or give what is expected. None reads a block of the tree twice. `bare` reads with [`BARE`]: for a byte, a
+    /// block of data and one of each level.
+    ///
+    /// # Panics
+    /// If a read gives something else, or reads more.
+    pub fn check_reads(&self, reader: &VerifiedReader, bare: &VerifiedReader, expected: &[u8]) {
+        let size = usize::try_from(reader.size()).expect("no more than the input has");
+        let mut scratch = Scratch::default();
+        for range in [0..size, size / 2..size, size / 3..size / 2] {
+            let blocks = range.end.div_ceil(self.data_block) - range.start / self.data_block;
+            let most = (blocks * self.data_block) as u64 + self.geometry.tree_size();
+            let read = cheaply(self.sources, most, || {
+                reader.read_borrowed(&mut scratch, range.start as u64, range.len())
+            });
+            if let Ok(bytes) = read {
+                assert_eq!(bytes, &expected[range]);
+            }
+        }
+        let most = self.data_block + self.geometry.levels() * self.hash_block;
+        for at in [0, size / 3, size / 2, size.saturating_sub(1)] {
+            let len = 1.min(size);
+            let read = cheaply(self.sources, most as u64, || {
+                bare.read_borrowed(&mut scratch, at as u64, len)
+            });
+            if let Ok(bytes) = read {
+                assert_eq!(bytes, &expected[at..at + len]);
+            }
         }
     }
 }
