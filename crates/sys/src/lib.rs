@@ -1,5 +1,5 @@
-//! System calls and C functions that no safe library offers. The only crate of Verimount with unsafe
-//! code: each block says why it is sound.
+//! System calls that no safe library offers. The only crate of Verimount with unsafe code: each block
+//! says why it is sound.
 
 mod allocation;
 mod cachestat;
@@ -11,8 +11,6 @@ mod inherited;
 mod ioctl;
 mod lease;
 mod lookup;
-#[cfg(feature = "lz4")]
-mod lz4;
 mod mapping;
 mod mount_attributes;
 mod mount_status;
@@ -30,8 +28,6 @@ pub use fuse_ring::{FuseRing, FuseRingRequest, SpareRing, WaitingFuseRing};
 pub use inherited::take_inherited;
 pub use lease::is_open_for_writing;
 pub use lookup::{LookupError, look_up};
-#[cfg(feature = "lz4")]
-pub use lz4::{Lz4Block, Lz4Filler};
 pub use mount_attributes::seclude_mount;
 pub use mount_status::{IOC_MOUNT_STATUS, mount_status};
 pub use peer::{Listener, connecting_user, listener};
