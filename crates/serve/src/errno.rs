@@ -3,24 +3,6 @@ use std::io;
 use rustix::io::Errno;
 use verimount_integrity::Error as VolumeError;
 use verimount_source::{ReadError, WriteError};
-use verimount_tree::Error;
-
-/// The error number for each error of a tree. No other code maps them.
-pub(crate) fn errno(error: &Error) -> Errno {
-    match error {
-        Error::NotFound => Errno::NOENT,
-        Error::NotADirectory => Errno::NOTDIR,
-        Error::IsADirectory => Errno::ISDIR,
-        Error::NoContent | Error::NotASymlink => Errno::INVAL,
-        Error::NoAttribute => Errno::NODATA,
-        Error::PastEnd => Errno::NXIO,
-        other => match other.read_error() {
-            // The system's error says most. Without one, it is an ordinary failed read.
-            Some(ReadError::Io { source, .. }) => system(source),
-            _ => Errno::IO,
-        },
-    }
-}
 
 /// The error number for a failed request to a volume. The volume itself logs mismatches, and failures
 /// that end writing.

@@ -20,7 +20,6 @@ use self::{
 };
 use crate::{
     Served, VerifiedTree,
-    errno::errno,
     limits::{FOREVER, MAX_BACKGROUND, MAX_REQUEST},
 };
 
@@ -122,18 +121,18 @@ impl FileSystem for ImageFs {
         match self.tree.lookup(file(parent)?, name) {
             Ok(attr) => Ok(self.entry(&attr)),
             Err(Error::NotFound) => Ok(NO_ENTRY),
-            Err(error) => Err(errno(&error)),
+            Err(error) => Err(error.errno()),
         }
     }
 
     fn getattr(&self, node: NodeId, _: Option<Handle>) -> Result<(Attr, Duration), Errno> {
-        let attr = self.tree.attr(file(node)?).map_err(|e| errno(&e))?;
+        let attr = self.tree.attr(file(node)?).map_err(|error| error.errno())?;
         Ok((self.shown(&attr), FOREVER))
     }
 
     fn readlink<'s>(&self, node: NodeId, scratch: &'s mut Scratch) -> Result<&'s [u8], Errno> {
         let target = self.tree.readlink(file(node)?, scratch);
-        target.map_err(|error| errno(&error))
+        target.map_err(|error| error.errno())
     }
 
     fn open(&self, _: Caller, _: NodeId, _: u32) -> Result<Opened, Errno> {
@@ -153,7 +152,7 @@ impl FileSystem for ImageFs {
     ) -> Result<&'s [u8], Errno> {
         let size = read.size.min(MAX_REQUEST) as usize;
         let content = self.tree.read(file(node)?, read.offset, size, scratch);
-        content.map_err(|error| errno(&error))
+        content.map_err(|error| error.errno())
     }
 
     fn readdir(
@@ -169,7 +168,7 @@ impl FileSystem for ImageFs {
         let listed = self.tree.list(file(node)?, from, &mut |entry, next| {
             continue_if(names.add(name(&entry, next)))
         });
-        listed.map_err(|error| errno(&error))
+        listed.map_err(|error| error.errno())
     }
 
     fn readdirplus(
@@ -188,7 +187,7 @@ impl FileSystem for ImageFs {
             continue_if(names.add(name(&listed, next), &found))
         };
         let listed = self.tree.list_with_attrs(file(node)?, from, &mut add);
-        listed.map_err(|error| errno(&error))
+        listed.map_err(|error| error.errno())
     }
 
     fn statfs(&self, _: NodeId) -> Result<StatFs, Errno> {
@@ -207,7 +206,10 @@ impl FileSystem for ImageFs {
         if has_status(node) && name == STATUS_XATTR {
             return self.tree.status(self.served.clone()).to_json();
         }
-        let value = self.tree.xattr(file(node)?, name).map_err(|e| errno(&e))?;
+        let value = self
+            .tree
+            .xattr(file(node)?, name)
+            .map_err(|error| error.errno())?;
         match value.len() <= MAX_XATTR_VALUE {
             true => Ok(value),
             false => Err(Errno::TOOBIG),
@@ -215,7 +217,10 @@ impl FileSystem for ImageFs {
     }
 
     fn listxattr(&self, caller: Caller, node: NodeId) -> Result<Vec<u8>, Errno> {
-        let stored = self.tree.xattr_names(file(node)?).map_err(|e| errno(&e))?;
+        let stored = self
+            .tree
+            .xattr_names(file(node)?)
+            .map_err(|error| error.errno())?;
         // The status is not listed, as copies would get it.
         let is_status = |name: &OsStr| has_status(node) && name == STATUS_XATTR;
         let is_shown = |name: &OsStr| !is_status(name) && self.may_know(caller, name);
@@ -235,7 +240,7 @@ impl FileSystem for ImageFs {
             Seek::Hole => ExtentKind::Hole,
         };
         let found = self.tree.seek(file(node)?, wanted, offset);
-        found.map_err(|error| errno(&error))
+        found.map_err(|error| error.errno())
     }
 
     fn ioctl(&self, node: NodeId, _: Handle, command: u32, _: &[u8]) -> Result<Vec<u8>, Errno> {

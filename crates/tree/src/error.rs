@@ -1,5 +1,6 @@
-use std::error::Error as StdError;
+use std::{error::Error as StdError, io};
 
+use rustix::io::Errno;
 use thiserror::Error;
 use verimount_source::ReadError;
 
@@ -22,6 +23,9 @@ pub enum Error {
     /// It is not a symbolic link.
     #[error("it is not a symbolic link")]
     NotASymlink,
+    /// Its path leads through too many symbolic links.
+    #[error("its path leads through too many symbolic links")]
+    TooManyLinks,
     /// It has no extended attribute of that name.
     #[error("it has no such extended attribute")]
     NoAttribute,
@@ -58,6 +62,22 @@ impl Error {
         }
     }
 
+    /// The number of the system's error for it, as a mount answers.
+    pub fn errno(&self) -> Errno {
+        match self {
+            Self::NotFound => Errno::NOENT,
+            Self::NotADirectory => Errno::NOTDIR,
+            Self::IsADirectory => Errno::ISDIR,
+            Self::NoContent | Self::NotASymlink => Errno::INVAL,
+            Self::TooManyLinks => Errno::LOOP,
+            Self::NoAttribute => Errno::NODATA,
+            Self::PastEnd => Errno::NXIO,
+            // The system's error says most. Without one, it is an ordinary failed read.
+            Self::Read(ReadError::Io { source, .. }) => of_system(source),
+            Self::Corrupt(_) | Self::Unsupported(_) | Self::Read(_) => Errno::IO,
+        }
+    }
+
     /// Whether this is a defect of the storage, and not of the request.
     pub fn is_about_content(&self) -> bool {
         matches!(
@@ -65,4 +85,8 @@ impl Error {
             Self::Corrupt(_) | Self::Unsupported(_) | Self::Read(_)
         )
     }
+}
+
+fn of_system(error: &io::Error) -> Errno {
+    Errno::from_io_error(error).unwrap_or(Errno::IO)
 }

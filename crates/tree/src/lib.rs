@@ -103,6 +103,7 @@ mod entry;
 mod error;
 mod extent;
 mod file_type;
+mod follow;
 mod node_id;
 mod ownership;
 mod paths;
@@ -119,6 +120,7 @@ pub use entry::{AddEntry, AddEntryAndAttr, AddReadable, Cursor, DirEntry};
 pub use error::Error;
 pub use extent::{Extent, ExtentKind, seek};
 pub use file_type::FileType;
+pub use follow::follow;
 pub use node_id::NodeId;
 pub use ownership::Ownership;
 pub use paths::Paths;
@@ -127,7 +129,7 @@ pub use single_file::SingleFile;
 pub use stored_file::StoredFile;
 pub use timestamp::Timestamp;
 pub use tree::{ROOT_PATH, Tree, Usage, VisitPlace, part_inside};
-pub use walk::{MAX_DEPTH, walk, walk_readable};
+pub use walk::{MAX_DEPTH, Part, Walker, part, walk, walk_readable};
 pub use xattr_names::{MAX_XATTR_VALUE, XattrNames};
 
 /// The examples of the README are tests.

@@ -54,15 +54,50 @@ pub fn walk<E: From<Error>>(
     path: PathBuf,
     mut visit: impl FnMut(&Path, &Attr) -> Result<(), E>,
 ) -> Result<(), E> {
-    let mut walk = Walk::new(tree, path);
-    walk.enter(directory)?;
-    while let Some(attr) = walk.next(|directory, from| part(tree, directory, from))? {
-        visit(&walk.path, &attr)?;
-        if attr.is_directory() {
-            walk.enter(attr.node)?;
-        }
+    let mut walker = Walker::new(tree, directory, path)?;
+    while let Some((path, attr)) = walker.next(tree)? {
+        visit(path, &attr)?;
     }
     Ok(())
+}
+
+/// A [`walk`] that goes on when it is asked to.
+pub struct Walker {
+    walk: Walk<Attr>,
+    /// The directory that came last, whose entries come next.
+    unentered: Option<NodeId>,
+}
+
+impl Walker {
+    /// A walk over everything below `directory`, which is at `path`.
+    ///
+    /// # Errors
+    /// None of a directory's own; what it cannot read is reported when it comes to that.
+    pub fn new(tree: &dyn Tree, directory: NodeId, path: PathBuf) -> Result<Self, Error> {
+        let mut walk = Walk::new(tree, path);
+        walk.enter(directory)?;
+        Ok(Self {
+            walk,
+            unentered: None,
+        })
+    }
+
+    /// The next file of the same tree: its path and attributes.
+    ///
+    /// # Errors
+    /// As [`walk`], but none of a visitor.
+    pub fn next(&mut self, tree: &dyn Tree) -> Result<Option<(&Path, Attr)>, Error> {
+        if let Some(directory) = self.unentered.take() {
+            self.walk.enter(directory)?;
+        }
+        let next = self
+            .walk
+            .next(|directory, from| part(tree, directory, from))?;
+        Ok(next.map(|attr| {
+            self.unentered = attr.is_directory().then_some(attr.node);
+            (&*self.walk.path, attr)
+        }))
+    }
 }
 
 /// As [`walk`] over all of a tree that may be damaged, until `visit` breaks. `visit` gets the path and the id of
@@ -138,7 +173,7 @@ struct Level<T> {
 }
 
 /// Entries of a directory, and where further ones may begin.
-type Part<T> = (VecDeque<(OsString, T)>, Option<Cursor>);
+pub type Part<T> = (VecDeque<(OsString, T)>, Option<Cursor>);
 
 impl<T> Walk<T> {
     /// A walk over a part of `tree` that is at `path`.
@@ -198,8 +233,11 @@ impl<T> Walk<T> {
     }
 }
 
-/// Up to [`PART`] entries with their attributes.
-fn part(tree: &dyn Tree, directory: NodeId, from: Cursor) -> Result<Part<Attr>, Error> {
+/// Some of the entries of a directory with their attributes, from `from` on.
+///
+/// # Errors
+/// Any [`Error`], also if the attributes of an entry cannot be read.
+pub fn part(tree: &dyn Tree, directory: NodeId, from: Cursor) -> Result<Part<Attr>, Error> {
     let mut entries = VecDeque::new();
     let mut rest = None;
     let mut unread = None;
