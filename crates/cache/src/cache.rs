@@ -77,8 +77,8 @@ impl Cache {
     ///
     /// # Errors
     /// Any [`CacheError`].
-    pub fn open(path: &Path, size: Option<u64>) -> Result<Self, CacheError> {
-        let directory = Directory::open(path)?;
+    pub fn open(path: impl AsRef<Path>, size: Option<u64>) -> Result<Self, CacheError> {
+        let directory = Directory::open(path.as_ref())?;
         let limit = match size {
             Some(size) => size,
             None => {

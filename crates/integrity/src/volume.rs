@@ -14,7 +14,7 @@ mod request;
 mod saved_superblock;
 mod unflushed;
 
-use std::{ops::Range, sync::Arc};
+use std::{fmt, ops::Range, sync::Arc};
 
 use crate::{
     BadBlock, Error, Mode, Superblock,
@@ -57,6 +57,15 @@ pub struct Volume {
     allows_discards: bool,
     counters: Counters,
     unflushed: Arc<Unflushed>,
+}
+
+impl fmt::Debug for Volume {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Volume")
+            .field("size", &self.size())
+            .field("mode", &self.mode())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Volume {

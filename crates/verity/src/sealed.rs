@@ -5,7 +5,7 @@
     clippy::as_conversions
 )]
 
-use std::{num::NonZeroUsize, sync::Arc};
+use std::{fmt, num::NonZeroUsize, sync::Arc};
 
 use verimount_source::{GrowingFile, ReadAt, Window};
 
@@ -77,6 +77,12 @@ pub struct Sealed {
     signature: Option<Vec<u8>>,
     data: Arc<dyn ReadAt>,
     tree: Arc<dyn ReadAt>,
+}
+
+impl fmt::Debug for Sealed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Sealed").field(&self.file_digest()).finish()
+    }
 }
 
 impl Sealed {

@@ -51,7 +51,7 @@ impl Device {
         let mut bytes = self.bytes.clone();
         let start = self.made.hash_offset as usize + offset;
         bytes[start..start + change.len()].copy_from_slice(change);
-        self.open(bytes).err().expect("it is refused")
+        self.open(bytes).expect_err("it is refused")
     }
 
     fn open(&self, bytes: Vec<u8>) -> Result<HashArea, Error> {

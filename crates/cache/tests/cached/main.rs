@@ -137,7 +137,7 @@ fn folder() -> TempDir {
 }
 
 fn cache(folder: &Path, size: Option<u64>) -> Cache {
-    Cache::open(&folder.join("cache"), size).unwrap()
+    Cache::open(folder.join("cache"), size).unwrap()
 }
 
 /// The bytes that all objects take on disk.

@@ -5,7 +5,7 @@
     clippy::as_conversions
 )]
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use verimount_source::{ReadAt, ReadError, Window};
 
@@ -22,6 +22,12 @@ pub struct HashArea {
     head: Box<[u8; SUPERBLOCK_SIZE]>,
     data: Arc<dyn ReadAt>,
     tree: Arc<dyn ReadAt>,
+}
+
+impl fmt::Debug for HashArea {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("HashArea").field(self.geometry()).finish()
+    }
 }
 
 impl HashArea {
