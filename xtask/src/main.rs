@@ -8,6 +8,7 @@ mod crash;
 mod demo;
 mod deny;
 mod fuzz;
+mod lines;
 mod programs;
 mod setup;
 mod steps;
@@ -42,6 +43,7 @@ enum Task {
     Demo,
     /// Check that the kernel reads what Verimount writes, and the other way round
     KernelTest(programs::Arguments),
+    Lines(lines::Options),
     /// Install the Debian packages that the tests need
     ///
     /// Prints which are missing, and the purpose of each. For other users than root it prints the command
@@ -66,6 +68,7 @@ fn perform(task: Task) -> Result<()> {
         Task::Crash(options) => crash::run(&options),
         Task::Demo => demo::run(),
         Task::KernelTest(arguments) => Program::KernelTest.go_on_as(&arguments),
+        Task::Lines(options) => lines::run(&options),
         Task::Setup => setup::run(),
         Task::Test(options) => test::run(&options),
     }
