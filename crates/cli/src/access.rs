@@ -11,12 +11,7 @@ use std::{
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueHint};
-use verimount::{
-    Access,
-    cache::Cache,
-    remote::{RemoteOptions, Session},
-};
-use verimount_names::printable;
+use verimount::{Cache, OpenOptions, RemoteOptions, printable};
 
 use crate::{cache_directory::usual_directory, options::parse_size};
 
@@ -60,19 +55,18 @@ pub(crate) struct CacheArgs {
 }
 
 impl AccessArgs {
-    pub(crate) fn access(&self) -> Result<Access> {
-        let mut access = self.session.access()?;
-        access.cache = match self.no_cache {
+    /// The same options, with how servers are reached and what is kept.
+    pub(crate) fn apply(&self, options: OpenOptions) -> Result<OpenOptions> {
+        let cache = match self.no_cache {
             true => None,
             false => self.cache.open_if_possible()?,
         };
-        Ok(access)
+        Ok(options.remote(self.session.options()?).cache(cache))
     }
 }
 
 impl SessionArgs {
-    /// Access without a cache.
-    pub(crate) fn access(&self) -> Result<Access> {
+    pub(crate) fn options(&self) -> Result<RemoteOptions> {
         let mut options = RemoteOptions::default();
         options.timeout = Duration::from_secs(self.timeout.into());
         if let Some(path) = &self.ca {
@@ -81,9 +75,7 @@ impl SessionArgs {
         if let Some(path) = &self.header_file {
             options.headers = parsed(path)?;
         }
-        let mut access = Access::default();
-        access.session = Session::new(options);
-        Ok(access)
+        Ok(options)
     }
 }
 

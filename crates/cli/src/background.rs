@@ -17,9 +17,9 @@ use rustix::{
     stdio::{dup2_stderr, dup2_stdin, dup2_stdout},
 };
 use signal_hook::consts::SIGHUP;
-use verimount_mount::{EndSignals, Mounted, Reload, Terminal};
-use verimount_names::printable;
-use verimount_sys::take_inherited;
+use verimount::mounts::take_inherited;
+use verimount::mounts::{EndSignals, Mounted, Reload, Terminal};
+use verimount::printable;
 
 use crate::{
     Outcome,

@@ -9,14 +9,14 @@ use std::{
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use rustix::process::{Resource, Rlimit, getegid, geteuid, getpid, getrlimit, setrlimit};
-use verimount::served;
-use verimount_bridge::{
-    Caller, Mirror, MirrorOptions, Passthrough, explain,
+use verimount::bridge::{
+    BridgeFs, BridgeOptions, CachePolicy, Caller, Mirror, MirrorOptions, Passthrough, PolicyFile,
+    explain,
     policy::{Access, Policy},
+    served,
 };
-use verimount_mount::{MountOptions, Reload};
-use verimount_names::printable;
-use verimount_serve::{BridgeFs, BridgeOptions, CachePolicy, PolicyFile};
+use verimount::mounts::{AttachOptions, Reload};
+use verimount::printable;
 
 use crate::{
     Outcome,
@@ -114,7 +114,7 @@ impl Bridge {
                 is_shared: self.mount.allow_other,
                 no_xattr: self.no_xattr,
             },
-            served(&self.source, None),
+            served(&self.source),
         ));
         let mounted = mount(fs.clone(), directory, &options)?;
         let text = format!(
@@ -140,12 +140,12 @@ impl Bridge {
     }
 
     /// The options of a mount that allows nothing that the source's mount does not.
-    fn mount_options(&self, mirror: &Mirror) -> MountOptions {
+    fn mount_options(&self, mirror: &Mirror) -> AttachOptions {
         let restrictions = mirror.restrictions();
         let read_only = self.read_only || restrictions.read_only;
         let source_name = printable(&self.source).to_string();
-        let options = self.mount.options(source_name, read_only);
-        MountOptions {
+        let options = self.mount.attaching(source_name, read_only);
+        AttachOptions {
             no_exec: options.no_exec || restrictions.no_exec,
             no_symfollow: restrictions.no_symfollow,
             ..options

@@ -12,10 +12,8 @@ use std::{
 use anyhow::Result;
 use clap::Args;
 use verimount::{
-    BuildOptions, Built, LossText, Watch, build, build_archive, scan::OutwardLinks,
-    verity::Identity,
+    BuildOptions, Built, Identity, LossText, build, build_archive, options::OutwardLinks, printable,
 };
-use verimount_names::printable;
 
 use self::{format_args::FormatArgs, scan_args::ScanArgs};
 use crate::{
@@ -24,7 +22,7 @@ use crate::{
     json::{Made, write_report},
     message::{say, wrong_usage},
     options::TreeArgs,
-    progress::with_progress,
+    progress::Bars,
 };
 
 /// Make a reproducible image of a directory or tar archive, sealed with a Merkle tree; print its digest
@@ -59,11 +57,13 @@ pub(crate) struct Build {
 
 impl Build {
     pub(crate) fn run(self) -> Result<Outcome> {
-        let options = self.options()?;
+        let format = self.format.options()?;
+        let format_name = format.name();
+        let options = self.options()?.format(format);
         let interrupt = Interrupt::watch()?;
-        let built = with_progress(&interrupt, |watch| self.build(&options, watch))?;
+        let built = self.build(&options.watch(Bars::watch(&interrupt)))?;
         for (loss, lost) in built.losses.iter() {
-            let format = options.format.name();
+            let format = format_name;
             say(format_args!("note: {}", LossText { format, loss, lost }));
         }
         if let Some(layers) = built.layers {
@@ -82,13 +82,13 @@ impl Build {
         Ok(Outcome::Good)
     }
 
-    fn build(&self, options: &BuildOptions, watch: &mut Watch<'_>) -> Result<Built> {
+    fn build(&self, options: &BuildOptions) -> Result<Built> {
         if self.tree.as_os_str() != "-" {
-            return Ok(build(&self.tree, &self.image, options, watch)?);
+            return Ok(build(&self.tree, &self.image, options)?);
         }
         let archive = File::from(stdin().as_fd().try_clone_to_owned()?);
         let name = Path::new("standard input");
-        Ok(build_archive(archive, name, &self.image, options, watch)?)
+        Ok(build_archive(archive, name, &self.image, options)?)
     }
 
     fn options(&self) -> Result<BuildOptions> {
@@ -97,12 +97,10 @@ impl Build {
                 "IMAGE must be a file, as an image is not written from front to back; ./- is one named -",
             ));
         }
-        let mut options = BuildOptions::default();
-        options.format = self.format.options()?;
-        options.scan = self.scan.options()?;
-        options.seal = (!self.no_seal).then(|| self.tree_args.params());
-        options.replace = self.force;
-        Ok(options)
+        Ok(BuildOptions::new()
+            .scan(self.scan.options()?)
+            .seal((!self.no_seal).then(|| self.tree_args.params()))
+            .replace(self.force))
     }
 }
 

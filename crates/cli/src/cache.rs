@@ -6,12 +6,7 @@ use std::{
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use serde::Serialize;
-use verimount::{
-    CheckedCopy,
-    cache::{Cache, Stored},
-    verify_cache,
-};
-use verimount_names::printable;
+use verimount::{Cache, CheckedCopy, options::Stored, printable, verify_cache};
 
 use crate::{Outcome, access::CacheArgs, json::write_report};
 

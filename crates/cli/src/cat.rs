@@ -1,15 +1,11 @@
 use std::{
-    io::{Write, stdout},
-    path::{Path, PathBuf},
+    io::{self, stdout},
+    path::PathBuf,
 };
 
-use anyhow::{Context, Error, Result, anyhow};
+use anyhow::{Result, bail};
 use clap::{Args, ValueHint};
-use verimount::{
-    CopyError, Location, copy_content,
-    tree::{FileType, Tree, resolve},
-};
-use verimount_names::printable;
+use verimount::{Error, Location, printable};
 
 use crate::{
     Outcome,
@@ -43,30 +39,25 @@ pub(crate) struct Cat {
 
 impl Cat {
     pub(crate) fn run(self) -> Result<Outcome> {
-        let opened = open(
-            &self.registry.apply(&self.image),
+        let content = open(
+            &self.image,
             &self.trust,
             &self.read,
             &self.devices,
+            &self.registry,
         )?;
-        let tree = opened.tree()?;
+        let image = content.image()?;
         for path in &self.paths {
-            write_file(&*tree, path, &mut stdout().lock())?;
+            if !image.symlink_metadata(path)?.is_file() {
+                bail!("{}: it is not a regular file", printable(path));
+            }
+            let mut file = image.open_file(path)?;
+            // The reason of a failed read is an error of the library.
+            io::copy(&mut file, &mut stdout().lock()).map_err(|error| {
+                let of_library = error.downcast::<Error>();
+                of_library.map_or_else(anyhow::Error::from, anyhow::Error::from)
+            })?;
         }
         Ok(Outcome::Good)
     }
-}
-
-fn write_file(tree: &dyn Tree, path: &Path, out: &mut impl Write) -> Result<()> {
-    let shown = || printable(path).to_string();
-    let node = resolve(tree, path).with_context(shown)?;
-    let attr = tree.attr(node).with_context(shown)?;
-    if attr.file_type != FileType::RegularFile {
-        return Err(anyhow!("it is not a regular file")).with_context(shown);
-    }
-    copy_content(tree, node, out).map_err(|error| match error {
-        CopyError::Read(error) => Error::from(error).context(shown()),
-        CopyError::Write(error) => error.into(),
-        other => other.into(),
-    })
 }

@@ -18,20 +18,17 @@ pub(crate) struct DeviceArgs {
 /// A path or URL, which may have an at sign and a digest behind it.
 fn device() -> impl TypedValueParser<Value = ImageDevice> {
     PathBufValueParser::new().try_map(|argument| {
-        let whole = Location::of_argument(argument.as_os_str())?;
+        let whole = Location::try_from(argument.as_os_str())?;
         let bytes = argument.as_os_str().as_bytes();
         let at = bytes.iter().rposition(|byte| *byte == b'@');
         let digest = at.and_then(|at| str::from_utf8(&bytes[at + 1..]).ok()?.parse().ok());
         Ok::<_, LocationError>(match (at, digest) {
             // In a registry, it is a digest of another kind.
-            (Some(at), Some(_)) if !whole.names_content() => ImageDevice {
-                location: Location::of_argument(OsStr::from_bytes(&bytes[..at]))?,
-                digest,
-            },
-            _ => ImageDevice {
-                location: whole,
-                digest: None,
-            },
+            (Some(at), Some(digest)) if !whole.names_content() => {
+                let location = Location::try_from(OsStr::from_bytes(&bytes[..at]))?;
+                ImageDevice::new(location).digest(digest)
+            }
+            _ => ImageDevice::new(whole),
         })
     })
 }

@@ -5,15 +5,14 @@ use std::{
 
 use anyhow::Result;
 use clap::Args;
-use verimount::{FoundFormat, FoundSeal, OpenOptions, describe, digest};
-use verimount_names::printable;
+use verimount::{DigestOptions, FoundFormat, FoundSeal, OpenOptions, describe, digest, printable};
 
 use crate::{
     Outcome,
     interrupt::Interrupt,
     message::{say, say_failed},
     options::TreeArgs,
-    progress::with_progress,
+    progress::Bars,
 };
 
 /// Print fs-verity digests of files, as `fsverity digest` does
@@ -31,12 +30,13 @@ pub(crate) struct Digest {
 
 impl Digest {
     pub(crate) fn run(self) -> Result<Outcome> {
-        let params = self.tree_args.params();
         let interrupt = Interrupt::watch()?;
         let mut outcome = Outcome::Good;
         for file in &self.files {
-            let made = with_progress(&interrupt, |watch| digest(file, &params, watch));
-            let written = match made {
+            let options = DigestOptions::new()
+                .params(self.tree_args.params())
+                .watch(Bars::watch(&interrupt));
+            let written = match digest(file, &options) {
                 Ok(digest) => {
                     note_seal(file);
                     match self.compact {
@@ -63,10 +63,11 @@ impl Digest {
 
 /// Says of a file that ends with a seal that readers accept another digest.
 fn note_seal(file: &Path) {
-    let found = describe(file, &OpenOptions::default()).ok();
+    let found = describe(file, &OpenOptions::new()).ok();
     let Some(FoundSeal {
         format: FoundFormat::FsVerity(sealed),
         sidecar: None,
+        ..
     }) = found.and_then(|found| found.seal)
     else {
         return;

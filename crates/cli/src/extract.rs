@@ -2,8 +2,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueHint};
-use verimount::{ExtractOptions, Location, UnrestoredText, extract};
-use verimount_names::printable;
+use verimount::{ExtractOptions, Location, UnrestoredText, printable};
 
 use crate::{
     Outcome,
@@ -12,7 +11,7 @@ use crate::{
     message::say,
     opened::open,
     options::{ReadArgs, TrustArgs, location, parse_size},
-    progress::with_progress,
+    progress::Bars,
     registry_args::RegistryArgs,
 };
 
@@ -52,17 +51,18 @@ pub(crate) struct Extract {
 impl Extract {
     pub(crate) fn run(self) -> Result<Outcome> {
         let opened = open(
-            &self.registry.apply(&self.image),
+            &self.image,
             &self.trust,
             &self.read,
             &self.devices,
+            &self.registry,
         )?;
         let interrupt = Interrupt::watch()?;
-        let mut options = ExtractOptions::default();
-        options.max_bytes = self.max_size;
-        let extracted = with_progress(&interrupt, |watch| {
-            extract(&opened, &self.directory, &options, watch)
-        })?;
+        let options = ExtractOptions::new()
+            .max_bytes(self.max_size)
+            .watch(Bars::watch(&interrupt));
+        let extracted = opened.image()?.extract(&self.directory, &options)?;
+        drop(options);
         for (kind, lost) in extracted.unrestored.iter() {
             say(format_args!("note: {}", UnrestoredText(kind, lost)));
         }

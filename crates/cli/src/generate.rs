@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context, Result};
 use clap::{Args, Command, CommandFactory};
 use clap_complete::Shell;
-use verimount_names::printable;
+use verimount::printable;
 
 use self::sections::write_sections;
 use crate::{Cli, Outcome};

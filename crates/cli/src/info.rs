@@ -4,8 +4,7 @@ use std::{io::stdout, path::PathBuf};
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueHint};
-use verimount::{Location, OpenOptions, describe};
-use verimount_names::printable;
+use verimount::{Location, OpenOptions, describe, printable};
 
 use self::report::Report;
 #[cfg(feature = "remote")]
@@ -45,14 +44,15 @@ pub(crate) struct Info {
 
 impl Info {
     pub(crate) fn run(self) -> Result<Outcome> {
-        let mut options = OpenOptions::default();
-        options.sidecar = self.sidecar.clone();
-        options.hash_offset = self.hash_offset;
+        let options = OpenOptions::new()
+            .sidecar(self.sidecar.clone())
+            .hash_offset(self.hash_offset);
         #[cfg(feature = "remote")]
-        if self.file.is_remote() {
-            options.access = self.session.access()?;
-        }
-        let found = describe(self.registry.apply(&self.file), &options);
+        let options = match self.file.is_remote() {
+            true => options.remote(self.session.options()?),
+            false => options,
+        };
+        let found = describe(&self.file, &self.registry.apply(options));
         let found = match self.sealed_file() {
             Some(sealed) => found.with_context(|| {
                 let (file, sealed) = (&self.file, printable(&sealed));

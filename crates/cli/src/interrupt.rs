@@ -25,6 +25,7 @@ pub(crate) fn received_signal() -> Option<u8> {
 }
 
 /// Tracks whether the user has interrupted the command, so that it can clean up before it ends.
+#[derive(Clone)]
 pub(crate) struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {

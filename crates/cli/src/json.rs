@@ -6,7 +6,7 @@ use std::{
 };
 
 use serde::Serialize;
-use verimount::verity::Identity;
+use verimount::Identity;
 
 /// The version of all reports. It is increased when a field changes its meaning, but not for new fields.
 pub(crate) const VERSION: u32 = 1;
@@ -21,7 +21,7 @@ struct Versioned<T> {
 /// What a command has made or stored.
 #[derive(Serialize)]
 pub(crate) struct Made {
-    /// The file, as [`printable`](verimount_names::printable) shows it, or the name in a registry or object store.
+    /// The file, as [`printable`](verimount::printable) shows it, or the name in a registry or object store.
     file: String,
     digest: Option<String>,
     root_hash: Option<String>,

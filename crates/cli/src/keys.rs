@@ -6,8 +6,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use verimount::{NewKeyFiles, SealedFile, verity::SecretKey};
-use verimount_names::printable;
+use verimount::{NewKeyFiles, SealedFile, SecretKey, printable};
 
 use crate::{
     Outcome,
@@ -103,7 +102,7 @@ pub(crate) struct Sign {
 
 impl Sign {
     pub(crate) fn run(self) -> Result<Outcome> {
-        let options = self.read.options(&self.file.as_path().into(), None, &[])?;
+        let options = self.read.options(&self.file.as_path().into(), &[])?;
         let sealed = SealedFile::open(&self.file, &options)?;
         sealed.sign(&self.secret_key()?)?;
         writeln!(stdout(), "{} {}", sealed.digest(), printable(&self.file))?;

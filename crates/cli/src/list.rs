@@ -9,11 +9,11 @@ use std::{
 use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
-use verimount_mount::{
-    EndingMount, MountEntry, NoAnswer, RegisteredExport, ending_mounts, mounts, registered_exports,
+use verimount::mounts::{
+    AskError, EndingMount, MountEntry, NoAnswer, RegisteredExport, Status, ask_export, ask_mount,
+    ending_mounts, mounts, registered_exports,
 };
-use verimount_names::{one_line, printable};
-use verimount_serve::{AskError, Pin, Status, ask_export, ask_mount};
+use verimount::{Pin, one_line, printable};
 
 use crate::{Outcome, json::VERSION, message::say};
 

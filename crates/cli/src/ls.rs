@@ -6,14 +6,12 @@ mod long;
 use std::{
     io::{BufWriter, Write, stdout},
     os::unix::ffi::OsStrExt,
-    path::{Path, PathBuf},
+    path::PathBuf,
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 use clap::{Args, ValueHint};
-use verimount::Location;
-use verimount_names::printable;
-use verimount_tree::{Attr, Error as TreeError, NodeId, Tree, resolve, walk};
+use verimount::{DirEntry, Image, Location, printable};
 
 use self::{entry::Entry, json::JsonEntry, long::Long};
 use crate::{
@@ -62,42 +60,30 @@ pub(crate) struct Ls {
 
 impl Ls {
     pub(crate) fn run(self) -> Result<Outcome> {
-        let opened = open(
-            &self.registry.apply(&self.image),
+        let content = open(
+            &self.image,
             &self.trust,
             &self.read,
             &self.devices,
+            &self.registry,
         )?;
-        let tree = opened.tree()?;
-        let attr = self.wanted(&*tree)?;
+        let image = content.image()?;
         let path = self.path.strip_prefix("/").unwrap_or(&self.path);
         let path: PathBuf = path.components().collect();
         let mut out = BufWriter::new(stdout().lock());
-        if attr.node != NodeId::ROOT {
-            self.print(&mut out, &*tree, &path, &attr)?;
-        }
-        if attr.is_directory() {
-            walk(&*tree, attr.node, path, |path, attr| {
-                self.print(&mut out, &*tree, path, attr)
-            })?;
+        for entry in image.walk(&path)? {
+            let entry = entry?;
+            // The root has no name.
+            if !entry.path().as_os_str().is_empty() {
+                self.print(&mut out, &image, &entry)?;
+            }
         }
         out.flush()?;
         Ok(Outcome::Good)
     }
 
-    fn wanted(&self, tree: &dyn Tree) -> Result<Attr> {
-        match resolve(tree, &self.path) {
-            Ok(node) => Ok(tree.attr(node)?),
-            Err(TreeError::NotFound | TreeError::NotADirectory) => bail!(
-                "{}: no such file or directory in the image: {}",
-                self.image,
-                printable(&self.path)
-            ),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    fn print(&self, out: &mut impl Write, tree: &dyn Tree, path: &Path, attr: &Attr) -> Result<()> {
+    fn print(&self, out: &mut impl Write, image: &Image, entry: &DirEntry) -> Result<()> {
+        let path = entry.path();
         if self.null {
             out.write_all(path.as_os_str().as_bytes())?;
             return Ok(out.write_all(b"\0")?);
@@ -105,8 +91,7 @@ impl Ls {
         if !self.long && !self.json {
             return Ok(writeln!(out, "{}", printable(path))?);
         }
-        let entry = Entry::read(tree, path, attr)
-            .with_context(|| format!("{}: {}", self.image, printable(path)))?;
+        let entry = Entry::read(image, entry)?;
         match self.json {
             true => writeln!(out, "{}", serde_json::to_string(&JsonEntry::new(&entry))?)?,
             false => writeln!(out, "{}", Long(&entry))?,

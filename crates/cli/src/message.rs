@@ -5,7 +5,7 @@ use std::{
 
 use anyhow::Error;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use verimount_names::one_line;
+use verimount::one_line;
 
 use crate::{advice::advice, shown_url::without_secrets};
 

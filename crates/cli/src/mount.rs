@@ -1,15 +1,10 @@
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::{Args, ValueHint};
 #[cfg(feature = "remote")]
 use verimount::Prefetch;
-use verimount::{Error, Location};
-use verimount_mount::{MountOptions, Mounted};
-use verimount_names::printable;
+use verimount::{Location, Mount as Mounted, printable};
 
 #[cfg(feature = "remote")]
 use crate::options::one_of;
@@ -18,9 +13,9 @@ use crate::{
     background::Ready,
     device_args::DeviceArgs,
     message::{Explained, wrong_usage},
-    mount_args::{MountArgs, mount},
+    mount_args::MountArgs,
     opened::open,
-    options::{ReadArgs, TrustArgs, auto_threads, far_threads, location},
+    options::{ReadArgs, TrustArgs, location},
     owner_args::OwnerArgs,
     power_args::PowerArgs,
     registry_args::RegistryArgs,
@@ -86,43 +81,39 @@ impl Mount {
                 printable(&self.directory),
                 mounted.mode()
             );
-            Ok(Ready::mounted(mounted, text, None))
+            Ok(Ready {
+                text,
+                serve: Box::new(|signals| Ok(mounted.wait_for(signals)?)),
+            })
         })
     }
 
     fn mount(&self) -> Result<Mounted> {
-        let location = self.registry.apply(&self.source);
-        let opened = open(&location, &self.trust, &self.read, &self.devices)?.read_ahead();
+        let content = open(
+            &self.source,
+            &self.trust,
+            &self.read,
+            &self.devices,
+            &self.registry,
+        )?;
         #[cfg(feature = "remote")]
-        opened.prefetch(self.prefetch).map_err(|error| {
+        content.prefetch(self.prefetch).map_err(|error| {
             wrong_usage(format_args!(
                 "--prefetch all: {error}: give --cache DIR, and no --no-cache"
             ))
         })?;
-        let threads = match opened.origin() {
-            Some(_) => far_threads(),
-            None => auto_threads(),
-        };
-        let source_name = self.source.to_string();
-        let fs = opened.file_system(self.as_file).map_err(advised)?;
-        let fs = fs.with_owners(self.owners.owners());
-        let fs = fs.with_context(|| source_name.clone())?;
-        let options = MountOptions {
-            suid: self.powers.suid,
-            dev: self.powers.dev,
-            threads: self.mount.threads(threads),
-            ..self.mount.options(source_name, true)
-        };
-        mount(Arc::new(fs), &self.directory, &options)
-    }
-}
-
-fn advised(error: Error) -> anyhow::Error {
-    match &error {
-        Error::Image { source, .. } if source.read_error().is_some() => {
-            let text = format!("{error}; use --as-file to read its undamaged parts");
-            Explained::new(&error, text).into()
-        }
-        _ => error.into(),
+        let options = self.owners.apply(self.mount.options());
+        let options = options
+            .as_file(self.as_file)
+            .suid(self.powers.suid)
+            .dev(self.powers.dev);
+        let mounted = content.mount(&self.directory, &options);
+        mounted.map_err(|error| match error.mismatch() {
+            Some(_) => {
+                let text = format!("{error}; use --as-file to read its undamaged parts");
+                Explained::new(&error, text).into()
+            }
+            None => error.into(),
+        })
     }
 }

@@ -2,7 +2,10 @@ use std::{ffi::OsString, num::NonZeroUsize, path::Path, sync::Arc};
 
 use anyhow::Result;
 use clap::Args;
-use verimount_mount::{MountOptions, Mountable, Mounted, attach};
+use verimount::{
+    MountOptions,
+    mounts::{AttachOptions, Mountable, Mounted, attach},
+};
 
 use crate::{
     background::BackgroundArgs,
@@ -35,29 +38,22 @@ pub(crate) struct MountArgs {
 }
 
 impl MountArgs {
-    /// Mounts `fs` on `directory`, which the mount table shows as a mount of `source_name`.
-    pub(crate) fn mount<F: Mountable>(
-        &self,
-        fs: Arc<F>,
-        directory: &Path,
-        source_name: String,
-        read_only: bool,
-    ) -> Result<Mounted> {
-        mount(fs, directory, &self.options(source_name, read_only))
+    /// The options of an image's mount.
+    pub(crate) fn options(&self) -> MountOptions {
+        MountOptions::new()
+            .allow_other(self.allow_other)
+            .threads(self.threads.0)
+            .awake(self.awake)
+            .no_exec(self.noexec)
     }
 
-    /// The number of threads that answer the kernel, which is `auto` by default.
-    pub(crate) fn threads(&self, auto: NonZeroUsize) -> NonZeroUsize {
-        self.threads.0.unwrap_or(auto)
-    }
-
-    /// The options of a mount without set-ID bits and devices.
-    pub(crate) fn options(&self, source_name: String, read_only: bool) -> MountOptions {
-        MountOptions {
+    /// The options of another mount, without set-ID bits and devices.
+    pub(crate) fn attaching(&self, source_name: String, read_only: bool) -> AttachOptions {
+        AttachOptions {
             source_name,
             read_only,
             allow_other: self.allow_other,
-            threads: self.threads(auto_threads()),
+            threads: self.threads.0.unwrap_or_else(auto_threads),
             awake: self.awake,
             no_exec: self.noexec,
             no_symfollow: false,
@@ -71,7 +67,7 @@ impl MountArgs {
 pub(crate) fn mount<F: Mountable>(
     fs: Arc<F>,
     directory: &Path,
-    options: &MountOptions,
+    options: &AttachOptions,
 ) -> Result<Mounted> {
     Ok(attach(fs, directory, options)?.start()?)
 }

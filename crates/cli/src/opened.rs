@@ -1,12 +1,13 @@
 use std::iter;
 
 use anyhow::Result;
-use verimount::{Location, Opened, serve::Pin, verity::Identity};
+use verimount::{Content, Identity, Location, Pin};
 
 use crate::{
     device_args::DeviceArgs,
     message::say,
     options::{ReadArgs, TrustArgs},
+    registry_args::RegistryArgs,
 };
 
 /// Opens `location` with these options, and says so if less is verified than could be.
@@ -15,23 +16,24 @@ pub(crate) fn open(
     trust: &TrustArgs,
     read: &ReadArgs,
     devices: &DeviceArgs,
-) -> Result<Opened> {
-    let options = read.options(location, trust.dm_verity.hash_offset(), &devices.device)?;
-    let opened = verimount::open(location, &trust.trust(location)?, &options)?;
-    if opened.has_unused_seal() {
+    registry: &RegistryArgs,
+) -> Result<Content> {
+    let options = registry.apply(read.options(location, &devices.device)?);
+    let content = Content::open(location, &trust.apply(options, location)?)?;
+    if content.has_unused_seal() {
         say(format_args!(
             "note: {location} is sealed, but nothing of it is checked: to have it checked, give no \
              --unverified"
         ));
     }
     if !trust.is_given() {
-        for opened in iter::once(&opened).chain(opened.devices()) {
-            if let (Some(identity), Pin::Unpinned) = (opened.identity(), opened.pin()) {
-                say_unpinned(opened.location(), &identity);
+        for content in iter::once(&content).chain(content.devices()) {
+            if let (Some(identity), Pin::Unpinned) = (content.identity(), content.pin()) {
+                say_unpinned(content.location(), &identity);
             }
         }
     }
-    Ok(opened)
+    Ok(content)
 }
 
 /// Says that nothing tells whether content is the right one.

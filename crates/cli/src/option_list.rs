@@ -7,7 +7,7 @@ use std::{
 };
 
 use clap::{Arg, CommandFactory, error::ErrorKind};
-use verimount_names::printable;
+use verimount::printable;
 
 use crate::Cli;
 

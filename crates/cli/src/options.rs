@@ -13,12 +13,9 @@ use clap::{
     Args, ValueHint,
     builder::{PathBufValueParser, PossibleValuesParser, TypedValueParser},
 };
-use verimount::{ImageDevice, Location, OpenOptions, Pins, Trust};
-use verimount_names::printable;
-use verimount_romfs::BlockSize as ImageBlockSize;
-use verimount_verity::{
-    BlockSize, FileDigest, HashAlgorithm, PublicKey, Salt, TreeParams, TreeReadahead, VerifyOptions,
-};
+use verimount::options::RomfsBlockSize as ImageBlockSize;
+use verimount::options::{BlockSize, HashAlgorithm, Salt, TreeParams, TreeReadahead, parse_hex};
+use verimount::{FileDigest, ImageDevice, Location, OpenOptions, PublicKey, printable};
 
 #[cfg(feature = "remote")]
 use crate::access::AccessArgs;
@@ -53,7 +50,7 @@ where
 
 /// A path, a URL, or the name of an image in a registry or object store.
 pub(crate) fn location() -> impl TypedValueParser<Value = Location> {
-    PathBufValueParser::new().try_map(|argument| Location::of_argument(argument.as_os_str()))
+    PathBufValueParser::new().try_map(|argument| Location::try_from(argument.as_os_str()))
 }
 
 /// A value, or `None` for `auto`.
@@ -93,8 +90,8 @@ fn parse_block_size(text: &str) -> Result<BlockSize, String> {
 }
 
 fn parse_salt(text: &str) -> Result<Salt, String> {
-    let bytes = verimount_verity::parse_hex(text)
-        .ok_or_else(|| "a salt consists of hexadecimal digits".to_owned())?;
+    let bytes =
+        parse_hex(text).ok_or_else(|| "a salt consists of hexadecimal digits".to_owned())?;
     Salt::new(&bytes).map_err(|error| error.to_string())
 }
 
@@ -163,20 +160,21 @@ impl TrustArgs {
             || self.dm_verity.root_hash().is_some()
     }
 
-    /// Which content is accepted at `location`. Without options, that which the location names, or else any that has the
-    /// digest in its own seal.
-    pub(crate) fn trust(&self, location: &Location) -> Result<Trust> {
+    /// The same options, with what is accepted at `location`. Without arguments, that is what the location names, or else
+    /// anything that has the digest in its own seal.
+    pub(crate) fn apply(&self, options: OpenOptions, location: &Location) -> Result<OpenOptions> {
         if self.unverified {
-            return Ok(Trust::Unverified);
+            return Ok(options.unverified());
         }
         if self.unpinned || !self.is_given() && !location.names_content() {
-            return Ok(Trust::Unpinned);
+            return Ok(options.unpinned());
         }
-        let mut pins = Pins::default();
-        pins.digest = self.digest;
-        pins.key = self.key.as_deref().map(read_key).transpose()?;
-        pins.root_hash = self.dm_verity.root_hash();
-        Ok(Trust::Pinned(pins))
+        let key = self.key.as_deref().map(read_key).transpose()?;
+        let options = options.hash_offset(self.dm_verity.hash_offset());
+        let options = self.digest.into_iter().fold(options, OpenOptions::digest);
+        let options = key.into_iter().fold(options, OpenOptions::key);
+        let root_hash = self.dm_verity.root_hash();
+        Ok(root_hash.into_iter().fold(options, OpenOptions::root_hash))
     }
 
     /// Whether nothing is to be verified.
@@ -232,8 +230,7 @@ pub(crate) struct ReadArgs {
 }
 
 impl ReadArgs {
-    /// The options for opening what is at `location`. `hash_offset` is that of a dm-verity superblock, `devices` are the
-    /// further ones of an image.
+    /// The options for opening what is at `location`, with these further devices.
     #[cfg_attr(
         not(feature = "remote"),
         allow(unused_variables, reason = "all is here")
@@ -241,30 +238,27 @@ impl ReadArgs {
     pub(crate) fn options(
         &self,
         location: &Location,
-        hash_offset: Option<u64>,
         devices: &[ImageDevice],
     ) -> Result<OpenOptions> {
-        let mut options = OpenOptions::default();
+        let options = OpenOptions::new()
+            .sidecar(self.sidecar.clone())
+            .max_request(
+                self.block_size
+                    .0
+                    .and_then(|size| NonZeroU32::new(size.bytes())),
+            )
+            .tree_read_ahead(self.tree_readahead)
+            .tree_cache(usize::try_from(self.tree_cache).unwrap_or(usize::MAX));
         #[cfg(feature = "remote")]
-        {
-            let devices = devices.iter().map(|device| &device.location);
-            let mut all = devices.chain(&self.sidecar).chain([location]);
-            if all.any(Location::is_remote) {
-                options.access = self.access.access()?;
+        let options = {
+            let of_devices = devices.iter().map(ImageDevice::location);
+            let mut all = of_devices.chain(&self.sidecar).chain([location]);
+            match all.any(Location::is_remote) {
+                true => self.access.apply(options)?,
+                false => options,
             }
-        }
-        options.devices = devices.to_vec();
-        options.sidecar = self.sidecar.clone();
-        options.hash_offset = hash_offset;
-        options.max_request = self
-            .block_size
-            .0
-            .and_then(|size| NonZeroU32::new(size.bytes()));
-        options.verify = VerifyOptions {
-            tree_readahead: self.tree_readahead,
-            cache_bytes: usize::try_from(self.tree_cache).unwrap_or(usize::MAX),
         };
-        Ok(options)
+        Ok(devices.iter().cloned().fold(options, OpenOptions::device))
     }
 }
 
@@ -280,11 +274,6 @@ pub(crate) fn auto_threads() -> NonZeroUsize {
     all_processors()
         .saturating_mul(const { NonZeroUsize::new(2).unwrap() })
         .min(MOST)
-}
-
-/// The default number of threads for content on another machine: they wait for it, one for each reader.
-pub(crate) fn far_threads() -> NonZeroUsize {
-    auto_threads().max(const { NonZeroUsize::new(24).unwrap() })
 }
 
 #[cfg(test)]

@@ -3,10 +3,7 @@
 use std::{error::Error as StdError, io, process::ExitCode};
 
 use anyhow::Result;
-use verimount::{
-    Error, ErrorKind, integrity::Error as VolumeError, tree::Error as TreeError,
-    verity::Error as VerityError,
-};
+use verimount::{Error, ErrorKind, options::SealError, volume::VolumeError};
 
 use crate::{
     called_as::CalledAs,
@@ -70,7 +67,7 @@ impl Outcome {
             };
         }
         match error.chain().find_map(kind) {
-            Some(ErrorKind::BadData) => Self::Bad,
+            Some(kind) if kind.is_about_data() => Self::Bad,
             Some(ErrorKind::Cancelled) => received_signal().map_or(Self::Failed, Self::Interrupted),
             _ => Self::Failed,
         }
@@ -104,8 +101,7 @@ impl Outcome {
 fn kind(error: &(dyn StdError + 'static)) -> Option<ErrorKind> {
     None.or_else(|| Some(error.downcast_ref::<Error>()?.kind()))
         .or_else(|| Some(error.downcast_ref::<Explained>()?.kind))
-        .or_else(|| Some(error.downcast_ref::<TreeError>()?.into()))
         .or_else(|| Some(error.downcast_ref::<VolumeError>()?.into()))
-        .or_else(|| Some(error.downcast_ref::<VerityError>()?.into()))
+        .or_else(|| Some(error.downcast_ref::<SealError>()?.into()))
         .or_else(|| error.is::<Interrupted>().then_some(ErrorKind::Cancelled))
 }

@@ -1,6 +1,5 @@
 use clap::Args;
-use verimount_serve::Owners;
-use verimount_tree::Permissions;
+use verimount::MountOptions;
 
 /// The options for owners and permissions of files.
 #[derive(Args)]
@@ -15,16 +14,12 @@ pub(crate) struct OwnerArgs {
     /// Octal mask of the permissions that no file has: directories and executable files have the others
     /// of 777, other files those of 666; only for formats that store no permissions
     #[arg(long, value_name = "MASK", value_parser = parse_umask)]
-    umask: Option<Permissions>,
+    umask: Option<u32>,
 }
 
 impl OwnerArgs {
-    pub(crate) fn owners(&self) -> Owners {
-        Owners {
-            uid: self.uid,
-            gid: self.gid,
-            umask: self.umask,
-        }
+    pub(crate) fn apply(&self, options: MountOptions) -> MountOptions {
+        options.uid(self.uid).gid(self.gid).umask(self.umask)
     }
 }
 
@@ -36,12 +31,12 @@ fn parse_id(text: &str) -> Result<u32, String> {
     }
 }
 
-fn parse_umask(text: &str) -> Result<Permissions, String> {
+fn parse_umask(text: &str) -> Result<u32, String> {
     const MAX: u32 = 0o777;
     // The sign that Rust accepts is not part of a mask.
     let is_octal = text.bytes().all(|byte| matches!(byte, b'0'..=b'7'));
     match u32::from_str_radix(text, 8) {
-        Ok(mask) if is_octal && mask <= MAX => Ok(Permissions::new(mask)),
+        Ok(mask) if is_octal && mask <= MAX => Ok(mask),
         _ => Err("a mask is an octal number from 0 to 777".to_owned()),
     }
 }
@@ -62,7 +57,7 @@ mod tests {
     #[test]
     fn umasks() {
         for (text, mask) in [("0", 0), ("022", 0o22), ("77", 0o77), ("0777", 0o777)] {
-            assert_eq!(parse_umask(text), Ok(Permissions::new(mask)));
+            assert_eq!(parse_umask(text), Ok(mask));
         }
         for wrong in ["", "8", "+22", "-1", "1000", "0o22", "u=rwx"] {
             assert!(parse_umask(wrong).is_err(), "{wrong}");

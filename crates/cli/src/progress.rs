@@ -1,11 +1,13 @@
 use std::{
     cell::Cell,
     io::{IsTerminal, stderr},
+    ops::ControlFlow,
+    sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use verimount::{Progress, Step, Watch};
+use verimount::{Progress, Step};
 
 use crate::interrupt::Interrupt;
 
@@ -15,25 +17,39 @@ const DELAY: Duration = Duration::from_millis(500);
 /// The shortest time between two times that a bar is drawn.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// Runs an operation, and shows a progress bar for each of its steps, until `interrupt` ends it.
-pub(crate) fn with_progress<T>(
-    interrupt: &Interrupt,
-    operation: impl FnOnce(&mut Watch<'_>) -> T,
-) -> T {
-    let mut shown: Option<(Step, Bar)> = None;
-    operation(&mut |progress| {
+/// A progress bar for each step of an operation, until it is interrupted.
+pub(crate) struct Bars {
+    interrupt: Interrupt,
+    shown: Mutex<Option<(Step, Bar)>>,
+}
+
+impl Bars {
+    /// What an operation calls to have its progress shown.
+    pub(crate) fn watch(
+        interrupt: &Interrupt,
+    ) -> impl Fn(Progress) -> ControlFlow<()> + Send + Sync + use<> {
+        let bars = Self {
+            interrupt: interrupt.clone(),
+            shown: Mutex::new(None),
+        };
+        move |progress| bars.show(progress)
+    }
+
+    fn show(&self, progress: Progress) -> ControlFlow<()> {
+        // It is only ever replaced as a whole.
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         if shown
             .as_ref()
             .is_some_and(|(step, _)| *step != progress.step)
         {
             // The old bar is cleared before there is a new one.
-            shown = None;
+            *shown = None;
         }
         let (_, bar) = shown.get_or_insert_with(|| (progress.step, Bar::of(&progress)));
         bar.set_total(progress.total);
         bar.reach(progress.done);
-        interrupt.go_on()
-    })
+        self.interrupt.go_on()
+    }
 }
 
 fn name(step: Step) -> &'static str {

@@ -5,16 +5,16 @@ use std::{
 
 use anyhow::Result;
 use clap::{Args, ValueHint};
-use verimount::{
-    Location, Trust,
-    registry::{PullOptions, RegistryImage, pull},
-    remote::registry::Reference,
-};
-use verimount_names::printable;
+use verimount::{Location, OpenOptions, PullOptions, printable, pull};
 
 use crate::{
-    Outcome, access::SessionArgs, interrupt::Interrupt, message::wrong_usage, opened::say_unpinned,
-    options::TrustArgs, progress::with_progress,
+    Outcome,
+    access::SessionArgs,
+    interrupt::Interrupt,
+    message::wrong_usage,
+    opened::say_unpinned,
+    options::{TrustArgs, location},
+    progress::Bars,
 };
 
 /// Copy a sealed file or image from a container registry, and verify all of it; print its digest
@@ -24,8 +24,8 @@ use crate::{
 #[derive(Args)]
 pub(crate) struct Pull {
     /// The image: oci://HOST[:PORT]/REPOSITORY:TAG, or @sha256:DIGEST, which pins the content
-    #[arg(value_name = "IMAGE")]
-    image: Reference,
+    #[arg(value_name = "IMAGE", value_parser = location())]
+    image: Location,
     /// The file to write, which must not exist
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     file: PathBuf,
@@ -40,21 +40,22 @@ pub(crate) struct Pull {
 
 impl Pull {
     pub(crate) fn run(self) -> Result<Outcome> {
-        let image = RegistryImage::new(self.image).with_plain_http(self.plain_http);
-        let location = Location::Registry(image.clone());
         if self.trust.is_unverified() {
             return Err(wrong_usage("--unverified contradicts pull"));
         }
-        let trust = self.trust.trust(&location)?;
+        if !self.image.is_remote() {
+            return Err(wrong_usage("an image is copied from a registry (oci://)"));
+        }
+        let options = OpenOptions::new()
+            .plain_http(self.plain_http)
+            .remote(self.session.options()?);
+        let options = PullOptions::new(self.trust.apply(options, &self.image)?);
         let interrupt = Interrupt::watch()?;
-        let mut options = PullOptions::default();
-        options.hash_offset = self.trust.dm_verity.hash_offset();
-        options.session = self.session.access()?.session;
-        let identity = with_progress(&interrupt, |watch| {
-            pull(&image, &self.file, &trust, &options, watch)
-        })?;
-        if matches!(trust, Trust::Unpinned) && !self.trust.is_given() {
-            say_unpinned(&location, &identity);
+        let options = options.watch(Bars::watch(&interrupt));
+        let identity = pull(&self.image, &self.file, &options)?;
+        drop(options);
+        if !self.trust.is_given() && !self.image.names_content() {
+            say_unpinned(&self.image, &identity);
         }
         let written = writeln!(stdout(), "{identity} {}", printable(&self.file));
         Outcome::Good.reported(written)

@@ -5,9 +5,7 @@ use std::{
 
 use anyhow::Result;
 use clap::{Args, ValueHint};
-use verimount::{Error, Location, registry, remote::registry::Reference};
-#[cfg(feature = "clouds")]
-use verimount::{cloud, remote::cloud::ObjectName, verity::Identity};
+use verimount::{Error, ErrorKind, Location, PushOptions, push};
 
 use crate::{
     Outcome,
@@ -16,7 +14,7 @@ use crate::{
     json::{Made, write_report},
     message::{Explained, wrong_usage},
     options::location,
-    progress::with_progress,
+    progress::Bars,
 };
 
 /// Store a sealed file or image in a container registry or object store
@@ -49,69 +47,46 @@ pub(crate) struct Push {
 
 impl Push {
     pub(crate) fn run(self) -> Result<Outcome> {
-        let (name, content) = match &self.image {
-            Location::Registry(image) => (self.to_registry(image.reference())?, None),
-            #[cfg(feature = "clouds")]
-            Location::Object(name) => (name.to_string(), Some(self.to_object(name)?)),
-            _ => {
-                return Err(wrong_usage(
-                    "a file is stored in a registry (oci://) or object store (s3://, gs://, az://)",
-                ));
-            }
+        let interrupt = Interrupt::watch()?;
+        let options = PushOptions::new()
+            .sidecar(self.sidecar.clone())
+            .plain_http(self.plain_http)
+            .remote(self.session.options()?)
+            .watch(Bars::watch(&interrupt));
+        let pushed = push(&self.file, &self.image, &options).map_err(advised)?;
+        drop(options);
+        // A name in a registry pins the content.
+        let content = match pushed.location.names_content() {
+            true => None,
+            false => Some(pushed.identity),
         };
-        let mut out = stdout().lock();
+        let (name, mut out) = (pushed.location, stdout().lock());
         Outcome::Good.reported(match content {
             content if self.json => write_report(&mut out, Made::new(name, content.as_ref())),
             Some(content) => writeln!(out, "{content} {name}"),
             None => writeln!(out, "{name}"),
         })
     }
-
-    /// Stores it in a registry; returns its name with the digest there.
-    fn to_registry(&self, to: &Reference) -> Result<String> {
-        if to.tag().is_none() || to.digest().is_some() {
-            return Err(wrong_usage(
-                "what is stored gets a name with a tag, and without a digest",
-            ));
-        }
-        let mut options = registry::PushOptions::default();
-        options.sidecar = self.sidecar.clone();
-        options.plain_http = self.plain_http;
-        options.session = self.session.access()?.session;
-        let interrupt = Interrupt::watch()?;
-        let pushed = with_progress(&interrupt, |watch| {
-            registry::push(&self.file, to, &options, watch)
-        });
-        Ok(pushed.map_err(advised)?.image.to_string())
-    }
-
-    /// Stores it in an object store; returns what is stored.
-    #[cfg(feature = "clouds")]
-    fn to_object(&self, to: &ObjectName) -> Result<Identity> {
-        if self.plain_http {
-            return Err(wrong_usage("--plain-http is only for registries"));
-        }
-        let mut options = cloud::PushOptions::default();
-        options.sidecar = self.sidecar.clone();
-        options.session = self.session.access()?.session;
-        let interrupt = Interrupt::watch()?;
-        let pushed = with_progress(&interrupt, |watch| {
-            cloud::push(&self.file, to, &options, watch)
-        });
-        pushed.map_err(advised)
-    }
 }
 
 fn advised(error: Error) -> anyhow::Error {
-    match &error {
-        Error::NotSealed { at, .. } | Error::Unrecognised { at } => {
+    let at = || {
+        error
+            .location()
+            .map(ToString::to_string)
+            .unwrap_or_default()
+    };
+    match error.kind() {
+        ErrorKind::InvalidInput => wrong_usage(&error),
+        ErrorKind::NotSealed | ErrorKind::WrongFormat => {
+            let at = at();
             let text = format!(
                 "{at} is not sealed, so that readers could not verify it: verimount seal {at}"
             );
             Explained::new(&error, text).into()
         }
-        Error::Damaged { at } => {
-            let text = format!("{error}; verimount verify {at} lists the bad ranges");
+        ErrorKind::Corrupt => {
+            let text = format!("{error}; verimount verify {} lists the bad ranges", at());
             Explained::new(&error, text).into()
         }
         _ => error.into(),

@@ -1,5 +1,5 @@
 use clap::Args;
-use verimount::Location;
+use verimount::OpenOptions;
 
 /// The options for content in registries.
 #[derive(Args)]
@@ -12,11 +12,10 @@ pub(crate) struct RegistryArgs {
 }
 
 impl RegistryArgs {
-    /// A location, read as these options say.
-    pub(crate) fn apply(&self, location: &Location) -> Location {
-        let location = location.clone();
+    /// The same options, with these.
+    pub(crate) fn apply(&self, options: OpenOptions) -> OpenOptions {
         #[cfg(feature = "remote")]
-        let location = location.with_plain_http(self.plain_http);
-        location
+        let options = options.plain_http(self.plain_http);
+        options
     }
 }

@@ -5,8 +5,7 @@ use std::{
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use verimount::{NewSeal, SealFormat, SealOptions, seal, verity::dm_verity};
-use verimount_names::printable;
+use verimount::{NewSeal, SealFormat, SealOptions, options::dm_verity, printable, seal};
 
 use crate::{
     Outcome,
@@ -14,7 +13,7 @@ use crate::{
     json::{Made, write_report},
     message::{say, wrong_usage},
     options::{TreeArgs, parse_size},
-    progress::with_progress,
+    progress::Bars,
 };
 
 /// Add a Merkle tree to a file of any kind; print its digest, or its root hash for dm-verity
@@ -55,7 +54,7 @@ impl Seal {
     pub(crate) fn run(self) -> Result<Outcome> {
         let options = self.options()?;
         let interrupt = Interrupt::watch()?;
-        let made = with_progress(&interrupt, |watch| seal(&self.file, &options, watch))?;
+        let made = seal(&self.file, &options.watch(Bars::watch(&interrupt)))?;
         self.note(&made);
         let mut out = stdout().lock();
         match self.json {
@@ -67,10 +66,7 @@ impl Seal {
 
     fn options(&self) -> Result<SealOptions> {
         let params = self.tree_args.params();
-        let mut options = SealOptions::default();
-        options.append = self.append;
-        options.replace = self.force;
-        options.format = match (self.format, self.data_block_size) {
+        let format = match (self.format, self.data_block_size) {
             (Format::FsVerity, None) => SealFormat::FsVerity(params),
             (Format::FsVerity, Some(_)) => {
                 return Err(wrong_usage(
@@ -83,7 +79,10 @@ impl Seal {
                 SealFormat::DmVerity(params)
             }
         };
-        Ok(options)
+        Ok(SealOptions::new()
+            .format(format)
+            .append(self.append)
+            .replace(self.force))
     }
 
     fn report(&self, made: &NewSeal) -> Made {

@@ -9,8 +9,8 @@ use std::{
 use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
-use verimount_names::{one_line, printable};
-use verimount_serve::Status as Told;
+use verimount::mounts::Status as Told;
+use verimount::{one_line, printable};
 
 use self::prometheus::Metrics;
 use crate::{

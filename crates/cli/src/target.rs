@@ -6,9 +6,10 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use verimount_mount::{EndingMount, NoAnswer, ending_mounts};
-use verimount_names::printable;
-use verimount_serve::{AskError, Export, Status, ask_export, ask_mount};
+use verimount::mounts::{
+    AskError, EndingMount, Export, NoAnswer, Status, ask_export, ask_mount, ending_mounts,
+};
+use verimount::printable;
 
 /// How long an export may take to answer, which it does without accessing storage.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);

@@ -5,9 +5,8 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use verimount_mount::{DaemonEnd, UnmountError, unmount};
-use verimount_names::printable;
-use verimount_serve::{Kind, ask_mount};
+use verimount::mounts::{DaemonEnd, Kind, UnmountError, ask_mount, unmount};
+use verimount::printable;
 
 use crate::{
     Outcome,

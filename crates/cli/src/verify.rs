@@ -8,10 +8,10 @@ use anyhow::Result;
 use clap::{Args, ValueHint};
 use serde::Serialize;
 use verimount::{
-    Finding, Location, Report, verify,
-    verity::{BadReason, Place},
+    Finding, Location, Report, VerifyOptions,
+    options::{BadReason, Place},
+    printable,
 };
-use verimount_names::printable;
 
 use crate::{
     Outcome,
@@ -21,7 +21,7 @@ use crate::{
     message::{say, wrong_usage},
     opened::open,
     options::{ReadArgs, TrustArgs, location},
-    progress::with_progress,
+    progress::Bars,
     registry_args::RegistryArgs,
 };
 
@@ -85,16 +85,17 @@ impl Verify {
             return Err(wrong_usage("--unverified contradicts verify"));
         }
         let opened = open(
-            &self.registry.apply(&self.file),
+            &self.file,
             &self.trust,
             &self.read,
             &self.devices,
+            &self.registry,
         )?;
         let interrupt = Interrupt::watch()?;
         let mut reports = Vec::new();
         // The image, and its devices.
         for file in iter::once(&opened).chain(opened.devices()) {
-            let report = with_progress(&interrupt, |watch| verify(file, watch))?;
+            let report = file.verify(&VerifyOptions::new().watch(Bars::watch(&interrupt)))?;
             if let Some(error) = &report.unnamed {
                 say(format_args!("note: not all files can be named: {error}"));
             }

@@ -2,9 +2,11 @@
 //!
 //! `cargo run -p verimount --example build_and_verify`
 
-use std::{error::Error, fs, ops::ControlFlow};
+use std::{error::Error, fs, ops::ControlFlow, path::Path};
 
-use verimount::{BuildOptions, ImageFormat, OpenOptions, RomfsOptions, Trust, build, open, verify};
+use verimount::{
+    BuildOptions, Content, ImageFormat, OpenOptions, Progress, RomfsOptions, VerifyOptions, build,
+};
 
 pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
@@ -13,37 +15,38 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     fs::write(directory.join("first"), [1; 10_000])?;
     fs::write(directory.join("second"), [2; 10_000])?;
 
-    let mut print = |progress: verimount::Progress| {
-        println!(
-            "{:?}: {} of {} bytes",
-            progress.step, progress.done, progress.total
-        );
-        ControlFlow::Continue(())
-    };
-    let mut options = BuildOptions::default();
-    options.format = ImageFormat::Romfs(RomfsOptions {
-        widen_permissions: true,
-        ..RomfsOptions::default()
-    });
-    let built = build(&directory, &image, &options, &mut print)?;
-    let trust = Trust::from(built.digest.ok_or("it is sealed by default")?);
+    let format = ImageFormat::Romfs(RomfsOptions::default().widen_permissions(true));
+    let options = BuildOptions::new().format(format).watch(print);
+    let built = build(&directory, &image, &options)?;
+    let digest = built.digest.ok_or("it is sealed by default")?;
 
-    let opened = open(&image, &trust, &OpenOptions::default())?;
-    assert!(verify(&opened, &mut print)?.is_good());
+    let (pinned, watched) = (
+        OpenOptions::new().digest(digest),
+        VerifyOptions::new().watch(print),
+    );
+    let content = Content::open(&image, &pinned)?;
+    assert!(content.verify(&watched)?.is_good());
 
     let mut bytes = fs::read(&image)?;
     let at = bytes.windows(9).position(|bytes| bytes == [2; 9]);
     bytes[at.ok_or("the second file is in the image")? + 5000] ^= 1;
     fs::write(&image, bytes)?;
 
-    let opened = open(&image, &trust, &OpenOptions::default())?;
-    let report = verify(&opened, &mut print)?;
+    let report = Content::open(&image, &pinned)?.verify(&watched)?;
     for finding in &report.bad {
         println!(
             "{:?}: {} in {:?}",
             finding.range, finding.reason, finding.files
         );
     }
-    assert_eq!(report.bad[0].files, [std::path::Path::new("second")]);
+    assert_eq!(report.bad[0].files, [Path::new("second")]);
     Ok(())
+}
+
+fn print(progress: Progress) -> ControlFlow<()> {
+    println!(
+        "{:?}: {} of {} bytes",
+        progress.step, progress.done, progress.total
+    );
+    ControlFlow::Continue(())
 }

@@ -2,12 +2,10 @@
 //!
 //! `cargo run -p verimount --example own_source`
 
-use std::{collections::BTreeMap, error::Error, fs, ops::ControlFlow};
+use std::{collections::BTreeMap, error::Error, fs};
 
 use verimount::{
-    Location, OpenOptions, SealOptions, Trust, open, seal,
-    source::{ReadAt, ReadError, check_range},
-    verity::FileDigest,
+    ErrorKind, File, FileDigest, Location, OpenOptions, ReadAt, ReadError, SealOptions, seal,
 };
 
 const BLOCK: u64 = 1024;
@@ -25,7 +23,10 @@ impl ReadAt for Blocks {
     }
 
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
-        check_range(offset, buf.len(), self.size)?;
+        if offset + buf.len() as u64 > self.size {
+            let (len, size) = (buf.len(), self.size);
+            return Err(ReadError::PastEnd { offset, len, size });
+        }
         for (byte, at) in buf.iter_mut().zip(offset..) {
             let block = self.blocks.get(&(at / BLOCK));
             *byte = block.map_or(0, |block| block[(at % BLOCK) as usize]);
@@ -38,9 +39,7 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("file");
     fs::write(&file, [&[0; 5000][..], &[7; 3240]].concat())?;
-    let sealed = seal(&file, &SealOptions::default(), &mut |_| {
-        ControlFlow::Continue(())
-    })?;
+    let sealed = seal(&file, &SealOptions::new())?;
 
     let bytes = fs::read(&file)?;
     let blocks = bytes.chunks(BLOCK as usize).map(|block| {
@@ -52,21 +51,20 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
         size: bytes.len() as u64,
         blocks: (0..).zip(blocks).collect(),
     };
-    let trust = Trust::from(sealed.identity.to_string().parse::<FileDigest>()?);
-    let mut options = OpenOptions::default();
-    options.sidecar = Some(folder.path().join("file.verity").into());
+    let digest: FileDigest = sealed.identity.to_string().parse()?;
+    let sidecar = Location::from(folder.path().join("file.verity"));
+    let options = OpenOptions::new().digest(digest).sidecar(sidecar);
 
     let mut found = [0; 10];
     let good = Location::source("blocks", blocks.clone());
-    open(good, &trust, &options)?
-        .content()
-        .read_exact_at(&mut found, 4995)?;
+    File::open(good, &options)?.read_exact_at(&mut found, 4995)?;
     assert_eq!(found, [0, 0, 0, 0, 0, 7, 7, 7, 7, 7]);
 
     // One wrong byte, and what is near it is refused.
     blocks.blocks.insert(0, vec![1; BLOCK as usize]);
-    let bad = open(Location::source("blocks", blocks), &trust, &options)?;
-    let refused = bad.content().read_exact_at(&mut found, 0).unwrap_err();
+    let bad = File::open(Location::source("blocks", blocks), &options)?;
+    let refused = bad.read_at(&mut found, 0).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Corrupt);
     println!("{refused}");
     Ok(())
 }

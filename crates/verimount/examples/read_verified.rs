@@ -2,12 +2,9 @@
 //!
 //! `cargo run -p verimount --example read_verified`
 
-use std::{error::Error, fs, io::stdout, ops::ControlFlow, path::PathBuf};
+use std::{error::Error, fs};
 
-use verimount::{
-    BuildOptions, ImageFormat, OpenOptions, Trust, build, copy_content, open,
-    tree::{NodeId, resolve, walk},
-};
+use verimount::{BuildOptions, Image, OpenOptions, build};
 
 pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
@@ -17,20 +14,14 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
         directory.join("docs/README.md"),
         "Every byte of this is verified.\n",
     )?;
-    let mut options = BuildOptions::default();
-    options.format = ImageFormat::Erofs(Default::default());
-    let built = build(&directory, &image, &options, &mut |_| {
-        ControlFlow::Continue(())
-    })?;
+    let built = build(&directory, &image, &BuildOptions::new())?;
 
-    let trust = Trust::from(built.digest.ok_or("it is sealed by default")?);
-    let opened = open(&image, &trust, &OpenOptions::default())?;
-    let tree = opened.tree()?;
-    walk(&*tree, NodeId::ROOT, PathBuf::new(), |path, attr| {
-        println!("{:>10} {path:?}", attr.size);
-        Ok::<_, verimount::tree::Error>(())
-    })?;
-    let readme = resolve(&*tree, "docs/README.md".as_ref())?;
-    copy_content(&*tree, readme, &mut stdout())?;
+    let digest = built.digest.ok_or("it is sealed by default")?;
+    let image = Image::open(image, &OpenOptions::new().digest(digest))?;
+    for entry in image.walk("")? {
+        let entry = entry?;
+        println!("{:>10} {:?}", entry.metadata().len(), entry.path());
+    }
+    print!("{}", image.read_to_string("docs/README.md")?);
     Ok(())
 }

@@ -8,14 +8,22 @@ use verimount_verity::{
     FileDigest, PublicKey, Trust as DigestTrust, VerifiedReader, VerifyOptions,
 };
 
-#[cfg(feature = "remote")]
-use crate::registry::{Named, NamedSuperblock};
 use crate::{
-    Error, Location, Pins, RootHash, Trust,
+    Error, Location, RootHash,
+    far::NamedSuperblock,
+    fault::Fault,
     opened_seal::OpenedSeal,
     place::Place,
     seal_search::{find_hash_area, find_seal, look_for_note, look_for_seal, not_sealed},
+    trust::{Pins, Trust},
 };
+
+/// The content that a location names by a digest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Named {
+    Digest(FileDigest),
+    RootHash(RootHash, NamedSuperblock),
+}
 
 /// What is accepted: what the user requires, and what the location names. All of it must hold.
 #[derive(Debug, Clone)]
@@ -28,7 +36,6 @@ pub(crate) enum Accepted {
     /// What has a tree of dm-verity with this root hash.
     DmVerity {
         root: RootHash,
-        #[cfg(feature = "remote")]
         superblock: Option<NamedSuperblock>,
     },
     /// What matches its own seal.
@@ -42,15 +49,13 @@ impl Accepted {
             Trust::Unverified => Ok(None),
             Trust::Pinned(pins) => Self::pinned(place, pins.clone()).map(Some),
             Trust::Unpinned => match Self::pinned(place, Pins::default()) {
-                Err(Error::NotNamed { .. }) => Ok(Some(Self::OwnSeal)),
+                Err(error) if matches!(error.fault(), Fault::NotNamed) => Ok(Some(Self::OwnSeal)),
                 named => named.map(Some),
             },
         }
     }
 
     fn pinned(place: &Place, mut pins: Pins) -> Result<Self, Error> {
-        let at = || place.location().clone();
-        #[cfg(feature = "remote")]
         let superblock = match place.named()? {
             Some(named) => add(named, &mut pins, place)?,
             None => None,
@@ -63,12 +68,8 @@ impl Accepted {
                     key: None,
                     ..
                 },
-            ) => Ok(Self::DmVerity {
-                root,
-                #[cfg(feature = "remote")]
-                superblock,
-            }),
-            (Some(_), _) => Err(Error::PinsOfTwoSeals { at: at() }),
+            ) => Ok(Self::DmVerity { root, superblock }),
+            (Some(_), _) => Err(Fault::PinsOfTwoSeals.at(place.location())),
             (
                 None,
                 Pins {
@@ -76,7 +77,7 @@ impl Accepted {
                     key: None,
                     ..
                 },
-            ) => Err(Error::NotNamed { at: at() }),
+            ) => Err(Fault::NotNamed.at(place.location())),
             (None, Pins { digest, key, .. }) => Ok(Self::FsVerity { digest, key }),
         }
     }
@@ -108,7 +109,6 @@ impl Accepted {
             Self::OwnSeal => find_own_seal(place, source)?,
         };
         self.check(place, &seal)?;
-        #[cfg(feature = "remote")]
         self.check_superblock(place, &seal)?;
         Ok(seal)
     }
@@ -127,11 +127,7 @@ impl Accepted {
             (Self::DmVerity { root, .. }, OpenedSeal::DmVerity { area, .. }) => {
                 let actual = area.geometry().data_blocks();
                 match root.data_blocks.filter(|&expected| expected != actual) {
-                    Some(expected) => Err(Error::DataBlocks {
-                        at: at.clone(),
-                        expected,
-                        actual,
-                    }),
+                    Some(expected) => Err(Fault::DataBlocks { expected, actual }.at(at)),
                     None => Ok(()),
                 }
             }
@@ -140,7 +136,6 @@ impl Accepted {
     }
 
     /// Compares the superblock of a named image with what its name pins.
-    #[cfg(feature = "remote")]
     fn check_superblock(&self, place: &Place, seal: &OpenedSeal) -> Result<(), Error> {
         let Self::DmVerity {
             superblock: Some(named),
@@ -151,9 +146,7 @@ impl Accepted {
         };
         match named.is_of(place, seal)? {
             true => Ok(()),
-            false => Err(Error::WrongSuperblock {
-                at: place.location().clone(),
-            }),
+            false => Err(Fault::WrongSuperblock.at(place.location())),
         }
     }
 
@@ -174,12 +167,9 @@ impl Accepted {
 }
 
 /// Adds what a location names to what is required. Returns what it says of a superblock.
-#[cfg(feature = "remote")]
 fn add(named: &Named, pins: &mut Pins, place: &Place) -> Result<Option<NamedSuperblock>, Error> {
-    let otherwise = |named: String, expected: String| Error::NamedOtherwise {
-        at: place.location().clone(),
-        named,
-        expected,
+    let otherwise = |named: String, expected: String| {
+        Fault::NamedOtherwise { named, expected }.at(place.location())
     };
     match named {
         Named::Digest(named) => {

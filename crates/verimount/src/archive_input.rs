@@ -19,7 +19,9 @@ use verimount_scan::{
 use verimount_source::FileSource;
 
 use self::receive::Receiver;
-use crate::{Error, Watch, image, image_archive, output_file::folder_of};
+use crate::{
+    Error, fault::Fault, image_archive, image_format, output_file::folder_of, progress::Watch,
+};
 
 /// Opens an archive for reading. For the writer of a named pipe, the open does not wait, but each read does.
 pub(crate) fn open_archive(path: &Path) -> io::Result<File> {
@@ -72,18 +74,16 @@ pub(crate) fn scan_tar(
     let scan = ArchiveScan::read(archive, name, options);
     let scan = scan.map_err(|error| what_it_is(error, &file, name))?;
     let layers = image_archive::layers(&file, &scan);
-    let layers = layers.map_err(|source| Error::ImageArchive {
-        at: name.into(),
-        source,
-    })?;
+    let layers = layers.map_err(|error| Fault::ImageArchive(error).at(name))?;
     let Some(layers) = layers else {
-        return Ok((scan.into_tree().map_err(Error::Scan)?, None));
+        let tree = scan.into_tree();
+        return Ok((tree.map_err(|error| Error::scan(name, error))?, None));
     };
     drop(scan);
     let count = layers.len();
     let (file, layers) = decompressed_layers(file, layers, name, output, watch)?;
-    let tree = scan_layers(file, &layers, name, options).map_err(Error::Scan)?;
-    Ok((tree, Some(count)))
+    let tree = scan_layers(file, &layers, name, options);
+    Ok((tree.map_err(|error| Error::scan(name, error))?, Some(count)))
 }
 
 /// The layers at these places of a file, if any of them is compressed, decompressed in another file.
@@ -136,7 +136,7 @@ impl Read for FilePart<'_> {
 /// The error for a file that is an image instead: the beginning of most images looks like an empty archive.
 fn what_it_is(error: ScanError, file: &File, name: &Path) -> Error {
     let source = file.try_clone().and_then(FileSource::new).ok();
-    let image = source.and_then(|source| image::describe(Arc::new(source)).ok().flatten());
+    let image = source.and_then(|source| image_format::describe(Arc::new(source)).ok().flatten());
     match (&error, image) {
         (ScanError::Archive { .. }, Some(image)) => Error::io(
             name,
@@ -145,7 +145,7 @@ fn what_it_is(error: ScanError, file: &File, name: &Path) -> Error {
                 image.format
             )),
         ),
-        _ => Error::Scan(error),
+        _ => Error::scan(name, error),
     }
 }
 

@@ -9,31 +9,64 @@ use verimount_source::{FileSource, ReadAt};
 use verimount_verity::{FileDigest, SealLayout, TreeParams, seal};
 
 use crate::{
-    Error, ImageFormat, Step, Watch,
+    Error, ImageFormat, Step,
     archive_input::{open_archive, scan_tar, seekable},
-    error::Precious,
-    image,
+    fault::{Fault, Precious},
+    image_format,
     image_plan::ImagePlan,
     location::open_file,
     output_file::{OutputFile, folder_of},
     processors::all_processors,
-    progress::{UNKNOWN, step},
+    progress::{UNKNOWN, Watch, Watcher, step, watched},
 };
 
 /// How an image is built.
 #[derive(Debug, Clone)]
-#[non_exhaustive]
 pub struct BuildOptions {
+    format: ImageFormat,
+    scan: ScanOptions,
+    seal: Option<TreeParams>,
+    replace: bool,
+    watcher: Watcher,
+}
+
+impl BuildOptions {
+    /// A sealed EROFS image, without compression, of all that is in the directory or archive.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
     /// The image's format.
-    pub format: ImageFormat,
+    #[must_use]
+    pub fn format(mut self, format: ImageFormat) -> Self {
+        self.format = format;
+        self
+    }
+
     /// What of the directory or archive is taken, and what is changed in it. By default, all of it as it is, but the
     /// whiteouts of an archive become those of overlayfs.
-    pub scan: ScanOptions,
+    #[must_use]
+    pub fn scan(mut self, scan: ScanOptions) -> Self {
+        self.scan = scan;
+        self
+    }
+
     /// The Merkle tree that is appended, if any. By default SHA-256 in blocks of 4 KiB.
-    pub seal: Option<TreeParams>,
-    /// Replace a file that is not an image.
-    pub replace: bool,
+    #[must_use]
+    pub fn seal(mut self, seal: impl Into<Option<TreeParams>>) -> Self {
+        self.seal = seal.into();
+        self
+    }
+
+    /// Whether a file is replaced that is not an image.
+    #[must_use]
+    pub fn replace(mut self, replace: bool) -> Self {
+        self.replace = replace;
+        self
+    }
 }
+
+watched!(BuildOptions);
 
 impl Default for BuildOptions {
     fn default() -> Self {
@@ -42,6 +75,7 @@ impl Default for BuildOptions {
             scan: ScanOptions::default(),
             seal: Some(TreeParams::default()),
             replace: false,
+            watcher: Watcher::default(),
         }
     }
 }
@@ -67,20 +101,35 @@ pub struct Built {
 /// The same tree always gives the same image. The image gets its name when it is complete and on
 /// disk; until then an older one is there.
 ///
+/// ```
+/// use verimount::{BuildOptions, Image, OpenOptions, build};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # std::env::set_current_dir(&folder)?;
+/// # std::fs::create_dir("app")?;
+/// # std::fs::write("app/hello", "hello\n")?;
+/// let built = build("app", "app.img", &BuildOptions::new())?;
+/// let digest = built.digest.expect("it is sealed by default");
+/// let image = Image::open("app.img", &OpenOptions::new().digest(digest))?;
+/// assert_eq!(image.read_to_string("hello")?, "hello\n");
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
-/// [`Error::WouldWiden`] and [`Error::Loses`] for losses that are not accepted, [`Error::WouldReplace`],
-/// [`Error::InsideTree`], [`Error::Cancelled`] if `watch` ends it; [`Error::Scan`], [`Error::BuildRomfs`],
-/// [`Error::BuildErofs`] and [`Error::Io`].
+/// [`WouldWiden`](crate::ErrorKind::WouldWiden) and [`WouldLose`](crate::ErrorKind::WouldLose) for losses that are not
+/// accepted; [`WouldReplace`](crate::ErrorKind::WouldReplace); [`InvalidInput`](crate::ErrorKind::InvalidInput) for an image
+/// inside the directory; [`Unsupported`](crate::ErrorKind::Unsupported) for what the format cannot store;
+/// [`Cancelled`](crate::ErrorKind::Cancelled); those of reading and writing.
 pub fn build(
-    source: &Path,
-    output: &Path,
+    source: impl AsRef<Path>,
+    output: impl AsRef<Path>,
     options: &BuildOptions,
-    watch: &mut Watch<'_>,
 ) -> Result<Built, Error> {
+    let (source, output) = (source.as_ref(), output.as_ref());
     // What is missing is reported by the scan.
     if fs::metadata(source).is_ok_and(|metadata| !metadata.is_dir()) {
         let archive = open_archive(source).map_err(|error| Error::io(source, error))?;
-        return build_archive(archive, source, output, options, watch);
+        return build_archive(archive, source, output, options);
     }
     refuse_inside_tree(source, output)?;
     let scan = |watch: &mut Watch<'_>| {
@@ -88,7 +137,7 @@ pub fn build(
         let scanned = scan(source, &options.scan, &mut progress);
         scanned.map_err(|error| Error::scan(source, error))
     };
-    build_tree(source, output, options, watch, scan)
+    build_tree(source, output, options, scan)
 }
 
 /// The same for a tar archive that is open for reading: a file, or a pipe or socket. `name` is what errors call it.
@@ -97,11 +146,11 @@ pub fn build(
 /// As [`build`].
 pub fn build_archive(
     archive: File,
-    name: &Path,
-    output: &Path,
+    name: impl AsRef<Path>,
+    output: impl AsRef<Path>,
     options: &BuildOptions,
-    watch: &mut Watch<'_>,
 ) -> Result<Built, Error> {
+    let (name, output) = (name.as_ref(), output.as_ref());
     let mut layers = None;
     let scan = |watch: &mut Watch<'_>| {
         let archive = seekable(archive, name, output, watch)?;
@@ -109,7 +158,7 @@ pub fn build_archive(
         layers = found;
         Ok(tree)
     };
-    let built = build_tree(name, output, options, watch, scan)?;
+    let built = build_tree(name, output, options, scan)?;
     Ok(Built { layers, ..built })
 }
 
@@ -118,9 +167,9 @@ fn build_tree(
     source: &Path,
     output: &Path,
     options: &BuildOptions,
-    watch: &mut Watch<'_>,
     scan: impl FnOnce(&mut Watch<'_>) -> Result<SourceTree, Error>,
 ) -> Result<Built, Error> {
+    let watch = &mut options.watcher.watch();
     if !options.replace {
         refuse_to_replace(output)?;
     }
@@ -154,7 +203,7 @@ fn refuse_inside_tree(directory: &Path, output: &Path) -> Result<(), Error> {
     if let (Ok(tree), Ok(folder)) = (directory.canonicalize(), folder)
         && folder.starts_with(&tree)
     {
-        return Err(Error::InsideTree { at: output.into() });
+        return Err(Fault::InsideTree.at(output));
     }
     Ok(())
 }
@@ -165,11 +214,8 @@ fn refuse_to_replace(output: &Path) -> Result<(), Error> {
         return Ok(());
     }
     let older = Arc::new(open_file(output)?);
-    match image::open(older.clone(), Vec::new()) {
-        Ok(None) if older.size() != 0 => Err(Error::WouldReplace {
-            at: output.into(),
-            what: Precious::NotAnImage,
-        }),
+    match image_format::open(older.clone(), Vec::new()) {
+        Ok(None) if older.size() != 0 => Err(Fault::WouldReplace(Precious::NotAnImage).at(output)),
         _ => Ok(()),
     }
 }

@@ -1,36 +1,151 @@
-use std::io::{self, Write};
+use std::sync::Arc;
 
-use verimount_source::Scratch;
-use verimount_tree::{Error as TreeError, NodeId, Tree};
+use verimount_serve::{Origin, Pin};
+use verimount_source::{ReadAhead, ReadAt};
+use verimount_tree::{SingleFile, StoredFile, Tree};
+use verimount_verity::{Identity, Sealed, VerifiedReader, VerifyStats};
 
-/// How much is read, verified and written at a time.
-pub(crate) const CHUNK: usize = 1 << 20;
+use crate::{
+    Error, File, Image, Location, OpenOptions, Report, VerifyOptions, fault::Fault, image_format,
+    open::open, place::Place, processors::all_processors, verify::verify,
+};
 
-/// Why a file was not copied.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum CopyError {
-    /// It could not be read.
-    #[error(transparent)]
-    Read(#[from] TreeError),
-    /// The copy could not be written.
-    #[error(transparent)]
-    Write(#[from] io::Error),
+/// What is at a location, image or not: verified when it is read, unless that was declined.
+///
+/// Only its seal is read and verified when it is opened; each byte is verified when it is read. Clones are cheap, and share
+/// what was read.
+#[derive(Clone)]
+pub struct Content {
+    pub(crate) location: Location,
+    pub(crate) source: Arc<dyn ReadAt>,
+    pub(crate) reader: Option<Arc<VerifiedReader>>,
+    pub(crate) pin: Pin,
+    pub(crate) stored: StoredFile,
+    pub(crate) devices: Vec<Content>,
+    /// Where it was found, if nothing is verified.
+    pub(crate) unverified: Option<Arc<Place>>,
+    /// Where it comes from, if not only from this machine.
+    pub(crate) origin: Option<Arc<dyn Origin>>,
 }
 
-/// Writes the content of a file of a tree to `out`.
-///
-/// # Errors
-/// [`CopyError::Read`] and [`CopyError::Write`].
-pub fn copy_content(tree: &dyn Tree, file: NodeId, out: &mut impl Write) -> Result<(), CopyError> {
-    let mut scratch = Scratch::default();
-    let mut offset = 0;
-    loop {
-        let bytes = tree.read(file, offset, CHUNK, &mut scratch)?;
-        if bytes.is_empty() {
-            return Ok(());
+impl Content {
+    /// Opens what is at `location`, as the options accept it.
+    ///
+    /// # Errors
+    /// [`NotTrusted`](crate::ErrorKind::NotTrusted) if nothing says what is accepted,
+    /// [`WrongContent`](crate::ErrorKind::WrongContent) if it is something else,
+    /// [`NotSealed`](crate::ErrorKind::NotSealed) if there is nothing to verify it with, and any other of opening and
+    /// reading.
+    pub fn open<L: TryInto<Location>>(location: L, options: &OpenOptions) -> Result<Self, Error>
+    where
+        Error: From<L::Error>,
+    {
+        open(location.try_into()?, options)
+    }
+
+    /// Where it was opened.
+    pub fn location(&self) -> &Location {
+        &self.location
+    }
+
+    /// Its digest or root hash; `None` if nothing is verified.
+    pub fn identity(&self) -> Option<Identity> {
+        self.reader.as_ref().map(|reader| *reader.identity())
+    }
+
+    /// What was read and verified so far; `None` if nothing is verified.
+    pub fn stats(&self) -> Option<VerifyStats> {
+        self.reader.as_ref().map(|reader| reader.stats())
+    }
+
+    /// On what grounds it is handed out.
+    pub fn pin(&self) -> &Pin {
+        &self.pin
+    }
+
+    /// The further devices of an image.
+    pub fn devices(&self) -> &[Self] {
+        &self.devices
+    }
+
+    /// Whether it comes from another machine, at least in part.
+    pub fn is_remote(&self) -> bool {
+        self.origin.is_some()
+    }
+
+    /// All of it, as one file.
+    pub fn file(&self) -> File {
+        File::whole(self.location.clone(), self.source.clone())
+    }
+
+    /// The image that it is.
+    ///
+    /// # Errors
+    /// [`WrongFormat`](crate::ErrorKind::WrongFormat) if it is not an image, and those of reading.
+    pub fn image(&self) -> Result<Image, Error> {
+        match self.tree()? {
+            Some(tree) => Ok(Image::new(self.clone(), tree)),
+            None => Err(Fault::NotAnImage.at(&self.location)),
         }
-        out.write_all(bytes)?;
-        offset += bytes.len() as u64;
+    }
+
+    /// Reads and verifies all of it, and finds every bad range and the files of an image in it. Further devices are content
+    /// of their own.
+    ///
+    /// # Errors
+    /// [`NotTrusted`](crate::ErrorKind::NotTrusted) if nothing is verified when it is read, and
+    /// [`Cancelled`](crate::ErrorKind::Cancelled).
+    pub fn verify(&self, options: &VerifyOptions) -> Result<Report, Error> {
+        verify(self, options)
+    }
+
+    /// Ends all reads that wait for another machine, of everything that was opened with clones of the same options. They
+    /// fail, and so do later ones.
+    pub fn close(&self) {
+        if let Some(origin) = &self.origin {
+            origin.close();
+        }
+    }
+
+    /// Whether there is a seal that nothing was verified with.
+    pub fn has_unused_seal(&self) -> bool {
+        let Some(place) = &self.unverified else {
+            return false;
+        };
+        let is_there = |sidecar| matches!(place.existing_file(&sidecar), Ok(Some(_)));
+        let beside = place.sidecar().ok().flatten();
+        let beside = beside.or(self.location.sidecar());
+        Sealed::open_appended(self.source.clone()).is_ok() || beside.is_some_and(is_there)
+    }
+
+    /// The tree of the image; `None` if it is none.
+    pub(crate) fn tree(&self) -> Result<Option<Box<dyn Tree>>, Error> {
+        let devices = self.devices.iter().map(|device| device.source.clone());
+        image_format::open(self.source.clone(), devices.collect())
+            .map_err(|error| Error::image(&self.location, error))
+    }
+
+    /// A directory with the content as its only file.
+    pub(crate) fn single_file(&self) -> SingleFile {
+        SingleFile::new(self.location.file_name(), &self.stored, self.source.clone())
+    }
+
+    /// The same, with read-ahead for sequential readers.
+    #[must_use]
+    pub fn read_ahead(mut self) -> Self {
+        let devices = self.devices.into_iter();
+        self.devices = devices.map(Self::read_ahead).collect();
+        self.source = Arc::new(ReadAhead::new(self.source, all_processors()));
+        self
+    }
+}
+
+impl std::fmt::Debug for Content {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Content")
+            .field("location", &self.location)
+            .field("identity", &self.identity())
+            .field("pin", &self.pin)
+            .finish_non_exhaustive()
     }
 }

@@ -6,12 +6,15 @@ use verimount_verity::{Error as VerityError, SealLayout, Sealed, dm_verity::Hash
 
 use crate::{
     Error, Location, OpenOptions,
-    image::{self, Description as ImageDescription},
+    fault::Fault,
+    image_format::{self, ImageDescription},
     place::Place,
     seal_search::{look_for_note, look_for_seal},
 };
 
 /// What a file says of itself. Nothing of it is verified.
+#[derive(Debug)]
+#[non_exhaustive]
 pub struct Description {
     /// The size of the file in bytes.
     pub size: u64,
@@ -22,6 +25,7 @@ pub struct Description {
 }
 
 /// What a file holds.
+#[derive(Debug)]
 #[non_exhaustive]
 pub enum FileKind {
     /// An image.
@@ -33,6 +37,8 @@ pub enum FileKind {
 }
 
 /// A seal, and where it is.
+#[derive(Debug)]
+#[non_exhaustive]
 pub struct FoundSeal {
     /// The seal.
     pub format: FoundFormat,
@@ -41,6 +47,7 @@ pub struct FoundSeal {
 }
 
 /// A seal in one of the formats.
+#[derive(Debug)]
 #[non_exhaustive]
 pub enum FoundFormat {
     /// The kernel's format for files.
@@ -55,13 +62,15 @@ pub enum FoundFormat {
 /// Of the options, [`OpenOptions::sidecar`] and [`OpenOptions::hash_offset`] say where its seal is.
 ///
 /// # Errors
-/// [`Error::Unrecognised`], if it is neither sealed nor an image nor a volume; any other [`Error`] of
-/// reading.
-pub fn describe(
-    location: impl Into<Location>,
+/// [`WrongFormat`](crate::ErrorKind::WrongFormat), if it is neither sealed nor an image nor a volume; those of reading.
+pub fn describe<L: TryInto<Location>>(
+    location: L,
     options: &OpenOptions,
-) -> Result<Description, Error> {
-    let location = location.into();
+) -> Result<Description, Error>
+where
+    Error: From<L::Error>,
+{
+    let location = location.try_into()?;
     let place = Place::new(location.clone(), options);
     let (source, _) = place.content()?;
     let size = source.size();
@@ -81,10 +90,10 @@ pub fn describe(
         }) => sealed.data_unverified().clone(),
         _ => source,
     };
-    let kind = match image::describe(data).map_err(|error| Error::image(&location, error))? {
+    let kind = match image_format::describe(data).map_err(|error| Error::image(&location, error))? {
         Some(image) => FileKind::Image(image),
         None if seal.is_some() => FileKind::File,
-        None => return Err(Error::Unrecognised { at: location }),
+        None => return Err(Fault::Unrecognised.at(location)),
     };
     Ok(Description { size, kind, seal })
 }
@@ -97,11 +106,10 @@ fn volume(location: &Location, source: &Arc<dyn ReadAt>) -> Result<Option<Superb
     let disk = superblock.provided_data_sectors().saturating_mul(SECTOR);
     let is_alone = superblock.interleave().is_some();
     match is_alone && disk >= source.size() {
-        true => Err(Error::TruncatedVolume {
-            at: location.clone(),
-            size: source.size(),
-            disk,
-        }),
+        true => {
+            let size = source.size();
+            Err(Fault::TruncatedVolume { size, disk }.at(location))
+        }
         false => Ok(Some(superblock)),
     }
 }

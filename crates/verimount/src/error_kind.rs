@@ -1,174 +1,288 @@
 use std::io;
 
+use rustix::io::Errno;
 use verimount_erofs::BuildError as ErofsError;
 use verimount_integrity::{Error as VolumeError, Usage};
+use verimount_mount::MountError;
 #[cfg(feature = "remote")]
 use verimount_remote::Error as RemoteError;
 use verimount_romfs::Error as RomfsError;
 use verimount_scan::{ArchiveError, Error as ScanError};
-use verimount_source::ReadError;
+use verimount_source::{ReadError, WriteError};
 use verimount_tree::Error as TreeError;
 use verimount_verity::Error as VerityError;
 
-use crate::Error;
 #[cfg(feature = "remote")]
-use crate::registry::LayersError;
+use crate::far::LayersError;
+use crate::{Error, fault::Fault};
 
 /// What an error means for whoever has to do something about it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The data is not what it should be: it is damaged, forged, not the version required, or not of the format
-    /// required. Trying again does not help; other data does.
-    BadData,
-    /// The caller ended it.
+    /// There is no such file or directory: on this machine, on the server, or in the image.
+    NotFound,
+    /// The system or the server does not allow it.
+    PermissionDenied,
+    /// There is something already where something new is to be made.
+    AlreadyExists,
+    /// Another process has it.
+    Busy,
+    /// Nothing says which content is accepted: give a digest, a root hash or a key.
+    NotTrusted,
+    /// The image is pinned, but nothing says which content of its further device is accepted: give the digest of that.
+    DeviceNotTrusted,
+    /// The seal is one of dm-verity, for which a root hash is needed.
+    NeedsRootHash,
+    /// The content is not the one that is accepted: its digest, root hash, signature or number of blocks is another.
+    WrongContent,
+    /// The content has no seal to verify it with.
+    NotSealed,
+    /// A root hash is given, and there is no hash area where one is looked for.
+    NoHashArea,
+    /// Bytes do not match their digests, as [`Error::mismatch`] may tell; or the data contradicts its format or itself.
+    Corrupt,
+    /// The data is of another format than is needed here: not an image, not a seal, not a volume.
+    WrongFormat,
+    /// An archive has several container images in it, or not all of one.
+    NotOneImage,
+    /// The data or the request may be valid, but exceeds what is supported.
+    Unsupported,
+    /// A file would be replaced that may be valuable, and that was not allowed.
+    WouldReplace,
+    /// Everybody could read what only some may read now, and that was not allowed.
+    WouldWiden,
+    /// An image would not keep what it must keep.
+    WouldLose,
+    /// More would be written than is allowed.
+    TooLarge,
+    /// A file is to be made, and nothing says how large.
+    NoSize,
+    /// The request contradicts itself, or what is there.
+    InvalidInput,
+    /// A server cannot be reached, does not answer, or answers nonsense.
+    Network,
+    /// The caller has ended it.
     Cancelled,
-    /// The work could not be done: the system, the network, a limit or the options prevented it. Nothing is
-    /// known to be wrong with the data.
-    Failed,
+    /// The system failed it for another reason, such as a full disk.
+    Io,
 }
 
-impl Error {
-    /// What the error means.
-    pub fn kind(&self) -> ErrorKind {
+impl ErrorKind {
+    /// Whether the data is not what it should be: damaged, forged, not the version or not of the format required. Trying
+    /// again does not help; other data does.
+    pub fn is_about_data(self) -> bool {
+        matches!(
+            self,
+            Self::WrongContent | Self::NotSealed | Self::Corrupt | Self::WrongFormat
+        )
+    }
+
+    /// The number of the system's error that comes closest.
+    pub(crate) fn errno(self) -> Errno {
         match self {
-            Self::Io { source, .. } => source.into(),
-            Self::Seal { source, .. } => source.into(),
-            Self::Image { source, .. } => source.into(),
-            Self::Volume { source, .. } => source.into(),
-            Self::Scan(error)
-            | Self::BuildRomfs(RomfsError::Scan(error))
-            | Self::BuildErofs(ErofsError::Scan(error)) => error.into(),
+            Self::NotFound | Self::NoHashArea => Errno::NOENT,
+            Self::PermissionDenied => Errno::ACCESS,
+            Self::AlreadyExists | Self::WouldReplace => Errno::EXIST,
+            Self::Busy => Errno::BUSY,
+            Self::NotTrusted | Self::DeviceNotTrusted | Self::NeedsRootHash => Errno::NOKEY,
+            Self::WrongContent => Errno::KEYREJECTED,
+            // As the kernel measures a file without a tree.
+            Self::NotSealed => Errno::NODATA,
+            Self::Corrupt | Self::Network | Self::Io => Errno::IO,
+            Self::WrongFormat | Self::NotOneImage | Self::NoSize | Self::InvalidInput => {
+                Errno::INVAL
+            }
+            Self::Unsupported => Errno::OPNOTSUPP,
+            Self::WouldWiden | Self::WouldLose => Errno::PERM,
+            Self::TooLarge => Errno::FBIG,
+            Self::Cancelled => Errno::CANCELED,
+        }
+    }
+
+    pub(crate) fn of(fault: &Fault) -> Self {
+        match fault {
+            Fault::Io(error) => of_io(error),
+            Fault::Read(error) => of_read(error),
+            Fault::Seal(error) => of_seal(error),
+            Fault::Image(error) => of_tree(error),
+            Fault::Volume(error) => of_volume(error),
+            Fault::Mount(error) => of_mount(error),
+            Fault::Scan(error)
+            | Fault::BuildRomfs(RomfsError::Scan(error))
+            | Fault::BuildErofs(ErofsError::Scan(error)) => of_scan(error),
             #[cfg(feature = "remote")]
-            Self::Layers { source, .. } => source.into(),
+            Fault::Layers(LayersError::ManyLayers(_)) => Self::Unsupported,
             #[cfg(feature = "remote")]
-            Self::WrongSuperblock { .. } => ErrorKind::BadData,
-            Self::Cancelled { .. } => ErrorKind::Cancelled,
-            Self::Unrecognised { .. }
-            | Self::TruncatedVolume { .. }
-            | Self::NotAnImage { .. }
-            | Self::NotSealed { .. }
-            | Self::NotASeal { .. }
-            | Self::NotALayerNote { .. }
-            | Self::SizeChanged { .. }
-            | Self::NamedOtherwise { .. }
-            | Self::Damaged { .. }
-            | Self::DataBlocks { .. } => ErrorKind::BadData,
-            _ => ErrorKind::Failed,
+            Fault::Layers(_) => Self::Corrupt,
+            Fault::NotNamed | Fault::Unverified => Self::NotTrusted,
+            Fault::UnpinnedDevice => Self::DeviceNotTrusted,
+            Fault::IsHashArea => Self::NeedsRootHash,
+            Fault::WrongSuperblock | Fault::NamedOtherwise { .. } | Fault::DataBlocks { .. } => {
+                Self::WrongContent
+            }
+            Fault::NotSealed { .. } => Self::NotSealed,
+            Fault::TruncatedVolume { .. } | Fault::SizeChanged { .. } | Fault::Damaged => {
+                Self::Corrupt
+            }
+            Fault::Unrecognised
+            | Fault::NotAnImage
+            | Fault::NotASeal
+            | Fault::NotALayerNote(_)
+            | Fault::NotText => Self::WrongFormat,
+            Fault::NoHashArea => Self::NoHashArea,
+            Fault::NoDataSize => Self::NoSize,
+            Fault::ImageArchive(_) => Self::NotOneImage,
+            Fault::Cancelled => Self::Cancelled,
+            Fault::WouldReplace(_) => Self::WouldReplace,
+            Fault::WouldWiden(_) => Self::WouldWiden,
+            Fault::WouldLose { .. } => Self::WouldLose,
+            Fault::TooLarge { .. } => Self::TooLarge,
+            Fault::BuildRomfs(_) | Fault::BuildErofs(_) => Self::Unsupported,
+            #[cfg(feature = "clouds")]
+            Fault::NoSidecarName => Self::InvalidInput,
+            Fault::NotEmpty
+            | Fault::InsideTree
+            | Fault::CannotExtend
+            | Fault::CannotShrink { .. }
+            | Fault::PinsOfTwoSeals
+            | Fault::PinnedAndNot
+            | Fault::PermissionsStored
+            | Fault::NoCache
+            | Fault::NotStorable(_)
+            | Fault::Location(_) => Self::InvalidInput,
         }
     }
 }
 
 impl From<&VerityError> for ErrorKind {
     fn from(error: &VerityError) -> Self {
-        match error {
-            VerityError::Source(error) => error.into(),
-            VerityError::Cancelled => Self::Cancelled,
-            VerityError::NotSealed
-            | VerityError::Unfinished { .. }
-            | VerityError::Corrupt(_)
-            | VerityError::WrongDigest { .. }
-            | VerityError::NoSuperblock
-            | VerityError::WrongRootHash { .. }
-            | VerityError::NotSigned
-            | VerityError::WrongSignature(_) => Self::BadData,
-            _ => Self::Failed,
-        }
-    }
-}
-
-impl From<&TreeError> for ErrorKind {
-    fn from(error: &TreeError) -> Self {
-        match error {
-            TreeError::Corrupt(_) => Self::BadData,
-            TreeError::Read(error) => error.into(),
-            _ => Self::Failed,
-        }
+        of_seal(error)
     }
 }
 
 impl From<&VolumeError> for ErrorKind {
     fn from(error: &VolumeError) -> Self {
-        match error {
-            VolumeError::Source(error) => error.into(),
-            VolumeError::Latched(first) => (&**first).into(),
-            VolumeError::Cancelled => Self::Cancelled,
-            VolumeError::NotIntegrity
-            | VolumeError::Corrupt(_)
-            | VolumeError::TooSmall { .. }
-            | VolumeError::Mismatch { .. }
-            | VolumeError::Usage(Usage::NothingMatches) => Self::BadData,
-            _ => Self::Failed,
-        }
+        of_volume(error)
     }
 }
 
-impl From<&ScanError> for ErrorKind {
-    fn from(error: &ScanError) -> Self {
-        match error {
-            ScanError::Unreadable { source, .. } => source.into(),
-            ScanError::Archive {
-                source: ArchiveError::Read(error),
-                ..
-            } => error.into(),
-            ScanError::Archive { .. } | ScanError::Member { .. } => Self::BadData,
-            ScanError::Cancelled => Self::Cancelled,
-            _ => Self::Failed,
-        }
+fn of_seal(error: &VerityError) -> ErrorKind {
+    match error {
+        VerityError::Source(error) => of_read(error),
+        VerityError::Write(error) => of_io(error),
+        VerityError::Cancelled => ErrorKind::Cancelled,
+        VerityError::NotSealed | VerityError::NoSuperblock => ErrorKind::NotSealed,
+        VerityError::Unfinished { .. } | VerityError::Corrupt(_) => ErrorKind::Corrupt,
+        VerityError::WrongDigest { .. }
+        | VerityError::WrongRootHash { .. }
+        | VerityError::NotSigned
+        | VerityError::WrongSignature(_) => ErrorKind::WrongContent,
+        VerityError::AlreadySealed => ErrorKind::AlreadyExists,
+        VerityError::Unsupported(_) | VerityError::TooLarge(_) => ErrorKind::Unsupported,
+        _ => ErrorKind::InvalidInput,
     }
 }
 
-impl From<&ReadError> for ErrorKind {
-    fn from(error: &ReadError) -> Self {
-        match error {
-            ReadError::Io { source, .. } => source.into(),
-            _ => Self::BadData,
+fn of_tree(error: &TreeError) -> ErrorKind {
+    match error {
+        TreeError::NotFound => ErrorKind::NotFound,
+        TreeError::Corrupt(_) => ErrorKind::Corrupt,
+        TreeError::Unsupported(_) => ErrorKind::Unsupported,
+        TreeError::Read(error) => of_read(error),
+        _ => ErrorKind::InvalidInput,
+    }
+}
+
+fn of_volume(error: &VolumeError) -> ErrorKind {
+    match error {
+        VolumeError::Source(error) => of_read(error),
+        VolumeError::Write(WriteError::Io { source, .. } | WriteError::Flush(source)) => {
+            of_io(source)
         }
+        VolumeError::Latched(first) => of_volume(first),
+        VolumeError::Cancelled => ErrorKind::Cancelled,
+        VolumeError::NotIntegrity => ErrorKind::WrongFormat,
+        VolumeError::Corrupt(_) | VolumeError::TooSmall { .. } | VolumeError::Mismatch { .. } => {
+            ErrorKind::Corrupt
+        }
+        VolumeError::Usage(Usage::NothingMatches) => ErrorKind::WrongContent,
+        VolumeError::Unsupported(_) => ErrorKind::Unsupported,
+        VolumeError::Usage(_) | VolumeError::Param(_) => ErrorKind::InvalidInput,
+        _ => ErrorKind::Io,
+    }
+}
+
+fn of_mount(error: &MountError) -> ErrorKind {
+    match error {
+        MountError::MountPoint { reason, .. }
+        | MountError::Refused { reason, .. }
+        | MountError::Awake(reason) => of_io(reason),
+        MountError::AlreadyMounted(_) => ErrorKind::Busy,
+        MountError::NotRoot => ErrorKind::PermissionDenied,
+        MountError::NotADirectory(_) | MountError::NotEmpty(_) => ErrorKind::InvalidInput,
+        _ => ErrorKind::Io,
+    }
+}
+
+fn of_scan(error: &ScanError) -> ErrorKind {
+    match error {
+        ScanError::Unreadable { source, .. } => of_io(source),
+        ScanError::Archive {
+            source: ArchiveError::Read(error),
+            ..
+        } => of_read(error),
+        ScanError::Archive { .. } | ScanError::Member { .. } => ErrorKind::Corrupt,
+        ScanError::Cancelled => ErrorKind::Cancelled,
+        _ => ErrorKind::Unsupported,
+    }
+}
+
+fn of_read(error: &ReadError) -> ErrorKind {
+    match error {
+        ReadError::Io { source, .. } => of_io(source),
+        _ => ErrorKind::Corrupt,
+    }
+}
+
+fn of_io(error: &io::Error) -> ErrorKind {
+    let inner = error.get_ref();
+    if let Some(error) = inner.and_then(|inner| inner.downcast_ref::<Error>()) {
+        return error.kind();
+    }
+    #[cfg(feature = "remote")]
+    if let Some(error) = inner.and_then(|inner| inner.downcast_ref::<RemoteError>()) {
+        return of_remote(error);
+    }
+    match error.kind() {
+        io::ErrorKind::NotFound => ErrorKind::NotFound,
+        io::ErrorKind::PermissionDenied => ErrorKind::PermissionDenied,
+        io::ErrorKind::AlreadyExists => ErrorKind::AlreadyExists,
+        io::ErrorKind::ResourceBusy => ErrorKind::Busy,
+        io::ErrorKind::InvalidInput => ErrorKind::InvalidInput,
+        io::ErrorKind::Unsupported => ErrorKind::Unsupported,
+        _ => ErrorKind::Io,
     }
 }
 
 #[cfg(feature = "remote")]
-impl From<&LayersError> for ErrorKind {
-    fn from(error: &LayersError) -> Self {
-        match error {
-            LayersError::ManyLayers(_) => Self::Failed,
-            _ => Self::BadData,
+fn of_remote(error: &RemoteError) -> ErrorKind {
+    match error {
+        RemoteError::NotFound { .. } => ErrorKind::NotFound,
+        RemoteError::Forbidden { .. } | RemoteError::NoCredentials { .. } => {
+            ErrorKind::PermissionDenied
         }
+        // Something else than what was asked for by its digest.
+        RemoteError::WrongDigest { .. }
+        | RemoteError::Manifest(_)
+        | RemoteError::BlobSize { .. } => ErrorKind::Corrupt,
+        RemoteError::Closed => ErrorKind::Cancelled,
+        _ => ErrorKind::Network,
     }
-}
-
-impl From<&io::Error> for ErrorKind {
-    fn from(error: &io::Error) -> Self {
-        match is_wrong_answer(error) {
-            true => Self::BadData,
-            false => Self::Failed,
-        }
-    }
-}
-
-/// Whether a server sends something else than what was asked for by its digest.
-#[cfg(feature = "remote")]
-fn is_wrong_answer(error: &io::Error) -> bool {
-    let remote = error.get_ref().and_then(|inner| inner.downcast_ref());
-    matches!(
-        remote,
-        Some(
-            RemoteError::WrongDigest { .. }
-                | RemoteError::Manifest(_)
-                | RemoteError::BlobSize { .. }
-        )
-    )
-}
-
-#[cfg(not(feature = "remote"))]
-fn is_wrong_answer(_: &io::Error) -> bool {
-    false
 }
 
 #[cfg(test)]
 mod tests {
-    use verimount_source::WriteError;
-
     use super::*;
 
     #[test]
@@ -180,60 +294,81 @@ mod tests {
             source,
         };
         let rejected = || ReadError::Rejected("no match".into());
-        let full = || WriteError::Flush(io::Error::other("full"));
-        for (error, kind) in [
+        let failed = || io::Error::other("failed");
+        let full = || WriteError::Flush(Errno::NOSPC.into());
+        let latched = |first: VolumeError| VolumeError::Latched(first.into());
+        for (error, kind, errno) in [
+            (Error::io(at(), failed()), ErrorKind::Io, Errno::IO),
             (
-                Error::io(at(), io::Error::other("failed")),
-                ErrorKind::Failed,
+                Error::io(at(), Errno::NOSPC.into()),
+                ErrorKind::Io,
+                Errno::NOSPC,
             ),
             (
-                Error::image(at(), io(io::Error::other("failed")).into()),
-                ErrorKind::Failed,
+                Error::image(at(), io(Errno::NOMEM.into()).into()),
+                ErrorKind::Io,
+                Errno::NOMEM,
             ),
-            (Error::image(at(), rejected().into()), ErrorKind::BadData),
+            (
+                Error::image(at(), rejected().into()),
+                ErrorKind::Corrupt,
+                Errno::IO,
+            ),
+            (
+                Error::image(at(), TreeError::NotADirectory),
+                ErrorKind::InvalidInput,
+                Errno::NOTDIR,
+            ),
             (
                 Error::image(at(), TreeError::unsupported("new")),
-                ErrorKind::Failed,
+                ErrorKind::Unsupported,
+                Errno::OPNOTSUPP,
             ),
-            (Error::seal(at(), rejected().into()), ErrorKind::BadData),
             (
                 Error::seal(at(), VerityError::Cancelled),
                 ErrorKind::Cancelled,
+                Errno::CANCELED,
             ),
             (
-                Error::seal(at(), VerityError::Unsupported("it")),
-                ErrorKind::Failed,
+                Error::volume(at(), latched(full().into())),
+                ErrorKind::Io,
+                Errno::IO,
             ),
             (
-                Error::volume(at(), VolumeError::Latched(VolumeError::from(full()).into())),
-                ErrorKind::Failed,
+                Error::volume(at(), latched(VolumeError::NotIntegrity)),
+                ErrorKind::WrongFormat,
+                Errno::INVAL,
             ),
             (
-                Error::volume(at(), VolumeError::Latched(VolumeError::NotIntegrity.into())),
-                ErrorKind::BadData,
-            ),
-            (
-                Error::BuildErofs(ErofsError::Scan(ScanError::Archive {
-                    path: "x".into(),
-                    source: ArchiveError::Read(rejected()),
-                })),
-                ErrorKind::BadData,
+                Error::build_erofs(
+                    at(),
+                    ErofsError::Scan(ScanError::Archive {
+                        path: "x".into(),
+                        source: ArchiveError::Read(rejected()),
+                    }),
+                ),
+                ErrorKind::Corrupt,
+                Errno::IO,
             ),
         ] {
             assert_eq!(error.kind(), kind, "{error}");
+            assert_eq!(error.errno(), errno.raw_os_error(), "{error}");
+            // An error inside another one, as where content is opened while it is read.
+            let wrapped = Error::io(at(), io::Error::other(error));
+            assert_eq!(wrapped.kind(), kind, "{wrapped}");
         }
     }
 
     #[cfg(feature = "remote")]
     #[test]
     fn a_server_that_does_not_answer_is_no_bad_data() {
+        let kind = |error: RemoteError| of_io(&io::Error::from(error));
         let unreachable = RemoteError::Unreachable("x".to_owned());
-        let kind = |error: RemoteError| ErrorKind::from(&io::Error::from(error));
-        assert_eq!(kind(unreachable), ErrorKind::Failed);
+        assert_eq!(kind(unreachable), ErrorKind::Network);
         let another_size = RemoteError::BlobSize {
             expected: 1,
             actual: 2,
         };
-        assert_eq!(kind(another_size), ErrorKind::BadData);
+        assert!(kind(another_size).is_about_data());
     }
 }

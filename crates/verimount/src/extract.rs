@@ -4,7 +4,6 @@ mod budget;
 mod directories;
 mod file_id;
 mod new_file;
-mod problem;
 mod restore;
 #[cfg(test)]
 mod tests;
@@ -33,10 +32,14 @@ use self::{
     directories::{Directories, DirectoryIndex},
     file_id::{FileId, was_replaced},
     new_file::NewFile,
-    problem::Problem,
     restore::{Copied, Restorer, plain_mode},
 };
-use crate::{Error, Location, Opened, Step, Watch, content::CHUNK, progress::step};
+use crate::{
+    Error, Location, Step,
+    fault::Fault,
+    file::CHUNK,
+    progress::{Watch, Watcher, step, watched},
+};
 
 pub use unrestored::{Unrestored, UnrestoredFiles, UnrestoredText};
 
@@ -44,16 +47,31 @@ pub use unrestored::{Unrestored, UnrestoredFiles, UnrestoredText};
 /// more than usual trees need, and bounds what a hostile image can do.
 const MAX_SHARING: u64 = 100;
 
-/// How to extract.
+/// How an image is extracted.
 #[derive(Debug, Clone, Default)]
-#[non_exhaustive]
 pub struct ExtractOptions {
-    /// How many bytes may be written. The default is as many as the image has, or 100 times as many if its
-    /// format lets files share data.
-    pub max_bytes: Option<u64>,
+    max_bytes: Option<u64>,
+    watcher: Watcher,
 }
 
-/// The outcome of [`extract`].
+impl ExtractOptions {
+    /// With the usual limit, and without anybody who watches it.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How many bytes may be written. The default is as many as the image has, or 100 times as many if its format lets files
+    /// share data.
+    #[must_use]
+    pub fn max_bytes(mut self, bytes: impl Into<Option<u64>>) -> Self {
+        self.max_bytes = bytes.into();
+        self
+    }
+}
+
+watched!(ExtractOptions);
+
+/// The outcome of [`Image::extract`](crate::Image::extract).
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Extracted {
@@ -61,32 +79,18 @@ pub struct Extracted {
     pub unrestored: UnrestoredFiles,
 }
 
-/// Copies all files of an image to `directory`, which is made if it does not exist. Hard links and holes
-/// are kept.
-///
-/// If the image stores owners, everything that it stores is restored as far as the caller may, also for
-/// `directory` itself: owners, permissions, times, extended attributes, access control lists and
-/// capabilities. A file without its owner or group does not get the set-id bit for it. Directories are
-/// accessible only to the caller until all files are there.
-///
-/// The files of other images belong to the caller, and have their permissions without set-id bits.
-///
-/// # Errors
-/// [`Error::NotAnImage`], [`Error::NotEmpty`] if there are files in the directory, [`Error::TooLarge`] if
-/// more would be written than allowed, [`Error::Cancelled`] if `watch` ends it, [`Error::Image`] and
-/// [`Error::Io`], also if others change the directory meanwhile. What was copied so far is left.
-pub fn extract(
-    opened: &Opened,
+/// Copies the files of `tree`, which is in the image at `location`, to `directory`.
+pub(crate) fn extract(
+    tree: &dyn Tree,
+    location: &Location,
     directory: &Path,
     options: &ExtractOptions,
-    watch: &mut Watch<'_>,
 ) -> Result<Extracted, Error> {
-    let tree = opened.tree()?;
-    extract_tree(&*tree, opened.location(), directory, options, watch)
+    let watch = &mut options.watcher.watch();
+    extract_watched(tree, location, directory, options, watch)
 }
 
-/// Extracts the tree of the image at `location`.
-fn extract_tree(
+fn extract_watched(
     tree: &dyn Tree,
     location: &Location,
     directory: &Path,
@@ -108,10 +112,13 @@ fn extract_tree(
         scratch: Scratch::default(),
         progress: &mut step(watch, Step::Extract, size),
     };
-    let error = |problem: Problem, path: &Path| problem.at(location, &directory.join(path));
+    let error = |fault: Fault, path: &Path| match fault {
+        Fault::Cancelled => fault.at(location),
+        _ => fault.at(directory.join(path)),
+    };
     let walked = walk(tree, NodeId::ROOT, PathBuf::new(), |path, attr| {
         let extracted = extraction.entry(path, attr);
-        extracted.map_err(|problem| Failure::At(error(problem, path)))
+        extracted.map_err(|fault| Failure::At(error(fault, path)))
     });
     match walked {
         Err(Failure::Walk(error)) => return Err(Error::image(location, error)),
@@ -120,7 +127,7 @@ fn extract_tree(
     }
     for index in extraction.directories.inner_first() {
         let finished = extraction.finish_directory(index);
-        finished.map_err(|problem| error(problem, &extraction.directories.path(index)))?;
+        finished.map_err(|fault| error(fault, &extraction.directories.path(index)))?;
     }
     Ok(Extracted {
         unrestored: extraction.restorer.unrestored,
@@ -158,7 +165,7 @@ struct FirstName {
 }
 
 impl Extraction<'_> {
-    fn entry(&mut self, path: &Path, attr: &Attr) -> Result<(), Problem> {
+    fn entry(&mut self, path: &Path, attr: &Attr) -> Result<(), Fault> {
         self.report(0)?;
         let name = path.file_name().unwrap_or_default();
         self.directories.enter(path.iter().count())?;
@@ -190,7 +197,7 @@ impl Extraction<'_> {
     }
 
     /// Copies a file without its attributes; `None` if the caller may not make such a file.
-    fn make(&mut self, name: &OsStr, path: &Path, attr: &Attr) -> Result<Option<NewFile>, Problem> {
+    fn make(&mut self, name: &OsStr, path: &Path, attr: &Attr) -> Result<Option<NewFile>, Fault> {
         let directory = self.directories.current();
         let file_type = match attr.file_type {
             // A walk visits directories as such.
@@ -227,7 +234,7 @@ impl Extraction<'_> {
         }
     }
 
-    fn link(&mut self, node: NodeId, name: &OsStr) -> Result<(), Problem> {
+    fn link(&mut self, node: NodeId, name: &OsStr) -> Result<(), Fault> {
         let first = &self.links[&node];
         let from = self.directories.reopen(first.directory)?;
         let to = self.directories.current();
@@ -240,7 +247,7 @@ impl Extraction<'_> {
     }
 
     /// Copies the content of a file. Its holes stay holes.
-    fn copy(&mut self, file: &File, attr: &Attr) -> Result<(), Problem> {
+    fn copy(&mut self, file: &File, attr: &Attr) -> Result<(), Fault> {
         let mut offset = 0;
         while offset < attr.size {
             let extent = self.tree.extent(attr.node, offset)?;
@@ -258,7 +265,7 @@ impl Extraction<'_> {
         Ok(file.set_len(attr.size)?)
     }
 
-    fn copy_data(&mut self, file: &File, node: NodeId, range: Range<u64>) -> Result<(), Problem> {
+    fn copy_data(&mut self, file: &File, node: NodeId, range: Range<u64>) -> Result<(), Fault> {
         self.budget.spend(range.end - range.start)?;
         let mut offset = range.start;
         while offset < range.end {
@@ -275,7 +282,7 @@ impl Extraction<'_> {
         Ok(())
     }
 
-    fn finish_directory(&mut self, index: DirectoryIndex) -> Result<(), Problem> {
+    fn finish_directory(&mut self, index: DirectoryIndex) -> Result<(), Fault> {
         if !self.restorer.restores {
             return Ok(());
         }
@@ -290,9 +297,9 @@ impl Extraction<'_> {
     }
 
     /// So many more bytes are done; an error if it was cancelled.
-    fn report(&mut self, bytes: u64) -> Result<(), Problem> {
+    fn report(&mut self, bytes: u64) -> Result<(), Fault> {
         match (self.progress)(bytes).is_break() {
-            true => Err(Problem::Cancelled),
+            true => Err(Fault::Cancelled),
             false => Ok(()),
         }
     }

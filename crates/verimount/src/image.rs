@@ -1,200 +1,260 @@
-//! Recognises the format of an image: the only place that knows all formats.
-//!
-//! [`open`] gives the [`Tree`] in an image, whose users need not know the format. What depends on how
-//! a tree is stored is here, too: whether an image [contradicts itself](check), what is left of a [damaged
-//! one](open_damaged), and whether an image [is truncated](truncation).
-
 use std::{
+    ffi::{OsStr, OsString},
+    fmt,
+    io::Read,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-use thiserror::Error as ThisError;
+use verimount_source::Scratch;
+use verimount_tree::{Attr, Error as TreeError, FileType, Tree, follow};
 
-use verimount_erofs::{ErofsTree, Error as ErofsError, Superblock};
-use verimount_names::printable;
-use verimount_romfs::{Error as RomfsError, Romfs, RomfsTree};
-use verimount_source::ReadAt;
-use verimount_tree::{Error, NodeId, ROOT_PATH, Tree, walk};
+use crate::{
+    Content, DirEntry, Error, ErrorKind, ExtractOptions, Extracted, File, Location, Metadata,
+    OpenOptions, ReadDir, Report, VerifyOptions, Walk, extract::extract, fault::Fault,
+};
 
-/// Why devices are refused by all that is not EROFS.
-const NO_DEVICES: &str = "it is not an image that can have further devices";
-
-/// The tree in the image that `content` begins with; `None` if it is not an image.
+/// An image of a directory tree, read by path as [`std::fs`] reads the system's files. Every byte that it gives was
+/// verified.
 ///
-/// `devices` are the further ones of the image, in the order of its device table. If none are given, their data is
-/// looked for in `content`.
+/// Paths begin at the image's root, with or without `/`. Symbolic links are followed inside of the image: absolute ones from
+/// its root, which `..` does not leave. Clones are cheap, and any number of threads may use them at once.
 ///
-/// # Errors
-/// Any [`Error`] of reading or of the image; [`Error::Unsupported`] for other devices than the image has.
-pub fn open(
-    content: Arc<dyn ReadAt>,
-    devices: Vec<Arc<dyn ReadAt>>,
-) -> Result<Option<Box<dyn Tree>>, Error> {
-    let has_devices = !devices.is_empty();
-    match RomfsTree::open(content.clone()) {
-        Ok(_) if has_devices => return Err(Error::unsupported(NO_DEVICES)),
-        Ok(tree) => return Ok(Some(Box::new(tree))),
-        Err(RomfsError::NotRomfs) => {}
-        Err(error) => return Err(error.into()),
-    }
-    match ErofsTree::open(content, devices) {
-        Ok(tree) => Ok(Some(Box::new(tree))),
-        Err(ErofsError::NotErofs) if has_devices => Err(Error::unsupported(NO_DEVICES)),
-        Err(ErofsError::NotErofs) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// The tree in a partly unreadable image, of which as much as possible can be read; `None` if `content` is not an
-/// image, or too damaged to be recognised. What such a tree lists need not be all.
+/// ```no_run
+/// use verimount::{Image, OpenOptions};
 ///
-/// # Errors
-/// The reason why no file can be found.
-pub fn open_damaged(content: Arc<dyn ReadAt>) -> Result<Option<Box<dyn Tree>>, Error> {
-    match Romfs::open_damaged(content.clone()) {
-        Ok(image) => return Ok(Some(Box::new(RomfsTree::new(image)))),
-        Err(RomfsError::NotRomfs | RomfsError::Source(_)) => {}
-        Err(error) => return Err(error.into()),
-    }
-    match Superblock::read(&*content) {
-        Err(ErofsError::NotErofs | ErofsError::Source(_)) => Ok(None),
-        _ => Ok(Some(Box::new(ErofsTree::open(content, Vec::new())?))),
-    }
+/// # let digest = "sha256:adf83db3b55f77f4e12df982ede7545206a6791529f6f944e7208d764e282901";
+/// let image = Image::open("app.img", &OpenOptions::new().digest(digest.parse()?))?;
+/// for entry in image.read_dir("docs")? {
+///     let entry = entry?;
+///     println!("{:?}: {} bytes", entry.path(), entry.metadata().len());
+/// }
+/// print!("{}", image.read_to_string("docs/README.md")?);
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Image {
+    content: Content,
+    tree: Arc<dyn Tree>,
 }
 
-/// What the superblock of an image says.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Description {
-    /// The name of the format.
-    pub format: &'static str,
-    /// Size in bytes, without what is appended to the format's own data.
-    pub size: u64,
-    /// The name of the volume, which need not be text.
-    pub volume_name: Vec<u8>,
-    /// How many further devices it has, which may be parts of the image itself.
-    pub devices: u16,
-}
-
-/// Reads the superblock of an image; `None` if `content` is not an image.
-///
-/// # Errors
-/// Any [`Error`] of reading or of the image.
-pub fn describe(content: Arc<dyn ReadAt>) -> Result<Option<Description>, Error> {
-    match Romfs::open(content.clone()) {
-        Ok(image) => {
-            return Ok(Some(Description {
-                format: "romfs",
-                size: image.size().into(),
-                volume_name: image.volume_name().to_vec(),
-                devices: 0,
-            }));
-        }
-        Err(RomfsError::NotRomfs) => {}
-        Err(error) => return Err(error.into()),
+impl Image {
+    /// Opens the image at `location`, as the options accept it.
+    ///
+    /// # Errors
+    /// As [`Content::open`]; [`ErrorKind::WrongFormat`] if it is not an image.
+    pub fn open<L: TryInto<Location>>(location: L, options: &OpenOptions) -> Result<Self, Error>
+    where
+        Error: From<L::Error>,
+    {
+        Content::open(location, options)?.image()
     }
-    let superblock = match Superblock::read(&*content) {
-        Ok(superblock) => superblock,
-        Err(ErofsError::NotErofs) => return Ok(None),
-        Err(error) => return Err(error.into()),
-    };
-    superblock.check_length(content.size())?;
-    Ok(Some(Description {
-        format: "erofs",
-        size: superblock.size(),
-        volume_name: superblock.volume_name().to_vec(),
-        devices: superblock.devices(),
-    }))
-}
 
-/// Compares the redundant parts of an image: the header index of romfs with the headers, and whether there are access
-/// control lists with what the image says about them. Where they differ, other readers of the format see another
-/// tree, although every byte is as it was when the image was sealed. Passes if `content` is not an image, or
-/// if nothing is redundant.
-///
-/// # Errors
-/// [`Error::Corrupt`] if they differ, and any other [`Error`] of reading or of the image.
-pub fn check(content: Arc<dyn ReadAt>) -> Result<(), Error> {
-    match Romfs::open(content.clone()) {
-        Ok(image) => return Ok(image.check_index()?),
-        Err(RomfsError::NotRomfs) => {}
-        Err(error) => return Err(error.into()),
+    pub(crate) fn new(content: Content, tree: Box<dyn Tree>) -> Self {
+        let tree = tree.into();
+        Self { content, tree }
     }
-    match ErofsTree::open(content, Vec::new()) {
-        Ok(tree) if !tree.has_access_lists() => {
-            let most = tree.usage().bytes.saturating_mul(ATTRIBUTES_FOR_BYTE);
-            check_that_none_has_a_list(&tree, most)
-        }
-        Ok(_) | Err(ErofsError::NotErofs) => Ok(()),
-        Err(error) => Err(error.into()),
+
+    /// What the image was opened as.
+    pub fn content(&self) -> &Content {
+        &self.content
     }
-}
 
-/// A file has an access control list, although the image says that none has.
-#[derive(Debug, ThisError)]
-#[error("{} has an access control list, although the image says that no file has one", printable(.0))]
-struct UnexpectedList(PathBuf);
-
-/// How many attributes are looked at for each byte of an image. Each takes some bytes, but a file may have several names, which
-/// take 13 bytes or more.
-const ATTRIBUTES_FOR_BYTE: u64 = 4;
-
-/// The files of an image have more attributes than it has room for.
-#[derive(Debug, ThisError)]
-#[error("files share so many attributes that it would take too long to look at all of them")]
-struct TooManyAttributes;
-
-/// Checks it, looking at some more than `most` attributes at most.
-fn check_that_none_has_a_list(tree: &ErofsTree, most: u64) -> Result<(), Error> {
-    let check = |path: &Path, node| {
-        let names = tree.xattr_names(node)?;
-        if tree.work().attributes > most {
-            return Err(Error::unsupported(TooManyAttributes));
-        }
-        let mut names = names.iter();
-        match names.any(|name| name.as_bytes().starts_with(b"system.posix_acl_")) {
-            true => Err(Error::corrupt(UnexpectedList(path.to_owned()))),
-            false => Ok(()),
-        }
-    };
-    check(Path::new(ROOT_PATH), NodeId::ROOT)?;
-    walk(tree, NodeId::ROOT, PathBuf::new(), |path, attr| {
-        check(path, attr.node)
-    })
-}
-
-/// The error for a truncated image; `None` unless `content` is the beginning of a longer image.
-pub fn truncation(content: Arc<dyn ReadAt>) -> Option<Error> {
-    match Romfs::open(content.clone()) {
-        Err(error @ RomfsError::Truncated { .. }) => return Some(error.into()),
-        Err(RomfsError::NotRomfs) => {}
-        _ => return None,
-    }
-    let superblock = Superblock::read(&*content).ok()?;
-    superblock
-        .check_length(content.size())
-        .err()
-        .map(Error::from)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// One of the files has a list, and others have other attributes.
-    #[test]
-    fn not_more_attributes_are_looked_at_than_an_image_can_have() {
-        let image = include_bytes!("../../erofs/tests/erofs/images/inline.erofs");
-        let checked = |most| {
-            let tree = ErofsTree::open(Arc::new(image.to_vec()), Vec::new()).unwrap();
-            let refused = check_that_none_has_a_list(&tree, most).unwrap_err();
-            (refused.to_string(), tree.work().attributes)
+    /// Opens a regular file.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`]; [`ErrorKind::InvalidInput`] if it is something else than a regular file; those of reading.
+    pub fn open_file(&self, path: impl AsRef<Path>) -> Result<File, Error> {
+        let path = path.as_ref();
+        let attr = self.attr(path, true)?;
+        let refused = match attr.file_type {
+            FileType::RegularFile => None,
+            FileType::Directory => Some(TreeError::IsADirectory),
+            _ => Some(TreeError::NoContent),
         };
-        let (found, all) = checked(u64::MAX);
-        assert!(found.contains("has an access control list"), "{found}");
-        let (found, looked_at) = checked(0);
-        assert!(found.contains("too long to look at all"), "{found}");
-        assert!(0 < looked_at && looked_at < all, "{looked_at} of {all}");
+        match refused {
+            Some(error) => Err(self.failed(path, error)),
+            None => Ok(File::in_image(
+                self.content.location.clone(),
+                self.tree.clone(),
+                (attr.node, attr.size),
+                path.to_owned(),
+            )),
+        }
+    }
+
+    /// The content of a regular file. An image can have files with any number of bytes in holes: of one that is not
+    /// trusted, ask for [`Metadata::len`] before.
+    ///
+    /// # Errors
+    /// As [`Self::open_file`], and those of reading.
+    pub fn read(&self, path: impl AsRef<Path>) -> Result<Vec<u8>, Error> {
+        let path = path.as_ref();
+        let mut file = self.open_file(path)?;
+        let mut content = Vec::new();
+        file.read_to_end(&mut content)
+            .map_err(|error| self.unwrapped(path, error))?;
+        Ok(content)
+    }
+
+    /// The same as text.
+    ///
+    /// # Errors
+    /// As [`Self::read`]; [`ErrorKind::WrongFormat`] if it is not UTF-8.
+    pub fn read_to_string(&self, path: impl AsRef<Path>) -> Result<String, Error> {
+        let path = path.as_ref();
+        String::from_utf8(self.read(path)?)
+            .map_err(|_| Fault::NotText.at(&self.content.location).inside(path))
+    }
+
+    /// The entries of a directory.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`]; [`ErrorKind::InvalidInput`] if it is not a directory; those of reading.
+    pub fn read_dir(&self, path: impl AsRef<Path>) -> Result<ReadDir, Error> {
+        let path = path.as_ref();
+        let attr = self.attr(path, true)?;
+        match attr.is_directory() {
+            true => Ok(ReadDir::new(self.clone(), attr.node, path.to_owned())),
+            false => Err(self.failed(path, TreeError::NotADirectory)),
+        }
+    }
+
+    /// What is at `path`, and everything below it: a directory before its entries. Symbolic links are not followed.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`], and those of reading.
+    pub fn walk(&self, path: impl AsRef<Path>) -> Result<Walk, Error> {
+        let path = path.as_ref();
+        let attr = self.attr(path, false)?;
+        Walk::new(self.clone(), DirEntry::new(path.to_owned(), attr))
+    }
+
+    /// The attributes of a file.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`], and those of reading.
+    pub fn metadata(&self, path: impl AsRef<Path>) -> Result<Metadata, Error> {
+        self.attr(path.as_ref(), true).map(Metadata::new)
+    }
+
+    /// The same; if it is a symbolic link, those of the link.
+    ///
+    /// # Errors
+    /// As [`Self::metadata`].
+    pub fn symlink_metadata(&self, path: impl AsRef<Path>) -> Result<Metadata, Error> {
+        self.attr(path.as_ref(), false).map(Metadata::new)
+    }
+
+    /// Whether there is a file or directory at `path`.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn exists(&self, path: impl AsRef<Path>) -> Result<bool, Error> {
+        match self.metadata(path) {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The target of a symbolic link.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`]; [`ErrorKind::InvalidInput`] if it is not a symbolic link; those of reading.
+    pub fn read_link(&self, path: impl AsRef<Path>) -> Result<PathBuf, Error> {
+        let path = path.as_ref();
+        let attr = self.attr(path, false)?;
+        let mut scratch = Scratch::default();
+        let target = self.tree.readlink(attr.node, &mut scratch);
+        let target = target.map_err(|error| self.failed(path, error))?;
+        Ok(OsStr::from_bytes(target).into())
+    }
+
+    /// The names of a file's extended attributes. A symbolic link is not followed.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`], and those of reading.
+    pub fn xattr_names(&self, path: impl AsRef<Path>) -> Result<Vec<OsString>, Error> {
+        let path = path.as_ref();
+        let node = self.attr(path, false)?.node;
+        let names = self.tree.xattr_names(node);
+        let names = names.map_err(|error| self.failed(path, error))?;
+        Ok(names.iter().map(OsStr::to_owned).collect())
+    }
+
+    /// The value of an extended attribute, if the file has it. A symbolic link is not followed.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] if there is no such file, and those of reading.
+    pub fn xattr(
+        &self,
+        path: impl AsRef<Path>,
+        name: impl AsRef<OsStr>,
+    ) -> Result<Option<Vec<u8>>, Error> {
+        let path = path.as_ref();
+        let node = self.attr(path, false)?.node;
+        match self.tree.xattr(node, name.as_ref()) {
+            Ok(value) => Ok(Some(value)),
+            Err(TreeError::NoAttribute) => Ok(None),
+            Err(error) => Err(self.failed(path, error)),
+        }
+    }
+
+    /// Copies all files to `directory`, which is made if it does not exist. Hard links and holes are kept.
+    ///
+    /// If the image stores owners, everything that it stores is restored as far as the caller may, also for
+    /// `directory` itself: owners, permissions, times, extended attributes, access control lists and
+    /// capabilities. A file without its owner or group does not get the set-id bit for it. Directories are
+    /// accessible only to the caller until all files are there.
+    ///
+    /// The files of other images belong to the caller, and have their permissions without set-id bits.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidInput`] if there are files in the directory, [`ErrorKind::TooLarge`] if more would be written
+    /// than allowed, [`ErrorKind::Cancelled`]; those of reading and writing, also if others change the directory meanwhile.
+    /// What was copied so far is left.
+    pub fn extract(
+        &self,
+        directory: impl AsRef<Path>,
+        options: &ExtractOptions,
+    ) -> Result<Extracted, Error> {
+        let location = &self.content.location;
+        extract(&*self.tree, location, directory.as_ref(), options)
+    }
+
+    /// As [`Content::verify`], of the image without its devices.
+    ///
+    /// # Errors
+    /// As [`Content::verify`].
+    pub fn verify(&self, options: &VerifyOptions) -> Result<Report, Error> {
+        self.content.verify(options)
+    }
+
+    pub(crate) fn tree(&self) -> &dyn Tree {
+        &*self.tree
+    }
+
+    fn attr(&self, path: &Path, follows_last: bool) -> Result<Attr, Error> {
+        follow(&*self.tree, path, follows_last).map_err(|error| self.failed(path, error))
+    }
+
+    /// The error of the file at `path`.
+    pub(crate) fn failed(&self, path: &Path, error: TreeError) -> Error {
+        Error::image(&self.content.location, error).inside(path)
+    }
+
+    /// The error that `File` has put into one of the system.
+    fn unwrapped(&self, path: &Path, error: std::io::Error) -> Error {
+        error
+            .downcast()
+            .unwrap_or_else(|error| Error::io(&self.content.location, error).inside(path))
+    }
+}
+
+impl fmt::Debug for Image {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Image").field(&self.content).finish()
     }
 }

@@ -20,8 +20,7 @@ const REFERENCE_TYPE: &str = "vnd.docker.reference.type";
 
 /// Why there is no tree in the archive of an image.
 #[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum ImageArchiveError {
+pub(crate) enum ImageArchiveError {
     /// There are several images in it, or one for several platforms.
     #[error("it has {0} container images: make an archive of one of them")]
     Several(usize),

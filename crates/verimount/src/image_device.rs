@@ -2,7 +2,12 @@
 
 use verimount_verity::FileDigest;
 
-use crate::{Error, Location, OpenOptions, Opened, Trust, open};
+use crate::{
+    Content, Error, Location, OpenOptions,
+    fault::Fault,
+    open::open,
+    trust::{Pins, Trust},
+};
 
 /// A file with data of an image that is in another one, as `mkfs.erofs --blobdev` makes it.
 ///
@@ -10,37 +15,54 @@ use crate::{Error, Location, OpenOptions, Opened, Trust, open};
 /// be as certain as of the image.
 #[derive(Debug, Clone)]
 pub struct ImageDevice {
-    /// The file.
-    pub location: Location,
-    /// Its digest of fs-verity. Without it, the location may name its content. Else the image's key counts for the
-    /// device, too; its digest or root hash is not that of the device.
-    pub digest: Option<FileDigest>,
+    location: Location,
+    digest: Option<FileDigest>,
 }
 
 impl ImageDevice {
+    /// The file at `location`. It may name its content. Else the image's key counts for the device, too, but not its
+    /// digest or root hash.
+    pub fn new(location: impl Into<Location>) -> Self {
+        Self {
+            location: location.into(),
+            digest: None,
+        }
+    }
+
+    /// Accepts only this digest of fs-verity.
+    #[must_use]
+    pub fn digest(mut self, digest: FileDigest) -> Self {
+        self.digest = Some(digest);
+        self
+    }
+
+    /// Where it is.
+    pub fn location(&self) -> &Location {
+        &self.location
+    }
+
     /// Opens it with an image that is opened with this trust and these options.
-    pub(crate) fn open(&self, image: &Trust, options: &OpenOptions) -> Result<Opened, Error> {
-        let options = OpenOptions {
-            sidecar: None,
-            hash_offset: None,
-            devices: Vec::new(),
-            ..options.clone()
-        };
-        open(&self.location, &self.trust(image)?, &options)
+    pub(crate) fn open(&self, image: &Trust, options: &OpenOptions) -> Result<Content, Error> {
+        let options = options.clone().without_places();
+        let options = options.trusting(&self.trust(image)?);
+        open(self.location.clone(), &options)
     }
 
     /// Which content is accepted.
     fn trust(&self, image: &Trust) -> Result<Trust, Error> {
-        match (self.digest, image) {
-            (Some(digest), _) => Ok(digest.into()),
-            (None, _) if self.location.names_content() => Ok(Trust::named()),
-            (None, Trust::Unpinned | Trust::Unverified) => Ok(image.clone()),
-            (None, Trust::Pinned(pins)) => match &pins.key {
-                Some(key) => Ok(key.clone().into()),
-                None => Err(Error::UnpinnedDevice {
-                    at: self.location.clone(),
-                }),
+        let pins = match (self.digest, image) {
+            (Some(digest), _) => Pins {
+                digest: Some(digest),
+                ..Pins::default()
             },
-        }
+            (None, _) if self.location.names_content() => Pins::default(),
+            (None, Trust::Unpinned | Trust::Unverified) => return Ok(image.clone()),
+            (None, Trust::Pinned(Pins { key: Some(key), .. })) => Pins {
+                key: Some(key.clone()),
+                ..Pins::default()
+            },
+            (None, Trust::Pinned(_)) => return Err(Fault::UnpinnedDevice.at(&self.location)),
+        };
+        Ok(Trust::Pinned(pins))
     }
 }

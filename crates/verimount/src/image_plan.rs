@@ -2,12 +2,10 @@
 
 use std::{fs::File, path::Path};
 
-use verimount_erofs::BuildError as ErofsError;
-use verimount_romfs::Error as RomfsError;
 use verimount_scan::{Loss, Losses, SourceTree};
 use verimount_source::Progress;
 
-use crate::{Error, ImageFormat, RomfsOptions, processors::all_processors};
+use crate::{Error, ImageFormat, RomfsOptions, fault::Fault, processors::all_processors};
 
 /// The layout of an image that is to be written.
 pub(crate) enum ImagePlan {
@@ -26,13 +24,13 @@ impl ImagePlan {
         match format {
             ImageFormat::Romfs(options) => {
                 let plan = verimount_romfs::plan(tree, &options.image);
-                let plan = plan.map_err(|error| romfs_error(error, directory))?;
+                let plan = plan.map_err(|error| Error::build_romfs(directory, error))?;
                 check(options, format.name(), directory, plan.losses())?;
                 Ok(Self::Romfs(plan))
             }
             ImageFormat::Erofs(options) => verimount_erofs::plan(tree, options, progress)
                 .map(Self::Erofs)
-                .map_err(|error| erofs_error(error, directory)),
+                .map_err(|error| Error::build_erofs(directory, error)),
         }
     }
 
@@ -54,10 +52,10 @@ impl ImagePlan {
         match self {
             Self::Romfs(plan) => plan
                 .write_to(&mut file, progress)
-                .map_err(|error| romfs_error(error, output)),
+                .map_err(|error| Error::build_romfs(output, error)),
             Self::Erofs(plan) => plan
                 .write_to(&mut file, all_processors(), progress)
-                .map_err(|error| erofs_error(error, output)),
+                .map_err(|error| Error::build_erofs(output, error)),
         }
     }
 
@@ -77,36 +75,16 @@ fn check(
     directory: &Path,
     losses: &Losses,
 ) -> Result<(), Error> {
-    let at = || directory.into();
     let widened = losses.get(Loss::Privacy);
     if let Some(lost) = widened.filter(|_| !options.widen_permissions) {
-        let lost = lost.clone();
-        return Err(Error::WouldWiden { at: at(), lost });
+        return Err(Fault::WouldWiden(lost.clone()).at(directory));
     }
     let mut losses = losses.iter();
     match losses.find(|(loss, _)| options.refused_losses.contains(*loss)) {
-        Some((loss, lost)) => Err(Error::Loses {
-            at: at(),
-            format,
-            loss,
-            lost: lost.clone(),
-        }),
+        Some((loss, lost)) => {
+            let lost = lost.clone();
+            Err(Fault::WouldLose { format, loss, lost }.at(directory))
+        }
         None => Ok(()),
-    }
-}
-
-fn romfs_error(error: RomfsError, at: &Path) -> Error {
-    match error {
-        RomfsError::Cancelled => Error::Cancelled { at: at.into() },
-        RomfsError::Scan(error) => Error::scan(at, error),
-        error => Error::BuildRomfs(error),
-    }
-}
-
-fn erofs_error(error: ErofsError, at: &Path) -> Error {
-    match error {
-        ErofsError::Cancelled => Error::Cancelled { at: at.into() },
-        ErofsError::Scan(error) => Error::scan(at, error),
-        error => Error::BuildErofs(error),
     }
 }

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use verimount_source::ReadAt;
 use verimount_verity::dm_verity::HashArea;
 
-use crate::{Error, Location, ParseRootHashError, RootHash, place::Place};
+use crate::{Error, Location, ParseRootHashError, RootHash, fault::Fault, place::Place};
 
 /// What its name has behind that of the image.
 const SUFFIX: &str = ".dmverity";
@@ -39,7 +39,7 @@ impl LayerNote {
         };
         let note = Self::read(&*source);
         note.map(Some)
-            .map_err(|problem| Error::NotALayerNote { at, problem })
+            .map_err(|problem| Fault::NotALayerNote(problem).at(at))
     }
 
     fn read(source: &dyn ReadAt) -> Result<Self, String> {

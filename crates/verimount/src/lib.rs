@@ -1,99 +1,256 @@
-//! Verified storage from user space: what the `verimount` command does, for other programs.
+//! Verified storage from user space: images and files of which every byte is checked when it is read, wherever they are.
 //!
-//! [`open`] takes a [`Location`], a [`Trust`] that says which content is accepted, and
-//! [`OpenOptions`]. What it returns hands out only bytes that match their Merkle tree, as one content
-//! or, for an image, as a directory tree.
+//! ```no_run
+//! use verimount::{Image, OpenOptions};
 //!
-//! The layers below are re-exported under their names: [`source`] for what content is read from,
-//! [`scan`], [`romfs`] and [`erofs`] for images that are built, [`tree`] for directory trees, [`verity`] for
-//! digests, keys and Merkle trees.
+//! let digest = "sha256:adf83db3b55f77f4e12df982ede7545206a6791529f6f944e7208d764e282901";
+//! let options = OpenOptions::new().digest(digest.parse()?);
+//! let image = Image::open("app.img", &options)?;
+//! print!("{}", image.read_to_string("docs/README.md")?);
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Concepts
+//!
+//! **Sealed files.** A Merkle tree, at the end of a file or in `FILE.verity`, has a digest of each block. The digest of the
+//! tree, 32 bytes, so stands for the whole content, as the kernel's fs-verity computes it. [`seal`] makes one for any file.
+//! A [`Location`] says where a file is: on this machine, on a web server, in a registry or object store.
+//!
+//! **Pins.** [`OpenOptions`] say which content is accepted: by its digest, by the key that it is signed with, by its root
+//! hash of dm-verity. Nothing opens without, unless that is asked for. Opening reads the seal only. What is read afterwards
+//! is verified in the memory that it is handed out in.
+//!
+//! **Images.** [`build`] makes an image of a directory or archive. [`Image`] reads one by path, as [`std::fs`] reads
+//! directories; [`Content::mount`] gives it to all programs. [`File`] reads a single file; [`Content`] is either.
+//!
+//! **Errors.** There is one [`Error`], whose [`kind`](Error::kind) says what it means. Where bytes do not match, it has the
+//! [`Mismatch`].
+//!
+//! **Volumes** and **bridges**, which are written to, are in [`volume`] and [`bridge`]; what is mounted on this machine in
+//! [`mounts`].
+//!
+//! # Programs
+//!
+//! A file of an image on a web server, by its path. What was fetched is kept in a cache:
+//!
+//! ```
+//! # #[cfg(feature = "remote")] {
+//! # use verimount::{BuildOptions, build};
+//! # use verimount_testkit::HttpServer;
+//! # let folder = tempfile::tempdir()?;
+//! # std::env::set_current_dir(&folder)?;
+//! # std::fs::create_dir_all("app/docs")?;
+//! # std::fs::write("app/docs/README.md", "hello\n")?;
+//! # let built = build("app", "app.img", &BuildOptions::new())?;
+//! # let digest = built.digest.expect("it is sealed").to_string();
+//! # let server = HttpServer::start(std::fs::read("app.img")?, |_, _, right| right);
+//! # let url = server.url("/app.img");
+//! use verimount::{Cache, Image, OpenOptions};
+//!
+//! // `url` is "https://example.org/app.img", and `digest` "sha256:…".
+//! let options = OpenOptions::new()
+//!     .digest(digest.parse()?)
+//!     .cache(Cache::open("cache", None)?);
+//! let image = Image::open(&*url, &options)?;
+//! assert_eq!(image.read_to_string("docs/README.md")?, "hello\n");
+//! # }
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Sixteen threads that list an image and read all of its files:
+//!
+//! ```
+//! # use verimount::{BuildOptions, build};
+//! # let folder = tempfile::tempdir()?;
+//! # std::env::set_current_dir(&folder)?;
+//! # std::fs::create_dir_all("app/docs")?;
+//! # std::fs::write("app/docs/README.md", "hello\n")?;
+//! # let digest = build("app", "app.img", &BuildOptions::new())?.digest.expect("it is sealed");
+//! use verimount::{Error, Image, OpenOptions};
+//!
+//! let image = Image::open("app.img", &OpenOptions::new().digest(digest))?;
+//! let read_all = || -> Result<usize, Error> {
+//!     let files = image.walk("")?.collect::<Result<Vec<_>, _>>()?;
+//!     let files = files.iter().filter(|file| file.metadata().is_file());
+//!     files.map(|file| Ok(image.read(file.path())?.len())).sum()
+//! };
+//! std::thread::scope(|scope| {
+//!     let readers: Vec<_> = (0..16).map(|_| scope.spawn(read_all)).collect();
+//!     readers.into_iter().for_each(|reader| assert_eq!(reader.join().unwrap().unwrap(), 6));
+//! });
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Verifying all of a file, with progress, until somebody wants it to end:
+//!
+//! ```
+//! # use verimount::{SealOptions, seal};
+//! # let folder = tempfile::tempdir()?;
+//! # std::env::set_current_dir(&folder)?;
+//! # std::fs::write("weights", vec![7; 3 << 20])?;
+//! # seal("weights", &SealOptions::new())?;
+//! use std::ops::ControlFlow;
+//! use verimount::{Content, ErrorKind, OpenOptions, VerifyOptions};
+//!
+//! let content = Content::open("weights", &OpenOptions::new().unpinned())?;
+//! let shown = VerifyOptions::new().watch(|progress| {
+//!     println!("{} of {} bytes", progress.done, progress.total);
+//!     ControlFlow::Continue(())
+//! });
+//! assert!(content.verify(&shown)?.is_good());
+//! let ended = VerifyOptions::new().watch(|_| ControlFlow::Break(()));
+//! assert_eq!(content.verify(&ended).unwrap_err().kind(), ErrorKind::Cancelled);
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! An image of a directory, mounted for all programs of this user:
+//!
+//! ```
+//! # if std::fs::File::open("/dev/fuse").is_err() { return Ok(()) }
+//! # let folder = tempfile::tempdir()?;
+//! # std::env::set_current_dir(&folder)?;
+//! # std::fs::create_dir_all("app/docs")?;
+//! # std::fs::create_dir("mnt")?;
+//! # std::fs::write("app/docs/README.md", "hello\n")?;
+//! use verimount::{BuildOptions, Content, MountOptions, OpenOptions, build};
+//!
+//! let built = build("app", "app.img", &BuildOptions::new())?;
+//! let digest = built.digest.expect("it is sealed by default");
+//! let content = Content::open("app.img", &OpenOptions::new().digest(digest))?;
+//! let mount = content.mount("mnt", &MountOptions::new())?;
+//! assert_eq!(std::fs::read_to_string("mnt/docs/README.md")?, "hello\n");
+//! drop(mount);
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A source of one's own, such as a store that is slow to read, with a cache:
+//!
+//! ```
+//! # #[cfg(feature = "remote")] {
+//! # use verimount::{ReadError, SealOptions, seal};
+//! # let folder = tempfile::tempdir()?;
+//! # std::env::set_current_dir(&folder)?;
+//! # std::fs::write("weights", vec![7; 100_000])?;
+//! # let digest = seal("weights", &SealOptions::new().append(true))?.identity.to_string();
+//! # struct Store(std::fs::File);
+//! # impl ReadAt for Store {
+//! #     fn size(&self) -> u64 { self.0.metadata().unwrap().len() }
+//! #     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
+//! #         use std::os::unix::fs::FileExt;
+//! #         let len = buf.len();
+//! #         let failed = |source| ReadError::Io { offset, len, source };
+//! #         self.0.read_exact_at(buf, offset).map_err(failed)
+//! #     }
+//! # }
+//! # let store = Store(std::fs::File::open("weights")?);
+//! use verimount::{Cache, File, Location, OpenOptions, ReadAt};
+//!
+//! // `store` implements `ReadAt`: a size, and reads at any offset.
+//! let source = Location::slow_source("weights", store);
+//! let cache = Cache::open("cache", None)?;
+//! let options = OpenOptions::new().digest(digest.parse()?).cache(cache);
+//! let mut bytes = [0; 1000];
+//! File::open(source, &options)?.read_exact_at(&mut bytes, 50_000)?;
+//! assert_eq!(bytes, [7; 1000]);
+//! # }
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Features
+//!
+//! | feature | for |
+//! |---|---|
+//! | `remote` | content on web servers (`https://…`) and in registries (`oci://…`), and its cache |
+//! | `clouds` (default) | in object stores as well (`s3://…`, `gs://…`, `az://…`) |
+
+#![warn(missing_debug_implementations)]
+#![cfg_attr(
+    not(feature = "remote"),
+    allow(dead_code, reason = "what only remote content needs")
+)]
+
+#[cfg(feature = "remote")]
+mod far;
+#[cfg(not(feature = "remote"))]
+#[path = "far/absent.rs"]
+mod far;
 
 mod accepted;
-mod access;
 mod archive_input;
 mod build;
-#[cfg(feature = "clouds")]
-pub mod cloud;
+mod build_format;
 mod content;
 mod describe;
 mod error;
 mod error_kind;
 mod extract;
-mod file_system;
-pub mod image;
+mod fault;
+mod file;
+mod image;
 mod image_archive;
 mod image_device;
 mod image_format;
 mod image_plan;
-#[cfg(feature = "remote")]
-mod kept;
 mod layer_note;
-#[cfg(feature = "remote")]
-mod lazy;
+mod listing;
 mod location;
 mod losses;
+mod metadata;
+mod mount;
 mod open;
-mod opened;
+mod open_options;
 mod opened_seal;
 mod output_file;
 mod place;
 mod prefetch;
 mod processors;
 mod progress;
-#[cfg(feature = "remote")]
-pub mod registry;
 mod seal;
 mod seal_search;
 mod sign;
-#[cfg(feature = "remote")]
-mod sound_file;
 mod trust;
 mod verify;
-#[cfg(feature = "remote")]
-mod verify_cache;
+
+pub mod bridge;
+pub mod mounts;
+pub mod options;
 pub mod volume;
 
-pub use access::Access;
 pub use build::{BuildOptions, Built, build, build_archive};
-pub use content::{CopyError, copy_content};
+pub use build_format::{ImageFormat, RomfsOptions};
+pub use content::Content;
 pub use describe::{Description, FileKind, FoundFormat, FoundSeal, describe};
-pub use error::{Error, Precious};
+pub use error::Error;
 pub use error_kind::ErrorKind;
-pub use extract::{
-    ExtractOptions, Extracted, Unrestored, UnrestoredFiles, UnrestoredText, extract,
-};
-pub use file_system::served;
-pub use image_archive::ImageArchiveError;
+pub use extract::{ExtractOptions, Extracted, Unrestored, UnrestoredFiles, UnrestoredText};
+#[cfg(feature = "remote")]
+pub use far::{CheckedCopy, PullOptions, PushOptions, Pushed, pull, push, verify_cache};
+pub use file::File;
+pub use image::Image;
 pub use image_device::ImageDevice;
-pub use image_format::{ImageFormat, RomfsOptions};
+pub use image_format::ImageDescription;
+pub use listing::{DirEntry, ReadDir, Walk};
 pub use location::{Location, LocationError};
 pub use losses::{LossText, RefusedLosses};
-pub use open::{OpenOptions, open};
-pub use opened::Opened;
-pub use prefetch::{NoCacheError, ParsePrefetchError, Prefetch};
-pub use progress::{Progress, Step, Watch};
-pub use seal::{NewSeal, SealFormat, SealOptions, digest, seal};
+pub use metadata::Metadata;
+pub use mount::{Mount, MountOptions};
+pub use open_options::OpenOptions;
+pub use prefetch::{ParsePrefetchError, Prefetch};
+pub use progress::{Progress, Step};
+pub use seal::{DigestOptions, NewSeal, SealFormat, SealOptions, digest, seal};
 pub use sign::{NewKeyFiles, SealedFile};
-pub use trust::{ParseRootHashError, Pins, RootHash, Trust};
-pub use verify::{Finding, Report, verify};
-#[cfg(feature = "remote")]
-pub use verify_cache::{CheckedCopy, verify_cache};
-
-pub use verimount_scan::{Example, Loss, Losses, Lost};
+pub use trust::{ParseRootHashError, RootHash};
+pub use verify::{Finding, Report, VerifyOptions};
 
 #[cfg(feature = "remote")]
-pub use verimount_cache as cache;
-pub use verimount_erofs as erofs;
-pub use verimount_integrity as integrity;
-pub use verimount_mount as mount;
+pub use verimount_cache::{Cache, CacheError};
+pub use verimount_names::{one_line, printable};
 #[cfg(feature = "remote")]
-pub use verimount_remote as remote;
-pub use verimount_romfs as romfs;
-pub use verimount_scan as scan;
-pub use verimount_serve as serve;
-pub use verimount_source as source;
-pub use verimount_tree as tree;
-pub use verimount_verity as verity;
+pub use verimount_remote::RemoteOptions;
+pub use verimount_serve::Pin;
+pub use verimount_source::{ReadAt, ReadError};
+pub use verimount_tree::{FileType, Timestamp};
+pub use verimount_verity::{FileDigest, Identity, Mismatch, PublicKey, SecretKey};
 
 /// The examples of the README are tests.
 #[cfg(doctest)]

@@ -6,6 +6,7 @@ use verimount_scan::{Example, Loss, Lost};
 /// Which losses make [`build`](crate::build) fail. [`Loss::Privacy`] is not among them, see
 /// [`RomfsOptions::widen_permissions`](crate::RomfsOptions::widen_permissions).
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub enum RefusedLosses {
     /// None: the image is made without what it cannot hold.
     #[default]
@@ -28,6 +29,7 @@ impl RefusedLosses {
 }
 
 /// Shows what an image does not store, and some of the files concerned, in one line.
+#[derive(Debug)]
 pub struct LossText<'a> {
     /// The [name](crate::ImageFormat::name) of the image's format.
     pub format: &'static str,

@@ -22,6 +22,7 @@ const TEMPORARY_PREFIX: &str = ".verimount-";
 /// Until then it has no name, if the file system supports that, so nothing is left behind however
 /// the process ends. Otherwise, and briefly while it replaces another file, its name is
 /// `.verimount-` and random letters in the same directory.
+#[derive(Debug)]
 pub(crate) struct OutputFile {
     file: File,
     path: PathBuf,

@@ -1,15 +1,19 @@
 //! Where content is: its file, and the one with its Merkle tree.
 
-#[cfg(feature = "remote")]
-use std::sync::OnceLock;
-use std::{num::NonZeroU32, sync::Arc};
+use std::{
+    num::NonZeroU32,
+    sync::{Arc, OnceLock},
+};
 
 use verimount_source::{Blocks, ReadAt};
 use verimount_tree::StoredFile;
 
-#[cfg(feature = "remote")]
-use crate::registry::{Found as Manifest, Named};
-use crate::{Access, Error, Location, OpenOptions};
+use crate::{
+    Error, Location, OpenOptions,
+    accepted::Named,
+    far::{Access, FarLocation, Manifest},
+    location::Kind,
+};
 
 /// Where content is, by its location and the options. Nothing of it is opened yet.
 pub(crate) struct Place {
@@ -19,8 +23,7 @@ pub(crate) struct Place {
     max_request: Option<NonZeroU32>,
     access: Access,
     /// What the registry says of an image in it, once that was asked for.
-    #[cfg(feature = "remote")]
-    manifest: OnceLock<Arc<Manifest>>,
+    manifest: OnceLock<Manifest>,
 }
 
 impl Place {
@@ -32,22 +35,20 @@ impl Place {
             hash_offset: options.hash_offset,
             max_request: options.max_request,
             access: options.access.clone(),
-            #[cfg(feature = "remote")]
             manifest: OnceLock::new(),
         }
     }
 
     /// What the registry says of the image, if it is in one. If its tag is moved later, data and seal still belong together.
-    #[cfg(feature = "remote")]
-    pub(crate) fn manifest(&self) -> Result<Option<&Arc<Manifest>>, Error> {
-        let Location::Registry(image) = &self.location else {
+    fn manifest(&self) -> Result<Option<(&FarLocation, &Manifest)>, Error> {
+        let Kind::Far(far) = &self.location.0 else {
             return Ok(None);
         };
         if let Some(manifest) = self.manifest.get() {
-            return Ok(Some(manifest));
+            return Ok(Some((far, manifest)));
         }
-        let manifest = image.find(&self.access)?;
-        Ok(Some(self.manifest.get_or_init(|| manifest.into())))
+        let manifest = far.manifest(&self.access)?;
+        Ok(manifest.map(|manifest| (far, self.manifest.get_or_init(|| manifest))))
     }
 
     /// Where the content itself is.
@@ -56,41 +57,26 @@ impl Place {
     }
 
     /// What the location names by a digest.
-    #[cfg(feature = "remote")]
     pub(crate) fn named(&self) -> Result<Option<&Named>, Error> {
         match self.location.names_content() {
-            true => Ok(self.manifest()?.and_then(|manifest| manifest.named())),
+            true => Ok(self.manifest()?.and_then(|(_, manifest)| manifest.named())),
             false => Ok(None),
         }
     }
 
     /// Whether it takes long to read, so that it is worth keeping.
-    #[cfg(feature = "remote")]
     pub(crate) fn is_slow(&self) -> bool {
         let sidecar = self.sidecar.as_ref();
         self.location.is_slow() || sidecar.is_some_and(Location::is_slow)
     }
 
-    /// The file with the seal, if that is certain.
+    /// The file with the seal, if that is certain: the one that was given, or a layer of the registry.
     pub(crate) fn sidecar(&self) -> Result<Option<Location>, Error> {
-        let given = self.sidecar.clone();
-        #[cfg(feature = "remote")]
-        if given.is_none() {
-            return self.own_seal();
+        if self.sidecar.is_some() {
+            return Ok(self.sidecar.clone());
         }
-        Ok(given)
-    }
-
-    /// The layer of a registry with the seal.
-    #[cfg(feature = "remote")]
-    fn own_seal(&self) -> Result<Option<Location>, Error> {
-        let manifest = self.manifest()?;
-        Ok(match &self.location {
-            Location::Registry(image) if manifest.is_some_and(|manifest| manifest.has_seal()) => {
-                Some(Location::Registry(image.seal()))
-            }
-            _ => None,
-        })
+        let own_seal = |(far, manifest): (&FarLocation, _)| far.own_seal(manifest);
+        Ok(self.manifest()?.and_then(own_seal).map(Location::from))
     }
 
     /// The file in which a hash area of dm-verity may be, unless that is the content's, and its offset.
@@ -142,10 +128,10 @@ impl Place {
     }
 
     fn open_unlimited(&self, location: &Location) -> Result<(Arc<dyn ReadAt>, StoredFile), Error> {
-        #[cfg(feature = "remote")]
-        if let (Location::Registry(image), Some(manifest)) = (location, self.manifest()?) {
-            let layer = image.open(manifest)?;
-            return Ok((Arc::new(layer), StoredFile::default()));
+        if let (Kind::Far(far), Some((_, manifest))) = (&location.0, self.manifest()?)
+            && let Some(layer) = far.open_layer(manifest)?
+        {
+            return Ok((layer, StoredFile::default()));
         }
         location.open(&self.access)
     }

@@ -4,7 +4,7 @@ use thiserror::Error;
 use verimount_source::{ReadAt, ReadError, Scratch};
 use verimount_verity::VerifiedReader;
 
-use crate::{Opened, content::CHUNK};
+use crate::{Content, Error, fault::Fault, file::CHUNK};
 
 /// What of content that is not on this machine is fetched before it is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -41,22 +41,18 @@ impl FromStr for Prefetch {
     }
 }
 
-/// Everything was to be fetched, and nothing would keep it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("there is no cache that would keep what is fetched")]
-pub struct NoCacheError;
-
-impl Opened {
+impl Content {
     /// Begins to fetch content that is not on this machine. Nothing waits for it, and its failures are ignored.
     ///
     /// # Errors
-    /// [`NoCacheError`] if all of it would be thrown away; nothing is fetched then.
-    pub fn prefetch(&self, what: Prefetch) -> Result<(), NoCacheError> {
-        let (Some(reader), Some(origin)) = (self.reader(), self.origin()) else {
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) if all of it would be thrown away, as there is no cache; nothing is
+    /// fetched then.
+    pub fn prefetch(&self, what: Prefetch) -> Result<(), Error> {
+        let (Some(reader), Some(origin)) = (&self.reader, &self.origin) else {
             return Ok(());
         };
         if what == Prefetch::All && origin.status().cache.is_none() {
-            return Err(NoCacheError);
+            return Err(Fault::NoCache.at(&self.location));
         }
         if what != Prefetch::None {
             reader.will_need_tree();

@@ -1,4 +1,4 @@
-use std::ops::ControlFlow;
+use std::{fmt, ops::ControlFlow, sync::Arc};
 
 /// How far an operation has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +52,53 @@ pub enum Step {
 pub(crate) const UNKNOWN: u64 = 0;
 
 /// Called from time to time during an operation; returns whether to go on.
-pub type Watch<'a> = dyn FnMut(Progress) -> ControlFlow<()> + 'a;
+pub(crate) type Watch<'a> = dyn FnMut(Progress) -> ControlFlow<()> + 'a;
+
+/// Who watches an operation, if anybody does.
+#[derive(Clone, Default)]
+pub(crate) struct Watcher(Option<Arc<dyn Fn(Progress) -> ControlFlow<()> + Send + Sync>>);
+
+impl Watcher {
+    pub(crate) fn new(watch: impl Fn(Progress) -> ControlFlow<()> + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(watch)))
+    }
+
+    /// What an operation calls.
+    pub(crate) fn watch(&self) -> impl FnMut(Progress) -> ControlFlow<()> + '_ {
+        |progress| match &self.0 {
+            Some(watch) => watch(progress),
+            None => ControlFlow::Continue(()),
+        }
+    }
+}
+
+impl fmt::Debug for Watcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            Some(_) => "Watcher",
+            None => "nobody",
+        })
+    }
+}
+
+/// Gives options of operations the setter of who watches them.
+macro_rules! watched {
+    ($($options:ty),*) => {$(
+        impl $options {
+            /// Has `watch` called from time to time with how far the operation has come. What it returns says whether to
+            /// go on; if not, the operation fails with [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled).
+            #[must_use]
+            pub fn watch(
+                mut self,
+                watch: impl Fn($crate::Progress) -> std::ops::ControlFlow<()> + Send + Sync + 'static,
+            ) -> Self {
+                self.watcher = $crate::progress::Watcher::new(watch);
+                self
+            }
+        }
+    )*};
+}
+pub(crate) use watched;
 
 /// Tells `watch` about one step, from what was done since the last call.
 pub(crate) fn step(

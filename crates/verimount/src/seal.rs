@@ -16,25 +16,74 @@ use verimount_verity::{
 };
 
 use crate::{
-    Access, Error, Location, Step, Watch,
-    error::Precious,
+    Error, Location, Step,
+    far::Access,
+    fault::{Fault, Precious},
     location::{open_file, sidecar_path},
     output_file::OutputFile,
     processors::all_processors,
-    progress::step,
+    progress::{Watch, Watcher, step, watched},
 };
 
 /// How a file is sealed.
 #[derive(Debug, Clone, Default)]
-#[non_exhaustive]
 pub struct SealOptions {
-    /// The format and shape of the Merkle tree.
-    pub format: SealFormat,
-    /// Append the tree to the file, instead of writing `FILE.verity`.
-    pub append: bool,
-    /// Replace a `FILE.verity` that is signed or not a seal.
-    pub replace: bool,
+    format: SealFormat,
+    append: bool,
+    replace: bool,
+    watcher: Watcher,
 }
+
+impl SealOptions {
+    /// A tree of fs-verity in `FILE.verity`: SHA-256 in blocks of 4 KiB.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The format and shape of the Merkle tree.
+    #[must_use]
+    pub fn format(mut self, format: SealFormat) -> Self {
+        self.format = format;
+        self
+    }
+
+    /// Whether the tree is appended to the file, instead of written to `FILE.verity`.
+    #[must_use]
+    pub fn append(mut self, append: bool) -> Self {
+        self.append = append;
+        self
+    }
+
+    /// Whether a `FILE.verity` is replaced that is signed or not a seal.
+    #[must_use]
+    pub fn replace(mut self, replace: bool) -> Self {
+        self.replace = replace;
+        self
+    }
+}
+
+/// How a digest is computed.
+#[derive(Debug, Clone, Default)]
+pub struct DigestOptions {
+    params: TreeParams,
+    watcher: Watcher,
+}
+
+impl DigestOptions {
+    /// SHA-256 in blocks of 4 KiB.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The shape of the Merkle tree.
+    #[must_use]
+    pub fn params(mut self, params: TreeParams) -> Self {
+        self.params = params;
+        self
+    }
+}
+
+watched!(SealOptions, DigestOptions);
 
 /// The format of a Merkle tree.
 #[derive(Debug, Clone)]
@@ -72,9 +121,25 @@ pub struct NewSeal {
 /// is unchanged, or marked as unfinished, if this is interrupted in any way; sealing it again with the
 /// same options completes it.
 ///
+/// ```
+/// use verimount::{File, OpenOptions, SealOptions, seal};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # std::env::set_current_dir(&folder)?;
+/// # std::fs::write("weights", [7; 10_000])?;
+/// let sealed = seal("weights", &SealOptions::new())?;
+/// println!("{}", sealed.identity);
+/// let file = File::open("weights", &OpenOptions::new().unpinned())?;
+/// assert_eq!(file.len(), 10_000);
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
-/// [`Error::WouldReplace`], [`Error::Cancelled`] if `watch` ends it, [`Error::Seal`] and [`Error::Io`].
-pub fn seal(file: &Path, options: &SealOptions, watch: &mut Watch<'_>) -> Result<NewSeal, Error> {
+/// [`WouldReplace`](crate::ErrorKind::WouldReplace), [`AlreadyExists`](crate::ErrorKind::AlreadyExists) if the file ends
+/// with a seal, [`Cancelled`](crate::ErrorKind::Cancelled), those of reading and writing.
+pub fn seal(file: impl AsRef<Path>, options: &SealOptions) -> Result<NewSeal, Error> {
+    let file = file.as_ref();
+    let watch = &mut options.watcher.watch();
     match options.append {
         true => append(file, options, watch),
         false => beside(file, options, watch),
@@ -83,16 +148,32 @@ pub fn seal(file: &Path, options: &SealOptions, watch: &mut Watch<'_>) -> Result
 
 /// The fs-verity digest of any content.
 ///
+/// ```
+/// use verimount::{DigestOptions, Location, digest};
+///
+/// let source = Location::source("nothing", Vec::new());
+/// let digest = digest(source, &DigestOptions::new())?;
+/// assert_eq!(
+///     digest.to_string(),
+///     "sha256:3d248ca542a24fc62d1c43b916eae5016878e2533c88238480b26128a1f1af95"
+/// );
+/// # Ok::<_, verimount::Error>(())
+/// ```
+///
 /// # Errors
-/// [`Error::Cancelled`] if `watch` ends it, [`Error::Seal`] and [`Error::Io`].
-pub fn digest(
-    location: impl Into<Location>,
-    params: &TreeParams,
-    watch: &mut Watch<'_>,
-) -> Result<FileDigest, Error> {
-    let location = location.into();
+/// [`Cancelled`](crate::ErrorKind::Cancelled), and those of reading.
+pub fn digest<L: TryInto<Location>>(
+    location: L,
+    options: &DigestOptions,
+) -> Result<FileDigest, Error>
+where
+    Error: From<L::Error>,
+{
+    let location = location.try_into()?;
     let (source, _) = location.open(&Access::default())?;
-    let mut progress = step(watch, Step::Hash, source.size());
+    let mut watch = options.watcher.watch();
+    let mut progress = step(&mut watch, Step::Hash, source.size());
+    let params = &options.params;
     build_tree(&source, params, all_processors(), &mut (), &mut progress)
         .map(|descriptor| descriptor.file_digest())
         .map_err(|error| Error::seal(location, error))
@@ -134,8 +215,7 @@ fn refuse_to_replace(sidecar: &Path, data: Arc<FileSource>) -> Result<(), Error>
         Err(VerityError::NotSealed) if !is_hash_area() => Precious::NotASeal,
         _ => return Ok(()),
     };
-    let at = sidecar.into();
-    Err(Error::WouldReplace { at, what })
+    Err(Fault::WouldReplace(what).at(sidecar))
 }
 
 fn append(path: &Path, options: &SealOptions, watch: &mut Watch<'_>) -> Result<NewSeal, Error> {

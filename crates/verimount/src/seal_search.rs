@@ -5,7 +5,7 @@ use std::sync::Arc;
 use verimount_source::ReadAt;
 use verimount_verity::{Corruption, Error as VerityError, Sealed, dm_verity::HashArea};
 
-use crate::{Error, Location, image, layer_note::LayerNote, place::Place};
+use crate::{Error, Location, fault::Fault, image_format, layer_note::LayerNote, place::Place};
 
 /// Finds the seal of a file; fails if there is none.
 pub(crate) fn find_seal(place: &Place, source: Arc<dyn ReadAt>) -> Result<Sealed, Error> {
@@ -16,12 +16,12 @@ pub(crate) fn find_seal(place: &Place, source: Arc<dyn ReadAt>) -> Result<Sealed
 /// The error for a file without a seal.
 pub(crate) fn not_sealed(location: &Location, source: Arc<dyn ReadAt>) -> Error {
     // An image stores its size at its beginning, so truncation can be told from a missing seal.
-    match image::truncation(source) {
+    match image_format::truncation(source) {
         Some(error) => Error::image(location, error),
-        None => Error::NotSealed {
-            at: location.clone(),
-            sidecar: location.sidecar(),
-        },
+        None => {
+            let sidecar = location.sidecar();
+            Fault::NotSealed { sidecar }.at(location)
+        }
     }
 }
 
@@ -57,15 +57,15 @@ fn open_sidecar(
     let at = sidecar.clone();
     Sealed::open_sidecar(data.clone(), seal.clone()).map_err(|error| match error {
         VerityError::NotSealed if HashArea::open_beside(data, seal, 0).is_ok() => {
-            Error::IsHashArea { at }
+            Fault::IsHashArea.at(at)
         }
-        VerityError::NotSealed => Error::NotASeal { at },
-        VerityError::Corrupt(Corruption::DataSize { expected, actual }) => Error::SizeChanged {
-            at: location.clone(),
+        VerityError::NotSealed => Fault::NotASeal.at(at),
+        VerityError::Corrupt(Corruption::DataSize { expected, actual }) => Fault::SizeChanged {
             sidecar: at,
             expected,
             actual,
-        },
+        }
+        .at(location),
         other => Error::seal(at, other),
     })
 }
@@ -82,7 +82,7 @@ pub(crate) fn find_hash_area(place: &Place, source: Arc<dyn ReadAt>) -> Result<H
     let Some(hashes) = place.existing_file(&sidecar)? else {
         return match look_for_note(place)? {
             Some(note) => note.hash_area(location, source),
-            None => Err(Error::NoHashArea { at: sidecar }),
+            None => Err(Fault::NoHashArea.at(sidecar)),
         };
     };
     HashArea::open_beside(source, hashes, offset).map_err(|error| Error::seal(sidecar, error))

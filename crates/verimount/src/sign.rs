@@ -17,6 +17,7 @@ use crate::{
 };
 
 /// A sealed file that can be signed.
+#[derive(Debug)]
 pub struct SealedFile {
     path: PathBuf,
     sidecar: Option<Location>,
@@ -24,11 +25,13 @@ pub struct SealedFile {
 }
 
 impl SealedFile {
-    /// Finds the seal of a file, as [`open`](crate::open) does.
+    /// Finds the seal of a file, as [`Content::open`](crate::Content::open) does. What it takes no notice of is which
+    /// content the options accept.
     ///
     /// # Errors
-    /// As for [`open`](crate::open).
-    pub fn open(path: &Path, options: &OpenOptions) -> Result<Self, Error> {
+    /// As for [`Content::open`](crate::Content::open).
+    pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self, Error> {
+        let path = path.as_ref();
         let location = Location::from(path);
         let place = Place::new(location.clone(), options);
         let (source, _) = place.content()?;
@@ -48,7 +51,8 @@ impl SealedFile {
     /// signature.
     ///
     /// # Errors
-    /// [`Error::Seal`] and [`Error::Io`].
+    /// [`NotSealed`](crate::ErrorKind::NotSealed), [`WrongContent`](crate::ErrorKind::WrongContent) if the file was changed
+    /// meanwhile, and those of writing.
     pub fn sign(&self, key: &SecretKey) -> Result<(), Error> {
         let signature = key.sign(&self.digest());
         let signature = signature.map_err(|error| Error::seal(&self.path, error))?;
@@ -103,6 +107,7 @@ impl SealedFile {
 }
 
 /// The files of a new key pair, which exist when the keys are in them.
+#[derive(Debug)]
 pub struct NewKeyFiles {
     public: (PathBuf, OutputFile),
     secret: (PathBuf, OutputFile),
@@ -112,7 +117,7 @@ impl NewKeyFiles {
     /// Makes sure that the files can be made. The secret key's is for its owner only.
     ///
     /// # Errors
-    /// [`Error::Io`], also if a file of one of these names exists.
+    /// [`AlreadyExists`](crate::ErrorKind::AlreadyExists), and those of the system.
     pub fn new(public: &Path, secret: &Path) -> Result<Self, Error> {
         let new = |path: &Path, mode| match OutputFile::new(path, mode) {
             Ok(file) => Ok((path.to_owned(), file)),
@@ -127,7 +132,7 @@ impl NewKeyFiles {
     /// Makes a minisign key pair; a password protects the secret key.
     ///
     /// # Errors
-    /// [`Error::Seal`] and [`Error::Io`].
+    /// Those of the system.
     pub fn generate(self, password: Option<String>) -> Result<(), Error> {
         let (secret, public) = (self.secret.0, self.public.0);
         let pair = KeyPair::generate(password).map_err(|error| Error::seal(&secret, error))?;

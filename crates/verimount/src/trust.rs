@@ -5,8 +5,7 @@ use verimount_verity::{Digest, FileDigest, PublicKey, parse_hex};
 
 /// Which content is accepted.
 #[derive(Debug, Clone)]
-#[non_exhaustive]
-pub enum Trust {
+pub(crate) enum Trust {
     /// What satisfies all of these, and is what its location names by a digest, if it does: the manifest of an image in
     /// a registry, which is named by its own digest, has that of the content.
     Pinned(Pins),
@@ -19,14 +18,19 @@ pub enum Trust {
 
 /// What content must satisfy, all of it. Without any, its location must name it by a digest.
 #[derive(Debug, Clone, Default)]
-#[non_exhaustive]
-pub struct Pins {
+pub(crate) struct Pins {
     /// Its digest of fs-verity.
-    pub digest: Option<FileDigest>,
+    pub(crate) digest: Option<FileDigest>,
     /// The key that its seal of fs-verity is signed with.
-    pub key: Option<PublicKey>,
+    pub(crate) key: Option<PublicKey>,
     /// Its root hash of dm-verity.
-    pub root_hash: Option<RootHash>,
+    pub(crate) root_hash: Option<RootHash>,
+}
+
+impl Pins {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.digest.is_none() && self.key.is_none() && self.root_hash.is_none()
+    }
 }
 
 /// The root hash of a dm-verity tree, of any algorithm. Only the superblock names the algorithm.
@@ -43,7 +47,6 @@ pub struct ParseRootHashError;
 
 impl RootHash {
     /// Its hexadecimal digits.
-    #[cfg(feature = "remote")]
     pub(crate) fn text(&self) -> String {
         self.hash.iter().map(|byte| format!("{byte:02x}")).collect()
     }
@@ -76,40 +79,6 @@ impl FromStr for RootHash {
         Ok(Self {
             hash,
             data_blocks: None,
-        })
-    }
-}
-
-impl Trust {
-    /// Only what the location names by a digest.
-    pub fn named() -> Self {
-        Self::Pinned(Pins::default())
-    }
-}
-
-impl From<FileDigest> for Trust {
-    fn from(digest: FileDigest) -> Self {
-        Self::Pinned(Pins {
-            digest: Some(digest),
-            ..Pins::default()
-        })
-    }
-}
-
-impl From<PublicKey> for Trust {
-    fn from(key: PublicKey) -> Self {
-        Self::Pinned(Pins {
-            key: Some(key),
-            ..Pins::default()
-        })
-    }
-}
-
-impl From<RootHash> for Trust {
-    fn from(root_hash: RootHash) -> Self {
-        Self::Pinned(Pins {
-            root_hash: Some(root_hash),
-            ..Pins::default()
         })
     }
 }

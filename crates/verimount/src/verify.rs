@@ -10,11 +10,27 @@ use verimount_tree::Error as TreeError;
 use verimount_verity::{BadRange, BadReason, Identity, survey};
 
 use crate::{
-    Error, Opened, Step, Watch,
-    image::{check, open_damaged},
+    Content, Error, Step,
+    fault::Fault,
+    image_format::{check, open_damaged},
     processors::all_processors,
-    progress::{UNKNOWN, step},
+    progress::{UNKNOWN, Watch, Watcher, step, watched},
 };
+
+/// How content is verified as a whole.
+#[derive(Debug, Clone, Default)]
+pub struct VerifyOptions {
+    watcher: Watcher,
+}
+
+impl VerifyOptions {
+    /// Without anybody who watches it.
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+watched!(VerifyOptions);
 
 /// The maximum number of bad ranges that a report lists.
 const MAX_LISTED: usize = 10_000;
@@ -43,7 +59,7 @@ struct Left {
     steps: u64,
 }
 
-/// What [`verify`] found.
+/// What [`Content::verify`] found.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Report {
@@ -84,14 +100,14 @@ impl Report {
 }
 
 /// Reads and verifies all content, and finds every bad range and the files of an image in it.
-///
-/// # Errors
-/// [`Error::Unverified`] if nothing is verified when it is read, [`Error::Cancelled`] if `watch` ends it.
-pub fn verify(opened: &Opened, watch: &mut Watch<'_>) -> Result<Report, Error> {
-    let at = || opened.location().clone();
-    let reader = opened
-        .reader()
-        .ok_or_else(|| Error::Unverified { at: at() })?;
+pub(crate) fn verify(content: &Content, options: &VerifyOptions) -> Result<Report, Error> {
+    verify_watched(content, &mut options.watcher.watch())
+}
+
+pub(crate) fn verify_watched(content: &Content, watch: &mut Watch<'_>) -> Result<Report, Error> {
+    let at = &content.location;
+    let reader = content.reader.as_ref();
+    let reader = reader.ok_or_else(|| Fault::Unverified.at(at))?;
     let mut report = Report {
         identity: *reader.identity(),
         size: reader.size(),
@@ -104,11 +120,11 @@ pub fn verify(opened: &Opened, watch: &mut Watch<'_>) -> Result<Report, Error> {
     let mut progress = step(watch, Step::Verify, reader.size());
     let mut found = |bad| report.add(bad);
     survey(reader, all_processors(), &mut found, &mut progress)
-        .map_err(|error| Error::seal(at(), error))?;
+        .map_err(|error| Error::seal(at, error))?;
     drop(progress);
     match report.is_good() {
-        true => report.defect = check(opened.content()).err(),
-        false => report.name_files(opened, watch)?,
+        true => report.defect = check(content.source.clone()).err(),
+        false => report.name_files(content, watch)?,
     }
     Ok(report)
 }
@@ -127,8 +143,8 @@ impl Report {
     }
 
     /// Finds the files of an image that overlap the bad ranges, as far as names are readable.
-    fn name_files(&mut self, opened: &Opened, watch: &mut Watch<'_>) -> Result<(), Error> {
-        let tree = match open_damaged(opened.content()) {
+    fn name_files(&mut self, content: &Content, watch: &mut Watch<'_>) -> Result<(), Error> {
+        let tree = match open_damaged(content.source.clone()) {
             Ok(Some(tree)) => tree,
             Ok(None) => return Ok(()),
             Err(error) => {
@@ -156,9 +172,7 @@ impl Report {
             }
         });
         match is_cancelled {
-            true => Err(Error::Cancelled {
-                at: opened.location().clone(),
-            }),
+            true => Err(Fault::Cancelled.at(&content.location)),
             false => Ok(()),
         }
     }

@@ -10,18 +10,33 @@ mod grow;
 pub use check::{CheckOptions, Checked, check};
 pub use files::{Access, Device, OpenFiles, VolumeFiles};
 pub use format::{NewVolume, format};
-pub use grow::{GrowBy, Grown, grow};
+pub use grow::{GrowBy, GrowOptions, Grown, grow};
 
-use verimount_integrity::{OpenOptions, Volume};
+pub use verimount_integrity::{
+    Algorithm, BadBlock, BadRange, BadReason, BlockSize, CommitTimer, DiskSize,
+    Error as VolumeError, FormatOptions, Integrity, Interleave, Key, Mode, OpenOptions, Padding,
+    SECTOR, Superblock, TagSize, Volume, VolumeStats,
+};
+pub use verimount_nbd::{Server, SocketAccess, memory_limit};
+pub use verimount_serve::{Disk, DiskAccess, VolumeExport, VolumeFs};
+pub use verimount_sys::return_freed_memory;
+
+use std::path::Path;
+
+use verimount_serve::Served;
 
 use crate::Error;
+
+/// Describes what this process serves of the volume at `path` from now on, for its status.
+pub fn served(path: &Path) -> Served {
+    crate::mount::served(path, None)
+}
 
 /// Opens a volume for exclusive use, or for reading only in a mode that is read-only. The files are
 /// returned for their statistics.
 ///
 /// # Errors
-/// [`Error::Volume`] and [`Error::Io`]; of kind [`ResourceBusy`](std::io::ErrorKind::ResourceBusy) while
-/// another process has it.
+/// [`Busy`](crate::ErrorKind::Busy) while another process has it, and those of reading.
 pub fn open(files: &VolumeFiles, options: &OpenOptions) -> Result<(Volume, OpenFiles), Error> {
     let access = match options.mode.is_read_only() {
         true => Access::ReadOnly,

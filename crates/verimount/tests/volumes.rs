@@ -3,29 +3,23 @@
 use std::{
     fs,
     num::NonZeroU64,
-    ops::{
-        ControlFlow::{self, Break, Continue},
-        Range,
-    },
+    ops::{ControlFlow, Range},
     path::Path,
 };
 
 use verimount::{
-    Error, Precious, Progress,
-    integrity::{BadRange, Integrity, Mode, OpenOptions, SECTOR},
-    volume::{CheckOptions, Checked, GrowBy, NewVolume, VolumeFiles, check, format, grow, open},
+    ErrorKind,
+    volume::{
+        BadRange, CheckOptions, Checked, GrowBy, GrowOptions, Integrity, Mode, NewVolume,
+        OpenOptions, SECTOR, VolumeFiles, check, format, grow, open,
+    },
 };
-
-fn go_on(_: Progress) -> ControlFlow<()> {
-    Continue(())
-}
 
 /// A new volume of 16 MiB in a folder.
 fn formatted(folder: &Path) -> VolumeFiles {
     let files = VolumeFiles::from(&*folder.join("volume"));
-    let mut new = NewVolume::default();
-    new.file_size = NonZeroU64::new(16 << 20);
-    format(&files, &new, &mut go_on).unwrap();
+    let new = NewVolume::default().file_size(NonZeroU64::new(16 << 20));
+    format(&files, &new).unwrap();
     files
 }
 
@@ -38,18 +32,14 @@ fn a_volume_is_made_used_and_grown() {
     volume.write_at(b"here", 4096).unwrap();
     assert!(files.are_in_use());
     let second = open(&files, &options);
-    assert!(matches!(
-        second,
-        Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::ResourceBusy
-    ));
+    assert_eq!(second.unwrap_err().kind(), ErrorKind::Busy);
     volume.close().unwrap();
 
-    let by = GrowBy::File(32 << 20);
-    let grown = grow(&files, Integrity::default(), by, &mut go_on).unwrap();
+    let to = |size| GrowOptions::new(Integrity::default()).by(GrowBy::File(size));
+    let grown = grow(&files, &to(32 << 20)).unwrap();
     assert!(grown.old < grown.new);
-    let by = GrowBy::File(1 << 20);
-    let smaller = grow(&files, Integrity::default(), by, &mut go_on);
-    assert!(matches!(smaller, Err(Error::CannotShrink { .. })));
+    let smaller = grow(&files, &to(1 << 20));
+    assert_eq!(smaller.unwrap_err().kind(), ErrorKind::InvalidInput);
 
     let mode = Mode::ReadOnly;
     let options = OpenOptions { mode, ..options };
@@ -64,7 +54,7 @@ fn a_volume_is_made_used_and_grown() {
 fn checked(files: &VolumeFiles, options: &CheckOptions) -> (Checked, Vec<Range<u64>>) {
     let mut bad = Vec::new();
     let mut found = |range: &BadRange| bad.push(range.sectors.clone());
-    let checked = check(files, options, &mut found, &mut go_on).unwrap();
+    let checked = check(files, options, &mut found).unwrap();
     (checked, bad)
 }
 
@@ -82,7 +72,7 @@ fn bad_sectors_are_found_and_accepted() {
     volume.write_at(MARK, 8192).unwrap();
     let size = volume.size();
     volume.close().unwrap();
-    let mut options = CheckOptions::default();
+    let options = CheckOptions::default();
     let (good, bad) = checked(&files, &options);
     assert_eq!((good.size, good.recalculated), (size, 0));
     assert_eq!((good.unchecked_from, bad), (None, vec![]));
@@ -96,11 +86,12 @@ fn bad_sectors_are_found_and_accepted() {
     assert!(sectors.contains(&(8192 / SECTOR)));
     assert!(fs::read(path).unwrap() == bytes);
 
-    options.accept = vec![sectors];
+    let options = options.accept_unverified(vec![sectors]);
     assert_eq!(checked(&files, &options).1, []);
     assert_eq!(checked(&files, &CheckOptions::default()).1, []);
-    let cancelled = check(&files, &options, &mut |_| {}, &mut |_| Break(()));
-    assert!(matches!(cancelled, Err(Error::Cancelled { .. })));
+    let options = options.watch(|_| ControlFlow::Break(()));
+    let cancelled = check(&files, &options, &mut |_| {});
+    assert_eq!(cancelled.unwrap_err().kind(), ErrorKind::Cancelled);
 }
 
 #[test]
@@ -110,8 +101,8 @@ fn what_is_not_empty_is_not_formatted() {
     let content = vec![1; 16 << 20];
     fs::write(&path, &content).unwrap();
     let files = VolumeFiles::from(&*path);
-    let refused = format(&files, &NewVolume::default(), &mut go_on);
-    let what = Precious::Bytes;
-    assert!(matches!(refused, Err(Error::WouldReplace { what: found, .. }) if found == what));
+    let refused = format(&files, &NewVolume::default()).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::WouldReplace);
+    assert!(refused.to_string().ends_with("not empty"), "{refused}");
     assert!(fs::read(&path).unwrap() == content);
 }

@@ -2,7 +2,13 @@ use std::{fmt::Display, str::FromStr};
 
 use anyhow::{Error, Result};
 use clap::Args;
-use verimount::{ImageFormat, Loss, RefusedLosses, RomfsOptions, erofs, romfs};
+use verimount::{
+    ImageFormat, RefusedLosses, RomfsOptions,
+    options::{
+        ClusterSize, Codec, Compression, ErofsBlockSize, ErofsOptions, ErofsVolumeName, Loss,
+        RomfsBlockSize, RomfsImageOptions, RomfsVolumeName,
+    },
+};
 
 use crate::{
     message::wrong_usage,
@@ -23,11 +29,11 @@ pub(crate) struct FormatArgs {
     /// Compress the contents of an erofs image. lz4 has levels from 1 to 12, by default 1, and is decompressed fastest; zstd
     /// has 1 to 22, by default 3, and takes least space. Files with holes are not compressed
     #[arg(long, value_name = "lz4|zstd[,LEVEL]")]
-    compress: Option<erofs::Codec>,
+    compress: Option<Codec>,
     /// The most compressed bytes that are stored together, and so are read and decompressed together: a power of two up to 1M,
     /// by default 64K. Larger clusters take less space, smaller ones less time for reading a part
     #[arg(long, value_name = "SIZE", value_parser = parse_cluster_size, requires = "compress")]
-    cluster: Option<erofs::ClusterSize>,
+    cluster: Option<ClusterSize>,
     /// The volume's name, up to 16 bytes for erofs and 128 for romfs
     #[arg(
         long,
@@ -70,38 +76,41 @@ impl FormatArgs {
             Format::Romfs if self.compress.is_some() => {
                 Err(wrong_usage("--compress is for erofs images"))
             }
-            Format::Romfs => Ok(ImageFormat::Romfs(RomfsOptions {
-                image: self.romfs()?,
-                widen_permissions: self.widen_permissions,
-                refused_losses: match self.strict.as_deref() {
+            Format::Romfs => {
+                let refused = match self.strict.as_deref() {
                     None => RefusedLosses::None,
                     Some([]) => RefusedLosses::All,
                     Some(losses) => RefusedLosses::These(losses.to_vec()),
-                },
-            })),
+                };
+                let options = RomfsOptions::default()
+                    .image(self.romfs()?)
+                    .widen_permissions(self.widen_permissions)
+                    .refused_losses(refused);
+                Ok(ImageFormat::Romfs(options))
+            }
         }
     }
 
-    fn erofs(&self) -> Result<erofs::Options> {
-        let block_size = self.block_size.0.map(erofs::BlockSize::try_from);
-        let volume_name = erofs::VolumeName::new(self.volume_name.as_bytes());
-        Ok(erofs::Options {
+    fn erofs(&self) -> Result<ErofsOptions> {
+        let block_size = self.block_size.0.map(ErofsBlockSize::try_from);
+        let volume_name = ErofsVolumeName::new(self.volume_name.as_bytes());
+        Ok(ErofsOptions {
             volume_name: volume_name.map_err(volume_name_is_wrong)?,
             block_size: block_size
                 .transpose()
                 .map_err(block_size_is_wrong)?
                 .unwrap_or_default(),
-            compression: self.compress.map(|codec| erofs::Compression {
+            compression: self.compress.map(|codec| Compression {
                 codec,
                 cluster: self.cluster.unwrap_or_default(),
             }),
         })
     }
 
-    fn romfs(&self) -> Result<romfs::Options> {
-        let block_size = self.block_size.0.map(romfs::BlockSize::try_from);
-        let volume_name = romfs::VolumeName::new(self.volume_name.as_bytes());
-        Ok(romfs::Options {
+    fn romfs(&self) -> Result<RomfsImageOptions> {
+        let block_size = self.block_size.0.map(RomfsBlockSize::try_from);
+        let volume_name = RomfsVolumeName::new(self.volume_name.as_bytes());
+        Ok(RomfsImageOptions {
             volume_name: volume_name.map_err(volume_name_is_wrong)?,
             block_size: block_size
                 .transpose()
@@ -111,8 +120,8 @@ impl FormatArgs {
     }
 }
 
-fn parse_cluster_size(text: &str) -> Result<erofs::ClusterSize, String> {
-    let size = erofs::ClusterSize::try_from(parse_size(text)?);
+fn parse_cluster_size(text: &str) -> Result<ClusterSize, String> {
+    let size = ClusterSize::try_from(parse_size(text)?);
     size.map_err(|error| error.to_string())
 }
 

@@ -3,8 +3,8 @@ use std::env;
 use anyhow::Result;
 use clap::Args;
 use verimount::{
-    scan::{AttributeChoice, Exclude, Options, Owner, Times, Whiteouts},
-    tree::Timestamp,
+    Timestamp,
+    options::{AttributeChoice, Exclude, Owner, ScanOptions, Times, Whiteouts},
 };
 
 use super::time::{parse_epoch, parse_time};
@@ -49,9 +49,9 @@ fn parse_pattern(text: &str) -> Result<String, String> {
 }
 
 impl ScanArgs {
-    pub(crate) fn options(&self) -> Result<Options> {
+    pub(crate) fn options(&self) -> Result<ScanOptions> {
         let root = Owner { uid: 0, gid: 0 };
-        Ok(Options {
+        Ok(ScanOptions {
             exclude: Exclude::new(&self.exclude).map_err(wrong_usage)?,
             times: self.times()?,
             owner: self.owner.or(self.all_root.then_some(root)),

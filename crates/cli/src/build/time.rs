@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 
-use verimount::tree::Timestamp;
+use verimount::Timestamp;
 
 /// Parses seconds with up to 9 decimal places, negative before 1970.
 pub(crate) fn parse_time(text: &str) -> Result<Timestamp, String> {

@@ -4,9 +4,11 @@ use std::{
 };
 
 use serde::Serialize;
-use verimount::{Description, FileKind, FoundFormat, FoundSeal, image};
-use verimount_names::printable;
-use verimount_verity::{Error, Sealed, dm_verity::HashArea};
+use verimount::{
+    Description, FileKind, FoundFormat, FoundSeal, ImageDescription,
+    options::{SealError, Sealed, dm_verity::HashArea},
+    printable,
+};
 
 use crate::volume::VolumeInfo;
 
@@ -65,7 +67,7 @@ pub(super) struct Seal {
 }
 
 impl ImageInfo {
-    fn new(image: &image::Description) -> Self {
+    fn new(image: &ImageDescription) -> Self {
         Self {
             format: image.format,
             size: image.size,
@@ -77,7 +79,7 @@ impl ImageInfo {
 
 impl Seal {
     /// `None` for a format that this program does not know.
-    fn new(found: &FoundSeal) -> Result<Option<Self>, Error> {
+    fn new(found: &FoundSeal) -> Result<Option<Self>, SealError> {
         let sidecar = found.sidecar.as_ref().map(ToString::to_string);
         match &found.format {
             FoundFormat::FsVerity(sealed) => Self::of_fs_verity(sealed, sidecar).map(Some),
@@ -86,7 +88,7 @@ impl Seal {
         }
     }
 
-    fn of_fs_verity(sealed: &Sealed, sidecar: Option<String>) -> Result<Self, Error> {
+    fn of_fs_verity(sealed: &Sealed, sidecar: Option<String>) -> Result<Self, SealError> {
         let descriptor = sealed.descriptor();
         let (params, geometry) = (descriptor.params(), descriptor.geometry());
         let signature = sealed.signature()?;
@@ -110,7 +112,7 @@ impl Seal {
         })
     }
 
-    fn of_dm_verity(area: &HashArea, sidecar: Option<String>) -> Result<Self, Error> {
+    fn of_dm_verity(area: &HashArea, sidecar: Option<String>) -> Result<Self, SealError> {
         let (params, geometry) = (area.params(), area.geometry());
         Ok(Self {
             format: "dm-verity",
@@ -158,7 +160,7 @@ impl Seal {
 }
 
 impl Report {
-    pub(super) fn new(file: String, found: &Description) -> Result<Self, Error> {
+    pub(super) fn new(file: String, found: &Description) -> Result<Self, SealError> {
         let (kind, image, volume) = match &found.kind {
             FileKind::Image(image) => ("image", Some(ImageInfo::new(image)), None),
             FileKind::Volume(superblock) => {

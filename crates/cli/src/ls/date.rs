@@ -1,6 +1,6 @@
 use std::fmt;
 
-use verimount_tree::Timestamp;
+use verimount::Timestamp;
 
 const SECONDS_PER_DAY: i64 = 86_400;
 

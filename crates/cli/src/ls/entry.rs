@@ -1,42 +1,38 @@
-use std::{
-    ffi::{OsStr, OsString},
-    os::unix::ffi::OsStrExt,
-    path::Path,
-};
+use std::{ffi::OsString, path::Path, path::PathBuf};
 
-use verimount_source::Scratch;
-use verimount_tree::{Attr, Error, FileType, Tree, XattrNames};
+use verimount::{DirEntry, Error, FileType, Image, Metadata};
 
 /// All that an image tells of a file.
 pub(super) struct Entry<'a> {
     pub(super) path: &'a Path,
-    pub(super) attr: &'a Attr,
+    pub(super) metadata: &'a Metadata,
     /// The target of a symbolic link.
-    pub(super) target: Option<OsString>,
-    pub(super) xattrs: XattrNames,
+    pub(super) target: Option<PathBuf>,
+    pub(super) xattrs: Vec<OsString>,
 }
 
 impl<'a> Entry<'a> {
-    pub(super) fn read(tree: &dyn Tree, path: &'a Path, attr: &'a Attr) -> Result<Self, Error> {
-        let target = match attr.file_type {
-            FileType::Symlink => {
-                let mut scratch = Scratch::default();
-                let target = tree.readlink(attr.node, &mut scratch)?;
-                Some(OsStr::from_bytes(target).to_owned())
-            }
-            _ => None,
-        };
+    pub(super) fn read(image: &Image, entry: &'a DirEntry) -> Result<Self, Error> {
+        let (path, metadata) = (entry.path(), entry.metadata());
         Ok(Self {
             path,
-            attr,
-            target,
-            xattrs: tree.xattr_names(attr.node)?,
+            metadata,
+            target: match metadata.is_symlink() {
+                true => Some(image.read_link(path)?),
+                false => None,
+            },
+            xattrs: image.xattr_names(path)?,
         })
     }
 
     /// Whether it is a device.
     pub(super) fn is_device(&self) -> bool {
-        let file_type = self.attr.file_type;
+        let file_type = self.metadata.file_type();
         matches!(file_type, FileType::BlockDevice | FileType::CharDevice)
+    }
+
+    /// Its permissions, with set-id and sticky bits.
+    pub(super) fn permissions(&self) -> u32 {
+        self.metadata.mode() & 0o7777
     }
 }

@@ -1,6 +1,7 @@
+use std::ffi::OsStr;
+
 use serde::Serialize;
-use verimount_names::printable;
-use verimount_tree::{DeviceNumber, FileType, Timestamp};
+use verimount::{FileType, Timestamp, printable};
 
 use super::entry::Entry;
 use crate::json::VERSION;
@@ -48,34 +49,25 @@ struct JsonTime {
 
 impl JsonEntry {
     pub(super) fn new(entry: &Entry<'_>) -> Self {
-        let attr = entry.attr;
-        let shown = |name| printable(name).to_string();
+        let metadata = entry.metadata;
+        let (major, minor) = metadata.device();
         Self {
             version: VERSION,
             path: printable(entry.path).to_string(),
-            file_type: type_name(attr.file_type),
-            mode: format!("{:04o}", attr.permissions.bits()),
-            inode: attr.node.get(),
-            links: attr.nlink,
-            uid: attr.uid,
-            gid: attr.gid,
-            size: attr.size,
-            blocks: attr.blocks,
-            rdev: entry.is_device().then(|| JsonDevice::from(attr.rdev)),
-            atime: attr.atime.into(),
-            mtime: attr.mtime.into(),
-            ctime: attr.ctime.into(),
-            target: entry.target.as_deref().map(shown),
+            file_type: type_name(metadata.file_type()),
+            mode: format!("{:04o}", entry.permissions()),
+            inode: metadata.ino(),
+            links: metadata.nlink(),
+            uid: metadata.uid(),
+            gid: metadata.gid(),
+            size: metadata.len(),
+            blocks: metadata.blocks(),
+            rdev: entry.is_device().then_some(JsonDevice { major, minor }),
+            atime: metadata.atime().into(),
+            mtime: metadata.mtime().into(),
+            ctime: metadata.ctime().into(),
+            target: entry.target.as_ref().map(shown),
             xattrs: entry.xattrs.iter().map(shown).collect(),
-        }
-    }
-}
-
-impl From<DeviceNumber> for JsonDevice {
-    fn from(device: DeviceNumber) -> Self {
-        Self {
-            major: device.major(),
-            minor: device.minor(),
         }
     }
 }
@@ -87,6 +79,10 @@ impl From<Timestamp> for JsonTime {
             nanoseconds: time.nanoseconds(),
         }
     }
+}
+
+fn shown(name: impl AsRef<OsStr>) -> String {
+    printable(name.as_ref()).to_string()
 }
 
 fn type_name(file_type: FileType) -> &'static str {

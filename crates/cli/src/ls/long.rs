@@ -1,7 +1,6 @@
 use std::fmt;
 
-use verimount_names::printable;
-use verimount_tree::FileType;
+use verimount::{FileType, printable};
 
 use super::{date::Date, entry::Entry};
 
@@ -11,14 +10,15 @@ pub(super) struct Long<'a>(pub(super) &'a Entry<'a>);
 impl fmt::Display for Long<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(entry) = *self;
-        let attr = entry.attr;
+        let metadata = entry.metadata;
+        let (major, minor) = metadata.device();
         let size = match entry.is_device() {
-            true => format!("{}, {}", attr.rdev.major(), attr.rdev.minor()),
-            false => attr.size.to_string(),
+            true => format!("{major}, {minor}"),
+            false => metadata.len().to_string(),
         };
-        write!(f, "{:<11} {:>3} ", mode(entry), attr.nlink)?;
-        write!(f, "{:>5} {:>5} {size:>12} ", attr.uid, attr.gid)?;
-        write!(f, "{} {}", Date(attr.mtime), printable(entry.path))?;
+        write!(f, "{:<11} {:>3} ", mode(entry), metadata.nlink())?;
+        write!(f, "{:>5} {:>5} {size:>12} ", metadata.uid(), metadata.gid())?;
+        write!(f, "{} {}", Date(metadata.mtime()), printable(entry.path))?;
         match &entry.target {
             Some(target) => write!(f, " -> {}", printable(target)),
             None => Ok(()),
@@ -28,10 +28,10 @@ impl fmt::Display for Long<'_> {
 
 /// Type and permissions in letters, and a plus sign for an access control list.
 fn mode(entry: &Entry<'_>) -> String {
-    let mut text = String::from(letter(entry.attr.file_type));
-    let bits = entry.attr.permissions.bits();
+    let mut text = String::from(letter(entry.metadata.file_type()));
+    let bits = entry.permissions();
     for (shift, special, letter) in [(6, 0o4000, 's'), (3, 0o2000, 's'), (0, 0o1000, 't')] {
-        let has = |bit: u16| bits & (bit << shift) != 0;
+        let has = |bit: u32| bits & (bit << shift) != 0;
         text.push(if has(4) { 'r' } else { '-' });
         text.push(if has(2) { 'w' } else { '-' });
         text.push(match (bits & special != 0, has(1)) {

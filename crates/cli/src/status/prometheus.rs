@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use verimount_bridge::{BridgeStatus, PolicyStatus};
-use verimount_serve::{CacheStatus, ImageStatus, Kind, OriginStatus, Status, VolumeStatus};
+use verimount::bridge::{BridgeStatus, PolicyStatus};
+use verimount::mounts::{CacheStatus, ImageStatus, Kind, OriginStatus, Status, VolumeStatus};
 
 /// The metrics of any number of mounts and exports. All samples of a metric are printed together, as the format
 /// requires.

@@ -7,12 +7,12 @@ use std::{
 };
 
 use indicatif::HumanDuration;
-use verimount_bridge::{BridgeStatus, PolicyStatus};
-use verimount_names::one_line;
-use verimount_serve::{
-    BadSector, CacheStatus, Failure, ImageStatus, Kind, OriginStatus, Pin, Requests, Served,
-    Status, VolumeStatus,
+use verimount::bridge::{BridgeStatus, PolicyStatus};
+use verimount::mounts::{
+    BadSector, CacheStatus, Failure, ImageStatus, Kind, OriginStatus, Requests, Served, Status,
+    VolumeStatus,
 };
+use verimount::{Pin, one_line};
 
 pub(super) fn print(out: &mut impl Write, status: &Status) -> io::Result<()> {
     print_served(out, &status.served, &status.kind)?;
@@ -239,8 +239,8 @@ fn print_volume(out: &mut impl Write, status: &VolumeStatus) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use verimount_bridge::ReloadFailure;
-    use verimount_serve::OriginFailure;
+    use verimount::bridge::ReloadFailure;
+    use verimount::mounts::OriginFailure;
 
     use super::*;
 

@@ -1,5 +1,4 @@
 use std::{
-    io::ErrorKind,
     num::NonZeroU32,
     path::{Path, PathBuf},
     thread,
@@ -9,14 +8,14 @@ use std::{
 use anyhow::{Context, Result};
 use clap::Args;
 use rustix::process::configure_io_flusher_behavior;
+use verimount::printable;
+use verimount::volume::memory_limit;
+use verimount::volume::return_freed_memory;
+use verimount::volume::{Algorithm, CommitTimer, DiskSize, Integrity, Key, Mode, OpenOptions};
 use verimount::{
-    Error,
+    Error, ErrorKind,
     volume::{self, VolumeFiles},
 };
-use verimount_integrity::{Algorithm, CommitTimer, DiskSize, Integrity, Key, Mode, OpenOptions};
-use verimount_names::printable;
-use verimount_nbd::memory_limit;
-use verimount_sys::return_freed_memory;
 
 use crate::{
     message::{Explained, say},
@@ -87,17 +86,17 @@ pub(super) fn when_closed<T>(mut work: impl FnMut() -> Result<T, Error>) -> Resu
 }
 
 fn is_busy(error: &Error) -> bool {
-    matches!(error, Error::Io { source, .. } if source.kind() == ErrorKind::ResourceBusy)
+    error.kind() == ErrorKind::Busy
 }
 
 /// That a volume is in use, and by which process if that can be told.
 fn in_use(error: &Error) -> String {
-    match error {
-        Error::Io { at, .. } => match at.path().and_then(holder) {
-            Some(holder) => format!("{at}: it is in use by {holder}"),
-            None => format!("{at}: it is in use by another process"),
-        },
-        other => other.to_string(),
+    let Some(at) = error.location() else {
+        return error.to_string();
+    };
+    match at.path().and_then(holder) {
+        Some(holder) => format!("{at}: it is in use by {holder}"),
+        None => format!("{at}: it is in use by another process"),
     }
 }
 

@@ -1,29 +1,30 @@
 use std::{
-    cell::RefCell,
     fs,
     io::{self, Write, stdout},
+    mem,
     ops::{ControlFlow, Range},
     os::unix::fs::FileTypeExt,
     path::absolute,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::Serialize;
+use verimount::mounts::CheckEvent;
+use verimount::volume::{BadRange, SECTOR};
 use verimount::{
     Progress, Step,
     volume::{self, CheckOptions},
 };
-use verimount_integrity::{BadRange, SECTOR};
-use verimount_names::{one_line, printable};
-use verimount_serve::CheckEvent;
+use verimount::{one_line, printable};
 
 use crate::{
     Outcome,
     interrupt::Interrupt,
     json::write_report,
     message::say,
-    progress::{Bar, with_progress},
+    progress::{Bar, Bars},
 };
 
 use super::{
@@ -153,22 +154,21 @@ impl Check {
     }
 
     fn check_alone(&self, interrupt: &Interrupt) -> Result<Report> {
-        let mut options = CheckOptions::default();
-        options.integrity = self.integrity.integrity()?;
-        options.allow_discards = self.allow_discards;
-        options.accept.clone_from(&self.accept);
+        let report = Arc::new(Mutex::new(Report::new(self.devices.shown())));
+        let (reached, bars) = (report.clone(), Bars::watch(interrupt));
+        let options = CheckOptions::new(self.integrity.integrity()?)
+            .allow_discards(self.allow_discards)
+            .accept_unverified(self.accept.clone())
+            .watch(move |progress| {
+                lock(&reached).reach(&progress);
+                bars(progress)
+            });
         let files = self.devices.files();
-        let report = RefCell::new(Report::new(self.devices.shown()));
-        let mut found = |bad: &BadRange| report.borrow_mut().hear(CheckEvent::from(bad));
-        let checked = when_closed(|| {
-            with_progress(interrupt, |watch| {
-                volume::check(&files, &options, &mut found, &mut |progress| {
-                    report.borrow_mut().reach(&progress);
-                    watch(progress)
-                })
-            })
-        });
-        let mut report = report.into_inner();
+        let mut found = |bad: &BadRange| lock(&report).hear(CheckEvent::from(bad));
+        let checked = when_closed(|| volume::check(&files, &options, &mut found));
+        // With its bars.
+        drop(options);
+        let mut report = mem::replace(&mut *lock(&report), Report::new(String::new()));
         // The volume was changed, even if the check then ended early.
         if report.recalculated > 0 {
             say(format_args!(
@@ -210,6 +210,11 @@ impl Online {
             Self::Exported(exported) => exported.check(interrupted, heard),
         }
     }
+}
+
+/// A report that a check and its progress are told to.
+fn lock(report: &Mutex<Report>) -> MutexGuard<'_, Report> {
+    report.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Report {

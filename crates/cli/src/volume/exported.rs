@@ -5,8 +5,7 @@ use std::{
 
 use anyhow::{Result, bail};
 use rustix::process::geteuid;
-use verimount_mount::registered_exports;
-use verimount_serve::{AskError, CheckEvent, Kind, ask_export, check_export};
+use verimount::mounts::{AskError, CheckEvent, Kind, ask_export, check_export, registered_exports};
 
 use crate::{interrupt::Interrupted, target::PATIENCE};
 

@@ -5,17 +5,17 @@ use std::{
 
 use anyhow::Result;
 use clap::Args;
-use verimount::volume::{NewVolume, format};
-use verimount_integrity::{
+use verimount::volume::{
     BlockSize, DiskSize, FormatOptions, Interleave, Mode, Padding, SECTOR, Superblock, TagSize,
 };
+use verimount::volume::{NewVolume, format};
 
 use crate::{
     Outcome,
     interrupt::Interrupt,
     message::{say, wrong_usage},
     options::{one_of, parse_size},
-    progress::with_progress,
+    progress::Bars,
 };
 
 use super::args::{DeviceArgs, IntegrityArgs, parse_disk_size, say_risk, when_closed};
@@ -67,16 +67,17 @@ pub(crate) struct Format {
 impl Format {
     pub(crate) fn run(self) -> Result<Outcome> {
         let interrupt = Interrupt::watch()?;
-        let mut new = NewVolume::default();
-        new.format = self.options()?;
-        self.check_mode(&new.format)?;
-        new.file_size = self.size;
-        new.preallocate = self.preallocate;
-        new.replace = self.force;
+        let options = self.options()?;
+        self.check_mode(&options)?;
+        let new = NewVolume::new(options.clone())
+            .file_size(self.size)
+            .preallocate(self.preallocate)
+            .replace(self.force)
+            .watch(Bars::watch(&interrupt));
         let files = self.devices.files();
-        let superblock =
-            when_closed(|| with_progress(&interrupt, |watch| format(&files, &new, watch)))?;
-        self.report(&superblock, &new.format)
+        let superblock = when_closed(|| format(&files, &new))?;
+        drop(new);
+        self.report(&superblock, &options)
     }
 
     fn options(&self) -> Result<FormatOptions> {

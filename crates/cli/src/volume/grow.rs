@@ -2,10 +2,10 @@ use std::io::{Write, stdout};
 
 use anyhow::Result;
 use clap::Args;
-use verimount::volume::{GrowBy, grow};
-use verimount_integrity::DiskSize;
+use verimount::volume::DiskSize;
+use verimount::volume::{GrowBy, GrowOptions, grow};
 
-use crate::{Outcome, interrupt::Interrupt, options::parse_size, progress::with_progress};
+use crate::{Outcome, interrupt::Interrupt, options::parse_size, progress::Bars};
 
 use super::args::{DeviceArgs, IntegrityArgs, parse_disk_size, when_closed};
 
@@ -37,11 +37,10 @@ impl Grow {
             (None, None) => GrowBy::Devices,
         };
         let files = self.devices.files();
-        let grown = when_closed(|| {
-            with_progress(&interrupt, |watch| {
-                grow(&files, integrity.clone(), by, watch)
-            })
-        })?;
+        let options = GrowOptions::new(integrity).by(by);
+        let options = options.watch(Bars::watch(&interrupt));
+        let grown = when_closed(|| grow(&files, &options))?;
+        drop(options);
         let (volume, old, new) = (self.devices.shown(), grown.old, grown.new);
         Outcome::Good.reported(match old < new {
             true => writeln!(stdout(), "{volume}: {new} bytes, {} more", new - old),

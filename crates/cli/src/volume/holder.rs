@@ -3,7 +3,7 @@
 use std::{fs, os::unix::fs::MetadataExt, path::Path};
 
 use rustix::fs::{major, minor};
-use verimount_mount::{ending_mounts, shown_process};
+use verimount::mounts::{ending_mounts, shown_process};
 
 use crate::list::ask_everything;
 

@@ -6,9 +6,9 @@ use std::{
 use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
+use verimount::printable;
 use verimount::volume::VolumeFiles;
-use verimount_integrity::{Interleave, Padding, SECTOR, Superblock};
-use verimount_names::printable;
+use verimount::volume::{Interleave, Padding, SECTOR, Superblock};
 
 use crate::{Outcome, json::write_report};
 

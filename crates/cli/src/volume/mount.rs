@@ -2,11 +2,17 @@ use std::{fs, os::unix::fs::MetadataExt, path::PathBuf, sync::Arc};
 
 use anyhow::{Context, Result};
 use clap::Args;
-use verimount_mount::Mounted;
-use verimount_names::printable;
-use verimount_serve::{DiskAccess, VolumeFs};
+use verimount::printable;
+use verimount::{
+    mounts::Mounted,
+    volume::{DiskAccess, VolumeFs},
+};
 
-use crate::{Outcome, background::Ready, mount_args::MountArgs};
+use crate::{
+    Outcome,
+    background::Ready,
+    mount_args::{MountArgs, mount},
+};
 
 use super::{args::UseArgs, opened::OpenedVolume};
 
@@ -53,8 +59,8 @@ impl Mount {
         let read_only = opened.volume().mode().is_read_only();
         let source_name = self.volume.devices.shown();
         let fs = VolumeFs::new(opened.disk(&self.volume.devices.volume), self.access()?);
-        self.mount
-            .mount(Arc::new(fs), &self.directory, source_name, read_only)
+        let options = self.mount.attaching(source_name, read_only);
+        mount(Arc::new(fs), &self.directory, &options)
     }
 
     fn access(&self) -> Result<DiskAccess> {

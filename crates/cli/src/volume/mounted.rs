@@ -7,10 +7,9 @@ use std::{
 
 use anyhow::{Context, Result};
 use rustix::{io::Errno, process::geteuid};
-use verimount_integrity::SECTOR;
-use verimount_mount::mounts;
-use verimount_names::printable;
-use verimount_serve::{BadSector, CheckEvent, Kind, VolumeStatus, ask_mount};
+use verimount::mounts::{BadSector, CheckEvent, Kind, VolumeStatus, ask_mount, mounts};
+use verimount::printable;
+use verimount::volume::SECTOR;
 
 use crate::interrupt::Interrupted;
 
@@ -52,7 +51,7 @@ impl MountedVolume {
     }
 
     /// Reads all of the disk, and passes events to `heard`, as
-    /// [`check_export`](verimount_serve::check_export) does.
+    /// [`check_export`](verimount::mounts::check_export) does.
     ///
     /// # Errors
     /// What the system says that is not about a block, and that `heard` has cancelled it.

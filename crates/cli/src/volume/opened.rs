@@ -10,9 +10,8 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use verimount::{served, volume::Device};
-use verimount_integrity::{CommitTimer, Error, Volume};
-use verimount_serve::Disk;
+use verimount::volume::{CommitTimer, Disk, Volume, VolumeError};
+use verimount::volume::{Device, served};
 
 /// An open volume, which must be closed after use.
 pub(super) struct OpenedVolume {
@@ -38,7 +37,7 @@ impl OpenedVolume {
     /// The volume's disk, which must be dropped before the volume can be closed. `source` is the
     /// volume's file.
     pub(super) fn disk(&self, source: &Path) -> Disk {
-        let served = served(source, None);
+        let served = served(source);
         Disk::new(self.volume.clone(), self.devices.clone(), served)
     }
 
@@ -84,7 +83,7 @@ fn recalculate(volume: &Volume, ended: &AtomicBool) {
     });
     match done {
         Ok(()) => tracing::info!("tags are recalculated, all blocks are checked again"),
-        Err(Error::Cancelled) => {}
+        Err(VolumeError::Cancelled) => {}
         Err(error) => tracing::error!(%error, "recalculating tags failed"),
     }
 }

@@ -3,9 +3,8 @@ use std::{num::NonZeroUsize, thread};
 use anyhow::{Context, Result};
 use clap::Args;
 use signal_hook::low_level::emulate_default_handler;
-use verimount_mount::{EndSignals, Registration};
-use verimount_nbd::Server;
-use verimount_serve::VolumeExport;
+use verimount::mounts::{EndSignals, Registration};
+use verimount::volume::{Server, VolumeExport};
 
 use crate::{
     Outcome,

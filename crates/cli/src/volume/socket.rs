@@ -6,8 +6,8 @@ use std::{
 
 use anyhow::{Context, Result};
 use clap::Args;
-use verimount_names::printable;
-use verimount_nbd::{Server, SocketAccess};
+use verimount::printable;
+use verimount::volume::{Server, SocketAccess};
 
 /// The socket of an export.
 #[derive(Args)]

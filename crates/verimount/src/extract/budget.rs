@@ -1,5 +1,7 @@
 //! Limits what an image makes of itself.
 
+use crate::fault::Fault;
+
 /// What a hole counts, in bytes: the least that it takes in an index of chunks.
 const HOLE: u64 = 4;
 
@@ -10,26 +12,23 @@ pub(super) struct Budget {
     left: u64,
 }
 
-/// The budget is used up.
-pub(super) struct Exceeded {
-    /// What it was, in bytes.
-    pub(super) limit: u64,
-}
-
 impl Budget {
     pub(super) fn new(limit: u64) -> Self {
         Self { limit, left: limit }
     }
 
     /// Takes so many bytes from it.
-    pub(super) fn spend(&mut self, bytes: u64) -> Result<(), Exceeded> {
+    pub(super) fn spend(&mut self, bytes: u64) -> Result<(), Fault> {
         let limit = self.limit;
-        self.left = self.left.checked_sub(bytes).ok_or(Exceeded { limit })?;
+        self.left = self
+            .left
+            .checked_sub(bytes)
+            .ok_or(Fault::TooLarge { limit })?;
         Ok(())
     }
 
     /// Takes from it what a hole counts.
-    pub(super) fn pass_hole(&mut self) -> Result<(), Exceeded> {
+    pub(super) fn pass_hole(&mut self) -> Result<(), Fault> {
         self.spend(HOLE)
     }
 }

@@ -19,7 +19,7 @@ use super::{
     file_id::{FileId, was_replaced},
     restore::{ACCESS_LIST, DEFAULT_ACCESS_LIST},
 };
-use crate::Error;
+use crate::{Error, fault::Fault};
 
 /// One of [`Directories`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,7 +64,7 @@ impl Directories {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = open(target, flags, Mode::empty()).map_err(|error| io(error.into()))?;
         if !is_empty(&root).map_err(io)? {
-            return Err(Error::NotEmpty { at: target.into() });
+            return Err(Fault::NotEmpty.at(target));
         }
         if private {
             make_private(&root).map_err(io)?;

@@ -10,7 +10,8 @@ use rustix::{
 };
 use verimount_tree::{Attr, FileType, Permissions, Timestamp, Tree, XattrNames};
 
-use super::{Unrestored, UnrestoredFiles, budget::Budget, new_file::NewFile, problem::Problem};
+use super::{Unrestored, UnrestoredFiles, budget::Budget, new_file::NewFile};
+use crate::fault::Fault;
 
 /// The attribute with the access control list of a file.
 pub(super) const ACCESS_LIST: &str = "system.posix_acl_access";
@@ -69,7 +70,7 @@ impl<'a> Restorer<'a> {
         &mut self,
         copied: &Copied<'_>,
         budget: &mut Budget,
-    ) -> Result<(), Problem> {
+    ) -> Result<(), Fault> {
         let &Copied { file, attr, .. } = copied;
         if !self.restores {
             if attr.file_type == FileType::RegularFile {
@@ -92,7 +93,7 @@ impl<'a> Restorer<'a> {
         names: &XattrNames,
         part: Part,
         budget: &mut Budget,
-    ) -> Result<(), Problem> {
+    ) -> Result<(), Fault> {
         let mut free = FREE_XATTRS;
         let mut lost = Vec::new();
         for name in names.iter() {
@@ -120,7 +121,7 @@ impl<'a> Restorer<'a> {
     }
 
     /// Notes what a file has not got, for whatever reason.
-    fn compare(&mut self, copied: &Copied<'_>) -> Result<(), Problem> {
+    fn compare(&mut self, copied: &Copied<'_>) -> Result<(), Fault> {
         let &Copied { file, attr, path } = copied;
         let found = file.metadata()?;
         let (uid, gid) = (found.uid(), found.gid());

@@ -14,6 +14,7 @@ use verimount_tree::{
 };
 
 use super::*;
+use crate::ErrorKind;
 
 /// What is in [`Fake`].
 struct Entry {
@@ -150,8 +151,8 @@ fn extract_beside(
     let folder = tempfile::tempdir().unwrap();
     let copy = folder.path().join("copy");
     let location = Location::from(Path::new("image"));
-    let options = ExtractOptions::default();
-    let extracted = extract_tree(tree, &location, &copy, &options, &mut |_| others(&copy));
+    let options = ExtractOptions::new();
+    let extracted = extract_watched(tree, &location, &copy, &options, &mut |_| others(&copy));
     (folder, copy, extracted)
 }
 
@@ -162,11 +163,11 @@ fn go_on(_: &Path) -> ControlFlow<()> {
 /// The error of extracting, which names `path` in the copy.
 #[track_caller]
 fn io_error_at(copy: &Path, path: &str, extracted: Result<Extracted, Error>) -> io::Error {
-    match extracted {
-        Err(Error::Io { at, source }) => {
-            assert_eq!(at.path(), Some(&*copy.join(path)));
-            source
-        }
+    let error = extracted.unwrap_err();
+    let at = error.location().and_then(Location::path);
+    assert_eq!(at, Some(&*copy.join(path)));
+    match error.into_fault() {
+        Fault::Io(reason) => reason,
         other => panic!("{other:?}"),
     }
 }
@@ -250,17 +251,17 @@ fn no_more_is_written_than_the_image_may_have() {
     tree.add(1, "first", 2, FileType::RegularFile, 0o600, 60);
     tree.add(1, "second", 3, FileType::RegularFile, 0o600, 41);
     let (_folder, copy, extracted) = extract_beside(&tree, go_on);
-    let Err(Error::TooLarge { at, limit: 100 }) = extracted else {
-        panic!("{extracted:?}");
-    };
-    assert_eq!(at.path(), Some(&*copy.join("second")));
+    let error = extracted.unwrap_err();
+    assert!(matches!(error.fault(), Fault::TooLarge { limit: 100 }));
+    let at = error.location().and_then(Location::path);
+    assert_eq!(at, Some(&*copy.join("second")));
     tree.bytes = 101;
     extract_beside(&tree, go_on).2.unwrap();
     // Holes are written for nothing, but take time.
     tree.holes = (0..41).step_by(2).map(|at| at..at + 1).collect();
     tree.bytes = 100;
     let (_folder, _copy, extracted) = extract_beside(&tree, go_on);
-    assert!(matches!(extracted, Err(Error::TooLarge { .. })));
+    assert_eq!(extracted.unwrap_err().kind(), ErrorKind::TooLarge);
 }
 
 /// A tree with a directory that others replace as soon as there is something in it.

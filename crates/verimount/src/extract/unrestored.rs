@@ -1,6 +1,8 @@
 use std::{collections::BTreeMap, fmt, path::PathBuf};
 
-use crate::{Example, Lost, losses::shown};
+use verimount_scan::{Example, Lost};
+
+use crate::losses::shown;
 
 /// Something in an image that a copy of a file does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,6 +62,7 @@ impl UnrestoredFiles {
 }
 
 /// Shows what could not be restored, and some of the files concerned, in one line.
+#[derive(Debug)]
 pub struct UnrestoredText<'a>(pub Unrestored, pub &'a Lost);
 
 impl fmt::Display for UnrestoredText<'_> {

@@ -5,19 +5,47 @@ use verimount_integrity::{
 };
 
 use super::{Access, OpenFiles, VolumeFiles};
-use crate::{Error, Step, Watch, processors::all_processors, progress::step};
+use crate::{
+    Error, Step,
+    fault::Fault,
+    processors::all_processors,
+    progress::{Watch, Watcher, step, watched},
+};
 
 /// How a volume is checked.
 #[derive(Debug, Clone, Default)]
-#[non_exhaustive]
 pub struct CheckOptions {
-    /// Its algorithms and keys.
-    pub integrity: Integrity,
-    /// Whether discarded blocks are good.
-    pub allow_discards: bool,
-    /// Sectors whose data is accepted first, good or bad: their tags are set to match.
-    pub accept: Vec<Range<u64>>,
+    integrity: Integrity,
+    allow_discards: bool,
+    accept: Vec<Range<u64>>,
+    watcher: Watcher,
 }
+
+impl CheckOptions {
+    /// With the algorithms and keys of the volume.
+    pub fn new(integrity: Integrity) -> Self {
+        Self {
+            integrity,
+            ..Self::default()
+        }
+    }
+
+    /// Whether discarded blocks are good.
+    #[must_use]
+    pub fn allow_discards(mut self, allow_discards: bool) -> Self {
+        self.allow_discards = allow_discards;
+        self
+    }
+
+    /// Sectors whose data is accepted first, good or bad: their tags are set to match.
+    #[must_use]
+    pub fn accept_unverified(mut self, sectors: Vec<Range<u64>>) -> Self {
+        self.accept = sectors;
+        self
+    }
+}
+
+watched!(CheckOptions);
 
 /// What [`check`] found besides bad ranges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,14 +66,14 @@ pub struct Checked {
 /// to be recalculated after a crash are recalculated first, if the volume can be written.
 ///
 /// # Errors
-/// [`Error::Cancelled`] if `watch` ends it, [`Error::Volume`] and [`Error::Io`]; of kind
-/// [`ResourceBusy`](io::ErrorKind::ResourceBusy) while another process has the volume.
+/// [`Busy`](crate::ErrorKind::Busy) while another process has the volume, [`Cancelled`](crate::ErrorKind::Cancelled), those of
+/// reading.
 pub fn check(
     files: &VolumeFiles,
     options: &CheckOptions,
     found: &mut dyn FnMut(&BadRange),
-    watch: &mut Watch<'_>,
 ) -> Result<Checked, Error> {
+    let watch = &mut options.watcher.watch();
     let volume = open(files, options)?;
     let checked = check_open(&volume, options, found, watch);
     // Close it even if the check was cancelled.
@@ -100,7 +128,7 @@ fn open_in(
 /// Whether a device can be read, but not written.
 fn cannot_be_written(error: &Error) -> bool {
     use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
-    matches!(error, Error::Io { source, .. } if matches!(source.kind(), PermissionDenied | ReadOnlyFilesystem))
+    matches!(error.fault(), Fault::Io(reason) if matches!(reason.kind(), PermissionDenied | ReadOnlyFilesystem))
 }
 
 fn check_open(

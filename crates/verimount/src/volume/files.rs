@@ -31,6 +31,7 @@ pub enum Access {
 }
 
 /// The open files of a volume.
+#[derive(Debug)]
 pub struct OpenFiles(Vec<Device>);
 
 impl From<&Path> for VolumeFiles {
@@ -46,7 +47,7 @@ impl VolumeFiles {
     /// Opens them.
     ///
     /// # Errors
-    /// [`Error::Io`]; of kind [`ResourceBusy`](io::ErrorKind::ResourceBusy) while another process has one.
+    /// [`Busy`](crate::ErrorKind::Busy) while another process has one, and those of the system.
     pub fn open(&self, access: Access) -> Result<OpenFiles, Error> {
         self.open_with(&self.volume, access)
     }
@@ -74,7 +75,7 @@ impl VolumeFiles {
     /// What the volume says of itself, also while it is in use. Nothing of it is verified.
     ///
     /// # Errors
-    /// [`Error::Volume`] and [`Error::Io`].
+    /// [`WrongFormat`](crate::ErrorKind::WrongFormat), [`Corrupt`](crate::ErrorKind::Corrupt), and those of reading.
     pub fn superblock(&self) -> Result<Superblock, Error> {
         let source = open_file(&self.volume)?;
         Superblock::read(&source, 0).map_err(|error| Error::volume(&self.volume, error))

@@ -13,7 +13,12 @@ use verimount_integrity::{FormatOptions, Superblock, format as format_devices};
 use verimount_source::ReadAt;
 
 use super::{Access, Device, VolumeFiles};
-use crate::{Error, Precious, Step, Watch, output_file::OutputFile, progress::step};
+use crate::{
+    Error, Step,
+    fault::{Fault, Precious},
+    output_file::OutputFile,
+    progress::{Watcher, step, watched},
+};
 
 /// How much of a device to check for contents: more than any file system leaves unused at its
 /// beginning.
@@ -21,17 +26,46 @@ const LOOKED_AT: u64 = 1 << 20;
 
 /// How a volume is formatted.
 #[derive(Debug, Clone, Default)]
-#[non_exhaustive]
 pub struct NewVolume {
-    /// The format. Whether the devices are zero is found out.
-    pub format: FormatOptions,
-    /// The size of a new sparse file to create, in bytes.
-    pub file_size: Option<NonZeroU64>,
-    /// Reserve all space of the new file now, so that no write fails later for lack of it.
-    pub preallocate: bool,
-    /// Format devices that are not empty.
-    pub replace: bool,
+    format: FormatOptions,
+    file_size: Option<NonZeroU64>,
+    preallocate: bool,
+    replace: bool,
+    watcher: Watcher,
 }
+
+impl NewVolume {
+    /// A volume in this format. Whether the devices are zero is found out.
+    pub fn new(format: FormatOptions) -> Self {
+        Self {
+            format,
+            ..Self::default()
+        }
+    }
+
+    /// The size of a new sparse file to create, in bytes.
+    #[must_use]
+    pub fn file_size(mut self, bytes: impl Into<Option<NonZeroU64>>) -> Self {
+        self.file_size = bytes.into();
+        self
+    }
+
+    /// Whether all space of the new file is reserved now, so that no write fails later for lack of it.
+    #[must_use]
+    pub fn preallocate(mut self, preallocate: bool) -> Self {
+        self.preallocate = preallocate;
+        self
+    }
+
+    /// Whether devices are formatted that are not empty.
+    #[must_use]
+    pub fn replace(mut self, replace: bool) -> Self {
+        self.replace = replace;
+        self
+    }
+}
+
+watched!(NewVolume);
 
 /// Formats files or block devices as a volume whose blocks are all zero.
 ///
@@ -39,13 +73,9 @@ pub struct NewVolume {
 /// as large as that needs. A new file gets its name when it is formatted.
 ///
 /// # Errors
-/// [`Error::WouldReplace`], [`Error::NoDataSize`], [`Error::Cancelled`] if `watch` ends it,
-/// [`Error::Volume`] and [`Error::Io`].
-pub fn format(
-    files: &VolumeFiles,
-    new: &NewVolume,
-    watch: &mut Watch<'_>,
-) -> Result<Superblock, Error> {
+/// [`WouldReplace`](crate::ErrorKind::WouldReplace), [`InvalidInput`](crate::ErrorKind::InvalidInput) for sizes that do not go
+/// together, [`Cancelled`](crate::ErrorKind::Cancelled), those of writing.
+pub fn format(files: &VolumeFiles, new: &NewVolume) -> Result<Superblock, Error> {
     let file = match new_file_size(files, new)? {
         Some(size) => Some(new_file(&files.volume, size, new.preallocate)?),
         None if new.preallocate => {
@@ -68,7 +98,8 @@ pub fn format(
         is_zero: devices.all(|device| device.inner().is_known_zero()),
         ..new.format.clone()
     };
-    let mut progress = step(watch, Step::Format, opened.data_size());
+    let mut watch = new.watcher.watch();
+    let mut progress = step(&mut watch, Step::Format, opened.data_size());
     let superblock = format_devices(opened.devices(), &options, &mut progress)
         .map_err(|error| Error::volume(&files.volume, error))?;
     if let Some(file) = file {
@@ -86,9 +117,7 @@ fn new_file_size(files: &VolumeFiles, new: &NewVolume) -> Result<Option<NonZeroU
     let exists = fs::exists(&files.volume).map_err(|error| Error::io(&files.volume, error))?;
     match (exists, &files.data_device) {
         (true, _) => Ok(None),
-        (false, Some(_)) => Err(Error::NoDataSize {
-            at: (&files.volume).into(),
-        }),
+        (false, Some(_)) => Err(Fault::NoDataSize.at(&files.volume)),
         (false, None) => {
             let needed = new.format.storage_needed(disk);
             let needed = needed.map_err(|error| Error::volume(&files.volume, error))?;
@@ -127,9 +156,6 @@ fn refuse_to_overwrite(device: &Device, path: &Path) -> Result<(), Error> {
     read.map_err(|error| Error::volume(path, error.into()))?;
     match beginning.iter().all(|&byte| byte == 0) {
         true => Ok(()),
-        false => Err(Error::WouldReplace {
-            at: path.into(),
-            what: Precious::Bytes,
-        }),
+        false => Err(Fault::WouldReplace(Precious::Bytes).at(path)),
     }
 }

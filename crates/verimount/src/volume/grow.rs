@@ -6,7 +6,11 @@ use verimount_integrity::{
 use verimount_source::ReadAt;
 
 use super::{Access, Device, VolumeFiles};
-use crate::{Error, Step, Watch, progress::step};
+use crate::{
+    Error, Step,
+    fault::Fault,
+    progress::{Watcher, step, watched},
+};
 
 /// How far a volume grows.
 #[derive(Debug, Clone, Copy, Default)]
@@ -21,6 +25,33 @@ pub enum GrowBy {
     Disk(DiskSize),
 }
 
+/// How a volume is grown.
+#[derive(Debug, Clone, Default)]
+pub struct GrowOptions {
+    integrity: Integrity,
+    by: GrowBy,
+    watcher: Watcher,
+}
+
+impl GrowOptions {
+    /// As far as its devices allow, with the algorithms and keys of the volume.
+    pub fn new(integrity: Integrity) -> Self {
+        Self {
+            integrity,
+            ..Self::default()
+        }
+    }
+
+    /// How far it grows.
+    #[must_use]
+    pub fn by(mut self, by: GrowBy) -> Self {
+        self.by = by;
+        self
+    }
+}
+
+watched!(GrowOptions);
+
 /// The size of a disk before and after, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -34,16 +65,13 @@ pub struct Grown {
 /// Grows a volume that is not in use; its new blocks are zero. If interrupted, it keeps its old size.
 ///
 /// # Errors
-/// [`Error::CannotExtend`] and [`Error::CannotShrink`], [`Error::Cancelled`] if `watch` ends it,
-/// [`Error::Volume`] and [`Error::Io`].
-pub fn grow(
-    files: &VolumeFiles,
-    integrity: Integrity,
-    by: GrowBy,
-    watch: &mut Watch<'_>,
-) -> Result<Grown, Error> {
+/// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a device that cannot be extended, and a size that is less,
+/// [`Cancelled`](crate::ErrorKind::Cancelled), those of writing.
+pub fn grow(files: &VolumeFiles, options: &GrowOptions) -> Result<Grown, Error> {
+    let GrowOptions { by, watcher, .. } = options;
+    let by = *by;
     let options = OpenOptions {
-        integrity,
+        integrity: options.integrity.clone(),
         mode: Mode::Direct,
         ..OpenOptions::default()
     };
@@ -65,7 +93,8 @@ pub fn grow(
         GrowBy::Devices | GrowBy::File(_) => None,
     };
     let largest = disk.map_or(opened.data_size(), DiskSize::bytes);
-    let mut progress = step(watch, Step::Grow, largest.saturating_sub(old));
+    let mut watch = watcher.watch();
+    let mut progress = step(&mut watch, Step::Grow, largest.saturating_sub(old));
     let after = grow_volume(opened.devices(), &options, disk, &mut progress).map_err(failed)?;
     let new = after.provided_data_sectors() * SECTOR;
     Ok(Grown { old, new })
@@ -91,21 +120,17 @@ fn new_file_size(
 }
 
 fn lengthen(files: &VolumeFiles, device: &Device, size: u64) -> Result<(), Error> {
-    let at = || (&files.volume).into();
     let io = |error: io::Error| Error::io(&files.volume, error);
     let file = File::options()
         .write(true)
         .open(&files.volume)
         .map_err(io)?;
     if !file.metadata().map_err(io)?.is_file() {
-        return Err(Error::CannotExtend { at: at() });
+        return Err(Fault::CannotExtend.at(&files.volume));
     }
     let len = device.size();
     if size < len {
-        return Err(Error::CannotShrink {
-            at: at(),
-            size: len,
-        });
+        return Err(Fault::CannotShrink { size: len }.at(&files.volume));
     }
     // Sync, so that a crash cannot leave the volume longer than its file.
     file.set_len(size)

@@ -1,17 +1,13 @@
-use std::{collections::BTreeMap, fs, ops::ControlFlow, path::PathBuf};
+use std::{collections::BTreeMap, fs, path::PathBuf};
 
-use verimount::{
-    BuildOptions, OpenOptions, Trust, build, open,
-    source::{ReadAt, ReadError, Scratch},
-    tree::{Error, FileType, NodeId, Tree, walk},
-};
+use verimount::{BuildOptions, Content, Error, FileDigest, OpenOptions, ReadAt, ReadError, build};
 use verimount_testkit::RichTree;
 
 /// What the server has: a sealed EROFS image.
 pub(crate) struct Image {
     /// All of it, with the seal.
     pub(crate) sealed: Vec<u8>,
-    pub(crate) trust: Trust,
+    pub(crate) digest: FileDigest,
     pub(crate) files: Files,
     /// The size without the seal, in bytes.
     size: usize,
@@ -32,15 +28,14 @@ impl Image {
         let (root, image) = (folder.path().join("tree"), folder.path().join("image"));
         fs::create_dir(&root).unwrap();
         TREE.grow(&root).unwrap();
-        let mut go_on = |_| ControlFlow::Continue(());
-        let built = build(&root, &image, &BuildOptions::default(), &mut go_on).unwrap();
-        let trust = Trust::from(built.digest.unwrap());
-        let opened = open(&image, &trust, &OpenOptions::default()).unwrap();
+        let built = build(&root, &image, &BuildOptions::new()).unwrap();
+        let digest = built.digest.unwrap();
+        let content = Content::open(&image, &OpenOptions::new().digest(digest)).unwrap();
         Self {
             sealed: fs::read(&image).unwrap(),
-            files: files(&*opened.tree().unwrap()).unwrap(),
-            size: opened.content().size() as usize,
-            trust,
+            size: content.file().len() as usize,
+            files: files(content.image().unwrap()).unwrap(),
+            digest,
         }
     }
 
@@ -62,19 +57,14 @@ impl Image {
     }
 }
 
-/// Reads all files of a tree.
-pub(crate) fn files(tree: &dyn Tree) -> Result<Files, Error> {
-    let mut found = Vec::new();
-    walk(tree, NodeId::ROOT, PathBuf::new(), |path, attr| {
-        if attr.file_type == FileType::RegularFile {
-            found.push((path.to_owned(), attr.node, attr.size as usize));
+/// Reads all files of an image.
+pub(crate) fn files(image: verimount::Image) -> Result<Files, Error> {
+    let mut files = Files::new();
+    for entry in image.walk("")? {
+        let entry = entry?;
+        if entry.metadata().is_file() {
+            files.insert(entry.path().to_owned(), image.read(entry.path())?);
         }
-        Ok::<_, Error>(())
-    })?;
-    let mut scratch = Scratch::default();
-    let contents = found.into_iter().map(|(path, node, size)| {
-        let content = tree.read(node, 0, size, &mut scratch)?;
-        Ok((path, content.to_vec()))
-    });
-    contents.collect()
+    }
+    Ok(files)
 }

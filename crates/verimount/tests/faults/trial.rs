@@ -10,13 +10,7 @@ use std::{
 };
 
 use tempfile::TempDir;
-use verimount::{
-    Access, Error, Location, OpenOptions, Opened, Prefetch,
-    cache::Cache,
-    open,
-    remote::{RemoteOptions, Session},
-    source::ReadError,
-};
+use verimount::{Cache, Content, Error, OpenOptions, Prefetch, ReadAt, ReadError, RemoteOptions};
 use verimount_testkit::Random;
 
 use crate::{
@@ -53,8 +47,8 @@ struct Trial<'a> {
 }
 
 struct Mounted {
-    opened: Opened,
-    access: Access,
+    opened: Content,
+    cache: Option<Cache>,
 }
 
 /// Tries the sequence of this seed.
@@ -117,13 +111,12 @@ impl Trial<'_> {
         let since = Instant::now();
         let mut remote = RemoteOptions::default();
         remote.timeout = DEADLINE;
-        let mut access = Access::default();
-        access.session = Session::new(remote);
-        access.cache = (self.cache_size > 0).then(|| self.cache());
-        let mut options = OpenOptions::default();
-        options.access = access.clone();
-        let location = Location::of_argument(self.server.url().as_ref()).unwrap();
-        let opened = open(location, &self.image.trust, &options);
+        let cache = (self.cache_size > 0).then(|| self.cache());
+        let options = OpenOptions::new()
+            .digest(self.image.digest)
+            .remote(remote)
+            .cache(cache.clone());
+        let opened = Content::open(&*self.server.url(), &options);
         self.ended(since);
         let opened = opened.inspect_err(|_| self.figures.not_opened += 1)?;
         self.figures.opened += 1;
@@ -135,7 +128,7 @@ impl Trial<'_> {
         let what = self.random.choose(&what);
         let is_useless = what == Prefetch::All && self.cache_size == 0;
         assert_eq!(opened.prefetch(what).is_err(), is_useless);
-        self.mounted = Some(Mounted { opened, access });
+        self.mounted = Some(Mounted { opened, cache });
         Ok(())
     }
 
@@ -146,9 +139,9 @@ impl Trial<'_> {
         };
         // As a mount does at its end; what is merely dropped ends as well.
         if self.random.coin() {
-            mounted.access.session.close();
+            mounted.opened.close();
         }
-        if let Some(cache) = &mounted.access.cache {
+        if let Some(cache) = &mounted.cache {
             self.figures.rejected += cache.stats().rejected;
             self.figures.evicted += cache.stats().evicted;
         }
@@ -184,9 +177,9 @@ impl Trial<'_> {
             .collect();
         self.begins("reading");
         let since = Instant::now();
-        let content = mounted.opened.content();
+        let content = mounted.opened.file();
         let read = thread::scope(|scope| {
-            let (content, image) = (&*content, self.image);
+            let (content, image) = (&content, self.image);
             let readers = ranges
                 .iter()
                 .map(|&(start, len)| scope.spawn(move || image.is_right(content, start, len)));
@@ -210,10 +203,7 @@ impl Trial<'_> {
         let size = self.image.content().len();
         let (offset, len) = (self.random.below(size), self.random.below(size));
         if let Some(mounted) = &self.mounted {
-            mounted
-                .opened
-                .content()
-                .will_need(offset as u64, len as u64);
+            mounted.opened.file().will_need(offset as u64, len as u64);
         }
     }
 
@@ -269,13 +259,7 @@ impl Trial<'_> {
             self.succeeds(read, "healing");
         }
         let mounted = self.mounted.as_ref().expect("it was opened");
-        let shown = mounted.opened.tree().and_then(|tree| {
-            let shown = files(&*tree);
-            shown.map_err(|source| Error::Image {
-                at: mounted.opened.location().clone(),
-                source,
-            })
-        });
+        let shown = mounted.opened.image().and_then(files);
         let shown = self.succeeds(shown, "the tree");
         assert!(
             shown == self.image.files,
@@ -293,11 +277,11 @@ impl Trial<'_> {
         let mounted = self.mounted.as_ref().expect("it was opened");
         self.begins("reading all");
         let since = Instant::now();
-        let content = mounted.opened.content();
+        let content = mounted.opened.file();
         let size = self.image.content().len();
         let read = (0..size).step_by(LONGEST).try_for_each(|start| {
             let len = LONGEST.min(size - start);
-            let is_right = self.image.is_right(&*content, start, len)?;
+            let is_right = self.image.is_right(&content, start, len)?;
             assert!(is_right, "wrong bytes, seed {}", self.seed);
             Ok(())
         });

@@ -1,4 +1,4 @@
-use verimount::source::{ReadAt, ReadError};
+use verimount::{ReadAt, ReadError};
 
 /// The size of a read in bytes: that of the blocks that are verified.
 const BLOCK: usize = 4096;

@@ -7,7 +7,7 @@ mod effect;
 mod sealed;
 mod seen;
 
-use std::{env, fs, ops::ControlFlow};
+use std::{env, fs};
 
 use verimount::{BuildOptions, build};
 use verimount_testkit::{Random, RichTree, all_or_some};
@@ -72,9 +72,6 @@ fn image(tree: &RichTree) -> Vec<u8> {
     let (root, image) = (folder.path().join("tree"), folder.path().join("image"));
     fs::create_dir(&root).unwrap();
     tree.grow(&root).unwrap();
-    let mut options = BuildOptions::default();
-    options.seal = None;
-    let mut go_on = |_| ControlFlow::Continue(());
-    build(&root, &image, &options, &mut go_on).unwrap();
+    build(&root, &image, &BuildOptions::new().seal(None)).unwrap();
     fs::read(image).unwrap()
 }

@@ -1,9 +1,10 @@
-use std::{collections::HashMap, fs, num::NonZero, ops::ControlFlow, sync::Arc, thread};
+use std::{collections::HashMap, fs, num::NonZero, sync::Arc, thread};
 
 use verimount::{
-    Error, Location, OpenOptions, Opened, RootHash, SealFormat, SealOptions, Trust, open, seal,
-    verity::{Identity, dm_verity},
+    Content, Error, Identity, Location, OpenOptions, SealFormat, SealOptions, options::dm_verity,
+    seal,
 };
+use verimount_erofs::{ErofsTree, Error as ErofsError};
 use verimount_testkit::Flipped;
 
 use crate::{
@@ -31,8 +32,7 @@ pub(crate) struct Sealed {
     image: Vec<u8>,
     /// The file beside it; empty if there is none.
     sidecar: Vec<u8>,
-    trust: Trust,
-    hash_offset: Option<u64>,
+    accepted: OpenOptions,
 }
 
 /// The same in memory, where one byte can be changed.
@@ -49,25 +49,22 @@ impl Sealed {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("image");
         fs::write(&path, image).unwrap();
-        let mut options = SealOptions::default();
-        options.append = seal != Seal::Beside;
-        if seal == Seal::DmVerity {
-            options.format = SealFormat::DmVerity(dm_verity::Params::default());
-        }
-        let mut go_on = |_| ControlFlow::Continue(());
-        let made = self::seal(&path, &options, &mut go_on).unwrap();
+        let format = match seal {
+            Seal::DmVerity => SealFormat::DmVerity(dm_verity::Params::default()),
+            Seal::Appended | Seal::Beside => SealFormat::default(),
+        };
+        let options = SealOptions::new().append(seal != Seal::Beside);
+        let made = self::seal(&path, &options.format(format)).unwrap();
+        let options = OpenOptions::new().hash_offset(made.hash_offset);
         Self {
             seal,
             size: image.len(),
             image: fs::read(&path).unwrap(),
             sidecar: fs::read(path.with_file_name("image.verity")).unwrap_or_default(),
-            trust: match made.identity {
-                Identity::FileDigest(digest) => Trust::from(digest),
-                Identity::RootHash(hash) => {
-                    Trust::from(hash.to_string().parse::<RootHash>().unwrap())
-                }
+            accepted: match made.identity {
+                Identity::FileDigest(digest) => options.digest(digest),
+                Identity::RootHash(hash) => options.root_hash(hash.into()),
             },
-            hash_offset: made.hash_offset,
         }
     }
 
@@ -78,8 +75,8 @@ impl Sealed {
 
     /// Changes the byte at each of these positions, in the image or behind its end in the sidecar.
     pub(crate) fn try_positions(&self, positions: &[usize]) {
-        let tree = Damaged::new(self).open().unwrap().tree().unwrap();
-        let expected = &everything(&*tree).unwrap();
+        let tree = tree(&Damaged::new(self).open().unwrap()).unwrap();
+        let expected = &everything(&tree).unwrap();
         let threads = thread::available_parallelism().map_or(1, NonZero::get);
         thread::scope(|scope| {
             for part in positions.chunks(positions.len().div_ceil(threads).max(1)) {
@@ -110,15 +107,11 @@ impl<'a> Damaged<'a> {
         }
     }
 
-    fn open(&self) -> Result<Opened, Error> {
-        let mut options = OpenOptions::default();
-        options.hash_offset = self.sealed.hash_offset;
-        if !self.sealed.sidecar.is_empty() {
-            let sidecar = Location::source("image.verity", self.sidecar.clone());
-            options.sidecar = Some(sidecar);
-        }
+    fn open(&self) -> Result<Content, Error> {
+        let sidecar = || Location::source("image.verity", self.sidecar.clone());
+        let sidecar = (!self.sealed.sidecar.is_empty()).then(sidecar);
         let image = Location::source("image", self.image.clone());
-        open(image, &self.sealed.trust, &options)
+        Content::open(image, &self.sealed.accepted.clone().sidecar(sidecar))
     }
 
     /// Whether the change of a byte has any effect. Only refusals are allowed.
@@ -138,14 +131,19 @@ impl<'a> Damaged<'a> {
     }
 
     /// Whether any read of what was opened is refused.
-    fn is_refused(&mut self, opened: &Opened, expected: &Files) -> bool {
+    fn is_refused(&mut self, opened: &Content, expected: &Files) -> bool {
         let content = &self.sealed.image[..self.sealed.size];
-        let effect = Effect::on(&*opened.content(), content);
-        let check = || match opened.tree() {
-            Ok(tree) => is_refused(&*tree, expected),
-            Err(Error::NotAnImage { .. }) => panic!("it is shown as something else"),
+        let effect = Effect::on(&opened.file(), content);
+        let check = || match tree(opened) {
+            Ok(tree) => is_refused(&tree, expected),
+            Err(ErofsError::NotErofs) => panic!("it is shown as something else"),
             Err(_) => true,
         };
         *self.checked.entry(effect).or_insert_with(check)
     }
+}
+
+/// The tree in an image.
+fn tree(content: &Content) -> Result<ErofsTree, ErofsError> {
+    ErofsTree::open(Arc::new(content.file()), Vec::new())
 }

@@ -6,10 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use verimount::{
-    source::{ReadError, Scratch},
-    tree::{Attr, Error, FileType, NodeId, Tree, resolve, walk},
-};
+use verimount_source::{ReadError, Scratch};
+use verimount_tree::{Attr, Error, FileType, NodeId, Tree, resolve, walk};
 
 /// How much of a file is read at a time, in bytes.
 const PIECE: usize = 1 << 16;

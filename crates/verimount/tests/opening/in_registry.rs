@@ -1,12 +1,10 @@
 //! A registry that can be made to lie.
 
-use verimount::{
-    registry::{PushOptions, push},
-    remote::registry::{BlobDigest, Reference},
-};
+use verimount::{Location, PushOptions, push};
+use verimount_remote::registry::BlobDigest;
 use verimount_testkit::RegistryServer;
 
-use crate::stored::{Stored, go_on};
+use crate::stored::Stored;
 
 pub(crate) struct Registry {
     pub(crate) server: RegistryServer,
@@ -20,16 +18,16 @@ impl Registry {
     }
 
     /// Stores content; returns its name with the digest of the manifest.
-    pub(crate) fn push(&self, stored: &Stored, tag: &str) -> Reference {
+    pub(crate) fn push(&self, stored: &Stored, tag: &str) -> Location {
         let folder = tempfile::tempdir().unwrap();
         let path = stored.write_to(folder.path());
         let to = format!("oci://{}/repository:{tag}", self.server.host());
-        let to: Reference = to.parse().unwrap();
-        let pushed = push(&path, &to, &PushOptions::default(), &mut go_on).unwrap();
-        let digest = pushed.image.digest().unwrap().to_string();
+        let pushed = push(&path, &*to, &PushOptions::new()).unwrap();
+        let name = pushed.location.to_string();
+        let (_, digest) = name.split_once('@').unwrap();
         let manifest = self.server.manifest(tag).unwrap();
-        self.server.store_manifest(&digest, manifest);
-        pushed.image
+        self.server.store_manifest(digest, manifest);
+        pushed.location
     }
 
     /// From now on sends `actual` for the layer that was `expected`.

@@ -6,3 +6,4 @@ mod model;
 mod named;
 mod replaced;
 mod stored;
+mod trust;

@@ -5,19 +5,15 @@ use std::{env, fmt};
 
 use tempfile::TempDir;
 use verimount::{
-    ImageDevice, Location, OpenOptions, Opened, Pins, RootHash, Trust,
-    cache::Cache,
-    open,
-    registry::RegistryImage,
-    remote::registry::Reference,
-    source::{ReadAt, ReadError},
-    verity::{FileDigest, Identity},
+    Cache, Content, FileDigest, Identity, ImageDevice, Location, OpenOptions, ReadAt, ReadError,
+    RootHash,
 };
 use verimount_testkit::{Random, is_exhaustive, noise};
 
 use crate::{
     in_registry::Registry,
     stored::{Keys, Known, Layout, Stored},
+    trust::{Pins, Trust, open},
 };
 
 /// How many contents are opened one after the other.
@@ -64,7 +60,7 @@ struct Model {
     stored: Vec<Stored>,
     registry: Registry,
     /// Of each, its name in the registry, if it can be stored there.
-    names: Vec<Option<Reference>>,
+    names: Vec<Option<Location>>,
     caches: Vec<(TempDir, Cache)>,
     opened: usize,
     refused: usize,
@@ -82,10 +78,8 @@ struct Device {
 
 impl Device {
     fn image_device(&self) -> ImageDevice {
-        ImageDevice {
-            location: Location::slow_source("device", self.found.file.clone()),
-            digest: self.digest,
-        }
+        let device = ImageDevice::new(Location::slow_source("device", self.found.file.clone()));
+        self.digest.into_iter().fold(device, ImageDevice::digest)
     }
 }
 
@@ -127,7 +121,7 @@ impl Model {
         let names = names.collect();
         let cache = || {
             let folder = tempfile::tempdir().unwrap();
-            let cache = Cache::open(&folder.path().join("cache"), Some(1 << 30)).unwrap();
+            let cache = Cache::open(folder.path().join("cache"), Some(1 << 30)).unwrap();
             (folder, cache)
         };
         Self {
@@ -147,13 +141,14 @@ impl Model {
         let place = self.random.choose(&PLACES);
         let found = self.found(honest, place);
         let trust = self.trust(honest);
-        let mut options = self.options(&found);
+        let options = self.options(&found);
         let devices = match self.random.below(4) {
             0 => 1 + self.random.below(2),
             _ => 0,
         };
         let devices: Vec<_> = (0..devices).map(|_| self.device(&trust)).collect();
-        options.devices = devices.iter().map(Device::image_device).collect();
+        let each = devices.iter().map(Device::image_device);
+        let options = each.fold(options, OpenOptions::device);
         let location = Location::slow_source("content", found.file.clone());
         let is_right = place == Place::Honest && self.satisfies(&trust, &found);
         let what = format!("{place:?} {:?} with {trust:?}, {devices:?}", found.layout);
@@ -180,10 +175,10 @@ impl Model {
     }
 
     /// What is read of opened content is what the pins cover; all of it, if it is honest.
-    fn check(&mut self, opened: &Opened, trust: &Trust, found: &Stored, place: Place, what: &str) {
+    fn check(&mut self, opened: &Content, trust: &Trust, found: &Stored, place: Place, what: &str) {
         let identity = opened.identity().unwrap();
-        let content = opened.content();
-        let read = self.read(&*content);
+        let content = opened.file();
+        let read = self.read(&content);
         let expected = self.expected(trust, &identity, found, place);
         if let Some(size) = self.pinned_size(trust) {
             assert_eq!(content.size(), size, "{what}");
@@ -244,8 +239,8 @@ impl Model {
         let Some(name) = self.names[number].clone() else {
             return;
         };
-        let mut options = OpenOptions::default();
-        options.access.cache = Some(self.random_cache()).filter(|_| self.random.coin());
+        let cache = Some(self.random_cache()).filter(|_| self.random.coin());
+        let options = OpenOptions::new().cache(cache);
         let what = format!("{name}: {place:?} {:?} with {trust:?}", found.layout);
         let is_named = match &trust {
             Trust::Pinned(pins) => {
@@ -255,12 +250,11 @@ impl Model {
         };
         let is_right = place == Place::Honest && (is_named || self.satisfies(&trust, &stored));
         self.registry.replace_all(&stored, &found);
-        let image = RegistryImage::new(name);
-        match open(Location::Registry(image), &trust, &options) {
+        match open(name, &trust, &options) {
             Ok(opened) => {
                 self.opened += 1;
-                assert_eq!(opened.content().size(), stored.data.len() as u64, "{what}");
-                for (start, bytes) in self.read(&*opened.content()) {
+                assert_eq!(opened.file().size(), stored.data.len() as u64, "{what}");
+                for (start, bytes) in self.read(&opened.file()) {
                     match bytes {
                         Ok(bytes) => {
                             assert!(bytes == stored.data[start..start + bytes.len()], "{what}");
@@ -283,14 +277,15 @@ impl Model {
     }
 
     fn options(&mut self, found: &Stored) -> OpenOptions {
-        let mut options = OpenOptions::default();
         let sidecar = found.sidecar.clone();
-        options.sidecar = sidecar.map(|sidecar| Location::slow_source("seal", sidecar));
-        options.hash_offset = found.hash_offset;
-        if self.random.below(4) > 0 {
-            options.access.cache = Some(self.random_cache());
+        let sidecar = sidecar.map(|sidecar| Location::slow_source("seal", sidecar));
+        let options = OpenOptions::new()
+            .sidecar(sidecar)
+            .hash_offset(found.hash_offset);
+        match self.random.below(4) > 0 {
+            true => options.cache(self.random_cache()),
+            false => options,
         }
-        options
     }
 
     /// What is found at a place where content `number` is expected.
@@ -382,7 +377,7 @@ impl Model {
     fn satisfies(&self, trust: &Trust, found: &Stored) -> bool {
         let pins = match trust {
             Trust::Pinned(pins) => pins,
-            _ => return matches!(found.known, Known::Digest(_)),
+            Trust::Unpinned => return matches!(found.known, Known::Digest(_)),
         };
         match &found.known {
             Known::Digest(digest) => {

@@ -2,33 +2,28 @@
 
 use std::fs;
 
-use verimount::{
-    Error, Location, OpenOptions, Opened, Pins, Trust,
-    cache::Cache,
-    open,
-    registry::RegistryImage,
-    remote::registry::{BlobDigest, Reference},
-    source::ReadAt,
-};
+use verimount::{Cache, Content, Error, ErrorKind, Location, OpenOptions, ReadAt};
+use verimount_remote::registry::BlobDigest;
 use verimount_testkit::noise;
 
 use crate::{
     in_registry::Registry,
     stored::{Keys, Known, Layout, Stored},
+    trust::{Pins, Trust, open},
 };
 
 const BLOCKS: usize = 200;
 
-fn opened(name: &Reference, trust: &Trust, options: &OpenOptions) -> Result<Opened, Error> {
-    let location = Location::Registry(RegistryImage::new(name.clone()));
-    open(location, trust, options)
-}
-
-fn read(opened: &Opened) -> Vec<u8> {
-    let content = opened.content();
+fn read(opened: &Content) -> Vec<u8> {
+    let content = opened.file();
     let mut bytes = vec![0; content.size() as usize];
     content.read_exact_at(&mut bytes, 0).unwrap();
     bytes
+}
+
+fn is_other_superblock(error: &Error) -> bool {
+    let is_said = error.to_string().contains("another superblock");
+    is_said && error.kind() == ErrorKind::WrongContent
 }
 
 /// The superblock with another number of data blocks.
@@ -43,21 +38,18 @@ fn a_registry_cannot_change_how_a_tree_is_read() {
     let registry = Registry::new();
     let stored = Stored::new(noise(BLOCKS * 4096, 1), Layout::DmVerity, None);
     let name = registry.push(&stored, "1");
-    let options = OpenOptions::default();
-    let open = || opened(&name, &Trust::named(), &options);
-    assert!(read(&open().unwrap()) == stored.data);
+    let options = OpenOptions::new();
+    let opened = || open(&name, &Trust::named(), &options);
+    assert!(read(&opened().unwrap()) == stored.data);
     let sidecar = stored.sidecar.as_ref().unwrap();
     // With one block, the topmost block of hashes would be the content.
     for blocks in [150, 1] {
         registry.replace(sidecar, &with_data_blocks(sidecar, blocks));
-        let refused = open().err();
-        assert!(
-            matches!(refused, Some(Error::WrongSuperblock { .. })),
-            "{blocks}: {refused:?}"
-        );
+        let refused = opened().unwrap_err();
+        assert!(is_other_superblock(&refused), "{blocks}: {refused}");
     }
     registry.replace(sidecar, sidecar);
-    assert!(read(&open().unwrap()) == stored.data);
+    assert!(read(&opened().unwrap()) == stored.data);
 }
 
 /// Manifests of before have no digest of the superblock.
@@ -84,13 +76,13 @@ fn the_superblock_of_an_older_manifest_is_compared_with_its_layer() {
         .server
         .store_manifest(&digest.to_string(), manifest);
     let name = format!("oci://{}/repository@{digest}", registry.server.host());
-    let name: Reference = name.parse().unwrap();
+    let name: Location = name.parse().unwrap();
 
-    let open = || opened(&name, &Trust::named(), &OpenOptions::default());
-    assert!(read(&open().unwrap()) == stored.data);
+    let opened = || open(&name, &Trust::named(), &OpenOptions::new());
+    assert!(read(&opened().unwrap()) == stored.data);
     let sidecar = stored.sidecar.as_ref().unwrap();
     registry.replace(sidecar, &with_data_blocks(sidecar, 150));
-    assert!(matches!(open().err(), Some(Error::WrongSuperblock { .. })));
+    assert!(is_other_superblock(&opened().unwrap_err()));
 }
 
 #[test]
@@ -106,16 +98,16 @@ fn a_key_does_not_replace_what_a_name_pins() {
     };
     let (first, second) = (release(1), release(2));
     let name = registry.push(&second, "2");
-    let options = OpenOptions::default();
+    let options = OpenOptions::new();
     let both = [Trust::named(), keys.public(0).into()];
     for trust in &both {
-        assert!(read(&opened(&name, trust, &options).unwrap()) == second.data);
+        assert!(read(&open(&name, trust, &options).unwrap()) == second.data);
     }
-    assert!(opened(&name, &keys.public(1).into(), &options).is_err());
+    assert!(open(&name, &keys.public(1).into(), &options).is_err());
     // The older release has the right size and is signed as well.
     registry.replace(&second.file, &first.file);
     for trust in both.iter().chain([&Trust::Unpinned]) {
-        assert!(opened(&name, trust, &options).is_err(), "{trust:?}");
+        assert!(open(&name, trust, &options).is_err(), "{trust:?}");
     }
 }
 
@@ -124,13 +116,15 @@ fn pins_of_two_seals_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let stored = Stored::new(noise(4096, 1), Layout::Sidecar, None);
     let path = stored.write_to(folder.path());
-    let mut pins = Pins::default();
-    pins.key = Some(Keys::new().public(0));
-    pins.root_hash = Some("00".repeat(32).parse().unwrap());
-    let refused = open(&path, &Trust::Pinned(pins), &OpenOptions::default());
-    assert!(matches!(refused.err(), Some(Error::PinsOfTwoSeals { .. })));
-    let refused = open(&path, &Trust::named(), &OpenOptions::default());
-    assert!(matches!(refused.err(), Some(Error::NotNamed { .. })));
+    let both = Trust::Pinned(Pins {
+        key: Some(Keys::new().public(0)),
+        root_hash: Some("00".repeat(32).parse().unwrap()),
+        digest: None,
+    });
+    let refused = open(&path, &both, &OpenOptions::new());
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::InvalidInput);
+    let refused = open(&path, &Trust::named(), &OpenOptions::new());
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::NotTrusted);
 }
 
 /// Nor can whoever changes files of the cache.
@@ -141,9 +135,8 @@ fn a_superblock_in_the_cache_is_compared_with_the_name() {
     let name = registry.push(&stored, "1");
     let folder = tempfile::tempdir().unwrap();
     let cache = folder.path().join("cache");
-    let mut options = OpenOptions::default();
-    options.access.cache = Some(Cache::open(&cache, None).unwrap());
-    let size = || read(&opened(&name, &Trust::named(), &options).unwrap()).len();
+    let options = OpenOptions::new().cache(Cache::open(&cache, None).unwrap());
+    let size = || read(&open(&name, &Trust::named(), &options).unwrap()).len();
     assert_eq!(size(), BLOCKS * 4096);
     let objects = fs::read_dir(cache.join("objects")).unwrap();
     let mut objects = objects.map(|object| object.unwrap().path());
@@ -158,16 +151,18 @@ fn a_superblock_in_the_cache_is_compared_with_the_name() {
 #[test]
 fn a_cache_does_not_keep_what_nothing_pins() {
     let folder = tempfile::tempdir().unwrap();
-    let mut options = OpenOptions::default();
-    options.access.cache = Some(Cache::open(&folder.path().join("cache"), None).unwrap());
+    let cache = Cache::open(folder.path().join("cache"), None).unwrap();
+    let options = OpenOptions::new().cache(cache.clone());
     let stored = Stored::new(noise(BLOCKS * 4096, 1), Layout::DmVerity, None);
     let Known::Root { root, .. } = stored.known.clone() else {
         unreachable!()
     };
     let sidecar = stored.sidecar.clone().unwrap();
     let trust = Trust::from(root);
-    let mut size = |sidecar: Vec<u8>| {
-        options.sidecar = Some(Location::slow_source("seal", sidecar));
+    let size = |sidecar: Vec<u8>| {
+        let options = options
+            .clone()
+            .sidecar(Location::slow_source("seal", sidecar));
         let location = Location::slow_source("content", stored.file.clone());
         read(&open(location, &trust, &options).unwrap()).len()
     };
@@ -179,8 +174,8 @@ fn a_cache_does_not_keep_what_nothing_pins() {
 #[test]
 fn content_in_two_layouts_is_kept_once() {
     let folder = tempfile::tempdir().unwrap();
-    let mut options = OpenOptions::default();
-    options.access.cache = Some(Cache::open(&folder.path().join("cache"), None).unwrap());
+    let cache = Cache::open(folder.path().join("cache"), None).unwrap();
+    let options = OpenOptions::new().cache(cache.clone());
     let data = noise(BLOCKS * 4096, 1);
     let layouts = [Layout::Appended, Layout::Sidecar];
     let [appended, beside] = layouts.map(|layout| Stored::new(data.clone(), layout, None));
@@ -189,11 +184,12 @@ fn content_in_two_layouts_is_kept_once() {
     };
     for stored in [&appended, &beside, &appended] {
         let sidecar = stored.sidecar.clone();
-        options.sidecar = sidecar.map(|sidecar| Location::slow_source("seal", sidecar));
+        let sidecar = sidecar.map(|sidecar| Location::slow_source("seal", sidecar));
+        let options = options.clone().sidecar(sidecar);
         let location = Location::slow_source("content", stored.file.clone());
         let opened = open(location, &digest.into(), &options).unwrap();
         assert!(read(&opened) == data);
     }
-    let written = options.access.cache.unwrap().stats().written;
+    let written = cache.stats().written;
     assert!(written < 2 * data.len() as u64, "{written}");
 }

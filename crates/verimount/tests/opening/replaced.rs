@@ -2,15 +2,13 @@
 
 use std::sync::{Arc, Mutex};
 
-use verimount::{
-    Location, OpenOptions, Trust,
-    cache::Cache,
-    open,
-    source::{ReadAt, ReadError},
-};
+use verimount::{Cache, Location, OpenOptions, ReadAt, ReadError};
 use verimount_testkit::{HttpAnswer, HttpServer, noise};
 
-use crate::stored::{Keys, Known, Layout, Stored};
+use crate::{
+    stored::{Keys, Known, Layout, Stored},
+    trust::{Trust, open},
+};
 
 /// Two granules of a cache, so that not all is fetched when it is opened.
 const SIZE: usize = 4 << 20;
@@ -50,7 +48,7 @@ impl Mirror {
     }
 
     fn location(&self) -> Location {
-        Location::of_argument(self.server.url("/file").as_ref()).unwrap()
+        self.server.url("/file").parse().unwrap()
     }
 }
 
@@ -77,24 +75,24 @@ fn pinned_content_that_is_published_again_is_read_on() {
     let stored = Stored::new(noise(SIZE, 1), Layout::Appended, None);
     let other = Stored::new(noise(SIZE, 2), Layout::Appended, None);
     let mirror = Mirror::new(stored.clone());
-    let opened = open(mirror.location(), &digest(&stored), &OpenOptions::default()).unwrap();
-    let content = opened.content();
+    let opened = open(mirror.location(), &digest(&stored), &OpenOptions::new()).unwrap();
+    let content = opened.file();
     mirror.replace(stored.clone(), 2);
-    assert!(is_readable(&*content, &stored, 1 << 20));
+    assert!(is_readable(&content, &stored, 1 << 20));
     // The tree decides what is right: nothing else is ever returned, and what is right again is read again.
     mirror.replace(other, 3);
-    assert!(!is_readable(&*content, &stored, 2 << 20));
+    assert!(!is_readable(&content, &stored, 2 << 20));
     mirror.replace(stored.clone(), 4);
-    assert!(is_readable(&*content, &stored, 2 << 20));
+    assert!(is_readable(&content, &stored, 2 << 20));
 }
 
 #[test]
 fn content_that_nothing_pins_must_stay_the_same() {
     let stored = Stored::new(noise(SIZE, 1), Layout::Appended, None);
     let mirror = Mirror::new(stored.clone());
-    let opened = open(mirror.location(), &Trust::Unpinned, &OpenOptions::default()).unwrap();
+    let opened = open(mirror.location(), &Trust::Unpinned, &OpenOptions::new()).unwrap();
     mirror.replace(stored.clone(), 2);
-    assert!(!is_readable(&*opened.content(), &stored, 1 << 20));
+    assert!(!is_readable(&opened.file(), &stored, 1 << 20));
 }
 
 #[test]
@@ -102,9 +100,9 @@ fn machines_behind_a_balancer_need_not_agree_on_versions() {
     let stored = Stored::new(noise(SIZE, 1), Layout::Appended, None);
     let mirror = Mirror::new(stored.clone());
     mirror.replace(stored.clone(), 0);
-    let opened = open(mirror.location(), &digest(&stored), &OpenOptions::default()).unwrap();
+    let opened = open(mirror.location(), &digest(&stored), &OpenOptions::new()).unwrap();
     for at in [0, 1 << 20, 3 << 20] {
-        assert!(is_readable(&*opened.content(), &stored, at));
+        assert!(is_readable(&opened.file(), &stored, at));
     }
 }
 
@@ -114,16 +112,15 @@ fn pinned_content_may_be_stored_in_another_way() {
     let layouts = [Layout::Appended, Layout::Sidecar];
     let [appended, beside] = layouts.map(|layout| Stored::new(noise(SIZE, 1), layout, None));
     let folder = tempfile::tempdir().unwrap();
-    let cache = Cache::open(&folder.path().join("cache"), None).unwrap();
+    let cache = Cache::open(folder.path().join("cache"), None).unwrap();
     for cache in [None, Some(cache)] {
         let mirror = Mirror::new(appended.clone());
-        let mut options = OpenOptions::default();
-        options.access.cache = cache;
+        let options = OpenOptions::new().cache(cache);
         let opened = open(mirror.location(), &digest(&appended), &options).unwrap();
-        let content = opened.content();
+        let content = opened.file();
         for (stored, version, at) in [(&beside, 2, 1 << 20), (&appended, 3, 2 << 20)] {
             mirror.replace(stored.clone(), version);
-            assert!(is_readable(&*content, stored, at), "{:?}", stored.layout);
+            assert!(is_readable(&content, stored, at), "{:?}", stored.layout);
         }
     }
 }
@@ -136,9 +133,9 @@ fn another_release_is_not_taken_for_damage() {
     let (first, second) = (release(SIZE), release(2 * SIZE));
     let mirror = Mirror::new(first);
     let trust = keys.public(0).into();
-    let opened = open(mirror.location(), &trust, &OpenOptions::default()).unwrap();
+    let opened = open(mirror.location(), &trust, &OpenOptions::new()).unwrap();
     mirror.replace(second, 2);
-    let read = opened.content().read_exact_at(&mut [0; 10_000], 1 << 20);
+    let read = opened.file().read_exact_at(&mut [0; 10_000], 1 << 20);
     let Err(ReadError::Io { source, .. }) = read else {
         panic!("{read:?}");
     };

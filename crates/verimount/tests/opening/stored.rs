@@ -1,11 +1,12 @@
 //! Sealed contents, stored in all ways.
 
-use std::{fs, ops::ControlFlow, path::Path};
+use std::{fs, path::Path};
 
 use verimount::{
-    OpenOptions, Progress, RootHash, SealFormat, SealOptions, SealedFile, seal,
-    verity::{FileDigest, Identity, KeyPair, PublicKey, SecretKey, dm_verity},
+    FileDigest, Identity, OpenOptions, PublicKey, RootHash, SealFormat, SealOptions, SealedFile,
+    SecretKey, options::dm_verity, seal,
 };
+use verimount_verity::KeyPair;
 
 /// How a tree is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,24 +66,21 @@ impl Keys {
     }
 }
 
-pub(crate) fn go_on(_: Progress) -> ControlFlow<()> {
-    ControlFlow::Continue(())
-}
-
 impl Stored {
     /// Seals `data` in this layout. Only a seal of fs-verity can be signed.
     pub(crate) fn new(data: Vec<u8>, layout: Layout, signer: Option<(&Keys, usize)>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         fs::write(&path, &data).unwrap();
-        let mut options = SealOptions::default();
-        options.append = matches!(layout, Layout::Appended | Layout::DmVerityAppended);
-        if matches!(layout, Layout::DmVerity | Layout::DmVerityAppended) {
-            options.format = SealFormat::DmVerity(dm_verity::Params::default());
-        }
-        let made = seal(&path, &options, &mut go_on).unwrap();
+        let is_appended = matches!(layout, Layout::Appended | Layout::DmVerityAppended);
+        let format = match layout {
+            Layout::Appended | Layout::Sidecar => SealFormat::default(),
+            _ => SealFormat::DmVerity(dm_verity::Params::default()),
+        };
+        let options = SealOptions::new().append(is_appended).format(format);
+        let made = seal(&path, &options).unwrap();
         if let Some((keys, number)) = signer {
-            let sealed = SealedFile::open(&path, &OpenOptions::default()).unwrap();
+            let sealed = SealedFile::open(&path, &OpenOptions::new()).unwrap();
             sealed.sign(&keys.secret(number)).unwrap();
         }
         Self {
@@ -98,7 +96,7 @@ impl Stored {
             data,
             sidecar: fs::read(path.with_extension("verity")).ok(),
             file: fs::read(&path).unwrap(),
-            hash_offset: made.hash_offset.filter(|_| options.append),
+            hash_offset: made.hash_offset.filter(|_| is_appended),
         }
     }
 

@@ -9,8 +9,8 @@ use verimount_source::{ReadAt, ReadError};
 use verimount_verity::{Digest, FileDigest, HashAlgorithm, parse_hex};
 
 use crate::{
-    Error, RootHash, content::CHUNK, opened_seal::OpenedSeal, place::Place,
-    sound_file::SealedContent,
+    Error, accepted::Named, far::sound_file::SealedContent, file::CHUNK, opened_seal::OpenedSeal,
+    place::Place,
 };
 
 /// What kind of artifact a manifest describes.
@@ -48,13 +48,6 @@ pub(super) struct Layers {
     pub(super) named: Option<Named>,
 }
 
-/// The content that the manifest of an image names.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Named {
-    Digest(FileDigest),
-    RootHash(RootHash, NamedSuperblock),
-}
-
 /// Which superblock of dm-verity a manifest names. It says how data and tree are to be read, which the root hash does
 /// not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,8 +60,7 @@ pub(crate) enum NamedSuperblock {
 
 /// Why content in a registry cannot be opened, or does not have what its manifest says.
 #[derive(Debug, Clone, PartialEq, Eq, ThisError)]
-#[non_exhaustive]
-pub enum LayersError {
+pub(crate) enum LayersError {
     /// There is no layer with data.
     #[error("its manifest has no layer")]
     NoData,
@@ -132,8 +124,8 @@ impl Layers {
 
 impl NamedSuperblock {
     /// Whether it is the superblock of this seal.
-    pub(crate) fn is_of(self, place: &Place, seal: &OpenedSeal) -> Result<bool, Error> {
-        match self {
+    pub(crate) fn is_of(&self, place: &Place, seal: &OpenedSeal) -> Result<bool, Error> {
+        match *self {
             Self::Digest(expected) => Ok(BlobDigest::of(&seal.head()) == expected),
             Self::InLayer(expected) => {
                 let at = place.sidecar()?.unwrap_or(place.location().clone());

@@ -7,17 +7,18 @@ use verimount_remote::{
     registry::{Manifest, Reference, Repository, Rights},
 };
 
-use super::{
-    kept_manifest,
-    layers::{Layers, Named},
+use super::{kept_manifest, layers::Layers};
+use crate::{
+    Error, Location,
+    accepted::Named,
+    far::{Access, FarLocation},
+    fault::Fault,
 };
-use crate::{Access, Error, Location};
 
 /// Sealed content in a registry, or its seal.
 #[derive(Clone)]
-pub struct RegistryImage {
+pub(crate) struct RegistryImage {
     reference: Arc<Reference>,
-    plain_http: bool,
     part: Part,
 }
 
@@ -42,35 +43,26 @@ struct UnknownTag(RemoteError);
 
 impl RegistryImage {
     /// The content with this name. Nothing is fetched yet.
-    pub fn new(reference: Reference) -> Self {
+    pub(crate) fn new(reference: Reference) -> Self {
         Self {
             reference: reference.into(),
-            plain_http: false,
             part: Part::Data,
         }
     }
 
-    /// The same, from a registry that is spoken to without encryption, and without credentials, if
-    /// `plain_http` says so. Those on this machine always are, with credentials.
-    #[must_use]
-    pub fn with_plain_http(self, plain_http: bool) -> Self {
-        Self { plain_http, ..self }
-    }
-
     /// Its name.
-    pub fn reference(&self) -> &Reference {
+    pub(crate) fn reference(&self) -> &Reference {
         &self.reference
     }
 
     /// Asks the registry for the image.
     pub(crate) fn find(&self, access: &Access) -> Result<Found, Error> {
         let session = &access.session;
-        let repository = Repository::new(&self.reference, Rights::Pull, self.plain_http, session);
+        let plain_http = access.plain_http;
+        let repository = Repository::new(&self.reference, Rights::Pull, plain_http, session);
         let (manifest, kept) = self.manifest(&repository, access)?;
-        let layers = Layers::of(manifest).map_err(|source| Error::Layers {
-            at: Location::Registry(self.clone()),
-            source,
-        })?;
+        let layers =
+            Layers::of(manifest).map_err(|error| Fault::Layers(error).at(self.location()))?;
         Ok(Found {
             repository,
             layers,
@@ -135,8 +127,12 @@ impl RegistryImage {
         }
     }
 
-    pub(super) fn failed(&self, error: impl Into<io::Error>) -> Error {
-        Error::io(Location::Registry(self.clone()), error.into())
+    pub(super) fn location(&self) -> Location {
+        FarLocation::Registry(self.clone()).into()
+    }
+
+    pub(crate) fn failed(&self, error: impl Into<io::Error>) -> Error {
+        Error::io(self.location(), error.into())
     }
 }
 

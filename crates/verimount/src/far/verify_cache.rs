@@ -4,7 +4,7 @@ use verimount_cache::{Cache, CacheError, GRANULE, Key, Object, Part};
 use verimount_source::{ReadAt, ReadError, Scratch};
 use verimount_verity::{Sealed, Trust, VerifiedReader, VerifyOptions};
 
-use crate::{kept, registry::kept_manifest};
+use super::{kept, registry::kept_manifest};
 
 /// What [`verify_cache`] found of one content.
 #[derive(Debug, Clone, PartialEq, Eq)]

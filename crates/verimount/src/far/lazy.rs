@@ -8,7 +8,7 @@ use std::{
 use verimount_remote::Error as RemoteError;
 use verimount_source::{ReadAt, ReadError, check_range};
 
-use crate::{Error, accepted::Accepted, opened_seal::OpenedSeal, place::Place};
+use crate::{accepted::Accepted, fault::Fault, opened_seal::OpenedSeal, place::Place};
 
 /// Content at a place.
 pub(crate) struct Lazy {
@@ -80,9 +80,12 @@ impl Lazy {
     fn find(&self) -> io::Result<Files> {
         let found = self.place.content();
         let found = found.and_then(|(source, _)| self.accepted.find(&self.place, source));
-        let seal = found.map_err(|error| match error {
-            Error::Io { source, .. } => source,
-            other => io::Error::other(other),
+        let seal = found.map_err(|error| match error.fault() {
+            Fault::Io(_) => match error.into_fault() {
+                Fault::Io(reason) => reason,
+                _ => unreachable!("it was looked at"),
+            },
+            _ => io::Error::other(error),
         })?;
         match seal.meaning() == self.meaning {
             true => Ok(Files::of(&seal)),
@@ -210,7 +213,7 @@ impl std::error::Error for Failure {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, ops::ControlFlow, sync::Barrier, thread};
+    use std::{fs, sync::Barrier, thread};
 
     use verimount_testkit::HttpServer;
     use verimount_verity::Identity;
@@ -225,11 +228,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         fs::write(&path, DATA).unwrap();
-        let options = SealOptions {
-            append: true,
-            ..SealOptions::default()
-        };
-        let made = seal(&path, &options, &mut |_| ControlFlow::Continue(())).unwrap();
+        let made = seal(&path, &SealOptions::new().append(true)).unwrap();
         let Identity::FileDigest(digest) = made.identity else {
             unreachable!()
         };
@@ -237,15 +236,15 @@ mod tests {
             digest: Some(digest),
             key: None,
         };
-        let place = Place::new(path.as_path().into(), &OpenOptions::default());
+        let place = Place::new(path.as_path().into(), &OpenOptions::new());
         let (source, _) = place.content().unwrap();
         let found = accepted.find(&place, source).unwrap();
         (fs::read(path).unwrap(), found, accepted)
     }
 
     fn place(server: &HttpServer) -> Place {
-        let location = Location::of_argument(server.url("/file").as_ref()).unwrap();
-        Place::new(location, &OpenOptions::default())
+        let location: Location = server.url("/file").parse().unwrap();
+        Place::new(location, &OpenOptions::new())
     }
 
     fn fails(content: &dyn ReadAt) {

@@ -1,18 +1,14 @@
 //! What an image is of, and what a tree cannot tell.
 
-use std::{fs, ops::ControlFlow, path::Path, sync::Arc};
+use std::{fs, ops::ControlFlow};
 
-use verimount::{
-    OpenOptions, RootHash, SealFormat, SealOptions, Trust,
-    image::{check, describe, open, open_damaged, truncation},
-    seal,
-    verity::dm_verity,
-};
 use verimount_romfs::{BlockSize, Options, VolumeName, plan};
 use verimount_scan::{Options as ScanOptions, scan};
-use verimount_source::ReadAt;
 use verimount_testkit::noise;
-use verimount_tree::{Error, NodeId};
+use verimount_verity::dm_verity;
+
+use super::*;
+use crate::{Content, OpenOptions, SealFormat, SealOptions, seal};
 
 /// An image of two files, `first` and `second`.
 fn image() -> Vec<u8> {
@@ -71,7 +67,7 @@ fn an_image_is_recognised() {
 
 #[test]
 fn an_erofs_image_is_recognised() {
-    let bytes = include_bytes!("../../erofs/tests/erofs/images/inline.erofs").to_vec();
+    let bytes = include_bytes!("../../../erofs/tests/erofs/images/inline.erofs").to_vec();
     let tree = open(source(bytes.clone()), Vec::new()).unwrap().unwrap();
     let large = tree.lookup(NodeId::ROOT, "large".as_ref()).unwrap();
     assert_eq!(large.size, 1300);
@@ -92,7 +88,7 @@ fn an_erofs_image_is_recognised() {
 
 #[test]
 fn an_erofs_image_that_cannot_be_opened_does_not_pass_a_check() {
-    let bytes = include_bytes!("../../erofs/tests/erofs/images/inline.erofs").to_vec();
+    let bytes = include_bytes!("../../../erofs/tests/erofs/images/inline.erofs").to_vec();
     let mut wrong_checksum = bytes.clone();
     wrong_checksum[1024 + 4] ^= 1;
     assert!(matches!(
@@ -114,21 +110,19 @@ fn a_superblock_that_hides_the_end_of_an_image_is_found() {
     const DATA_BLOCKS: usize = 72;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("image");
-    let bytes = include_bytes!("../../erofs/tests/erofs/images/inline.erofs");
+    let bytes = include_bytes!("../../../erofs/tests/erofs/images/inline.erofs");
     let image = [
         &bytes[..],
         &vec![0; bytes.len().next_multiple_of(4096) - bytes.len()],
     ]
     .concat();
     fs::write(&path, &image).unwrap();
-    let mut options = SealOptions::default();
-    options.append = true;
-    options.format = SealFormat::DmVerity(dm_verity::Params::default());
-    let sealed = seal(&path, &options, &mut |_| ControlFlow::Continue(())).unwrap();
-    let trust = Trust::from(sealed.identity.to_string().parse::<RootHash>().unwrap());
-    let mut options = OpenOptions::default();
-    options.hash_offset = sealed.hash_offset;
-    let open = || verimount::open(&path, &trust, &options);
+    let format = SealFormat::DmVerity(dm_verity::Params::default());
+    let sealed = seal(&path, &SealOptions::new().append(true).format(format)).unwrap();
+    let options = OpenOptions::new()
+        .root_hash(sealed.identity.to_string().parse().unwrap())
+        .hash_offset(sealed.hash_offset);
+    let open = || Content::open(&path, &options);
     open().unwrap();
     let mut bytes = fs::read(&path).unwrap();
     bytes[image.len() + DATA_BLOCKS] -= 1;
@@ -150,7 +144,7 @@ fn an_image_that_contradicts_itself_is_found() {
 #[test]
 fn a_list_that_the_image_denies_is_found() {
     // Whose file `large` has a list.
-    let mut bytes = include_bytes!("../../erofs/tests/erofs/images/inline.erofs").to_vec();
+    let mut bytes = include_bytes!("../../../erofs/tests/erofs/images/inline.erofs").to_vec();
     let may_have_lists = |bytes: &[u8]| {
         let tree = open(source(bytes), Vec::new()).unwrap().unwrap();
         tree.has_access_lists()
@@ -181,4 +175,20 @@ fn places_are_named() {
         assert!(part.ends_with(&noise(50_000, seed)), "{name}");
     }
     assert!(open_damaged(source("text")).unwrap().is_none());
+}
+
+/// One of the files has a list, and others have other attributes.
+#[test]
+fn not_more_attributes_are_looked_at_than_an_image_can_have() {
+    let image = include_bytes!("../../../erofs/tests/erofs/images/inline.erofs");
+    let checked = |most| {
+        let tree = ErofsTree::open(Arc::new(image.to_vec()), Vec::new()).unwrap();
+        let refused = check_that_none_has_a_list(&tree, most).unwrap_err();
+        (refused.to_string(), tree.work().attributes)
+    };
+    let (found, all) = checked(u64::MAX);
+    assert!(found.contains("has an access control list"), "{found}");
+    let (found, looked_at) = checked(0);
+    assert!(found.contains("too long to look at all"), "{found}");
+    assert!(0 < looked_at && looked_at < all, "{looked_at} of {all}");
 }

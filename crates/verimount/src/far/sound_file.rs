@@ -7,8 +7,8 @@ use verimount_source::ReadAt;
 use verimount_verity::{Digest, FileDigest, Identity};
 
 use crate::{
-    Error, FileKind, FoundFormat, Location, OpenOptions, RootHash, Trust, Watch, describe, open,
-    verify,
+    Content, Error, FileKind, FoundFormat, Location, OpenOptions, describe, fault::Fault,
+    progress::Watch, verify::verify_watched,
 };
 
 /// A sealed file that matches its seal.
@@ -42,28 +42,24 @@ impl SoundFile {
     /// Opens a file, whose seal may be in a sidecar, and verifies all of it.
     ///
     /// # Errors
-    /// [`Error::NotSealed`]; [`Error::Damaged`] if not all bytes match the seal; [`Error::Cancelled`] if `watch`
-    /// ends it; any other [`Error`] of opening.
+    /// [`Fault::NotSealed`]; [`Fault::Damaged`] if not all bytes match the seal; [`Fault::Cancelled`] if `watch`
+    /// ends it; those of opening.
     pub(crate) fn open(
         location: Location,
         sidecar: Option<Location>,
         watch: &mut Watch<'_>,
     ) -> Result<Self, Error> {
-        let options = OpenOptions {
-            sidecar,
-            ..OpenOptions::default()
-        };
+        let options = OpenOptions::new().sidecar(sidecar);
         let found = describe(&location, &options)?;
         let Some(seal) = &found.seal else {
-            return Err(Error::NotSealed {
-                sidecar: location.sidecar(),
-                at: location,
-            });
+            let sidecar = location.sidecar();
+            return Err(Fault::NotSealed { sidecar }.at(location));
         };
         let content = SealedContent::of(&location, &seal.format)?;
-        let report = verify(&open(&location, &content.trust(), &options)?, watch)?;
+        let opened = Content::open(&location, &content.accepted_by(options.clone()))?;
+        let report = verify_watched(&opened, watch)?;
         if !report.is_good() {
-            return Err(Error::Damaged { at: location });
+            return Err(Fault::Damaged.at(location));
         }
         let open = |location: &Location| Ok::<_, Error>(location.open(&options.access)?.0);
         Ok(Self {
@@ -88,19 +84,17 @@ impl SealedContent {
                 let root = area.root_hash_unverified();
                 let root = root.map_err(|error| Error::seal(location, error))?;
                 // The tree of a single block is empty.
-                let root = root.ok_or_else(|| Error::NotNamed {
-                    at: location.clone(),
-                })?;
+                let root = root.ok_or_else(|| Fault::NotNamed.at(location))?;
                 let superblock = BlobDigest::of(area.head());
                 Ok(Self::DmVerity { root, superblock })
             }
         }
     }
 
-    fn trust(&self) -> Trust {
+    fn accepted_by(&self, options: OpenOptions) -> OpenOptions {
         match self {
-            Self::FsVerity { digest, .. } => (*digest).into(),
-            Self::DmVerity { root, .. } => RootHash::from(*root).into(),
+            Self::FsVerity { digest, .. } => options.digest(*digest),
+            Self::DmVerity { root, .. } => options.root_hash((*root).into()),
         }
     }
 }

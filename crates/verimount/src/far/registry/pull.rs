@@ -4,30 +4,44 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use verimount_remote::{
-    Session,
-    registry::{BlobHasher, Descriptor},
-};
+use verimount_remote::registry::{BlobHasher, Descriptor};
 use verimount_source::{FileSource, ReadAt};
 use verimount_verity::Identity;
 
-use super::{Found, RegistryImage};
+use super::{Found, LayersError, RegistryImage};
 use crate::{
-    Access, Error, Location, OpenOptions, Step, Trust, Watch, accepted::Accepted, content::CHUNK,
-    location::sidecar_path, open::open_accepted, output_file::OutputFile, place::Place,
-    progress::step, verify,
+    Error, Location, OpenOptions, Step,
+    accepted::Accepted,
+    far::FarLocation,
+    fault::Fault,
+    file::CHUNK,
+    location::{Kind, sidecar_path},
+    open::open_accepted,
+    output_file::OutputFile,
+    place::Place,
+    progress::{Watch, Watcher, step, watched},
+    verify::verify_watched,
 };
 
 /// How content in a registry is copied.
 #[derive(Debug, Clone, Default)]
-#[non_exhaustive]
 pub struct PullOptions {
-    /// The offset of a dm-verity superblock in bytes: in the seal's layer if there is one, else in the data's.
-    /// Only used with a root hash.
-    pub hash_offset: Option<u64>,
-    /// How the registry is reached.
-    pub session: Session,
+    open: OpenOptions,
+    watcher: Watcher,
 }
+
+impl PullOptions {
+    /// Accepts what the options for opening accept, from where they say. The offset of a dm-verity superblock is that in the
+    /// seal's layer if there is one, else in the data's.
+    pub fn new(open: OpenOptions) -> Self {
+        Self {
+            open,
+            watcher: Watcher::default(),
+        }
+    }
+}
+
+watched!(PullOptions);
 
 /// A file that is being fetched.
 struct Fetched {
@@ -41,29 +55,36 @@ struct Fetched {
 /// Everything is verified, layers by their digests as well. The files get their names when they are
 /// complete, that of the seal first.
 ///
+/// ```no_run
+/// use verimount::{OpenOptions, PullOptions, pull};
+///
+/// # let digest = "sha256:adf83db3b55f77f4e12df982ede7545206a6791529f6f944e7208d764e282901";
+/// let options = OpenOptions::new().digest(digest.parse()?);
+/// pull("oci://registry.example.org/me/app:1.0", "app.img", &PullOptions::new(options))?;
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
-/// [`Error::Damaged`] if not all bytes match the seal; [`Error::Layers`]; [`Error::Cancelled`] if `watch` ends
-/// it; any other [`Error`] of opening and writing.
-pub fn pull(
-    image: &RegistryImage,
-    file: &Path,
-    trust: &Trust,
+/// [`Corrupt`](crate::ErrorKind::Corrupt) if not all bytes match the seal; [`InvalidInput`](crate::ErrorKind::InvalidInput) for
+/// content that is not in a registry; [`Cancelled`](crate::ErrorKind::Cancelled); those of opening and writing.
+pub fn pull<L: TryInto<Location>>(
+    image: L,
+    file: impl AsRef<Path>,
     options: &PullOptions,
-    watch: &mut Watch<'_>,
-) -> Result<Identity, Error> {
-    let access = Access {
-        session: options.session.clone(),
-        ..Access::default()
+) -> Result<Identity, Error>
+where
+    Error: From<L::Error>,
+{
+    let (location, file) = (image.try_into()?, file.as_ref());
+    let Kind::Far(FarLocation::Registry(image)) = &location.0 else {
+        let reason = "a file is copied from a registry (oci://)";
+        return Err(Fault::NotStorable(reason).somewhere());
     };
-    let there = OpenOptions {
-        access,
-        ..OpenOptions::default()
-    };
-    let there = Place::new(Location::Registry(image.clone()), &there);
-    let accepted = Accepted::at(&there, trust)?;
-    let Some(found) = there.manifest()? else {
-        unreachable!("the place is in a registry");
-    };
+    let watch = &mut options.watcher.watch();
+    let open = &options.open;
+    let there = Place::new(location.clone(), &open.clone().without_places());
+    let accepted = Accepted::at(&there, &open.trust(&location)?)?;
+    let found = &image.find(&open.access)?;
     let layers = &found.layers;
     let data = Fetched::new(file.to_owned())?;
     let seal = match &layers.seal {
@@ -74,17 +95,13 @@ pub fn pull(
     if let (Some(fetched), Some(layer)) = (&seal, &layers.seal) {
         fetched.fetch(&image.seal(), found, layer, watch)?;
     }
-    let options = OpenOptions {
-        sidecar: seal.as_ref().map(Fetched::location).transpose()?,
-        hash_offset: options.hash_offset,
-        ..OpenOptions::default()
-    };
-    let place = Place::new(data.location()?, &options);
-    let report = verify(&open_accepted(place, accepted, &options)?, watch)?;
+    let here = OpenOptions::new()
+        .sidecar(seal.as_ref().map(Fetched::location).transpose()?)
+        .hash_offset(open.hash_offset);
+    let place = Place::new(data.location()?, &here);
+    let report = verify_watched(&open_accepted(place, accepted, &here)?, watch)?;
     if !report.is_good() {
-        return Err(Error::Damaged {
-            at: Location::Registry(image.clone()),
-        });
+        return Err(Fault::Damaged.at(location));
     }
     for fetched in seal.into_iter().chain([data]) {
         fetched.commit()?;
@@ -110,7 +127,7 @@ impl Fetched {
         layer: &Descriptor,
         watch: &mut Watch<'_>,
     ) -> Result<(), Error> {
-        let from = || Location::Registry(image.clone());
+        let from = || image.location();
         let source = image.open(found)?;
         let mut progress = step(watch, Step::Download, layer.size);
         let mut hasher = BlobHasher::default();
@@ -120,22 +137,19 @@ impl Fetched {
             let len = (layer.size - offset).min(CHUNK as u64);
             let buf = &mut buf[..len as usize];
             let read = source.read_exact_at(buf, offset);
-            read.map_err(|error| Error::seal(from(), error.into()))?;
+            read.map_err(|error| Error::read(from(), error))?;
             hasher.add(buf);
             let written = self.file().write_all(buf);
             written.map_err(|error| Error::io(&self.path, error))?;
             offset += len;
             if progress(len).is_break() {
-                return Err(Error::Cancelled { at: from() });
+                return Err(Fault::Cancelled.at(from()));
             }
         }
         let (expected, actual) = (layer.digest, hasher.finish());
         match expected == actual {
             true => Ok(()),
-            false => Err(Error::Layers {
-                at: from(),
-                source: super::LayersError::WrongLayer { expected, actual },
-            }),
+            false => Err(Fault::Layers(LayersError::WrongLayer { expected, actual }).at(from())),
         }
     }
 

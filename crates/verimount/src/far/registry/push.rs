@@ -1,18 +1,21 @@
-use std::{path::Path, sync::Arc};
+use std::sync::Arc;
 
 use verimount_remote::{
-    Error as RemoteError, Session,
+    Error as RemoteError,
     registry::{BlobDigest, BlobHasher, Reference, Repository, Rights},
 };
 use verimount_source::ReadAt;
-use verimount_verity::Identity;
 
 use super::{
     RegistryImage,
     layers::{EMPTY_CONFIG, NewLayers},
 };
 use crate::{
-    Error, FileKind, Location, Step, Watch, content::CHUNK, progress::step, sound_file::SoundFile,
+    Error, FileKind, Location, Step,
+    far::{PushOptions, Pushed, sound_file::SoundFile},
+    fault::Fault,
+    file::CHUNK,
+    progress::{Watch, step},
 };
 
 /// The media type of EROFS images, also of containerd.
@@ -24,48 +27,19 @@ const ROMFS_TYPE: &str = "application/vnd.verimount.data.v1.romfs";
 /// The media type of other files.
 const OTHER_TYPE: &str = "application/octet-stream";
 
-/// How a file is stored in a registry.
-#[derive(Debug, Clone, Default)]
-#[non_exhaustive]
-pub struct PushOptions {
-    /// The file with the Merkle tree, if it is neither at the end of the file nor in `FILE.verity`.
-    pub sidecar: Option<Location>,
-    /// Speak to the registry without encryption, and without credentials.
-    pub plain_http: bool,
-    /// How the registry is reached.
-    pub session: Session,
-}
-
-/// What was stored.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct Pushed {
-    /// Its name, with the digest of its manifest, which also pins the content.
-    pub image: Reference,
-    /// What readers must know of the content otherwise.
-    pub identity: Identity,
-}
-
 /// A blob of the new manifest.
 struct Blob {
     source: Arc<dyn ReadAt>,
     digest: BlobDigest,
 }
 
-/// Stores a sealed file in a registry, under the name `to`, which has a tag.
-///
-/// All of the file is verified before. What the registry has already is not sent again.
-///
-/// # Errors
-/// [`Error::NotSealed`]; [`Error::Damaged`] if not all bytes match the seal; [`Error::Cancelled`] if `watch`
-/// ends it; any other [`Error`] of opening, and of the registry.
-pub fn push(
-    file: &Path,
-    to: &Reference,
+/// Stores a file under the name `to`, which has a tag. What the registry has already is not sent again.
+pub(crate) fn push(
+    file: SoundFile,
+    to: &RegistryImage,
     options: &PushOptions,
     watch: &mut Watch<'_>,
 ) -> Result<Pushed, Error> {
-    let file = SoundFile::open(Location::from(file), options.sidecar.clone(), watch)?;
     let location = file.location;
     let data = Blob::new(file.data, &location, watch)?;
     let seal = match file.seal {
@@ -83,15 +57,16 @@ pub fn push(
         source: Arc::new(EMPTY_CONFIG.to_vec()),
         digest: BlobDigest::of(EMPTY_CONFIG),
     };
-    let repository = Repository::new(to, Rights::Push, options.plain_http, &options.session);
+    let name = to.reference();
+    let repository = Repository::new(name, Rights::Push, options.plain_http, &options.session);
     let blobs = [config, data].into_iter().chain(seal).collect();
-    let stored = store(&repository, to, blobs, &layers, watch);
+    let stored = store(&repository, name, blobs, &layers, watch);
     let digest = stored.map_err(|error| match error {
-        RemoteError::Closed => Error::Cancelled { at: location },
-        error => RegistryImage::new(to.clone()).failed(error),
+        RemoteError::Closed => Fault::Cancelled.at(location),
+        error => to.failed(error),
     })?;
     Ok(Pushed {
-        image: to.with_digest(digest),
+        location: RegistryImage::new(name.with_digest(digest)).location(),
         identity: file.identity,
     })
 }
@@ -142,12 +117,11 @@ impl Blob {
             let len = (size - offset).min(CHUNK as u64);
             let buf = &mut buf[..len as usize];
             let read = source.read_exact_at(buf, offset);
-            read.map_err(|error| Error::seal(location, error.into()))?;
+            read.map_err(|error| Error::read(location, error))?;
             hasher.add(buf);
             offset += len;
             if progress(len).is_break() {
-                let at = location.clone();
-                return Err(Error::Cancelled { at });
+                return Err(Fault::Cancelled.at(location));
             }
         }
         let digest = hasher.finish();

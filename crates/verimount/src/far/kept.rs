@@ -11,9 +11,8 @@ use verimount_remote::registry::BlobDigest;
 use verimount_source::ReadAt;
 use verimount_verity::{Descriptor, FileDigest, Sealed, TreeGeometry, dm_verity::HashArea};
 
-use crate::{
-    Access, RootHash, accepted::Accepted, opened_seal::OpenedSeal, registry::NamedSuperblock,
-};
+use super::{Access, NamedSuperblock};
+use crate::{RootHash, accepted::Accepted, opened_seal::OpenedSeal};
 
 /// The largest head of a seal, in bytes: many times that of a descriptor with its signature.
 const MAX_HEAD: u64 = 64 << 10;

@@ -4,7 +4,7 @@ use verimount_cache::{Cache, Key, Object, Part};
 use verimount_remote::registry::{BlobDigest, Manifest};
 use verimount_source::ReadAt;
 
-use crate::kept;
+use crate::far::kept;
 
 /// The bytes of the manifest with this digest, if it is kept, and the object that they are in. Wrong bytes are removed.
 pub(crate) fn find(cache: &Cache, digest: BlobDigest) -> Option<(Vec<u8>, Object)> {
@@ -39,7 +39,7 @@ mod tests {
     #[test]
     fn what_is_kept_is_found_as_long_as_it_is_right() {
         let folder = tempfile::tempdir().unwrap();
-        let cache = Cache::open(&folder.path().join("cache"), None).unwrap();
+        let cache = Cache::open(folder.path().join("cache"), None).unwrap();
         let bytes = b"a manifest".repeat(20_000);
         let digest = BlobDigest::of(&bytes);
         let found = || find(&cache, digest).map(|(bytes, _)| bytes);
@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn without_room_nothing_is_kept() {
         let folder = tempfile::tempdir().unwrap();
-        let cache = Cache::open(&folder.path().join("cache"), Some(0)).unwrap();
+        let cache = Cache::open(folder.path().join("cache"), Some(0)).unwrap();
         let digest = BlobDigest::of(b"a manifest");
         keep(&cache, digest, b"a manifest".to_vec());
         assert!(find(&cache, digest).is_none());

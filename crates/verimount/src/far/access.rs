@@ -1,27 +1,24 @@
-#[cfg(feature = "remote")]
-use {
-    std::time::SystemTime,
-    verimount_cache::Cache,
-    verimount_names::printable,
-    verimount_remote::Session,
-    verimount_serve::{CacheStatus, Origin, OriginFailure, OriginStatus},
-};
+use std::{sync::Arc, time::SystemTime};
+
+use verimount_cache::Cache;
+use verimount_names::printable;
+use verimount_remote::Session;
+use verimount_serve::{CacheStatus, Origin, OriginFailure, OriginStatus};
 
 /// How content that is not on this machine is reached, and where it is kept.
 ///
 /// Clones share connections and counters, and are closed together. So all that belongs to one mount is opened with clones of one.
 #[derive(Debug, Clone, Default)]
-#[non_exhaustive]
-pub struct Access {
-    /// How web servers are reached.
-    #[cfg(feature = "remote")]
-    pub session: Session,
+pub(crate) struct Access {
+    /// How servers are reached.
+    pub(crate) session: Session,
+    /// Whether registries are spoken to without encryption and credentials. Those on this machine always are without
+    /// encryption.
+    pub(crate) plain_http: bool,
     /// Where content that was fetched is kept, if it is verified.
-    #[cfg(feature = "remote")]
-    pub cache: Option<Cache>,
+    pub(crate) cache: Option<Cache>,
 }
 
-#[cfg(feature = "remote")]
 impl Access {
     /// The same for content that is pinned, of which a server may have another file of the same size at any time: its bytes
     /// are compared with what was pinned.
@@ -31,9 +28,13 @@ impl Access {
             ..self
         }
     }
+
+    /// As what content comes from.
+    pub(crate) fn origin(&self) -> Option<Arc<dyn Origin>> {
+        Some(Arc::new(self.clone()))
+    }
 }
 
-#[cfg(feature = "remote")]
 impl Origin for Access {
     fn status(&self) -> OriginStatus {
         let stats = self.session.stats();
@@ -60,7 +61,6 @@ impl Origin for Access {
     }
 }
 
-#[cfg(feature = "remote")]
 fn cache_status(cache: &Cache) -> CacheStatus {
     let stats = cache.stats();
     CacheStatus {

@@ -1,0 +1,61 @@
+use verimount_erofs::Options as ErofsOptions;
+use verimount_romfs::Options as RomfsImageOptions;
+
+use crate::RefusedLosses;
+
+/// The format of a new image, with its options.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum ImageFormat {
+    /// romfs, which keeps names, contents and hard links.
+    Romfs(RomfsOptions),
+    /// EROFS, which keeps everything.
+    Erofs(ErofsOptions),
+}
+
+impl ImageFormat {
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Romfs(_) => "romfs",
+            Self::Erofs(_) => "EROFS",
+        }
+    }
+}
+
+/// How a romfs image is built.
+#[derive(Debug, Clone, Default)]
+pub struct RomfsOptions {
+    pub(crate) image: RomfsImageOptions,
+    pub(crate) widen_permissions: bool,
+    pub(crate) refused_losses: RefusedLosses,
+}
+
+impl RomfsOptions {
+    /// The image's own options.
+    #[must_use]
+    pub fn image(mut self, options: RomfsImageOptions) -> Self {
+        self.image = options;
+        self
+    }
+
+    /// Whether files are stored, too, that not everybody may read. In the image, everybody may read them.
+    #[must_use]
+    pub fn widen_permissions(mut self, widen: bool) -> Self {
+        self.widen_permissions = widen;
+        self
+    }
+
+    /// Which other losses make the build fail.
+    #[must_use]
+    pub fn refused_losses(mut self, losses: RefusedLosses) -> Self {
+        self.refused_losses = losses;
+        self
+    }
+}
+
+impl Default for ImageFormat {
+    fn default() -> Self {
+        Self::Erofs(ErofsOptions::default())
+    }
+}

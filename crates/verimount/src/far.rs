@@ -1,0 +1,23 @@
+//! Content that is not on this machine, or takes long to read: how it is reached, kept, stored, and opened again.
+//!
+//! With the feature `remote`; without it, `far/absent.rs` takes this place, in which there is no such content.
+
+mod access;
+#[cfg(feature = "clouds")]
+mod cloud;
+mod far_location;
+mod kept;
+mod lazy;
+mod open_slow;
+mod push;
+mod registry;
+mod sound_file;
+mod verify_cache;
+
+pub(crate) use access::Access;
+pub(crate) use far_location::FarLocation;
+pub(crate) use open_slow::open_slow;
+pub use push::{PushOptions, Pushed, push};
+pub(crate) use registry::{Found as Manifest, LayersError, NamedSuperblock};
+pub use registry::{PullOptions, pull};
+pub use verify_cache::{CheckedCopy, verify_cache};

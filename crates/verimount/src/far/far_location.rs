@@ -1,0 +1,141 @@
+use std::{fmt, sync::Arc};
+
+#[cfg(feature = "clouds")]
+use verimount_remote::cloud::ObjectName;
+use verimount_remote::{RemoteUrl, registry::Reference};
+use verimount_source::ReadAt;
+
+use super::{Access, Manifest, registry::RegistryImage};
+use crate::{Error, Location, LocationError, location::Kind};
+
+/// Where content is that is not on this machine.
+#[derive(Clone)]
+pub(crate) enum FarLocation {
+    /// A file on a web server.
+    Url(RemoteUrl),
+    /// Content in a registry, or its seal.
+    Registry(RegistryImage),
+    /// An object in a cloud.
+    #[cfg(feature = "clouds")]
+    Object(ObjectName),
+}
+
+impl FarLocation {
+    /// The location that a text means: a URL if it begins with `http://` or `https://`, an image in a registry if it
+    /// begins with `oci://`, an object in a cloud if it begins with `s3://`, `gs://` or `az://`; else `None`.
+    pub(crate) fn parse(text: &str) -> Option<Result<Self, LocationError>> {
+        let begins_with = |schemes: &[&str]| {
+            schemes.iter().any(|scheme| {
+                let start = text.get(..scheme.len());
+                start.is_some_and(|start| start.eq_ignore_ascii_case(scheme))
+            })
+        };
+        if begins_with(&["http://", "https://", "oci://"]) {
+            Some(Self::of_url(text))
+        } else if begins_with(&["s3://", "gs://", "az://"]) {
+            Some(Self::of_object(text))
+        } else {
+            None
+        }
+    }
+
+    #[cfg(feature = "clouds")]
+    fn of_object(text: &str) -> Result<Self, LocationError> {
+        parsed(text).map(Self::Object)
+    }
+
+    #[cfg(not(feature = "clouds"))]
+    fn of_object(_: &str) -> Result<Self, LocationError> {
+        Err(LocationError(
+            "this program was built without support for object stores".to_owned(),
+        ))
+    }
+
+    fn of_url(text: &str) -> Result<Self, LocationError> {
+        match Reference::is_meant(text) {
+            true => parsed(text).map(|name| Self::Registry(RegistryImage::new(name))),
+            false => parsed(text).map(Self::Url),
+        }
+    }
+
+    pub(crate) fn names_content(&self) -> bool {
+        matches!(self, Self::Registry(image) if image.reference().digest().is_some())
+    }
+
+    /// The last component of its name.
+    pub(crate) fn file_name(&self) -> &str {
+        match self {
+            Self::Url(url) => url.file_name(),
+            Self::Registry(image) => image.reference().image_name(),
+            #[cfg(feature = "clouds")]
+            Self::Object(name) => name.file_name(),
+        }
+    }
+
+    /// The file beside it whose name has this at its end.
+    pub(crate) fn with_suffix(&self, suffix: &str) -> Option<Self> {
+        match self {
+            Self::Url(url) => url.with_suffix(suffix).ok().map(Self::Url),
+            Self::Registry(_) => None,
+            #[cfg(feature = "clouds")]
+            Self::Object(name) => name.with_suffix(suffix).ok().map(Self::Object),
+        }
+    }
+
+    /// What the registry says of the image, if it is in one.
+    pub(crate) fn manifest(&self, access: &Access) -> Result<Option<Manifest>, Error> {
+        match self {
+            Self::Registry(image) => image.find(access).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// Its seal, if that is a layer of its own in the same registry.
+    pub(crate) fn own_seal(&self, manifest: &Manifest) -> Option<Self> {
+        match self {
+            Self::Registry(image) if manifest.has_seal() => Some(Self::Registry(image.seal())),
+            _ => None,
+        }
+    }
+
+    /// Opens what a manifest says of it.
+    pub(crate) fn open_layer(&self, manifest: &Manifest) -> Result<Option<Arc<dyn ReadAt>>, Error> {
+        match self {
+            Self::Registry(image) => Ok(Some(Arc::new(image.open(manifest)?))),
+            _ => Ok(None),
+        }
+    }
+
+    /// Opens it for reading.
+    pub(crate) fn open(&self, access: &Access) -> Result<Arc<dyn ReadAt>, Error> {
+        let failed = |error: verimount_remote::Error| Error::io(self.clone(), error.into());
+        Ok(match self {
+            Self::Url(url) => Arc::new(access.session.open(url).map_err(failed)?),
+            Self::Registry(image) => Arc::new(image.open(&image.find(access)?)?),
+            #[cfg(feature = "clouds")]
+            Self::Object(name) => Arc::new(access.session.open_object(name).map_err(failed)?),
+        })
+    }
+}
+
+fn parsed<T: std::str::FromStr<Err: fmt::Display>>(text: &str) -> Result<T, LocationError> {
+    text.parse()
+        .map_err(|error: T::Err| LocationError(error.to_string()))
+}
+
+impl From<FarLocation> for Location {
+    fn from(far: FarLocation) -> Self {
+        Self(Kind::Far(far))
+    }
+}
+
+impl fmt::Display for FarLocation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Url(url) => url.fmt(f),
+            Self::Registry(image) => image.fmt(f),
+            #[cfg(feature = "clouds")]
+            Self::Object(name) => name.fmt(f),
+        }
+    }
+}

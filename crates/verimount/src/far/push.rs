@@ -1,0 +1,115 @@
+use std::path::Path;
+
+use verimount_remote::{RemoteOptions, Session, registry::Reference};
+use verimount_verity::Identity;
+
+use super::{FarLocation, registry, sound_file::SoundFile};
+use crate::{
+    Error, Location,
+    fault::Fault,
+    location::Kind,
+    progress::{Watcher, watched},
+};
+
+/// How a file is stored in a registry or object store.
+#[derive(Debug, Clone, Default)]
+pub struct PushOptions {
+    sidecar: Option<Location>,
+    pub(super) plain_http: bool,
+    pub(super) session: Session,
+    watcher: Watcher,
+}
+
+impl PushOptions {
+    /// With the seal at the end of the file or in `FILE.verity`.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The file with the Merkle tree, if it is neither at the end of the file nor in `FILE.verity`.
+    #[must_use]
+    pub fn sidecar(mut self, sidecar: impl Into<Option<Location>>) -> Self {
+        self.sidecar = sidecar.into();
+        self
+    }
+
+    /// Speaks to registries without encryption, and without credentials.
+    #[must_use]
+    pub fn plain_http(mut self, plain_http: bool) -> Self {
+        self.plain_http = plain_http;
+        self
+    }
+
+    /// How the server is reached.
+    #[must_use]
+    pub fn remote(mut self, options: RemoteOptions) -> Self {
+        self.session = Session::new(options);
+        self
+    }
+}
+
+watched!(PushOptions);
+
+/// What was stored.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Pushed {
+    /// Where it is. In a registry, its name has the digest of the manifest, which also pins the content.
+    pub location: Location,
+    /// What readers must know of the content, unless its name pins it.
+    pub identity: Identity,
+}
+
+/// Stores a sealed file in a registry or an object store. The name in a registry has a tag. A seal in another file is
+/// stored, too: in a registry as a second layer; in an object store beside the object, with `.verity` at the end of its key,
+/// and before it, so that the content is never there without its seal.
+///
+/// All of the file is verified before. What a registry has already is not sent again.
+///
+/// ```no_run
+/// use verimount::{PushOptions, push};
+///
+/// let pushed = push("app.img", "oci://registry.example.org/me/app:1.0", &PushOptions::new())?;
+/// println!("{}", pushed.location);
+/// # Ok::<_, verimount::Error>(())
+/// ```
+///
+/// # Errors
+/// [`NotSealed`](crate::ErrorKind::NotSealed); [`Corrupt`](crate::ErrorKind::Corrupt) if not all bytes match the seal;
+/// [`InvalidInput`](crate::ErrorKind::InvalidInput) for another place; [`Cancelled`](crate::ErrorKind::Cancelled); those of
+/// opening, and of the server.
+pub fn push<L: TryInto<Location>>(
+    file: impl AsRef<Path>,
+    to: L,
+    options: &PushOptions,
+) -> Result<Pushed, Error>
+where
+    Error: From<L::Error>,
+{
+    let (file, to) = (file.as_ref(), to.try_into()?);
+    let watch = &mut options.watcher.watch();
+    let refused = |reason| Fault::NotStorable(reason).somewhere();
+    let open = |watch: &mut _| SoundFile::open(file.into(), options.sidecar.clone(), watch);
+    match &to.0 {
+        Kind::Far(FarLocation::Registry(image)) => {
+            let name: &Reference = image.reference();
+            if name.tag().is_none() || name.digest().is_some() {
+                return Err(refused(
+                    "what is stored gets a name with a tag, and without a digest",
+                ));
+            }
+            registry::push(open(watch)?, image, options, watch)
+        }
+        #[cfg(feature = "clouds")]
+        Kind::Far(FarLocation::Object(_)) if options.plain_http => {
+            Err(refused("only registries are spoken to without encryption"))
+        }
+        #[cfg(feature = "clouds")]
+        Kind::Far(FarLocation::Object(name)) => {
+            super::cloud::push(open(watch)?, name, options, watch)
+        }
+        _ => Err(refused(
+            "a file is stored in a registry (oci://) or object store (s3://, gs://, az://)",
+        )),
+    }
+}

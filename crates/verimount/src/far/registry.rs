@@ -1,0 +1,13 @@
+//! Sealed content in container registries.
+
+mod image;
+pub(super) mod kept_manifest;
+mod layers;
+mod pull;
+mod push;
+
+pub(crate) use image::Found;
+pub(super) use image::RegistryImage;
+pub(crate) use layers::{LayersError, NamedSuperblock};
+pub use pull::{PullOptions, pull};
+pub(super) use push::push;

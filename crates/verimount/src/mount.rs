@@ -1,0 +1,228 @@
+use std::{
+    fmt, io,
+    num::NonZeroUsize,
+    path::{Path, absolute},
+    sync::Arc,
+};
+
+use verimount_mount::{Attached, EndSignals, Mode, MountOptions as AttachOptions, Mounted, attach};
+use verimount_names::printable;
+use verimount_serve::{ImageFs, Owners, Pin, Served, VerifiedTree};
+use verimount_tree::{Permissions, SingleFile};
+
+use crate::{Content, Error, fault::Fault, processors::all_processors};
+
+/// How content is mounted.
+#[derive(Debug, Clone, Default)]
+pub struct MountOptions {
+    as_file: bool,
+    owners: Owners,
+    allow_other: bool,
+    threads: Option<NonZeroUsize>,
+    awake: bool,
+    no_exec: bool,
+    suid: bool,
+    dev: bool,
+}
+
+impl MountOptions {
+    /// Only for the user who mounts, with the owners and permissions that are stored.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Whether the content is mounted as a single file even if it is an image.
+    #[must_use]
+    pub fn as_file(mut self, as_file: bool) -> Self {
+        self.as_file = as_file;
+        self
+    }
+
+    /// The owner of all files, in the place of those that are stored.
+    #[must_use]
+    pub fn uid(mut self, uid: impl Into<Option<u32>>) -> Self {
+        self.owners.uid = uid.into();
+        self
+    }
+
+    /// The group of all files.
+    #[must_use]
+    pub fn gid(mut self, gid: impl Into<Option<u32>>) -> Self {
+        self.owners.gid = gid.into();
+        self
+    }
+
+    /// The permissions that no file has, of those of a format that stores none: directories and executable files have the
+    /// others of 0777, other files those of 0666.
+    #[must_use]
+    pub fn umask(mut self, umask: impl Into<Option<u32>>) -> Self {
+        self.owners.umask = umask.into().map(Permissions::new);
+        self
+    }
+
+    /// Whether other users may use the mount, each with their own permissions.
+    #[must_use]
+    pub fn allow_other(mut self, allow_other: bool) -> Self {
+        self.allow_other = allow_other;
+        self
+    }
+
+    /// How many threads answer the kernel. By default twice as many as processors, at most 8; at least 24 for content
+    /// on another machine, each of which waits for one reader.
+    #[must_use]
+    pub fn threads(mut self, threads: impl Into<Option<NonZeroUsize>>) -> Self {
+        self.threads = threads.into();
+        self
+    }
+
+    /// Whether processors are kept out of idle states while requests arrive; only for root.
+    #[must_use]
+    pub fn awake(mut self, awake: bool) -> Self {
+        self.awake = awake;
+        self
+    }
+
+    /// Whether the kernel refuses to run programs from the mount.
+    #[must_use]
+    pub fn no_exec(mut self, no_exec: bool) -> Self {
+        self.no_exec = no_exec;
+        self
+    }
+
+    /// Whether set-ID bits and file capabilities have an effect; only for root.
+    #[must_use]
+    pub fn suid(mut self, suid: bool) -> Self {
+        self.suid = suid;
+        self
+    }
+
+    /// Whether device nodes can be opened; only for root.
+    #[must_use]
+    pub fn dev(mut self, dev: bool) -> Self {
+        self.dev = dev;
+        self
+    }
+}
+
+/// A mount, which this process serves. Dropping it unmounts it.
+pub struct Mount(Mounted);
+
+impl Mount {
+    /// How it is served.
+    pub fn mode(&self) -> Mode {
+        self.0.mode()
+    }
+
+    /// Waits until it is unmounted by others, such as umount(8).
+    ///
+    /// # Errors
+    /// Why the connection to the kernel ended, if not by an unmount.
+    pub fn wait(self) -> io::Result<()> {
+        self.0.wait(EndSignals::none()?)
+    }
+
+    /// The same; the first of `signals` unmounts it, too. It is served until its last open file is closed; a second signal
+    /// ends the process.
+    ///
+    /// # Errors
+    /// As [`Self::wait`].
+    pub fn wait_for(self, signals: EndSignals) -> io::Result<()> {
+        self.0.wait(signals)
+    }
+}
+
+impl fmt::Debug for Mount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Mount").field(&self.mode()).finish()
+    }
+}
+
+impl Content {
+    /// Mounts it on an empty directory: an image as its tree, anything else as a single file. This process serves it,
+    /// until [`Mount`] is dropped.
+    ///
+    /// ```no_run
+    /// use verimount::{Content, MountOptions, OpenOptions};
+    ///
+    /// # let digest = "sha256:adf83db3b55f77f4e12df982ede7545206a6791529f6f944e7208d764e282901";
+    /// let content = Content::open("app.img", &OpenOptions::new().digest(digest.parse()?))?;
+    /// let mount = content.mount("mnt", &MountOptions::new())?;
+    /// print!("{}", std::fs::read_to_string("mnt/README.md")?);
+    /// drop(mount);
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// If the beginning is damaged, an image cannot be told from another file, and it is not mounted: whoever damages it
+    /// could otherwise choose what is mounted.
+    ///
+    /// # Errors
+    /// [`Corrupt`](crate::ErrorKind::Corrupt); [`PermissionDenied`](crate::ErrorKind::PermissionDenied) for what only root
+    /// may do; [`InvalidInput`](crate::ErrorKind::InvalidInput) for a directory that is not empty, or permissions that cannot
+    /// be replaced; those of the system.
+    pub fn mount(
+        &self,
+        directory: impl AsRef<Path>,
+        options: &MountOptions,
+    ) -> Result<Mount, Error> {
+        let content = self.clone().read_ahead();
+        let tree = match options.as_file {
+            true => None,
+            false => content.tree()?,
+        };
+        let (reader, location) = (content.reader.clone(), content.location.clone());
+        let devices = content.devices.iter();
+        let devices = devices.filter_map(|device| device.reader.clone());
+        let tree = match tree {
+            Some(tree) => VerifiedTree::new(tree, reader).with_devices(devices.collect()),
+            None => VerifiedTree::new(Box::new(content.single_file()), reader)
+                .with_measured(SingleFile::FILE),
+        };
+        let tree = tree.with_origin(content.origin.clone());
+        let pin = Some(content.pin.clone());
+        let served = match location.path() {
+            Some(path) => served(path, pin),
+            None => Served::new(location.to_string(), pin),
+        };
+        let fs = ImageFs::new(Arc::new(tree), served).with_owners(options.owners);
+        let fs = fs.map_err(|_| Fault::PermissionsStored.at(&location))?;
+        let options = options.attaching(location.to_string(), content.is_remote());
+        attach(Arc::new(fs), directory.as_ref(), &options)
+            .and_then(Attached::start)
+            .map(Mount)
+            .map_err(|error| Fault::Mount(error).somewhere())
+    }
+}
+
+impl MountOptions {
+    fn attaching(&self, source_name: String, is_remote: bool) -> AttachOptions {
+        AttachOptions {
+            source_name,
+            read_only: true,
+            allow_other: self.allow_other,
+            threads: self.threads.unwrap_or_else(|| auto_threads(is_remote)),
+            awake: self.awake,
+            no_exec: self.no_exec,
+            no_symfollow: false,
+            suid: self.suid,
+            dev: self.dev,
+        }
+    }
+}
+
+/// The default number of threads: enough for concurrent requests to the storage even with few processors. Those for content
+/// on another machine wait for it, one for each reader.
+fn auto_threads(is_remote: bool) -> NonZeroUsize {
+    const TWO: NonZeroUsize = NonZeroUsize::new(2).unwrap();
+    const MOST: NonZeroUsize = NonZeroUsize::new(8).unwrap();
+    const FAR: NonZeroUsize = NonZeroUsize::new(24).unwrap();
+    let near = all_processors().saturating_mul(TWO).min(MOST);
+    if is_remote { near.max(FAR) } else { near }
+}
+
+/// Describes what this process serves from now on, for its status. `source` is reported as an absolute
+/// path, as readers of the status have other working directories.
+pub(crate) fn served(source: &Path, pin: Option<Pin>) -> Served {
+    let absolute = absolute(source);
+    let source = absolute.as_deref().unwrap_or(source);
+    Served::new(printable(source).to_string(), pin)
+}

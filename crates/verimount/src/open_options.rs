@@ -1,0 +1,206 @@
+use std::num::NonZeroU32;
+
+#[cfg(feature = "remote")]
+use verimount_cache::Cache;
+#[cfg(feature = "remote")]
+use verimount_remote::{RemoteOptions, Session};
+use verimount_verity::{FileDigest, PublicKey, TreeReadahead, VerifyOptions};
+
+use crate::{
+    Error, ImageDevice, Location, RootHash,
+    far::Access,
+    fault::Fault,
+    trust::{Pins, Trust},
+};
+
+/// Which content is accepted, where its seal is, and how it is read.
+///
+/// All pins that are given must hold: [`digest`](Self::digest), [`key`](Self::key), [`root_hash`](Self::root_hash). Without
+/// any, only a location that names its content by a digest can be opened, unless it is said to be
+/// [`unpinned`](Self::unpinned) or [`unverified`](Self::unverified).
+///
+/// Clones share the connections to servers. Content that is opened with clones of one is closed together, when a mount of
+/// it ends.
+///
+/// ```
+/// use verimount::OpenOptions;
+///
+/// let digest = "sha256:adf83db3b55f77f4e12df982ede7545206a6791529f6f944e7208d764e282901";
+/// let options = OpenOptions::new().digest(digest.parse()?).tree_cache(4 << 20);
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct OpenOptions {
+    pins: Pins,
+    without_pins: Option<WithoutPins>,
+    pub(crate) sidecar: Option<Location>,
+    pub(crate) hash_offset: Option<u64>,
+    pub(crate) devices: Vec<ImageDevice>,
+    pub(crate) verify: VerifyOptions,
+    pub(crate) max_request: Option<NonZeroU32>,
+    pub(crate) access: Access,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum WithoutPins {
+    Unpinned,
+    Unverified,
+}
+
+impl OpenOptions {
+    /// What a location names by a digest, from wherever that is.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Accepts only content with this digest of fs-verity.
+    #[must_use]
+    pub fn digest(mut self, digest: FileDigest) -> Self {
+        self.pins.digest = Some(digest);
+        self
+    }
+
+    /// Accepts only content whose seal of fs-verity is signed with this key.
+    #[must_use]
+    pub fn key(mut self, key: PublicKey) -> Self {
+        self.pins.key = Some(key);
+        self
+    }
+
+    /// Accepts only content with this root hash of dm-verity.
+    #[must_use]
+    pub fn root_hash(mut self, root_hash: RootHash) -> Self {
+        self.pins.root_hash = Some(root_hash);
+        self
+    }
+
+    /// Accepts any content that matches its own seal: detects damage, but not forgery. What a location names by a digest is
+    /// pinned nevertheless.
+    #[must_use]
+    pub fn unpinned(mut self) -> Self {
+        self.without_pins = Some(WithoutPins::Unpinned);
+        self
+    }
+
+    /// Accepts anything, and verifies nothing. A seal at the end of the file is read as data.
+    #[must_use]
+    pub fn unverified(mut self) -> Self {
+        self.without_pins = Some(WithoutPins::Unverified);
+        self
+    }
+
+    /// The file with the Merkle tree, if it is neither at the end of the data nor in `FILE.verity`.
+    #[must_use]
+    pub fn sidecar(mut self, sidecar: impl Into<Option<Location>>) -> Self {
+        self.sidecar = sidecar.into();
+        self
+    }
+
+    /// The offset of a dm-verity superblock in bytes: in the sidecar if that is given, else in the data's own file. By
+    /// default, that in `FILE.dmverity`, if there is no sidecar.
+    #[must_use]
+    pub fn hash_offset(mut self, offset: impl Into<Option<u64>>) -> Self {
+        self.hash_offset = offset.into();
+        self
+    }
+
+    /// Adds a further device of an image, in the order of its device table. By default, their data is looked for in the
+    /// image itself.
+    #[must_use]
+    pub fn device(mut self, device: ImageDevice) -> Self {
+        self.devices.push(device);
+        self
+    }
+
+    /// How much of the Merkle tree is kept in memory, in bytes; by default 16 MiB.
+    #[must_use]
+    pub fn tree_cache(mut self, bytes: usize) -> Self {
+        self.verify.cache_bytes = bytes;
+        self
+    }
+
+    /// How far the Merkle tree is read ahead.
+    #[must_use]
+    pub fn tree_read_ahead(mut self, read_ahead: TreeReadahead) -> Self {
+        self.verify.tree_readahead = read_ahead;
+        self
+    }
+
+    /// The largest request to the storage, in bytes. By default there is no limit.
+    #[must_use]
+    pub fn max_request(mut self, bytes: impl Into<Option<NonZeroU32>>) -> Self {
+        self.max_request = bytes.into();
+        self
+    }
+
+    /// Keeps on disk what is fetched and verified. What comes from there is verified at each read, too.
+    #[cfg(feature = "remote")]
+    #[must_use]
+    pub fn cache(mut self, cache: impl Into<Option<Cache>>) -> Self {
+        self.access.cache = cache.into();
+        self
+    }
+
+    /// How servers are reached.
+    #[cfg(feature = "remote")]
+    #[must_use]
+    pub fn remote(mut self, options: RemoteOptions) -> Self {
+        self.access.session = Session::new(options);
+        self
+    }
+
+    /// Speaks to registries without encryption, and without credentials. Those on this machine are always spoken to without
+    /// encryption.
+    #[cfg(feature = "remote")]
+    #[must_use]
+    pub fn plain_http(mut self, plain_http: bool) -> Self {
+        self.access.plain_http = plain_http;
+        self
+    }
+
+    /// What is accepted at `location`, which is about to be opened.
+    pub(crate) fn trust(&self, location: &Location) -> Result<Trust, Error> {
+        match self.without_pins {
+            None => Ok(Trust::Pinned(self.pins.clone())),
+            Some(_) if !self.pins.is_empty() => Err(Fault::PinnedAndNot.at(location)),
+            Some(WithoutPins::Unpinned) => Ok(Trust::Unpinned),
+            Some(WithoutPins::Unverified) => Ok(Trust::Unverified),
+        }
+    }
+
+    /// The same with the trust in `other`, and nothing else of it.
+    pub(crate) fn trusting(self, trust: &Trust) -> Self {
+        let (pins, without_pins) = match trust {
+            Trust::Pinned(pins) => (pins.clone(), None),
+            Trust::Unpinned => (Pins::default(), Some(WithoutPins::Unpinned)),
+            Trust::Unverified => (Pins::default(), Some(WithoutPins::Unverified)),
+        };
+        Self {
+            pins,
+            without_pins,
+            ..self
+        }
+    }
+
+    /// The same for content whose seal is where such seals usually are.
+    pub(crate) fn without_places(self) -> Self {
+        Self {
+            sidecar: None,
+            hash_offset: None,
+            devices: Vec::new(),
+            ..self
+        }
+    }
+
+    /// The same, for what `trust` accepts. What is pinned need not be the same file at each read.
+    pub(crate) fn for_trust(&self, trust: &Trust) -> Self {
+        let access = self.access.clone();
+        Self {
+            access: match trust {
+                Trust::Pinned(_) => access.tolerating_changes(),
+                Trust::Unpinned | Trust::Unverified => access,
+            },
+            ..self.clone()
+        }
+    }
+}

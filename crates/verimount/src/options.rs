@@ -1,0 +1,22 @@
+//! The details of options: how trees are scanned, the parameters of formats, Merkle trees and connections.
+
+pub use verimount_erofs::{
+    BlockSize as ErofsBlockSize, ClusterSize, Codec, Compression, Options as ErofsOptions,
+    VolumeName as ErofsVolumeName,
+};
+pub use verimount_romfs::{
+    BlockSize as RomfsBlockSize, Options as RomfsImageOptions, VolumeName as RomfsVolumeName,
+};
+pub use verimount_scan::{
+    AttributeChoice, Exclude, Loss, Losses, Lost, Options as ScanOptions, OutwardLinks, Owner,
+    Times, Whiteouts,
+};
+pub use verimount_verity::{
+    BadReason, BlockSize, Descriptor, Error as SealError, HashAlgorithm, Place, Salt, Sealed,
+    TreeParams, TreeReadahead, VerifyStats, dm_verity, parse_hex,
+};
+
+#[cfg(feature = "remote")]
+pub use verimount_cache::{Cleared, Key as CacheKey, Stored};
+#[cfg(feature = "remote")]
+pub use verimount_remote::{Authorities, Headers, ParseAuthoritiesError, ParseHeadersError};
