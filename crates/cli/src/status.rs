@@ -1,4 +1,6 @@
 mod prometheus;
+#[cfg(test)]
+mod tests;
 mod text;
 
 use std::{
