@@ -7,13 +7,7 @@ use anyhow::{Result, bail};
 use clap::{Args, ValueHint};
 use verimount::{Error, Location, printable};
 
-use crate::{
-    Outcome,
-    device_args::DeviceArgs,
-    opened::open,
-    options::{ReadArgs, TrustArgs, location},
-    registry_args::RegistryArgs,
-};
+use crate::{Outcome, content_args::ContentArgs, options::location};
 
 /// Write files of an image to standard output, without mounting it
 ///
@@ -28,24 +22,12 @@ pub(crate) struct Cat {
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<PathBuf>,
     #[command(flatten)]
-    trust: TrustArgs,
-    #[command(flatten)]
-    read: ReadArgs,
-    #[command(flatten)]
-    devices: DeviceArgs,
-    #[command(flatten)]
-    registry: RegistryArgs,
+    content: ContentArgs,
 }
 
 impl Cat {
     pub(crate) fn run(self) -> Result<Outcome> {
-        let content = open(
-            &self.image,
-            &self.trust,
-            &self.read,
-            &self.devices,
-            &self.registry,
-        )?;
+        let content = self.content.open(&self.image)?;
         let image = content.image()?;
         for path in &self.paths {
             if !image.symlink_metadata(path)?.is_file() {

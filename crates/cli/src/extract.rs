@@ -6,13 +6,11 @@ use verimount::{ExtractOptions, Location, UnrestoredText, printable};
 
 use crate::{
     Outcome,
-    device_args::DeviceArgs,
+    content_args::ContentArgs,
     interrupt::Interrupt,
     message::say,
-    opened::open,
-    options::{ReadArgs, TrustArgs, location, parse_size},
+    options::{location, parse_size},
     progress::Bars,
-    registry_args::RegistryArgs,
 };
 
 /// Extract all files of an image, without mounting it
@@ -39,24 +37,12 @@ pub(crate) struct Extract {
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     max_size: Option<u64>,
     #[command(flatten)]
-    trust: TrustArgs,
-    #[command(flatten)]
-    read: ReadArgs,
-    #[command(flatten)]
-    devices: DeviceArgs,
-    #[command(flatten)]
-    registry: RegistryArgs,
+    content: ContentArgs,
 }
 
 impl Extract {
     pub(crate) fn run(self) -> Result<Outcome> {
-        let opened = open(
-            &self.image,
-            &self.trust,
-            &self.read,
-            &self.devices,
-            &self.registry,
-        )?;
+        let opened = self.content.open(&self.image)?;
         let interrupt = Interrupt::watch()?;
         let options = ExtractOptions::new()
             .max_bytes(self.max_size)

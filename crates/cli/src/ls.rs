@@ -14,13 +14,7 @@ use clap::{Args, ValueHint};
 use verimount::{DirEntry, Image, Location, printable};
 
 use self::{entry::Entry, json::JsonEntry, long::Long};
-use crate::{
-    Outcome,
-    device_args::DeviceArgs,
-    opened::open,
-    options::{ReadArgs, TrustArgs, location},
-    registry_args::RegistryArgs,
-};
+use crate::{Outcome, content_args::ContentArgs, options::location};
 
 /// List the contents of an image, without mounting it
 ///
@@ -49,24 +43,12 @@ pub(crate) struct Ls {
     #[arg(long, short = '0', conflicts_with_all = ["long", "json"])]
     null: bool,
     #[command(flatten)]
-    trust: TrustArgs,
-    #[command(flatten)]
-    read: ReadArgs,
-    #[command(flatten)]
-    devices: DeviceArgs,
-    #[command(flatten)]
-    registry: RegistryArgs,
+    content: ContentArgs,
 }
 
 impl Ls {
     pub(crate) fn run(self) -> Result<Outcome> {
-        let content = open(
-            &self.image,
-            &self.trust,
-            &self.read,
-            &self.devices,
-            &self.registry,
-        )?;
+        let content = self.content.open(&self.image)?;
         let image = content.image()?;
         let path = self.path.strip_prefix("/").unwrap_or(&self.path);
         let path: PathBuf = path.components().collect();

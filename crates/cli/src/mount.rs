@@ -11,14 +11,12 @@ use crate::options::one_of;
 use crate::{
     Outcome,
     background::Ready,
-    device_args::DeviceArgs,
+    content_args::ContentArgs,
     message::{Explained, wrong_usage},
     mount_args::MountArgs,
-    opened::open,
-    options::{ReadArgs, TrustArgs, location},
+    options::location,
     owner_args::OwnerArgs,
     power_args::PowerArgs,
-    registry_args::RegistryArgs,
 };
 
 /// Mount an image, or a sealed file as a single file, and verify every byte that is read
@@ -34,13 +32,7 @@ pub(crate) struct Mount {
     #[arg(value_name = "DIR")]
     directory: PathBuf,
     #[command(flatten)]
-    trust: TrustArgs,
-    #[command(flatten)]
-    read: ReadArgs,
-    #[command(flatten)]
-    devices: DeviceArgs,
-    #[command(flatten)]
-    registry: RegistryArgs,
+    content: ContentArgs,
     /// Mount the content as a single file even if it is an image, or an image damaged at its
     /// beginning
     #[arg(long, conflicts_with = "device")]
@@ -59,7 +51,7 @@ pub(crate) struct Mount {
 
 impl Mount {
     pub(crate) fn run(self) -> Result<Outcome> {
-        if !self.trust.is_given() && !self.source.names_content() {
+        if !self.content.trust.is_given() && !self.source.names_content() {
             return Err(wrong_usage(format_args!(
                 "refusing to mount {} without knowing which content to trust: \
                  give --digest, --root-hash or --key, or --unpinned to detect damage but not forgery",
@@ -89,13 +81,7 @@ impl Mount {
     }
 
     fn mount(&self) -> Result<Mounted> {
-        let content = open(
-            &self.source,
-            &self.trust,
-            &self.read,
-            &self.devices,
-            &self.registry,
-        )?;
+        let content = self.content.open(&self.source)?;
         #[cfg(feature = "remote")]
         content.prefetch(self.prefetch).map_err(|error| {
             wrong_usage(format_args!(

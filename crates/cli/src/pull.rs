@@ -10,9 +10,9 @@ use verimount::{Location, OpenOptions, PullOptions, printable, pull};
 use crate::{
     Outcome,
     access::SessionArgs,
+    content_args::say_unpinned,
     interrupt::Interrupt,
     message::wrong_usage,
-    opened::say_unpinned,
     options::{TrustArgs, location},
     progress::Bars,
 };

@@ -15,14 +15,12 @@ use verimount::{
 
 use crate::{
     Outcome,
-    device_args::DeviceArgs,
+    content_args::ContentArgs,
     interrupt::Interrupt,
     json::write_report,
     message::{say, wrong_usage},
-    opened::open,
-    options::{ReadArgs, TrustArgs, location},
+    options::location,
     progress::Bars,
-    registry_args::RegistryArgs,
 };
 
 /// Read a whole sealed file and list every bad range and the affected files
@@ -39,13 +37,7 @@ pub(crate) struct Verify {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    trust: TrustArgs,
-    #[command(flatten)]
-    read: ReadArgs,
-    #[command(flatten)]
-    devices: DeviceArgs,
-    #[command(flatten)]
-    registry: RegistryArgs,
+    content: ContentArgs,
 }
 
 /// A report as JSON.
@@ -81,16 +73,10 @@ struct JsonFinding {
 
 impl Verify {
     pub(crate) fn run(self) -> Result<Outcome> {
-        if self.trust.is_unverified() {
+        if self.content.trust.is_unverified() {
             return Err(wrong_usage("--unverified contradicts verify"));
         }
-        let opened = open(
-            &self.file,
-            &self.trust,
-            &self.read,
-            &self.devices,
-            &self.registry,
-        )?;
+        let opened = self.content.open(&self.file)?;
         let interrupt = Interrupt::watch()?;
         let mut reports = Vec::new();
         // The image, and its devices.

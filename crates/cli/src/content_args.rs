@@ -1,0 +1,61 @@
+use std::iter;
+
+use anyhow::Result;
+use clap::Args;
+use verimount::{Content, Identity, Location, Pin};
+
+use crate::{
+    device_args::DeviceArgs,
+    message::say,
+    options::{ReadArgs, TrustArgs},
+    registry_args::RegistryArgs,
+};
+
+/// Which content is trusted, and how it is found and read.
+#[derive(Args)]
+#[group(skip)]
+pub(crate) struct ContentArgs {
+    #[command(flatten)]
+    pub(crate) trust: TrustArgs,
+    #[command(flatten)]
+    read: ReadArgs,
+    #[command(flatten)]
+    devices: DeviceArgs,
+    #[command(flatten)]
+    registry: RegistryArgs,
+}
+
+impl ContentArgs {
+    /// Opens `location` with these options, and says so if less is verified than could be.
+    pub(crate) fn open(&self, location: &Location) -> Result<Content> {
+        let options = self.read.options(location, &self.devices.device)?;
+        let options = self.trust.apply(self.registry.apply(options), location)?;
+        let content = Content::open(location, &options)?;
+        if content.has_unused_seal() {
+            say(format_args!(
+                "note: {location} is sealed, but nothing of it is checked: to have it checked, give no \
+                 --unverified"
+            ));
+        }
+        if !self.trust.is_given() {
+            for content in iter::once(&content).chain(content.devices()) {
+                if let (Some(identity), Pin::Unpinned) = (content.identity(), content.pin()) {
+                    say_unpinned(content.location(), &identity);
+                }
+            }
+        }
+        Ok(content)
+    }
+}
+
+/// Says that nothing tells whether content is the right one.
+pub(crate) fn say_unpinned(location: &Location, identity: &Identity) {
+    let (what, options) = match identity {
+        Identity::FileDigest(_) => ("digest", "--digest or --key"),
+        Identity::RootHash(_) => ("root hash", "--root-hash"),
+    };
+    say(format_args!(
+        "note: {location} is checked only against its own {what}, {identity}: \
+         give {options} to make sure that it is the right file"
+    ));
+}
