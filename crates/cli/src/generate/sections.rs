@@ -65,139 +65,110 @@ const OF_CLOUDS: [&str; 7] = ["mount", "verify", "info", "ls", "cat", "extract",
 /// The pages of what stays until it is told to end.
 const STAYING: [&str; 4] = ["mount", "bridge", "volume-mount", "volume-serve"];
 
-/// What a page shows how to do, and how.
-const EXAMPLES: [(&str, &str, &str); 27] = [
+/// What the page of the command that is called shows how to do, and how.
+const EXAMPLES: [(&str, &str); 27] = [
     (
-        "build",
         "Make an image, and print its digest",
         "verimount build app app.img",
     ),
     (
-        "seal",
         "Write model.bin.verity beside the file",
         "verimount seal model.bin",
     ),
     (
-        "digest",
         "Print the same as fsverity digest",
         "verimount digest model.bin",
     ),
     (
-        "keygen",
         "Make a key pair with a password",
         "verimount keygen key.pub key.sec",
     ),
     (
-        "sign",
         "Sign a sealed file",
         "verimount sign model.bin --key key.sec",
     ),
     (
-        "info",
         "Show the digest of a sealed file",
         "verimount info model.bin",
     ),
     (
-        "verify",
         "Read all of a signed file",
         "verimount verify model.bin --key key.pub",
     ),
     (
-        "cat",
         "Print a file of an image",
         "verimount cat app.img etc/config --unpinned",
     ),
     (
-        "ls",
         "Show all that is stored of the programs in a directory",
         "verimount ls --long app.img usr/bin --unpinned",
     ),
     (
-        "extract",
         "Copy everything out of an image, as root with owners; fail if anything is lost",
         "verimount extract rootfs.erofs /srv/rootfs --key key.pub --strict",
     ),
     (
-        "mount",
         "Mount what a key has signed",
         "verimount mount model.bin /mnt/model --key key.pub",
     ),
     (
-        "mount",
         "The same for all users, with options as in fstab",
         "verimount mount model.bin /mnt/model -o key=key.pub,allow_other",
     ),
     (
-        "mount",
         "Mount from a registry what push has printed the name of",
         "verimount mount oci://ghcr.io/me/app@sha256:9a296d4d5cf6f650a762d1e904cf9c6eb0240953462b526edff5eb03b5ef248b /mnt/app",
     ),
     (
-        "mount",
         "Mount from an object store, with the credentials in the environment",
         "verimount mount s3://my-bucket/app.img /mnt/app --key key.pub",
     ),
     (
-        "push",
         "Store an image in a registry",
         "verimount push app.img oci://ghcr.io/me/app:1.0",
     ),
     (
-        "push",
         "Store it in an object store, with the credentials in the environment",
         "verimount push app.img s3://my-bucket/app.img",
     ),
     (
-        "pull",
         "Copy what the author has signed",
         "verimount pull oci://ghcr.io/me/app:1.0 app.img --key key.pub",
     ),
     (
-        "pull",
         "From a registry without encryption",
         "verimount pull --plain-http oci://registry.lan:5000/app:1.0 app.img --key key.pub",
     ),
     (
-        "bridge",
         "Mirror a directory through a policy",
         "verimount bridge /srv/data /mnt/data --policy policy.toml",
     ),
     (
-        "volume-format",
         "Make a volume in a new file",
         "verimount volume format vol.img --size 20G",
     ),
     (
-        "volume-mount",
         "Mount it: /mnt/vol/disk is its disk",
         "verimount volume mount vol.img /mnt/vol",
     ),
     (
-        "volume-mount",
         "Only read it",
         "verimount volume mount vol.img /mnt/vol --mode read-only",
     ),
     (
-        "volume-serve",
         "Serve it to QEMU and others of a group",
         "verimount volume serve vol.img --socket vol.sock --socket-mode 660 --socket-group 104",
     ),
+    ("Name every bad range", "verimount volume check vol.img"),
     (
-        "volume-check",
-        "Name every bad range",
-        "verimount volume check vol.img",
-    ),
-    (
-        "umount",
         "End an export, and wait until its volume is closed",
         "verimount umount vol.sock",
     ),
     (
-        "status",
         "For Prometheus' textfile collector",
         "verimount status /mnt/model --prometheus",
     ),
-    ("list", "Show all as JSON", "verimount list --json"),
+    ("Show all as JSON", "verimount list --json"),
 ];
 
 /// Appends to the page of a command what its parser does not know.
@@ -219,12 +190,8 @@ pub(super) fn write_sections(page: &mut impl Write, command: &Command) -> io::Re
     }
     let signals = signals(name);
     write_section(page, "SIGNALS", signals.iter().copied())?;
-    let examples = EXAMPLES.iter().filter(|(page, ..)| *page == name);
-    write_section(
-        page,
-        "EXAMPLES",
-        examples.map(|(_, what, how)| (*how, *what)),
-    )?;
+    let examples = EXAMPLES.iter().filter(|(_, how)| is_call(how, command));
+    write_section(page, "EXAMPLES", examples.map(|(what, how)| (*how, *what)))?;
     write_see_also(page, command)
 }
 
@@ -232,6 +199,12 @@ pub(super) fn write_sections(page: &mut impl Write, command: &Command) -> io::Re
 fn page_name(command: &Command) -> &str {
     let name = command.get_display_name().unwrap_or(command.get_name());
     name.strip_prefix("verimount-").unwrap_or_default()
+}
+
+/// Whether a line calls this command, and not a subcommand of it.
+fn is_call(line: &str, command: &Command) -> bool {
+    let called = format!("verimount {} ", page_name(command).replace('-', " "));
+    line.starts_with(&called) && !command.has_subcommands()
 }
 
 fn signals(name: &str) -> Vec<(&'static str, &'static str)> {
@@ -301,11 +274,9 @@ mod tests {
 
     #[test]
     fn examples_can_be_run() {
-        for (page, _, example) in EXAMPLES {
+        for (_, example) in EXAMPLES {
             let words: Vec<&str> = example.split(' ').collect();
             assert!(Cli::try_parse_from(&words).is_ok(), "{example}");
-            let name = format!("verimount-{page}").replace('-', " ");
-            assert!(example.starts_with(&name), "{example}");
         }
     }
 
@@ -314,15 +285,16 @@ mod tests {
         let mut command = Cli::command();
         command.build();
         let volume = command.find_subcommand("volume").unwrap();
-        let pages: Vec<&str> = command
-            .get_subcommands()
-            .chain(volume.get_subcommands())
-            .map(page_name)
-            .collect();
+        let commands = command.get_subcommands().chain(volume.get_subcommands());
+        let commands: Vec<&Command> = commands.collect();
+        let pages: Vec<&str> = commands.iter().map(|command| page_name(command)).collect();
         let told = FILES.iter().flat_map(|(.., pages)| pages.iter());
-        let examples = EXAMPLES.iter().map(|(page, ..)| page);
-        for page in told.chain(&STAYING).chain(examples) {
+        for page in told.chain(&STAYING) {
             assert!(pages.contains(page), "{page}");
+        }
+        for (_, example) in EXAMPLES {
+            let shown = commands.iter().filter(|page| is_call(example, page));
+            assert_eq!(shown.count(), 1, "{example}");
         }
     }
 
