@@ -36,10 +36,11 @@ pub(crate) struct List {
 }
 
 /// What has become of a mount or an export.
-#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum State {
     /// It is served.
+    #[default]
     Live,
     /// It is detached, but still in use.
     Ending,
@@ -48,7 +49,7 @@ enum State {
 }
 
 /// A mount or an export.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct Listed {
     version: u32,
     /// The mount point or the socket, as [`printable`] shows it.
@@ -105,14 +106,11 @@ impl Listed {
             target: mount.mount_point.clone(),
             way: "mount",
             source: mount.source.clone(),
-            kind: None,
-            pin: None,
-            digest: None,
             pid: Some(pid),
             daemon: Some(Daemon { pid }),
-            mismatches: None,
             state: State::Ending,
             error: Some(format!("it is ending, but still {}", mount.in_use())),
+            ..Self::default()
         }
     }
 }
@@ -230,14 +228,11 @@ impl Entry {
             target,
             way,
             source: self.source.clone(),
-            kind: None,
-            pin: None,
-            digest: None,
             pid,
             daemon: pid.map(|pid| Daemon { pid }),
-            mismatches: None,
             state,
             error,
+            ..Listed::default()
         };
         Some(match status {
             None => unknown,

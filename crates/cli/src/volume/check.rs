@@ -60,7 +60,7 @@ pub(crate) struct Check {
 /// The maximum number of bad ranges to list.
 const MAX_LISTED: usize = 10_000;
 
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct Report {
     /// As [`DeviceArgs::shown`] shows it, as not every path is text.
     volume: String,
@@ -168,7 +168,7 @@ impl Check {
         let checked = when_closed(|| volume::check(&files, &options, &mut found));
         // With its bars.
         drop(options);
-        let mut report = mem::replace(&mut *lock(&report), Report::new(String::new()));
+        let mut report = mem::take(&mut *lock(&report));
         // The volume was changed, even if the check then ended early.
         if report.recalculated > 0 {
             say(format_args!(
@@ -222,15 +222,8 @@ impl Report {
     fn new(volume: String) -> Self {
         Self {
             volume,
-            size: 0,
             ok: true,
-            bad_bytes: 0,
-            bad_ranges: 0,
-            discarded_ranges: 0,
-            unchecked_from: None,
-            bad: Vec::new(),
-            checked: 0,
-            recalculated: 0,
+            ..Self::default()
         }
     }
 
