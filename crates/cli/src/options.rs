@@ -1,5 +1,6 @@
 use std::{
     error::Error,
+    fmt::Display,
     fs::File,
     io::{self, Read},
     num::{NonZeroU32, NonZeroUsize},
@@ -36,6 +37,13 @@ pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
     number
         .checked_mul(1 << shift)
         .ok_or_else(|| "the size is too large".to_owned())
+}
+
+/// Parses a number of bytes as what is made of it, which may refuse it.
+pub(crate) fn of_size<T, E: Display>(
+    make: fn(u64) -> Result<T, E>,
+) -> impl Fn(&str) -> Result<T, String> + Clone {
+    move |text| make(parse_size(text)?).map_err(|error| error.to_string())
 }
 
 /// One of these names, which help and completions show.
@@ -85,10 +93,6 @@ pub(crate) fn parse_threads(text: &str) -> Result<Auto<NonZeroUsize>, String> {
         .map_err(|_| "the number of threads is auto or at least 1".to_owned())
 }
 
-fn parse_block_size(text: &str) -> Result<BlockSize, String> {
-    BlockSize::new(parse_size(text)?).map_err(|error| error.to_string())
-}
-
 fn parse_salt(text: &str) -> Result<Salt, String> {
     let bytes =
         parse_hex(text).ok_or_else(|| "a salt consists of hexadecimal digits".to_owned())?;
@@ -112,7 +116,7 @@ pub(crate) struct TreeArgs {
     #[arg(long, value_name = "HASH", default_value = "sha256", value_parser = one_of::<HashAlgorithm>(HashAlgorithm::ALL.map(HashAlgorithm::name)))]
     hash_alg: HashAlgorithm,
     /// Block size of the Merkle tree, 1K to 64K
-    #[arg(long, value_name = "SIZE", default_value = "4K", value_parser = parse_block_size)]
+    #[arg(long, value_name = "SIZE", default_value = "4K", value_parser = of_size(BlockSize::new))]
     tree_block_size: BlockSize,
     /// Salt of the Merkle tree: up to 32 bytes, hexadecimal
     #[arg(long, value_name = "HEX", default_value = "", value_parser = parse_salt, hide_default_value = true)]

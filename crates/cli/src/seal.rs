@@ -12,7 +12,7 @@ use crate::{
     interrupt::Interrupt,
     json::{Made, write_report},
     message::{say, wrong_usage},
-    options::{TreeArgs, parse_size},
+    options::{TreeArgs, of_size},
     progress::Bars,
 };
 
@@ -40,7 +40,7 @@ pub(crate) struct Seal {
     #[command(flatten)]
     tree_args: TreeArgs,
     /// For dm-verity: block size of the data, 512 to 64K, if different from that of the tree
-    #[arg(long, value_name = "SIZE", value_parser = parse_data_block_size)]
+    #[arg(long, value_name = "SIZE", value_parser = of_size(dm_verity::BlockSize::new))]
     data_block_size: Option<dm_verity::BlockSize>,
 }
 
@@ -109,8 +109,4 @@ impl Seal {
             ));
         }
     }
-}
-
-fn parse_data_block_size(text: &str) -> Result<dm_verity::BlockSize, String> {
-    dm_verity::BlockSize::new(parse_size(text)?).map_err(|error| error.to_string())
 }

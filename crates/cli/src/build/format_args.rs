@@ -12,7 +12,7 @@ use verimount::{
 
 use crate::{
     message::wrong_usage,
-    options::{Auto, one_of, parse_auto_size, parse_size},
+    options::{Auto, of_size, one_of, parse_auto_size},
 };
 
 /// The format of an image, and its options.
@@ -32,7 +32,7 @@ pub(crate) struct FormatArgs {
     compress: Option<Codec>,
     /// The most compressed bytes that are stored together, and so are read and decompressed together: a power of two up to 1M,
     /// by default 64K. Larger clusters take less space, smaller ones less time for reading a part
-    #[arg(long, value_name = "SIZE", value_parser = parse_cluster_size, requires = "compress")]
+    #[arg(long, value_name = "SIZE", value_parser = of_size(ClusterSize::try_from), requires = "compress")]
     cluster: Option<ClusterSize>,
     /// The volume's name, up to 16 bytes for erofs and 128 for romfs
     #[arg(
@@ -118,11 +118,6 @@ impl FormatArgs {
                 .unwrap_or_default(),
         })
     }
-}
-
-fn parse_cluster_size(text: &str) -> Result<ClusterSize, String> {
-    let size = ClusterSize::try_from(parse_size(text)?);
-    size.map_err(|error| error.to_string())
 }
 
 fn block_size_is_wrong(reason: impl Display) -> Error {

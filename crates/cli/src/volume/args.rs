@@ -11,7 +11,7 @@ use rustix::process::configure_io_flusher_behavior;
 use verimount::printable;
 use verimount::volume::memory_limit;
 use verimount::volume::return_freed_memory;
-use verimount::volume::{Algorithm, CommitTimer, DiskSize, Integrity, Key, Mode, OpenOptions};
+use verimount::volume::{Algorithm, CommitTimer, Integrity, Key, Mode, OpenOptions};
 use verimount::{
     Error, ErrorKind,
     volume::{self, VolumeFiles},
@@ -98,11 +98,6 @@ fn in_use(error: &Error) -> String {
         Some(holder) => format!("{at}: it is in use by {holder}"),
         None => format!("{at}: it is in use by another process"),
     }
-}
-
-/// Parses the size of a volume's disk.
-pub(super) fn parse_disk_size(text: &str) -> Result<DiskSize, String> {
-    DiskSize::new(parse_size(text)?).map_err(|error| error.to_string())
 }
 
 /// Says what a mode loses that users of a disk do not expect.

@@ -14,11 +14,11 @@ use crate::{
     Outcome,
     interrupt::Interrupt,
     message::{say, wrong_usage},
-    options::{one_of, parse_size},
+    options::{of_size, one_of, parse_size},
     progress::Bars,
 };
 
-use super::args::{DeviceArgs, IntegrityArgs, parse_disk_size, say_risk, when_closed};
+use super::args::{DeviceArgs, IntegrityArgs, say_risk, when_closed};
 
 /// Format a file or block device as a volume whose blocks are all zero
 #[derive(Args)]
@@ -30,7 +30,7 @@ pub(crate) struct Format {
     size: Option<NonZeroU64>,
     /// Make the disk exactly this large, and not as large as the devices allow. If VOLUME does not
     /// exist, it is created as a new sparse file of the size that this needs
-    #[arg(long, value_name = "SIZE", value_parser = parse_disk_size, conflicts_with = "size")]
+    #[arg(long, value_name = "SIZE", value_parser = of_size(DiskSize::new), conflicts_with = "size")]
     disk_size: Option<DiskSize>,
     /// Reserve the space of all of the new file now, so that no write fails later for lack of it
     #[arg(long)]
@@ -41,14 +41,14 @@ pub(crate) struct Format {
     #[command(flatten)]
     integrity: IntegrityArgs,
     /// Block size, 512, 1K, 2K or 4K; each block has one tag
-    #[arg(long, value_name = "SIZE", default_value = "4K", value_parser = parse_block_size)]
+    #[arg(long, value_name = "SIZE", default_value = "4K", value_parser = of_size(BlockSize::new))]
     sector_size: BlockSize,
     /// Size of a tag in bytes, if not the full digest of the algorithm
     #[arg(long, value_name = "BYTES", value_parser = parse_tag_size)]
     tag_size: Option<TagSize>,
     /// Number of data sectors (of 512 bytes) between two runs of tags: a power of two, by default
     /// 32768
-    #[arg(long, value_name = "N", value_parser = parse_interleave)]
+    #[arg(long, value_name = "N", value_parser = of_size(Interleave::new))]
     interleave_sectors: Option<Interleave>,
     /// Size of the journal; by default 1/128 of the data, at most 64M
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
@@ -146,15 +146,7 @@ fn parse_file_size(text: &str) -> Result<NonZeroU64, String> {
     NonZeroU64::new(parse_size(text)?).ok_or_else(|| "a volume cannot be empty".to_owned())
 }
 
-fn parse_block_size(text: &str) -> Result<BlockSize, String> {
-    BlockSize::new(parse_size(text)?).map_err(|error| error.to_string())
-}
-
 fn parse_tag_size(text: &str) -> Result<TagSize, String> {
     let bytes = u16::try_from(parse_size(text)?).unwrap_or(u16::MAX);
     TagSize::new(bytes).map_err(|error| error.to_string())
-}
-
-fn parse_interleave(text: &str) -> Result<Interleave, String> {
-    Interleave::new(parse_size(text)?).map_err(|error| error.to_string())
 }

@@ -5,9 +5,14 @@ use clap::Args;
 use verimount::volume::DiskSize;
 use verimount::volume::{GrowBy, GrowOptions, grow};
 
-use crate::{Outcome, interrupt::Interrupt, options::parse_size, progress::Bars};
+use crate::{
+    Outcome,
+    interrupt::Interrupt,
+    options::{of_size, parse_size},
+    progress::Bars,
+};
 
-use super::args::{DeviceArgs, IntegrityArgs, parse_disk_size, when_closed};
+use super::args::{DeviceArgs, IntegrityArgs, when_closed};
 
 /// Grow a volume to the size of its device; the new blocks are zero
 ///
@@ -23,7 +28,7 @@ pub(crate) struct Grow {
     size: Option<u64>,
     /// Grow the disk to exactly this size, and not as far as the devices allow. VOLUME, if it is a
     /// regular file, is first extended as far as this needs
-    #[arg(long, value_name = "SIZE", value_parser = parse_disk_size, conflicts_with = "size")]
+    #[arg(long, value_name = "SIZE", value_parser = of_size(DiskSize::new), conflicts_with = "size")]
     disk_size: Option<DiskSize>,
 }
 
