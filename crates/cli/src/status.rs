@@ -1,7 +1,7 @@
 mod prometheus;
+mod shown;
 #[cfg(test)]
 mod tests;
-mod text;
 
 use std::{
     io::{self, Write, stdout},
@@ -14,7 +14,7 @@ use serde::Serialize;
 use verimount::mounts::Status as Told;
 use verimount::{one_line, printable};
 
-use self::prometheus::Metrics;
+use self::{prometheus::Metrics, shown::Shown};
 use crate::{
     Outcome,
     list::{Asked, ask_everything},
@@ -75,11 +75,12 @@ impl Status {
         if self.json {
             return writeln!(out, "{}", serde_json::to_string_pretty(status)?);
         }
+        let shown = Shown::new(status);
         if !self.prometheus {
-            return text::print(&mut out, status);
+            return shown.print(&mut out);
         }
         let mut metrics = Metrics::default();
-        metrics.add(status, &label(target)?);
+        metrics.add(&shown.metrics, &label(target)?);
         metrics.print(&mut out)
     }
 
@@ -89,30 +90,22 @@ impl Status {
             let answers: Vec<JsonAnswer<'_>> = all.iter().map(JsonAnswer::new).collect();
             return writeln!(out, "{}", serde_json::to_string_pretty(&answers)?);
         }
-        if self.prometheus {
-            return metrics_of(all).print(&mut out);
-        }
-        for (number, asked) in all.iter().enumerate() {
-            let gap = if number > 0 { "\n" } else { "" };
-            writeln!(out, "{gap}target         {}", one_line(&asked.target))?;
-            match &asked.answer {
-                Ok(status) => text::print(&mut out, status)?,
-                Err(reason) => writeln!(out, "no status      {}", one_line(reason))?,
+        let mut metrics = Metrics::default();
+        for (number, Asked { target, answer }) in all.iter().enumerate() {
+            let shown = match answer {
+                Ok(status) => Shown::new(status),
+                Err(reason) => Shown::silent(reason),
+            };
+            if self.prometheus {
+                metrics.add(&shown.metrics, target);
+                continue;
             }
+            let gap = if number > 0 { "\n" } else { "" };
+            writeln!(out, "{gap}target         {}", one_line(target))?;
+            shown.print(&mut out)?;
         }
-        Ok(())
+        metrics.print(&mut out)
     }
-}
-
-fn metrics_of(all: &[Asked]) -> Metrics {
-    let mut metrics = Metrics::default();
-    for Asked { target, answer } in all {
-        match answer {
-            Ok(status) => metrics.add(status, target),
-            Err(_) => metrics.add_silent(target),
-        }
-    }
-    metrics
 }
 
 impl<'a> JsonAnswer<'a> {

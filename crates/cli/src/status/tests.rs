@@ -2,7 +2,7 @@ use std::time::SystemTime;
 
 use verimount::mounts::Status;
 
-use super::{prometheus::Metrics, text};
+use super::{prometheus::Metrics, shown::Shown};
 
 /// Statuses of every kind, as JSON, one a line, with a group for each kind. `@2` stands for 2 hours ago. Any process can
 /// serve a mount of this name and return any text, so some texts are hostile.
@@ -32,11 +32,12 @@ fn shown() -> (String, String) {
         let mut of_group = Metrics::default();
         for (number, status) in group.lines().enumerate() {
             let status: Status = serde_json::from_str(status).unwrap();
-            text::print(&mut lines, &status).unwrap();
+            let shown = Shown::new(&status);
+            shown.print(&mut lines).unwrap();
             lines.push(b'\n');
-            of_group.add(&status, &format!("/mnt/{number}"));
+            of_group.add(&shown.metrics, &format!("/mnt/{number}"));
         }
-        of_group.add_silent("/mnt/\"silent\"");
+        of_group.add(&Shown::silent("no answer").metrics, "/mnt/\"silent\"");
         of_group.print(&mut metrics).unwrap();
         metrics.push(b'\n');
     }
