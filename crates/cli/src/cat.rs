@@ -1,13 +1,16 @@
 use std::{
-    io::{self, stdout},
+    io::{Write, stdout},
     path::PathBuf,
 };
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueHint};
-use verimount::{Error, Location, printable};
+use verimount::{File, Location, printable};
 
 use crate::{Outcome, content_args::ContentArgs, options::location};
+
+/// How many bytes are read and written at a time.
+const PIECE: usize = 1 << 20;
 
 /// Write files of an image to standard output, without mounting it
 ///
@@ -33,13 +36,22 @@ impl Cat {
             if !image.symlink_metadata(path)?.is_file() {
                 bail!("{}: it is not a regular file", printable(path));
             }
-            let mut file = image.open_file(path)?;
-            // The reason of a failed read is an error of the library.
-            io::copy(&mut file, &mut stdout().lock()).map_err(|error| {
-                let of_library = error.downcast::<Error>();
-                of_library.map_or_else(anyhow::Error::from, anyhow::Error::from)
-            })?;
+            write_all(&image.open_file(path)?)?;
         }
         Ok(Outcome::Good)
+    }
+}
+
+fn write_all(file: &File) -> Result<()> {
+    let (mut out, mut buf) = (stdout().lock(), vec![0; PIECE]);
+    let mut offset = 0;
+    loop {
+        match file.read_at(&mut buf, offset)? {
+            0 => return Ok(()),
+            read => {
+                out.write_all(&buf[..read])?;
+                offset += read as u64;
+            }
+        }
     }
 }

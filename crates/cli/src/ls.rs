@@ -11,7 +11,7 @@ use std::{
 
 use anyhow::Result;
 use clap::{Args, ValueHint};
-use verimount::{DirEntry, Image, Location, printable};
+use verimount::{DirEntry, Location, printable};
 
 use self::{entry::Entry, json::JsonEntry, long::Long};
 use crate::{Outcome, content_args::ContentArgs, options::location};
@@ -57,14 +57,14 @@ impl Ls {
             let entry = entry?;
             // The root has no name.
             if !entry.path().as_os_str().is_empty() {
-                self.print(&mut out, &image, &entry)?;
+                self.print(&mut out, &entry)?;
             }
         }
         out.flush()?;
         Ok(Outcome::Good)
     }
 
-    fn print(&self, out: &mut impl Write, image: &Image, entry: &DirEntry) -> Result<()> {
+    fn print(&self, out: &mut impl Write, entry: &DirEntry) -> Result<()> {
         let path = entry.path();
         if self.null {
             out.write_all(path.as_os_str().as_bytes())?;
@@ -73,7 +73,7 @@ impl Ls {
         if !self.long && !self.json {
             return Ok(writeln!(out, "{}", printable(path))?);
         }
-        let entry = Entry::read(image, entry)?;
+        let entry = Entry::read(entry)?;
         match self.json {
             true => writeln!(out, "{}", serde_json::to_string(&JsonEntry::new(&entry))?)?,
             false => writeln!(out, "{}", Long(&entry))?,

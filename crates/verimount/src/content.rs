@@ -12,8 +12,8 @@ use crate::{
 
 /// What is at a location, image or not: verified when it is read, unless that was declined.
 ///
-/// Only its seal is read and verified when it is opened; each byte is verified when it is read. Clones are cheap, and share
-/// what was read.
+/// Only its seal is read and verified when it is opened; each byte is verified when it is read. Clones share what
+/// was read.
 #[derive(Clone)]
 pub struct Content {
     pub(crate) location: Location,

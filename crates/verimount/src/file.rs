@@ -2,14 +2,14 @@ use std::{
     cell::Cell,
     fmt,
     io::{self, Read, Seek, SeekFrom},
-    path::PathBuf,
+    path::Path,
     sync::Arc,
 };
 
 use verimount_source::{ReadAt, ReadError, Scratch, check_range};
 use verimount_tree::{Error as TreeError, NodeId, Tree};
 
-use crate::{Content, Error, Location, OpenOptions};
+use crate::{Content, Error, Image, Location, OpenOptions};
 
 /// How much is read, verified and written at a time.
 pub(crate) const CHUNK: usize = 1 << 20;
@@ -21,8 +21,8 @@ thread_local! {
 
 /// A verified file: a sealed file at a location, or a regular file in an image.
 ///
-/// It is read in order, as any [`Read`], or at any place through [`ReadAt`], by several threads at once. Clones are cheap,
-/// and each has a position of its own. A read of bytes that do not match fails; bytes that others asked for are not
+/// It is read in order, as any [`Read`], or at any place through [`ReadAt`], by several threads at once. Each clone
+/// has a position of its own. A read of bytes that do not match fails; bytes that others asked for are not
 /// affected.
 ///
 /// ```no_run
@@ -40,7 +40,6 @@ thread_local! {
 /// ```
 #[derive(Clone)]
 pub struct File {
-    location: Location,
     bytes: Bytes,
     size: u64,
     position: u64,
@@ -48,11 +47,14 @@ pub struct File {
 
 #[derive(Clone)]
 enum Bytes {
-    Whole(Arc<dyn ReadAt>),
+    Whole {
+        location: Location,
+        source: Arc<dyn ReadAt>,
+    },
     InImage {
-        tree: Arc<dyn Tree>,
+        image: Image,
         node: NodeId,
-        path: Arc<PathBuf>,
+        path: Arc<Path>,
     },
 }
 
@@ -70,25 +72,18 @@ impl File {
 
     pub(crate) fn whole(location: Location, source: Arc<dyn ReadAt>) -> Self {
         Self {
-            location,
             size: source.size(),
-            bytes: Bytes::Whole(source),
+            bytes: Bytes::Whole { location, source },
             position: 0,
         }
     }
 
-    /// The file with this node and size in a tree, where it is at `path`.
-    pub(crate) fn in_image(
-        location: Location,
-        tree: Arc<dyn Tree>,
-        (node, size): (NodeId, u64),
-        path: PathBuf,
-    ) -> Self {
+    /// The file with this node and size in an image, where it is at `path`.
+    pub(crate) fn in_image(image: Image, (node, size): (NodeId, u64), path: &Path) -> Self {
         let path = path.into();
         Self {
-            location,
             size,
-            bytes: Bytes::InImage { tree, node, path },
+            bytes: Bytes::InImage { image, node, path },
             position: 0,
         }
     }
@@ -108,13 +103,28 @@ impl File {
         let len = usize::try_from(rest).map_or(buf.len(), |rest| rest.min(buf.len()));
         let buf = &mut buf[..len];
         match &self.bytes {
-            Bytes::Whole(source) => source
+            Bytes::Whole { location, source } => source
                 .read_exact_at(buf, offset)
-                .map_err(|error| Error::read(&self.location, error)),
-            Bytes::InImage { tree, node, path } => read_in_image(&**tree, *node, buf, offset)
-                .map_err(|error| Error::image(&self.location, error).inside(path)),
+                .map_err(|error| Error::read(location, error)),
+            Bytes::InImage { image, node, path } => read_in_image(image.tree(), *node, buf, offset)
+                .map_err(|error| image.failed(path, error)),
         }?;
         Ok(len)
+    }
+
+    /// Appends everything from `offset` on to `content`. If that fails, what was read before it is there.
+    pub(crate) fn read_rest(&self, offset: u64, content: &mut Vec<u8>) -> Result<(), Error> {
+        // In pieces, as an image can claim that a file has any size.
+        for piece in (offset..self.size).step_by(CHUNK) {
+            let start = content.len();
+            let len = (self.size - piece).min(CHUNK as u64);
+            content.resize(start + len as usize, 0);
+            if let Err(error) = self.read_at(&mut content[start..], piece) {
+                content.truncate(start);
+                return Err(error);
+            }
+        }
+        Ok(())
     }
 }
 
@@ -144,6 +154,15 @@ impl Read for File {
         self.position += read as u64;
         Ok(read)
     }
+
+    fn read_to_end(&mut self, buf: &mut Vec<u8>) -> io::Result<usize> {
+        let start = buf.len();
+        let read = self.read_rest(self.position, buf);
+        let added = buf.len() - start;
+        self.position += added as u64;
+        read?;
+        Ok(added)
+    }
 }
 
 impl Seek for File {
@@ -166,9 +185,9 @@ impl ReadAt for File {
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
         check_range(offset, buf.len(), self.size)?;
         match &self.bytes {
-            Bytes::Whole(source) => source.read_exact_at(buf, offset),
-            Bytes::InImage { tree, node, .. } => {
-                let read = read_in_image(&**tree, *node, buf, offset);
+            Bytes::Whole { source, .. } => source.read_exact_at(buf, offset),
+            Bytes::InImage { image, node, .. } => {
+                let read = read_in_image(image.tree(), *node, buf, offset);
                 read.map_err(|error| match error {
                     TreeError::Read(error) => error,
                     other => ReadError::Rejected(Box::new(other)),
@@ -179,7 +198,7 @@ impl ReadAt for File {
 
     fn will_need(&self, offset: u64, len: u64) {
         // Where the content of a file is in an image, is known only when it is read.
-        if let Bytes::Whole(source) = &self.bytes {
+        if let Bytes::Whole { source, .. } = &self.bytes {
             source.will_need(offset, len);
         }
     }
@@ -188,10 +207,10 @@ impl ReadAt for File {
 impl fmt::Debug for File {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("File");
-        shown.field("location", &self.location);
-        if let Bytes::InImage { path, .. } = &self.bytes {
-            shown.field("path", path);
-        }
+        match &self.bytes {
+            Bytes::Whole { location, .. } => shown.field("location", location),
+            Bytes::InImage { image, path, .. } => shown.field("image", image).field("path", path),
+        };
         shown.field("size", &self.size).finish_non_exhaustive()
     }
 }

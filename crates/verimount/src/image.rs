@@ -1,14 +1,11 @@
 use std::{
     ffi::{OsStr, OsString},
     fmt,
-    io::Read,
-    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-use verimount_source::Scratch;
-use verimount_tree::{Attr, Error as TreeError, FileType, Tree, follow};
+use verimount_tree::{Attr, Error as TreeError, Tree, follow};
 
 use crate::{
     Content, DirEntry, Error, ErrorKind, ExtractOptions, Extracted, File, Location, Metadata,
@@ -34,9 +31,11 @@ use crate::{
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
-pub struct Image {
+pub struct Image(Arc<Opened>);
+
+struct Opened {
     content: Content,
-    tree: Arc<dyn Tree>,
+    tree: Box<dyn Tree>,
 }
 
 impl Image {
@@ -52,13 +51,12 @@ impl Image {
     }
 
     pub(crate) fn new(content: Content, tree: Box<dyn Tree>) -> Self {
-        let tree = tree.into();
-        Self { content, tree }
+        Self(Arc::new(Opened { content, tree }))
     }
 
     /// What the image was opened as.
     pub fn content(&self) -> &Content {
-        &self.content
+        &self.0.content
     }
 
     /// Opens a regular file.
@@ -66,22 +64,7 @@ impl Image {
     /// # Errors
     /// [`ErrorKind::NotFound`]; [`ErrorKind::InvalidInput`] if it is something else than a regular file; those of reading.
     pub fn open_file(&self, path: impl AsRef<Path>) -> Result<File, Error> {
-        let path = path.as_ref();
-        let attr = self.attr(path, true)?;
-        let refused = match attr.file_type {
-            FileType::RegularFile => None,
-            FileType::Directory => Some(TreeError::IsADirectory),
-            _ => Some(TreeError::NoContent),
-        };
-        match refused {
-            Some(error) => Err(self.failed(path, error)),
-            None => Ok(File::in_image(
-                self.content.location.clone(),
-                self.tree.clone(),
-                (attr.node, attr.size),
-                path.to_owned(),
-            )),
-        }
+        self.entry(path.as_ref(), true)?.open()
     }
 
     /// The content of a regular file. An image can have files with any number of bytes in holes: of one that is not
@@ -90,11 +73,8 @@ impl Image {
     /// # Errors
     /// As [`Self::open_file`], and those of reading.
     pub fn read(&self, path: impl AsRef<Path>) -> Result<Vec<u8>, Error> {
-        let path = path.as_ref();
-        let mut file = self.open_file(path)?;
         let mut content = Vec::new();
-        file.read_to_end(&mut content)
-            .map_err(|error| self.unwrapped(path, error))?;
+        self.open_file(path)?.read_rest(0, &mut content)?;
         Ok(content)
     }
 
@@ -105,7 +85,7 @@ impl Image {
     pub fn read_to_string(&self, path: impl AsRef<Path>) -> Result<String, Error> {
         let path = path.as_ref();
         String::from_utf8(self.read(path)?)
-            .map_err(|_| Fault::NotText.at(&self.content.location).inside(path))
+            .map_err(|_| Fault::NotText.at(self.location()).inside(path))
     }
 
     /// The entries of a directory.
@@ -113,12 +93,7 @@ impl Image {
     /// # Errors
     /// [`ErrorKind::NotFound`]; [`ErrorKind::InvalidInput`] if it is not a directory; those of reading.
     pub fn read_dir(&self, path: impl AsRef<Path>) -> Result<ReadDir, Error> {
-        let path = path.as_ref();
-        let attr = self.attr(path, true)?;
-        match attr.is_directory() {
-            true => Ok(ReadDir::new(self.clone(), attr.node, path.to_owned())),
-            false => Err(self.failed(path, TreeError::NotADirectory)),
-        }
+        ReadDir::new(self.entry(path.as_ref(), true)?)
     }
 
     /// What is at `path`, and everything below it: a directory before its entries. Symbolic links are not followed.
@@ -126,9 +101,7 @@ impl Image {
     /// # Errors
     /// [`ErrorKind::NotFound`], and those of reading.
     pub fn walk(&self, path: impl AsRef<Path>) -> Result<Walk, Error> {
-        let path = path.as_ref();
-        let attr = self.attr(path, false)?;
-        Walk::new(self.clone(), DirEntry::new(path.to_owned(), attr))
+        Walk::new(self.entry(path.as_ref(), false)?)
     }
 
     /// The attributes of a file.
@@ -164,12 +137,7 @@ impl Image {
     /// # Errors
     /// [`ErrorKind::NotFound`]; [`ErrorKind::InvalidInput`] if it is not a symbolic link; those of reading.
     pub fn read_link(&self, path: impl AsRef<Path>) -> Result<PathBuf, Error> {
-        let path = path.as_ref();
-        let attr = self.attr(path, false)?;
-        let mut scratch = Scratch::default();
-        let target = self.tree.readlink(attr.node, &mut scratch);
-        let target = target.map_err(|error| self.failed(path, error))?;
-        Ok(OsStr::from_bytes(target).into())
+        self.entry(path.as_ref(), false)?.read_link()
     }
 
     /// The names of a file's extended attributes. A symbolic link is not followed.
@@ -177,11 +145,7 @@ impl Image {
     /// # Errors
     /// [`ErrorKind::NotFound`], and those of reading.
     pub fn xattr_names(&self, path: impl AsRef<Path>) -> Result<Vec<OsString>, Error> {
-        let path = path.as_ref();
-        let node = self.attr(path, false)?.node;
-        let names = self.tree.xattr_names(node);
-        let names = names.map_err(|error| self.failed(path, error))?;
-        Ok(names.iter().map(OsStr::to_owned).collect())
+        self.entry(path.as_ref(), false)?.xattr_names()
     }
 
     /// The value of an extended attribute, if the file has it. A symbolic link is not followed.
@@ -193,13 +157,7 @@ impl Image {
         path: impl AsRef<Path>,
         name: impl AsRef<OsStr>,
     ) -> Result<Option<Vec<u8>>, Error> {
-        let path = path.as_ref();
-        let node = self.attr(path, false)?.node;
-        match self.tree.xattr(node, name.as_ref()) {
-            Ok(value) => Ok(Some(value)),
-            Err(TreeError::NoAttribute) => Ok(None),
-            Err(error) => Err(self.failed(path, error)),
-        }
+        self.entry(path.as_ref(), false)?.xattr(name)
     }
 
     /// Copies all files to `directory`, which is made if it does not exist. Hard links and holes are kept.
@@ -220,8 +178,7 @@ impl Image {
         directory: impl AsRef<Path>,
         options: &ExtractOptions,
     ) -> Result<Extracted, Error> {
-        let location = &self.content.location;
-        extract(&*self.tree, location, directory.as_ref(), options)
+        extract(self.tree(), self.location(), directory.as_ref(), options)
     }
 
     /// As [`Content::verify`], of the image without its devices.
@@ -229,32 +186,34 @@ impl Image {
     /// # Errors
     /// As [`Content::verify`].
     pub fn verify(&self, options: &VerifyOptions) -> Result<Report, Error> {
-        self.content.verify(options)
+        self.content().verify(options)
     }
 
     pub(crate) fn tree(&self) -> &dyn Tree {
-        &*self.tree
+        &*self.0.tree
+    }
+
+    fn location(&self) -> &Location {
+        &self.content().location
     }
 
     fn attr(&self, path: &Path, follows_last: bool) -> Result<Attr, Error> {
-        follow(&*self.tree, path, follows_last).map_err(|error| self.failed(path, error))
+        follow(self.tree(), path, follows_last).map_err(|error| self.failed(path, error))
+    }
+
+    fn entry(&self, path: &Path, follows_last: bool) -> Result<DirEntry, Error> {
+        let attr = self.attr(path, follows_last)?;
+        Ok(DirEntry::new(self.clone(), path.to_owned(), attr))
     }
 
     /// The error of the file at `path`.
     pub(crate) fn failed(&self, path: &Path, error: TreeError) -> Error {
-        Error::image(&self.content.location, error).inside(path)
-    }
-
-    /// The error that `File` has put into one of the system.
-    fn unwrapped(&self, path: &Path, error: std::io::Error) -> Error {
-        error
-            .downcast()
-            .unwrap_or_else(|error| Error::io(&self.content.location, error).inside(path))
+        Error::image(self.location(), error).inside(path)
     }
 }
 
 impl fmt::Debug for Image {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Image").field(&self.content).finish()
+        f.debug_tuple("Image").field(self.content()).finish()
     }
 }

@@ -2,24 +2,31 @@ use std::{
     collections::VecDeque,
     ffi::{OsStr, OsString},
     fmt,
+    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
 };
 
-use verimount_tree::{Attr, Cursor, NodeId, Walker, part};
+use verimount_source::Scratch;
+use verimount_tree::{Attr, Cursor, Error as TreeError, FileType, Walker, part};
 
-use crate::{Error, Image, Metadata};
+use crate::{Error, File, Image, Metadata};
 
-/// A file or directory that was found in a directory of an image.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A file or directory that was found in an image, to use without looking it up again. Symbolic links are not followed.
+#[derive(Clone)]
 pub struct DirEntry {
+    image: Image,
     path: PathBuf,
     metadata: Metadata,
 }
 
 impl DirEntry {
-    pub(crate) fn new(path: PathBuf, attr: Attr) -> Self {
+    pub(crate) fn new(image: Image, path: PathBuf, attr: Attr) -> Self {
         let metadata = Metadata::new(attr);
-        Self { path, metadata }
+        Self {
+            image,
+            path,
+            metadata,
+        }
     }
 
     /// Its path: that of the directory as it was given, and its name.
@@ -32,30 +39,83 @@ impl DirEntry {
         self.path.file_name().unwrap_or_default()
     }
 
-    /// Its attributes. A symbolic link is not followed.
+    /// Its attributes.
     pub fn metadata(&self) -> &Metadata {
         &self.metadata
+    }
+
+    /// Opens the regular file that it is.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) if it is something else; those of reading.
+    pub fn open(&self) -> Result<File, Error> {
+        let refused = match self.metadata.file_type() {
+            FileType::RegularFile => {
+                let (node, size) = (self.metadata.node(), self.metadata.len());
+                return Ok(File::in_image(self.image.clone(), (node, size), &self.path));
+            }
+            FileType::Directory => TreeError::IsADirectory,
+            _ => TreeError::NoContent,
+        };
+        Err(self.failed(refused))
+    }
+
+    /// The target of the symbolic link that it is.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) if it is something else; those of reading.
+    pub fn read_link(&self) -> Result<PathBuf, Error> {
+        let mut scratch = Scratch::default();
+        let tree = self.image.tree();
+        let target = tree.readlink(self.metadata.node(), &mut scratch);
+        let target = target.map_err(|error| self.failed(error))?;
+        Ok(OsStr::from_bytes(target).into())
+    }
+
+    /// The names of its extended attributes.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn xattr_names(&self) -> Result<Vec<OsString>, Error> {
+        let names = self.image.tree().xattr_names(self.metadata.node());
+        let names = names.map_err(|error| self.failed(error))?;
+        Ok(names.iter().map(OsStr::to_owned).collect())
+    }
+
+    /// The value of an extended attribute, if it has that.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn xattr(&self, name: impl AsRef<OsStr>) -> Result<Option<Vec<u8>>, Error> {
+        match self.image.tree().xattr(self.metadata.node(), name.as_ref()) {
+            Ok(value) => Ok(Some(value)),
+            Err(TreeError::NoAttribute) => Ok(None),
+            Err(error) => Err(self.failed(error)),
+        }
+    }
+
+    fn failed(&self, error: TreeError) -> Error {
+        self.image.failed(&self.path, error)
     }
 }
 
 /// The entries of a directory, in the order in which reading the files is cheapest. It ends with the first error.
 pub struct ReadDir {
-    image: Image,
-    directory: NodeId,
-    path: PathBuf,
+    directory: DirEntry,
     entries: VecDeque<(OsString, Attr)>,
     /// Where further entries begin.
     rest: Option<Cursor>,
 }
 
 impl ReadDir {
-    pub(crate) fn new(image: Image, directory: NodeId, path: PathBuf) -> Self {
-        Self {
-            image,
-            directory,
-            path,
-            entries: VecDeque::new(),
-            rest: Some(Cursor::START),
+    pub(crate) fn new(directory: DirEntry) -> Result<Self, Error> {
+        match directory.metadata.is_dir() {
+            true => Ok(Self {
+                directory,
+                entries: VecDeque::new(),
+                rest: Some(Cursor::START),
+            }),
+            false => Err(directory.failed(TreeError::NotADirectory)),
         }
     }
 }
@@ -64,14 +124,19 @@ impl Iterator for ReadDir {
     type Item = Result<DirEntry, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
+        let DirEntry {
+            image,
+            path,
+            metadata,
+        } = &self.directory;
         while self.entries.is_empty() {
-            match part(self.image.tree(), self.directory, self.rest.take()?) {
+            match part(image.tree(), metadata.node(), self.rest.take()?) {
                 Ok((entries, rest)) => (self.entries, self.rest) = (entries, rest),
-                Err(error) => return Some(Err(self.image.failed(&self.path, error))),
+                Err(error) => return Some(Err(self.directory.failed(error))),
             }
         }
         let (name, attr) = self.entries.pop_front()?;
-        Some(Ok(DirEntry::new(self.path.join(name), attr)))
+        Some(Ok(DirEntry::new(image.clone(), path.join(name), attr)))
     }
 }
 
@@ -84,17 +149,17 @@ pub struct Walk {
 }
 
 impl Walk {
-    pub(crate) fn new(image: Image, first: DirEntry) -> Result<Self, Error> {
+    pub(crate) fn new(first: DirEntry) -> Result<Self, Error> {
         let walker = match first.metadata.is_dir() {
             true => {
                 let node = first.metadata.node();
-                let walker = Walker::new(image.tree(), node, first.path.clone());
-                Some(walker.map_err(|error| image.failed(&first.path, error))?)
+                let walker = Walker::new(first.image.tree(), node, first.path.clone());
+                Some(walker.map_err(|error| first.failed(error))?)
             }
             false => None,
         };
         Ok(Self {
-            image,
+            image: first.image.clone(),
             first: Some(first),
             walker,
         })
@@ -111,7 +176,7 @@ impl Iterator for Walk {
         let mut walker = self.walker.take()?;
         let found = match walker.next(self.image.tree()) {
             Ok(None) => return None,
-            Ok(Some((path, attr))) => DirEntry::new(path.to_owned(), attr),
+            Ok(Some((path, attr))) => DirEntry::new(self.image.clone(), path.to_owned(), attr),
             Err(error) => return Some(Err(self.image.failed(Path::new(""), error))),
         };
         self.walker = Some(walker);
@@ -119,9 +184,16 @@ impl Iterator for Walk {
     }
 }
 
+impl fmt::Debug for DirEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("DirEntry").field(&self.path).finish()
+    }
+}
+
 impl fmt::Debug for ReadDir {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("ReadDir").field(&self.path).finish()
+        let path = &self.directory.path;
+        f.debug_tuple("ReadDir").field(path).finish()
     }
 }
 

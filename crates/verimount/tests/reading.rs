@@ -128,7 +128,15 @@ fn listings_have_everything() {
         assert_eq!(entry.metadata().modified(), original.modified().unwrap());
         if entry.metadata().file_type() == FileType::RegularFile {
             assert_eq!(entry.metadata().len(), original.len());
+            let mut content = Vec::new();
+            entry.open().unwrap().read_to_end(&mut content).unwrap();
+            assert_eq!(content, fs::read(world.original(entry.path())).unwrap());
+        } else {
+            let refused = entry.open().unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::InvalidInput);
         }
+        let target = fs::read_link(world.original(entry.path())).ok();
+        assert_eq!(entry.read_link().ok(), target);
         walked += 1;
     }
     // The root, two directories, seven links, three files, and those in b.
@@ -153,6 +161,8 @@ fn a_file_is_read_at_any_place() {
     let mut rest = Vec::new();
     other.read_to_end(&mut rest).unwrap();
     assert_eq!(rest.len(), 1 << 20);
+    assert_eq!(other.stream_position().unwrap(), 3 << 20);
+    assert_eq!(other.read_to_end(&mut rest).unwrap(), 0);
     assert!(file.seek(SeekFrom::Current(-(4 << 20))).is_err());
     assert_eq!(file.seek(SeekFrom::Start(4 << 20)).unwrap(), 4 << 20);
     assert_eq!(file.read(&mut bytes).unwrap(), 0);

@@ -1,6 +1,6 @@
 use std::{ffi::OsString, path::Path, path::PathBuf};
 
-use verimount::{DirEntry, Error, FileType, Image, Metadata};
+use verimount::{DirEntry, Error, FileType, Metadata};
 
 /// All that an image tells of a file.
 pub(super) struct Entry<'a> {
@@ -12,16 +12,16 @@ pub(super) struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    pub(super) fn read(image: &Image, entry: &'a DirEntry) -> Result<Self, Error> {
-        let (path, metadata) = (entry.path(), entry.metadata());
+    pub(super) fn read(entry: &'a DirEntry) -> Result<Self, Error> {
+        let metadata = entry.metadata();
         Ok(Self {
-            path,
+            path: entry.path(),
             metadata,
             target: match metadata.is_symlink() {
-                true => Some(image.read_link(path)?),
+                true => Some(entry.read_link()?),
                 false => None,
             },
-            xattrs: image.xattr_names(path)?,
+            xattrs: entry.xattr_names()?,
         })
     }
 
