@@ -94,12 +94,12 @@ impl Mount {
             .suid(self.powers.suid)
             .dev(self.powers.dev);
         let mounted = content.mount(&self.directory, &options);
-        mounted.map_err(|error| match error.mismatch() {
-            Some(_) => {
+        mounted.map_err(|error| match error.is_failed_read() {
+            true => {
                 let text = format!("{error}; use --as-file to read its undamaged parts");
                 Explained::new(&error, text).into()
             }
-            None => error.into(),
+            false => error.into(),
         })
     }
 }

@@ -1,11 +1,11 @@
 use std::{
     io::{Write, stdout},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 use anyhow::Result;
 use clap::{Args, ValueHint};
-use verimount::{Error, ErrorKind, Location, PushOptions, push};
+use verimount::{Error, ErrorKind, Location, PushOptions, printable, push};
 
 use crate::{
     Outcome,
@@ -53,7 +53,8 @@ impl Push {
             .plain_http(self.plain_http)
             .remote(self.session.options()?)
             .watch(Bars::watch(&interrupt));
-        let pushed = push(&self.file, &self.image, &options).map_err(advised)?;
+        let pushed =
+            push(&self.file, &self.image, &options).map_err(|error| advised(&self.file, error))?;
         drop(options);
         // A name in a registry pins the content.
         let content = match pushed.location.names_content() {
@@ -69,26 +70,16 @@ impl Push {
     }
 }
 
-fn advised(error: Error) -> anyhow::Error {
-    let at = || {
-        error
-            .location()
-            .map(ToString::to_string)
-            .unwrap_or_default()
+fn advised(file: &Path, error: Error) -> anyhow::Error {
+    let is_about_file = error.location().and_then(Location::path) == Some(file);
+    let at = printable(file);
+    let text = match error.kind() {
+        ErrorKind::InvalidInput => return wrong_usage(&error),
+        ErrorKind::NotSealed | ErrorKind::WrongFormat if is_about_file => {
+            format!("{at} is not sealed, so that readers could not verify it: verimount seal {at}")
+        }
+        ErrorKind::Damaged => format!("{error}; verimount verify {at} lists the bad ranges"),
+        _ => return error.into(),
     };
-    match error.kind() {
-        ErrorKind::InvalidInput => wrong_usage(&error),
-        ErrorKind::NotSealed | ErrorKind::WrongFormat => {
-            let at = at();
-            let text = format!(
-                "{at} is not sealed, so that readers could not verify it: verimount seal {at}"
-            );
-            Explained::new(&error, text).into()
-        }
-        ErrorKind::Corrupt => {
-            let text = format!("{error}; verimount verify {} lists the bad ranges", at());
-            Explained::new(&error, text).into()
-        }
-        _ => error.into(),
-    }
+    Explained::new(&error, text).into()
 }

@@ -70,6 +70,11 @@ impl Error {
         }
     }
 
+    /// Whether reading failed: bytes do not match, or the storage failed. Other parts may be readable.
+    pub fn is_failed_read(&self) -> bool {
+        self.read_error().is_some()
+    }
+
     /// The number of the system's error that comes closest: that of the system itself, if it refused or failed
     /// something.
     pub fn errno(&self) -> i32 {

@@ -42,6 +42,8 @@ pub enum ErrorKind {
     NoHashArea,
     /// Bytes do not match their digests, as [`Error::mismatch`] may tell; or the data contradicts its format or itself.
     Corrupt,
+    /// Not all bytes of a file that was to be copied match its seal. [`Content::verify`](crate::Content::verify) tells which.
+    Damaged,
     /// The data is of another format than is needed here: not an image, not a seal, not a volume.
     WrongFormat,
     /// An archive has several container images in it, or not all of one.
@@ -74,7 +76,11 @@ impl ErrorKind {
     pub fn is_about_data(self) -> bool {
         matches!(
             self,
-            Self::WrongContent | Self::NotSealed | Self::Corrupt | Self::WrongFormat
+            Self::WrongContent
+                | Self::NotSealed
+                | Self::Corrupt
+                | Self::Damaged
+                | Self::WrongFormat
         )
     }
 
@@ -89,7 +95,7 @@ impl ErrorKind {
             Self::WrongContent => Errno::KEYREJECTED,
             // As the kernel measures a file without a tree.
             Self::NotSealed => Errno::NODATA,
-            Self::Corrupt | Self::Network | Self::Io => Errno::IO,
+            Self::Corrupt | Self::Damaged | Self::Network | Self::Io => Errno::IO,
             Self::WrongFormat | Self::NotOneImage | Self::NoSize | Self::InvalidInput => {
                 Errno::INVAL
             }
@@ -104,9 +110,9 @@ impl ErrorKind {
         match fault {
             Fault::Io(error) => of_io(error),
             Fault::Read(error) => of_read(error),
-            Fault::Seal(error) => of_seal(error),
+            Fault::Seal(error) => error.into(),
             Fault::Image(error) => of_tree(error),
-            Fault::Volume(error) => of_volume(error),
+            Fault::Volume(error) => error.into(),
             Fault::Mount(error) => of_mount(error),
             Fault::Scan(error)
             | Fault::BuildRomfs(RomfsError::Scan(error))
@@ -122,9 +128,8 @@ impl ErrorKind {
                 Self::WrongContent
             }
             Fault::NotSealed { .. } => Self::NotSealed,
-            Fault::TruncatedVolume { .. } | Fault::SizeChanged { .. } | Fault::Damaged => {
-                Self::Corrupt
-            }
+            Fault::TruncatedVolume { .. } | Fault::SizeChanged { .. } => Self::Corrupt,
+            Fault::Damaged => Self::Damaged,
             Fault::Unrecognised
             | Fault::NotAnImage
             | Fault::NotASeal
@@ -149,7 +154,7 @@ impl ErrorKind {
             | Fault::PinnedAndNot
             | Fault::PermissionsStored
             | Fault::NoCache
-            | Fault::NotStorable(_)
+            | Fault::WrongPlace(_)
             | Fault::Location(_) => Self::InvalidInput,
         }
     }
@@ -157,30 +162,41 @@ impl ErrorKind {
 
 impl From<&VerityError> for ErrorKind {
     fn from(error: &VerityError) -> Self {
-        of_seal(error)
+        match error {
+            VerityError::Source(error) => of_read(error),
+            VerityError::Write(error) => of_io(error),
+            VerityError::Cancelled => Self::Cancelled,
+            VerityError::NotSealed | VerityError::NoSuperblock => Self::NotSealed,
+            VerityError::Unfinished { .. } | VerityError::Corrupt(_) => Self::Corrupt,
+            VerityError::WrongDigest { .. }
+            | VerityError::WrongRootHash { .. }
+            | VerityError::NotSigned
+            | VerityError::WrongSignature(_) => Self::WrongContent,
+            VerityError::AlreadySealed => Self::AlreadyExists,
+            VerityError::Unsupported(_) | VerityError::TooLarge(_) => Self::Unsupported,
+            _ => Self::InvalidInput,
+        }
     }
 }
 
 impl From<&VolumeError> for ErrorKind {
     fn from(error: &VolumeError) -> Self {
-        of_volume(error)
-    }
-}
-
-fn of_seal(error: &VerityError) -> ErrorKind {
-    match error {
-        VerityError::Source(error) => of_read(error),
-        VerityError::Write(error) => of_io(error),
-        VerityError::Cancelled => ErrorKind::Cancelled,
-        VerityError::NotSealed | VerityError::NoSuperblock => ErrorKind::NotSealed,
-        VerityError::Unfinished { .. } | VerityError::Corrupt(_) => ErrorKind::Corrupt,
-        VerityError::WrongDigest { .. }
-        | VerityError::WrongRootHash { .. }
-        | VerityError::NotSigned
-        | VerityError::WrongSignature(_) => ErrorKind::WrongContent,
-        VerityError::AlreadySealed => ErrorKind::AlreadyExists,
-        VerityError::Unsupported(_) | VerityError::TooLarge(_) => ErrorKind::Unsupported,
-        _ => ErrorKind::InvalidInput,
+        match error {
+            VolumeError::Source(error) => of_read(error),
+            VolumeError::Write(WriteError::Io { source, .. } | WriteError::Flush(source)) => {
+                of_io(source)
+            }
+            VolumeError::Latched(first) => first.as_ref().into(),
+            VolumeError::Cancelled => Self::Cancelled,
+            VolumeError::NotIntegrity => Self::WrongFormat,
+            VolumeError::Corrupt(_)
+            | VolumeError::TooSmall { .. }
+            | VolumeError::Mismatch { .. } => Self::Corrupt,
+            VolumeError::Usage(Usage::NothingMatches) => Self::WrongContent,
+            VolumeError::Unsupported(_) => Self::Unsupported,
+            VolumeError::Usage(_) | VolumeError::Param(_) => Self::InvalidInput,
+            _ => Self::Io,
+        }
     }
 }
 
@@ -191,25 +207,6 @@ fn of_tree(error: &TreeError) -> ErrorKind {
         TreeError::Unsupported(_) => ErrorKind::Unsupported,
         TreeError::Read(error) => of_read(error),
         _ => ErrorKind::InvalidInput,
-    }
-}
-
-fn of_volume(error: &VolumeError) -> ErrorKind {
-    match error {
-        VolumeError::Source(error) => of_read(error),
-        VolumeError::Write(WriteError::Io { source, .. } | WriteError::Flush(source)) => {
-            of_io(source)
-        }
-        VolumeError::Latched(first) => of_volume(first),
-        VolumeError::Cancelled => ErrorKind::Cancelled,
-        VolumeError::NotIntegrity => ErrorKind::WrongFormat,
-        VolumeError::Corrupt(_) | VolumeError::TooSmall { .. } | VolumeError::Mismatch { .. } => {
-            ErrorKind::Corrupt
-        }
-        VolumeError::Usage(Usage::NothingMatches) => ErrorKind::WrongContent,
-        VolumeError::Unsupported(_) => ErrorKind::Unsupported,
-        VolumeError::Usage(_) | VolumeError::Param(_) => ErrorKind::InvalidInput,
-        _ => ErrorKind::Io,
     }
 }
 

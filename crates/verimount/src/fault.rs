@@ -187,9 +187,9 @@ pub(crate) enum Fault {
     #[cfg(feature = "clouds")]
     #[error(": its name is too long for a seal beside it")]
     NoSidecarName,
-    /// Files are stored in registries and object stores only, under certain names.
+    /// Nothing is copied to or from such a place, or under such a name.
     #[error("{0}")]
-    NotStorable(&'static str),
+    WrongPlace(&'static str),
     /// A file that was to be copied does not match its seal.
     #[error(" is damaged: it does not match its seal")]
     Damaged,

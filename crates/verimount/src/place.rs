@@ -40,7 +40,7 @@ impl Place {
     }
 
     /// What the registry says of the image, if it is in one. If its tag is moved later, data and seal still belong together.
-    fn manifest(&self) -> Result<Option<(&FarLocation, &Manifest)>, Error> {
+    pub(crate) fn manifest(&self) -> Result<Option<(&FarLocation, &Manifest)>, Error> {
         let Kind::Far(far) = &self.location.0 else {
             return Ok(None);
         };

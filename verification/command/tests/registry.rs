@@ -165,7 +165,20 @@ fn only_sound_sealed_files_are_pushed() {
     let content = bytes.len() / 2;
     bytes[content] ^= 1;
     fs::write(&damaged, bytes).unwrap();
-    verimount(args!["push", &damaged, &tagged]).fails_saying("is damaged");
+    let refused = verimount(args!["push", &damaged, &tagged]);
+    refused.fails_saying("is damaged");
+    refused.fails_saying(&format!("verimount verify {} lists", damaged.display()));
+    // What is advised is right only for the file itself, and for data of the right size.
+    let truncated = world.image_with_sidecar("truncated");
+    let file = fs::File::options().write(true).open(&truncated).unwrap();
+    file.set_len(4096).unwrap();
+    let refused = verimount(args!["push", &truncated, &tagged]);
+    refused.fails_saying("is truncated");
+    assert!(!refused.stderr.contains("verimount verify"), "{refused:?}");
+    let seal = world.write("text", "no seal");
+    let refused = verimount(args!["push", &truncated, &tagged, "--sidecar", &seal]);
+    refused.fails_saying(&format!("{} does not contain a seal", seal.display()));
+    assert!(!refused.stderr.contains("verimount seal"), "{refused:?}");
     verimount(args!["ls", &tagged]).fails_saying("no such file");
     let image = world.sealed_image("image");
     for name in ["image", "image:1.0@sha256:", "Image:1.0"] {

@@ -75,7 +75,7 @@ pub struct Pushed {
 /// ```
 ///
 /// # Errors
-/// [`NotSealed`](crate::ErrorKind::NotSealed); [`Corrupt`](crate::ErrorKind::Corrupt) if not all bytes match the seal;
+/// [`NotSealed`](crate::ErrorKind::NotSealed); [`Damaged`](crate::ErrorKind::Damaged) if not all bytes match the seal;
 /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for another place; [`Cancelled`](crate::ErrorKind::Cancelled); those of
 /// opening, and of the server.
 pub fn push<L: TryInto<Location>>(
@@ -88,7 +88,7 @@ where
 {
     let (file, to) = (file.as_ref(), to.try_into()?);
     let watch = &mut options.watcher.watch();
-    let refused = |reason| Fault::NotStorable(reason).somewhere();
+    let refused = |reason| Fault::WrongPlace(reason).somewhere();
     let open = |watch: &mut _| SoundFile::open(file.into(), options.sidecar.clone(), watch);
     match &to.0 {
         Kind::Far(FarLocation::Registry(image)) => {

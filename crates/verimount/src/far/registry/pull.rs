@@ -15,7 +15,7 @@ use crate::{
     far::FarLocation,
     fault::Fault,
     file::CHUNK,
-    location::{Kind, sidecar_path},
+    location::sidecar_path,
     open::open_accepted,
     output_file::OutputFile,
     place::Place,
@@ -65,7 +65,7 @@ struct Fetched {
 /// ```
 ///
 /// # Errors
-/// [`Corrupt`](crate::ErrorKind::Corrupt) if not all bytes match the seal; [`InvalidInput`](crate::ErrorKind::InvalidInput) for
+/// [`Damaged`](crate::ErrorKind::Damaged) if not all bytes match the seal; [`InvalidInput`](crate::ErrorKind::InvalidInput) for
 /// content that is not in a registry; [`Cancelled`](crate::ErrorKind::Cancelled); those of opening and writing.
 pub fn pull<L: TryInto<Location>>(
     image: L,
@@ -76,15 +76,15 @@ where
     Error: From<L::Error>,
 {
     let (location, file) = (image.try_into()?, file.as_ref());
-    let Kind::Far(FarLocation::Registry(image)) = &location.0 else {
-        let reason = "a file is copied from a registry (oci://)";
-        return Err(Fault::NotStorable(reason).somewhere());
-    };
     let watch = &mut options.watcher.watch();
     let open = &options.open;
-    let there = Place::new(location.clone(), &open.clone().without_places());
-    let accepted = Accepted::at(&there, &open.trust(&location)?)?;
-    let found = &image.find(&open.access)?;
+    let trust = open.trust(&location)?;
+    let there = Place::new(location, &open.clone().without_places());
+    let Some((FarLocation::Registry(image), found)) = there.manifest()? else {
+        let reason = "a file is copied from a registry (oci://)";
+        return Err(Fault::WrongPlace(reason).somewhere());
+    };
+    let accepted = Accepted::at(&there, &trust)?;
     let layers = &found.layers;
     let data = Fetched::new(file.to_owned())?;
     let seal = match &layers.seal {
@@ -101,7 +101,7 @@ where
     let place = Place::new(data.location()?, &here);
     let report = verify_watched(&open_accepted(place, accepted, &here)?, watch)?;
     if !report.is_good() {
-        return Err(Fault::Damaged.at(location));
+        return Err(Fault::Damaged.at(there.location()));
     }
     for fetched in seal.into_iter().chain([data]) {
         fetched.commit()?;
