@@ -13,9 +13,8 @@ use verimount::bridge::{
     BridgeFs, BridgeOptions, CachePolicy, Caller, Mirror, MirrorOptions, Passthrough, PolicyFile,
     explain,
     policy::{Access, Policy},
-    served,
 };
-use verimount::mounts::{AttachOptions, Reload};
+use verimount::mounts::{AttachOptions, Reload, served};
 use verimount::printable;
 
 use crate::{
@@ -114,7 +113,7 @@ impl Bridge {
                 is_shared: self.mount.allow_other,
                 no_xattr: self.no_xattr,
             },
-            served(&self.source),
+            served(&self.source, None),
         ));
         let mounted = mount(fs.clone(), directory, &options)?;
         let text = format!(

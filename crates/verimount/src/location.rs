@@ -167,6 +167,14 @@ fn path_with(file: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
+/// Whether a text begins with one of these, which are in lower case, in upper or lower case.
+pub(crate) fn begins_with_one(text: &str, beginnings: &[&str]) -> bool {
+    beginnings.iter().any(|beginning| {
+        let start = text.get(..beginning.len());
+        start.is_some_and(|start| start.eq_ignore_ascii_case(beginning))
+    })
+}
+
 /// Why a text is not a [`Location`]: it begins like a URL, a name in a registry or of an object, but is none that can be
 /// used, or this library was built without the feature for it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -1,16 +1,10 @@
-use std::{
-    fmt, io,
-    num::NonZeroUsize,
-    path::{Path, absolute},
-    sync::Arc,
-};
+use std::{fmt, io, num::NonZeroUsize, path::Path, sync::Arc};
 
 use verimount_mount::{Attached, EndSignals, Mode, MountOptions as AttachOptions, Mounted, attach};
-use verimount_names::printable;
-use verimount_serve::{ImageFs, Owners, Pin, Served, VerifiedTree};
+use verimount_serve::{ImageFs, Owners, Served, VerifiedTree};
 use verimount_tree::{Permissions, SingleFile};
 
-use crate::{Content, Error, fault::Fault, processors::all_processors};
+use crate::{Content, Error, fault::Fault, mounts::served, processors::all_processors};
 
 /// How content is mounted.
 #[derive(Debug, Clone, Default)]
@@ -217,12 +211,4 @@ fn auto_threads(is_remote: bool) -> NonZeroUsize {
     const FAR: NonZeroUsize = NonZeroUsize::new(24).unwrap();
     let near = all_processors().saturating_mul(TWO).min(MOST);
     if is_remote { near.max(FAR) } else { near }
-}
-
-/// Describes what this process serves from now on, for its status. `source` is reported as an absolute
-/// path, as readers of the status have other working directories.
-pub(crate) fn served(source: &Path, pin: Option<Pin>) -> Served {
-    let absolute = absolute(source);
-    let source = absolute.as_deref().unwrap_or(source);
-    Served::new(printable(source).to_string(), pin)
 }

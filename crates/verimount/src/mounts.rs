@@ -1,5 +1,10 @@
 //! What Verimount serves on this machine: the mount table, statuses, and how mounts end.
 
+use std::path::{Path, absolute};
+
+use verimount_names::printable;
+use verimount_serve::Pin;
+
 pub use verimount_mount::{
     Daemon, DaemonEnd, EndSignals, EndingMount, Mode, MountEntry, MountError,
     MountOptions as AttachOptions, Mountable, Mounted, NoAnswer, RegisteredExport, Registration,
@@ -12,3 +17,11 @@ pub use verimount_serve::{
     ask_mount, check_export,
 };
 pub use verimount_sys::take_inherited;
+
+/// Describes what this process serves of `source` from now on, for its status. The path is reported as an absolute one, as
+/// readers of the status have other working directories.
+pub fn served(source: &Path, pin: Option<Pin>) -> Served {
+    let absolute = absolute(source);
+    let source = absolute.as_deref().unwrap_or(source);
+    Served::new(printable(source).to_string(), pin)
+}

@@ -21,16 +21,7 @@ pub use verimount_nbd::{Server, SocketAccess, memory_limit};
 pub use verimount_serve::{Disk, DiskAccess, VolumeExport, VolumeFs};
 pub use verimount_sys::return_freed_memory;
 
-use std::path::Path;
-
-use verimount_serve::Served;
-
 use crate::Error;
-
-/// Describes what this process serves of the volume at `path` from now on, for its status.
-pub fn served(path: &Path) -> Served {
-    crate::mount::served(path, None)
-}
 
 /// Opens a volume for exclusive use, or for reading only in a mode that is read-only. The files are
 /// returned for their statistics.

@@ -10,8 +10,10 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use verimount::volume::{CommitTimer, Disk, Volume, VolumeError};
-use verimount::volume::{Device, served};
+use verimount::{
+    mounts::served,
+    volume::{CommitTimer, Device, Disk, Volume, VolumeError},
+};
 
 /// An open volume, which must be closed after use.
 pub(super) struct OpenedVolume {
@@ -37,7 +39,7 @@ impl OpenedVolume {
     /// The volume's disk, which must be dropped before the volume can be closed. `source` is the
     /// volume's file.
     pub(super) fn disk(&self, source: &Path) -> Disk {
-        let served = served(source);
+        let served = served(source, None);
         Disk::new(self.volume.clone(), self.devices.clone(), served)
     }
 

@@ -8,6 +8,7 @@ use verimount_source::ReadAt;
 use crate::{
     Error, Location, LocationError,
     accepted::{Accepted, Named},
+    location::begins_with_one,
     opened_seal::OpenedSeal,
     place::Place,
 };
@@ -36,13 +37,9 @@ impl Access {
 impl FarLocation {
     pub(crate) fn parse(text: &str) -> Option<Result<Self, LocationError>> {
         let schemes = ["http://", "https://", "oci://", "s3://", "gs://", "az://"];
-        let is_meant = schemes.iter().any(|scheme| {
-            let start = text.get(..scheme.len());
-            start.is_some_and(|start| start.eq_ignore_ascii_case(scheme))
-        });
         let refused =
             || LocationError("this program was built without support for URLs".to_owned());
-        is_meant.then(|| Err(refused()))
+        begins_with_one(text, &schemes).then(|| Err(refused()))
     }
 
     pub(crate) fn names_content(&self) -> bool {

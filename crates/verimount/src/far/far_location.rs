@@ -6,7 +6,10 @@ use verimount_remote::{RemoteUrl, registry::Reference};
 use verimount_source::ReadAt;
 
 use super::{Access, Manifest, registry::RegistryImage};
-use crate::{Error, Location, LocationError, location::Kind};
+use crate::{
+    Error, Location, LocationError,
+    location::{Kind, begins_with_one},
+};
 
 /// Where content is that is not on this machine.
 #[derive(Clone)]
@@ -24,15 +27,9 @@ impl FarLocation {
     /// The location that a text means: a URL if it begins with `http://` or `https://`, an image in a registry if it
     /// begins with `oci://`, an object in a cloud if it begins with `s3://`, `gs://` or `az://`; else `None`.
     pub(crate) fn parse(text: &str) -> Option<Result<Self, LocationError>> {
-        let begins_with = |schemes: &[&str]| {
-            schemes.iter().any(|scheme| {
-                let start = text.get(..scheme.len());
-                start.is_some_and(|start| start.eq_ignore_ascii_case(scheme))
-            })
-        };
-        if begins_with(&["http://", "https://", "oci://"]) {
+        if begins_with_one(text, &["http://", "https://", "oci://"]) {
             Some(Self::of_url(text))
-        } else if begins_with(&["s3://", "gs://", "az://"]) {
+        } else if begins_with_one(text, &["s3://", "gs://", "az://"]) {
             Some(Self::of_object(text))
         } else {
             None
