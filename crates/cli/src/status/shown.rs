@@ -85,14 +85,14 @@ impl Shown {
         });
         self.metrics.push(metric);
     }
-}
 
-/// The table of all that is shown, with the lines and the metrics of each figure side by side. rustfmt would take five
-/// lines for most metrics.
-#[rustfmt::skip]
-impl Shown {
     fn add_common(&mut self, status: &Status) {
-        let Served { source, pin, daemon, since } = &status.served;
+        let Served {
+            source,
+            pin,
+            daemon,
+            since,
+        } = &status.served;
         let kind = status.kind.name();
         self.line("source", one_line(source));
         self.line("kind", kind);
@@ -100,37 +100,79 @@ impl Shown {
             self.line("pinned by", pin_text(pin));
         }
         if let Some(daemon) = daemon {
-            self.line("served by", format_args!("process {}, for {}", daemon.pid(), age(*since)));
+            self.line(
+                "served by",
+                format_args!("process {}, for {}", daemon.pid(), age(*since)),
+            );
         }
         self.add_up(1);
         let mut labels = vec![("kind", kind), ("source", source.as_str())];
         labels.extend(pin.as_ref().map(|pin| ("pin", pin.name())));
         labels.extend(status.digest().map(|digest| ("digest", digest)));
         self.labelled("info", "What is served; always 1.", &labels, 1);
-        self.metric("start_time_seconds", "When it was started, in seconds since 1970.", since);
+        self.metric(
+            "start_time_seconds",
+            "When it was started, in seconds since 1970.",
+            since,
+        );
         if let Some(size) = status.size() {
             self.metric("size_bytes", "Size of the image, file or disk.", size);
         }
-        let requests = status.requests.iter().map(|(name, count)| (name.as_str(), *count));
-        self.metric_by(("requests_total", "operation"), "Requests that reached the process, by operation.", requests);
-        self.metric("mismatches_total", "Reads of an image or file, or blocks of a volume, that did not match.",
-            status.mismatches);
+        let requests = status
+            .requests
+            .iter()
+            .map(|(name, count)| (name.as_str(), *count));
+        self.metric_by(
+            ("requests_total", "operation"),
+            "Requests that reached the process, by operation.",
+            requests,
+        );
+        self.metric(
+            "mismatches_total",
+            "Reads of an image or file, or blocks of a volume, that did not match.",
+            status.mismatches,
+        );
     }
 
     fn add_up(&mut self, up: u8) {
-        self.metric("up", "1 if it tells its status; 0 if its process has ended, or does not answer.", up);
+        self.metric(
+            "up",
+            "1 if it tells its status; 0 if its process has ended, or does not answer.",
+            up,
+        );
     }
 
     fn add_image(&mut self, image: &ImageStatus) {
-        let ImageStatus { digest, size, data_requests, tree_requests, tree_bytes, .. } = image;
-        self.line("digest", one_line(digest.as_deref().unwrap_or("none: nothing is verified")));
+        let ImageStatus {
+            digest,
+            size,
+            data_requests,
+            tree_requests,
+            tree_bytes,
+            ..
+        } = image;
+        self.line(
+            "digest",
+            one_line(digest.as_deref().unwrap_or("none: nothing is verified")),
+        );
         self.line("size", format_args!("{size} bytes"));
         self.add_verified(image.bytes_verified);
         self.line("data requests", data_requests);
         self.metric("data_reads_total", "Reads of data.", data_requests);
-        self.line("tree requests", format_args!("{tree_requests} of {tree_bytes} bytes in all"));
-        self.metric("tree_reads_total", "Reads of the Merkle tree.", tree_requests);
-        self.metric("tree_read_bytes_total", "Bytes of the Merkle tree read.", tree_bytes);
+        self.line(
+            "tree requests",
+            format_args!("{tree_requests} of {tree_bytes} bytes in all"),
+        );
+        self.metric(
+            "tree_reads_total",
+            "Reads of the Merkle tree.",
+            tree_requests,
+        );
+        self.metric(
+            "tree_read_bytes_total",
+            "Bytes of the Merkle tree read.",
+            tree_bytes,
+        );
         if let Some(origin) = &image.origin {
             self.add_origin(origin);
         }
@@ -143,20 +185,61 @@ impl Shown {
     }
 
     fn add_origin(&mut self, origin: &OriginStatus) {
-        let (requests, received, rejected) = (origin.requests, origin.bytes_received, origin.bytes_rejected);
-        self.line("received", format_args!("{received} bytes by {requests} requests; {rejected} did not match"));
-        self.metric("origin_requests_total", "Requests that were sent for content.", requests);
-        self.metric("origin_received_bytes_total", "Bytes of content received.", received);
-        self.metric("origin_rejected_bytes_total", "Bytes received that did not match.", rejected);
-        let (busy, unreachable, broken) = (origin.retries_busy, origin.retries_unreachable, origin.retries_broken);
-        self.line("retries", format_args!(
-            "{busy} as the server was busy, {unreachable} without connection, {broken} broken off"));
-        self.metric_by(("origin_retries_total", "cause"), "Attempts that failed and were repeated, by cause.",
-            [("busy", busy), ("unreachable", unreachable), ("broken", broken)]);
+        let (requests, received, rejected) = (
+            origin.requests,
+            origin.bytes_received,
+            origin.bytes_rejected,
+        );
+        self.line(
+            "received",
+            format_args!("{received} bytes by {requests} requests; {rejected} did not match"),
+        );
+        self.metric(
+            "origin_requests_total",
+            "Requests that were sent for content.",
+            requests,
+        );
+        self.metric(
+            "origin_received_bytes_total",
+            "Bytes of content received.",
+            received,
+        );
+        self.metric(
+            "origin_rejected_bytes_total",
+            "Bytes received that did not match.",
+            rejected,
+        );
+        let (busy, unreachable, broken) = (
+            origin.retries_busy,
+            origin.retries_unreachable,
+            origin.retries_broken,
+        );
+        self.line(
+            "retries",
+            format_args!(
+                "{busy} as the server was busy, {unreachable} without connection, \
+                 {broken} broken off"
+            ),
+        );
+        self.metric_by(
+            ("origin_retries_total", "cause"),
+            "Attempts that failed and were repeated, by cause.",
+            [
+                ("busy", busy),
+                ("unreachable", unreachable),
+                ("broken", broken),
+            ],
+        );
         if let Some(failure) = &origin.last_failure {
-            self.line("last failure", format_args!("{} ago: {}", age(failure.at), one_line(&failure.reason)));
-            self.metric("origin_last_failure_time_seconds",
-                "When a request failed last, in seconds since 1970.", failure.at);
+            self.line(
+                "last failure",
+                format_args!("{} ago: {}", age(failure.at), one_line(&failure.reason)),
+            );
+            self.metric(
+                "origin_last_failure_time_seconds",
+                "When a request failed last, in seconds since 1970.",
+                failure.at,
+            );
         }
         if let Some(cache) = &origin.cache {
             self.add_cache(cache);
@@ -164,79 +247,213 @@ impl Shown {
     }
 
     fn add_cache(&mut self, cache: &CacheStatus) {
-        let CacheStatus { directory, bytes_read: read, bytes_written: written, bytes_rejected: rejected,
-            bytes_evicted: evicted, failures } = cache;
+        let CacheStatus {
+            directory,
+            bytes_read: read,
+            bytes_written: written,
+            bytes_rejected: rejected,
+            bytes_evicted: evicted,
+            failures,
+        } = cache;
         self.line("cache", one_line(directory));
-        self.line("", format_args!("{read} bytes read, {written} written, {evicted} evicted; \
-            {rejected} did not match, {failures} failures"));
+        self.line(
+            "",
+            format_args!(
+                "{read} bytes read, {written} written, {evicted} evicted; \
+                 {rejected} did not match, {failures} failures"
+            ),
+        );
         self.metric("cache_read_bytes_total", "Bytes read from the cache.", read);
-        self.metric("cache_written_bytes_total", "Bytes written to the cache.", written);
-        self.metric("cache_rejected_bytes_total",
-            "Bytes of the cache that did not match, and were fetched again.", rejected);
-        self.metric("cache_evicted_bytes_total", "Bytes evicted from the cache.", evicted);
-        self.metric("cache_failures_total", "Reads and writes of the cache that failed.", failures);
+        self.metric(
+            "cache_written_bytes_total",
+            "Bytes written to the cache.",
+            written,
+        );
+        self.metric(
+            "cache_rejected_bytes_total",
+            "Bytes of the cache that did not match, and were fetched again.",
+            rejected,
+        );
+        self.metric(
+            "cache_evicted_bytes_total",
+            "Bytes evicted from the cache.",
+            evicted,
+        );
+        self.metric(
+            "cache_failures_total",
+            "Reads and writes of the cache that failed.",
+            failures,
+        );
     }
 
     fn add_bridge(&mut self, bridge: &BridgeStatus) {
-        let BridgeStatus { opens, passthrough, relayed, remembered_files, held_files, policy } = bridge;
+        let BridgeStatus {
+            opens,
+            passthrough,
+            relayed,
+            remembered_files,
+            held_files,
+            policy,
+        } = bridge;
         if let Some(policy) = policy {
             self.add_policy(policy);
         }
-        self.line("opens", format_args!("{} passed through, {} relayed, {} denied; {} audited",
-            opens.passthrough, opens.relay, opens.denied, opens.audited));
-        self.line("", format_args!("{} served otherwise, as the file was open already", opens.followed));
-        self.metric_by(("opens_total", "way"), "Opens, by how they were served.",
-            [("passthrough", opens.passthrough), ("relay", opens.relay), ("denied", opens.denied)]);
-        self.metric("audited_total", "Opens that an audit rule matched.", opens.audited);
-        self.line("passthrough", format_args!("{} open now, {} registered, {} from the cache, {} kept",
-            passthrough.open, passthrough.registered, passthrough.reused, passthrough.idle));
-        self.metric("passthrough_open", "Opens that are passed through now.", passthrough.open);
-        self.metric("passthrough_registered_total", "Files registered with the kernel.", passthrough.registered);
+        self.line(
+            "opens",
+            format_args!(
+                "{} passed through, {} relayed, {} denied; {} audited",
+                opens.passthrough, opens.relay, opens.denied, opens.audited
+            ),
+        );
+        self.line(
+            "",
+            format_args!(
+                "{} served otherwise, as the file was open already",
+                opens.followed
+            ),
+        );
+        self.metric_by(
+            ("opens_total", "way"),
+            "Opens, by how they were served.",
+            [
+                ("passthrough", opens.passthrough),
+                ("relay", opens.relay),
+                ("denied", opens.denied),
+            ],
+        );
+        self.metric(
+            "audited_total",
+            "Opens that an audit rule matched.",
+            opens.audited,
+        );
+        self.line(
+            "passthrough",
+            format_args!(
+                "{} open now, {} registered, {} from the cache, {} kept",
+                passthrough.open, passthrough.registered, passthrough.reused, passthrough.idle
+            ),
+        );
+        self.metric(
+            "passthrough_open",
+            "Opens that are passed through now.",
+            passthrough.open,
+        );
+        self.metric(
+            "passthrough_registered_total",
+            "Files registered with the kernel.",
+            passthrough.registered,
+        );
         let fallbacks = passthrough.fallbacks;
         match &passthrough.refusal {
-            Some(reason) => self.line("fallbacks", format_args!("{fallbacks}: {}", one_line(reason))),
+            Some(reason) => self.line(
+                "fallbacks",
+                format_args!("{fallbacks}: {}", one_line(reason)),
+            ),
             None => self.line("fallbacks", fallbacks),
         }
-        self.metric("passthrough_fallbacks_total",
-            "Opens relayed because the kernel would not pass them through.", fallbacks);
-        self.line("relayed", format_args!("{} reads of {} bytes, {} writes of {} bytes in all",
-            relayed.reads, relayed.read_bytes, relayed.writes, relayed.written_bytes));
-        self.metric("relayed_read_bytes_total", "Bytes read through the process.", relayed.read_bytes);
-        self.metric("relayed_written_bytes_total", "Bytes written through the process.", relayed.written_bytes);
-        self.line("files", format_args!("{remembered_files} remembered, {held_files} held"));
-        self.metric("remembered_files", "Files that the kernel remembers.", remembered_files);
+        self.metric(
+            "passthrough_fallbacks_total",
+            "Opens relayed because the kernel would not pass them through.",
+            fallbacks,
+        );
+        self.line(
+            "relayed",
+            format_args!(
+                "{} reads of {} bytes, {} writes of {} bytes in all",
+                relayed.reads, relayed.read_bytes, relayed.writes, relayed.written_bytes
+            ),
+        );
+        self.metric(
+            "relayed_read_bytes_total",
+            "Bytes read through the process.",
+            relayed.read_bytes,
+        );
+        self.metric(
+            "relayed_written_bytes_total",
+            "Bytes written through the process.",
+            relayed.written_bytes,
+        );
+        self.line(
+            "files",
+            format_args!("{remembered_files} remembered, {held_files} held"),
+        );
+        self.metric(
+            "remembered_files",
+            "Files that the kernel remembers.",
+            remembered_files,
+        );
         self.metric("held_files", "Files that are kept open.", held_files);
     }
 
     fn add_policy(&mut self, policy: &PolicyStatus) {
-        let PolicyStatus { file, loaded, failure } = policy;
+        let PolicyStatus {
+            file,
+            loaded,
+            failure,
+        } = policy;
         let (label, old) = ([("file", file.as_str())], age(*loaded));
-        self.line("policy", format_args!("{}, loaded {old} ago", one_line(file)));
+        self.line(
+            "policy",
+            format_args!("{}, loaded {old} ago", one_line(file)),
+        );
         if let Some(failure) = failure {
-            self.line("RELOAD FAILED", format_args!("{} ago: {}", age(failure.at), one_line(&failure.reason)));
-            self.line("", format_args!("the old policy, loaded {old} ago, is still in force"));
+            self.line(
+                "RELOAD FAILED",
+                format_args!("{} ago: {}", age(failure.at), one_line(&failure.reason)),
+            );
+            self.line(
+                "",
+                format_args!("the old policy, loaded {old} ago, is still in force"),
+            );
         }
-        self.labelled("policy_load_time_seconds",
-            "When the policy in force was read, in seconds since 1970.", &label, loaded);
-        self.labelled("policy_reload_failed",
+        self.labelled(
+            "policy_load_time_seconds",
+            "When the policy in force was read, in seconds since 1970.",
+            &label,
+            loaded,
+        );
+        self.labelled(
+            "policy_reload_failed",
             "1 if the policy could not be read again, so that the old one is still in force.",
-            &label, u8::from(failure.is_some()));
+            &label,
+            u8::from(failure.is_some()),
+        );
     }
 
     fn add_volume(&mut self, volume: &VolumeStatus) {
-        let VolumeStatus { mode, size, block_size, bytes_written: written, unchecked_from, failure, .. } = volume;
+        let VolumeStatus {
+            mode,
+            size,
+            block_size,
+            bytes_written: written,
+            unchecked_from,
+            failure,
+            ..
+        } = volume;
         self.line("mode", one_line(mode));
-        self.line("size", format_args!("{size} bytes in sectors of {block_size}"));
+        self.line(
+            "size",
+            format_args!("{size} bytes in sectors of {block_size}"),
+        );
         self.add_verified(volume.bytes_read);
         self.line("written", format_args!("{written} bytes"));
         self.metric("written_bytes_total", "Bytes written.", written);
-        self.metric("failed", "1 if a write or flush has failed and the volume is read-only.",
-            u8::from(failure.is_some()));
-        self.metric("unchecked", "1 while tags are recalculated, so that not all blocks are checked.",
-            u8::from(unchecked_from.is_some()));
+        self.metric(
+            "failed",
+            "1 if a write or flush has failed and the volume is read-only.",
+            u8::from(failure.is_some()),
+        );
+        self.metric(
+            "unchecked",
+            "1 while tags are recalculated, so that not all blocks are checked.",
+            u8::from(unchecked_from.is_some()),
+        );
         self.add_storage(&volume.storage);
         if let Some(sector) = unchecked_from {
-            self.line("unchecked", format_args!("from sector {sector} on, until its tags are recalculated"));
+            self.line(
+                "unchecked",
+                format_args!("from sector {sector} on, until its tags are recalculated"),
+            );
         }
         if let Some(reason) = failure {
             self.line("read-only", one_line(reason));
@@ -244,18 +461,48 @@ impl Shown {
     }
 
     fn add_storage(&mut self, storage: &StorageCounts) {
-        let StorageCounts { reads, read_bytes: read, writes, written_bytes: written, flushes, .. } = storage;
-        self.line("storage", format_args!(
-            "{reads} reads of {read} bytes, {writes} writes of {written} bytes in all, {flushes} flushes"));
-        self.metric("storage_reads_total", "Reads of the volume's devices.", reads);
-        self.metric("storage_read_bytes_total", "Bytes read from the volume's devices.", read);
-        self.metric("storage_writes_total", "Writes to the volume's devices.", writes);
-        self.metric("storage_written_bytes_total", "Bytes written to the volume's devices.", written);
-        self.metric("storage_flushes_total", "Flushes of the volume's devices.", flushes);
+        let StorageCounts {
+            reads,
+            read_bytes: read,
+            writes,
+            written_bytes: written,
+            flushes,
+            ..
+        } = storage;
+        self.line(
+            "storage",
+            format_args!(
+                "{reads} reads of {read} bytes, \
+                 {writes} writes of {written} bytes in all, {flushes} flushes"
+            ),
+        );
+        self.metric(
+            "storage_reads_total",
+            "Reads of the volume's devices.",
+            reads,
+        );
+        self.metric(
+            "storage_read_bytes_total",
+            "Bytes read from the volume's devices.",
+            read,
+        );
+        self.metric(
+            "storage_writes_total",
+            "Writes to the volume's devices.",
+            writes,
+        );
+        self.metric(
+            "storage_written_bytes_total",
+            "Bytes written to the volume's devices.",
+            written,
+        );
+        self.metric(
+            "storage_flushes_total",
+            "Flushes of the volume's devices.",
+            flushes,
+        );
     }
-}
 
-impl Shown {
     /// Adds the last lines: requests and mismatches, whose metrics come before those of the kind.
     fn add_requests(&mut self, status: &Status) {
         if !status.requests.is_empty() {
