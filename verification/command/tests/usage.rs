@@ -1,153 +1,348 @@
-//! Every subcommand explains itself and refuses what it does not know.
+//! The documentation, help, manual pages and completions tell of the same subcommands and options, and what a
+//! subcommand does not know or cannot use, it names.
 
-mod subcommands;
+use std::{collections::BTreeSet, fs, path::Path};
 
-use std::collections::BTreeSet;
+use verimount_support::workspace::root;
 
-use self::subcommands::{ALL, Subcommand};
 use crate::{
     args,
     common::{run::verimount, world::World},
 };
 
-/// Checks all of them, and names the one that fails.
-fn each(check: impl Fn(&Subcommand)) {
-    for subcommand in &ALL {
-        eprintln!("{}", subcommand.name);
-        check(subcommand);
+/// A subcommand, as its help shows it.
+struct Subcommand {
+    /// With the name of its group.
+    name: Vec<String>,
+    /// The help for `-h`.
+    help: String,
+}
+
+impl Subcommand {
+    fn new(name: &[&str]) -> Self {
+        let help = verimount([name, &["-h"]].concat());
+        Self {
+            name: name.iter().map(|part| (*part).to_owned()).collect(),
+            help: help.succeeds_quietly().text().to_owned(),
+        }
+    }
+
+    fn with<'a>(&'a self, arguments: &[&'a str]) -> Vec<&'a str> {
+        let name = self.name.iter().map(String::as_str);
+        name.chain(arguments.iter().copied()).collect()
+    }
+
+    /// Its options, short and long.
+    fn options(&self) -> BTreeSet<&str> {
+        let lines = self.help.lines().map(str::trim_start);
+        let shown = lines.filter(|line| line.starts_with('-'));
+        // What it is for is further to the right.
+        let shown = shown.filter_map(|line| line.split("  ").next());
+        shown.flat_map(options_in).collect()
+    }
+
+    /// What must be given, as its usage shows it.
+    fn required(&self) -> BTreeSet<&str> {
+        let usage = self.help.split_once("Usage: verimount ").unwrap().1;
+        let usage = usage.lines().next().unwrap();
+        let words = usage.split(' ').filter(|word| word.starts_with('<'));
+        words.map(|word| word.trim_end_matches("...")).collect()
     }
 }
 
-/// The subcommands that a command's help lists, with what comes before them.
-fn listed(before: &[&str]) -> BTreeSet<String> {
-    let help = verimount([before, &["--help"]].concat());
+fn options_in(text: &str) -> impl Iterator<Item = &str> {
+    let ends = |c: char| !c.is_ascii_alphanumeric() && c != '-';
+    text.split(ends)
+        .filter(|word| word.len() > 1 && word.starts_with('-') && !word.ends_with('-'))
+}
+
+/// The names that a command's help lists.
+fn listed(before: &[&str]) -> Vec<String> {
+    let help = verimount([before, &["-h"]].concat());
     let help = help.succeeds_quietly().text();
     let (_, listed) = help.split_once("Commands:\n").unwrap();
     let (listed, _) = listed.split_once("\n\n").unwrap();
     // The lines that go on with an explanation are indented more.
     let lines = listed.lines().filter_map(|line| line.strip_prefix("  "));
     let names = lines.filter_map(|line| line.split(' ').next());
-    names
-        .filter(|name| !["", "help"].contains(name))
-        .map(|name| [before, &[name]].concat().join(" "))
-        .collect()
+    let names = names.filter(|name| !["", "help"].contains(name));
+    names.map(str::to_owned).collect()
 }
 
-/// So that a new subcommand is tested, too.
-#[test]
-fn all_subcommands_are_listed_here() {
-    let mut all = listed(&[]);
-    for group in ["cache", "volume"] {
-        assert!(all.remove(group));
-        all.extend(listed(&[group]));
+/// All subcommands.
+fn all() -> Vec<Subcommand> {
+    let mut all = Vec::new();
+    for name in listed(&[]) {
+        match &*name {
+            "cache" | "volume" => all.extend(listed(&[&name]).iter().map(|sub| {
+                let name = [&*name, sub];
+                Subcommand::new(&name)
+            })),
+            _ => all.push(Subcommand::new(&[&name])),
+        }
     }
-    let here = ALL.iter().map(|subcommand| subcommand.name);
-    assert_eq!(all, here.map(str::to_owned).collect());
+    assert!(all.len() >= 28, "{}", all.len());
+    all
 }
 
 #[test]
-fn help_mentions_every_argument() {
-    each(|subcommand| {
-        let name: Vec<_> = subcommand.name.split(' ').collect();
-        let help = [
-            verimount([&name[..], &["--help"]].concat()),
-            verimount([&name[..], &["-h"]].concat()),
-            verimount([&["help"], &name[..]].concat()),
-        ];
-        for help in help {
-            let text = help.succeeds_quietly().text();
-            assert!(text.contains(&format!("Usage: verimount {}", subcommand.name)));
-            for (argument, _) in subcommand.required {
-                assert!(text.contains(argument), "no {argument} in {text}");
+fn help_manual_pages_and_completions_agree() {
+    let world = World::new();
+    let pages = world.path("pages");
+    verimount(args!["man", &pages]).succeeds_quietly();
+    let shells = ["bash", "zsh", "fish", "elvish", "powershell"];
+    let scripts = shells.map(|shell| {
+        let script = verimount(["completions", shell]);
+        script.succeeds_quietly().text().to_owned()
+    });
+    for subcommand in all() {
+        let (name, options) = (&subcommand.name, subcommand.options());
+        assert!(options.contains("--help"), "{name:?}: {options:?}");
+        let long = verimount(subcommand.with(&["--help"]));
+        let long = long.succeeds_quietly().text();
+        let names = name.iter().map(String::as_str);
+        let help = verimount(["help"].into_iter().chain(names));
+        assert_eq!(help.succeeds_quietly().text(), long);
+        assert!(long.contains(&format!("Usage: verimount {}", name.join(" "))));
+        let page = pages.join(format!("verimount-{}.1", name.join("-")));
+        let page = fs::read_to_string(page).unwrap().replace('\\', "");
+        for option in &options {
+            for text in [long, &page] {
+                assert!(text.contains(option), "{name:?}: no {option} in {text}");
             }
-            for option in subcommand.options() {
-                assert!(text.contains(option), "no {option} in {text}");
+            let bare = option.trim_start_matches('-');
+            let script = scripts.iter().find(|script| !script.contains(bare));
+            assert!(script.is_none(), "{name:?}: {option} is not completed");
+        }
+    }
+}
+
+/// The command lines in a document, with what is optional in them.
+fn documented(path: &Path) -> Vec<String> {
+    let text = fs::read_to_string(path).unwrap();
+    let starts = text.match_indices("verimount ").filter(|(at, _)| {
+        let before = &text[..*at];
+        ["\n", "\n$ ", "`", "\n# ", "sudo "]
+            .iter()
+            .any(|start| before.ends_with(start))
+    });
+    let lines = starts.map(|(at, start)| {
+        let line = &text[at + start.len()..];
+        let end = line.find(['`', '\n', '#', '&', ';']).unwrap_or(line.len());
+        line[..end].trim().to_owned()
+    });
+    // Not sentences, nor arguments of `mount`.
+    let lines = lines.filter(|line| line.starts_with(|c: char| c.is_ascii_lowercase()));
+    lines.collect()
+}
+
+#[test]
+fn what_the_documentation_says_is_there() {
+    let all = all();
+    let mut mentioned = BTreeSet::new();
+    let mut options = 0;
+    let documents = fs::read_dir(root().join("docs")).unwrap();
+    let documents = documents.map(|entry| entry.unwrap().path());
+    let markdown = documents.filter(|path| path.extension().is_some_and(|end| end == "md"));
+    let readmes = ["README.md", "crates/cli/README.md"].map(|path| root().join(path));
+    for document in readmes.into_iter().chain(markdown) {
+        for line in documented(&document) {
+            let words: Vec<_> = line
+                .split([' ', ','])
+                .filter(|word| !word.is_empty())
+                .collect();
+            // `ls|cat|extract`, `cache info|clear|verify`, and `keygen, sign`.
+            let (group, names) = match words[0] {
+                group @ ("cache" | "volume") => (Some(group), words.get(1).copied()),
+                names => (None, Some(names)),
+            };
+            let mut names: Vec<_> = names.unwrap_or_default().split('|').collect();
+            if line.starts_with("keygen, ") || line.starts_with("completions, ") {
+                names.push(words[1]);
+            }
+            for name in names {
+                let name: Vec<_> = group.into_iter().chain([name]).collect();
+                let found = all.iter().find(|subcommand| subcommand.name == name);
+                let found = found.unwrap_or_else(|| panic!("{document:?}: {line}"));
+                let unquoted = line.split('"').step_by(2);
+                for option in unquoted.flat_map(options_in) {
+                    let known = found.options().contains(option);
+                    assert!(known, "{document:?}: {option} in {line}");
+                    options += 1;
+                }
+                mentioned.insert(name.join(" "));
             }
         }
-    });
-}
-
-/// What help shows is all there is.
-#[test]
-fn help_mentions_nothing_that_is_not_listed_here() {
-    each(|subcommand| {
-        let mut arguments = subcommand.with_required(0);
-        arguments.push("-h");
-        let help = verimount(arguments);
-        let shown = help
-            .text()
-            .lines()
-            .filter_map(|line| line.trim_start().strip_prefix('-'))
-            .filter_map(|line| {
-                line.split(' ')
-                    .find(|word| word.starts_with('-'))
-                    .or(Some(line))
-            })
-            .map(|word| {
-                let name = word.trim_start_matches('-');
-                let name = name.split([' ', '[']).next().unwrap();
-                // Some have only a short name.
-                let dashes = if word.starts_with('-') { "--" } else { "-" };
-                format!("{dashes}{name}")
-            });
-        for option in shown {
-            let known = subcommand.options().any(|known| known == option)
-                || subcommand.required.iter().any(|(name, _)| *name == option)
-                || option == "--help";
-            assert!(known, "{option}");
-        }
-    });
+    }
+    let names = all.iter().map(|subcommand| subcommand.name.join(" "));
+    assert_eq!(mentioned, names.collect());
+    assert!(options > 30, "{options}");
 }
 
 #[test]
-fn unknown_options_are_refused() {
-    each(|subcommand| {
+fn what_is_unknown_or_missing_is_named() {
+    for subcommand in all() {
         for unknown in ["--no-such-option", "-Z"] {
-            let mut arguments = subcommand.complete();
-            arguments.push(unknown);
-            let ended = verimount(arguments);
+            let ended = verimount(subcommand.with(&[unknown]));
             ended.is_wrong_usage();
             assert!(ended.stderr.contains(unknown), "{ended:?}");
         }
-    });
-}
-
-#[test]
-fn missing_arguments_are_named() {
-    each(|subcommand| {
-        for count in 0..subcommand.required.len() {
-            let ended = verimount(subcommand.with_required(count));
+        let required = subcommand.required();
+        if !required.is_empty() {
+            let ended = verimount(subcommand.with(&[]));
             ended.is_wrong_usage();
-            let (missing, _) = subcommand.required[count];
-            assert!(ended.stderr.contains(missing), "{ended:?}");
+            for missing in required {
+                assert!(ended.stderr.contains(missing), "{missing}: {ended:?}");
+            }
         }
-    });
+    }
+    verimount(["build", ".", "image", "surplus"]).is_wrong_usage();
 }
 
-#[test]
-fn surplus_arguments_are_refused() {
-    each(|subcommand| {
-        let takes_more = ["digest", "ls", "cat"].contains(&subcommand.name);
-        if !takes_more {
-            let mut arguments = subcommand.complete();
-            arguments.push("surplus");
-            verimount(arguments).is_wrong_usage();
-        }
-    });
-}
+/// EROFS has room for 16 bytes, romfs for 128.
+const TOO_LONG_A_NAME: &str = "\
+    --volume-name=0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\
+    0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef+";
+
+/// Options with values that are none.
+const MALFORMED: &[(&str, &[&str])] = &[
+    (
+        "build . image",
+        &[
+            "--block-size=256",
+            "--block-size=128K",
+            "--block-size=6000",
+            TOO_LONG_A_NAME,
+            "--strict=colour",
+            "--format=squashfs",
+            "--compress=gzip",
+            "--compress=lz4,13",
+            "--cluster=2M",
+            "--cluster=6000",
+            "--exclude=[a",
+            "--mtime=today",
+            "--owner=root",
+            "--xattrs=some",
+            "--whiteouts=aufs",
+        ],
+    ),
+    (
+        "seal file",
+        &[
+            "--format=dm-integrity",
+            "--data-block-size=256",
+            "--data-block-size=128K",
+            "--tree-block-size=512",
+        ],
+    ),
+    (
+        "digest file",
+        &[
+            "--hash-alg=md5",
+            "--hash-alg=",
+            "--tree-block-size=512",
+            "--tree-block-size=128K",
+            "--tree-block-size=3000",
+            "--tree-block-size=99999999999999999999",
+            "--salt=xy",
+            "--salt=abc",
+            "--salt=000000000000000000000000000000000000000000000000000000000000000000",
+        ],
+    ),
+    ("info file", &["--hash-offset=-1"]),
+    ("sign file --key=key", &["--block-size=2M"]),
+    (
+        "verify file",
+        &[
+            "--timeout=0",
+            "--timeout=1s",
+            "--cache-size=1X",
+            "--root-hash=",
+            "--root-hash=sha256:00",
+            "--hash-offset=-1",
+            "--data-blocks=much",
+            "--digest=",
+            "--digest=sha256",
+            "--digest=sha256:",
+            "--digest=sha256:00",
+            "--digest=md5:3d248ca542a24fc62d1c43b916eae5016878e2533c88238480b26128a1f1af95",
+            "--tree-readahead=-1",
+            "--tree-cache=much",
+            "--tree-cache=99999999T",
+            "--block-size=512",
+            "--block-size=2M",
+        ],
+    ),
+    ("push file oci://host/image:tag", &["--sidecar=oci://host"]),
+    ("pull oci://host/image:tag file", &["--digest=sha256:00"]),
+    (
+        "mount source directory",
+        &[
+            "--threads=0",
+            "--threads=many",
+            "--digest=sha256:00",
+            "--uid=nobody",
+            "--gid=-1",
+            "--umask=8",
+            "--prefetch=some",
+        ],
+    ),
+    ("cache info", &["--cache-size=1X"]),
+    (
+        "bridge source directory",
+        &["--passthrough=perhaps", "--cache=no", "--threads=0"],
+    ),
+    (
+        "volume format volume",
+        &[
+            "--size=0",
+            "--size=1X",
+            "--integrity=md5",
+            "--sector-size=8K",
+            "--tag-size=0",
+            "--tag-size=65537",
+            "--interleave-sectors=12",
+            "--journal-size=much",
+            "--mode=fast",
+        ],
+    ),
+    (
+        "volume check volume",
+        &[
+            "--integrity=",
+            "--accept=8",
+            "--accept=8..8",
+            "--accept=-8..8",
+        ],
+    ),
+    ("volume grow volume", &["--size=x", "--disk-size=x"]),
+    (
+        "volume mount volume directory",
+        &["--tag-cache=x", "--commit-time=0"],
+    ),
+    (
+        "volume serve volume --socket=socket",
+        &[
+            "--socket-mode=rw",
+            "--socket-mode=1777",
+            "--socket-group=no such group",
+            "--commit-time=-1",
+        ],
+    ),
+];
 
 #[test]
 fn malformed_values_are_refused() {
-    each(|subcommand| {
-        for (option, value) in subcommand.malformed {
-            let mut arguments = subcommand.complete();
-            let assignment = format!("{option}={value}");
-            arguments.push(&assignment);
-            let ended = verimount(&arguments);
+    for (subcommand, options) in MALFORMED {
+        for option in *options {
+            let words = subcommand.split(' ').chain([*option]);
+            let ended = verimount(words);
             ended.is_wrong_usage();
-            assert!(ended.stderr.contains(option), "{ended:?}");
+            let (name, _) = option.split_once('=').unwrap();
+            assert!(ended.stderr.contains(name), "{ended:?}");
         }
-    });
+    }
+    verimount(["completions", "no-such-shell"]).is_wrong_usage();
 }
 
 /// Valid one by one, but not together.
@@ -174,20 +369,15 @@ fn options_that_contradict_each_other_are_wrong_usage() {
 fn trust_without_a_pin_excludes_all_pins() {
     const DIGEST: &str =
         "--digest=sha256:3d248ca542a24fc62d1c43b916eae5016878e2533c88238480b26128a1f1af95";
-    const PINS: [&str; 3] = [DIGEST, "--root-hash=00", "--key=key"];
-    let excluding = [
-        ("--unpinned", "--unverified"),
-        ("--unverified", "--unpinned"),
-    ];
-    let read = ALL
-        .iter()
-        .filter(|each| each.options().any(|option| option == "--unpinned"));
-    for subcommand in read {
-        for (without_pin, other) in excluding {
-            for excluded in PINS.into_iter().chain([other]) {
-                let mut arguments = subcommand.complete();
-                arguments.extend([without_pin, excluded]);
-                verimount(arguments).is_wrong_usage();
+    let pins = [DIGEST, "--root-hash=00", "--key=key"];
+    for subcommand in ["verify a", "ls a", "cat a b", "extract a b", "mount a b"] {
+        for (without_pin, other) in [
+            ("--unpinned", "--unverified"),
+            ("--unverified", "--unpinned"),
+        ] {
+            for excluded in pins.into_iter().chain([other]) {
+                let words = subcommand.split(' ').chain([without_pin, excluded]);
+                verimount(words).is_wrong_usage();
             }
         }
     }
