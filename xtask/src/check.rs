@@ -5,16 +5,20 @@ use verimount_support::workspace::target;
 
 use crate::{
     programs::Program,
+    skips::Skips,
     steps::{cargo_test, check_sources, run_tests, step},
 };
 
 pub(crate) fn run() -> Result<()> {
-    check_sources(&target()?)?;
+    let target = target()?;
+    let skips = Skips::new(&target)?;
+    check_sources(&target)?;
     step("Tests of the libraries and of the command", || {
         let mut test = cargo_test();
         for program in Program::ALL {
             test.args(["--exclude", program.package()]);
         }
-        run_tests(&mut test)
-    })
+        run_tests(&mut test, &skips)
+    })?;
+    skips.print()
 }

@@ -11,6 +11,7 @@ mod fuzz;
 mod lines;
 mod programs;
 mod setup;
+mod skips;
 mod steps;
 mod test;
 

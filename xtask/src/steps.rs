@@ -10,8 +10,9 @@ use verimount_support::{
     command,
     workspace::{build_tested_verimount, cargo},
 };
+use verimount_testenv::SKIPS;
 
-use crate::fuzz;
+use crate::{fuzz, skips::Skips};
 
 /// How many tests of a program run at once.
 const TEST_THREADS: &str = "RUST_TEST_THREADS";
@@ -49,11 +50,11 @@ pub(crate) fn cargo_test() -> Command {
     test
 }
 
-/// Runs `cargo test` as [`cargo_test`] made it.
-pub(crate) fn run_tests(test: &mut Command) -> Result<()> {
+/// Runs `cargo test` as [`cargo_test`] made it, and counts the tests that are skipped.
+pub(crate) fn run_tests(test: &mut Command, skips: &Skips) -> Result<()> {
     // Its own tests would compile the command while they run.
     build_tested_verimount()?;
-    command::run(test)
+    command::run(test.env(SKIPS, skips.path()))
 }
 
 /// Runs one step, and prints its name before and its time after.

@@ -17,6 +17,7 @@ use verimount_testenv::{EXHAUSTIVE, tools::REQUIRE_TOOLS};
 use crate::{
     deny, fuzz,
     programs::Program,
+    skips::Skips,
     steps::{cargo_test, check_sources, run_tests, step},
 };
 
@@ -36,6 +37,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let start = Instant::now();
     setup::ensure_ready(&[Purpose::Test])?;
     let target = target()?;
+    let skips = Skips::new(&target)?;
     check_sources(&target)?;
     let path = command::path_with(&seaweedfs::installed(&target)?)?;
     step("Tests", || {
@@ -44,10 +46,10 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         if options.full {
             test.env(EXHAUSTIVE, "1");
         }
-        run_tests(&mut test)
+        run_tests(&mut test, &skips)
     })?;
     if !options.full {
-        return Ok(());
+        return skips.print();
     }
     let end = options.minutes.map(|minutes| start + minutes_long(minutes));
     for (name, minutes, work) in FURTHER_STEPS {
@@ -60,7 +62,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             _ => step(name, || work(&target))?,
         }
     }
-    Ok(())
+    skips.print()
 }
 
 /// The steps of the full test only: name, the minutes that it can take on a busy machine with two

@@ -240,6 +240,7 @@ mod tests {
         process::{getegid, geteuid, getgroups},
         thread::{capabilities, gettid},
     };
+    use verimount_testkit::eventually;
 
     use super::*;
 
@@ -273,9 +274,7 @@ mod tests {
         let gone = std::thread::spawn(|| Process::open(this_thread().pid).unwrap());
         let gone = Arc::new(gone.join().unwrap());
         // Who joins a thread is woken a moment before it has ended for others.
-        while gone.status().is_ok() {
-            std::thread::yield_now();
-        }
+        eventually("it has ended", || gone.status().is_err());
         let here = this_thread();
         callers.recent.insert(here.pid, gone);
         assert!(callers.credentials(here).is_some());

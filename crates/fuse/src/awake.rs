@@ -108,14 +108,16 @@ impl Drop for Awake {
 mod tests {
     use std::os::unix::fs::FileExt;
 
+    use verimount_testkit::eventually;
+
     use super::*;
 
     /// Waits until `count` limits were written, and returns them.
     fn limits(file: &File, count: usize) -> Vec<i32> {
         let len = count * size_of::<i32>();
-        while file.metadata().unwrap().len() < len as u64 {
-            thread::yield_now();
-        }
+        eventually("the limits are written", || {
+            file.metadata().unwrap().len() >= len as u64
+        });
         let mut bytes = vec![0; len];
         file.read_exact_at(&mut bytes, 0).unwrap();
         let (limits, _) = bytes.as_chunks();
@@ -140,8 +142,6 @@ mod tests {
         awake.request();
         drop(awake);
         // Its thread has dropped its reference.
-        while shared.strong_count() > 0 {
-            thread::yield_now();
-        }
+        eventually("the thread has ended", || shared.strong_count() == 0);
     }
 }

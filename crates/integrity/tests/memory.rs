@@ -1,9 +1,10 @@
 //! Measures the memory that writes in journal mode take.
 
-use std::{fs, ops::ControlFlow, sync::Arc};
+use std::{fs, sync::Arc};
 
 use verimount_integrity::{Devices, FormatOptions, Mode, OpenOptions, Volume, format};
 use verimount_source::{MemoryStorage, WriteAt};
+use verimount_testkit::go_on;
 
 const MB: usize = 1 << 20;
 const STORAGE: usize = 256 * MB;
@@ -31,10 +32,7 @@ fn large_writes_are_not_held_in_memory_whole() {
         ..FormatOptions::default()
     };
     let devices = Devices::new(storage);
-    format(devices.clone(), &formatting, &mut |_| {
-        ControlFlow::Continue(())
-    })
-    .unwrap();
+    format(devices.clone(), &formatting, &mut go_on).unwrap();
     let options = OpenOptions {
         mode: Mode::Journal,
         journal_bytes: JOURNAL,

@@ -48,6 +48,13 @@ fn content() -> Vec<u8> {
     noise(5 * GRANULE as usize + 1000, 1)
 }
 
+/// Reads a piece of [`content`], which must come.
+#[track_caller]
+fn reads(file: &RemoteFile, offset: u64, len: usize) {
+    let expected = &content()[offset as usize..][..len];
+    assert_eq!(read(file, offset, len).unwrap(), expected);
+}
+
 fn read(file: &RemoteFile, offset: u64, len: usize) -> Result<Vec<u8>, Error> {
     let mut buf = vec![0; len];
     match file.read_exact_at(&mut buf, offset) {

@@ -3,7 +3,7 @@
 use std::{
     fs::{self, File},
     io::{Seek, Write},
-    ops::{ControlFlow, Range},
+    ops::Range,
     os::unix::fs::{FileExt, PermissionsExt, symlink},
     path::Path,
     process::Command,
@@ -20,16 +20,11 @@ use verimount_scan::{
     ArchiveError, AttributeChoice, Compression, Contents, Error, Exclude, InodeKind, Limit, Misfit,
     Options, OutwardLinks, SourceTree, Whiteouts, scan, scan_archive, scan_layers,
 };
-use verimount_testkit::{TarArchive, noise, tools};
+use verimount_testkit::{TarArchive, go_on, noise, tools};
 
 /// A directory as it is.
 fn directory(root: &Path) -> SourceTree {
-    scan(
-        root,
-        &Options::default(),
-        &mut |_| ControlFlow::Continue(()),
-    )
-    .unwrap()
+    scan(root, &Options::default(), &mut go_on).unwrap()
 }
 
 /// All that an image has of an entry.

@@ -19,6 +19,7 @@ use verimount_scan::{
     AttributeChoice, Contents, Entry, EntryId, Error, Exclude, Inode, InodeKind, Options, Owner,
     SourceTree, Times, XattrSetId, scan,
 };
+use verimount_testkit::{go_on, skip};
 use verimount_tree::Timestamp;
 
 fn scanned(root: &Path) -> SourceTree {
@@ -26,7 +27,7 @@ fn scanned(root: &Path) -> SourceTree {
 }
 
 fn scanned_with(root: &Path, options: &Options) -> SourceTree {
-    scan(root, options, &mut |_| ControlFlow::Continue(())).unwrap()
+    scan(root, options, &mut go_on).unwrap()
 }
 
 fn paths(tree: &SourceTree) -> Vec<String> {
@@ -48,7 +49,7 @@ fn set_attribute(path: &Path, name: &str, value: &[u8]) -> bool {
     match setxattr(path, name, value, XattrFlags::empty()) {
         Ok(()) => true,
         Err(Errno::OPNOTSUPP | Errno::PERM) => {
-            eprintln!("skipped: {name} cannot be set here");
+            skip(format_args!("{name} cannot be set here"));
             false
         }
         Err(errno) => panic!("{name}: {errno}"),
@@ -178,7 +179,7 @@ fn all_attributes_are_kept() {
 #[test]
 fn devices_have_their_numbers() {
     if !geteuid().is_root() {
-        eprintln!("skipped: only root can make devices");
+        skip("only root can make devices");
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -258,7 +259,7 @@ fn holes_are_found() {
         other => panic!("{other:?}"),
     };
     if stored("nothing").is_none() {
-        eprintln!("skipped: the file system does not tell of holes");
+        skip("the file system does not tell of holes");
         return;
     }
     assert_eq!(

@@ -23,7 +23,7 @@ use verimount_serve::{
     ImageFs, ImageStatus, Kind, Origin, OriginStatus, Served, Status, VerifiedTree,
 };
 use verimount_source::{FileSource, ReadAhead, ReadAt, ReadError, Scratch};
-use verimount_testkit::{Flipped, all_or_some, flat_romfs, noise};
+use verimount_testkit::{Flipped, all_or_some, flat_romfs, go_on, noise};
 use verimount_tree::{Cursor, Error, FileType, NodeId, SingleFile, StoredFile, Tree};
 use verimount_verity::{
     FileDigest, KeyPair, PublicKey, SealLayout, Sealed, SecretKey, TreeParams, Trust,
@@ -53,16 +53,12 @@ fn image() -> Vec<u8> {
         block_size: BlockSize::try_from(4096_u64).unwrap(),
     };
     let plan = plan(
-        scan(folder.path(), &ScanOptions::default(), &mut |_| {
-            ControlFlow::Continue(())
-        })
-        .unwrap(),
+        scan(folder.path(), &ScanOptions::default(), &mut go_on).unwrap(),
         &options,
     )
     .unwrap();
     let mut bytes = Vec::new();
-    plan.write_to(&mut bytes, &mut |_| ControlFlow::Continue(()))
-        .unwrap();
+    plan.write_to(&mut bytes, &mut go_on).unwrap();
     bytes
 }
 
@@ -76,10 +72,7 @@ fn sealed(data: &[u8], layout: SealLayout, key: Option<&SecretKey>) -> Vec<u8> {
     }
     let file = File::options().read(true).write(true).open(&path).unwrap();
     let params = TreeParams::default();
-    seal(&data, &file, layout, &params, ONE, &mut |_| {
-        ControlFlow::Continue(())
-    })
-    .unwrap();
+    seal(&data, &file, layout, &params, ONE, &mut go_on).unwrap();
     if let Some(key) = key {
         let source = Arc::new(FileSource::open(&path).unwrap());
         let sealed = open(data, source, layout).unwrap();

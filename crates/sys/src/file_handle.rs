@@ -93,6 +93,8 @@ impl FileHandle {
 mod tests {
     use std::{fs::File, os::unix::fs::MetadataExt};
 
+    use verimount_testenv::skip;
+
     use super::*;
 
     #[test]
@@ -101,7 +103,7 @@ mod tests {
         let path = folder.path().join("file");
         let file = File::create(&path).unwrap();
         let Ok(handle) = FileHandle::of(&file) else {
-            return eprintln!("skipped: no file handles here");
+            return skip("no file handles here");
         };
         std::fs::rename(&path, folder.path().join("renamed")).unwrap();
         match handle.open(File::open(folder.path()).unwrap(), libc::O_PATH) {

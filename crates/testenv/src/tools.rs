@@ -2,6 +2,8 @@
 
 use std::{env, path::PathBuf};
 
+use crate::skip;
+
 /// Set by `cargo xtask test`, which installs all tools first: then a missing one is a failure.
 pub const REQUIRE_TOOLS: &str = "VERIMOUNT_REQUIRE_TOOLS";
 
@@ -23,7 +25,7 @@ pub fn find(name: &str) -> Option<PathBuf> {
 pub fn find_optional(name: &str) -> Option<PathBuf> {
     let found = locate(name);
     if found.is_none() {
-        eprintln!("skipped: {name} is not installed");
+        skip(format_args!("{name} is not installed"));
     }
     found
 }

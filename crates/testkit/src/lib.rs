@@ -19,6 +19,7 @@ mod shown;
 mod slow;
 mod tar_archive;
 mod unreadable;
+mod waiting;
 mod watched;
 
 pub use crash_point::CrashPoint;
@@ -40,6 +41,7 @@ pub use slow::Slow;
 pub use tar_archive::{TarArchive, pax_record};
 pub use unreadable::Unreadable;
 pub use verimount_testenv::{
-    CRASH_SEEDS, all_or_one, all_or_some, is_exhaustive, random_cases, tools,
+    CRASH_SEEDS, SKIPS, all_or_one, all_or_some, is_exhaustive, random_cases, seed, skip, tools,
 };
+pub use waiting::{eventually, go_on};
 pub use watched::{Watched, WatchedEvent};

@@ -16,7 +16,7 @@ use rustix::{
     io::Errno,
 };
 use verimount_source::Scratch;
-use verimount_testkit::noise;
+use verimount_testkit::{noise, skip};
 use verimount_tree::{
     AddEntry, Attr, Cursor, DirEntry, Error, Extent, ExtentKind, FileType, MAX_DEPTH, NodeId,
     Paths, Permissions, SingleFile, StoredFile, Timestamp, Tree, Usage, part_inside, resolve, seek,
@@ -139,7 +139,7 @@ fn an_access_control_list_removes_the_groups_permissions() {
         list.extend(id.to_le_bytes());
     }
     match fsetxattr(&file, "system.posix_acl_access", &list, XattrFlags::empty()) {
-        Err(Errno::OPNOTSUPP) => return eprintln!("skipped: no access control lists here"),
+        Err(Errno::OPNOTSUPP) => return skip("no access control lists here"),
         set => set.unwrap(),
     }
     assert_eq!(file.metadata().unwrap().mode() & 0o777, 0o640);

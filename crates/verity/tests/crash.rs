@@ -3,7 +3,7 @@
 use std::{num::NonZeroUsize, ops::ControlFlow, sync::Arc};
 
 use verimount_source::{GrowingFile, ReadAt};
-use verimount_testkit::{Recorder, Recording, noise};
+use verimount_testkit::{Recorder, Recording, go_on, noise};
 use verimount_verity::{
     BlockSize, Error, FileDigest, HashAlgorithm, KeyPair, PublicKey, Salt, SealLayout, Sealed,
     SecretKey, Signature, TreeParams, Trust, VerifiedReader, VerifyOptions, append_seal, dm_verity,
@@ -11,10 +11,6 @@ use verimount_verity::{
 };
 
 const SEED: u64 = 1;
-
-fn go_on(_: u64) -> ControlFlow<()> {
-    ControlFlow::Continue(())
-}
 
 /// A file that holds these bytes.
 fn file(bytes: &[u8]) -> (Recording, Arc<Recorder>) {

@@ -1,9 +1,9 @@
 //! What does not match is read once more, if the source has another copy.
 
-use std::{num::NonZeroUsize, ops::ControlFlow, sync::Arc};
+use std::{num::NonZeroUsize, sync::Arc};
 
 use verimount_source::{ReadAt, ReadError};
-use verimount_testkit::{Doubtful, noise};
+use verimount_testkit::{Doubtful, go_on, noise};
 use verimount_verity::{
     BlockSize, Place, SealLayout, Sealed, TreeParams, Trust, VerifiedReader, VerifyOptions,
     dm_verity::{self, HashArea},
@@ -24,7 +24,6 @@ fn sealed(data: &[u8], layout: SealLayout) -> Vec<u8> {
     if layout == SealLayout::Appended {
         std::fs::write(file.path(), data).unwrap();
     }
-    let mut go_on = |_| ControlFlow::Continue(());
     let data = data.to_vec();
     seal(
         &data,
@@ -118,7 +117,6 @@ fn the_topmost_block_of_dm_verity_is_read_again() {
     let params = dm_verity::Params::from(TreeParams::default());
     let file = tempfile::NamedTempFile::new().unwrap();
     let (layout, threads) = (SealLayout::Sidecar, NonZeroUsize::MIN);
-    let mut go_on = |_| ControlFlow::Continue(());
     let sealed = dm_verity::seal(&data, file.as_file(), layout, &params, threads, &mut go_on);
     let root = sealed.unwrap().root;
     let hashes = std::fs::read(file.path()).unwrap();

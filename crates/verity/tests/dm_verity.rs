@@ -1,9 +1,9 @@
 //! What a hash area says of itself is not believed: it is refused, or right, or harmless.
 
-use std::{fs::File, num::NonZeroUsize, ops::ControlFlow, os::unix::fs::FileExt, sync::Arc};
+use std::{fs::File, num::NonZeroUsize, os::unix::fs::FileExt, sync::Arc};
 
 use verimount_source::{FileSource, ReadAt, ReadError};
-use verimount_testkit::{Flipped, noise};
+use verimount_testkit::{Flipped, go_on, noise};
 use verimount_verity::{
     Corruption, Error, HashAlgorithm, SealLayout, VerifyOptions,
     dm_verity::{BlockSize, HashArea, Params, Salt, SealedDevice, seal},
@@ -60,7 +60,6 @@ impl Device {
 }
 
 fn sealed(data: &dyn ReadAt, file: &File, layout: SealLayout) -> Result<SealedDevice, Error> {
-    let mut go_on = |_| ControlFlow::Continue(());
     seal(data, file, layout, &params(), NonZeroUsize::MIN, &mut go_on)
 }
 

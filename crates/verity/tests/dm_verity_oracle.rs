@@ -4,14 +4,13 @@
 use std::{
     fs::{self, File},
     num::NonZeroUsize,
-    ops::ControlFlow,
     path::{Path, PathBuf},
     process::Command,
     sync::Arc,
 };
 
 use verimount_source::{FileSource, ReadAt};
-use verimount_testkit::{all_or_one, noise, tools};
+use verimount_testkit::{all_or_one, go_on, noise, tools};
 use verimount_verity::{
     HashAlgorithm, SealLayout, VerifyOptions,
     dm_verity::{BlockSize, HashArea, Params, Salt, SealedDevice, seal},
@@ -113,7 +112,6 @@ impl Bench {
         fs::write(&their_data, &bytes).unwrap();
 
         let file = File::options().write(true).open(&ours).unwrap();
-        let mut go_on = |_| ControlFlow::Continue(());
         let made = seal(&bytes, &file, layout, params, TWO, &mut go_on).unwrap();
 
         let stored = fs::read(&ours).unwrap();

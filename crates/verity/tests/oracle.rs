@@ -3,14 +3,13 @@
 use std::{
     fs::{self, File},
     num::NonZeroUsize,
-    ops::ControlFlow,
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
     process::Command,
 };
 
 use verimount_source::FileSource;
-use verimount_testkit::{all_or_one, is_exhaustive, pattern, tools};
+use verimount_testkit::{all_or_one, go_on, is_exhaustive, pattern, tools};
 use verimount_verity::{
     BlockSize, DESCRIPTOR_SIZE, HashAlgorithm, SEAL_BLOCK, Salt, SealLayout, TreeParams, seal,
 };
@@ -88,7 +87,6 @@ impl Bench {
             .open(&sealed)
             .unwrap();
         let source = FileSource::open(data).unwrap();
-        let mut go_on = |_| ControlFlow::Continue(());
         let descriptor = seal(&source, &file, layout, params, TWO, &mut go_on).unwrap();
 
         let end = file.metadata().unwrap().len();

@@ -13,7 +13,7 @@ use std::{
 
 use proptest::prelude::*;
 use verimount_source::{Counting, FileSource, ReadAt, ReadError, Scratch};
-use verimount_testkit::{Flipped, Watched, WatchedEvent, all_or_some, noise};
+use verimount_testkit::{Flipped, Watched, WatchedEvent, all_or_some, go_on, noise};
 use verimount_verity::{
     BadReason, BlockSize, Error, FileDigest, HashAlgorithm, Mismatch, Place, Salt, SealLayout,
     Sealed, TreeParams, TreeReadahead, Trust, VerifiedReader, VerifyOptions, seal, survey,
@@ -27,7 +27,6 @@ fn sealed_bytes(data: &[u8], layout: SealLayout, params: &TreeParams) -> Vec<u8>
     if layout == SealLayout::Appended {
         std::os::unix::fs::FileExt::write_all_at(&file, data, 0).unwrap();
     }
-    let mut go_on = |_| ControlFlow::Continue(());
     seal(&data.to_vec(), &file, layout, params, ONE, &mut go_on).unwrap();
     all_bytes(file)
 }

@@ -10,7 +10,7 @@ use std::{
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use verimount_names::printable;
-use verimount_testkit::{all_or_some, noise};
+use verimount_testkit::{all_or_some, noise, seed};
 
 use crate::{
     args,
@@ -18,7 +18,6 @@ use crate::{
         daemon::fuse_or_skip,
         random_numbers,
         run::{Ended, verimount, verimount_as},
-        seed,
         user::User,
         world::{HELLO, World, small_sealed_len},
     },

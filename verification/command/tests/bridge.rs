@@ -27,7 +27,7 @@ mod xattrs;
 use std::{fs::File, io, path::Path, process::Command};
 
 use serde_json::Value;
-use verimount_testkit::tools;
+use verimount_testkit::{skip, tools};
 
 use crate::{
     args,
@@ -69,10 +69,10 @@ fn world_on_ext4(options: &[&str]) -> Option<World> {
         .arg(world.path("src"));
     let mounted = finish(mount);
     if !mounted.status.success() {
-        eprintln!(
-            "skipped: there are no loop devices here: {}",
+        skip(format_args!(
+            "there are no loop devices here: {}",
             mounted.stderr
-        );
+        ));
         return None;
     }
     Some(world)
@@ -108,7 +108,7 @@ fn status(directory: &Path) -> Value {
 fn passes_through_or_skip(directory: &Path) -> bool {
     let passes = status(directory)["passthrough"]["refusal"].is_null();
     if !passes {
-        eprintln!("skipped: the kernel passes no files through here");
+        skip("the kernel passes no files through here");
     }
     passes
 }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use rustix::mount::{MountFlags, mount as mount_system};
-use verimount_testkit::{TarArchive, noise, tools};
+use verimount_testkit::{TarArchive, noise, skip, tools};
 
 use crate::{
     args,
@@ -390,7 +390,7 @@ fn a_container_layer_is_a_lower_layer_of_overlayfs() {
     let layers = CString::new(layers).unwrap();
     let is_merged = mount_system("overlay", &merged, "overlay", MountFlags::RDONLY, &*layers);
     if is_merged.is_err() {
-        return eprintln!("skipped: there is no overlayfs here");
+        return skip("there is no overlayfs here");
     }
     let listed = Command::new("sh").args(["-c", LIST]).arg(&merged).output();
     assert_eq!(String::from_utf8(listed.unwrap().stdout).unwrap(), MERGED);
@@ -423,7 +423,7 @@ fn a_container_layer_is_a_lower_layer_of_a_rootless_overlay() {
     unshare.args([&image, &below, &folder]).arg(LIST);
     let ended = finish(unshare);
     match ended.text() == "skipped\n" || ended.stderr.contains("unshare failed") {
-        true => eprintln!("skipped: ordinary users may mount no overlay here"),
+        true => skip("ordinary users may mount no overlay here"),
         false => assert_eq!(ended.text(), MERGED, "{ended:?}"),
     }
 }
@@ -450,7 +450,7 @@ print(*(name for name in names if ".overlay." in name))'
     unshare.args([&image, &folder]);
     let ended = finish(unshare);
     match ended.stderr.contains("unshare failed") {
-        true => eprintln!("skipped: ordinary users may make no namespace here"),
+        true => skip("ordinary users may make no namespace here"),
         false => assert_eq!(ended.text(), "user.overlay.opaque\n", "{ended:?}"),
     }
 }

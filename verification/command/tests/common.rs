@@ -17,22 +17,9 @@ pub(crate) mod tree;
 pub(crate) mod user;
 pub(crate) mod world;
 
-use std::{env, net::TcpListener};
+use std::net::TcpListener;
 
 use verimount_testkit::noise;
-
-/// The seed for random choices. It is printed, and taken from `VERIMOUNT_SEED` if that is set, so that a
-/// failure can be reproduced.
-pub(crate) fn seed() -> u64 {
-    let clock = || {
-        let since = std::time::UNIX_EPOCH.elapsed().unwrap();
-        since.as_nanos() as u64
-    };
-    let given = env::var("VERIMOUNT_SEED").ok();
-    let seed = given.map_or_else(clock, |text| text.parse().unwrap());
-    eprintln!("VERIMOUNT_SEED={seed}");
-    seed
-}
 
 /// `count` numbers below `end`, the same for the same seed.
 pub(crate) fn random_numbers(count: usize, end: u64, seed: u64) -> Vec<u64> {

@@ -9,12 +9,12 @@ use std::{
 };
 
 use rustix::process::{Pid, Signal, kill_process};
-use verimount_testkit::noise;
+use verimount_testkit::{eventually, noise};
 
 use crate::{
     args,
     common::{
-        daemon::{Daemon, eventually, fuse_or_skip},
+        daemon::{Daemon, fuse_or_skip},
         run::{Ended, binary, finish_spawned, verimount},
         world::World,
     },

@@ -12,12 +12,12 @@ use std::{
 };
 
 use rustix::io::Errno;
-use verimount_testkit::{HttpServer, noise};
+use verimount_testkit::{HttpServer, eventually, noise};
 
 use crate::{
     args,
     common::{
-        daemon::{self, Daemon, eventually},
+        daemon::{self, Daemon},
         object_store::{KEY, ObjectStore, WRONG},
         run::{Ended, finish, verimount},
         tree::{assert_same, create, snapshot},

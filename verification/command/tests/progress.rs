@@ -6,12 +6,11 @@ use std::{
 };
 
 use rustix::process::Signal;
-use verimount_testkit::tools;
+use verimount_testkit::{eventually, tools};
 
 use crate::{
     args,
     common::{
-        daemon::eventually,
         run::{PATIENCE, Watchdog, binary},
         world::World,
     },

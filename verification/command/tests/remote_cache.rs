@@ -12,7 +12,7 @@ use std::{
 
 use rustix::process::Signal;
 use serde_json::Value;
-use verimount_testkit::{HttpServer, Random, noise};
+use verimount_testkit::{HttpServer, Random, noise, seed};
 
 use crate::{
     args,
@@ -20,7 +20,6 @@ use crate::{
         daemon::{self, Daemon, metric},
         nginx::Nginx,
         run::{Ended, verimount},
-        seed,
         world::World,
     },
 };

@@ -16,7 +16,7 @@ use rustix::fs::{
     setxattr, utimensat,
 };
 use serde_json::{Value, json};
-use verimount_testkit::{noise, tools};
+use verimount_testkit::{noise, skip, tools};
 
 use crate::{
     args,
@@ -389,7 +389,7 @@ fn nothing_is_inherited_from_the_target() {
     let copy = world.directory("copy");
     for list in ["system.posix_acl_access", "system.posix_acl_default"] {
         if setxattr(&copy, list, &ACCESS_LIST, XattrFlags::empty()).is_err() {
-            eprintln!("skipped: no access control lists in {copy:?}");
+            skip(format_args!("no access control lists in {copy:?}"));
             return;
         }
     }

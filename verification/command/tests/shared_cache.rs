@@ -15,15 +15,14 @@ use std::{
 };
 
 use rustix::process::Signal;
-use verimount_testkit::{Random, noise};
+use verimount_testkit::{Random, eventually, noise, seed};
 
 use crate::{
     args,
     common::{
-        daemon::{self, Daemon, eventually, metric},
+        daemon::{self, Daemon, metric},
         nginx::Nginx,
         run::verimount,
-        seed,
     },
 };
 

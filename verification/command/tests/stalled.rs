@@ -12,12 +12,12 @@ use std::{
 };
 
 use rustix::process::Signal;
-use verimount_testkit::{HttpEnd, HttpServer, noise};
+use verimount_testkit::{HttpEnd, HttpServer, eventually, noise};
 
 use crate::{
     args,
     common::{
-        daemon::{self, Daemon, eventually},
+        daemon::{self, Daemon},
         run::verimount,
         world::World,
     },

@@ -10,7 +10,7 @@ use std::{
 };
 
 use serde_json::Value;
-use verimount_testkit::noise;
+use verimount_testkit::{noise, seed};
 
 use crate::{
     args,
@@ -18,7 +18,6 @@ use crate::{
         random_numbers,
         romfs::Image,
         run::{Ended, verimount},
-        seed,
         world::World,
     },
 };

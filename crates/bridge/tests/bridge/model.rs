@@ -8,8 +8,9 @@ use std::{
 };
 
 use verimount_bridge::Passthrough;
+use verimount_testkit::{Random, seed};
 
-use crate::support::{Bench, Dice};
+use crate::support::Bench;
 
 mod case;
 mod changes;
@@ -59,7 +60,7 @@ impl Source {
 /// Runs all operations of a case, in rounds: when everything has been moved to places that deny more, few
 /// operations are possible.
 fn run(case: &Case, source: Source) {
-    let seed = Dice::seed();
+    let seed = seed();
     let rounds = operations().div_ceil(ROUND);
     let done: usize = (0..rounds)
         .map(|round| run_round(case, source, seed.wrapping_add((round * THREADS) as u64)))
@@ -81,7 +82,7 @@ fn run_round(case: &Case, source: Source, seed: u64) -> usize {
         for thread in 0..THREADS {
             let seed = seed.wrapping_add(thread as u64);
             let mut user = User::new(&world, USERS[thread % USERS.len()], seed);
-            let mut dice = Dice::new(!seed);
+            let mut dice = Random::new(!seed);
             let (is_left, done, world) = (&is_left, &done, &world);
             scope.spawn(move || {
                 while is_left() {

@@ -52,34 +52,3 @@ impl Bench {
         }
     }
 }
-
-/// Random numbers, the same for the same seed.
-pub(crate) struct Dice(u64);
-
-impl Dice {
-    /// A new seed, which is printed, or the one in `VERIMOUNT_SEED`, to reproduce a failure.
-    pub(crate) fn seed() -> u64 {
-        let given = std::env::var("VERIMOUNT_SEED").ok();
-        let clock = || std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64;
-        let seed = given.map_or_else(clock, |text| text.parse().unwrap());
-        eprintln!("VERIMOUNT_SEED={seed}");
-        seed
-    }
-
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    pub(crate) fn below(&mut self, end: usize) -> usize {
-        // Knuth's linear congruential generator; its high bits are good.
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % end
-    }
-
-    pub(crate) fn one_of<T: Copy>(&mut self, values: &[T]) -> T {
-        values[self.below(values.len())]
-    }
-}

@@ -12,6 +12,7 @@ use rustix::{
     thread::{CapabilitySet, capabilities},
 };
 use verimount_bridge::{Caller, Changes, DeviceNumber, NewFile, NodeId};
+use verimount_testkit::skip;
 
 use crate::support::{Bench, Process, ROOT, is_root, new_file};
 
@@ -200,7 +201,7 @@ fn an_access_control_list_clears_the_set_group_id_bit() {
         let set =
             process.while_waiting(|caller| bench.mirror.setxattr(caller, node, name, &list, none));
         if set == Err(Errno::OPNOTSUPP) {
-            return eprintln!("skipped: no access control lists here");
+            return skip("no access control lists here");
         }
         set.unwrap();
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, mode);
@@ -222,7 +223,7 @@ fn a_whiteout_is_the_callers() {
         .mirror
         .rename(SOMEBODY, old, new, RenameFlags::WHITEOUT);
     if moved == Err(Errno::INVAL) {
-        return eprintln!("skipped: no whiteouts here");
+        return skip("no whiteouts here");
     }
     moved.unwrap();
     let left = fs::symlink_metadata(bench.source().join("old")).unwrap();
@@ -285,7 +286,7 @@ fn a_default_access_control_list_replaces_the_umask() {
         .mirror
         .setxattr(ROOT, NodeId::ROOT, name, &list, XattrFlags::empty());
     if set.is_err() {
-        return eprintln!("skipped: no access control lists here");
+        return skip("no access control lists here");
     }
     assert_eq!(make("listed", masked(0o777, 0o077)), 0o775);
 }

@@ -18,6 +18,7 @@ use rustix::{
 };
 use verimount_bridge::{Caller, Entry, Mirror, MirrorOptions, NewFile, NodeId};
 use verimount_sys::{set_thread_fs_gid, set_thread_fs_uid};
+use verimount_testkit::skip;
 
 /// Root.
 pub(crate) const ROOT: Caller = Caller {
@@ -79,7 +80,7 @@ impl Bench {
 pub(crate) fn is_root() -> bool {
     let is_root = rustix::process::geteuid().is_root();
     if !is_root {
-        eprintln!("skipped: only root can do this");
+        skip("only root can do this");
     }
     is_root
 }

@@ -10,7 +10,7 @@ use rustix::{
     process::geteuid,
 };
 use verimount_cache::{Cache, CacheError};
-use verimount_testkit::noise;
+use verimount_testkit::{noise, skip};
 
 use crate::{Content, LARGE, cache, folder};
 
@@ -58,7 +58,7 @@ fn what_others_may_change_is_refused() {
     }
     Cache::open(&path, LARGE).unwrap();
     if !geteuid().is_root() {
-        eprintln!("skipped: only root can give files away");
+        skip("only root can give files away");
         return;
     }
     for changed in [path.join("objects"), path.clone()] {

@@ -10,7 +10,7 @@ use rustix::{
     process::geteuid,
 };
 use tempfile::TempDir;
-use verimount_testkit::noise;
+use verimount_testkit::{noise, skip};
 
 use crate::{Content, LARGE, cache, folder};
 
@@ -21,7 +21,7 @@ impl Small {
     /// `None`, after a note, for a user who may not mount.
     fn mount() -> Option<Self> {
         if !geteuid().is_root() {
-            eprintln!("skipped: only root can mount a small file system");
+            skip("only root can mount a small file system");
             return None;
         }
         let folder = folder();
@@ -35,7 +35,9 @@ impl Small {
         ) {
             Ok(()) => Some(Self(folder)),
             Err(error) => {
-                eprintln!("skipped: a small file system cannot be mounted: {error}");
+                skip(format_args!(
+                    "a small file system cannot be mounted: {error}"
+                ));
                 None
             }
         }

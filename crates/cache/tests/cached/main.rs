@@ -8,7 +8,6 @@ mod keeping;
 
 use std::{
     num::NonZeroUsize,
-    ops::ControlFlow,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -19,6 +18,7 @@ use std::{
 use tempfile::TempDir;
 use verimount_cache::{Cache, Cached, Key, Part};
 use verimount_source::{ReadAt, ReadError};
+use verimount_testkit::go_on;
 use verimount_verity::{
     FileDigest, SealLayout, Sealed, TreeParams, Trust, VerifiedReader, VerifyOptions, seal,
 };
@@ -40,7 +40,6 @@ impl Content {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), &data).unwrap();
         let (layout, params) = (SealLayout::Appended, TreeParams::default());
-        let mut go_on = |_| ControlFlow::Continue(());
         let threads = NonZeroUsize::MIN;
         let descriptor = seal(&data, file.as_file(), layout, &params, threads, &mut go_on);
         Self {

@@ -15,7 +15,7 @@ use rustix::fs::{XattrFlags, setxattr};
 use tempfile::TempDir;
 use verimount_erofs::{BuildError, Compression, Options, Plan, plan};
 use verimount_scan::{Error as ScanError, Options as ScanOptions, scan};
-use verimount_testkit::{is_exhaustive, noise, random_cases};
+use verimount_testkit::{go_on, is_exhaustive, noise, random_cases, skip};
 
 use crate::{
     real::{compare, make_tree},
@@ -40,8 +40,11 @@ fn plan_of(root: &Path, codec: &str, cluster: u64, block_size: u64) -> Plan {
 }
 
 fn planned(root: &Path, options: &Options) -> Result<Plan, BuildError> {
-    let go_on = &mut |_| ControlFlow::Continue(());
-    plan(scan(root, &ScanOptions::default(), go_on)?, options, go_on)
+    plan(
+        scan(root, &ScanOptions::default(), &mut go_on)?,
+        options,
+        &mut go_on,
+    )
 }
 
 fn written(plan: &Plan, threads: usize) -> Vec<u8> {
@@ -277,7 +280,7 @@ fn the_kernel_reads_compressed_images() {
     let image = |codec, cluster| written(&plan_of(folder.path(), codec, cluster, 4096), 2);
     let plain = planned(folder.path(), &Options::default());
     if Mounted::new(&written(&plain.unwrap(), 1)).is_none() {
-        eprintln!("skipped: the kernel does not mount the image here");
+        skip("the kernel does not mount the image here");
         return;
     }
     for (codec, cluster) in [
@@ -316,7 +319,7 @@ fn a_file_that_changes_fails_the_image() {
     fs::write(&file, text((5 << 20) + 1)).unwrap();
     let two = NonZeroUsize::new(2).unwrap();
     let mut image = Cursor::new(Vec::new());
-    match plan.write_to(&mut image, two, &mut |_| ControlFlow::Continue(())) {
+    match plan.write_to(&mut image, two, &mut go_on) {
         Err(BuildError::Scan(ScanError::Changed { path })) => assert_eq!(path, file),
         result => panic!("{result:?}"),
     }

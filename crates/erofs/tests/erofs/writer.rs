@@ -17,7 +17,7 @@ use verimount_erofs::{BuildError, Options, Plan, VolumeName, plan};
 use verimount_scan::{
     AttributeChoice, Error as ScanError, Options as ScanOptions, Owner, Times, scan,
 };
-use verimount_testkit::{noise, random_cases, tools};
+use verimount_testkit::{go_on, noise, random_cases, tools};
 use verimount_tree::{ExtentKind, Timestamp, Tree, resolve, seek};
 
 use crate::{
@@ -33,15 +33,14 @@ fn plan_of(root: &Path) -> Plan {
 }
 
 fn plan_with(root: &Path, scan_options: &ScanOptions, options: &Options) -> Plan {
-    let go_on = &mut |_| ControlFlow::Continue(());
-    let tree = scan(root, scan_options, go_on).unwrap();
-    plan(tree, options, go_on).unwrap()
+    let tree = scan(root, scan_options, &mut go_on).unwrap();
+    plan(tree, options, &mut go_on).unwrap()
 }
 
 fn written(plan: &Plan) -> Vec<u8> {
     let mut image = Cursor::new(Vec::new());
-    let go_on = &mut |_| ControlFlow::Continue(());
-    plan.write_to(&mut image, NonZeroUsize::MIN, go_on).unwrap();
+    plan.write_to(&mut image, NonZeroUsize::MIN, &mut go_on)
+        .unwrap();
     let image = image.into_inner();
     assert_eq!(image.len() as u64, plan.image_size());
     image
@@ -205,8 +204,7 @@ fn planning_can_be_interrupted() {
         fs::write(folder.path().join(name), &content).unwrap();
     }
     let planned = |limit: u64| {
-        let go_on = &mut |_| ControlFlow::Continue(());
-        let tree = scan(folder.path(), &ScanOptions::default(), go_on).unwrap();
+        let tree = scan(folder.path(), &ScanOptions::default(), &mut go_on).unwrap();
         let mut read = 0;
         let until_limit = &mut |bytes| {
             read += bytes;
@@ -316,9 +314,7 @@ fn a_file_that_changes_fails_the_image() {
         let file = folder.path().join("file");
         fs::write(&file, noise(len + 1, 1)).unwrap();
         let mut image = Cursor::new(Vec::new());
-        match plan.write_to(&mut image, NonZeroUsize::MIN, &mut |_| {
-            ControlFlow::Continue(())
-        }) {
+        match plan.write_to(&mut image, NonZeroUsize::MIN, &mut go_on) {
             Err(BuildError::Scan(ScanError::Changed { path })) => assert_eq!(path, file),
             result => panic!("{result:?}"),
         }
@@ -368,10 +364,10 @@ impl Seek for Full {
 fn writing_can_fail_and_be_cancelled() {
     let (_folder, plan) = one_file(1 << 20);
     let size = plan.image_size();
-    let go_on = &mut |_| ControlFlow::Continue(());
     let one = NonZeroUsize::MIN;
-    plan.write_to(&mut Full::after(size), one, go_on).unwrap();
-    let full = plan.write_to(&mut Full::after(size - 1), one, go_on);
+    plan.write_to(&mut Full::after(size), one, &mut go_on)
+        .unwrap();
+    let full = plan.write_to(&mut Full::after(size - 1), one, &mut go_on);
     assert!(matches!(full, Err(BuildError::Output(_))), "{full:?}");
     let mut calls = 0;
     let cancelled = plan.write_to(&mut Cursor::new(Vec::new()), one, &mut |_| {

@@ -13,13 +13,14 @@ use rustix::{
     process::{Pid, Signal, kill_process},
 };
 use verimount_fuse::{Capabilities, NodeId};
+use verimount_testkit::eventually;
 
 use crate::{
     fairness::{LONG_SHARE, SHARE, USERS},
     memory_fs::{
         SLOW, SLOW_DIRECTORY, SLOW_LOOKUP, SLOW_OPEN, SLOW_STORAGE, SLOW_UNCACHED, SLOW_WRITE,
     },
-    mounted::{Mounted, Wanted, eventually},
+    mounted::{Mounted, Wanted},
 };
 
 /// A process that uses a mount.

@@ -8,8 +8,6 @@ use std::{
     os::fd::AsRawFd,
     path::{Path, PathBuf},
     sync::Arc,
-    thread,
-    time::{Duration, Instant},
 };
 
 use rustix::{
@@ -18,6 +16,7 @@ use rustix::{
     process::geteuid,
 };
 use verimount_fuse::{Answering, Capabilities, Serving, Session, SessionOptions, Transport};
+use verimount_testkit::{eventually, skip};
 
 use crate::memory_fs::MemoryFs;
 
@@ -26,9 +25,6 @@ const SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
 
 /// The largest request, in bytes.
 const MAX_REQUEST: u32 = 1 << 20;
-
-/// Longer than anything here takes on any machine.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The transport and the kind of threads that a mount is to use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,16 +77,6 @@ pub(crate) fn with_each(test: impl Fn(&Mounted)) {
     }
 }
 
-/// Waits until a condition holds.
-#[track_caller]
-pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !condition() {
-        assert!(began.elapsed() < PATIENCE, "not: {what}");
-        thread::sleep(Duration::from_millis(5));
-    }
-}
-
 impl Mounted {
     /// A new mount. `None`, after a note, if the test must be skipped.
     pub(crate) fn new(wanted: Wanted) -> Option<Self> {
@@ -100,7 +86,7 @@ impl Mounted {
     /// The same with `more` capabilities.
     pub(crate) fn with(wanted: Wanted, more: Capabilities) -> Option<Self> {
         if !geteuid().is_root() {
-            eprintln!("skipped: only root mounts without a helper");
+            skip("only root mounts without a helper");
             return None;
         }
         let folder = MountPoint::new();
@@ -208,7 +194,7 @@ impl Offered {
             // The kernel never offers it.
             Err(_) if wanted != Wanted::IoUring => Some(Self { before: None }),
             Err(error) => {
-                eprintln!("skipped: {SWITCH}: {error}");
+                skip(format_args!("{SWITCH}: {error}"));
                 None
             }
         }

@@ -4,7 +4,6 @@ use std::{
     io::{ErrorKind, IoSlice},
     os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, symlink},
     thread,
-    time::Duration,
 };
 
 use rustix::{
@@ -12,6 +11,7 @@ use rustix::{
     io::{Errno, ReadWriteFlags, pwritev2},
 };
 use verimount_fuse::Durability;
+use verimount_testkit::eventually;
 
 use crate::{
     memory_fs::PANIC,
@@ -212,10 +212,8 @@ fn removed_files_are_forgotten() {
         for path in &paths {
             fs::remove_file(path).unwrap();
         }
-        // The kernel forgets at some later time. If it does not, this loops for ever.
-        while mounted.fs.remembered() > 0 {
-            thread::sleep(Duration::from_millis(1));
-        }
+        // The kernel forgets at some later time.
+        eventually("they are forgotten", || mounted.fs.remembered() == 0);
     });
 }
 

@@ -15,7 +15,7 @@ use std::{
 };
 
 use verimount_integrity::{Devices, Error, Mode, Volume};
-use verimount_testkit::{Failing, Outage, OutageKind, Panicked, Random, Recording};
+use verimount_testkit::{Failing, Outage, OutageKind, Panicked, Random, Recording, go_on};
 
 use crate::{
     SECTOR, check, expected, for_all_seeds,
@@ -399,7 +399,7 @@ impl Change {
             }
             Action::Accept(range) => volume.accept_unverified(range.start as u64..range.end as u64),
             Action::Flush => volume.flush(),
-            Action::Recalculate => volume.recalculate(&mut |_| ControlFlow::Continue(())),
+            Action::Recalculate => volume.recalculate(&mut go_on),
             Action::Reopen(_) => Ok(()),
         }
     }

@@ -1,9 +1,7 @@
 //! Crashes while a volume is formatted or grown.
 
-use std::ops::ControlFlow;
-
 use verimount_integrity::{Error, Mode, Volume, format, grow};
-use verimount_testkit::{Random, Recording, noise};
+use verimount_testkit::{Random, Recording, go_on, noise};
 
 use crate::{
     SECTOR, for_all_seeds,
@@ -40,10 +38,7 @@ fn format_over(
     let recording = Recording::new(before);
     let mut options = scenario.options.clone();
     options.is_zero = false;
-    format(devices_of(&recording), &options, &mut |_| {
-        ControlFlow::Continue(())
-    })
-    .unwrap();
+    format(devices_of(&recording), &options, &mut go_on).unwrap();
     for point in recording.crash_points() {
         for state in point.states(seed) {
             let is_complete = point.events == recording.events();
@@ -71,10 +66,7 @@ fn an_interrupted_growth_loses_nothing() {
         }
         let recording = Recording::new(before);
         let options = scenario.open_options(Mode::Direct);
-        let superblock = grow(devices_of(&recording), &options, None, &mut |_| {
-            ControlFlow::Continue(())
-        })
-        .unwrap();
+        let superblock = grow(devices_of(&recording), &options, None, &mut go_on).unwrap();
         let blocks = superblock.provided_data_sectors() as usize / scenario.block_sectors();
         assert!(blocks > old.len());
         for point in recording.crash_points() {

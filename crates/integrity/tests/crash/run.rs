@@ -1,9 +1,9 @@
 //! Using a volume, and inspecting it after a crash.
 
-use std::ops::{ControlFlow, Range};
+use std::ops::Range;
 
 use verimount_integrity::{Error, Mode, Volume};
-use verimount_testkit::{Random, Recording, read_blocks};
+use verimount_testkit::{Random, Recording, go_on, read_blocks};
 
 use crate::{
     SECTOR,
@@ -155,9 +155,7 @@ impl Session {
 
 /// Finishes the pending recalculation.
 fn recalculate(volume: &Volume) {
-    volume
-        .recalculate(&mut |_| ControlFlow::Continue(()))
-        .unwrap();
+    volume.recalculate(&mut go_on).unwrap();
 }
 
 /// Writes to some sectors of a volume.

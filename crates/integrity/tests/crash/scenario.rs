@@ -1,17 +1,13 @@
 //! A volume and the actions on it, generated from a seed.
 
-use std::{
-    ops::{ControlFlow, Range},
-    sync::Arc,
-    time::Duration,
-};
+use std::{ops::Range, sync::Arc, time::Duration};
 
 use verimount_integrity::{
     Algorithm, BlockSize, Devices, FormatOptions, Integrity, Interleave, Key, Mode, OpenOptions,
     TagSize, Volume, format,
 };
 use verimount_source::{MemoryStorage, WriteAt};
-use verimount_testkit::{Random, Recording};
+use verimount_testkit::{Random, Recording, go_on};
 
 use crate::SECTOR;
 
@@ -98,10 +94,7 @@ impl Scenario {
     /// The contents of freshly formatted devices: all blocks are zero.
     pub(crate) fn formatted(&self) -> Vec<Vec<u8>> {
         let memory = Memory::new(self.empty());
-        format(memory.devices(), &self.options, &mut |_| {
-            ControlFlow::Continue(())
-        })
-        .unwrap();
+        format(memory.devices(), &self.options, &mut go_on).unwrap();
         let mut devices = memory.contents();
         if let Some(log2) = self.log2_blocks_per_bit {
             // Mark the volume as in use in bitmap mode. The bitmap's contents do not matter yet.

@@ -4,7 +4,7 @@ use std::{num::NonZeroUsize, ops::ControlFlow, ops::Range};
 
 use verimount_integrity::{BadReason, BlockSize, Error, FormatOptions, Mode, Volume, grow};
 use verimount_source::WriteAt;
-use verimount_testkit::noise;
+use verimount_testkit::{go_on, noise};
 
 use crate::common::{MB, World, contents, storage_of};
 
@@ -119,10 +119,7 @@ fn a_volume_grows_with_its_device() {
         ..world
     };
     let options = larger.open_options(Mode::Direct);
-    let superblock = grow(larger.devices(), &options, None, &mut |_| {
-        ControlFlow::Continue(())
-    })
-    .unwrap();
+    let superblock = grow(larger.devices(), &options, None, &mut go_on).unwrap();
     let volume = larger.open(Mode::Direct);
     assert_eq!(superblock.provided_data_sectors() * 512, volume.size());
     assert!(volume.size() > 38 * MB);
@@ -130,10 +127,7 @@ fn a_volume_grows_with_its_device() {
     assert_eq!(grown[..bytes.len()], bytes);
     assert!(grown[bytes.len()..].iter().all(|&byte| byte == 0));
     // The volume has its maximum size.
-    let again = grow(larger.devices(), &options, None, &mut |_| {
-        ControlFlow::Continue(())
-    })
-    .unwrap();
+    let again = grow(larger.devices(), &options, None, &mut go_on).unwrap();
     assert_eq!(again, superblock);
 }
 

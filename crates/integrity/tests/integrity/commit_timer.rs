@@ -1,26 +1,14 @@
 //! Writes become durable after a while even if no client flushes.
 
-use std::{sync::Arc, thread, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use verimount_integrity::{CommitTimer, Devices, FormatOptions, Mode, OpenOptions, Volume};
 use verimount_source::MemoryStorage;
-use verimount_testkit::{Fault, Faulty, noise};
+use verimount_testkit::{Fault, Faulty, eventually, noise};
 
 use crate::common::{MB, World, storage_of};
 
 const TIME: Duration = Duration::from_millis(1);
-
-/// Waits for a condition.
-#[track_caller]
-fn eventually(mut holds: impl FnMut() -> bool) {
-    for _ in 0..60_000 {
-        if holds() {
-            return;
-        }
-        thread::sleep(TIME);
-    }
-    panic!("never");
-}
 
 /// A way to change a volume.
 type Change = fn(&Volume);
@@ -57,7 +45,7 @@ fn every_change_is_flushed() {
                 let mut found = vec![0; expected.len()];
                 left.read_at(&mut found, 0).is_ok() && found == expected
             };
-            eventually(|| flushes() > before && is_kept());
+            eventually("the change is kept", || flushes() > before && is_kept());
         }
         // The timer has ended, and released the volume.
         drop(timer);
@@ -78,7 +66,7 @@ fn a_failure_latches_the_volume() {
         let volume = Arc::new(opened.unwrap());
         let _timer = CommitTimer::start(&volume, TIME).unwrap();
         volume.write_at(&[1; 4096], 0).unwrap();
-        eventually(|| volume.failure().is_some());
+        eventually("the failure is known", || volume.failure().is_some());
         assert!(volume.write_at(&[2; 4096], 0).is_err(), "{mode}");
         let mut read = [0; 4096];
         volume.read_at(&mut read, 0).unwrap();

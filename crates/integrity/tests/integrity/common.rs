@@ -1,9 +1,10 @@
-use std::{ops::ControlFlow, sync::Arc};
+use std::sync::Arc;
 
 use verimount_integrity::{
     Algorithm, Devices, Error, FormatOptions, Integrity, Key, Mode, OpenOptions, Superblock, Volume,
 };
 use verimount_source::{Counting, MemoryStorage};
+use verimount_testkit::go_on;
 
 pub(crate) const KB: u64 = 1 << 10;
 pub(crate) const MB: u64 = 1 << 20;
@@ -46,8 +47,7 @@ impl World {
             ..options
         };
         let devices = devices(&metadata, data.as_ref());
-        let superblock =
-            verimount_integrity::format(devices, &options, &mut |_| ControlFlow::Continue(()))?;
+        let superblock = verimount_integrity::format(devices, &options, &mut go_on)?;
         Ok(Self {
             metadata,
             data,

@@ -1,13 +1,13 @@
 //! One request to the storage misbehaves, or one stored bit flips: every corrupted byte is
 //! detected.
 
-use std::{ops::ControlFlow, sync::Arc};
+use std::sync::Arc;
 
 use verimount_integrity::{
     BlockSize, Devices, Error, FormatOptions, Interleave, Mode, OpenOptions, Volume,
 };
 use verimount_source::{MemoryStorage, WriteAt};
-use verimount_testkit::{Fault, Faulty, noise};
+use verimount_testkit::{Fault, Faulty, go_on, noise};
 
 use crate::common::{KB, World};
 
@@ -66,9 +66,7 @@ fn check(storage: Arc<dyn WriteAt>, options: &OpenOptions, allowed: &Allowed) {
     let Ok(volume) = Volume::open(Devices::new(storage), options) else {
         return;
     };
-    volume
-        .recalculate(&mut |_| ControlFlow::Continue(()))
-        .unwrap();
+    volume.recalculate(&mut go_on).unwrap();
     for (number, versions) in allowed.iter().enumerate() {
         let mut block = [0; BLOCK];
         match volume.read_at(&mut block, (number * BLOCK) as u64) {
@@ -161,9 +159,7 @@ fn every_bit_of_the_bitmap_is_noticed_or_does_no_harm() {
         flip(&memory, 4096 * 8 + bit);
         let options = world.open_options(Mode::Bitmap);
         let volume = Volume::open(Devices::new(memory), &options).unwrap();
-        volume
-            .recalculate(&mut |_| ControlFlow::Continue(()))
-            .unwrap();
+        volume.recalculate(&mut go_on).unwrap();
         for number in 0..40 {
             let mut found = [0; BLOCK];
             match volume.read_at(&mut found, (number * BLOCK) as u64) {

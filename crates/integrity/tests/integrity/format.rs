@@ -7,7 +7,7 @@ use verimount_integrity::{
     Unsupported, Usage, Volume, format,
 };
 use verimount_source::{FileStorage, WriteAt};
-use verimount_testkit::tools;
+use verimount_testkit::{go_on, tools};
 
 use crate::common::{KB, MB, World, contents, integrity, key, memory};
 
@@ -76,10 +76,7 @@ fn a_new_volume_is_zero_whatever_was_there() {
     let options = FormatOptions::default();
     let storage = memory(4 * MB);
     storage.write_all_at(&vec![7; 4 * MB as usize], 0).unwrap();
-    format(Devices::new(storage.clone()), &options, &mut |_| {
-        ControlFlow::Continue(())
-    })
-    .unwrap();
+    format(Devices::new(storage.clone()), &options, &mut go_on).unwrap();
     let options = OpenOptions {
         mode: Mode::Direct,
         ..OpenOptions::default()
@@ -152,9 +149,7 @@ fn options_that_do_not_fit_write_nothing() {
     ];
     for options in cases {
         let storage = memory(4 * MB);
-        let result = format(Devices::new(storage.clone()), &options, &mut |_| {
-            ControlFlow::Continue(())
-        });
+        let result = format(Devices::new(storage.clone()), &options, &mut go_on);
         let is_named = matches!(
             result,
             Err(Error::Usage(_)
@@ -219,10 +214,7 @@ fn a_volume_in_a_file() {
     let file = tempfile::NamedTempFile::new().unwrap();
     file.as_file().set_len(4 * MB).unwrap();
     let devices = || Devices::new(Arc::new(FileStorage::open(file.path()).unwrap()));
-    format(devices(), &FormatOptions::default(), &mut |_| {
-        ControlFlow::Continue(())
-    })
-    .unwrap();
+    format(devices(), &FormatOptions::default(), &mut go_on).unwrap();
     let options = OpenOptions {
         mode: Mode::Direct,
         ..OpenOptions::default()

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 
 use verimount_integrity::{Algorithm, Error, FormatOptions, Mode, SECTOR, Unsupported, Volume};
 use verimount_source::WriteAt;
-use verimount_testkit::noise;
+use verimount_testkit::{go_on, noise};
 
 use crate::common::{KB, MB, World, contents, integrity};
 
@@ -49,9 +49,7 @@ fn blocks_in_the_journal_are_read_from_memory() {
         assert!(contents(&volume) == expected);
         let mut bad = 0;
         let threads = NonZeroUsize::new(2).unwrap();
-        let checked = volume.check(threads, &mut |_| bad += 1, &mut |_| {
-            std::ops::ControlFlow::Continue(())
-        });
+        let checked = volume.check(threads, &mut |_| bad += 1, &mut go_on);
         checked.unwrap();
         assert_eq!(bad, 0);
         volume.close().unwrap();
@@ -160,9 +158,7 @@ fn dirty_regions_are_not_checked() {
             .has_dirty_bitmap()
     );
     let volume = world.open(Mode::Bitmap);
-    volume
-        .recalculate(&mut |_| std::ops::ControlFlow::Continue(()))
-        .unwrap();
+    volume.recalculate(&mut go_on).unwrap();
     assert!(contents(&volume) == expected);
 }
 

@@ -1,10 +1,14 @@
 //! A client that sends exactly the given bytes.
 
 use std::{
-    io::{Read, Write},
+    io::{self, ErrorKind, Read, Write},
     os::unix::net::UnixStream,
     path::Path,
+    time::Duration,
 };
+
+/// Nobody waits longer for a server.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct Client {
     pub(crate) stream: UnixStream,
@@ -31,6 +35,7 @@ impl Client {
     /// Reads the greeting.
     pub(crate) fn silent(socket: &Path) -> Self {
         let stream = UnixStream::connect(socket).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let mut client = Self { stream };
         assert_eq!(client.hear(18), b"NBDMAGICIHAVEOPT\0\x03");
         client
@@ -48,7 +53,9 @@ impl Client {
 
     /// Whether the server has closed the connection. It may have done so before reading everything.
     pub(crate) fn is_left(&mut self) -> bool {
-        self.stream.read(&mut [0]).unwrap_or(0) == 0
+        let read = self.stream.read(&mut [0]);
+        assert!(!is_still_open(&read), "nothing comes");
+        read.unwrap_or(0) == 0
     }
 
     pub(crate) fn option(&mut self, option: u32, data: &[u8]) {
@@ -109,6 +116,11 @@ impl Client {
             error => Err(error),
         }
     }
+}
+
+/// Whether nothing has come from a server that has not closed the connection.
+pub(crate) fn is_still_open(read: &io::Result<usize>) -> bool {
+    matches!(read, Err(error) if error.kind() == ErrorKind::WouldBlock)
 }
 
 fn number(bytes: &[u8]) -> u32 {

@@ -6,14 +6,15 @@ use std::{
     os::unix::net::UnixStream,
     sync::atomic::Ordering::SeqCst,
     thread::{self, ScopedJoinHandle},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use verimount_nbd::{Limits, Server};
+use verimount_testkit::eventually;
 
 use super::{
-    client::{Client, FLUSH, READ, WRITE},
-    world::{Disk, serving_within},
+    client::{Client, FLUSH, PATIENCE, READ, WRITE, is_still_open},
+    world::{Disk, Stop, serving_within},
 };
 
 /// Longer than any test takes.
@@ -27,9 +28,7 @@ const MEMORY: usize = 512 << 10;
 
 /// Waits until `count` reads have been performed.
 fn await_reads(disk: &Disk, count: usize) {
-    while disk.reads.load(SeqCst) < count {
-        thread::yield_now();
-    }
+    eventually("they are performed", || disk.reads.load(SeqCst) >= count);
 }
 
 fn takes_answer(mut client: Client) {
@@ -42,7 +41,8 @@ fn is_left_within(client: Client, len: usize) -> bool {
     let mut stream = client.stream;
     let mut heard = Vec::new();
     // This fails if the server has not read everything that was sent.
-    let _ = stream.read_to_end(&mut heard);
+    let ended = stream.read_to_end(&mut heard);
+    assert!(!is_still_open(&ended), "nothing comes");
     heard.len() < len
 }
 
@@ -163,18 +163,20 @@ fn a_handshake_has_a_time_limit() {
     let disk = Disk::default();
     thread::scope(|scope| {
         scope.spawn(|| server.serve(&disk, NonZeroUsize::MIN));
+        let _stop = Stop(&server);
         // One sends nothing.
-        let mut silent = UnixStream::connect(&socket).unwrap();
-        let _ = silent.read_to_end(&mut Vec::new());
+        let mut silent = Client::silent(&socket);
+        assert!(silent.is_left());
         // The other never finishes the handshake.
+        let began = Instant::now();
         let mut talker = UnixStream::connect(&socket).unwrap();
         let list = [&b"IHAVEOPT"[..], &3_u32.to_be_bytes(), &[0; 4]].concat();
         let mut said = talker.write_all(&3_u32.to_be_bytes());
         while said.is_ok() {
             let _ = talker.read(&mut [0; 4096]);
             said = talker.write_all(&list);
+            assert!(began.elapsed() < PATIENCE, "it is still heard");
         }
-        server.stop();
     });
 }
 
@@ -207,6 +209,7 @@ fn stop_while_answering(grace: Duration, then: impl FnOnce(Client, ScopedJoinHan
     let disk = Disk::default();
     thread::scope(|scope| {
         let serving = scope.spawn(|| server.serve(&disk, NonZeroUsize::MIN));
+        let _stop = Stop(&server);
         let mut client = Client::connect(&socket).goes();
         client.request(READ, 0, 0, LEN);
         await_reads(&disk, 1);

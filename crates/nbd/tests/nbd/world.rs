@@ -161,7 +161,8 @@ pub(crate) fn serving_at_within(
     disk
 }
 
-struct Stop<'a>(&'a Server);
+/// Stops a server, also if a test panics that it would outlive.
+pub(crate) struct Stop<'a>(pub(crate) &'a Server);
 
 impl Drop for Stop<'_> {
     fn drop(&mut self) {

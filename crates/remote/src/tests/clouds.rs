@@ -3,7 +3,7 @@
 use std::{ops::ControlFlow, process::Command, time::Duration};
 
 use verimount_source::{ReadAt, ReadError};
-use verimount_testkit::{HttpAnswer, HttpRequest, HttpServer, noise, tools};
+use verimount_testkit::{HttpAnswer, HttpRequest, HttpServer, go_on, noise, tools};
 
 use super::{content, patient, read, session};
 use crate::{
@@ -309,9 +309,7 @@ fn refusal(known: &Variables, variable: &str, value: &str) -> String {
     let errors = [
         session.open_object(&name(known.object)).err(),
         session
-            .store_object(&name(known.object), &content(), &mut |_| {
-                ControlFlow::Continue(())
-            })
+            .store_object(&name(known.object), &content(), &mut go_on)
             .err(),
     ];
     let [opening, storing] = errors.map(|error| error.expect(variable).to_string());
@@ -367,7 +365,7 @@ fn signatures_are_not_sent_without_encryption() {
     ]);
     let expected = Error::PlainObjectStore { cloud: Cloud::S3 };
     assert_eq!(session.open_object(&object()).err(), Some(expected.clone()));
-    let stored = session.store_object(&object(), &content(), &mut |_| ControlFlow::Continue(()));
+    let stored = session.store_object(&object(), &content(), &mut go_on);
     assert_eq!(stored, Err(expected));
     assert_eq!(session.stats().requests, 0);
 }
@@ -492,7 +490,7 @@ fn a_small_object_is_stored_at_once() {
 fn a_large_object_is_stored_in_parts() {
     let content = noise((8 << 20) + 1000, 1);
     let server = storing(content.clone());
-    let stored = s3(&server).store_object(&object(), &content, &mut |_| ControlFlow::Continue(()));
+    let stored = s3(&server).store_object(&object(), &content, &mut go_on);
     assert_eq!(stored, Ok(()));
     let sent = sent(&server);
     assert_eq!(sent.len(), 4);
@@ -523,8 +521,7 @@ fn an_upload_that_is_ended_leaves_nothing() {
             })
         }
     }
-    let stored =
-        s3(&server).store_object(&object(), &Unreadable, &mut |_| ControlFlow::Continue(()));
+    let stored = s3(&server).store_object(&object(), &Unreadable, &mut go_on);
     assert!(matches!(stored, Err(Error::ReadFailed(_))), "{stored:?}");
 }
 
@@ -532,9 +529,7 @@ fn an_upload_that_is_ended_leaves_nothing() {
 fn what_was_not_stored_is_noticed() {
     let server = storing(content());
     let more = noise(content().len() + 1, 1);
-    let store = |server: &HttpServer| {
-        s3(server).store_object(&object(), &more, &mut |_| ControlFlow::Continue(()))
-    };
+    let store = |server: &HttpServer| s3(server).store_object(&object(), &more, &mut go_on);
     let expected = more.len() as u64;
     let actual = expected - 1;
     assert_eq!(store(&server), Err(Error::StoredSize { expected, actual }));
@@ -562,8 +557,7 @@ fn a_store_that_is_busy_is_asked_again() {
             _ => right,
         }
     });
-    let stored =
-        s3(&server).store_object(&object(), &content(), &mut |_| ControlFlow::Continue(()));
+    let stored = s3(&server).store_object(&object(), &content(), &mut go_on);
     assert_eq!(stored, Ok(()));
     assert_eq!(sent(&server).len(), 2);
 
@@ -578,6 +572,6 @@ fn a_store_that_is_busy_is_asked_again() {
         ("AWS_ACCESS_KEY_ID", "me"),
         ("AWS_SECRET_ACCESS_KEY", SECRET),
     ])));
-    let stored = session.store_object(&object(), &content(), &mut |_| ControlFlow::Continue(()));
+    let stored = session.store_object(&object(), &content(), &mut go_on);
     assert_eq!(stored, Err(Error::Busy { status: 503 }));
 }

@@ -1,17 +1,16 @@
 //! What goes through a proxy.
 
-use std::{fs, ops::ControlFlow};
+use verimount_testkit::{HttpServer, RegistryLogin, RegistryServer, go_on};
 
-use verimount_testkit::{HttpServer, RegistryLogin, RegistryServer};
-
-use super::{content, patient, read, session};
+use super::{
+    content, patient, reads,
+    registry::{BASIC, Login, image, upload},
+    session,
+};
 #[cfg(feature = "clouds")]
 use crate::cloud::{Buckets, Environment};
 use crate::{
-    Error, RemoteOptions, Session,
-    granules::GRANULE,
-    proxies::Proxies,
-    registry::{AuthFiles, BlobDigest, Repository, Rights},
+    Error, RemoteOptions, Session, granules::GRANULE, proxies::Proxies, registry::BlobDigest,
 };
 
 /// A proxy that connects nobody, and records who asks.
@@ -65,37 +64,21 @@ fn files_of_this_machine_are_read_without_a_proxy() {
         let session = through(Session::with_limits(options, patient()), &proxy);
         let url = format!("http://{host}:{port}/file");
         let file = session.open(&url.parse().unwrap()).unwrap();
-        let bytes = read(&file, GRANULE, 10).unwrap();
-        assert_eq!(bytes, content()[GRANULE as usize..][..10]);
+        reads(&file, GRANULE, 10);
     }
     assert!(asked(&proxy).is_empty());
 }
 
 #[test]
 fn registries_and_tokens_of_this_machine_are_asked_without_a_proxy() {
-    const BASIC: &str = "Basic bWU6c2VjcmV0";
     let proxy = proxy();
     let server = RegistryServer::start(RegistryLogin::Token(Some(BASIC)), None, |_, _, it| it);
-    let folder = tempfile::tempdir().unwrap();
-    let login = folder.path().join("auth.json");
-    let entry = format!(
-        r#"{{"auths": {{"{}": {{"auth": "bWU6c2VjcmV0"}}}}}}"#,
-        server.host()
-    );
-    fs::write(&login, entry).unwrap();
-    let image = format!("oci://{}/repository:tag", server.host());
     let session = through(session(patient()), &proxy);
-    let repository = Repository::with(
-        &image.parse().unwrap(),
-        Rights::Push,
-        false,
-        AuthFiles::new([login]),
-        &session,
-    );
+    let login = Login::at(&server);
+    let repository = login.repository_in(&session, &server);
     let digest = BlobDigest::of(&content());
-    let go_on = &mut |_: u64| ControlFlow::Continue(());
     assert!(!repository.has_blob(digest).unwrap());
-    repository.upload(digest, &content(), go_on).unwrap();
+    upload(&repository).unwrap();
     assert!(repository.has_blob(digest).unwrap());
     assert!(asked(&proxy).is_empty());
 }
@@ -113,8 +96,9 @@ fn object_stores_of_this_machine_are_asked_without_a_proxy() {
     let session = through(session, &proxy);
     let object = "s3://bucket/file".parse().unwrap();
     session.open_object(&object).unwrap();
-    let go_on = &mut |_: u64| ControlFlow::Continue(());
-    session.store_object(&object, &content(), go_on).unwrap();
+    session
+        .store_object(&object, &content(), &mut go_on)
+        .unwrap();
     assert!(asked(&proxy).is_empty());
 }
 
@@ -129,11 +113,8 @@ fn where_a_redirect_leads_may_need_a_proxy() {
         }),
     );
     let session = through(session(patient()), &proxy);
-    let image = format!("oci://{}/repository:tag", server.host());
-    let image = image.parse().unwrap();
-    let files = AuthFiles::new([]);
-    let repository = Repository::with(&image, Rights::Pull, false, files, &session);
-    let error = repository.manifest(&image).unwrap_err();
+    let repository = Login::none().repository_in(&session, &server);
+    let error = repository.manifest(&image(&server)).unwrap_err();
     assert!(matches!(error, Error::Unreachable(_)), "{error:?}");
     let url = format!("http://{}/file", server.host());
     let error = session.open(&url.parse().unwrap()).err();

@@ -1,14 +1,16 @@
 use std::{
     collections::HashMap,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering::SeqCst},
+        mpsc::channel,
     },
     thread,
+    time::Duration,
 };
 
 use verimount_source::{ReadAt, ReadError};
-use verimount_testkit::{HttpServer, Random, noise};
+use verimount_testkit::{HttpServer, Random, eventually, noise};
 
 use super::{content, open, patient, read};
 use crate::{
@@ -67,27 +69,39 @@ fn a_granule_is_fetched_once_for_all_readers() {
 
 #[test]
 fn connections_are_bounded() {
-    let running = Arc::new(AtomicUsize::new(0));
-    let most = Arc::new(AtomicUsize::new(0));
-    let (in_script, most_seen) = (running, most.clone());
-    let server = HttpServer::start(noise(64 * GRANULE as usize, 2), move |_, _, right| {
-        most_seen.fetch_max(in_script.fetch_add(1, SeqCst) + 1, SeqCst);
-        thread::yield_now();
-        in_script.fetch_sub(1, SeqCst);
+    const CONNECTIONS: usize = 3;
+    let content = noise(64 * GRANULE as usize, 2);
+    let asking = Arc::new(AtomicUsize::new(0));
+    let (gate, is_open) = channel::<()>();
+    let (in_script, is_open) = (asking.clone(), Mutex::new(is_open));
+    let server = HttpServer::start(content.clone(), move |number, _, right| {
+        if number > 0 {
+            in_script.fetch_add(1, SeqCst);
+            // Until the gate is dropped, also because the test has failed.
+            let _ = is_open.lock().unwrap().recv();
+        }
         right
     });
     let limits = Limits {
-        connections: 3,
+        connections: CONNECTIONS,
         ..patient()
     };
-    let file = open(&server, limits).unwrap();
-    thread::scope(|scope| {
+    let (file, content) = (&open(&server, limits).unwrap(), &content);
+    thread::scope(move |scope| {
         for reader in 0..32 {
-            let file = &file;
-            scope.spawn(move || read(file, reader * 2 * GRANULE, 1).unwrap());
+            scope.spawn(move || {
+                let at = reader * 2 * GRANULE;
+                assert_eq!(read(file, at, 1).unwrap(), content[at as usize..][..1]);
+            });
         }
+        eventually("all connections are used", || {
+            asking.load(SeqCst) >= CONNECTIONS
+        });
+        // The other readers could ask now.
+        thread::sleep(Duration::from_millis(200));
+        assert_eq!(asking.load(SeqCst), CONNECTIONS);
+        drop(gate);
     });
-    assert!(most.load(SeqCst) <= 3);
 }
 
 #[test]

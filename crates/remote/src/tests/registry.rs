@@ -13,12 +13,12 @@ use std::{
 
 use tempfile::TempDir;
 use verimount_testkit::{
-    HttpAnswer, HttpEnd, HttpPace, HttpRequest, HttpServer, RegistryLogin, RegistryServer,
+    HttpAnswer, HttpEnd, HttpPace, HttpRequest, HttpServer, RegistryLogin, RegistryServer, go_on,
 };
 
-use super::{content, impatient, patient, read, session};
+use super::{content, impatient, patient, read, reads, session};
 use crate::{
-    Error, RemoteFile,
+    Error, RemoteFile, Session,
     granules::GRANULE,
     limits::Limits,
     registry::{
@@ -27,21 +27,21 @@ use crate::{
 };
 
 /// What is sent for the user `me` with the password `secret`.
-const BASIC: &str = "Basic bWU6c2VjcmV0";
+pub(super) const BASIC: &str = "Basic bWU6c2VjcmV0";
 
 /// A file of credentials in a folder of its own.
-struct Login {
+pub(super) struct Login {
     folder: TempDir,
 }
 
 impl Login {
-    fn none() -> Self {
+    pub(super) fn none() -> Self {
         let folder = tempfile::tempdir().unwrap();
         Self { folder }
     }
 
     /// As `docker login` stores it for the user `me` with the password `secret`.
-    fn at(server: &RegistryServer) -> Self {
+    pub(super) fn at(server: &RegistryServer) -> Self {
         let login = Self::none();
         login.write(&format!(
             r#"{{"auths": {{"{}": {{"auth": "bWU6c2VjcmV0"}}}}}}"#,
@@ -55,12 +55,16 @@ impl Login {
     }
 
     fn repository(&self, server: &RegistryServer, limits: Limits) -> Repository {
+        self.repository_in(&session(limits), server)
+    }
+
+    pub(super) fn repository_in(&self, session: &Session, server: &RegistryServer) -> Repository {
         let files = AuthFiles::new([self.folder.path().join("auth.json")]);
-        Repository::with(&image(server), Rights::Push, false, files, &session(limits))
+        Repository::with(&image(server), Rights::Push, false, files, session)
     }
 }
 
-fn image(server: &RegistryServer) -> Reference {
+pub(super) fn image(server: &RegistryServer) -> Reference {
     let text = format!("oci://{}/repository:tag", server.host());
     text.parse().unwrap()
 }
@@ -90,9 +94,8 @@ fn open_blob(repository: &Repository) -> Result<RemoteFile, Error> {
     repository.blob(&descriptor(&content()))
 }
 
-fn upload(repository: &Repository) -> Result<(), Error> {
-    let go_on = &mut |_: u64| ControlFlow::Continue(());
-    repository.upload(BlobDigest::of(&content()), &content(), go_on)
+pub(super) fn upload(repository: &Repository) -> Result<(), Error> {
+    repository.upload(BlobDigest::of(&content()), &content(), &mut go_on)
 }
 
 /// How many requests went to this path.
@@ -124,7 +127,7 @@ fn what_is_stored_is_read() {
         let found = repository.manifest(&image(&server)).unwrap();
         assert_eq!(found, (manifest(), stored));
         let file = open_blob(&repository).unwrap();
-        assert_eq!(read(&file, 0, content().len()).unwrap(), content());
+        reads(&file, 0, content().len());
         // One token is for the repository and its blobs.
         let tokens = count(&server.requests(), "/token");
         assert!(tokens <= 1, "{rules:?}: {tokens}");
@@ -255,10 +258,7 @@ fn storage_elsewhere_is_not_told_who_asks() {
     let login = Login::at(&server);
     let repository = login.repository(&server, patient());
     let file = open_blob(&repository).unwrap();
-    assert_eq!(
-        read(&file, GRANULE, 1000).unwrap(),
-        content()[GRANULE as usize..][..1000]
-    );
+    reads(&file, GRANULE, 1000);
     let requests = storage.requests();
     assert!(!requests.is_empty());
     for request in requests {
@@ -664,9 +664,10 @@ fn secrets_are_in_no_message() {
 fn an_empty_blob_is_stored() {
     let server = RegistryServer::honest();
     let repository = Login::none().repository(&server, patient());
-    let go_on = &mut |_: u64| ControlFlow::Continue(());
     let empty: &[u8] = &[];
     let digest = BlobDigest::of(empty);
-    repository.upload(digest, &empty.to_vec(), go_on).unwrap();
+    repository
+        .upload(digest, &empty.to_vec(), &mut go_on)
+        .unwrap();
     assert_eq!(server.blob(&digest.to_string()), Some(Vec::new()));
 }

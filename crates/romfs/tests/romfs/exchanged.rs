@@ -3,7 +3,6 @@
 use std::{
     env, fs, hint,
     io::{self, Write},
-    ops::ControlFlow,
     os::unix::fs::symlink,
     path::{Path, PathBuf},
     sync::atomic::{AtomicBool, Ordering::Relaxed},
@@ -14,6 +13,7 @@ use std::{
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use verimount_romfs::{BlockSize, Error, Options, Plan, VolumeName, plan};
 use verimount_scan::{Error as ScanError, Options as ScanOptions, scan};
+use verimount_testkit::go_on;
 
 const INSIDE: &[u8] = b"inside the tree";
 const OUTSIDE: &[u8] = b"outside of the tree";
@@ -29,17 +29,12 @@ fn plan_of(root: &Path) -> Result<Plan, Error> {
         volume_name: VolumeName::default(),
         block_size: BlockSize::MIN,
     };
-    plan(
-        scan(root, &ScanOptions::default(), &mut |_| {
-            ControlFlow::Continue(())
-        })?,
-        &options,
-    )
+    plan(scan(root, &ScanOptions::default(), &mut go_on)?, &options)
 }
 
 fn image_of(plan: &Plan) -> Result<Vec<u8>, Error> {
     let mut image = Vec::new();
-    plan.write_to(&mut image, &mut |_| ControlFlow::Continue(()))?;
+    plan.write_to(&mut image, &mut go_on)?;
     Ok(image)
 }
 
@@ -180,10 +175,7 @@ fn a_directory_that_is_moved_while_it_is_read_fails_the_image() {
     fs::write(tree.join("a/c"), INSIDE).unwrap();
     fs::write(folder.path().join("outside/c"), OUTSIDE).unwrap();
     let plan = plan_of(&tree).unwrap();
-    match plan.write_to(
-        &mut Mover(folder.path()),
-        &mut |_| ControlFlow::Continue(()),
-    ) {
+    match plan.write_to(&mut Mover(folder.path()), &mut go_on) {
         Err(Error::Scan(ScanError::Changed { path })) => assert_eq!(path, tree.join("a/b")),
         result => panic!("{result:?}"),
     }

@@ -1,8 +1,9 @@
 //! Images that are known byte for byte.
 
-use std::{fmt::Write, ops::ControlFlow, path::Path};
+use std::{fmt::Write, path::Path};
 
 use verimount_romfs::{BlockSize, Error, Options, Romfs, VolumeName, plan};
+use verimount_testkit::go_on;
 
 use crate::{
     index::is_indexed,
@@ -146,8 +147,7 @@ pub(crate) fn ours() -> Vec<u8> {
     };
     let mut image = Vec::new();
     let plan = plan(scanned(folder.path()), &options).unwrap();
-    plan.write_to(&mut image, &mut |_| ControlFlow::Continue(()))
-        .unwrap();
+    plan.write_to(&mut image, &mut go_on).unwrap();
     image
 }
 

@@ -10,7 +10,7 @@ use std::{
 
 use verimount_romfs::{BlockSize, Options, RomfsTree, VolumeName, plan};
 use verimount_source::Counting;
-use verimount_testkit::flat_romfs;
+use verimount_testkit::{flat_romfs, go_on};
 use verimount_tree::{Cursor, Error, NodeId, Tree};
 
 use crate::model::scanned;
@@ -40,7 +40,7 @@ fn indexed(names: &[String]) -> Vec<u8> {
     let mut image = Vec::new();
     plan(scanned(folder.path()), &options)
         .unwrap()
-        .write_to(&mut image, &mut |_| ControlFlow::Continue(()))
+        .write_to(&mut image, &mut go_on)
         .unwrap();
     fs::remove_dir_all(folder.path()).unwrap();
     image

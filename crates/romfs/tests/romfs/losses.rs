@@ -16,6 +16,7 @@ use rustix::{
 use tempfile::TempDir;
 use verimount_romfs::{BlockSize, Options, Plan, VolumeName, plan};
 use verimount_scan::{Example, Loss};
+use verimount_testkit::skip;
 
 use crate::model::scanned;
 
@@ -61,7 +62,7 @@ fn set_attribute(path: &Path, name: &str, value: &[u8]) -> bool {
     match setxattr(path, name, value, XattrFlags::empty()) {
         Ok(()) => true,
         Err(Errno::OPNOTSUPP) => {
-            eprintln!("skipped: the file system does not take {name}");
+            skip(format_args!("the file system does not take {name}"));
             false
         }
         Err(errno) => panic!("{name}: {errno}"),

@@ -4,7 +4,6 @@ use std::{
     collections::BTreeMap,
     ffi::OsStr,
     fs::{self, Permissions},
-    ops::ControlFlow,
     os::unix::{
         ffi::{OsStrExt, OsStringExt},
         fs::{FileTypeExt, MetadataExt, PermissionsExt},
@@ -16,6 +15,7 @@ use rustix::fs::{CWD, FileType, Mode, major, makedev, minor, mknodat};
 use verimount_romfs::{BlockSize, Error, Node, NodeKind, Options, Romfs, VolumeName, plan};
 use verimount_scan::{Options as ScanOptions, SourceTree, scan};
 use verimount_source::{ReadAt, Scratch};
+use verimount_testkit::go_on;
 
 /// Everything below a root, by path. Paths are ordered by the bytes of their components, so this is
 /// also walk order.
@@ -174,10 +174,7 @@ fn what_in_image<S: ReadAt>(romfs: &Romfs<S>, node: &Node) -> Result<What, Error
 
 /// A directory as the writer takes it.
 pub(crate) fn scanned(root: &Path) -> SourceTree {
-    scan(root, &ScanOptions::default(), &mut |_| {
-        ControlFlow::Continue(())
-    })
-    .unwrap()
+    scan(root, &ScanOptions::default(), &mut go_on).unwrap()
 }
 
 /// The image that the writer makes of a directory.
@@ -188,8 +185,7 @@ pub(crate) fn build(root: &Path, block_size: u64) -> Vec<u8> {
     };
     let plan = plan(scanned(root), &options).unwrap();
     let mut image = Vec::new();
-    plan.write_to(&mut image, &mut |_| ControlFlow::Continue(()))
-        .unwrap();
+    plan.write_to(&mut image, &mut go_on).unwrap();
     assert_eq!(image.len() as u64, plan.image_size());
     image
 }

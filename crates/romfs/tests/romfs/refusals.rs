@@ -13,6 +13,7 @@ use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 use tempfile::TempDir;
 use verimount_romfs::{BlockSize, Error, MAX_DEPTH, Options, Plan, Romfs, Unstorable, VolumeName};
 use verimount_scan::{Error as ScanError, Limit, Options as ScanOptions, scan};
+use verimount_testkit::{go_on, skip};
 
 use crate::model::{can_make_devices, create, one_of_everything};
 
@@ -21,12 +22,7 @@ fn plan(root: &Path) -> Result<Plan, Error> {
         volume_name: VolumeName::default(),
         block_size: BlockSize::MIN,
     };
-    verimount_romfs::plan(
-        scan(root, &ScanOptions::default(), &mut |_| {
-            ControlFlow::Continue(())
-        })?,
-        &options,
-    )
+    verimount_romfs::plan(scan(root, &ScanOptions::default(), &mut go_on)?, &options)
 }
 
 #[track_caller]
@@ -84,7 +80,7 @@ fn images_are_smaller_than_four_gib() {
 #[test]
 fn device_numbers_have_sixteen_bits() {
     if !can_make_devices() {
-        eprintln!("skipped: only root can make devices");
+        skip("only root can make devices");
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -108,9 +104,7 @@ fn directories_are_nested_to_the_readers_bound() {
     }
     let planned = plan(folder.path()).unwrap();
     let mut image = Vec::new();
-    planned
-        .write_to(&mut image, &mut |_| ControlFlow::Continue(()))
-        .unwrap();
+    planned.write_to(&mut image, &mut go_on).unwrap();
     Romfs::open(image).unwrap().check_index().unwrap();
 
     path.push("d");
@@ -199,7 +193,7 @@ fn a_file_that_changes_before_it_is_written_fails_the_image() {
         let (folder, plan) = planned();
         let file = folder.path().join("file");
         change(&file);
-        match plan.write_to(&mut Vec::new(), &mut |_| ControlFlow::Continue(())) {
+        match plan.write_to(&mut Vec::new(), &mut go_on) {
             Err(Error::Scan(ScanError::Changed { path })) => assert_eq!(path, file),
             result => panic!("change {number}: {result:?}"),
         }
@@ -229,7 +223,7 @@ fn a_file_that_grows_while_it_is_written_fails_the_image() {
     let file = folder.path().join("file");
     hole(&file, 1 << 20);
     let plan = plan(folder.path()).unwrap();
-    let result = plan.write_to(&mut Meddler(&file), &mut |_| ControlFlow::Continue(()));
+    let result = plan.write_to(&mut Meddler(&file), &mut go_on);
     assert!(matches!(result, Err(Error::Scan(ScanError::Changed { path })) if path == file));
 }
 
@@ -255,9 +249,8 @@ impl Write for Full {
 fn a_failing_write_is_told_apart_from_a_failing_read() {
     let (_folder, plan) = planned();
     let all = usize::try_from(plan.image_size()).unwrap();
-    plan.write_to(&mut Full(all), &mut |_| ControlFlow::Continue(()))
-        .unwrap();
-    let result = plan.write_to(&mut Full(all - 1), &mut |_| ControlFlow::Continue(()));
+    plan.write_to(&mut Full(all), &mut go_on).unwrap();
+    let result = plan.write_to(&mut Full(all - 1), &mut go_on);
     assert!(
         matches!(result, Err(Error::Output(error)) if error.kind() == io::ErrorKind::StorageFull)
     );

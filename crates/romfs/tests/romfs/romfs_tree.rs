@@ -11,7 +11,7 @@ use std::{
 
 use verimount_romfs::{BlockSize, Options, RomfsTree, VolumeName, plan};
 use verimount_source::Scratch;
-use verimount_testkit::noise;
+use verimount_testkit::{go_on, noise};
 use verimount_tree::{Attr, Cursor, Error, NodeId, Timestamp, Tree, resolve};
 
 use crate::model::scanned;
@@ -34,7 +34,7 @@ fn image() -> Vec<u8> {
     let mut bytes = Vec::new();
     plan(scanned(folder.path()), &options)
         .unwrap()
-        .write_to(&mut bytes, &mut |_| ControlFlow::Continue(()))
+        .write_to(&mut bytes, &mut go_on)
         .unwrap();
     bytes
 }

@@ -13,7 +13,7 @@ use rustix::process::geteuid;
 use tempfile::TempDir;
 use verimount_mount::{EndSignals, MountOptions, attach, unmount};
 use verimount_serve::{ImageFs, Served, VerifiedTree};
-use verimount_testkit::tools;
+use verimount_testkit::{skip, tools};
 use verimount_tree::Tree;
 
 pub(crate) struct MountedTree {
@@ -88,7 +88,7 @@ fn can_mount() -> bool {
             std::env::var_os(tools::REQUIRE_TOOLS).is_none(),
             "/dev/fuse is missing"
         );
-        eprintln!("skipped: there is no /dev/fuse");
+        skip("there is no /dev/fuse");
     }
     there && (geteuid().is_root() || tools::find("fusermount3").is_some())
 }

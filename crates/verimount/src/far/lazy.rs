@@ -213,9 +213,9 @@ impl std::error::Error for Failure {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, sync::Barrier, thread};
+    use std::{fs, sync::mpsc::channel, thread};
 
-    use verimount_testkit::HttpServer;
+    use verimount_testkit::{HttpServer, eventually};
     use verimount_verity::Identity;
 
     use super::*;
@@ -269,24 +269,23 @@ mod tests {
     fn those_who_wait_share_an_attempt() {
         const READERS: usize = 8;
         let (file, seal, accepted) = sealed();
-        let all_wait = Arc::new(Barrier::new(2));
-        let in_script = all_wait.clone();
+        let (all_wait, told) = channel::<()>();
+        let told = Mutex::new(told);
         let server = HttpServer::start(file, move |_, _, right| {
-            in_script.wait();
+            // Told, or the test has failed.
+            let _ = told.lock().unwrap().recv();
             right.only_status(404)
         });
         let lazy = Lazy::new(place(&server), accepted, &seal, Attempt::new());
         let attempt = lazy.attempt().clone();
-        let seal = lazy.clone().read_for(seal);
-        thread::scope(|scope| {
+        let seal = &lazy.clone().read_for(seal);
+        thread::scope(move |scope| {
             for _ in 0..READERS {
                 scope.spawn(|| fails(seal.data()));
             }
             // Besides the readers, there are this one and the next.
-            while Arc::strong_count(&attempt) < READERS + 2 {
-                thread::yield_now();
-            }
-            all_wait.wait();
+            eventually("all wait", || Arc::strong_count(&attempt) == READERS + 2);
+            drop(all_wait);
         });
         assert_eq!(server.requests().len(), 1);
     }

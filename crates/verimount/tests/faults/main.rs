@@ -11,6 +11,8 @@ mod trial;
 
 use std::{env, sync::Arc};
 
+use verimount_testkit::seed;
+
 use self::{image::Image, lanes::Lanes};
 
 /// How many sequences are tried.
@@ -27,16 +29,4 @@ fn faults_give_no_wrong_bytes_and_pass() {
     let figures = Lanes::start(seed, count, Arc::new(Image::new())).finish();
     eprintln!("{figures}");
     figures.assert_sense();
-}
-
-/// Other faults in each run. The seed is printed.
-fn seed() -> u64 {
-    let clock = || {
-        let since = std::time::UNIX_EPOCH.elapsed().unwrap();
-        since.as_nanos() as u64
-    };
-    let given = env::var("VERIMOUNT_SEED").ok();
-    let seed = given.map_or_else(clock, |seed| seed.parse().unwrap());
-    eprintln!("VERIMOUNT_SEED={seed}");
-    seed
 }

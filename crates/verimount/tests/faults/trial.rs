@@ -11,7 +11,7 @@ use std::{
 
 use tempfile::TempDir;
 use verimount::{Cache, Content, Error, OpenOptions, Prefetch, ReadAt, ReadError, RemoteOptions};
-use verimount_testkit::Random;
+use verimount_testkit::{Random, eventually};
 
 use crate::{
     figures::Figures,
@@ -241,9 +241,7 @@ impl Trial<'_> {
     fn recover(&mut self) {
         self.server.recover();
         self.begins("waiting for the last wrong answers");
-        while self.server.is_answering() {
-            thread::sleep(Duration::from_millis(1));
-        }
+        eventually("no wrong answer is sent", || !self.server.is_answering());
         if self.mounted.is_none() {
             let opened = self.open();
             self.succeeds(opened, "opening");

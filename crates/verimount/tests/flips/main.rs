@@ -10,7 +10,7 @@ mod seen;
 use std::{env, fs};
 
 use verimount::{BuildOptions, build};
-use verimount_testkit::{Random, RichTree, all_or_some};
+use verimount_testkit::{Random, RichTree, all_or_some, seed};
 
 use self::sealed::{SEALS, Sealed};
 
@@ -57,14 +57,6 @@ fn random_bytes_of_a_large_image() {
         let positions = (0..count).map(|_| random.below(sealed.len()));
         sealed.try_positions(&all_or_some(positions.collect(), 0));
     }
-}
-
-/// Other bytes in each run. The seed is printed.
-fn seed() -> u64 {
-    let since = std::time::UNIX_EPOCH.elapsed().unwrap();
-    let seed = since.as_secs();
-    eprintln!("seed {seed}");
-    seed
 }
 
 fn image(tree: &RichTree) -> Vec<u8> {

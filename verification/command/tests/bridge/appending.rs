@@ -11,9 +11,10 @@ use rustix::{
     fs::{OFlags, fcntl_getfl, fcntl_setfl},
     io::Errno,
 };
+use verimount_testkit::{eventually, skip};
 
 use super::{WAYS, error_of, mount, mount_in, python, world};
-use crate::common::{daemon::eventually, run::finish, user::root_or_skip};
+use crate::common::{run::finish, user::root_or_skip};
 
 /// Other processes append in the source at the same time.
 #[test]
@@ -121,7 +122,7 @@ fn chattr(change: &str, path: &std::path::Path) -> bool {
     chattr.arg(change).arg(path);
     let ended = finish(chattr);
     if !ended.status.success() {
-        eprintln!("skipped: {}", ended.stderr);
+        skip(&ended.stderr);
     }
     ended.status.success()
 }

@@ -7,9 +7,9 @@ use std::{
 };
 
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+use verimount_testkit::eventually;
 
 use super::{WAYS, error_of, mount, mount_in, python, status, world, world_on_ext4};
-use crate::common::daemon::eventually;
 
 #[test]
 fn strict_shows_changes_at_once() {

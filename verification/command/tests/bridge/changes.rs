@@ -17,7 +17,7 @@ use rustix::{
     },
     io::Errno,
 };
-use verimount_testkit::noise;
+use verimount_testkit::{noise, skip};
 
 use super::{WAYS, error_of, mount_in, python, truncate, world};
 
@@ -128,7 +128,7 @@ fn files_without_names() {
         let mounted = mount_in(&world, way);
         let make = |flags| openat(CWD, mounted.directory(), flags, Mode::RUSR | Mode::WUSR);
         let file = match make(OFlags::TMPFILE | OFlags::RDWR) {
-            Err(Errno::OPNOTSUPP) => return eprintln!("skipped: the file system has none"),
+            Err(Errno::OPNOTSUPP) => return skip("the file system has none"),
             file => File::from(file.unwrap()),
         };
         file.write_all_at(b"content", 0).unwrap();

@@ -13,15 +13,10 @@ use rustix::{
     io::Errno,
     process::Signal,
 };
-use verimount_testkit::tools;
+use verimount_testkit::{eventually, seed, tools};
 
 use super::{mount_by, ownership::shell_as, world};
-use crate::common::{
-    daemon::{Daemon, eventually},
-    seed,
-    user::root_or_skip,
-    world::World,
-};
+use crate::common::{daemon::Daemon, user::root_or_skip, world::World};
 
 const POLICY: &str = r#"
     log_denials = true

@@ -7,12 +7,13 @@ use std::{
 };
 
 use rustix::{io::Errno, process::Signal};
+use verimount_testkit::eventually;
 
 use super::{WAYS, error_of, mount_in, world};
 use crate::{
     args,
     common::{
-        daemon::{Background, eventually, umount},
+        daemon::{Background, umount},
         run::verimount,
     },
 };

@@ -14,15 +14,10 @@ use rustix::{
     fs::{copy_file_range, minor},
     mount::{MountFlags, mount as mount_system},
 };
-use verimount_testkit::tools;
+use verimount_testkit::{eventually, tools};
 
 use super::{WAYS, limits::limited, mount, ownership::shell_as, status, world, world_on_ext4};
-use crate::common::{
-    daemon::{Daemon, eventually},
-    run::PATIENCE,
-    user::root_or_skip,
-    world::World,
-};
+use crate::common::{daemon::Daemon, run::PATIENCE, user::root_or_skip, world::World};
 
 /// The users who must not be affected: an ordinary user, and root.
 const OTHERS: [u32; 2] = [4321, 0];

@@ -7,7 +7,7 @@ use std::{
     process::Command,
 };
 
-use verimount_testkit::tools;
+use verimount_testkit::{skip, tools};
 
 use super::{mount, world};
 use crate::common::{
@@ -99,7 +99,7 @@ fn a_containers_root_may_do_what_it_may_on_the_source() {
         let mounted = mount(&world, &["--allow-other", "--cache", cache]);
         let here = in_namespace(&native, SCRIPT);
         if here.status.code() == Some(77) {
-            return eprintln!("skipped: no user namespaces here");
+            return skip("no user namespaces here");
         }
         let there = in_namespace(&mounted.path(""), SCRIPT);
         assert_eq!(there.text(), here.text(), "{cache}");

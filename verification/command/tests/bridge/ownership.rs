@@ -11,11 +11,11 @@ use rustix::{
     fs::statvfs,
     mount::{MountFlags, mount as mount_system},
 };
-use verimount_testkit::tools;
+use verimount_testkit::{eventually, skip, tools};
 
 use super::{WAYS, mount, mount_in, world, world_on_ext4};
 use crate::common::{
-    daemon::{Daemon, eventually},
+    daemon::Daemon,
     run::{Ended, finish},
     user::root_or_skip,
     world::World,
@@ -293,7 +293,7 @@ fn trusted_attributes_are_roots() {
     for name in ["trusted.one", "user.two"] {
         let set = rustix::fs::setxattr(&file, name, b"value", rustix::fs::XattrFlags::CREATE);
         if set.is_err() {
-            return eprintln!("skipped: there are no such attributes here");
+            return skip("there are no such attributes here");
         }
     }
     chown(&file, Some(65534), Some(65534)).unwrap();

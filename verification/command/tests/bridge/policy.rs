@@ -11,16 +11,12 @@ use rustix::{
     io::Errno,
     process::Signal,
 };
+use verimount_testkit::eventually;
 
 use super::{error_of, mount_by, passes_through_or_skip, status, truncate, world};
 use crate::{
     args,
-    common::{
-        daemon::{Daemon, eventually},
-        run::verimount,
-        user::is_root,
-        world::World,
-    },
+    common::{daemon::Daemon, run::verimount, user::is_root, world::World},
 };
 
 /// How many opens of each kind a mount counts: passed through, relayed, denied, audited.

@@ -9,15 +9,12 @@ use std::{
 
 use rustix::process::Signal;
 use serde_json::Value;
-use verimount_testkit::tools;
+use verimount_testkit::{eventually, skip, tools};
 
 use super::{mount, mount_by, mount_in, passes_through_or_skip, status, world};
 use crate::{
     args,
-    common::{
-        daemon::eventually,
-        run::{finish, verimount},
-    },
+    common::run::{finish, verimount},
 };
 
 /// The relayed requests: reads and their bytes, writes and their bytes.
@@ -51,7 +48,7 @@ fn fio(engine: &str, path: &Path) -> bool {
     let ended = finish(fio);
     let is_refused = ended.stderr.contains("Operation not permitted");
     if engine == "io_uring" && is_refused {
-        eprintln!("skipped: io_uring is not allowed here");
+        skip("io_uring is not allowed here");
         return false;
     }
     ended.succeeds();

@@ -14,9 +14,10 @@ use rustix::{
     io::Errno,
     mount::{MountFlags, UnmountFlags, mount as mount_system, mount_remount, unmount},
 };
+use verimount_testkit::eventually;
 
 use super::{WAYS, error_of, mount, mount_in, ownership::shell_as, world, world_on_ext4};
-use crate::common::{daemon::eventually, run::finish, user::root_or_skip, world::World};
+use crate::common::{run::finish, user::root_or_skip, world::World};
 
 /// A world whose source is a file system of its own; only root can make one.
 fn world_with_file_system(options: &str) -> Option<World> {

@@ -16,11 +16,11 @@ mod user;
 use std::{env, time::Duration};
 
 use rustix::mount::mount_bind;
-use verimount_testkit::{random_cases, tools};
+use verimount_testkit::{random_cases, seed, tools};
 
 use self::fuzz::Fuzz;
 use super::{WAYS, world_on_ext4};
-use crate::common::{daemon::Daemon, seed};
+use crate::common::daemon::Daemon;
 
 /// The number of operations for each mount; overridden by `VERIMOUNT_THREE_USERS_OPERATIONS`.
 const OPERATIONS: u32 = 2000;

@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use verimount_testkit::skip;
+
 use super::{mount, world};
 use crate::{
     args,
@@ -158,7 +160,7 @@ fn inode_numbers_of_several_devices_differ() {
     let layers = std::ffi::CString::new(layers).unwrap();
     let src = world.path("src");
     if mount_system("overlay", &src, "overlay", MountFlags::RDONLY, &*layers).is_err() {
-        return eprintln!("skipped: there is no overlayfs here");
+        return skip("there is no overlayfs here");
     }
     let inode = |path: std::path::PathBuf| fs::metadata(path).unwrap().ino();
     if inode(src.join("one")) != inode(src.join("two")) {

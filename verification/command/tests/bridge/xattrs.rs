@@ -13,6 +13,7 @@ use rustix::{
     fs::{XattrFlags, getxattr, listxattr, minor, removexattr, setxattr},
     io::Errno,
 };
+use verimount_testkit::skip;
 
 use super::{mount, status, world};
 use crate::common::{daemon::Daemon, user::root_or_skip};
@@ -85,12 +86,12 @@ impl Trace {
     fn new(mounted: &Daemon) -> Option<Self> {
         let folder = Path::new(TRACES).join(format!("verimount-test-{}", process::id()));
         if let Err(error) = fs::create_dir(&folder) {
-            eprintln!("skipped: no trace: {error}");
+            skip(format_args!("no trace: {error}"));
             return None;
         }
         let trace = Self(folder);
         if !trace.0.join(SENT).exists() {
-            eprintln!("skipped: this kernel does not trace FUSE");
+            skip("this kernel does not trace FUSE");
             return None;
         }
         // The kernel knows the connection by the mount's device number, which has no major part.

@@ -16,7 +16,7 @@ use rustix::{
     mount::{UnmountFlags, unmount},
     process::{Pid, Signal, kill_process},
 };
-use verimount_testkit::tools;
+use verimount_testkit::{eventually, skip, tools};
 
 use super::{
     run::{Ended, Watchdog, verimount},
@@ -40,7 +40,7 @@ pub(crate) fn fuse_or_skip() -> bool {
             std::env::var_os(tools::REQUIRE_TOOLS).is_none(),
             "/dev/fuse is missing"
         );
-        eprintln!("skipped: there is no /dev/fuse");
+        skip("there is no /dev/fuse");
     }
     there && (is_root() || tools::find("fusermount3").is_some())
 }
@@ -353,20 +353,4 @@ fn daemon_of(directory: &Path) -> Option<Pid> {
             .any(|argument| argument == wanted);
         is_it.then(|| Pid::from_raw(pid))?
     })
-}
-
-/// Waits until a condition holds.
-///
-/// # Panics
-/// If that takes too long.
-#[track_caller]
-pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    const PAUSE: Duration = Duration::from_millis(2);
-    for _ in 0..20_000 {
-        if holds() {
-            return;
-        }
-        thread::sleep(PAUSE);
-    }
-    panic!("never: {what}");
 }

@@ -10,12 +10,10 @@ use std::{
     time::UNIX_EPOCH,
 };
 
-use verimount_testkit::{HttpServer, tools};
+use verimount_testkit::{HttpServer, eventually, tools};
 
 use super::{
-    certificate,
-    daemon::eventually,
-    free_port,
+    certificate, free_port,
     run::{Ended, finish},
     user::User,
     world::World,

@@ -2,10 +2,9 @@
 
 use std::{fs, path::PathBuf, process::Command};
 
-use verimount_testkit::tools;
+use verimount_testkit::{eventually, tools};
 
 use super::{
-    daemon::eventually,
     object_store::{Address, KEY, ObjectStore, REGION, STORAGE, Server},
     run::{Ended, finish},
     world::World,

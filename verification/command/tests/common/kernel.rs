@@ -11,12 +11,9 @@ use rustix::{
     io::Errno,
     mount::{MountFlags, UnmountFlags, mount, unmount},
 };
-use verimount_testkit::tools;
+use verimount_testkit::{eventually, skip, tools};
 
-use super::{
-    daemon::eventually,
-    run::{Ended, finish},
-};
+use super::run::{Ended, finish};
 
 /// A loop device, detached in the end.
 pub(crate) struct Loop(PathBuf);
@@ -34,7 +31,7 @@ impl Loop {
             .stderr
             .contains("cannot find an unused loop device")
         {
-            eprintln!("skipped: there are no loop devices here");
+            skip("there are no loop devices here");
             return None;
         }
         Some(Self(attached.succeeds().text().trim().into()))
@@ -84,7 +81,9 @@ impl Mounted {
                 _device: None,
             }),
             Err(errno @ (Errno::NODEV | Errno::NOTBLK | Errno::INVAL)) => {
-                eprintln!("skipped: this kernel does not mount EROFS images: {errno}");
+                skip(format_args!(
+                    "this kernel does not mount EROFS images: {errno}"
+                ));
                 None
             }
             Err(errno) => panic!("{errno}"),
@@ -100,7 +99,7 @@ impl Mounted {
                 _device: Some(device),
             }),
             Err(Errno::NODEV) => {
-                eprintln!("skipped: this kernel does not have EROFS");
+                skip("this kernel does not have EROFS");
                 None
             }
             Err(errno) => panic!("{errno}"),
@@ -137,7 +136,7 @@ impl Mounted {
                 _changes: changes,
             }),
             Err(Errno::NODEV) => {
-                eprintln!("skipped: this kernel does not have overlays");
+                skip("this kernel does not have overlays");
                 None
             }
             Err(errno) => panic!("{errno}"),

@@ -8,7 +8,7 @@ use std::{
     thread,
 };
 
-use super::daemon::eventually;
+use verimount_testkit::eventually;
 
 pub(crate) const LIMIT: &str = "/dev/cpu_dma_latency";
 

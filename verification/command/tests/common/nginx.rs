@@ -7,9 +7,9 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use verimount_testkit::tools;
+use verimount_testkit::{eventually, tools};
 
-use super::{certificate, daemon::eventually, free_port, world::World};
+use super::{certificate, free_port, world::World};
 
 /// nginx, which serves the files of a world. Its own files are in the folder `nginx` there.
 pub(crate) struct Nginx {

@@ -9,8 +9,9 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
+use verimount_testkit::eventually;
+
 use super::{
-    daemon::eventually,
     run::{Ended, finish},
     user::User,
 };

@@ -7,10 +7,9 @@ use std::{
     process::{Command, Stdio},
 };
 
-use verimount_testkit::tools;
+use verimount_testkit::{eventually, tools};
 
 use super::{
-    daemon::eventually,
     object_store::{Address, KEY, ObjectStore, STORAGE, Server},
     world::World,
 };

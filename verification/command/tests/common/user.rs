@@ -8,7 +8,7 @@ use std::{
 };
 
 use rustix::process::geteuid;
-use verimount_testkit::tools;
+use verimount_testkit::{skip, tools};
 
 use super::{run::binary, world::World};
 
@@ -30,7 +30,7 @@ pub(crate) fn is_root() -> bool {
 /// Whether the tests run as root; prints a note that work is skipped if not.
 pub(crate) fn root_or_skip() -> bool {
     if !is_root() {
-        eprintln!("skipped: only root can do that");
+        skip("only root can do that");
     }
     is_root()
 }

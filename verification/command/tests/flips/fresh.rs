@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use verimount_testkit::{all_or_some, noise, random_cases};
+use verimount_testkit::{all_or_some, noise, random_cases, seed};
 
 use super::sample::{Sample, THREADS, place, small_sample};
 use crate::{
@@ -11,7 +11,6 @@ use crate::{
         daemon::fuse_or_skip,
         random_numbers,
         run::verimount,
-        seed,
         tree::{Stored, snapshot},
         world::World,
     },

@@ -4,12 +4,12 @@ use std::{fs::File, io, os::unix::fs::FileExt};
 
 use rustix::fs::{Advice, fadvise};
 use serde_json::Value;
-use verimount_testkit::all_or_some;
+use verimount_testkit::{all_or_some, seed};
 
 use super::{copy::is_refusal, sample::small_sample};
 use crate::{
     args,
-    common::{daemon::fuse_or_skip, run::verimount, seed},
+    common::{daemon::fuse_or_skip, run::verimount},
 };
 
 /// Data and tree of large files: each changed byte is detected, and makes only its block unreadable, or, in

@@ -14,13 +14,13 @@ use rustix::{
     mount::{MountFlags, mount},
     process::{Signal, kill_process, test_kill_process},
 };
-use verimount_testkit::{noise, tools};
+use verimount_testkit::{eventually, noise, skip, tools};
 
 use super::{ENOTCONN, error_number, is_empty, world};
 use crate::{
     args,
     common::{
-        daemon::{Background, Daemon, eventually, umount, unless_busy, unmount_lazily},
+        daemon::{Background, Daemon, umount, unless_busy, unmount_lazily},
         run::{binary, finish, verimount},
         user::is_root,
         world::World,
@@ -258,7 +258,7 @@ fn abort(world: &World, device: u64) -> bool {
     let aborted = fs::write(file, "1");
     assert!(aborted.is_ok() || !is_root(), "{aborted:?}");
     if aborted.is_err() {
-        eprintln!("skipped: fusectl is not mounted");
+        skip("fusectl is not mounted");
     }
     aborted.is_ok()
 }

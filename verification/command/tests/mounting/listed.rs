@@ -9,12 +9,13 @@ use std::{
 
 use rustix::process::Signal;
 use serde_json::Value;
+use verimount_testkit::{eventually, skip};
 
 use super::world;
 use crate::{
     args,
     common::{
-        daemon::{Daemon, eventually, umount},
+        daemon::{Daemon, umount},
         run::{finish, verimount},
         user::{User, root_or_skip},
     },
@@ -131,7 +132,7 @@ fn another_users_mount_is_shown_with_its_process() {
     let nobody = User::ordinary(&world);
     nobody.own(&mnt);
     let Ok(mounted) = Daemon::start(nobody.command(), &image, &mnt, &["--unpinned"]) else {
-        eprintln!("skipped: ordinary users cannot mount");
+        skip("ordinary users cannot mount");
         return;
     };
     let listed = listed(&mnt).unwrap();

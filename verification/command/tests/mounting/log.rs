@@ -12,13 +12,13 @@ use rustix::{
     process::test_kill_process,
 };
 use serde_json::Value;
-use verimount_testkit::noise;
+use verimount_testkit::{eventually, noise};
 
 use super::{EIO, error_number, is_empty, world};
 use crate::{
     args,
     common::{
-        daemon::{Background, Daemon, eventually, umount},
+        daemon::{Background, Daemon, umount},
         run::verimount,
         world::World,
     },

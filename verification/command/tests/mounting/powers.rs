@@ -14,7 +14,7 @@ use rustix::{
     mount::MountFlags,
 };
 use serde_json::Value;
-use verimount_testkit::tools;
+use verimount_testkit::{skip, tools};
 
 use super::world;
 use crate::{
@@ -113,7 +113,7 @@ fn add(tree: &Path) -> bool {
         let attribute = "system.posix_acl_access";
         match setxattr(&path, attribute, &list, XattrFlags::empty()) {
             Err(Errno::OPNOTSUPP) => {
-                eprintln!("skipped: no access control lists here");
+                skip("no access control lists here");
                 return false;
             }
             set => set.unwrap(),

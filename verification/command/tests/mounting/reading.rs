@@ -14,7 +14,7 @@ use rustix::{
     io::Errno,
 };
 use serde_json::Value;
-use verimount_testkit::{noise, tools};
+use verimount_testkit::{noise, seed, tools};
 
 use super::{error_number, world, world_with_image};
 use crate::{
@@ -23,7 +23,6 @@ use crate::{
         daemon::Daemon,
         random_numbers,
         run::verimount,
-        seed,
         tree::{assert_same, snapshot},
         user::{is_root, root_or_skip},
     },

@@ -9,13 +9,13 @@ use std::{
 
 use rustix::fs::{XattrFlags, getxattr, getxattr_query, listxattr, setxattr, statvfs};
 use serde_json::Value;
-use verimount_testkit::noise;
+use verimount_testkit::{eventually, noise};
 
 use super::{EIO, error_number, world};
 use crate::{
     args,
     common::{
-        daemon::{Background, Daemon, eventually, umount},
+        daemon::{Background, Daemon, umount},
         run::verimount,
         world::World,
     },

@@ -3,7 +3,7 @@
 use std::{fs, os::unix::fs::FileExt};
 
 use rustix::process::Signal;
-use verimount_testkit::noise;
+use verimount_testkit::{eventually, noise};
 
 use super::{
     MODES,
@@ -12,11 +12,7 @@ use super::{
 };
 use crate::{
     args,
-    common::{
-        daemon::{Daemon, eventually},
-        run::verimount,
-        world::World,
-    },
+    common::{daemon::Daemon, run::verimount, world::World},
 };
 
 const SOON: [&str; 2] = ["--commit-time", "1"];

@@ -11,7 +11,7 @@ use rustix::{
     fs::{FallocateFlags, fallocate},
     io::{Errno, ReadWriteFlags, pwritev2},
 };
-use verimount_testkit::noise;
+use verimount_testkit::{noise, skip};
 
 use super::{
     MODES, error_of, flip_where, format, json, mount, open_directly, open_disk, read, world,
@@ -145,7 +145,7 @@ fn its_size_is_fixed() {
     // Linux has it since 6.9.
     let no_append = ReadWriteFlags::from_bits_retain(0x20);
     match pwritev2(&appending, &[IoSlice::new(b"C")], 0, no_append) {
-        Err(Errno::OPNOTSUPP) => eprintln!("skipped: there is no RWF_NOAPPEND"),
+        Err(Errno::OPNOTSUPP) => skip("there is no RWF_NOAPPEND"),
         written => {
             assert_eq!(written, Ok(1));
             assert_eq!(read(&disk, 0, 7).unwrap(), b"Content");

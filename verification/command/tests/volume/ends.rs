@@ -9,13 +9,13 @@ use std::{
 
 use rustix::process::Signal;
 use serde_json::Value;
-use verimount_testkit::noise;
+use verimount_testkit::{eventually, noise};
 
 use super::{MODES, format, json, mount, open_disk, read, world};
 use crate::{
     args,
     common::{
-        daemon::{Background, eventually, umount},
+        daemon::{Background, umount},
         run::{finish, verimount},
         user::{User, root_or_skip},
     },

@@ -7,13 +7,12 @@ use std::{
     process::Command,
 };
 
-use verimount_testkit::{noise, tools};
+use verimount_testkit::{eventually, noise, tools};
 
 use super::{format, json};
 use crate::{
     args,
     common::{
-        daemon::eventually,
         run::{finish, verimount},
         world::World,
     },

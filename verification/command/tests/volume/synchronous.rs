@@ -14,7 +14,7 @@ use std::{
 };
 
 use rustix::process::Signal;
-use verimount_testkit::{Random, noise};
+use verimount_testkit::{Random, eventually, noise, seed};
 
 use super::{MODES, dies, format, json, mount, open_disk, read, world};
 use crate::{
@@ -22,7 +22,6 @@ use crate::{
     common::{
         daemon::Daemon,
         run::verimount,
-        seed,
         synchronous::{WAYS, Way},
     },
 };
@@ -123,9 +122,7 @@ fn kill_while_written(mounted: Daemon, random: &mut Random, blocks: &Mutex<Block
             let random = Random::new(random.number());
             scope.spawn(|| write_on(&files, own, random, blocks, &answered));
         }
-        while answered.load(SeqCst) < least {
-            thread::sleep(Duration::from_micros(50));
-        }
+        eventually("many are answered", || answered.load(SeqCst) >= least);
         // Waits for nothing: it makes the point a random one.
         thread::sleep(Duration::from_micros(random.below(AFTER) as u64));
         mounted.signal(Signal::KILL);

@@ -3,13 +3,13 @@
 use std::{fs, io, path::Path};
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
+use verimount_testkit::Random;
 
 use super::{
     places::{DIRECTORY_NAMES, FILES},
     walk::{join, walk},
     world::World,
 };
-use crate::support::Dice;
 
 /// The name under which a file is written before it replaces another.
 const NEW: &str = ".new";
@@ -17,7 +17,7 @@ const NEW: &str = ".new";
 impl World<'_> {
     /// Does something in the source. It may fail, because names are taken or directories would be moved into
     /// themselves.
-    pub(super) fn change_anything(&self, dice: &mut Dice) {
+    pub(super) fn change_anything(&self, dice: &mut Random) {
         self.change(|source| {
             let paths = walk(source);
             let (directories, files): (Vec<_>, Vec<_>) =
@@ -32,10 +32,10 @@ impl World<'_> {
                 return;
             }
             let parents: Vec<&str> = directories.iter().copied().chain([""]).collect();
-            let mut new = |names| source.join(join(dice.one_of(&parents), dice.one_of(names)));
+            let mut new = |names| source.join(join(dice.choose(&parents), dice.choose(names)));
             let (file, directory) = (new(&FILES[..]), new(&DIRECTORY_NAMES));
             let [old_file, old_directory] =
-                [files, directories].map(|paths| source.join(dice.one_of(&paths)));
+                [files, directories].map(|paths| source.join(dice.choose(&paths)));
             let _ = match dice.below(24) {
                 0..6 => rename(&old_file, &file, dice),
                 6..12 => rename(&old_directory, &directory, dice),
@@ -50,7 +50,7 @@ impl World<'_> {
     }
 }
 
-fn rename(from: &Path, to: &Path, dice: &mut Dice) -> io::Result<()> {
+fn rename(from: &Path, to: &Path, dice: &mut Random) -> io::Result<()> {
     let flags = match dice.below(3) {
         0 => RenameFlags::EXCHANGE,
         _ => RenameFlags::empty(),

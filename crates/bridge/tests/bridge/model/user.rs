@@ -5,6 +5,7 @@ use rustix::{
     io::{Errno, ReadWriteFlags},
 };
 use verimount_bridge::{Changes, DeviceNumber, NewFile, policy::Access};
+use verimount_testkit::Random;
 
 use super::{
     case::{Denials, caller, denies},
@@ -12,7 +13,6 @@ use super::{
     places::{DIRECTORIES, DIRECTORY_NAMES, FILES, FREE, MOVED},
     world::{Expected, Found, Place, World},
 };
-use crate::support::Dice;
 
 /// How many files and directories a user keeps in mind.
 const KEPT: usize = 4;
@@ -20,7 +20,7 @@ const KEPT: usize = 4;
 pub(super) struct User<'a> {
     world: &'a World<'a>,
     uid: u32,
-    dice: Dice,
+    dice: Random,
     /// Files that were looked up earlier: the kernel does not look up each name again.
     files: Vec<Found>,
     /// Directories that the user is in, wherever they are moved.
@@ -32,7 +32,7 @@ impl<'a> User<'a> {
         Self {
             world,
             uid,
-            dice: Dice::new(seed),
+            dice: Random::new(seed),
             files: Vec::new(),
             directories: Vec::new(),
         }
@@ -84,9 +84,9 @@ impl<'a> User<'a> {
             return Ok(self.directories[index]);
         }
         let path = match self.dice.below(6) {
-            0 => self.dice.one_of(&MOVED),
-            1..4 => self.dice.one_of(&FREE),
-            _ => self.dice.one_of(&DIRECTORIES),
+            0 => self.dice.choose(&MOVED),
+            1..4 => self.dice.choose(&FREE),
+            _ => self.dice.choose(&DIRECTORIES),
         };
         let mut directory = self.world.root();
         for name in path.split('/').filter(|name| !name.is_empty()) {
@@ -107,7 +107,7 @@ impl<'a> User<'a> {
 
     fn place(&mut self, names: &[&'static str]) -> Result<Place, Errno> {
         let parent = self.directory()?;
-        let name = self.dice.one_of(names);
+        let name = self.dice.choose(names);
         Ok(Place { parent, name })
     }
 
