@@ -3,12 +3,16 @@
 
 mod crash_point;
 mod doubtful;
+mod ended;
 mod failing;
 mod faulty;
 mod flat_romfs;
 mod flipped;
 mod hard_disk;
+mod hog;
 mod http_server;
+mod mounts;
+mod needs;
 mod pattern;
 mod random;
 mod read_blocks;
@@ -19,19 +23,25 @@ mod shown;
 mod slow;
 mod tar_archive;
 mod unreadable;
+mod users;
 mod waiting;
 mod watched;
+mod world;
 
 pub use crash_point::CrashPoint;
 pub use doubtful::Doubtful;
+pub use ended::{Ended, PATIENCE, Watchdog, finish, finish_spawned};
 pub use failing::{Failing, Outage, OutageKind, Panicked};
 pub use faulty::{Fault, Faulty};
 pub use flat_romfs::flat_romfs;
 pub use flipped::Flipped;
 pub use hard_disk::HardDisk;
+pub use hog::Hog;
 pub use http_server::{HttpAnswer, HttpEnd, HttpPace, HttpRequest, HttpServer};
+pub use mounts::{KernelMount, Loop, Overlay, fuse_or_skip, unmount_lazily};
+pub use needs::Needed;
 pub use pattern::{noise, pattern};
-pub use random::Random;
+pub use random::{Random, random_numbers};
 pub use read_blocks::read_blocks;
 pub use recording::{Recorder, Recording};
 pub use registry_server::{RegistryLogin, RegistryServer};
@@ -40,8 +50,12 @@ pub use shown::{Differences, Shown, ShownTree, as_copied, compare, shown};
 pub use slow::Slow;
 pub use tar_archive::{TarArchive, pax_record};
 pub use unreadable::Unreadable;
+pub use users::{
+    NOBODY, as_nobody, is_root, pass_as_nobody, reachable_copy, root_or_skip, shell_as,
+};
 pub use verimount_testenv::{
     CRASH_SEEDS, SKIPS, all_or_one, all_or_some, is_exhaustive, random_cases, seed, skip, tools,
 };
 pub use waiting::{eventually, go_on};
 pub use watched::{Watched, WatchedEvent};
+pub use world::{World, unescaped};

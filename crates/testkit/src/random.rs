@@ -1,3 +1,5 @@
+use crate::noise;
+
 /// A seeded pseudorandom number generator: SplitMix64, from its public-domain description.
 #[derive(Debug, Clone)]
 pub struct Random(u64);
@@ -31,4 +33,12 @@ impl Random {
     pub fn choose<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.below(from.len())]
     }
+}
+
+/// `count` numbers below `end`, the same for the same seed.
+pub fn random_numbers(count: usize, end: u64, seed: u64) -> Vec<u64> {
+    noise(count * 8, seed)
+        .chunks_exact(8)
+        .map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap()) % end)
+        .collect()
 }

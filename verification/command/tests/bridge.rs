@@ -1,43 +1,18 @@
 //! A directory mirrored through a policy. Nearly all of this also runs as an ordinary user, by
 //! `ordinary_user`.
 
-mod appending;
-mod caching;
-mod changes;
 mod denials;
 mod ends;
-mod escape;
 mod fairness;
 mod limits;
-mod names;
-mod namespaces;
-mod ownership;
 mod policy;
-mod race;
-mod read_only;
-mod remembered;
 mod restrictions;
 mod status;
-mod storage;
 mod synchronous;
-mod three_users;
 mod usage;
-mod xattrs;
 
-use std::{fs::File, io, path::Path, process::Command};
-
-use serde_json::Value;
-use verimount_testkit::{skip, tools};
-
-use crate::{
-    args,
-    common::{
-        daemon::{self, Daemon},
-        run::{Ended, finish, verimount},
-        user::root_or_skip,
-        world::World,
-    },
-};
+use crate::common::daemon;
+use crate::prelude::*;
 
 /// The serving modes: passed through if the kernel can, and relayed.
 const WAYS: [&str; 2] = ["auto", "never"];
@@ -47,34 +22,6 @@ const WAYS: [&str; 2] = ["auto", "never"];
 fn world() -> Option<World> {
     let world = daemon::world()?;
     world.directory("src");
-    Some(world)
-}
-
-/// The same, whose source is an ext4 of 64 MiB made with these options. Only root can make one.
-fn world_on_ext4(options: &[&str]) -> Option<World> {
-    let (mkfs, mount) = (tools::find("mkfs.ext4")?, tools::find("mount")?);
-    if !root_or_skip() {
-        return None;
-    }
-    let world = world()?;
-    let image = world.unlisted("image");
-    File::create(&image).unwrap().set_len(64 << 20).unwrap();
-    let mut mkfs = Command::new(mkfs);
-    mkfs.arg("-q").args(options).arg(&image);
-    finish(mkfs).succeeds();
-    let mut mount = Command::new(mount);
-    mount
-        .args(["-o", "loop"])
-        .arg(&image)
-        .arg(world.path("src"));
-    let mounted = finish(mount);
-    if !mounted.status.success() {
-        skip(format_args!(
-            "there are no loop devices here: {}",
-            mounted.stderr
-        ));
-        return None;
-    }
     Some(world)
 }
 
@@ -100,8 +47,8 @@ fn mount_by(world: &World, policy: &str) -> Daemon {
 /// The status of a mount.
 #[track_caller]
 fn status(directory: &Path) -> Value {
-    let status = verimount(args!["status", "--json", directory]);
-    serde_json::from_slice(&status.succeeds().stdout).unwrap()
+    let status = verimount(args!["status --json", directory]);
+    status.succeeds().json()
 }
 
 /// Whether the kernel passes files of this bridge through; prints a note that work is skipped if not.

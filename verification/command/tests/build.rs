@@ -1,22 +1,8 @@
 //! What is built, and what is replaced; no incomplete file is left behind.
 
-use std::{
-    fs,
-    os::unix::fs::{PermissionsExt, symlink},
-    path::{Path, PathBuf},
-};
+use rustix::fs::FileType;
 
-use rustix::fs::{CWD, FileType, Mode, mknodat};
-
-use crate::{
-    args,
-    common::{
-        run::{verimount, verimount_as},
-        tree::create,
-        user::{User, root_or_skip},
-        world::World,
-    },
-};
+use crate::prelude::*;
 
 #[test]
 fn the_digest_is_the_images() {
@@ -25,13 +11,10 @@ fn the_digest_is_the_images() {
     create(&tree, false);
     let (image, plain) = (world.path("image"), world.path("plain"));
     let digest = verimount(args!["build", &tree, &image]).digest();
-    let unsealed = verimount(args!["build", "--no-seal", &tree, &plain]);
+    let unsealed = verimount(args!["build --no-seal", &tree, &plain]);
     assert_eq!(unsealed.succeeds().text(), "");
     assert_eq!(verimount(args!["digest", &plain]).digest(), digest);
-    assert_eq!(
-        verimount(args!["seal", "--append", &plain]).digest(),
-        digest
-    );
+    assert_eq!(verimount(args!["seal --append", &plain]).digest(), digest);
     assert!(fs::read(image).unwrap() == fs::read(plain).unwrap());
 }
 
@@ -44,8 +27,8 @@ fn other_files_are_replaced_only_by_force() {
     let build = || verimount(args!["build", &tree, &image]);
     let ended = world.unchanged_by(build);
     ended.fails_saying("image: it exists and is not an image");
-    assert!(ended.stderr.contains("--force"), "{ended:?}");
-    verimount(args!["build", "--force", &tree, &image]).succeeds();
+    ended.notes("--force");
+    verimount(args!["build --force", &tree, &image]).succeeds();
     let made = fs::read(&image).unwrap();
 
     // An older image, a damaged one, and a file that has nothing to lose.
@@ -144,7 +127,7 @@ fn readers_of_a_replaced_image_are_not_disturbed() {
     let older = world.write("older", "an older image");
     let another_name = world.path("another name");
     fs::hard_link(&older, &another_name).unwrap();
-    verimount(args!["build", "--force", &tree, &older]).succeeds();
+    verimount(args!["build --force", &tree, &older]).succeeds();
     assert_eq!(fs::read(another_name).unwrap(), b"an older image");
     verimount(args!["verify", &older]).succeeds_quietly();
 }
@@ -152,9 +135,7 @@ fn readers_of_a_replaced_image_are_not_disturbed() {
 /// In such a directory a user may add files, but not replace those of others.
 #[test]
 fn no_file_is_left_if_the_name_cannot_be_taken() {
-    if !root_or_skip() {
-        return;
-    }
+    needs!(root_or_skip());
     let world = World::new();
     let tree = world.directory("tree");
     let sticky = world.directory("sticky");
@@ -162,7 +143,7 @@ fn no_file_is_left_if_the_name_cannot_be_taken() {
     let image = sticky.join("image");
     fs::write(&image, "of somebody else").unwrap();
     let user = User::ordinary(&world);
-    let build = || verimount_as(&user, args!["build", "--force", &tree, &image]);
+    let build = || verimount_as(&user, args!["build --force", &tree, &image]);
     world.unchanged_by(build).fails_saying("ermitted");
 }
 

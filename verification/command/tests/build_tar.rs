@@ -1,26 +1,11 @@
 //! Images of tar archives.
 
-use std::{
-    ffi::{CString, OsString},
-    fs::{self, File},
-    os::unix::fs::symlink,
-    path::{Path, PathBuf},
-    process::{Command, Stdio},
-};
+use std::ffi::CString;
 
-use rustix::mount::{MountFlags, mount as mount_system};
-use verimount_testkit::{TarArchive, noise, skip, tools};
+use rustix::mount::mount as mount_system;
 
-use crate::{
-    args,
-    common::{
-        daemon::{self, Daemon},
-        run::{Ended, binary, finish, finish_spawned, verimount, verimount_as},
-        tree::create,
-        user::{User, reachable_copy, root_or_skip},
-        world::World,
-    },
-};
+use crate::common::daemon;
+use crate::prelude::*;
 
 /// The archive that GNU tar makes of a directory; `None` if that is not installed.
 fn archived(world: &World, name: &str, tree: &Path) -> Option<PathBuf> {
@@ -39,9 +24,7 @@ fn archived(world: &World, name: &str, tree: &Path) -> Option<PathBuf> {
 }
 
 fn build(source: &Path, image: &Path, options: &[&str]) -> Ended {
-    let mut arguments = args!["build", source, image];
-    arguments.extend(options.iter().map(OsString::from));
-    verimount(arguments)
+    verimount(args!["build", source, image; options.iter()])
 }
 
 /// Builds what comes through standard input.
@@ -67,9 +50,7 @@ fn an_archive_gives_the_image_of_its_directory() {
         .unwrap()
         .set_len(1 << 20)
         .unwrap();
-    let Some(archive) = archived(&world, "archive", &tree) else {
-        return;
-    };
+    let archive = needs!(archived(&world, "archive", &tree));
     let image = world.path("image");
     let built = |ended: Ended| {
         ended.succeeds();
@@ -178,13 +159,7 @@ fn what_is_no_good_archive_leaves_the_older_image() {
         build(&world.path("missing"), &image, &[]).fails_saying("missing");
         build(&image, &world.path("other"), &[]).fails_saying("it is an image of the format erofs");
         let ended = build(&good, Path::new("-"), &[]);
-        assert!(
-            ended
-                .is_wrong_usage()
-                .stderr
-                .contains("IMAGE must be a file"),
-            "{ended:?}"
-        );
+        ended.is_wrong_usage().notes("IMAGE must be a file");
     });
 }
 
@@ -286,10 +261,7 @@ fn a_container_image_gives_the_tree_of_its_layers() {
         let archive = world.write("archive", archive.finish());
         let ended = build(&archive, &image, &["--exclude", "*.json"]);
         ended.succeeds();
-        assert!(
-            ended.stderr.contains("a container image of 2 layers"),
-            "{ended:?}"
-        );
+        ended.notes("a container image of 2 layers");
         assert!(fs::read(&image).unwrap() == expected, "{ended:?}");
     }
 }
@@ -310,16 +282,13 @@ fn what_is_no_single_container_image_is_refused_or_an_archive() {
     ] {
         let ended = build(&docker(&manifest), &image, &[]);
         ended.fails_saying(words);
-        assert!(ended.stderr.contains("podman export"), "{ended:?}");
+        ended.notes("podman export");
     }
     // As web applications have one.
     for manifest in [r#"{"name":"app"}"#, "[]", r#"[{"Config":"c"}]"#, "no JSON"] {
         build(&docker(manifest), &image, &[]).succeeds();
         let listed = verimount(args!["ls", &image]);
-        assert!(
-            listed.succeeds().text().contains("manifest.json"),
-            "{listed:?}"
-        );
+        listed.succeeds().says("manifest.json");
     }
 }
 
@@ -362,7 +331,7 @@ fn layers(world: &World) -> (PathBuf, PathBuf) {
     let kept = world.path("kept");
     build(&layer, &kept, &["--format", "erofs", "--whiteouts", "keep"]).succeeds();
     let names = verimount(args!["ls", &kept]);
-    assert!(names.succeeds().text().contains(".wh.deleted"), "{names:?}");
+    names.succeeds().says(".wh.deleted");
     (below, image)
 }
 
@@ -374,10 +343,8 @@ const MERGED: &str = "again\nagain/above\nemptied\nemptied/above\nkept\nkept/abo
 
 #[test]
 fn a_container_layer_is_a_lower_layer_of_overlayfs() {
-    if !root_or_skip() {
-        return;
-    }
-    let Some(world) = daemon::world() else { return };
+    needs!(root_or_skip());
+    let world = needs!(daemon::world());
     let (below, image) = layers(&world);
     let mnt = world.path("mnt");
     let mounted = Daemon::mount(&image, &mnt, &["--unpinned"]);
@@ -394,14 +361,14 @@ fn a_container_layer_is_a_lower_layer_of_overlayfs() {
     }
     let listed = Command::new("sh").args(["-c", LIST]).arg(&merged).output();
     assert_eq!(String::from_utf8(listed.unwrap().stdout).unwrap(), MERGED);
-    daemon::unmount_lazily(&merged);
+    unmount_lazily(&merged);
     mounted.unmount();
 }
 
 /// As rootless podman does: in a user namespace, where overlays read other attributes.
 #[test]
 fn a_container_layer_is_a_lower_layer_of_a_rootless_overlay() {
-    let Some(world) = daemon::world() else { return };
+    let world = needs!(daemon::world());
     let (below, image) = layers(&world);
     let user = User::ordinary(&world);
     let folder = world.directory("folder");
@@ -431,7 +398,7 @@ fn a_container_layer_is_a_lower_layer_of_a_rootless_overlay() {
 /// The kernel lets only the system's root read them.
 #[test]
 fn roots_attributes_are_not_listed_in_a_namespace() {
-    let Some(world) = daemon::world() else { return };
+    let world = needs!(daemon::world());
     let (_, image) = layers(&world);
     let user = User::ordinary(&world);
     let folder = world.directory("folder");

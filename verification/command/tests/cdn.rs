@@ -1,17 +1,7 @@
 //! Many mounts of one file through caches on the way.
 
-use std::{fs, path::Path, process::Command};
-
-use verimount_testkit::noise;
-
-use crate::{
-    args,
-    common::{
-        daemon::{self, Daemon},
-        nginx::Nginx,
-        run::verimount,
-    },
-};
+use crate::common::{daemon, nginx::Nginx};
+use crate::prelude::*;
 
 /// How many mounts there are.
 const MOUNTS: usize = 6;
@@ -19,14 +9,10 @@ const MOUNTS: usize = 6;
 #[test]
 fn mounts_through_a_cdn_ask_the_origin_once() {
     const SIZE: usize = 40_000_000;
-    let Some(world) = daemon::world() else {
-        return;
-    };
+    let world = needs!(daemon::world());
     let file = world.write("file", noise(SIZE, 1));
-    let digest = verimount(args!["seal", "--append", &file]).digest();
-    let Some(server) = Nginx::start(&world) else {
-        return;
-    };
+    let digest = verimount(args!["seal --append", &file]).digest();
+    let server = needs!(Nginx::start(&world));
     let url = server.cdn_url("file");
     let options = ["--digest", &digest, "--no-cache"];
     let mounts: Vec<_> = (0..MOUNTS)

@@ -4,7 +4,6 @@ pub(crate) mod certificate;
 pub(crate) mod daemon;
 pub(crate) mod docker_registry;
 pub(crate) mod garage;
-pub(crate) mod kernel;
 pub(crate) mod latency;
 pub(crate) mod nginx;
 pub(crate) mod object_store;
@@ -18,16 +17,6 @@ pub(crate) mod user;
 pub(crate) mod world;
 
 use std::net::TcpListener;
-
-use verimount_testkit::noise;
-
-/// `count` numbers below `end`, the same for the same seed.
-pub(crate) fn random_numbers(count: usize, end: u64, seed: u64) -> Vec<u64> {
-    noise(count * 8, seed)
-        .chunks_exact(8)
-        .map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap()) % end)
-        .collect()
-}
 
 /// A port of the loopback interface that nobody uses now.
 pub(crate) fn free_port() -> u16 {

@@ -1,27 +1,6 @@
 //! Everything that is stored in an image can be read and extracted.
 
-use std::{
-    collections::BTreeSet,
-    fs,
-    os::unix::{
-        ffi::OsStrExt,
-        fs::{PermissionsExt, symlink},
-    },
-    path::{Path, PathBuf},
-    process::Command,
-};
-
-use verimount_testkit::tools;
-
-use crate::{
-    args,
-    common::{
-        run::{verimount, verimount_as},
-        tree::{Stored, assert_same, create, snapshot},
-        user::{User, is_root},
-        world::World,
-    },
-};
+use crate::prelude::*;
 
 /// A world with a tree that has everything, and its image.
 fn built(options: &[&str]) -> (World, PathBuf, PathBuf) {
@@ -29,9 +8,7 @@ fn built(options: &[&str]) -> (World, PathBuf, PathBuf) {
     let tree = world.directory("tree");
     create(&tree, false);
     let image = world.path("image");
-    let mut arguments = args!["build", &tree, &image];
-    arguments.extend(options.iter().map(Into::into));
-    verimount(arguments).succeeds();
+    verimount(args!["build", &tree, &image; options.iter()]).succeeds();
     (world, tree, image)
 }
 
@@ -50,9 +27,7 @@ fn everything_is_extracted_as_it_was() {
         assert_same(&snapshot(&copy).unwrap(), &snapshot(&tree).unwrap());
         // And the copy's image is the same.
         let again = world.path("again");
-        let mut arguments = args!["build", &copy, &again];
-        arguments.extend(options.iter().map(Into::into));
-        verimount(arguments).succeeds();
+        verimount(args!["build", &copy, &again; options.iter()]).succeeds();
         assert!(fs::read(again).unwrap() == fs::read(image).unwrap());
     }
 }
@@ -62,7 +37,7 @@ fn everything_is_extracted_from_all_kinds_of_images() {
     let (world, tree, sealed) = built(&[]);
     let expected = snapshot(&tree).unwrap();
     let plain = world.path("plain");
-    verimount(args!["build", "--no-seal", &tree, &plain]).succeeds();
+    verimount(args!["build --no-seal", &tree, &plain]).succeeds();
     let beside = world.path("beside");
     fs::copy(&plain, &beside).unwrap();
     verimount(args!["seal", &beside]).succeeds_quietly();
@@ -94,9 +69,7 @@ fn everything_is_extracted_from_all_kinds_of_images() {
 
 #[test]
 fn images_of_genromfs_are_extracted() {
-    let Some(genromfs) = tools::find("genromfs") else {
-        return;
-    };
+    let genromfs = needs!(tools::find("genromfs"));
     let (world, tree, _) = built(&[]);
     let image = world.path("theirs");
     let made = Command::new(genromfs)
@@ -136,7 +109,7 @@ fn an_ordinary_user_extracts_all_but_devices() {
     let ended = verimount_as(&user, args!["extract", &image, &copy]);
     ended.succeeds();
     if is_root() {
-        assert!(ended.stderr.contains("special files, 2: "), "{ended:?}");
+        ended.notes("special files, 2: ");
     }
     let mut expected = snapshot(&tree).unwrap();
     expected.retain(|_, (_, stored)| !matches!(stored, Stored::Device { .. }));
@@ -215,7 +188,7 @@ fn ls_reads_only_what_is_below_a_path() {
         }
     }
     let image = world.path("image");
-    verimount(args!["build", "--format", "romfs", &tree, &image]).succeeds();
+    verimount(args!["build --format romfs", &tree, &image]).succeeds();
     let mut bytes = fs::read(&image).unwrap();
     let index = bytes.windows(8).position(|window| window == b"VMINDEX1");
     let names = b"damaged 500damaged 501";
@@ -243,8 +216,8 @@ fn ls_shows_types_permissions_and_sizes() {
     fs::set_permissions(tree.join("program"), fs::Permissions::from_mode(0o755)).unwrap();
     symlink("file", tree.join("link")).unwrap();
     let image = world.path("image");
-    verimount(args!["build", "--format", "romfs", &tree, &image]).succeeds();
-    let listed = verimount(args!["ls", "--long", &image]);
+    verimount(args!["build --format romfs", &tree, &image]).succeeds();
+    let listed = verimount(args!["ls --long", &image]);
     let date = "1970-01-01 00:00:00.000000000 +0000";
     assert_eq!(
         listed.succeeds_quietly().text(),
@@ -336,7 +309,7 @@ fn digests_of_many_files() {
             .output();
         assert_eq!(ended.stdout, theirs.unwrap().stdout);
     }
-    let compact = verimount(args!["digest", "--compact", &empty]);
+    let compact = verimount(args!["digest --compact", &empty]);
     let digits = "3d248ca542a24fc62d1c43b916eae5016878e2533c88238480b26128a1f1af95\n";
     assert_eq!(compact.succeeds_quietly().text(), digits);
 }

@@ -1,24 +1,6 @@
 //! Images whose data is in another file.
 
-use std::{
-    ffi::OsString,
-    fs::{self, File},
-    os::unix::fs::FileExt,
-    path::PathBuf,
-    process::Command,
-};
-
-use serde_json::{Value, json};
-use verimount_testkit::{HttpAnswer, HttpServer, noise, tools};
-
-use crate::{
-    args,
-    common::{
-        daemon::{Daemon, fuse_or_skip},
-        run::{Ended, verimount},
-        world::World,
-    },
-};
+use crate::prelude::*;
 
 /// An image and its device, sealed by themselves.
 struct Split {
@@ -41,7 +23,7 @@ impl Split {
         mkfs.arg(format!("--blobdev={}", device.to_str().unwrap()));
         assert!(mkfs.arg(&image).arg(&tree).status().unwrap().success());
         let [image_digest, device_digest] = [&image, &device].map(|file| {
-            let sealed = verimount(args!["seal", "--append", file]);
+            let sealed = verimount(args!["seal --append", file]);
             sealed.digest()
         });
         Some(Self {
@@ -69,16 +51,12 @@ impl Split {
     }
 
     fn run(&self, command: &str, options: &[&str]) -> Ended {
-        let mut arguments = args![command, &self.image];
-        arguments.extend(options.iter().map(OsString::from));
-        verimount(arguments)
+        verimount(args![command, &self.image; options.iter()])
     }
 
     /// Reads the file.
     fn cat(&self, options: &[&str]) -> Ended {
-        let mut arguments = args!["cat", &self.image, "file"];
-        arguments.extend(options.iter().map(OsString::from));
-        verimount(arguments)
+        verimount(args!["cat", &self.image, "file"; options.iter()])
     }
 
     /// Changes a byte of the device.
@@ -96,7 +74,7 @@ impl Split {
 
 #[test]
 fn data_on_a_device_is_read_and_verified() {
-    let Some(split) = Split::new() else { return };
+    let split = needs!(Split::new());
     let (digest, device) = (split.digest(), split.pinned_device());
     for options in [
         &[&*digest, &device][..],
@@ -111,25 +89,21 @@ fn data_on_a_device_is_read_and_verified() {
     }
     let noted = split.cat(&[&split.device()]);
     for digest in [&split.image_digest, &split.device_digest] {
-        assert!(noted.stderr.contains(digest), "{noted:?}");
+        noted.notes(digest);
     }
     let info = split.run("info", &[]);
-    assert!(
-        info.succeeds().text().contains("devices        1"),
-        "{info:?}"
-    );
+    info.succeeds().says("devices        1");
     let verified = split.run("verify", &[&digest, &device]);
     let text = verified.succeeds_quietly().text();
     assert!(text.contains(&split.image_digest) && text.contains(&split.device_digest));
     let copy = split.world.path("copy");
-    let extract = args!["extract", &split.image, &copy, &digest, &device];
-    verimount(extract).succeeds();
+    verimount(args!["extract", &split.image, &copy, &digest, &device]).succeeds();
     assert!(fs::read(copy.join("file")).unwrap() == noise(1 << 20, 1));
 }
 
 #[test]
 fn a_damaged_device_is_an_error() {
-    let Some(split) = Split::new() else { return };
+    let split = needs!(Split::new());
     let (digest, device) = (split.digest(), split.pinned_device());
     split.flip();
     split
@@ -138,9 +112,9 @@ fn a_damaged_device_is_an_error() {
     let verified = split.run("verify", &[&digest, &device]);
     verified.reports_bad_data();
     let bad = format!("{}: 4096 bad bytes", split.device.to_str().unwrap());
-    assert!(verified.text().contains(&bad), "{verified:?}");
+    verified.says(&bad);
     let report = split.run("verify", &[&digest, &device, "--json"]);
-    let report: Value = serde_json::from_slice(&report.reports_bad_data().stdout).unwrap();
+    let report: Value = report.reports_bad_data().json();
     assert_eq!(
         (&report["ok"], &report["bad_bytes"]),
         (&json!(false), &json!(0))
@@ -164,7 +138,7 @@ fn a_damaged_device_is_an_error() {
 /// A digest of the image says nothing of its device.
 #[test]
 fn a_device_must_be_as_certain_as_its_image() {
-    let Some(split) = Split::new() else { return };
+    let split = needs!(Split::new());
     let (digest, device) = (split.digest(), split.pinned_device());
     split
         .cat(&[&digest, &split.device()])
@@ -186,7 +160,7 @@ fn a_device_must_be_as_certain_as_its_image() {
 
 #[test]
 fn other_devices_than_the_image_has_are_refused() {
-    let Some(split) = Split::new() else { return };
+    let split = needs!(Split::new());
     let (digest, device) = (split.digest(), split.pinned_device());
     split.cat(&[&digest]).fails();
     let twice = [&*digest, &device, &device];
@@ -194,7 +168,7 @@ fn other_devices_than_the_image_has_are_refused() {
         .cat(&twice)
         .fails_saying("it has 1 further devices, not 2");
     let short = split.world.write("short", noise(4096, 1));
-    let sealed = verimount(args!["seal", "--append", &short]);
+    let sealed = verimount(args!["seal --append", &short]);
     let short = format!("--device={}@{}", short.to_str().unwrap(), sealed.digest());
     split
         .cat(&[&digest, &short])
@@ -206,26 +180,25 @@ fn other_devices_than_the_image_has_are_refused() {
     ] {
         let image = split.world.path(format);
         let tree = split.world.path("tree");
-        verimount(args!["build", "--format", format, &tree, &image]).succeeds();
-        let ls = args!["ls", &image, "--unpinned", &device];
-        verimount(ls).fails_saying(words);
+        verimount(args!["build --format", format, &tree, &image]).succeeds();
+        verimount(args!["ls", &image, "--unpinned", &device]).fails_saying(words);
     }
     let directory = split.world.directory("mnt");
-    let as_file = args![
+    verimount(args![
         "mount",
         &split.image,
         &directory,
         "--unpinned",
         "--as-file",
         &device
-    ];
-    verimount(as_file).is_wrong_usage();
+    ])
+    .is_wrong_usage();
 }
 
 /// The trust in an image counts for its devices, and so do the options for servers, wherever each is.
 #[test]
 fn devices_on_servers_are_opened_as_the_image_is() {
-    let Some(split) = Split::new() else { return };
+    let split = needs!(Split::new());
     let [image, device] = [&split.image, &split.device].map(|file| fs::read(file).unwrap());
     let server = HttpServer::start(Vec::new(), move |_, request, _| {
         let is_image = request.path == "/image";

@@ -1,23 +1,6 @@
 //! Images sealed for dm-verity, by us and by `veritysetup`.
 
-use std::{
-    ffi::OsString,
-    fs::{self, File},
-    os::unix::fs::FileExt,
-    path::{Path, PathBuf},
-    process::Command,
-};
-
-use verimount_testkit::{noise, tools};
-
-use crate::{
-    args,
-    common::{
-        daemon::{Daemon, fuse_or_skip},
-        run::{Ended, verimount},
-        world::{HELLO, World},
-    },
-};
+use crate::prelude::*;
 
 /// An image with its hash area.
 struct Sealed {
@@ -41,9 +24,7 @@ impl Sealed {
         let world = World::new();
         let image = world.plain_image("image");
         let size = fs::metadata(&image).unwrap().len();
-        let mut seal = args!["seal", "--format", "dm-verity", &image];
-        seal.extend(options.iter().map(OsString::from));
-        let ended = verimount(seal);
+        let ended = verimount(args!["seal --format dm-verity", &image; options.iter()]);
         ended.succeeds_quietly();
         let root_hash = ended.text().split(' ').next().unwrap().to_owned();
         let offset = options.contains(&"--append").then_some(size);
@@ -110,8 +91,7 @@ fn veritysetup(action: &str, data: &Path, hashes: &Path, options: &[String]) -> 
 fn all_tools_accept_our_seals() {
     for sealed in [Sealed::beside(), Sealed::appended()] {
         let mut options = sealed.trust();
-        let mut verify = args!["verify", &sealed.image];
-        verify.extend(options.iter().map(OsString::from));
+        let verify = args!["verify", &sealed.image; options.iter()];
         verimount(verify).succeeds_quietly();
         // For veritysetup the root hash is an argument.
         options[0] = sealed.root_hash.clone();
@@ -126,9 +106,7 @@ fn seals_of_veritysetup_are_accepted() {
     let hashes = world.path("hashes");
     for hash in ["sha256", "sha512"] {
         let options = [format!("--hash={hash}"), "--data-block-size=512".to_owned()];
-        let Some(said) = veritysetup("format", &image, &hashes, &options) else {
-            return;
-        };
+        let said = needs!(veritysetup("format", &image, &hashes, &options));
         let root_hash = said
             .lines()
             .find_map(|line| line.strip_prefix("Root hash:"));
@@ -148,9 +126,7 @@ fn seals_of_veritysetup_are_accepted() {
 
 #[test]
 fn a_flipped_byte_is_an_error_in_a_mount() {
-    if !fuse_or_skip() {
-        return;
-    }
+    needs!(fuse_or_skip());
     for sealed in [Sealed::beside(), Sealed::appended()] {
         let trust = sealed.trust();
         let trust: Vec<_> = trust.iter().map(String::as_str).collect();
@@ -176,11 +152,9 @@ fn a_flipped_byte_is_an_error_in_a_mount() {
         );
         assert_eq!(fs::read(mounted.path(HELLO)).unwrap(), b"Hello, world!\n");
         mounted.unmount();
-        let mut verify = args!["verify", &sealed.image];
-        verify.extend(trust.iter().map(OsString::from));
-        let ended = verimount(verify);
+        let ended = verimount(args!["verify", &sealed.image; trust.iter()]);
         ended.reports_bad_data();
-        assert!(ended.text().contains("in folder/noise"), "{ended:?}");
+        ended.says("in folder/noise");
     }
 }
 
@@ -263,9 +237,7 @@ fn the_number_of_data_blocks_can_be_pinned() {
     sealed.change(72, &1_u64.to_le_bytes());
 
     let mut trust = sealed.trust();
-    let mut verify = args!["verify", &sealed.image];
-    verify.extend(trust.iter().map(OsString::from));
-    verimount(verify).succeeds_quietly();
+    verimount(args!["verify", &sealed.image; trust.iter()]).succeeds_quietly();
     trust.push(format!("--data-blocks={blocks}"));
     sealed.is_refused(&trust, "its hash area is for 1 data blocks, not");
 }
@@ -276,8 +248,7 @@ fn only_whole_blocks_are_sealed() {
     for (size, options) in [(0, &[][..]), (4097, &[]), (513, &["--data-block-size=512"])] {
         let file = world.write("file", noise(size, 1));
         for append in [&[][..], &["--append"]] {
-            let mut seal = args!["seal", "--format=dm-verity", &file];
-            seal.extend(options.iter().chain(append).map(OsString::from));
+            let seal = args!["seal --format=dm-verity", &file; options.iter().chain(append)];
             world
                 .unchanged_by(|| verimount(seal))
                 .fails_saying("are not one or more whole blocks");
@@ -286,7 +257,7 @@ fn only_whole_blocks_are_sealed() {
     let file = world.write("file", noise(512, 1));
     let sealed = verimount(args!["seal", &file, "--data-block-size=512"]);
     sealed.is_wrong_usage();
-    assert!(sealed.stderr.contains("one block size"), "{sealed:?}");
+    sealed.notes("one block size");
 }
 
 /// A layer as containerd keeps it: an image with its hash area at its end, and a note beside it.
@@ -305,8 +276,7 @@ impl Layer {
         fs::write(tree.join(HELLO), "Hello, world!\n").unwrap();
         fs::write(tree.join("noise"), noise(300_000, 1)).unwrap();
         let image = world.path("layer.erofs");
-        let build = args!["build", "--format", "erofs", "--no-seal", &tree, &image];
-        verimount(build).succeeds_quietly();
+        verimount(args!["build --format erofs --no-seal", &tree, &image]).succeeds_quietly();
         let offset = fs::metadata(&image).unwrap().len();
         let options = [
             format!("--hash-offset={offset}"),
@@ -335,15 +305,13 @@ impl Layer {
 
     /// Reads a file.
     fn cat(&self, options: &[&str]) -> Ended {
-        let mut cat = args!["cat", &self.image, HELLO];
-        cat.extend(options.iter().map(OsString::from));
-        verimount(cat)
+        verimount(args!["cat", &self.image, HELLO; options.iter()])
     }
 }
 
 #[test]
 fn a_layer_of_containerd_opens_as_it_is() {
-    let Some(layer) = Layer::new() else { return };
+    let layer = needs!(Layer::new());
     let root_hash = format!("--root-hash={}", layer.root_hash);
     for options in [&[&*root_hash][..], &["--unpinned"], &[]] {
         let ended = layer.cat(options);
@@ -353,19 +321,12 @@ fn a_layer_of_containerd_opens_as_it_is() {
         assert_eq!(is_noted, options.is_empty(), "{ended:?}");
     }
     let info = verimount(args!["info", &layer.image]);
-    assert!(
-        info.succeeds().text().contains(&layer.root_hash),
-        "{info:?}"
-    );
+    info.succeeds().says(&layer.root_hash);
     let verified = verimount(args!["verify", &layer.image, &root_hash]);
     let size = format!("{} bytes", layer.offset);
-    assert!(
-        verified.succeeds_quietly().text().contains(&size),
-        "{verified:?}"
-    );
+    verified.succeeds_quietly().says(&size);
     let mount_point = layer.world.directory("mnt");
-    let unknown = args!["mount", &layer.image, &mount_point];
-    verimount(unknown).is_wrong_usage();
+    verimount(args!["mount", &layer.image, &mount_point]).is_wrong_usage();
     if fuse_or_skip() {
         for trust in [&*root_hash, "--unpinned"] {
             let mounted = Daemon::mount(&layer.image, &mount_point, &[trust]);
@@ -377,7 +338,7 @@ fn a_layer_of_containerd_opens_as_it_is() {
 
 #[test]
 fn a_layer_that_is_not_what_its_note_says_is_refused() {
-    let Some(layer) = Layer::new() else { return };
+    let layer = needs!(Layer::new());
     let wrong = "0".repeat(64);
     // The note says where the tree is, but not which one is trusted.
     layer.note(&wrong, layer.offset);

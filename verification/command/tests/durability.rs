@@ -1,16 +1,6 @@
 //! Written files are durable when the command ends: first the content is made durable, then the name.
 
-use std::{ffi::OsString, fs, os::unix::fs::MetadataExt, path::Path, process::Command};
-
-use verimount_testkit::{noise, tools};
-
-use crate::{
-    args,
-    common::{
-        run::{binary, finish},
-        world::World,
-    },
-};
+use crate::prelude::*;
 
 /// The system calls of a command that make content durable or create names, one per line.
 fn calls(strace: &Path, world: &World, arguments: Vec<OsString>) -> Vec<String> {
@@ -54,9 +44,7 @@ fn comes_whole(calls: &[String], path: &Path) {
 
 #[test]
 fn names_come_after_content() {
-    let Some(strace) = tools::find("strace") else {
-        return;
-    };
+    let strace = needs!(tools::find("strace"));
     let world = World::new();
     let tree = world.directory("tree");
     fs::write(tree.join("file"), noise(100_000, 1)).unwrap();
@@ -73,28 +61,26 @@ fn names_come_after_content() {
     }
     let (public, secret) = (world.path("public"), world.path("secret"));
     let calls_of = |arguments| calls(&strace, &world, arguments);
-    let made = calls_of(args!["keygen", "-W", &public, &secret]);
+    let made = calls_of(args!["keygen -W", &public, &secret]);
     comes_whole(&made, &public);
     comes_whole(&made, &secret);
     let signed = calls_of(args!["sign", &data, "--key", &secret]);
     comes_whole(&signed, &sidecar);
     let volume = world.path("volume");
-    let formatted = calls_of(args!["volume", "format", &volume, "--size", "8M"]);
+    let formatted = calls_of(args!["volume format", &volume, "--size", "8M"]);
     comes_whole(&formatted, &volume);
 }
 
 /// A file keeps its inode when its end is changed, and the change is made durable last.
 #[test]
 fn in_place_changes_are_durable() {
-    let Some(strace) = tools::find("strace") else {
-        return;
-    };
+    let strace = needs!(tools::find("strace"));
     let world = World::new();
     let (_, secret) = world.keys("signer");
     let file = world.write("file", noise(300_000, 1));
     let inode = fs::metadata(&file).unwrap().ino();
     for arguments in [
-        args!["seal", "--append", &file],
+        args!["seal --append", &file],
         args!["sign", &file, "--key", &secret],
     ] {
         let log = world.unlisted("calls");

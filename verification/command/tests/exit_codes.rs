@@ -1,23 +1,7 @@
 //! The exit code tells apart bad data, wrong usage, work that could not be done, and interruptions. What a
 //! signal does is tested with the work that it interrupts.
 
-use std::{
-    ffi::OsString,
-    fs,
-    path::{Path, PathBuf},
-};
-
-use verimount_testkit::noise;
-
-use crate::{
-    args,
-    common::{
-        daemon::fuse_or_skip,
-        run::{finish, verimount},
-        user::User,
-        world::World,
-    },
-};
+use crate::prelude::*;
 
 const BAD: i32 = 1;
 const USAGE: i32 = 2;
@@ -54,7 +38,7 @@ impl Files {
         let tree = world.directory("tree");
         fs::write(tree.join("file"), "content").unwrap();
         let volume = world.path("vol.img");
-        verimount(args!["volume", "format", &volume, "--size", "8M"]).succeeds();
+        verimount(args!["volume format", &volume, "--size", "8M"]).succeeds();
         let mut content = fs::read(&volume).unwrap();
         // A block of the disk, near its end.
         let near_end = content.len() - 8192;
@@ -114,7 +98,7 @@ fn images_and_sealed_files() {
     check_all(vec![
         (args!["verify", sound], 0),
         (args!["verify", damaged], BAD),
-        (args!["verify", "--json", damaged], BAD),
+        (args!["verify --json", damaged], BAD),
         (args!["verify", truncated], BAD),
         (args!["verify", foreign], BAD),
         (args!["verify", missing], FAILED),
@@ -141,7 +125,7 @@ fn images_and_sealed_files() {
         (args!["build", foreign, world.path("new")], BAD),
         (args!["build", tree, foreign], FAILED),
         (args!["seal", missing], FAILED),
-        (args!["seal", "--data-block-size", "1K", sound], USAGE),
+        (args!["seal --data-block-size 1K", sound], USAGE),
         (args!["sign", foreign, "--key", secret], BAD),
         (args!["sign", sound, "--key", missing], FAILED),
         (args!["push", damaged, "oci://localhost:1/x:1"], BAD),
@@ -168,25 +152,23 @@ fn volumes() {
     let truncated = world.write("short.img", &fs::read(volume).unwrap()[..1 << 20]);
     let new = world.path("new.img");
     check_all(vec![
-        (args!["volume", "check", volume], 0),
-        (args!["volume", "check", damaged_volume], BAD),
-        (args!["volume", "check", foreign], BAD),
-        (args!["volume", "check", truncated], BAD),
-        (args!["volume", "check", missing], FAILED),
-        (args!["volume", "check", volume, "--accept", "1"], USAGE),
-        (args!["volume", "info", foreign], BAD),
-        (args!["volume", "format", volume], FAILED),
-        (args!["volume", "format", &new], FAILED),
-        (args!["volume", "format", &new, "--size", "x"], USAGE),
-        (args!["volume", "grow", volume, "--size", "1M"], FAILED),
+        (args!["volume check", volume], 0),
+        (args!["volume check", damaged_volume], BAD),
+        (args!["volume check", foreign], BAD),
+        (args!["volume check", truncated], BAD),
+        (args!["volume check", missing], FAILED),
+        (args!["volume check", volume, "--accept", "1"], USAGE),
+        (args!["volume info", foreign], BAD),
+        (args!["volume format", volume], FAILED),
+        (args!["volume format", &new], FAILED),
+        (args!["volume format", &new, "--size", "x"], USAGE),
+        (args!["volume grow", volume, "--size", "1M"], FAILED),
     ]);
 }
 
 #[test]
 fn mounts() {
-    if !fuse_or_skip() {
-        return;
-    }
+    needs!(fuse_or_skip());
     let files = Files::new();
     let Files {
         world,
@@ -201,7 +183,7 @@ fn mounts() {
         (args!["mount", sound, &mnt, "--digest", ANOTHER_DIGEST], BAD),
         (args!["mount", foreign, &mnt, "--unpinned"], BAD),
         (args!["mount", sound, tree, "--unpinned"], FAILED),
-        (args!["volume", "mount", foreign, &mnt], BAD),
+        (args!["volume mount", foreign, &mnt], BAD),
     ]);
 }
 

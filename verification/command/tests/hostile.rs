@@ -3,27 +3,9 @@
 
 mod images;
 
-use std::{
-    ffi::OsString,
-    fs::{self, File},
-    os::unix::fs::FileExt,
-    path::{Path, PathBuf},
-    process::Command,
-    time::Duration,
-};
-
-use verimount_testkit::tools;
-
 use self::images::{Hostile, deep, doubling};
-use crate::{
-    args,
-    common::{
-        daemon::{Daemon, fuse_or_skip},
-        romfs::{DIRECTORY, FILE, Image},
-        run::{Ended, binary, finish, verimount},
-        world::World,
-    },
-};
+use crate::common::romfs::{DIRECTORY, FILE, Image};
+use crate::prelude::*;
 
 /// The private memory that the command may use, in bytes. More is refused, which ends it in a way that no
 /// test takes for an error message.
@@ -54,15 +36,7 @@ fn sample(world: &World) -> Image {
     }
     std::os::unix::fs::symlink("abc", tree.join("link")).unwrap();
     let image = world.path("sample");
-    verimount(args![
-        "build",
-        "--format",
-        "romfs",
-        "--no-seal",
-        &tree,
-        &image
-    ])
-    .succeeds();
+    verimount(args!["build --format romfs --no-seal", &tree, &image]).succeeds();
     Image(fs::read(image).unwrap())
 }
 
@@ -71,7 +45,7 @@ fn sample(world: &World) -> Image {
 fn is_refused(world: &World, what: &str, image: &Image) {
     eprintln!("{what}");
     let path = world.write("image", &image.0);
-    verimount(args!["seal", "--append", &path]).succeeds_quietly();
+    verimount(args!["seal --append", &path]).succeeds_quietly();
     run(args!["ls", &path]).fails();
     let copy = world.path("copy");
     run(args!["extract", &path, &copy]).fails();
@@ -123,7 +97,7 @@ fn walk_for_a_while(root: &Path) {
     const STEPS: usize = 2000;
     let mut pending = vec![root.to_owned()];
     for _ in 0..STEPS {
-        let Some(path) = pending.pop() else { return };
+        let path = needs!(pending.pop());
         let Ok(metadata) = fs::symlink_metadata(&path) else {
             continue;
         };
@@ -192,7 +166,7 @@ fn the_samples_are_sound_but_for_what_is_changed() {
         (&doubling(1), 2),
     ] {
         let path = world.write("image", &image.0);
-        verimount(args!["seal", "--append", &path]).succeeds_quietly();
+        verimount(args!["seal --append", &path]).succeeds_quietly();
         let listed = run(args!["ls", &path]);
         assert_eq!(listed.succeeds_quietly().text().lines().count(), lines);
     }
@@ -215,14 +189,13 @@ fn an_index_that_shows_another_tree_is_found() {
         exchanged.set_word(abd + word, sample.word(abc + word));
     }
     let path = world.write("image", &exchanged.0);
-    verimount(args!["seal", "--append", &path]).succeeds_quietly();
+    verimount(args!["seal --append", &path]).succeeds_quietly();
     assert_eq!(run(args!["cat", &path, "abc"]).text(), "abd");
     for json in [&["--json"][..], &[]] {
-        let mut verify = args!["verify", &path];
-        verify.extend(json.iter().map(OsString::from));
+        let verify = args!["verify", &path; json.iter()];
         let ended = run(verify);
         ended.reports_bad_data();
-        assert!(ended.text().contains("disagree"), "{ended:?}");
+        ended.says("disagree");
     }
 }
 
@@ -257,7 +230,7 @@ fn overlapping_files_take_no_more_than_the_image() {
             assert_eq!(len("first") + len("second"), u64::from(size));
         } else {
             ended.fails();
-            assert!(ended.stderr.contains("overlap"), "{ended:?}");
+            ended.notes("overlap");
             assert_eq!(fs::metadata(copy.join("second")).unwrap().len(), 0);
         }
     }

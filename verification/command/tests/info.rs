@@ -1,21 +1,10 @@
 //! What a file is said to be.
 
-use std::fs;
-
-use serde_json::Value;
-use verimount_testkit::noise;
-
-use crate::{
-    args,
-    common::{
-        run::{Ended, verimount},
-        world::World,
-    },
-};
+use crate::prelude::*;
 
 #[track_caller]
 fn json(ended: &Ended) -> Value {
-    serde_json::from_str(ended.succeeds_quietly().text()).unwrap()
+    ended.succeeds_quietly().json()
 }
 
 /// The digest is the one that `mount --digest` takes, wherever the seal is.
@@ -27,7 +16,7 @@ fn sealed_images() {
         world.image_with_sidecar("beside"),
     ] {
         let beside = image.ends_with("beside");
-        let found = json(&verimount(args!["info", "--json", &image]));
+        let found = json(&verimount(args!["info --json", &image]));
         assert_eq!(found["kind"], "image");
         assert_eq!(found["verified"], false);
         assert_eq!(found["size"], fs::metadata(&image).unwrap().len());
@@ -75,7 +64,7 @@ fn a_signed_file() {
     let digest = verimount(seal).digest();
     let (public, secret) = world.keys("author");
     verimount(args!["sign", &file, "--key", &secret]).succeeds_quietly();
-    let found = json(&verimount(args!["info", "--json", &file]));
+    let found = json(&verimount(args!["info --json", &file]));
     assert_eq!(found["kind"], "file");
     assert!(found["image"].is_null());
     let seal = &found["seal"];
@@ -100,7 +89,7 @@ fn only_the_descriptor_is_read() {
     let file = world.write("file", noise(1 << 20, 1));
     let digest = verimount(args!["seal", &file]).digest();
     fs::write(&file, noise(1 << 20, 2)).unwrap();
-    let found = json(&verimount(args!["info", "--json", &file]));
+    let found = json(&verimount(args!["info --json", &file]));
     assert_eq!(found["seal"]["digest"], digest);
     verimount(args!["verify", &file, "--digest", digest]).reports_bad_data();
 }
@@ -110,7 +99,7 @@ fn dm_verity() {
     let world = World::new();
     let data = noise(100 * 4096, 1);
     let file = world.write("file", &data);
-    let sealed = verimount(args!["seal", "--format", "dm-verity", &file]);
+    let sealed = verimount(args!["seal --format dm-verity", &file]);
     let root_hash = sealed
         .succeeds_quietly()
         .text()
@@ -118,44 +107,44 @@ fn dm_verity() {
         .next()
         .unwrap()
         .to_owned();
-    let found = json(&verimount(args!["info", "--json", &file]));
+    let found = json(&verimount(args!["info --json", &file]));
     assert_eq!(found["seal"]["format"], "dm-verity");
     assert_eq!(found["seal"]["place"], "beside");
     assert_eq!(found["seal"]["root_hash"], root_hash);
     assert!(found["seal"]["digest"].is_null());
 
     let file = world.write("appended", &data);
-    let seal = args!["seal", "--append", "--format", "dm-verity", &file];
+    let seal = args!["seal --append --format dm-verity", &file];
     let root_hash = verimount(seal).succeeds_quietly().text().to_owned();
     let offset = data.len().to_string();
-    let info = args!["info", "--json", &file, "--hash-offset", &offset];
+    let info = args!["info --json", &file, "--hash-offset", &offset];
     let found = json(&verimount(info));
     assert_eq!(found["seal"]["place"], "appended");
     let found = found["seal"]["root_hash"].as_str().unwrap();
     assert!(root_hash.starts_with(found), "{root_hash}");
-    let info = args!["info", &file, "--hash-offset", "4096"];
-    verimount(info).fails_saying("no dm-verity superblock");
+    verimount(args!["info", &file, "--hash-offset", "4096"])
+        .fails_saying("no dm-verity superblock");
 }
 
 #[test]
 fn an_unsealed_image() {
     let world = World::new();
     let image = world.plain_image("image");
-    let found = json(&verimount(args!["info", "--json", &image]));
+    let found = json(&verimount(args!["info --json", &image]));
     assert_eq!(found["kind"], "image");
     assert!(found["seal"].is_null());
     let shown = verimount(args!["info", &image]);
-    assert!(shown.text().contains("seal           none\n"), "{shown:?}");
+    shown.says("seal           none\n");
 }
 
 #[test]
 fn a_volume() {
     let world = World::new();
     let path = world.path("vol.img");
-    verimount(args!["volume", "format", &path, "--size", "16M"]).succeeds();
-    let found = json(&verimount(args!["info", "--json", &path]));
+    verimount(args!["volume format", &path, "--size", "16M"]).succeeds();
+    let found = json(&verimount(args!["info --json", &path]));
     assert_eq!(found["kind"], "volume");
-    let mut info = json(&verimount(args!["volume", "info", "--json", &path]));
+    let mut info = json(&verimount(args!["volume info --json", &path]));
     // It is a part of the other report, which has a version.
     assert_eq!(
         info.as_object_mut().unwrap().remove("version"),

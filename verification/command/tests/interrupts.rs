@@ -1,24 +1,6 @@
 //! An interrupted command undoes its work.
 
-use std::{
-    ffi::OsString,
-    fs::{self, File},
-    os::unix::fs::FileExt,
-    path::Path,
-    process::{Child, Command, Stdio},
-};
-
-use rustix::process::{Pid, Signal, kill_process};
-use verimount_testkit::{eventually, noise};
-
-use crate::{
-    args,
-    common::{
-        daemon::{Daemon, fuse_or_skip},
-        run::{Ended, binary, finish_spawned, verimount},
-        world::World,
-    },
-};
+use crate::prelude::*;
 
 pub(crate) fn start(arguments: Vec<OsString>) -> Child {
     let mut command = Command::new(binary());
@@ -79,7 +61,7 @@ fn an_interrupted_append_cuts_off_what_it_wrote() {
         opened.write_all_at(&content, place).unwrap();
     }
     for signal in SIGNALS {
-        let child = start(args!["seal", "--append", &file]);
+        let child = start(args!["seal --append", &file]);
         let is_longer = || fs::metadata(&file).unwrap().len() > len;
         eventually("some of the tree is written", is_longer);
         interrupt(child, signal).is_interrupted_by(signal);
@@ -129,9 +111,7 @@ fn an_interrupted_build_leaves_no_image() {
         if let Some(older) = older {
             fs::write(&image, older).unwrap();
         }
-        let child = start(args![
-            "build", "--format", "romfs", "--force", &tree, &image
-        ]);
+        let child = start(args!["build --format romfs --force", &tree, &image]);
         eventually("it has begun", || has_unnamed_file_in(&child, &folder));
         interrupt(child, Signal::INT).is_interrupted_by(Signal::INT);
         assert_eq!(fs::read(&image).ok().as_deref(), older);
@@ -143,9 +123,7 @@ fn an_interrupted_build_leaves_no_image() {
 /// Two files of equal size are compared before the image is begun.
 #[test]
 fn an_interrupted_comparison_leaves_no_image() {
-    if !fuse_or_skip() {
-        return;
-    }
+    needs!(fuse_or_skip());
     let world = World::new();
     let file = endless(&world, "file");
     // A mount has no holes, so that everything is read.
@@ -153,13 +131,7 @@ fn an_interrupted_comparison_leaves_no_image() {
     let mounts = ["tree/one", "tree/two"]
         .map(|name| Daemon::mount(&file, &world.directory(name), &["--unverified"]));
     let folder = world.directory("folder");
-    let child = start(args![
-        "build",
-        "--format",
-        "erofs",
-        &tree,
-        folder.join("image")
-    ]);
+    let child = start(args!["build --format erofs", &tree, folder.join("image")]);
     eventually("it compares", || bytes_read(&child) > 16 << 20);
     interrupt(child, Signal::INT).is_interrupted_by(Signal::INT);
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
@@ -177,11 +149,11 @@ pub(crate) fn bytes_read(child: &Child) -> u64 {
 fn an_interrupted_check_says_how_far_it_came() {
     let world = World::new();
     let path = world.path("vol.img");
-    verimount(args!["volume", "format", &path, "--size", "16G"]).succeeds();
+    verimount(args!["volume format", &path, "--size", "16G"]).succeeds();
     let last_write = || fs::metadata(&path).unwrap().modified().unwrap();
     let before = last_write();
     for signal in SIGNALS {
-        let child = start(args!["volume", "check", &path]);
+        let child = start(args!["volume check", &path]);
         // The journal is read first, which is less than that.
         eventually("it has begun", || bytes_read(&child) > 256 << 20);
         let ended = interrupt(child, signal);
@@ -201,13 +173,7 @@ fn a_killed_build_leaves_no_image() {
     let world = World::new();
     let tree = large_tree(&world);
     let folder = world.directory("folder");
-    let child = start(args![
-        "build",
-        "--format",
-        "romfs",
-        &tree,
-        folder.join("image")
-    ]);
+    let child = start(args!["build --format romfs", &tree, folder.join("image")]);
     eventually("it has begun", || has_unnamed_file_in(&child, &folder));
     let ended = interrupt(child, Signal::KILL);
     assert_eq!(ended.status.code(), None);

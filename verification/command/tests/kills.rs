@@ -1,27 +1,8 @@
 //! After any interruption of a command, each file is the old one or the new one, and running the same
 //! command again completes the work.
 
-use std::{
-    env,
-    ffi::OsString,
-    fs::{self, File},
-    os::unix::fs::FileExt,
-    path::{Path, PathBuf},
-    thread,
-    time::{Duration, Instant},
-};
-
-use rustix::process::Signal;
-use verimount_testkit::{Random, eventually, noise, seed};
-
-use crate::{
-    args,
-    common::{
-        run::{Ended, verimount},
-        world::World,
-    },
-    interrupts::{bytes_read, interrupt, start},
-};
+use crate::interrupts::{bytes_read, interrupt, start};
+use crate::prelude::*;
 
 /// How many times each command is ended, each time at a random moment.
 const ROUNDS: &str = "VERIMOUNT_KILL_ROUNDS";
@@ -126,7 +107,7 @@ fn a_seal_beside() {
 /// Examines a file whose sealing was interrupted: it is `data`, `sealed`, or recognised as unfinished. Then
 /// seals it.
 fn is_found_out(file: &Path, data: &[u8], sealed: &[u8]) {
-    let seal = || verimount(args!["seal", "--append", file]);
+    let seal = || verimount(args!["seal --append", file]);
     let found = fs::read(file).unwrap();
     assert!(found[..data.len()] == *data, "the data was changed");
     if found == sealed {
@@ -148,10 +129,10 @@ fn an_appended_seal() {
     let world = World::new();
     let data = noise(SIZE, 1);
     let file = world.write("file", &data);
-    verimount(args!["seal", "--append", &file]).succeeds_quietly();
+    verimount(args!["seal --append", &file]).succeeds_quietly();
     let sealed = fs::read(&file).unwrap();
     end_by_chance(
-        || args!["seal", "--append", &file],
+        || args!["seal --append", &file],
         || fs::write(&file, &data).unwrap(),
         |was_killed| {
             if !was_killed {
@@ -180,7 +161,7 @@ fn an_append_killed_in_the_middle_is_completed() {
     let world = World::new();
     for format in ["fs-verity", "dm-verity"] {
         let (fresh, len) = long_file(&world, "fresh");
-        let seal = |file: &Path| args!["seal", "--append", "--format", format, file];
+        let seal = |file: &Path| args!["seal --append --format", format, file];
         let first_word = |ended: &Ended| ended.text().split(' ').next().unwrap().to_owned();
         let expected = verimount(seal(&fresh));
         expected.succeeds_quietly();
@@ -195,7 +176,7 @@ fn an_append_killed_in_the_middle_is_completed() {
         again.succeeds_quietly();
         assert_eq!(first_word(&again), first_word(&expected), "{again:?}");
         let note = format!("the seal of its {len} bytes of data");
-        assert!(again.stderr.contains(&note), "{again:?}");
+        again.notes(&note);
         assert!(
             end_of(&file) == end_of(&fresh),
             "{format}: it is another seal"
@@ -220,9 +201,9 @@ fn end_of(path: &Path) -> (u64, Vec<u8>) {
 fn only_one_at_a_time_changes_a_file() {
     let world = World::new();
     let (file, _) = long_file(&world, "file");
-    let child = start(args!["seal", "--append", &file]);
+    let child = start(args!["seal --append", &file]);
     eventually("it has begun", || bytes_read(&child) > 1 << 20);
-    verimount(args!["seal", "--append", &file]).fails_saying("in use");
+    verimount(args!["seal --append", &file]).fails_saying("in use");
     interrupt(child, Signal::TERM).is_interrupted_by(Signal::TERM);
 }
 
@@ -258,10 +239,10 @@ fn a_signature() {
 
 /// Whether there is a volume whose blocks all match their tags.
 fn is_volume(path: &Path) -> bool {
-    let info = verimount(args!["volume", "info", path]);
+    let info = verimount(args!["volume info", path]);
     match info.status.success() {
         true => {
-            verimount(args!["volume", "check", path]).succeeds_quietly();
+            verimount(args!["volume check", path]).succeeds_quietly();
             true
         }
         false => {
@@ -278,8 +259,7 @@ fn a_new_volume() {
     let path = folder.join("vol.img");
     let format = || {
         args![
-            "volume",
-            "format",
+            "volume format",
             &path,
             "--size",
             "256M",
@@ -306,8 +286,7 @@ fn a_volume_made_again() {
     let world = World::new();
     let volume = world.path("volume");
     let old = args![
-        "volume",
-        "format",
+        "volume format",
         &volume,
         "--size",
         "16M",
@@ -318,7 +297,7 @@ fn a_volume_made_again() {
     let volume = fs::read(volume).unwrap();
     for old in [volume, noise(16 << 20, 1)] {
         let path = world.path("vol.img");
-        let format = || args!["volume", "format", &path, "--force", "--sector-size", "512"];
+        let format = || args!["volume format", &path, "--force", "--sector-size", "512"];
         end_by_chance(
             format,
             || fs::write(&path, &old).unwrap(),
@@ -333,7 +312,7 @@ fn a_volume_made_again() {
 }
 
 fn is_no_volume_or_new(path: &Path) -> bool {
-    let info = verimount(args!["volume", "info", path]);
+    let info = verimount(args!["volume info", path]);
     !info.status.success() || is_volume(path)
 }
 
@@ -342,22 +321,16 @@ fn a_growth() {
     let world = World::new();
     let path = world.path("vol.img");
     let format = ["--size", "16M", "--sector-size", "512"];
-    let grow = || args!["volume", "grow", &path, "--size", "128M"];
+    let grow = || args!["volume grow", &path, "--size", "128M"];
     let size = || {
-        let info = verimount(args!["volume", "info", "--json", &path]);
-        let info: serde_json::Value = serde_json::from_str(info.succeeds().text()).unwrap();
+        let info = verimount(args!["volume info --json", &path]);
+        let info: serde_json::Value = info.succeeds().json();
         info["size"].as_u64().unwrap()
     };
     let make = || {
         let _ = fs::remove_file(&path);
-        verimount(
-            [
-                args!["volume", "format", &path],
-                format.map(Into::into).into(),
-            ]
-            .concat(),
-        )
-        .succeeds();
+        verimount([args!["volume format", &path], format.map(Into::into).into()].concat())
+            .succeeds();
     };
     make();
     let old = size();

@@ -1,23 +1,6 @@
 //! With low system limits, the work is done with fewer resources, or fails with one line.
 
-use std::{
-    ffi::OsString,
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-};
-
-use verimount_testkit::{noise, tools};
-
-use crate::{
-    args,
-    common::{
-        daemon::{fuse_or_skip, unmount_lazily},
-        run::{Ended, binary, finish},
-        user::{reachable_copy, root_or_skip},
-        world::World,
-    },
-};
+use crate::prelude::*;
 
 /// A dedicated user id, so that processes of others do not count.
 const USER: &str = "64321";
@@ -95,9 +78,7 @@ fn few_open_files() {
 
 #[test]
 fn few_processes() {
-    if !root_or_skip() {
-        return;
-    }
+    needs!(root_or_skip());
     let world = World::new();
     let file = world.write("file", noise(3 << 20, 1));
     let image = world.sealed_image("image");

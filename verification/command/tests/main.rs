@@ -28,6 +28,7 @@ mod names;
 mod object_store;
 mod ordinary_user;
 mod outputs;
+mod prelude;
 mod progress;
 mod registry;
 mod remote;

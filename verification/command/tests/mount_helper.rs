@@ -1,23 +1,6 @@
 //! mount(8) and fstab, in separate namespaces, so that the machine is not changed.
 
-use std::{
-    fs::{self, Permissions},
-    os::unix::fs::{PermissionsExt, symlink},
-    path::PathBuf,
-    process::Command,
-};
-
-use verimount_testkit::tools;
-
-use crate::{
-    args,
-    common::{
-        daemon::fuse_or_skip,
-        run::{Ended, binary, finish, verimount},
-        user::{User, reachable_copy, root_or_skip},
-        world::World,
-    },
-};
+use crate::prelude::*;
 
 /// The beginning of every script: it has copies of the system's directories that it changes. Everything
 /// that it starts ends with it.
@@ -63,8 +46,7 @@ impl Machine {
         let image = verimount(args!["build", &tree, world.path("app.img")]).digest();
         let data = world.write("data", "from the file\n");
         let file = verimount(args!["seal", &data]).digest();
-        let volume = args!["volume", "format", world.path("volume"), "--size", "4M"];
-        verimount(volume).succeeds();
+        verimount(args!["volume format", world.path("volume"), "--size", "4M"]).succeeds();
         for name in ["own", "m1", "m2", "m3", "m4"] {
             world.directory(name);
         }
@@ -104,9 +86,7 @@ fn lines(ended: &Ended) -> Vec<&str> {
 
 #[test]
 fn mount_a_mounts_everything_in_fstab() {
-    let Some(machine) = Machine::new() else {
-        return;
-    };
+    let machine = needs!(Machine::new());
     let fstab = "\
 WORLD/app.img WORLD/m1 fuse.verimount ro,digest=IMAGE,allow_other,nofail,x-test=1 0 0
 WORLD/data    WORLD/m2 fuse.verimount digest=FILE,uid=4711,umask=077,noatime 0 0
@@ -145,12 +125,8 @@ mountpoint -q m1 || echo ended
 
 #[test]
 fn a_user_mounts_and_unmounts_what_fstab_allows() {
-    let Some(machine) = Machine::new() else {
-        return;
-    };
-    if tools::find("fusermount3").is_none() {
-        return;
-    }
+    let machine = needs!(Machine::new());
+    needs!(tools::find("fusermount3"));
     let fstab = "WORLD/app.img WORLD/home fuse.verimount user,noauto,digest=IMAGE 0 0\n";
     let script = r#"
 as_nobody mount home
@@ -177,12 +153,8 @@ mountpoint -q home || echo ended
 /// `fuse3` has a helper for all types `fuse.NAME`, which runs the program NAME.
 #[test]
 fn mount_fuse3_is_a_helper_as_well() {
-    let Some(machine) = Machine::new() else {
-        return;
-    };
-    if tools::find("mount.fuse3").is_none() {
-        return;
-    }
+    let machine = needs!(Machine::new());
+    needs!(tools::find("mount.fuse3"));
     let fstab = "WORLD/app.img WORLD/m1 fuse.verimount digest=IMAGE 0 0\n";
     let script = r#"
 ln -s "$VERIMOUNT" /sbin/verimount
@@ -197,9 +169,7 @@ code mount -t fuse.verimount app.img m1 -o digest=sha256:00
 /// mount(8) prints what is wrong, and its exit code tells the kind of error.
 #[test]
 fn mistakes_are_reported_by_mount() {
-    let Some(machine) = Machine::new() else {
-        return;
-    };
+    let machine = needs!(Machine::new());
     let wrong = format!("sha256:{}", "0".repeat(64));
     let mistakes = [
         (1, "app.img", "unpinned,diggest=x", "diggest, is unknown"),
@@ -239,9 +209,7 @@ fn mistakes_are_reported_by_mount() {
 /// As mount(8) knows them: -f mounts nothing, -s ignores unknown options, -v says more.
 #[test]
 fn flags_of_mount() {
-    let Some(machine) = Machine::new() else {
-        return;
-    };
+    let machine = needs!(Machine::new());
     let script = r#"
 mount -f -t fuse.verimount app.img m1 -o unpinned
 mountpoint -q m1 || echo nothing
@@ -256,16 +224,14 @@ code mount.fuse.verimount app.img m1 -N /proc/self/ns/mnt -o unpinned
         lines(&ended),
         ["nothing", "code 1", "from the image", "code 1"]
     );
-    assert!(ended.stderr.contains("app.img on "), "{ended:?}");
-    assert!(ended.stderr.contains("nsenter"), "{ended:?}");
+    ended.notes("app.img on ");
+    ended.notes("nsenter");
 }
 
 /// As in a container without devices.
 #[test]
 fn a_missing_device_is_named() {
-    let Some(machine) = Machine::new() else {
-        return;
-    };
+    let machine = needs!(Machine::new());
     let script = r#"
 mount -t tmpfs own /dev
 mknod /dev/null c 1 3
@@ -273,11 +239,8 @@ code mount -t fuse.verimount app.img m1 -o unpinned
 "#;
     let ended = machine.run("", &format!("{LINK}{script}"));
     assert_eq!(lines(&ended), ["code 32"]);
-    assert!(
-        ended.stderr.contains("/dev/fuse: No such file"),
-        "{ended:?}"
-    );
-    assert!(ended.stderr.contains("kernel module fuse"), "{ended:?}");
+    ended.notes("/dev/fuse: No such file");
+    ended.notes("kernel module fuse");
 }
 
 #[test]

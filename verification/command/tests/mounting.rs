@@ -15,12 +15,8 @@ mod reading;
 mod reports;
 mod service;
 
-use std::{fs, io, path::Path};
-
-use crate::{
-    args,
-    common::{daemon::world, run::verimount, tree::create, world::World},
-};
+use crate::common::daemon::world;
+use crate::prelude::*;
 
 /// A world with a mount point `mnt`, a tree of everything, and its image `image`; `None`, after a
 /// note, where nothing can be mounted.
@@ -28,9 +24,7 @@ fn world_with_image(options: &[&str]) -> Option<World> {
     let world = world()?;
     let tree = world.directory("tree");
     create(&tree, false);
-    let mut build = args!["build", &tree, world.path("image")];
-    build.extend(options.iter().map(Into::into));
-    verimount(build).succeeds();
+    verimount(args!["build", &tree, world.path("image"); options.iter()]).succeeds();
     Some(world)
 }
 

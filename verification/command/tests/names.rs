@@ -1,19 +1,7 @@
 //! Names and texts that could control a terminal, or imitate the command's own lines, are escaped wherever
 //! they are printed.
 
-use std::{ffi::OsStr, fs, os::unix::ffi::OsStrExt, path::PathBuf};
-
-use serde_json::{Value, json};
-use verimount_testkit::noise;
-
-use crate::{
-    args,
-    common::{
-        daemon::{Daemon, fuse_or_skip},
-        run::{Ended, verimount},
-        world::World,
-    },
-};
+use crate::prelude::*;
 
 /// Clears the screen, and imitates a line of the command.
 const HOSTILE: &[u8] = b"a\x1b[2J\nverimount: all is well\\\xff\xc2\x9b";
@@ -25,36 +13,32 @@ const SHOWN: &str = r"a\x1b[2J\nverimount: all is well\\\xff\xc2\x9b";
 const TEXT: &str = "a\x1b[2J\nverimount: all is well";
 const SHOWN_TEXT: &str = r"a\x1b[2J\nverimount: all is well";
 
-impl World {
-    fn hostile(&self) -> PathBuf {
-        self.root().join(OsStr::from_bytes(HOSTILE))
-    }
-
-    /// An image of one file of that name, with a wrong byte in it.
-    fn damaged_image_of_hostile(&self) -> PathBuf {
-        let tree = self.directory("tree");
-        let content = noise(10_000, 1);
-        fs::write(tree.join(OsStr::from_bytes(HOSTILE)), &content).unwrap();
-        let image = self.path("image");
-        verimount(args!["build", "--format", "romfs", &tree, &image]).succeeds();
-        let mut bytes = fs::read(&image).unwrap();
-        let mut windows = bytes.windows(64);
-        let start = windows.position(|window| window == &content[..64]);
-        bytes[start.unwrap() + 5000] ^= 1;
-        fs::write(&image, bytes).unwrap();
-        image
-    }
+fn hostile(world: &World) -> PathBuf {
+    world.root().join(OsStr::from_bytes(HOSTILE))
 }
 
-impl Ended {
-    /// All its output is whole lines of text, and contains the escaped name.
-    #[track_caller]
-    fn shows_the_name(&self) -> &Self {
-        let printed = format!("{}{}", self.text(), self.stderr);
-        is_harmless(&printed);
-        assert!(printed.contains(SHOWN), "{self:?}");
-        self
-    }
+/// An image of one file of that name, with a wrong byte in it.
+fn damaged_image_of_hostile(world: &World) -> PathBuf {
+    let tree = world.directory("tree");
+    let content = noise(10_000, 1);
+    fs::write(tree.join(OsStr::from_bytes(HOSTILE)), &content).unwrap();
+    let image = world.path("image");
+    verimount(args!["build --format romfs", &tree, &image]).succeeds();
+    let mut bytes = fs::read(&image).unwrap();
+    let mut windows = bytes.windows(64);
+    let start = windows.position(|window| window == &content[..64]);
+    bytes[start.unwrap() + 5000] ^= 1;
+    fs::write(&image, bytes).unwrap();
+    image
+}
+
+/// All its output is whole lines of text, and contains the escaped name.
+#[track_caller]
+fn shows_the_name(ended: &Ended) -> &Ended {
+    let printed = format!("{}{}", ended.text(), ended.stderr);
+    is_harmless(&printed);
+    assert!(printed.contains(SHOWN), "{ended:?}");
+    ended
 }
 
 #[track_caller]
@@ -70,44 +54,36 @@ fn is_harmless(printed: &str) {
 #[test]
 fn in_images() {
     let world = World::new();
-    let image = world.damaged_image_of_hostile();
+    let image = damaged_image_of_hostile(&world);
     let listed = verimount(args!["ls", &image]);
     assert_eq!(
-        listed.shows_the_name().succeeds_quietly().text(),
+        shows_the_name(&listed).succeeds_quietly().text(),
         format!("{SHOWN}\n")
     );
-    verimount(args!["ls", "--long", &image]).shows_the_name();
+    shows_the_name(&verimount(args!["ls --long", &image]));
     let verified = verimount(args!["verify", &image]);
-    verified.shows_the_name().reports_bad_data();
-    assert!(
-        verified.text().contains(&format!("\n  in {SHOWN}\n")),
-        "{verified:?}"
-    );
-    let verified = verimount(args!["verify", "--json", &image]);
+    shows_the_name(&verified).reports_bad_data();
+    verified.says(&format!("\n  in {SHOWN}\n"));
+    let verified = verimount(args!["verify --json", &image]);
     verified.reports_bad_data();
-    let report: Value = serde_json::from_slice(&verified.stdout).unwrap();
+    let report: Value = verified.json();
     assert_eq!(report["bad"][0]["files"], json!([SHOWN]));
-    verimount(args!["cat", &image, OsStr::from_bytes(HOSTILE)]).shows_the_name();
-    verimount(args!["extract", &image, world.path("copy")])
-        .shows_the_name()
-        .fails();
+    shows_the_name(&verimount(args!["cat", &image, OsStr::from_bytes(HOSTILE)]));
+    shows_the_name(&verimount(args!["extract", &image, world.path("copy")])).fails();
 }
 
 #[test]
 fn in_mounts() {
-    if !fuse_or_skip() {
-        return;
-    }
+    needs!(fuse_or_skip());
     let world = World::new();
-    let image = world.damaged_image_of_hostile();
-    let source = world.hostile();
+    let image = damaged_image_of_hostile(&world);
+    let source = hostile(&world);
     fs::rename(image, &source).unwrap();
     let mounted = Daemon::mount(&source, &world.directory("mnt"), &["--unpinned"]);
     fs::read(mounted.directory().join(OsStr::from_bytes(HOSTILE))).unwrap_err();
     let status = verimount(args!["status", mounted.directory()]);
-    status.shows_the_name().reports_bad_data();
-    let status = verimount(args!["status", "--json", mounted.directory()]);
-    let status: Value = serde_json::from_slice(&status.stdout).unwrap();
+    shows_the_name(&status).reports_bad_data();
+    let status = verimount(args!["status --json", mounted.directory()]).json();
     assert_eq!(status["recent_failures"][0]["file"], format!("/{SHOWN}"));
     let log = mounted.unmount();
     is_harmless(&log);
@@ -121,18 +97,13 @@ fn in_mounts() {
 #[test]
 fn in_arguments() {
     let world = World::new();
-    let (missing, folder) = (world.hostile(), world.directory("folder"));
+    let (missing, folder) = (hostile(&world), world.directory("folder"));
     for arguments in [
         args!["build", &missing, world.path("image")],
         args!["build", &folder, missing.join("image")],
         args!["seal", &missing],
         args!["digest", &missing],
-        args![
-            "keygen",
-            "-W",
-            missing.join("public"),
-            missing.join("secret")
-        ],
+        args!["keygen -W", missing.join("public"), missing.join("secret")],
         args!["sign", &missing, "--key", &missing],
         args!["verify", &missing],
         args!["ls", &missing],
@@ -148,7 +119,7 @@ fn in_arguments() {
             world.write("file", "").join(OsStr::from_bytes(HOSTILE))
         ],
     ] {
-        verimount(arguments).shows_the_name().fails();
+        shows_the_name(&verimount(arguments)).fails();
     }
 }
 
@@ -158,15 +129,15 @@ fn in_wrong_arguments() {
     let dashed = format!("--{TEXT}");
     for arguments in [
         args![TEXT],
-        args!["verify", "file", TEXT],
+        args!["verify file", TEXT],
         args!["verify", &dashed],
-        args!["mount", "source", "directory", "--threads", TEXT],
-        args!["mount", "source", "directory", "--digest", TEXT],
+        args!["mount source directory --threads", TEXT],
+        args!["mount source directory --digest", TEXT],
     ] {
         let ended = verimount(arguments);
         ended.is_wrong_usage();
         is_harmless(&ended.stderr);
-        assert!(ended.stderr.contains(SHOWN_TEXT), "{ended:?}");
+        ended.notes(SHOWN_TEXT);
     }
     let world = World::new();
     let key = verimount(args!["verify", world.sealed_image("image"), "--key", TEXT]);
@@ -176,7 +147,7 @@ fn in_wrong_arguments() {
 #[test]
 fn in_results() {
     let world = World::new();
-    let name = world.hostile();
+    let name = hostile(&world);
     let beside = |ending: &str| {
         let mut path = name.clone().into_os_string();
         path.push(ending);
@@ -184,18 +155,16 @@ fn in_results() {
     };
     let tree = world.directory("tree");
     fs::write(tree.join("file"), "").unwrap();
-    verimount(args!["build", &tree, &name])
-        .shows_the_name()
-        .succeeds();
+    shows_the_name(&verimount(args!["build", &tree, &name])).succeeds();
     for arguments in [
         args!["verify", &name],
         args!["digest", &name],
         args!["seal", &name],
-        args!["keygen", "-W", beside(".pub"), beside(".key")],
+        args!["keygen -W", beside(".pub"), beside(".key")],
         args!["sign", &name, "--key", beside(".key")],
     ] {
         let ended = verimount(arguments);
-        ended.shows_the_name().succeeds_quietly();
+        shows_the_name(&ended).succeeds_quietly();
         assert_eq!(ended.text().lines().count(), 1, "{ended:?}");
     }
 }

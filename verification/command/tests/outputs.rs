@@ -1,28 +1,8 @@
 //! Readers of the output may end, and its destination may be full.
 
-use std::{
-    ffi::OsString,
-    fs::{self, OpenOptions},
-    os::fd::OwnedFd,
-    path::{Path, PathBuf},
-    process::{Command, Stdio},
-};
+use rustix::{mount::mount, pipe::pipe};
 
-use rustix::{
-    mount::{MountFlags, mount},
-    pipe::pipe,
-};
-use verimount_testkit::noise;
-
-use crate::{
-    args,
-    common::{
-        daemon::{Background, Daemon, fuse_or_skip, umount},
-        run::{Ended, binary, finish_spawned, verimount},
-        user::root_or_skip,
-        world::World,
-    },
-};
+use crate::prelude::*;
 
 /// The write end of a pipe without a reader.
 fn closed_pipe() -> OwnedFd {
@@ -56,14 +36,14 @@ fn printing(world: &World) -> Vec<Vec<OsString>> {
         args!["build", &tree, world.path("another image")],
         args!["seal", world.write("file", "content")],
         args!["digest", &image, &damaged],
-        args!["keygen", "-W", world.path("public"), world.path("secret")],
+        args!["keygen -W", world.path("public"), world.path("secret")],
         args!["sign", &image, "--key", &secret],
         args!["verify", &image],
-        args!["verify", "--json", &image],
+        args!["verify --json", &image],
         args!["ls", &image],
-        args!["ls", "--long", &image],
+        args!["ls --long", &image],
         args!["cat", &image, "large"],
-        args!["completions", "bash"],
+        args!["completions bash"],
     ]
 }
 
@@ -71,11 +51,7 @@ fn printing(world: &World) -> Vec<Vec<OsString>> {
 #[test]
 fn a_closed_pipe_ends_it_quietly() {
     let world = World::new();
-    let explaining = [
-        args!["--help"],
-        args!["--version"],
-        args!["mount", "--help"],
-    ];
+    let explaining = [args!["--help"], args!["--version"], args!["mount --help"]];
     for arguments in printing(&world).into_iter().chain(explaining) {
         let ended = run_with(&arguments, closed_pipe().into(), Stdio::piped());
         ended.succeeds_quietly();
@@ -93,7 +69,7 @@ fn a_closed_pipe_does_not_hide_bad_data() {
     fs::write(&file, bytes).unwrap();
     let mut commands = vec![
         (args!["verify", &file], 1),
-        (args!["verify", "--json", &file], 1),
+        (args!["verify --json", &file], 1),
         (args!["digest", world.path("missing"), &file], 3),
     ];
     let mounted =
@@ -101,7 +77,7 @@ fn a_closed_pipe_does_not_hide_bad_data() {
     if let Some(mounted) = &mounted {
         fs::read(mounted.path("file")).unwrap_err();
         commands.push((args!["status", mounted.directory()], 1));
-        commands.push((args!["status", "--json", mounted.directory()], 1));
+        commands.push((args!["status --json", mounted.directory()], 1));
     }
     for (arguments, code) in commands {
         let ended = run_with(&arguments, closed_pipe().into(), Stdio::piped());
@@ -118,7 +94,7 @@ fn closed_standard_error_changes_nothing() {
     fs::write(tree.join("file"), "").unwrap();
     let image = world.path("image");
     // It has a note to write, that times are not kept.
-    let build = args!["build", "--format", "romfs", &tree, &image];
+    let build = args!["build --format romfs", &tree, &image];
     let ended = run_with(&build, Stdio::piped(), closed_pipe().into());
     ended.succeeds();
     let missing = world.path("missing");
@@ -134,9 +110,7 @@ fn closed_standard_error_changes_nothing() {
 
 #[test]
 fn a_closed_pipe_does_not_keep_a_mount_from_its_work() {
-    if !fuse_or_skip() {
-        return;
-    }
+    needs!(fuse_or_skip());
     let world = World::new();
     let image = world.sealed_image("image");
     let directory = world.directory("mnt");
@@ -150,16 +124,14 @@ fn a_closed_pipe_does_not_keep_a_mount_from_its_work() {
 
 #[test]
 fn a_closed_pipe_ends_status_quietly() {
-    if !fuse_or_skip() {
-        return;
-    }
+    needs!(fuse_or_skip());
     let world = World::new();
     let image = world.sealed_image("image");
     let directory = world.directory("mnt");
     let _mounted = Background::mount(&image, &directory, &["--unpinned"]);
     for status in [
         args!["status", &directory],
-        args!["status", "--json", &directory],
+        args!["status --json", &directory],
     ] {
         let ended = run_with(&status, closed_pipe().into(), Stdio::piped());
         ended.succeeds_quietly();
@@ -194,9 +166,7 @@ fn names(folder: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn a_full_disk_leaves_everything_unchanged() {
-    if !root_or_skip() {
-        return;
-    }
+    needs!(root_or_skip());
     let world = World::new();
     let disk = small_disk(&world, "1M");
     let tree = world.directory("tree");
@@ -205,7 +175,7 @@ fn a_full_disk_leaves_everything_unchanged() {
 
     let image = disk.join("image");
     fs::write(&image, "an older image").unwrap();
-    let build = args!["build", "--force", &tree, &image];
+    let build = args!["build --force", &tree, &image];
     verimount(build).fails_saying("No space left on device");
     assert_eq!(fs::read(&image).unwrap(), b"an older image");
     assert_eq!(names(&disk), std::slice::from_ref(&image));
@@ -219,9 +189,8 @@ fn a_full_disk_leaves_everything_unchanged() {
     let filler = disk.join("filler");
     fs::write(&filler, vec![0; 80 << 10]).unwrap();
     for append in [&["--append"][..], &[]] {
-        let mut seal = args!["seal", &file];
-        seal.extend(large_tree.iter().chain(append).map(Into::into));
-        verimount(seal).fails_saying("No space left on device");
+        verimount(args!["seal", &file; large_tree.iter().chain(append)])
+            .fails_saying("No space left on device");
         assert!(fs::read(&file).unwrap() == data, "the file was changed");
         assert_eq!(names(&disk), [file.clone(), filler.clone()]);
     }
@@ -230,7 +199,7 @@ fn a_full_disk_leaves_everything_unchanged() {
     fs::write(&filler, vec![0; 2 << 20]).unwrap_err();
     let before = names(&disk);
     let (public, secret_there) = (disk.join("public"), disk.join("secret"));
-    verimount(args!["keygen", "-W", &public, &secret_there]).fails();
+    verimount(args!["keygen -W", &public, &secret_there]).fails();
     assert_eq!(names(&disk), before);
     let sealed = world.path("sealed");
     verimount(args!["build", &tree, &sealed]).succeeds();

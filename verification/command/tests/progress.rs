@@ -1,21 +1,7 @@
 //! Progress bars, which only terminals show.
 
-use std::{
-    io::{Read, Write},
-    process::{Child, Command, Stdio},
-};
-
-use rustix::process::Signal;
-use verimount_testkit::{eventually, tools};
-
-use crate::{
-    args,
-    common::{
-        run::{PATIENCE, Watchdog, binary},
-        world::World,
-    },
-    interrupts::{endless, has_unnamed_file_in, interrupt, start},
-};
+use crate::interrupts::{endless, has_unnamed_file_in, interrupt, start};
+use crate::prelude::*;
 
 /// What a terminal is sent to erase a line.
 const ERASE: &str = "\u{1b}[2K";
@@ -89,9 +75,7 @@ fn a_bar_is_shown_and_ctrl_c_clears_it() {
     let file = endless(&world, "file");
     for (command, doing) in [("digest", "hashing"), ("seal", "sealing")] {
         let arguments = format!("{command} '{}'", file.to_str().unwrap());
-        let Some(mut terminal) = OnTerminal::start(&arguments) else {
-            return;
-        };
+        let mut terminal = needs!(OnTerminal::start(&arguments));
         terminal.shows(doing);
         let (shown, code) = terminal.interrupt();
         assert_eq!(code, Some(130), "{shown}");

@@ -1,23 +1,10 @@
 //! Images and files in a container registry.
 
-use std::{
-    fs,
-    path::Path,
-    process::{Command, Stdio},
+use crate::common::{
+    daemon,
+    docker_registry::{DockerRegistry, Login, ME, PASSWORD, WRONG},
 };
-
-use verimount_testkit::{HttpAnswer, HttpRequest, RegistryLogin, RegistryServer, noise, tools};
-
-use crate::{
-    args,
-    common::{
-        daemon::{self, Daemon},
-        docker_registry::{DockerRegistry, Login, ME, PASSWORD, WRONG},
-        run::verimount,
-        tree::{assert_same, create, snapshot},
-        world::{HELLO, World},
-    },
-};
+use crate::prelude::*;
 
 /// What `push` has printed: the name with a digest.
 fn pinned(output: &str) -> &str {
@@ -36,9 +23,7 @@ fn what_is_pushed_is_read_by_every_command() {
     create(&tree, false);
     let image = world.path("image");
     let digest = verimount(args!["build", &tree, &image]).digest();
-    let Some(registry) = DockerRegistry::start(&world, Login::Nobody) else {
-        return;
-    };
+    let registry = needs!(DockerRegistry::start(&world, Login::Nobody));
     let tagged = registry.image("folder/image:1.0");
     let pushed = verimount(args!["push", &image, &tagged]);
     let name = pinned(pushed.succeeds().text());
@@ -57,7 +42,7 @@ fn what_is_pushed_is_read_by_every_command() {
         }
     }
     let info = verimount(args!["info", name]);
-    assert!(info.succeeds().text().contains(&digest), "{info:?}");
+    info.succeeds().says(&digest);
     let copy = world.path("copy");
     verimount(args!["extract", name, &copy]).succeeds_quietly();
     assert_same(&snapshot(&copy).unwrap(), &snapshot(&tree).unwrap());
@@ -68,9 +53,7 @@ fn what_is_pushed_is_read_by_every_command() {
 #[test]
 fn a_copy_is_as_it_was() {
     let (world, elsewhere) = (World::new(), World::new());
-    let Some(registry) = DockerRegistry::start(&elsewhere, Login::Nobody) else {
-        return;
-    };
+    let registry = needs!(DockerRegistry::start(&elsewhere, Login::Nobody));
     for (image, has_sidecar) in [
         (world.sealed_image("appended"), false),
         (world.image_with_sidecar("beside"), true),
@@ -95,7 +78,7 @@ fn a_copy_is_as_it_was() {
         let other = image.with_extension("other");
         let unpinned = verimount(args!["pull", &tagged, &other]);
         unpinned.succeeds_quietly();
-        assert!(unpinned.stderr.contains("only against its own digest"));
+        unpinned.notes("only against its own digest");
         let digest = format!("sha256:{}", "0".repeat(64));
         let third = image.with_extension("third");
         for source in [name, &tagged] {
@@ -108,9 +91,7 @@ fn a_copy_is_as_it_was() {
 #[test]
 fn a_seal_elsewhere_and_one_of_dm_verity_are_stored() {
     let (world, elsewhere) = (World::new(), World::new());
-    let Some(registry) = DockerRegistry::start(&elsewhere, Login::Nobody) else {
-        return;
-    };
+    let registry = needs!(DockerRegistry::start(&elsewhere, Login::Nobody));
     let tagged = registry.image("image:1.0");
     let image = world.image_with_sidecar("image");
     let (beside, moved) = (world.path("image.verity"), world.path("moved"));
@@ -123,13 +104,13 @@ fn a_seal_elsewhere_and_one_of_dm_verity_are_stored() {
         "Hello, world!\n"
     );
 
-    let sealed = verimount(args!["seal", "--format", "dm-verity", &image]);
+    let sealed = verimount(args!["seal --format dm-verity", &image]);
     let (root, _) = sealed.succeeds().text().split_once(' ').unwrap();
     let pushed = verimount(args!["push", &image, &tagged]);
     let name = pinned(pushed.succeeds().text());
     let verified = verimount(args!["verify", name]);
     verified.succeeds_quietly();
-    assert!(verified.text().contains(root), "{verified:?}");
+    verified.says(root);
     let other = "0".repeat(64);
     verimount(args!["ls", name, "--root-hash", &other])
         .fails_saying(&format!("but {other} is required"));
@@ -138,7 +119,7 @@ fn a_seal_elsewhere_and_one_of_dm_verity_are_stored() {
     let copied = fs::read(world.path("copy.verity")).unwrap();
     assert!(copied == fs::read(beside).unwrap());
     // Where the tree is begins nothing of the kind.
-    let refused = args![
+    verimount(args![
         "pull",
         name,
         world.path("other"),
@@ -146,16 +127,14 @@ fn a_seal_elsewhere_and_one_of_dm_verity_are_stored() {
         root,
         "--hash-offset",
         "4096"
-    ];
-    verimount(refused).fails();
+    ])
+    .fails();
 }
 
 #[test]
 fn only_sound_sealed_files_are_pushed() {
     let world = World::new();
-    let Some(registry) = DockerRegistry::start(&world, Login::Nobody) else {
-        return;
-    };
+    let registry = needs!(DockerRegistry::start(&world, Login::Nobody));
     let tagged = registry.image("image:1.0");
     for file in [world.plain_image("plain"), world.write("other", "text")] {
         verimount(args!["push", &file, &tagged]).fails_saying("is not sealed");
@@ -199,16 +178,14 @@ fn only_sound_sealed_files_are_pushed() {
 fn a_tag_is_not_trusted() {
     let world = World::new();
     let (image, mnt) = (world.sealed_image("image"), world.directory("mnt"));
-    let Some(registry) = DockerRegistry::start(&world, Login::Nobody) else {
-        return;
-    };
+    let registry = needs!(DockerRegistry::start(&world, Login::Nobody));
     let tagged = registry.image("image:1.0");
     let pushed = verimount(args!["push", &image, &tagged]);
     let name = pinned(pushed.succeeds().text());
     let mount = verimount(args!["mount", &tagged, &mnt]);
     mount.is_wrong_usage();
     let ls = verimount(args!["ls", &tagged]);
-    assert!(ls.succeeds().stderr.contains("only against its own digest"));
+    ls.succeeds().notes("only against its own digest");
     let other = format!("sha256:{}", "0".repeat(64));
     verimount(args!["ls", name, "--digest", &other])
         .fails_saying(&format!("but {other} is required"));
@@ -219,9 +196,7 @@ fn a_tag_is_not_trusted() {
 
 #[test]
 fn a_mount_has_the_same_files_and_keeps_secrets() {
-    let Some(world) = daemon::world() else {
-        return;
-    };
+    let world = needs!(daemon::world());
     let (tree, mnt, image) = (
         world.directory("tree"),
         world.path("mnt"),
@@ -229,9 +204,7 @@ fn a_mount_has_the_same_files_and_keeps_secrets() {
     );
     create(&tree, false);
     verimount(args!["build", &tree, &image]).succeeds();
-    let Some(registry) = DockerRegistry::start(&world, Login::Password) else {
-        return;
-    };
+    let registry = needs!(DockerRegistry::start(&world, Login::Password));
     let tagged = registry.image("image:1.0");
     let push = || registry.verimount(args!["push", &image, &tagged]);
     let without = push();
@@ -245,8 +218,8 @@ fn a_mount_has_the_same_files_and_keeps_secrets() {
     let mounted = Daemon::start(registry.command(), Path::new(&name), &mnt, &[]).unwrap();
     assert_same(&snapshot(&mnt).unwrap(), &snapshot(&tree).unwrap());
     let status = verimount(args!["status", &mnt]);
-    assert!(status.text().contains(&name), "{status:?}");
-    assert!(status.text().contains("its digest"), "{status:?}");
+    status.says(&name);
+    status.says("its digest");
     let table = fs::read_to_string("/proc/self/mountinfo").unwrap();
     let log = mounted.unmount();
     let outputs = [without, wrong, pushed, status].map(|ended| format!("{ended:?}"));
@@ -261,9 +234,7 @@ fn a_mount_has_the_same_files_and_keeps_secrets() {
 fn a_token_is_for_all_that_a_command_does() {
     let world = World::new();
     let image = world.image_with_sidecar("image");
-    let Some(registry) = DockerRegistry::start(&world, Login::Token) else {
-        return;
-    };
+    let registry = needs!(DockerRegistry::start(&world, Login::Token));
     let tagged = registry.image("image:1.0");
     let push = || registry.verimount(args!["push", &image, &tagged]);
     push().fails_saying("there are none for 127.0.0.1");
@@ -284,12 +255,8 @@ fn a_token_is_for_all_that_a_command_does() {
 fn other_clients_copy_it_with_its_digest() {
     let world = World::new();
     let image = world.image_with_sidecar("image");
-    let Some(skopeo) = tools::find("skopeo") else {
-        return;
-    };
-    let Some(registry) = DockerRegistry::start(&world, Login::Nobody) else {
-        return;
-    };
+    let skopeo = needs!(tools::find("skopeo"));
+    let registry = needs!(DockerRegistry::start(&world, Login::Nobody));
     let pushed = verimount(args!["push", &image, registry.image("image:1.0")]);
     let name = pinned(pushed.succeeds().text());
     let copied = Command::new(skopeo)
@@ -311,16 +278,8 @@ fn layers_of_others_open_too() {
     let tree = world.directory("tree");
     fs::write(tree.join("file"), noise(100_000, 1)).unwrap();
     let image = world.path("image");
-    verimount(args![
-        "build",
-        "--format",
-        "erofs",
-        "--no-seal",
-        &tree,
-        &image
-    ])
-    .succeeds();
-    let root = verimount(args!["seal", "--format", "dm-verity", &image]);
+    verimount(args!["build --format erofs --no-seal", &tree, &image]).succeeds();
+    let root = verimount(args!["seal --format dm-verity", &image]);
     let root = root.succeeds().text().split(' ').next().unwrap().to_owned();
     let registry = RegistryServer::honest();
     let blob = format!("sha256:{}", "1".repeat(64));
@@ -418,7 +377,7 @@ fn names_that_are_none_are_wrong_usage() {
         let wrong = verimount(args!["ls", name]);
         wrong.is_wrong_usage();
     }
-    let nobody = verimount(args!["ls", "oci://127.0.0.1:1/image:1"]);
+    let nobody = verimount(args!["ls oci://127.0.0.1:1/image:1"]);
     nobody.fails_saying("cannot connect");
 }
 
@@ -426,18 +385,16 @@ fn names_that_are_none_are_wrong_usage() {
 fn plain_http_elsewhere_has_to_be_asked_for() {
     let world = World::new();
     let image = world.sealed_image("image");
-    let Some(registry) = DockerRegistry::start(&world, Login::Nobody) else {
-        return;
-    };
+    let registry = needs!(DockerRegistry::start(&world, Login::Nobody));
     // This address reaches the same machine, but is not known for that.
     let elsewhere = registry.image("image:1").replace("127.0.0.1", "0.0.0.0");
     verimount(args!["push", &image, &elsewhere]).fails_saying("no secure connection");
-    let pushed = verimount(args!["push", "--plain-http", &image, &elsewhere]);
+    let pushed = verimount(args!["push --plain-http", &image, &elsewhere]);
     let name = pinned(pushed.succeeds().text());
     verimount(args!["ls", name]).fails_saying("no secure connection");
-    verimount(args!["ls", "--plain-http", name]).succeeds_quietly();
+    verimount(args!["ls --plain-http", name]).succeeds_quietly();
     let copy = world.path("copy");
-    verimount(args!["pull", "--plain-http", name, copy]).succeeds_quietly();
+    verimount(args!["pull --plain-http", name, copy]).succeeds_quietly();
 }
 
 #[test]
@@ -445,9 +402,7 @@ fn what_is_kept_is_read_without_the_registry() {
     let world = World::new();
     for image in [world.sealed_image("one"), world.image_with_sidecar("two")] {
         let elsewhere = World::new();
-        let Some(registry) = DockerRegistry::start(&elsewhere, Login::Nobody) else {
-            return;
-        };
+        let registry = needs!(DockerRegistry::start(&elsewhere, Login::Nobody));
         let tagged = registry.image("image:1");
         verimount(args!["push", &image, &tagged]).succeeds();
         let digest = verimount(args!["verify", &image, "--json"]);
@@ -470,16 +425,14 @@ fn a_name_with_a_digest_needs_no_registry() {
     let world = World::new();
     for image in [world.sealed_image("one"), world.image_with_sidecar("two")] {
         let elsewhere = World::new();
-        let Some(registry) = DockerRegistry::start(&elsewhere, Login::Nobody) else {
-            return;
-        };
+        let registry = needs!(DockerRegistry::start(&elsewhere, Login::Nobody));
         let tagged = registry.image("image:1");
         let pushed = verimount(args!["push", &image, &tagged]);
         let name = pinned(pushed.succeeds().text());
         let cache = elsewhere.path("cache");
         let cat = |name: &str| verimount(args!["cat", name, HELLO, "--cache", &cache]);
         let is_read = || assert_eq!(cat(name).succeeds().text(), "Hello, world!\n");
-        let verify = || verimount(args!["cache", "verify", "--cache", &cache]);
+        let verify = || verimount(args!["cache verify --cache", &cache]);
         is_read();
         verify().succeeds();
 
@@ -509,9 +462,7 @@ fn a_name_with_a_digest_needs_no_registry() {
 fn encryption_needs_a_known_certificate() {
     let world = World::new();
     let image = world.image_with_sidecar("image");
-    let Some(registry) = DockerRegistry::start_encrypted(&world, Login::Password) else {
-        return;
-    };
+    let registry = needs!(DockerRegistry::start_encrypted(&world, Login::Password));
     // This address reaches the same machine, but is not known for that.
     let name = registry.image("image:1").replace("127.0.0.1", "0.0.0.0");
     registry.log_in_at(&registry.host().replace("127.0.0.1", "0.0.0.0"), ME);
@@ -520,8 +471,7 @@ fn encryption_needs_a_known_certificate() {
     registry
         .verimount(push)
         .fails_saying("no secure connection");
-    let push = args!["push", &image, &name, "--ca", &authority];
-    let pushed = registry.verimount(push);
+    let pushed = registry.verimount(args!["push", &image, &name, "--ca", &authority]);
     let name = pinned(pushed.succeeds().text());
     let cat = registry.verimount(args!["cat", name, HELLO, "--ca", &authority, "--no-cache"]);
     assert_eq!(cat.succeeds().text(), "Hello, world!\n");
@@ -535,11 +485,9 @@ fn encryption_needs_a_known_certificate() {
 #[test]
 fn credentials_are_not_sent_without_encryption() {
     let world = World::new();
-    let Some(registry) = DockerRegistry::start(&world, Login::Password) else {
-        return;
-    };
+    let registry = needs!(DockerRegistry::start(&world, Login::Password));
     registry.log_in(ME);
     let elsewhere = registry.image("image:1").replace("127.0.0.1", "0.0.0.0");
-    let ls = registry.verimount(args!["ls", "--plain-http", elsewhere]);
+    let ls = registry.verimount(args!["ls --plain-http", elsewhere]);
     ls.fails_saying("not sent without encryption");
 }

@@ -1,23 +1,7 @@
 //! Images and files on a web server.
 
-use std::{
-    fs,
-    path::Path,
-    process::{Command, Stdio},
-};
-
-use verimount_testkit::{HttpServer, noise};
-
-use crate::{
-    args,
-    common::{
-        daemon::{self, Daemon},
-        nginx::Nginx,
-        run::{binary, finish, verimount},
-        tree::{assert_same, create, snapshot},
-        world::{HELLO, World},
-    },
-};
+use crate::common::{daemon, nginx::Nginx};
+use crate::prelude::*;
 
 #[test]
 fn every_command_that_reads_takes_a_url() {
@@ -26,9 +10,7 @@ fn every_command_that_reads_takes_a_url() {
     create(&tree, false);
     let image = world.path("image");
     let digest = verimount(args!["build", &tree, &image]).digest();
-    let Some(server) = Nginx::start(&world) else {
-        return;
-    };
+    let server = needs!(Nginx::start(&world));
     let url = server.url("image");
     for command in ["verify", "ls"] {
         let here = verimount(args![command, &image, "--digest", &digest]);
@@ -39,7 +21,7 @@ fn every_command_that_reads_takes_a_url() {
     }
     let info = verimount(args!["info", &url]);
     info.succeeds_quietly();
-    assert!(info.text().contains(&digest), "{info:?}");
+    info.says(&digest);
     let copy = world.path("copy");
     verimount(args![
         "extract",
@@ -59,9 +41,7 @@ fn every_command_that_reads_takes_a_url() {
 fn a_sidecar_is_found_beside_a_url_or_at_another() {
     let world = World::new();
     world.image_with_sidecar("image");
-    let Some(server) = Nginx::start(&world) else {
-        return;
-    };
+    let server = needs!(Nginx::start(&world));
     let expected = "Hello, world!\n";
     let beside = verimount(args!["cat", server.url("image"), HELLO, "--no-cache"]);
     assert_eq!(beside.succeeds().text(), expected);
@@ -84,9 +64,7 @@ fn a_sidecar_is_found_beside_a_url_or_at_another() {
 fn failures_have_a_reason() {
     let world = World::new();
     world.write("short", "short");
-    let Some(server) = Nginx::start(&world) else {
-        return;
-    };
+    let server = needs!(Nginx::start(&world));
     for (url, reason) in [
         (
             server.url("missing"),
@@ -110,9 +88,7 @@ fn failures_have_a_reason() {
 fn tls_needs_a_known_certificate() {
     let world = World::new();
     let image = world.sealed_image("image");
-    let Some(server) = Nginx::start(&world) else {
-        return;
-    };
+    let server = needs!(Nginx::start(&world));
     let mut command = Command::new(binary());
     command.args(args![
         "cat",
@@ -138,9 +114,7 @@ fn tls_needs_a_known_certificate() {
 
 #[test]
 fn headers_are_sent_and_never_shown() {
-    let Some(world) = daemon::world() else {
-        return;
-    };
+    let world = needs!(daemon::world());
     let image = fs::read(world.sealed_image("image")).unwrap();
     let server = HttpServer::start(image, |_, request, right| {
         let key = ("authorization".to_owned(), "Bearer secret-token".to_owned());
@@ -179,15 +153,11 @@ fn headers_are_sent_and_never_shown() {
 
 #[test]
 fn a_mount_of_a_url_has_the_same_files() {
-    let Some(world) = daemon::world() else {
-        return;
-    };
+    let world = needs!(daemon::world());
     let (tree, mnt) = (world.directory("tree"), world.path("mnt"));
     create(&tree, false);
     let digest = verimount(args!["build", &tree, world.path("image")]).digest();
-    let Some(server) = Nginx::start(&world) else {
-        return;
-    };
+    let server = needs!(Nginx::start(&world));
     let url = server.url("image");
     let secret = format!("{url}?token=secret");
     let mounted = Daemon::mount(
@@ -197,7 +167,7 @@ fn a_mount_of_a_url_has_the_same_files() {
     );
     assert_same(&snapshot(&mnt).unwrap(), &snapshot(&tree).unwrap());
     let status = verimount(args!["status", &mnt]);
-    assert!(status.text().contains(&url), "{status:?}");
+    status.says(&url);
     let table = fs::read_to_string("/proc/self/mountinfo").unwrap();
     let log = mounted.unmount();
     for shown in [status.text(), &table, &log] {
@@ -210,15 +180,11 @@ fn reading_in_order_takes_few_requests() {
     const SIZE: u64 = 256 << 20;
     /// What the first steps, the Merkle tree and the seal take besides the parts of 16 MiB.
     const OTHERS: u64 = 20;
-    let Some(world) = daemon::world() else {
-        return;
-    };
+    let world = needs!(daemon::world());
     let content = noise(SIZE as usize, 1);
     let file = world.write("file", &content);
-    verimount(args!["seal", "--append", &file]).succeeds_quietly();
-    let Some(server) = Nginx::start(&world) else {
-        return;
-    };
+    verimount(args!["seal --append", &file]).succeeds_quietly();
+    let server = needs!(Nginx::start(&world));
     let mnt = world.path("mnt");
     let options = ["--unpinned", "--no-cache"];
     let mounted = Daemon::mount(Path::new(&server.url("file")), &mnt, &options);

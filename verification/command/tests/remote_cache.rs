@@ -1,28 +1,10 @@
 //! The cache for content on web servers, and mounts whose server is gone.
 
-use std::{
-    env,
-    ffi::OsString,
-    fs::{self, File},
-    io::Read,
-    os::unix::fs::FileExt,
-    path::{Path, PathBuf},
-    process::Command,
+use crate::common::{
+    daemon::{self, metric},
+    nginx::Nginx,
 };
-
-use rustix::process::Signal;
-use serde_json::Value;
-use verimount_testkit::{HttpServer, Random, noise, seed};
-
-use crate::{
-    args,
-    common::{
-        daemon::{self, Daemon, metric},
-        nginx::Nginx,
-        run::{Ended, verimount},
-        world::World,
-    },
-};
+use crate::prelude::*;
 
 /// How often a daemon is killed while it fills its cache.
 const ROUNDS: &str = "VERIMOUNT_KILL_ROUNDS";
@@ -30,12 +12,12 @@ const ROUNDS: &str = "VERIMOUNT_KILL_ROUNDS";
 /// A sealed file of noise, and its digest.
 fn sealed(world: &World, size: usize) -> (PathBuf, String) {
     let file = world.write("file", noise(size, 1));
-    let digest = verimount(args!["seal", "--append", &file]).digest();
+    let digest = verimount(args!["seal --append", &file]).digest();
     (file, digest)
 }
 
 fn json(ended: &Ended) -> Value {
-    serde_json::from_str(ended.succeeds().text()).unwrap()
+    ended.succeeds().json()
 }
 
 /// A sealed file, a mount point and a cache.
@@ -85,12 +67,8 @@ impl Setup {
 
 #[test]
 fn a_full_cache_needs_no_server() {
-    let Some(setup) = Setup::new(9_000_000) else {
-        return;
-    };
-    let Some(server) = Nginx::start(&setup.world) else {
-        return;
-    };
+    let setup = needs!(Setup::new(9_000_000));
+    let server = needs!(Nginx::start(&setup.world));
     let url = server.url("file?token=secret");
     let mounted = setup.mount(&url, &[]);
     assert!(setup.is_right());
@@ -120,20 +98,16 @@ fn what_nothing_would_keep_is_not_fetched_ahead() {
     fs::create_dir(&mnt).unwrap();
     let mount = |more: &[&str]| {
         let url = server.url("/file");
-        let mut args = args![
-            "mount",
+        verimount(args!["mount",
             &url,
             &mnt,
             "--digest",
             &digest,
             "--prefetch",
-            "all"
-        ];
-        args.extend(more.iter().map(Into::into));
-        verimount(args)
+            "all"; more.iter()])
     };
     let refused = mount(&["--no-cache"]);
-    assert!(refused.is_wrong_usage().stderr.contains("--cache DIR"));
+    refused.is_wrong_usage().notes("--cache DIR");
     let requests = server
         .requests()
         .iter()
@@ -150,9 +124,7 @@ fn what_is_in_the_cache_is_shown_verified_and_cleared() {
     let info = json(&verimount(args!["info", &image, "--json"]));
     let digest = info["seal"]["digest"].as_str().unwrap().to_owned();
     let size = info["seal"]["data_size"].as_u64().unwrap();
-    let Some(server) = Nginx::start(&world) else {
-        return;
-    };
+    let server = needs!(Nginx::start(&world));
     let cache = world.path("cache");
     let read = || {
         let url = server.url("image");
@@ -162,14 +134,9 @@ fn what_is_in_the_cache_is_shown_verified_and_cleared() {
     };
     read().succeeds_quietly();
     let key = digest.replace(':', "-");
-    let info = verimount(args!["cache", "info", "--cache", &cache]);
-    assert!(
-        info.succeeds().text().contains(&format!("{key} data: ")),
-        "{info:?}"
-    );
-    let info = json(&verimount(args![
-        "cache", "info", "--cache", &cache, "--json"
-    ]));
+    let info = verimount(args!["cache info --cache", &cache]);
+    info.succeeds().says(&format!("{key} data: "));
+    let info = json(&verimount(args!["cache info --cache", &cache, "--json"]));
     let mut parts: Vec<_> = info["objects"].as_array().unwrap().iter().collect();
     parts.sort_by_key(|part| part["part"].as_str().unwrap().to_owned());
     let names: Vec<_> = parts.iter().map(|part| part["part"].as_str()).collect();
@@ -177,7 +144,7 @@ fn what_is_in_the_cache_is_shown_verified_and_cleared() {
     assert!(parts.iter().all(|part| part["key"] == key));
     assert_eq!(parts[0]["size"], size);
 
-    let verify = || verimount(args!["cache", "verify", "--cache", &cache]);
+    let verify = || verimount(args!["cache verify --cache", &cache]);
     assert!(
         verify()
             .succeeds()
@@ -199,7 +166,7 @@ fn what_is_in_the_cache_is_shown_verified_and_cleared() {
         read().succeeds_quietly();
     }
 
-    verimount(args!["cache", "clear", "--cache", &cache]).succeeds();
+    verimount(args!["cache clear --cache", &cache]).succeeds();
     assert!(!object("data").exists());
 }
 
@@ -207,9 +174,7 @@ fn what_is_in_the_cache_is_shown_verified_and_cleared() {
 fn a_cache_that_is_not_private_is_refused() {
     let world = World::new();
     world.sealed_image("image");
-    let Some(server) = Nginx::start(&world) else {
-        return;
-    };
+    let server = needs!(Nginx::start(&world));
     let cache = world.directory("cache");
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o777);
     fs::set_permissions(&cache, mode).unwrap();
@@ -224,7 +189,7 @@ fn a_cache_that_is_not_private_is_refused() {
     };
     let refused = ls("--cache".into(), cache.clone().into());
     refused.fails_saying("must have mode 755, but has 777");
-    let both = verimount(args!["ls", "x", "--no-cache", "--cache", &cache]);
+    let both = verimount(args!["ls x --no-cache --cache", &cache]);
     both.is_wrong_usage();
 }
 
@@ -232,12 +197,8 @@ fn a_cache_that_is_not_private_is_refused() {
 #[test]
 fn a_killed_daemon_leaves_a_usable_cache() {
     const SIZE: usize = 6_000_000;
-    let Some(setup) = Setup::new(SIZE) else {
-        return;
-    };
-    let Some(server) = Nginx::start(&setup.world) else {
-        return;
-    };
+    let setup = needs!(Setup::new(SIZE));
+    let server = needs!(Nginx::start(&setup.world));
     let url = server.url("file");
     let mut random = Random::new(seed());
     let rounds = env::var(ROUNDS).map_or(6, |rounds| rounds.parse().unwrap());
@@ -254,7 +215,7 @@ fn a_killed_daemon_leaves_a_usable_cache() {
         assert_eq!(setup.status("mismatches_total"), 0);
         mounted.unmount();
         if round % 2 == 0 {
-            verimount(args!["cache", "clear", "--cache", &setup.cache]).succeeds();
+            verimount(args!["cache clear --cache", &setup.cache]).succeeds();
         }
     }
 }

@@ -1,31 +1,8 @@
 //! What `extract` restores from an image that has everything, and what `ls` shows of it.
 
-use std::{
-    collections::BTreeMap,
-    fs::{self, File},
-    os::unix::{
-        fs::{MetadataExt, PermissionsExt, chown, symlink},
-        net::UnixListener,
-    },
-    path::{Path, PathBuf},
-    process::Command,
-};
+use rustix::fs::{FileType, Timespec, Timestamps, lsetxattr, utimensat};
 
-use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, Timespec, Timestamps, XattrFlags, lsetxattr, makedev, mknodat,
-    setxattr, utimensat,
-};
-use serde_json::{Value, json};
-use verimount_testkit::{noise, skip, tools};
-
-use crate::{
-    args,
-    common::{
-        run::{Ended, finish, verimount, verimount_as},
-        user::{User, root_or_skip},
-        world::World,
-    },
-};
+use crate::prelude::*;
 
 /// The access control list of a file: its owner reads and writes, user 1234 too, all others read.
 const ACCESS_LIST: [u8; 44] = [
@@ -154,7 +131,7 @@ fn image(world: &World, tree: &Path) -> Option<PathBuf> {
     let mut command = Command::new(mkfs);
     command.arg(&image).arg(tree);
     finish(command).succeeds();
-    verimount(args!["seal", "--append", &image]).succeeds_quietly();
+    verimount(args!["seal --append", &image]).succeeds_quietly();
     Some(image)
 }
 
@@ -211,15 +188,9 @@ fn attributes(directory: &Path) -> Vec<String> {
 
 #[test]
 fn root_restores_everything() {
-    if tools::find("getfattr").is_none() {
-        return;
-    }
-    let Some((world, tree)) = world_with_tree() else {
-        return;
-    };
-    let Some(image) = image(&world, &tree) else {
-        return;
-    };
+    needs!(tools::find("getfattr"));
+    let (world, tree) = needs!(world_with_tree());
+    let image = needs!(image(&world, &tree));
     let copy = world.path("copy");
     let ended = verimount(args!["extract", &image, &copy, "--strict"]);
     assert!(
@@ -260,12 +231,8 @@ fn root_restores_everything() {
 
 #[test]
 fn ls_shows_what_ls_does() {
-    let Some((world, tree)) = world_with_tree() else {
-        return;
-    };
-    let Some(image) = image(&world, &tree) else {
-        return;
-    };
+    let (world, tree) = needs!(world_with_tree());
+    let image = needs!(image(&world, &tree));
     // The sizes of directories depend on the file system.
     let normal = |text: &str| {
         let lines = text.lines().map(|line| {
@@ -279,7 +246,7 @@ fn ls_shows_what_ls_does() {
         lines.sort();
         lines
     };
-    let ours = verimount(args!["ls", "--long", &image]);
+    let ours = verimount(args!["ls --long", &image]);
     let mut command = Command::new("ls");
     let paths = found(&tree).into_keys().filter(|path| !path.is_empty());
     let options = [
@@ -294,7 +261,7 @@ fn ls_shows_what_ls_does() {
     let ours = normal(ours.succeeds_quietly().text());
     assert_eq!(ours, normal(theirs.succeeds_quietly().text()));
 
-    let listed = verimount(args!["ls", "--json", &image]);
+    let listed = verimount(args!["ls --json", &image]);
     let objects: BTreeMap<String, Value> = listed
         .succeeds_quietly()
         .text()
@@ -326,17 +293,13 @@ fn ls_shows_what_ls_does() {
 /// What they may not restore is named, and they get no right that they could not have.
 #[test]
 fn an_ordinary_user_restores_what_they_may() {
-    let Some((world, tree)) = world_with_tree() else {
-        return;
-    };
+    let (world, tree) = needs!(world_with_tree());
     let user = User::ordinary(&world);
     let own = tree.join("own");
     fs::write(&own, "own").unwrap();
     user.own(&own);
     fs::set_permissions(&own, fs::Permissions::from_mode(0o6700)).unwrap();
-    let Some(image) = image(&world, &tree) else {
-        return;
-    };
+    let image = needs!(image(&world, &tree));
     let home = world.directory("home");
     user.own(&home);
     let copy = home.join("copy");
@@ -383,9 +346,7 @@ fn nothing_is_inherited_from_the_target() {
     let tree = world.directory("tree");
     fs::create_dir(tree.join("folder")).unwrap();
     fs::write(tree.join("folder/file"), "content").unwrap();
-    let Some(image) = image(&world, &tree) else {
-        return;
-    };
+    let image = needs!(image(&world, &tree));
     let copy = world.directory("copy");
     for list in ["system.posix_acl_access", "system.posix_acl_default"] {
         if setxattr(&copy, list, &ACCESS_LIST, XattrFlags::empty()).is_err() {
@@ -406,9 +367,7 @@ fn nothing_is_inherited_from_the_target() {
 #[test]
 fn files_that_share_data_are_limited() {
     const LEN: u64 = 512 << 10;
-    let Some(mkfs) = tools::find("mkfs.erofs") else {
-        return;
-    };
+    let mkfs = needs!(tools::find("mkfs.erofs"));
     let world = World::new();
     let tree = world.directory("tree");
     File::create(tree.join("zeros"))
@@ -422,9 +381,7 @@ fn files_that_share_data_are_limited() {
     let len = fs::metadata(&image).unwrap().len();
     assert!((LEN / 100..LEN / 2).contains(&len), "{len}");
     let extract = |name: &str, options: &[&str]| {
-        let mut arguments = args!["extract", &image, world.path(name), "--unverified"];
-        arguments.extend(options.iter().map(Into::into));
-        verimount(arguments)
+        verimount(args!["extract", &image, world.path(name), "--unverified"; options.iter()])
     };
     extract("by default", &[]).succeeds_quietly();
     extract("allowed", &["--max-size=512K"]).succeeds_quietly();

@@ -1,19 +1,10 @@
 //! Whatever is done with secrets, nothing shows them: no output, log or status.
 
-use std::{ffi::OsString, fs, path::Path, process::Command};
-
-use verimount_testkit::{HttpRequest, HttpServer, RegistryLogin, RegistryServer};
-
-use crate::{
-    args,
-    common::{
-        daemon::{self, Daemon},
-        docker_registry::{DockerRegistry, Login, ME, PASSWORD, WRONG},
-        run::{Ended, finish},
-        user::User,
-        world::{HELLO, World},
-    },
+use crate::common::{
+    daemon,
+    docker_registry::{DockerRegistry, Login, ME, PASSWORD, WRONG},
 };
+use crate::prelude::*;
 
 /// A password for a web server, and what is sent for the user `me` with it.
 const WEB: [&str; 2] = ["web-secret-7f31", "bWU6d2ViLXNlY3JldC03ZjMx"];
@@ -60,7 +51,7 @@ impl Shown {
             self.run(auth_file, arguments).succeeds();
         }
         self.run(auth_file, args!["list"]);
-        self.run(auth_file, args!["list", "--json"]);
+        self.run(auth_file, args!["list --json"]);
         self.add(&fs::read_to_string("/proc/self/mountinfo").unwrap());
         self.add(&mounted.unmount());
     }
@@ -95,9 +86,7 @@ fn was_sent(requests: &[HttpRequest], value: &str) -> bool {
 
 #[test]
 fn secrets_for_web_servers_are_not_shown() {
-    let Some(world) = daemon::world() else {
-        return;
-    };
+    let world = needs!(daemon::world());
     let image = fs::read(world.sealed_image("image")).unwrap();
     let expected = format!("Basic {}", WEB[1]);
     let server = HttpServer::start(image, move |_, request, right| {
@@ -127,7 +116,7 @@ fn secrets_for_web_servers_are_not_shown() {
     let cache = world.path("cache").to_str().unwrap().to_owned();
     let options = ["--unpinned", "--cache", &cache, "--header-file", &right];
     shown.mount(&none, &mnt, &url, &options);
-    shown.run(&none, args!["cache", "info", "--cache", &cache]);
+    shown.run(&none, args!["cache info --cache", &cache]);
     for command in ["ls", "info", "verify"] {
         let arguments = |headers: &str| args![command, &url, "--header-file", headers];
         shown.run(&none, arguments(&right)).succeeds();
@@ -166,9 +155,7 @@ fn secrets_for_web_servers_are_not_shown() {
 
 #[test]
 fn passwords_and_tokens_of_registries_are_not_shown() {
-    let Some(world) = daemon::world() else {
-        return;
-    };
+    let world = needs!(daemon::world());
     let expected = "Basic bWU6dmVyeS1zZWNyZXQ=";
     assert!(expected.ends_with(ME));
     let mut shown = Shown::default();
@@ -224,9 +211,7 @@ fn passwords_and_tokens_of_docker_registry_are_not_shown() {
     for login in [Login::Password, Login::Token] {
         let (world, elsewhere) = (World::new(), World::new());
         let image = world.image_with_sidecar("image");
-        let Some(registry) = DockerRegistry::start(&elsewhere, login) else {
-            return;
-        };
+        let registry = needs!(DockerRegistry::start(&elsewhere, login));
         let tagged = registry.image("image:1");
         let auth_file = elsewhere.path("registry/auth.json");
         let mut shown = Shown::default();

@@ -1,30 +1,12 @@
 //! Two daemons, as two processes, with one cache that is smaller than what they read.
 
-use std::{
-    env,
-    fs::{self, File},
-    io,
-    os::unix::fs::FileExt,
-    path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
-    },
-    thread::{self, JoinHandle},
-    time::Duration,
-};
+use std::{sync::atomic::Ordering::SeqCst, thread::JoinHandle};
 
-use rustix::process::Signal;
-use verimount_testkit::{Random, eventually, noise, seed};
-
-use crate::{
-    args,
-    common::{
-        daemon::{self, Daemon, metric},
-        nginx::Nginx,
-        run::verimount,
-    },
+use crate::common::{
+    daemon::{self, metric},
+    nginx::Nginx,
 };
+use crate::prelude::*;
 
 /// How often a daemon is killed.
 const ROUNDS: &str = "VERIMOUNT_KILL_ROUNDS";
@@ -93,15 +75,11 @@ fn forget(file: &File) {
 
 #[test]
 fn one_of_two_daemons_is_killed() {
-    let Some(world) = daemon::world() else {
-        return;
-    };
+    let world = needs!(daemon::world());
     let file = world.write("file", noise(SIZE, 1));
-    let digest = verimount(args!["seal", "--append", &file]).digest();
+    let digest = verimount(args!["seal --append", &file]).digest();
     let expected = Arc::new(fs::read(&file).unwrap());
-    let Some(server) = Nginx::start(&world) else {
-        return;
-    };
+    let server = needs!(Nginx::start(&world));
     let (url, cache) = (server.url("file"), world.path("cache"));
     let other = world.directory("other");
     let mount = |mnt: &Path| {

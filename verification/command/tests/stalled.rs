@@ -1,27 +1,9 @@
 //! Readers that wait for a server that says nothing.
 
-use std::{
-    fs,
-    os::unix::process::ExitStatusExt,
-    path::Path,
-    process::{Child, Command, Stdio},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::SeqCst},
-    },
-};
+use std::sync::atomic::Ordering::SeqCst;
 
-use rustix::process::Signal;
-use verimount_testkit::{HttpEnd, HttpServer, eventually, noise};
-
-use crate::{
-    args,
-    common::{
-        daemon::{self, Daemon},
-        run::verimount,
-        world::World,
-    },
-};
+use crate::common::daemon;
+use crate::prelude::*;
 
 const SIZE: usize = 8_000_000;
 
@@ -38,7 +20,7 @@ struct Stalling {
 impl Stalling {
     fn new(world: &World) -> Self {
         let file = world.write("sealed", noise(SIZE, 1));
-        let digest = verimount(args!["seal", "--append", &file]).digest();
+        let digest = verimount(args!["seal --append", &file]).digest();
         let is_silent = Arc::new(AtomicBool::new(false));
         let silent = is_silent.clone();
         let server = HttpServer::start(fs::read(&file).unwrap(), move |_, _, right| {
@@ -98,9 +80,7 @@ fn waits(process: &Child) -> bool {
 
 #[test]
 fn killed_readers_are_gone_and_the_mount_ends() {
-    let Some(world) = daemon::world() else {
-        return;
-    };
+    let world = needs!(daemon::world());
     let (mnt, server) = (world.path("mnt"), Stalling::new(&world));
     let mounted = server.mount(&mnt, &["--no-cache", "--prefetch", "none"]);
     server.is_silent.store(true, SeqCst);
@@ -111,9 +91,7 @@ fn killed_readers_are_gone_and_the_mount_ends() {
 /// The file is not open yet: what was read of it came from the cache.
 #[test]
 fn readers_of_a_warm_cache_are_killed_as_well() {
-    let Some(world) = daemon::world() else {
-        return;
-    };
+    let world = needs!(daemon::world());
     let (mnt, server) = (world.path("mnt"), Stalling::new(&world));
     let cache = world.path("cache");
     let options = ["--cache", cache.to_str().unwrap(), "--prefetch", "none"];
@@ -127,9 +105,7 @@ fn readers_of_a_warm_cache_are_killed_as_well() {
 /// A first signal waits for what is open; a second one does not, whatever its threads wait for.
 #[test]
 fn a_second_signal_ends_a_mount_whose_readers_wait() {
-    let Some(world) = daemon::world() else {
-        return;
-    };
+    let world = needs!(daemon::world());
     let (mnt, server) = (world.path("mnt"), Stalling::new(&world));
     let mut mounted = server.mount(&mnt, &["--no-cache", "--prefetch", "none"]);
     server.is_silent.store(true, SeqCst);

@@ -1,26 +1,9 @@
 //! `verify` lists exactly the bad ranges.
 
-use std::{
-    collections::BTreeSet,
-    ffi::OsStr,
-    fs,
-    ops::Range,
-    os::unix::{ffi::OsStrExt, fs::FileExt},
-    path::{Path, PathBuf},
-};
+use std::ops::Range;
 
-use serde_json::Value;
-use verimount_testkit::{noise, seed};
-
-use crate::{
-    args,
-    common::{
-        random_numbers,
-        romfs::Image,
-        run::{Ended, verimount},
-        world::World,
-    },
-};
+use crate::common::romfs::Image;
+use crate::prelude::*;
 
 const BLOCK: u64 = 4096;
 
@@ -60,7 +43,7 @@ fn sample() -> Sample {
         fs::write(path, noise(size, number)).unwrap();
     }
     let image = world.path("image");
-    let digest = verimount(args!["build", "--format", "romfs", &tree, &image]).digest();
+    let digest = verimount(args!["build --format romfs", &tree, &image]).digest();
     let bytes = fs::read(&image).unwrap();
     let places = FILES.iter().map(|(name, size)| {
         let content = fs::read(tree.join(name)).unwrap();
@@ -88,7 +71,7 @@ struct Bad {
 }
 
 fn report(ended: &Ended) -> (Value, Vec<Bad>) {
-    let json: Value = serde_json::from_slice(&ended.stdout).unwrap();
+    let json: Value = ended.json();
     let bad = json["bad"].as_array().unwrap().iter().map(|bad| Bad {
         range: bad["start"].as_u64().unwrap()..bad["end"].as_u64().unwrap(),
         place: bad["place"].as_str().unwrap().to_owned(),
@@ -112,8 +95,7 @@ impl Sample {
             file.write_all_at(&[flipped], position).unwrap();
         }
         let ended = verimount(args![
-            "verify",
-            "--json",
+            "verify --json",
             &self.image,
             "--digest",
             &self.digest
@@ -324,11 +306,11 @@ fn the_only_file_is_named() {
     let tree = world.directory("tree");
     fs::write(tree.join("only"), noise(100_000, 1)).unwrap();
     let image = world.path("image");
-    verimount(args!["build", "--format", "romfs", &tree, &image]).succeeds();
+    verimount(args!["build --format romfs", &tree, &image]).succeeds();
     let storage = fs::File::options().write(true).open(&image).unwrap();
     storage.write_all_at(&[0; 4096], 0).unwrap();
     storage.write_all_at(&[0; 4096], 40960).unwrap();
-    let ended = verimount(args!["verify", "--json", "--unpinned", &image]);
+    let ended = verimount(args!["verify --json --unpinned", &image]);
     ended.reports_bad_data();
     assert_eq!(ended.stderr, "");
     let (_, bad) = report(&ended);
@@ -345,22 +327,14 @@ fn an_image_inside_another_file_is_not_taken_for_it() {
     for name in ["one", "two"] {
         fs::write(tree.join(name), noise(5000, 1)).unwrap();
     }
-    verimount(args![
-        "build",
-        "--format",
-        "romfs",
-        "--no-seal",
-        &tree,
-        &plain
-    ])
-    .succeeds();
+    verimount(args!["build --format romfs --no-seal", &tree, &plain]).succeeds();
     let plain = fs::read(plain).unwrap();
     let before = noise(64 << 10, 2);
     let file = world.write("file", [before, plain].concat());
-    verimount(args!["seal", "--append", &file]).succeeds_quietly();
+    verimount(args!["seal --append", &file]).succeeds_quietly();
     let storage = fs::File::options().write(true).open(&file).unwrap();
     storage.write_all_at(b"-rom1fs-", 0).unwrap();
-    let ended = verimount(args!["verify", "--json", "--unpinned", &file]);
+    let ended = verimount(args!["verify --json --unpinned", &file]);
     ended.reports_bad_data();
     assert_eq!(ended.stderr, "");
     assert!(report(&ended).1[0].files.is_empty());
@@ -395,7 +369,7 @@ fn any_file_is_verified_not_only_images() {
         let mut seal = args!["seal", &file];
         seal.extend(append.then(|| "--append".into()));
         let digest = verimount(seal).digest();
-        let verify = || verimount(args!["verify", "--json", &file, "--digest", &digest]);
+        let verify = || verimount(args!["verify --json", &file, "--digest", &digest]);
         report_of_good(&verify());
         let opened = fs::File::options().write(true).open(&file).unwrap();
         for at in [500_000, 0] {
@@ -418,14 +392,14 @@ fn names_that_are_not_text_are_reported() {
     let content = noise(10_000, 1);
     fs::write(tree.join(OsStr::from_bytes(b"name \xff")), &content).unwrap();
     let image = world.root().join(OsStr::from_bytes(b"image \xfe"));
-    verimount(args!["build", "--format", "romfs", &tree, &image]).succeeds();
+    verimount(args!["build --format romfs", &tree, &image]).succeeds();
     let mut bytes = fs::read(&image).unwrap();
     let start = bytes
         .windows(64)
         .position(|window| window == &content[..64]);
     bytes[start.unwrap() + 5000] ^= 1;
     fs::write(&image, bytes).unwrap();
-    let ended = verimount(args!["verify", "--json", &image]);
+    let ended = verimount(args!["verify --json", &image]);
     ended.reports_bad_data();
     let (json, bad) = report(&ended);
     assert!(json["file"].as_str().unwrap().ends_with(r"image \xfe"));

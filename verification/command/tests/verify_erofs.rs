@@ -1,23 +1,6 @@
 //! `verify` names the files of bad ranges in EROFS images.
 
-use std::{
-    collections::BTreeSet,
-    fs::{self, File},
-    os::unix::fs::FileExt,
-    path::{Path, PathBuf},
-    process::Command,
-};
-
-use serde_json::Value;
-use verimount_testkit::{noise, tools};
-
-use crate::{
-    args,
-    common::{
-        run::{finish, verimount},
-        world::World,
-    },
-};
+use crate::prelude::*;
 
 /// A sealed image.
 struct Sample {
@@ -31,7 +14,7 @@ impl Sample {
         let world = World::new();
         let (tree, image) = (world.directory("tree"), world.path("image"));
         add(&tree);
-        verimount(args!["build", "--format", "erofs", &tree, &image]).succeeds();
+        verimount(args!["build --format erofs", &tree, &image]).succeeds();
         let bytes = fs::read(image).unwrap();
         Self { world, bytes }
     }
@@ -47,10 +30,10 @@ impl Sample {
         let file = File::options().write(true).open(&image).unwrap();
         let right = self.bytes[position as usize];
         file.write_all_at(&[!right], position).unwrap();
-        let ended = verimount(args!["verify", "--json", "--unpinned", &image]);
+        let ended = verimount(args!["verify --json --unpinned", &image]);
         file.write_all_at(&[right], position).unwrap();
         ended.reports_bad_data();
-        let report: Value = serde_json::from_slice(&ended.stdout).unwrap();
+        let report: Value = ended.json();
         let [bad] = report["bad"].as_array().unwrap().as_slice() else {
             panic!("{report}");
         };
@@ -112,9 +95,7 @@ fn files_are_named_however_they_are_stored() {
 /// What is decompressed together belongs to one file, or to several that share the end of a cluster.
 #[test]
 fn files_of_compressed_images_are_named() {
-    let Some(mkfs) = tools::find("mkfs.erofs") else {
-        return;
-    };
+    let mkfs = needs!(tools::find("mkfs.erofs"));
     let world = World::new();
     let (tree, image) = (world.directory("tree"), world.path("image"));
     let text = |word: &str| {
@@ -128,7 +109,7 @@ fn files_of_compressed_images_are_named() {
     let mut command = Command::new(mkfs);
     command.args(["-zlz4hc", "-C4096"]).arg(&image).arg(&tree);
     finish(command).succeeds();
-    verimount(args!["seal", "--append", &image]).succeeds_quietly();
+    verimount(args!["seal --append", &image]).succeeds_quietly();
     let bytes = fs::read(&image).unwrap();
     let sample = Sample { world, bytes };
     // What is compressed still has many words of the beginning.

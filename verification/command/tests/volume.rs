@@ -17,27 +17,8 @@ mod online;
 mod read_only;
 mod synchronous;
 
-use std::{
-    fs::{self, File, OpenOptions},
-    io,
-    os::unix::{
-        fs::{FileExt, OpenOptionsExt},
-        process::ExitStatusExt,
-    },
-    path::{Path, PathBuf},
-};
-
-use rustix::{fs::OFlags, io::Errno, process::Signal};
-use serde_json::Value;
-
-use crate::{
-    args,
-    common::{
-        daemon::{Daemon, unmount_lazily, world},
-        run::verimount,
-        world::World,
-    },
-};
+use crate::common::daemon::world;
+use crate::prelude::*;
 
 /// The modes that allow writing.
 const MODES: [&str; 3] = ["journal", "bitmap", "direct"];
@@ -46,9 +27,7 @@ const MODES: [&str; 3] = ["journal", "bitmap", "direct"];
 #[track_caller]
 fn format(world: &World, options: &[&str]) -> PathBuf {
     let path = world.path("vol.img");
-    let mut format = args!["volume", "format", &path, "--size", "16M"];
-    format.extend(options.iter().map(Into::into));
-    verimount(format).succeeds();
+    verimount(args!["volume format", &path, "--size", "16M"; options.iter()]).succeeds();
     path
 }
 
@@ -84,7 +63,7 @@ fn read(disk: &File, offset: u64, len: usize) -> io::Result<Vec<u8>> {
 fn json(arguments: Vec<std::ffi::OsString>, code: i32) -> Value {
     let ended = verimount(arguments);
     assert_eq!(ended.status.code(), Some(code), "{ended:?}");
-    serde_json::from_slice(&ended.stdout).unwrap()
+    ended.json()
 }
 
 /// Changes a bit at the only position in `path` with these bytes; returns its offset.

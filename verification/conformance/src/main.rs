@@ -105,22 +105,34 @@ fn run(options: &Options) -> Result<()> {
         return Ok(());
     }
     println!("== Opens at the same time, for {RACE_SECONDS} s");
-    command::run(tests("bridge::race").env("VERIMOUNT_RACE_SECONDS", RACE_SECONDS))?;
+    command::run(tests("race::").env("VERIMOUNT_RACE_SECONDS", RACE_SECONDS))?;
     println!("== Three users, and a source that changes: {OPERATIONS} operations per mount");
-    let mut three_users = tests("bridge::three_users");
+    let mut three_users = tests("three_users::");
     command::run(three_users.env("VERIMOUNT_THREE_USERS_OPERATIONS", OPERATIONS))?;
     let Some(_switch) = Switch::turn(true) else {
         return Ok(());
     };
     println!("== The bridge's own tests, over io_uring");
-    command::run(&mut tests("bridge::"))
+    command::run(&mut tests(""))?;
+    command::run(cargo("test").args([
+        "--locked",
+        "--package",
+        "verimount-command-tests",
+        "bridge::",
+    ]))
 }
 
-/// The command that runs our own tests with this name.
+/// The command that runs our own tests of mirrored directories with this name.
 fn tests(name: &str) -> Command {
     let mut test = cargo("test");
-    test.args(["--workspace", "--locked", "--test", "cli", "--"])
-        .args(["--nocapture", name]);
+    test.args([
+        "--locked",
+        "--package",
+        "verimount-serve",
+        "--test",
+        "mirrored",
+    ])
+    .args(["--", "--nocapture", name]);
     test
 }
 

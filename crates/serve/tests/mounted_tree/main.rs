@@ -5,14 +5,13 @@ mod mounted;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    env,
     ffi::{OsStr, OsString},
-    fs::{self, Permissions},
+    fs,
     io::{ErrorKind, Read, Seek, SeekFrom},
     mem::MaybeUninit,
     os::unix::{
         ffi::OsStrExt,
-        fs::{FileExt, MetadataExt, PermissionsExt, chown},
+        fs::{FileExt, MetadataExt},
     },
     path::{Path, PathBuf},
     process::Command,
@@ -27,7 +26,7 @@ use rustix::{
 use verimount_mount::STATUS_XATTR;
 use verimount_serve::{ImageFs, Owners, Served, VerifiedTree};
 use verimount_source::Scratch;
-use verimount_testkit::{SKIPS, skip, tools};
+use verimount_testkit::{pass_as_nobody, tools};
 use verimount_tree::{Attr, Error, FileType, NodeId, Permissions as TreePermissions, Tree, walk};
 
 use self::{
@@ -383,35 +382,7 @@ fn a_million_names() {
 /// All tests again, mounted by an ordinary user.
 #[test]
 fn as_nobody() {
-    if !geteuid().is_root() {
-        return skip("only root can become somebody else");
-    }
-    if !Path::new("/dev/fuse").exists() || tools::find("fusermount3").is_none() {
-        return skip("nobody can mount here");
-    }
-    // As udev sets it; without udev only root may open it.
-    fs::set_permissions("/dev/fuse", Permissions::from_mode(0o666)).unwrap();
-    let world = tempfile::tempdir().unwrap();
-    fs::set_permissions(world.path(), Permissions::from_mode(0o755)).unwrap();
-    let tests = world.path().join("tests");
-    fs::copy(env::current_exe().unwrap(), &tests).unwrap();
-    let home = world.path().join("home");
-    fs::create_dir(&home).unwrap();
-    chown(&home, Some(NOBODY), Some(NOBODY)).unwrap();
-    let output = as_user(NOBODY, NOBODY, tests.as_ref())
-        .args(["--test-threads", "2", "--skip", "as_nobody"])
-        .current_dir(&home)
-        .env("TMPDIR", &home)
-        // What is skipped here only is what needs root.
-        .env_remove(SKIPS)
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(
-        output.status.success() && text.contains("8 passed"),
-        "{text}\n{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    pass_as_nobody(&["--skip", "as_nobody"], |_, _| ());
 }
 
 fn as_user(user: u32, group: u32, program: &OsStr) -> Command {

@@ -13,7 +13,7 @@ use rustix::process::geteuid;
 use tempfile::TempDir;
 use verimount_mount::{EndSignals, MountOptions, attach, unmount};
 use verimount_serve::{ImageFs, Served, VerifiedTree};
-use verimount_testkit::{skip, tools};
+use verimount_testkit::fuse_or_skip;
 use verimount_tree::Tree;
 
 pub(crate) struct MountedTree {
@@ -24,7 +24,7 @@ pub(crate) struct MountedTree {
 impl MountedTree {
     /// Mounts `tree`, as root for all users. `None`, after a note, if this process cannot mount.
     pub(crate) fn new(tree: impl Tree + 'static) -> Option<Self> {
-        if !can_mount() {
+        if !fuse_or_skip() {
             return None;
         }
         let directory = tempfile::tempdir().unwrap();
@@ -79,16 +79,4 @@ impl Drop for MountedTree {
             let _ = unmount(self.root(), true);
         }
     }
-}
-
-fn can_mount() -> bool {
-    let there = Path::new("/dev/fuse").exists();
-    if !there {
-        assert!(
-            std::env::var_os(tools::REQUIRE_TOOLS).is_none(),
-            "/dev/fuse is missing"
-        );
-        skip("there is no /dev/fuse");
-    }
-    there && (geteuid().is_root() || tools::find("fusermount3").is_some())
 }

@@ -1,23 +1,7 @@
-//! One user of a shared bridge cannot keep others from using it.
+//! One user of a shared bridge cannot use up its descriptors.
 
-use std::{
-    fs::{self, File},
-    io::{BufRead, BufReader, Write},
-    os::unix::fs::{MetadataExt, PermissionsExt, chown},
-    path::{Path, PathBuf},
-    process::{Child, ChildStdout, Command, Stdio},
-    sync::mpsc::channel,
-    thread,
-};
-
-use rustix::{
-    fs::{copy_file_range, minor},
-    mount::{MountFlags, mount as mount_system},
-};
-use verimount_testkit::{eventually, tools};
-
-use super::{WAYS, limits::limited, mount, ownership::shell_as, status, world, world_on_ext4};
-use crate::common::{daemon::Daemon, run::PATIENCE, user::root_or_skip, world::World};
+use super::{WAYS, limits::limited, world};
+use crate::prelude::*;
 
 /// The users who must not be affected: an ordinary user, and root.
 const OTHERS: [u32; 2] = [4321, 0];
@@ -41,61 +25,6 @@ fn others_can_work(mounted: &Daemon) {
         let ended = shell_as(uid, uid, &[], mounted.directory(), script);
         assert_eq!(ended.succeeds().text(), "contentfile\nnew\n");
         fs::remove_file(mounted.path(&format!("new{uid}"))).unwrap();
-    }
-}
-
-/// Python code that changes the user from root to `nobody`, after all modules are loaded: other users may
-/// be unable to run Python or to load them.
-const BECOME_NOBODY: &str = "
-import os
-def become_nobody():
-    os.setgroups([])
-    os.setresgid(65534, 65534, 65534)
-    os.setresuid(65534, 65534, 65534)
-";
-
-/// A Python script of `nobody`'s. It prints a line when it has reached a point, and continues on request.
-struct Hog {
-    child: Child,
-    said: BufReader<ChildStdout>,
-}
-
-impl Hog {
-    /// `None` without Python.
-    fn start(script: &str, arguments: &[&str]) -> Option<Self> {
-        let mut python = Command::new(tools::find("python3")?);
-        python
-            .args(["-c", &[BECOME_NOBODY, script].concat()])
-            .args(arguments);
-        python.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = python.spawn().unwrap();
-        let said = BufReader::new(child.stdout.take().unwrap());
-        Some(Self { child, said })
-    }
-
-    /// The next line that it prints.
-    #[track_caller]
-    fn says(&mut self) -> String {
-        let mut line = String::new();
-        self.said.read_line(&mut line).unwrap();
-        assert!(line.ends_with('\n'), "it has ended");
-        line.trim_end().to_owned()
-    }
-
-    fn tell(&mut self) {
-        self.child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
-    }
-
-    #[track_caller]
-    fn ends_well(mut self) {
-        assert!(self.child.wait().unwrap().success());
-    }
-}
-
-impl Drop for Hog {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -125,7 +54,7 @@ const OPENS: usize = 3000;
 fn one_user_opens_as_many_files_as_possible() {
     let opens = std::env::var("VERIMOUNT_OPENS").map_or(OPENS, |text| text.parse().unwrap());
     for way in WAYS {
-        let Some(world) = shared_world() else { return };
+        let world = needs!(shared_world());
         let (src, mnt) = (world.path("src"), world.path("mnt"));
         let own = src.join("own");
         fs::write(&own, "").unwrap();
@@ -137,12 +66,11 @@ fn one_user_opens_as_many_files_as_possible() {
         // Three processes, none of which reaches its own limit.
         let count = opens.div_ceil(3).to_string();
         let arguments = [own.to_str().unwrap(), &count];
-        let Some(mut hogs) = (0..3)
-            .map(|_| Hog::start(OPEN, &arguments))
-            .collect::<Option<Vec<_>>>()
-        else {
-            return;
-        };
+        let mut hogs = needs!(
+            (0..3)
+                .map(|_| Hog::start(OPEN, &arguments))
+                .collect::<Option<Vec<_>>>()
+        );
         let mut opened = 0;
         for hog in &mut hogs {
             let said = hog.says();
@@ -165,243 +93,4 @@ fn one_user_opens_as_many_files_as_possible() {
         });
         mounted.unmount();
     }
-}
-
-/// The kernel's file with the number of requests of a mount in flight.
-fn requests_of(world: &World, mounted: &Daemon) -> PathBuf {
-    let connections = world.path("connections");
-    if !connections.exists() {
-        fs::create_dir(&connections).unwrap();
-        let kind = "fusectl";
-        mount_system(kind, &connections, kind, MountFlags::empty(), None).unwrap();
-    }
-    let device = minor(fs::metadata(mounted.directory()).unwrap().dev());
-    connections.join(format!("{device}/waiting"))
-}
-
-/// How many of one user's opens wait.
-const WAITING: usize = 64;
-
-/// Takes a lease on each of its own files in the source, and opens or truncates all of them through the
-/// mount. Prints when it has begun, how many were opened before it was told to continue, and how many in
-/// the end.
-const LEASES: &str = r"
-import fcntl, signal, sys, threading
-become_nobody()
-source, mount, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
-signal.signal(signal.SIGIO, signal.SIG_IGN)
-leased, opened = [], []
-for number in range(count):
-    leased.append(os.open(f'{source}/own{number}', os.O_RDWR | os.O_CREAT))
-    fcntl.fcntl(leased[-1], fcntl.F_SETLEASE, fcntl.F_WRLCK)
-def work(number):
-    path = f'{mount}/own{number}'
-    opened.append(os.open(path, os.O_RDWR) if number % 2 else os.truncate(path, 1))
-threads = [threading.Thread(target=work, args=(number,)) for number in range(count)]
-for thread in threads:
-    thread.start()
-print('begun', flush=True)
-sys.stdin.readline()
-print(len(opened), flush=True)
-for file in leased:
-    fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_UNLCK)
-for thread in threads:
-    thread.join()
-print(len(opened), flush=True)
-";
-
-#[test]
-fn opens_of_one_user_wait_for_leases() {
-    waits_alone(LEASES, |requests| {
-        eventually("all are under way", || {
-            let requests = fs::read_to_string(requests).unwrap();
-            requests.trim_end().parse::<usize>().unwrap() >= WAITING
-        });
-    });
-}
-
-/// Other users can work while a user's opens wait because of one of these scripts.
-#[track_caller]
-fn waits_alone(script: &str, await_all: impl Fn(&Path)) {
-    for way in WAYS {
-        let Some(world) = shared_world() else { return };
-        let (src, mnt) = (world.path("src"), world.path("mnt"));
-        let options = ["--allow-other", "--passthrough", way];
-        let mounted = Daemon::bridge(&src, &mnt, &options);
-        let requests = requests_of(&world, &mounted);
-        let count = WAITING.to_string();
-        let arguments = [src.to_str().unwrap(), mnt.to_str().unwrap(), &count];
-        let Some(mut hog) = Hog::start(script, &arguments) else {
-            return;
-        };
-        assert_eq!(hog.says(), "begun");
-        await_all(&requests);
-        others_can_work(&mounted);
-        hog.tell();
-        // The kernel ends leases by itself after a while, but the others had not to wait for that.
-        assert_eq!(hog.says(), "0");
-        assert_eq!(hog.says(), count);
-        hog.ends_well();
-        mounted.unmount();
-    }
-}
-
-/// One request does not keep a thread for long.
-#[test]
-fn a_long_copy_takes_several_requests() {
-    let Some(world) = world() else { return };
-    let len = 40 << 20;
-    let source = File::create(world.path("src/from")).unwrap();
-    source.set_len(len).unwrap();
-    let mounted = Daemon::bridge(&world.path("src"), &world.path("mnt"), &[]);
-    let from = File::open(mounted.path("from")).unwrap();
-    let to = File::create(mounted.path("to")).unwrap();
-    let copy = || copy_file_range(&from, None, &to, None, len as usize).unwrap();
-    let copied = [(); 3].map(|()| copy());
-    assert_eq!(copied, [16 << 20, 16 << 20, 8 << 20]);
-    assert_eq!(copy(), 0);
-    drop((from, to));
-    mounted.unmount();
-}
-
-/// Takes a lease on its own file in the source, and removes the file through the mount. Prints the result
-/// with the lease, and without.
-const REMOVE: &str = r"
-import errno, fcntl, signal, sys
-become_nobody()
-source, mount = sys.argv[1], sys.argv[2]
-signal.signal(signal.SIGIO, signal.SIG_IGN)
-leased = os.open(f'{source}/own', os.O_RDWR | os.O_CREAT)
-def remove():
-    try:
-        os.remove(f'{mount}/own')
-        print('removed', flush=True)
-    except OSError as error:
-        print(errno.errorcode[error.errno], flush=True)
-fcntl.fcntl(leased, fcntl.F_SETLEASE, fcntl.F_WRLCK)
-remove()
-fcntl.fcntl(leased, fcntl.F_SETLEASE, fcntl.F_UNLCK)
-remove()
-";
-
-/// Operations on names may wait for each other, also for other users.
-#[test]
-fn a_policy_does_not_wait_for_leases_to_remove_a_file() {
-    let Some(world) = shared_world() else { return };
-    let policy = "[[rule]]\naction = \"deny\"\nmagic = { text = \"MZ\" }\n";
-    let policy = world.write("policy.toml", policy);
-    let (src, mnt) = (world.path("src"), world.path("mnt"));
-    let options = ["--allow-other", "--policy", policy.to_str().unwrap()];
-    let mounted = Daemon::bridge(&src, &mnt, &options);
-    let arguments = [src.to_str().unwrap(), mnt.to_str().unwrap()];
-    let Some(mut hog) = Hog::start(REMOVE, &arguments) else {
-        return;
-    };
-    assert_eq!(hog.says(), "EBUSY");
-    assert_eq!(hog.says(), "removed");
-    hog.ends_well();
-    mounted.unmount();
-}
-
-/// Opens named pipes, created in the source, through the mount. Prints when it has begun, how many were
-/// opened before it was told to continue, and how many in the end.
-const PIPES: &str = r"
-import sys, threading
-become_nobody()
-source, mount, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
-opened = []
-for number in range(count):
-    os.mkfifo(f'{source}/own{number}')
-def work(number):
-    opened.append(os.open(f'{mount}/own{number}', os.O_RDONLY))
-threads = [threading.Thread(target=work, args=(number,)) for number in range(count)]
-for thread in threads:
-    thread.start()
-print('begun', flush=True)
-sys.stdin.readline()
-print(len(opened), flush=True)
-for number in range(count):
-    os.open(f'{mount}/own{number}', os.O_WRONLY)
-for thread in threads:
-    thread.join()
-print(len(opened), flush=True)
-";
-
-/// The kernel itself waits for their other end.
-#[test]
-fn opens_of_one_user_wait_for_pipes() {
-    waits_alone(PIPES, |_| {});
-}
-
-/// Thaws a file system that was frozen, so that nothing waits for it for ever.
-struct Frozen(PathBuf);
-
-impl Frozen {
-    fn new(path: PathBuf) -> Self {
-        fsfreeze("--freeze", &path);
-        Self(path)
-    }
-}
-
-impl Drop for Frozen {
-    fn drop(&mut self) {
-        fsfreeze("--unfreeze", &self.0);
-    }
-}
-
-fn fsfreeze(action: &str, path: &Path) {
-    let mut fsfreeze = Command::new("fsfreeze");
-    fsfreeze.arg(action).arg(path);
-    assert!(fsfreeze.status().unwrap().success());
-}
-
-/// Also with a policy that could deny it. In a frozen file system, changes wait and all else does not.
-#[test]
-fn a_rename_that_waits_for_the_source_delays_nobody() {
-    let Some(world) = world_on_ext4(&[]) else {
-        return;
-    };
-    if tools::find("fsfreeze").is_none() {
-        return;
-    }
-    let source = world.path("src");
-    fs::set_permissions(&source, PermissionsExt::from_mode(0o777)).unwrap();
-    // Of its own: the kernel locks the directory in which it renames.
-    let own = world.directory("src/own");
-    fs::set_permissions(&own, PermissionsExt::from_mode(0o777)).unwrap();
-    for name in ["file", "own/moved"] {
-        fs::write(source.join(name), "content").unwrap();
-    }
-    let policy = "[[rule]]\naction = \"deny\"\npath = \"secrets/**\"\n";
-    let policy = world.write("policy.toml", policy);
-    let options = ["--allow-other", "--policy", policy.to_str().unwrap()];
-    let mounted = mount(&world, &options);
-    let mnt = mounted.directory().to_owned();
-    let daemon = status(&mnt)["daemon"]["pid"].as_u64().unwrap();
-    let frozen = Frozen::new(source);
-    let rename = {
-        let mnt = mnt.clone();
-        thread::spawn(move || shell_as(4321, 4321, &[], &mnt, "mv own/moved own/elsewhere"))
-    };
-    eventually("the rename waits for the source", || {
-        let tasks = fs::read_dir(format!("/proc/{daemon}/task")).unwrap();
-        let stats =
-            tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("stat")).ok());
-        stats.into_iter().any(|stat| stat.contains(") D "))
-    });
-    let (tell, told) = channel();
-    let other = thread::spawn(move || {
-        let script = "cat file; ls | grep file; test ! -e missing";
-        let ended = shell_as(4322, 4322, &[], &mnt, script);
-        tell.send(()).unwrap();
-        ended
-    });
-    let in_time = told.recv_timeout(PATIENCE / 2);
-    // Before anything can fail: those who wait could not even be killed.
-    drop(frozen);
-    let ended = other.join().unwrap();
-    in_time.unwrap();
-    assert_eq!(ended.succeeds().text(), "contentfile\n");
-    rename.join().unwrap().succeeds();
-    mounted.unmount();
 }

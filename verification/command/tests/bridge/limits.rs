@@ -1,14 +1,7 @@
 //! With a low limit of open files, all files are visible, and as many can be open as the system allows.
 
-use std::{
-    fs::{self, File},
-    process::Command,
-};
-
-use verimount_testkit::tools;
-
 use super::{WAYS, status, world};
-use crate::common::{daemon::Daemon, run::binary};
+use crate::prelude::*;
 
 /// `verimount`, with these limits of open files.
 pub(super) fn limited(limits: &str) -> Command {
@@ -21,7 +14,7 @@ pub(super) fn limited(limits: &str) -> Command {
 #[test]
 fn more_files_than_can_be_open() {
     for way in WAYS {
-        let Some(world) = world() else { return };
+        let world = needs!(world());
         let (src, mnt) = (world.path("src"), world.path("mnt"));
         for folder in 0..20 {
             fs::create_dir_all(src.join(format!("{folder}/deep"))).unwrap();
@@ -54,7 +47,7 @@ fn more_files_than_can_be_open() {
 #[test]
 fn many_files_are_open() {
     for way in WAYS {
-        let Some(world) = world() else { return };
+        let world = needs!(world());
         let (src, mnt) = (world.path("src"), world.path("mnt"));
         for file in 0..200 {
             fs::write(src.join(file.to_string()), "").unwrap();

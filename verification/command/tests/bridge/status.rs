@@ -1,21 +1,8 @@
 //! Reads and writes that are passed through never reach the bridge: ordinary, asynchronous and mapped
 //! ones.
 
-use std::{
-    fs::{self, File},
-    path::Path,
-    process::Command,
-};
-
-use rustix::process::Signal;
-use serde_json::Value;
-use verimount_testkit::{eventually, skip, tools};
-
 use super::{mount, mount_by, mount_in, passes_through_or_skip, status, world};
-use crate::{
-    args,
-    common::run::{finish, verimount},
-};
+use crate::prelude::*;
 
 /// The relayed requests: reads and their bytes, writes and their bytes.
 fn relayed(status: &Value) -> [u64; 4] {
@@ -57,7 +44,7 @@ fn fio(engine: &str, path: &Path) -> bool {
 
 #[test]
 fn passed_through_requests_do_not_reach_the_bridge() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let mounted = mount_in(&world, "auto");
     let directory = mounted.directory();
     if !passes_through_or_skip(directory) {
@@ -76,7 +63,7 @@ fn passed_through_requests_do_not_reach_the_bridge() {
 
 #[test]
 fn relayed_requests_are_counted() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let mounted = mount_in(&world, "never");
     fs::write(mounted.path("file"), [7; 300_000]).unwrap();
     assert_eq!(fs::read(mounted.path("file")).unwrap().len(), 300_000);
@@ -91,7 +78,7 @@ fn relayed_requests_are_counted() {
 
 #[test]
 fn open_files_are_counted() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let mounted = mount_in(&world, "auto");
     let directory = mounted.directory();
     if !passes_through_or_skip(directory) {
@@ -118,7 +105,7 @@ fn open_files_are_counted() {
 
 #[test]
 fn status_as_text() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     fs::write(world.path("src/file"), "content").unwrap();
     let mounted = mount(&world, &["--passthrough", "never"]);
     fs::read(mounted.path("file")).unwrap();
@@ -135,15 +122,16 @@ fn status_as_text() {
 /// What was said when the policy was reloaded last, in the three forms.
 #[test]
 fn a_failed_reload_is_shown_until_one_succeeds() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let policy = world.write("policy.toml", "default = \"relay\"");
     let mounted = mount_by(&world, "default = \"relay\"");
     let directory = mounted.directory();
     let shown = |options: &[&str]| {
-        let mut arguments = args!["status", directory];
-        arguments.extend(options.iter().map(Into::into));
         // It is not a mismatch.
-        verimount(arguments).succeeds_quietly().text().to_owned()
+        verimount(args!["status", directory; options.iter()])
+            .succeeds_quietly()
+            .text()
+            .to_owned()
     };
     let failure = || status(directory)["policy"]["failure"].clone();
     let metric = |name: &str| {

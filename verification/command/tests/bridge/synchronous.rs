@@ -1,18 +1,16 @@
 //! Synchronous writes are synchronous in the source as well.
 
 use super::{WAYS, world};
-use crate::{
-    args,
-    common::{daemon::Daemon, run::verimount, synchronous},
-};
+use crate::common::synchronous;
+use crate::prelude::*;
 
 /// The source is a volume's mount, which counts flushes.
 #[test]
 fn synchronous_writes_are_synced_once() {
     for way in WAYS {
-        let Some(world) = world() else { return };
+        let world = needs!(world());
         let volume = world.path("vol.img");
-        verimount(args!["volume", "format", &volume, "--size", "16M"]).succeeds_quietly();
+        verimount(args!["volume format", &volume, "--size", "16M"]).succeeds_quietly();
         let source = Daemon::volume(&volume, &world.path("src"), &[]);
         let bridge = Daemon::bridge(
             source.directory(),

@@ -1,33 +1,22 @@
 //! Wrong usage and wrong paths, with their messages.
 
-use std::fs;
-
-use verimount_testkit::skip;
-
 use super::{mount, world};
-use crate::{
-    args,
-    common::{
-        daemon::Daemon,
-        latency,
-        run::verimount,
-        user::{is_root, root_or_skip},
-    },
-};
+use crate::common::latency;
+use crate::prelude::*;
 
 #[test]
 fn wrong_usage() {
     for arguments in [
         args!["bridge"],
-        args!["bridge", "src"],
-        args!["bridge", "src", "mnt", "other"],
-        args!["bridge", "src", "mnt", "--passthrough", "always"],
-        args!["bridge", "src", "mnt", "--cache", "some"],
-        args!["bridge", "src", "mnt", "--threads", "0"],
-        args!["bridge", "src", "mnt", "--explain", "file"],
-        args!["bridge", "src", "mnt", "--write"],
-        args!["bridge", "src", "mnt", "--digest", "sha256:00"],
-        args!["bridge", "src", "mnt", "--no-xattr", "--allow-other"],
+        args!["bridge src"],
+        args!["bridge src mnt other"],
+        args!["bridge src mnt --passthrough always"],
+        args!["bridge src mnt --cache some"],
+        args!["bridge src mnt --threads 0"],
+        args!["bridge src mnt --explain file"],
+        args!["bridge src mnt --write"],
+        args!["bridge src mnt --digest sha256:00"],
+        args!["bridge src mnt --no-xattr --allow-other"],
     ] {
         verimount(arguments).is_wrong_usage();
     }
@@ -35,7 +24,7 @@ fn wrong_usage() {
 
 #[test]
 fn wrong_paths() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let (src, mnt) = (world.path("src"), world.path("mnt"));
     let file = world.write("file", "");
     let missing = world.path("missing");
@@ -56,13 +45,12 @@ fn wrong_paths() {
     }
     let bridge = args!["bridge", &src, &mnt, "--policy", &missing];
     verimount(bridge).fails_saying("missing: No such file");
-    let bridge = args!["bridge", &src, &mnt, "--policy", &src];
-    verimount(bridge).fails_saying("src: Is a directory");
+    verimount(args!["bridge", &src, &mnt, "--policy", &src]).fails_saying("src: Is a directory");
 }
 
 #[test]
 fn a_directory_in_use_as_mount_point_is_refused() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let mounted = mount(&world, &[]);
     let (src, mnt) = (world.path("src"), world.path("mnt"));
     verimount(args!["bridge", &src, &mnt]).fails_saying("already mounted");
@@ -71,7 +59,7 @@ fn a_directory_in_use_as_mount_point_is_refused() {
 
 #[test]
 fn processors_are_kept_awake_or_the_reason_is_given() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let (src, mnt) = (world.path("src"), world.path("mnt"));
     fs::write(src.join("file"), "content").unwrap();
     if !latency::can_be_set() {
@@ -90,7 +78,7 @@ fn processors_are_kept_awake_or_the_reason_is_given() {
 /// A mount below its own source would wait for itself; only root can exclude it from the mirror.
 #[test]
 fn a_mount_point_in_the_source() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let src = world.path("src");
     let inside = src.join("inside");
     fs::create_dir(&inside).unwrap();
@@ -108,7 +96,7 @@ fn a_mount_point_in_the_source() {
 /// An empty directory can be mirrored on itself.
 #[test]
 fn a_source_that_is_the_mount_point() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let src = world.path("src");
     let mounted = crate::common::daemon::Daemon::bridge(&src, &src, &["--threads", "1"]);
     fs::write(src.join("file"), "content").unwrap();
@@ -119,7 +107,7 @@ fn a_source_that_is_the_mount_point() {
 
 #[test]
 fn passthrough_can_be_required() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let (src, mnt) = (world.path("src"), world.path("mnt"));
     let bridge = args!["bridge", &src, &mnt, "--passthrough", "require"];
     if !is_root() {
@@ -145,10 +133,8 @@ fn inode_numbers_of_several_devices_differ() {
     use std::os::unix::fs::MetadataExt;
 
     use rustix::mount::{MountFlags, mount as mount_system};
-    if !root_or_skip() {
-        return;
-    }
-    let Some(world) = world() else { return };
+    needs!(root_or_skip());
+    let world = needs!(world());
     let mut lower = Vec::new();
     for name in ["one", "two"] {
         let layer = world.directory(name);
@@ -175,7 +161,7 @@ fn inode_numbers_of_several_devices_differ() {
 /// The kernel stacks two file systems if the upper one has declared its depth in the INIT negotiation.
 #[test]
 fn a_mirror_of_a_mirror_is_passed_through() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     world.write("src/file", "content");
     let inner = mount(&world, &[]);
     if !super::passes_through_or_skip(inner.directory()) {

@@ -1,9 +1,6 @@
 //! A certificate that signs itself.
 
-use std::{
-    path::Path,
-    process::{Command, Stdio},
-};
+use crate::prelude::*;
 
 /// Makes `key.pem`, and `cert.pem`, for the loopback interface, in a folder.
 pub(crate) fn make(openssl: &Path, folder: &Path) {

@@ -1,49 +1,17 @@
 //! Real mounts, which always end.
 
 use std::{
-    ffi::OsString,
-    fs,
-    io::{BufRead, BufReader, Read},
-    path::{Path, PathBuf},
-    process::{Child, ChildStderr, Command, ExitStatus, Stdio},
-    sync::{Arc, Mutex},
-    thread::{self, JoinHandle},
-    time::Duration,
+    process::{ChildStderr, ExitStatus},
+    thread::JoinHandle,
 };
 
-use rustix::{
-    io::Errno,
-    mount::{UnmountFlags, unmount},
-    process::{Pid, Signal, kill_process},
-};
-use verimount_testkit::{eventually, skip, tools};
+use rustix::mount::unmount;
 
-use super::{
-    run::{Ended, Watchdog, verimount},
-    user::{User, is_root},
-    world::World,
-};
-use crate::args;
+use crate::prelude::*;
 
 /// A mount that lasts longer than this hangs. Its daemon is then killed, which ends everything that waits
 /// for it. This is far more than any test needs.
 const PATIENCE: Duration = Duration::from_secs(100);
-
-/// Whether FUSE is available; prints a note that work is skipped if not.
-///
-/// # Panics
-/// If it is missing although all tools are required.
-pub(crate) fn fuse_or_skip() -> bool {
-    let there = Path::new("/dev/fuse").exists();
-    if !there {
-        assert!(
-            std::env::var_os(tools::REQUIRE_TOOLS).is_none(),
-            "/dev/fuse is missing"
-        );
-        skip("there is no /dev/fuse");
-    }
-    there && (is_root() || tools::find("fusermount3").is_some())
-}
 
 /// A world with a mount point `mnt`; `None`, after a note, if mounting is impossible.
 pub(crate) fn world() -> Option<World> {
@@ -271,9 +239,7 @@ impl Background {
     pub(crate) fn mount(source: &Path, directory: &Path, options: &[&str]) -> Self {
         // First, so that it is unmounted whatever happens.
         let background = Self::adopt(directory);
-        let mut arguments = args!["mount", source, directory];
-        arguments.extend(options.iter().map(OsString::from));
-        verimount(arguments).succeeds();
+        verimount(args!["mount", source, directory; options.iter()]).succeeds();
         background
     }
 
@@ -311,7 +277,7 @@ pub(crate) fn metric(directory: &Path, field: &str) -> u64 {
 /// Unmounts with the command under test.
 #[track_caller]
 pub(crate) fn umount(directory: &Path) {
-    unless_busy(|| verimount(args!["umount", "--", directory])).succeeds_quietly();
+    unless_busy(|| verimount(args!["umount --", directory])).succeeds_quietly();
 }
 
 /// Repeats an unmount while the mount is busy. It can be busy although its files are closed: a process that
@@ -328,17 +294,6 @@ pub(crate) fn unless_busy(mut run: impl FnMut() -> Ended) -> Ended {
         !busy
     });
     ended
-}
-
-/// Unmounts if anything is mounted, in use or not.
-pub(crate) fn unmount_lazily(directory: &Path) {
-    if is_root() {
-        let _ = unmount(directory, UnmountFlags::DETACH);
-    } else {
-        let mut fusermount = Command::new("fusermount3");
-        fusermount.args(["-u", "-z"]).arg(directory);
-        let _ = fusermount.stderr(Stdio::null()).status();
-    }
 }
 
 /// The process that has the path of a mount point as an argument.

@@ -1,24 +1,9 @@
 //! A container registry.
 
-use std::{
-    ffi::OsString,
-    fs,
-    io::Write,
-    net::TcpStream,
-    path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
-    time::UNIX_EPOCH,
-};
+use std::{net::TcpStream, time::UNIX_EPOCH};
 
-use verimount_testkit::{HttpServer, eventually, tools};
-
-use super::{
-    certificate, free_port,
-    run::{Ended, finish},
-    user::User,
-    world::World,
-};
-use crate::args;
+use super::certificate;
+use crate::prelude::*;
 
 /// A user and password in base 64, as `docker login` stores them and clients send them.
 pub(crate) const ME: &str = "bWU6dmVyeS1zZWNyZXQ=";

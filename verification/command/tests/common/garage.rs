@@ -1,14 +1,7 @@
 //! Garage, an object store whose servers are equal but for where data is placed.
 
-use std::{fs, path::PathBuf, process::Command};
-
-use verimount_testkit::{eventually, tools};
-
-use super::{
-    object_store::{Address, KEY, ObjectStore, REGION, STORAGE, Server},
-    run::{Ended, finish},
-    world::World,
-};
+use super::object_store::{Address, KEY, ObjectStore, REGION, STORAGE, Server};
+use crate::prelude::*;
 
 /// The name of the server that clients speak to.
 const GATEWAY: &str = "gateway";

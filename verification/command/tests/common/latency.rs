@@ -1,14 +1,9 @@
 //! How long idle processors may take to wake: the kernel's limit, which only root may set, and which
 //! not every kernel has.
 
-use std::{
-    fs::File,
-    io::Read,
-    sync::atomic::{AtomicBool, Ordering::SeqCst},
-    thread,
-};
+use std::sync::atomic::Ordering::SeqCst;
 
-use verimount_testkit::eventually;
+use crate::prelude::*;
 
 pub(crate) const LIMIT: &str = "/dev/cpu_dma_latency";
 

@@ -1,15 +1,9 @@
 //! A web server.
 
-use std::{
-    fs,
-    net::TcpStream,
-    path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
-};
+use std::net::TcpStream;
 
-use verimount_testkit::{eventually, tools};
-
-use super::{certificate, free_port, world::World};
+use super::certificate;
+use crate::prelude::*;
 
 /// nginx, which serves the files of a world. Its own files are in the folder `nginx` there.
 pub(crate) struct Nginx {

@@ -1,20 +1,11 @@
 //! An object store of several servers, whatever engine they run.
 
 use std::{
-    ffi::OsString,
-    fs,
     hash::{BuildHasher, RandomState},
     net::{TcpListener, TcpStream},
-    path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
 };
 
-use verimount_testkit::eventually;
-
-use super::{
-    run::{Ended, finish},
-    user::User,
-};
+use crate::prelude::*;
 
 /// The key that a store accepts: its id and its secret, in the form that Garage demands.
 pub(crate) const KEY: [&str; 2] = [

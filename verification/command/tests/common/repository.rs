@@ -1,15 +1,6 @@
 //! A repository of git.
 
-use std::{
-    fs,
-    path::Path,
-    process::{Command, Stdio},
-};
-
-use super::{
-    run::{Ended, finish},
-    world::World,
-};
+use crate::prelude::*;
 
 /// Runs git in a world, whatever the user's own settings are.
 pub(crate) fn git(world: &World, arguments: &[&str]) -> Ended {

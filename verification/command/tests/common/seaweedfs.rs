@@ -1,18 +1,7 @@
 //! SeaweedFS, an object store whose servers have different duties.
 
-use std::{
-    fs,
-    io::Write,
-    path::PathBuf,
-    process::{Command, Stdio},
-};
-
-use verimount_testkit::{eventually, tools};
-
-use super::{
-    object_store::{Address, KEY, ObjectStore, STORAGE, Server},
-    world::World,
-};
+use super::object_store::{Address, KEY, ObjectStore, STORAGE, Server};
+use crate::prelude::*;
 
 /// The program, and the folder where its servers have their files.
 struct SeaweedFs {

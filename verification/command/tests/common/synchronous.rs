@@ -1,16 +1,10 @@
 //! The ways in which a program can make a write synchronous.
 
-use std::{
-    fs::{File, OpenOptions},
-    io::{self, IoSlice},
-    os::unix::fs::OpenOptionsExt,
-    path::Path,
-};
+use std::io::IoSlice;
 
-use rustix::{
-    fs::OFlags,
-    io::{ReadWriteFlags, pwritev2},
-};
+use rustix::io::{ReadWriteFlags, pwritev2};
+
+use crate::prelude::*;
 
 /// `O_DSYNC`, the older bit of `O_SYNC`; rustix has no correct constant for it.
 const O_DSYNC: OFlags = OFlags::from_bits_retain(0o10_000);

@@ -1,24 +1,16 @@
 //! Trees to be stored, and snapshots for comparison.
 
 use std::{
-    collections::{BTreeMap, HashMap},
-    ffi::OsStr,
+    collections::HashMap,
     fmt,
-    fs::{self, File, FileTimes, Metadata},
-    io,
-    os::unix::{
-        ffi::OsStrExt,
-        fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink},
-        net::UnixListener,
-    },
-    path::{Path, PathBuf},
-    time::{Duration, UNIX_EPOCH},
+    fs::{FileTimes, Metadata},
+    os::unix::fs::FileTypeExt,
+    time::UNIX_EPOCH,
 };
 
-use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
-use verimount_testkit::noise;
+use rustix::fs::FileType;
 
-use super::user::is_root;
+use crate::prelude::*;
 
 /// The stored properties of a file besides its names.
 #[derive(Clone, PartialEq, Eq)]

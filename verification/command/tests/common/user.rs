@@ -1,19 +1,6 @@
 //! The users who run the command.
 
-use std::{
-    fs,
-    os::unix::fs::PermissionsExt,
-    path::{Path, PathBuf},
-    process::Command,
-};
-
-use rustix::process::geteuid;
-use verimount_testkit::{skip, tools};
-
-use super::{run::binary, world::World};
-
-/// The user and group `nobody`.
-const NOBODY: &str = "65534";
+use crate::prelude::*;
 
 /// The user who runs a command.
 pub(crate) enum User {
@@ -21,18 +8,6 @@ pub(crate) enum User {
     Current,
     /// `nobody`, with this copy of the command.
     Nobody(PathBuf),
-}
-
-pub(crate) fn is_root() -> bool {
-    geteuid().is_root()
-}
-
-/// Whether the tests run as root; prints a note that work is skipped if not.
-pub(crate) fn root_or_skip() -> bool {
-    if !is_root() {
-        skip("only root can do that");
-    }
-    is_root()
 }
 
 impl User {
@@ -70,28 +45,4 @@ impl User {
             std::os::unix::fs::chown(path, id, id).unwrap();
         }
     }
-}
-
-/// A program that root runs as `nobody`.
-pub(crate) fn as_nobody(program: &Path) -> Command {
-    let setpriv = tools::find("setpriv").expect("util-linux is part of every system");
-    let mut command = Command::new(setpriv);
-    command.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", "--"]);
-    command.arg(program);
-    command
-}
-
-/// The program itself if everybody can run it where it is, else a copy in `world`.
-pub(crate) fn reachable_copy(program: &Path, world: &World) -> PathBuf {
-    let open_to_all = |path: &Path| {
-        fs::metadata(path).is_ok_and(|metadata| metadata.permissions().mode() & 0o005 == 0o005)
-    };
-    if program.ancestors().all(open_to_all) {
-        return program.to_owned();
-    }
-    let copy = world.unlisted(program.file_name().unwrap().to_str().unwrap());
-    if !copy.exists() {
-        fs::copy(program, &copy).unwrap();
-    }
-    copy
 }

@@ -1,17 +1,5 @@
-use std::{
-    fs::{self, File},
-    io::{self, Read},
-    os::unix::fs::FileExt,
-    path::{Path, PathBuf},
-    process::Command,
-};
-
 use super::sample::Sample;
-use crate::common::{
-    daemon::Daemon,
-    run::binary,
-    tree::{Stored, snapshot},
-};
+use crate::prelude::*;
 
 /// The bit that is changed in a byte: with it letters stay letters, so that names stay valid.
 const BIT: u8 = 0x20;

@@ -1,14 +1,7 @@
 //! EROFS images below each kind of seal. That every byte is checked is tested without mounts, in crate `verimount`.
 
-use std::{ffi::OsString, fs, os::unix::fs::symlink};
-
-use verimount_testkit::noise;
-
 use super::{fresh::random_positions, sample::Sample};
-use crate::{
-    args,
-    common::{daemon::fuse_or_skip, run::verimount, tree::snapshot, world::World},
-};
+use crate::prelude::*;
 
 /// How many bytes are changed in each image.
 const COUNT: usize = 40;
@@ -51,12 +44,9 @@ fn sample(seal: &[&str]) -> Sample {
     fs::hard_link(tree.join("folder/large 0"), tree.join("again")).unwrap();
     symlink("folder/large 1", tree.join("link")).unwrap();
     let image = world.path("image");
-    let build = args!["build", "--format", "erofs", "--no-seal", &tree, &image];
-    verimount(build).succeeds_quietly();
+    verimount(args!["build --format erofs --no-seal", &tree, &image]).succeeds_quietly();
     let size = fs::metadata(&image).unwrap().len();
-    let mut arguments = args!["seal", &image];
-    arguments.extend(seal.iter().map(OsString::from));
-    let sealed = verimount(arguments);
+    let sealed = verimount(args!["seal", &image; seal.iter()]);
     sealed.succeeds_quietly();
     let identity = sealed.text().split(' ').next().unwrap().to_owned();
     Sample {

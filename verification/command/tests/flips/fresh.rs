@@ -1,28 +1,13 @@
 //! A new mount for each position: everything but the data of large files, and random positions.
 
-use std::fs;
-
-use verimount_testkit::{all_or_some, noise, random_cases, seed};
-
 use super::sample::{Sample, THREADS, place, small_sample};
-use crate::{
-    args,
-    common::{
-        daemon::fuse_or_skip,
-        random_numbers,
-        run::verimount,
-        tree::{Stored, snapshot},
-        world::World,
-    },
-};
+use crate::prelude::*;
 
 /// Everything that is read before any file: superblock, headers, index, small files between them,
 /// descriptor and padding.
 #[test]
 fn every_other_byte() {
-    if !fuse_or_skip() {
-        return;
-    }
+    needs!(fuse_or_skip());
     let sample = small_sample();
     let positions = all_or_some(sample.other_positions(), seed());
     // Interleaved, as those that prevent mounting take less time than the others.
@@ -43,9 +28,7 @@ fn every_other_byte() {
 /// Here only the signature protects the digest.
 #[test]
 fn every_byte_of_a_signature() {
-    if !fuse_or_skip() {
-        return;
-    }
+    needs!(fuse_or_skip());
     let mut sample = small_sample();
     let (public, secret) = sample.world.keys("signer");
     let image = sample.world.path("image");
@@ -99,9 +82,7 @@ fn random_bytes_of_a_small_image() {
 /// 64 MiB, in files of all sizes.
 #[test]
 fn random_bytes_of_a_large_image() {
-    if !fuse_or_skip() {
-        return;
-    }
+    needs!(fuse_or_skip());
     let world = World::new();
     let tree = world.directory("tree");
     let sizes = (1..=10).map(|number| number * 1_000_000 + number * 37);

@@ -1,24 +1,15 @@
 //! Data and tree, below one mount without caches.
 
-use std::{fs::File, io, os::unix::fs::FileExt};
-
 use rustix::fs::{Advice, fadvise};
-use serde_json::Value;
-use verimount_testkit::{all_or_some, seed};
 
 use super::{copy::is_refusal, sample::small_sample};
-use crate::{
-    args,
-    common::{daemon::fuse_or_skip, run::verimount},
-};
+use crate::prelude::*;
 
 /// Data and tree of large files: each changed byte is detected, and makes only its block unreadable, or, in
 /// the tree, the data below it.
 #[test]
 fn every_byte_of_data_and_tree() {
-    if !fuse_or_skip() {
-        return;
-    }
+    needs!(fuse_or_skip());
     let sample = small_sample();
     let positions = all_or_some(sample.live_positions(), seed());
     sample.in_threads(&positions, |copy, positions| {
@@ -85,9 +76,7 @@ fn refused_blocks(file: &File, content: &[u8]) -> Result<Vec<usize>, String> {
 /// The precondition of the test above: such a mount caches nothing.
 #[test]
 fn a_mount_without_caches_reads_again_each_time() {
-    if !fuse_or_skip() {
-        return;
-    }
+    needs!(fuse_or_skip());
     let sample = small_sample();
     let copy = sample.copy(0);
     let daemon = copy
@@ -96,8 +85,7 @@ fn a_mount_without_caches_reads_again_each_time() {
     let (name, place) = &sample.large[0];
     let file = File::open(daemon.directory().join(name)).unwrap();
     let requests = || {
-        let status = verimount(args!["status", "--json", daemon.directory()]);
-        let status: Value = serde_json::from_slice(&status.stdout).unwrap();
+        let status = verimount(args!["status --json", daemon.directory()]).json();
         (
             status["data_requests"].as_u64().unwrap(),
             status["tree_requests"].as_u64().unwrap(),

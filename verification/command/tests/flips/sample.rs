@@ -1,24 +1,8 @@
-use std::{
-    collections::HashSet,
-    fs::{self, File},
-    ops::Range,
-    path::PathBuf,
-    thread,
-};
-
-use serde_json::Value;
-use verimount_testkit::noise;
+use std::{collections::HashSet, ops::Range};
 
 use super::copy::Copy;
-use crate::{
-    args,
-    common::{
-        romfs::Image,
-        run::verimount,
-        tree::{Snapshot, Stored, snapshot},
-        world::World,
-    },
-};
+use crate::common::{romfs::Image, tree::Snapshot};
+use crate::prelude::*;
 
 /// The number of threads that try positions, each with a copy of the image.
 pub(super) const THREADS: usize = 2;
@@ -51,10 +35,9 @@ pub(super) fn small_sample() -> Sample {
     fs::hard_link(tree.join("small 1"), tree.join("folder/another name")).unwrap();
     std::os::unix::fs::symlink("folder/first", tree.join("link")).unwrap();
     let image = world.path("image");
-    let digest = verimount(args!["build", "--format", "romfs", &tree, &image]).digest();
+    let digest = verimount(args!["build --format romfs", &tree, &image]).digest();
     let bytes = fs::read(&image).unwrap();
-    let verified = verimount(args!["verify", "--json", &image]);
-    let verified: Value = serde_json::from_slice(&verified.stdout).unwrap();
+    let verified = verimount(args!["verify --json", &image]).json();
     assert_eq!(verified["size"], 64 << 10, "it is what the test is about");
     Sample {
         expected: snapshot(&tree).unwrap(),

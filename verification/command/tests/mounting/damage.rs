@@ -1,24 +1,8 @@
 //! Storage that changes below a mount: reads return the right data, or fail.
 
-use std::{
-    fs::{self, File},
-    os::unix::fs::FileExt,
-    path::Path,
-};
-
-use serde_json::Value;
-use verimount_testkit::noise;
-
 use super::{EIO, error_number, is_empty, world, world_with_image};
-use crate::{
-    args,
-    common::{
-        daemon::Daemon,
-        romfs::Image,
-        run::verimount,
-        tree::{Stored, assert_same, snapshot},
-    },
-};
+use crate::common::romfs::Image;
+use crate::prelude::*;
 
 fn writable(path: &Path) -> File {
     File::options().write(true).open(path).unwrap()
@@ -32,7 +16,7 @@ fn read_block(file: &File, block: u64) -> std::io::Result<Vec<u8>> {
 /// Only the changed block is refused, and only as long as it is wrong.
 #[test]
 fn a_changed_block_is_refused_until_it_is_right_again() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let content = noise(4 << 20, 1);
     let file = world.write("file", &content);
     verimount(args!["seal", &file]).succeeds_quietly();
@@ -59,7 +43,7 @@ fn a_changed_block_is_refused_until_it_is_right_again() {
 /// Then an image cannot be recognised, so the user has to say how to mount it.
 #[test]
 fn a_damaged_beginning_needs_as_file() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let content = noise(100_000, 1);
     let file = world.write("file", &content);
     verimount(args!["seal", &file]).succeeds_quietly();
@@ -84,7 +68,7 @@ fn a_damaged_beginning_needs_as_file() {
 /// not hide the directory.
 #[test]
 fn bad_data_does_not_hide_its_file() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let tree = world.directory("tree");
     let names = [
         "after",
@@ -95,18 +79,10 @@ fn bad_data_does_not_hide_its_file() {
         fs::write(tree.join(name), noise(8192, number)).unwrap();
     }
     let path = world.path("image");
-    verimount(args![
-        "build",
-        "--format",
-        "romfs",
-        "--no-seal",
-        &tree,
-        &path
-    ])
-    .succeeds();
+    verimount(args!["build --format romfs --no-seal", &tree, &path]).succeeds();
     let image = Image(fs::read(&path).unwrap()).without_index();
     fs::write(&path, &image.0).unwrap();
-    verimount(args!["seal", "--append", &path]).succeeds_quietly();
+    verimount(args!["seal --append", &path]).succeeds_quietly();
     for name in &names[1..] {
         let data = image.header(name).at.next_multiple_of(4096);
         writable(&path)
@@ -132,7 +108,7 @@ fn bad_data_does_not_hide_its_file() {
 fn paths_are_searched_once() {
     const LOST: u64 = 50;
     const FILES: u64 = 20;
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let tree = world.directory("tree");
     for number in 0..LOST {
         let lost = tree.join(format!("lost {number}"));
@@ -147,18 +123,10 @@ fn paths_are_searched_once() {
         fs::write(tree.join(format!("files/{number}")), content).unwrap();
     }
     let path = world.path("image");
-    verimount(args![
-        "build",
-        "--format",
-        "romfs",
-        "--no-seal",
-        &tree,
-        &path
-    ])
-    .succeeds();
+    verimount(args!["build --format romfs --no-seal", &tree, &path]).succeeds();
     let image = Image(fs::read(&path).unwrap()).without_index();
     fs::write(&path, &image.0).unwrap();
-    verimount(args!["seal", "--append", &path]).succeeds_quietly();
+    verimount(args!["seal --append", &path]).succeeds_quietly();
     let storage = writable(&path);
     let flip = |at: usize| storage.write_all_at(&[!image.0[at]], at as u64).unwrap();
     (0..LOST).for_each(|number| flip(image.header(&format!("b {number}")).at));
@@ -169,8 +137,7 @@ fn paths_are_searched_once() {
         let file = File::open(mounted.path(&format!("files/{number}"))).unwrap();
         assert_eq!(error_number(read_block(&file, 1)), EIO);
     }
-    let status = verimount(args!["status", "--json", mounted.directory()]);
-    let status: Value = serde_json::from_slice(&status.stdout).unwrap();
+    let status = verimount(args!["status --json", mounted.directory()]).json();
     let mismatches = status["mismatches"].as_u64().unwrap();
     // Some are refused more than once, as they are read ahead, too.
     assert!(mismatches < FILES * LOST / 2, "{mismatches}");
@@ -183,7 +150,7 @@ fn paths_are_searched_once() {
 /// All data below the changed tree block is refused.
 #[test]
 fn a_changed_tree_block_refuses_the_data_below_it() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let content = noise(4 << 20, 1);
     let file = world.write("file", &content);
     verimount(args!["seal", &file]).succeeds_quietly();
@@ -210,7 +177,7 @@ fn a_changed_tree_block_refuses_the_data_below_it() {
 /// Lost data is refused; the rest can be read.
 #[test]
 fn storage_that_shrinks() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let content = noise(4 << 20, 1);
     let file = world.write("file", &content);
     verimount(args!["seal", &file]).succeeds_quietly();
@@ -232,9 +199,7 @@ fn storage_that_shrinks() {
 /// Without the tree, only cached data can be read; the daemon keeps running.
 #[test]
 fn storage_that_vanishes() {
-    let Some(world) = world_with_image(&[]) else {
-        return;
-    };
+    let world = needs!(world_with_image(&[]));
     let image = world.path("image");
     let mounted = Daemon::mount(&image, &world.path("mnt"), &["--unpinned"]);
     let bytes = fs::read(&image).unwrap();
@@ -265,7 +230,7 @@ fn storage_that_vanishes() {
 /// Replacing the file, as a package manager does, does not affect the mount.
 #[test]
 fn a_replaced_image_is_served_unchanged() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let image = world.sealed_image("image");
     let mounted = Daemon::mount(&image, &world.path("mnt"), &["--unpinned"]);
     let other = world.write("other", noise(100_000, 1));

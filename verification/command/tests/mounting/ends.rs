@@ -1,32 +1,10 @@
 //! Every way to end a mount ends it completely: process gone, directory empty, exit code 0.
 
-use std::{
-    ffi::OsStr,
-    fs::{self, File},
-    io::Read,
-    os::unix::{fs::MetadataExt, process::ExitStatusExt},
-    path::{Path, PathBuf},
-    process::Command,
-};
-
-use rustix::{
-    fs::minor,
-    mount::{MountFlags, mount},
-    process::{Signal, kill_process, test_kill_process},
-};
-use verimount_testkit::{eventually, noise, skip, tools};
+use rustix::{fs::minor, mount::mount, process::test_kill_process};
 
 use super::{ENOTCONN, error_number, is_empty, world};
-use crate::{
-    args,
-    common::{
-        daemon::{Background, Daemon, umount, unless_busy, unmount_lazily},
-        run::{binary, finish, verimount},
-        user::is_root,
-        world::World,
-    },
-    progress::OnTerminal,
-};
+use crate::prelude::*;
+use crate::progress::OnTerminal;
 
 const HELLO: &[u8] = b"Hello, world!\n";
 
@@ -77,7 +55,7 @@ impl End {
 
 #[test]
 fn a_daemon_in_the_foreground_ends_with_its_mount() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let image = world.sealed_image("image");
     let mnt = world.path("mnt");
     for end in ends() {
@@ -90,7 +68,7 @@ fn a_daemon_in_the_foreground_ends_with_its_mount() {
 
 #[test]
 fn a_daemon_in_the_background_ends_with_its_mount() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let image = world.sealed_image("image");
     let mnt = world.path("mnt");
     for end in ends() {
@@ -108,7 +86,7 @@ fn a_daemon_in_the_background_ends_with_its_mount() {
 /// As programs that rotate logs send it to daemons. A second signal that asks to end would end it at once.
 #[test]
 fn a_hangup_is_no_reason_to_end() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let image = world.sealed_image("image");
     let mnt = world.path("mnt");
     let mounted = Daemon::mount(&image, &mnt, &["--unpinned"]);
@@ -125,7 +103,7 @@ fn a_hangup_is_no_reason_to_end() {
 
 #[test]
 fn a_daemon_in_the_foreground_ends_with_its_terminal() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let image = world.sealed_image("image");
     let mnt = world.path("mnt");
     let _unmounted_at_last = Background::adopt(&mnt);
@@ -134,9 +112,7 @@ fn a_daemon_in_the_foreground_ends_with_its_terminal() {
         image.to_str().unwrap(),
         mnt.to_str().unwrap()
     );
-    let Some(mut terminal) = OnTerminal::start(&arguments) else {
-        return;
-    };
+    let mut terminal = needs!(OnTerminal::start(&arguments));
     terminal.shows("read-ahead");
     assert_eq!(fs::read(mnt.join("hello")).unwrap(), HELLO);
     terminal.hang_up();
@@ -163,9 +139,7 @@ fn world_with_large_file() -> Option<(World, Vec<u8>)> {
 /// An open file can be read to its end.
 #[test]
 fn an_open_file_outlives_the_mount() {
-    let Some((world, content)) = world_with_large_file() else {
-        return;
-    };
+    let (world, content) = needs!(world_with_large_file());
     let mnt = world.path("mnt");
     for lazily in [
         End::Signal(Signal::TERM),
@@ -188,9 +162,7 @@ fn an_open_file_outlives_the_mount() {
 /// A daemon whose mount was detached does not end a later one either.
 #[test]
 fn a_signal_does_not_end_a_later_mount() {
-    let Some((world, content)) = world_with_large_file() else {
-        return;
-    };
+    let (world, content) = needs!(world_with_large_file());
     let (file, mnt) = (world.path("large"), world.path("mnt"));
     let mut earlier = Daemon::mount(&file, &mnt, &["--unpinned"]);
     let opened = File::open(mnt.join("large")).unwrap();
@@ -205,9 +177,7 @@ fn a_signal_does_not_end_a_later_mount() {
 
 #[test]
 fn a_second_signal_does_not_wait_for_open_files() {
-    let Some((world, _)) = world_with_large_file() else {
-        return;
-    };
+    let (world, _) = needs!(world_with_large_file());
     let mnt = world.path("mnt");
     let mut mounted = Daemon::mount(&world.path("large"), &mnt, &["--unpinned"]);
     let mut opened = File::open(mnt.join("large")).unwrap();
@@ -220,7 +190,7 @@ fn a_second_signal_does_not_wait_for_open_files() {
 
 #[test]
 fn a_mount_in_use_is_not_unmounted() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let image = world.sealed_image("image");
     let mnt = world.path("mnt");
     let mounted = Daemon::mount(&image, &mnt, &["--unpinned"]);
@@ -234,7 +204,7 @@ fn a_mount_in_use_is_not_unmounted() {
 
 #[test]
 fn an_unmounted_directory_cannot_be_unmounted() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let file = world.write("file", "");
     let missing = world.path("missing");
     for path in [&world.path("mnt"), &file, &missing] {
@@ -266,9 +236,7 @@ fn abort(world: &World, device: u64) -> bool {
 /// The daemon ends, and removes the dead mount that the kernel leaves.
 #[test]
 fn an_aborted_connection_leaves_no_mount_behind() {
-    let Some((world, _)) = world_with_large_file() else {
-        return;
-    };
+    let (world, _) = needs!(world_with_large_file());
     let (file, mnt) = (world.path("large"), world.path("mnt"));
     let mounted = Daemon::mount(&file, &mnt, &["--unpinned"]);
     let mut opened = File::open(mnt.join("large")).unwrap();
@@ -280,9 +248,7 @@ fn an_aborted_connection_leaves_no_mount_behind() {
 
 #[test]
 fn an_aborted_connection_does_not_end_a_later_mount() {
-    let Some((world, content)) = world_with_large_file() else {
-        return;
-    };
+    let (world, content) = needs!(world_with_large_file());
     let (file, mnt) = (world.path("large"), world.path("mnt"));
     let mut earlier = Daemon::mount(&file, &mnt, &["--unpinned"]);
     let _opened = File::open(mnt.join("large")).unwrap();
@@ -299,9 +265,7 @@ fn an_aborted_connection_does_not_end_a_later_mount() {
 /// Readers get an error, and the directory can be used again.
 #[test]
 fn a_killed_daemon_is_replaced() {
-    let Some((world, content)) = world_with_large_file() else {
-        return;
-    };
+    let (world, content) = needs!(world_with_large_file());
     let (file, mnt) = (world.path("large"), world.path("mnt"));
     let mut killed = Daemon::mount(&file, &mnt, &["--unpinned"]);
     let mut opened = File::open(mnt.join("large")).unwrap();
@@ -333,7 +297,7 @@ fn a_killed_daemon_is_replaced() {
 /// The command returns when the mount can be used, not before.
 #[test]
 fn a_mount_can_be_used_at_once() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let image = world.sealed_image("image");
     let mnt = world.path("mnt");
     for _ in 0..20 {
@@ -354,7 +318,7 @@ fn shell(script: &str) -> Command {
 /// The daemon keeps no pipe open that the command wrote to or inherited.
 #[test]
 fn a_pipe_from_the_command_ends() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let image = world.sealed_image("image");
     let mnt = world.path("mnt");
     for redirection in ["| cat", "2>&1 | cat", "3>&1 | cat", "9>&1 | cat"] {
@@ -372,7 +336,7 @@ fn a_pipe_from_the_command_ends() {
 /// Every path can be that of an open descriptor, such as a shell's `<(…)`.
 #[test]
 fn open_files_can_be_given_by_number() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let image = world.image_with_sidecar("image");
     let sidecar = world.path("image.verity");
     let (public, secret) = world.keys("signer");
@@ -396,7 +360,7 @@ fn open_files_can_be_given_by_number() {
 /// other files of its caller are closed.
 #[test]
 fn the_daemon_keeps_no_directory_or_descriptor() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let image = world.sealed_image("image");
     let mnt = world.path("mnt");
     let started_in = world.directory("started in");

@@ -1,28 +1,8 @@
 //! The kernel mounts an EROFS image that is mounted as a file: then it reads nothing that was not verified, and what
 //! cannot be verified is an error, never missing.
 
-use std::{
-    fs::{self, File},
-    io,
-    os::unix::fs::FileExt,
-    path::{Path, PathBuf},
-};
-
-use rustix::mount::MountFlags;
-use verimount_testkit::noise;
-
 use super::{EIO, error_number, world};
-use crate::{
-    args,
-    common::{
-        daemon::Daemon,
-        kernel::Mounted,
-        run::verimount,
-        tree::{assert_same, create, snapshot},
-        user::root_or_skip,
-        world::World,
-    },
-};
+use crate::prelude::*;
 
 /// How the kernel reads the image.
 #[derive(Debug, Clone, Copy)]
@@ -35,11 +15,11 @@ enum Way {
 impl Way {
     const ALL: [Self; 3] = [Self::File, Self::Loop, Self::DirectLoop];
 
-    fn mount(self, image: &Path, directory: &Path) -> Option<Mounted> {
+    fn mount(self, image: &Path, directory: &Path) -> Option<KernelMount> {
         match self {
-            Self::File => Mounted::erofs(image, directory, MountFlags::empty()),
-            Self::Loop => Mounted::erofs_on_loop(image, directory, false),
-            Self::DirectLoop => Mounted::erofs_on_loop(image, directory, true),
+            Self::File => KernelMount::erofs(image, directory, MountFlags::empty()),
+            Self::Loop => KernelMount::erofs_on_loop(image, directory, false),
+            Self::DirectLoop => KernelMount::erofs_on_loop(image, directory, true),
         }
     }
 }
@@ -61,8 +41,7 @@ impl Sample {
         let tree = world.directory("tree");
         add(&tree);
         let image = world.path("image");
-        let build = args!["build", "--format", "erofs", &tree, &image];
-        let digest = verimount(build).digest();
+        let digest = verimount(args!["build --format erofs", &tree, &image]).digest();
         world.directory("kernel");
         let bytes = fs::read(image).unwrap();
         Some(Self {
@@ -92,9 +71,7 @@ impl Sample {
 
 #[test]
 fn the_kernel_shows_the_same_tree() {
-    let Some(sample) = Sample::new(|tree| create(tree, false)) else {
-        return;
-    };
+    let sample = needs!(Sample::new(|tree| create(tree, false)));
     let expected = snapshot(&sample.world.path("tree")).unwrap();
     for way in Way::ALL {
         let mounted = sample.mount();
@@ -146,9 +123,7 @@ fn check(shown: &Path, bad: &[&str]) {
 
 #[test]
 fn every_failed_check_is_an_error() {
-    let Some(sample) = Sample::new(add_large) else {
-        return;
-    };
+    let sample = needs!(Sample::new(add_large));
     let storage = sample.world.path("image");
     let storage = File::options().write(true).open(storage).unwrap();
     let content = sample.position(&noise(LEN, 2)[100_000..100_100]);
@@ -177,9 +152,7 @@ fn every_failed_check_is_an_error() {
 /// The end of the image is gone, with the Merkle tree, when it is needed.
 #[test]
 fn a_truncated_image_is_an_error() {
-    let Some(sample) = Sample::new(add_large) else {
-        return;
-    };
+    let sample = needs!(Sample::new(add_large));
     let storage = sample.world.path("image");
     let file = File::options().write(true).open(&storage).unwrap();
     // The first of the contents is behind all metadata.

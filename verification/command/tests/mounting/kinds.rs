@@ -1,18 +1,11 @@
 //! The status of every kind of mount, in every format.
 
-use std::{collections::BTreeSet, fs, path::Path};
-
-use serde_json::Value;
-
 use super::{world, world_with_image};
-use crate::{
-    args,
-    common::{daemon::Daemon, run::verimount},
-};
+use crate::prelude::*;
 
 fn status(directory: &Path) -> Value {
-    let status = verimount(args!["status", "--json", directory]);
-    serde_json::from_str(status.succeeds_quietly().text()).unwrap()
+    let status = verimount(args!["status --json", directory]);
+    status.succeeds_quietly().json()
 }
 
 fn text(path: &Path) -> &str {
@@ -22,7 +15,7 @@ fn text(path: &Path) -> &str {
 /// The source, the pin, the process and the start time.
 #[test]
 fn a_mount_says_what_it_is() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let image = world.sealed_image("image");
     let file = world.write("file", "content");
     let digest = verimount(args!["seal", &file]).digest();
@@ -68,7 +61,7 @@ fn a_mount_says_what_it_is() {
 
 #[test]
 fn a_bridge_says_what_it_is() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let source = world.directory("src");
     fs::write(source.join("file"), "content").unwrap();
     let mnt = world.path("mnt");
@@ -87,15 +80,13 @@ fn a_bridge_says_what_it_is() {
 /// Metrics as Prometheus parses them: HELP and TYPE before a metric's samples, each metric once.
 #[test]
 fn metrics() {
-    let Some(world) = world_with_image(&[]) else {
-        return;
-    };
+    let world = needs!(world_with_image(&[]));
     // A name with what would end a label.
     let odd = world.path("a \"quoted\" \\ image\n");
     fs::rename(world.path("image"), &odd).unwrap();
     let mnt = world.path("mnt");
     let mounted = Daemon::mount(&odd, &mnt, &["--unpinned"]);
-    let metrics = verimount(args!["status", "--prometheus", &mnt]);
+    let metrics = verimount(args!["status --prometheus", &mnt]);
     let metrics = metrics.succeeds_quietly().text();
     let target = format!("{{target=\"{}\"", text(&mnt));
     let mut families = BTreeSet::new();
@@ -134,6 +125,6 @@ fn metrics() {
     let source = r#"/a \"quoted\" \\\\ image\\n","#;
     assert!(metrics.contains(source), "{metrics}");
     assert!(metrics.contains(",operation=\"lookup\"} "), "{metrics}");
-    verimount(args!["status", "--prometheus", "--json", &mnt]).is_wrong_usage();
+    verimount(args!["status --prometheus --json", &mnt]).is_wrong_usage();
     mounted.unmount();
 }

@@ -1,37 +1,21 @@
 //! The output of `list`.
 
-use std::{
-    fs::{self, DirEntry},
-    io,
-    os::unix::fs::symlink,
-    path::Path,
-};
-
-use rustix::process::Signal;
-use serde_json::Value;
-use verimount_testkit::{eventually, skip};
+use std::fs::DirEntry;
 
 use super::world;
-use crate::{
-    args,
-    common::{
-        daemon::{Daemon, umount},
-        run::{finish, verimount},
-        user::{User, root_or_skip},
-    },
-};
+use crate::prelude::*;
 
 /// How a mount point is listed, if it is.
 fn listed(directory: &Path) -> Option<Value> {
-    let list = verimount(args!["list", "--json"]);
-    let list: Vec<Value> = serde_json::from_str(list.succeeds_quietly().text()).unwrap();
+    let list = verimount(args!["list --json"]);
+    let list: Vec<Value> = serde_json::from_value(list.succeeds_quietly().json()).unwrap();
     let mut list = list.into_iter();
     list.find(|listed| listed["target"] == directory.to_str().unwrap())
 }
 
 #[test]
 fn mounts_are_listed() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let image = world.sealed_image("image");
     let [mnt, bridged] = [world.path("mnt"), world.directory("bridged")];
     let source = world.directory("source");
@@ -66,7 +50,7 @@ fn mounts_are_listed() {
 /// What is printed of all is what is printed of each.
 #[test]
 fn the_status_of_all_is_shown() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let image = world.sealed_image("image");
     let [first, second] = [world.path("mnt"), world.directory("second")];
     let mounts = [&first, &second].map(|mnt| Daemon::mount(&image, mnt, &["--unpinned"]));
@@ -98,7 +82,7 @@ fn the_status_of_all_is_shown() {
 /// A label is the same from everywhere, and through any link.
 #[test]
 fn metrics_have_the_absolute_mount_point() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let image = world.sealed_image("image");
     let mnt = world.path("mnt");
     let mounted = Daemon::mount(&image, &mnt, &["--unpinned"]);
@@ -112,10 +96,7 @@ fn metrics_have_the_absolute_mount_point() {
             "verimount_mismatches_total{{target=\"{}\"}} 0",
             mnt.to_str().unwrap()
         );
-        assert!(
-            status.succeeds_quietly().text().contains(&label),
-            "{status:?}"
-        );
+        status.succeeds_quietly().says(&label);
     }
     mounted.unmount();
 }
@@ -123,10 +104,8 @@ fn metrics_have_the_absolute_mount_point() {
 /// Its process could say anything, but the kernel tells which one it is.
 #[test]
 fn another_users_mount_is_shown_with_its_process() {
-    if !root_or_skip() {
-        return;
-    }
-    let Some(world) = world() else { return };
+    needs!(root_or_skip());
+    let world = needs!(world());
     let image = world.sealed_image("image");
     let mnt = world.path("mnt");
     let nobody = User::ordinary(&world);
@@ -157,7 +136,7 @@ fn has_connection(pid: u32) -> bool {
 /// A mount that does not answer does not hide the others.
 #[test]
 fn a_stopped_mount_is_listed() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let image = world.sealed_image("image");
     let mnt = world.path("mnt");
     let mounted = Daemon::mount(&image, &mnt, &["--unpinned"]);
@@ -180,7 +159,7 @@ fn a_stopped_mount_is_listed() {
 /// The dead mount of a killed daemon can be found, and unmounted.
 #[test]
 fn a_dead_mount_is_listed() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let image = world.sealed_image("image");
     let mnt = world.path("mnt");
     let mut killed = Daemon::mount(&image, &mnt, &["--unpinned"]);
@@ -201,11 +180,11 @@ fn a_dead_mount_is_listed() {
         .lines()
         .find(|row| row.starts_with("dead ") && row.contains(mnt.to_str().unwrap()));
     assert!(row.is_some(), "{list:?}");
-    assert!(list.stderr.contains(what_to_do), "{list:?}");
+    list.notes(what_to_do);
     verimount(args!["status", &mnt]).fails_saying(what_to_do);
     let metrics = verimount(["status", "--all", "--prometheus"]);
     let down = format!("verimount_up{{target=\"{}\"}} 0\n", mnt.to_str().unwrap());
-    assert!(metrics.text().contains(&down), "{metrics:?}");
+    metrics.says(&down);
     verimount(args!["umount", &mnt]).succeeds_quietly();
     assert!(listed(&mnt).is_none());
 }

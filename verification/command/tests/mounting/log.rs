@@ -1,28 +1,13 @@
 //! The log of a mount: bounded, with exact counts, and without delaying readers.
 
-use std::{
-    fs::{self, File},
-    os::unix::fs::FileExt,
-    path::{Path, PathBuf},
-};
-
 use rustix::{
-    fs::{CWD, Mode, OFlags, mkfifoat, open},
+    fs::{mkfifoat, open},
     pipe::fcntl_setpipe_size,
     process::test_kill_process,
 };
-use serde_json::Value;
-use verimount_testkit::{eventually, noise};
 
 use super::{EIO, error_number, is_empty, world};
-use crate::{
-    args,
-    common::{
-        daemon::{Background, Daemon, umount},
-        run::verimount,
-        world::World,
-    },
-};
+use crate::prelude::*;
 
 /// The most lines of one kind in a minute.
 const MAX_LINES: usize = 40;
@@ -56,12 +41,13 @@ fn refusals(log: &str) -> usize {
 
 #[test]
 fn a_bad_block_that_is_read_again_and_again_does_not_flood_the_log() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let mounted = Daemon::mount(&damaged(&world), &world.path("mnt"), &["--unpinned"]);
     let times = 10_000;
     read_bad_block(mounted.directory(), times);
-    let status = verimount(args!["status", "--json", mounted.directory()]);
-    let status: Value = serde_json::from_str(status.reports_bad_data().text()).unwrap();
+    let status = verimount(args!["status --json", mounted.directory()])
+        .reports_bad_data()
+        .json();
     // The first time, the kernel asks for more than the reader and then for the reader's part.
     let mismatches = status["mismatches"].as_u64().unwrap();
     assert!((times..=times + 1).contains(&mismatches), "{mismatches}");
@@ -75,7 +61,7 @@ fn a_bad_block_that_is_read_again_and_again_does_not_flood_the_log() {
 
 #[test]
 fn a_renamed_log_continues_in_a_new_file() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let (log, old) = (world.path("log"), world.path("log.1"));
     let mnt = world.path("mnt");
     let options = ["--unpinned", "--log", log.to_str().unwrap()];
@@ -92,12 +78,11 @@ fn a_renamed_log_continues_in_a_new_file() {
 
 #[test]
 fn a_blocked_log_delays_no_reader() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let (fifo, mnt, file) = (world.path("fifo"), world.path("mnt"), damaged(&world));
     mkfifoat(CWD, &fifo, Mode::RUSR | Mode::WUSR).unwrap();
     let options = ["--unpinned", "--log", fifo.to_str().unwrap()];
-    let mut mount = args!["mount", &file, &mnt];
-    mount.extend(options.iter().map(Into::into));
+    let mount = args!["mount", &file, &mnt; options.iter()];
     verimount(mount).fails_saying("FIFO without a reader");
     assert!(is_empty(&mnt));
 

@@ -1,22 +1,11 @@
 //! `-o`: the options of each command that mounts, as in fstab.
 
-use std::{
-    fs::{self, File},
-    io::ErrorKind,
-    process::Command,
-};
-
 use super::{world, world_with_image};
-use crate::{
-    args,
-    common::{daemon::Daemon, run::verimount},
-};
+use crate::prelude::*;
 
 #[test]
 fn an_image_takes_a_list() {
-    let Some(world) = world_with_image(&[]) else {
-        return;
-    };
+    let world = needs!(world_with_image(&[]));
     let image = world.path("image");
     let list = "rw,unpinned,noexec,tree_cache=1M,x-anything";
     let mounted = Daemon::mount(&image, &world.path("mnt"), &["-o", list]);
@@ -28,7 +17,7 @@ fn an_image_takes_a_list() {
 
 #[test]
 fn a_bridge_takes_a_list() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let source = world.directory("source");
     let mnt = world.path("mnt");
     for (list, may) in [("rw,passthrough=never", true), ("ro", false)] {
@@ -40,9 +29,9 @@ fn a_bridge_takes_a_list() {
 
 #[test]
 fn a_volume_takes_a_list() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let volume = world.path("volume");
-    verimount(args!["volume", "format", &volume, "--size", "4M"]).succeeds();
+    verimount(args!["volume format", &volume, "--size", "4M"]).succeeds();
     let mnt = world.path("mnt");
     for (list, may) in [("commit_time=5", true), ("ro", false)] {
         let mounted = Daemon::volume(&volume, &mnt, &["-o", list]);
@@ -55,7 +44,7 @@ fn a_volume_takes_a_list() {
 
 #[test]
 fn mistakes_are_wrong_usage() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let image = world.sealed_image("image");
     for (list, words) in [
         ("unpinned,what", "option 2 of the list, what, is unknown"),
@@ -68,6 +57,5 @@ fn mistakes_are_wrong_usage() {
         ended.is_wrong_usage();
         assert!(ended.stderr.contains(words), "no {words:?} in {ended:?}");
     }
-    let without_list = args!["mount", &image, world.path("mnt"), "-o"];
-    verimount(without_list).is_wrong_usage();
+    verimount(args!["mount", &image, world.path("mnt"), "-o"]).is_wrong_usage();
 }

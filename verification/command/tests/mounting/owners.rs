@@ -1,25 +1,10 @@
 //! Owners and permissions of the files in a mount.
 
-use std::{
-    fs,
-    os::unix::fs::{MetadataExt, chown},
-    path::Path,
-    process::Command,
-};
-
 use rustix::process::{getegid, geteuid};
-use verimount_testkit::tools;
 
 use super::{world, world_with_image};
-use crate::{
-    args,
-    common::{
-        daemon::Daemon,
-        repository::{git, repository},
-        run::{finish, verimount},
-        user::is_root,
-    },
-};
+use crate::common::repository::{git, repository};
+use crate::prelude::*;
 
 /// Type and permissions, owner and group.
 fn shown(path: &Path) -> (u32, u32, u32) {
@@ -29,9 +14,7 @@ fn shown(path: &Path) -> (u32, u32, u32) {
 
 #[test]
 fn files_of_an_image_belong_to_the_user_who_mounts() {
-    let Some(world) = world_with_image(&["--format", "romfs"]) else {
-        return;
-    };
+    let world = needs!(world_with_image(&["--format", "romfs"]));
     let mounted = Daemon::mount(&world.path("image"), &world.path("mnt"), &["--unpinned"]);
     let user = (geteuid().as_raw(), getegid().as_raw());
     for name in ["", "bin/program", "data/large", "a link", "fifo"] {
@@ -43,9 +26,7 @@ fn files_of_an_image_belong_to_the_user_who_mounts() {
 
 #[test]
 fn owners_and_permissions_can_be_chosen() {
-    let Some(world) = world_with_image(&["--format", "romfs"]) else {
-        return;
-    };
+    let world = needs!(world_with_image(&["--format", "romfs"]));
     let options = [
         "--unpinned",
         "--uid",
@@ -81,7 +62,7 @@ fn owners_and_permissions_can_be_chosen() {
 
 #[test]
 fn a_single_file_keeps_what_is_not_chosen() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let file = world.write("file", "content");
     verimount(args!["seal", &file]).succeeds_quietly();
     let stored = fs::metadata(&file).unwrap();
@@ -101,10 +82,8 @@ fn a_single_file_keeps_what_is_not_chosen() {
 /// Owners that the image has are shown unless others are chosen, and its permissions always.
 #[test]
 fn stored_owners_can_be_replaced_and_permissions_cannot() {
-    if tools::find("mkfs.erofs").is_none() {
-        return;
-    }
-    let Some(world) = world() else { return };
+    needs!(tools::find("mkfs.erofs"));
+    let world = needs!(world());
     let tree = world.directory("tree");
     fs::write(tree.join("file"), "content").unwrap();
     if is_root() {
@@ -127,42 +106,40 @@ fn stored_owners_can_be_replaced_and_permissions_cannot() {
         assert_eq!(shown(&mounted.path("file")), (stored.0, 4712, 4713));
     }
     mounted.unmount();
-    let replaced = args!["mount", &image, &mnt, "--unpinned", "--umask", "077"];
-    verimount(replaced).fails_saying("permissions of their own");
+    verimount(args!["mount", &image, &mnt, "--unpinned", "--umask", "077"])
+        .fails_saying("permissions of their own");
 }
 
 #[test]
 fn wrong_owners_are_refused() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let image = world.sealed_image("image");
     for (option, value) in [
         ("--uid", "nobody"),
         ("--gid", "4294967295"),
         ("--umask", "1000"),
     ] {
-        let mount = args![
+        verimount(args![
             "mount",
             &image,
             world.path("mnt"),
             "--unpinned",
             option,
             value
-        ];
-        verimount(mount).is_wrong_usage();
+        ])
+        .is_wrong_usage();
     }
 }
 
 /// Git uses no repository of another user.
 #[test]
 fn git_clones_a_repository_of_the_user_who_mounts() {
-    if tools::find("git").is_none() {
-        return;
-    }
-    let Some(world) = world() else { return };
+    needs!(tools::find("git"));
+    let world = needs!(world());
     let tree = world.directory("tree");
     repository(&world, &tree.join("bare"));
     let image = world.path("image");
-    verimount(args!["build", "--format", "romfs", &tree, &image]).succeeds();
+    verimount(args!["build --format romfs", &tree, &image]).succeeds();
     let mounted = Daemon::mount(&image, &world.path("mnt"), &["--unpinned"]);
     git(&world, &["clone", "--quiet", "mnt/bare", "clone"]).succeeds();
     assert_eq!(fs::read(world.path("clone/file")).unwrap(), b"content");
@@ -171,6 +148,6 @@ fn git_clones_a_repository_of_the_user_who_mounts() {
     let options = ["--unpinned", "--uid", "4711"];
     let mounted = Daemon::mount(&image, &world.path("mnt"), &options);
     let refused = git(&world, &["clone", "--quiet", "mnt/bare", "again"]);
-    assert!(refused.stderr.contains("dubious ownership"), "{refused:?}");
+    refused.notes("dubious ownership");
     mounted.unmount();
 }

@@ -1,27 +1,9 @@
 //! Mount points, and the users who have access.
 
-use std::{
-    fs,
-    os::unix::fs::symlink,
-    path::{Path, PathBuf},
-    process::Command,
-};
-
-use rustix::{
-    mount::{MountFlags, UnmountFlags, mount, unmount},
-    process::Signal,
-};
+use rustix::mount::{mount, unmount};
 
 use super::{is_empty, world};
-use crate::{
-    args,
-    common::{
-        daemon::{Background, Daemon, umount, unless_busy},
-        run::{finish, verimount},
-        user::{User, is_root, root_or_skip},
-        world::World,
-    },
-};
+use crate::prelude::*;
 
 #[track_caller]
 fn is_refused(world: &World, directory: &Path, words: &str) {
@@ -35,7 +17,7 @@ fn is_refused(world: &World, directory: &Path, words: &str) {
 
 #[test]
 fn only_an_empty_directory_is_accepted() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     is_refused(&world, &world.path("missing"), "No such file");
     is_refused(&world, &world.path("missing/inside"), "No such file");
     is_refused(&world, &world.write("file", ""), "not a directory");
@@ -49,7 +31,7 @@ fn only_an_empty_directory_is_accepted() {
 
 #[test]
 fn a_directory_in_use_as_mount_point_is_refused() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let image = world.sealed_image("image");
     let mnt = world.path("mnt");
     let mounted = Daemon::mount(&image, &mnt, &["--unpinned"]);
@@ -61,7 +43,7 @@ fn a_directory_in_use_as_mount_point_is_refused() {
 
 #[test]
 fn names_with_special_characters() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     for name in [
         "a b",
         "tab\there",
@@ -80,7 +62,7 @@ fn names_with_special_characters() {
         );
         let again = verimount(args!["mount", &image, "--unpinned", "--", &directory]);
         again.fails_saying("already mounted");
-        let status = verimount(args!["status", "--", &directory]);
+        let status = verimount(args!["status --", &directory]);
         status.succeeds_quietly();
         umount(&directory);
         mounted.ends_well();
@@ -101,7 +83,7 @@ fn mount_options(directory: &Path) -> String {
 /// A source's name is shown in the mount table; it must not be taken for options.
 #[test]
 fn a_sources_name_sets_no_options() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let mnt = world.path("mnt");
     for name in [
         "x,suid,dev,rw,allow_other",
@@ -131,9 +113,9 @@ fn a_sources_name_sets_no_options() {
 /// Root could unmount anything, but `verimount umount` must not.
 #[test]
 fn only_our_own_mounts_are_unmounted() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     if !is_root() {
-        verimount(args!["umount", "/proc"]).fails_saying("has type proc");
+        verimount(args!["umount /proc"]).fails_saying("has type proc");
         return;
     }
     let image = world.sealed_image("image");
@@ -142,8 +124,7 @@ fn only_our_own_mounts_are_unmounted() {
     // On top of ours, too.
     mount("tmpfs", &mnt, "tmpfs", MountFlags::empty(), None).unwrap();
     for lazy in [&["--lazy"][..], &[]] {
-        let mut umount = args!["umount", &mnt];
-        umount.extend(lazy.iter().map(Into::into));
+        let umount = args!["umount", &mnt; lazy.iter()];
         verimount(umount).fails_saying("has type tmpfs");
         assert!(is_empty(&mnt), "the mount below can be seen");
     }
@@ -155,10 +136,8 @@ fn only_our_own_mounts_are_unmounted() {
 /// An earlier mount on the same directory is visible again afterwards, and stays.
 #[test]
 fn a_mount_below_stays() {
-    if !root_or_skip() {
-        return;
-    }
-    let Some(world) = world() else { return };
+    needs!(root_or_skip());
+    let world = needs!(world());
     let image = world.sealed_image("image");
     let mnt = world.path("mnt");
     mount("tmpfs", &mnt, "tmpfs", MountFlags::empty(), None).unwrap();
@@ -178,15 +157,15 @@ fn a_mount_below_stays() {
 
 #[test]
 fn a_directory_is_no_image() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let tree = world.directory("tree");
-    let mount = args!["mount", &tree, world.path("mnt"), "--unpinned"];
-    verimount(mount).fails_saying("verimount build");
+    verimount(args!["mount", &tree, world.path("mnt"), "--unpinned"])
+        .fails_saying("verimount build");
 }
 
 #[test]
 fn a_mount_is_unmounted_through_a_link_and_by_its_other_name() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let image = world.sealed_image("image");
     let mnt = world.path("mnt");
     let link = world.path("link");
@@ -200,7 +179,7 @@ fn a_mount_is_unmounted_through_a_link_and_by_its_other_name() {
 
 #[test]
 fn a_link_to_a_directory_is_followed() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let image = world.sealed_image("image");
     let link = world.path("link");
     symlink("mnt", &link).unwrap();
@@ -217,7 +196,7 @@ fn a_link_to_a_directory_is_followed() {
 /// leaves that directory.
 #[test]
 fn relative_paths() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let image = world.image_with_sidecar("image");
     assert!(image.exists());
     let mut command: Command = User::Current.command();
@@ -241,10 +220,8 @@ fn nobody_reads(world: &World, path: PathBuf) -> Option<Vec<u8>> {
 
 #[test]
 fn other_users_need_allow_other() {
-    if !root_or_skip() {
-        return;
-    }
-    let Some(world) = world() else { return };
+    needs!(root_or_skip());
+    let world = needs!(world());
     let image = world.sealed_image("image");
     let mnt = world.path("mnt");
     for (options, expected) in [
@@ -267,7 +244,7 @@ fn allow_other_may_need_permission() {
     if is_root() {
         return;
     }
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let image = world.sealed_image("image");
     let mnt = world.path("mnt");
     let config = fs::read_to_string("/etc/fuse.conf").unwrap_or_default();

@@ -1,32 +1,10 @@
 //! What owners, access control lists, set-ID bits, capabilities and devices in an image allow: the same as in the
 //! kernel's own mount of it.
 
-use std::{
-    fs::{self, File, Permissions},
-    os::unix::fs::{MetadataExt, PermissionsExt, chown},
-    path::Path,
-    process::{Command, Stdio},
-};
-
-use rustix::{
-    fs::{CWD, FileType, Mode, XattrFlags, makedev, mknodat, setxattr},
-    io::Errno,
-    mount::MountFlags,
-};
-use serde_json::Value;
-use verimount_testkit::{skip, tools};
+use rustix::fs::FileType;
 
 use super::world;
-use crate::{
-    args,
-    common::{
-        daemon::Daemon,
-        kernel::Mounted,
-        run::verimount,
-        user::{as_nobody, is_root, root_or_skip},
-        world::World,
-    },
-};
+use crate::prelude::*;
 
 /// A user that some access control lists name.
 const LISTED: u32 = 4711;
@@ -180,15 +158,13 @@ fn world_with_powers() -> Option<World> {
     let secret = world.write("secret", "the secret");
     fs::set_permissions(&secret, Permissions::from_mode(0o600)).unwrap();
     let (tree, image) = (world.path("tree"), world.path("image"));
-    verimount(args!["build", "--format", "erofs", &tree, &image]).succeeds();
+    verimount(args!["build --format erofs", &tree, &image]).succeeds();
     Some(world)
 }
 
 #[test]
 fn an_image_allows_what_it_does_in_the_kernels_mount() {
-    let Some(world) = world_with_powers() else {
-        return;
-    };
+    let world = needs!(world_with_powers());
     let (image, mnt, secret) = (world.path("image"), world.path("mnt"), world.path("secret"));
     let kernel = world.directory("kernel");
     let without = MountFlags::NOSUID | MountFlags::NODEV;
@@ -214,7 +190,7 @@ fn an_image_allows_what_it_does_in_the_kernels_mount() {
         assert_eq!((outcome("set user"), outcome("capable")), expected);
         assert_eq!(outcome("for a user by 4711:1"), Some("content"));
         assert_eq!(outcome("for a user by 65534:65534"), None);
-        if let Some(_mounted) = Mounted::erofs(&image, &kernel, flags) {
+        if let Some(_mounted) = KernelMount::erofs(&image, &kernel, flags) {
             assert_eq!(found, outcomes(&kernel, &secret), "{options:?}");
         }
         mounted.unmount();
@@ -224,16 +200,16 @@ fn an_image_allows_what_it_does_in_the_kernels_mount() {
 /// The lower layer of an overlay, in which files are changed and programs run.
 #[test]
 fn powers_hold_in_an_overlay() {
-    let Some(world) = world_with_powers() else {
-        return;
-    };
+    let world = needs!(world_with_powers());
     let (image, mnt, secret) = (world.path("image"), world.path("mnt"), world.path("secret"));
     let options = ["--unpinned", "--allow-other", "--suid", "--dev"];
     let mounted = Daemon::mount(&image, &mnt, &options);
     let merged = world.directory("merged");
-    let Some(overlay) = Mounted::overlay(&mnt, &world.directory("changes"), &merged) else {
-        return;
-    };
+    let overlay = needs!(KernelMount::overlay(
+        &mnt,
+        &world.directory("changes"),
+        &merged
+    ));
     let before = outcomes(&merged, &secret);
     assert_eq!(before, outcomes(&mnt, &secret));
     let copied = merged.join("for a user");
@@ -261,10 +237,8 @@ fn powers_hold_in_an_overlay() {
 /// The kernel asks for lists only where there may be some.
 #[test]
 fn without_lists_nobody_asks_for_them() {
-    if !root_or_skip() {
-        return;
-    }
-    let Some(world) = world() else { return };
+    needs!(root_or_skip());
+    let world = needs!(world());
     let tree = world.directory("tree");
     for number in 0..50 {
         let path = tree.join(format!("file {number}"));
@@ -274,13 +248,14 @@ fn without_lists_nobody_asks_for_them() {
     }
     let (image, mnt) = (world.path("image"), world.path("mnt"));
     let requests = || {
-        verimount(args!["build", "--format", "erofs", &tree, &image]).succeeds();
+        verimount(args!["build --format erofs", &tree, &image]).succeeds();
         let mounted = Daemon::mount(&image, &mnt, &["--unpinned", "--allow-other"]);
         let mut cat = by(NOBODY, NOBODY, &tools::find("cat").unwrap());
         cat.args((0..50).map(|number| mnt.join(format!("file {number}"))));
         assert_eq!(printed(cat), Some("content".repeat(50)));
-        let status = verimount(args!["status", "--json", &mnt]);
-        let status: Value = serde_json::from_str(status.succeeds_quietly().text()).unwrap();
+        let status = verimount(args!["status --json", &mnt])
+            .succeeds_quietly()
+            .json();
         mounted.unmount();
         status["requests"]["getxattr"].as_u64().unwrap()
     };
@@ -295,7 +270,7 @@ fn without_lists_nobody_asks_for_them() {
 
 #[test]
 fn only_root_gives_powers() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let (image, mnt) = (world.sealed_image("image"), world.path("mnt"));
     if !is_root() {
         for option in ["--suid", "--dev"] {
@@ -304,7 +279,15 @@ fn only_root_gives_powers() {
         }
     }
     for owner in ["--uid", "--gid"] {
-        let mount = args!["mount", &image, &mnt, "--unpinned", "--suid", owner, "1"];
-        verimount(mount).is_wrong_usage();
+        verimount(args![
+            "mount",
+            &image,
+            &mnt,
+            "--unpinned",
+            "--suid",
+            owner,
+            "1"
+        ])
+        .is_wrong_usage();
     }
 }

@@ -1,38 +1,15 @@
 //! A mount shows what was stored.
 
-use std::{
-    fs::{self, File, OpenOptions},
-    os::unix::fs::{FileExt, MetadataExt, PermissionsExt},
-    path::Path,
-    process::Command,
-    sync::Barrier,
-    thread,
-};
+use std::sync::Barrier;
 
-use rustix::{
-    fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, utimensat},
-    io::Errno,
-};
-use serde_json::Value;
-use verimount_testkit::{noise, seed, tools};
+use rustix::fs::{Timespec, Timestamps, UTIME_NOW, utimensat};
 
 use super::{error_number, world, world_with_image};
-use crate::{
-    args,
-    common::{
-        daemon::Daemon,
-        random_numbers,
-        run::verimount,
-        tree::{assert_same, snapshot},
-        user::{is_root, root_or_skip},
-    },
-};
+use crate::prelude::*;
 
 #[test]
 fn the_whole_tree() {
-    let Some(world) = world_with_image(&[]) else {
-        return;
-    };
+    let world = needs!(world_with_image(&[]));
     let (image, mnt) = (world.path("image"), world.path("mnt"));
     let expected = snapshot(&world.path("tree")).unwrap();
     let digest = verimount(args!["digest", world.path("image")]);
@@ -69,9 +46,7 @@ fn trees_of_all_kinds() {
             "v",
         ],
     ] {
-        let Some(world) = world_with_image(options) else {
-            return;
-        };
+        let world = needs!(world_with_image(options));
         let expected = snapshot(&world.path("tree")).unwrap();
         let mnt = world.path("mnt");
         let mounted = Daemon::mount(&world.path("image"), &mnt, &["--unpinned"]);
@@ -82,7 +57,7 @@ fn trees_of_all_kinds() {
 
 #[test]
 fn a_seal_beside_the_image_or_elsewhere() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let image = world.image_with_sidecar("image");
     let digest = verimount(args!["digest", &image]).digest();
     let mnt = world.path("mnt");
@@ -105,7 +80,7 @@ fn a_seal_beside_the_image_or_elsewhere() {
 
 #[test]
 fn a_signed_image() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let (public, secret) = world.keys("signer");
     let image = world.sealed_image("image");
     verimount(args!["sign", &image, "--key", &secret]).succeeds_quietly();
@@ -118,9 +93,7 @@ fn a_signed_image() {
 /// As the kernel shows a romfs image.
 #[test]
 fn modes_and_sizes() {
-    let Some(world) = world_with_image(&["--format", "romfs"]) else {
-        return;
-    };
+    let world = needs!(world_with_image(&["--format", "romfs"]));
     let mounted = Daemon::mount(&world.path("image"), &world.path("mnt"), &["--unpinned"]);
     let mut modes = vec![
         ("", 0o040_755),
@@ -147,9 +120,7 @@ fn modes_and_sizes() {
 
 #[test]
 fn programs_run() {
-    let Some(world) = world_with_image(&[]) else {
-        return;
-    };
+    let world = needs!(world_with_image(&[]));
     let mounted = Daemon::mount(&world.path("image"), &world.path("mnt"), &["--unpinned"]);
     let status = Command::new(mounted.path("bin/program")).status().unwrap();
     assert!(status.success());
@@ -159,12 +130,8 @@ fn programs_run() {
 /// They are part of the tree, but give no access to the machine's devices, not even to root.
 #[test]
 fn devices_are_listed_but_cannot_be_opened() {
-    if !root_or_skip() {
-        return;
-    }
-    let Some(world) = world_with_image(&[]) else {
-        return;
-    };
+    needs!(root_or_skip());
+    let world = needs!(world_with_image(&[]));
     let mounted = Daemon::mount(&world.path("image"), &world.path("mnt"), &["--unpinned"]);
     let null = fs::metadata(mounted.path("null")).unwrap();
     assert_eq!(null.rdev(), fs::metadata("/dev/null").unwrap().rdev());
@@ -177,9 +144,7 @@ fn devices_are_listed_but_cannot_be_opened() {
 
 #[test]
 fn nothing_can_be_written() {
-    let Some(world) = world_with_image(&[]) else {
-        return;
-    };
+    let world = needs!(world_with_image(&[]));
     let mounted = Daemon::mount(&world.path("image"), &world.path("mnt"), &["--unpinned"]);
     let path = |name| mounted.path(name);
     let now = Timespec {
@@ -243,9 +208,7 @@ fn nothing_can_be_written() {
 
 #[test]
 fn a_missing_file_is_not_found() {
-    let Some(world) = world_with_image(&[]) else {
-        return;
-    };
+    let world = needs!(world_with_image(&[]));
     let mounted = Daemon::mount(&world.path("image"), &world.path("mnt"), &["--unpinned"]);
     for _ in 0..2 {
         for name in ["no such file", "data/no such file", "dangling"] {
@@ -261,7 +224,7 @@ fn a_missing_file_is_not_found() {
 /// Pieces of all sizes at all positions, in random order.
 #[test]
 fn any_piece_of_a_file() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let content = noise(5_000_003, 1);
     let file = world.write("file", &content);
     verimount(args!["seal", &file]).succeeds_quietly();
@@ -291,10 +254,10 @@ fn any_piece_of_a_file() {
 #[test]
 fn concurrent_readers_get_the_right_bytes() {
     const READERS: usize = 8;
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let content = noise(16 << 20, 1);
     let file = world.write("file", &content);
-    verimount(args!["seal", "--append", &file]).succeeds_quietly();
+    verimount(args!["seal --append", &file]).succeeds_quietly();
     let mounted = Daemon::mount(&file, &world.path("mnt"), &["--unpinned"]);
     let path = mounted.path("file");
     let start = Barrier::new(READERS);
@@ -322,7 +285,7 @@ fn concurrent_readers_get_the_right_bytes() {
 /// A part of a listing has some hundred entries at most.
 #[test]
 fn a_large_directory() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let tree = world.directory("tree");
     for number in 0..5000 {
         fs::write(tree.join(format!("{number:0>50}")), number.to_string()).unwrap();
@@ -331,8 +294,7 @@ fn a_large_directory() {
     verimount(args!["build", &tree, &image]).succeeds();
     let mounted = Daemon::mount(&image, &world.path("mnt"), &["--unpinned"]);
     assert_eq!(fs::read_dir(mounted.directory()).unwrap().count(), 5000);
-    let status = verimount(args!["status", "--json", mounted.directory()]);
-    let status: Value = serde_json::from_slice(&status.stdout).unwrap();
+    let status = verimount(args!["status --json", mounted.directory()]).json();
     // With attributes, which nobody asked for, it would be 33 parts.
     let parts = status["requests"]["readdir"].as_u64().unwrap();
     assert!(parts < 25, "{parts}");
@@ -345,7 +307,7 @@ fn a_large_directory() {
 
 #[test]
 fn one_image_mounted_twice() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let image = world.sealed_image("image");
     let other = world.directory("other");
     let first = Daemon::mount(&image, &world.path("mnt"), &["--unpinned"]);
@@ -359,13 +321,13 @@ fn one_image_mounted_twice() {
 /// A sealed file is shown as a file of its owner; so is an image with `--as-file`.
 #[test]
 fn a_single_file() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let content = noise(200_000, 1);
     let data = world.write("model.data", &content);
     verimount(args!["seal", &data]).succeeds_quietly();
     let program = world.write("program", "#!/bin/sh\nexit 7\n");
     fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
-    verimount(args!["seal", "--append", &program]).succeeds_quietly();
+    verimount(args!["seal --append", &program]).succeeds_quietly();
     let empty = world.write("empty", "");
     fs::set_permissions(&empty, fs::Permissions::from_mode(0o600)).unwrap();
     verimount(args!["seal", &empty]).succeeds_quietly();
@@ -401,10 +363,8 @@ fn a_single_file() {
 /// The kernel's interface returns the same digest as on a file system with fs-verity.
 #[test]
 fn fsverity_measures_a_single_file() {
-    let Some(tool) = tools::find("fsverity") else {
-        return;
-    };
-    let Some(world) = world() else { return };
+    let tool = needs!(tools::find("fsverity"));
+    let world = needs!(world());
     let fsverity = |arguments: &[&str], path: &Path| {
         let output = Command::new(&tool).args(arguments).arg(path).output();
         let output = output.unwrap();

@@ -1,25 +1,9 @@
 //! The status and the log of a mount.
 
-use std::{
-    ffi::OsStr,
-    fs::{self, File},
-    os::unix::{ffi::OsStrExt, fs::FileExt},
-    path::Path,
-};
-
-use rustix::fs::{XattrFlags, getxattr, getxattr_query, listxattr, setxattr, statvfs};
-use serde_json::Value;
-use verimount_testkit::{eventually, noise};
+use rustix::fs::{getxattr, getxattr_query, listxattr};
 
 use super::{EIO, error_number, world};
-use crate::{
-    args,
-    common::{
-        daemon::{Background, Daemon, umount},
-        run::verimount,
-        world::World,
-    },
-};
+use crate::prelude::*;
 
 fn status_attribute(directory: &Path) -> Value {
     let mut bytes = vec![0; 64 << 10];
@@ -42,7 +26,7 @@ const BAD: u64 = 500_000 / 4096 * 4096;
 
 #[test]
 fn the_attribute_counts_what_happens() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let (content, digest) = damaged(&world);
     let mounted = Daemon::mount(&world.path("file"), &world.path("mnt"), &["--unpinned"]);
     let before = status_attribute(mounted.directory());
@@ -77,7 +61,7 @@ fn the_attribute_counts_what_happens() {
 
 #[test]
 fn attributes_of_all_files() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let image = world.sealed_image("image");
     let mounted = Daemon::mount(&image, &world.path("mnt"), &["--unpinned"]);
     let mut names = [0; 100];
@@ -103,30 +87,31 @@ fn attributes_of_all_files() {
 
 #[test]
 fn status_prints_it() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let (_, digest) = damaged(&world);
     let mounted = Daemon::mount(&world.path("file"), &world.path("mnt"), &["--unpinned"]);
     let status = verimount(args!["status", mounted.directory()]);
     let text = status.succeeds_quietly().text();
     assert!(text.contains(&digest), "{text}");
     assert!(text.contains("mismatches     0\n"), "{text}");
-    let json = verimount(args!["status", "--json", mounted.directory()]);
-    let json: Value = serde_json::from_str(json.succeeds_quietly().text()).unwrap();
+    let json = verimount(args!["status --json", mounted.directory()])
+        .succeeds_quietly()
+        .json();
     assert_eq!(json["digest"], *digest);
 
     assert_eq!(error_number(fs::read(mounted.path("file"))), EIO);
     // From now on, there is bad data, which the exit code says.
     let status = verimount(args!["status", mounted.directory()]);
     status.reports_bad_data();
-    assert!(status.text().contains("/file at "), "{status:?}");
-    let json = verimount(args!["status", "--json", mounted.directory()]);
+    status.says("/file at ");
+    let json = verimount(args!["status --json", mounted.directory()]);
     json.reports_bad_data();
     mounted.unmount();
 }
 
 #[test]
 fn status_of_a_directory_that_is_not_a_mount() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let file = world.write("file", "");
     for (path, words) in [
         (world.path("mnt"), "not a verimount mount"),
@@ -147,7 +132,7 @@ fn status_of_a_directory_that_is_not_a_mount() {
 /// A line for each refused read: file, position, expected and actual digest.
 #[test]
 fn the_log_names_bad_blocks() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let (_, _) = damaged(&world);
     let mounted = Daemon::mount(&world.path("file"), &world.path("mnt"), &["--unpinned"]);
     let opened = File::open(mounted.path("file")).unwrap();
@@ -170,7 +155,7 @@ fn the_log_names_bad_blocks() {
 
 #[test]
 fn a_daemon_in_the_background_logs_to_a_file() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     damaged(&world);
     let mnt = world.path("mnt");
     let log = world.write("log", "what was there before\n");
@@ -186,21 +171,21 @@ fn a_daemon_in_the_background_logs_to_a_file() {
     });
     // A log that cannot be written is said at once.
     let nowhere = world.path("missing/log");
-    let mount = args![
+    verimount(args![
         "mount",
         world.path("file"),
         &mnt,
         "--unpinned",
         "--log",
         &nowhere
-    ];
-    verimount(mount).fails_saying(nowhere.to_str().unwrap());
+    ])
+    .fails_saying(nowhere.to_str().unwrap());
     assert!(super::is_empty(&mnt));
 }
 
 #[test]
 fn the_size_of_the_file_system() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let content = noise(1 << 20, 1);
     let file = world.write("file", &content);
     verimount(args!["seal", &file]).succeeds_quietly();
@@ -221,7 +206,7 @@ fn the_size_of_the_file_system() {
 /// All recent failures fit into a status, however long the names of files are.
 #[test]
 fn many_bad_files_with_long_names() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let tree = world.directory("tree");
     let mut directory = tree.clone();
     while directory.as_os_str().len() < 3700 {
@@ -249,8 +234,9 @@ fn many_bad_files_with_long_names() {
         let read = fs::read(below.join(format!("{number:0>127}")));
         assert_eq!(error_number(read), EIO);
     }
-    let status = verimount(args!["status", "--json", &mnt]);
-    let status: Value = serde_json::from_str(status.reports_bad_data().text()).unwrap();
+    let status = verimount(args!["status --json", &mnt])
+        .reports_bad_data()
+        .json();
     let failures = status["recent_failures"].as_array().unwrap();
     assert_eq!(failures.len(), 16);
     for (failure, number) in failures.iter().zip(14..) {

@@ -1,28 +1,12 @@
 //! A mount as a service of systemd, which gets its state in datagrams.
 
-use std::{
-    fs,
-    io::ErrorKind,
-    os::{
-        linux::net::SocketAddrExt,
-        unix::net::{SocketAddr, UnixDatagram},
-    },
-    path::Path,
-    process::Command,
-    time::Duration,
+use std::os::{
+    linux::net::SocketAddrExt,
+    unix::net::{SocketAddr, UnixDatagram},
 };
-
-use rustix::process::Signal;
 
 use super::world;
-use crate::{
-    args,
-    common::{
-        daemon::{Daemon, umount},
-        run::{binary, finish},
-        world::World,
-    },
-};
+use crate::prelude::*;
 
 /// Far longer than any datagram takes to arrive.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -52,7 +36,7 @@ fn says(socket: &UnixDatagram, expected: &str) {
 
 #[test]
 fn it_says_when_it_is_mounted_and_when_it_ends() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let socket = socket(&world);
     let mounted = mounted(&world, world.path("notify"));
     says(&socket, "READY=1");
@@ -66,7 +50,7 @@ fn it_says_when_it_is_mounted_and_when_it_ends() {
 
 #[test]
 fn an_abstract_socket_is_told_that_it_was_unmounted() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let name = format!("verimount/test/{}", std::process::id());
     let address = SocketAddr::from_abstract_name(&name).unwrap();
     let socket = UnixDatagram::bind_addr(&address).unwrap();
@@ -79,7 +63,7 @@ fn an_abstract_socket_is_told_that_it_was_unmounted() {
 
 #[test]
 fn a_missing_socket_does_no_harm() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let mounted = mounted(&world, world.path("missing"));
     assert_eq!(fs::read(mounted.path("hello")).unwrap(), b"Hello, world!\n");
     let log = mounted.unmount();
@@ -89,7 +73,7 @@ fn a_missing_socket_does_no_harm() {
 /// The service manager knows the command, not the process that it leaves behind.
 #[test]
 fn a_mount_in_the_background_says_nothing() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let socket = socket(&world);
     let image = world.sealed_image("image");
     let mut command = Command::new(binary());

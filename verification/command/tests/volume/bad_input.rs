@@ -1,14 +1,7 @@
 //! Unusable files are refused with one line, and not changed.
 
-use std::fs::{self, File};
-
-use verimount_testkit::noise;
-
 use super::{format, mount, world};
-use crate::{
-    args,
-    common::{run::verimount, world::World},
-};
+use crate::prelude::*;
 
 const KEYED: [&str; 2] = ["--integrity", "hmac-sha256"];
 
@@ -22,10 +15,10 @@ fn keyed(world: &World) -> std::path::PathBuf {
 #[test]
 fn a_journal_mac_needs_a_key() {
     for options in [
-        args!["--journal-integrity", "hmac-sha256"],
-        args!["--journal-integrity-key-file", "key"],
+        args!["--journal-integrity hmac-sha256"],
+        args!["--journal-integrity-key-file key"],
     ] {
-        verimount([args!["volume", "format", "x"], options].concat()).is_wrong_usage();
+        verimount([args!["volume format x"], options].concat()).is_wrong_usage();
     }
 }
 
@@ -39,10 +32,10 @@ fn another_key_or_algorithm() {
     for (options, said) in [
         (args![], "none of the blocks tried matches"),
         (
-            args!["--integrity", "sha256"],
+            args!["--integrity sha256"],
             "none of the blocks tried matches",
         ),
-        (args!["--integrity", "hmac-sha256"], "needs a key"),
+        (args!["--integrity hmac-sha256"], "needs a key"),
         (args!["--integrity-key-file", &key], "takes no key"),
         (
             args![KEYED[0], KEYED[1], "--integrity-key-file", &other],
@@ -63,20 +56,19 @@ fn another_key_or_algorithm() {
         ),
     ] {
         world.unchanged_by(|| {
-            let check = [args!["volume", "check", &path], options].concat();
+            let check = [args!["volume check", &path], options].concat();
             verimount(check).fails_saying(said);
         });
     }
-    let right = args![
-        "volume",
-        "check",
+    verimount(args![
+        "volume check",
         &path,
         KEYED[0],
         KEYED[1],
         "--integrity-key-file",
         &key
-    ];
-    verimount(right).succeeds_quietly();
+    ])
+    .succeeds_quietly();
 }
 
 #[test]
@@ -92,11 +84,11 @@ fn another_key_of_the_journal() {
     let path = format(&world, &[&journal[..], &[key.to_str().unwrap()]].concat());
     let check = |key: &std::path::Path| {
         let key = args![journal[0], journal[1], journal[2], key];
-        [args!["volume", "check", &path], key].concat()
+        [args!["volume check", &path], key].concat()
     };
     world.unchanged_by(|| {
         verimount(check(&other)).fails_saying("MAC does not match");
-        verimount(args!["volume", "check", &path]).fails_saying("has a journal MAC");
+        verimount(args!["volume check", &path]).fails_saying("has a journal MAC");
     });
     verimount(check(&key)).succeeds_quietly();
 }
@@ -115,19 +107,17 @@ fn files_that_are_not_volumes() {
         (&"/dev/null".into(), "/dev/null: "),
     ] {
         world.unchanged_by(|| {
-            verimount(args!["volume", "info", path]).fails_saying(said);
-            verimount(args!["volume", "check", path]).fails_saying(said);
-            let serve = args![
-                "volume",
-                "serve",
+            verimount(args!["volume info", path]).fails_saying(said);
+            verimount(args!["volume check", path]).fails_saying(said);
+            verimount(args![
+                "volume serve",
                 path,
                 "--socket",
                 world.path("socket"),
                 "--foreground"
-            ];
-            verimount(serve).fails_saying(said);
-            let mount = args!["volume", "mount", path, &folder, "--foreground"];
-            verimount(mount).fails_saying(said);
+            ])
+            .fails_saying(said);
+            verimount(args!["volume mount", path, &folder, "--foreground"]).fails_saying(said);
         });
     }
 }
@@ -145,7 +135,7 @@ fn truncated_volumes() {
             .set_len(len)
             .unwrap();
         world.unchanged_by(|| {
-            let check = verimount(args!["volume", "check", &path]);
+            let check = verimount(args!["volume check", &path]);
             check.fails_saying("too small for the volume");
         });
     }
@@ -158,41 +148,41 @@ fn too_small_files_are_not_formatted() {
     let path = world.path("vol.img");
     for size in ["1", "512", "64K"] {
         world.unchanged_by(|| {
-            let format = args!["volume", "format", &path, "--size", size];
+            let format = args!["volume format", &path, "--size", size];
             verimount(format).fails_saying("too small");
         });
     }
     let path = world.write("file", [0; 65536]);
     world.unchanged_by(|| {
-        verimount(args!["volume", "format", &path]).fails_saying("too small");
+        verimount(args!["volume format", &path]).fails_saying("too small");
     });
 }
 
 #[test]
 fn volumes_in_use_are_not_opened() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let path = format(&world, &[]);
     let mounted = mount(&world, &[]);
     let other = world.directory("other");
     let socket = world.path("socket");
     for arguments in [
-        args!["volume", "check", &path, "--accept", "0..8"],
-        args!["volume", "format", &path, "--force"],
-        args!["volume", "mount", &path, &other],
-        args!["volume", "serve", &path, "--socket", &socket],
+        args!["volume check", &path, "--accept", "0..8"],
+        args!["volume format", &path, "--force"],
+        args!["volume mount", &path, &other],
+        args!["volume serve", &path, "--socket", &socket],
     ] {
         verimount(arguments).fails_saying("vol.img: it is in use");
     }
     // To look at it is no use of it.
-    verimount(args!["volume", "info", &path]).succeeds_quietly();
+    verimount(args!["volume info", &path]).succeeds_quietly();
     mounted.unmount();
-    verimount(args!["volume", "check", &path]).succeeds_quietly();
+    verimount(args!["volume check", &path]).succeeds_quietly();
 }
 
 /// A volume that cannot be mounted is closed unchanged.
 #[test]
 fn where_nothing_can_be_mounted() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let path = format(&world, &[]);
     let full = world.directory("full");
     fs::write(full.join("file"), "").unwrap();
@@ -201,11 +191,10 @@ fn where_nothing_can_be_mounted() {
         (&world.path("none"), "none: No such file"),
     ] {
         for mode in super::MODES {
-            let mount = args!["volume", "mount", &path, directory, "--mode", mode];
-            verimount(mount).fails_saying(said);
-            let info = super::json(args!["volume", "info", "--json", &path], 0);
+            verimount(args!["volume mount", &path, directory, "--mode", mode]).fails_saying(said);
+            let info = super::json(args!["volume info --json", &path], 0);
             assert_eq!(info["dirty_bitmap"], false);
         }
     }
-    verimount(args!["volume", "check", &path]).succeeds_quietly();
+    verimount(args!["volume check", &path]).succeeds_quietly();
 }

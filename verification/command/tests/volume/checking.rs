@@ -1,30 +1,26 @@
 //! The results of `check`, and accepting bad blocks.
 
-use std::os::unix::fs::FileExt;
-
-use verimount_testkit::noise;
-
 use super::{error_of, flip_where, format, json, mount, open_disk, read, world};
-use crate::{args, common::run::verimount};
+use crate::prelude::*;
 
 #[test]
 fn bad_ranges_are_named_and_accepted_only_when_told_to() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let path = format(&world, &[]);
     let content = noise(3 * 4096, 1);
     let mounted = mount(&world, &[]);
     open_disk(&mounted).write_all_at(&content, 1 << 20).unwrap();
     mounted.unmount();
-    verimount(args!["volume", "check", &path]).succeeds_quietly();
+    verimount(args!["volume check", &path]).succeeds_quietly();
 
     flip_where(&path, &content[..4096]);
     flip_where(&path, &content[8192..]);
-    let checked = verimount(args!["volume", "check", &path]);
+    let checked = verimount(args!["volume check", &path]);
     checked.reports_bad_data();
-    assert!(checked.text().contains("2048..2056: "), "{checked:?}");
-    assert!(checked.text().contains("2064..2072: "), "{checked:?}");
-    assert!(checked.text().contains("8192 of "), "{checked:?}");
-    let report = json(args!["volume", "check", "--json", &path], 1);
+    checked.says("2048..2056: ");
+    checked.says("2064..2072: ");
+    checked.says("8192 of ");
+    let report = json(args!["volume check --json", &path], 1);
     assert_eq!(report["ok"], false);
     assert_eq!(report["bad_bytes"], 8192);
     assert_eq!(report["bad_ranges"], 2);
@@ -33,16 +29,16 @@ fn bad_ranges_are_named_and_accepted_only_when_told_to() {
 
     // A part of a block, and what is behind the end, are no ranges of it.
     for range in ["2048..2052", "0..1000000"] {
-        let accept = args!["volume", "check", &path, "--accept", range];
+        let accept = args!["volume check", &path, "--accept", range];
         world.unchanged_by(|| {
             verimount(accept).fails_saying("exceed the volume");
         });
     }
-    let accept = args!["volume", "check", &path, "--accept", "2048..2056"];
+    let accept = args!["volume check", &path, "--accept", "2048..2056"];
     let accepted = verimount(accept);
     accepted.reports_bad_data();
     assert!(!accepted.text().contains("2048..2056: "), "{accepted:?}");
-    assert!(accepted.text().contains("2064..2072: "), "{accepted:?}");
+    accepted.says("2064..2072: ");
     let mounted = mount(&world, &[]);
     let disk = open_disk(&mounted);
     let mut changed = content.clone();
@@ -51,14 +47,13 @@ fn bad_ranges_are_named_and_accepted_only_when_told_to() {
     error_of(read(&disk, (1 << 20) + 8192, 4096));
     drop(disk);
     mounted.unmount();
-    let accept = args!["volume", "check", &path, "--accept", "2064..2072"];
-    verimount(accept).succeeds_quietly();
+    verimount(args!["volume check", &path, "--accept", "2064..2072"]).succeeds_quietly();
 }
 
 /// A check of an intact volume writes nothing.
 #[test]
 fn checking_changes_nothing() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     for mode in super::MODES {
         let path = format(&world, &[]);
         let mounted = mount(&world, &["--mode", mode]);
@@ -67,7 +62,7 @@ fn checking_changes_nothing() {
             .unwrap();
         mounted.unmount();
         world.unchanged_by(|| {
-            verimount(args!["volume", "check", &path]).succeeds_quietly();
+            verimount(args!["volume check", &path]).succeeds_quietly();
         });
         std::fs::remove_file(path).unwrap();
     }
@@ -76,7 +71,7 @@ fn checking_changes_nothing() {
 /// Discarded blocks pass only with `--allow-discards`.
 #[test]
 fn discarded_blocks() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let path = format(&world, &[]);
     let mounted = mount(&world, &["--allow-discards"]);
     let disk = open_disk(&mounted);
@@ -88,19 +83,16 @@ fn discarded_blocks() {
     assert_eq!(read(&disk, 0, 8192).unwrap(), expected);
     drop(disk);
     mounted.unmount();
-    let checked = verimount(args!["volume", "check", &path]);
+    let checked = verimount(args!["volume check", &path]);
     checked.reports_bad_data();
-    assert!(checked.text().contains("8..16: "), "{checked:?}");
-    assert!(
-        checked.text().contains("the block looks discarded"),
-        "{checked:?}"
-    );
+    checked.says("8..16: ");
+    checked.says("the block looks discarded");
     let note = "note: 1 of 1 bad ranges look discarded, not damaged";
-    assert!(checked.stderr.contains(note), "{checked:?}");
-    assert!(checked.stderr.contains("--allow-discards"), "{checked:?}");
-    let report = json(args!["volume", "check", "--json", &path], 1);
+    checked.notes(note);
+    checked.notes("--allow-discards");
+    let report = json(args!["volume check --json", &path], 1);
     assert_eq!(report["discarded_ranges"], 1);
-    verimount(args!["volume", "check", &path, "--allow-discards"]).succeeds_quietly();
+    verimount(args!["volume check", &path, "--allow-discards"]).succeeds_quietly();
     let mounted = mount(&world, &[]);
     assert!(read(&open_disk(&mounted), 4096, 4096).is_err());
     let log = mounted.unmount();
@@ -108,7 +100,7 @@ fn discarded_blocks() {
 
     // The other block was damaged.
     flip_where(&path, &content[..4000]);
-    let checked = verimount(args!["volume", "check", &path, "--allow-discards"]);
+    let checked = verimount(args!["volume check", &path, "--allow-discards"]);
     checked.reports_bad_data();
     assert_eq!(checked.stderr, "");
     assert!(!checked.text().contains("discarded"), "{checked:?}");

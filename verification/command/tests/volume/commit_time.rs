@@ -1,24 +1,16 @@
 //! Writes without a flush become durable after a while.
 
-use std::{fs, os::unix::fs::FileExt};
-
-use rustix::process::Signal;
-use verimount_testkit::{eventually, noise};
-
 use super::{
     MODES,
     clients::{client, end, serve, uri},
     dies, format, json, mount, open_disk, read, world,
 };
-use crate::{
-    args,
-    common::{daemon::Daemon, run::verimount, world::World},
-};
+use crate::prelude::*;
 
 const SOON: [&str; 2] = ["--commit-time", "1"];
 
 fn flushes(mounted: &Daemon) -> u64 {
-    let status = json(args!["status", "--json", mounted.directory()], 0);
+    let status = json(args!["status --json", mounted.directory()], 0);
     status["storage"]["flushes"].as_u64().unwrap()
 }
 
@@ -26,7 +18,7 @@ fn flushes(mounted: &Daemon) -> u64 {
 fn writes_older_than_the_commit_time_survive_a_kill() {
     let content = noise(100_000, 1);
     for mode in MODES {
-        let Some(world) = world() else { return };
+        let world = needs!(world());
         let path = format(&world, &[]);
         let mounted = mount(&world, &[&SOON[..], &["--mode", mode]].concat());
         // A write sets bits of the bitmap, durably.
@@ -40,7 +32,7 @@ fn writes_older_than_the_commit_time_survive_a_kill() {
         let mounted = mount(&world, &["--mode", mode]);
         assert!(read(&open_disk(&mounted), 4096, content.len()).unwrap() == content);
         mounted.unmount();
-        verimount(args!["volume", "check", &path]).succeeds_quietly();
+        verimount(args!["volume check", &path]).succeeds_quietly();
     }
 }
 
@@ -52,9 +44,7 @@ fn what_clients_write_is_stored() {
     let content = noise(4096, 1);
     let from = world.write("from", &content);
     let served = serve(&world, &SOON);
-    let Some(copied) = client("nbdcopy", &[from.to_str().unwrap(), &uri(&world)]) else {
-        return;
-    };
+    let copied = needs!(client("nbdcopy", &[from.to_str().unwrap(), &uri(&world)]));
     copied.succeeds();
     eventually("it is in the volume", || {
         let stored = fs::read(&path).unwrap();

@@ -1,28 +1,19 @@
 //! The disk of a mounted volume behaves like a block device, and never returns wrong data.
 
-use std::{
-    fs::{self, File, OpenOptions},
-    io::IoSlice,
-    os::unix::fs::{FileExt, MetadataExt, PermissionsExt},
-    thread,
-};
+use std::io::IoSlice;
 
-use rustix::{
-    fs::{FallocateFlags, fallocate},
-    io::{Errno, ReadWriteFlags, pwritev2},
-};
-use verimount_testkit::{noise, skip};
+use rustix::io::{ReadWriteFlags, pwritev2};
 
 use super::{
     MODES, error_of, flip_where, format, json, mount, open_directly, open_disk, read, world,
 };
-use crate::{args, common::run::verimount};
+use crate::prelude::*;
 
 #[test]
 fn writes_persist() {
     let content = noise(3_000_001, 1);
     for mode in MODES {
-        let Some(world) = world() else { return };
+        let world = needs!(world());
         let path = format(&world, &[]);
         let mounted = mount(&world, &["--mode", mode]);
         let disk = open_disk(&mounted);
@@ -32,7 +23,7 @@ fn writes_persist() {
         disk.sync_all().unwrap();
         drop(disk);
         mounted.unmount();
-        verimount(args!["volume", "check", &path]).succeeds_quietly();
+        verimount(args!["volume check", &path]).succeeds_quietly();
         // The mode is anybody's choice each time.
         for mode in MODES {
             let mounted = mount(&world, &["--mode", mode]);
@@ -45,7 +36,7 @@ fn writes_persist() {
 /// A volume with all options, with keys and data in other files.
 #[test]
 fn all_format_options_together() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let (key, journal_key) = (
         world.write("key", noise(32, 1)),
         world.write("journal key", noise(64, 2)),
@@ -88,16 +79,16 @@ fn all_format_options_together() {
     let checked = run("check", &[]);
     checked.reports_bad_data();
     let line = "bad sectors 2..3: ";
-    assert!(checked.text().contains(line), "{checked:?}");
-    assert!(checked.text().contains("not shown (keyed)"), "{checked:?}");
+    checked.says(line);
+    checked.says("not shown (keyed)");
 }
 
 #[test]
 fn it_looks_like_its_volume() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let path = format(&world, &[]);
     fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
-    let size = json(args!["volume", "info", "--json", &path], 0)["size"].clone();
+    let size = json(args!["volume info --json", &path], 0)["size"].clone();
     let mounted = mount(&world, &[]);
     let names = fs::read_dir(mounted.directory()).unwrap();
     let names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
@@ -122,7 +113,7 @@ fn it_looks_like_its_volume() {
 /// It gets neither longer nor shorter by any open or write.
 #[test]
 fn its_size_is_fixed() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     format(&world, &[]);
     let mounted = mount(&world, &[]);
     let disk = open_disk(&mounted);
@@ -162,7 +153,7 @@ fn its_size_is_fixed() {
 #[test]
 fn parts_are_made_zero() {
     for mode in MODES {
-        let Some(world) = world() else { return };
+        let world = needs!(world());
         format(&world, &[]);
         let mounted = mount(&world, &["--mode", mode]);
         let disk = open_disk(&mounted);
@@ -187,7 +178,7 @@ fn parts_are_made_zero() {
 
 #[test]
 fn direct_io_by_concurrent_users() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     format(&world, &[]);
     let mounted = mount(&world, &["--mode", "bitmap"]);
     let direct = open_directly(&mounted.path("disk"));
@@ -219,7 +210,7 @@ fn direct_io_by_concurrent_users() {
 #[test]
 fn a_changed_byte_is_noticed() {
     for mode in MODES {
-        let Some(world) = world() else { return };
+        let world = needs!(world());
         let path = format(&world, &[]);
         let content = noise(1 << 20, 1);
         let mounted = mount(&world, &["--mode", mode]);
@@ -241,7 +232,7 @@ fn a_changed_byte_is_noticed() {
         assert_eq!(error_of(read(&disk, 0, 1 << 20)), Errno::IO);
         // What is kept of the block is not known.
         assert_eq!(error_of(disk.write_at(b"part", bad as u64)), Errno::IO);
-        let status = json(args!["status", "--json", mounted.directory()], 1);
+        let status = json(args!["status --json", mounted.directory()], 1);
         assert_eq!(status["mismatches"], 3);
         disk.write_all_at(&content[bad..bad + 4096], bad as u64)
             .unwrap();
@@ -259,7 +250,7 @@ fn a_changed_byte_is_noticed() {
 #[test]
 fn a_part_that_cannot_be_read() {
     for mode in MODES {
-        let Some(world) = world() else { return };
+        let world = needs!(world());
         let path = format(&world, &[]);
         let mounted = mount(&world, &["--mode", mode]);
         let disk = open_disk(&mounted);
@@ -270,7 +261,7 @@ fn a_part_that_cannot_be_read() {
         disk.write_all_at(&content, 0).unwrap();
         disk.sync_all().unwrap();
         assert!(read(&disk, 0, content.len()).unwrap() == content);
-        let status = json(args!["status", "--json", mounted.directory()], 0);
+        let status = json(args!["status --json", mounted.directory()], 0);
         assert!(status["failure"].is_null(), "{status}");
         drop(disk);
         mounted.unmount();
@@ -279,14 +270,14 @@ fn a_part_that_cannot_be_read() {
 
 #[test]
 fn the_status_has_statistics() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     format(&world, &[]);
     let mounted = mount(&world, &["--mode", "direct"]);
     let disk = open_disk(&mounted);
     disk.write_all_at(&[1; 65536], 0).unwrap();
     disk.sync_all().unwrap();
     read(&disk, 0, 8192).unwrap();
-    let status = json(args!["status", "--json", mounted.directory()], 0);
+    let status = json(args!["status --json", mounted.directory()], 0);
     assert_eq!(status["kind"], "volume");
     assert_eq!(status["mode"], "direct");
     assert_eq!(status["size"], disk.metadata().unwrap().len());
@@ -304,7 +295,7 @@ fn the_status_has_statistics() {
 /// To rescue volumes that no other mode opens: nothing is checked, nothing is changed.
 #[test]
 fn recovery_only_reads() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let path = format(&world, &[]);
     let content = noise(8192, 1);
     let mounted = mount(&world, &["--mode", "direct"]);

@@ -1,34 +1,10 @@
 //! The status of an export, finding it, and ending it.
 
-use std::{
-    fs,
-    io::Write,
-    os::unix::{
-        fs::{MetadataExt, PermissionsExt},
-        net::UnixListener,
-    },
-    path::{Path, PathBuf},
-    process::Command,
-    thread,
-};
-
-use rustix::process::Signal;
-use serde_json::Value;
-use verimount_testkit::noise;
-
 use super::{
     clients::{client, end, serve, uri},
     format, json,
 };
-use crate::{
-    args,
-    common::{
-        daemon::Daemon,
-        run::{finish, verimount, verimount_as},
-        user::{User, is_root, root_or_skip},
-        world::World,
-    },
-};
+use crate::prelude::*;
 
 #[test]
 fn an_export_reports_its_status() {
@@ -36,7 +12,7 @@ fn an_export_reports_its_status() {
     let path = format(&world, &[]);
     let served = serve(&world, &["--mode", "direct"]);
     let socket = world.path("socket");
-    let status = json(args!["status", "--json", &socket], 0);
+    let status = json(args!["status --json", &socket], 0);
     assert_eq!(status["version"], 1);
     assert_eq!(status["kind"], "volume");
     assert_eq!(status["mode"], "direct");
@@ -46,7 +22,7 @@ fn an_export_reports_its_status() {
     let shown = verimount(args!["status", &socket]);
     let shown = shown.succeeds_quietly().text();
     assert!(shown.contains("kind           volume\n"), "{shown}");
-    let metrics = verimount(args!["status", "--prometheus", &socket]);
+    let metrics = verimount(args!["status --prometheus", &socket]);
     let metrics = metrics.succeeds_quietly().text();
     assert!(metrics.contains("verimount_failed{target="), "{metrics}");
 
@@ -54,7 +30,7 @@ fn an_export_reports_its_status() {
     let copy = ["--flush", from.to_str().unwrap(), &uri(&world)];
     if let Some(copied) = client("nbdcopy", &copy) {
         copied.succeeds();
-        let status = json(args!["status", "--json", &socket], 0);
+        let status = json(args!["status --json", &socket], 0);
         assert!(status["requests"]["write"].as_u64() > Some(0), "{status}");
         assert!(status["requests"]["flush"].as_u64() > Some(0), "{status}");
         assert_eq!(status["bytes_written"], 1 << 20);
@@ -71,13 +47,11 @@ fn an_export_is_ended_by_its_socket() {
         let path = format(&world, &[]);
         let mut served = serve(&world, &["--mode", "bitmap"]);
         let socket = world.path("socket");
-        let mut umount = args!["umount", &socket];
-        umount.extend(options.iter().map(Into::into));
-        verimount(umount).succeeds_quietly();
+        verimount(args!["umount", &socket; options.iter()]).succeeds_quietly();
         if options.is_empty() {
-            let info = json(args!["volume", "info", "--json", &path], 0);
+            let info = json(args!["volume info --json", &path], 0);
             assert_eq!(info["dirty_bitmap"], false);
-            let checked = verimount(args!["volume", "check", &path]);
+            let checked = verimount(args!["volume check", &path]);
             assert_eq!(checked.succeeds_quietly().stderr, "");
         }
         served.exits_well();
@@ -94,11 +68,11 @@ fn an_export_in_the_background_is_ended() {
     command.current_dir(world.root());
     finish(command).succeeds();
     let socket = world.path("socket");
-    let status = json(args!["status", "--json", &socket], 0);
+    let status = json(args!["status --json", &socket], 0);
     assert_eq!(status["source"], path.to_str().unwrap());
     verimount(args!["umount", &socket]).succeeds_quietly();
     assert!(!socket.exists());
-    verimount(args!["volume", "check", &path]).succeeds_quietly();
+    verimount(args!["volume check", &path]).succeeds_quietly();
 }
 
 /// A socket of another program is recognised, and its process is not ended.
@@ -126,9 +100,7 @@ fn sockets_of_other_programs() {
 /// Ending an export needs the permission to send its process a signal; access to the socket is not enough.
 #[test]
 fn other_users_cannot_end_it() {
-    if !root_or_skip() {
-        return;
-    }
+    needs!(root_or_skip());
     let world = World::new();
     format(&world, &[]);
     let served = serve(&world, &["--socket-mode", "666"]);
@@ -179,7 +151,7 @@ fn listed(world: &World, socket: &Path) -> Option<Value> {
     let mut list = with_runtime_directory(world);
     list.args(["list", "--json"]);
     let list = finish(list);
-    let list: Vec<Value> = serde_json::from_str(list.succeeds_quietly().text()).unwrap();
+    let list: Vec<Value> = serde_json::from_value(list.succeeds_quietly().json()).unwrap();
     let mut list = list.into_iter();
     list.find(|listed| listed["target"] == socket.to_str().unwrap())
 }

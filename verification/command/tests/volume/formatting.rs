@@ -1,30 +1,13 @@
 //! Formatting volumes, and its messages.
 
-use std::{
-    ffi::OsString,
-    fs::{self, File},
-    os::unix::fs::MetadataExt,
-    process::Command,
-};
-
-use verimount_testkit::{eventually, noise, tools};
-
 use super::{format, json};
-use crate::{
-    args,
-    common::{
-        run::{finish, verimount},
-        world::World,
-    },
-    interrupts::{SIGNALS, has_unnamed_file_in, interrupt, start},
-};
+use crate::interrupts::{SIGNALS, has_unnamed_file_in, interrupt, start};
+use crate::prelude::*;
 
 /// The kernel's own tool reads what we make.
 #[test]
 fn integritysetup_agrees() {
-    let Some(integritysetup) = tools::find("integritysetup") else {
-        return;
-    };
+    let integritysetup = needs!(tools::find("integritysetup"));
     for options in [
         &[][..],
         &["--integrity", "sha256", "--sector-size", "512"],
@@ -37,7 +20,7 @@ fn integritysetup_agrees() {
         let mut dump = Command::new(&integritysetup);
         dump.arg("dump").arg(&path);
         let dumped = finish(dump);
-        let info = json(args!["volume", "info", "--json", &path], 0);
+        let info = json(args!["volume info --json", &path], 0);
         let said = |name: &str| {
             let mut fields = dumped.text().split_whitespace();
             fields.find(|field| *field == name).expect(name);
@@ -65,18 +48,17 @@ fn space_can_be_reserved() {
     let path = format(&world, &["--preallocate"]);
     let found = fs::metadata(&path).unwrap();
     assert!(found.blocks() * 512 >= found.len(), "{found:?}");
-    verimount(args!["volume", "check", &path]).succeeds();
+    verimount(args!["volume check", &path]).succeeds();
     let existing = world.path("existing");
-    let format = args!["volume", "format", &existing, "--size", "16M"];
+    let format = args!["volume format", &existing, "--size", "16M"];
     verimount(format.iter().cloned()).succeeds();
     assert!(fs::metadata(&existing).unwrap().blocks() * 512 < SIZE / 2);
-    let again = [format[..3].to_vec(), args!["--force", "--preallocate"]].concat();
+    let again = [format[..3].to_vec(), args!["--force --preallocate"]].concat();
     verimount(again).fails_saying("only a new file can be preallocated");
     // More than any file system has.
     let large = world.path("large");
     let format = args![
-        "volume",
-        "format",
+        "volume format",
         &large,
         "--size",
         "4000000T",
@@ -90,15 +72,14 @@ fn space_can_be_reserved() {
 fn a_new_file_is_sparse_and_all_zero() {
     let world = World::new();
     let path = world.path("vol.img");
-    let format = args!["volume", "format", &path, "--size", "1G"];
-    let made = verimount(format);
+    let made = verimount(args!["volume format", &path, "--size", "1G"]);
     made.succeeds_quietly();
     let metadata = fs::metadata(&path).unwrap();
     assert_eq!(metadata.len(), 1 << 30);
     assert!(metadata.blocks() * 512 < 32 << 20, "{metadata:?}");
-    let info = json(args!["volume", "info", "--json", &path], 0);
-    assert!(made.text().contains(&info["size"].to_string()), "{made:?}");
-    let checked = verimount(args!["volume", "check", &path]);
+    let info = json(args!["volume info --json", &path], 0);
+    made.says(&info["size"].to_string());
+    let checked = verimount(args!["volume check", &path]);
     checked.succeeds_quietly();
 }
 
@@ -106,17 +87,14 @@ fn a_new_file_is_sparse_and_all_zero() {
 fn what_its_mode_could_not_use_is_not_formatted() {
     let world = World::new();
     let key = world.write("key", [1; 32]);
-    let keyed = args!["--integrity", "hmac-sha256", "--integrity-key-file", &key];
+    let keyed = args!["--integrity hmac-sha256 --integrity-key-file", &key];
     let mac = args![
-        "--journal-integrity",
-        "hmac-sha256",
-        "--journal-integrity-key-file",
+        "--journal-integrity hmac-sha256 --journal-integrity-key-file",
         &key
     ];
     let format = |name: &str, mode: &str, more: &[&[OsString]]| {
         let mut format = args![
-            "volume",
-            "format",
+            "volume format",
             world.path(name),
             "--size",
             "16M",
@@ -127,12 +105,7 @@ fn what_its_mode_could_not_use_is_not_formatted() {
         verimount(format)
     };
     let refused = format("refused", "bitmap", &[&keyed]);
-    assert!(
-        refused
-            .is_wrong_usage()
-            .stderr
-            .contains("--journal-integrity")
-    );
+    refused.is_wrong_usage().notes("--journal-integrity");
     assert!(!world.path("refused").exists());
     let legacy = args!["--integrity-legacy-hmac"];
     format("refused", "bitmap", &[&keyed, &mac, &legacy]).is_wrong_usage();
@@ -147,12 +120,16 @@ fn direct_mode_says_what_it_may_lose() {
     for (mode, is_said) in [("journal", false), ("bitmap", false), ("direct", true)] {
         let path = world.path(mode);
         let formatted = verimount(args![
-            "volume", "format", &path, "--size", "16M", "--mode", mode
+            "volume format",
+            &path,
+            "--size",
+            "16M",
+            "--mode",
+            mode
         ]);
         // A volume is opened before it is mounted.
         let mounted = verimount(args![
-            "volume",
-            "mount",
+            "volume mount",
             &path,
             "/dev/null/mnt",
             "--mode",
@@ -178,12 +155,12 @@ fn a_disk_of_an_exact_size() {
         let world = World::new();
         let path = world.path("vol.img");
         let disk_size = |size: u64| {
-            let mut format = args!["volume", "format", &path, "--disk-size", size.to_string()];
-            format.extend(options.iter().map(Into::into));
+            let format =
+                args!["volume format", &path, "--disk-size", size.to_string(); options.iter()];
             verimount(format)
         };
         disk_size(size).succeeds();
-        let info = || json(args!["volume", "info", "--json", &path], 0);
+        let info = || json(args!["volume info --json", &path], 0);
         assert_eq!(info()["size"], size);
         // It would not fit into a sector less; and in a file that exists it is as large.
         let needed = fs::metadata(&path).unwrap().len();
@@ -220,11 +197,9 @@ fn a_disk_of_an_exact_size() {
             "cannot be used with",
         ),
     ] {
-        let mut format = args!["volume", "format", &path];
-        format.extend(options.iter().map(Into::into));
-        let refused = verimount(format);
+        let refused = verimount(args!["volume format", &path; options.iter()]);
         refused.is_wrong_usage();
-        assert!(refused.stderr.contains(said), "{refused:?}");
+        refused.notes(said);
     }
     assert!(!path.exists());
 }
@@ -234,12 +209,10 @@ fn unusual_formats_come_with_instructions() {
     let world = World::new();
     let path = world.path("vol.img");
     let options = ["--size", "8M", "--integrity", "sha1", "--mode", "bitmap"];
-    let mut format = args!["volume", "format", &path];
-    format.extend(options.iter().map(Into::into));
-    let made = verimount(format);
+    let made = verimount(args!["volume format", &path; options.iter()]);
     made.succeeds_quietly();
     let note = "--integrity sha1 --mode bitmap";
-    assert!(made.stderr.contains(note), "{made:?}");
+    made.notes(note);
 }
 
 #[test]
@@ -249,13 +222,12 @@ fn files_with_content_are_not_overwritten() {
     content[70_000] = 1;
     let path = world.write("file", &content);
     world.unchanged_by(|| {
-        verimount(args!["volume", "format", &path]).fails_saying("not empty");
-        let new = args!["volume", "format", &path, "--size", "8M"];
-        verimount(new).fails_saying("File exists");
+        verimount(args!["volume format", &path]).fails_saying("not empty");
+        verimount(args!["volume format", &path, "--size", "8M"]).fails_saying("File exists");
     });
-    verimount(args!["volume", "format", &path, "--force"]).succeeds_quietly();
-    verimount(args!["volume", "check", &path]).succeeds_quietly();
-    verimount(args!["volume", "format", &path]).fails_saying("not empty");
+    verimount(args!["volume format", &path, "--force"]).succeeds_quietly();
+    verimount(args!["volume check", &path]).succeeds_quietly();
+    verimount(args!["volume format", &path]).fails_saying("not empty");
 }
 
 /// The former content is gone.
@@ -264,7 +236,7 @@ fn an_overwritten_volume_is_gone() {
     let world = World::new();
     let content = noise(16 << 20, 1);
     let path = world.write("file", &content);
-    verimount(args!["volume", "format", &path, "--force"]).succeeds_quietly();
+    verimount(args!["volume format", &path, "--force"]).succeeds_quietly();
     let bytes = fs::read(&path).unwrap();
     let left = (0..bytes.len()).step_by(4096);
     let left = left.filter(|&at| bytes[at..at + 4096] == content[at..at + 4096]);
@@ -278,14 +250,14 @@ fn a_metadata_device() {
     File::create(&tags).unwrap().set_len(4 << 20).unwrap();
     File::create(&data).unwrap().set_len(64 << 20).unwrap();
     let devices = || args![&tags, "--data-device", &data];
-    verimount([args!["volume", "format"], devices()].concat()).succeeds_quietly();
-    let info = json(args!["volume", "info", "--json", &tags], 0);
+    verimount([args!["volume format"], devices()].concat()).succeeds_quietly();
+    let info = json(args!["volume info --json", &tags], 0);
     assert_eq!(info["size"], 64 << 20);
     assert!(info["interleave_sectors"].is_null());
-    verimount([args!["volume", "check"], devices()].concat()).succeeds_quietly();
-    verimount(args!["volume", "check", &tags]).fails_saying("a separate device");
-    verimount(args!["volume", "check", &tags, "--data-device", &tags]).fails_saying("too small");
-    verimount(args!["volume", "grow", &tags, "--data-device", &tags]).fails_saying("in use");
+    verimount([args!["volume check"], devices()].concat()).succeeds_quietly();
+    verimount(args!["volume check", &tags]).fails_saying("a separate device");
+    verimount(args!["volume check", &tags, "--data-device", &tags]).fails_saying("too small");
+    verimount(args!["volume grow", &tags, "--data-device", &tags]).fails_saying("in use");
 }
 
 #[test]
@@ -295,8 +267,7 @@ fn an_interrupted_format_leaves_no_new_file() {
         let folder = world.directory("folder");
         let path = folder.join("vol.img");
         let options = ["--size", "1T", "--sector-size", "512"];
-        let mut format = args!["volume", "format", &path];
-        format.extend(options.iter().map(Into::into));
+        let format = args!["volume format", &path; options.iter()];
         let child = start(format);
         eventually("it has begun", || has_unnamed_file_in(&child, &folder));
         interrupt(child, signal).is_interrupted_by(signal);

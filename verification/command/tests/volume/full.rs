@@ -1,35 +1,10 @@
 //! A volume is a sparse file on a file system that becomes full: no flushed write is lost, and nothing is
 //! confirmed after a failure.
 
-use std::{
-    collections::HashMap,
-    env,
-    fs::{self, File},
-    io::{self, Read, Write},
-    os::unix::{fs::FileExt, net::UnixStream},
-    path::Path,
-    process::Command,
-    sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
-    thread,
-};
-
-use rustix::{
-    fs::{FallocateFlags, fallocate, statvfs},
-    process::Signal,
-};
-use verimount_testkit::{Random, tools};
+use std::{collections::HashMap, sync::atomic::Ordering::SeqCst};
 
 use super::{MODES, open_disk, world};
-use crate::{
-    args,
-    common::{
-        daemon::Daemon,
-        kernel::{Loop, Mounted},
-        run::{finish, verimount},
-        user::root_or_skip,
-        world::World,
-    },
-};
+use crate::prelude::*;
 
 /// The environment variable with the number of seeds to be tried in each mode, if not one.
 const SEEDS: &str = "VERIMOUNT_FULL_SEEDS";
@@ -61,9 +36,7 @@ fn through_nbd() {
 }
 
 fn for_all_seeds(way: Way) {
-    if !root_or_skip() {
-        return;
-    }
+    needs!(root_or_skip());
     let seeds = env::var(SEEDS).map_or(1, |seeds| seeds.parse().unwrap());
     for mode in MODES {
         let mut confirmed = 0;
@@ -88,9 +61,9 @@ fn fill(way: Way, mode: &str, seed: u64) -> Option<usize> {
     finish(make).succeeds();
     let device = Loop::new(&host_image, false)?;
     let host = world.directory("host");
-    let _mounted = Mounted::ext4(&device, &host);
+    let _mounted = KernelMount::ext4(&device, &host);
     let volume = host.join("vol.img");
-    verimount(args!["volume", "format", &volume, "--size", "40M"]).succeeds_quietly();
+    verimount(args!["volume format", &volume, "--size", "40M"]).succeeds_quietly();
     let mut random = Random::new(seed);
     let filler = host.join("filler");
     let free = ((2 << 20) + random.below(3 << 20)) as u64;

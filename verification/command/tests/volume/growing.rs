@@ -1,20 +1,14 @@
 //! Volumes on storage that became larger.
 
-use std::{fs::OpenOptions, os::unix::fs::FileExt};
-
-use verimount_testkit::noise;
-
 use super::{MODES, format, json, mount, open_disk, read};
-use crate::{
-    args,
-    common::{daemon::world, run::verimount, world::World},
-};
+use crate::common::daemon::world;
+use crate::prelude::*;
 
 const MIB: u64 = 1 << 20;
 
 #[test]
 fn by_making_the_file_longer() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     for mode in MODES {
         let path = format(&world, &[]);
         let content = noise(100_000, 1);
@@ -24,14 +18,14 @@ fn by_making_the_file_longer() {
         disk.write_all_at(&content, old - 100_000).unwrap();
         disk.sync_all().unwrap();
         // In use, it stays as it is.
-        verimount(args!["volume", "grow", &path, "--size", "64M"]).fails_saying("in use");
+        verimount(args!["volume grow", &path, "--size", "64M"]).fails_saying("in use");
         assert_eq!(path.metadata().unwrap().len(), 16 * MIB);
         drop(disk);
         mounted.unmount();
 
-        let grown = verimount(args!["volume", "grow", &path, "--size", "64M"]);
+        let grown = verimount(args!["volume grow", &path, "--size", "64M"]);
         grown.succeeds();
-        let info = json(args!["volume", "info", "--json", &path], 0);
+        let info = json(args!["volume info --json", &path], 0);
         let new = info["size"].as_u64().unwrap();
         assert!(new > 60 * MIB, "{new}");
         assert!(
@@ -59,20 +53,19 @@ fn with_a_file_that_is_longer_already() {
         let world = World::new();
         let path = format(&world, &[]);
         let grow = || {
-            let mut grow = args!["volume", "grow", &path];
-            grow.extend(options.iter().map(Into::into));
+            let grow = args!["volume grow", &path; options.iter()];
             verimount(grow)
         };
         if options.is_empty() {
             let unchanged = grow();
             unchanged.succeeds();
-            assert!(unchanged.text().contains("no room"), "{unchanged:?}");
+            unchanged.says("no room");
         }
         let file = OpenOptions::new().write(true).open(&path).unwrap();
         file.write_all_at(&noise(MIB as usize, 2), 16 * MIB)
             .unwrap();
         grow().succeeds();
-        let checked = json(args!["volume", "check", "--json", &path], 0);
+        let checked = json(args!["volume check --json", &path], 0);
         assert!(checked["size"].as_u64().unwrap() > 16 * MIB);
         let blocks = std::os::unix::fs::MetadataExt::blocks(&path.metadata().unwrap());
         assert!(blocks * 512 < 4 * MIB, "it takes storage for zeros");
@@ -85,16 +78,15 @@ fn volumes_that_cannot_grow_stay_unchanged() {
     let path = format(&world, &[]);
     let before = std::fs::read(&path).unwrap();
     let grow = |options: &[&str]| {
-        let mut grow = args!["volume", "grow", &path];
-        grow.extend(options.iter().map(Into::into));
+        let grow = args!["volume grow", &path; options.iter()];
         verimount(grow)
     };
     grow(&["--size", "8M"]).fails_saying("volumes cannot shrink");
     grow(&["--size", "64M", "--integrity", "sha256"]).fails_saying("vol.img");
-    let missing = args!["volume", "grow", world.path("missing")];
+    let missing = args!["volume grow", world.path("missing")];
     verimount(missing).fails_saying("missing: No such file");
     let foreign = world.write("foreign", vec![7; 1 << 20]);
-    verimount(args!["volume", "grow", &foreign, "--size", "8M"]).fails_saying("foreign");
+    verimount(args!["volume grow", &foreign, "--size", "8M"]).fails_saying("foreign");
     assert_eq!(foreign.metadata().unwrap().len(), 1 << 20);
     assert!(std::fs::read(&path).unwrap() == before);
 }
@@ -103,16 +95,16 @@ fn volumes_that_cannot_grow_stay_unchanged() {
 fn to_a_disk_of_an_exact_size() {
     let world = World::new();
     let path = world.path("vol.img");
-    verimount(args!["volume", "format", &path, "--disk-size", "3M"]).succeeds();
-    let grow = |size: &str| verimount(args!["volume", "grow", &path, "--disk-size", size]);
-    let size = || json(args!["volume", "info", "--json", &path], 0)["size"].clone();
+    verimount(args!["volume format", &path, "--disk-size", "3M"]).succeeds();
+    let grow = |size: &str| verimount(args!["volume grow", &path, "--disk-size", size]);
+    let size = || json(args!["volume info --json", &path], 0)["size"].clone();
     grow("40M").succeeds();
     assert_eq!(size(), 40 * MIB);
     let len = path.metadata().unwrap().len();
     // As much as was there, and no more than is needed.
     let again = grow("40M");
     again.succeeds();
-    assert!(again.text().contains("as before"), "{again:?}");
+    again.says("as before");
     assert_eq!(path.metadata().unwrap().len(), len);
     grow("39M").fails_saying("volumes cannot shrink");
     assert_eq!(size(), 40 * MIB);
@@ -122,5 +114,5 @@ fn to_a_disk_of_an_exact_size() {
     grow("41M").succeeds();
     assert_eq!(size(), 41 * MIB);
     assert_eq!(path.metadata().unwrap().len(), len + 64 * MIB);
-    verimount(args!["volume", "check", &path]).succeeds_quietly();
+    verimount(args!["volume check", &path]).succeeds_quietly();
 }

@@ -1,16 +1,9 @@
 //! When 1 MiB with a bad block is read, exactly that block is missing, for all programs and ways to read.
 
-use std::{
-    fs::{self, File},
-    io,
-    os::unix::fs::FileExt,
-};
-
-use rustix::{fs::sendfile, io::Errno};
-use verimount_testkit::noise;
+use rustix::fs::sendfile;
 
 use super::{clients, flip_where, format, mount, open_disk, world};
-use crate::common::{kernel::Loop, user::root_or_skip, world::World};
+use crate::prelude::*;
 
 const LEN: usize = 1 << 20;
 const BLOCK: usize = 4096;
@@ -62,7 +55,7 @@ fn read_some(file: &File, at: u64, len: usize) -> io::Result<Vec<u8>> {
 
 #[test]
 fn from_the_disk() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     damage(&world);
     let mounted = mount(&world, &[]);
     let disk = open_disk(&mounted);
@@ -78,7 +71,7 @@ fn from_the_disk() {
 /// `sendfile` has the kernel read pages, and more than requested.
 #[test]
 fn from_the_page_cache() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     damage(&world);
     let mounted = mount(&world, &[]);
     let disk = open_disk(&mounted);
@@ -94,20 +87,14 @@ fn from_the_page_cache() {
 
 #[test]
 fn from_a_loop_device() {
-    if !root_or_skip() {
-        return;
-    }
-    let Some(world) = world() else { return };
+    needs!(root_or_skip());
+    let world = needs!(world());
     damage(&world);
     let mounted = mount(&world, &[]);
     for direct in [false, true] {
-        let Some(device) = Loop::new(&mounted.path("disk"), direct) else {
-            return;
-        };
+        let device = needs!(Loop::new(&mounted.path("disk"), direct));
         // Read-ahead makes the units of the page cache, of which a part cannot be read, larger than a block.
-        let Some(without) = device.run("blockdev", &["--setra", "8"]) else {
-            return;
-        };
+        let without = needs!(device.run("blockdev", &["--setra", "8"]));
         without.succeeds();
         let file = device.open();
         assert_one_is_missing(|at, len| read_some(&file, at, len));
@@ -118,7 +105,7 @@ fn from_a_loop_device() {
 /// QEMU takes a short read for the end of a file, and passes zeros to its guest.
 #[test]
 fn from_qemu() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     damage(&world);
     let mounted = mount(&world, &[]);
     let disk = mounted.path("disk");

@@ -1,34 +1,12 @@
 //! Volumes that cannot or may not be written: all of them can be read and checked.
 
-use std::{
-    fs::{self, File, OpenOptions, Permissions},
-    os::unix::fs::{FileExt, PermissionsExt},
-    path::{Path, PathBuf},
-    process::Command,
-};
-
-use rustix::{
-    io::Errno,
-    mount::{MountFlags, mount_remount},
-    process::Signal,
-};
-use serde_json::Value;
-use verimount_testkit::{noise, tools};
+use rustix::mount::mount_remount;
 
 use super::{
     clients::{client, uri},
     dies, error_of, flip_where, format, json, mount, open_disk, read, world,
 };
-use crate::{
-    args,
-    common::{
-        daemon::{Daemon, umount},
-        kernel::{Loop, Mounted},
-        run::{finish, verimount},
-        user::{is_root, root_or_skip},
-        world::World,
-    },
-};
+use crate::prelude::*;
 
 const READ_ONLY: [&str; 2] = ["--mode", "read-only"];
 
@@ -50,7 +28,7 @@ fn crash(path: &Path, mnt: &Path, mode: &str) -> Vec<u8> {
 #[track_caller]
 fn can_be_read(path: &Path, mnt: &Path, content: &[u8]) {
     let stored = fs::read(path).unwrap();
-    let checked = verimount(args!["volume", "check", path]);
+    let checked = verimount(args!["volume check", path]);
     assert_eq!(checked.succeeds_quietly().stderr, "");
     let mounted = Daemon::volume(path, mnt, &READ_ONLY);
     let writing = OpenOptions::new().write(true).open(mounted.path("disk"));
@@ -59,8 +37,8 @@ fn can_be_read(path: &Path, mnt: &Path, content: &[u8]) {
     assert!(read(&disk, 0, content.len()).unwrap() == content);
     disk.sync_all().unwrap();
     // Others may read it at the same time.
-    verimount(args!["volume", "check", path]).succeeds_quietly();
-    let status = json(args!["status", "--json", mnt], 0);
+    verimount(args!["volume check", path]).succeeds_quietly();
+    let status = json(args!["status --json", mnt], 0);
     assert_eq!(status["mode"], "read-only");
     drop(disk);
     mounted.unmount();
@@ -70,7 +48,7 @@ fn can_be_read(path: &Path, mnt: &Path, content: &[u8]) {
 
 #[test]
 fn the_state_after_a_crash_is_read_and_not_changed() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let path = format(&world, &[]);
     let content = crash(&path, &world.path("mnt"), "journal");
     can_be_read(&path, &world.path("mnt"), &content);
@@ -78,9 +56,9 @@ fn the_state_after_a_crash_is_read_and_not_changed() {
     fs::set_permissions(&path, Permissions::from_mode(0o444)).unwrap();
     can_be_read(&path, &world.path("mnt"), &content);
     if !is_root() {
-        verimount(args!["volume", "mount", &path, world.path("mnt")])
+        verimount(args!["volume mount", &path, world.path("mnt")])
             .fails_saying("Permission denied");
-        verimount(args!["volume", "check", &path, "--accept", "0..8"])
+        verimount(args!["volume check", &path, "--accept", "0..8"])
             .fails_saying("Permission denied");
     }
 }
@@ -91,12 +69,17 @@ fn a_read_only_export() {
     let path = format(&world, &[]);
     let served = Daemon::nbd(&path, &world.path("socket"), &READ_ONLY);
     if let Some(ended) = client("nbdinfo", &["--json", &uri(&world)]) {
-        let info: Value = serde_json::from_str(ended.succeeds().text()).unwrap();
+        let info: Value = ended.succeeds().json();
         assert_eq!(info["exports"][0]["is_read_only"], true);
     }
     // While it is read, it cannot be written.
-    let serve = args!["volume", "serve", &path, "--socket", world.path("other")];
-    verimount(serve).fails_saying("in use");
+    verimount(args![
+        "volume serve",
+        &path,
+        "--socket",
+        world.path("other")
+    ])
+    .fails_saying("in use");
     assert!(!world.path("other").exists());
     umount(&world.path("socket"));
     drop(served);
@@ -104,7 +87,7 @@ fn a_read_only_export() {
 
 #[test]
 fn damage_is_noticed() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let path = format(&world, &[]);
     let content = noise(16384, 1);
     let mounted = mount(&world, &[]);
@@ -115,10 +98,10 @@ fn damage_is_noticed() {
     let disk = File::open(mounted.path("disk")).unwrap();
     assert_eq!(error_of(read(&disk, 0, 16384)), Errno::IO);
     assert!(read(&disk, 0, 8192).unwrap() == content[..8192]);
-    let status = json(args!["status", "--json", mounted.directory()], 1);
+    let status = json(args!["status --json", mounted.directory()], 1);
     assert_eq!(status["recent_mismatches"][0]["sector"], 16);
     let shown = verimount(args!["status", mounted.directory()]);
-    assert!(shown.text().contains("block at sector 16: "), "{shown:?}");
+    shown.says("block at sector 16: ");
     drop(disk);
     mounted.unmount();
 }
@@ -135,28 +118,24 @@ fn host(world: &World, size: u64) -> Option<(Loop, PathBuf)> {
 
 #[test]
 fn on_a_file_system_that_is_read_only() {
-    if !root_or_skip() {
-        return;
-    }
+    needs!(root_or_skip());
     for mode in ["journal", "bitmap"] {
-        let Some(world) = world() else { return };
-        let Some((device, host)) = host(&world, 48 << 20) else {
-            return;
-        };
-        let _mounted = Mounted::ext4(&device, &host);
+        let world = needs!(world());
+        let (device, host) = needs!(host(&world, 48 << 20));
+        let _mounted = KernelMount::ext4(&device, &host);
         let (path, mnt) = (host.join("vol.img"), world.path("mnt"));
-        verimount(args!["volume", "format", &path, "--size", "32M"]).succeeds_quietly();
+        verimount(args!["volume format", &path, "--size", "32M"]).succeeds_quietly();
         let content = crash(&path, &mnt, mode);
         mount_remount(&host, MountFlags::RDONLY, "").unwrap();
-        verimount(args!["volume", "mount", &path, &mnt]).fails_saying("Read-only file system");
+        verimount(args!["volume mount", &path, &mnt]).fails_saying("Read-only file system");
         if mode == "journal" {
             can_be_read(&path, &mnt, &content);
             continue;
         }
         // Their tags cannot be computed, and it is not said that they are right.
-        let report = json(args!["volume", "check", "--json", &path], 0);
+        let report = json(args!["volume check --json", &path], 0);
         assert_eq!(report["unchecked_from"], 0);
-        let checked = verimount(args!["volume", "check", &path]);
+        let checked = verimount(args!["volume check", &path]);
         let checked = checked.succeeds_quietly().text();
         assert!(checked.contains("not all blocks"), "{checked}");
         assert!(!checked.contains("all 3"), "{checked}");
@@ -170,22 +149,18 @@ fn on_a_file_system_that_is_read_only() {
 
 #[test]
 fn on_a_file_system_that_is_full() {
-    if !root_or_skip() {
-        return;
-    }
-    let Some(world) = world() else { return };
-    let Some((device, host)) = host(&world, 48 << 20) else {
-        return;
-    };
-    let _mounted = Mounted::ext4(&device, &host);
+    needs!(root_or_skip());
+    let world = needs!(world());
+    let (device, host) = needs!(host(&world, 48 << 20));
+    let _mounted = KernelMount::ext4(&device, &host);
     let (path, mnt) = (host.join("vol.img"), world.path("mnt"));
-    verimount(args!["volume", "format", &path, "--size", "40M"]).succeeds_quietly();
+    verimount(args!["volume format", &path, "--size", "40M"]).succeeds_quietly();
     let content = crash(&path, &mnt, "journal");
     fill(&host);
     // What was committed cannot be brought to its place, which is logged, too.
-    let refused = verimount(args!["volume", "mount", &path, &mnt]);
+    let refused = verimount(args!["volume mount", &path, &mnt]);
     assert_eq!(refused.status.code(), Some(3), "{refused:?}");
-    assert!(refused.stderr.contains("No space left"), "{refused:?}");
+    refused.notes("No space left");
     can_be_read(&path, &mnt, &content);
 }
 

@@ -1,30 +1,10 @@
 //! Synchronous writes are durable when they return.
 
-use std::{
-    collections::HashMap,
-    fs::File,
-    ops::Range,
-    os::unix::fs::FileExt,
-    sync::{
-        Mutex,
-        atomic::{AtomicUsize, Ordering::SeqCst},
-    },
-    thread,
-    time::Duration,
-};
-
-use rustix::process::Signal;
-use verimount_testkit::{Random, eventually, noise, seed};
+use std::{collections::HashMap, ops::Range, sync::atomic::Ordering::SeqCst};
 
 use super::{MODES, dies, format, json, mount, open_disk, read, world};
-use crate::{
-    args,
-    common::{
-        daemon::Daemon,
-        run::verimount,
-        synchronous::{WAYS, Way},
-    },
-};
+use crate::common::synchronous::{WAYS, Way};
+use crate::prelude::*;
 
 /// The length of a write: a block.
 const BLOCK: usize = 4096;
@@ -47,7 +27,7 @@ const AFTER: usize = 2000;
 #[test]
 fn synchronous_writes_survive_a_kill() {
     for mode in MODES {
-        let Some(world) = world() else { return };
+        let world = needs!(world());
         let path = format(&world, &[]);
         let mounted = mount(&world, &["--mode", mode]);
         for (number, way) in (0..).zip(WAYS) {
@@ -55,7 +35,7 @@ fn synchronous_writes_survive_a_kill() {
             let at = number * BLOCK as u64;
             way.write(&disk, &noise(BLOCK, number), at).unwrap();
             // A kill does not show whether it would survive the loss of power, too.
-            let status = json(args!["status", "--json", mounted.directory()], 0);
+            let status = json(args!["status --json", mounted.directory()], 0);
             assert_eq!(status["requests"]["flush"], number + 1, "{mode}, {way:?}");
         }
         mounted.signal(Signal::KILL);
@@ -68,7 +48,7 @@ fn synchronous_writes_survive_a_kill() {
         }
         drop(disk);
         mounted.unmount();
-        verimount(args!["volume", "check", &path]).succeeds_quietly();
+        verimount(args!["volume check", &path]).succeeds_quietly();
     }
 }
 
@@ -160,7 +140,7 @@ fn synchronous_writes_survive_kills_at_random_points() {
     let kills = given.map_or(KILLS, |text| text.parse().unwrap());
     let seed = seed();
     for mode in MODES {
-        let Some(world) = world() else { return };
+        let world = needs!(world());
         format(&world, &[]);
         let mut random = Random::new(seed);
         let mut blocks = Mutex::new(Blocks::default());

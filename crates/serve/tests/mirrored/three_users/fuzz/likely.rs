@@ -1,7 +1,7 @@
 //! Choices by which results are likely to differ.
 
 use super::Fuzz;
-use crate::bridge::three_users::{
+use crate::three_users::{
     operation::{Operation, SLOTS},
     user::{ORDINARY_USERS, USERS},
 };

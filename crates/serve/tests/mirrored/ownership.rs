@@ -1,51 +1,9 @@
 //! Owners of new files, and permissions: as on the source.
 
-use std::{
-    fs,
-    os::unix::fs::{MetadataExt, PermissionsExt, chown},
-    path::Path,
-    process::Command,
-};
+use rustix::mount::mount as mount_system;
 
-use rustix::{
-    fs::statvfs,
-    mount::{MountFlags, mount as mount_system},
-};
-use verimount_testkit::{eventually, skip, tools};
-
-use super::{WAYS, mount, mount_in, world, world_on_ext4};
-use crate::common::{
-    daemon::Daemon,
-    run::{Ended, finish},
-    user::root_or_skip,
-    world::World,
-};
-
-/// Runs a shell script in a directory, as a user with these ids and supplementary groups.
-pub(super) fn shell_as(
-    uid: u32,
-    gid: u32,
-    groups: &[u32],
-    directory: &Path,
-    script: &str,
-) -> Ended {
-    let setpriv = tools::find("setpriv").expect("util-linux is part of every system");
-    let mut command = Command::new(setpriv);
-    command
-        .arg(format!("--reuid={uid}"))
-        .arg(format!("--regid={gid}"));
-    match groups {
-        [] => command.arg("--clear-groups"),
-        groups => {
-            let groups: Vec<_> = groups.iter().map(u32::to_string).collect();
-            command.arg("--groups").arg(groups.join(","))
-        }
-    };
-    command
-        .args(["--", "sh", "-ec", script])
-        .current_dir(directory);
-    finish(command)
-}
+use super::{Mirrored, WAYS, for_all, mount, mount_in, world, world_on_ext4};
+use crate::prelude::*;
 
 /// A world whose source everybody may change, for root.
 fn open_world() -> Option<World> {
@@ -74,8 +32,7 @@ fn comes_out_alike(
         root(at, prepare).succeeds();
     }
     let mnt = world.path("mnt");
-    let options = ["--allow-other", "--passthrough", way];
-    let mounted = Daemon::bridge(&source, &mnt, &options);
+    let mounted = Mirrored::new(&source, &mnt, for_all(way));
     for (uid, gid, groups) in users {
         let [here, there] = [&native, &mnt].map(|at| shell_as(*uid, *gid, groups, at, script));
         assert_eq!(there.text(), here.text());
@@ -93,7 +50,7 @@ const SOMEBODY: (u32, u32, &[u32]) = (4321, 8765, &[777, 888]);
 
 #[test]
 fn new_files_belong_to_their_creators() {
-    let Some(world) = open_world() else { return };
+    let world = needs!(open_world());
     let script = "
         umask 027; d=d$(id -u); mkdir $d; echo file > $d/file; ln -s file $d/link; mkfifo $d/fifo
         ln $d/file $d/hard; umask 0; echo open > $d/open; mkdir -m 1777 $d/sticky
@@ -110,7 +67,7 @@ fn new_files_belong_to_their_creators() {
 /// Set-group-ID directories, groups of the caller, and bits that only members may set.
 #[test]
 fn setgid_directories_pass_on_their_group() {
-    let Some(world) = open_world() else { return };
+    let world = needs!(open_world());
     let prepare = "
         mkdir shared; chgrp 777 shared; chmod 2775 shared
         mkdir closed; chgrp 888 closed; chmod 770 closed; echo secret > closed/file; chmod 640 closed/file
@@ -130,7 +87,7 @@ fn setgid_directories_pass_on_their_group() {
 
 #[test]
 fn permissions_of_the_source_apply() {
-    let Some(world) = open_world() else { return };
+    let world = needs!(open_world());
     let prepare = "
         echo secret > private; chmod 600 private; echo public > public; mkdir -m 700 closed
         echo hidden > closed/file; mkdir -m 1777 sticky; echo mine > sticky/mine; mkdir -m 711 passage
@@ -152,10 +109,8 @@ fn permissions_of_the_source_apply() {
 /// Access control lists decide, and new files inherit them.
 #[test]
 fn access_control_lists() {
-    let Some(world) = open_world() else { return };
-    if tools::find("setfacl").is_none() {
-        return;
-    }
+    let world = needs!(open_world());
+    needs!(tools::find("setfacl"));
     let prepare = "
         mkdir d; chmod 700 d; setfacl -m u:4321:rwx -d -m u:65534:rw,g::r,o::- d
         echo listed > listed; chmod 600 listed; setfacl -m u:65534:r,g:888:rw listed
@@ -172,9 +127,9 @@ fn access_control_lists() {
 /// Every user's write clears a program's set-user-ID bit, passed through or not.
 #[test]
 fn changed_programs_lose_their_privileges() {
-    let Some(world) = open_world() else { return };
+    let world = needs!(open_world());
     for way in WAYS {
-        let mounted = mount(&world, &["--allow-other", "--passthrough", way]);
+        let mounted = mount(&world, for_all(way));
         let program = world.path("src/program");
         for change in [
             "echo x >> program",
@@ -197,7 +152,7 @@ fn changed_programs_lose_their_privileges() {
 /// Set-ID bits are cleared and kept as on the source, for changes of nothing else.
 #[test]
 fn set_id_bits_are_cleared_as_on_the_source() {
-    let Some(world) = open_world() else { return };
+    let world = needs!(open_world());
     if tools::find("python3").is_none() || tools::find("setfacl").is_none() {
         return;
     }
@@ -223,15 +178,13 @@ fn set_id_bits_are_cleared_as_on_the_source() {
 #[test]
 fn blocks_that_are_reserved_for_root() {
     for way in WAYS {
-        let Some(world) = world_on_ext4(&["-m", "30"]) else {
-            return;
-        };
+        let world = needs!(world_on_ext4(&["-m", "30"]));
         let src = world.path("src");
         fs::set_permissions(&src, PermissionsExt::from_mode(0o777)).unwrap();
-        let mounted = mount(&world, &["--allow-other", "--passthrough", way]);
+        let mounted = mount(&world, for_all(way));
         let fill = |at: &Path, script: &str| {
             let ended = shell_as(65534, 65534, &[], at, script);
-            assert!(ended.stderr.contains("No space left"), "{ended:?}");
+            ended.notes("No space left");
             let len = fs::metadata(src.join("large")).unwrap().len();
             fs::remove_file(at.join("large")).unwrap();
             eventually("the room is free again", || {
@@ -251,7 +204,7 @@ fn blocks_that_are_reserved_for_root() {
 
 #[test]
 fn device_nodes_are_shown_and_lead_nowhere() {
-    let Some(world) = open_world() else { return };
+    let world = needs!(open_world());
     let mounted = mount_in(&world, "auto");
     shell_as(
         0,
@@ -272,9 +225,9 @@ fn device_nodes_are_shown_and_lead_nowhere() {
 /// Without `--allow-other` no other user has access.
 #[test]
 fn other_users_are_kept_out() {
-    let Some(world) = open_world() else { return };
+    let world = needs!(open_world());
     fs::write(world.path("src/file"), "content").unwrap();
-    let mounted = mount(&world, &[]);
+    let mounted = mount_in(&world, "auto");
     let script = format!("cat '{}'", mounted.path("file").to_str().unwrap());
     assert!(
         !shell_as(65534, 65534, &[], Path::new("/"), &script)
@@ -287,7 +240,7 @@ fn other_users_are_kept_out() {
 /// The names of attributes that only root may see.
 #[test]
 fn trusted_attributes_are_roots() {
-    let Some(world) = open_world() else { return };
+    let world = needs!(open_world());
     let file = world.path("src/file");
     fs::write(&file, "content").unwrap();
     for name in ["trusted.one", "user.two"] {
@@ -297,12 +250,10 @@ fn trusted_attributes_are_roots() {
         }
     }
     chown(&file, Some(65534), Some(65534)).unwrap();
-    let mounted = mount(&world, &["--allow-other"]);
+    let mounted = mount(&world, for_all("auto"));
     let list = "import os; print(sorted(os.listxattr('file')))";
     let script = format!("python3 -c \"{list}\"");
-    if tools::find("python3").is_none() {
-        return;
-    }
+    needs!(tools::find("python3"));
     let seen = |uid| shell_as(uid, uid, &[], mounted.directory(), &script);
     assert_eq!(seen(0).text(), "['trusted.one', 'user.two']\n");
     assert_eq!(seen(65534).text(), "['user.two']\n");
@@ -312,13 +263,13 @@ fn trusted_attributes_are_roots() {
 /// Mounts in the source are not part of the mirror.
 #[test]
 fn mounts_in_the_source_are_left_out() {
-    let Some(world) = open_world() else { return };
+    let world = needs!(open_world());
     let inner = world.path("src/inner");
     fs::create_dir(&inner).unwrap();
     fs::write(inner.join("below"), "").unwrap();
     mount_system("tmpfs", &inner, "tmpfs", MountFlags::empty(), None).unwrap();
     fs::write(inner.join("above"), "").unwrap();
-    let mounted = mount(&world, &[]);
+    let mounted = mount_in(&world, "auto");
     mount_system(
         "tmpfs",
         world.path("src"),

@@ -1,23 +1,11 @@
 //! Errors of the source's file system are passed on.
 
-use std::{
-    ffi::CString,
-    fs::{self, File, OpenOptions, Permissions},
-    io::{self, Write},
-    os::unix::fs::PermissionsExt,
-    path::Path,
-    process::Command,
-};
+use std::ffi::CString;
 
-use rustix::{
-    fs::statvfs,
-    io::Errno,
-    mount::{MountFlags, UnmountFlags, mount as mount_system, mount_remount, unmount},
-};
-use verimount_testkit::eventually;
+use rustix::mount::{mount as mount_system, mount_remount, unmount};
 
-use super::{WAYS, error_of, mount, mount_in, ownership::shell_as, world, world_on_ext4};
-use crate::common::{run::finish, user::root_or_skip, world::World};
+use super::{WAYS, error_of, for_all, mount, mount_in, world, world_on_ext4};
+use crate::prelude::*;
 
 /// A world whose source is a file system of its own; only root can make one.
 fn world_with_file_system(options: &str) -> Option<World> {
@@ -49,9 +37,7 @@ fn fill(path: &Path) -> io::Result<u64> {
 #[test]
 fn a_full_disk() {
     for way in WAYS {
-        let Some(world) = world_with_file_system("size=2M,nr_inodes=20") else {
-            return;
-        };
+        let world = needs!(world_with_file_system("size=2M,nr_inodes=20"));
         let mounted = mount_in(&world, way);
         let mnt = mounted.directory();
         let total = |at: &Path| statvfs(at).map(|usage| (usage.f_blocks, usage.f_files));
@@ -83,9 +69,7 @@ fn a_full_disk() {
 fn reserved_blocks_stay_reserved() {
     for way in WAYS {
         for reserved_for in ["resuid=0", "resuid=65534", "resgid=65534"] {
-            let Some(world) = world_on_ext4(&["-m", "40"]) else {
-                return;
-            };
+            let world = needs!(world_on_ext4(&["-m", "40"]));
             let source = world.path("src");
             let mut remount = Command::new("mount");
             remount
@@ -93,7 +77,7 @@ fn reserved_blocks_stay_reserved() {
                 .arg(&source);
             finish(remount).succeeds();
             fs::set_permissions(&source, Permissions::from_mode(0o777)).unwrap();
-            let mounted = mount(&world, &["--allow-other", "--passthrough", way]);
+            let mounted = mount(&world, for_all(way));
             let fill = "head -c 100M /dev/zero > large";
             let ended = shell_as(4321, 4321, &[], mounted.directory(), fill);
             assert!(!ended.status.success());
@@ -108,9 +92,7 @@ fn reserved_blocks_stay_reserved() {
 #[test]
 fn files_removed_in_the_source_free_their_space() {
     for way in WAYS {
-        let Some(world) = world_on_ext4(&[]) else {
-            return;
-        };
+        let world = needs!(world_on_ext4(&[]));
         let src = world.path("src");
         let free = || statvfs(&src).unwrap().f_bavail;
         let mounted = mount_in(&world, way);
@@ -128,9 +110,7 @@ fn files_removed_in_the_source_free_their_space() {
 #[test]
 fn a_source_that_cannot_be_changed() {
     for way in WAYS {
-        let Some(world) = world_with_file_system("") else {
-            return;
-        };
+        let world = needs!(world_with_file_system(""));
         let src = world.path("src");
         fs::write(src.join("file"), "content").unwrap();
         let mounted = mount_in(&world, way);
@@ -158,9 +138,7 @@ fn a_source_that_cannot_be_changed() {
 #[test]
 fn a_source_that_is_unmounted() {
     for way in WAYS {
-        let Some(world) = world_with_file_system("") else {
-            return;
-        };
+        let world = needs!(world_with_file_system(""));
         let src = world.path("src");
         fs::write(src.join("file"), "content").unwrap();
         let mounted = mount_in(&world, way);
@@ -176,7 +154,7 @@ fn a_source_that_is_unmounted() {
 #[test]
 fn a_source_that_is_removed() {
     for way in WAYS {
-        let Some(world) = world() else { return };
+        let world = needs!(world());
         let src = world.path("src");
         fs::write(src.join("file"), "content").unwrap();
         let mounted = mount_in(&world, way);

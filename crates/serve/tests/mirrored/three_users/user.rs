@@ -1,24 +1,13 @@
 //! Users: each is a thread with their own ids and groups, since Linux has these per thread.
 
 use std::{
-    io::{IoSlice, Read},
+    io::IoSlice,
     mem::MaybeUninit,
-    os::{
-        fd::{AsFd, BorrowedFd, OwnedFd},
-        unix::net::UnixStream,
-    },
-    path::PathBuf,
-    process::{Child, Command},
-    sync::{
-        Arc,
-        mpsc::{Receiver, Sender, channel},
-    },
-    thread,
+    os::fd::{AsFd, BorrowedFd},
+    sync::mpsc::{Receiver, Sender, channel},
 };
 
 use rustix::{
-    fs::Mode,
-    io::Errno,
     net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg},
     process::{Gid, Uid, umask},
     thread::{
@@ -27,9 +16,9 @@ use rustix::{
     },
 };
 use verimount_sys::unshare_umask;
-use verimount_testkit::tools;
 
 use super::{operation::Operation, perform::perform};
+use crate::prelude::*;
 
 /// What one side of a comparison shows: a tree and files opened in it.
 #[derive(Clone)]

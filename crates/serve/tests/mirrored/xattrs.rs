@@ -1,33 +1,29 @@
 //! A mount without extended attributes.
 
-use std::{
-    fs::{self, File, FileTimes, Permissions},
-    io::{self, Write},
-    os::unix::fs::{MetadataExt, PermissionsExt, fchown},
-    path::{Path, PathBuf},
-    process,
-    time::SystemTime,
-};
+use std::{fs::FileTimes, os::unix::fs::fchown, process, time::SystemTime};
 
-use rustix::{
-    fs::{XattrFlags, getxattr, listxattr, minor, removexattr, setxattr},
-    io::Errno,
-};
-use verimount_testkit::skip;
+use rustix::fs::{getxattr, listxattr, minor, removexattr};
 
-use super::{mount, status, world};
-use crate::common::{daemon::Daemon, user::root_or_skip};
+use super::{Mirrored, Shown, mount, status, world};
+use crate::prelude::*;
 
 /// The folder of the kernel's traces, and the event of a FUSE request (Linux 6.11).
 const TRACES: &str = "/sys/kernel/tracing/instances";
 const SENT: &str = "events/fuse/fuse_request_send";
 
+fn no_xattr(no_xattr: bool) -> Shown<'static> {
+    Shown {
+        no_xattr,
+        ..Shown::default()
+    }
+}
+
 #[test]
 fn the_mount_has_no_extended_attributes() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let source = world.write("src/file", "content");
     let is_there = setxattr(&source, "user.one", b"1", XattrFlags::empty()).is_ok();
-    let mounted = mount(&world, &["--no-xattr"]);
+    let mounted = mount(&world, no_xattr(true));
     let file = mounted.path("file");
     // Again and again: the kernel asks once.
     for _ in 0..2 {
@@ -51,16 +47,12 @@ fn the_mount_has_no_extended_attributes() {
 
 #[test]
 fn a_new_file_takes_two_requests_less() {
-    if !root_or_skip() {
-        return;
-    }
-    for (option, expected) in [(None, 7), (Some("--no-xattr"), 5)] {
-        let Some(world) = world() else { return };
-        let mounted = mount(&world, option.as_slice());
+    needs!(root_or_skip());
+    for (without, expected) in [(false, 7), (true, 5)] {
+        let world = needs!(world());
+        let mounted = mount(&world, no_xattr(without));
         unpack(&mounted.path("first")).unwrap();
-        let Some(trace) = Trace::new(&mounted) else {
-            return;
-        };
+        let trace = needs!(Trace::new(&mounted));
         unpack(&mounted.path("second")).unwrap();
         let requests = trace.awaited();
         assert_eq!(requests.len(), expected, "{requests:?}");
@@ -83,10 +75,10 @@ struct Trace(PathBuf);
 
 impl Trace {
     /// `None`, after a note, if tracing is impossible.
-    fn new(mounted: &Daemon) -> Option<Self> {
+    fn new(mounted: &Mirrored) -> Option<Self> {
         let folder = Path::new(TRACES).join(format!("verimount-test-{}", process::id()));
         if let Err(error) = fs::create_dir(&folder) {
-            skip(format_args!("no trace: {error}"));
+            skip(format_args!("the kernel traces nothing here: {error}"));
             return None;
         }
         let trace = Self(folder);

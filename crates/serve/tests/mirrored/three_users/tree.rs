@@ -1,14 +1,11 @@
 //! What a tree contains.
 
-use std::{collections::BTreeMap, fs, path::Path};
-
-use rustix::{
-    fs::{
-        AtFlags, CWD, FileType, IFlags, Mode, OFlags, StatxFlags, ioctl_getflags, ioctl_setflags,
-        lgetxattr, llistxattr, open, statx,
-    },
-    io::Errno,
+use rustix::fs::{
+    FileType, IFlags, StatxFlags, ioctl_getflags, ioctl_setflags, lgetxattr, llistxattr, open,
+    statx,
 };
+
+use crate::prelude::*;
 
 const STATX_ATTR_IMMUTABLE: u64 = 0x10;
 const STATX_ATTR_APPEND: u64 = 0x20;

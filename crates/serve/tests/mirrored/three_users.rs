@@ -13,53 +13,43 @@ mod remembered;
 mod tree;
 mod user;
 
-use std::{env, time::Duration};
-
 use rustix::mount::mount_bind;
-use verimount_testkit::{random_cases, seed, tools};
 
 use self::fuzz::Fuzz;
-use super::{WAYS, world_on_ext4};
-use crate::common::daemon::Daemon;
+use super::{CachePolicy, Mirrored, Shown, WAYS, for_all, world_on_ext4};
+use crate::prelude::*;
 
 /// The number of operations for each mount; overridden by `VERIMOUNT_THREE_USERS_OPERATIONS`.
 const OPERATIONS: u32 = 2000;
-
-/// How long an operation and what is compared after it takes at most, on average: a mount that lasts
-/// longer hangs.
-const PATIENCE: Duration = Duration::from_millis(100);
 
 fn operations() -> u32 {
     let given = env::var("VERIMOUNT_THREE_USERS_OPERATIONS").ok();
     given.map_or_else(|| random_cases(OPERATIONS), |text| text.parse().unwrap())
 }
 
-/// How long the kernel may remember: for the cache mode of this name.
-fn bound(cache: &str) -> Option<Duration> {
+/// How long the kernel may remember.
+fn bound(cache: CachePolicy) -> Option<Duration> {
     match cache {
-        "strict" => None,
+        CachePolicy::Strict => None,
         // And a little for clocks that count in ticks.
-        "normal" => Some(Duration::from_millis(1050)),
-        "exclusive" => Some(Duration::from_secs(24 * 60 * 60)),
-        other => panic!("no cache mode: {other}"),
+        CachePolicy::Normal => Some(Duration::from_millis(1050)),
+        CachePolicy::Exclusive => Some(Duration::from_secs(24 * 60 * 60)),
     }
 }
 
-fn three_users(cache: &str) {
-    if tools::find("python3").is_none() {
-        return;
-    }
+fn three_users(cache: CachePolicy) {
+    needs!(tools::find("python3"));
     let (seed, count) = (seed(), operations());
     let mut failures = Vec::new();
     for way in WAYS {
-        let Some(world) = world_on_ext4(&[]) else {
-            return;
-        };
+        let world = needs!(world_on_ext4(&[]));
         let [src, native] = ["src/mirrored", "src/native"].map(|name| world.directory(name));
         let mnt = world.path("mnt");
-        let options = ["--allow-other", "--cache", cache, "--passthrough", way];
-        let mut mounted = Daemon::bridge(&src, &mnt, &options);
-        mounted.bites_after(PATIENCE * count.max(1000));
+        let shown = Shown {
+            cache,
+            ..for_all(way)
+        };
+        let mounted = Mirrored::new(&src, &mnt, shown);
         // Half of it through another mount of the same file system.
         let (source, native) = match way {
             "auto" => (src, native),
@@ -82,15 +72,15 @@ fn three_users(cache: &str) {
 
 #[test]
 fn with_nothing_cached() {
-    three_users("strict");
+    three_users(CachePolicy::Strict);
 }
 
 #[test]
 fn with_the_usual_cache() {
-    three_users("normal");
+    three_users(CachePolicy::Normal);
 }
 
 #[test]
 fn with_a_cache_without_limit() {
-    three_users("exclusive");
+    three_users(CachePolicy::Exclusive);
 }

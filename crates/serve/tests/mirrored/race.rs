@@ -1,21 +1,10 @@
 //! Many threads open, change, move and replace the same files. The kernel returns `EIO` if a file is open
 //! both passed through and cached, so no order of opens and closes may cause that.
 
-use std::{
-    fs::{self, File, OpenOptions},
-    io,
-    os::unix::fs::FileExt,
-    path::{Path, PathBuf},
-    sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
-    thread,
-    time::{Duration, Instant},
-};
-
-use rustix::io::Errno;
-use verimount_testkit::seed;
+use std::sync::atomic::Ordering::Relaxed;
 
 use super::{mount_by, passes_through_or_skip, status, world};
-use crate::common::{random_numbers, user::is_root};
+use crate::prelude::*;
 
 /// The number of threads, each with a part of the file that only it writes to.
 const THREADS: usize = 50;
@@ -24,14 +13,15 @@ const THREADS: usize = 50;
 const PART: usize = 3000;
 
 /// The duration in seconds; overridden by `VERIMOUNT_RACE_SECONDS`.
-const SECONDS: u64 = 4;
+const SECONDS: u32 = 4;
 
 /// Opens for reading only are passed through and others relayed, so that both modes compete.
 const POLICY: &str = "[[rule]]\naction = \"relay\"\naccess = \"write\"\n";
 
 fn duration() -> Duration {
     let given = std::env::var("VERIMOUNT_RACE_SECONDS").ok();
-    Duration::from_secs(given.map_or(SECONDS, |text| text.parse().unwrap()))
+    let seconds = given.map_or_else(|| random_cases(SECONDS), |text| text.parse().unwrap());
+    Duration::from_secs(seconds.into())
 }
 
 /// Names of one file, some existing and some not.
@@ -87,7 +77,7 @@ fn is_about_names(error: &io::Error) -> bool {
 
 #[test]
 fn one_file_is_opened_by_many() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let source = world.path("src");
     fs::write(source.join("name 0"), vec![0; THREADS * PART]).unwrap();
     let mounted = mount_by(&world, POLICY);
@@ -143,7 +133,7 @@ fn one_file_is_opened_by_many() {
 /// A file that is replaced by a rename exists at any time, and is complete.
 #[test]
 fn a_file_is_replaced_while_it_is_read() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let mounted = mount_by(&world, POLICY);
     let path = mounted.path("file");
     let content = |writer: u8| vec![writer; 5000];
@@ -188,7 +178,7 @@ fn a_file_is_replaced_while_it_is_read() {
 /// As with lock files: a process that finds none creates one.
 #[test]
 fn a_file_is_created_and_removed_by_many() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let mounted = mount_by(&world, POLICY);
     let path = mounted.path("lock");
     let end = Instant::now() + duration() / 2;

@@ -1,26 +1,15 @@
 //! Appending writes go to the current end; all other writes go to their offsets.
 
-use std::{
-    fs::{self, File, OpenOptions},
-    io::Write,
-    os::unix::fs::FileExt,
-    process::Command,
-};
+use rustix::fs::{fcntl_getfl, fcntl_setfl};
 
-use rustix::{
-    fs::{OFlags, fcntl_getfl, fcntl_setfl},
-    io::Errno,
-};
-use verimount_testkit::{eventually, skip};
-
-use super::{WAYS, error_of, mount, mount_in, python, world};
-use crate::common::{run::finish, user::root_or_skip};
+use super::{WAYS, error_of, for_all, mount, mount_in, python, world};
+use crate::prelude::*;
 
 /// Other processes append in the source at the same time.
 #[test]
 fn appended_bytes_overwrite_nothing() {
     for way in WAYS {
-        let Some(world) = world() else { return };
+        let world = needs!(world());
         let file = world.path("src/file");
         fs::write(&file, "start ").unwrap();
         let mounted = mount_in(&world, way);
@@ -40,7 +29,7 @@ fn appended_bytes_overwrite_nothing() {
 #[test]
 fn many_append_at_once() {
     for way in WAYS {
-        let Some(world) = world() else { return };
+        let world = needs!(world());
         let mounted = mount_in(&world, way);
         let path = mounted.path("log");
         std::thread::scope(|scope| {
@@ -72,7 +61,7 @@ fn many_append_at_once() {
 /// both.
 #[test]
 fn appending_can_be_switched() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     fs::write(world.path("src/file"), "content").unwrap();
     let mounted = mount_in(&world, "never");
     let mut options = OpenOptions::new();
@@ -100,13 +89,11 @@ os.close(fd)
 #[test]
 fn mapped_pages_are_written_where_they_belong() {
     for way in WAYS {
-        let Some(world) = world() else { return };
+        let world = needs!(world());
         let mut content = vec![b'-'; 10_000];
         fs::write(world.path("src/file"), &content).unwrap();
         let mounted = mount_in(&world, way);
-        let Some(changed) = python(CHANGE_MAPPED, &[&mounted.path("file")]) else {
-            return;
-        };
+        let changed = needs!(python(CHANGE_MAPPED, &[&mounted.path("file")]));
         changed.succeeds();
         content[5000..5003].copy_from_slice(b"new");
         content.extend(b"end");
@@ -163,17 +150,15 @@ print(os.pread(file, 5, 0).decode())
 /// A file that can only be appended to (`chattr +a`) is overwritten by nobody.
 #[test]
 fn an_append_only_file_is_appended_to_and_not_overwritten() {
-    if !root_or_skip() {
-        return;
-    }
+    needs!(root_or_skip());
     for way in WAYS {
-        let Some(world) = world() else { return };
+        let world = needs!(world());
         let file = world.path("src/log");
         fs::write(&file, "first ").unwrap();
         if !chattr("+a", &file) {
             return;
         }
-        let mounted = mount(&world, &["--passthrough", way, "--allow-other"]);
+        let mounted = mount(&world, for_all(way));
         let mirrored = mounted.path("log");
         let append = || OpenOptions::new().append(true).open(&mirrored).unwrap();
         let mut log = append();
@@ -199,14 +184,12 @@ fn an_append_only_file_is_appended_to_and_not_overwritten() {
 /// A file that is open can be mapped. So it is not opened for writing once it is append-only.
 #[test]
 fn a_file_that_becomes_append_only_is_opened_again_first() {
-    if !root_or_skip() {
-        return;
-    }
+    needs!(root_or_skip());
     for way in WAYS {
-        let Some(world) = world() else { return };
+        let world = needs!(world());
         let file = world.path("src/log");
         fs::write(&file, "first ").unwrap();
-        let mounted = mount(&world, &["--passthrough", way, "--allow-other"]);
+        let mounted = mount(&world, for_all(way));
         let mirrored = mounted.path("log");
         let append = || OpenOptions::new().append(true).open(&mirrored);
         let (reader, mut writer) = (File::open(&mirrored).unwrap(), append().unwrap());

@@ -1,23 +1,19 @@
 //! How soon changes made in the source become visible.
 
-use std::{
-    fs::{self, File, OpenOptions},
-    io::Write,
-    os::unix::fs::{FileExt, PermissionsExt},
+use rustix::fs::{StatxFlags, statx};
+
+use super::{
+    CachePolicy, WAYS, error_of, mount_cached, mount_in, python, status, world, world_on_ext4,
 };
-
-use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
-use verimount_testkit::eventually;
-
-use super::{WAYS, error_of, mount, mount_in, python, status, world, world_on_ext4};
+use crate::prelude::*;
 
 #[test]
 fn strict_shows_changes_at_once() {
     for way in WAYS {
-        let Some(world) = world() else { return };
+        let world = needs!(world());
         let src = world.path("src");
         fs::write(src.join("file"), "one").unwrap();
-        let mounted = mount(&world, &["--cache", "strict", "--passthrough", way]);
+        let mounted = mount_cached(&world, way, CachePolicy::Strict);
         let mnt = mounted.directory();
         for round in 0..50 {
             assert_eq!(fs::read(mnt.join("file")).unwrap().len(), 3 + round);
@@ -44,11 +40,11 @@ fn strict_shows_changes_at_once() {
 #[test]
 fn normal_shows_changes_soon() {
     for way in WAYS {
-        let Some(world) = world() else { return };
+        let world = needs!(world());
         let src = world.path("src");
         fs::write(src.join("file"), "one").unwrap();
         fs::write(src.join("other"), "").unwrap();
-        let mounted = mount(&world, &["--passthrough", way]);
+        let mounted = mount_in(&world, way);
         let mnt = mounted.directory();
         for round in 0..20_u8 {
             // Of the same length, so that only times tell.
@@ -97,12 +93,10 @@ for letter in b'abcd':
             assert seen == letter, (seen, letter)
 ";
     for way in WAYS {
-        let Some(world) = world() else { return };
+        let world = needs!(world());
         let source = world.write("src/file", [b'-'; 4096]);
         let mounted = mount_in(&world, way);
-        let Some(ended) = python(script, &[&source, &mounted.path("file")]) else {
-            return;
-        };
+        let ended = needs!(python(script, &[&source, &mounted.path("file")]));
         ended.succeeds();
         mounted.unmount();
     }
@@ -112,9 +106,7 @@ for letter in b'abcd':
 #[test]
 fn a_new_open_sees_two_changes_within_a_second() {
     for way in WAYS {
-        let Some(world) = world_on_ext4(&["-I", "128"]) else {
-            return;
-        };
+        let world = needs!(world_on_ext4(&["-I", "128"]));
         let mounted = mount_in(&world, way);
         for round in 0..50_u8 {
             world.write("src/file", [round; 3]);
@@ -128,9 +120,7 @@ fn a_new_open_sees_two_changes_within_a_second() {
 
 #[test]
 fn an_unchanged_file_is_relayed_once() {
-    let Some(world) = world_on_ext4(&[]) else {
-        return;
-    };
+    let world = needs!(world_on_ext4(&[]));
     world.write("src/file", "content");
     let mounted = mount_in(&world, "never");
     let relayed = || {
@@ -150,10 +140,10 @@ fn an_unchanged_file_is_relayed_once() {
 #[test]
 fn a_file_that_others_replace() {
     for way in WAYS {
-        let Some(world) = world() else { return };
+        let world = needs!(world());
         let src = world.path("src");
         fs::write(src.join("file"), "before").unwrap();
-        let mounted = mount(&world, &["--cache", "strict", "--passthrough", way]);
+        let mounted = mount_cached(&world, way, CachePolicy::Strict);
         let opened = File::open(mounted.path("file")).unwrap();
         fs::write(src.join("new"), "after").unwrap();
         fs::rename(src.join("new"), src.join("file")).unwrap();
@@ -170,9 +160,9 @@ fn a_file_that_others_replace() {
 #[test]
 fn exclusive_shows_own_changes_at_once() {
     for way in WAYS {
-        let Some(world) = world() else { return };
+        let world = needs!(world());
         fs::write(world.path("src/file"), "one").unwrap();
-        let mounted = mount(&world, &["--cache", "exclusive", "--passthrough", way]);
+        let mounted = mount_cached(&world, way, CachePolicy::Exclusive);
         let mnt = mounted.directory();
         for round in 0..20_usize {
             assert_eq!(fs::read_dir(mnt).unwrap().count(), 1 + round);
@@ -195,8 +185,8 @@ fn exclusive_shows_own_changes_at_once() {
 #[test]
 fn cleared_set_id_bits_are_seen_at_once() {
     for way in WAYS {
-        let Some(world) = world() else { return };
-        let mounted = mount(&world, &["--cache", "exclusive", "--passthrough", way]);
+        let world = needs!(world());
+        let mounted = mount_cached(&world, way, CachePolicy::Exclusive);
         let path = mounted.path("file");
         fs::write(&path, "one").unwrap();
         fs::set_permissions(&path, PermissionsExt::from_mode(0o4755)).unwrap();

@@ -1,15 +1,8 @@
 //! Whether a result is what it should be.
 
-use std::{
-    io,
-    os::fd::OwnedFd,
-    time::{Duration, Instant},
-};
-
-use rustix::io::Errno;
-
 use super::{Fuzz, inode};
-use crate::bridge::three_users::{
+use crate::prelude::*;
+use crate::three_users::{
     documented::Compared,
     operation::{Change, Operation},
     remembered::{Fact, Remembered},

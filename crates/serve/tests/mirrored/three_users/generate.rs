@@ -1,12 +1,12 @@
 //! Random operations: on few names, so that they meet.
 
-use rustix::fs::{FallocateFlags, IFlags, OFlags, RenameFlags};
-use verimount_testkit::Random;
+use rustix::fs::{IFlags, RenameFlags};
 
 use super::{
     operation::{At, Change, Linked, Made, Object, Operation, SLOTS},
     tree::join,
 };
+use crate::prelude::*;
 
 const DIRECTORIES: [&str; 5] = ["", "d", "e", "t", "d/s"];
 const FILES: [&str; 3] = ["a", "b", "c"];

@@ -1,20 +1,15 @@
 //! Performs an operation as the calling thread.
 
-use std::{
-    fs,
-    os::fd::{AsFd, AsRawFd, BorrowedFd},
-    path::PathBuf,
-};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use rustix::{
     fs::{
-        AtFlags, CWD, FileType, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, XattrFlags, chmodat,
-        chownat, fallocate, fchmod, fchown, fcntl_getfl, fcntl_setfl, fremovexattr, fsetxattr,
-        ftruncate, futimens, ioctl_getflags, ioctl_setflags, linkat, mkdirat, mknodat, open,
-        openat, readlinkat, removexattr, renameat_with, setxattr, statat, symlinkat, unlinkat,
-        utimensat,
+        FileType, Timespec, Timestamps, UTIME_NOW, chmodat, chownat, fchmod, fchown, fcntl_getfl,
+        fcntl_setfl, fremovexattr, fsetxattr, ftruncate, futimens, ioctl_getflags, ioctl_setflags,
+        linkat, mkdirat, open, openat, readlinkat, removexattr, renameat_with, statat, symlinkat,
+        unlinkat, utimensat,
     },
-    io::{Errno, pwrite},
+    io::pwrite,
     process::{Gid, Uid},
 };
 
@@ -22,6 +17,7 @@ use super::{
     operation::{At, Change, Linked, Made, Object, Operation},
     user::{Helper, Outcome, Side},
 };
+use crate::prelude::*;
 
 /// Never waits for the other end of a pipe.
 const ALWAYS: OFlags = OFlags::NONBLOCK

@@ -1,26 +1,12 @@
 //! An attacker with full access to the source and its mirror cannot use the bridge's privileges to get
 //! anywhere else.
 
-use std::{
-    env,
-    ffi::OsStr,
-    fs::{self, File, OpenOptions},
-    os::unix::fs::{PermissionsExt, symlink},
-    path::{Path, PathBuf},
-    thread,
-    time::{Duration, Instant},
-};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use rustix::{
-    fs::{CWD, RenameFlags, renameat_with},
-    io::Errno,
-};
+use rustix::fs::{RenameFlags, renameat_with};
 
-use super::{mount, world};
-use crate::common::{
-    user::{User, as_nobody, reachable_copy, root_or_skip},
-    world::World,
-};
+use super::{CachePolicy, Shown, for_all, mount, mount_in, world};
+use crate::prelude::*;
 
 /// Environment variable with the directories for the attacker, a process of this program.
 const ATTACKED: &str = "VERIMOUNT_TEST_ATTACKED";
@@ -28,8 +14,6 @@ const ATTACKED: &str = "VERIMOUNT_TEST_ATTACKED";
 /// The contents of files in the source, and of files that only root may read.
 const INSIDE: &[u8] = b"inside";
 const OUTSIDE: &[u8] = b"outside";
-
-const SECONDS: u64 = 4;
 
 /// Pairs of names that are constantly exchanged: one is a directory, the other leads outside.
 const PAIRS: [(&str, &str); 4] = [
@@ -39,7 +23,13 @@ const PAIRS: [(&str, &str); 4] = [
     ("file", "file link"),
 ];
 
-fn lay_out(world: &World, user: &User) -> PathBuf {
+/// Gives it to `nobody`.
+fn own(path: &Path) {
+    let id = NOBODY.parse().ok();
+    chown(path, id, id).unwrap();
+}
+
+fn lay_out(world: &World) -> PathBuf {
     let outside = world.directory("outside");
     for name in ["secret", "other"] {
         fs::write(outside.join(name), OUTSIDE).unwrap();
@@ -47,16 +37,16 @@ fn lay_out(world: &World, user: &User) -> PathBuf {
     }
     fs::set_permissions(&outside, PermissionsExt::from_mode(0o700)).unwrap();
     let src = world.path("src");
-    user.own(&src);
+    own(&src);
     for directory in ["direct", "relative", "deep", "deep/er"] {
         fs::create_dir(src.join(directory)).unwrap();
-        user.own(&src.join(directory));
+        own(&src.join(directory));
         let secret = src.join(directory).join("secret");
         fs::write(&secret, INSIDE).unwrap();
-        user.own(&secret);
+        own(&secret);
     }
     fs::write(src.join("file"), INSIDE).unwrap();
-    user.own(&src.join("file"));
+    own(&src.join("file"));
     symlink(&outside, src.join("direct link")).unwrap();
     symlink("../outside", src.join("relative link")).unwrap();
     symlink(&outside, src.join("deep/er link")).unwrap();
@@ -68,29 +58,47 @@ fn lay_out(world: &World, user: &User) -> PathBuf {
 #[test]
 #[ignore = "is started by another test"]
 fn attack() {
-    let Some(attacked) = env::var_os(ATTACKED) else {
-        return;
-    };
+    let attacked = needs!(env::var_os(ATTACKED));
     let directories: Vec<_> = env::split_paths(&attacked).collect();
-    let end = Instant::now() + Duration::from_secs(SECONDS);
+    let attack = Attack {
+        begun: Instant::now(),
+        without: AtomicUsize::new(2 * PAIRS.len()),
+    };
+    let attack = &attack;
     thread::scope(|scope| {
         for at in &directories {
             for pair in PAIRS {
-                scope.spawn(move || exchange(at, pair, end));
+                scope.spawn(move || exchange(at, pair, attack));
             }
         }
         // All is tried by the mirror, whichever way names are exchanged.
         for _ in 0..2 {
             for (name, _) in PAIRS {
                 let path = directories[0].join(name);
-                scope.spawn(move || reach_out(&path, end));
+                scope.spawn(move || reach_out(&path, attack));
             }
         }
     });
 }
 
-fn exchange(at: &Path, (one, other): (&str, &str), end: Instant) {
-    while Instant::now() < end {
+/// What the attacker's threads share.
+struct Attack {
+    begun: Instant,
+    /// How many of those that try to read have not read anything yet.
+    without: AtomicUsize,
+}
+
+impl Attack {
+    /// Whether it goes on: for a while, and until all have read something.
+    fn goes_on(&self) -> bool {
+        let elapsed = self.begun.elapsed();
+        elapsed < Duration::from_secs(random_cases(4).into())
+            || self.without.load(Relaxed) > 0 && elapsed < PATIENCE / 2
+    }
+}
+
+fn exchange(at: &Path, (one, other): (&str, &str), attack: &Attack) {
+    while attack.goes_on() {
         let (one, other) = (at.join(one), at.join(other));
         // Where another thread was in between, it is tried again.
         let _ = renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE);
@@ -98,14 +106,17 @@ fn exchange(at: &Path, (one, other): (&str, &str), end: Instant) {
 }
 
 /// Tries everything that would do harm if the path led outside.
-fn reach_out(path: &Path, end: Instant) {
-    let mut reached = 0;
-    while Instant::now() < end {
+fn reach_out(path: &Path, attack: &Attack) {
+    let mut has_read = false;
+    while attack.goes_on() {
         let (secret, other) = (path.join("secret"), path.join("other"));
         for file in [path, &secret, &other] {
             if let Ok(found) = fs::read(file) {
                 assert_ne!(found, OUTSIDE, "{file:?}");
-                reached += 1;
+                if !has_read {
+                    attack.without.fetch_sub(1, Relaxed);
+                }
+                has_read = true;
             }
         }
         let names = fs::read_dir(path).into_iter().flatten().flatten();
@@ -129,20 +140,21 @@ fn reach_out(path: &Path, end: Instant) {
         let _ = symlink("/etc/passwd", &new);
         let _ = fs::remove_file(&new);
     }
-    assert!(reached > 0, "{path:?}: nothing was ever read");
+    assert!(has_read, "{path:?}: nothing was ever read");
 }
 
 /// An ordinary user attacks a mirror of root's, and may change both the mirror and the source.
 #[test]
 fn nobody_gets_out_of_the_source() {
-    if !root_or_skip() {
-        return;
-    }
-    for options in [&[][..], &["--cache", "strict", "--passthrough", "never"]] {
-        let Some(world) = world() else { return };
-        let user = User::ordinary(&world);
-        let outside = lay_out(&world, &user);
-        let mounted = mount(&world, &[options, &["--allow-other"]].concat());
+    needs!(root_or_skip());
+    let strict = Shown {
+        cache: CachePolicy::Strict,
+        ..for_all("never")
+    };
+    for shown in [for_all("auto"), strict] {
+        let world = needs!(world());
+        let outside = lay_out(&world);
+        let mounted = mount(&world, shown);
         let listing = |at: &Path| {
             let names = fs::read_dir(at).unwrap().map(|name| name.unwrap().path());
             let mut found: Vec<_> = names
@@ -161,12 +173,7 @@ fn nobody_gets_out_of_the_source() {
         let program = reachable_copy(&env::current_exe().unwrap(), &world);
         let attacked = env::join_paths([mounted.directory(), &world.path("src")]).unwrap();
         let output = as_nobody(&program)
-            .args([
-                "--exact",
-                "bridge::escape::attack",
-                "--ignored",
-                "--nocapture",
-            ])
+            .args(["--exact", "escape::attack", "--ignored", "--nocapture"])
             .env(ATTACKED, attacked)
             .current_dir(world.root())
             .output()
@@ -185,11 +192,11 @@ fn nobody_gets_out_of_the_source() {
 /// A link in the source is followed with the caller's own permissions.
 #[test]
 fn links_are_followed_with_the_callers_rights() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let outside = world.write("outside", OUTSIDE);
     symlink(&outside, world.path("src/link")).unwrap();
     symlink("/proc/self/status", world.path("src/own")).unwrap();
-    let mounted = mount(&world, &[]);
+    let mounted = mount_in(&world, "auto");
     assert_eq!(fs::read(mounted.path("link")).unwrap(), OUTSIDE);
     let status = fs::read_to_string(mounted.path("own")).unwrap();
     let name = fs::read_to_string("/proc/self/comm").unwrap();

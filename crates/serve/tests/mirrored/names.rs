@@ -1,24 +1,12 @@
 //! Operations on names and attributes have the same results as in a directory of the source's own file
 //! system: the same steps are done in both, and compared.
 
-use std::{
-    fs::{self, File, OpenOptions, Permissions},
-    io,
-    os::unix::{
-        fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink},
-        net::UnixListener,
-    },
-    path::Path,
-    time::{Duration, UNIX_EPOCH},
-};
+use std::{os::unix::fs::FileTypeExt, time::UNIX_EPOCH};
 
-use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, RenameFlags, XattrFlags, linkat, lremovexattr, mkdirat, mknodat,
-    renameat_with, statx,
-};
+use rustix::fs::{FileType, RenameFlags, linkat, lremovexattr, mkdirat, renameat_with, statx};
 
-use super::{WAYS, mount, mount_in, world};
-use crate::common::world::World;
+use super::{WAYS, mount_in, world};
+use crate::prelude::*;
 
 /// A step in a directory, and its visible result.
 type Step = fn(&Path) -> io::Result<String>;
@@ -174,7 +162,7 @@ fn described(world: &World, directory: &str) -> Vec<String> {
 #[test]
 fn operations_have_the_same_result_as_in_the_source() {
     for way in WAYS {
-        let Some(world) = world() else { return };
+        let world = needs!(world());
         world.directory("other");
         let mounted = mount_in(&world, way);
         for (number, step) in STEPS.iter().enumerate() {
@@ -195,12 +183,12 @@ fn operations_have_the_same_result_as_in_the_source() {
 /// Attributes, hard links and the time of birth are the source's own.
 #[test]
 fn attributes_are_the_sources() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let (src, mnt) = (world.path("src"), world.path("mnt"));
     fs::write(src.join("one"), "content").unwrap();
     fs::hard_link(src.join("one"), src.join("two")).unwrap();
     fs::create_dir(src.join("folder")).unwrap();
-    let mounted = mount(&world, &[]);
+    let mounted = mount_in(&world, "auto");
     let wanted = rustix::fs::StatxFlags::BASIC_STATS | rustix::fs::StatxFlags::BTIME;
     for name in ["one", "two", "folder", "."] {
         let [known, seen] =
@@ -223,7 +211,7 @@ fn attributes_are_the_sources() {
 #[test]
 fn open_files_follow_their_names() {
     for way in WAYS {
-        let Some(world) = world() else { return };
+        let world = needs!(world());
         let (src, mnt) = (world.path("src"), world.path("mnt"));
         let mounted = mount_in(&world, way);
         fs::create_dir(mnt.join("from")).unwrap();
@@ -262,12 +250,12 @@ fn open_files_follow_their_names() {
 /// More names than fit into one answer, listed while others are created and removed.
 #[test]
 fn large_directories_are_listed_whole() {
-    let Some(world) = world() else { return };
+    let world = needs!(world());
     let (src, mnt) = (world.path("src"), world.path("mnt"));
     for number in 0..5000 {
         fs::write(src.join(format!("file {number}")), "").unwrap();
     }
-    let mounted = mount(&world, &[]);
+    let mounted = mount_in(&world, "auto");
     let mut listing = fs::read_dir(&mnt).unwrap();
     let mut seen: Vec<_> = listing.by_ref().take(10).collect();
     for number in 0..500 {

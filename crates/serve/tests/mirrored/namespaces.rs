@@ -1,19 +1,7 @@
 //! A process with capabilities in a user namespace of its own, such as a container's root.
 
-use std::{
-    fs::{self, Permissions},
-    os::unix::fs::{PermissionsExt, chown},
-    path::Path,
-    process::Command,
-};
-
-use verimount_testkit::{skip, tools};
-
-use super::{mount, world};
-use crate::common::{
-    run::{Ended, finish},
-    user::root_or_skip,
-};
+use super::{CachePolicy, Shown, for_all, mount, world};
+use crate::prelude::*;
 
 /// The first id of the namespace, outside.
 const FIRST: u32 = 100_000;
@@ -91,20 +79,26 @@ fn a_containers_root_may_do_what_it_may_on_the_source() {
     if !root_or_skip() || !can_run {
         return;
     }
-    for cache in ["strict", "normal"] {
-        let Some(world) = world() else { return };
+    for cache in [CachePolicy::Strict, CachePolicy::Normal] {
+        let world = needs!(world());
         let (source, native) = (world.path("src"), world.directory("native"));
         make(&source);
         make(&native);
-        let mounted = mount(&world, &["--allow-other", "--cache", cache]);
+        let mounted = mount(
+            &world,
+            Shown {
+                cache,
+                ..for_all("auto")
+            },
+        );
         let here = in_namespace(&native, SCRIPT);
         if here.status.code() == Some(77) {
             return skip("no user namespaces here");
         }
         let there = in_namespace(&mounted.path(""), SCRIPT);
         assert_eq!(there.text(), here.text(), "{cache}");
-        assert!(here.text().contains("done: chown 5:7 file"), "{here:?}");
-        assert!(here.text().contains("refused: chmod 4777 root"), "{here:?}");
+        here.says("done: chown 5:7 file");
+        here.says("refused: chmod 4777 root");
         let found = |at: &Path| {
             in_namespace(at, "getcap file; getfattr -dm- file")
                 .text()

@@ -1,24 +1,14 @@
 //! What the kernel remembers of owners, permissions and places gives nobody a right that the source no
 //! longer gives them, however the kernel caches.
 
-use std::{
-    fs::{self, Permissions},
-    io::{BufRead, BufReader, Write},
-    os::unix::fs::{MetadataExt, PermissionsExt, chown},
-    path::Path,
-    process::{Child, Command, Stdio},
-};
-
-use verimount_testkit::tools;
-
-use super::{WAYS, mount, ownership::shell_as, world};
-use crate::common::{daemon::Daemon, user::root_or_skip, world::World};
+use super::{CachePolicy, Mirrored, Shown, WAYS, for_all, mount, world};
+use crate::prelude::*;
 
 const USER: u32 = 4321;
 const OTHER: u32 = 4322;
 
 /// All ways to cache.
-const CACHES: [&str; 3] = ["strict", "normal", "exclusive"];
+const CACHES: [CachePolicy; 3] = CachePolicy::ALL;
 
 /// Opens a program and a directory, waits for a line, and tries all that only an owner may do by
 /// descriptors. Prints what was not refused.
@@ -37,17 +27,18 @@ const FORMER_OWNER: &str = r#"
 "#;
 
 /// A shared source, mounted for all with these caches, in all ways to serve files.
-fn in_all_ways(check: impl Fn(&World, &Daemon)) {
+fn in_all_ways(check: impl Fn(&World, &Mirrored)) {
     for (way, cache) in WAYS.iter().flat_map(|way| CACHES.map(|cache| (way, cache))) {
-        if !root_or_skip() {
-            return;
-        }
-        let Some(world) = world() else { return };
+        needs!(root_or_skip());
+        let world = needs!(world());
         let source = world.path("src");
         fs::set_permissions(&source, Permissions::from_mode(0o777)).unwrap();
-        let options = ["--allow-other", "--passthrough", way, "--cache", cache];
-        let mounted = mount(&world, &options);
-        eprintln!("{options:?}");
+        let shown = Shown {
+            cache,
+            ..for_all(way)
+        };
+        let mounted = mount(&world, shown);
+        eprintln!("{way} {cache}");
         check(&world, &mounted);
         mounted.unmount();
     }
@@ -88,9 +79,7 @@ fn a_former_owner_changes_nothing_by_descriptors() {
             fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
             chown(path, Some(USER), Some(USER)).unwrap();
         }
-        let Some(script) = begin(FORMER_OWNER, &mounted.path("")) else {
-            return;
-        };
+        let script = needs!(begin(FORMER_OWNER, &mounted.path("")));
         for path in [&file, &folder] {
             chown(path, Some(0), Some(0)).unwrap();
         }
@@ -156,11 +145,8 @@ const INSIDE: &str = r#"
 fn path_rules_hold_below_a_directory_that_was_moved_in_the_source() {
     let rule = "[[rule]]\naction = \"deny\"\npath = \"secrets/**\"\n";
     for cache in CACHES {
-        if !root_or_skip() {
-            return;
-        }
-        let Some(world) = world() else { return };
-        let policy = world.write("policy.toml", rule);
+        needs!(root_or_skip());
+        let world = needs!(world());
         for directory in ["secrets", "pub", "pub/project"] {
             let path = world.directory(&format!("src/{directory}"));
             fs::set_permissions(&path, Permissions::from_mode(0o777)).unwrap();
@@ -170,12 +156,13 @@ fn path_rules_hold_below_a_directory_that_was_moved_in_the_source() {
             fs::set_permissions(path, Permissions::from_mode(0o666)).unwrap();
         };
         make("src/pub/project/file");
-        let policy = policy.to_str().unwrap();
-        let options = ["--allow-other", "--cache", cache, "--policy", policy];
-        let mounted = mount(&world, &options);
-        let Some(script) = begin(INSIDE, &mounted.path("pub/project")) else {
-            return;
+        let shown = Shown {
+            cache,
+            policy: rule,
+            ..for_all("auto")
         };
+        let mounted = mount(&world, shown);
+        let script = needs!(begin(INSIDE, &mounted.path("pub/project")));
         let moved = world.path("src/secrets/project");
         fs::rename(world.path("src/pub/project"), &moved).unwrap();
         make("src/secrets/project/new");
@@ -192,13 +179,16 @@ fn path_rules_hold_below_a_directory_that_was_moved_in_the_source() {
 fn a_denied_name_of_a_file_stays_denied() {
     let rule = "[[rule]]\naction = \"deny\"\npath = \"secrets/**\"\n";
     for cache in CACHES {
-        let Some(world) = world() else { return };
-        let policy = world.write("policy.toml", rule);
+        let world = needs!(world());
         world.directory("src/secrets");
         let key = world.write("src/secrets/key", "secret");
         fs::hard_link(key, world.path("src/other")).unwrap();
-        let policy = policy.to_str().unwrap();
-        let mounted = mount(&world, &["--cache", cache, "--policy", policy]);
+        let shown = Shown {
+            cache,
+            policy: rule,
+            ..Shown::default()
+        };
+        let mounted = mount(&world, shown);
         let read = |path| fs::read_to_string(mounted.path(path)).is_ok();
         assert!(!read("secrets/key"));
         read("other");

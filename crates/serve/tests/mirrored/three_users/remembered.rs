@@ -1,16 +1,12 @@
 //! What the kernel may remember of a mount, and for how long after the source has changed.
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    time::{Duration, Instant},
-};
-
-use rustix::fs::OFlags;
+use std::collections::HashMap;
 
 use super::{
     operation::{At, Linked, Object, Operation},
     tree::{Tree, join, split},
 };
+use crate::prelude::*;
 
 /// How many symbolic links are followed.
 const MAX_LINKS: usize = 8;
@@ -60,9 +56,7 @@ impl Changes {
     /// Notes a rename through the mount: what the kernel remembers of one name, it then remembers of the other.
     pub(super) fn carry(&mut self, names: &[Fact]) {
         let changes = names.iter().filter_map(|fact| self.0.get(fact));
-        let Some(last) = changes.max().copied() else {
-            return;
-        };
+        let last = needs!(changes.max().copied());
         let names = names.iter().filter(|fact| matches!(fact, Fact::Name(..)));
         self.0.extend(names.map(|name| (name.clone(), last)));
     }

@@ -1,26 +1,54 @@
-//! The kernel's own mounts, of loop devices and of files.
+//! What tests mount: FUSE, and the kernel's own file systems on loop devices.
 
 use std::{
+    env,
     ffi::CString,
     fs::{self, File},
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Stdio},
 };
 
 use rustix::{
     io::Errno,
     mount::{MountFlags, UnmountFlags, mount, unmount},
 };
-use verimount_testkit::{eventually, skip, tools};
+use verimount_testenv::{skip, tools};
 
-use super::run::{Ended, finish};
+use crate::{Ended, eventually, finish, is_root};
+
+/// Whether FUSE is available; prints a note that work is skipped if not.
+///
+/// # Panics
+/// If it is missing although all tools are required.
+pub fn fuse_or_skip() -> bool {
+    let there = Path::new("/dev/fuse").exists();
+    if !there {
+        assert!(
+            env::var_os(tools::REQUIRE_TOOLS).is_none(),
+            "/dev/fuse is missing"
+        );
+        skip("there is no /dev/fuse");
+    }
+    there && (is_root() || tools::find("fusermount3").is_some())
+}
+
+/// Unmounts if anything is mounted, in use or not.
+pub fn unmount_lazily(directory: &Path) {
+    if is_root() {
+        let _ = unmount(directory, UnmountFlags::DETACH);
+    } else {
+        let mut fusermount = Command::new("fusermount3");
+        fusermount.args(["-u", "-z"]).arg(directory);
+        let _ = fusermount.stderr(Stdio::null()).status();
+    }
+}
 
 /// A loop device, detached in the end.
-pub(crate) struct Loop(PathBuf);
+pub struct Loop(PathBuf);
 
 impl Loop {
     /// A loop device for a file; `None`, after a note, if that is impossible.
-    pub(crate) fn new(file: &Path, direct: bool) -> Option<Self> {
+    pub fn new(file: &Path, direct: bool) -> Option<Self> {
         let losetup = tools::find("losetup")?;
         let direct = if direct { "on" } else { "off" };
         let direct = format!("--direct-io={direct}");
@@ -37,12 +65,13 @@ impl Loop {
         Some(Self(attached.succeeds().text().trim().into()))
     }
 
-    pub(crate) fn open(&self) -> File {
+    /// Opens the device for reading.
+    pub fn open(&self) -> File {
         File::open(&self.0).unwrap()
     }
 
     /// Runs a program with the device as its last argument.
-    pub(crate) fn run(&self, program: &str, options: &[&str]) -> Option<Ended> {
+    pub fn run(&self, program: &str, options: &[&str]) -> Option<Ended> {
         let mut command = Command::new(tools::find(program)?);
         command.args(options).arg(&self.0);
         Some(finish(command))
@@ -57,14 +86,14 @@ impl Drop for Loop {
 }
 
 /// A mount on a directory, unmounted in the end, and then its device detached.
-pub(crate) struct Mounted {
+pub struct KernelMount {
     directory: PathBuf,
     _device: Option<Loop>,
 }
 
-impl Mounted {
+impl KernelMount {
     /// A file system on a device that stays.
-    pub(crate) fn ext4(device: &Loop, directory: &Path) -> Self {
+    pub fn ext4(device: &Loop, directory: &Path) -> Self {
         mount(&device.0, directory, "ext4", MountFlags::empty(), None).unwrap();
         Self {
             directory: directory.to_owned(),
@@ -73,7 +102,7 @@ impl Mounted {
     }
 
     /// An EROFS image, without a loop device. `None`, after a note, if the kernel cannot do that.
-    pub(crate) fn erofs(image: &Path, directory: &Path, flags: MountFlags) -> Option<Self> {
+    pub fn erofs(image: &Path, directory: &Path, flags: MountFlags) -> Option<Self> {
         let flags = flags | MountFlags::RDONLY;
         match mount(image, directory, "erofs", flags, Some(c"directio")) {
             Ok(()) => Some(Self {
@@ -91,7 +120,7 @@ impl Mounted {
     }
 
     /// The same with a loop device.
-    pub(crate) fn erofs_on_loop(image: &Path, directory: &Path, direct: bool) -> Option<Self> {
+    pub fn erofs_on_loop(image: &Path, directory: &Path, direct: bool) -> Option<Self> {
         let device = Loop::new(image, direct)?;
         match mount(&device.0, directory, "erofs", MountFlags::RDONLY, None) {
             Ok(()) => Some(Self {
@@ -108,7 +137,7 @@ impl Mounted {
 
     /// An overlay that shows `lower` with changes, which are kept in a memory file system on `changes`. `None`, after a
     /// note, if the kernel cannot do that.
-    pub(crate) fn overlay(lower: &Path, changes: &Path, directory: &Path) -> Option<Overlay> {
+    pub fn overlay(lower: &Path, changes: &Path, directory: &Path) -> Option<Overlay> {
         mount("changes", changes, "tmpfs", MountFlags::empty(), None).unwrap();
         let changes = Self {
             directory: changes.to_owned(),
@@ -145,12 +174,12 @@ impl Mounted {
 }
 
 /// A mounted overlay, unmounted in the end, and then its changes.
-pub(crate) struct Overlay {
-    _merged: Mounted,
-    _changes: Mounted,
+pub struct Overlay {
+    _merged: KernelMount,
+    _changes: KernelMount,
 }
 
-impl Drop for Mounted {
+impl Drop for KernelMount {
     fn drop(&mut self) {
         eventually("it is not busy", || {
             unmount(&self.directory, UnmountFlags::empty()).is_ok()

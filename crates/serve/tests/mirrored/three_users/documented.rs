@@ -1,8 +1,7 @@
 //! Differences that SEMANTICS.md lists for every cache mode.
 
-use rustix::io::Errno;
-
 use super::operation::{Change, Operation};
+use crate::prelude::*;
 
 /// How an operation ended through the mount and natively.
 pub(super) struct Compared {

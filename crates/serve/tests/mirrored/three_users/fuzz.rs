@@ -3,17 +3,9 @@
 mod judge;
 mod likely;
 
-use std::{
-    collections::BTreeMap,
-    fs,
-    os::fd::{AsFd, OwnedFd},
-    path::PathBuf,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::os::fd::AsFd;
 
-use rustix::fs::{AtFlags, StatxFlags, statx};
-use verimount_testkit::Random;
+use rustix::fs::{StatxFlags, statx};
 
 use self::judge::{Judged, shown};
 use super::{
@@ -24,6 +16,7 @@ use super::{
     tree::{Tree, remove},
     user::{Outcome, ROOT_USER, Side, USERS, User},
 };
+use crate::prelude::*;
 
 /// Operations on one tree, after which there is a new one.
 const OPERATIONS_PER_TREE: usize = 150;

@@ -1,25 +1,13 @@
 //! Operations on content: reading, writing, mapping, allocating, copying.
 
-use std::{
-    fs::{self, File, OpenOptions},
-    io,
-    os::{
-        fd::AsRawFd,
-        unix::fs::{FileExt, OpenOptionsExt},
-    },
-    path::Path,
-};
+use std::os::fd::AsRawFd;
 
-use rustix::{
-    fs::{
-        AtFlags, CWD, FallocateFlags, FlockOperation, Mode, OFlags, SeekFrom, copy_file_range,
-        fallocate, fcntl_lock, flock, linkat, openat, seek,
-    },
-    io::Errno,
+use rustix::fs::{
+    FlockOperation, SeekFrom, copy_file_range, fcntl_lock, flock, linkat, openat, seek,
 };
-use verimount_testkit::{noise, skip};
 
 use super::{WAYS, error_of, mount_in, python, truncate, world};
+use crate::prelude::*;
 
 fn open(path: &Path) -> File {
     let mut options = OpenOptions::new();
@@ -31,7 +19,7 @@ fn open(path: &Path) -> File {
 fn content_is_the_sources() {
     let content = noise(3_000_001, 1);
     for way in WAYS {
-        let Some(world) = world() else { return };
+        let world = needs!(world());
         fs::write(world.path("src/read"), &content).unwrap();
         let mounted = mount_in(&world, way);
         assert!(fs::read(mounted.path("read")).unwrap() == content);
@@ -79,13 +67,11 @@ with mmap.mmap(fd, 100000) as pages:
 #[test]
 fn mappings_are_files() {
     for way in WAYS {
-        let Some(world) = world() else { return };
+        let world = needs!(world());
         let mut content = noise(100_000, 1);
         fs::write(world.path("src/file"), &content).unwrap();
         let mounted = mount_in(&world, way);
-        let Some(mapped) = python(MAPPED, &[&mounted.path("file")]) else {
-            return;
-        };
+        let mapped = needs!(python(MAPPED, &[&mounted.path("file")]));
         mapped.succeeds();
         for (offset, new) in [(0, "new"), (50_000, "pen"), (70_000, "map"), (99_999, "!")] {
             content[offset..][..new.len()].copy_from_slice(new.as_bytes());
@@ -99,7 +85,7 @@ fn mappings_are_files() {
 fn direct_io() {
     let content = noise(1 << 20, 1);
     for way in WAYS {
-        let Some(world) = world() else { return };
+        let world = needs!(world());
         fs::write(world.path("src/file"), &content).unwrap();
         let mounted = mount_in(&world, way);
         let direct = OFlags::DIRECT.bits() as i32;
@@ -124,7 +110,7 @@ fn direct_io() {
 #[test]
 fn files_without_names() {
     for way in WAYS {
-        let Some(world) = world() else { return };
+        let world = needs!(world());
         let mounted = mount_in(&world, way);
         let make = |flags| openat(CWD, mounted.directory(), flags, Mode::RUSR | Mode::WUSR);
         let file = match make(OFlags::TMPFILE | OFlags::RDWR) {
@@ -178,7 +164,7 @@ fn allocation_and_holes() {
         fallocate(file, flags, offset, len).map(|()| 0)
     }
     for way in WAYS {
-        let Some(world) = world() else { return };
+        let world = needs!(world());
         let mounted = mount_in(&world, way);
         let (native, mirrored) = (open(&world.path("src/native")), open(&mounted.path("file")));
         for (number, step) in STEPS.iter().enumerate() {
@@ -195,7 +181,7 @@ fn allocation_and_holes() {
 fn ranges_are_copied() {
     let content = noise(1_000_000, 1);
     for way in WAYS {
-        let Some(world) = world() else { return };
+        let world = needs!(world());
         fs::write(world.path("src/from"), &content).unwrap();
         let mounted = mount_in(&world, way);
         let (from, to) = (open(&mounted.path("from")), open(&mounted.path("to")));
@@ -222,7 +208,7 @@ fn ranges_are_copied() {
 #[test]
 fn locks_hold_between_users_of_the_mount() {
     for way in WAYS {
-        let Some(world) = world() else { return };
+        let world = needs!(world());
         fs::write(world.path("src/file"), "content").unwrap();
         let mounted = mount_in(&world, way);
         let (first, second) = (open(&mounted.path("file")), open(&mounted.path("file")));
@@ -240,7 +226,7 @@ fn locks_hold_between_users_of_the_mount() {
 #[test]
 fn an_open_allows_only_its_access_mode() {
     for way in WAYS {
-        let Some(world) = world() else { return };
+        let world = needs!(world());
         fs::write(world.path("src/file"), "content").unwrap();
         let mounted = mount_in(&world, way);
         let reader = File::open(mounted.path("file")).unwrap();

@@ -1,6 +1,8 @@
 //! Operations that users try, with paths relative to a tree.
 
-use rustix::fs::{FallocateFlags, IFlags, OFlags, RenameFlags};
+use rustix::fs::{IFlags, RenameFlags};
+
+use crate::prelude::*;
 
 /// The number of places for open files, which all users share: descriptors can be passed on.
 pub(super) const SLOTS: usize = 10;
