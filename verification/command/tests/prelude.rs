@@ -11,7 +11,7 @@ pub(crate) use std::{
         unix::{
             ffi::OsStrExt,
             fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, chown, symlink},
-            net::{UnixListener, UnixStream},
+            net::UnixListener,
             process::ExitStatusExt,
         },
     },

@@ -9,9 +9,7 @@ mod disk;
 mod ends;
 mod exports;
 mod formatting;
-mod full;
 mod growing;
-mod looped;
 mod one_bad_block;
 mod online;
 mod read_only;
@@ -79,14 +77,6 @@ fn flip_where(path: &Path, bytes: &[u8]) -> u64 {
     // Nobody reads what there was before.
     file.sync_all().unwrap();
     at as u64
-}
-
-/// A file opened for direct I/O.
-fn open_directly(path: &Path) -> File {
-    let direct = OFlags::DIRECT.bits() as i32;
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).custom_flags(direct);
-    options.open(path).unwrap()
 }
 
 /// The error number of a failed operation.

@@ -3,7 +3,7 @@
 
 use std::{collections::HashMap, sync::atomic::Ordering::SeqCst};
 
-use super::{MODES, open_disk, world};
+use super::{MODES, Mode, Served, format, open_disk, world};
 use crate::prelude::*;
 
 /// The environment variable with the number of seeds to be tried in each mode, if not one.
@@ -52,7 +52,7 @@ fn for_all_seeds(way: Way) {
 
 /// Writes to a volume until its file system is full; returns how many blocks were confirmed; `None` if that
 /// is impossible here.
-fn fill(way: Way, mode: &str, seed: u64) -> Option<usize> {
+fn fill(way: Way, mode: Mode, seed: u64) -> Option<usize> {
     let world = world()?;
     let host_image = world.path("host.img");
     File::create(&host_image).unwrap().set_len(HOST).unwrap();
@@ -63,14 +63,14 @@ fn fill(way: Way, mode: &str, seed: u64) -> Option<usize> {
     let host = world.directory("host");
     let _mounted = KernelMount::ext4(&device, &host);
     let volume = host.join("vol.img");
-    verimount(args!["volume format", &volume, "--size", "40M"]).succeeds_quietly();
+    format(&volume, 40);
     let mut random = Random::new(seed);
     let filler = host.join("filler");
     let free = ((2 << 20) + random.below(3 << 20)) as u64;
     leave_free(&host, &filler, free);
 
     let serve = || way.serve(&world, &volume, mode);
-    let mut daemon = serve();
+    let daemon = serve();
     let is_refusing = AtomicBool::new(false);
     let surprises = AtomicUsize::new(0);
     let records: Vec<Record> = thread::scope(|scope| {
@@ -95,20 +95,18 @@ fn fill(way: Way, mode: &str, seed: u64) -> Option<usize> {
         writers.into_iter().map(join).collect()
     });
     // What it leaves undone is what the next opening finds.
-    daemon.signal(Signal::TERM);
-    daemon.wait();
+    let _ = daemon.end();
 
     fs::remove_file(&filler).unwrap();
-    let mut daemon = serve();
+    let daemon = serve();
     let mut disk = way.open(&daemon);
-    let may_be_bad = mode == "direct";
+    let may_be_bad = mode == Mode::Direct;
     let lost: usize = records
         .iter()
         .map(|record| record.lost(&mut *disk, may_be_bad))
         .sum();
     drop(disk);
-    daemon.signal(Signal::TERM);
-    daemon.wait();
+    daemon.unmount();
     let confirmed: usize = records.iter().map(|record| record.confirmed).sum();
     let surprises = surprises.into_inner();
     assert!(
@@ -138,18 +136,17 @@ enum Way {
 }
 
 impl Way {
-    fn serve(self, world: &World, volume: &Path, mode: &str) -> Daemon {
-        let options = ["--mode", mode];
+    fn serve(self, world: &World, volume: &Path, mode: Mode) -> Served {
         match self {
-            Self::Fuse => Daemon::volume(volume, &world.path("mnt"), &options),
-            Self::Nbd => Daemon::nbd(volume, &world.path("socket"), &options),
+            Self::Fuse => Served::mount(volume, &world.path("mnt"), mode),
+            Self::Nbd => Served::export(volume, &world.path("socket"), mode),
         }
     }
 
-    fn open(self, daemon: &Daemon) -> Box<dyn Disk + Send> {
+    fn open(self, daemon: &Served) -> Box<dyn Disk + Send> {
         match self {
             Self::Fuse => Box::new(open_disk(daemon)),
-            Self::Nbd => Box::new(NbdClient::connect(daemon.directory())),
+            Self::Nbd => Box::new(NbdClient::connect(&daemon.place)),
         }
     }
 }
