@@ -2,7 +2,6 @@
 
 use std::time::SystemTime;
 
-use crate::common::tree::give_away;
 use crate::prelude::*;
 
 /// The image that is built with these options.

@@ -2,7 +2,6 @@
 
 use std::time::SystemTime;
 
-use crate::common::tree::give_away;
 use crate::prelude::*;
 
 fn built(world: &World, tree: &Path, options: &[&str]) -> Vec<u8> {

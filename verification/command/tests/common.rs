@@ -8,11 +8,9 @@ pub(crate) mod latency;
 pub(crate) mod nginx;
 pub(crate) mod object_store;
 pub(crate) mod repository;
-pub(crate) mod romfs;
 pub(crate) mod run;
 pub(crate) mod seaweedfs;
 pub(crate) mod synchronous;
-pub(crate) mod tree;
 pub(crate) mod user;
 pub(crate) mod world;
 

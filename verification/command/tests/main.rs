@@ -14,7 +14,6 @@ mod devices;
 mod dm_verity;
 mod durability;
 mod exit_codes;
-mod flips;
 mod hostile;
 mod info;
 mod interrupts;

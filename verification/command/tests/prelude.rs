@@ -43,7 +43,6 @@ pub(crate) use crate::{
         daemon::{Background, Daemon, umount, unless_busy},
         free_port,
         run::{binary, verimount, verimount_as},
-        tree::{Stored, assert_same, create, snapshot},
         user::User,
         world::{HELLO, Images},
     },

@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-use crate::common::romfs::Image;
 use crate::prelude::*;
 
 const BLOCK: u64 = 4096;
@@ -117,7 +116,7 @@ impl Sample {
 
     /// Where the header index is.
     fn index(&self) -> Range<u64> {
-        let image = Image(self.bytes.clone());
+        let image = RomfsImage(self.bytes.clone());
         let start = image.index();
         let [directories, entries, names] = [8, 12, 16].map(|at| image.word(start + at));
         let len = 32 + 12 * directories + 16 * entries + names;

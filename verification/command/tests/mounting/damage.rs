@@ -1,7 +1,6 @@
 //! Storage that changes below a mount: reads return the right data, or fail.
 
 use super::{EIO, error_number, is_empty, world, world_with_image};
-use crate::common::romfs::Image;
 use crate::prelude::*;
 
 fn writable(path: &Path) -> File {
@@ -80,7 +79,7 @@ fn bad_data_does_not_hide_its_file() {
     }
     let path = world.path("image");
     verimount(args!["build --format romfs --no-seal", &tree, &path]).succeeds();
-    let image = Image(fs::read(&path).unwrap()).without_index();
+    let image = RomfsImage(fs::read(&path).unwrap()).without_index();
     fs::write(&path, &image.0).unwrap();
     verimount(args!["seal --append", &path]).succeeds_quietly();
     for name in &names[1..] {
@@ -124,7 +123,7 @@ fn paths_are_searched_once() {
     }
     let path = world.path("image");
     verimount(args!["build --format romfs --no-seal", &tree, &path]).succeeds();
-    let image = Image(fs::read(&path).unwrap()).without_index();
+    let image = RomfsImage(fs::read(&path).unwrap()).without_index();
     fs::write(&path, &image.0).unwrap();
     verimount(args!["seal --append", &path]).succeeds_quietly();
     let storage = writable(&path);

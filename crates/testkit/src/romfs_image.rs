@@ -2,27 +2,31 @@
 
 /// The name, mode and place of a file header.
 #[derive(Debug, Clone)]
-pub(crate) struct Header {
-    pub(crate) at: usize,
-    pub(crate) name: Vec<u8>,
+pub struct RomfsHeader {
+    /// Its offset in the image.
+    pub at: usize,
+    /// Its name.
+    pub name: Vec<u8>,
 }
 
-/// Values of a header's type bits.
-pub(crate) const HARD_LINK: u32 = 0;
-pub(crate) const DIRECTORY: u32 = 1;
-pub(crate) const FILE: u32 = 2;
+/// A header's type bits: a hard link.
+pub const HARD_LINK: u32 = 0;
+/// A directory.
+pub const DIRECTORY: u32 = 1;
+/// A regular file.
+pub const FILE: u32 = 2;
 
 /// Bytes before the name.
 const FIXED: usize = 16;
 
 /// An image, to be changed.
 #[derive(Clone)]
-pub(crate) struct Image(pub(crate) Vec<u8>);
+pub struct RomfsImage(pub Vec<u8>);
 
-impl Image {
+impl RomfsImage {
     /// An image of nothing but these headers: place, next and mode, spec, name. The first is the
     /// root's, at [`Self::ROOT`].
-    pub(crate) fn crafted(headers: &[(usize, u32, u32, &str)]) -> Self {
+    pub fn crafted(headers: &[(usize, u32, u32, &str)]) -> Self {
         let last = headers.iter().map(|header| header.0).max().unwrap();
         let size = last + 256;
         let mut image = Self(vec![0; size.next_multiple_of(1024)]);
@@ -41,13 +45,15 @@ impl Image {
     }
 
     /// Where the root's header is when the volume has no name.
-    pub(crate) const ROOT: usize = 32;
+    pub const ROOT: usize = 32;
 
-    pub(crate) fn word(&self, at: usize) -> u32 {
+    /// The word at this offset.
+    pub fn word(&self, at: usize) -> u32 {
         u32::from_be_bytes(self.0[at..at + 4].try_into().unwrap())
     }
 
-    pub(crate) fn set_word(&mut self, at: usize, word: u32) {
+    /// Changes the word at this offset.
+    pub fn set_word(&mut self, at: usize, word: u32) {
         self.0[at..at + 4].copy_from_slice(&word.to_be_bytes());
     }
 
@@ -57,13 +63,13 @@ impl Image {
     }
 
     /// Where the root's header is.
-    pub(crate) fn root(&self) -> usize {
+    pub fn root(&self) -> usize {
         padded(FIXED, &self.0)
     }
 
     /// The first header of this name in the order of the bytes, found by trying every place where
     /// one can be.
-    pub(crate) fn header(&self, name: &str) -> Header {
+    pub fn header(&self, name: &str) -> RomfsHeader {
         (self.root()..self.size())
             .step_by(16)
             .find(|&at| {
@@ -71,7 +77,7 @@ impl Image {
                     && self.0.get(at + FIXED + name.len()) == Some(&0)
                     && sum(&self.0[at..padded(at + FIXED, &self.0)]) == 0
             })
-            .map(|at| Header {
+            .map(|at| RomfsHeader {
                 at,
                 name: name.into(),
             })
@@ -79,13 +85,13 @@ impl Image {
     }
 
     /// Changes one of a header's words: 0 next and mode, 1 spec, 2 size.
-    pub(crate) fn change(&mut self, header: &Header, word: usize, value: u32) {
+    pub fn change(&mut self, header: &RomfsHeader, word: usize, value: u32) {
         self.set_word(header.at + word * 4, value);
         self.fix_checksums(header.at);
     }
 
     /// Changes a header's name to one of the same length.
-    pub(crate) fn rename(&mut self, header: &Header, name: &[u8]) {
+    pub fn rename(&mut self, header: &RomfsHeader, name: &[u8]) {
         assert_eq!(name.len(), header.name.len());
         let at = header.at + FIXED;
         let end = padded(at, &self.0);
@@ -100,27 +106,28 @@ impl Image {
         self.fix_superblock();
     }
 
-    pub(crate) fn fix_superblock(&mut self) {
+    /// Corrects the checksum of the superblock.
+    pub fn fix_superblock(&mut self) {
         let end = self.size().min(512).min(self.0.len());
         fix_checksum(&mut self.0[..end]);
     }
 
     /// Where the header index begins.
-    pub(crate) fn index(&self) -> usize {
+    pub fn index(&self) -> usize {
         let at = self.size().next_multiple_of(1024);
         assert!(self.0[at..].starts_with(b"VMINDEX1"));
         at
     }
 
     /// Makes readers follow the chains of headers.
-    pub(crate) fn without_index(mut self) -> Self {
+    pub fn without_index(mut self) -> Self {
         let at = self.index();
         self.0[at] = b'-';
         self
     }
 
     /// Where the index's entry record is whose header is this one.
-    pub(crate) fn index_record(&self, header: &Header) -> usize {
+    pub fn index_record(&self, header: &RomfsHeader) -> usize {
         let directories = self.word(self.index() + 8) as usize;
         let records = self.index() + 32 + 12 * directories;
         (records..self.0.len() - FIXED)

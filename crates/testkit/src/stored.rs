@@ -1,25 +1,48 @@
 //! Trees to be stored, and snapshots for comparison.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
+    ffi::OsStr,
     fmt,
-    fs::{FileTimes, Metadata},
-    os::unix::fs::FileTypeExt,
-    time::UNIX_EPOCH,
+    fs::{self, File, FileTimes, Metadata},
+    io,
+    os::unix::{
+        ffi::OsStrExt,
+        fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink},
+        net::UnixListener,
+    },
+    path::{Path, PathBuf},
+    time::{Duration, UNIX_EPOCH},
 };
 
-use rustix::fs::FileType;
+use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 
-use crate::prelude::*;
+use crate::{is_root, noise};
 
 /// The stored properties of a file besides its names.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) enum Stored {
+pub enum Stored {
+    /// A directory.
     Directory,
-    File { content: Vec<u8>, executable: bool },
+    /// A regular file.
+    File {
+        /// All its bytes.
+        content: Vec<u8>,
+        /// Whether its owner may run it.
+        executable: bool,
+    },
+    /// A symbolic link, with its target.
     Symlink(PathBuf),
-    Device { block: bool, number: u64 },
+    /// A device node.
+    Device {
+        /// Whether it is a block device.
+        block: bool,
+        /// Its number.
+        number: u64,
+    },
+    /// A socket.
     Socket,
+    /// A named pipe.
     Fifo,
 }
 
@@ -47,10 +70,10 @@ impl fmt::Debug for Stored {
 
 /// Every path below a directory; each with the first path, in the order of their bytes, that is
 /// the same file, which is itself but for hard links.
-pub(crate) type Snapshot = BTreeMap<PathBuf, (PathBuf, Stored)>;
+pub type Snapshot = BTreeMap<PathBuf, (PathBuf, Stored)>;
 
 /// Reads everything below `root`.
-pub(crate) fn snapshot(root: &Path) -> io::Result<Snapshot> {
+pub fn snapshot(root: &Path) -> io::Result<Snapshot> {
     let mut paths = Vec::new();
     let mut pending = vec![root.to_owned()];
     while let Some(folder) = pending.pop() {
@@ -101,7 +124,7 @@ fn stored(path: &Path, metadata: &Metadata) -> io::Result<Stored> {
 
 /// The two snapshots must be the same.
 #[track_caller]
-pub(crate) fn assert_same(actual: &Snapshot, expected: &Snapshot) {
+pub fn assert_same(actual: &Snapshot, expected: &Snapshot) {
     for (path, stored) in expected {
         assert_eq!(actual.get(path), Some(stored), "{path:?}");
     }
@@ -114,7 +137,7 @@ pub(crate) fn assert_same(actual: &Snapshot, expected: &Snapshot) {
 
 /// A tree with everything that can be stored, created in either order; it has device nodes only if root
 /// creates it.
-pub(crate) fn create(root: &Path, reversed: bool) {
+pub fn create(root: &Path, reversed: bool) {
     let mut files = contents();
     if reversed {
         files.reverse();
@@ -189,7 +212,7 @@ fn set_times(root: &Path, seconds: u64) {
 }
 
 /// Gives everything below `root` to another user and group.
-pub(crate) fn give_away(root: &Path) {
+pub fn give_away(root: &Path) {
     for path in snapshot(root).unwrap().into_keys() {
         std::os::unix::fs::lchown(root.join(path), Some(1234), Some(5678)).unwrap();
     }

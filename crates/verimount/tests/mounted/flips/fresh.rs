@@ -30,11 +30,14 @@ fn every_other_byte() {
 fn every_byte_of_a_signature() {
     needs!(fuse_or_skip());
     let mut sample = small_sample();
-    let (public, secret) = sample.world.keys("signer");
+    let keys = KeyPair::generate(None).unwrap();
     let image = sample.world.path("image");
-    verimount(args!["sign", &image, "--key", &secret]).succeeds_quietly();
+    let sealed = SealedFile::open(&image, &OpenOptions::new().unpinned()).unwrap();
+    let secret = SecretKey::parse(&keys.secret, None).unwrap();
+    sealed.sign(&secret).unwrap();
     sample.bytes = fs::read(&image).unwrap();
-    sample.options = vec!["--key".into(), public.to_str().unwrap().into()];
+    let public = PublicKey::parse(&keys.public).unwrap();
+    sample.options = OpenOptions::new().key(public);
     let descriptor = sample.tree().end;
     let bytes = &sample.bytes[descriptor..];
     let end = bytes[..4092].iter().rposition(|&byte| byte != 0).unwrap() + 1;
@@ -98,7 +101,7 @@ fn random_bytes_of_a_large_image() {
         fs::write(tree.join(name), noise(10_000, 100 + number)).unwrap();
     }
     let image = world.path("image");
-    let digest = verimount(args!["build", &tree, &image]).digest();
+    let built = build(&tree, &image, &BuildOptions::new()).unwrap();
     let bytes = fs::read(&image).unwrap();
     let expected = snapshot(&tree).unwrap();
     let large = expected
@@ -112,7 +115,7 @@ fn random_bytes_of_a_large_image() {
     let sample = Sample {
         large: large.collect(),
         expected,
-        options: vec!["--digest".into(), digest],
+        options: OpenOptions::new().digest(built.digest.unwrap()),
         sidecar: None,
         bytes,
         world,

@@ -8,28 +8,29 @@ const COUNT: usize = 40;
 
 #[test]
 fn random_bytes_with_an_appended_tree() {
-    try_random_positions(&["--append"]);
+    try_random_positions(&SealOptions::new().append(true));
 }
 
 #[test]
 fn random_bytes_with_a_tree_beside() {
-    try_random_positions(&[]);
+    try_random_positions(&SealOptions::new());
 }
 
 #[test]
 fn random_bytes_with_an_appended_tree_of_dm_verity() {
-    try_random_positions(&["--append", "--format", "dm-verity"]);
+    let format = SealFormat::DmVerity(dm_verity::Params::default());
+    try_random_positions(&SealOptions::new().append(true).format(format));
 }
 
 #[track_caller]
-fn try_random_positions(seal: &[&str]) {
+fn try_random_positions(options: &SealOptions) {
     if fuse_or_skip() {
-        random_positions(&sample(seal), COUNT);
+        random_positions(&sample(options), COUNT);
     }
 }
 
 /// An image with large and small files, sealed with these options.
-fn sample(seal: &[&str]) -> Sample {
+fn sample(options: &SealOptions) -> Sample {
     let world = World::new();
     let tree = world.directory("tree");
     fs::create_dir_all(tree.join("folder/inside")).unwrap();
@@ -44,18 +45,15 @@ fn sample(seal: &[&str]) -> Sample {
     fs::hard_link(tree.join("folder/large 0"), tree.join("again")).unwrap();
     symlink("folder/large 1", tree.join("link")).unwrap();
     let image = world.path("image");
-    verimount(args!["build --format erofs --no-seal", &tree, &image]).succeeds_quietly();
-    let size = fs::metadata(&image).unwrap().len();
-    let sealed = verimount(args!["seal", &image; seal.iter()]);
-    sealed.succeeds_quietly();
-    let identity = sealed.text().split(' ').next().unwrap().to_owned();
+    let plain = BuildOptions::new().seal(None);
+    build(&tree, &image, &plain).unwrap();
+    let sealed = seal(&image, options).unwrap();
     Sample {
-        options: match seal.contains(&"dm-verity") {
-            true => vec![
-                format!("--root-hash={identity}"),
-                format!("--hash-offset={size}"),
-            ],
-            false => vec![format!("--digest={identity}")],
+        options: match sealed.identity {
+            Identity::FileDigest(digest) => OpenOptions::new().digest(digest),
+            Identity::RootHash(root) => OpenOptions::new()
+                .root_hash(root.into())
+                .hash_offset(sealed.hash_offset),
         },
         sidecar: fs::read(world.path("image.verity")).ok(),
         bytes: fs::read(&image).unwrap(),

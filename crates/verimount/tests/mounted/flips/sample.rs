@@ -1,7 +1,6 @@
 use std::{collections::HashSet, ops::Range};
 
 use super::copy::Copy;
-use crate::common::{romfs::Image, tree::Snapshot};
 use crate::prelude::*;
 
 /// The number of threads that try positions, each with a copy of the image.
@@ -15,7 +14,7 @@ pub(super) struct Sample {
     pub(super) sidecar: Option<Vec<u8>>,
     pub(super) expected: Snapshot,
     /// Options to mount it, with the expected digest.
-    pub(super) options: Vec<String>,
+    pub(super) options: OpenOptions,
     /// Names of files of more than one block, and the ranges of their contents in the image.
     pub(super) large: Vec<(PathBuf, Range<usize>)>,
 }
@@ -35,13 +34,14 @@ pub(super) fn small_sample() -> Sample {
     fs::hard_link(tree.join("small 1"), tree.join("folder/another name")).unwrap();
     std::os::unix::fs::symlink("folder/first", tree.join("link")).unwrap();
     let image = world.path("image");
-    let digest = verimount(args!["build --format romfs", &tree, &image]).digest();
+    let options = BuildOptions::new().format(ImageFormat::Romfs(RomfsOptions::default()));
+    let digest = build(&tree, &image, &options).unwrap().digest.unwrap();
     let bytes = fs::read(&image).unwrap();
-    let verified = verimount(args!["verify --json", &image]).json();
-    assert_eq!(verified["size"], 64 << 10, "it is what the test is about");
+    let size = Content::open(&image, &OpenOptions::new().unpinned()).unwrap();
+    assert_eq!(size.file().len(), 64 << 10, "it is what the test is about");
     Sample {
         expected: snapshot(&tree).unwrap(),
-        options: vec!["--digest".into(), digest],
+        options: OpenOptions::new().digest(digest),
         large: ["folder/first", "folder/inside/second"]
             .map(|name| {
                 (
@@ -114,7 +114,7 @@ impl Sample {
         let blocks =
             |range: Range<usize>| range.start / 4096 * 4096..range.end.next_multiple_of(4096);
         let superblock = blocks(0..512);
-        let index = blocks(Image(self.bytes.clone()).index()..self.tree().start);
+        let index = blocks(RomfsImage(self.bytes.clone()).index()..self.tree().start);
         let contents = self
             .expected
             .values()
