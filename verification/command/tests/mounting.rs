@@ -2,7 +2,6 @@
 
 mod damage;
 mod ends;
-mod kernels;
 mod kinds;
 mod listed;
 mod log;

@@ -1,7 +1,11 @@
 //! Contents that this process has mounted.
 
+mod damage;
 mod flips;
+mod kernels;
+mod powers;
 mod prelude;
+mod reading;
 
 use std::num::NonZeroUsize;
 
@@ -20,14 +24,32 @@ struct Mounted {
 
 impl Mounted {
     fn new(source: &Path, directory: &Path, options: &OpenOptions) -> Result<Self, Error> {
+        Self::with(source, directory, options, &MountOptions::new())
+    }
+
+    fn with(
+        source: &Path,
+        directory: &Path,
+        options: &OpenOptions,
+        mount: &MountOptions,
+    ) -> Result<Self, Error> {
         let content = Content::open(source, options)?.read_ahead();
         let threads = NonZeroUsize::new(2).unwrap();
-        let mount = content.mount(directory, &MountOptions::new().threads(threads))?;
+        let mount = content.mount(directory, &mount.clone().threads(threads))?;
         let signals = EndSignals::none().unwrap();
         Ok(Self {
             directory: directory.to_owned(),
             serving: Some(thread::spawn(move || mount.wait_for(signals))),
         })
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    /// Its status, as JSON.
+    fn json(&self) -> Value {
+        serde_json::to_value(self.status()).unwrap()
     }
 
     fn directory(&self) -> &Path {
@@ -55,10 +77,76 @@ impl Drop for Mounted {
     }
 }
 
-/// Some tests again, by an ordinary user.
+/// Mounts what is sealed, whatever it is.
+#[track_caller]
+fn mount(source: &Path, directory: &Path) -> Mounted {
+    Mounted::new(source, directory, &OpenOptions::new().unpinned()).unwrap()
+}
+
+/// The same as a single file.
+#[track_caller]
+fn mount_as_file(source: &Path, directory: &Path) -> Mounted {
+    let unpinned = OpenOptions::new().unpinned();
+    Mounted::with(
+        source,
+        directory,
+        &unpinned,
+        &MountOptions::new().as_file(true),
+    )
+    .unwrap()
+}
+
+/// A world with a mount point `mnt`; `None`, after a note, if mounting is impossible.
+fn world() -> Option<World> {
+    let world = fuse_or_skip().then(World::new)?;
+    world.directory("mnt");
+    Some(world)
+}
+
+/// The same, with a tree of everything, and its image `image`.
+fn world_with_image(options: &BuildOptions) -> Option<World> {
+    let world = world()?;
+    let tree = world.directory("tree");
+    create(&tree, false);
+    build(&tree, world.path("image"), options).unwrap();
+    Some(world)
+}
+
+/// The options for an image of romfs.
+fn romfs() -> BuildOptions {
+    BuildOptions::new().format(ImageFormat::Romfs(RomfsOptions::default()))
+}
+
+/// An image with two files.
+fn small_image(world: &World) -> PathBuf {
+    let (tree, image) = (world.directory("small"), world.path("image"));
+    fs::create_dir(tree.join("folder")).unwrap();
+    fs::write(tree.join(HELLO), "Hello, world!\n").unwrap();
+    fs::write(tree.join("folder/noise"), noise(70_000, 1)).unwrap();
+    build(&tree, &image, &BuildOptions::new()).unwrap();
+    image
+}
+
+/// The system's error number of what failed.
+#[track_caller]
+fn error_number<T>(result: io::Result<T>) -> Option<i32> {
+    match result {
+        Ok(_) => panic!("it should have failed"),
+        Err(error) => error.raw_os_error(),
+    }
+}
+
+const EIO: Option<i32> = Some(Errno::IO.raw_os_error());
+
+/// The file that every small image has, at its root.
+const HELLO: &str = "hello";
+
+/// Nearly all tests again, by an ordinary user.
 #[test]
 fn by_nobody() {
     let names = [
+        "damage::",
+        "reading::",
         "flips::fresh::random_bytes_of_a_small_image",
         "flips::fresh::every_byte_of_a_signature",
     ];

@@ -18,7 +18,8 @@ pub(super) fn defects(sample: &RomfsImage) -> Vec<Hostile> {
     };
     let root = sample.root() as u32 | DIRECTORY | 8;
     let record = sample.index_record(&sample.header("outer"));
-    let mut large = with(8, u32::MAX).without_index();
+    let mut large = sample.clone().without_index();
+    large.set_word(8, u32::MAX);
     large.fix_superblock();
     vec![
         ("a directory in itself", in_itself),

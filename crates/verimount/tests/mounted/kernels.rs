@@ -27,7 +27,7 @@ impl Way {
 /// An EROFS image `image` of `tree`, and mount points.
 struct Sample {
     world: World,
-    digest: String,
+    digest: FileDigest,
     bytes: Vec<u8>,
 }
 
@@ -41,7 +41,10 @@ impl Sample {
         let tree = world.directory("tree");
         add(&tree);
         let image = world.path("image");
-        let digest = verimount(args!["build --format erofs", &tree, &image]).digest();
+        let digest = build(&tree, &image, &BuildOptions::new())
+            .unwrap()
+            .digest
+            .unwrap();
         world.directory("kernel");
         let bytes = fs::read(image).unwrap();
         Some(Self {
@@ -52,10 +55,11 @@ impl Sample {
     }
 
     /// The image as a file, verified.
-    fn mount(&self) -> Daemon {
+    fn mount(&self) -> Mounted {
         let image = self.world.path("image");
-        let options = ["--as-file", "--digest", &self.digest];
-        Daemon::mount(&image, &self.world.path("mnt"), &options)
+        let options = OpenOptions::new().digest(self.digest);
+        let as_file = MountOptions::new().as_file(true);
+        Mounted::with(&image, &self.world.path("mnt"), &options, &as_file).unwrap()
     }
 
     fn shown(&self) -> PathBuf {
