@@ -10,7 +10,7 @@ use verimount_support::{
     command,
     workspace::{build_tested_verimount, cargo},
 };
-use verimount_testenv::SKIPS;
+use verimount_testenv::{AS_NOBODY, SKIPS};
 
 use crate::{fuzz, skips::Skips};
 
@@ -42,7 +42,7 @@ pub(crate) fn check_sources(target: &Path) -> Result<()> {
 /// many run at once as there are processors.
 pub(crate) fn cargo_test() -> Command {
     let mut test = cargo("test");
-    test.args(["--workspace", "--locked"]);
+    test.args(["--workspace", "--locked"]).env(AS_NOBODY, "1");
     if env::var_os(TEST_THREADS).is_none() {
         let processors = available_parallelism().map_or(1, NonZeroUsize::get);
         test.env(TEST_THREADS, (2 * processors).to_string());

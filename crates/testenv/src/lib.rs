@@ -11,5 +11,8 @@ pub use exhaustive::{EXHAUSTIVE, all_or_one, all_or_some, is_exhaustive, random_
 pub use seed::{SEED, seed};
 pub use skips::{SKIPS, skip};
 
+/// Set by `cargo xtask check` and `cargo xtask test`: then tests of real mounts in libraries run again as `nobody`.
+pub const AS_NOBODY: &str = "VERIMOUNT_AS_NOBODY";
+
 /// The seeds that the crash simulation of volumes tries, as `FIRST..END`.
 pub const CRASH_SEEDS: &str = "VERIMOUNT_CRASH_SEEDS";

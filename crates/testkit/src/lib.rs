@@ -55,10 +55,12 @@ pub use stored::{Snapshot, Stored, assert_same, create, give_away, snapshot};
 pub use tar_archive::{TarArchive, pax_record};
 pub use unreadable::Unreadable;
 pub use users::{
-    NOBODY, as_nobody, is_root, pass_as_nobody, reachable_copy, root_or_skip, shell_as,
+    NOBODY, as_nobody, is_root, pass_again_as_nobody, pass_as_nobody, reachable_copy, root_or_skip,
+    shell_as,
 };
 pub use verimount_testenv::{
-    CRASH_SEEDS, SKIPS, all_or_one, all_or_some, is_exhaustive, random_cases, seed, skip, tools,
+    AS_NOBODY, CRASH_SEEDS, SKIPS, all_or_one, all_or_some, is_exhaustive, random_cases, seed,
+    skip, tools,
 };
 pub use waiting::{eventually, go_on};
 pub use watched::{Watched, WatchedEvent};

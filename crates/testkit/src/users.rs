@@ -8,7 +8,7 @@ use std::{
 };
 
 use rustix::process::geteuid;
-use verimount_testenv::{SKIPS, skip, tools};
+use verimount_testenv::{AS_NOBODY, SKIPS, skip, tools};
 
 use crate::{Ended, World, finish, fuse_or_skip};
 
@@ -80,6 +80,15 @@ pub fn pass_as_nobody(arguments: &[&str], prepare: impl FnOnce(&mut Command, &Wo
     assert!(output.status.success(), "{text}\n{said}");
     let passed = text.split("test result: ok. ").nth(1).unwrap();
     assert!(!passed.starts_with("0 "), "{text}");
+}
+
+/// The same for a library, only when [`AS_NOBODY`] is set: it takes as long as all of these tests.
+#[track_caller]
+pub fn pass_again_as_nobody(arguments: &[&str]) {
+    match env::var_os(AS_NOBODY) {
+        Some(_) => pass_as_nobody(arguments, |_, _| ()),
+        None => skip(format_args!("{AS_NOBODY} is not set")),
+    }
 }
 
 /// Runs a shell script in a directory, as a user with these ids and supplementary groups.

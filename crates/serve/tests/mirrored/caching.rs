@@ -3,7 +3,8 @@
 use rustix::fs::{StatxFlags, statx};
 
 use super::{
-    CachePolicy, WAYS, error_of, mount_cached, mount_in, python, status, world, world_on_ext4,
+    CachePolicy, WAYS, error_of, in_all_ways, mount_cached, mount_in, python, status, world,
+    world_on_ext4,
 };
 use crate::prelude::*;
 
@@ -39,7 +40,7 @@ fn strict_shows_changes_at_once() {
 /// of a clock that does not advance evenly on a busy machine.
 #[test]
 fn normal_shows_changes_soon() {
-    for way in WAYS {
+    in_all_ways(|way| {
         let world = needs!(world());
         let src = world.path("src");
         fs::write(src.join("file"), "one").unwrap();
@@ -71,7 +72,7 @@ fn normal_shows_changes_soon() {
             rustix::io::Errno::NOENT
         );
         mounted.unmount();
-    }
+    });
 }
 
 /// Only the first store to a mapped page changes the times of a file.

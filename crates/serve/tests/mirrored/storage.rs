@@ -4,7 +4,7 @@ use std::ffi::CString;
 
 use rustix::mount::{mount as mount_system, mount_remount, unmount};
 
-use super::{WAYS, error_of, for_all, mount, mount_in, world, world_on_ext4};
+use super::{WAYS, error_of, for_all, in_all_ways, mount, mount_in, world, world_on_ext4};
 use crate::prelude::*;
 
 /// A world whose source is a file system of its own; only root can make one.
@@ -91,7 +91,7 @@ fn reserved_blocks_stay_reserved() {
 
 #[test]
 fn files_removed_in_the_source_free_their_space() {
-    for way in WAYS {
+    in_all_ways(|way| {
         let world = needs!(world_on_ext4(&[]));
         let src = world.path("src");
         let free = || statvfs(&src).unwrap().f_bavail;
@@ -104,7 +104,7 @@ fn files_removed_in_the_source_free_their_space() {
         let large = (20 << 20) / statvfs(&src).unwrap().f_frsize;
         eventually("its room is free", || free() >= before + large);
         mounted.unmount();
-    }
+    });
 }
 
 #[test]

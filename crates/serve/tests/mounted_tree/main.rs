@@ -26,7 +26,7 @@ use rustix::{
 use verimount_mount::STATUS_XATTR;
 use verimount_serve::{ImageFs, Owners, Served, VerifiedTree};
 use verimount_source::Scratch;
-use verimount_testkit::{pass_as_nobody, tools};
+use verimount_testkit::{pass_again_as_nobody, tools};
 use verimount_tree::{Attr, Error, FileType, NodeId, Permissions as TreePermissions, Tree, walk};
 
 use self::{
@@ -382,7 +382,7 @@ fn a_million_names() {
 /// All tests again, mounted by an ordinary user.
 #[test]
 fn as_nobody() {
-    pass_as_nobody(&["--skip", "as_nobody"], |_, _| ());
+    pass_again_as_nobody(&["--skip", "as_nobody"]);
 }
 
 fn as_user(user: u32, group: u32, program: &OsStr) -> Command {

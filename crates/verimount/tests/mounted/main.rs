@@ -150,5 +150,5 @@ fn by_nobody() {
         "flips::fresh::random_bytes_of_a_small_image",
         "flips::fresh::every_byte_of_a_signature",
     ];
-    pass_as_nobody(&names, |_, _| ());
+    pass_again_as_nobody(&names);
 }
