@@ -3,6 +3,7 @@
 use std::{
     fmt,
     os::unix::process::CommandExt,
+    path::Path,
     process::{Child, Command, ExitStatus, Stdio},
     sync::mpsc::{RecvTimeoutError, Sender, channel},
     thread::{self, JoinHandle},
@@ -11,8 +12,9 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::Value;
+use verimount_testenv::tools;
 
-/// A command that takes longer hangs. This is far more than any test needs, even on a busy machine.
+/// What takes longer hangs. This is far more than any test needs, even on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How a run ended.
@@ -42,6 +44,13 @@ pub fn finish(mut command: Command) -> Ended {
     command.process_group(0);
     let described = format!("{command:?}");
     finish_spawned(command.spawn().unwrap(), described)
+}
+
+/// Runs a Python script, which can do what the standard library cannot; `None`, after a note, without Python.
+pub fn python(script: &str, arguments: &[&Path]) -> Option<Ended> {
+    let mut python = Command::new(tools::find("python3")?);
+    python.args(["-c", script]).args(arguments);
+    Some(finish(python))
 }
 
 /// Waits for a process; kills it and fails if that takes too long.

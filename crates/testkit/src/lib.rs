@@ -1,6 +1,7 @@
 //! Shared by Verimount's tests and benchmarks: failing and slow sources, devices with simulated
 //! crashes, generated data and trees, what trees show, and the environment of tests.
 
+mod bytes;
 mod crash_point;
 mod doubtful;
 mod ended;
@@ -30,9 +31,10 @@ mod waiting;
 mod watched;
 mod world;
 
+pub use bytes::{error_of, flip_at, flip_where, overwrite, position_of, read_at};
 pub use crash_point::CrashPoint;
 pub use doubtful::Doubtful;
-pub use ended::{Ended, PATIENCE, Watchdog, finish, finish_spawned};
+pub use ended::{Ended, PATIENCE, Watchdog, finish, finish_spawned, python};
 pub use failing::{Failing, Outage, OutageKind, Panicked};
 pub use faulty::{Fault, Faulty};
 pub use flat_romfs::flat_romfs;

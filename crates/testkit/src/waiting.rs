@@ -4,8 +4,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Longer than anything takes that does not hang, also on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::PATIENCE;
 
 /// Waits until a condition holds.
 ///

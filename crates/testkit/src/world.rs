@@ -10,6 +10,8 @@ use std::{
 
 use rustix::mount::{UnmountFlags, unmount};
 
+use crate::fuse_or_skip;
+
 /// A folder that everybody can read. It is removed at the end, after all mounts in it.
 pub struct World {
     root: PathBuf,
@@ -33,6 +35,13 @@ impl World {
             root,
             _folder: folder,
         }
+    }
+
+    /// The same with a mount point `mnt`; `None`, after a note, if mounting is impossible.
+    pub fn with_mount_point() -> Option<Self> {
+        let world = fuse_or_skip().then(Self::new)?;
+        world.directory("mnt");
+        Some(world)
     }
 
     /// The folder.

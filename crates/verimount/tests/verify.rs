@@ -12,7 +12,9 @@ use verimount::{
     BuildOptions, Content, FileDigest, Identity, ImageFormat, OpenOptions, Report, RomfsOptions,
     SealOptions, VerifyOptions, build, seal,
 };
-use verimount_testkit::{RomfsImage, World, noise, random_numbers, seed};
+use verimount_testkit::{
+    RomfsImage, World, flip_at, noise, overwrite, position_of, random_numbers, seed,
+};
 use verimount_verity::{BadReason, Place};
 
 const BLOCK: u64 = 4096;
@@ -57,10 +59,7 @@ fn sample() -> Sample {
     let bytes = fs::read(&image).unwrap();
     let places = FILES.iter().map(|(name, size)| {
         let content = fs::read(tree.join(name)).unwrap();
-        let found = bytes
-            .windows(64)
-            .position(|window| window == &content[..64]);
-        let start = found.unwrap() as u64;
+        let start = position_of(&content, &bytes) as u64;
         (*name, start..start + *size as u64)
     });
     Sample {
@@ -299,9 +298,9 @@ fn the_only_file_is_named() {
     fs::write(tree.join("only"), noise(100_000, 1)).unwrap();
     let image = world.path("image");
     build(&tree, &image, &romfs()).unwrap();
-    let storage = fs::File::options().write(true).open(&image).unwrap();
-    storage.write_all_at(&[0; 4096], 0).unwrap();
-    storage.write_all_at(&[0; 4096], 40960).unwrap();
+    for position in [0, 40960] {
+        overwrite(&image, position, &[0; 4096]);
+    }
     let bad = is_bad(&verified(&image, &OpenOptions::new().unpinned()));
     let files: Vec<_> = bad.iter().flat_map(|bad| &bad.files).collect();
     assert_eq!(files, [".", "only", "only"].map(Path::new));
@@ -321,8 +320,7 @@ fn an_image_inside_another_file_is_not_taken_for_it() {
     let before = noise(64 << 10, 2);
     let file = world.write("file", [before, plain].concat());
     seal(&file, &SealOptions::new().append(true)).unwrap();
-    let storage = fs::File::options().write(true).open(&file).unwrap();
-    storage.write_all_at(b"-rom1fs-", 0).unwrap();
+    overwrite(&file, 0, b"-rom1fs-");
     let bad = is_bad(&verified(&file, &OpenOptions::new().unpinned()));
     assert!(bad[0].files.is_empty());
 }
@@ -339,11 +337,10 @@ fn any_file_is_verified_not_only_images() {
         };
         let verify = || verified(&file, &OpenOptions::new().digest(digest));
         is_good(&verify());
-        let opened = fs::File::options().write(true).open(&file).unwrap();
         for at in [500_000, 0] {
-            opened.write_all_at(&[!bytes[at]], at as u64).unwrap();
+            flip_at(&file, at);
             let bad = is_bad(&verify());
-            assert_eq!(bad[0].range, block_of(at as u64));
+            assert_eq!(bad[0].range, block_of(at));
             assert!(bad[0].files.is_empty());
         }
     }

@@ -11,7 +11,7 @@ mod status;
 mod synchronous;
 mod usage;
 
-use crate::common::daemon;
+use crate::common::daemon::status;
 use crate::prelude::*;
 
 /// The serving modes: passed through if the kernel can, and relayed.
@@ -20,7 +20,7 @@ const WAYS: [&str; 2] = ["auto", "never"];
 /// A world with an empty source `src` and a mount point `mnt`; `None`, after a note, if mounting is
 /// impossible.
 fn world() -> Option<World> {
-    let world = daemon::world()?;
+    let world = World::with_mount_point()?;
     world.directory("src");
     Some(world)
 }
@@ -44,13 +44,6 @@ fn mount_by(world: &World, policy: &str) -> Daemon {
     mount(world, &["--policy", policy.to_str().unwrap()])
 }
 
-/// The status of a mount.
-#[track_caller]
-fn status(directory: &Path) -> Value {
-    let status = verimount(args!["status --json", directory]);
-    status.succeeds().json()
-}
-
 /// Whether the kernel passes files of this bridge through; prints a note that work is skipped if not.
 fn passes_through_or_skip(directory: &Path) -> bool {
     let passes = status(directory)["passthrough"]["refusal"].is_null();
@@ -58,25 +51,4 @@ fn passes_through_or_skip(directory: &Path) -> bool {
         skip("the kernel passes no files through here");
     }
     passes
-}
-
-/// Runs a Python script, which can map files; `None` without Python.
-fn python(script: &str, arguments: &[&Path]) -> Option<Ended> {
-    let mut python = Command::new(tools::find("python3")?);
-    python.args(["-c", script]).args(arguments);
-    Some(finish(python))
-}
-
-/// Truncates a file to length 7 without opening it; returns Python's output.
-fn truncate(path: &Path) -> Option<Ended> {
-    python("import os, sys; os.truncate(sys.argv[1], 7)", &[path])
-}
-
-/// The error number of a failed operation.
-#[track_caller]
-fn error_of<T>(result: io::Result<T>) -> rustix::io::Errno {
-    match result {
-        Ok(_) => panic!("it should have failed"),
-        Err(error) => rustix::io::Errno::from_io_error(&error).expect("an error of the system"),
-    }
 }

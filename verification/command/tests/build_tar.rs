@@ -4,7 +4,6 @@ use std::ffi::CString;
 
 use rustix::mount::mount as mount_system;
 
-use crate::common::daemon;
 use crate::prelude::*;
 
 /// The archive that GNU tar makes of a directory; `None` if that is not installed.
@@ -344,7 +343,7 @@ const MERGED: &str = "again\nagain/above\nemptied\nemptied/above\nkept\nkept/abo
 #[test]
 fn a_container_layer_is_a_lower_layer_of_overlayfs() {
     needs!(root_or_skip());
-    let world = needs!(daemon::world());
+    let world = needs!(World::with_mount_point());
     let (below, image) = layers(&world);
     let mnt = world.path("mnt");
     let mounted = Daemon::mount(&image, &mnt, &["--unpinned"]);
@@ -368,7 +367,7 @@ fn a_container_layer_is_a_lower_layer_of_overlayfs() {
 /// As rootless podman does: in a user namespace, where overlays read other attributes.
 #[test]
 fn a_container_layer_is_a_lower_layer_of_a_rootless_overlay() {
-    let world = needs!(daemon::world());
+    let world = needs!(World::with_mount_point());
     let (below, image) = layers(&world);
     let user = User::ordinary(&world);
     let folder = world.directory("folder");
@@ -398,7 +397,7 @@ fn a_container_layer_is_a_lower_layer_of_a_rootless_overlay() {
 /// The kernel lets only the system's root read them.
 #[test]
 fn roots_attributes_are_not_listed_in_a_namespace() {
-    let world = needs!(daemon::world());
+    let world = needs!(World::with_mount_point());
     let (_, image) = layers(&world);
     let user = User::ordinary(&world);
     let folder = world.directory("folder");

@@ -1,6 +1,6 @@
 //! Many mounts of one file through caches on the way.
 
-use crate::common::{daemon, nginx::Nginx};
+use crate::common::nginx::Nginx;
 use crate::prelude::*;
 
 /// How many mounts there are.
@@ -9,7 +9,7 @@ const MOUNTS: usize = 6;
 #[test]
 fn mounts_through_a_cdn_ask_the_origin_once() {
     const SIZE: usize = 40_000_000;
-    let world = needs!(daemon::world());
+    let world = needs!(World::with_mount_point());
     let file = world.write("file", noise(SIZE, 1));
     let digest = verimount(args!["seal --append", &file]).digest();
     let server = needs!(Nginx::start(&world));

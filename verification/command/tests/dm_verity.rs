@@ -54,9 +54,7 @@ impl Sealed {
 
     /// Writes into the superblock.
     fn change(&self, offset: u64, bytes: &[u8]) {
-        let file = File::options().write(true).open(self.hashes()).unwrap();
-        let start = self.offset.unwrap_or(0);
-        file.write_all_at(bytes, start + offset).unwrap();
+        overwrite(&self.hashes(), self.offset.unwrap_or(0) + offset, bytes);
     }
 
     /// All readers refuse it with this message.
@@ -136,20 +134,11 @@ fn a_flipped_byte_is_an_error_in_a_mount() {
         assert!(fs::read(mounted.path("folder/noise")).unwrap() == noise);
         mounted.unmount();
 
-        let bytes = fs::read(&sealed.image).unwrap();
-        let place = bytes
-            .windows(64)
-            .position(|bytes| bytes == &noise[40_000..40_064]);
-        let file = File::options().write(true).open(&sealed.image).unwrap();
-        file.write_all_at(&[!noise[40_000]], place.unwrap() as u64)
-            .unwrap();
+        flip_where(&sealed.image, &noise[40_000..][..64]);
 
         let mounted = Daemon::mount(&sealed.image, &mount_point, &trust);
-        let error = fs::read(mounted.path("folder/noise")).unwrap_err();
-        assert_eq!(
-            error.raw_os_error(),
-            Some(rustix::io::Errno::IO.raw_os_error())
-        );
+        let refused = fs::read(mounted.path("folder/noise"));
+        assert_eq!(error_of(refused), Errno::IO);
         assert_eq!(fs::read(mounted.path(HELLO)).unwrap(), b"Hello, world!\n");
         mounted.unmount();
         let ended = verimount(args!["verify", &sealed.image; trust.iter()]);

@@ -32,7 +32,8 @@ impl Files {
         let world = World::new();
         let sound = world.sealed_image("sound");
         let whole = fs::read(&sound).unwrap();
-        let damaged = world.write("damaged", flipped(&whole, &noise(70_000, 1)[..100]));
+        let damaged = world.write("damaged", &whole);
+        flip_where(&damaged, &noise(70_000, 1)[..100]);
         let truncated = world.write("truncated", &whole[..whole.len() / 2]);
         let foreign = world.write("foreign", noise(100_000, 7));
         let tree = world.directory("tree");
@@ -59,15 +60,6 @@ impl Files {
             world,
         }
     }
-}
-
-/// The same with a bit changed where these bytes are.
-fn flipped(whole: &[u8], bytes: &[u8]) -> Vec<u8> {
-    let mut found = whole.windows(bytes.len());
-    let at = found.position(|window| window == bytes).unwrap();
-    let mut whole = whole.to_owned();
-    whole[at] ^= 1;
-    whole
 }
 
 fn check_all(table: Vec<(Vec<OsString>, i32)>) {

@@ -24,11 +24,7 @@ fn damaged_image_of_hostile(world: &World) -> PathBuf {
     fs::write(tree.join(OsStr::from_bytes(HOSTILE)), &content).unwrap();
     let image = world.path("image");
     verimount(args!["build --format romfs", &tree, &image]).succeeds();
-    let mut bytes = fs::read(&image).unwrap();
-    let mut windows = bytes.windows(64);
-    let start = windows.position(|window| window == &content[..64]);
-    bytes[start.unwrap() + 5000] ^= 1;
-    fs::write(&image, bytes).unwrap();
+    flip_where(&image, &content[5000..][..64]);
     image
 }
 

@@ -15,7 +15,7 @@ macro_rules! with {
             $(
                 #[test]
                 fn $check() {
-                    let world = verimount_testkit::needs!(crate::common::daemon::world());
+                    let world = verimount_testkit::needs!(verimount_testkit::World::with_mount_point());
                     if let Some(store) = crate::common::$engine::start(&world) {
                         super::$check(&world, store);
                     }
@@ -197,8 +197,7 @@ fn a_store_that_stays_away_fails_reads_and_nothing_else(world: &World, mut store
     let mounted = pushed_and_mounted(world, &store, &file, &["--timeout", "2"]);
     store.gateway.kill();
     let there = mounted.path("file");
-    let error = fs::read(&there).unwrap_err();
-    assert_eq!(error.raw_os_error(), Some(Errno::IO.raw_os_error()));
+    assert_eq!(error_of(fs::read(&there)), Errno::IO);
     store.gateway.run();
     eventually("it can be read again", || {
         compare(&there, &file, &AtomicU64::new(0)).is_ok()

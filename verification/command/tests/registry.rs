@@ -1,9 +1,6 @@
 //! Images and files in a container registry.
 
-use crate::common::{
-    daemon,
-    docker_registry::{DockerRegistry, Login, ME, PASSWORD, WRONG},
-};
+use crate::common::docker_registry::{DockerRegistry, Login, ME, PASSWORD, WRONG};
 use crate::prelude::*;
 
 /// What `push` has printed: the name with a digest.
@@ -196,7 +193,7 @@ fn a_tag_is_not_trusted() {
 
 #[test]
 fn a_mount_has_the_same_files_and_keeps_secrets() {
-    let world = needs!(daemon::world());
+    let world = needs!(World::with_mount_point());
     let (tree, mnt, image) = (
         world.directory("tree"),
         world.path("mnt"),

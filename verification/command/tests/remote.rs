@@ -1,6 +1,6 @@
 //! Images and files on a web server.
 
-use crate::common::{daemon, nginx::Nginx};
+use crate::common::nginx::Nginx;
 use crate::prelude::*;
 
 #[test]
@@ -114,7 +114,7 @@ fn tls_needs_a_known_certificate() {
 
 #[test]
 fn headers_are_sent_and_never_shown() {
-    let world = needs!(daemon::world());
+    let world = needs!(World::with_mount_point());
     let image = fs::read(world.sealed_image("image")).unwrap();
     let server = HttpServer::start(image, |_, request, right| {
         let key = ("authorization".to_owned(), "Bearer secret-token".to_owned());
@@ -153,7 +153,7 @@ fn headers_are_sent_and_never_shown() {
 
 #[test]
 fn a_mount_of_a_url_has_the_same_files() {
-    let world = needs!(daemon::world());
+    let world = needs!(World::with_mount_point());
     let (tree, mnt) = (world.directory("tree"), world.path("mnt"));
     create(&tree, false);
     let digest = verimount(args!["build", &tree, world.path("image")]).digest();
@@ -180,7 +180,7 @@ fn reading_in_order_takes_few_requests() {
     const SIZE: u64 = 256 << 20;
     /// What the first steps, the Merkle tree and the seal take besides the parts of 16 MiB.
     const OTHERS: u64 = 20;
-    let world = needs!(daemon::world());
+    let world = needs!(World::with_mount_point());
     let content = noise(SIZE as usize, 1);
     let file = world.write("file", &content);
     verimount(args!["seal --append", &file]).succeeds_quietly();

@@ -1,9 +1,6 @@
 //! The cache for content on web servers, and mounts whose server is gone.
 
-use crate::common::{
-    daemon::{self, metric},
-    nginx::Nginx,
-};
+use crate::common::{daemon::metric, nginx::Nginx};
 use crate::prelude::*;
 
 /// How often a daemon is killed while it fills its cache.
@@ -30,7 +27,7 @@ struct Setup {
 
 impl Setup {
     fn new(size: usize) -> Option<Self> {
-        let world = daemon::world()?;
+        let world = World::with_mount_point()?;
         let (file, digest) = sealed(&world, size);
         let cache = world.path("cache").to_str().unwrap().to_owned();
         Some(Self {
@@ -153,8 +150,7 @@ fn what_is_in_the_cache_is_shown_verified_and_cleared() {
     );
     let object = |part| cache.join(format!("objects/{key}.{part}"));
     for (part, place) in [("data", 5000), ("tree", 10), ("seal", 10)] {
-        let file = File::options().write(true).open(object(part)).unwrap();
-        file.write_all_at(b"wrong", place).unwrap();
+        overwrite(&object(part), place, b"wrong");
         let bad = verify();
         assert_eq!(bad.status.code(), Some(1), "{part}: {bad:?}");
         let keeps_all = |ended: &Ended| {

@@ -1,9 +1,6 @@
 //! Whatever is done with secrets, nothing shows them: no output, log or status.
 
-use crate::common::{
-    daemon,
-    docker_registry::{DockerRegistry, Login, ME, PASSWORD, WRONG},
-};
+use crate::common::docker_registry::{DockerRegistry, Login, ME, PASSWORD, WRONG};
 use crate::prelude::*;
 
 /// A password for a web server, and what is sent for the user `me` with it.
@@ -86,7 +83,7 @@ fn was_sent(requests: &[HttpRequest], value: &str) -> bool {
 
 #[test]
 fn secrets_for_web_servers_are_not_shown() {
-    let world = needs!(daemon::world());
+    let world = needs!(World::with_mount_point());
     let image = fs::read(world.sealed_image("image")).unwrap();
     let expected = format!("Basic {}", WEB[1]);
     let server = HttpServer::start(image, move |_, request, right| {
@@ -155,7 +152,7 @@ fn secrets_for_web_servers_are_not_shown() {
 
 #[test]
 fn passwords_and_tokens_of_registries_are_not_shown() {
-    let world = needs!(daemon::world());
+    let world = needs!(World::with_mount_point());
     let expected = "Basic bWU6dmVyeS1zZWNyZXQ=";
     assert!(expected.ends_with(ME));
     let mut shown = Shown::default();

@@ -2,10 +2,7 @@
 
 use std::{sync::atomic::Ordering::SeqCst, thread::JoinHandle};
 
-use crate::common::{
-    daemon::{self, metric},
-    nginx::Nginx,
-};
+use crate::common::{daemon::metric, nginx::Nginx};
 use crate::prelude::*;
 
 /// How often a daemon is killed.
@@ -75,7 +72,7 @@ fn forget(file: &File) {
 
 #[test]
 fn one_of_two_daemons_is_killed() {
-    let world = needs!(daemon::world());
+    let world = needs!(World::with_mount_point());
     let file = world.write("file", noise(SIZE, 1));
     let digest = verimount(args!["seal --append", &file]).digest();
     let expected = Arc::new(fs::read(&file).unwrap());

@@ -2,7 +2,6 @@
 
 use std::sync::atomic::Ordering::SeqCst;
 
-use crate::common::daemon;
 use crate::prelude::*;
 
 const SIZE: usize = 8_000_000;
@@ -80,7 +79,7 @@ fn waits(process: &Child) -> bool {
 
 #[test]
 fn killed_readers_are_gone_and_the_mount_ends() {
-    let world = needs!(daemon::world());
+    let world = needs!(World::with_mount_point());
     let (mnt, server) = (world.path("mnt"), Stalling::new(&world));
     let mounted = server.mount(&mnt, &["--no-cache", "--prefetch", "none"]);
     server.is_silent.store(true, SeqCst);
@@ -91,7 +90,7 @@ fn killed_readers_are_gone_and_the_mount_ends() {
 /// The file is not open yet: what was read of it came from the cache.
 #[test]
 fn readers_of_a_warm_cache_are_killed_as_well() {
-    let world = needs!(daemon::world());
+    let world = needs!(World::with_mount_point());
     let (mnt, server) = (world.path("mnt"), Stalling::new(&world));
     let cache = world.path("cache");
     let options = ["--cache", cache.to_str().unwrap(), "--prefetch", "none"];
@@ -105,7 +104,7 @@ fn readers_of_a_warm_cache_are_killed_as_well() {
 /// A first signal waits for what is open; a second one does not, whatever its threads wait for.
 #[test]
 fn a_second_signal_ends_a_mount_whose_readers_wait() {
-    let world = needs!(daemon::world());
+    let world = needs!(World::with_mount_point());
     let (mnt, server) = (world.path("mnt"), Stalling::new(&world));
     let mut mounted = server.mount(&mnt, &["--no-cache", "--prefetch", "none"]);
     server.is_silent.store(true, SeqCst);

@@ -20,18 +20,15 @@ impl Sample {
     }
 
     fn position(&self, bytes: &[u8]) -> u64 {
-        let mut windows = self.bytes.windows(bytes.len());
-        windows.position(|window| window == bytes).unwrap() as u64
+        position_of(bytes, &self.bytes) as u64
     }
 
     /// The files that are named if the byte at this position is changed, and the note.
     fn named(&self, position: u64) -> (BTreeSet<String>, String) {
         let image = self.world.path("image");
-        let file = File::options().write(true).open(&image).unwrap();
-        let right = self.bytes[position as usize];
-        file.write_all_at(&[!right], position).unwrap();
+        flip_at(&image, position);
         let ended = verimount(args!["verify --json --unpinned", &image]);
-        file.write_all_at(&[right], position).unwrap();
+        flip_at(&image, position);
         ended.reports_bad_data();
         let report: Value = ended.json();
         let [bad] = report["bad"].as_array().unwrap().as_slice() else {

@@ -15,7 +15,6 @@ mod online;
 mod read_only;
 mod synchronous;
 
-use crate::common::daemon::world;
 use crate::prelude::*;
 
 /// The modes that allow writing.
@@ -50,40 +49,10 @@ fn open_disk(mounted: &Daemon) -> File {
     opened.unwrap()
 }
 
-#[track_caller]
-fn read(disk: &File, offset: u64, len: usize) -> io::Result<Vec<u8>> {
-    let mut bytes = vec![0; len];
-    disk.read_exact_at(&mut bytes, offset).map(|()| bytes)
-}
-
 /// The JSON that a command prints, which ends with this exit code.
 #[track_caller]
 fn json(arguments: Vec<std::ffi::OsString>, code: i32) -> Value {
     let ended = verimount(arguments);
     assert_eq!(ended.status.code(), Some(code), "{ended:?}");
     ended.json()
-}
-
-/// Changes a bit at the only position in `path` with these bytes; returns its offset.
-#[track_caller]
-fn flip_where(path: &Path, bytes: &[u8]) -> u64 {
-    let content = fs::read(path).unwrap();
-    let mut found = (0..content.len() - bytes.len()).step_by(512);
-    let at = found
-        .find(|&at| &content[at..at + bytes.len()] == bytes)
-        .expect("the data is where it belongs");
-    let file = OpenOptions::new().write(true).open(path).unwrap();
-    file.write_all_at(&[content[at] ^ 1], at as u64).unwrap();
-    // Nobody reads what there was before.
-    file.sync_all().unwrap();
-    at as u64
-}
-
-/// The error number of a failed operation.
-#[track_caller]
-fn error_of<T>(result: io::Result<T>) -> Errno {
-    match result {
-        Ok(_) => panic!("it should have failed"),
-        Err(error) => Errno::from_io_error(&error).expect("an error of the system"),
-    }
 }

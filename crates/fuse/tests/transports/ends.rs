@@ -14,11 +14,11 @@ use rustix::{
     mount::{UnmountFlags, unmount},
 };
 use verimount_fuse::{Capabilities, Transport};
-use verimount_testkit::skip;
+use verimount_testkit::{error_of, skip};
 
 use crate::{
     memory_fs::{MemoryFs, SLOW},
-    mounted::{MountPoint, Mounted, Wanted, errno, is_disconnected, serve},
+    mounted::{MountPoint, Mounted, Wanted, is_disconnected, serve},
 };
 
 #[test]
@@ -49,7 +49,7 @@ fn an_abort_ends_requests_in_flight() {
         // At least two reach the file system; others may wait for a free thread.
         let readers = opened
             .into_iter()
-            .map(|mut file| thread::spawn(move || errno(file.read(&mut [0; 10]))));
+            .map(|mut file| thread::spawn(move || error_of(file.read(&mut [0; 10]))));
         let readers: Vec<_> = readers.collect();
         mounted.fs.await_slow(2);
         mounted.abort();
@@ -104,11 +104,11 @@ fn requests_fail_when_the_daemon_is_killed() {
         if mounted {
             let path = folder.path().join(SLOW);
             fs::write(&path, "content").unwrap();
-            let reader = thread::spawn(move || errno(fs::read(path)));
+            let reader = thread::spawn(move || error_of(fs::read(path)));
             daemon.kill().unwrap();
             let error = reader.join().unwrap();
             assert!(is_disconnected(error), "{error}");
-            assert!(is_disconnected(errno(fs::metadata(folder.path()))));
+            assert!(is_disconnected(error_of(fs::metadata(folder.path()))));
         }
         assert!(daemon.wait().unwrap().success() != mounted);
     }

@@ -224,9 +224,3 @@ pub(crate) fn is_disconnected(errno: Errno) -> bool {
     // The last one: io_uring was about to pass the request to a thread that was killed.
     matches!(errno, Errno::CONNABORTED | Errno::NOTCONN | Errno::CANCELED)
 }
-
-/// The error number of a failed operation of the standard library.
-pub(crate) fn errno<T>(result: io::Result<T>) -> Errno {
-    let error = result.err().expect("it must fail");
-    Errno::from_io_error(&error).unwrap()
-}

@@ -11,11 +11,11 @@ use rustix::{
     io::{Errno, ReadWriteFlags, pwritev2},
 };
 use verimount_fuse::Durability;
-use verimount_testkit::eventually;
+use verimount_testkit::{error_of, eventually};
 
 use crate::{
     memory_fs::PANIC,
-    mounted::{Mounted, errno, with_each},
+    mounted::{Mounted, with_each},
 };
 
 /// `len` bytes that differ with `seed`.
@@ -26,11 +26,14 @@ fn content(len: usize, seed: usize) -> Vec<u8> {
 #[test]
 fn names() {
     with_each(|mounted| {
-        assert_eq!(errno(fs::metadata(mounted.path("missing"))), Errno::NOENT);
+        assert_eq!(
+            error_of(fs::metadata(mounted.path("missing"))),
+            Errno::NOENT
+        );
         fs::write(mounted.path("file"), "content").unwrap();
         fs::create_dir(mounted.path("directory")).unwrap();
         assert_eq!(
-            errno(fs::create_dir(mounted.path("directory"))),
+            error_of(fs::create_dir(mounted.path("directory"))),
             Errno::EXIST
         );
         fs::rename(mounted.path("file"), mounted.path("directory/moved")).unwrap();
@@ -40,11 +43,11 @@ fn names() {
         assert_eq!(fs::read(mounted.path("link")).unwrap(), b"content");
         // An operation that the file system does not implement fails.
         assert_eq!(
-            errno(fs::remove_dir(mounted.path("directory"))),
+            error_of(fs::remove_dir(mounted.path("directory"))),
             Errno::NOSYS
         );
         fs::remove_file(mounted.path("directory/moved")).unwrap();
-        assert_eq!(errno(fs::read(mounted.path("link"))), Errno::NOENT);
+        assert_eq!(error_of(fs::read(mounted.path("link"))), Errno::NOENT);
     });
 }
 
@@ -223,7 +226,7 @@ fn a_panic_is_an_error() {
         let path = mounted.path(PANIC);
         fs::write(&path, "content").unwrap();
         for _ in 0..10 {
-            assert_eq!(errno(fs::read(&path)), Errno::IO);
+            assert_eq!(error_of(fs::read(&path)), Errno::IO);
         }
         fs::rename(&path, mounted.path("harmless")).unwrap();
         assert_eq!(fs::read(mounted.path("harmless")).unwrap(), b"content");

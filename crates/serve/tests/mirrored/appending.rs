@@ -2,7 +2,7 @@
 
 use rustix::fs::{fcntl_getfl, fcntl_setfl};
 
-use super::{WAYS, error_of, for_all, mount, mount_in, python, world};
+use super::{WAYS, for_all, mount, mount_in, world};
 use crate::prelude::*;
 
 /// Other processes append in the source at the same time.

@@ -2,10 +2,7 @@
 
 use rustix::fs::{StatxFlags, statx};
 
-use super::{
-    CachePolicy, WAYS, error_of, in_all_ways, mount_cached, mount_in, python, status, world,
-    world_on_ext4,
-};
+use super::{CachePolicy, WAYS, in_all_ways, mount_cached, mount_in, status, world, world_on_ext4};
 use crate::prelude::*;
 
 #[test]

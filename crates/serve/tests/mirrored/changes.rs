@@ -6,7 +6,7 @@ use rustix::fs::{
     FlockOperation, SeekFrom, copy_file_range, fcntl_lock, flock, linkat, openat, seek,
 };
 
-use super::{WAYS, error_of, mount_in, python, truncate, world};
+use super::{WAYS, mount_in, truncate, world};
 use crate::prelude::*;
 
 fn open(path: &Path) -> File {

@@ -32,8 +32,7 @@ const WAYS: [&str; 2] = ["auto", "never"];
 /// A world with an empty source `src` and a mount point `mnt`; `None`, after a note, if mounting is
 /// impossible.
 fn world() -> Option<World> {
-    let world = World::new();
-    world.directory("mnt");
+    let world = World::with_mount_point()?;
     world.directory("src");
     Some(world)
 }
@@ -247,25 +246,9 @@ fn passes_through_or_skip(directory: &Path) -> bool {
     passes
 }
 
-/// Runs a Python script, which can map files; `None` without Python.
-fn python(script: &str, arguments: &[&Path]) -> Option<Ended> {
-    let mut python = Command::new(tools::find("python3")?);
-    python.args(["-c", script]).args(arguments);
-    Some(finish(python))
-}
-
 /// Truncates a file to length 7 without opening it; returns Python's output.
 fn truncate(path: &Path) -> Option<Ended> {
     python("import os, sys; os.truncate(sys.argv[1], 7)", &[path])
-}
-
-/// The error number of a failed operation.
-#[track_caller]
-fn error_of<T>(result: io::Result<T>) -> rustix::io::Errno {
-    match result {
-        Ok(_) => panic!("it should have failed"),
-        Err(error) => rustix::io::Errno::from_io_error(&error).expect("an error of the system"),
-    }
 }
 
 /// All tests again, by an ordinary user.

@@ -7,7 +7,7 @@ use rustix::{
     mount::mount_remount,
 };
 
-use super::{WAYS, error_of, mount, python, read_only, truncate, world};
+use super::{WAYS, mount, read_only, truncate, world};
 use crate::prelude::*;
 
 /// All operations that would change something; each must fail in the same way.

@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use rustix::mount::{mount as mount_system, mount_remount};
 
-use super::{WAYS, error_of, mount_in, world};
+use super::{WAYS, mount_in, world};
 use crate::prelude::*;
 
 /// Makes the files. Another process does, since a file cannot be run as long as somebody may write to it, such as

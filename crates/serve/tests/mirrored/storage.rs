@@ -4,7 +4,7 @@ use std::ffi::CString;
 
 use rustix::mount::{mount as mount_system, mount_remount, unmount};
 
-use super::{WAYS, error_of, for_all, in_all_ways, mount, mount_in, world, world_on_ext4};
+use super::{WAYS, for_all, in_all_ways, mount, mount_in, world, world_on_ext4};
 use crate::prelude::*;
 
 /// A world whose source is a file system of its own; only root can make one.

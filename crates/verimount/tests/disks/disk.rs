@@ -4,28 +4,28 @@ use std::io::IoSlice;
 
 use rustix::io::{ReadWriteFlags, pwritev2};
 
-use super::{MODES, Mode, error_of, format, mount, open_directly, open_disk, read, world};
+use super::{MODES, Mode, format, mount, open_directly, open_disk};
 use crate::prelude::*;
 
 #[test]
 fn writes_persist() {
     let content = noise(3_000_001, 1);
     for mode in MODES {
-        let world = needs!(world());
+        let world = needs!(World::with_mount_point());
         let path = world.path("vol.img");
         format(&path, 16);
         let mounted = mount(&world, mode);
         let disk = open_disk(&mounted);
-        assert_eq!(read(&disk, 0, 1 << 20).unwrap(), vec![0; 1 << 20]);
+        assert_eq!(read_at(&disk, 0, 1 << 20).unwrap(), vec![0; 1 << 20]);
         disk.write_all_at(&content, 123_457).unwrap();
-        assert!(read(&disk, 123_457, content.len()).unwrap() == content);
+        assert!(read_at(&disk, 123_457, content.len()).unwrap() == content);
         disk.sync_all().unwrap();
         drop(disk);
         mounted.unmount();
         // The mode is anybody's choice each time.
         for mode in MODES {
             let mounted = mount(&world, mode);
-            assert!(read(&open_disk(&mounted), 123_457, content.len()).unwrap() == content);
+            assert!(read_at(&open_disk(&mounted), 123_457, content.len()).unwrap() == content);
             mounted.unmount();
         }
     }
@@ -33,7 +33,7 @@ fn writes_persist() {
 
 #[test]
 fn it_looks_like_its_volume() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let path = world.path("vol.img");
     format(&path, 16);
     fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
@@ -61,7 +61,7 @@ fn it_looks_like_its_volume() {
 /// It gets neither longer nor shorter by any open or write.
 #[test]
 fn its_size_is_fixed() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     format(&world.path("vol.img"), 16);
     let mounted = mount(&world, Mode::Journal);
     let disk = open_disk(&mounted);
@@ -69,7 +69,7 @@ fn its_size_is_fixed() {
     disk.write_all_at(b"content", 0).unwrap();
     drop(File::create(mounted.path("disk")).unwrap());
     assert_eq!(fs::metadata(mounted.path("disk")).unwrap().len(), size);
-    assert_eq!(read(&disk, 0, 7).unwrap(), b"content");
+    assert_eq!(read_at(&disk, 0, 7).unwrap(), b"content");
     disk.set_len(size).unwrap();
     assert_eq!(error_of(disk.set_len(size + 1)), Errno::INVAL);
     assert_eq!(error_of(disk.set_len(size - 1)), Errno::INVAL);
@@ -87,10 +87,10 @@ fn its_size_is_fixed() {
         Err(Errno::OPNOTSUPP) => skip("there is no RWF_NOAPPEND"),
         written => {
             assert_eq!(written, Ok(1));
-            assert_eq!(read(&disk, 0, 7).unwrap(), b"Content");
+            assert_eq!(read_at(&disk, 0, 7).unwrap(), b"Content");
         }
     }
-    assert_eq!(read(&disk, size - 3, 3).unwrap(), b"con");
+    assert_eq!(read_at(&disk, size - 3, 3).unwrap(), b"con");
     assert_eq!(disk.read_at(&mut [0; 10], size - 3).unwrap(), 3);
     assert_eq!(disk.read_at(&mut [0; 10], size).unwrap(), 0);
     assert_eq!(disk.metadata().unwrap().len(), size);
@@ -101,7 +101,7 @@ fn its_size_is_fixed() {
 #[test]
 fn parts_are_made_zero() {
     for mode in MODES {
-        let world = needs!(world());
+        let world = needs!(World::with_mount_point());
         format(&world.path("vol.img"), 16);
         let mounted = mount(&world, mode);
         let disk = open_disk(&mounted);
@@ -110,7 +110,7 @@ fn parts_are_made_zero() {
         fallocate(&disk, FallocateFlags::ZERO_RANGE, 10_000, 500_000).unwrap();
         let mut expected = content.clone();
         expected[10_000..510_000].fill(0);
-        assert!(read(&disk, 0, 1 << 20).unwrap() == expected);
+        assert!(read_at(&disk, 0, 1 << 20).unwrap() == expected);
         // Discards are to be asked for.
         let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         assert_eq!(fallocate(&disk, punch, 0, 4096), Err(Errno::OPNOTSUPP));
@@ -118,7 +118,7 @@ fn parts_are_made_zero() {
         let size = disk.metadata().unwrap().len();
         let past_end = fallocate(&disk, FallocateFlags::ZERO_RANGE, size, 4096);
         assert_eq!(past_end, Err(Errno::NOSPC));
-        assert!(read(&disk, 0, 1 << 20).unwrap() == expected);
+        assert!(read_at(&disk, 0, 1 << 20).unwrap() == expected);
         drop(disk);
         mounted.unmount();
     }
@@ -126,7 +126,7 @@ fn parts_are_made_zero() {
 
 #[test]
 fn direct_io_by_concurrent_users() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     format(&world.path("vol.img"), 16);
     let mounted = mount(&world, Mode::Bitmap);
     let direct = open_directly(&mounted.path("disk"));
@@ -148,7 +148,7 @@ fn direct_io_by_concurrent_users() {
     drop(direct);
     let disk = open_disk(&mounted);
     for place in (0..128).map(|number| number * 65536) {
-        assert!(read(&disk, place, 65536).unwrap() == noise(65536, place));
+        assert!(read_at(&disk, place, 65536).unwrap() == noise(65536, place));
     }
     drop(disk);
     mounted.unmount();
@@ -158,18 +158,18 @@ fn direct_io_by_concurrent_users() {
 #[test]
 fn a_part_that_cannot_be_read() {
     for mode in MODES {
-        let world = needs!(world());
+        let world = needs!(World::with_mount_point());
         let path = world.path("vol.img");
         format(&path, 16);
         let mounted = mount(&world, mode);
         let disk = open_disk(&mounted);
         let file = FileOptions::new().write(true).open(&path).unwrap();
         file.set_len(8 << 20).unwrap();
-        assert_eq!(error_of(read(&disk, 12 << 20, 4096)), Errno::IO);
+        assert_eq!(error_of(read_at(&disk, 12 << 20, 4096)), Errno::IO);
         let content = noise(1 << 20, 1);
         disk.write_all_at(&content, 0).unwrap();
         disk.sync_all().unwrap();
-        assert!(read(&disk, 0, content.len()).unwrap() == content);
+        assert!(read_at(&disk, 0, content.len()).unwrap() == content);
         let status = mounted.status();
         assert!(status["failure"].is_null(), "{status}");
         drop(disk);

@@ -3,7 +3,7 @@
 
 use std::{collections::HashMap, sync::atomic::Ordering::SeqCst};
 
-use super::{MODES, Mode, Served, format, open_disk, world};
+use super::{MODES, Mode, Served, format, open_disk};
 use crate::prelude::*;
 
 /// The environment variable with the number of seeds to be tried in each mode, if not one.
@@ -53,7 +53,7 @@ fn for_all_seeds(way: Way) {
 /// Writes to a volume until its file system is full; returns how many blocks were confirmed; `None` if that
 /// is impossible here.
 fn fill(way: Way, mode: Mode, seed: u64) -> Option<usize> {
-    let world = world()?;
+    let world = World::with_mount_point()?;
     let host_image = world.path("host.img");
     File::create(&host_image).unwrap().set_len(HOST).unwrap();
     let mut make = Command::new(tools::find("mkfs.ext4")?);

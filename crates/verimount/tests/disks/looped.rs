@@ -1,6 +1,6 @@
 //! A file system on a loop device on the disk: the kernel is the user then.
 
-use super::{Mode, flip_where, format, mount, world};
+use super::{Mode, format, mount};
 use crate::prelude::*;
 
 /// Sizes of files, which are their names and seeds as well.
@@ -15,7 +15,7 @@ fn a_file_system_on_it() {
         (Mode::Bitmap, true),
         (Mode::Direct, true),
     ] {
-        let world = needs!(world());
+        let world = needs!(World::with_mount_point());
         let path = world.path("vol.img");
         format(&path, 64);
         let ext4 = world.directory("ext4");
@@ -48,7 +48,7 @@ fn a_file_system_on_it() {
 #[test]
 fn a_changed_byte_below_a_file_system() {
     needs!(root_or_skip());
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let path = world.path("vol.img");
     format(&path, 64);
     let ext4 = world.directory("ext4");
@@ -67,7 +67,7 @@ fn a_changed_byte_below_a_file_system() {
     flip_where(&path, &content[40_960..45_056]);
     let device = Loop::new(&mounted.path("disk"), true).unwrap();
     let files = KernelMount::ext4(&device, &ext4);
-    super::error_of(fs::read(ext4.join("bad")));
+    error_of(fs::read(ext4.join("bad")));
     assert!(fs::read(ext4.join("good")).unwrap() == noise(1 << 20, 2));
     drop(files);
     drop(device);

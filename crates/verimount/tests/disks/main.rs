@@ -21,13 +21,6 @@ use crate::prelude::*;
 /// The modes that allow writing.
 const MODES: [Mode; 3] = [Mode::Journal, Mode::Bitmap, Mode::Direct];
 
-/// A world with a mount point `mnt`; `None`, after a note, if mounting is impossible.
-fn world() -> Option<World> {
-    let world = fuse_or_skip().then(World::new)?;
-    world.directory("mnt");
-    Some(world)
-}
-
 /// Makes a new volume of this size.
 #[track_caller]
 fn format(path: &Path, mib: u64) {
@@ -159,42 +152,12 @@ fn open_disk(mounted: &Served) -> File {
     opened.unwrap()
 }
 
-#[track_caller]
-fn read(disk: &File, offset: u64, len: usize) -> io::Result<Vec<u8>> {
-    let mut bytes = vec![0; len];
-    disk.read_exact_at(&mut bytes, offset).map(|()| bytes)
-}
-
-/// Changes a bit at the only position in `path` with these bytes; returns its offset.
-#[track_caller]
-fn flip_where(path: &Path, bytes: &[u8]) -> u64 {
-    let content = fs::read(path).unwrap();
-    let mut found = (0..content.len() - bytes.len()).step_by(512);
-    let at = found
-        .find(|&at| &content[at..at + bytes.len()] == bytes)
-        .expect("the data is where it belongs");
-    let file = FileOptions::new().write(true).open(path).unwrap();
-    file.write_all_at(&[content[at] ^ 1], at as u64).unwrap();
-    // Nobody reads what there was before.
-    file.sync_all().unwrap();
-    at as u64
-}
-
 /// A file opened for direct I/O.
 fn open_directly(path: &Path) -> File {
     let direct = OFlags::DIRECT.bits() as i32;
     let mut options = FileOptions::new();
     options.read(true).write(true).custom_flags(direct);
     options.open(path).unwrap()
-}
-
-/// The error number of a failed operation.
-#[track_caller]
-fn error_of<T>(result: io::Result<T>) -> Errno {
-    match result {
-        Ok(_) => panic!("it should have failed"),
-        Err(error) => Errno::from_io_error(&error).expect("an error of the system"),
-    }
 }
 
 /// All tests again, by an ordinary user.

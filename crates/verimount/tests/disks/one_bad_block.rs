@@ -2,7 +2,7 @@
 
 use rustix::fs::sendfile;
 
-use super::{Mode, flip_where, format, mount, open_disk, world};
+use super::{Mode, format, mount, open_disk};
 use crate::prelude::*;
 
 const LEN: usize = 1 << 20;
@@ -30,7 +30,7 @@ fn read_some(file: &File, at: u64, len: usize) -> io::Result<Vec<u8>> {
 
 #[test]
 fn from_the_disk() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     damage(&world);
     let mounted = mount(&world, Mode::Journal);
     let disk = open_disk(&mounted);
@@ -38,7 +38,7 @@ fn from_the_disk() {
     // As of any disk, a request that comes to a bad block gets nothing. Many take what is short for
     // the end, and would put zeros behind it.
     let before = read_some(&disk, 0, (BAD + 1) * BLOCK);
-    assert_eq!(super::error_of(before), Errno::IO);
+    assert_eq!(error_of(before), Errno::IO);
     drop(disk);
     mounted.unmount();
 }
@@ -46,7 +46,7 @@ fn from_the_disk() {
 /// `sendfile` has the kernel read pages, and more than requested.
 #[test]
 fn from_the_page_cache() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     damage(&world);
     let mounted = mount(&world, Mode::Journal);
     let disk = open_disk(&mounted);
@@ -63,7 +63,7 @@ fn from_the_page_cache() {
 #[test]
 fn from_a_loop_device() {
     needs!(root_or_skip());
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     damage(&world);
     let mounted = mount(&world, Mode::Journal);
     for direct in [false, true] {

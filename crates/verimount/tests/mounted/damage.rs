@@ -1,38 +1,35 @@
 //! Storage that changes below a mount: reads return the right data, or fail.
 
-use super::{EIO, error_number, mount, mount_as_file, romfs, small_image, world, world_with_image};
+use super::{mount, mount_as_file, romfs, small_image, world_with_image};
 use crate::prelude::*;
 
-fn writable(path: &Path) -> File {
-    File::options().write(true).open(path).unwrap()
-}
-
-fn read_block(file: &File, block: u64) -> std::io::Result<Vec<u8>> {
-    let mut bytes = vec![0; 4096];
-    file.read_exact_at(&mut bytes, block * 4096).map(|()| bytes)
+fn read_block(file: &File, block: u64) -> io::Result<Vec<u8>> {
+    read_at(file, block * 4096, 4096)
 }
 
 /// Only the changed block is refused, and only as long as it is wrong.
 #[test]
 fn a_changed_block_is_refused_until_it_is_right_again() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let content = noise(4 << 20, 1);
     let file = world.write("file", &content);
     seal(&file, &SealOptions::new()).unwrap();
     let mounted = mount(&file, &world.path("mnt"));
-    let storage = writable(&file);
     let bad = 700;
     let at = bad * 4096 + 1234;
-    storage.write_all_at(&[!content[at as usize]], at).unwrap();
+    flip_at(&file, at);
     let opened = File::open(mounted.path("file")).unwrap();
     for block in 0..1024 {
         let expected = &content[block as usize * 4096..][..4096];
         match read_block(&opened, block) {
             Ok(bytes) => assert!(bytes == expected && block != bad, "{block}"),
-            Err(error) => assert!(error.raw_os_error() == EIO && block == bad, "{block}"),
+            refused => {
+                assert_eq!(error_of(refused), Errno::IO);
+                assert_eq!(block, bad);
+            }
         }
     }
-    storage.write_all_at(&[content[at as usize]], at).unwrap();
+    flip_at(&file, at);
     let bytes = read_block(&opened, bad).unwrap();
     assert!(bytes == content[bad as usize * 4096..][..4096]);
     drop(opened);
@@ -43,7 +40,7 @@ fn a_changed_block_is_refused_until_it_is_right_again() {
 /// not hide the directory.
 #[test]
 fn bad_data_does_not_hide_its_file() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let tree = world.directory("tree");
     let names = [
         "after",
@@ -59,10 +56,7 @@ fn bad_data_does_not_hide_its_file() {
     fs::write(&path, &image.0).unwrap();
     seal(&path, &SealOptions::new().append(true)).unwrap();
     for name in &names[1..] {
-        let data = image.header(name).at.next_multiple_of(4096);
-        writable(&path)
-            .write_all_at(&[!image.0[data]], data as u64)
-            .unwrap();
+        flip_at(&path, image.header(name).at.next_multiple_of(4096) as u64);
     }
     let mounted = mount(&path, &world.path("mnt"));
     for (number, name) in (0..).zip(names) {
@@ -80,7 +74,7 @@ fn bad_data_does_not_hide_its_file() {
 fn paths_are_searched_once() {
     const LOST: u64 = 50;
     const FILES: u64 = 20;
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let tree = world.directory("tree");
     for number in 0..LOST {
         let lost = tree.join(format!("lost {number}"));
@@ -99,15 +93,14 @@ fn paths_are_searched_once() {
     let image = RomfsImage(fs::read(&path).unwrap()).without_index();
     fs::write(&path, &image.0).unwrap();
     seal(&path, &SealOptions::new().append(true)).unwrap();
-    let storage = writable(&path);
-    let flip = |at: usize| storage.write_all_at(&[!image.0[at]], at as u64).unwrap();
+    let flip = |at: usize| flip_at(&path, at as u64);
     (0..LOST).for_each(|number| flip(image.header(&format!("b {number}")).at));
     (0..FILES).for_each(|number| flip(image.header(&number.to_string()).at + 8192));
 
     let mounted = mount(&path, &world.path("mnt"));
     for number in 0..FILES {
         let file = File::open(mounted.path(&format!("files/{number}"))).unwrap();
-        assert_eq!(error_number(read_block(&file, 1)), EIO);
+        assert_eq!(error_of(read_block(&file, 1)), Errno::IO);
     }
     let status = mounted.json();
     let mismatches = status["mismatches"].as_u64().unwrap();
@@ -122,16 +115,15 @@ fn paths_are_searched_once() {
 /// All data below the changed tree block is refused.
 #[test]
 fn a_changed_tree_block_refuses_the_data_below_it() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let content = noise(4 << 20, 1);
     let file = world.write("file", &content);
     seal(&file, &SealOptions::new()).unwrap();
-    let storage = writable(&world.path("file.verity"));
+    let storage = world.path("file.verity");
     // The tree: its root block, then eight blocks of level 0, each for 128 blocks of data.
     for bad in [0, 3, 7] {
-        let original = fs::read(world.path("file.verity")).unwrap();
         let at = 4096 + bad * 4096 + 99;
-        storage.write_all_at(&[!original[at as usize]], at).unwrap();
+        flip_at(&storage, at);
         // As it is not looked at first whether it is an image, it can be mounted.
         let mounted = mount_as_file(&file, &world.path("mnt"));
         let opened = File::open(mounted.path("file")).unwrap();
@@ -141,7 +133,7 @@ fn a_changed_tree_block_refuses_the_data_below_it() {
         }
         drop(opened);
         mounted.unmount();
-        storage.write_all_at(&original, 0).unwrap();
+        flip_at(&storage, at);
     }
 }
 
@@ -152,9 +144,10 @@ fn storage_that_vanishes() {
     let image = world.path("image");
     let mounted = mount(&image, &world.path("mnt"));
     let bytes = fs::read(&image).unwrap();
+    let storage = File::options().write(true).open(&image).unwrap();
     let expected = snapshot(&world.path("tree")).unwrap();
     for len in [bytes.len() / 2, 4096, 0] {
-        writable(&image).set_len(len as u64).unwrap();
+        storage.set_len(len as u64).unwrap();
         let mut refused = 0;
         for (path, (_, stored)) in &expected {
             let Stored::File { content, .. } = stored else {
@@ -162,8 +155,8 @@ fn storage_that_vanishes() {
             };
             match fs::read(mounted.directory().join(path)) {
                 Ok(read) => assert!(read == *content, "{path:?}"),
-                Err(error) => {
-                    assert_eq!(error.raw_os_error(), EIO, "{path:?}");
+                failed => {
+                    assert_eq!(error_of(failed), Errno::IO, "{path:?}");
                     refused += 1;
                 }
             }
@@ -171,7 +164,7 @@ fn storage_that_vanishes() {
         assert!(refused > 0, "{len}");
     }
     // All is well as soon as the storage is.
-    writable(&image).write_all_at(&bytes, 0).unwrap();
+    overwrite(&image, 0, &bytes);
     assert_same(&snapshot(mounted.directory()).unwrap(), &expected);
     mounted.unmount();
 }
@@ -179,7 +172,7 @@ fn storage_that_vanishes() {
 /// Replacing the file, as a package manager does, does not affect the mount.
 #[test]
 fn a_replaced_image_is_served_unchanged() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let image = small_image(&world);
     let mounted = mount(&image, &world.path("mnt"));
     let other = world.write("other", noise(100_000, 1));

@@ -1,7 +1,6 @@
 //! The kernel mounts an EROFS image that is mounted as a file: then it reads nothing that was not verified, and what
 //! cannot be verified is an error, never missing.
 
-use super::{EIO, error_number, world};
 use crate::prelude::*;
 
 /// How the kernel reads the image.
@@ -37,7 +36,7 @@ impl Sample {
         if !root_or_skip() {
             return None;
         }
-        let world = world()?;
+        let world = World::with_mount_point()?;
         let tree = world.directory("tree");
         add(&tree);
         let image = world.path("image");
@@ -68,8 +67,7 @@ impl Sample {
 
     /// Where in the image the bytes are.
     fn position(&self, bytes: &[u8]) -> u64 {
-        let mut windows = self.bytes.windows(bytes.len());
-        windows.position(|window| window == bytes).unwrap() as u64
+        position_of(bytes, &self.bytes) as u64
     }
 }
 
@@ -113,13 +111,13 @@ fn check(shown: &Path, bad: &[&str]) {
     for (name, seed) in [("first", 1), ("second", 2), ("third", 3)] {
         let read = fs::read(shown.join(name));
         match bad.contains(&name) {
-            true => assert_eq!(error_number(read), EIO, "{name}"),
+            true => assert_eq!(error_of(read), Errno::IO, "{name}"),
             false => assert!(read.unwrap() == noise(LEN, seed), "{name}"),
         }
         let folder = format!("{name} folder");
         let counted = count(&shown.join(&folder));
         match bad.contains(&&*folder) {
-            true => assert_eq!(error_number(counted), EIO, "{folder}"),
+            true => assert_eq!(error_of(counted), Errno::IO, "{folder}"),
             false => assert_eq!(counted.unwrap(), 500, "{folder}"),
         }
     }
@@ -129,7 +127,6 @@ fn check(shown: &Path, bad: &[&str]) {
 fn every_failed_check_is_an_error() {
     let sample = needs!(Sample::new(add_large));
     let storage = sample.world.path("image");
-    let storage = File::options().write(true).open(storage).unwrap();
     let content = sample.position(&noise(LEN, 2)[100_000..100_100]);
     let last_of_content = sample.position(&noise(LEN, 3)[LEN - 100..]) + 99;
     let entry = sample.position(b"third name 250");
@@ -138,8 +135,7 @@ fn every_failed_check_is_an_error() {
         (last_of_content, "third"),
         (entry, "third folder"),
     ] {
-        let right = sample.bytes[position as usize];
-        storage.write_all_at(&[!right], position).unwrap();
+        flip_at(&storage, position);
         for way in Way::ALL {
             let mounted = sample.mount();
             let Some(kernel) = way.mount(&mounted.path("image"), &sample.shown()) else {
@@ -149,7 +145,7 @@ fn every_failed_check_is_an_error() {
             drop(kernel);
             mounted.unmount();
         }
-        storage.write_all_at(&[right], position).unwrap();
+        flip_at(&storage, position);
     }
 }
 
@@ -174,7 +170,7 @@ fn a_truncated_image_is_an_error() {
         file.set_len(end).unwrap();
         for name in names {
             let read = fs::read(sample.shown().join(name));
-            assert_eq!(error_number(read), EIO, "{way:?}: {name}");
+            assert_eq!(error_of(read), Errno::IO, "{way:?}: {name}");
         }
         drop(kernel);
         mounted.unmount();

@@ -96,16 +96,9 @@ fn mount_as_file(source: &Path, directory: &Path) -> Mounted {
     .unwrap()
 }
 
-/// A world with a mount point `mnt`; `None`, after a note, if mounting is impossible.
-fn world() -> Option<World> {
-    let world = fuse_or_skip().then(World::new)?;
-    world.directory("mnt");
-    Some(world)
-}
-
-/// The same, with a tree of everything, and its image `image`.
+/// A world with a mount point `mnt`, a tree of everything, and its image `image`.
 fn world_with_image(options: &BuildOptions) -> Option<World> {
-    let world = world()?;
+    let world = World::with_mount_point()?;
     let tree = world.directory("tree");
     create(&tree, false);
     build(&tree, world.path("image"), options).unwrap();
@@ -126,17 +119,6 @@ fn small_image(world: &World) -> PathBuf {
     build(&tree, &image, &BuildOptions::new()).unwrap();
     image
 }
-
-/// The system's error number of what failed.
-#[track_caller]
-fn error_number<T>(result: io::Result<T>) -> Option<i32> {
-    match result {
-        Ok(_) => panic!("it should have failed"),
-        Err(error) => error.raw_os_error(),
-    }
-}
-
-const EIO: Option<i32> = Some(Errno::IO.raw_os_error());
 
 /// The file that every small image has, at its root.
 const HELLO: &str = "hello";

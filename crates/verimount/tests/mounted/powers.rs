@@ -3,7 +3,6 @@
 
 use rustix::fs::FileType;
 
-use super::world;
 use crate::prelude::*;
 
 /// A user that some access control lists name.
@@ -151,7 +150,7 @@ fn world_with_powers() -> Option<World> {
     if !root_or_skip() {
         return None;
     }
-    let world = world()?;
+    let world = World::with_mount_point()?;
     if !add(&world.directory("tree")) {
         return None;
     }
@@ -238,7 +237,7 @@ fn powers_hold_in_an_overlay() {
 #[test]
 fn without_lists_nobody_asks_for_them() {
     needs!(root_or_skip());
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let tree = world.directory("tree");
     for number in 0..50 {
         let path = tree.join(format!("file {number}"));

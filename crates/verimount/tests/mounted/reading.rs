@@ -4,7 +4,7 @@ use std::sync::Barrier;
 
 use rustix::fs::{Timespec, Timestamps, UTIME_NOW, utimensat};
 
-use super::{error_number, mount, romfs, small_image, world, world_with_image};
+use super::{mount, romfs, small_image, world_with_image};
 use crate::prelude::*;
 
 #[test]
@@ -61,7 +61,7 @@ fn devices_are_listed_but_cannot_be_opened() {
     assert_eq!(null.rdev(), fs::metadata("/dev/null").unwrap().rdev());
     for device in ["null", "disk"] {
         let opened = File::open(mounted.path(device));
-        assert_eq!(error_number(opened), Some(Errno::ACCESS.raw_os_error()));
+        assert_eq!(error_of(opened), Errno::ACCESS);
     }
     mounted.unmount();
 }
@@ -120,8 +120,8 @@ fn nothing_can_be_written() {
         ),
     ];
     for (what, attempt) in attempts {
-        let number = error_number(attempt);
-        assert_eq!(number, Some(Errno::ROFS.raw_os_error()), "{what}");
+        let number = error_of(attempt);
+        assert_eq!(number, Errno::ROFS, "{what}");
     }
     assert_same(
         &snapshot(mounted.directory()).unwrap(),
@@ -136,11 +136,11 @@ fn a_missing_file_is_not_found() {
     let mounted = mount(&world.path("image"), &world.path("mnt"));
     for _ in 0..2 {
         for name in ["no such file", "data/no such file", "dangling"] {
-            let number = error_number(fs::metadata(mounted.path(name)));
-            assert_eq!(number, Some(Errno::NOENT.raw_os_error()), "{name}");
+            let number = error_of(fs::metadata(mounted.path(name)));
+            assert_eq!(number, Errno::NOENT, "{name}");
         }
-        let number = error_number(fs::metadata(mounted.path("data/large/x")));
-        assert_eq!(number, Some(Errno::NOTDIR.raw_os_error()));
+        let number = error_of(fs::metadata(mounted.path("data/large/x")));
+        assert_eq!(number, Errno::NOTDIR);
     }
     mounted.unmount();
 }
@@ -148,7 +148,7 @@ fn a_missing_file_is_not_found() {
 /// Pieces of all sizes at all positions, in random order.
 #[test]
 fn any_piece_of_a_file() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let content = noise(5_000_003, 1);
     let file = world.write("file", &content);
     seal(&file, &SealOptions::new()).unwrap();
@@ -178,7 +178,7 @@ fn any_piece_of_a_file() {
 #[test]
 fn concurrent_readers_get_the_right_bytes() {
     const READERS: usize = 8;
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let content = noise(16 << 20, 1);
     let file = world.write("file", &content);
     seal(&file, &SealOptions::new().append(true)).unwrap();
@@ -209,7 +209,7 @@ fn concurrent_readers_get_the_right_bytes() {
 /// A part of a listing has some hundred entries at most.
 #[test]
 fn a_large_directory() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let tree = world.directory("tree");
     for number in 0..5000 {
         fs::write(tree.join(format!("{number:0>50}")), number.to_string()).unwrap();
@@ -231,7 +231,7 @@ fn a_large_directory() {
 
 #[test]
 fn one_image_mounted_twice() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let image = small_image(&world);
     let other = world.directory("other");
     let first = mount(&image, &world.path("mnt"));

@@ -1,6 +1,6 @@
 //! However a mirror ends, no writes are lost, and programs that still use it get an error.
 
-use super::{WAYS, error_of, mount_in, world};
+use super::{WAYS, mount_in, world};
 use crate::prelude::*;
 
 #[test]

@@ -13,16 +13,6 @@ use crate::prelude::*;
 /// for it. This is far more than any test needs.
 const PATIENCE: Duration = Duration::from_secs(100);
 
-/// A world with a mount point `mnt`; `None`, after a note, if mounting is impossible.
-pub(crate) fn world() -> Option<World> {
-    if !fuse_or_skip() {
-        return None;
-    }
-    let world = World::new();
-    world.directory("mnt");
-    Some(world)
-}
-
 /// A mount whose daemon is our child.
 pub(crate) struct Daemon {
     child: Child,
@@ -260,6 +250,13 @@ impl Drop for Background {
     fn drop(&mut self) {
         unmount_lazily(&self.directory);
     }
+}
+
+/// The status of a mount, which has found no bad data.
+#[track_caller]
+pub(crate) fn status(directory: &Path) -> Value {
+    let status = verimount(args!["status --json", directory]);
+    status.succeeds_quietly().json()
 }
 
 /// A number of the status of a mount, by its name for Prometheus without the prefix.

@@ -24,6 +24,16 @@ pub(crate) fn is_none() -> bool {
     latency() == 0
 }
 
+/// Whether only our own requests can keep processors awake, so that they can be seen; prints a note that work is skipped
+/// if not.
+pub(crate) fn is_ours_or_skip() -> bool {
+    let is_ours = !is_none();
+    if !is_ours {
+        skip("another program keeps processors awake");
+    }
+    is_ours
+}
+
 /// Waits until processors are kept awake while `ask` asks for something, and until they may sleep
 /// again afterwards.
 #[track_caller]

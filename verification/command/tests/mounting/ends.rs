@@ -2,7 +2,7 @@
 
 use rustix::{fs::minor, mount::mount, process::test_kill_process};
 
-use super::{ENOTCONN, error_number, is_empty, world};
+use super::is_empty;
 use crate::prelude::*;
 use crate::progress::OnTerminal;
 
@@ -55,7 +55,7 @@ impl End {
 
 #[test]
 fn a_daemon_in_the_foreground_ends_with_its_mount() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let image = world.sealed_image("image");
     let mnt = world.path("mnt");
     for end in ends() {
@@ -68,7 +68,7 @@ fn a_daemon_in_the_foreground_ends_with_its_mount() {
 
 #[test]
 fn a_daemon_in_the_background_ends_with_its_mount() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let image = world.sealed_image("image");
     let mnt = world.path("mnt");
     for end in ends() {
@@ -86,7 +86,7 @@ fn a_daemon_in_the_background_ends_with_its_mount() {
 /// As programs that rotate logs send it to daemons. A second signal that asks to end would end it at once.
 #[test]
 fn a_hangup_is_no_reason_to_end() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let image = world.sealed_image("image");
     let mnt = world.path("mnt");
     let mounted = Daemon::mount(&image, &mnt, &["--unpinned"]);
@@ -103,7 +103,7 @@ fn a_hangup_is_no_reason_to_end() {
 
 #[test]
 fn a_daemon_in_the_foreground_ends_with_its_terminal() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let image = world.sealed_image("image");
     let mnt = world.path("mnt");
     let _unmounted_at_last = Background::adopt(&mnt);
@@ -129,7 +129,7 @@ fn is_zombie(pid: i32) -> bool {
 
 /// A world with a file larger than the kernel's read-ahead, and its content.
 fn world_with_large_file() -> Option<(World, Vec<u8>)> {
-    let world = world()?;
+    let world = World::with_mount_point()?;
     let content = noise(24 << 20, 1);
     let file = world.write("large", &content);
     verimount(args!["seal", &file]).succeeds_quietly();
@@ -185,12 +185,15 @@ fn a_second_signal_does_not_wait_for_open_files() {
     eventually("it is out of sight", || is_empty(&mnt));
     mounted.signal(Signal::TERM);
     assert_eq!(mounted.wait().signal(), Some(Signal::TERM.as_raw()));
-    assert_eq!(error_number(opened.read_to_end(&mut Vec::new())), ENOTCONN);
+    assert_eq!(
+        error_of(opened.read_to_end(&mut Vec::new())),
+        Errno::NOTCONN
+    );
 }
 
 #[test]
 fn a_mount_in_use_is_not_unmounted() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let image = world.sealed_image("image");
     let mnt = world.path("mnt");
     let mounted = Daemon::mount(&image, &mnt, &["--unpinned"]);
@@ -204,7 +207,7 @@ fn a_mount_in_use_is_not_unmounted() {
 
 #[test]
 fn an_unmounted_directory_cannot_be_unmounted() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let file = world.write("file", "");
     let missing = world.path("missing");
     for path in [&world.path("mnt"), &file, &missing] {
@@ -242,7 +245,10 @@ fn an_aborted_connection_leaves_no_mount_behind() {
     let mut opened = File::open(mnt.join("large")).unwrap();
     if abort(&world, fs::metadata(&mnt).unwrap().dev()) {
         mounted.ends_well();
-        assert_eq!(error_number(opened.read_to_end(&mut Vec::new())), ENOTCONN);
+        assert_eq!(
+            error_of(opened.read_to_end(&mut Vec::new())),
+            Errno::NOTCONN
+        );
     }
 }
 
@@ -271,8 +277,11 @@ fn a_killed_daemon_is_replaced() {
     let mut opened = File::open(mnt.join("large")).unwrap();
     killed.signal(Signal::KILL);
     assert_eq!(killed.wait().signal(), Some(Signal::KILL.as_raw()));
-    assert_eq!(error_number(opened.read_to_end(&mut Vec::new())), ENOTCONN);
-    assert_eq!(error_number(fs::metadata(mnt.join("large"))), ENOTCONN);
+    assert_eq!(
+        error_of(opened.read_to_end(&mut Vec::new())),
+        Errno::NOTCONN
+    );
+    assert_eq!(error_of(fs::metadata(mnt.join("large"))), Errno::NOTCONN);
     drop(opened);
 
     let mut killed = Daemon::mount(&file, &mnt, &["--unpinned"]);
@@ -297,7 +306,7 @@ fn a_killed_daemon_is_replaced() {
 /// The command returns when the mount can be used, not before.
 #[test]
 fn a_mount_can_be_used_at_once() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let image = world.sealed_image("image");
     let mnt = world.path("mnt");
     for _ in 0..20 {
@@ -318,7 +327,7 @@ fn shell(script: &str) -> Command {
 /// The daemon keeps no pipe open that the command wrote to or inherited.
 #[test]
 fn a_pipe_from_the_command_ends() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let image = world.sealed_image("image");
     let mnt = world.path("mnt");
     for redirection in ["| cat", "2>&1 | cat", "3>&1 | cat", "9>&1 | cat"] {
@@ -336,7 +345,7 @@ fn a_pipe_from_the_command_ends() {
 /// Every path can be that of an open descriptor, such as a shell's `<(…)`.
 #[test]
 fn open_files_can_be_given_by_number() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let image = world.image_with_sidecar("image");
     let sidecar = world.path("image.verity");
     let (public, secret) = world.keys("signer");
@@ -360,7 +369,7 @@ fn open_files_can_be_given_by_number() {
 /// other files of its caller are closed.
 #[test]
 fn the_daemon_keeps_no_directory_or_descriptor() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let image = world.sealed_image("image");
     let mnt = world.path("mnt");
     let started_in = world.directory("started in");

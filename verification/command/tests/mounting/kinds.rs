@@ -1,12 +1,8 @@
 //! The status of every kind of mount, in every format.
 
-use super::{world, world_with_image};
+use super::world_with_image;
+use crate::common::daemon::status;
 use crate::prelude::*;
-
-fn status(directory: &Path) -> Value {
-    let status = verimount(args!["status --json", directory]);
-    status.succeeds_quietly().json()
-}
 
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()
@@ -15,7 +11,7 @@ fn text(path: &Path) -> &str {
 /// The source, the pin, the process and the start time.
 #[test]
 fn a_mount_says_what_it_is() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let image = world.sealed_image("image");
     let file = world.write("file", "content");
     let digest = verimount(args!["seal", &file]).digest();
@@ -61,7 +57,7 @@ fn a_mount_says_what_it_is() {
 
 #[test]
 fn a_bridge_says_what_it_is() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let source = world.directory("src");
     fs::write(source.join("file"), "content").unwrap();
     let mnt = world.path("mnt");

@@ -2,7 +2,6 @@
 
 use std::fs::DirEntry;
 
-use super::world;
 use crate::prelude::*;
 
 /// How a mount point is listed, if it is.
@@ -15,7 +14,7 @@ fn listed(directory: &Path) -> Option<Value> {
 
 #[test]
 fn mounts_are_listed() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let image = world.sealed_image("image");
     let [mnt, bridged] = [world.path("mnt"), world.directory("bridged")];
     let source = world.directory("source");
@@ -50,7 +49,7 @@ fn mounts_are_listed() {
 /// What is printed of all is what is printed of each.
 #[test]
 fn the_status_of_all_is_shown() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let image = world.sealed_image("image");
     let [first, second] = [world.path("mnt"), world.directory("second")];
     let mounts = [&first, &second].map(|mnt| Daemon::mount(&image, mnt, &["--unpinned"]));
@@ -82,7 +81,7 @@ fn the_status_of_all_is_shown() {
 /// A label is the same from everywhere, and through any link.
 #[test]
 fn metrics_have_the_absolute_mount_point() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let image = world.sealed_image("image");
     let mnt = world.path("mnt");
     let mounted = Daemon::mount(&image, &mnt, &["--unpinned"]);
@@ -105,7 +104,7 @@ fn metrics_have_the_absolute_mount_point() {
 #[test]
 fn another_users_mount_is_shown_with_its_process() {
     needs!(root_or_skip());
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let image = world.sealed_image("image");
     let mnt = world.path("mnt");
     let nobody = User::ordinary(&world);
@@ -136,7 +135,7 @@ fn has_connection(pid: u32) -> bool {
 /// A mount that does not answer does not hide the others.
 #[test]
 fn a_stopped_mount_is_listed() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let image = world.sealed_image("image");
     let mnt = world.path("mnt");
     let mounted = Daemon::mount(&image, &mnt, &["--unpinned"]);
@@ -159,7 +158,7 @@ fn a_stopped_mount_is_listed() {
 /// The dead mount of a killed daemon can be found, and unmounted.
 #[test]
 fn a_dead_mount_is_listed() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let image = world.sealed_image("image");
     let mnt = world.path("mnt");
     let mut killed = Daemon::mount(&image, &mnt, &["--unpinned"]);

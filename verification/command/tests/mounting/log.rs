@@ -6,7 +6,7 @@ use rustix::{
     process::test_kill_process,
 };
 
-use super::{EIO, error_number, is_empty, world};
+use super::is_empty;
 use crate::prelude::*;
 
 /// The most lines of one kind in a minute.
@@ -19,8 +19,7 @@ const BAD: u64 = 64 << 10;
 fn damaged(world: &World) -> PathBuf {
     let file = world.write("file", noise(100_000, 1));
     verimount(args!["seal", &file]).succeeds_quietly();
-    let storage = File::options().write(true).open(&file).unwrap();
-    storage.write_all_at(b"other", BAD).unwrap();
+    flip_at(&file, BAD);
     file
 }
 
@@ -29,7 +28,7 @@ fn read_bad_block(directory: &Path, times: u64) {
     let opened = File::open(directory.join("file")).unwrap();
     for _ in 0..times {
         let refused = opened.read_exact_at(&mut [0; 100], BAD);
-        assert_eq!(error_number(refused), EIO);
+        assert_eq!(error_of(refused), Errno::IO);
     }
 }
 
@@ -41,7 +40,7 @@ fn refusals(log: &str) -> usize {
 
 #[test]
 fn a_bad_block_that_is_read_again_and_again_does_not_flood_the_log() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let mounted = Daemon::mount(&damaged(&world), &world.path("mnt"), &["--unpinned"]);
     let times = 10_000;
     read_bad_block(mounted.directory(), times);
@@ -61,7 +60,7 @@ fn a_bad_block_that_is_read_again_and_again_does_not_flood_the_log() {
 
 #[test]
 fn a_renamed_log_continues_in_a_new_file() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let (log, old) = (world.path("log"), world.path("log.1"));
     let mnt = world.path("mnt");
     let options = ["--unpinned", "--log", log.to_str().unwrap()];
@@ -78,7 +77,7 @@ fn a_renamed_log_continues_in_a_new_file() {
 
 #[test]
 fn a_blocked_log_delays_no_reader() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let (fifo, mnt, file) = (world.path("fifo"), world.path("mnt"), damaged(&world));
     mkfifoat(CWD, &fifo, Mode::RUSR | Mode::WUSR).unwrap();
     let options = ["--unpinned", "--log", fifo.to_str().unwrap()];

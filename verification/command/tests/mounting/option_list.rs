@@ -1,6 +1,6 @@
 //! `-o`: the options of each command that mounts, as in fstab.
 
-use super::{world, world_with_image};
+use super::world_with_image;
 use crate::prelude::*;
 
 #[test]
@@ -17,7 +17,7 @@ fn an_image_takes_a_list() {
 
 #[test]
 fn a_bridge_takes_a_list() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let source = world.directory("source");
     let mnt = world.path("mnt");
     for (list, may) in [("rw,passthrough=never", true), ("ro", false)] {
@@ -29,7 +29,7 @@ fn a_bridge_takes_a_list() {
 
 #[test]
 fn a_volume_takes_a_list() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let volume = world.path("volume");
     verimount(args!["volume format", &volume, "--size", "4M"]).succeeds();
     let mnt = world.path("mnt");
@@ -44,7 +44,7 @@ fn a_volume_takes_a_list() {
 
 #[test]
 fn mistakes_are_wrong_usage() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let image = world.sealed_image("image");
     for (list, words) in [
         ("unpinned,what", "option 2 of the list, what, is unknown"),

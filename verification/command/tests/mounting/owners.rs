@@ -2,7 +2,7 @@
 
 use rustix::process::{getegid, geteuid};
 
-use super::{world, world_with_image};
+use super::world_with_image;
 use crate::common::repository::{git, repository};
 use crate::prelude::*;
 
@@ -62,7 +62,7 @@ fn owners_and_permissions_can_be_chosen() {
 
 #[test]
 fn a_single_file_keeps_what_is_not_chosen() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let file = world.write("file", "content");
     verimount(args!["seal", &file]).succeeds_quietly();
     let stored = fs::metadata(&file).unwrap();
@@ -83,7 +83,7 @@ fn a_single_file_keeps_what_is_not_chosen() {
 #[test]
 fn stored_owners_can_be_replaced_and_permissions_cannot() {
     needs!(tools::find("mkfs.erofs"));
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let tree = world.directory("tree");
     fs::write(tree.join("file"), "content").unwrap();
     if is_root() {
@@ -112,7 +112,7 @@ fn stored_owners_can_be_replaced_and_permissions_cannot() {
 
 #[test]
 fn wrong_owners_are_refused() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let image = world.sealed_image("image");
     for (option, value) in [
         ("--uid", "nobody"),
@@ -135,7 +135,7 @@ fn wrong_owners_are_refused() {
 #[test]
 fn git_clones_a_repository_of_the_user_who_mounts() {
     needs!(tools::find("git"));
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let tree = world.directory("tree");
     repository(&world, &tree.join("bare"));
     let image = world.path("image");

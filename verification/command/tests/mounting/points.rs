@@ -2,7 +2,7 @@
 
 use rustix::mount::{mount, unmount};
 
-use super::{is_empty, world};
+use super::is_empty;
 use crate::prelude::*;
 
 #[track_caller]
@@ -17,7 +17,7 @@ fn is_refused(world: &World, directory: &Path, words: &str) {
 
 #[test]
 fn only_an_empty_directory_is_accepted() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     is_refused(&world, &world.path("missing"), "No such file");
     is_refused(&world, &world.path("missing/inside"), "No such file");
     is_refused(&world, &world.write("file", ""), "not a directory");
@@ -31,7 +31,7 @@ fn only_an_empty_directory_is_accepted() {
 
 #[test]
 fn a_directory_in_use_as_mount_point_is_refused() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let image = world.sealed_image("image");
     let mnt = world.path("mnt");
     let mounted = Daemon::mount(&image, &mnt, &["--unpinned"]);
@@ -43,7 +43,7 @@ fn a_directory_in_use_as_mount_point_is_refused() {
 
 #[test]
 fn names_with_special_characters() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     for name in [
         "a b",
         "tab\there",
@@ -83,7 +83,7 @@ fn mount_options(directory: &Path) -> String {
 /// A source's name is shown in the mount table; it must not be taken for options.
 #[test]
 fn a_sources_name_sets_no_options() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let mnt = world.path("mnt");
     for name in [
         "x,suid,dev,rw,allow_other",
@@ -113,7 +113,7 @@ fn a_sources_name_sets_no_options() {
 /// Root could unmount anything, but `verimount umount` must not.
 #[test]
 fn only_our_own_mounts_are_unmounted() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     if !is_root() {
         verimount(args!["umount /proc"]).fails_saying("has type proc");
         return;
@@ -137,7 +137,7 @@ fn only_our_own_mounts_are_unmounted() {
 #[test]
 fn a_mount_below_stays() {
     needs!(root_or_skip());
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let image = world.sealed_image("image");
     let mnt = world.path("mnt");
     mount("tmpfs", &mnt, "tmpfs", MountFlags::empty(), None).unwrap();
@@ -157,7 +157,7 @@ fn a_mount_below_stays() {
 
 #[test]
 fn a_directory_is_no_image() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let tree = world.directory("tree");
     verimount(args!["mount", &tree, world.path("mnt"), "--unpinned"])
         .fails_saying("verimount build");
@@ -165,7 +165,7 @@ fn a_directory_is_no_image() {
 
 #[test]
 fn a_mount_is_unmounted_through_a_link_and_by_its_other_name() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let image = world.sealed_image("image");
     let mnt = world.path("mnt");
     let link = world.path("link");
@@ -179,7 +179,7 @@ fn a_mount_is_unmounted_through_a_link_and_by_its_other_name() {
 
 #[test]
 fn a_link_to_a_directory_is_followed() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let image = world.sealed_image("image");
     let link = world.path("link");
     symlink("mnt", &link).unwrap();
@@ -196,7 +196,7 @@ fn a_link_to_a_directory_is_followed() {
 /// leaves that directory.
 #[test]
 fn relative_paths() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let image = world.image_with_sidecar("image");
     assert!(image.exists());
     let mut command: Command = User::Current.command();
@@ -221,7 +221,7 @@ fn nobody_reads(world: &World, path: PathBuf) -> Option<Vec<u8>> {
 #[test]
 fn other_users_need_allow_other() {
     needs!(root_or_skip());
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let image = world.sealed_image("image");
     let mnt = world.path("mnt");
     for (options, expected) in [
@@ -244,7 +244,7 @@ fn allow_other_may_need_permission() {
     if is_root() {
         return;
     }
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let image = world.sealed_image("image");
     let mnt = world.path("mnt");
     let config = fs::read_to_string("/etc/fuse.conf").unwrap_or_default();

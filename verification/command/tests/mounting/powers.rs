@@ -2,12 +2,11 @@
 
 use rustix::fs::StatVfsMountFlags;
 
-use super::world;
 use crate::prelude::*;
 
 #[test]
 fn only_root_gives_powers() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let (image, mnt) = (world.sealed_image("image"), world.path("mnt"));
     if !is_root() {
         for option in ["--suid", "--dev"] {
@@ -33,7 +32,7 @@ fn only_root_gives_powers() {
 #[test]
 fn powers_as_options_of_mount() {
     needs!(root_or_skip());
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let (image, mnt) = (world.sealed_image("image"), world.path("mnt"));
     for (options, without) in [
         ("allow_suid,allow_dev", false),

@@ -2,7 +2,6 @@
 
 use rustix::process::{getegid, geteuid};
 
-use super::world;
 use crate::common::repository::{git, repository};
 use crate::prelude::*;
 
@@ -10,7 +9,7 @@ use crate::prelude::*;
 #[test]
 fn python_uses_its_compiled_files() {
     let python = needs!(tools::find("python3"));
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let tree = world.directory("tree");
     fs::create_dir(tree.join("package")).unwrap();
     fs::write(tree.join("package/__init__.py"), "VALUE = 4711\n").unwrap();
@@ -36,10 +35,9 @@ fn python_uses_its_compiled_files() {
 /// Of somebody else, unless they are mounted as one's own.
 #[test]
 fn git_and_ssh_use_what_is_mounted_as_ones_own() {
-    let (Some(_), Some(keygen)) = (tools::find("git"), tools::find("ssh-keygen")) else {
-        return;
-    };
-    let world = needs!(world());
+    needs!(tools::find("git"));
+    let keygen = needs!(tools::find("ssh-keygen"));
+    let world = needs!(World::with_mount_point());
     let tree = world.directory("tree");
     repository(&world, &tree.join("bare"));
     let mut make_key = Command::new(&keygen);

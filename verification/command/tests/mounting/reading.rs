@@ -1,6 +1,6 @@
 //! A mount shows what was stored.
 
-use super::{world, world_with_image};
+use super::world_with_image;
 use crate::prelude::*;
 
 #[test]
@@ -29,7 +29,7 @@ fn the_whole_tree() {
 
 #[test]
 fn a_seal_beside_the_image_or_elsewhere() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let image = world.image_with_sidecar("image");
     let digest = verimount(args!["digest", &image]).digest();
     let mnt = world.path("mnt");
@@ -52,7 +52,7 @@ fn a_seal_beside_the_image_or_elsewhere() {
 
 #[test]
 fn a_signed_image() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let (public, secret) = world.keys("signer");
     let image = world.sealed_image("image");
     verimount(args!["sign", &image, "--key", &secret]).succeeds_quietly();
@@ -74,7 +74,7 @@ fn programs_run() {
 /// A sealed file is shown as a file of its owner; so is an image with `--as-file`.
 #[test]
 fn a_single_file() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let content = noise(200_000, 1);
     let data = world.write("model.data", &content);
     verimount(args!["seal", &data]).succeeds_quietly();
@@ -117,7 +117,7 @@ fn a_single_file() {
 #[test]
 fn fsverity_measures_a_single_file() {
     let tool = needs!(tools::find("fsverity"));
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let fsverity = |arguments: &[&str], path: &Path| {
         let output = Command::new(&tool).args(arguments).arg(path).output();
         let output = output.unwrap();

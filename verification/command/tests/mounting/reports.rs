@@ -2,7 +2,6 @@
 
 use rustix::fs::{getxattr, getxattr_query, listxattr};
 
-use super::{EIO, error_number, world};
 use crate::prelude::*;
 
 fn status_attribute(directory: &Path) -> Value {
@@ -16,8 +15,7 @@ fn damaged(world: &World) -> (Vec<u8>, String) {
     let content = noise(1 << 20, 1);
     let file = world.write("file", &content);
     let digest = verimount(args!["seal", &file]).digest();
-    let storage = File::options().write(true).open(&file).unwrap();
-    storage.write_all_at(&[!content[500_000]], 500_000).unwrap();
+    flip_at(&file, 500_000);
     (content, digest)
 }
 
@@ -26,7 +24,7 @@ const BAD: u64 = 500_000 / 4096 * 4096;
 
 #[test]
 fn the_attribute_counts_what_happens() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let (content, digest) = damaged(&world);
     let mounted = Daemon::mount(&world.path("file"), &world.path("mnt"), &["--unpinned"]);
     let before = status_attribute(mounted.directory());
@@ -46,7 +44,7 @@ fn the_attribute_counts_what_happens() {
     assert!(after["requests"]["read"].as_u64() > before["requests"]["read"].as_u64());
 
     let refused = opened.read_exact_at(&mut bytes, BAD);
-    assert_eq!(error_number(refused), EIO);
+    assert_eq!(error_of(refused), Errno::IO);
     let after = status_attribute(mounted.directory());
     assert!(after["mismatches"].as_u64().unwrap() > 0);
     let failure = &after["recent_failures"].as_array().unwrap()[0];
@@ -61,7 +59,7 @@ fn the_attribute_counts_what_happens() {
 
 #[test]
 fn attributes_of_all_files() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let image = world.sealed_image("image");
     let mounted = Daemon::mount(&image, &world.path("mnt"), &["--unpinned"]);
     let mut names = [0; 100];
@@ -87,7 +85,7 @@ fn attributes_of_all_files() {
 
 #[test]
 fn status_prints_it() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let (_, digest) = damaged(&world);
     let mounted = Daemon::mount(&world.path("file"), &world.path("mnt"), &["--unpinned"]);
     let status = verimount(args!["status", mounted.directory()]);
@@ -99,7 +97,7 @@ fn status_prints_it() {
         .json();
     assert_eq!(json["digest"], *digest);
 
-    assert_eq!(error_number(fs::read(mounted.path("file"))), EIO);
+    assert_eq!(error_of(fs::read(mounted.path("file"))), Errno::IO);
     // From now on, there is bad data, which the exit code says.
     let status = verimount(args!["status", mounted.directory()]);
     status.reports_bad_data();
@@ -111,7 +109,7 @@ fn status_prints_it() {
 
 #[test]
 fn status_of_a_directory_that_is_not_a_mount() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let file = world.write("file", "");
     for (path, words) in [
         (world.path("mnt"), "not a verimount mount"),
@@ -132,12 +130,12 @@ fn status_of_a_directory_that_is_not_a_mount() {
 /// A line for each refused read: file, position, expected and actual digest.
 #[test]
 fn the_log_names_bad_blocks() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let (_, _) = damaged(&world);
     let mounted = Daemon::mount(&world.path("file"), &world.path("mnt"), &["--unpinned"]);
     let opened = File::open(mounted.path("file")).unwrap();
     let refused = opened.read_exact_at(&mut [0; 4096], BAD);
-    assert_eq!(error_number(refused), EIO);
+    assert_eq!(error_of(refused), Errno::IO);
     drop(opened);
     let log = mounted.unmount();
     let line = log.lines().find(|line| line.contains("does not match"));
@@ -155,13 +153,13 @@ fn the_log_names_bad_blocks() {
 
 #[test]
 fn a_daemon_in_the_background_logs_to_a_file() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     damaged(&world);
     let mnt = world.path("mnt");
     let log = world.write("log", "what was there before\n");
     let options = ["--unpinned", "--log", log.to_str().unwrap()];
     let _mounted = Background::mount(&world.path("file"), &mnt, &options);
-    assert_eq!(error_number(fs::read(mnt.join("file"))), EIO);
+    assert_eq!(error_of(fs::read(mnt.join("file"))), Errno::IO);
     umount(&mnt);
     // The reader has its error before the log has its line.
     eventually("the error is logged", || {
@@ -185,7 +183,7 @@ fn a_daemon_in_the_background_logs_to_a_file() {
 
 #[test]
 fn the_size_of_the_file_system() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let content = noise(1 << 20, 1);
     let file = world.write("file", &content);
     verimount(args!["seal", &file]).succeeds_quietly();
@@ -206,7 +204,7 @@ fn the_size_of_the_file_system() {
 /// All recent failures fit into a status, however long the names of files are.
 #[test]
 fn many_bad_files_with_long_names() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let tree = world.directory("tree");
     let mut directory = tree.clone();
     while directory.as_os_str().len() < 3700 {
@@ -219,20 +217,16 @@ fn many_bad_files_with_long_names() {
     }
     let image = world.path("image");
     verimount(args!["build", &tree, &image]).succeeds();
-    let mut bytes = fs::read(&image).unwrap();
     for content in &files {
-        let mut windows = bytes.windows(64);
-        let start = windows.position(|window| window == &content[..64]).unwrap();
-        bytes[start] ^= 1;
+        flip_where(&image, &content[..64]);
     }
-    fs::write(&image, bytes).unwrap();
 
     let mnt = world.path("mnt");
     let mounted = Daemon::mount(&image, &mnt, &["--unpinned"]);
     let below = mnt.join(directory.strip_prefix(&tree).unwrap());
     for number in 0..files.len() {
         let read = fs::read(below.join(format!("{number:0>127}")));
-        assert_eq!(error_number(read), EIO);
+        assert_eq!(error_of(read), Errno::IO);
     }
     let status = verimount(args!["status --json", &mnt])
         .reports_bad_data()

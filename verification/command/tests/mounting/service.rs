@@ -5,7 +5,6 @@ use std::os::{
     unix::net::{SocketAddr, UnixDatagram},
 };
 
-use super::world;
 use crate::prelude::*;
 
 /// Far longer than any datagram takes to arrive.
@@ -36,7 +35,7 @@ fn says(socket: &UnixDatagram, expected: &str) {
 
 #[test]
 fn it_says_when_it_is_mounted_and_when_it_ends() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let socket = socket(&world);
     let mounted = mounted(&world, world.path("notify"));
     says(&socket, "READY=1");
@@ -50,7 +49,7 @@ fn it_says_when_it_is_mounted_and_when_it_ends() {
 
 #[test]
 fn an_abstract_socket_is_told_that_it_was_unmounted() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let name = format!("verimount/test/{}", std::process::id());
     let address = SocketAddr::from_abstract_name(&name).unwrap();
     let socket = UnixDatagram::bind_addr(&address).unwrap();
@@ -63,7 +62,7 @@ fn an_abstract_socket_is_told_that_it_was_unmounted() {
 
 #[test]
 fn a_missing_socket_does_no_harm() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let mounted = mounted(&world, world.path("missing"));
     assert_eq!(fs::read(mounted.path("hello")).unwrap(), b"Hello, world!\n");
     let log = mounted.unmount();
@@ -73,7 +72,7 @@ fn a_missing_socket_does_no_harm() {
 /// The service manager knows the command, not the process that it leaves behind.
 #[test]
 fn a_mount_in_the_background_says_nothing() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let socket = socket(&world);
     let image = world.sealed_image("image");
     let mut command = Command::new(binary());

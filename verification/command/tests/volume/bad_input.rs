@@ -1,6 +1,6 @@
 //! Unusable files are refused with one line, and not changed.
 
-use super::{format, mount, world};
+use super::{format, mount};
 use crate::prelude::*;
 
 const KEYED: [&str; 2] = ["--integrity", "hmac-sha256"];
@@ -160,7 +160,7 @@ fn too_small_files_are_not_formatted() {
 
 #[test]
 fn volumes_in_use_are_not_opened() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let path = format(&world, &[]);
     let mounted = mount(&world, &[]);
     let other = world.directory("other");
@@ -182,7 +182,7 @@ fn volumes_in_use_are_not_opened() {
 /// A volume that cannot be mounted is closed unchanged.
 #[test]
 fn where_nothing_can_be_mounted() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let path = format(&world, &[]);
     let full = world.directory("full");
     fs::write(full.join("file"), "").unwrap();

@@ -1,11 +1,11 @@
 //! The results of `check`, and accepting bad blocks.
 
-use super::{error_of, flip_where, format, json, mount, open_disk, read, world};
+use super::{format, json, mount, open_disk};
 use crate::prelude::*;
 
 #[test]
 fn bad_ranges_are_named_and_accepted_only_when_told_to() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let path = format(&world, &[]);
     let content = noise(3 * 4096, 1);
     let mounted = mount(&world, &[]);
@@ -43,8 +43,8 @@ fn bad_ranges_are_named_and_accepted_only_when_told_to() {
     let disk = open_disk(&mounted);
     let mut changed = content.clone();
     changed[0] ^= 1;
-    assert_eq!(read(&disk, 1 << 20, 8192).unwrap(), changed[..8192]);
-    error_of(read(&disk, (1 << 20) + 8192, 4096));
+    assert_eq!(read_at(&disk, 1 << 20, 8192).unwrap(), changed[..8192]);
+    error_of(read_at(&disk, (1 << 20) + 8192, 4096));
     drop(disk);
     mounted.unmount();
     verimount(args!["volume check", &path, "--accept", "2064..2072"]).succeeds_quietly();
@@ -53,7 +53,7 @@ fn bad_ranges_are_named_and_accepted_only_when_told_to() {
 /// A check of an intact volume writes nothing.
 #[test]
 fn checking_changes_nothing() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     for mode in super::MODES {
         let path = format(&world, &[]);
         let mounted = mount(&world, &["--mode", mode]);
@@ -71,7 +71,7 @@ fn checking_changes_nothing() {
 /// Discarded blocks pass only with `--allow-discards`.
 #[test]
 fn discarded_blocks() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let path = format(&world, &[]);
     let mounted = mount(&world, &["--allow-discards"]);
     let disk = open_disk(&mounted);
@@ -80,7 +80,7 @@ fn discarded_blocks() {
     let punch = rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;
     rustix::fs::fallocate(&disk, punch, 4000, 4192).unwrap();
     let expected = [&content[..4000], &[0; 4192]].concat();
-    assert_eq!(read(&disk, 0, 8192).unwrap(), expected);
+    assert_eq!(read_at(&disk, 0, 8192).unwrap(), expected);
     drop(disk);
     mounted.unmount();
     let checked = verimount(args!["volume check", &path]);
@@ -94,7 +94,7 @@ fn discarded_blocks() {
     assert_eq!(report["discarded_ranges"], 1);
     verimount(args!["volume check", &path, "--allow-discards"]).succeeds_quietly();
     let mounted = mount(&world, &[]);
-    assert!(read(&open_disk(&mounted), 4096, 4096).is_err());
+    assert!(read_at(&open_disk(&mounted), 4096, 4096).is_err());
     let log = mounted.unmount();
     assert!(log.contains("looks_discarded=true"), "{log}");
 

@@ -1,6 +1,6 @@
 //! The NBD server, with real clients.
 
-use super::{MODES, flip_where, format, json};
+use super::{MODES, format, json};
 use crate::common::latency;
 use crate::prelude::*;
 
@@ -187,10 +187,8 @@ fn processors_are_kept_awake_or_the_reason_is_given() {
         verimount(serve).fails_saying(latency::LIMIT);
         return;
     }
-    // Somebody else keeps them awake: what a server does cannot be seen.
-    if latency::is_none() || tools::find("nbdcopy").is_none() {
-        return;
-    }
+    needs!(tools::find("nbdcopy"));
+    needs!(latency::is_ours_or_skip());
     let to = world.path("to");
     let served = serve(&world, &["--awake"]);
     latency::is_none_while(|| {

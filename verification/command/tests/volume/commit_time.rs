@@ -3,7 +3,7 @@
 use super::{
     MODES,
     clients::{client, end, serve, uri},
-    dies, format, json, mount, open_disk, read, world,
+    dies, format, json, mount, open_disk,
 };
 use crate::prelude::*;
 
@@ -18,7 +18,7 @@ fn flushes(mounted: &Daemon) -> u64 {
 fn writes_older_than_the_commit_time_survive_a_kill() {
     let content = noise(100_000, 1);
     for mode in MODES {
-        let world = needs!(world());
+        let world = needs!(World::with_mount_point());
         let path = format(&world, &[]);
         let mounted = mount(&world, &[&SOON[..], &["--mode", mode]].concat());
         // A write sets bits of the bitmap, durably.
@@ -30,7 +30,7 @@ fn writes_older_than_the_commit_time_survive_a_kill() {
         drop(disk);
         dies(mounted);
         let mounted = mount(&world, &["--mode", mode]);
-        assert!(read(&open_disk(&mounted), 4096, content.len()).unwrap() == content);
+        assert!(read_at(&open_disk(&mounted), 4096, content.len()).unwrap() == content);
         mounted.unmount();
         verimount(args!["volume check", &path]).succeeds_quietly();
     }

@@ -1,12 +1,12 @@
 //! The disk of a mounted volume behaves like a block device, and never returns wrong data.
 
-use super::{MODES, error_of, flip_where, format, json, mount, open_disk, read, world};
+use super::{MODES, format, json, mount, open_disk};
 use crate::prelude::*;
 
 /// A volume with all options, with keys and data in other files.
 #[test]
 fn all_format_options_together() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let (key, journal_key) = (
         world.write("key", noise(32, 1)),
         world.write("journal key", noise(64, 2)),
@@ -38,7 +38,7 @@ fn all_format_options_together() {
         let disk = open_disk(&mounted);
         assert_eq!(disk.metadata().unwrap().len(), 16 << 20);
         disk.write_all_at(&content, 777).unwrap();
-        assert!(read(&disk, 777, content.len()).unwrap() == content);
+        assert!(read_at(&disk, 777, content.len()).unwrap() == content);
         drop(disk);
         mounted.unmount();
         run("check", &[]).succeeds_quietly();
@@ -57,7 +57,7 @@ fn all_format_options_together() {
 #[test]
 fn a_changed_byte_is_noticed() {
     for mode in MODES {
-        let world = needs!(world());
+        let world = needs!(World::with_mount_point());
         let path = format(&world, &[]);
         let content = noise(1 << 20, 1);
         let mounted = mount(&world, &["--mode", mode]);
@@ -68,7 +68,7 @@ fn a_changed_byte_is_noticed() {
         let bad = 700_416;
         flip_where(&path, &content[bad..bad + 4096]);
         for at in (0..content.len()).step_by(4096) {
-            match read(&disk, at as u64, 4096) {
+            match read_at(&disk, at as u64, 4096) {
                 Ok(bytes) => assert!(bytes == content[at..at + 4096] && at != bad, "{at}"),
                 Err(error) => {
                     assert_eq!(Errno::from_io_error(&error), Some(Errno::IO));
@@ -76,14 +76,14 @@ fn a_changed_byte_is_noticed() {
                 }
             }
         }
-        assert_eq!(error_of(read(&disk, 0, 1 << 20)), Errno::IO);
+        assert_eq!(error_of(read_at(&disk, 0, 1 << 20)), Errno::IO);
         // What is kept of the block is not known.
         assert_eq!(error_of(disk.write_at(b"part", bad as u64)), Errno::IO);
         let status = json(args!["status --json", mounted.directory()], 1);
         assert_eq!(status["mismatches"], 3);
         disk.write_all_at(&content[bad..bad + 4096], bad as u64)
             .unwrap();
-        assert!(read(&disk, 0, 1 << 20).unwrap() == content);
+        assert!(read_at(&disk, 0, 1 << 20).unwrap() == content);
         drop(disk);
         let log = mounted.unmount();
         let line = log.lines().find(|line| line.contains("ERROR")).unwrap();
@@ -95,13 +95,13 @@ fn a_changed_byte_is_noticed() {
 
 #[test]
 fn the_status_has_statistics() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     format(&world, &[]);
     let mounted = mount(&world, &["--mode", "direct"]);
     let disk = open_disk(&mounted);
     disk.write_all_at(&[1; 65536], 0).unwrap();
     disk.sync_all().unwrap();
-    read(&disk, 0, 8192).unwrap();
+    read_at(&disk, 0, 8192).unwrap();
     let status = json(args!["status --json", mounted.directory()], 0);
     assert_eq!(status["kind"], "volume");
     assert_eq!(status["mode"], "direct");
@@ -120,7 +120,7 @@ fn the_status_has_statistics() {
 /// To rescue volumes that no other mode opens: nothing is checked, nothing is changed.
 #[test]
 fn recovery_only_reads() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let path = format(&world, &[]);
     let content = noise(8192, 1);
     let mounted = mount(&world, &["--mode", "direct"]);
@@ -134,7 +134,7 @@ fn recovery_only_reads() {
         let disk = File::open(mounted.path("disk")).unwrap();
         let mut changed = content.clone();
         changed[0] ^= 1;
-        assert_eq!(read(&disk, 0, 8192).unwrap(), changed);
+        assert_eq!(read_at(&disk, 0, 8192).unwrap(), changed);
         drop(disk);
         mounted.unmount();
     });

@@ -1,13 +1,13 @@
 //! However a volume's daemon ends, no flushed writes are lost.
 
-use super::{MODES, format, json, mount, open_disk, read, world};
+use super::{MODES, format, json, mount, open_disk};
 use crate::prelude::*;
 
 #[test]
 fn a_killed_daemon_loses_nothing_that_was_flushed() {
     let content = noise(2 << 20, 1);
     for mode in MODES {
-        let world = needs!(world());
+        let world = needs!(World::with_mount_point());
         let path = format(&world, &[]);
         let mut killed = mount(&world, &["--mode", mode]);
         let disk = open_disk(&killed);
@@ -20,7 +20,7 @@ fn a_killed_daemon_loses_nothing_that_was_flushed() {
         assert_eq!(info["dirty_bitmap"], mode == "bitmap");
         // The dead mount makes way for the new one.
         let mounted = mount(&world, &["--mode", mode]);
-        assert!(read(&open_disk(&mounted), 4096, content.len()).unwrap() == content);
+        assert!(read_at(&open_disk(&mounted), 4096, content.len()).unwrap() == content);
         mounted.unmount();
         verimount(args!["volume check", &path]).succeeds_quietly();
         let info = json(args!["volume info --json", &path], 0);
@@ -33,7 +33,7 @@ fn a_killed_daemon_loses_nothing_that_was_flushed() {
 #[test]
 fn tags_are_recalculated() {
     for checks in [false, true] {
-        let world = needs!(world());
+        let world = needs!(World::with_mount_point());
         let path = format(&world, &[]);
         let mut killed = mount(&world, &["--mode", "bitmap"]);
         open_disk(&killed)
@@ -62,7 +62,7 @@ fn tags_are_recalculated() {
 #[test]
 fn open_disks_are_served_to_the_end() {
     for signal in [Signal::TERM, Signal::INT] {
-        let world = needs!(world());
+        let world = needs!(World::with_mount_point());
         let path = format(&world, &[]);
         let mounted = mount(&world, &["--mode", "bitmap"]);
         let disk = open_disk(&mounted);
@@ -78,7 +78,10 @@ fn open_disks_are_served_to_the_end() {
         let info = json(args!["volume info --json", &path], 0);
         assert_eq!(info["dirty_bitmap"], false);
         let mounted = mount(&world, &[]);
-        assert_eq!(read(&open_disk(&mounted), 0, 12).unwrap(), b"before after");
+        assert_eq!(
+            read_at(&open_disk(&mounted), 0, 12).unwrap(),
+            b"before after"
+        );
         mounted.unmount();
     }
 }
@@ -87,7 +90,7 @@ fn open_disks_are_served_to_the_end() {
 #[test]
 fn a_volume_that_is_ending_stays_visible() {
     needs!(root_or_skip());
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     format(&world, &[]);
     let mounted = mount(&world, &[]);
     let mnt = mounted.directory().to_owned();
@@ -132,7 +135,7 @@ fn a_volume_that_is_ending_stays_visible() {
 
 #[test]
 fn a_daemon_in_the_background() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     format(&world, &[]);
     let mnt = world.path("mnt");
     let mounted = Background::adopt(&mnt);
@@ -153,7 +156,7 @@ fn a_daemon_in_the_background() {
 /// that, and prints a note.
 #[test]
 fn a_volume_that_is_being_closed_is_waited_for() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let path = format(&world, &[]);
     let closing = File::open(&path).unwrap();
     closing.lock().unwrap();

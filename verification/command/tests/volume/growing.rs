@@ -1,14 +1,13 @@
 //! Volumes on storage that became larger.
 
-use super::{MODES, format, json, mount, open_disk, read};
-use crate::common::daemon::world;
+use super::{MODES, format, json, mount, open_disk};
 use crate::prelude::*;
 
 const MIB: u64 = 1 << 20;
 
 #[test]
 fn by_making_the_file_longer() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     for mode in MODES {
         let path = format(&world, &[]);
         let content = noise(100_000, 1);
@@ -37,8 +36,8 @@ fn by_making_the_file_longer() {
         let mounted = mount(&world, &["--mode", mode]);
         let disk = open_disk(&mounted);
         assert_eq!(disk.metadata().unwrap().len(), new);
-        assert_eq!(read(&disk, old - 100_000, 100_000).unwrap(), content);
-        let added = read(&disk, old, (new - old) as usize).unwrap();
+        assert_eq!(read_at(&disk, old - 100_000, 100_000).unwrap(), content);
+        let added = read_at(&disk, old, (new - old) as usize).unwrap();
         assert!(added.iter().all(|byte| *byte == 0));
         drop(disk);
         mounted.unmount();

@@ -1,6 +1,6 @@
 //! When 1 MiB with a bad block is read, exactly that block is missing, for all programs and ways to read.
 
-use super::{clients, flip_where, format, mount, open_disk, world};
+use super::{clients, format, mount, open_disk};
 use crate::prelude::*;
 
 const LEN: usize = 1 << 20;
@@ -21,7 +21,7 @@ fn damage(world: &World) {
 /// QEMU takes a short read for the end of a file, and passes zeros to its guest.
 #[test]
 fn from_qemu() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     damage(&world);
     let mounted = mount(&world, &[]);
     let disk = mounted.path("disk");

@@ -2,14 +2,14 @@
 
 use super::{
     clients::{end, serve},
-    flip_where, format, json, mount, open_disk, world,
+    format, json, mount, open_disk,
 };
 use crate::prelude::*;
 
 /// Every bad range is listed, also after the first one, and blocks that are only in the journal are checked.
 #[test]
 fn a_mounted_volume_is_checked() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let path = format(&world, &[]);
     let content = noise(5 * 4096, 1);
     let mounted = mount(&world, &[]);
@@ -52,7 +52,7 @@ fn a_mounted_volume_is_checked() {
 /// However a volume is checked, the report is the same.
 #[test]
 fn all_ways_to_check_agree() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let path = format(&world, &[]);
     let content = noise(5 * 4096, 1);
     let mounted = mount(&world, &["--allow-discards"]);
@@ -98,7 +98,7 @@ fn all_ways_to_check_agree() {
 /// Who uses a volume in recovery mode is who has a damaged one.
 #[test]
 fn a_volume_in_recovery_mode_is_not_said_to_be_good() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let path = format(&world, &[]);
     let content = noise(4096, 1);
     let mounted = mount(&world, &[]);
@@ -135,7 +135,7 @@ fn only_exported_volumes_are_checked_by_socket() {
 /// The command waits for a volume that another program has locked, and says which.
 #[test]
 fn what_is_not_mounted_is_in_use() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let path = format(&world, &[]);
     let locked = File::open(&path).unwrap();
     locked.lock().unwrap();

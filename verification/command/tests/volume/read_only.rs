@@ -4,7 +4,7 @@ use rustix::mount::mount_remount;
 
 use super::{
     clients::{client, uri},
-    dies, error_of, flip_where, format, json, mount, open_disk, read, world,
+    dies, format, json, mount, open_disk,
 };
 use crate::prelude::*;
 
@@ -34,7 +34,7 @@ fn can_be_read(path: &Path, mnt: &Path, content: &[u8]) {
     let writing = OpenOptions::new().write(true).open(mounted.path("disk"));
     assert_eq!(error_of(writing), Errno::ROFS);
     let disk = File::open(mounted.path("disk")).unwrap();
-    assert!(read(&disk, 0, content.len()).unwrap() == content);
+    assert!(read_at(&disk, 0, content.len()).unwrap() == content);
     disk.sync_all().unwrap();
     // Others may read it at the same time.
     verimount(args!["volume check", path]).succeeds_quietly();
@@ -48,7 +48,7 @@ fn can_be_read(path: &Path, mnt: &Path, content: &[u8]) {
 
 #[test]
 fn the_state_after_a_crash_is_read_and_not_changed() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let path = format(&world, &[]);
     let content = crash(&path, &world.path("mnt"), "journal");
     can_be_read(&path, &world.path("mnt"), &content);
@@ -87,7 +87,7 @@ fn a_read_only_export() {
 
 #[test]
 fn damage_is_noticed() {
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let path = format(&world, &[]);
     let content = noise(16384, 1);
     let mounted = mount(&world, &[]);
@@ -96,8 +96,8 @@ fn damage_is_noticed() {
     flip_where(&path, &content[8192..12288]);
     let mounted = mount(&world, &READ_ONLY);
     let disk = File::open(mounted.path("disk")).unwrap();
-    assert_eq!(error_of(read(&disk, 0, 16384)), Errno::IO);
-    assert!(read(&disk, 0, 8192).unwrap() == content[..8192]);
+    assert_eq!(error_of(read_at(&disk, 0, 16384)), Errno::IO);
+    assert!(read_at(&disk, 0, 8192).unwrap() == content[..8192]);
     let status = json(args!["status --json", mounted.directory()], 1);
     assert_eq!(status["recent_mismatches"][0]["sector"], 16);
     let shown = verimount(args!["status", mounted.directory()]);
@@ -120,7 +120,7 @@ fn host(world: &World, size: u64) -> Option<(Loop, PathBuf)> {
 fn on_a_file_system_that_is_read_only() {
     needs!(root_or_skip());
     for mode in ["journal", "bitmap"] {
-        let world = needs!(world());
+        let world = needs!(World::with_mount_point());
         let (device, host) = needs!(host(&world, 48 << 20));
         let _mounted = KernelMount::ext4(&device, &host);
         let (path, mnt) = (host.join("vol.img"), world.path("mnt"));
@@ -141,7 +141,7 @@ fn on_a_file_system_that_is_read_only() {
         assert!(!checked.contains("all 3"), "{checked}");
         let mounted = Daemon::volume(&path, &mnt, &READ_ONLY);
         let disk = File::open(mounted.path("disk")).unwrap();
-        assert!(read(&disk, 0, content.len()).unwrap() == content);
+        assert!(read_at(&disk, 0, content.len()).unwrap() == content);
         drop(disk);
         mounted.unmount();
     }
@@ -150,7 +150,7 @@ fn on_a_file_system_that_is_read_only() {
 #[test]
 fn on_a_file_system_that_is_full() {
     needs!(root_or_skip());
-    let world = needs!(world());
+    let world = needs!(World::with_mount_point());
     let (device, host) = needs!(host(&world, 48 << 20));
     let _mounted = KernelMount::ext4(&device, &host);
     let (path, mnt) = (host.join("vol.img"), world.path("mnt"));

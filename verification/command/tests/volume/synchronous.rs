@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, ops::Range, sync::atomic::Ordering::SeqCst};
 
-use super::{MODES, dies, format, json, mount, open_disk, read, world};
+use super::{MODES, dies, format, json, mount, open_disk};
 use crate::common::synchronous::{WAYS, Way};
 use crate::prelude::*;
 
@@ -27,7 +27,7 @@ const AFTER: usize = 2000;
 #[test]
 fn synchronous_writes_survive_a_kill() {
     for mode in MODES {
-        let world = needs!(world());
+        let world = needs!(World::with_mount_point());
         let path = format(&world, &[]);
         let mounted = mount(&world, &["--mode", mode]);
         for (number, way) in (0..).zip(WAYS) {
@@ -43,7 +43,7 @@ fn synchronous_writes_survive_a_kill() {
         let mounted = mount(&world, &["--mode", mode]);
         let disk = open_disk(&mounted);
         for (number, way) in (0..).zip(WAYS) {
-            let found = read(&disk, number * BLOCK as u64, BLOCK);
+            let found = read_at(&disk, number * BLOCK as u64, BLOCK);
             assert!(found.unwrap() == noise(BLOCK, number), "{mode}, {way:?}");
         }
         drop(disk);
@@ -116,7 +116,7 @@ fn compare(disk: &File, mode: &str, blocks: &mut Blocks) {
     for (&block, written) in blocks {
         let at = (block * BLOCK) as u64;
         let was_under_way = written.begun != written.answered;
-        let found = match read(disk, at, BLOCK) {
+        let found = match read_at(disk, at, BLOCK) {
             Ok(found) if found == content(written.answered) => written.answered,
             Ok(found) if was_under_way && found == content(written.begun) => written.begun,
             _ if was_under_way && mode != "journal" => {
@@ -140,7 +140,7 @@ fn synchronous_writes_survive_kills_at_random_points() {
     let kills = given.map_or(KILLS, |text| text.parse().unwrap());
     let seed = seed();
     for mode in MODES {
-        let world = needs!(world());
+        let world = needs!(World::with_mount_point());
         format(&world, &[]);
         let mut random = Random::new(seed);
         let mut blocks = Mutex::new(Blocks::default());

@@ -57,10 +57,7 @@ pub(super) fn small_sample() -> Sample {
 }
 
 pub(super) fn place(image: &[u8], content: &[u8]) -> Range<usize> {
-    let at = image
-        .windows(content.len())
-        .position(|window| window == content);
-    let at = at.unwrap();
+    let at = position_of(content, image);
     at..at + content.len()
 }
 
