@@ -19,11 +19,10 @@ use ureq::{
     },
 };
 
-#[cfg(feature = "clouds")]
-use crate::cloud::Object;
 use crate::{
     Error, RemoteUrl, Session,
     answer::{Head, Version},
+    cloud::Object,
     http::of_client,
     limits::MAX_REDIRECTS,
     registry::Access,
@@ -46,7 +45,6 @@ pub(crate) enum Target {
     /// A blob of a registry.
     Blob(RemoteUrl, Arc<Access>),
     /// An object in a cloud.
-    #[cfg(feature = "clouds")]
     Object(Object),
 }
 
@@ -60,7 +58,7 @@ pub(crate) enum Span {
 }
 
 /// An answer, and where a redirect led to.
-type Answer = (Response<ureq::Body>, Option<RemoteUrl>);
+pub(crate) type Answer = (Response<ureq::Body>, Option<RemoteUrl>);
 
 /// Why an attempt failed, and how long the server asks to wait.
 #[derive(Debug, Clone)]
@@ -188,7 +186,6 @@ impl Client {
     fn ask_target(&self, span: &Span) -> Result<Answer, Failure> {
         match &self.target {
             Target::Url(url) | Target::Blob(url, _) => self.follow(url, span),
-            #[cfg(feature = "clouds")]
             Target::Object(object) => object.send(|url| self.follow(url, span)),
         }
     }
@@ -252,7 +249,6 @@ impl Target {
     fn own_url(&self) -> Option<&RemoteUrl> {
         match self {
             Self::Url(url) | Self::Blob(url, _) => Some(url),
-            #[cfg(feature = "clouds")]
             Self::Object(_) => None,
         }
     }

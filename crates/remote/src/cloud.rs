@@ -3,17 +3,11 @@
 //! An object is read by URLs that are signed for a quarter of an hour and renewed in time. Settings and
 //! credentials come from the environment, by the names that the tools of each cloud use.
 
-mod bucket;
-mod buckets;
-mod environment;
+#[cfg_attr(not(feature = "clouds"), path = "cloud/buckets/absent.rs")]
+pub(crate) mod buckets;
 mod name;
-mod object;
 mod provider;
-mod transport;
 
-pub(crate) use buckets::Buckets;
-#[cfg(test)]
-pub(crate) use environment::Environment;
+pub(crate) use buckets::{Buckets, Object};
 pub use name::{ObjectName, ParseObjectNameError};
-pub(crate) use object::Object;
 pub use provider::Cloud;

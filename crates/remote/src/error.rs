@@ -2,9 +2,8 @@ use std::{io, time::Duration};
 
 use thiserror::Error;
 
-#[cfg(feature = "clouds")]
-use crate::cloud::Cloud;
 use crate::{
+    cloud::Cloud,
     limits::{MAX_HEAD, MAX_REDIRECTS},
     registry::{BlobDigest, ManifestError},
 };
@@ -177,7 +176,6 @@ pub enum Error {
     #[error("the registry names no usable place to send a blob to")]
     BadLocation,
     /// No credentials for a cloud were found.
-    #[cfg(feature = "clouds")]
     #[error(
         "there are no credentials for {cloud}: {}, or {}=true for public objects",
         .cloud.how_to_give_credentials(), .cloud.skip_signature()
@@ -187,7 +185,6 @@ pub enum Error {
         cloud: Cloud,
     },
     /// A cloud does not accept the credentials, or the request.
-    #[cfg(feature = "clouds")]
     #[error(
         "{cloud} does not allow it (status {status}): check the credentials in the environment, the region and \
          endpoint, the names of bucket and object, and the clock"
@@ -199,7 +196,6 @@ pub enum Error {
         status: u16,
     },
     /// The settings of a cloud in the environment cannot be used.
-    #[cfg(feature = "clouds")]
     #[error("the settings of {cloud} in the environment cannot be used: {reason}")]
     CloudSettings {
         /// The cloud.
@@ -208,14 +204,15 @@ pub enum Error {
         reason: String,
     },
     /// Credentials would be sent to a cloud without encryption.
-    #[cfg(feature = "clouds")]
     #[error("credentials are not sent to {cloud} without encryption, unless {}=true", .cloud.allow_http())]
     PlainObjectStore {
         /// The cloud.
         cloud: Cloud,
     },
+    /// Objects cannot be reached, without the feature `clouds`.
+    #[error("this program was built without support for object stores")]
+    NoClouds,
     /// An object that was stored does not have the size of what was sent.
-    #[cfg(feature = "clouds")]
     #[error("the object store has {actual} bytes of an object of {expected}")]
     StoredSize {
         /// What was sent.
@@ -257,13 +254,10 @@ impl From<Error> for io::Error {
     fn from(error: Error) -> Self {
         let kind = match &error {
             Error::NotFound { .. } => io::ErrorKind::NotFound,
-            Error::Forbidden { .. } | Error::NoCredentials { .. } => {
-                io::ErrorKind::PermissionDenied
-            }
-            #[cfg(feature = "clouds")]
-            Error::NoCloudCredentials { .. } | Error::Refused { .. } => {
-                io::ErrorKind::PermissionDenied
-            }
+            Error::Forbidden { .. }
+            | Error::NoCredentials { .. }
+            | Error::NoCloudCredentials { .. }
+            | Error::Refused { .. } => io::ErrorKind::PermissionDenied,
             Error::GaveUp { .. } | Error::TimedOut { .. } => io::ErrorKind::TimedOut,
             _ => io::ErrorKind::Other,
         };

@@ -5,7 +5,7 @@
 //! share a [`Session`].
 //!
 //! [`registry`] reads and stores what is in container registries, with the credentials of their usual tools;
-//! `cloud` (with the feature `clouds`) does so with objects in clouds.
+//! [`cloud`] does so with objects in clouds. Without the feature `clouds`, these have names, but cannot be reached.
 //!
 //! It promises nothing about the bytes: a server can send anything, so they must be verified by what uses
 //! them. Everything else about an answer is checked, and all that a server can make this crate store or
@@ -24,7 +24,6 @@
 mod answer;
 mod client;
 mod closing;
-#[cfg(feature = "clouds")]
 pub mod cloud;
 mod counters;
 mod end;

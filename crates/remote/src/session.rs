@@ -1,30 +1,22 @@
 use std::{
     fmt,
+    ops::ControlFlow,
     str::FromStr,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
 
-#[cfg(feature = "clouds")]
-use std::ops::ControlFlow;
-
 use thiserror::Error;
 use ureq::tls::{Certificate, PemItem, parse_pem};
-
-#[cfg(feature = "clouds")]
-use crate::{
-    client::Client,
-    cloud::{Buckets, Object, ObjectName},
-    fetch,
-};
-#[cfg(feature = "clouds")]
 use verimount_source::ReadAt;
 
 use crate::{
     Error, Headers, RemoteFile, RemoteStats, RemoteUrl,
-    client::Target,
+    client::{Client, Target},
     closing::Closing,
+    cloud::{Buckets, Object, ObjectName},
     counters::Counters,
+    fetch,
     http::Http,
     limits::Limits,
     pool::{self, Pool},
@@ -106,7 +98,6 @@ struct Shared {
     budget: RetryBudget,
     counters: Counters,
     pools: Mutex<Vec<Weak<pool::Shared>>>,
-    #[cfg(feature = "clouds")]
     buckets: Buckets,
 }
 
@@ -126,7 +117,6 @@ impl Session {
             budget: RetryBudget::default(),
             counters: Counters::default(),
             pools: Mutex::default(),
-            #[cfg(feature = "clouds")]
             buckets: Buckets::default(),
         };
         Self {
@@ -176,8 +166,7 @@ impl Session {
     /// session's headers are not sent.
     ///
     /// # Errors
-    /// [`Error::NoCloudCredentials`], [`Error::CloudSettings`], [`Error::Refused`], and others.
-    #[cfg(feature = "clouds")]
+    /// [`Error::NoCloudCredentials`], [`Error::CloudSettings`], [`Error::Refused`], [`Error::NoClouds`], and others.
     pub fn open_object(&self, name: &ObjectName) -> Result<RemoteFile, Error> {
         RemoteFile::open_in(self, Target::Object(self.object(name)?))
     }
@@ -191,7 +180,6 @@ impl Session {
     /// # Errors
     /// [`Error::Closed`] if `progress` ends it; [`Error::ReadFailed`] if the content cannot be read;
     /// [`Error::StoredSize`]; others.
-    #[cfg(feature = "clouds")]
     pub fn store_object(
         &self,
         name: &ObjectName,
@@ -209,13 +197,9 @@ impl Session {
         }
     }
 
-    #[cfg(feature = "clouds")]
     fn object(&self, name: &ObjectName) -> Result<Object, Error> {
-        let bucket = self
-            .shared
-            .buckets
-            .of(name, &self.shared.http, &self.shared.limits)?;
-        Ok(Object::new(bucket, name))
+        let shared = &self.shared;
+        shared.buckets.object(name, &shared.http, &shared.limits)
     }
 
     /// What it has done so far.

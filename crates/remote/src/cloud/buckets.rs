@@ -1,9 +1,16 @@
+mod bucket;
+mod environment;
+mod object;
+mod transport;
+
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
 };
 
-use super::{Cloud, ObjectName, bucket::Bucket, environment::Environment};
+use self::bucket::Bucket;
+pub(crate) use self::{environment::Environment, object::Object};
+use super::{Cloud, ObjectName};
 use crate::{Error, http::Http, limits::Limits};
 
 /// The buckets that a session uses, each with the credentials that were found for it.
@@ -23,11 +30,20 @@ impl Buckets {
         }
     }
 
-    /// The bucket of an object.
+    /// The object with this name.
     ///
     /// # Errors
     /// [`Error::CloudSettings`].
-    pub(crate) fn of(
+    pub(crate) fn object(
+        &self,
+        name: &ObjectName,
+        http: &Http,
+        limits: &Limits,
+    ) -> Result<Object, Error> {
+        Ok(Object::new(self.bucket(name, http, limits)?, name))
+    }
+
+    fn bucket(
         &self,
         name: &ObjectName,
         http: &Http,

@@ -24,15 +24,6 @@ impl Cloud {
         }
     }
 
-    /// What the names of its environment variables begin with.
-    pub(super) fn prefix(self) -> &'static str {
-        match self {
-            Self::S3 => "AWS_",
-            Self::Google => "GOOGLE_",
-            Self::Azure => "AZURE_",
-        }
-    }
-
     /// How to give credentials, for a message.
     pub(crate) fn how_to_give_credentials(self) -> &'static str {
         match self {

@@ -5,10 +5,14 @@ use std::{ops::ControlFlow, process::Command, time::Duration};
 use verimount_source::{ReadAt, ReadError};
 use verimount_testkit::{HttpAnswer, HttpRequest, HttpServer, go_on, noise, tools};
 
-use super::{content, patient, read, session};
+use super::{
+    content, patient,
+    proxies::{asked, proxy, through},
+    read, session,
+};
 use crate::{
     Error, Session,
-    cloud::{Buckets, Cloud, Environment, ObjectName},
+    cloud::{Buckets, Cloud, ObjectName, buckets::Environment},
     granules::GRANULE,
     limits::Limits,
 };
@@ -574,4 +578,15 @@ fn a_store_that_is_busy_is_asked_again() {
     ])));
     let stored = session.store_object(&object(), &content(), &mut go_on);
     assert_eq!(stored, Err(Error::Busy { status: 503 }));
+}
+
+#[test]
+fn stores_of_this_machine_are_asked_without_a_proxy() {
+    let (proxy, server) = (proxy(), HttpServer::honest(content()));
+    let session = through(s3(&server), &proxy);
+    session.open_object(&object()).unwrap();
+    session
+        .store_object(&object(), &content(), &mut go_on)
+        .unwrap();
+    assert!(asked(&proxy).is_empty());
 }

@@ -1,25 +1,23 @@
 //! What goes through a proxy.
 
-use verimount_testkit::{HttpServer, RegistryLogin, RegistryServer, go_on};
+use verimount_testkit::{HttpServer, RegistryLogin, RegistryServer};
 
 use super::{
     content, patient, reads,
     registry::{BASIC, Login, image, upload},
     session,
 };
-#[cfg(feature = "clouds")]
-use crate::cloud::{Buckets, Environment};
 use crate::{
     Error, RemoteOptions, Session, granules::GRANULE, proxies::Proxies, registry::BlobDigest,
 };
 
 /// A proxy that connects nobody, and records who asks.
-fn proxy() -> HttpServer {
+pub(super) fn proxy() -> HttpServer {
     HttpServer::start("", |_, _, right| right.only_status(403))
 }
 
 /// Has everything sent through a proxy that may be.
-fn through(session: Session, proxy: &HttpServer) -> Session {
+pub(super) fn through(session: Session, proxy: &HttpServer) -> Session {
     let url = proxy.url("");
     session.with_proxies(Proxies::of(|name| {
         (name == "ALL_PROXY").then(|| url.clone().into())
@@ -27,7 +25,7 @@ fn through(session: Session, proxy: &HttpServer) -> Session {
 }
 
 /// With whom the proxy was asked to connect.
-fn asked(proxy: &HttpServer) -> Vec<String> {
+pub(super) fn asked(proxy: &HttpServer) -> Vec<String> {
     let requests = proxy.requests().into_iter();
     requests
         .map(|request| format!("{} {}", request.method, request.path))
@@ -80,25 +78,6 @@ fn registries_and_tokens_of_this_machine_are_asked_without_a_proxy() {
     assert!(!repository.has_blob(digest).unwrap());
     upload(&repository).unwrap();
     assert!(repository.has_blob(digest).unwrap());
-    assert!(asked(&proxy).is_empty());
-}
-
-#[cfg(feature = "clouds")]
-#[test]
-fn object_stores_of_this_machine_are_asked_without_a_proxy() {
-    let (proxy, server) = (proxy(), HttpServer::honest(content()));
-    let environment = Environment::of(&[
-        ("AWS_ENDPOINT_URL", &server.url("")),
-        ("AWS_ACCESS_KEY_ID", "me"),
-        ("AWS_SECRET_ACCESS_KEY", "secret"),
-    ]);
-    let session = session(patient()).with_buckets(Buckets::new(environment));
-    let session = through(session, &proxy);
-    let object = "s3://bucket/file".parse().unwrap();
-    session.open_object(&object).unwrap();
-    session
-        .store_object(&object, &content(), &mut go_on)
-        .unwrap();
     assert!(asked(&proxy).is_empty());
 }
 

@@ -141,7 +141,16 @@ fn is_of(cloud: Cloud, name: &str) -> bool {
         Cloud::Google => name == "SERVICE_ACCOUNT",
         Cloud::Azure => name == "IDENTITY_ENDPOINT",
     };
-    is_other || name.starts_with(cloud.prefix())
+    is_other || name.starts_with(prefix(cloud))
+}
+
+/// What the names of a cloud's variables begin with.
+fn prefix(cloud: Cloud) -> &'static str {
+    match cloud {
+        Cloud::S3 => "AWS_",
+        Cloud::Google => "GOOGLE_",
+        Cloud::Azure => "AZURE_",
+    }
 }
 
 #[cfg(test)]

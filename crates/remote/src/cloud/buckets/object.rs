@@ -4,11 +4,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ureq::{Body, http::Response};
 use verimount_source::ReadAt;
 
 use super::{ObjectName, bucket::Bucket};
-use crate::{Error, RemoteUrl, client::Failure};
+use crate::{
+    Error, RemoteUrl,
+    client::{Answer, Failure},
+};
 
 /// How long a URL is signed for. It is renewed after two thirds of that.
 const LIFETIME: Duration = Duration::from_secs(15 * 60);
@@ -71,8 +73,8 @@ impl Object {
     /// Those of `send` and of signing; [`Error::Refused`].
     pub(crate) fn send(
         &self,
-        mut send: impl FnMut(&RemoteUrl) -> Result<(Response<Body>, Option<RemoteUrl>), Failure>,
-    ) -> Result<(Response<Body>, Option<RemoteUrl>), Failure> {
+        mut send: impl FnMut(&RemoteUrl) -> Result<Answer, Failure>,
+    ) -> Result<Answer, Failure> {
         let mut signed = self.signed()?;
         loop {
             let answer = send(&signed.url);
@@ -158,8 +160,15 @@ impl Signed {
 mod tests {
     use std::{sync::Barrier, thread};
 
+    use ureq::{Body, http::Response};
+
     use super::*;
-    use crate::{cloud::Environment, http::Http, limits::Limits, proxies::Proxies};
+    use crate::{
+        cloud::buckets::{Buckets, Environment},
+        http::Http,
+        limits::Limits,
+        proxies::Proxies,
+    };
 
     fn object() -> Object {
         let environment = Environment::of(&[
@@ -169,12 +178,11 @@ mod tests {
         let name: ObjectName = "s3://bucket/key".parse().unwrap();
         let proxies = Proxies::of(|_| None);
         let http = Http::new(None, &Limits::default(), proxies);
-        let buckets = crate::cloud::Buckets::new(environment);
-        let bucket = buckets.of(&name, &http, &Limits::default()).unwrap();
-        Object::new(bucket, &name)
+        let buckets = Buckets::new(environment);
+        buckets.object(&name, &http, &Limits::default()).unwrap()
     }
 
-    fn answer(status: u16) -> Result<(Response<Body>, Option<RemoteUrl>), Failure> {
+    fn answer(status: u16) -> Result<Answer, Failure> {
         let body = Body::builder().data("");
         Ok((Response::builder().status(status).body(body).unwrap(), None))
     }
