@@ -4,17 +4,13 @@ use rustix::io::Errno;
 use verimount_erofs::BuildError as ErofsError;
 use verimount_integrity::{Error as VolumeError, Usage};
 use verimount_mount::MountError;
-#[cfg(feature = "remote")]
-use verimount_remote::Error as RemoteError;
 use verimount_romfs::Error as RomfsError;
 use verimount_scan::{ArchiveError, Error as ScanError};
 use verimount_source::{ReadError, WriteError};
 use verimount_tree::Error as TreeError;
 use verimount_verity::Error as VerityError;
 
-#[cfg(feature = "remote")]
-use crate::far::LayersError;
-use crate::{Error, fault::Fault};
+use crate::{Error, far, fault::Fault, layers_error::LayersError};
 
 /// What an error means for whoever has to do something about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -117,9 +113,7 @@ impl ErrorKind {
             Fault::Scan(error)
             | Fault::BuildRomfs(RomfsError::Scan(error))
             | Fault::BuildErofs(ErofsError::Scan(error)) => of_scan(error),
-            #[cfg(feature = "remote")]
             Fault::Layers(LayersError::ManyLayers(_)) => Self::Unsupported,
-            #[cfg(feature = "remote")]
             Fault::Layers(_) => Self::Corrupt,
             Fault::NotNamed | Fault::Unverified => Self::NotTrusted,
             Fault::UnpinnedDevice => Self::DeviceNotTrusted,
@@ -144,9 +138,8 @@ impl ErrorKind {
             Fault::WouldLose { .. } => Self::WouldLose,
             Fault::TooLarge { .. } => Self::TooLarge,
             Fault::BuildRomfs(_) | Fault::BuildErofs(_) => Self::Unsupported,
-            #[cfg(feature = "clouds")]
-            Fault::NoSidecarName => Self::InvalidInput,
-            Fault::NotEmpty
+            Fault::NoSidecarName
+            | Fault::NotEmpty
             | Fault::InsideTree
             | Fault::CannotExtend
             | Fault::CannotShrink { .. }
@@ -247,9 +240,8 @@ fn of_io(error: &io::Error) -> ErrorKind {
     if let Some(error) = inner.and_then(|inner| inner.downcast_ref::<Error>()) {
         return error.kind();
     }
-    #[cfg(feature = "remote")]
-    if let Some(error) = inner.and_then(|inner| inner.downcast_ref::<RemoteError>()) {
-        return of_remote(error);
+    if let Some(kind) = inner.and_then(far::kind_of) {
+        return kind;
     }
     match error.kind() {
         io::ErrorKind::NotFound => ErrorKind::NotFound,
@@ -259,22 +251,6 @@ fn of_io(error: &io::Error) -> ErrorKind {
         io::ErrorKind::InvalidInput => ErrorKind::InvalidInput,
         io::ErrorKind::Unsupported => ErrorKind::Unsupported,
         _ => ErrorKind::Io,
-    }
-}
-
-#[cfg(feature = "remote")]
-fn of_remote(error: &RemoteError) -> ErrorKind {
-    match error {
-        RemoteError::NotFound { .. } => ErrorKind::NotFound,
-        RemoteError::Forbidden { .. } | RemoteError::NoCredentials { .. } => {
-            ErrorKind::PermissionDenied
-        }
-        // Something else than what was asked for by its digest.
-        RemoteError::WrongDigest { .. }
-        | RemoteError::Manifest(_)
-        | RemoteError::BlobSize { .. } => ErrorKind::Corrupt,
-        RemoteError::Closed => ErrorKind::Cancelled,
-        _ => ErrorKind::Network,
     }
 }
 
@@ -354,18 +330,5 @@ mod tests {
             let wrapped = Error::io(at(), io::Error::other(error));
             assert_eq!(wrapped.kind(), kind, "{wrapped}");
         }
-    }
-
-    #[cfg(feature = "remote")]
-    #[test]
-    fn a_server_that_does_not_answer_is_no_bad_data() {
-        let kind = |error: RemoteError| of_io(&io::Error::from(error));
-        let unreachable = RemoteError::Unreachable("x".to_owned());
-        assert_eq!(kind(unreachable), ErrorKind::Network);
-        let another_size = RemoteError::BlobSize {
-            expected: 1,
-            actual: 2,
-        };
-        assert!(kind(another_size).is_about_data());
     }
 }

@@ -3,11 +3,12 @@
 //! With the feature `remote`; without it, `far/absent.rs` takes this place, in which there is no such content.
 
 mod access;
-#[cfg(feature = "clouds")]
 mod cloud;
+mod error_kind;
 mod far_location;
 mod kept;
 mod lazy;
+mod open_options;
 mod open_slow;
 mod push;
 mod registry;
@@ -15,9 +16,10 @@ mod sound_file;
 mod verify_cache;
 
 pub(crate) use access::Access;
+pub(crate) use error_kind::kind_of;
 pub(crate) use far_location::FarLocation;
 pub(crate) use open_slow::open_slow;
 pub use push::{PushOptions, Pushed, push};
-pub(crate) use registry::{Found as Manifest, LayersError, NamedSuperblock};
+pub(crate) use registry::{Found as Manifest, NamedSuperblock};
 pub use registry::{PullOptions, pull};
 pub use verify_cache::{CheckedCopy, verify_cache};

@@ -12,9 +12,10 @@ use verimount_source::ReadError;
 use verimount_tree::Error as TreeError;
 use verimount_verity::Error as VerityError;
 
-#[cfg(feature = "remote")]
-use crate::far::LayersError;
-use crate::{Error, Location, LossText, image_archive::ImageArchiveError, losses::shown};
+use crate::{
+    Error, Location, LossText, image_archive::ImageArchiveError, layers_error::LayersError,
+    losses::shown,
+};
 
 /// What failed. The text continues the name of the file that it is about, and includes the texts of its causes.
 #[derive(Debug, thiserror::Error)]
@@ -157,7 +158,6 @@ pub(crate) enum Fault {
         actual: u64,
     },
     /// Content in a registry cannot be opened, or does not have what its manifest says.
-    #[cfg(feature = "remote")]
     #[error(": {0}")]
     Layers(LayersError),
     /// The location was to say which content is accepted, and does not.
@@ -184,7 +184,6 @@ pub(crate) enum Fault {
     #[error(": the registry sends another superblock of dm-verity than was stored under this name")]
     WrongSuperblock,
     /// The name of an object is so long that its seal can have no name beside it.
-    #[cfg(feature = "clouds")]
     #[error(": its name is too long for a seal beside it")]
     NoSidecarName,
     /// Nothing is copied to or from such a place, or under such a name.

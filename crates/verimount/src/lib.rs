@@ -169,12 +169,6 @@
     allow(dead_code, reason = "what only remote content needs")
 )]
 
-#[cfg(feature = "remote")]
-mod far;
-#[cfg(not(feature = "remote"))]
-#[path = "far/absent.rs"]
-mod far;
-
 mod accepted;
 mod archive_input;
 mod build;
@@ -184,6 +178,8 @@ mod describe;
 mod error;
 mod error_kind;
 mod extract;
+#[cfg_attr(not(feature = "remote"), path = "far/absent.rs")]
+mod far;
 mod fault;
 mod file;
 mod image;
@@ -192,6 +188,7 @@ mod image_device;
 mod image_format;
 mod image_plan;
 mod layer_note;
+mod layers_error;
 mod listing;
 mod location;
 mod losses;
@@ -223,8 +220,6 @@ pub use describe::{Description, FileKind, FoundFormat, FoundSeal, describe};
 pub use error::Error;
 pub use error_kind::ErrorKind;
 pub use extract::{ExtractOptions, Extracted, Unrestored, UnrestoredFiles, UnrestoredText};
-#[cfg(feature = "remote")]
-pub use far::{CheckedCopy, PullOptions, PushOptions, Pushed, pull, push, verify_cache};
 pub use file::File;
 pub use image::Image;
 pub use image_device::ImageDevice;
@@ -242,15 +237,18 @@ pub use sign::{NewKeyFiles, SealedFile};
 pub use trust::{ParseRootHashError, RootHash};
 pub use verify::{Finding, Report, VerifyOptions};
 
-#[cfg(feature = "remote")]
-pub use verimount_cache::{Cache, CacheError};
 pub use verimount_names::{one_line, printable};
-#[cfg(feature = "remote")]
-pub use verimount_remote::RemoteOptions;
 pub use verimount_serve::Pin;
 pub use verimount_source::{ReadAt, ReadError};
 pub use verimount_tree::{FileType, Timestamp};
 pub use verimount_verity::{FileDigest, Identity, Mismatch, PublicKey, SecretKey};
+
+#[cfg(feature = "remote")]
+pub use {
+    far::{CheckedCopy, PullOptions, PushOptions, Pushed, pull, push, verify_cache},
+    verimount_cache::{Cache, CacheError},
+    verimount_remote::RemoteOptions,
+};
 
 /// The examples of the README are tests.
 #[cfg(doctest)]

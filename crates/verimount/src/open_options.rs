@@ -1,9 +1,5 @@
 use std::num::NonZeroU32;
 
-#[cfg(feature = "remote")]
-use verimount_cache::Cache;
-#[cfg(feature = "remote")]
-use verimount_remote::{RemoteOptions, Session};
 use verimount_verity::{FileDigest, PublicKey, TreeReadahead, VerifyOptions};
 
 use crate::{
@@ -130,31 +126,6 @@ impl OpenOptions {
     #[must_use]
     pub fn max_request(mut self, bytes: impl Into<Option<NonZeroU32>>) -> Self {
         self.max_request = bytes.into();
-        self
-    }
-
-    /// Keeps on disk what is fetched and verified. What comes from there is verified at each read, too.
-    #[cfg(feature = "remote")]
-    #[must_use]
-    pub fn cache(mut self, cache: impl Into<Option<Cache>>) -> Self {
-        self.access.cache = cache.into();
-        self
-    }
-
-    /// How servers are reached.
-    #[cfg(feature = "remote")]
-    #[must_use]
-    pub fn remote(mut self, options: RemoteOptions) -> Self {
-        self.access.session = Session::new(options);
-        self
-    }
-
-    /// Speaks to registries without encryption, and without credentials. Those on this machine are always spoken to without
-    /// encryption.
-    #[cfg(feature = "remote")]
-    #[must_use]
-    pub fn plain_http(mut self, plain_http: bool) -> Self {
-        self.access.plain_http = plain_http;
         self
     }
 

@@ -1,9 +1,7 @@
 //! What content is verified with.
 
-#[cfg(feature = "remote")]
 use std::{borrow::Cow, sync::Arc};
 
-#[cfg(feature = "remote")]
 use verimount_source::ReadAt;
 use verimount_verity::{Sealed, dm_verity::HashArea};
 
@@ -15,7 +13,6 @@ pub(crate) enum OpenedSeal {
     DmVerity { area: HashArea, root: RootHash },
 }
 
-#[cfg(feature = "remote")]
 impl OpenedSeal {
     /// All of it but the tree: a descriptor and its signature, or a superblock.
     pub(crate) fn head(&self) -> Cow<'_, [u8]> {

@@ -17,6 +17,7 @@ pub use verimount_verity::{
 };
 
 #[cfg(feature = "remote")]
-pub use verimount_cache::{Cleared, Key as CacheKey, Stored};
-#[cfg(feature = "remote")]
-pub use verimount_remote::{Authorities, Headers, ParseAuthoritiesError, ParseHeadersError};
+pub use {
+    verimount_cache::{Cleared, Key as CacheKey, Stored},
+    verimount_remote::{Authorities, Headers, ParseAuthoritiesError, ParseHeadersError},
+};

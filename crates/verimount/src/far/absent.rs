@@ -1,12 +1,12 @@
 //! What takes the place of [`far`](crate) without the feature `remote`: all content is on this machine.
 
-use std::{fmt, sync::Arc};
+use std::{error, fmt, sync::Arc};
 
 use verimount_serve::Origin;
 use verimount_source::ReadAt;
 
 use crate::{
-    Error, Location, LocationError,
+    Error, ErrorKind, Location, LocationError,
     accepted::{Accepted, Named},
     location::begins_with_one,
     opened_seal::OpenedSeal,
@@ -14,7 +14,7 @@ use crate::{
 };
 
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Access;
+pub(crate) struct Access {}
 
 #[derive(Clone, Copy)]
 pub(crate) enum FarLocation {}
@@ -83,6 +83,11 @@ impl NamedSuperblock {
     }
 }
 
+/// There are no errors of servers.
+pub(crate) fn kind_of(_: &(dyn error::Error + Send + Sync + 'static)) -> Option<ErrorKind> {
+    None
+}
+
 /// Nothing is kept, so that nothing is gained.
 pub(crate) fn open_slow(place: Place, accepted: Accepted, _: &Access) -> Result<OpenedSeal, Error> {
     let (source, _) = place.content()?;
@@ -98,5 +103,18 @@ impl From<FarLocation> for Location {
 impl fmt::Display for FarLocation {
     fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_this_library_was_built_without_is_refused() {
+        for name in ["https://host/a", "oci://host/a", "s3://bucket/a"] {
+            let refused = Location::try_from(name).unwrap_err();
+            assert!(refused.to_string().contains("built without"), "{refused}");
+        }
     }
 }

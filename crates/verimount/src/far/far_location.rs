@@ -1,8 +1,6 @@
 use std::{fmt, sync::Arc};
 
-#[cfg(feature = "clouds")]
-use verimount_remote::cloud::ObjectName;
-use verimount_remote::{RemoteUrl, registry::Reference};
+use verimount_remote::{RemoteUrl, cloud::ObjectName, registry::Reference};
 use verimount_source::ReadAt;
 
 use super::{Access, Manifest, registry::RegistryImage};
@@ -19,7 +17,6 @@ pub(crate) enum FarLocation {
     /// Content in a registry, or its seal.
     Registry(RegistryImage),
     /// An object in a cloud.
-    #[cfg(feature = "clouds")]
     Object(ObjectName),
 }
 
@@ -30,22 +27,15 @@ impl FarLocation {
         if begins_with_one(text, &["http://", "https://", "oci://"]) {
             Some(Self::of_url(text))
         } else if begins_with_one(text, &["s3://", "gs://", "az://"]) {
-            Some(Self::of_object(text))
+            Some(match cfg!(feature = "clouds") {
+                true => parsed(text).map(Self::Object),
+                false => Err(LocationError(
+                    "this program was built without support for object stores".to_owned(),
+                )),
+            })
         } else {
             None
         }
-    }
-
-    #[cfg(feature = "clouds")]
-    fn of_object(text: &str) -> Result<Self, LocationError> {
-        parsed(text).map(Self::Object)
-    }
-
-    #[cfg(not(feature = "clouds"))]
-    fn of_object(_: &str) -> Result<Self, LocationError> {
-        Err(LocationError(
-            "this program was built without support for object stores".to_owned(),
-        ))
     }
 
     fn of_url(text: &str) -> Result<Self, LocationError> {
@@ -64,7 +54,6 @@ impl FarLocation {
         match self {
             Self::Url(url) => url.file_name(),
             Self::Registry(image) => image.reference().image_name(),
-            #[cfg(feature = "clouds")]
             Self::Object(name) => name.file_name(),
         }
     }
@@ -74,7 +63,6 @@ impl FarLocation {
         match self {
             Self::Url(url) => url.with_suffix(suffix).ok().map(Self::Url),
             Self::Registry(_) => None,
-            #[cfg(feature = "clouds")]
             Self::Object(name) => name.with_suffix(suffix).ok().map(Self::Object),
         }
     }
@@ -109,7 +97,6 @@ impl FarLocation {
         Ok(match self {
             Self::Url(url) => Arc::new(access.session.open(url).map_err(failed)?),
             Self::Registry(image) => Arc::new(image.open(&image.find(access)?)?),
-            #[cfg(feature = "clouds")]
             Self::Object(name) => Arc::new(access.session.open_object(name).map_err(failed)?),
         })
     }
@@ -131,8 +118,43 @@ impl fmt::Display for FarLocation {
         match self {
             Self::Url(url) => url.fmt(f),
             Self::Registry(image) => image.fmt(f),
-            #[cfg(feature = "clouds")]
             Self::Object(name) => name.fmt(f),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_has_a_name_and_a_sidecar() {
+        let url: Location = "HTTPS://host/a/app.img?token=secret".parse().unwrap();
+        assert_eq!(url.path(), None);
+        assert_eq!(url.file_name(), "app.img");
+        assert_eq!(url.to_string(), "https://host/a/app.img");
+        let sidecar = url.sidecar().unwrap();
+        assert_eq!(
+            format!("{sidecar:?}"),
+            "Location(https://host/a/app.img.verity)"
+        );
+        let refused = Location::try_from("http://me:secret@host/a").unwrap_err();
+        assert!(!refused.to_string().contains("secret"));
+    }
+
+    #[test]
+    fn an_object_has_a_name_and_a_sidecar() {
+        let object = Location::try_from("S3://bucket/a/app.img");
+        if cfg!(not(feature = "clouds")) {
+            let refused = object.unwrap_err().to_string();
+            return assert!(refused.contains("built without"), "{refused}");
+        }
+        let object = object.unwrap();
+        assert!(object.is_remote());
+        assert_eq!(object.file_name(), "app.img");
+        let sidecar = object.sidecar().unwrap();
+        assert_eq!(sidecar.to_string(), "s3://bucket/a/app.img.verity");
+        let refused = Location::try_from("s3://me:secret@bucket/a").unwrap_err();
+        assert!(!refused.to_string().contains("secret"));
     }
 }

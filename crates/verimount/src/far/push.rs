@@ -3,7 +3,7 @@ use std::path::Path;
 use verimount_remote::{RemoteOptions, Session, registry::Reference};
 use verimount_verity::Identity;
 
-use super::{FarLocation, registry, sound_file::SoundFile};
+use super::{FarLocation, cloud, registry, sound_file::SoundFile};
 use crate::{
     Error, Location,
     fault::Fault,
@@ -100,14 +100,10 @@ where
             }
             registry::push(open(watch)?, image, options, watch)
         }
-        #[cfg(feature = "clouds")]
         Kind::Far(FarLocation::Object(_)) if options.plain_http => {
             Err(refused("only registries are spoken to without encryption"))
         }
-        #[cfg(feature = "clouds")]
-        Kind::Far(FarLocation::Object(name)) => {
-            super::cloud::push(open(watch)?, name, options, watch)
-        }
+        Kind::Far(FarLocation::Object(name)) => cloud::push(open(watch)?, name, options, watch),
         _ => Err(refused(
             "a file is stored in a registry (oci://) or object store (s3://, gs://, az://)",
         )),

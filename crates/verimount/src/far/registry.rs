@@ -8,6 +8,6 @@ mod push;
 
 pub(crate) use image::Found;
 pub(super) use image::RegistryImage;
-pub(crate) use layers::{LayersError, NamedSuperblock};
+pub(crate) use layers::NamedSuperblock;
 pub use pull::{PullOptions, pull};
 pub(super) use push::push;

@@ -3,14 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use thiserror::Error as ThisError;
 use verimount_remote::registry::{BlobDigest, BlobHasher, Descriptor, Manifest};
 use verimount_source::{ReadAt, ReadError};
 use verimount_verity::{Digest, FileDigest, HashAlgorithm, parse_hex};
 
 use crate::{
-    Error, accepted::Named, far::sound_file::SealedContent, file::CHUNK, opened_seal::OpenedSeal,
-    place::Place,
+    Error, accepted::Named, far::sound_file::SealedContent, file::CHUNK, layers_error::LayersError,
+    opened_seal::OpenedSeal, place::Place,
 };
 
 /// What kind of artifact a manifest describes.
@@ -56,34 +55,6 @@ pub(crate) enum NamedSuperblock {
     Digest(BlobDigest),
     /// That in the layer with this digest, all of which has to be read: older manifests say no more.
     InLayer(BlobDigest),
-}
-
-/// Why content in a registry cannot be opened, or does not have what its manifest says.
-#[derive(Debug, Clone, PartialEq, Eq, ThisError)]
-pub(crate) enum LayersError {
-    /// There is no layer with data.
-    #[error("its manifest has no layer")]
-    NoData,
-    /// There are several layers with data.
-    #[error("its manifest has {0} layers: only content of one layer can be opened")]
-    ManyLayers(usize),
-    /// There are several seals.
-    #[error("its manifest has several seals")]
-    ManySeals,
-    /// An annotation with the digest of the content is malformed.
-    #[error("the annotation {0} of its manifest is not a digest")]
-    BadAnnotation(&'static str),
-    /// There are annotations with several digests.
-    #[error("its manifest names several digests of the content")]
-    ManyDigests,
-    /// A layer has other bytes than the manifest says.
-    #[error("the registry sends other bytes, {actual}, for the layer {expected}")]
-    WrongLayer {
-        /// In the manifest.
-        expected: BlobDigest,
-        /// Of what was sent.
-        actual: BlobDigest,
-    },
 }
 
 /// The place of a file's content and of its seal, for a new manifest.

@@ -8,13 +8,14 @@ use verimount_remote::registry::{BlobHasher, Descriptor};
 use verimount_source::{FileSource, ReadAt};
 use verimount_verity::Identity;
 
-use super::{Found, LayersError, RegistryImage};
+use super::{Found, RegistryImage};
 use crate::{
     Error, Location, OpenOptions, Step,
     accepted::Accepted,
     far::FarLocation,
     fault::Fault,
     file::CHUNK,
+    layers_error::LayersError,
     location::sidecar_path,
     open::open_accepted,
     output_file::OutputFile,
@@ -147,10 +148,11 @@ impl Fetched {
             }
         }
         let (expected, actual) = (layer.digest, hasher.finish());
-        match expected == actual {
-            true => Ok(()),
-            false => Err(Fault::Layers(LayersError::WrongLayer { expected, actual }).at(from())),
+        if expected == actual {
+            return Ok(());
         }
+        let (expected, actual) = (expected.to_string(), actual.to_string());
+        Err(Fault::Layers(LayersError::WrongLayer { expected, actual }).at(from()))
     }
 
     /// What was fetched, for reading.

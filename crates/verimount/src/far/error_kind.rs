@@ -1,0 +1,38 @@
+use std::error::Error;
+
+use verimount_remote::Error as RemoteError;
+
+use crate::ErrorKind;
+
+/// What an error means, if it is one of a server.
+pub(crate) fn kind_of(error: &(dyn Error + Send + Sync + 'static)) -> Option<ErrorKind> {
+    Some(match error.downcast_ref()? {
+        RemoteError::NotFound { .. } => ErrorKind::NotFound,
+        RemoteError::Forbidden { .. } | RemoteError::NoCredentials { .. } => {
+            ErrorKind::PermissionDenied
+        }
+        // Something else than what was asked for by its digest.
+        RemoteError::WrongDigest { .. }
+        | RemoteError::Manifest(_)
+        | RemoteError::BlobSize { .. } => ErrorKind::Corrupt,
+        RemoteError::Closed => ErrorKind::Cancelled,
+        _ => ErrorKind::Network,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_does_not_answer_is_no_bad_data() {
+        let kind = |error: RemoteError| kind_of(&error).unwrap();
+        let unreachable = RemoteError::Unreachable("x".to_owned());
+        assert_eq!(kind(unreachable), ErrorKind::Network);
+        let another_size = RemoteError::BlobSize {
+            expected: 1,
+            actual: 2,
+        };
+        assert!(kind(another_size).is_about_data());
+    }
+}
