@@ -8,7 +8,7 @@ use crate::{
     device_args::DeviceArgs,
     message::say,
     options::{ReadArgs, TrustArgs},
-    registry_args::RegistryArgs,
+    remote::RegistryArgs,
 };
 
 /// Which content is trusted, and how it is found and read.

@@ -7,13 +7,11 @@ use clap::{Args, ValueHint};
 use verimount::{Location, OpenOptions, describe, printable};
 
 use self::report::Report;
-#[cfg(feature = "remote")]
-use crate::access::SessionArgs;
 use crate::{
     Outcome,
     json::write_report,
     options::{location, parse_size},
-    registry_args::RegistryArgs,
+    remote::{RegistryArgs, SessionArgs},
 };
 
 /// Show what a file is: a sealed file or image, with its digest, or a volume
@@ -37,7 +35,6 @@ pub(crate) struct Info {
     json: bool,
     #[command(flatten)]
     registry: RegistryArgs,
-    #[cfg(feature = "remote")]
     #[command(flatten)]
     session: SessionArgs,
 }
@@ -47,11 +44,7 @@ impl Info {
         let options = OpenOptions::new()
             .sidecar(self.sidecar.clone())
             .hash_offset(self.hash_offset);
-        #[cfg(feature = "remote")]
-        let options = match self.file.is_remote() {
-            true => options.remote(self.session.options()?),
-            false => options,
-        };
+        let options = self.session.apply_if(self.file.is_remote(), options)?;
         let found = describe(&self.file, &self.registry.apply(options));
         let found = match self.sealed_file() {
             Some(sealed) => found.with_context(|| {

@@ -1,15 +1,9 @@
 //! The `verimount` command.
 
-#[cfg(feature = "remote")]
-mod access;
 mod advice;
 mod background;
 mod bridge;
 mod build;
-#[cfg(feature = "remote")]
-mod cache;
-#[cfg(feature = "remote")]
-mod cache_directory;
 mod called_as;
 mod cat;
 mod content_args;
@@ -35,11 +29,8 @@ mod outcome;
 mod owner_args;
 mod power_args;
 mod progress;
-#[cfg(feature = "remote")]
-mod pull;
-#[cfg(feature = "remote")]
-mod push;
-mod registry_args;
+#[cfg_attr(not(feature = "remote"), path = "remote/absent.rs")]
+mod remote;
 mod seal;
 mod service_manager;
 mod shown_url;
@@ -83,17 +74,14 @@ enum Command {
     Ls(ls::Ls),
     Cat(cat::Cat),
     Extract(extract::Extract),
-    #[cfg(feature = "remote")]
-    Push(push::Push),
-    #[cfg(feature = "remote")]
-    Pull(pull::Pull),
+    #[command(flatten)]
+    Copy(remote::CopyCommand),
     Mount(mount::Mount),
     Bridge(bridge::Bridge),
     #[command(subcommand)]
     Volume(volume::Volume),
-    #[cfg(feature = "remote")]
-    #[command(subcommand)]
-    Cache(cache::CacheCommand),
+    #[command(flatten)]
+    Keep(remote::KeepCommand),
     #[command(alias = "unmount")]
     Umount(umount::Umount),
     Status(status::Status),
@@ -153,15 +141,11 @@ fn run(command: Option<Command>) -> Result<Outcome> {
         Command::Ls(command) => command.run(),
         Command::Cat(command) => command.run(),
         Command::Extract(command) => command.run(),
-        #[cfg(feature = "remote")]
-        Command::Push(command) => command.run(),
-        #[cfg(feature = "remote")]
-        Command::Pull(command) => command.run(),
+        Command::Copy(command) => command.run(),
         Command::Mount(command) => command.run(),
         Command::Bridge(command) => command.run(),
         Command::Volume(command) => command.run(),
-        #[cfg(feature = "remote")]
-        Command::Cache(command) => command.run(),
+        Command::Keep(command) => command.run(),
         Command::Umount(command) => command.run(),
         Command::Status(command) => command.run(),
         Command::List(command) => command.run(),

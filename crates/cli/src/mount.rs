@@ -2,12 +2,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueHint};
-#[cfg(feature = "remote")]
-use verimount::Prefetch;
 use verimount::{Location, Mount as Mounted, printable};
 
-#[cfg(feature = "remote")]
-use crate::options::one_of;
 use crate::{
     Outcome,
     background::Ready,
@@ -17,6 +13,7 @@ use crate::{
     options::location,
     owner_args::OwnerArgs,
     power_args::PowerArgs,
+    remote::PrefetchArgs,
 };
 
 /// Mount an image, or a sealed file as a single file, and verify every byte that is read
@@ -37,10 +34,8 @@ pub(crate) struct Mount {
     /// beginning
     #[arg(long, conflicts_with = "device")]
     as_file: bool,
-    /// For URLs: what is fetched before it is read: nothing, most of the Merkle tree, or all (into the cache)
-    #[cfg(feature = "remote")]
-    #[arg(long, value_name = "WHAT", default_value = "metadata", value_parser = one_of::<Prefetch>(Prefetch::NAMES))]
-    prefetch: Prefetch,
+    #[command(flatten)]
+    prefetch: PrefetchArgs,
     #[command(flatten)]
     owners: OwnerArgs,
     #[command(flatten)]
@@ -82,12 +77,7 @@ impl Mount {
 
     fn mount(&self) -> Result<Mounted> {
         let content = self.content.open(&self.source)?;
-        #[cfg(feature = "remote")]
-        content.prefetch(self.prefetch).map_err(|error| {
-            wrong_usage(format_args!(
-                "--prefetch all: {error}: give --cache DIR, and no --no-cache"
-            ))
-        })?;
+        self.prefetch.prefetch(&content)?;
         let options = self.owners.apply(self.mount.options());
         let options = options
             .as_file(self.as_file)

@@ -18,9 +18,7 @@ use verimount::options::RomfsBlockSize as ImageBlockSize;
 use verimount::options::{BlockSize, HashAlgorithm, Salt, TreeParams, TreeReadahead, parse_hex};
 use verimount::{FileDigest, ImageDevice, Location, OpenOptions, PublicKey, printable};
 
-#[cfg(feature = "remote")]
-use crate::access::AccessArgs;
-use crate::dm_verity::DmVerityArgs;
+use crate::{dm_verity::DmVerityArgs, remote::AccessArgs};
 
 /// Parses a number of bytes: digits with an optional suffix K, M, G or T.
 pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
@@ -228,17 +226,12 @@ pub(crate) struct ReadArgs {
     /// Largest request to the storage: auto, or a power of two from 1K to 1M
     #[arg(long, value_name = "SIZE", default_value = "auto", value_parser = parse_request_size)]
     pub(crate) block_size: Auto<ImageBlockSize>,
-    #[cfg(feature = "remote")]
     #[command(flatten)]
     access: AccessArgs,
 }
 
 impl ReadArgs {
     /// The options for opening what is at `location`, with these further devices.
-    #[cfg_attr(
-        not(feature = "remote"),
-        allow(unused_variables, reason = "all is here")
-    )]
     pub(crate) fn options(
         &self,
         location: &Location,
@@ -253,15 +246,11 @@ impl ReadArgs {
             )
             .tree_read_ahead(self.tree_readahead)
             .tree_cache(usize::try_from(self.tree_cache).unwrap_or(usize::MAX));
-        #[cfg(feature = "remote")]
-        let options = {
-            let of_devices = devices.iter().map(ImageDevice::location);
-            let mut all = of_devices.chain(&self.sidecar).chain([location]);
-            match all.any(Location::is_remote) {
-                true => self.access.apply(options)?,
-                false => options,
-            }
-        };
+        let of_devices = devices.iter().map(ImageDevice::location);
+        let mut all = of_devices.chain(&self.sidecar).chain([location]);
+        let options = self
+            .access
+            .apply_if(all.any(Location::is_remote), options)?;
         Ok(devices.iter().cloned().fold(options, OpenOptions::device))
     }
 }

@@ -42,7 +42,6 @@ const FILES: [(&str, &str, &[&str]); 5] = [
 ];
 
 /// Variables of the environment, and what they are for.
-#[cfg(feature = "clouds")]
 const ENVIRONMENT: [(&str, &str); 3] = [
     (
         "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION, AWS_ENDPOINT_URL, AWS_SKIP_SIGNATURE, AWS_ALLOW_HTTP",
@@ -59,7 +58,6 @@ const ENVIRONMENT: [(&str, &str); 3] = [
 ];
 
 /// The pages of what reads or stores objects in clouds.
-#[cfg(feature = "clouds")]
 const OF_CLOUDS: [&str; 7] = ["mount", "verify", "info", "ls", "cat", "extract", "push"];
 
 /// The pages of what stays until it is told to end.
@@ -184,8 +182,7 @@ pub(super) fn write_sections(page: &mut impl Write, command: &Command) -> io::Re
         "FILES",
         files.map(|(file, meaning, _)| (*file, *meaning)),
     )?;
-    #[cfg(feature = "clouds")]
-    if OF_CLOUDS.contains(&name) {
+    if cfg!(feature = "clouds") && OF_CLOUDS.contains(&name) {
         write_section(page, "ENVIRONMENT", ENVIRONMENT.into_iter())?;
     }
     let signals = signals(name);

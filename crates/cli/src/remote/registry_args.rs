@@ -6,16 +6,13 @@ use verimount::OpenOptions;
 #[group(skip)]
 pub(crate) struct RegistryArgs {
     /// Speak to a registry without encryption, and without credentials
-    #[cfg(feature = "remote")]
     #[arg(long)]
-    pub(crate) plain_http: bool,
+    plain_http: bool,
 }
 
 impl RegistryArgs {
     /// The same options, with these.
     pub(crate) fn apply(&self, options: OpenOptions) -> OpenOptions {
-        #[cfg(feature = "remote")]
-        let options = options.plain_http(self.plain_http);
-        options
+        options.plain_http(self.plain_http)
     }
 }

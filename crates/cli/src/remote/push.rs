@@ -7,9 +7,9 @@ use anyhow::Result;
 use clap::{Args, ValueHint};
 use verimount::{Error, ErrorKind, Location, PushOptions, printable, push};
 
+use super::SessionArgs;
 use crate::{
     Outcome,
-    access::SessionArgs,
     interrupt::Interrupt,
     json::{Made, write_report},
     message::{Explained, wrong_usage},

@@ -13,7 +13,8 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueHint};
 use verimount::{Cache, OpenOptions, RemoteOptions, printable};
 
-use crate::{cache_directory::usual_directory, options::parse_size};
+use super::cache_directory::usual_directory;
+use crate::options::parse_size;
 
 /// How content on web servers is reached, and where it is kept.
 #[derive(Args)]
@@ -55,17 +56,25 @@ pub(crate) struct CacheArgs {
 }
 
 impl AccessArgs {
-    /// The same options, with how servers are reached and what is kept.
-    pub(crate) fn apply(&self, options: OpenOptions) -> Result<OpenOptions> {
-        let cache = match self.no_cache {
-            true => None,
-            false => self.cache.open_if_possible()?,
+    /// The same options, with how servers are reached and what is kept, if anything is on another machine.
+    pub(crate) fn apply_if(&self, is_remote: bool, options: OpenOptions) -> Result<OpenOptions> {
+        let cache = match is_remote && !self.no_cache {
+            true => self.cache.open_if_possible()?,
+            false => None,
         };
-        Ok(options.remote(self.session.options()?).cache(cache))
+        Ok(self.session.apply_if(is_remote, options)?.cache(cache))
     }
 }
 
 impl SessionArgs {
+    /// The same options, with how servers are reached, if anything is on another machine.
+    pub(crate) fn apply_if(&self, is_remote: bool, options: OpenOptions) -> Result<OpenOptions> {
+        Ok(match is_remote {
+            true => options.remote(self.options()?),
+            false => options,
+        })
+    }
+
     pub(crate) fn options(&self) -> Result<RemoteOptions> {
         let mut options = RemoteOptions::default();
         options.timeout = Duration::from_secs(self.timeout.into());

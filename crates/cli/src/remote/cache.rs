@@ -8,7 +8,8 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 use verimount::{Cache, CheckedCopy, options::Stored, printable, verify_cache};
 
-use crate::{Outcome, access::CacheArgs, json::write_report};
+use super::access::CacheArgs;
+use crate::{Outcome, json::write_report};
 
 /// Show, clear or verify the cache for content of URLs
 #[derive(Subcommand)]

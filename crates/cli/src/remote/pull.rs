@@ -7,9 +7,9 @@ use anyhow::Result;
 use clap::{Args, ValueHint};
 use verimount::{Location, OpenOptions, PullOptions, printable, pull};
 
+use super::SessionArgs;
 use crate::{
     Outcome,
-    access::SessionArgs,
     content_args::say_unpinned,
     interrupt::Interrupt,
     message::wrong_usage,

@@ -1,0 +1,48 @@
+//! What the command can do with content on other machines. Without the feature, `remote/absent.rs` is in its place.
+
+mod access;
+mod cache;
+mod cache_directory;
+mod prefetch_args;
+mod pull;
+mod push;
+mod registry_args;
+
+use anyhow::Result;
+use clap::Subcommand;
+
+pub(crate) use self::{
+    access::{AccessArgs, SessionArgs},
+    prefetch_args::PrefetchArgs,
+    registry_args::RegistryArgs,
+};
+use crate::Outcome;
+
+// What is documented here would be in the help.
+#[derive(Subcommand)]
+pub(crate) enum CopyCommand {
+    Push(push::Push),
+    Pull(pull::Pull),
+}
+
+#[derive(Subcommand)]
+pub(crate) enum KeepCommand {
+    #[command(subcommand)]
+    Cache(cache::CacheCommand),
+}
+
+impl CopyCommand {
+    pub(crate) fn run(self) -> Result<Outcome> {
+        match self {
+            Self::Push(command) => command.run(),
+            Self::Pull(command) => command.run(),
+        }
+    }
+}
+
+impl KeepCommand {
+    pub(crate) fn run(self) -> Result<Outcome> {
+        let Self::Cache(command) = self;
+        command.run()
+    }
+}

@@ -1,0 +1,25 @@
+use anyhow::Result;
+use clap::Args;
+use verimount::{Content, Prefetch};
+
+use crate::{message::wrong_usage, options::one_of};
+
+/// The option for what is fetched ahead.
+#[derive(Args)]
+#[group(skip)]
+pub(crate) struct PrefetchArgs {
+    /// For URLs: what is fetched before it is read: nothing, most of the Merkle tree, or all (into the cache)
+    #[arg(long, value_name = "WHAT", default_value = "metadata", value_parser = one_of::<Prefetch>(Prefetch::NAMES))]
+    prefetch: Prefetch,
+}
+
+impl PrefetchArgs {
+    /// Begins to fetch it.
+    pub(crate) fn prefetch(&self, content: &Content) -> Result<()> {
+        content.prefetch(self.prefetch).map_err(|error| {
+            wrong_usage(format_args!(
+                "--prefetch all: {error}: give --cache DIR, and no --no-cache"
+            ))
+        })
+    }
+}
