@@ -270,6 +270,7 @@ mod tests {
     use crate::Cli;
 
     #[test]
+    #[cfg_attr(not(feature = "clouds"), ignore = "the texts tell of all features")]
     fn examples_can_be_run() {
         for (_, example) in EXAMPLES {
             let words: Vec<&str> = example.split(' ').collect();
@@ -278,6 +279,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(not(feature = "clouds"), ignore = "the texts tell of all features")]
     fn every_page_that_is_told_of_is_one() {
         let mut command = Cli::command();
         command.build();
