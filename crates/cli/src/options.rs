@@ -3,7 +3,7 @@ use std::{
     fmt::Display,
     fs::File,
     io::{self, Read},
-    num::{NonZeroU32, NonZeroUsize},
+    num::NonZeroUsize,
     path::Path,
     str::FromStr,
     thread,
@@ -14,8 +14,7 @@ use clap::{
     Args, ValueHint,
     builder::{PathBufValueParser, PossibleValuesParser, TypedValueParser},
 };
-use verimount::options::RomfsBlockSize as ImageBlockSize;
-use verimount::options::{BlockSize, HashAlgorithm, Salt, TreeParams, TreeReadahead, parse_hex};
+use verimount::options::{BlockSize, HashAlgorithm, Salt, TreeParams, parse_hex};
 use verimount::{FileDigest, ImageDevice, Location, OpenOptions, PublicKey, printable};
 
 use crate::{dm_verity::DmVerityArgs, remote::AccessArgs};
@@ -63,16 +62,6 @@ pub(crate) fn location() -> impl TypedValueParser<Value = Location> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Auto<T>(pub(crate) Option<T>);
 
-/// Parses the block size of requests to an image.
-fn parse_request_size(text: &str) -> Result<Auto<ImageBlockSize>, String> {
-    if text == "auto" {
-        return Ok(Auto(None));
-    }
-    ImageBlockSize::try_from(parse_size(text)?)
-        .map(|size| Auto(Some(size)))
-        .map_err(|_| "a block size is auto or a power of two from 1K to 1M".to_owned())
-}
-
 /// Parses a number of bytes or `auto`.
 pub(crate) fn parse_auto_size(text: &str) -> Result<Auto<u64>, String> {
     match text {
@@ -95,16 +84,6 @@ fn parse_salt(text: &str) -> Result<Salt, String> {
     let bytes =
         parse_hex(text).ok_or_else(|| "a salt consists of hexadecimal digits".to_owned())?;
     Salt::new(&bytes).map_err(|error| error.to_string())
-}
-
-fn parse_readahead(text: &str) -> Result<TreeReadahead, String> {
-    match text {
-        "auto" => Ok(TreeReadahead::Auto),
-        "off" => Ok(TreeReadahead::Off),
-        size => parse_size(size)
-            .map(TreeReadahead::Bytes)
-            .map_err(|_| "tree read-ahead is auto, off or a number of bytes of data".to_owned()),
-    }
 }
 
 /// The parameters of a Merkle tree.
@@ -217,15 +196,9 @@ pub(crate) struct ReadArgs {
     /// File with the Merkle tree, if it is not at the end of the file or in FILE.verity
     #[arg(long, value_name = "FILE", value_parser = location(), value_hint = ValueHint::AnyPath)]
     pub(crate) sidecar: Option<Location>,
-    /// Amount of data whose part of the Merkle tree is read ahead: auto, off or a size
-    #[arg(long, value_name = "SIZE", default_value = "auto", value_parser = parse_readahead)]
-    tree_readahead: TreeReadahead,
     /// Size of the cache for the Merkle tree
     #[arg(long, value_name = "SIZE", default_value = "16M", value_parser = parse_size)]
     tree_cache: u64,
-    /// Largest request to the storage: auto, or a power of two from 1K to 1M
-    #[arg(long, value_name = "SIZE", default_value = "auto", value_parser = parse_request_size)]
-    pub(crate) block_size: Auto<ImageBlockSize>,
     #[command(flatten)]
     access: AccessArgs,
 }
@@ -239,12 +212,6 @@ impl ReadArgs {
     ) -> Result<OpenOptions> {
         let options = OpenOptions::new()
             .sidecar(self.sidecar.clone())
-            .max_request(
-                self.block_size
-                    .0
-                    .and_then(|size| NonZeroU32::new(size.bytes())),
-            )
-            .tree_read_ahead(self.tree_readahead)
             .tree_cache(usize::try_from(self.tree_cache).unwrap_or(usize::MAX));
         let of_devices = devices.iter().map(ImageDevice::location);
         let mut all = of_devices.chain(&self.sidecar).chain([location]);

@@ -37,7 +37,6 @@
 //! ```
 
 mod aligned;
-mod blocks;
 mod counting;
 mod error;
 mod file;
@@ -55,7 +54,6 @@ mod window;
 mod write_at;
 
 pub use aligned::AlignedBuf;
-pub use blocks::Blocks;
 pub use counting::{Counting, ReadCounts, WriteCounts};
 pub use error::{ReadError, WriteError};
 pub use file::FileSource;

@@ -1,6 +1,4 @@
-use std::num::NonZeroU32;
-
-use verimount_verity::{FileDigest, PublicKey, TreeReadahead, VerifyOptions};
+use verimount_verity::{FileDigest, PublicKey, VerifyOptions};
 
 use crate::{
     Error, ImageDevice, Location, RootHash,
@@ -33,7 +31,6 @@ pub struct OpenOptions {
     pub(crate) hash_offset: Option<u64>,
     pub(crate) devices: Vec<ImageDevice>,
     pub(crate) verify: VerifyOptions,
-    pub(crate) max_request: Option<NonZeroU32>,
     pub(crate) access: Access,
 }
 
@@ -112,20 +109,6 @@ impl OpenOptions {
     #[must_use]
     pub fn tree_cache(mut self, bytes: usize) -> Self {
         self.verify.cache_bytes = bytes;
-        self
-    }
-
-    /// How far the Merkle tree is read ahead.
-    #[must_use]
-    pub fn tree_read_ahead(mut self, read_ahead: TreeReadahead) -> Self {
-        self.verify.tree_readahead = read_ahead;
-        self
-    }
-
-    /// The largest request to the storage, in bytes. By default there is no limit.
-    #[must_use]
-    pub fn max_request(mut self, bytes: impl Into<Option<NonZeroU32>>) -> Self {
-        self.max_request = bytes.into();
         self
     }
 

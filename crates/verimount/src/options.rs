@@ -13,7 +13,7 @@ pub use verimount_scan::{
 };
 pub use verimount_verity::{
     BadReason, BlockSize, Descriptor, Error as SealError, HashAlgorithm, Place, Salt, Sealed,
-    TreeParams, TreeReadahead, VerifyStats, dm_verity, parse_hex,
+    TreeParams, VerifyStats, dm_verity, parse_hex,
 };
 
 #[cfg(feature = "remote")]

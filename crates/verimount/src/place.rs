@@ -1,11 +1,8 @@
 //! Where content is: its file, and the one with its Merkle tree.
 
-use std::{
-    num::NonZeroU32,
-    sync::{Arc, OnceLock},
-};
+use std::sync::{Arc, OnceLock};
 
-use verimount_source::{Blocks, ReadAt};
+use verimount_source::ReadAt;
 use verimount_tree::StoredFile;
 
 use crate::{
@@ -20,7 +17,6 @@ pub(crate) struct Place {
     location: Location,
     sidecar: Option<Location>,
     hash_offset: Option<u64>,
-    max_request: Option<NonZeroU32>,
     access: Access,
     /// What the registry says of an image in it, once that was asked for.
     manifest: OnceLock<Manifest>,
@@ -33,7 +29,6 @@ impl Place {
             location,
             sidecar: options.sidecar.clone(),
             hash_offset: options.hash_offset,
-            max_request: options.max_request,
             access: options.access.clone(),
             manifest: OnceLock::new(),
         }
@@ -118,16 +113,6 @@ impl Place {
     }
 
     fn open(&self, location: &Location) -> Result<(Arc<dyn ReadAt>, StoredFile), Error> {
-        let (source, stored) = self.open_unlimited(location)?;
-        // With requests of the largest size at most.
-        let source = match self.max_request {
-            Some(size) => Arc::new(Blocks::new(source, size)),
-            None => source,
-        };
-        Ok((source, stored))
-    }
-
-    fn open_unlimited(&self, location: &Location) -> Result<(Arc<dyn ReadAt>, StoredFile), Error> {
         if let (Kind::Far(far), Some((_, manifest))) = (&location.0, self.manifest()?)
             && let Some(layer) = far.open_layer(manifest)?
         {

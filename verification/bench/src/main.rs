@@ -4,12 +4,14 @@
 #![allow(clippy::disallowed_methods)]
 
 mod before;
+mod blocks;
 mod bridge;
 mod cache;
 mod data;
 mod fio;
 mod fuse_trace;
 mod growth;
+mod handicap;
 mod images;
 mod lab;
 mod latency;
@@ -42,7 +44,7 @@ use verimount_support::{
     workspace,
 };
 
-use self::{data::Sizes, lab::Lab, report::Report};
+use self::{data::Sizes, handicap::Handicapped, lab::Lab, report::Report};
 
 /// Compare with other programs; print tables, and write JSON, Markdown and plots to target/bench
 #[derive(Debug, Parser)]
@@ -77,6 +79,9 @@ enum Part {
         /// The time to there and back, in milliseconds
         round_trip: u64,
     },
+    /// Serve a mount that lacks what makes ours fast
+    #[command(hide = true, subcommand)]
+    Handicapped(Handicapped),
 }
 
 #[derive(Debug, Args)]
@@ -187,6 +192,7 @@ fn main() -> ExitCode {
             to,
             Duration::from_millis(round_trip),
         )?),
+        Some(Part::Handicapped(mount)) => mount.serve(),
         None => run(&options),
     })
 }

@@ -48,17 +48,11 @@ fn everything_is_extracted_from_all_kinds_of_images() {
         args![&sealed, "--unpinned"],
         args![&sealed, "--digest", &digest],
         args![&sealed, "--unverified"],
-        args![&beside, "--digest", &digest, "--block-size", "1K"],
+        args![&beside, "--digest", &digest],
         args![&plain, "--unverified"],
         args![&plain, "--sidecar", &elsewhere, "--digest", &digest],
-        args![&sealed, "--tree-cache", "0", "--tree-readahead", "off"],
-        args![
-            &sealed,
-            "--tree-cache",
-            "1T",
-            "--tree-readahead",
-            "1048576T"
-        ],
+        args![&sealed, "--tree-cache", "0"],
+        args![&sealed, "--tree-cache", "1T"],
     ];
     for (number, read) in reads.into_iter().enumerate() {
         let copy = world.path(&format!("copy {number}"));

@@ -181,9 +181,6 @@ pub(super) struct UseArgs {
     /// Flush writes that have been unflushed for this many milliseconds
     #[arg(long, value_name = "MS", default_value_t = DEFAULT_COMMIT_TIME)]
     commit_time: NonZeroU32,
-    /// For benchmarks only: read tags before changing them
-    #[arg(long)]
-    tag_read_back: bool,
 }
 
 /// The part of a control group's memory that the contents of the journal may take. What is not in it yet and the buffers for writing it
@@ -212,7 +209,6 @@ impl UseArgs {
             mode: self.mode,
             allow_discards: self.allow_discards,
             cache_bytes: usize::try_from(self.tag_cache).unwrap_or(usize::MAX),
-            tag_read_back: self.tag_read_back,
             journal_bytes,
             ..OpenOptions::default()
         };

@@ -19,7 +19,7 @@ pub(crate) use verimount::{
     BuildOptions, Content, Error, FileDigest, Identity, ImageFormat, MountOptions, OpenOptions,
     PublicKey, RomfsOptions, SealFormat, SealOptions, SealedFile, SecretKey, build,
     mounts::Kind,
-    options::{BlockSize, TreeParams, TreeReadahead},
+    options::{BlockSize, TreeParams},
     seal,
 };
 pub(crate) use verimount_testkit::*;

@@ -4,11 +4,15 @@ use anyhow::Result;
 
 use super::Large;
 use crate::{
+    handicap::{self, Handicap},
     lab::{Lab, User, ensure_same_file, seconds},
     report::{Bar, Report, figure, mebibytes},
     rounds::Spread,
     table::Table,
 };
+
+/// The mount as it always is.
+const AHEAD: &str = "on";
 
 /// The number of reads of the tree for a sequential read of the data. These are counts, and so exact.
 ///
@@ -16,15 +20,17 @@ use crate::{
 /// read needs are fetched with one request.
 pub(super) fn run(lab: &Lab, report: &mut Report, large: &Large) -> Result<()> {
     let mut table = Table::new([
-        "--tree-readahead",
+        "tree read-ahead",
         "data requests",
         "tree requests",
         "tree KiB",
         "MiB of data per tree request",
     ]);
     let mut data_per_request = |setting: &str| {
-        let options = ["--tree-readahead", setting];
-        let mount = large.image.mount(lab, User::Caller, &options)?;
+        let mount = match setting {
+            AHEAD => large.image.mount(lab, User::Caller, &[])?,
+            _ => handicap::image(lab, &large.image, Handicap::NoTreeReadAhead)?,
+        };
         let file = mount.path().join(Large::NAME);
         seconds(Command::new("cat").arg(&file))?;
         let [data, tree, bytes] = ["data_requests", "tree_requests", "tree_bytes"]
@@ -41,7 +47,7 @@ pub(super) fn run(lab: &Lab, report: &mut Report, large: &Large) -> Result<()> {
         );
         Ok::<_, anyhow::Error>(each)
     };
-    let ahead = data_per_request("auto")?;
+    let ahead = data_per_request(AHEAD)?;
     data_per_request("off")?;
     report.section(&format!(
         "Tree requests for a sequential read of {}",

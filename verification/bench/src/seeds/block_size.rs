@@ -6,8 +6,9 @@ use anyhow::Result;
 
 use crate::{
     data,
+    handicap::{self, Handicap},
     lab::{Format, Lab, User, ensure_same_file, seconds},
-    mounts::Sealed,
+    mounts::{Mount, Sealed},
     report::{Report, figure, with_range},
     rounds::{Contest, Samples},
     table::Table,
@@ -20,7 +21,7 @@ const FILE: &str = "file.bin";
 
 const RAW: &str = "raw image";
 
-/// The values of `mount --block-size`.
+/// The largest requests to the storage.
 const BLOCK_SIZES: [&str; 3] = ["1K", "4K", "auto"];
 
 /// Seconds in 2020, on an i.MX6 with eMMC and on an i7 with an SSD.
@@ -78,7 +79,7 @@ fn read(
         seconds(Command::new(program).arg(&image.source))
     };
     let mounted = |block_size| {
-        let mount = image.mount(lab, User::Caller, &["--block-size", block_size])?;
+        let mount = mount(lab, image, block_size)?;
         let file = mount.path().join(FILE);
         lab.make_cold(bytes)?;
         let seconds = seconds(Command::new(program).arg(&file))?;
@@ -98,7 +99,7 @@ fn find(lab: &Lab, report: &mut Report) -> Result<()> {
     let bytes = data::write_tree(&tree, &lab.sizes)?;
     let image = image(lab, &tree)?;
     let mounted = |block_size| {
-        let mount = image.mount(lab, User::Caller, &["--block-size", block_size])?;
+        let mount = mount(lab, &image, block_size)?;
         lab.make_cold(0)?;
         seconds(
             Command::new("find")
@@ -112,6 +113,16 @@ fn find(lab: &Lab, report: &mut Report) -> Result<()> {
     let (files, size) = (lab.sizes.files(), bytes / 1_000_000);
     let title = format!("{TITLE}, `find` over {files} files of {size} MB, cold");
     say(report, &title, &samples, FIND_IN_2020)
+}
+
+/// Mounts an image whose storage is read in blocks of this size.
+fn mount(lab: &Lab, image: &Sealed, block_size: &str) -> Result<Mount> {
+    let bytes = match block_size {
+        "1K" => 1 << 10,
+        "4K" => 4 << 10,
+        _ => return image.mount(lab, User::Caller, &[]),
+    };
+    handicap::image(lab, image, Handicap::BlockSize(bytes.try_into()?))
 }
 
 /// Builds a romfs image of `folder` beside it.

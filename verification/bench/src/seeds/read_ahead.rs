@@ -6,9 +6,10 @@ use anyhow::Result;
 
 use crate::{
     data,
+    handicap::{self, Handicap},
     lab::{Lab, User, ensure_same_file, seconds},
     latency,
-    mounts::Sealed,
+    mounts::{Mount, Sealed},
     report::{Report, figure, with_range},
     rounds::Contest,
     table::Table,
@@ -47,8 +48,8 @@ fn from_disk(lab: &Lab, report: &mut Report, title: &str) -> Result<()> {
 
     let mut tree_requests = [0; 2];
     let [off, on] = &mut tree_requests;
-    let cat = |setting: &'static str, requests: &mut u64| {
-        let mount = sealed.mount(lab, User::Caller, &["--tree-readahead", setting])?;
+    let cat = |mount: Result<Mount>, requests: &mut u64| {
+        let mount = mount?;
         let file = mount.path().join("table-1.bin");
         lab.make_cold(bytes)?;
         let seconds = seconds(Command::new("cat").arg(&file))?;
@@ -57,8 +58,11 @@ fn from_disk(lab: &Lab, report: &mut Report, title: &str) -> Result<()> {
         Ok(seconds)
     };
     let samples = Contest::default()
-        .variant(OFF, || cat("off", off))
-        .variant(ON, || cat("auto", on))
+        .variant(OFF, || {
+            let off_mount = handicap::image(lab, &sealed, Handicap::NoTreeReadAhead);
+            cat(off_mount, off)
+        })
+        .variant(ON, || cat(sealed.mount(lab, User::Caller, &[]), on))
         .variant(SUM, || {
             lab.make_cold(bytes)?;
             seconds(Command::new("sha256sum").arg(&plain))

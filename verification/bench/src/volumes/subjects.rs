@@ -13,6 +13,7 @@ use verimount_support::command;
 use super::server::Server;
 use crate::{
     fio::{self, fio},
+    handicap,
     lab::{Lab, User, has},
     mounts::{self, Mount},
 };
@@ -48,6 +49,8 @@ enum Form {
     Btrfs(&'static str),
     /// Mounted with these options of `verimount volume mount`.
     Volume(&'static [&'static str]),
+    /// Mounted in direct mode, by this program.
+    TagsReadBack,
     /// Over NBD, from nbdkit's file plugin.
     Nbdkit,
     /// Over NBD, with these options of `verimount volume serve`.
@@ -103,10 +106,8 @@ impl Subject {
     ];
 
     /// As the kernel wrote a part of a tag area before 2020.
-    pub(super) const READ_BACK: Self = Self::new(
-        "verimount, direct, tags read back",
-        Form::Volume(&["--mode", "direct", "--tag-read-back"]),
-    );
+    pub(super) const READ_BACK: Self =
+        Self::new("verimount, direct, tags read back", Form::TagsReadBack);
 
     const fn new(name: &'static str, form: Form) -> Self {
         Self { name, form }
@@ -135,7 +136,7 @@ impl Subject {
                 // It prints each time what has changed in a recent version.
                 command::stdout(mkfs.arg("--quiet").arg(&file))?;
             }
-            Form::Volume(_) | Form::Served(_) => {
+            Form::Volume(_) | Form::TagsReadBack | Form::Served(_) => {
                 let mut format = lab.verimount(User::Caller);
                 format.args(["volume", "format", "--size", &size.to_string()]);
                 command::stdout(format.arg(&file))?;
@@ -171,6 +172,7 @@ impl Storage {
             Form::Relayed => mounts::bridge(lab, self.folder.path(), &["--passthrough", "never"])?,
             Form::Btrfs(options) => mounts::looped(lab, "btrfs", options, &self.file)?,
             Form::Volume(options) => mounts::volume(lab, &self.file, options)?,
+            Form::TagsReadBack => handicap::volume(lab, &self.file)?,
         };
         Ok(Disk::File {
             path: mount.path().join(NAME),

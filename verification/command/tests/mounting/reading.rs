@@ -14,8 +14,7 @@ fn the_whole_tree() {
         &["--unpinned"][..],
         &["--unpinned", "--threads", "1"],
         &["--unpinned", "--threads", "30"],
-        &["--unpinned", "--block-size", "1K"],
-        &["--unpinned", "--tree-cache", "0", "--tree-readahead", "off"],
+        &["--unpinned", "--tree-cache", "0"],
         &["--unverified"],
     ] {
         let mounted = Daemon::mount(&image, &mnt, options);

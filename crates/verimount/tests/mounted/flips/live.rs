@@ -5,11 +5,6 @@ use rustix::fs::{Advice, fadvise};
 use super::{copy::is_refusal, sample::small_sample};
 use crate::prelude::*;
 
-/// A mount that caches nothing.
-fn uncached(options: OpenOptions) -> OpenOptions {
-    options.tree_cache(0).tree_read_ahead(TreeReadahead::Off)
-}
-
 /// Data and tree of large files: each changed byte is detected, and makes only its block unreadable, or, in
 /// the tree, the data below it.
 #[test]
@@ -18,7 +13,7 @@ fn every_byte_of_data_and_tree() {
     let sample = small_sample();
     let positions = all_or_some(sample.live_positions(), seed());
     sample.in_threads(&positions, |copy, positions| {
-        let daemon = copy.mount(&uncached(sample.options.clone())).unwrap();
+        let daemon = copy.mount(&sample.options.clone().tree_cache(0)).unwrap();
         let files: Vec<_> = sample
             .large
             .iter()
@@ -81,7 +76,7 @@ fn a_mount_without_caches_reads_again_each_time() {
     needs!(fuse_or_skip());
     let sample = small_sample();
     let copy = sample.copy(0);
-    let daemon = copy.mount(&uncached(sample.options.clone())).unwrap();
+    let daemon = copy.mount(&sample.options.clone().tree_cache(0)).unwrap();
     let (name, place) = &sample.large[0];
     let file = File::open(daemon.directory().join(name)).unwrap();
     let requests = || {

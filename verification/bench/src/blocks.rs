@@ -1,17 +1,19 @@
+//! Reads in blocks, as the kernel reads a disk.
+
 use std::num::NonZeroU32;
 
-use crate::{ReadAt, ReadError, check_range};
+use verimount_source::{ReadAt, ReadError, check_range};
 
 /// Reads another source in blocks: each request lies inside one.
 #[derive(Debug)]
-pub struct Blocks<S> {
+pub(crate) struct Blocks<S> {
     inner: S,
     size: NonZeroU32,
 }
 
 impl<S: ReadAt> Blocks<S> {
     /// Reads `inner` in blocks of `size` bytes.
-    pub fn new(inner: S, size: NonZeroU32) -> Self {
+    pub(crate) fn new(inner: S, size: NonZeroU32) -> Self {
         Self { inner, size }
     }
 }
@@ -45,8 +47,9 @@ impl<S: ReadAt> ReadAt for Blocks<S> {
 
 #[cfg(test)]
 mod tests {
+    use verimount_source::Counting;
+
     use super::*;
-    use crate::Counting;
 
     #[test]
     fn a_request_stays_inside_a_block() {
