@@ -33,6 +33,7 @@ const RECENT_FAILURES: usize = 16;
 pub(crate) const MAX_TEXT: usize = 512;
 
 /// A tree whose content is read through a [`VerifiedReader`], with statistics.
+#[must_use]
 pub struct VerifiedTree {
     tree: Box<dyn Tree>,
     /// `None` for an image without a Merkle tree.
@@ -117,21 +118,18 @@ impl VerifiedTree {
     }
 
     /// Counts what is read of further devices, too.
-    #[must_use]
     pub fn with_devices(mut self, devices: Vec<Arc<VerifiedReader>>) -> Self {
         self.devices = devices;
         self
     }
 
     /// Declares that the content of `node` is the whole verified file.
-    #[must_use]
     pub fn with_measured(mut self, node: NodeId) -> Self {
         self.measured = Some(node);
         self
     }
 
     /// Declares where the content comes from.
-    #[must_use]
     pub fn with_origin(self, origin: Option<Arc<dyn Origin>>) -> Self {
         let seen = origin.as_ref().map(|_| SeenNames::new());
         Self {

@@ -22,6 +22,7 @@ use crate::{
 
 /// How an image is built.
 #[derive(Debug, Clone)]
+#[must_use]
 pub struct BuildOptions {
     format: ImageFormat,
     scan: ScanOptions,
@@ -37,7 +38,6 @@ impl BuildOptions {
     }
 
     /// The image's format.
-    #[must_use]
     pub fn format(mut self, format: ImageFormat) -> Self {
         self.format = format;
         self
@@ -45,21 +45,18 @@ impl BuildOptions {
 
     /// What of the directory or archive is taken, and what is changed in it. By default, all of it as it is, but the
     /// whiteouts of an archive become those of overlayfs.
-    #[must_use]
     pub fn scan(mut self, scan: ScanOptions) -> Self {
         self.scan = scan;
         self
     }
 
     /// The Merkle tree that is appended, if any. By default SHA-256 in blocks of 4 KiB.
-    #[must_use]
     pub fn seal(mut self, seal: impl Into<Option<TreeParams>>) -> Self {
         self.seal = seal.into();
         self
     }
 
     /// Whether a file is replaced that is not an image.
-    #[must_use]
     pub fn replace(mut self, replace: bool) -> Self {
         self.replace = replace;
         self

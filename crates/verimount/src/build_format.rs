@@ -25,6 +25,7 @@ impl ImageFormat {
 
 /// How a romfs image is built.
 #[derive(Debug, Clone, Default)]
+#[must_use]
 pub struct RomfsOptions {
     pub(crate) image: RomfsImageOptions,
     pub(crate) widen_permissions: bool,
@@ -33,21 +34,18 @@ pub struct RomfsOptions {
 
 impl RomfsOptions {
     /// The image's own options.
-    #[must_use]
     pub fn image(mut self, options: RomfsImageOptions) -> Self {
         self.image = options;
         self
     }
 
     /// Whether files are stored, too, that not everybody may read. In the image, everybody may read them.
-    #[must_use]
     pub fn widen_permissions(mut self, widen: bool) -> Self {
         self.widen_permissions = widen;
         self
     }
 
     /// Which other losses make the build fail.
-    #[must_use]
     pub fn refused_losses(mut self, losses: RefusedLosses) -> Self {
         self.refused_losses = losses;
         self

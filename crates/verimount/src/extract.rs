@@ -49,6 +49,7 @@ const MAX_SHARING: u64 = 100;
 
 /// How an image is extracted.
 #[derive(Debug, Clone, Default)]
+#[must_use]
 pub struct ExtractOptions {
     max_bytes: Option<u64>,
     watcher: Watcher,
@@ -62,7 +63,6 @@ impl ExtractOptions {
 
     /// How many bytes may be written. The default is as many as the image has, or 100 times as many if its format lets files
     /// share data.
-    #[must_use]
     pub fn max_bytes(mut self, bytes: impl Into<Option<u64>>) -> Self {
         self.max_bytes = bytes.into();
         self

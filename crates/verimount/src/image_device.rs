@@ -14,6 +14,7 @@ use crate::{
 /// Nothing in an image says what its devices contain. So each is a sealed file by itself, and what is accepted of it must
 /// be as certain as of the image.
 #[derive(Debug, Clone)]
+#[must_use]
 pub struct ImageDevice {
     location: Location,
     digest: Option<FileDigest>,
@@ -30,7 +31,6 @@ impl ImageDevice {
     }
 
     /// Accepts only this digest of fs-verity.
-    #[must_use]
     pub fn digest(mut self, digest: FileDigest) -> Self {
         self.digest = Some(digest);
         self

@@ -8,6 +8,7 @@ use crate::{Content, Error, fault::Fault, mounts::served, processors::all_proces
 
 /// How content is mounted.
 #[derive(Debug, Clone, Default)]
+#[must_use]
 pub struct MountOptions {
     as_file: bool,
     owners: Owners,
@@ -26,21 +27,18 @@ impl MountOptions {
     }
 
     /// Whether the content is mounted as a single file even if it is an image.
-    #[must_use]
     pub fn as_file(mut self, as_file: bool) -> Self {
         self.as_file = as_file;
         self
     }
 
     /// The owner of all files, in the place of those that are stored.
-    #[must_use]
     pub fn uid(mut self, uid: impl Into<Option<u32>>) -> Self {
         self.owners.uid = uid.into();
         self
     }
 
     /// The group of all files.
-    #[must_use]
     pub fn gid(mut self, gid: impl Into<Option<u32>>) -> Self {
         self.owners.gid = gid.into();
         self
@@ -48,14 +46,12 @@ impl MountOptions {
 
     /// The permissions that no file has, of those of a format that stores none: directories and executable files have the
     /// others of 0777, other files those of 0666.
-    #[must_use]
     pub fn umask(mut self, umask: impl Into<Option<u32>>) -> Self {
         self.owners.umask = umask.into().map(Permissions::new);
         self
     }
 
     /// Whether other users may use the mount, each with their own permissions.
-    #[must_use]
     pub fn allow_other(mut self, allow_other: bool) -> Self {
         self.allow_other = allow_other;
         self
@@ -63,35 +59,30 @@ impl MountOptions {
 
     /// How many threads answer the kernel. By default twice as many as processors, at most 8; at least 24 for content
     /// on another machine, each of which waits for one reader.
-    #[must_use]
     pub fn threads(mut self, threads: impl Into<Option<NonZeroUsize>>) -> Self {
         self.threads = threads.into();
         self
     }
 
     /// Whether processors are kept out of idle states while requests arrive; only for root.
-    #[must_use]
     pub fn awake(mut self, awake: bool) -> Self {
         self.awake = awake;
         self
     }
 
     /// Whether the kernel refuses to run programs from the mount.
-    #[must_use]
     pub fn no_exec(mut self, no_exec: bool) -> Self {
         self.no_exec = no_exec;
         self
     }
 
     /// Whether set-ID bits and file capabilities have an effect; only for root.
-    #[must_use]
     pub fn suid(mut self, suid: bool) -> Self {
         self.suid = suid;
         self
     }
 
     /// Whether device nodes can be opened; only for root.
-    #[must_use]
     pub fn dev(mut self, dev: bool) -> Self {
         self.dev = dev;
         self

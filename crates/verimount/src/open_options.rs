@@ -24,6 +24,7 @@ use crate::{
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, Default)]
+#[must_use]
 pub struct OpenOptions {
     pins: Pins,
     without_pins: Option<WithoutPins>,
@@ -47,21 +48,18 @@ impl OpenOptions {
     }
 
     /// Accepts only content with this digest of fs-verity.
-    #[must_use]
     pub fn digest(mut self, digest: FileDigest) -> Self {
         self.pins.digest = Some(digest);
         self
     }
 
     /// Accepts only content whose seal of fs-verity is signed with this key.
-    #[must_use]
     pub fn key(mut self, key: PublicKey) -> Self {
         self.pins.key = Some(key);
         self
     }
 
     /// Accepts only content with this root hash of dm-verity.
-    #[must_use]
     pub fn root_hash(mut self, root_hash: RootHash) -> Self {
         self.pins.root_hash = Some(root_hash);
         self
@@ -69,21 +67,18 @@ impl OpenOptions {
 
     /// Accepts any content that matches its own seal: detects damage, but not forgery. What a location names by a digest is
     /// pinned nevertheless.
-    #[must_use]
     pub fn unpinned(mut self) -> Self {
         self.without_pins = Some(WithoutPins::Unpinned);
         self
     }
 
     /// Accepts anything, and verifies nothing. A seal at the end of the file is read as data.
-    #[must_use]
     pub fn unverified(mut self) -> Self {
         self.without_pins = Some(WithoutPins::Unverified);
         self
     }
 
     /// The file with the Merkle tree, if it is neither at the end of the data nor in `FILE.verity`.
-    #[must_use]
     pub fn sidecar(mut self, sidecar: impl Into<Option<Location>>) -> Self {
         self.sidecar = sidecar.into();
         self
@@ -91,7 +86,6 @@ impl OpenOptions {
 
     /// The offset of a dm-verity superblock in bytes: in the sidecar if that is given, else in the data's own file. By
     /// default, that in `FILE.dmverity`, if there is no sidecar.
-    #[must_use]
     pub fn hash_offset(mut self, offset: impl Into<Option<u64>>) -> Self {
         self.hash_offset = offset.into();
         self
@@ -99,14 +93,12 @@ impl OpenOptions {
 
     /// Adds a further device of an image, in the order of its device table. By default, their data is looked for in the
     /// image itself.
-    #[must_use]
     pub fn device(mut self, device: ImageDevice) -> Self {
         self.devices.push(device);
         self
     }
 
     /// How much of the Merkle tree is kept in memory, in bytes; by default 16 MiB.
-    #[must_use]
     pub fn tree_cache(mut self, bytes: usize) -> Self {
         self.verify.cache_bytes = bytes;
         self

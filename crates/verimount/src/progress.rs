@@ -87,7 +87,6 @@ macro_rules! watched {
         impl $options {
             /// Has `watch` called from time to time with how far the operation has come. What it returns says whether to
             /// go on; if not, the operation fails with [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled).
-            #[must_use]
             pub fn watch(
                 mut self,
                 watch: impl Fn($crate::Progress) -> std::ops::ControlFlow<()> + Send + Sync + 'static,

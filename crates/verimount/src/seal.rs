@@ -27,6 +27,7 @@ use crate::{
 
 /// How a file is sealed.
 #[derive(Debug, Clone, Default)]
+#[must_use]
 pub struct SealOptions {
     format: SealFormat,
     append: bool,
@@ -41,21 +42,18 @@ impl SealOptions {
     }
 
     /// The format and shape of the Merkle tree.
-    #[must_use]
     pub fn format(mut self, format: SealFormat) -> Self {
         self.format = format;
         self
     }
 
     /// Whether the tree is appended to the file, instead of written to `FILE.verity`.
-    #[must_use]
     pub fn append(mut self, append: bool) -> Self {
         self.append = append;
         self
     }
 
     /// Whether a `FILE.verity` is replaced that is signed or not a seal.
-    #[must_use]
     pub fn replace(mut self, replace: bool) -> Self {
         self.replace = replace;
         self
@@ -64,6 +62,7 @@ impl SealOptions {
 
 /// How a digest is computed.
 #[derive(Debug, Clone, Default)]
+#[must_use]
 pub struct DigestOptions {
     params: TreeParams,
     watcher: Watcher,
@@ -76,7 +75,6 @@ impl DigestOptions {
     }
 
     /// The shape of the Merkle tree.
-    #[must_use]
     pub fn params(mut self, params: TreeParams) -> Self {
         self.params = params;
         self

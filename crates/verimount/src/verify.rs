@@ -19,6 +19,7 @@ use crate::{
 
 /// How content is verified as a whole.
 #[derive(Debug, Clone, Default)]
+#[must_use]
 pub struct VerifyOptions {
     watcher: Watcher,
 }

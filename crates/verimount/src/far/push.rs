@@ -13,6 +13,7 @@ use crate::{
 
 /// How a file is stored in a registry or object store.
 #[derive(Debug, Clone, Default)]
+#[must_use]
 pub struct PushOptions {
     sidecar: Option<Location>,
     pub(super) plain_http: bool,
@@ -27,21 +28,18 @@ impl PushOptions {
     }
 
     /// The file with the Merkle tree, if it is neither at the end of the file nor in `FILE.verity`.
-    #[must_use]
     pub fn sidecar(mut self, sidecar: impl Into<Option<Location>>) -> Self {
         self.sidecar = sidecar.into();
         self
     }
 
     /// Speaks to registries without encryption, and without credentials.
-    #[must_use]
     pub fn plain_http(mut self, plain_http: bool) -> Self {
         self.plain_http = plain_http;
         self
     }
 
     /// How the server is reached.
-    #[must_use]
     pub fn remote(mut self, options: RemoteOptions) -> Self {
         self.session = Session::new(options);
         self

@@ -14,6 +14,7 @@ use crate::{
 
 /// How a volume is checked.
 #[derive(Debug, Clone, Default)]
+#[must_use]
 pub struct CheckOptions {
     integrity: Integrity,
     allow_discards: bool,
@@ -31,14 +32,12 @@ impl CheckOptions {
     }
 
     /// Whether discarded blocks are good.
-    #[must_use]
     pub fn allow_discards(mut self, allow_discards: bool) -> Self {
         self.allow_discards = allow_discards;
         self
     }
 
     /// Sectors whose data is accepted first, good or bad: their tags are set to match.
-    #[must_use]
     pub fn accept_unverified(mut self, sectors: Vec<Range<u64>>) -> Self {
         self.accept = sectors;
         self

@@ -26,6 +26,7 @@ const LOOKED_AT: u64 = 1 << 20;
 
 /// How a volume is formatted.
 #[derive(Debug, Clone, Default)]
+#[must_use]
 pub struct NewVolume {
     format: FormatOptions,
     file_size: Option<NonZeroU64>,
@@ -44,21 +45,18 @@ impl NewVolume {
     }
 
     /// The size of a new sparse file to create, in bytes.
-    #[must_use]
     pub fn file_size(mut self, bytes: impl Into<Option<NonZeroU64>>) -> Self {
         self.file_size = bytes.into();
         self
     }
 
     /// Whether all space of the new file is reserved now, so that no write fails later for lack of it.
-    #[must_use]
     pub fn preallocate(mut self, preallocate: bool) -> Self {
         self.preallocate = preallocate;
         self
     }
 
     /// Whether devices are formatted that are not empty.
-    #[must_use]
     pub fn replace(mut self, replace: bool) -> Self {
         self.replace = replace;
         self

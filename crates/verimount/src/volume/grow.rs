@@ -27,6 +27,7 @@ pub enum GrowBy {
 
 /// How a volume is grown.
 #[derive(Debug, Clone, Default)]
+#[must_use]
 pub struct GrowOptions {
     integrity: Integrity,
     by: GrowBy,
@@ -43,7 +44,6 @@ impl GrowOptions {
     }
 
     /// How far it grows.
-    #[must_use]
     pub fn by(mut self, by: GrowBy) -> Self {
         self.by = by;
         self

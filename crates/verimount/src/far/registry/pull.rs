@@ -26,6 +26,7 @@ use crate::{
 
 /// How content in a registry is copied.
 #[derive(Debug, Clone, Default)]
+#[must_use]
 pub struct PullOptions {
     open: OpenOptions,
     watcher: Watcher,
