@@ -55,7 +55,7 @@ pub(crate) struct Bridge {
     passthrough: When,
     /// How long the kernel uses what it has cached: strict asks each time; normal sees changes in
     /// the source within a second; exclusive is for a source that only this mount changes
-    #[arg(long, value_name = "HOW", default_value_t, value_parser = one_of::<CachePolicy>(CachePolicy::ALL.map(CachePolicy::name)))]
+    #[arg(long, value_name = "HOW", default_value_t, value_parser = one_of(CachePolicy::ALL, CachePolicy::name))]
     cache: CachePolicy,
     /// Refuse all changes
     #[arg(long)]

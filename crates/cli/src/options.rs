@@ -1,11 +1,9 @@
 use std::{
-    error::Error,
     fmt::Display,
     fs::File,
     io::{self, Read},
     num::NonZeroUsize,
     path::Path,
-    str::FromStr,
     thread,
 };
 
@@ -43,14 +41,16 @@ pub(crate) fn of_size<T, E: Display>(
     move |text| make(parse_size(text)?).map_err(|error| error.to_string())
 }
 
-/// One of these names, which help and completions show.
-pub(crate) fn one_of<T>(
-    names: impl IntoIterator<Item = &'static str>,
-) -> impl TypedValueParser<Value = T>
-where
-    T: FromStr<Err: Into<Box<dyn Error + Send + Sync>>> + Clone + Send + Sync + 'static,
-{
-    PossibleValuesParser::new(names).try_map(|name| name.parse())
+/// One of these, by their names, which help and completions show.
+pub(crate) fn one_of<T: Copy + Send + Sync + 'static, const N: usize>(
+    all: [T; N],
+    name: fn(T) -> &'static str,
+) -> impl TypedValueParser<Value = T> {
+    PossibleValuesParser::new(all.map(name)).try_map(move |chosen| {
+        let mut all = all.into_iter();
+        all.find(|value| name(*value) == chosen)
+            .ok_or("it is none of them")
+    })
 }
 
 /// A path, a URL, or the name of an image in a registry or object store.
@@ -90,7 +90,7 @@ fn parse_salt(text: &str) -> Result<Salt, String> {
 #[derive(Args)]
 pub(crate) struct TreeArgs {
     /// Hash of the Merkle tree
-    #[arg(long, value_name = "HASH", default_value = "sha256", value_parser = one_of::<HashAlgorithm>(HashAlgorithm::ALL.map(HashAlgorithm::name)))]
+    #[arg(long, value_name = "HASH", default_value = "sha256", value_parser = one_of(HashAlgorithm::ALL, HashAlgorithm::name))]
     hash_alg: HashAlgorithm,
     /// Block size of the Merkle tree, 1K to 64K
     #[arg(long, value_name = "SIZE", default_value = "4K", value_parser = of_size(BlockSize::new))]

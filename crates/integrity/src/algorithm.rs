@@ -1,6 +1,4 @@
-use std::{fmt, str::FromStr};
-
-use crate::ParamError;
+use std::fmt;
 
 /// The algorithm that computes a block's tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -79,16 +77,5 @@ impl Algorithm {
 impl fmt::Display for Algorithm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
-    }
-}
-
-impl FromStr for Algorithm {
-    type Err = ParamError;
-
-    fn from_str(name: &str) -> Result<Self, ParamError> {
-        Self::ALL
-            .into_iter()
-            .find(|algorithm| algorithm.name() == name)
-            .ok_or(ParamError::Algorithm)
     }
 }

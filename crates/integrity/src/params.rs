@@ -1,4 +1,4 @@
-use std::{fmt, str::FromStr};
+use std::fmt;
 
 use thiserror::Error;
 
@@ -24,15 +24,6 @@ pub enum ParamError {
         DiskSize::UNIT
     )]
     DiskSize,
-    /// An unknown algorithm.
-    #[error(
-        "the integrity algorithm must be crc32c, crc32, xxhash64, sha1, sha256, sha512, \
-         blake2b-256, blake2s-256, hmac-sha256 or hmac-sha512"
-    )]
-    Algorithm,
-    /// An unknown mode.
-    #[error("the mode must be journal, bitmap, direct, read-only or recovery")]
-    Mode,
     /// A key that is empty or too long.
     #[error("a key must have 1 to {} bytes", crate::Key::MAX)]
     Key,
@@ -279,14 +270,5 @@ impl Mode {
 impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
-    }
-}
-
-impl FromStr for Mode {
-    type Err = ParamError;
-
-    fn from_str(name: &str) -> Result<Self, ParamError> {
-        let mut all = Self::ALL.into_iter();
-        all.find(|mode| mode.name() == name).ok_or(ParamError::Mode)
     }
 }

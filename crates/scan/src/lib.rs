@@ -50,7 +50,7 @@ pub use error::{Error, Limit, Misfit};
 pub use exclude::{Exclude, InvalidPattern};
 pub use inode::{FileData, FileId, Identity, Inode, InodeId, InodeKind};
 pub use losses::{Example, Loss, Losses, Lost};
-pub use options::{AttributeChoice, InvalidChoice, InvalidOwner, Options, Owner, Times, Whiteouts};
+pub use options::{AttributeChoice, InvalidOwner, Options, Owner, Times, Whiteouts};
 pub use outward_links::OutwardLinks;
 pub use scanning::scan;
 pub use source_tree::{Entry, EntryId, SourceTree};

@@ -92,41 +92,6 @@ impl Whiteouts {
     }
 }
 
-/// The text is not the name of a choice.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("{text} is none of the choices: {}", names.join(", "))]
-pub struct InvalidChoice {
-    text: String,
-    names: Vec<&'static str>,
-}
-
-impl InvalidChoice {
-    fn new(text: &str, names: impl Into<Vec<&'static str>>) -> Self {
-        Self {
-            text: text.to_owned(),
-            names: names.into(),
-        }
-    }
-}
-
-impl FromStr for Whiteouts {
-    type Err = InvalidChoice;
-
-    fn from_str(text: &str) -> Result<Self, InvalidChoice> {
-        let found = Self::ALL.into_iter().find(|choice| choice.name() == text);
-        found.ok_or_else(|| InvalidChoice::new(text, Self::ALL.map(Self::name)))
-    }
-}
-
-impl FromStr for AttributeChoice {
-    type Err = InvalidChoice;
-
-    fn from_str(text: &str) -> Result<Self, InvalidChoice> {
-        let found = Self::ALL.into_iter().find(|choice| choice.name() == text);
-        found.ok_or_else(|| InvalidChoice::new(text, Self::ALL.map(Self::name)))
-    }
-}
-
 /// The text is not an owner and a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("an owner is two numbers of 32 bits with a colon between: UID:GID")]
@@ -193,21 +158,5 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Owner>(), Err(InvalidOwner), "{text}");
         }
-    }
-
-    #[test]
-    fn choices_have_names() {
-        for choice in AttributeChoice::ALL {
-            assert_eq!(choice.name().parse(), Ok(choice));
-        }
-        for choice in Whiteouts::ALL {
-            assert_eq!(choice.name().parse(), Ok(choice));
-        }
-        let error = "trusted".parse::<AttributeChoice>().unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "trusted is none of the choices: all, user, none"
-        );
-        assert!("aufs".parse::<Whiteouts>().is_err());
     }
 }

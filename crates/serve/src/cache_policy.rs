@@ -1,4 +1,4 @@
-use std::{fmt, str::FromStr, time::Duration};
+use std::{fmt, time::Duration};
 
 use verimount_fuse::Capabilities;
 
@@ -51,15 +51,5 @@ impl CachePolicy {
 impl fmt::Display for CachePolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
-    }
-}
-
-impl FromStr for CachePolicy {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let mut all = Self::ALL.into_iter();
-        all.find(|policy| policy.name() == text)
-            .ok_or("neither strict, normal nor exclusive")
     }
 }

@@ -230,7 +230,7 @@ pub use losses::{LossText, RefusedLosses};
 pub use metadata::Metadata;
 pub use mount::{Mount, MountOptions};
 pub use open_options::OpenOptions;
-pub use prefetch::{ParsePrefetchError, Prefetch};
+pub use prefetch::Prefetch;
 pub use progress::{Progress, Step};
 pub use seal::{DigestOptions, NewSeal, SealFormat, SealOptions, digest, seal};
 pub use sign::{NewKeyFiles, SealedFile};

@@ -1,6 +1,5 @@
-use std::{str::FromStr, sync::Arc, thread};
+use std::{sync::Arc, thread};
 
-use thiserror::Error;
 use verimount_source::{ReadAt, ReadError, Scratch};
 use verimount_verity::VerifiedReader;
 
@@ -18,25 +17,17 @@ pub enum Prefetch {
     All,
 }
 
-/// The text is none of `none`, `metadata` and `all`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("it is none, metadata or all")]
-pub struct ParsePrefetchError;
-
 impl Prefetch {
-    /// The names of all.
-    pub const NAMES: [&str; 3] = ["none", "metadata", "all"];
-}
+    /// Each of them.
+    pub const ALL: [Self; 3] = [Self::None, Self::Metadata, Self::All];
 
-impl FromStr for Prefetch {
-    type Err = ParsePrefetchError;
-
-    fn from_str(text: &str) -> Result<Self, ParsePrefetchError> {
-        match text {
-            "none" => Ok(Self::None),
-            "metadata" => Ok(Self::Metadata),
-            "all" => Ok(Self::All),
-            _ => Err(ParsePrefetchError),
+    /// Its name, as the command has it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Metadata => "metadata",
+            Self::All => "all",
         }
     }
 }

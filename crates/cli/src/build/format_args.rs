@@ -1,7 +1,7 @@
-use std::{fmt::Display, str::FromStr};
+use std::fmt::Display;
 
 use anyhow::{Error, Result};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use verimount::{
     ImageFormat, RefusedLosses, RomfsOptions,
     options::{
@@ -12,7 +12,7 @@ use verimount::{
 
 use crate::{
     message::wrong_usage,
-    options::{Auto, of_size, one_of, parse_auto_size},
+    options::{Auto, of_size, parse_auto_size},
 };
 
 /// The format of an image, and its options.
@@ -20,7 +20,7 @@ use crate::{
 pub(crate) struct FormatArgs {
     /// The format: erofs keeps everything; romfs is simpler, and keeps neither owners, times, permissions
     /// nor extended attributes
-    #[arg(long, value_name = "FORMAT", default_value = "erofs", value_parser = one_of::<Format>(["erofs", "romfs"]))]
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = Format::Erofs)]
     format: Format,
     /// The size of the image's blocks, by which the data of larger files is aligned: a power of two, for erofs
     /// from 512 to 64K, for romfs from 1K to 1M; auto is 4K, the largest that most kernels read
@@ -51,22 +51,10 @@ pub(crate) struct FormatArgs {
     strict: Option<Vec<Loss>>,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy, ValueEnum)]
 enum Format {
     Erofs,
     Romfs,
-}
-
-impl FromStr for Format {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        match name {
-            "erofs" => Ok(Self::Erofs),
-            "romfs" => Ok(Self::Romfs),
-            _ => Err(format!("{name} is not a format")),
-        }
-    }
 }
 
 impl FormatArgs {

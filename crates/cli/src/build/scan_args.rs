@@ -32,11 +32,11 @@ pub(crate) struct ScanArgs {
     all_root: bool,
     /// The extended attributes to keep: all that are visible, those of users, or none. Access control lists and file
     /// capabilities are extended attributes, too
-    #[arg(long, value_name = "WHICH", default_value = "all", value_parser = one_of::<AttributeChoice>(AttributeChoice::ALL.map(AttributeChoice::name)))]
+    #[arg(long, value_name = "WHICH", default_value = "all", value_parser = one_of(AttributeChoice::ALL, AttributeChoice::name))]
     xattrs: AttributeChoice,
     /// What the whiteouts of a container layer become in an image of its archive: those of overlayfs, for which the image
     /// is a lower layer, or files as they are. Those of a whole container image are always applied
-    #[arg(long, value_name = "HOW", default_value = "overlay", value_parser = one_of::<Whiteouts>(Whiteouts::ALL.map(Whiteouts::name)))]
+    #[arg(long, value_name = "HOW", default_value = "overlay", value_parser = one_of(Whiteouts::ALL, Whiteouts::name))]
     whiteouts: Whiteouts,
 }
 

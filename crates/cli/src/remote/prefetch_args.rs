@@ -9,7 +9,7 @@ use crate::{message::wrong_usage, options::one_of};
 #[group(skip)]
 pub(crate) struct PrefetchArgs {
     /// For URLs: what is fetched before it is read: nothing, most of the Merkle tree, or all (into the cache)
-    #[arg(long, value_name = "WHAT", default_value = "metadata", value_parser = one_of::<Prefetch>(Prefetch::NAMES))]
+    #[arg(long, value_name = "WHAT", default_value = "metadata", value_parser = one_of(Prefetch::ALL, Prefetch::name))]
     prefetch: Prefetch,
 }
 

@@ -117,7 +117,7 @@ const JOURNAL_ALGORITHMS: [Algorithm; 2] = [Algorithm::HmacSha256, Algorithm::Hm
 #[derive(Args)]
 pub(super) struct IntegrityArgs {
     /// The integrity algorithm; an hmac needs a key
-    #[arg(long, value_name = "ALGORITHM", default_value_t, value_parser = one_of::<Algorithm>(Algorithm::ALL.map(Algorithm::name)))]
+    #[arg(long, value_name = "ALGORITHM", default_value_t, value_parser = one_of(Algorithm::ALL, Algorithm::name))]
     integrity: Algorithm,
     /// File with the key of an hmac algorithm; all of its bytes are used
     #[arg(long, value_name = "FILE")]
@@ -126,7 +126,7 @@ pub(super) struct IntegrityArgs {
     #[arg(
         long,
         value_name = "ALGORITHM",
-        value_parser = one_of::<Algorithm>(JOURNAL_ALGORITHMS.map(Algorithm::name)),
+        value_parser = one_of(JOURNAL_ALGORITHMS, Algorithm::name),
         requires = "journal_integrity_key_file"
     )]
     journal_integrity: Option<Algorithm>,
@@ -169,7 +169,7 @@ pub(super) struct UseArgs {
     /// regions that were being written; direct leaves blocks that were being written unreadable,
     /// with what they held before, so it is not for databases or file systems. read-only changes nothing, and needs no write permission; recovery is read-only and verifies
     /// nothing
-    #[arg(long, value_name = "MODE", default_value_t, value_parser = one_of::<Mode>(Mode::ALL.map(Mode::name)))]
+    #[arg(long, value_name = "MODE", default_value_t, value_parser = one_of(Mode::ALL, Mode::name))]
     mode: Mode,
     /// Allow discarding blocks, which then read as zeros. Always required once blocks of a volume
     /// have been discarded

@@ -60,7 +60,7 @@ pub(crate) struct Format {
     #[arg(long)]
     integrity_legacy_hmac: bool,
     /// The mode in which the volume will be used; it is not stored
-    #[arg(long, value_name = "MODE", default_value_t, value_parser = one_of::<Mode>(Mode::ALL.map(Mode::name)))]
+    #[arg(long, value_name = "MODE", default_value_t, value_parser = one_of(Mode::ALL, Mode::name))]
     mode: Mode,
 }
 

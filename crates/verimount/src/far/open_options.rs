@@ -6,14 +6,12 @@ use crate::OpenOptions;
 /// Content that is not on this machine.
 impl OpenOptions {
     /// Keeps on disk what is fetched and verified. What comes from there is verified at each read, too.
-    #[must_use]
     pub fn cache(mut self, cache: impl Into<Option<Cache>>) -> Self {
         self.access.cache = cache.into();
         self
     }
 
     /// How servers are reached.
-    #[must_use]
     pub fn remote(mut self, options: RemoteOptions) -> Self {
         self.access.session = Session::new(options);
         self
@@ -21,7 +19,6 @@ impl OpenOptions {
 
     /// Speaks to registries without encryption, and without credentials. Those on this machine are always spoken to without
     /// encryption.
-    #[must_use]
     pub fn plain_http(mut self, plain_http: bool) -> Self {
         self.access.plain_http = plain_http;
         self
