@@ -4,12 +4,12 @@ use anyhow::Result;
 use clap::Args;
 use verimount::{
     MountOptions,
-    mounts::{AttachOptions, Mountable, Mounted, attach},
+    mounts::{AttachOptions, Mountable, Mounted, attach, auto_threads},
 };
 
 use crate::{
     background::BackgroundArgs,
-    options::{Auto, auto_threads, parse_threads},
+    options::{Auto, parse_threads},
 };
 
 /// The options for serving a mount.

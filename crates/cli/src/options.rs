@@ -4,7 +4,6 @@ use std::{
     io::{self, Read},
     num::NonZeroUsize,
     path::Path,
-    thread,
 };
 
 use anyhow::{Context, Result};
@@ -220,20 +219,6 @@ impl ReadArgs {
             .apply_if(all.any(Location::is_remote), options)?;
         Ok(devices.iter().cloned().fold(options, OpenOptions::device))
     }
-}
-
-/// The number of processors.
-pub(crate) fn all_processors() -> NonZeroUsize {
-    thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
-}
-
-/// The default number of threads: enough for concurrent requests to the storage even with few
-/// processors.
-pub(crate) fn auto_threads() -> NonZeroUsize {
-    const MOST: NonZeroUsize = NonZeroUsize::new(8).unwrap();
-    all_processors()
-        .saturating_mul(const { NonZeroUsize::new(2).unwrap() })
-        .min(MOST)
 }
 
 #[cfg(test)]

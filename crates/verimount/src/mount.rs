@@ -4,7 +4,7 @@ use verimount_mount::{Attached, EndSignals, Mode, MountOptions as AttachOptions,
 use verimount_serve::{ImageFs, Owners, Served, VerifiedTree};
 use verimount_tree::{Permissions, SingleFile};
 
-use crate::{Content, Error, fault::Fault, mounts::served, processors::all_processors};
+use crate::{Content, Error, fault::Fault, mounts::served, processors::auto_threads};
 
 /// How content is mounted.
 #[derive(Debug, Clone, Default)]
@@ -184,7 +184,7 @@ impl MountOptions {
             source_name,
             read_only: true,
             allow_other: self.allow_other,
-            threads: self.threads.unwrap_or_else(|| auto_threads(is_remote)),
+            threads: self.threads.unwrap_or_else(|| threads(is_remote)),
             awake: self.awake,
             no_exec: self.no_exec,
             no_symfollow: false,
@@ -194,12 +194,12 @@ impl MountOptions {
     }
 }
 
-/// The default number of threads: enough for concurrent requests to the storage even with few processors. Those for content
-/// on another machine wait for it, one for each reader.
-fn auto_threads(is_remote: bool) -> NonZeroUsize {
-    const TWO: NonZeroUsize = NonZeroUsize::new(2).unwrap();
-    const MOST: NonZeroUsize = NonZeroUsize::new(8).unwrap();
+/// The default number of threads. Those for content on another machine wait for it, one for each reader.
+fn threads(is_remote: bool) -> NonZeroUsize {
     const FAR: NonZeroUsize = NonZeroUsize::new(24).unwrap();
-    let near = all_processors().saturating_mul(TWO).min(MOST);
-    if is_remote { near.max(FAR) } else { near }
+    if is_remote {
+        auto_threads().max(FAR)
+    } else {
+        auto_threads()
+    }
 }

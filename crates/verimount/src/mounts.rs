@@ -5,6 +5,7 @@ use std::path::{Path, absolute};
 use verimount_names::printable;
 use verimount_serve::Pin;
 
+pub use crate::processors::auto_threads;
 pub use verimount_mount::{
     Daemon, DaemonEnd, EndSignals, EndingMount, Mode, MountEntry, MountError,
     MountOptions as AttachOptions, Mountable, Mounted, NoAnswer, RegisteredExport, Registration,

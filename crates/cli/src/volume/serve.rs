@@ -3,13 +3,13 @@ use std::{num::NonZeroUsize, thread};
 use anyhow::{Context, Result};
 use clap::Args;
 use signal_hook::low_level::emulate_default_handler;
-use verimount::mounts::{EndSignals, Registration};
+use verimount::mounts::{EndSignals, Registration, auto_threads};
 use verimount::volume::{Server, VolumeExport};
 
 use crate::{
     Outcome,
     background::{BackgroundArgs, Ready},
-    options::{Auto, auto_threads, parse_threads},
+    options::{Auto, parse_threads},
 };
 
 use super::{args::UseArgs, opened::OpenedVolume, socket::SocketArgs};
