@@ -4,7 +4,6 @@ mod advice;
 mod background;
 mod bridge;
 mod build;
-mod called_as;
 mod cat;
 mod content_args;
 mod device_args;
@@ -46,9 +45,8 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 
 use crate::{
-    called_as::CalledAs,
     message::{say_failed, say_wrong_usage},
-    mount_helper::HelperCall,
+    mount_helper::{Caller, HelperCall},
     option_list::expanded,
     outcome::{Outcome, exit_codes_help},
 };
@@ -92,9 +90,9 @@ enum Command {
 
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = env::args_os().collect();
-    let called_as = CalledAs::of(&arguments);
-    let ended = parse(called_as, arguments).map_or_else(|error| Err(error.into()), run);
-    ended.unwrap_or_else(told).code(called_as)
+    let helper = Caller::of(&arguments);
+    let ended = parse(helper, arguments).map_or_else(|error| Err(error.into()), run);
+    ended.unwrap_or_else(told).code(helper)
 }
 
 /// Tells why a command could not be completed, unless nobody listens any more.
@@ -110,11 +108,11 @@ fn told(error: anyhow::Error) -> Outcome {
     outcome
 }
 
-/// The command to run; `None` if only the arguments are to be checked.
-fn parse(called_as: CalledAs, arguments: Vec<OsString>) -> Result<Option<Command>, clap::Error> {
-    let cli = match called_as {
-        CalledAs::Command => Cli::try_parse_from(expanded(arguments)?)?,
-        CalledAs::MountHelper(caller) => {
+/// The command to run, of mount(8) if `helper` is given; `None` if only the arguments are to be checked.
+fn parse(helper: Option<Caller>, arguments: Vec<OsString>) -> Result<Option<Command>, clap::Error> {
+    let cli = match helper {
+        None => Cli::try_parse_from(expanded(arguments)?)?,
+        Some(caller) => {
             let call = HelperCall::try_parse_from(arguments)?;
             let cli = call.parse(caller)?;
             if call.fake {

@@ -6,9 +6,9 @@ use anyhow::Result;
 use verimount::{Error, ErrorKind, options::SealError, volume::VolumeError};
 
 use crate::{
-    called_as::CalledAs,
     interrupt::{Interrupted, received_signal},
     message::Explained,
+    mount_helper::Caller,
 };
 
 /// The exit codes, and what they mean.
@@ -82,17 +82,17 @@ impl Outcome {
         }
     }
 
-    /// The exit code that tells this to whoever has called the program.
-    pub(crate) fn code(self, called_as: CalledAs) -> ExitCode {
-        ExitCode::from(match (called_as, self) {
+    /// The exit code that tells this to whoever has called the program, or mount(8), which has called the helper.
+    pub(crate) fn code(self, helper: Option<Caller>) -> ExitCode {
+        ExitCode::from(match (helper, self) {
             (_, Self::Good) => 0,
-            (CalledAs::Command, Self::Bad) => 1,
-            (CalledAs::Command, Self::WrongUsage) => 2,
-            (CalledAs::Command, Self::Failed) => 3,
+            (None, Self::Bad) => 1,
+            (None, Self::WrongUsage) => 2,
+            (None, Self::Failed) => 3,
             // As shells show a process that a signal has ended.
-            (CalledAs::Command, Self::Interrupted(signal)) => 128 + signal,
-            (CalledAs::MountHelper(_), Self::WrongUsage) => MOUNT_USAGE,
-            (CalledAs::MountHelper(_), _) => MOUNT_FAILED,
+            (None, Self::Interrupted(signal)) => 128 + signal,
+            (Some(_), Self::WrongUsage) => MOUNT_USAGE,
+            (Some(_), _) => MOUNT_FAILED,
         })
     }
 }
