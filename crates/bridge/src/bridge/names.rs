@@ -25,7 +25,7 @@ use rustix::{
 
 use super::{Bridge, decide::Attempt};
 use crate::{
-    Caller, DeviceNumber, Entry, Listed, NewFile, NodeId, OpenDirectory, Register,
+    Caller, DeviceNumber, Entry, NewFile, NodeId, Register,
     open_facts::{NewFacts, OpenFacts},
     policy::{Access, Kind, Move, Policy},
 };
@@ -35,35 +35,6 @@ type Place<'a> = (NodeId, &'a OsStr);
 
 /// Operations on names.
 impl<R: Register> Bridge<R> {
-    /// As [`Mirror::lookup`](crate::Mirror::lookup).
-    ///
-    /// # Errors
-    /// As [`Mirror::lookup`](crate::Mirror::lookup).
-    pub fn lookup(&self, parent: NodeId, name: &OsStr) -> Result<Entry, Errno> {
-        self.mirror.lookup(parent, name)
-    }
-
-    /// As [`Mirror::list_plus`](crate::Mirror::list_plus).
-    ///
-    /// # Errors
-    /// As [`Mirror::list_plus`](crate::Mirror::list_plus).
-    pub fn list_plus(
-        &self,
-        directory: &OpenDirectory,
-        position: u64,
-        add: &mut dyn FnMut(Listed<'_>) -> bool,
-    ) -> Result<(), Errno> {
-        self.mirror.list_plus(directory, position, add)
-    }
-
-    /// As [`Mirror::mkdir`](crate::Mirror::mkdir).
-    ///
-    /// # Errors
-    /// As [`Mirror::mkdir`](crate::Mirror::mkdir).
-    pub fn mkdir(&self, parent: NodeId, name: &OsStr, new: NewFile) -> Result<Entry, Errno> {
-        self.mirror.mkdir(parent, name, new)
-    }
-
     /// As [`Mirror::mknod`](crate::Mirror::mknod). For the policy, a regular file is created.
     ///
     /// # Errors

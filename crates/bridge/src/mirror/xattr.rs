@@ -1,7 +1,7 @@
 use std::ffi::OsStr;
 
 use rustix::{
-    fs::{XattrFlags, getxattr, getxattr_query, listxattr, listxattr_query, removexattr, setxattr},
+    fs::{XattrFlags, getxattr, listxattr, removexattr, setxattr},
     io::Errno,
 };
 
@@ -10,32 +10,22 @@ use crate::{Caller, NodeId, reopen::PathTo};
 
 /// Extended attributes of any kind of file, including access control lists.
 impl Mirror {
-    /// Stores the value of an attribute in `value` and returns its length. If `value` is empty,
-    /// only returns the length.
+    /// Stores the value of an attribute in `value` and returns its length.
     ///
     /// # Errors
     /// `ENODATA` if there is none, `ERANGE` if it is longer than `value`, and any.
     pub fn getxattr(&self, node: NodeId, name: &OsStr, value: &mut [u8]) -> Result<usize, Errno> {
         let file = self.descriptor(node)?;
-        let path = PathTo::new(&file);
-        match value {
-            [] => getxattr_query(&*path, name),
-            _ => getxattr(&*path, name, value),
-        }
+        getxattr(&*PathTo::new(&file), name, value)
     }
 
-    /// Stores the NUL-terminated names of all attributes in `names` and returns their length. If
-    /// `names` is empty, only returns the length.
+    /// Stores the NUL-terminated names of all attributes in `names` and returns their length.
     ///
     /// # Errors
     /// `ERANGE` if they are longer than `names`, and any.
     pub fn listxattr(&self, node: NodeId, names: &mut [u8]) -> Result<usize, Errno> {
         let file = self.descriptor(node)?;
-        let path = PathTo::new(&file);
-        match names {
-            [] => listxattr_query(&*path),
-            _ => listxattr(&*path, names),
-        }
+        listxattr(&*PathTo::new(&file), names)
     }
 
     /// Sets an attribute.

@@ -117,7 +117,10 @@ const ACTIONS: [(&str, Action); 13] = [
     }),
     ("truncate", |bench, old| bench.truncate(old.file)),
     ("find and read", |bench, old| {
-        let found = bench.bridge.lookup(old.directory, "file".as_ref())?;
+        let found = bench
+            .bridge
+            .mirror()
+            .lookup(old.directory, "file".as_ref())?;
         bench.open(found.node, OFlags::RDONLY)
     }),
     ("create", |bench, old| bench.create(old.directory, "new")),

@@ -39,7 +39,7 @@ impl Bench {
     /// Looks up a path, name by name.
     pub(crate) fn find(&self, path: &str) -> NodeId {
         path.split('/').fold(NodeId::ROOT, |parent, name| {
-            let entry = self.bridge.lookup(parent, name.as_ref());
+            let entry = self.bridge.mirror().lookup(parent, name.as_ref());
             entry.unwrap().node
         })
     }

@@ -50,7 +50,6 @@ fn any_kind_of_file_can_have_them() {
         assert_eq!(set(XattrFlags::REPLACE), Err(Errno::NODATA));
         assert_eq!(set(XattrFlags::CREATE), Ok(()));
         assert_eq!(set(XattrFlags::CREATE), Err(Errno::EXIST));
-        assert_eq!(mirror.getxattr(node, name, &mut []), Ok(3));
         assert_eq!(mirror.getxattr(node, name, &mut [0; 2]), Err(Errno::RANGE));
         assert_eq!(mirror.getxattr(node, name, &mut found), Ok(3));
         assert_eq!(found[..3], value);
@@ -62,7 +61,6 @@ fn any_kind_of_file_can_have_them() {
         assert_eq!(found, [number as u8; 3]);
         let mut names = [0; 256];
         let len = mirror.listxattr(node, &mut names).unwrap();
-        assert_eq!(mirror.listxattr(node, &mut []), Ok(len));
         let mut names = names[..len].split(|byte| *byte == 0);
         assert!(names.any(|listed| listed == name.as_bytes()));
         mirror.removexattr(ROOT, node, name).unwrap();

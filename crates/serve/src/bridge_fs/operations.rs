@@ -28,7 +28,7 @@ impl FileSystem for BridgeFs {
     type Scratch = Vec<u8>;
 
     fn lookup(&self, _: Caller, parent: NodeId, name: &OsStr) -> Result<Entry, Errno> {
-        match self.bridge.lookup(inner(parent), name) {
+        match self.mirror().lookup(inner(parent), name) {
             Ok(found) => Ok(self.entry(found)),
             Err(Errno::NOENT) => Ok(self.no_entry()),
             Err(error) => Err(error),
@@ -112,7 +112,7 @@ impl FileSystem for BridgeFs {
         mode: CreateMode,
     ) -> Result<Entry, Errno> {
         let made = self
-            .bridge
+            .mirror()
             .mkdir(inner(parent), name, new_file(caller, mode))?;
         Ok(self.entry(made))
     }
@@ -294,15 +294,16 @@ impl FileSystem for BridgeFs {
     ) -> Result<(), Errno> {
         self.list(node, position, |directory| {
             let mut next = None;
-            self.bridge.list_plus(directory, position, &mut |listed| {
-                let entry = listed.entry.map(|found| self.entry(found));
-                let entry = entry.unwrap_or_else(|| self.no_entry());
-                let is_added = names.add(name(&listed), &entry);
-                if is_added {
-                    next = Some(listed.next);
-                }
-                is_added
-            })?;
+            self.mirror()
+                .list_plus(directory, position, &mut |listed| {
+                    let entry = listed.entry.map(|found| self.entry(found));
+                    let entry = entry.unwrap_or_else(|| self.no_entry());
+                    let is_added = names.add(name(&listed), &entry);
+                    if is_added {
+                        next = Some(listed.next);
+                    }
+                    is_added
+                })?;
             Ok(next)
         })
     }

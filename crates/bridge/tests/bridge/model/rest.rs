@@ -116,6 +116,7 @@ impl World<'_> {
             *parent = self
                 .bench
                 .bridge
+                .mirror()
                 .lookup(*parent, name.as_ref())
                 .unwrap()
                 .node;

@@ -224,7 +224,7 @@ impl<'a> User<'a> {
         let _locked = self.lock([place]);
         let (parent, name) = (place.parent.node, place.name.as_ref());
         let bridge = &self.world.bench.bridge;
-        let made = bridge.mkdir(parent, name, self.new_file())?;
+        let made = bridge.mirror().mkdir(parent, name, self.new_file())?;
         self.world.enter(made, place).map(drop)
     }
 

@@ -142,7 +142,7 @@ impl<'a> World<'a> {
     /// Looks a name up.
     pub(super) fn find(&self, place: Place) -> Result<Found, Errno> {
         let (parent, name) = (place.parent.node, place.name.as_ref());
-        self.enter(self.bench.bridge.lookup(parent, name)?, place)
+        self.enter(self.bench.bridge.mirror().lookup(parent, name)?, place)
     }
 
     /// Takes note of a lookup.
