@@ -134,7 +134,6 @@ mod tests {
     fn nodes_of_a_listing() {
         let entry = |node: u64| Entry {
             node: (node != 0).then_some(NodeId(node)),
-            generation: 0,
             attr: Attr::default(),
             entry_valid: Duration::ZERO,
             attr_valid: Duration::ZERO,

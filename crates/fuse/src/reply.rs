@@ -55,7 +55,7 @@ impl From<&Entry> for EntryOut {
     fn from(entry: &Entry) -> Self {
         Self {
             nodeid: entry.node.map_or(0, |node| node.0),
-            generation: entry.generation,
+            generation: 0,
             entry_valid: entry.entry_valid.as_secs(),
             attr_valid: entry.attr_valid.as_secs(),
             entry_valid_nsec: entry.entry_valid.subsec_nanos(),

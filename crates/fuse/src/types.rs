@@ -86,13 +86,11 @@ pub fn device_parts(rdev: u32) -> (u32, u32) {
     )
 }
 
-/// The answer to a lookup: the file with a name.
+/// The answer to a lookup: the file with a name. A [`NodeId`] is never used again for another file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
     /// The file. `None` is a negative entry: for `entry_valid`, no file has this name.
     pub node: Option<NodeId>,
-    /// Distinguishes files that had the same [`NodeId`] at different times.
-    pub generation: u64,
     /// The file's attributes.
     pub attr: Attr,
     /// How long the kernel may cache the name.

@@ -128,7 +128,10 @@ pub trait Mountable: FileSystem {
     ///
     /// # Errors
     /// Why the file system cannot work with this result.
-    fn agreed(&self, agreement: &Agreement, connection: Connection) -> io::Result<()>;
+    fn agreed(&self, agreement: &Agreement, connection: Connection) -> io::Result<()> {
+        let _ = (agreement, connection);
+        Ok(())
+    }
 }
 
 /// Mounts `fs` on the empty directory `mount_point` and does the INIT negotiation. Programs that use the

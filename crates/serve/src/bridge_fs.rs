@@ -185,8 +185,6 @@ impl BridgeFs {
     fn entry(&self, found: bridge::Entry) -> Entry {
         Entry {
             node: Some(NodeId(found.node.0)),
-            // Node numbers are never reused.
-            generation: 0,
             attr: fuse_attr(&found.attr),
             entry_valid: self.options.cache.lifetime(),
             attr_valid: self.attr_lifetime(&found.attr),
@@ -197,7 +195,6 @@ impl BridgeFs {
     fn no_entry(&self) -> Entry {
         Entry {
             node: None,
-            generation: 0,
             attr: Attr::default(),
             entry_valid: self.options.cache.lifetime(),
             attr_valid: Duration::ZERO,

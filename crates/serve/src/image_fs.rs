@@ -2,12 +2,12 @@ mod listing;
 mod owners;
 mod values;
 
-use std::{ffi::OsStr, fs, io, os::unix::ffi::OsStrExt, sync::Arc, time::Duration};
+use std::{ffi::OsStr, fs, os::unix::ffi::OsStrExt, sync::Arc, time::Duration};
 
 use rustix::io::Errno;
 use verimount_fuse::{
-    Agreement, Answering, Attr, Caller, Capabilities, Connection, Entry, FileSystem, Handle, Names,
-    NamesPlus, NodeId, Opened, Read, Seek, SessionOptions, StatFs,
+    Answering, Attr, Caller, Capabilities, Entry, FileSystem, Handle, Names, NamesPlus, NodeId,
+    Opened, Read, Seek, SessionOptions, StatFs,
 };
 use verimount_mount::{Mountable, STATUS_XATTR};
 use verimount_source::Scratch;
@@ -16,7 +16,7 @@ use verimount_tree::{self as tree, DirEntry, Error, ExtentKind, MAX_XATTR_VALUE,
 
 use self::{
     listing::{add_dots, continue_if, name},
-    values::{NO_ENTRY, entry, file, fuse_attr},
+    values::{entry, file, fuse_attr, no_entry},
 };
 use crate::{
     Served, VerifiedTree,
@@ -104,10 +104,6 @@ impl Mountable for ImageFs {
             .set(Capabilities::POSIX_ACL, has_lists);
         requested
     }
-
-    fn agreed(&self, _: &Agreement, _: Connection) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 impl FileSystem for ImageFs {
@@ -120,7 +116,7 @@ impl FileSystem for ImageFs {
     fn lookup(&self, _: Caller, parent: NodeId, name: &OsStr) -> Result<Entry, Errno> {
         match self.tree.lookup(file(parent)?, name) {
             Ok(attr) => Ok(self.entry(&attr)),
-            Err(Error::NotFound) => Ok(NO_ENTRY),
+            Err(Error::NotFound) => Ok(no_entry()),
             Err(error) => Err(error.errno()),
         }
     }
@@ -178,12 +174,12 @@ impl FileSystem for ImageFs {
         position: u64,
         names: &mut NamesPlus,
     ) -> Result<(), Errno> {
-        let Some(from) = add_dots(node, position, |dot| names.add(dot, &NO_ENTRY)) else {
+        let Some(from) = add_dots(node, position, |dot| names.add(dot, &no_entry())) else {
             return Ok(());
         };
         let mut add = |listed: DirEntry<'_>, next, attr: Option<&tree::Attr>| {
             // An entry whose attributes cannot be read is listed without them.
-            let found = attr.map_or(NO_ENTRY, |attr| self.entry(attr));
+            let found = attr.map_or_else(no_entry, |attr| self.entry(attr));
             continue_if(names.add(name(&listed, next), &found))
         };
         let listed = self.tree.list_with_attrs(file(node)?, from, &mut add);

@@ -1,13 +1,12 @@
-use std::{ffi::OsStr, io, time::Duration};
+use std::{ffi::OsStr, time::Duration};
 
 use rustix::{
     fs::{FallocateFlags, FileType},
     io::Errno,
 };
 use verimount_fuse::{
-    Agreement, Answering, Attr, Caller, Capabilities, Connection, Durability, Entry, FileSystem,
-    Handle, Name, Names, NamesPlus, NodeId, OpenFlags, Opened, Read, SessionOptions, SetAttr,
-    StatFs, Time, Write,
+    Answering, Attr, Caller, Capabilities, Durability, Entry, FileSystem, Handle, Name, Names,
+    NamesPlus, NodeId, OpenFlags, Opened, Read, SessionOptions, SetAttr, StatFs, Time, Write,
 };
 use verimount_mount::{Mountable, STATUS_XATTR};
 use verimount_source::Scratch;
@@ -107,7 +106,6 @@ impl VolumeFs {
     fn entry(&self, node: NodeId) -> Entry {
         Entry {
             node: Some(node),
-            generation: 0,
             attr: self.attr(node),
             entry_valid: FOREVER,
             attr_valid: FOREVER,
@@ -140,10 +138,6 @@ impl VolumeFs {
 impl Mountable for VolumeFs {
     fn session_options(&self) -> SessionOptions {
         SESSION_OPTIONS
-    }
-
-    fn agreed(&self, _: &Agreement, _: Connection) -> io::Result<()> {
-        Ok(())
     }
 }
 

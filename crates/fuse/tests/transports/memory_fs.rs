@@ -130,7 +130,6 @@ impl Nodes {
         self.get(node)?.lookups += 1;
         Ok(Entry {
             node: Some(node),
-            generation: 0,
             attr: self.attr(node)?,
             entry_valid: Duration::ZERO,
             attr_valid: Duration::ZERO,

@@ -10,34 +10,14 @@ use crate::limits::FOREVER;
 const READ_SIZE: u32 = 4096;
 
 /// A negative entry, valid as long as the mount. In a listing: an entry without attributes.
-pub(super) const NO_ENTRY: Entry = Entry {
-    node: None,
-    generation: 0,
-    attr: NOTHING,
-    entry_valid: FOREVER,
-    attr_valid: FOREVER,
-};
-
-/// Attributes with everything zero.
-const NOTHING: Attr = Attr {
-    ino: 0,
-    size: 0,
-    blocks: 0,
-    atime: EPOCH,
-    mtime: EPOCH,
-    ctime: EPOCH,
-    mode: 0,
-    nlink: 0,
-    uid: 0,
-    gid: 0,
-    rdev: 0,
-    blksize: 0,
-};
-
-const EPOCH: Time = Time {
-    seconds: 0,
-    nanoseconds: 0,
-};
+pub(super) fn no_entry() -> Entry {
+    Entry {
+        node: None,
+        attr: Attr::default(),
+        entry_valid: FOREVER,
+        attr_valid: FOREVER,
+    }
+}
 
 /// The tree's node for the kernel's.
 ///
@@ -47,12 +27,11 @@ pub(super) fn file(node: NodeId) -> Result<tree::NodeId, Errno> {
     tree::NodeId::new(node.0).ok_or(Errno::STALE)
 }
 
-/// Node numbers are never reused, so the generation is constant.
 pub(super) fn entry(node: tree::NodeId, attr: Attr) -> Entry {
     Entry {
         node: Some(NodeId(node.get())),
         attr,
-        ..NO_ENTRY
+        ..no_entry()
     }
 }
 
