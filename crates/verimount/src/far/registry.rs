@@ -1,5 +1,6 @@
 //! Sealed content in container registries.
 
+mod hashed;
 mod image;
 pub(super) mod kept_manifest;
 mod layers;

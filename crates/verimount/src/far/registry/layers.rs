@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use verimount_remote::registry::{BlobDigest, BlobHasher, Descriptor, Manifest};
-use verimount_source::{ReadAt, ReadError};
+use verimount_remote::registry::{BlobDigest, Descriptor, Manifest};
 use verimount_verity::{Digest, FileDigest, HashAlgorithm, parse_hex};
 
+use super::hashed::hashed;
 use crate::{
-    Error, accepted::Named, far::sound_file::SealedContent, file::CHUNK, layers_error::LayersError,
+    Error, accepted::Named, far::sound_file::SealedContent, layers_error::LayersError,
     opened_seal::OpenedSeal, place::Place,
 };
 
@@ -100,24 +100,10 @@ impl NamedSuperblock {
             Self::Digest(expected) => Ok(BlobDigest::of(&seal.head()) == expected),
             Self::InLayer(expected) => {
                 let at = place.sidecar()?.unwrap_or(place.location().clone());
-                let digest = digest_of(&*place.file(&at)?);
-                let digest = digest.map_err(|error| Error::seal(at, error.into()))?;
-                Ok(digest == expected)
+                Ok(hashed(&*place.file(&at)?, &at, |_| Ok(()))? == expected)
             }
         }
     }
-}
-
-/// The digest of all bytes of a layer.
-fn digest_of(layer: &dyn ReadAt) -> Result<BlobDigest, ReadError> {
-    let mut hasher = BlobHasher::default();
-    let mut buf = vec![0; CHUNK];
-    for start in (0..layer.size()).step_by(CHUNK) {
-        let len = (layer.size() - start).min(CHUNK as u64) as usize;
-        layer.read_exact_at(&mut buf[..len], start)?;
-        hasher.add(&buf[..len]);
-    }
-    Ok(hasher.finish())
 }
 
 /// The content that annotations name. `layer` is that with the seal.

@@ -4,17 +4,16 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use verimount_remote::registry::{BlobHasher, Descriptor};
-use verimount_source::{FileSource, ReadAt};
+use verimount_remote::registry::Descriptor;
+use verimount_source::FileSource;
 use verimount_verity::Identity;
 
-use super::{Found, RegistryImage};
+use super::{Found, RegistryImage, hashed::hashed};
 use crate::{
     Error, Location, OpenOptions, Step,
     accepted::Accepted,
     far::FarLocation,
     fault::Fault,
-    file::CHUNK,
     layers_error::LayersError,
     location::sidecar_path,
     open::open_accepted,
@@ -129,31 +128,23 @@ impl Fetched {
         layer: &Descriptor,
         watch: &mut Watch<'_>,
     ) -> Result<(), Error> {
-        let from = || image.location();
+        let from = image.location();
         let source = image.open(found)?;
         let mut progress = step(watch, Step::Download, layer.size);
-        let mut hasher = BlobHasher::default();
-        let mut buf = vec![0; CHUNK];
-        let mut offset = 0;
-        while offset < layer.size {
-            let len = (layer.size - offset).min(CHUNK as u64);
-            let buf = &mut buf[..len as usize];
-            let read = source.read_exact_at(buf, offset);
-            read.map_err(|error| Error::read(from(), error))?;
-            hasher.add(buf);
-            let written = self.file().write_all(buf);
+        let expected = layer.digest;
+        let actual = hashed(&source, &from, |bytes| {
+            let written = self.file().write_all(bytes);
             written.map_err(|error| Error::io(&self.path, error))?;
-            offset += len;
-            if progress(len).is_break() {
-                return Err(Fault::Cancelled.at(from()));
+            match progress(bytes.len() as u64).is_break() {
+                true => Err(Fault::Cancelled.at(&from)),
+                false => Ok(()),
             }
-        }
-        let (expected, actual) = (layer.digest, hasher.finish());
+        })?;
         if expected == actual {
             return Ok(());
         }
         let (expected, actual) = (expected.to_string(), actual.to_string());
-        Err(Fault::Layers(LayersError::WrongLayer { expected, actual }).at(from()))
+        Err(Fault::Layers(LayersError::WrongLayer { expected, actual }).at(from))
     }
 
     /// What was fetched, for reading.

@@ -2,19 +2,19 @@ use std::sync::Arc;
 
 use verimount_remote::{
     Error as RemoteError,
-    registry::{BlobDigest, BlobHasher, Reference, Repository, Rights},
+    registry::{BlobDigest, Reference, Repository, Rights},
 };
 use verimount_source::ReadAt;
 
 use super::{
     RegistryImage,
+    hashed::hashed,
     layers::{EMPTY_CONFIG, NewLayers},
 };
 use crate::{
     Error, FileKind, Location, Step,
     far::{PushOptions, Pushed, sound_file::SoundFile},
     fault::Fault,
-    file::CHUNK,
     progress::{Watch, step},
 };
 
@@ -108,23 +108,14 @@ impl Blob {
         location: &Location,
         watch: &mut Watch<'_>,
     ) -> Result<Self, Error> {
-        let size = source.size();
-        let mut progress = step(watch, Step::Hash, size);
-        let mut hasher = BlobHasher::default();
-        let mut buf = vec![0; CHUNK];
-        let mut offset = 0;
-        while offset < size {
-            let len = (size - offset).min(CHUNK as u64);
-            let buf = &mut buf[..len as usize];
-            let read = source.read_exact_at(buf, offset);
-            read.map_err(|error| Error::read(location, error))?;
-            hasher.add(buf);
-            offset += len;
-            if progress(len).is_break() {
-                return Err(Fault::Cancelled.at(location));
+        let mut progress = step(watch, Step::Hash, source.size());
+        let digest = hashed(&*source, location, |bytes| {
+            match progress(bytes.len() as u64).is_break() {
+                true => Err(Fault::Cancelled.at(location)),
+                false => Ok(()),
             }
-        }
-        let digest = hasher.finish();
+        })?;
+        drop(progress);
         Ok(Self { source, digest })
     }
 
