@@ -12,7 +12,7 @@ use verimount_tree::{Attr, Cursor, Error as TreeError, FileType, Walker, part};
 use crate::{Error, File, Image, Metadata};
 
 /// A file or directory that was found in an image, to use without looking it up again. Symbolic links are not followed.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct DirEntry {
     image: Image,
     path: PathBuf,
@@ -100,6 +100,7 @@ impl DirEntry {
 }
 
 /// The entries of a directory, in the order in which reading the files is cheapest. It ends with the first error.
+#[derive(Debug)]
 pub struct ReadDir {
     directory: DirEntry,
     entries: VecDeque<(OsString, Attr)>,
@@ -181,19 +182,6 @@ impl Iterator for Walk {
         };
         self.walker = Some(walker);
         Some(Ok(found))
-    }
-}
-
-impl fmt::Debug for DirEntry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("DirEntry").field(&self.path).finish()
-    }
-}
-
-impl fmt::Debug for ReadDir {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let path = &self.directory.path;
-        f.debug_tuple("ReadDir").field(path).finish()
     }
 }
 
