@@ -28,7 +28,7 @@ pub enum Error {
     },
     /// The image contradicts the format or itself.
     #[error("corrupt romfs image: {0}")]
-    Corrupt(Corruption),
+    Corrupt(#[from] Corruption),
     /// The image exceeds a limit of this reader.
     #[error("unsupported romfs image: {0}")]
     Unsupported(Limit),
@@ -55,12 +55,6 @@ pub enum Error {
     /// Cancelled by the progress callback.
     #[error("interrupted")]
     Cancelled,
-}
-
-impl From<Corruption> for Error {
-    fn from(corruption: Corruption) -> Self {
-        Self::Corrupt(corruption)
-    }
 }
 
 impl From<SinkError> for Error {

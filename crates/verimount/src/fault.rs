@@ -22,7 +22,7 @@ use crate::{
 pub(crate) enum Fault {
     /// The system refused or failed it.
     #[error(": {0}")]
-    Io(io::Error),
+    Io(#[from] io::Error),
     /// What is to be copied cannot be read.
     #[error(": {0}")]
     Read(ReadError),
@@ -31,7 +31,7 @@ pub(crate) enum Fault {
     Seal(VerityError),
     /// An image, or a file in it, cannot be read.
     #[error(": {0}")]
-    Image(TreeError),
+    Image(#[from] TreeError),
     /// The content of a file was wanted as text.
     #[error(": it is not text in UTF-8")]
     NotText,
@@ -214,18 +214,6 @@ impl Fault {
     /// The error for a fault whose text names the place.
     pub(crate) fn somewhere(self) -> Error {
         Error::new(None, self)
-    }
-}
-
-impl From<TreeError> for Fault {
-    fn from(error: TreeError) -> Self {
-        Self::Image(error)
-    }
-}
-
-impl From<io::Error> for Fault {
-    fn from(error: io::Error) -> Self {
-        Self::Io(error)
     }
 }
 
