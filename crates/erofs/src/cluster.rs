@@ -6,8 +6,8 @@ use quick_cache::Weighter;
 use verimount_source::{AlignedBuf, Scratch};
 
 use crate::{
-    Error, Unsupported,
-    decode::{Algorithm, Failure},
+    Error,
+    decode::Algorithm,
     error::Defect,
     image::Image,
     kept::{Kept, keep},
@@ -99,13 +99,10 @@ impl Image {
             Place::Metadata(address) => address,
             Place::Device { at, .. } => Address::in_image(at),
         };
-        decoded.map_err(|failure| match failure {
-            Failure::Data => Defect::ClusterData.at(at).into(),
-            Failure::NotBuilt(name) => Unsupported::NoDecoder(name).into(),
-        })
+        decoded.ok_or(Defect::ClusterData.at(at).into())
     }
 
-    fn decode(&self, cluster: &Cluster, bytes: &[u8], buf: &mut [u8]) -> Result<(), Failure> {
+    fn decode(&self, cluster: &Cluster, bytes: &[u8], buf: &mut [u8]) -> Option<()> {
         let ends_with_block = self.superblock.has_zero_padding();
         let bytes = match ends_with_block || cluster.algorithm != Algorithm::Lz4 {
             // What does not fill the blocks is at their end.

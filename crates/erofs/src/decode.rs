@@ -1,11 +1,8 @@
 //! The compression algorithms. Each fills a buffer of known length, and ignores what is compressed behind that.
 
-#[cfg(feature = "deflate")]
 mod deflate;
 mod lz4;
-#[cfg(feature = "lzma")]
 mod lzma;
-#[cfg(feature = "zstd")]
 mod zstd;
 
 use crate::error::Defect;
@@ -44,39 +41,13 @@ impl Algorithm {
         }
     }
 
-    /// Fills `output` with what `input` is decompressed to.
-    ///
-    /// # Errors
-    /// [`Failure::Data`] if it cannot be, and [`Failure::NotBuilt`] for what this program was built without.
-    pub(crate) fn decode(self, input: &[u8], output: &mut [u8]) -> Result<(), Failure> {
-        let decoded = match self {
+    /// Fills `output` with what `input` is decompressed to; `None` if it is not what the algorithm makes, or ends too soon.
+    pub(crate) fn decode(self, input: &[u8], output: &mut [u8]) -> Option<()> {
+        match self {
             Self::Lz4 => lz4::decode(input, output),
-            #[cfg(feature = "deflate")]
             Self::Deflate => deflate::decode(input, output),
-            #[cfg(not(feature = "deflate"))]
-            Self::Deflate => return Err(Failure::NotBuilt("DEFLATE")),
-            #[cfg(feature = "lzma")]
             Self::MicroLzma => lzma::decode(input, output),
-            #[cfg(not(feature = "lzma"))]
-            Self::MicroLzma => return Err(Failure::NotBuilt("MicroLZMA")),
-            #[cfg(feature = "zstd")]
             Self::Zstd => zstd::decode(input, output),
-            #[cfg(not(feature = "zstd"))]
-            Self::Zstd => return Err(Failure::NotBuilt("Zstandard")),
-        };
-        decoded.ok_or(Failure::Data)
+        }
     }
-}
-
-/// Why nothing was decompressed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Failure {
-    /// The data is not what the algorithm makes, or ends too soon.
-    Data,
-    /// This program was built without the algorithm of this name.
-    #[cfg_attr(
-        all(feature = "deflate", feature = "lzma", feature = "zstd"),
-        expect(dead_code, reason = "it has all of them")
-    )]
-    NotBuilt(&'static str),
 }

@@ -149,12 +149,6 @@ pub enum Unsupported {
     /// An inode's data is stored in an unknown way.
     #[error("unknown data layout {0}")]
     Layout(u16),
-    /// A file is compressed by an algorithm that this program was built without.
-    #[error("this program was built without {0}")]
-    NoDecoder(
-        /// The name of the algorithm.
-        &'static str,
-    ),
     /// A file's map of compressed clusters has a form that this reader does not know.
     #[error("a map of compressed clusters of {0} bytes for each")]
     ClusterSize(

@@ -59,13 +59,9 @@ pub use erofs_tree::ErofsTree;
 pub use error::{Corruption, Error, Unsupported};
 pub use superblock::Superblock;
 pub use work::Work;
-#[cfg(feature = "write-lz4")]
-pub use writer::Lz4Level;
-#[cfg(feature = "write-zstd")]
-pub use writer::ZstdLevel;
 pub use writer::{
     BuildError, ClusterSize, Codec, Compression, InvalidClusterSize, InvalidCodec,
-    InvalidVolumeName, Options, Plan, Unstorable, VolumeName, plan,
+    InvalidVolumeName, Level, Lz4Level, Options, Plan, Unstorable, VolumeName, ZstdLevel, plan,
 };
 
 /// The examples of the README are tests.

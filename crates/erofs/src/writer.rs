@@ -33,10 +33,6 @@ use std::{
 use verimount_scan::{Entry, SourceTree, Summary};
 use verimount_source::Progress;
 
-#[cfg(feature = "write-lz4")]
-pub use self::compress::Lz4Level;
-#[cfg(feature = "write-zstd")]
-pub use self::compress::ZstdLevel;
 use self::{
     attributes::Attributes,
     compress::index::MAX_BLOCK_BITS,
@@ -45,7 +41,10 @@ use self::{
     shape::{Shape, Time},
 };
 pub use self::{
-    compress::{ClusterSize, Codec, Compression, InvalidClusterSize, InvalidCodec},
+    compress::{
+        ClusterSize, Codec, Compression, InvalidClusterSize, InvalidCodec, Level, Lz4Level,
+        ZstdLevel,
+    },
     error::{BuildError, Unstorable},
     volume_name::{InvalidVolumeName, VolumeName},
 };

@@ -15,9 +15,7 @@ mod options;
 mod parameters;
 mod piece;
 
-#[cfg(feature = "write-lz4")]
-pub use self::options::Lz4Level;
-#[cfg(feature = "write-zstd")]
-pub use self::options::ZstdLevel;
-pub use self::options::{ClusterSize, Codec, Compression, InvalidClusterSize, InvalidCodec};
+pub use self::options::{
+    ClusterSize, Codec, Compression, InvalidClusterSize, InvalidCodec, Level, Lz4Level, ZstdLevel,
+};
 pub(super) use self::{contents::write, parameters::parameters};

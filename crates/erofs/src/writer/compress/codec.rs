@@ -1,22 +1,16 @@
 //! The compressors. Each fills whole blocks with as much of an input as fits.
 
-#[cfg(feature = "write-lz4")]
 mod lz4;
-#[cfg(feature = "write-zstd")]
 mod search;
-#[cfg(feature = "write-zstd")]
 mod zstd;
 
-#[cfg(feature = "write-zstd")]
 pub(super) use self::zstd::window_bits as zstd_window_bits;
 use super::Codec;
 use crate::{block_size::BlockSize, writer::BuildError};
 
 /// A compressor with its memory.
 pub(super) enum Compressor {
-    #[cfg(feature = "write-lz4")]
     Lz4(lz4::Lz4),
-    #[cfg(feature = "write-zstd")]
     Zstd(zstd::Zstd),
 }
 
@@ -31,9 +25,7 @@ impl Compressor {
     /// For clusters of this many bytes.
     pub(super) fn new(codec: Codec, cluster: usize, block: BlockSize) -> Result<Self, BuildError> {
         match codec {
-            #[cfg(feature = "write-lz4")]
             Codec::Lz4(level) => Ok(Self::Lz4(lz4::Lz4::new(level, cluster))),
-            #[cfg(feature = "write-zstd")]
             Codec::Zstd(level) => Ok(Self::Zstd(zstd::Zstd::new(level, cluster, block)?)),
         }
     }
@@ -41,9 +33,7 @@ impl Compressor {
     /// Prepares for other data. What is made of it does not depend on what was compressed before.
     pub(super) fn restart(&mut self) {
         match *self {
-            #[cfg(feature = "write-lz4")]
             Self::Lz4(_) => {}
-            #[cfg(feature = "write-zstd")]
             Self::Zstd(ref mut zstd) => zstd.restart(),
         }
     }
@@ -51,9 +41,7 @@ impl Compressor {
     /// Compresses a beginning of `input` to at most a cluster; `None` if it does not get shorter.
     pub(super) fn fill(&mut self, input: &[u8]) -> Result<Option<Filled<'_>>, BuildError> {
         match *self {
-            #[cfg(feature = "write-lz4")]
             Self::Lz4(ref mut lz4) => Ok(lz4.fill(input)),
-            #[cfg(feature = "write-zstd")]
             Self::Zstd(ref mut zstd) => zstd.fill(input),
         }
     }
@@ -62,9 +50,7 @@ impl Compressor {
 /// The most bytes that a compressor takes, besides its output.
 pub(super) fn memory(codec: Codec, cluster: u64) -> u64 {
     match codec {
-        #[cfg(feature = "write-lz4")]
         Codec::Lz4(_) => lz4::MEMORY,
-        #[cfg(feature = "write-zstd")]
         Codec::Zstd(level) => zstd::memory(level, cluster),
     }
 }

@@ -18,22 +18,20 @@ pub struct Compression {
 #[non_exhaustive]
 pub enum Codec {
     /// LZ4, which is decompressed fastest.
-    #[cfg(feature = "write-lz4")]
     Lz4(Lz4Level),
     /// Zstandard, which takes least space. Linux reads it since version 6.10.
-    #[cfg(feature = "write-zstd")]
     Zstd(ZstdLevel),
 }
 
 /// A level of LZ4: 1 to 12, as `lz4` has them, by default 1.
-#[cfg(feature = "write-lz4")]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Lz4Level(u8);
+pub type Lz4Level = Level<12, 1>;
 
 /// A level of Zstandard: 1 to 22, as `zstd` has them, by default 3.
-#[cfg(feature = "write-zstd")]
+pub type ZstdLevel = Level<22, 3>;
+
+/// A level from 1 to `MOST`, by default `USUAL`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ZstdLevel(u8);
+pub struct Level<const MOST: u8, const USUAL: u8>(u8);
 
 /// The text is not an algorithm with a level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -59,11 +57,10 @@ pub struct InvalidClusterSize(
     pub u64,
 );
 
-#[cfg(feature = "write-lz4")]
-impl Lz4Level {
+impl<const MOST: u8, const USUAL: u8> Level<MOST, USUAL> {
     /// The level with this number, if there is one.
     pub fn new(level: u8) -> Option<Self> {
-        (1..=12).contains(&level).then_some(Self(level))
+        (1..=MOST).contains(&level).then_some(Self(level))
     }
 
     /// Its number.
@@ -72,30 +69,9 @@ impl Lz4Level {
     }
 }
 
-#[cfg(feature = "write-lz4")]
-impl Default for Lz4Level {
+impl<const MOST: u8, const USUAL: u8> Default for Level<MOST, USUAL> {
     fn default() -> Self {
-        Self(1)
-    }
-}
-
-#[cfg(feature = "write-zstd")]
-impl ZstdLevel {
-    /// The level with this number, if there is one.
-    pub fn new(level: u8) -> Option<Self> {
-        (1..=22).contains(&level).then_some(Self(level))
-    }
-
-    /// Its number.
-    pub fn get(self) -> u8 {
-        self.0
-    }
-}
-
-#[cfg(feature = "write-zstd")]
-impl Default for ZstdLevel {
-    fn default() -> Self {
-        Self(3)
+        Self(USUAL)
     }
 }
 
@@ -103,9 +79,7 @@ impl Codec {
     /// The number that the format has for the algorithm.
     pub(in crate::writer) fn algorithm(self) -> Algorithm {
         match self {
-            #[cfg(feature = "write-lz4")]
             Self::Lz4(_) => Algorithm::Lz4,
-            #[cfg(feature = "write-zstd")]
             Self::Zstd(_) => Algorithm::Zstd,
         }
     }
@@ -113,9 +87,7 @@ impl Codec {
     /// The number of the level.
     pub(in crate::writer) fn level(self) -> u8 {
         match self {
-            #[cfg(feature = "write-lz4")]
             Self::Lz4(level) => level.get(),
-            #[cfg(feature = "write-zstd")]
             Self::Zstd(level) => level.get(),
         }
     }
@@ -130,13 +102,11 @@ impl FromStr for Codec {
             None => (text, None),
         };
         let codec = match name {
-            #[cfg(feature = "write-lz4")]
             "lz4" => level
-                .map_or(Some(Lz4Level::default()), Lz4Level::new)
+                .map_or(Some(Level::default()), Level::new)
                 .map(Self::Lz4),
-            #[cfg(feature = "write-zstd")]
             "zstd" => level
-                .map_or(Some(ZstdLevel::default()), ZstdLevel::new)
+                .map_or(Some(Level::default()), Level::new)
                 .map(Self::Zstd),
             _ => None,
         };
@@ -178,13 +148,12 @@ mod tests {
     use super::*;
 
     #[test]
-    #[cfg(all(feature = "write-lz4", feature = "write-zstd"))]
     fn codecs_have_names_and_levels() {
         for (text, codec) in [
-            ("lz4", Codec::Lz4(Lz4Level(1))),
-            ("lz4,12", Codec::Lz4(Lz4Level(12))),
-            ("zstd", Codec::Zstd(ZstdLevel(3))),
-            ("zstd,22", Codec::Zstd(ZstdLevel(22))),
+            ("lz4", Codec::Lz4(Level(1))),
+            ("lz4,12", Codec::Lz4(Level(12))),
+            ("zstd", Codec::Zstd(Level(3))),
+            ("zstd,22", Codec::Zstd(Level(22))),
         ] {
             assert_eq!(text.parse(), Ok(codec), "{text}");
         }

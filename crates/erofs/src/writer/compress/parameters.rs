@@ -17,16 +17,13 @@ pub(in crate::writer) fn parameters(format: Format) -> Vec<u8> {
     };
     let cluster = compression.cluster.bytes(format.block);
     match compression.codec {
-        #[cfg(feature = "write-lz4")]
         Codec::Lz4(_) if !compression.cluster.is_big(format.block) => Vec::new(),
-        #[cfg(feature = "write-lz4")]
         Codec::Lz4(_) => with_length(&Lz4Parameters {
             max_distance: u16::MAX.into(),
             // At most 1024.
             max_blocks: (format.block.blocks_for(cluster) as u16).into(),
             reserved: [0; 10],
         }),
-        #[cfg(feature = "write-zstd")]
         Codec::Zstd(_) => with_length(&ZstdParameters {
             format: 0,
             window_bits: (codec::zstd_window_bits(cluster) - 10) as u8,

@@ -139,7 +139,6 @@ pub(super) fn add_padded(bytes: &[u8], block: usize, blocks: &mut Vec<u8>) {
 }
 
 #[cfg(test)]
-#[cfg(all(feature = "write-lz4", feature = "write-zstd"))]
 mod tests {
     use verimount_testkit::{is_exhaustive, noise};
 
