@@ -20,7 +20,6 @@ pub(crate) fn take_back<F: FileSystem>(fs: &F, header: &InHeader, answer: &[u8])
         opcode::LOOKUP if number != 0 => fs.forget(NodeId(number), 1),
         opcode::READDIRPLUS => listed_nodes(answer).for_each(|node| fs.forget(node, 1)),
         opcode::OPEN => fs.cancel_open(node, Handle(number)),
-        opcode::OPENDIR => fs.releasedir(node, Handle(number)),
         _ => {}
     }
 }

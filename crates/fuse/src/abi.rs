@@ -39,14 +39,10 @@ pub(crate) mod opcode {
     pub(crate) const GETXATTR: u32 = 22;
     pub(crate) const LISTXATTR: u32 = 23;
     pub(crate) const REMOVEXATTR: u32 = 24;
-    pub(crate) const FLUSH: u32 = 25;
     pub(crate) const INIT: u32 = 26;
-    pub(crate) const OPENDIR: u32 = 27;
     pub(crate) const READDIR: u32 = 28;
-    pub(crate) const RELEASEDIR: u32 = 29;
     pub(crate) const FSYNCDIR: u32 = 30;
     pub(crate) const CREATE: u32 = 35;
-    pub(crate) const INTERRUPT: u32 = 36;
     pub(crate) const DESTROY: u32 = 38;
     pub(crate) const IOCTL: u32 = 39;
     pub(crate) const BATCH_FORGET: u32 = 42;
@@ -163,12 +159,6 @@ received! {
         fh: u64,
         flags: u32,
         release_flags: u32,
-        lock_owner: u64,
-    }
-    FlushIn, 24 {
-        fh: u64,
-        unused: u32,
-        padding: u32,
         lock_owner: u64,
     }
     ReadIn, 40 {

@@ -66,14 +66,11 @@ impl<'t, F: FileSystem> Exchange<'t, '_, F> {
             opcode::GETATTR => self.getattr(),
             opcode::OPEN => self.open(),
             opcode::RELEASE => self.release(),
-            opcode::FLUSH => self.flush(),
             opcode::CREATE => self.create(),
             opcode::FORGET => self.forget(),
             opcode::BATCH_FORGET => self.batch_forget(),
             opcode::READDIR => self.readdir(),
             opcode::READDIRPLUS => self.readdirplus(),
-            opcode::OPENDIR => self.opendir(),
-            opcode::RELEASEDIR => self.releasedir(),
             opcode::READLINK => self.readlink(),
             opcode::SETATTR => self.setattr(),
             opcode::STATX => self.statx(),
@@ -99,8 +96,8 @@ impl<'t, F: FileSystem> Exchange<'t, '_, F> {
             opcode::COPY_FILE_RANGE_64 => self.copy_file_range_64(),
             opcode::IOCTL => self.ioctl(),
             opcode::DESTROY => self.done(|_| Ok(())),
-            // After ENOSYS the kernel sends no more of them: `Watch` finds killed callers by itself.
-            opcode::INTERRUPT => Err(Errno::NOSYS),
+            // After ENOSYS the kernel sends no more of most others. OPENDIR: a listing needs no handle. FLUSH: errors of
+            // writing are reported by FSYNC. INTERRUPT: `Watch` finds killed callers by itself.
             _ => Err(Errno::NOSYS),
         }
     }
@@ -288,12 +285,6 @@ impl<'t, F: FileSystem> Exchange<'t, '_, F> {
         self.value(&abi::WriteOut { size, padding: 0 })
     }
 
-    fn flush(mut self) -> Outcome<'t> {
-        let args: abi::FlushIn = self.request.take()?;
-        let node = self.request.node();
-        self.done(|fs| fs.flush(node, Handle(args.fh)))
-    }
-
     fn release(mut self) -> Outcome<'t> {
         let args: abi::ReleaseIn = self.request.take()?;
         self.fs.release(self.request.node(), Handle(args.fh));
@@ -343,13 +334,6 @@ impl<'t, F: FileSystem> Exchange<'t, '_, F> {
         self.value(&abi::CopyFileRangeOut { bytes_copied })
     }
 
-    fn opendir(mut self) -> Outcome<'t> {
-        let args: abi::OpenIn = self.request.take()?;
-        let (caller, node) = (self.request.caller(), self.request.node());
-        let opened = self.fs.opendir(caller, node, args.flags)?;
-        self.value(&abi::OpenOut::from(&opened))
-    }
-
     fn readdir(mut self) -> Outcome<'t> {
         let args: abi::ReadIn = self.request.take()?;
         let (node, names) = (self.request.node(), &mut self.thread.names);
@@ -365,12 +349,6 @@ impl<'t, F: FileSystem> Exchange<'t, '_, F> {
         self.fs
             .readdirplus(node, Handle(args.fh), args.offset, names)?;
         Ok(self.thread.names_plus.records())
-    }
-
-    fn releasedir(mut self) -> Outcome<'t> {
-        let args: abi::ReleaseIn = self.request.take()?;
-        self.fs.releasedir(self.request.node(), Handle(args.fh));
-        Ok(&[])
     }
 
     fn fsyncdir(mut self) -> Outcome<'t> {

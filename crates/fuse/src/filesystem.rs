@@ -167,11 +167,6 @@ pub trait FileSystem: Send + Sync + 'static {
         Err(Errno::NOSYS)
     }
 
-    /// A descriptor of this open file was closed. Duplicates of it may still be open.
-    fn flush(&self, node: NodeId, handle: Handle) -> Result<(), Errno> {
-        Err(Errno::NOSYS)
-    }
-
     /// The last descriptor of this open file was closed.
     fn release(&self, node: NodeId, handle: Handle) {}
 
@@ -207,11 +202,6 @@ pub trait FileSystem: Send + Sync + 'static {
         Err(Errno::NOSYS)
     }
 
-    /// Opens a directory.
-    fn opendir(&self, caller: Caller, node: NodeId, flags: u32) -> Result<Opened, Errno> {
-        Err(Errno::NOSYS)
-    }
-
     /// Lists a directory from `position` on: 0, or the [`next`](crate::Name::next) of a listed name.
     fn readdir(
         &self,
@@ -233,9 +223,6 @@ pub trait FileSystem: Send + Sync + 'static {
     ) -> Result<(), Errno> {
         Err(Errno::NOSYS)
     }
-
-    /// The last descriptor of this open directory was closed.
-    fn releasedir(&self, node: NodeId, handle: Handle) {}
 
     /// Makes a directory's names durable.
     fn fsyncdir(&self, node: NodeId, handle: Handle, data_only: bool) -> Result<(), Errno> {

@@ -70,7 +70,6 @@ impl<'b> Request<'b> {
             | opcode::GETATTR
             | opcode::STATX
             | opcode::READLINK
-            | opcode::OPENDIR
             | opcode::READ
             | opcode::READDIR
             | opcode::READDIRPLUS

@@ -136,10 +136,6 @@ impl FileSystem for ImageFs {
         Err(Errno::NOSYS)
     }
 
-    fn opendir(&self, _: Caller, _: NodeId, _: u32) -> Result<Opened, Errno> {
-        Err(Errno::NOSYS)
-    }
-
     fn read<'s>(
         &self,
         node: NodeId,

@@ -181,11 +181,6 @@ impl FileSystem for VolumeFs {
         })
     }
 
-    fn opendir(&self, _: Caller, _: NodeId, _: u32) -> Result<Opened, Errno> {
-        // After this the kernel sends no more OPENDIR.
-        Err(Errno::NOSYS)
-    }
-
     fn read<'s>(&self, _: NodeId, read: Read, scratch: &'s mut Scratch) -> Result<&'s [u8], Errno> {
         let len = read.size.min(MAX_REQUEST);
         self.disk.read(read.offset, len, scratch)

@@ -333,10 +333,6 @@ impl FileSystem for MemoryFs {
         self.opens.fetch_sub(1, SeqCst);
     }
 
-    fn opendir(&self, _: Caller, _: NodeId, _: u32) -> Result<Opened, Errno> {
-        Ok(OPENED)
-    }
-
     fn read<'s>(
         &self,
         node: NodeId,

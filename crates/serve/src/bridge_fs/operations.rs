@@ -259,12 +259,6 @@ impl FileSystem for BridgeFs {
         Ok(copied as u64)
     }
 
-    fn opendir(&self, _: Caller, _: NodeId, _: u32) -> Result<Opened, Errno> {
-        // After this the kernel sends no more OPENDIR. It checks cached listings by the directory's
-        // time.
-        Err(Errno::NOSYS)
-    }
-
     fn readdir(
         &self,
         node: NodeId,
