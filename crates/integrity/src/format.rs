@@ -46,8 +46,6 @@ pub struct FormatOptions {
     /// Whether to use the HMAC fix: blocks are hashed with a salt, and MACs also cover positions
     /// and the superblock.
     pub hmac_fix: bool,
-    /// The number of sectors to skip at the beginning of the device.
-    pub reserved_sectors: u64,
     /// The devices are known to be all zeros, as a new sparse file is, so zeros need not be
     /// written.
     pub is_zero: bool,
@@ -64,7 +62,6 @@ impl Default for FormatOptions {
             journal_sectors: None,
             disk_size: None,
             hmac_fix: true,
-            reserved_sectors: 0,
             is_zero: false,
         }
     }
@@ -84,12 +81,7 @@ pub fn format(
     progress: &mut Progress<'_>,
 ) -> Result<Superblock, Error> {
     let superblock = options.superblock(&devices)?;
-    let geometry = Geometry::wanted(
-        superblock.shape,
-        options.reserved_sectors,
-        options.disk_size,
-        devices.size(),
-    )?;
+    let geometry = Geometry::wanted(superblock.shape, options.disk_size, devices.size())?;
     let superblock = Superblock {
         provided_data_sectors: geometry.provided_data_sectors(),
         ..superblock
@@ -99,13 +91,12 @@ pub fn format(
     let storage = Arc::new(Storage::new(devices));
 
     // From here on the old volume is invalid, even if formatting is interrupted.
-    let place = geometry.superblock_offset();
-    storage.write_metadata_durable(&[0; SUPERBLOCK_SIZE], place)?;
+    storage.write_metadata_durable(&[0; SUPERBLOCK_SIZE], 0)?;
     Ring::new(storage.clone(), &geometry, mac.clone(), superblock.salt).initialise()?;
     let blocks = Blocks::new(storage.clone(), geometry, tagger, CACHE_BYTES);
     write_zeros(&blocks, 0, options.is_zero, progress)?;
     blocks.flush()?;
-    storage.write_metadata_durable(&superblock.encode(mac.as_ref()), place)?;
+    storage.write_metadata_durable(&superblock.encode(mac.as_ref()), 0)?;
     Ok(superblock)
 }
 
@@ -138,7 +129,7 @@ impl FormatOptions {
             data: disk.sectors(),
         };
         let shape = self.shape(false, size)?;
-        let geometry = Geometry::sized(shape, self.reserved_sectors, disk.sectors())?;
+        let geometry = Geometry::sized(shape, disk.sectors())?;
         Ok(geometry.storage_needed())
     }
 
@@ -178,8 +169,7 @@ impl FormatOptions {
             journal_sections: NonZeroU32::MIN,
             journal_mac: self.integrity.journal_mac.is_some(),
         };
-        let journal_sections =
-            Geometry::journal_sections(shape, self.journal_sectors, self.reserved_sectors, size)?;
+        let journal_sections = Geometry::journal_sections(shape, self.journal_sectors, size)?;
         Ok(Shape {
             journal_sections,
             ..shape

@@ -39,11 +39,9 @@ pub(crate) struct StorageSize {
 /// The position of every sector and tag of a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Geometry {
-    /// Reserved sectors before the superblock.
-    start: u64,
     shape: Shape,
     journal: JournalLayout,
-    /// Sectors from `start` to the first area.
+    /// Sectors from the beginning to the first area.
     initial: u64,
     /// Sectors that one area's tags take, with padding.
     run: u64,
@@ -64,12 +62,8 @@ pub(crate) struct Extent {
 impl Geometry {
     /// The geometry of the volume that `superblock` describes; fails if it does not fit on its
     /// devices.
-    pub(crate) fn of(
-        superblock: &Superblock,
-        start: u64,
-        size: StorageSize,
-    ) -> Result<Self, Error> {
-        let geometry = Self::sized(superblock.shape, start, superblock.provided_data_sectors)?;
+    pub(crate) fn of(superblock: &Superblock, size: StorageSize) -> Result<Self, Error> {
+        let geometry = Self::sized(superblock.shape, superblock.provided_data_sectors)?;
         match geometry.fits(size, LOG2_MIN_BUFFER) {
             true => Ok(geometry),
             false => Err(Error::TooSmall {
@@ -82,25 +76,24 @@ impl Geometry {
     /// the devices allow.
     pub(crate) fn wanted(
         shape: Shape,
-        start: u64,
         disk: Option<DiskSize>,
         size: StorageSize,
     ) -> Result<Self, Error> {
         let Some(disk) = disk else {
-            return Self::largest(shape, start, size);
+            return Self::largest(shape, size);
         };
-        let geometry = Self::sized(shape, start, disk.sectors())?;
+        let geometry = Self::sized(shape, disk.sectors())?;
         match geometry.fits(size, LOG2_MIN_BUFFER) {
             true => Ok(geometry),
             false => Err(Error::DiskTooLarge {
-                largest: Self::largest(shape, start, size)?.size(),
+                largest: Self::largest(shape, size)?.size(),
             }),
         }
     }
 
     /// The geometry of the largest volume of `shape` that fits on the devices.
-    pub(crate) fn largest(shape: Shape, start: u64, size: StorageSize) -> Result<Self, Error> {
-        let mut geometry = Self::without_data(shape, start)?;
+    pub(crate) fn largest(shape: Shape, size: StorageSize) -> Result<Self, Error> {
+        let mut geometry = Self::without_data(shape)?;
         match shape.interleave {
             Some(_) => {
                 for bit in (3..u64::BITS).rev() {
@@ -131,7 +124,6 @@ impl Geometry {
     pub(crate) fn journal_sections(
         shape: Shape,
         sectors: Option<u64>,
-        start: u64,
         size: StorageSize,
     ) -> Result<NonZeroU32, Error> {
         let default = || (size.data >> LOG2_JOURNAL_PART).min(MAX_DEFAULT_JOURNAL);
@@ -144,7 +136,7 @@ impl Geometry {
                 journal_sections: NonZeroU32::new(sections)?,
                 ..shape
             };
-            let geometry = Self::largest(shape, start, size).ok()?;
+            let geometry = Self::largest(shape, size).ok()?;
             geometry
                 .fits(size, log2_buffer)
                 .then_some(shape.journal_sections)
@@ -167,14 +159,14 @@ impl Geometry {
     }
 
     /// The geometry of a volume of this size, whether or not it fits on any device.
-    pub(crate) fn sized(shape: Shape, start: u64, sectors: u64) -> Result<Self, Error> {
+    pub(crate) fn sized(shape: Shape, sectors: u64) -> Result<Self, Error> {
         Ok(Self {
             provided_data_sectors: sectors,
-            ..Self::without_data(shape, start)?
+            ..Self::without_data(shape)?
         })
     }
 
-    fn without_data(shape: Shape, start: u64) -> Result<Self, Error> {
+    fn without_data(shape: Shape) -> Result<Self, Error> {
         let journal = JournalLayout::new(&shape);
         let journal_sectors = journal.section_sectors() * u64::from(shape.journal_sections.get());
         if SUPERBLOCK_SECTORS + journal_sectors > u32::MAX.into() {
@@ -193,7 +185,6 @@ impl Geometry {
             None => 0,
         };
         Ok(Self {
-            start,
             shape,
             journal,
             initial: SUPERBLOCK_SECTORS + journal_sectors,
@@ -214,7 +205,7 @@ impl Geometry {
     fn metadata_needed(&self, log2_buffer: u8) -> u128 {
         // 128 bits cannot overflow here: the factors have at most 64 and 42 bits.
         let provided = u128::from(self.provided_data_sectors);
-        let first = u128::from(self.start) + u128::from(self.initial);
+        let first = u128::from(self.initial);
         let end = match self.shape.interleave {
             Some(interleave) => {
                 let areas = provided.div_ceil(1 << interleave.log2_sectors());
@@ -259,14 +250,9 @@ impl Geometry {
         self.provided_data_sectors * SECTOR
     }
 
-    /// The offset of the superblock in bytes.
-    pub(crate) fn superblock_offset(&self) -> u64 {
-        self.start * SECTOR
-    }
-
     /// The offset of the journal, or of the bitmap that replaces it, in bytes.
     pub(crate) fn journal_offset(&self) -> u64 {
-        (self.start + SUPERBLOCK_SECTORS) * SECTOR
+        SUPERBLOCK_SECTORS * SECTOR
     }
 
     /// The length of the journal in bytes.
@@ -309,7 +295,7 @@ impl Geometry {
             Some(interleave) => (area << interleave.log2_sectors()) + area * self.run,
             None => 0,
         };
-        (self.start + self.initial + areas_before) * SECTOR
+        (self.initial + areas_before) * SECTOR
     }
 
     /// Whether the tag of the block at `sector` is split across two sectors.
@@ -325,7 +311,7 @@ impl Geometry {
             Some(interleave) => {
                 let area = sector >> interleave.log2_sectors();
                 // Every area's tags come before its data.
-                self.start + self.initial + (area + 1) * self.run + sector
+                self.initial + (area + 1) * self.run + sector
             }
             None => sector,
         }
@@ -370,11 +356,10 @@ mod tests {
     fn largest(
         mut shape: Shape,
         journal: Option<u64>,
-        start: u64,
         size: StorageSize,
     ) -> Result<Geometry, Error> {
-        shape.journal_sections = Geometry::journal_sections(shape, journal, start, size)?;
-        Geometry::largest(shape, start, size)
+        shape.journal_sections = Geometry::journal_sections(shape, journal, size)?;
+        Geometry::largest(shape, size)
     }
 
     /// The sizes that the kernel chooses for an image of 32 MiB: `integritysetup format` with
@@ -386,7 +371,7 @@ mod tests {
             (20, 512, Padding::Legacy, 62_552),
             (4, 4096, Padding::Fixed, 65_072),
         ] {
-            let geometry = largest(shape(tag, block, padding), None, 0, alone(65_536)).unwrap();
+            let geometry = largest(shape(tag, block, padding), None, alone(65_536)).unwrap();
             assert_eq!(geometry.provided_data_sectors(), provided, "{tag} {block}");
         }
     }
@@ -395,7 +380,7 @@ mod tests {
     fn data_begins_where_the_kernels_does() {
         for (tag, block, first) in [(4, 512, 315_392), (4, 4096, 221_184)] {
             let shape = shape(tag, block, Padding::Fixed);
-            let geometry = largest(shape, None, 0, alone(65_536)).unwrap();
+            let geometry = largest(shape, None, alone(65_536)).unwrap();
             let extent = geometry.extents(0..1).next().unwrap();
             assert_eq!(extent.position * SECTOR, first);
         }
@@ -405,17 +390,15 @@ mod tests {
     fn impossible_geometries_are_refused() {
         let shape = shape(4, 512, Padding::Fixed);
         for sectors in 0..190 {
-            assert!(largest(shape, None, 0, alone(sectors)).is_err());
+            assert!(largest(shape, None, alone(sectors)).is_err());
         }
-        assert!(largest(shape, None, u64::MAX, alone(u64::MAX)).is_err());
-        assert!(largest(shape, None, 1 << 60, alone(1 << 59)).is_err());
-        assert!(largest(shape, None, 0, alone(u64::MAX)).is_ok());
+        assert!(largest(shape, None, alone(u64::MAX)).is_ok());
         let narrow = Shape {
             interleave: Some(Interleave::new(64).unwrap()),
             padding: Padding::Legacy,
             ..shape
         };
-        let refused = largest(narrow, None, 0, alone(1 << 20));
+        let refused = largest(narrow, None, alone(1 << 20));
         assert!(matches!(
             refused,
             Err(Error::Unsupported(Unsupported::NarrowLegacy))
@@ -469,7 +452,6 @@ mod tests {
         #[test]
         fn nothing_overlaps_and_everything_is_where_the_format_says(
             shape in shapes(),
-            start in 0u64..20,
             sectors in 0u64..12_000,
             metadata_sectors in 0u64..12_000,
             journal in prop::option::of(0u64..3000),
@@ -479,14 +461,13 @@ mod tests {
                 true => StorageSize { metadata: metadata_sectors, data: sectors },
                 false => alone(sectors),
             };
-            let Ok(geometry) = largest(shape, journal, start, size) else { return Ok(()) };
+            let Ok(geometry) = largest(shape, journal, size) else { return Ok(()) };
             let bytes = |sectors: u64| vec![false; (sectors * SECTOR) as usize];
             let (mut metadata, mut data) = (Map(bytes(size.metadata)), Map(bytes(if is_split { size.data } else { 0 })));
             let block = shape.block_size.sectors();
             let tag = u64::from(shape.tag_size.get());
 
-            metadata.take(0..start * SECTOR);
-            metadata.take(geometry.superblock_offset()..geometry.journal_offset());
+            metadata.take(0..geometry.journal_offset());
             let journal_end = geometry.journal_offset() + geometry.journal_len();
             metadata.take(geometry.journal_offset()..journal_end);
 
@@ -520,8 +501,8 @@ mod tests {
 
         /// The size is the largest possible multiple of 8 sectors, as in the kernel.
         #[test]
-        fn no_larger_volume_fits(shape in shapes(), start in 0u64..20, sectors in 0u64..1 << 40) {
-            let Ok(geometry) = largest(shape, None, start, alone(sectors)) else { return Ok(()) };
+        fn no_larger_volume_fits(shape in shapes(), sectors in 0u64..1 << 40) {
+            let Ok(geometry) = largest(shape, None, alone(sectors)) else { return Ok(()) };
             if shape.interleave.is_some() {
                 let larger = Geometry { provided_data_sectors: geometry.provided_data_sectors + 8, ..geometry };
                 prop_assert!(!larger.fits(alone(sectors), LOG2_MIN_BUFFER));
@@ -532,18 +513,17 @@ mod tests {
         #[test]
         fn an_exact_disk_needs_all_of_its_storage(
             shape in shapes(),
-            start in 0u64..20,
             units in 1u64..1 << 30,
             journal in prop::option::of(0u64..3000),
         ) {
             prop_assume!(shape.interleave.is_some());
             let disk = DiskSize::new(units * DiskSize::UNIT).unwrap();
-            let journal_sections = Geometry::journal_sections(shape, journal, start, alone(disk.sectors())).unwrap();
+            let journal_sections = Geometry::journal_sections(shape, journal, alone(disk.sectors())).unwrap();
             let shape = Shape { journal_sections, ..shape };
-            let needed = Geometry::sized(shape, start, disk.sectors()).unwrap().storage_needed() / SECTOR;
-            let geometry = Geometry::wanted(shape, start, Some(disk), alone(needed)).unwrap();
+            let needed = Geometry::sized(shape, disk.sectors()).unwrap().storage_needed() / SECTOR;
+            let geometry = Geometry::wanted(shape, Some(disk), alone(needed)).unwrap();
             prop_assert_eq!(geometry.size(), disk.bytes());
-            let refused = Geometry::wanted(shape, start, Some(disk), alone(needed - 1));
+            let refused = Geometry::wanted(shape, Some(disk), alone(needed - 1));
             match refused {
                 Err(Error::DiskTooLarge { largest }) => prop_assert!(largest < disk.bytes()),
                 Err(Error::TooSmall { .. }) => {}
@@ -553,7 +533,7 @@ mod tests {
 
         #[test]
         fn extents_are_the_range(shape in shapes(), start in 0u64..100_000, len in 0u64..100_000) {
-            let geometry = Geometry::without_data(shape, 3).unwrap();
+            let geometry = Geometry::without_data(shape).unwrap();
             let mut next = start;
             for extent in geometry.extents(start..start + len) {
                 prop_assert_eq!(extent.sector, next);

@@ -58,38 +58,33 @@ pub(crate) struct Shape {
     pub(crate) journal_mac: bool,
 }
 
-/// Reads the first sector of the volume on `device`, which begins after `reserved_sectors`.
-pub(crate) fn read_sector(
-    device: &(impl ReadAt + ?Sized),
-    reserved_sectors: u64,
-) -> Result<[u8; raw::SECTOR], Error> {
-    let available = device.size() / SECTOR;
-    if reserved_sectors >= available {
-        return Err(Error::TooSmall { available });
+/// Reads the first sector of the volume on `device`.
+pub(crate) fn read_sector(device: &(impl ReadAt + ?Sized)) -> Result<[u8; raw::SECTOR], Error> {
+    if device.size() < SECTOR {
+        return Err(Error::TooSmall { available: 0 });
     }
     let mut sector = [0; raw::SECTOR];
-    device.read_exact_at(&mut sector, reserved_sectors.saturating_mul(SECTOR))?;
+    device.read_exact_at(&mut sector, 0)?;
     Ok(sector)
 }
 
 impl Superblock {
     /// Reads the superblock of the volume on `device`. No key is needed, as a MAC is not checked.
-    /// `reserved_sectors` is the number of sectors before the volume.
     ///
     /// # Errors
     /// [`Error::NotIntegrity`], [`Error::Corrupt`], [`Error::Unsupported`], [`Error::TooSmall`] or
     /// [`Error::Source`].
-    pub fn read(device: &(impl ReadAt + ?Sized), reserved_sectors: u64) -> Result<Self, Error> {
-        Self::parse(&read_sector(device, reserved_sectors)?)
+    pub fn read(device: &(impl ReadAt + ?Sized)) -> Result<Self, Error> {
+        Self::parse(&read_sector(device)?)
     }
 
     /// The size in bytes of the smallest device with room for a disk of `disk`, if the volume has a
-    /// single device. `reserved_sectors` is the number of sectors before the volume.
+    /// single device.
     ///
     /// # Errors
     /// [`Error::Unsupported`].
-    pub fn storage_needed(&self, disk: DiskSize, reserved_sectors: u64) -> Result<u64, Error> {
-        let geometry = Geometry::sized(self.shape, reserved_sectors, disk.sectors())?;
+    pub fn storage_needed(&self, disk: DiskSize) -> Result<u64, Error> {
+        let geometry = Geometry::sized(self.shape, disk.sectors())?;
         Ok(geometry.storage_needed())
     }
 

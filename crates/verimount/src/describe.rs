@@ -99,7 +99,7 @@ where
 }
 
 fn volume(location: &Location, source: &Arc<dyn ReadAt>) -> Result<Option<Superblock>, Error> {
-    let superblock = match Superblock::read(source, 0) {
+    let superblock = match Superblock::read(source) {
         Err(VolumeError::NotIntegrity | VolumeError::TooSmall { .. }) => return Ok(None),
         other => other.map_err(|error| Error::volume(location, error))?,
     };

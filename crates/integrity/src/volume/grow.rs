@@ -42,8 +42,7 @@ fn extend(
         });
     }
     let storage = volume.blocks.storage.clone();
-    let start = options.reserved_sectors;
-    let geometry = Geometry::wanted(superblock.shape, start, disk_size, storage.size())?;
+    let geometry = Geometry::wanted(superblock.shape, disk_size, storage.size())?;
     if geometry.provided_data_sectors() <= old_end {
         return Ok(());
     }

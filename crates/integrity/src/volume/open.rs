@@ -15,8 +15,6 @@ pub struct OpenOptions {
     pub integrity: Integrity,
     /// How data and tags stay consistent through a crash.
     pub mode: Mode,
-    /// The number of sectors before the volume that formatting skipped.
-    pub reserved_sectors: u64,
     /// Whether blocks may be discarded. A block marked as discarded is then accepted whatever its
     /// data, and reads as zeros.
     pub allow_discards: bool,
@@ -53,7 +51,6 @@ impl Default for OpenOptions {
         Self {
             integrity: Integrity::default(),
             mode: Mode::default(),
-            reserved_sectors: 0,
             allow_discards: false,
             probe: true,
             cache_bytes: Self::DEFAULT_CACHE_BYTES,
@@ -73,14 +70,14 @@ pub(super) fn open(devices: Devices, options: &OpenOptions) -> Result<Volume, Er
         (None, false) => return Err(Usage::DataDeviceMissing.into()),
         _ => {}
     }
-    let geometry = Geometry::of(&superblock, options.reserved_sectors, storage.size())?;
+    let geometry = Geometry::of(&superblock, storage.size())?;
     let tagger = options.integrity.tagger(&superblock)?;
     let ring = Ring::new(storage.clone(), &geometry, mac.clone(), superblock.salt);
     let mut blocks = Blocks::new(storage.clone(), geometry, tagger, options.cache_bytes);
     if options.tag_read_back {
         blocks = blocks.reading_tags_back();
     }
-    let superblock = SavedSuperblock::new(storage, &geometry, mac, superblock);
+    let superblock = SavedSuperblock::new(storage, mac, superblock);
     let unprepared = Unprepared {
         blocks: &blocks,
         ring: ring.clone(),
@@ -112,7 +109,7 @@ fn read_superblock(
     storage: &Storage,
     options: &OpenOptions,
 ) -> Result<(Superblock, Option<Mac>), Error> {
-    let sector = read_sector(storage.metadata(), options.reserved_sectors)?;
+    let sector = read_sector(storage.metadata())?;
     let superblock = Superblock::parse(&sector)?;
     let mac = options.integrity.mac(&superblock.shape)?;
     if let (Some(mac), true) = (&mac, superblock.has_hmac_fix()) {

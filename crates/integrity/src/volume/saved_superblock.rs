@@ -1,25 +1,18 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::{Error, Superblock, geometry::Geometry, mac::Mac, storage::Storage};
+use crate::{Error, Superblock, mac::Mac, storage::Storage};
 
 /// The stored superblock, and a copy in memory.
 pub(crate) struct SavedSuperblock {
     storage: Arc<Storage>,
-    offset: u64,
     mac: Option<Mac>,
     current: Mutex<Superblock>,
 }
 
 impl SavedSuperblock {
-    pub(crate) fn new(
-        storage: Arc<Storage>,
-        geometry: &Geometry,
-        mac: Option<Mac>,
-        current: Superblock,
-    ) -> Self {
+    pub(crate) fn new(storage: Arc<Storage>, mac: Option<Mac>, current: Superblock) -> Self {
         Self {
             storage,
-            offset: geometry.superblock_offset(),
             mac,
             current: Mutex::new(current),
         }
@@ -36,7 +29,7 @@ impl SavedSuperblock {
         let mut changed = current.clone();
         change(&mut changed);
         self.storage
-            .write_metadata_durable(&changed.encode(self.mac.as_ref()), self.offset)?;
+            .write_metadata_durable(&changed.encode(self.mac.as_ref()), 0)?;
         *current = changed;
         Ok(())
     }

@@ -430,8 +430,8 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     Mutation {
         file: "format.rs",
         name: "formatting: old superblock durably erased first",
-        before: "storage.write_metadata_durable(&[0; SUPERBLOCK_SIZE], place)?;",
-        after: "storage.write_metadata(&[0; SUPERBLOCK_SIZE], place)?;",
+        before: "storage.write_metadata_durable(&[0; SUPERBLOCK_SIZE], 0)?;",
+        after: "storage.write_metadata(&[0; SUPERBLOCK_SIZE], 0)?;",
     },
     Mutation {
         file: "format.rs",

@@ -64,7 +64,6 @@ impl World {
         OpenOptions {
             integrity: self.options.integrity.clone(),
             mode,
-            reserved_sectors: self.options.reserved_sectors,
             ..OpenOptions::default()
         }
     }

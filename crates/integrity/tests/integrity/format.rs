@@ -142,10 +142,6 @@ fn options_that_do_not_fit_write_nothing() {
             interleave: Some(Interleave::new(64).unwrap()),
             ..FormatOptions::default()
         },
-        FormatOptions {
-            reserved_sectors: 4 * MB / 512,
-            ..FormatOptions::default()
-        },
     ];
     for options in cases {
         let storage = memory(4 * MB);

@@ -59,10 +59,9 @@ fn options() -> impl Strategy<Value = (FormatOptions, bool)> {
         log2_interleave,
         any::<bool>(),
         any::<bool>(),
-        0u64..10,
     )
         .prop_map(
-            |(algorithm, block_size, tag_size, log2, hmac_fix, has_data_device, reserved)| {
+            |(algorithm, block_size, tag_size, log2, hmac_fix, has_data_device)| {
                 let is_keyed = algorithm.is_keyed();
                 let options = FormatOptions {
                     integrity: Integrity {
@@ -76,7 +75,6 @@ fn options() -> impl Strategy<Value = (FormatOptions, bool)> {
                     journal_sectors: Some(300),
                     // Bitmap mode requires these of a keyed volume.
                     hmac_fix: hmac_fix || is_keyed,
-                    reserved_sectors: reserved,
                     ..FormatOptions::default()
                 };
                 (options, has_data_device)

@@ -85,7 +85,7 @@ pub fn check(
 /// Opens a volume in the mode that changes it as little as possible.
 fn open(files: &VolumeFiles, options: &CheckOptions) -> Result<Volume, Error> {
     let devices = files.open(Access::ReadOnly)?;
-    let superblock = Superblock::read(&devices.each()[0], 0)
+    let superblock = Superblock::read(&devices.each()[0])
         .map_err(|error| Error::volume(&files.volume, error))?;
     let must_write = !options.accept.is_empty();
     let is_incomplete =

@@ -78,7 +78,7 @@ impl VolumeFiles {
     /// [`WrongFormat`](crate::ErrorKind::WrongFormat), [`Corrupt`](crate::ErrorKind::Corrupt), and those of reading.
     pub fn superblock(&self) -> Result<Superblock, Error> {
         let source = open_file(&self.volume)?;
-        Superblock::read(&source, 0).map_err(|error| Error::volume(&self.volume, error))
+        Superblock::read(&source).map_err(|error| Error::volume(&self.volume, error))
     }
 
     /// Each path, in the order in which they are opened.

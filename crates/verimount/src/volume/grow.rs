@@ -77,7 +77,7 @@ pub fn grow(files: &VolumeFiles, options: &GrowOptions) -> Result<Grown, Error> 
     };
     let failed = |error| Error::volume(&files.volume, error);
     let mut opened = files.open(Access::Write)?;
-    let before = Superblock::read(&opened.each()[0], 0).map_err(failed)?;
+    let before = Superblock::read(&opened.each()[0]).map_err(failed)?;
     if let Some(size) = new_file_size(files, &opened.each()[0], &before, by)? {
         // Do not change a file that cannot be opened as a volume.
         let volume = Volume::open(opened.devices(), &options);
@@ -112,7 +112,7 @@ fn new_file_size(
         GrowBy::File(size) => Ok(Some(size)),
         GrowBy::Disk(_) if files.data_device.is_some() || !files.volume.is_file() => Ok(None),
         GrowBy::Disk(disk) => {
-            let needed = superblock.storage_needed(disk, 0);
+            let needed = superblock.storage_needed(disk);
             let needed = needed.map_err(|error| Error::volume(&files.volume, error))?;
             Ok((needed > device.size()).then_some(needed))
         }

@@ -139,7 +139,7 @@ fn begun_by_us(bench: &Bench) -> Result<()> {
 
 /// The sector at which recalculation continues, if that is neither the beginning nor the end.
 fn interrupted_at(bench: &Bench) -> Result<Option<u64>> {
-    let superblock = Superblock::read(&FileSource::open(&bench.device)?, 0)?;
+    let superblock = Superblock::read(&FileSource::open(&bench.device)?)?;
     Ok(superblock.recalculation_sector().filter(|&at| at > 0))
 }
 
