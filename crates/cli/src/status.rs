@@ -1,3 +1,4 @@
+mod help;
 mod prometheus;
 mod shown;
 #[cfg(test)]

@@ -5,21 +5,21 @@ use std::{
     io::{self, Write},
 };
 
+use super::help::help;
+
 /// A metric with its samples of one mount or export.
 pub(super) struct Metric {
     /// Without `verimount_`. It ends with `_total` if the number only grows.
     name: &'static str,
-    help: &'static str,
     /// Further labels, besides the target, each after a comma; and the value.
     samples: Vec<(String, String)>,
 }
 
 impl Metric {
     /// A metric without samples.
-    pub(super) fn new(name: &'static str, help: &'static str) -> Self {
+    pub(super) fn new(name: &'static str) -> Self {
         Self {
             name,
-            help,
             samples: Vec::new(),
         }
     }
@@ -43,7 +43,6 @@ pub(super) struct Metrics {
 /// A metric with all of its samples, as lines.
 struct Family {
     name: &'static str,
-    help: &'static str,
     lines: String,
 }
 
@@ -62,11 +61,11 @@ impl Metrics {
 
     /// The lines so far of a metric.
     fn lines_of(&mut self, metric: &Metric) -> &mut String {
-        let (name, help) = (metric.name, metric.help);
+        let name = metric.name;
         let known = self.families.iter().position(|family| family.name == name);
         let index = known.unwrap_or_else(|| {
             let lines = String::new();
-            self.families.push(Family { name, help, lines });
+            self.families.push(Family { name, lines });
             self.families.len() - 1
         });
         &mut self.families[index].lines
@@ -74,12 +73,12 @@ impl Metrics {
 
     pub(super) fn print(&self, out: &mut impl Write) -> io::Result<()> {
         self.families.iter().try_for_each(|family| {
-            let Family { name, help, lines } = family;
+            let Family { name, lines } = family;
             let kind = match name.ends_with("_total") {
                 true => "counter",
                 false => "gauge",
             };
-            writeln!(out, "# HELP verimount_{name} {help}")?;
+            writeln!(out, "# HELP verimount_{name} {}", help(name))?;
             writeln!(out, "# TYPE verimount_{name} {kind}")?;
             out.write_all(lines.as_bytes())
         })

@@ -56,31 +56,24 @@ impl Shown {
     }
 
     /// Adds a metric with one sample.
-    fn metric(&mut self, name: &'static str, help: &'static str, value: impl Display) {
-        self.labelled(name, help, &[], value);
+    fn metric(&mut self, name: &'static str, value: impl Display) {
+        self.labelled(name, &[], value);
     }
 
     /// The same, with further labels.
-    fn labelled(
-        &mut self,
-        name: &'static str,
-        help: &'static str,
-        labels: &[(&str, &str)],
-        value: impl Display,
-    ) {
-        self.metrics
-            .push(Metric::new(name, help).sample(labels, value));
+    fn labelled(&mut self, name: &'static str, labels: &[(&str, &str)], value: impl Display) {
+        self.metrics.push(Metric::new(name).sample(labels, value));
     }
 
     /// Adds a metric with a sample for each value of a label.
     fn metric_by<'l>(
         &mut self,
-        (name, label): (&'static str, &str),
-        help: &'static str,
+        name: &'static str,
+        label: &str,
         samples: impl IntoIterator<Item = (&'l str, u64)>,
     ) {
         let samples = samples.into_iter();
-        let metric = samples.fold(Metric::new(name, help), |metric, (text, value)| {
+        let metric = samples.fold(Metric::new(name), |metric, (text, value)| {
             metric.sample(&[(label, text)], value)
         });
         self.metrics.push(metric);
@@ -109,37 +102,21 @@ impl Shown {
         let mut labels = vec![("kind", kind), ("source", source.as_str())];
         labels.extend(pin.as_ref().map(|pin| ("pin", pin.name())));
         labels.extend(status.digest().map(|digest| ("digest", digest)));
-        self.labelled("info", "What is served; always 1.", &labels, 1);
-        self.metric(
-            "start_time_seconds",
-            "When it was started, in seconds since 1970.",
-            since,
-        );
+        self.labelled("info", &labels, 1);
+        self.metric("start_time_seconds", since);
         if let Some(size) = status.size() {
-            self.metric("size_bytes", "Size of the image, file or disk.", size);
+            self.metric("size_bytes", size);
         }
         let requests = status
             .requests
             .iter()
             .map(|(name, count)| (name.as_str(), *count));
-        self.metric_by(
-            ("requests_total", "operation"),
-            "Requests that reached the process, by operation.",
-            requests,
-        );
-        self.metric(
-            "mismatches_total",
-            "Reads of an image or file, or blocks of a volume, that did not match.",
-            status.mismatches,
-        );
+        self.metric_by("requests_total", "operation", requests);
+        self.metric("mismatches_total", status.mismatches);
     }
 
     fn add_up(&mut self, up: u8) {
-        self.metric(
-            "up",
-            "1 if it tells its status; 0 if its process has ended, or does not answer.",
-            up,
-        );
+        self.metric("up", up);
     }
 
     fn add_image(&mut self, image: &ImageStatus) {
@@ -158,21 +135,13 @@ impl Shown {
         self.line("size", format_args!("{size} bytes"));
         self.add_verified(image.bytes_verified);
         self.line("data requests", data_requests);
-        self.metric("data_reads_total", "Reads of data.", data_requests);
+        self.metric("data_reads_total", data_requests);
         self.line(
             "tree requests",
             format_args!("{tree_requests} of {tree_bytes} bytes in all"),
         );
-        self.metric(
-            "tree_reads_total",
-            "Reads of the Merkle tree.",
-            tree_requests,
-        );
-        self.metric(
-            "tree_read_bytes_total",
-            "Bytes of the Merkle tree read.",
-            tree_bytes,
-        );
+        self.metric("tree_reads_total", tree_requests);
+        self.metric("tree_read_bytes_total", tree_bytes);
         if let Some(origin) = &image.origin {
             self.add_origin(origin);
         }
@@ -181,7 +150,7 @@ impl Shown {
     /// The bytes of an image or a volume.
     fn add_verified(&mut self, bytes: u64) {
         self.line("verified", format_args!("{bytes} bytes"));
-        self.metric("verified_bytes_total", "Bytes read that matched.", bytes);
+        self.metric("verified_bytes_total", bytes);
     }
 
     fn add_origin(&mut self, origin: &OriginStatus) {
@@ -194,21 +163,9 @@ impl Shown {
             "received",
             format_args!("{received} bytes by {requests} requests; {rejected} did not match"),
         );
-        self.metric(
-            "origin_requests_total",
-            "Requests that were sent for content.",
-            requests,
-        );
-        self.metric(
-            "origin_received_bytes_total",
-            "Bytes of content received.",
-            received,
-        );
-        self.metric(
-            "origin_rejected_bytes_total",
-            "Bytes received that did not match.",
-            rejected,
-        );
+        self.metric("origin_requests_total", requests);
+        self.metric("origin_received_bytes_total", received);
+        self.metric("origin_rejected_bytes_total", rejected);
         let (busy, unreachable, broken) = (
             origin.retries_busy,
             origin.retries_unreachable,
@@ -222,8 +179,8 @@ impl Shown {
             ),
         );
         self.metric_by(
-            ("origin_retries_total", "cause"),
-            "Attempts that failed and were repeated, by cause.",
+            "origin_retries_total",
+            "cause",
             [
                 ("busy", busy),
                 ("unreachable", unreachable),
@@ -235,11 +192,7 @@ impl Shown {
                 "last failure",
                 format_args!("{} ago: {}", age(failure.at), one_line(&failure.reason)),
             );
-            self.metric(
-                "origin_last_failure_time_seconds",
-                "When a request failed last, in seconds since 1970.",
-                failure.at,
-            );
+            self.metric("origin_last_failure_time_seconds", failure.at);
         }
         if let Some(cache) = &origin.cache {
             self.add_cache(cache);
@@ -263,27 +216,11 @@ impl Shown {
                  {rejected} did not match, {failures} failures"
             ),
         );
-        self.metric("cache_read_bytes_total", "Bytes read from the cache.", read);
-        self.metric(
-            "cache_written_bytes_total",
-            "Bytes written to the cache.",
-            written,
-        );
-        self.metric(
-            "cache_rejected_bytes_total",
-            "Bytes of the cache that did not match, and were fetched again.",
-            rejected,
-        );
-        self.metric(
-            "cache_evicted_bytes_total",
-            "Bytes evicted from the cache.",
-            evicted,
-        );
-        self.metric(
-            "cache_failures_total",
-            "Reads and writes of the cache that failed.",
-            failures,
-        );
+        self.metric("cache_read_bytes_total", read);
+        self.metric("cache_written_bytes_total", written);
+        self.metric("cache_rejected_bytes_total", rejected);
+        self.metric("cache_evicted_bytes_total", evicted);
+        self.metric("cache_failures_total", failures);
     }
 
     fn add_bridge(&mut self, bridge: &BridgeStatus) {
@@ -313,19 +250,15 @@ impl Shown {
             ),
         );
         self.metric_by(
-            ("opens_total", "way"),
-            "Opens, by how they were served.",
+            "opens_total",
+            "way",
             [
                 ("passthrough", opens.passthrough),
                 ("relay", opens.relay),
                 ("denied", opens.denied),
             ],
         );
-        self.metric(
-            "audited_total",
-            "Opens that an audit rule matched.",
-            opens.audited,
-        );
+        self.metric("audited_total", opens.audited);
         self.line(
             "passthrough",
             format_args!(
@@ -333,16 +266,8 @@ impl Shown {
                 passthrough.open, passthrough.registered, passthrough.reused, passthrough.idle
             ),
         );
-        self.metric(
-            "passthrough_open",
-            "Opens that are passed through now.",
-            passthrough.open,
-        );
-        self.metric(
-            "passthrough_registered_total",
-            "Files registered with the kernel.",
-            passthrough.registered,
-        );
+        self.metric("passthrough_open", passthrough.open);
+        self.metric("passthrough_registered_total", passthrough.registered);
         let fallbacks = passthrough.fallbacks;
         match &passthrough.refusal {
             Some(reason) => self.line(
@@ -351,11 +276,7 @@ impl Shown {
             ),
             None => self.line("fallbacks", fallbacks),
         }
-        self.metric(
-            "passthrough_fallbacks_total",
-            "Opens relayed because the kernel would not pass them through.",
-            fallbacks,
-        );
+        self.metric("passthrough_fallbacks_total", fallbacks);
         self.line(
             "relayed",
             format_args!(
@@ -363,26 +284,14 @@ impl Shown {
                 relayed.reads, relayed.read_bytes, relayed.writes, relayed.written_bytes
             ),
         );
-        self.metric(
-            "relayed_read_bytes_total",
-            "Bytes read through the process.",
-            relayed.read_bytes,
-        );
-        self.metric(
-            "relayed_written_bytes_total",
-            "Bytes written through the process.",
-            relayed.written_bytes,
-        );
+        self.metric("relayed_read_bytes_total", relayed.read_bytes);
+        self.metric("relayed_written_bytes_total", relayed.written_bytes);
         self.line(
             "files",
             format_args!("{remembered_files} remembered, {held_files} held"),
         );
-        self.metric(
-            "remembered_files",
-            "Files that the kernel remembers.",
-            remembered_files,
-        );
-        self.metric("held_files", "Files that are kept open.", held_files);
+        self.metric("remembered_files", remembered_files);
+        self.metric("held_files", held_files);
     }
 
     fn add_policy(&mut self, policy: &PolicyStatus) {
@@ -406,18 +315,8 @@ impl Shown {
                 format_args!("the old policy, loaded {old} ago, is still in force"),
             );
         }
-        self.labelled(
-            "policy_load_time_seconds",
-            "When the policy in force was read, in seconds since 1970.",
-            &label,
-            loaded,
-        );
-        self.labelled(
-            "policy_reload_failed",
-            "1 if the policy could not be read again, so that the old one is still in force.",
-            &label,
-            u8::from(failure.is_some()),
-        );
+        self.labelled("policy_load_time_seconds", &label, loaded);
+        self.labelled("policy_reload_failed", &label, u8::from(failure.is_some()));
     }
 
     fn add_volume(&mut self, volume: &VolumeStatus) {
@@ -437,17 +336,9 @@ impl Shown {
         );
         self.add_verified(volume.bytes_read);
         self.line("written", format_args!("{written} bytes"));
-        self.metric("written_bytes_total", "Bytes written.", written);
-        self.metric(
-            "failed",
-            "1 if a write or flush has failed and the volume is read-only.",
-            u8::from(failure.is_some()),
-        );
-        self.metric(
-            "unchecked",
-            "1 while tags are recalculated, so that not all blocks are checked.",
-            u8::from(unchecked_from.is_some()),
-        );
+        self.metric("written_bytes_total", written);
+        self.metric("failed", u8::from(failure.is_some()));
+        self.metric("unchecked", u8::from(unchecked_from.is_some()));
         self.add_storage(&volume.storage);
         if let Some(sector) = unchecked_from {
             self.line(
@@ -476,31 +367,11 @@ impl Shown {
                  {writes} writes of {written} bytes in all, {flushes} flushes"
             ),
         );
-        self.metric(
-            "storage_reads_total",
-            "Reads of the volume's devices.",
-            reads,
-        );
-        self.metric(
-            "storage_read_bytes_total",
-            "Bytes read from the volume's devices.",
-            read,
-        );
-        self.metric(
-            "storage_writes_total",
-            "Writes to the volume's devices.",
-            writes,
-        );
-        self.metric(
-            "storage_written_bytes_total",
-            "Bytes written to the volume's devices.",
-            written,
-        );
-        self.metric(
-            "storage_flushes_total",
-            "Flushes of the volume's devices.",
-            flushes,
-        );
+        self.metric("storage_reads_total", reads);
+        self.metric("storage_read_bytes_total", read);
+        self.metric("storage_writes_total", writes);
+        self.metric("storage_written_bytes_total", written);
+        self.metric("storage_flushes_total", flushes);
     }
 
     /// Adds the last lines: requests and mismatches, whose metrics come before those of the kind.

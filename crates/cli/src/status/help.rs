@@ -1,0 +1,55 @@
+//! What metrics mean.
+
+/// The help for a metric, by its name without `verimount_`.
+pub(super) fn help(metric: &str) -> &'static str {
+    match metric {
+        "info" => "What is served; always 1.",
+        "start_time_seconds" => "When it was started, in seconds since 1970.",
+        "size_bytes" => "Size of the image, file or disk.",
+        "mismatches_total" => {
+            "Reads of an image or file, or blocks of a volume, that did not match."
+        }
+        "up" => "1 if it tells its status; 0 if its process has ended, or does not answer.",
+        "data_reads_total" => "Reads of data.",
+        "tree_reads_total" => "Reads of the Merkle tree.",
+        "tree_read_bytes_total" => "Bytes of the Merkle tree read.",
+        "verified_bytes_total" => "Bytes read that matched.",
+        "origin_requests_total" => "Requests that were sent for content.",
+        "origin_received_bytes_total" => "Bytes of content received.",
+        "origin_rejected_bytes_total" => "Bytes received that did not match.",
+        "origin_last_failure_time_seconds" => "When a request failed last, in seconds since 1970.",
+        "cache_read_bytes_total" => "Bytes read from the cache.",
+        "cache_written_bytes_total" => "Bytes written to the cache.",
+        "cache_rejected_bytes_total" => {
+            "Bytes of the cache that did not match, and were fetched again."
+        }
+        "cache_evicted_bytes_total" => "Bytes evicted from the cache.",
+        "cache_failures_total" => "Reads and writes of the cache that failed.",
+        "audited_total" => "Opens that an audit rule matched.",
+        "passthrough_open" => "Opens that are passed through now.",
+        "passthrough_registered_total" => "Files registered with the kernel.",
+        "passthrough_fallbacks_total" => {
+            "Opens relayed because the kernel would not pass them through."
+        }
+        "relayed_read_bytes_total" => "Bytes read through the process.",
+        "relayed_written_bytes_total" => "Bytes written through the process.",
+        "remembered_files" => "Files that the kernel remembers.",
+        "held_files" => "Files that are kept open.",
+        "policy_load_time_seconds" => "When the policy in force was read, in seconds since 1970.",
+        "policy_reload_failed" => {
+            "1 if the policy could not be read again, so that the old one is still in force."
+        }
+        "written_bytes_total" => "Bytes written.",
+        "failed" => "1 if a write or flush has failed and the volume is read-only.",
+        "unchecked" => "1 while tags are recalculated, so that not all blocks are checked.",
+        "storage_reads_total" => "Reads of the volume's devices.",
+        "storage_read_bytes_total" => "Bytes read from the volume's devices.",
+        "storage_writes_total" => "Writes to the volume's devices.",
+        "storage_written_bytes_total" => "Bytes written to the volume's devices.",
+        "storage_flushes_total" => "Flushes of the volume's devices.",
+        "requests_total" => "Requests that reached the process, by operation.",
+        "origin_retries_total" => "Attempts that failed and were repeated, by cause.",
+        "opens_total" => "Opens, by how they were served.",
+        _ => "",
+    }
+}
