@@ -60,25 +60,15 @@ impl Accepted {
             Some(named) => add(named, &mut pins, place)?,
             None => None,
         };
-        match (pins.root_hash.take(), pins) {
-            (
-                Some(root),
-                Pins {
-                    digest: None,
-                    key: None,
-                    ..
-                },
-            ) => Ok(Self::DmVerity { root, superblock }),
-            (Some(_), _) => Err(Fault::PinsOfTwoSeals.at(place.location())),
-            (
-                None,
-                Pins {
-                    digest: None,
-                    key: None,
-                    ..
-                },
-            ) => Err(Fault::NotNamed.at(place.location())),
-            (None, Pins { digest, key, .. }) => Ok(Self::FsVerity { digest, key }),
+        let at = place.location();
+        match (pins.root_hash.take(), pins.is_empty()) {
+            (Some(root), true) => Ok(Self::DmVerity { root, superblock }),
+            (Some(_), false) => Err(Fault::PinsOfTwoSeals.at(at)),
+            (None, true) => Err(Fault::NotNamed.at(at)),
+            (None, false) => Ok(Self::FsVerity {
+                digest: pins.digest,
+                key: pins.key,
+            }),
         }
     }
 

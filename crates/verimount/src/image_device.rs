@@ -5,7 +5,7 @@ use verimount_verity::FileDigest;
 use crate::{
     Content, Error, Location, OpenOptions,
     fault::Fault,
-    open::open,
+    open::open_trusting,
     trust::{Pins, Trust},
 };
 
@@ -44,8 +44,7 @@ impl ImageDevice {
     /// Opens it with an image that is opened with this trust and these options.
     pub(crate) fn open(&self, image: &Trust, options: &OpenOptions) -> Result<Content, Error> {
         let options = options.clone().without_places();
-        let options = options.trusting(&self.trust(image)?);
-        open(self.location.clone(), &options)
+        open_trusting(self.location.clone(), &self.trust(image)?, &options)
     }
 
     /// Which content is accepted.

@@ -7,18 +7,27 @@ use verimount_verity::{Identity, VerifiedReader};
 
 use crate::{
     Content, Error, Location, OpenOptions, accepted::Accepted, far::open_slow, image_format,
-    place::Place,
+    place::Place, trust::Trust,
 };
 
 /// Opens what is at `location` with its devices, as the options accept it.
 pub(crate) fn open(location: Location, options: &OpenOptions) -> Result<Content, Error> {
     let trust = options.trust(&location)?;
-    let options = &options.for_trust(&trust);
+    open_trusting(location, &trust, options)
+}
+
+/// The same for what `trust` accepts, whatever the options say of that.
+pub(crate) fn open_trusting(
+    location: Location,
+    trust: &Trust,
+    options: &OpenOptions,
+) -> Result<Content, Error> {
+    let options = &options.for_trust(trust);
     let place = Place::new(location, options);
-    let accepted = Accepted::at(&place, &trust)?;
+    let accepted = Accepted::at(&place, trust)?;
     let mut opened = open_accepted(place, accepted, options)?;
     let devices = options.devices.iter();
-    let devices = devices.map(|device| device.open(&trust, options));
+    let devices = devices.map(|device| device.open(trust, options));
     opened.devices = devices.collect::<Result<_, _>>()?;
     Ok(opened)
 }

@@ -114,20 +114,6 @@ impl OpenOptions {
         }
     }
 
-    /// The same with the trust in `other`, and nothing else of it.
-    pub(crate) fn trusting(self, trust: &Trust) -> Self {
-        let (pins, without_pins) = match trust {
-            Trust::Pinned(pins) => (pins.clone(), None),
-            Trust::Unpinned => (Pins::default(), Some(WithoutPins::Unpinned)),
-            Trust::Unverified => (Pins::default(), Some(WithoutPins::Unverified)),
-        };
-        Self {
-            pins,
-            without_pins,
-            ..self
-        }
-    }
-
     /// The same for content whose seal is where such seals usually are.
     pub(crate) fn without_places(self) -> Self {
         Self {
