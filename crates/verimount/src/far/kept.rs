@@ -4,7 +4,7 @@
 //! The key names what the head must be. The head says how long tree and data are, and they are verified when they are
 //! read. So nothing that one place says counts for another, nor anything that was in the cache.
 
-use std::sync::Arc;
+use std::{fmt::Display, str::FromStr, sync::Arc};
 
 use verimount_cache::{Cache, Cached, Key, Object, Part};
 use verimount_remote::registry::BlobDigest;
@@ -42,11 +42,7 @@ impl Kept {
 
     /// The copies of the content of a seal that was accepted.
     pub(crate) fn of_seal(access: &Access, seal: &OpenedSeal) -> Option<Self> {
-        let key = match seal {
-            OpenedSeal::FsVerity(sealed) => key_of_digest(&sealed.file_digest()),
-            OpenedSeal::DmVerity { area, root } => key_of_root(root, &BlobDigest::of(area.head())),
-        };
-        Self::new(access, key?)
+        Self::new(access, key_of_seal(seal)?)
     }
 
     fn new(access: &Access, key: Key) -> Option<Self> {
@@ -66,10 +62,7 @@ impl Kept {
             },
             _ => OpenedSeal::FsVerity(Sealed::from_parts(&head, nothing(), nothing()).ok()?),
         };
-        let is_right = match &seal {
-            OpenedSeal::FsVerity(sealed) => key_of_digest(&sealed.file_digest()),
-            OpenedSeal::DmVerity { root, .. } => key_of_root(root, &BlobDigest::of(&head)),
-        } == Some(self.key.clone());
+        let is_right = key_of_seal(&seal).as_ref() == Some(&self.key);
         is_right.then_some(seal)
     }
 
@@ -123,13 +116,25 @@ pub(crate) fn sealed(cache: &Cache, key: &Key) -> Option<(Vec<u8>, TreeGeometry)
 
 /// Whether the head of a seal is not that of the content with this key, which is made of a digest.
 pub(crate) fn has_wrong_seal(cache: &Cache, key: &Key) -> bool {
-    let digest = key.to_string().replacen('-', ":", 1).parse::<FileDigest>();
-    digest.is_ok() && sealed(cache, key).is_none()
+    digest_of_key::<FileDigest>(key).is_some() && sealed(cache, key).is_none()
 }
 
-/// The key of content with a digest, such as `sha256-3d24…`.
-fn key_of_digest(digest: &FileDigest) -> Option<Key> {
+/// The key of content with a seal.
+fn key_of_seal(seal: &OpenedSeal) -> Option<Key> {
+    match seal {
+        OpenedSeal::FsVerity(sealed) => key_of_digest(&sealed.file_digest()),
+        OpenedSeal::DmVerity { area, root } => key_of_root(root, &BlobDigest::of(area.head())),
+    }
+}
+
+/// The key of what has a digest, such as `sha256-3d24…`.
+pub(crate) fn key_of_digest(digest: &impl Display) -> Option<Key> {
     Key::new(&digest.to_string().replace(':', "-")).ok()
+}
+
+/// The digest that a key is made of, if it is of this kind.
+pub(crate) fn digest_of_key<D: FromStr>(key: &Key) -> Option<D> {
+    key.to_string().replacen('-', ":", 1).parse().ok()
 }
 
 /// The key of content with a root hash, whose superblock has this digest. Only both together say what it is.

@@ -59,7 +59,7 @@ fn check_manifest(cache: &Cache, key: &Key, manifest: &Object) -> CheckedCopy {
         ranges.map(|range| range.end - range.start).sum::<u64>()
     };
     let before = kept();
-    let digest = kept_manifest::digest(key);
+    let digest = kept::digest_of_key(key);
     let is_right = digest.is_some_and(|digest| kept_manifest::find(cache, digest).is_some());
     let after = kept();
     CheckedCopy {

@@ -1,14 +1,19 @@
 //! Manifests in the cache. One is named by the digest of its bytes, which are compared with that at each use.
 
-use verimount_cache::{Cache, Key, Object, Part};
+use verimount_cache::{Cache, Object, Part};
 use verimount_remote::registry::{BlobDigest, Manifest};
 use verimount_source::ReadAt;
 
-use crate::far::kept;
+use crate::far::kept::{self, key_of_digest};
 
 /// The bytes of the manifest with this digest, if it is kept, and the object that they are in. Wrong bytes are removed.
 pub(crate) fn find(cache: &Cache, digest: BlobDigest) -> Option<(Vec<u8>, Object)> {
-    let (bytes, object) = kept::find(cache, &key(digest)?, Part::Manifest, Manifest::MAX_SIZE)?;
+    let (bytes, object) = kept::find(
+        cache,
+        &key_of_digest(&digest)?,
+        Part::Manifest,
+        Manifest::MAX_SIZE,
+    )?;
     if BlobDigest::of(&bytes) == digest {
         return Some((bytes, object));
     }
@@ -18,16 +23,7 @@ pub(crate) fn find(cache: &Cache, digest: BlobDigest) -> Option<(Vec<u8>, Object
 
 /// Keeps the bytes of a manifest, which have this digest. No process removes them as long as the object is there.
 pub(super) fn keep(cache: &Cache, digest: BlobDigest, bytes: Vec<u8>) -> Option<Object> {
-    kept::keep(cache, &key(digest)?, Part::Manifest, bytes)
-}
-
-/// The digest of the manifest that is kept with this key.
-pub(crate) fn digest(key: &Key) -> Option<BlobDigest> {
-    key.to_string().replacen('-', ":", 1).parse().ok()
-}
-
-fn key(digest: BlobDigest) -> Option<Key> {
-    Key::new(&digest.to_string().replace(':', "-")).ok()
+    kept::keep(cache, &key_of_digest(&digest)?, Part::Manifest, bytes)
 }
 
 #[cfg(test)]
@@ -47,11 +43,12 @@ mod tests {
         let object = keep(&cache, digest, bytes.clone());
         assert!(object.is_some());
         assert!(found().unwrap() == bytes);
-        assert_eq!(super::digest(&cache.stored().unwrap()[0].key), Some(digest));
+        let key = &cache.stored().unwrap()[0].key;
+        assert_eq!(kept::digest_of_key(key), Some(digest));
 
         let path = cache
             .path()
-            .join(format!("{}.manifest", key(digest).unwrap()));
+            .join(format!("{}.manifest", key_of_digest(&digest).unwrap()));
         let file = File::options().write(true).open(path).unwrap();
         let damages: [&dyn Fn() -> io::Result<()>; 4] = [
             &|| file.write_all_at(b"wrong", 150_000),
