@@ -4,7 +4,7 @@ use std::{
     mem,
     ops::{ControlFlow, Range},
     os::unix::fs::FileTypeExt,
-    path::absolute,
+    path::{PathBuf, absolute},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -29,7 +29,7 @@ use crate::{
 
 use super::{
     args::{DeviceArgs, IntegrityArgs, when_closed},
-    exported::ExportedVolume,
+    exported,
     mounted::MountedVolume,
 };
 
@@ -122,7 +122,7 @@ impl Check {
             );
         }
         if is_socket {
-            return Ok(Some(Online::Exported(ExportedVolume::at(path))));
+            return Ok(Some(Online::Exported(path.clone())));
         }
         if !self.accept.is_empty() || !self.devices.files().are_in_use() {
             return Ok(None);
@@ -130,7 +130,7 @@ impl Check {
         let source = printable(&absolute(path)?).to_string();
         Ok(match MountedVolume::find(&source)? {
             Some(mounted) => Some(Online::Mounted(mounted)),
-            None => ExportedVolume::find(&source).map(Online::Exported),
+            None => exported::find(&source).map(Online::Exported),
         })
     }
 
@@ -196,7 +196,8 @@ impl Check {
 /// A volume that another process has.
 enum Online {
     Mounted(MountedVolume),
-    Exported(ExportedVolume),
+    /// At this socket.
+    Exported(PathBuf),
 }
 
 impl Online {
@@ -207,7 +208,7 @@ impl Online {
     ) -> Result<()> {
         match self {
             Self::Mounted(mounted) => mounted.check(heard),
-            Self::Exported(exported) => exported.check(interrupted, heard),
+            Self::Exported(socket) => exported::check(socket, interrupted, heard),
         }
     }
 }
