@@ -2,7 +2,7 @@
 
 use verimount_tree::Timestamp;
 
-use crate::{attributes::AttributeRecords, error::Defect, number::decimal, sparse::Map, time};
+use crate::{attributes::AttributeRecords, error::Defect, number::decimal, sparse::Map};
 
 /// What the records of a member's extended header say. Empty values are values: to the standard they mean that the header's
 /// own counts, but not to all programs.
@@ -96,13 +96,14 @@ impl Extension {
         let invalid = || Defect::Record(key.into());
         let number = || decimal(value).ok_or_else(invalid);
         let id = || u32::try_from(number()?).map_err(|_| invalid());
+        let time = || Timestamp::from_decimal(str::from_utf8(value).ok()?);
         match key {
             b"path" => self.path = Some(value.into()),
             b"linkpath" => self.link = Some(value.into()),
             b"size" => self.size = Some(number()?),
             b"uid" => self.uid = Some(id()?),
             b"gid" => self.gid = Some(id()?),
-            b"mtime" => self.mtime = Some(time::parse(value).ok_or_else(invalid)?),
+            b"mtime" => self.mtime = Some(time().ok_or_else(invalid)?),
             b"SCHILY.realsize" => self.has_real_size = true,
             // Names are bytes in both of them.
             b"hdrcharset" => match value {

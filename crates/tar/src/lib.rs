@@ -7,6 +7,8 @@
 //! No archive is trusted. All that is kept in memory has a limit. What other programs read in different ways is
 //! refused, such as a directory with content: nobody should see another tree than the one that is in an image.
 
+// The examples of the README are tests.
+#![cfg_attr(doctest, doc = include_str!("../README.md"))]
 #![cfg_attr(
     not(test),
     deny(
@@ -31,14 +33,8 @@ mod member;
 mod number;
 mod reader;
 mod sparse;
-mod time;
 
 pub use compression::Compression;
 pub use error::{Defect, Error};
 pub use member::{Attribute, Content, Kind, Member};
 pub use reader::{Reader, check_beginning};
-
-/// The examples of the README are tests.
-#[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;

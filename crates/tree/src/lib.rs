@@ -98,6 +98,9 @@
 //! # Ok::<_, Error>(())
 //! ```
 
+// The examples of the README are tests.
+#![cfg_attr(doctest, doc = include_str!("../README.md"))]
+
 mod attr;
 mod entry;
 mod error;
@@ -131,8 +134,3 @@ pub use timestamp::Timestamp;
 pub use tree::{ROOT_PATH, Tree, Usage, VisitPlace, part_inside};
 pub use walk::{MAX_DEPTH, Part, Walker, part, walk, walk_readable};
 pub use xattr_names::{MAX_XATTR_VALUE, XattrNames};
-
-/// The examples of the README are tests.
-#[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;

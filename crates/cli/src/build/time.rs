@@ -18,30 +18,10 @@ pub(crate) fn parse_epoch(text: &OsStr) -> Option<Timestamp> {
 }
 
 fn time(text: &str) -> Option<Timestamp> {
-    let (is_negative, number) = match text.strip_prefix('-') {
-        Some(number) => (true, number),
-        None => (false, text),
-    };
-    let (seconds, fraction) = match number.split_once('.') {
-        Some((seconds, fraction)) => (seconds, Some(fraction)),
-        None => (number, None),
-    };
-    let is_number = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit());
-    if !is_number(seconds) || fraction.is_some_and(|digits| !is_number(digits) || digits.is_empty())
-    {
-        return None;
-    }
-    let seconds: i64 = seconds.parse().ok()?;
-    let fraction = fraction.unwrap_or_default();
-    let nanoseconds: u32 = match fraction.len() {
-        0..=9 => format!("{fraction:0<9}").parse().ok()?,
-        _ => return None,
-    };
-    match (is_negative, nanoseconds) {
-        (false, _) => Timestamp::new(seconds, nanoseconds),
-        (true, 0) => Timestamp::new(-seconds, 0),
-        // Nanoseconds count from the second before.
-        (true, _) => Timestamp::new(-seconds - 1, 1_000_000_000 - nanoseconds),
+    let places = text.split_once('.').map(|(_, places)| places.len());
+    match places {
+        None | Some(1..=9) => Timestamp::from_decimal(text),
+        Some(_) => None,
     }
 }
 
