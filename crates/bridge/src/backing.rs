@@ -52,31 +52,21 @@ pub enum Passthrough {
     Require,
 }
 
-/// The serving mode of an inode.
-enum Mode<Id> {
-    /// The kernel reads and writes this backing file.
-    Passthrough(Arc<Id>),
-    /// This process reads and writes the file.
-    Relay,
-    /// This process reads and writes the file, which can only be appended to. The kernel maps this backing
-    /// file instead, if there is one.
-    AppendOnly(Option<Arc<Id>>),
-}
-
-/// How the kernel is to serve an open.
-pub enum Serving<'a, Id> {
+/// How the kernel is to serve the opens of an inode.
+#[derive(Clone)]
+pub enum Serving<Id> {
     /// By reading and writing this backing file.
-    Passthrough(&'a Id),
+    Passthrough(Id),
     /// By requests.
     Relay,
     /// By requests, and without its cache. Whoever maps the file gets this backing file instead, if there is
     /// one, which cannot be mapped.
-    AppendOnly(Option<&'a Id>),
+    AppendOnly(Option<Id>),
 }
 
-impl<'a, Id> Serving<'a, Id> {
+impl<Id> Serving<Id> {
     /// The backing file, if it is passed through.
-    pub fn passthrough(self) -> Option<&'a Id> {
+    pub fn passthrough(self) -> Option<Id> {
         match self {
             Self::Passthrough(id) => Some(id),
             Self::Relay | Self::AppendOnly(_) => None,
@@ -131,7 +121,7 @@ impl<Id> Default for Inode<Id> {
 
 /// The serving mode of an inode until its last open is closed.
 struct Settled<Id> {
-    mode: Mode<Id>,
+    mode: Serving<Arc<Id>>,
     /// The `O_PATH` descriptor with which its backing file is kept after that, if it is.
     keep: Option<Arc<OwnedFd>>,
 }
@@ -152,16 +142,6 @@ impl<Id> Clone for Idle<Id> {
 impl<Id: Send + Sync + 'static> KeepsFile for Idle<Id> {
     fn file(&self) -> BorrowedFd<'_> {
         self.path.as_fd()
-    }
-}
-
-impl<Id> Clone for Mode<Id> {
-    fn clone(&self) -> Self {
-        match self {
-            Self::Passthrough(id) => Self::Passthrough(Arc::clone(id)),
-            Self::Relay => Self::Relay,
-            Self::AppendOnly(id) => Self::AppendOnly(id.clone()),
-        }
     }
 }
 
@@ -236,7 +216,7 @@ impl<R: Register> BackingTable<R> {
         // Dropped and so closed on every path.
         let mut served = ServedOpen {
             node,
-            mode: Mode::Relay,
+            mode: Serving::Relay,
             table: Arc::clone(self),
         };
         // Only other opens of this inode wait for this lock.
@@ -244,10 +224,10 @@ impl<R: Register> BackingTable<R> {
         let settled = match &mut *settled {
             Some(settled) => {
                 match (&settled.mode, wanted) {
-                    (Mode::Passthrough(_), Wanted::Passthrough { .. }) => {
+                    (Serving::Passthrough(_), Wanted::Passthrough { .. }) => {
                         self.counters.reused.add(1);
                     }
-                    (Mode::Relay, Wanted::Relay) | (Mode::AppendOnly(_), _) => {}
+                    (Serving::Relay, Wanted::Relay) | (Serving::AppendOnly(_), _) => {}
                     (_, Wanted::AppendOnly { is_writable: true }) => return Err(Errno::BUSY),
                     _ => self.counters.followed.add(1),
                 }
@@ -266,27 +246,27 @@ impl<R: Register> BackingTable<R> {
         let relayed = |mode| Settled { mode, keep: None };
         let (file, keep) = match wanted {
             Wanted::Passthrough { file, keep } => (file, keep),
-            Wanted::Relay => return Ok(relayed(Mode::Relay)),
+            Wanted::Relay => return Ok(relayed(Serving::Relay)),
             Wanted::AppendOnly { .. } => {
                 self.idle.remove(node);
-                return Ok(relayed(Mode::AppendOnly(self.unmappable())));
+                return Ok(relayed(Serving::AppendOnly(self.unmappable())));
             }
         };
         if let Some(Idle { id, path }) = self.idle.remove(node) {
             self.counters.reused.add(1);
-            let (mode, keep) = (Mode::Passthrough(id), Some(path));
+            let (mode, keep) = (Serving::Passthrough(id), Some(path));
             return Ok(Settled { mode, keep });
         }
         match self.register.register(file) {
             Ok(id) => {
                 self.counters.registered.add(1);
-                let (mode, keep) = (Mode::Passthrough(Arc::new(id)), keep.map(Arc::clone));
+                let (mode, keep) = (Serving::Passthrough(Arc::new(id)), keep.map(Arc::clone));
                 Ok(Settled { mode, keep })
             }
             Err(errno) if self.passthrough == Passthrough::Require => Err(errno),
             Err(errno) => {
                 self.fall_back(errno);
-                Ok(relayed(Mode::Relay))
+                Ok(relayed(Serving::Relay))
             }
         }
     }
@@ -332,7 +312,7 @@ impl<R: Register> BackingTable<R> {
         let settled = inode.and_then(|inode| Arc::into_inner(inode.settled));
         let settled = settled.and_then(|settled| settled.into_inner().ok().flatten());
         if let Some(Settled {
-            mode: Mode::Passthrough(id),
+            mode: Serving::Passthrough(id),
             keep: Some(path),
         }) = settled
         {
@@ -355,23 +335,23 @@ fn is_final(errno: Errno) -> bool {
 /// An open with the serving mode of its inode. Drop it when the kernel has released the file.
 pub(crate) struct ServedOpen<R: Register> {
     node: NodeId,
-    mode: Mode<R::Id>,
+    mode: Serving<Arc<R::Id>>,
     table: Arc<BackingTable<R>>,
 }
 
 impl<R: Register> ServedOpen<R> {
     /// How the kernel is to serve it.
-    pub(crate) fn serving(&self) -> Serving<'_, R::Id> {
+    pub(crate) fn serving(&self) -> Serving<&R::Id> {
         match &self.mode {
-            Mode::Passthrough(id) => Serving::Passthrough(id),
-            Mode::Relay => Serving::Relay,
-            Mode::AppendOnly(id) => Serving::AppendOnly(id.as_deref()),
+            Serving::Passthrough(id) => Serving::Passthrough(&**id),
+            Serving::Relay => Serving::Relay,
+            Serving::AppendOnly(id) => Serving::AppendOnly(id.as_deref()),
         }
     }
 
     /// Whether it is passed through.
     pub(crate) fn is_passed_through(&self) -> bool {
-        matches!(self.mode, Mode::Passthrough(_))
+        matches!(self.mode, Serving::Passthrough(_))
     }
 }
 

@@ -305,7 +305,7 @@ impl<R: Register> BridgedFile<R> {
     }
 
     /// How the kernel is to serve it.
-    pub fn serving(&self) -> Serving<'_, R::Id> {
+    pub fn serving(&self) -> Serving<&R::Id> {
         self.served
             .as_ref()
             .map_or(Serving::Relay, ServedOpen::serving)
