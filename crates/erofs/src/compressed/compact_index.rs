@@ -53,7 +53,8 @@ impl PackKind {
         }
     }
 
-    const fn entries(self) -> usize {
+    /// How many entries it has.
+    pub(crate) const fn entries(self) -> usize {
         match self {
             Self::Short => 2,
             Self::Long => 16,
@@ -61,7 +62,7 @@ impl PackKind {
     }
 
     /// How many bits an entry has: all but the last 4 bytes are entries.
-    const fn entry_bits(self) -> usize {
+    pub(crate) const fn entry_bits(self) -> usize {
         match self {
             Self::Short => 16,
             Self::Long => 14,

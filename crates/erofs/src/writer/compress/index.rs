@@ -7,6 +7,7 @@ use zerocopy::IntoBytes;
 use super::piece::{Data, Extent};
 use crate::{
     block_size::BlockSize,
+    compressed::PackKind,
     raw::{INODE_SLOT, MapHeader, advice, cluster_type},
 };
 
@@ -41,35 +42,6 @@ pub(in crate::writer) struct Geometry {
     value_bits: u8,
 }
 
-/// The length of a pack.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum PackKind {
-    Short,
-    Long,
-}
-
-impl PackKind {
-    const fn entries(self) -> usize {
-        match self {
-            Self::Short => 2,
-            Self::Long => 16,
-        }
-    }
-
-    /// Its length in bytes.
-    const fn len(self) -> usize {
-        match self {
-            Self::Short => 8,
-            Self::Long => 32,
-        }
-    }
-
-    /// Bits of an entry.
-    const fn entry_bits(self) -> usize {
-        (self.len() - BASE) * 8 / self.entries()
-    }
-}
-
 /// Bytes at the end of a pack, for the number of a block.
 const BASE: usize = 4;
 
@@ -80,7 +52,7 @@ impl Geometry {
         let packs = at + HEADER;
         let entries = block.blocks_for(size);
         // Long packs begin at multiples of their length. Inodes do so, too.
-        let long = PackKind::Long.len() as u64;
+        let long = PackKind::Long.len();
         let has_long = block.bits() == LONG_PACK_BLOCK_BITS;
         let front = match has_long {
             true => (packs.next_multiple_of(long) - packs) / 4,
@@ -112,7 +84,7 @@ impl Geometry {
         let back = self.entries - front - self.middle;
         let short = front.div_ceil(2) + back.div_ceil(2);
         let long = self.middle / PackKind::Long.entries() as u64;
-        HEADER + short * PackKind::Short.len() as u64 + long * PackKind::Long.len() as u64
+        HEADER + short * PackKind::Short.len() + long * PackKind::Long.len()
     }
 
     /// Blocks of the file.
@@ -273,7 +245,7 @@ impl Encoder {
 
     fn end_pack(&mut self) {
         let kind = self.geometry.pack(self.first_of_pack());
-        let mut bytes = [0; PackKind::Long.len()];
+        let mut bytes = [0; PackKind::Long.len() as usize];
         for (position, (kind_of_entry, value)) in self.pack.drain(..).enumerate() {
             let bit = position * kind.entry_bits();
             let entry = u32::from(kind_of_entry) << self.geometry.value_bits | u32::from(value);
@@ -288,8 +260,9 @@ impl Encoder {
             false => self.base - 1,
         };
         // Images have less than 2³² blocks.
-        bytes[kind.len() - BASE..kind.len()].copy_from_slice(&(base as u32).to_le_bytes());
-        self.bytes.extend_from_slice(&bytes[..kind.len()]);
+        let len = kind.len() as usize;
+        bytes[len - BASE..len].copy_from_slice(&(base as u32).to_le_bytes());
+        self.bytes.extend_from_slice(&bytes[..len]);
     }
 }
 
