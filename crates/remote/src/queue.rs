@@ -294,8 +294,9 @@ impl Runs {
 }
 
 #[cfg(test)]
-#[allow(clippy::single_range_in_vec_init, reason = "one run of granules")]
 mod tests {
+    #![allow(clippy::single_range_in_vec_init, reason = "one run of granules")]
+
     use std::time::Duration;
 
     use super::*;

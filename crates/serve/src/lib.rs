@@ -5,6 +5,9 @@
 //! [`Volume`](verimount_integrity::Volume). [`attach`](verimount_mount::attach) mounts one on a directory.
 //! Each tells a [`Status`] of what it serves, which [`ask_mount`] and [`ask_export`] read.
 
+// The examples of the README are tests.
+#![cfg_attr(doctest, doc = include_str!("../README.md"))]
+
 mod ask;
 mod bridge_fs;
 mod cache_policy;
@@ -39,8 +42,3 @@ pub use verified_tree::{Failure, ImageStatus, VerifiedTree};
 pub use volume_export::VolumeExport;
 pub use volume_fs::{DiskAccess, VolumeFs};
 pub use volume_status::{BadSector, StorageCounts, VolumeStatus};
-
-/// The examples of the README are tests.
-#[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;
