@@ -9,6 +9,9 @@
 //!
 //! Each operation prepares its thread as far as needed ([`Rights`]).
 
+// The examples of the README are tests.
+#![cfg_attr(doctest, doc = include_str!("../README.md"))]
+
 mod attr;
 mod backing;
 mod bridge;
@@ -45,8 +48,3 @@ pub use mirror::{Changes, Entry, Mirror, MirrorOptions, NewFile, NewTime};
 pub use node::NodeId;
 pub use restrictions::Restrictions;
 pub use rights::Rights;
-
-/// The examples of the README are tests.
-#[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;

@@ -8,6 +8,9 @@
 //! nothing is ever flushed, and no file says what is valid: which parts of a file are data and which are holes is
 //! all that is stored. Several processes may use one cache. No failure of it makes a read fail.
 
+// The examples of the README are tests.
+#![cfg_attr(doctest, doc = include_str!("../README.md"))]
+
 mod cache;
 mod cached;
 mod counters;
@@ -27,8 +30,3 @@ pub use object::Object;
 
 /// The unit of keeping and evicting, in bytes.
 pub const GRANULE: u64 = 128 << 10;
-
-/// The examples of the README are tests.
-#[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;

@@ -11,6 +11,8 @@
 //!
 //! What is read and written of the format is described in `docs/formats/erofs.md`.
 
+// The examples of the README are tests.
+#![cfg_attr(doctest, doc = include_str!("../README.md"))]
 #![cfg_attr(
     not(test),
     deny(
@@ -63,8 +65,3 @@ pub use writer::{
     BuildError, ClusterSize, Codec, Compression, InvalidClusterSize, InvalidCodec,
     InvalidVolumeName, Level, Lz4Level, Options, Plan, Unstorable, VolumeName, ZstdLevel, plan,
 };
-
-/// The examples of the README are tests.
-#[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;

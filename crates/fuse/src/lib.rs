@@ -8,6 +8,9 @@
 //! This crate does not mount: its user mounts and passes the open `/dev/fuse`. All facts about the
 //! protocol are from `linux/fuse.h`, which is also available under the BSD licence.
 
+// The examples of the README are tests.
+#![cfg_attr(doctest, doc = include_str!("../README.md"))]
+
 mod abandoned;
 mod abi;
 mod awake;
@@ -42,8 +45,3 @@ pub use types::{
     OpenFlags, Opened, Read, Seek, SetAttr, SetTime, StatFs, Statx, Time, Write, device_number,
     device_parts,
 };
-
-/// The examples of the README are tests.
-#[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;

@@ -9,6 +9,9 @@
 //!
 //! The format is specified in `docs/formats/dm-integrity.md`.
 
+// The examples of the README are tests.
+#![cfg_attr(doctest, doc = include_str!("../README.md"))]
+
 mod algorithm;
 mod bitmap;
 mod bits;
@@ -43,8 +46,3 @@ pub use superblock::Superblock;
 pub use volume::{BadRange, BadReason, CommitTimer, OpenOptions, Volume, VolumeStats, grow};
 
 pub use verimount_source::Progress;
-
-/// The examples of the README are tests.
-#[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;

@@ -4,6 +4,9 @@
 //! [`Mounted::wait`] waits for the end of the mount. What is served is unknown here: [`ask_mount`] returns a
 //! status as it is told.
 
+// The examples of the README are tests.
+#![cfg_attr(doctest, doc = include_str!("../README.md"))]
+
 mod ask;
 mod attached;
 mod daemon;
@@ -29,8 +32,3 @@ pub use mount::{Mode, MountError, MountOptions, Mountable, attach};
 pub use mount_table::{MountEntry, mounts};
 pub use mounted::Mounted;
 pub use unmount::{UnmountError, unmount};
-
-/// The examples of the README are tests.
-#[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;

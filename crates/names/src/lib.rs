@@ -3,6 +3,9 @@
 //! A file name can contain any bytes but `/` and NUL. Shown unescaped, a line feed in it would
 //! start a forged line, and an escape sequence would control the terminal.
 
+// The examples of the README are tests.
+#![cfg_attr(doctest, doc = include_str!("../README.md"))]
+
 use std::{
     ffi::OsStr,
     fmt::{self, Write},
@@ -144,8 +147,3 @@ mod tests {
         }
     }
 }
-
-/// The examples of the README are tests.
-#[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;

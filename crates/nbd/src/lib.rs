@@ -5,6 +5,9 @@
 //!
 //! The protocol is specified in the NBD project's `doc/proto.md`.
 
+// The examples of the README are tests.
+#![cfg_attr(doctest, doc = include_str!("../README.md"))]
+
 mod cgroup;
 pub mod client;
 mod clients;
@@ -26,8 +29,3 @@ pub use limits::Limits;
 pub use own_option::{OwnOption, Talk, Tell};
 pub use server::Server;
 pub use socket::SocketAccess;
-
-/// The examples of the README are tests.
-#[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;

@@ -21,6 +21,9 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 
+// The examples of the README are tests.
+#![cfg_attr(doctest, doc = include_str!("../README.md"))]
+
 mod answer;
 mod client;
 mod closing;
@@ -55,8 +58,3 @@ pub use headers::{Headers, ParseHeadersError};
 pub use remote_file::RemoteFile;
 pub use session::{Authorities, ParseAuthoritiesError, RemoteOptions, Session};
 pub use url::{ParseUrlError, RemoteUrl};
-
-/// The examples of the README are tests.
-#[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;

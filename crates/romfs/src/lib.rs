@@ -10,6 +10,8 @@
 //!
 //! The format, the layout and the index are specified in `docs/formats/romfs.md`.
 
+// The examples of the README are tests.
+#![cfg_attr(doctest, doc = include_str!("../README.md"))]
 #![cfg_attr(
     not(test),
     deny(
@@ -50,8 +52,3 @@ pub use reader::Romfs;
 pub use romfs_tree::RomfsTree;
 pub use walk::MAX_DEPTH;
 pub use writer::{MAX_NAME_LEN, Options, Plan, plan};
-
-/// The examples of the README are tests.
-#[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;

@@ -27,6 +27,9 @@
 //! # Ok::<_, verimount_scan::Error>(())
 //! ```
 
+// The examples of the README are tests.
+#![cfg_attr(doctest, doc = include_str!("../README.md"))]
+
 mod archive;
 mod attributes;
 mod contents;
@@ -57,8 +60,3 @@ pub use source_tree::{Entry, EntryId, SourceTree};
 pub use summary::Summary;
 pub use verimount_tar::{Compression, Error as ArchiveError, check_beginning};
 pub use xattr_store::{Xattr, XattrId, XattrSetId};
-
-/// The examples of the README are tests.
-#[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;

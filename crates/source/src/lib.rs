@@ -36,6 +36,9 @@
 //! # Ok::<_, ReadError>(())
 //! ```
 
+// The examples of the README are tests.
+#![cfg_attr(doctest, doc = include_str!("../README.md"))]
+
 mod aligned;
 mod counting;
 mod error;
@@ -69,8 +72,3 @@ pub use sink::{Sink, SinkError};
 pub use streams::{Run, Streams};
 pub use window::Window;
 pub use write_at::WriteAt;
-
-/// The examples of the README are tests.
-#[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;

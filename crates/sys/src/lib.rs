@@ -1,6 +1,9 @@
 //! System calls that no safe library offers. The only crate of Verimount with unsafe code: each block
 //! says why it is sound.
 
+// The examples of the README are tests.
+#![cfg_attr(doctest, doc = include_str!("../README.md"))]
+
 mod allocation;
 mod cachestat;
 mod file_handle;
@@ -33,8 +36,3 @@ pub use mount_status::{IOC_MOUNT_STATUS, mount_status};
 pub use peer::{Listener, connecting_user, listener};
 pub use thread_rights::{set_thread_fs_gid, set_thread_fs_uid, unshare_umask};
 pub use writeback::begin_writeback;
-
-/// The examples of the README are tests.
-#[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;

@@ -163,6 +163,8 @@
 //! | `remote` | content on web servers (`https://…`) and in registries (`oci://…`), and its cache |
 //! | `clouds` (default) | in object stores as well (`s3://…`, `gs://…`, `az://…`) |
 
+// The examples of the README are tests.
+#![cfg_attr(doctest, doc = include_str!("../README.md"))]
 #![warn(missing_debug_implementations)]
 #![cfg_attr(
     not(feature = "remote"),
@@ -249,8 +251,3 @@ pub use {
     verimount_cache::{Cache, CacheError},
     verimount_remote::RemoteOptions,
 };
-
-/// The examples of the README are tests.
-#[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;

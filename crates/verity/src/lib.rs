@@ -9,6 +9,9 @@
 //! `docs/formats/fs-verity.md`. The differences of dm-verity are in [`dm_verity`]; hashing,
 //! building and reading are the same.
 
+// The examples of the README are tests.
+#![cfg_attr(doctest, doc = include_str!("../README.md"))]
+
 mod algorithm;
 mod builder;
 mod descriptor;
@@ -44,8 +47,3 @@ pub use survey::{BadRange, BadReason, survey};
 pub use verified::{Trust, VerifiedReader, VerifyOptions, VerifyStats};
 
 pub use verimount_source::Progress;
-
-/// The examples of the README are tests.
-#[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;
