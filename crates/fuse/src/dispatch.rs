@@ -121,9 +121,8 @@ impl<'t, F: FileSystem> Exchange<'t, '_, F> {
     }
 
     fn lookup(mut self) -> Outcome<'t> {
-        let name = self.request.take_name()?;
-        let (caller, parent) = (self.request.caller(), self.request.node());
-        let entry = self.fs.lookup(caller, parent, name)?;
+        let (caller, place) = (self.request.caller(), self.request.take_place()?);
+        let entry = self.fs.lookup(caller, place)?;
         self.value(&abi::EntryOut::from(&entry))
     }
 
@@ -173,41 +172,36 @@ impl<'t, F: FileSystem> Exchange<'t, '_, F> {
     }
 
     fn symlink(mut self) -> Outcome<'t> {
-        let name = self.request.take_name()?;
+        let (caller, place) = (self.request.caller(), self.request.take_place()?);
         let target = self.request.take_name()?;
-        let (caller, parent) = (self.request.caller(), self.request.node());
-        let entry = self.fs.symlink(caller, parent, name, target)?;
+        let entry = self.fs.symlink(caller, place, target)?;
         self.value(&abi::EntryOut::from(&entry))
     }
 
     fn mknod(mut self) -> Outcome<'t> {
         let args: abi::MknodIn = self.request.take()?;
-        let name = self.request.take_name()?;
-        let (caller, parent) = (self.request.caller(), self.request.node());
+        let (caller, place) = (self.request.caller(), self.request.take_place()?);
         let mode = create_mode(args.mode, args.umask);
-        let entry = self.fs.mknod(caller, parent, name, mode, args.rdev)?;
+        let entry = self.fs.mknod(caller, place, mode, args.rdev)?;
         self.value(&abi::EntryOut::from(&entry))
     }
 
     fn mkdir(mut self) -> Outcome<'t> {
         let args: abi::MkdirIn = self.request.take()?;
-        let name = self.request.take_name()?;
-        let (caller, parent) = (self.request.caller(), self.request.node());
+        let (caller, place) = (self.request.caller(), self.request.take_place()?);
         let mode = create_mode(args.mode, args.umask);
-        let entry = self.fs.mkdir(caller, parent, name, mode)?;
+        let entry = self.fs.mkdir(caller, place, mode)?;
         self.value(&abi::EntryOut::from(&entry))
     }
 
     fn unlink(mut self) -> Outcome<'t> {
-        let name = self.request.take_name()?;
-        let (caller, parent) = (self.request.caller(), self.request.node());
-        self.done(|fs| fs.unlink(caller, parent, name))
+        let (caller, place) = (self.request.caller(), self.request.take_place()?);
+        self.done(|fs| fs.unlink(caller, place))
     }
 
     fn rmdir(mut self) -> Outcome<'t> {
-        let name = self.request.take_name()?;
-        let (caller, parent) = (self.request.caller(), self.request.node());
-        self.done(|fs| fs.rmdir(caller, parent, name))
+        let (caller, place) = (self.request.caller(), self.request.take_place()?);
+        self.done(|fs| fs.rmdir(caller, place))
     }
 
     fn rename(mut self) -> Outcome<'t> {
@@ -221,7 +215,7 @@ impl<'t, F: FileSystem> Exchange<'t, '_, F> {
     }
 
     fn rename_to(mut self, directory: NodeId, flags: u32) -> Outcome<'t> {
-        let from = (self.request.node(), self.request.take_name()?);
+        let from = self.request.take_place()?;
         let to = (directory, self.request.take_name()?);
         let caller = self.request.caller();
         self.done(|fs| fs.rename(caller, from, to, flags))
@@ -229,9 +223,8 @@ impl<'t, F: FileSystem> Exchange<'t, '_, F> {
 
     fn link(mut self) -> Outcome<'t> {
         let args: abi::LinkIn = self.request.take()?;
-        let name = self.request.take_name()?;
-        let (caller, parent) = (self.request.caller(), self.request.node());
-        let entry = self.fs.link(caller, NodeId(args.oldnodeid), parent, name)?;
+        let (caller, place) = (self.request.caller(), self.request.take_place()?);
+        let entry = self.fs.link(caller, NodeId(args.oldnodeid), place)?;
         self.value(&abi::EntryOut::from(&entry))
     }
 
@@ -244,10 +237,9 @@ impl<'t, F: FileSystem> Exchange<'t, '_, F> {
 
     fn create(mut self) -> Outcome<'t> {
         let args: abi::CreateIn = self.request.take()?;
-        let name = self.request.take_name()?;
-        let (caller, parent) = (self.request.caller(), self.request.node());
+        let (caller, place) = (self.request.caller(), self.request.take_place()?);
         let mode = create_mode(args.mode, args.umask);
-        let created = self.fs.create(caller, parent, name, mode, args.flags)?;
+        let created = self.fs.create(caller, place, mode, args.flags)?;
         self.value(&abi::CreateOut::from(&created))
     }
 

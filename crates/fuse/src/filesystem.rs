@@ -7,6 +7,9 @@ use crate::{
     Seek, SetAttr, StatFs, Statx, Write,
 };
 
+/// A name in a directory.
+pub type Place<'a> = (NodeId, &'a OsStr);
+
 /// A file system that answers the kernel's requests, from several threads at once.
 ///
 /// An operation returns the answer for the kernel, or the error for the caller. An operation that is
@@ -22,7 +25,7 @@ pub trait FileSystem: Send + Sync + 'static {
     fn unmounted(&self) {}
 
     /// Finds the file with a name. Success increments the kernel's lookup count of the node.
-    fn lookup(&self, caller: Caller, parent: NodeId, name: &OsStr) -> Result<Entry, Errno> {
+    fn lookup(&self, caller: Caller, place: Place<'_>) -> Result<Entry, Errno> {
         Err(Errno::NOSYS)
     }
 
@@ -59,13 +62,7 @@ pub trait FileSystem: Send + Sync + 'static {
     }
 
     /// Creates a symbolic link.
-    fn symlink(
-        &self,
-        caller: Caller,
-        parent: NodeId,
-        name: &OsStr,
-        target: &OsStr,
-    ) -> Result<Entry, Errno> {
+    fn symlink(&self, caller: Caller, place: Place<'_>, target: &OsStr) -> Result<Entry, Errno> {
         Err(Errno::NOSYS)
     }
 
@@ -73,8 +70,7 @@ pub trait FileSystem: Send + Sync + 'static {
     fn mknod(
         &self,
         caller: Caller,
-        parent: NodeId,
-        name: &OsStr,
+        place: Place<'_>,
         mode: CreateMode,
         rdev: u32,
     ) -> Result<Entry, Errno> {
@@ -82,23 +78,17 @@ pub trait FileSystem: Send + Sync + 'static {
     }
 
     /// Creates a directory.
-    fn mkdir(
-        &self,
-        caller: Caller,
-        parent: NodeId,
-        name: &OsStr,
-        mode: CreateMode,
-    ) -> Result<Entry, Errno> {
+    fn mkdir(&self, caller: Caller, place: Place<'_>, mode: CreateMode) -> Result<Entry, Errno> {
         Err(Errno::NOSYS)
     }
 
     /// Removes a name of a file that is not a directory.
-    fn unlink(&self, caller: Caller, parent: NodeId, name: &OsStr) -> Result<(), Errno> {
+    fn unlink(&self, caller: Caller, place: Place<'_>) -> Result<(), Errno> {
         Err(Errno::NOSYS)
     }
 
     /// Removes an empty directory.
-    fn rmdir(&self, caller: Caller, parent: NodeId, name: &OsStr) -> Result<(), Errno> {
+    fn rmdir(&self, caller: Caller, place: Place<'_>) -> Result<(), Errno> {
         Err(Errno::NOSYS)
     }
 
@@ -106,21 +96,15 @@ pub trait FileSystem: Send + Sync + 'static {
     fn rename(
         &self,
         caller: Caller,
-        from: (NodeId, &OsStr),
-        to: (NodeId, &OsStr),
+        from: Place<'_>,
+        to: Place<'_>,
         flags: u32,
     ) -> Result<(), Errno> {
         Err(Errno::NOSYS)
     }
 
     /// Creates a hard link: one more name for a file.
-    fn link(
-        &self,
-        caller: Caller,
-        node: NodeId,
-        parent: NodeId,
-        name: &OsStr,
-    ) -> Result<Entry, Errno> {
+    fn link(&self, caller: Caller, node: NodeId, place: Place<'_>) -> Result<Entry, Errno> {
         Err(Errno::NOSYS)
     }
 
@@ -133,8 +117,7 @@ pub trait FileSystem: Send + Sync + 'static {
     fn create(
         &self,
         caller: Caller,
-        parent: NodeId,
-        name: &OsStr,
+        place: Place<'_>,
         mode: CreateMode,
         flags: u32,
     ) -> Result<(Entry, Opened), Errno> {

@@ -6,7 +6,7 @@ use rustix::{fs::OFlags, io::Errno};
 use zerocopy::{FromBytes, Immutable, KnownLayout};
 
 use crate::{
-    Caller, NodeId,
+    Caller, NodeId, Place,
     abi::{EXT_GROUPS, ExtHeader, InHeader, OpenIn, opcode},
     watch::RingRequest,
 };
@@ -135,6 +135,14 @@ impl<'b> Request<'b> {
         let (name, rest) = self.arguments.split_at(end.ok_or(Errno::IO)?);
         self.arguments = &rest[1..];
         Ok(OsStr::from_bytes(name))
+    }
+
+    /// The next name, in the directory that the request is about.
+    ///
+    /// # Errors
+    /// `EIO` if there is none.
+    pub(crate) fn take_place(&mut self) -> Result<Place<'b>, Errno> {
+        Ok((self.node(), self.take_name()?))
     }
 
     /// The next `len` bytes.

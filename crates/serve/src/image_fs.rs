@@ -7,7 +7,7 @@ use std::{ffi::OsStr, fs, os::unix::ffi::OsStrExt, sync::Arc, time::Duration};
 use rustix::io::Errno;
 use verimount_fuse::{
     Answering, Attr, Caller, Capabilities, Entry, FileSystem, Handle, Names, NamesPlus, NodeId,
-    Opened, Read, Seek, SessionOptions, StatFs,
+    Opened, Place, Read, Seek, SessionOptions, StatFs,
 };
 use verimount_mount::{Mountable, STATUS_XATTR};
 use verimount_source::Scratch;
@@ -113,7 +113,7 @@ impl FileSystem for ImageFs {
         self.tree.close();
     }
 
-    fn lookup(&self, _: Caller, parent: NodeId, name: &OsStr) -> Result<Entry, Errno> {
+    fn lookup(&self, _: Caller, (parent, name): Place<'_>) -> Result<Entry, Errno> {
         match self.tree.lookup(file(parent)?, name) {
             Ok(attr) => Ok(self.entry(&attr)),
             Err(Error::NotFound) => Ok(no_entry()),

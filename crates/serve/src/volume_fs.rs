@@ -6,7 +6,8 @@ use rustix::{
 };
 use verimount_fuse::{
     Answering, Attr, Caller, Capabilities, Durability, Entry, FileSystem, Handle, Name, Names,
-    NamesPlus, NodeId, OpenFlags, Opened, Read, SessionOptions, SetAttr, StatFs, Time, Write,
+    NamesPlus, NodeId, OpenFlags, Opened, Place, Read, SessionOptions, SetAttr, StatFs, Time,
+    Write,
 };
 use verimount_mount::{Mountable, STATUS_XATTR};
 use verimount_source::Scratch;
@@ -144,7 +145,7 @@ impl Mountable for VolumeFs {
 impl FileSystem for VolumeFs {
     type Scratch = Scratch;
 
-    fn lookup(&self, _: Caller, parent: NodeId, name: &OsStr) -> Result<Entry, Errno> {
+    fn lookup(&self, _: Caller, (parent, name): Place<'_>) -> Result<Entry, Errno> {
         match (parent, name.to_str()) {
             (NodeId::ROOT, Some(DISK)) => Ok(self.entry(DISK_NODE)),
             _ => Err(Errno::NOENT),

@@ -491,7 +491,7 @@ fn requests_are_counted_by_their_kinds() {
         let _ = served.listxattr(caller, FuseNodeId::ROOT);
     }
     for _ in 0..3 {
-        let _ = served.lookup(caller, FuseNodeId::ROOT, "a".as_ref());
+        let _ = served.lookup(caller, (FuseNodeId::ROOT, "a".as_ref()));
     }
     let requests = status(&tree).requests;
     for (name, count) in [

@@ -15,7 +15,7 @@ use std::{
 use rustix::{fs::FileType, io::Errno};
 use verimount_fuse::{
     Attr, Caller, CreateMode, Durability, Entry, FileSystem, Handle, Name, Names, NamesPlus,
-    NodeId, OpenFlags, Opened, Read, SetAttr, Write,
+    NodeId, OpenFlags, Opened, Place, Read, SetAttr, Write,
 };
 
 /// Reading a file with this name panics.
@@ -218,7 +218,7 @@ impl MemoryFs {
 impl FileSystem for MemoryFs {
     type Scratch = Vec<u8>;
 
-    fn lookup(&self, _: Caller, parent: NodeId, name: &OsStr) -> Result<Entry, Errno> {
+    fn lookup(&self, _: Caller, (parent, name): Place<'_>) -> Result<Entry, Errno> {
         if name == SLOW_LOOKUP {
             self.wait_slowly();
         }
@@ -256,8 +256,7 @@ impl FileSystem for MemoryFs {
     fn mkdir(
         &self,
         _: Caller,
-        parent: NodeId,
-        name: &OsStr,
+        (parent, name): Place<'_>,
         mode: CreateMode,
     ) -> Result<Entry, Errno> {
         let mut nodes = self.nodes();
@@ -269,8 +268,7 @@ impl FileSystem for MemoryFs {
     fn create(
         &self,
         _: Caller,
-        parent: NodeId,
-        name: &OsStr,
+        (parent, name): Place<'_>,
         mode: CreateMode,
         _: u32,
     ) -> Result<(Entry, Opened), Errno> {
@@ -283,8 +281,7 @@ impl FileSystem for MemoryFs {
     fn symlink(
         &self,
         _: Caller,
-        parent: NodeId,
-        name: &OsStr,
+        (parent, name): Place<'_>,
         target: &OsStr,
     ) -> Result<Entry, Errno> {
         let mut nodes = self.nodes();
@@ -298,19 +295,13 @@ impl FileSystem for MemoryFs {
         Ok(scratch)
     }
 
-    fn unlink(&self, _: Caller, parent: NodeId, name: &OsStr) -> Result<(), Errno> {
+    fn unlink(&self, _: Caller, (parent, name): Place<'_>) -> Result<(), Errno> {
         let names = &mut self.nodes();
         let removed = names.get(parent)?.names.remove(name);
         removed.map(drop).ok_or(Errno::NOENT)
     }
 
-    fn rename(
-        &self,
-        _: Caller,
-        from: (NodeId, &OsStr),
-        to: (NodeId, &OsStr),
-        _: u32,
-    ) -> Result<(), Errno> {
+    fn rename(&self, _: Caller, from: Place<'_>, to: Place<'_>, _: u32) -> Result<(), Errno> {
         let mut nodes = self.nodes();
         let node = nodes.find(from.0, from.1)?;
         nodes.get(from.0)?.names.remove(from.1);
