@@ -63,111 +63,8 @@ const OF_CLOUDS: [&str; 7] = ["mount", "verify", "info", "ls", "cat", "extract",
 /// The pages of what stays until it is told to end.
 const STAYING: [&str; 4] = ["mount", "bridge", "volume-mount", "volume-serve"];
 
-/// What the page of the command that is called shows how to do, and how.
-const EXAMPLES: [(&str, &str); 27] = [
-    (
-        "Make an image, and print its digest",
-        "verimount build app app.img",
-    ),
-    (
-        "Write model.bin.verity beside the file",
-        "verimount seal model.bin",
-    ),
-    (
-        "Print the same as fsverity digest",
-        "verimount digest model.bin",
-    ),
-    (
-        "Make a key pair with a password",
-        "verimount keygen key.pub key.sec",
-    ),
-    (
-        "Sign a sealed file",
-        "verimount sign model.bin --key key.sec",
-    ),
-    (
-        "Show the digest of a sealed file",
-        "verimount info model.bin",
-    ),
-    (
-        "Read all of a signed file",
-        "verimount verify model.bin --key key.pub",
-    ),
-    (
-        "Print a file of an image",
-        "verimount cat app.img etc/config --unpinned",
-    ),
-    (
-        "Show all that is stored of the programs in a directory",
-        "verimount ls --long app.img usr/bin --unpinned",
-    ),
-    (
-        "Copy everything out of an image, as root with owners; fail if anything is lost",
-        "verimount extract rootfs.erofs /srv/rootfs --key key.pub --strict",
-    ),
-    (
-        "Mount what a key has signed",
-        "verimount mount model.bin /mnt/model --key key.pub",
-    ),
-    (
-        "The same for all users, with options as in fstab",
-        "verimount mount model.bin /mnt/model -o key=key.pub,allow_other",
-    ),
-    (
-        "Mount from a registry what push has printed the name of",
-        "verimount mount oci://ghcr.io/me/app@sha256:9a296d4d5cf6f650a762d1e904cf9c6eb0240953462b526edff5eb03b5ef248b /mnt/app",
-    ),
-    (
-        "Mount from an object store, with the credentials in the environment",
-        "verimount mount s3://my-bucket/app.img /mnt/app --key key.pub",
-    ),
-    (
-        "Store an image in a registry",
-        "verimount push app.img oci://ghcr.io/me/app:1.0",
-    ),
-    (
-        "Store it in an object store, with the credentials in the environment",
-        "verimount push app.img s3://my-bucket/app.img",
-    ),
-    (
-        "Copy what the author has signed",
-        "verimount pull oci://ghcr.io/me/app:1.0 app.img --key key.pub",
-    ),
-    (
-        "From a registry without encryption",
-        "verimount pull --plain-http oci://registry.lan:5000/app:1.0 app.img --key key.pub",
-    ),
-    (
-        "Mirror a directory through a policy",
-        "verimount bridge /srv/data /mnt/data --policy policy.toml",
-    ),
-    (
-        "Make a volume in a new file",
-        "verimount volume format vol.img --size 20G",
-    ),
-    (
-        "Mount it: /mnt/vol/disk is its disk",
-        "verimount volume mount vol.img /mnt/vol",
-    ),
-    (
-        "Only read it",
-        "verimount volume mount vol.img /mnt/vol --mode read-only",
-    ),
-    (
-        "Serve it to QEMU and others of a group",
-        "verimount volume serve vol.img --socket vol.sock --socket-mode 660 --socket-group 104",
-    ),
-    ("Name every bad range", "verimount volume check vol.img"),
-    (
-        "End an export, and wait until its volume is closed",
-        "verimount umount vol.sock",
-    ),
-    (
-        "For Prometheus' textfile collector",
-        "verimount status /mnt/model --prometheus",
-    ),
-    ("Show all as JSON", "verimount list --json"),
-];
+/// What the page of the command that is called shows how to do, and how: a line for each, and an empty one behind.
+const EXAMPLES: &str = include_str!("examples.txt");
 
 /// Appends to the page of a command what its parser does not know.
 pub(super) fn write_sections(page: &mut impl Write, command: &Command) -> io::Result<()> {
@@ -187,9 +84,16 @@ pub(super) fn write_sections(page: &mut impl Write, command: &Command) -> io::Re
     }
     let signals = signals(name);
     write_section(page, "SIGNALS", signals.iter().copied())?;
-    let examples = EXAMPLES.iter().filter(|(_, how)| is_call(how, command));
-    write_section(page, "EXAMPLES", examples.map(|(what, how)| (*how, *what)))?;
+    let examples = examples().filter(|(how, _)| is_call(how, command));
+    write_section(page, "EXAMPLES", examples)?;
     write_see_also(page, command)
+}
+
+/// The lines of examples, each with what it does.
+fn examples() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let each = EXAMPLES.split("\n\n");
+    let each = each.filter_map(|example| example.split_once('\n'));
+    each.map(|(what, how)| (how.trim(), what))
 }
 
 /// The command's name without that of the program: that of the program itself is empty.
@@ -272,7 +176,7 @@ mod tests {
     #[test]
     #[cfg_attr(not(feature = "clouds"), ignore = "the texts tell of all features")]
     fn examples_can_be_run() {
-        for (_, example) in EXAMPLES {
+        for (example, _) in examples() {
             let words: Vec<&str> = example.split(' ').collect();
             assert!(Cli::try_parse_from(&words).is_ok(), "{example}");
         }
@@ -291,7 +195,7 @@ mod tests {
         for page in told.chain(&STAYING) {
             assert!(pages.contains(page), "{page}");
         }
-        for (_, example) in EXAMPLES {
+        for (example, _) in examples() {
             let shown = commands.iter().filter(|page| is_call(example, page));
             assert_eq!(shown.count(), 1, "{example}");
         }
