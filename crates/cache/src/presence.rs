@@ -118,8 +118,9 @@ pub(crate) fn data_ranges(file: &File, granules: Range<u64>) -> impl Iterator<It
 }
 
 #[cfg(test)]
-#[allow(clippy::single_range_in_vec_init, reason = "one run of granules")]
 mod tests {
+    #![allow(clippy::single_range_in_vec_init, reason = "one run of granules")]
+
     use std::os::unix::fs::FileExt;
 
     use super::*;
