@@ -26,11 +26,11 @@ pub enum Loss {
 }
 
 impl Loss {
-    /// Each kind.
-    pub const ALL: [Self; 9] = [
+    /// Each kind that is accepted unless it is refused: all but that of privacy, which is refused unless it is
+    /// accepted.
+    pub const REFUSABLE: [Self; 8] = [
         Self::Times,
         Self::Owners,
-        Self::Privacy,
         Self::Permissions,
         Self::SpecialBits,
         Self::AccessLists,

@@ -12,7 +12,7 @@ use verimount::{
 
 use crate::{
     message::wrong_usage,
-    options::{Auto, of_size, parse_auto_size},
+    options::{Auto, of_size, one_of, parse_auto_size},
 };
 
 /// The format of an image, and its options.
@@ -45,9 +45,8 @@ pub(crate) struct FormatArgs {
     /// Also store files in romfs that not everybody may read; in the image, everybody may read them
     #[arg(long)]
     widen_permissions: bool,
-    /// Fail if the image would lose anything, or any of these: times, owners, permissions,
-    /// special-bits, access-lists, capabilities, attributes, holes. An erofs image loses nothing
-    #[arg(long, value_name = "LOSS", value_parser = parse_loss, num_args = 0.., value_delimiter = ',', require_equals = true)]
+    /// Fail if the image would lose anything, or any of these. An erofs image loses nothing
+    #[arg(long, value_name = "LOSS", value_parser = one_of(Loss::REFUSABLE, Loss::name), num_args = 0.., value_delimiter = ',', require_equals = true)]
     strict: Option<Vec<Loss>>,
 }
 
@@ -114,14 +113,4 @@ fn block_size_is_wrong(reason: impl Display) -> Error {
 
 fn volume_name_is_wrong(reason: impl Display) -> Error {
     wrong_usage(format_args!("--volume-name: {reason}"))
-}
-
-fn parse_loss(text: &str) -> Result<Loss, String> {
-    // Privacy has its own option.
-    let losses = || Loss::ALL.into_iter().filter(|loss| *loss != Loss::Privacy);
-    let loss = losses().find(|loss| loss.name() == text);
-    loss.ok_or_else(|| {
-        let names: Vec<_> = losses().map(Loss::name).collect();
-        format!("the losses are {}", names.join(", "))
-    })
 }
