@@ -13,7 +13,7 @@ pub(crate) struct OwnerArgs {
     gid: Option<u32>,
     /// Octal mask of the permissions that no file has: directories and executable files have the others
     /// of 777, other files those of 666; only for formats that store no permissions
-    #[arg(long, value_name = "MASK", value_parser = parse_umask)]
+    #[arg(long, value_name = "MASK", value_parser = parse_permissions)]
     umask: Option<u32>,
 }
 
@@ -31,13 +31,13 @@ fn parse_id(text: &str) -> Result<u32, String> {
     }
 }
 
-fn parse_umask(text: &str) -> Result<u32, String> {
-    const MAX: u32 = 0o777;
-    // The sign that Rust accepts is not part of a mask.
+/// Parses permissions, or a mask of them.
+pub(crate) fn parse_permissions(text: &str) -> Result<u32, String> {
+    // The sign that Rust accepts is not part of them.
     let is_octal = text.bytes().all(|byte| matches!(byte, b'0'..=b'7'));
     match u32::from_str_radix(text, 8) {
-        Ok(mask) if is_octal && mask <= MAX => Ok(mask),
-        _ => Err("a mask is an octal number from 0 to 777".to_owned()),
+        Ok(mode @ 0..=0o777) if is_octal => Ok(mode),
+        _ => Err("permissions are octal digits, 777 at most".to_owned()),
     }
 }
 
@@ -55,12 +55,12 @@ mod tests {
     }
 
     #[test]
-    fn umasks() {
+    fn permissions() {
         for (text, mask) in [("0", 0), ("022", 0o22), ("77", 0o77), ("0777", 0o777)] {
-            assert_eq!(parse_umask(text), Ok(mask));
+            assert_eq!(parse_permissions(text), Ok(mask));
         }
         for wrong in ["", "8", "+22", "-1", "1000", "0o22", "u=rwx"] {
-            assert!(parse_umask(wrong).is_err(), "{wrong}");
+            assert!(parse_permissions(wrong).is_err(), "{wrong}");
         }
     }
 }
