@@ -3,12 +3,12 @@ use std::{
     sync::atomic::{AtomicBool, Ordering::Relaxed},
 };
 
-use verimount_source::{ReadAt, ReadError, check_range};
+use verimount_source::{GRANULE, ReadAt, ReadError, check_range, granules};
 
-use crate::{GRANULE, Object, object::overlapping};
+use crate::Object;
 
 /// How far ahead a hint is followed, in granules.
-const MAX_HINT: u64 = 256;
+const MAX_HINT: usize = 256;
 
 /// Another source, of which an [`Object`] of the same size keeps what was read.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ impl<S: ReadAt> Cached<S> {
         let pieces = [&*head, whole, tail].map(|piece| usize::from(!piece.is_empty()));
         if pieces.iter().sum::<usize>() > 1 {
             // The source can get at once what is then read from it piece by piece.
-            self.hint(Some(overlapping(&(offset..end))));
+            self.hint(Some(granules(&(offset..end))));
         }
         self.fetch_part(head, offset)?;
         if !whole.is_empty() {
@@ -91,13 +91,13 @@ impl<S: ReadAt> ReadAt for Cached<S> {
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
         check_range(offset, buf.len(), self.size())?;
         let end = offset + buf.len() as u64;
-        self.object.look_up(overlapping(&(offset..end)));
+        self.object.look_up(granules(&(offset..end)));
         let (mut at, mut rest) = (offset, buf);
         while at < end {
             // The longest run of granules all of which are kept, or none.
-            let granules = overlapping(&(at..end));
-            let is_kept = self.is_kept(granules.start);
-            let mut others = granules.start + 1..granules.end;
+            let all = granules(&(at..end));
+            let is_kept = self.is_kept(all.start);
+            let mut others = all.start + 1..all.end;
             let other = others.find(|granule| self.is_kept(*granule) != is_kept);
             let until = other.map_or(end, |granule| granule * GRANULE);
             let (now, later) = rest.split_at_mut((until - at) as usize);
@@ -111,9 +111,8 @@ impl<S: ReadAt> ReadAt for Cached<S> {
 
     fn will_need(&self, offset: u64, len: u64) {
         let end = offset.saturating_add(len).min(self.size());
-        let granules = overlapping(&(offset.min(end)..end));
         let mut missing: Option<Range<u64>> = None;
-        for granule in granules.take(MAX_HINT as usize) {
+        for granule in granules(&(offset.min(end)..end)).take(MAX_HINT) {
             if self.object.is_known(granule) {
                 continue;
             }
@@ -127,7 +126,7 @@ impl<S: ReadAt> ReadAt for Cached<S> {
 
     fn distrust(&self, offset: u64, len: u64) -> bool {
         let end = offset.saturating_add(len).min(self.size());
-        self.object.reject(overlapping(&(offset.min(end)..end)));
+        self.object.reject(granules(&(offset.min(end)..end)));
         self.source.distrust(offset, len);
         true
     }

@@ -12,7 +12,9 @@ use rustix::{
     io::Errno,
 };
 
-use crate::{CacheError, GRANULE, Key, cache::Shared, object};
+use verimount_source::GRANULE;
+
+use crate::{CacheError, Key, cache::Shared, object};
 
 /// The most bytes that a process writes before it looks at the size again.
 const MAX_GRANT: u64 = 8 << 20;

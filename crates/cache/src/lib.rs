@@ -27,6 +27,3 @@ pub use counters::CacheStats;
 pub use error::CacheError;
 pub use key::{InvalidKey, Key, Part};
 pub use object::Object;
-
-/// The unit of keeping and evicting, in bytes.
-pub const GRANULE: u64 = 128 << 10;

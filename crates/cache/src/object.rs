@@ -13,10 +13,10 @@ use rustix::fs::{
     FallocateFlags, FlockOperation, OFlags, SeekFrom, Timestamps, fallocate, fcntl_getfl, flock,
     futimens, seek,
 };
-use verimount_source::{ReadAt, ReadError, check_range};
+use verimount_source::{GRANULE, ReadAt, ReadError, check_range, granules};
 
 use crate::{
-    CacheError, GRANULE,
+    CacheError,
     cache::Shared,
     presence::{Presence, data_ranges},
 };
@@ -74,7 +74,7 @@ impl Object {
     /// Runs of bytes that are here, of whole granules that overlap `bytes`.
     pub fn data_ranges(&self, bytes: Range<u64>) -> impl Iterator<Item = Range<u64>> {
         let size = self.size();
-        let ranges = data_ranges(&self.0.file, overlapping(&bytes));
+        let ranges = data_ranges(&self.0.file, granules(&bytes));
         ranges.map(move |range| range.start * GRANULE..(range.end * GRANULE).min(size))
     }
 
@@ -131,7 +131,7 @@ impl Object {
             return true;
         }
         let mut are_kept = true;
-        for granule in overlapping(&bytes) {
+        for granule in granules(&bytes) {
             let start = granule * GRANULE;
             // Whole granules are evicted, so that their beginning tells.
             if seek(&self.0.file, SeekFrom::Data(start)) != Ok(start) {
@@ -148,7 +148,7 @@ impl Object {
         if !inner.is_writable || !inner.cache.reserve(bytes.len() as u64) {
             return;
         }
-        let granules = overlapping(&(offset..offset + bytes.len() as u64));
+        let granules = granules(&(offset..offset + bytes.len() as u64));
         match inner.file.write_all_at(bytes, offset) {
             Ok(()) => {
                 let written = bytes.len() as u64;
@@ -207,7 +207,7 @@ impl ReadAt for Object {
     }
 
     fn distrust(&self, offset: u64, len: u64) -> bool {
-        self.reject(overlapping(&(offset..offset.saturating_add(len))));
+        self.reject(granules(&(offset..offset.saturating_add(len))));
         // There is no other copy here.
         false
     }
@@ -246,11 +246,6 @@ pub(crate) fn evict(
 pub(crate) fn punch(file: &File, offset: u64, len: u64) -> io::Result<()> {
     let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
     Ok(fallocate(file, flags, offset, len)?)
-}
-
-/// The granules that these bytes overlap.
-pub(crate) fn overlapping(bytes: &Range<u64>) -> Range<u64> {
-    bytes.start / GRANULE..bytes.end.div_ceil(GRANULE)
 }
 
 /// Opens a file and locks it, so that nobody removes it.

@@ -11,7 +11,7 @@ use std::{
 
 use rustix::fs::{SeekFrom, seek};
 
-use crate::GRANULE;
+use verimount_source::GRANULE;
 
 /// Words of a set of granules.
 const WORDS: usize = 64;

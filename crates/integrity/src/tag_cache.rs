@@ -89,7 +89,7 @@ impl TagCache {
     /// The tags of `blocks`, one after the other.
     pub(crate) fn get(&self, blocks: Range<u64>) -> Result<Vec<u8>, Error> {
         let read = blocks.start * self.block_bytes..blocks.end * self.block_bytes;
-        let is_sequential = self.streams.note(&read).is_sequential();
+        let is_sequential = self.streams.is_sequential(&read);
         let len = (blocks.end - blocks.start) as usize * self.layout.tag_size();
         let mut tags = Vec::with_capacity(len);
         for piece in self.layout.pieces(blocks) {

@@ -9,11 +9,12 @@ use std::{
     time::Instant,
 };
 
+use verimount_source::GRANULE;
+
 use crate::{
     answer::Version,
     client::{Client, Failure},
     fetch,
-    granules::GRANULE,
 };
 
 /// How much of the end is fetched, in bytes. What follows a Merkle tree is always within the last two granules.

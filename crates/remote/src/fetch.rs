@@ -7,12 +7,13 @@ use std::{
     time::{Duration, Instant},
 };
 
+use verimount_source::GRANULE;
+
 use crate::{
     Error, Session,
     answer::Version,
     client::{Body, Client, Failure},
     closing::Closing,
-    granules::GRANULE,
 };
 
 /// When to try again, and when to give up.

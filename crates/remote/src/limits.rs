@@ -18,11 +18,8 @@ pub(crate) const MAX_SIZE: u64 = i64::MAX as u64;
 /// The longest that a read waits: 136 years, which any clock can be ahead.
 const MAX_TIMEOUT: Duration = Duration::from_secs(u32::MAX as u64);
 
-/// How far ahead of a sequential reader is fetched at most, in bytes: two of the largest requests.
-pub(crate) const MAX_AHEAD: u64 = 2 * PART;
-
-/// The same at least, if it has read half as much.
-pub(crate) const MIN_AHEAD: u64 = 2 << 20;
+/// How much of a hint is followed, in bytes: two of the largest requests.
+pub(crate) const MAX_HINT: u64 = 2 * PART;
 
 /// What bounds the work for one file. Tests have other values.
 #[derive(Debug, Clone, Copy)]
@@ -46,7 +43,7 @@ pub(crate) struct Limits {
     /// Granules kept in memory.
     pub(crate) granules: usize,
     /// Of these, granules fetched early and not read yet: for a sequential reader all of
-    /// [`MAX_AHEAD`], and 8 MiB for what else is read in order, such as a Merkle tree.
+    /// [`MAX_HINT`], and 8 MiB for what else is read in order, such as a Merkle tree.
     pub(crate) unread: usize,
     /// After this time without being read, they make room for others.
     pub(crate) stale: Duration,

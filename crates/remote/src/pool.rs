@@ -6,6 +6,8 @@ use std::{
     thread,
 };
 
+use verimount_source::{GRANULE, granules};
+
 use crate::{
     Error,
     answer::Version,
@@ -13,7 +15,7 @@ use crate::{
     closing::Closing,
     fetch::{self, Landing},
     flight::Flight,
-    granules::{GRANULE, bytes_of, overlapping},
+    granules::bytes_of,
     limits::Limits,
     queue::{Queue, Run},
 };
@@ -98,7 +100,7 @@ impl Pool {
         if state.is_closed {
             return Err(Error::Closed);
         }
-        let flights = state.queue.claim(overlapping(bytes), to_end);
+        let flights = state.queue.claim(granules(bytes), to_end);
         self.0.engage(&mut state)?;
         Ok(flights)
     }

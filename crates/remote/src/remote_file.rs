@@ -1,6 +1,6 @@
 use std::{io, ops::Range, sync::Arc};
 
-use verimount_source::{ReadAt, ReadError, Streams, check_range};
+use verimount_source::{ReadAt, ReadError, check_range, granules};
 
 use crate::{
     Error, RemoteUrl, Session,
@@ -8,22 +8,21 @@ use crate::{
     end::End,
     fetch,
     flight::Flight,
-    granules::{GRANULE, PART, bytes_of, horizon, overlapping},
-    limits::MAX_AHEAD,
+    granules::{PART, bytes_of},
+    limits::MAX_HINT,
     pool::Pool,
 };
 
 /// A file on a web server, in a registry or in a cloud.
 ///
 /// It keeps up to 48 MiB in memory and uses up to 24 connections, over which requests of up to 16 MiB run.
-/// Reads fetch granules of 128 KiB; [`will_need`](ReadAt::will_need) and reading in order fetch ahead.
+/// Reads fetch granules of 128 KiB; [`will_need`](ReadAt::will_need) fetches ahead.
 ///
 /// Failures that may pass are retried. A read fails with [`ReadError::Io`], which has an [`Error`] inside,
 /// if a granule does not arrive within 60 seconds; the next read tries again. Dropping it ends all that is
 /// under way.
 pub struct RemoteFile {
     pool: Pool,
-    streams: Streams,
 }
 
 impl RemoteFile {
@@ -45,7 +44,6 @@ impl RemoteFile {
         }
         Ok(Self {
             pool: Pool::start(client, version, granules)?,
-            streams: Streams::default(),
         })
     }
 
@@ -56,7 +54,7 @@ impl RemoteFile {
         range: &Range<u64>,
         flights: &[Arc<Flight>],
     ) -> Result<(), Error> {
-        for (granule, flight) in overlapping(range).zip(flights) {
+        for (granule, flight) in granules(range).zip(flights) {
             let bytes = flight.wait(self.pool.limits().read)?;
             let here = bytes_of(&(granule..granule + 1), self.size());
             let from = (range.start.max(here.start) - here.start) as usize;
@@ -78,14 +76,13 @@ impl ReadAt for RemoteFile {
         let len = buf.len();
         check_range(offset, len, self.size())?;
         let end = offset + len as u64;
-        let until = horizon(end, &self.streams.note(&(offset..end)));
         let (mut start, mut rest) = (offset, buf);
         while start < end {
             let part = start..end.min((start / PART + 1) * PART);
             let (now, later) = rest.split_at_mut((part.end - start) as usize);
             let read = self.pool.claim(&part).and_then(|flights| {
                 // While this part arrives, the next come over other connections.
-                self.will_need(part.end, until - part.end);
+                self.will_need(part.end, end - part.end);
                 self.copy(now, &part, &flights)
             });
             read.map_err(|error| ReadError::Io {
@@ -99,20 +96,18 @@ impl ReadAt for RemoteFile {
     }
 
     fn will_need(&self, offset: u64, len: u64) {
-        let end = offset.saturating_add(len.min(MAX_AHEAD)).min(self.size());
+        let end = offset.saturating_add(len.min(MAX_HINT)).min(self.size());
         if offset < end {
-            self.pool.need_soon(overlapping(&(offset..end)));
+            self.pool.need_soon(granules(&(offset..end)));
         }
     }
 
     fn distrust(&self, offset: u64, len: u64) -> bool {
         let end = offset.saturating_add(len).min(self.size());
         if offset < end {
-            self.pool.distrust(overlapping(&(offset..end)));
+            self.pool.distrust(granules(&(offset..end)));
         }
         // Another copy may be right: transfers and caches on the way damage bytes, too.
         true
     }
 }
-
-const _: () = assert!(PART.is_multiple_of(GRANULE));

@@ -12,10 +12,10 @@ mod sessions;
 
 use std::{error::Error as _, time::Duration};
 
-use verimount_source::{ReadAt, ReadError};
+use verimount_source::{GRANULE, ReadAt, ReadError};
 use verimount_testkit::{HttpServer, noise};
 
-use crate::{Error, RemoteFile, RemoteOptions, Session, granules::GRANULE, limits::Limits};
+use crate::{Error, RemoteFile, RemoteOptions, Session, limits::Limits};
 
 /// Pauses are short, but all else is as generous as in use.
 fn patient() -> Limits {

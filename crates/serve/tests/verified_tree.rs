@@ -22,7 +22,7 @@ use verimount_scan::{Options as ScanOptions, scan};
 use verimount_serve::{
     ImageFs, ImageStatus, Kind, Origin, OriginStatus, Served, Status, VerifiedTree,
 };
-use verimount_source::{FileSource, ReadAhead, ReadAt, ReadError, Scratch};
+use verimount_source::{ChunkCache, FileSource, ReadAhead, ReadAt, ReadError, Scratch};
 use verimount_testkit::{Flipped, all_or_some, flat_romfs, go_on, noise};
 use verimount_tree::{Cursor, Error, FileType, NodeId, SingleFile, StoredFile, Tree};
 use verimount_verity::{
@@ -63,6 +63,10 @@ fn image() -> Vec<u8> {
 }
 
 /// The bytes of the file with the seal: data and seal, or the seal alone.
+fn in_chunks(source: Arc<dyn ReadAt>) -> ReadAhead<ChunkCache> {
+    ReadAhead::new(ChunkCache::new(source, ONE))
+}
+
 fn sealed(data: &[u8], layout: SealLayout, key: Option<&SecretKey>) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file");
@@ -268,10 +272,7 @@ fn storage_that_changes_during_reads() {
     let trust = Trust::Digest(sealed.file_digest());
     let reader = VerifiedReader::new(&sealed, &trust, VerifyOptions::default()).unwrap();
     let reader = Arc::new(reader);
-    let readers: [Arc<dyn ReadAt>; 2] = [
-        reader.clone(),
-        Arc::new(ReadAhead::new(reader.clone(), ONE)),
-    ];
+    let readers: [Arc<dyn ReadAt>; 2] = [reader.clone(), Arc::new(in_chunks(reader.clone()))];
 
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -415,7 +416,7 @@ fn a_large_directory_is_verified_once() {
     let sealed = open(&data, file, SealLayout::Appended).unwrap();
     let reader = VerifiedReader::new(&sealed, &Trust::Unpinned, VerifyOptions::default());
     let reader = Arc::new(reader.unwrap());
-    let image = RomfsTree::open(Arc::new(ReadAhead::new(reader.clone(), ONE))).unwrap();
+    let image = RomfsTree::open(Arc::new(in_chunks(reader.clone()))).unwrap();
     let tree = VerifiedTree::new(Box::new(image), Some(reader));
     // A part at a time, as the kernel does.
     let (mut listed, mut from) = (0, Cursor::START);
@@ -515,7 +516,7 @@ fn each_refused_read_is_counted_once() {
     let sealed = open(&data, Arc::new(bytes), SealLayout::Appended).unwrap();
     let reader = VerifiedReader::new(&sealed, &Trust::Unpinned, VerifyOptions::default());
     let reader = Arc::new(reader.unwrap());
-    let ahead = Arc::new(ReadAhead::new(reader.clone(), ONE));
+    let ahead = Arc::new(in_chunks(reader.clone()));
     let file = SingleFile::new("file".as_ref(), &stored(), ahead);
     let tree = VerifiedTree::new(Box::new(file), Some(reader));
     let mut scratch = Scratch::default();

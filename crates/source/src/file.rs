@@ -136,6 +136,10 @@ impl ReadAt for FileSource {
         };
         let _ = fadvise(&self.file, offset, Some(len), Advice::WillNeed);
     }
+
+    fn will_reach(&self, _: u64, _: u64) {
+        // The kernel reads ahead for small reads itself, and large ones bypass the page cache.
+    }
 }
 
 #[cfg(test)]

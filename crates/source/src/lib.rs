@@ -40,10 +40,13 @@
 #![cfg_attr(doctest, doc = include_str!("../README.md"))]
 
 mod aligned;
+mod announced;
+mod chunk_cache;
 mod counting;
 mod error;
 mod file;
 mod file_storage;
+mod granule;
 mod growing_file;
 mod in_order;
 mod memory;
@@ -57,10 +60,12 @@ mod window;
 mod write_at;
 
 pub use aligned::AlignedBuf;
+pub use chunk_cache::ChunkCache;
 pub use counting::{Counting, ReadCounts, WriteCounts};
 pub use error::{ReadError, WriteError};
 pub use file::FileSource;
 pub use file_storage::FileStorage;
+pub use granule::{GRANULE, granules};
 pub use growing_file::GrowingFile;
 pub use in_order::{Threads, in_order, in_order_with};
 pub use memory::MemoryStorage;
@@ -69,6 +74,6 @@ pub use read_ahead::ReadAhead;
 pub use read_at::{ReadAt, check_range};
 pub use scratch::Scratch;
 pub use sink::{Sink, SinkError};
-pub use streams::{Run, Streams};
+pub use streams::{LARGEST_STEP, Streams};
 pub use window::Window;
 pub use write_at::WriteAt;

@@ -1,151 +1,49 @@
-use std::{
-    collections::VecDeque,
-    num::NonZeroUsize,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
-    thread::{self, JoinHandle},
-};
+use crate::{ReadAt, ReadError, Scratch, Streams, check_range};
 
-use crate::{AlignedBuf, ReadAt, ReadError, Run, Scratch, Streams, check_range};
-
-/// Unit of reading ahead, in bytes.
-const CHUNK: u64 = 1 << 20;
-
-/// Reads of at least this many bytes bypass the read-ahead: their reader reads ahead already.
-const LARGE_READ: usize = 512 << 10;
-
-/// How many chunks are read ahead of a reader.
-const DEPTH: u64 = 2;
-
-/// The most chunks that are kept, 24 MiB: enough for eight readers, each with [`DEPTH`] chunks
-/// ahead and the one it reads.
-const MAX_CHUNKS: usize = 24;
-
-/// Reads ahead, in threads of its own, for readers that read another source sequentially in small
-/// pieces. It keeps only bytes that the source returned: over a source that verifies, only
-/// verified bytes.
-pub struct ReadAhead {
-    shared: Arc<Shared>,
+/// Decides what is read ahead: tells another source [where](ReadAt::will_reach) its sequential readers will go.
+///
+/// It belongs above all other layers, where reads come as their readers make them. Further down, reads of several layers
+/// are mixed, and rounded to the units of each; there it would be a guess.
+#[derive(Debug)]
+pub struct ReadAhead<S> {
+    source: S,
     streams: Streams,
-    threads: Vec<JoinHandle<()>>,
 }
 
-struct Shared {
-    source: Arc<dyn ReadAt>,
-    state: Mutex<State>,
-    /// Something was queued, or `over` was set.
-    queued: Condvar,
-    /// A chunk was read, or has failed.
-    settled: Condvar,
-}
-
-#[derive(Default)]
-struct State {
-    /// All chunks, the most recently used last.
-    chunks: Vec<(u64, Chunk)>,
-    /// Numbers of chunks that no thread has begun to read.
-    queue: VecDeque<u64>,
-    /// Memory of evicted chunks, reused because new memory would have to be cleared first.
-    recycled: Vec<AlignedBuf>,
-    over: bool,
-}
-
-#[derive(Clone)]
-enum Chunk {
-    Coming,
-    Here(Arc<AlignedBuf>),
-    /// It could not be read. It stays for a while, so that it is not read ahead again for each read
-    /// of the bytes before it. A reader that needs it reads the source, and gets the error.
-    Failed,
-}
-
-/// A chunk that a thread is reading. Dropping this, even in a panic, wakes all that wait for it.
-struct Reading<'a> {
-    shared: &'a Shared,
-    number: u64,
-    /// Its bytes, after they were read.
-    bytes: Option<AlignedBuf>,
-}
-
-impl ReadAhead {
-    /// Reads `source` ahead in up to `threads` threads.
-    pub fn new(source: Arc<dyn ReadAt>, threads: NonZeroUsize) -> Self {
-        let shared = Arc::new(Shared {
-            source,
-            state: Mutex::default(),
-            queued: Condvar::new(),
-            settled: Condvar::new(),
-        });
-        let start = |number| {
-            let shared = shared.clone();
-            thread::Builder::new()
-                .name(format!("read-ahead-{number}"))
-                .spawn(move || shared.work())
-        };
-        // Without threads nothing is ever queued, and every read goes directly to the source.
-        let threads = (0..threads.get()).map_while(|number| start(number).ok());
+impl<S: ReadAt> ReadAhead<S> {
+    /// Watches the reads of `source`.
+    pub fn new(source: S) -> Self {
         Self {
-            threads: threads.collect(),
-            shared,
+            source,
             streams: Streams::default(),
         }
     }
 
-    /// The chunk with this number, if it was read ahead; waits for it if a thread is reading it.
-    fn chunk(&self, number: u64) -> Option<Arc<AlignedBuf>> {
-        let mut state = self.shared.lock();
-        loop {
-            match state.find(number)? {
-                Chunk::Here(bytes) => return Some(bytes),
-                Chunk::Failed => return None,
-                // Not begun yet: the caller reads it faster itself.
-                Chunk::Coming if state.take_back(number) => return None,
-                Chunk::Coming => {
-                    let settled = self.shared.settled.wait(state);
-                    state = settled.unwrap_or_else(PoisonError::into_inner);
-                }
-            }
-        }
+    /// The source.
+    pub fn inner(&self) -> &S {
+        &self.source
     }
 
-    /// Queues the chunks after the one with the byte before `end`, as far as there is room.
-    fn request_after(&self, end: u64) {
-        if self.threads.is_empty() {
-            return;
+    /// Checks a read, and announces what its reader will reach.
+    fn announce(&self, offset: u64, len: usize) -> Result<(), ReadError> {
+        check_range(offset, len, self.size())?;
+        let ahead = self.streams.ahead_of(&(offset..offset + len as u64));
+        let end = ahead.end.min(self.size());
+        if ahead.start < end {
+            self.source.will_reach(ahead.start, end - ahead.start);
         }
-        let number = (end - 1) / CHUNK;
-        let chunks = self.shared.source.size().div_ceil(CHUNK);
-        let mut state = self.shared.lock();
-        for next in number + 1..chunks.min(number + 1 + DEPTH) {
-            if !state.has(next) {
-                if !state.make_room() {
-                    break;
-                }
-                state.chunks.push((next, Chunk::Coming));
-                state.queue.push_back(next);
-                self.shared.queued.notify_one();
-            }
-        }
-    }
-
-    /// Announces the rest of the chunk with the byte before `end`, which the reader reads itself if no thread has.
-    fn announce_rest(&self, end: u64) {
-        let rest = end.next_multiple_of(CHUNK).min(self.size()) - end;
-        if rest > 0 && !self.shared.lock().has(end / CHUNK) {
-            self.shared.source.will_need(end, rest);
-        }
+        Ok(())
     }
 }
 
-impl ReadAt for ReadAhead {
+impl<S: ReadAt> ReadAt for ReadAhead<S> {
     fn size(&self) -> u64 {
-        self.shared.source.size()
+        self.source.size()
     }
 
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
-        let mut scratch = Scratch::default();
-        let bytes = self.read_borrowed(&mut scratch, offset, buf.len())?;
-        buf.copy_from_slice(bytes);
-        Ok(())
+        self.announce(offset, buf.len())?;
+        self.source.read_exact_at(buf, offset)
     }
 
     fn read_borrowed<'s>(
@@ -154,151 +52,19 @@ impl ReadAt for ReadAhead {
         offset: u64,
         len: usize,
     ) -> Result<&'s [u8], ReadError> {
-        check_range(offset, len, self.size())?;
-        let source = &self.shared.source;
-        if len == 0 || len >= LARGE_READ {
-            return source.read_borrowed(scratch, offset, len);
-        }
-        let last = offset + len as u64 - 1;
-        let (first_chunk, last_chunk) = (offset / CHUNK, last / CHUNK);
-        let run = self.streams.note(&(offset..last + 1));
-        if run.is_sequential() {
-            self.request_after(last + 1);
-            let is_noticed_now = run.len - Run::SEQUENTIAL < len as u64;
-            if is_noticed_now {
-                self.announce_rest(last + 1);
-            }
-        }
-        let start = (offset % CHUNK) as usize;
-        if first_chunk == last_chunk
-            && let Some(bytes) = self.chunk(first_chunk)
-        {
-            return Ok(scratch.share(bytes, start..start + len));
-        }
-        if first_chunk != last_chunk
-            && let (Some(first), Some(last)) = (self.chunk(first_chunk), self.chunk(last_chunk))
-        {
-            let (from_first, from_last) = scratch.grown(len).split_at_mut(CHUNK as usize - start);
-            from_first.copy_from_slice(&first.as_slice()[start..]);
-            from_last.copy_from_slice(&last.as_slice()[..from_last.len()]);
-            return Ok(scratch.grown(len));
-        }
-        source.read_borrowed(scratch, offset, len)
+        self.announce(offset, len)?;
+        self.source.read_borrowed(scratch, offset, len)
     }
 
     fn will_need(&self, offset: u64, len: u64) {
-        self.shared.source.will_need(offset, len);
-    }
-}
-
-impl Drop for ReadAhead {
-    fn drop(&mut self) {
-        self.shared.lock().over = true;
-        self.shared.queued.notify_all();
-        for thread in self.threads.drain(..) {
-            // If the thread panicked, there is nobody to tell.
-            let _ = thread.join();
-        }
-    }
-}
-
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // No panic can leave the state inconsistent.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.source.will_need(offset, len);
     }
 
-    /// Worker loop: reads queued chunks until `Drop` sets `over`.
-    fn work(&self) {
-        let mut state = self.lock();
-        while !state.over {
-            let Some(number) = state.queue.pop_front() else {
-                let queued = self.queued.wait(state);
-                state = queued.unwrap_or_else(PoisonError::into_inner);
-                continue;
-            };
-            let recycled = state.recycled.pop();
-            drop(state);
-            let mut reading = Reading {
-                shared: self,
-                number,
-                bytes: None,
-            };
-            reading.bytes = self.read(number, recycled);
-            drop(reading);
-            state = self.lock();
-        }
+    fn will_reach(&self, offset: u64, len: u64) {
+        self.source.will_reach(offset, len);
     }
 
-    /// Reads a chunk; `None` if that fails. A reader that needs it will get the error.
-    fn read(&self, number: u64, recycled: Option<AlignedBuf>) -> Option<AlignedBuf> {
-        let offset = number * CHUNK;
-        let len = CHUNK.min(self.source.size() - offset) as usize;
-        let mut bytes = recycled.unwrap_or_default();
-        let room = bytes.grown(CHUNK as usize);
-        self.source.read_exact_at(&mut room[..len], offset).ok()?;
-        Some(bytes)
-    }
-}
-
-impl Drop for Reading<'_> {
-    fn drop(&mut self) {
-        self.shared.lock().settle(self.number, self.bytes.take());
-        self.shared.settled.notify_all();
-    }
-}
-
-impl State {
-    fn position(&self, number: u64) -> Option<usize> {
-        self.chunks.iter().position(|(own, _)| *own == number)
-    }
-
-    fn has(&self, number: u64) -> bool {
-        self.position(number).is_some()
-    }
-
-    /// A chunk, which becomes the most recently used.
-    fn find(&mut self, number: u64) -> Option<Chunk> {
-        let chunk = self.chunks.remove(self.position(number)?);
-        self.chunks.push(chunk.clone());
-        Some(chunk.1)
-    }
-
-    /// Removes a chunk from the queue, if no thread has begun to read it.
-    fn take_back(&mut self, number: u64) -> bool {
-        let Some(queued) = self.queue.iter().position(|queued| *queued == number) else {
-            return false;
-        };
-        self.queue.remove(queued);
-        self.chunks.retain(|(own, _)| *own != number);
-        true
-    }
-
-    /// Evicts the least recently used chunk if there are [`MAX_CHUNKS`]; whether there is room now.
-    fn make_room(&mut self) -> bool {
-        if self.chunks.len() < MAX_CHUNKS {
-            return true;
-        }
-        let is_settled = |(_, chunk): &(u64, Chunk)| !matches!(chunk, Chunk::Coming);
-        let Some(oldest) = self.chunks.iter().position(is_settled) else {
-            return false;
-        };
-        // Memory that a reader still shares is not reused.
-        if let (_, Chunk::Here(bytes)) = self.chunks.remove(oldest)
-            && let Some(bytes) = Arc::into_inner(bytes)
-        {
-            self.recycled.push(bytes);
-        }
-        true
-    }
-
-    fn settle(&mut self, number: u64, read: Option<AlignedBuf>) {
-        let Some(position) = self.position(number) else {
-            return;
-        };
-        self.chunks[position].1 = match read {
-            Some(bytes) => Chunk::Here(Arc::new(bytes)),
-            None => Chunk::Failed,
-        };
+    fn distrust(&self, offset: u64, len: u64) -> bool {
+        self.source.distrust(offset, len)
     }
 }

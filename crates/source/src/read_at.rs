@@ -40,6 +40,15 @@ pub trait ReadAt: Send + Sync {
         let _ = (offset, len);
     }
 
+    /// A hint that a sequential reader will read on over the `len` bytes from `offset`, perhaps not to the end. Returns
+    /// without waiting.
+    ///
+    /// Sources from which bytes take long get them ahead of the reader. [`ReadAhead`](crate::ReadAhead) decides what is
+    /// announced, and each layer hands it down.
+    fn will_reach(&self, offset: u64, len: u64) {
+        self.will_need(offset, len);
+    }
+
     /// Says that what was read from the `len` bytes from `offset` on is wrong. Returns whether another read may
     /// return something else.
     ///
@@ -88,6 +97,10 @@ macro_rules! forward_read_at {
 
             fn will_need(&self, offset: u64, len: u64) {
                 (**self).will_need(offset, len);
+            }
+
+            fn will_reach(&self, offset: u64, len: u64) {
+                (**self).will_reach(offset, len);
             }
 
             fn distrust(&self, offset: u64, len: u64) -> bool {

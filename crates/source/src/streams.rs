@@ -10,32 +10,22 @@ const STREAMS: usize = 16;
 /// requests of one reader overtake one another, and small files read in order leave gaps.
 const TOLERANCE: u64 = 2 << 20;
 
+/// Bytes that make a stream sequential.
+const SEQUENTIAL: u64 = 128 << 10;
+
+/// How far ahead of a sequential reader is announced at most, in bytes: two of the largest steps.
+const MAX_AHEAD: u64 = 2 * LARGEST_STEP;
+
+/// The same at least, in bytes: at any time half of it, which is what a [`ChunkCache`](crate::ChunkCache) reads ahead.
+const MIN_AHEAD: u64 = 4 << 20;
+
+/// The largest step in which is announced, in bytes. Steps end at multiples of themselves, so that many machines ask
+/// far sources for the same ranges, which caches on the way can answer.
+pub const LARGEST_STEP: u64 = 16 << 20;
+
 /// Distinguishes sequential readers of one source from random ones, and from one another.
 #[derive(Debug, Default)]
 pub struct Streams(Mutex<State>);
-
-/// What a stream had read before a read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Run {
-    /// Its bytes: 0 for a new stream.
-    pub len: u64,
-    /// The bytes of all streams since it began, at least its own.
-    pub of: u64,
-    /// Whether the read goes further than all of its stream before.
-    pub advances: bool,
-    /// Where the next sequential stream after the read began; `u64::MAX` if there is none.
-    pub until: u64,
-}
-
-impl Run {
-    /// Bytes that make a stream sequential.
-    pub const SEQUENTIAL: u64 = 256 << 10;
-
-    /// Whether it has read [`Self::SEQUENTIAL`] bytes.
-    pub fn is_sequential(&self) -> bool {
-        self.len >= Self::SEQUENTIAL
-    }
-}
 
 #[derive(Debug, Default)]
 struct State {
@@ -55,51 +45,103 @@ struct Stream {
     run: u64,
     /// Bytes that all had read when it began.
     since: u64,
+    /// Up to where it was announced.
+    announced: u64,
 }
 
 impl Streams {
-    /// Records a read, and returns what its stream had read before.
-    pub fn note(&self, read: &Range<u64>) -> Run {
+    /// Records a read. Returns whether its stream was sequential before.
+    pub fn is_sequential(&self, read: &Range<u64>) -> bool {
+        self.with(|state| state.note(read).is_sequential())
+    }
+
+    /// Records a read. Returns what is to be announced ahead of it: nothing, if that was done or the reader is not
+    /// sequential.
+    ///
+    /// When there is more, all of it is announced again: what there was no room for, or what has failed, may succeed
+    /// now.
+    pub(crate) fn ahead_of(&self, read: &Range<u64>) -> Range<u64> {
+        self.with(|state| {
+            let before = state.note(read);
+            let horizon = state.horizon(&before, read.end);
+            let stream = &mut state.streams[0];
+            match horizon > stream.announced {
+                true => {
+                    stream.announced = horizon;
+                    read.end..horizon
+                }
+                false => read.end..read.end,
+            }
+        })
+    }
+
+    fn with<T>(&self, use_state: impl FnOnce(&mut State) -> T) -> T {
         // Any state is valid, also after a panic.
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let State { streams, total } = &mut *state;
-        let near = streams.iter().enumerate();
+        use_state(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl State {
+    /// Adds a read to its stream, which becomes the first. Returns the stream before.
+    fn note(&mut self, read: &Range<u64>) -> Stream {
+        let near = self.streams.iter().enumerate();
         let near = near.filter(|(_, stream)| stream.end.abs_diff(read.start) <= TOLERANCE);
         // A read that is later than that begins a stream, which must not take the next ones.
         let own = near
             .max_by_key(|(_, stream)| stream.run)
             .map(|(own, _)| own);
         let before = match own {
-            Some(own) => streams.remove(own),
+            Some(own) => self.streams.remove(own),
             None => Stream {
                 start: read.start,
                 end: 0,
                 run: 0,
-                since: *total,
+                since: self.total,
+                announced: 0,
             },
         };
-        let others = streams.iter().filter(|other| other.run >= Run::SEQUENTIAL);
-        let ahead = others
-            .map(|other| other.start)
-            .filter(|start| *start >= read.end);
-        let run = Run {
-            len: before.run,
-            of: *total - before.since,
-            advances: read.end > before.end,
-            until: ahead.min().unwrap_or(u64::MAX),
-        };
         let len = read.end - read.start;
-        *total = total.saturating_add(len);
+        self.total = self.total.saturating_add(len);
         let stream = Stream {
-            start: before.start,
             end: before.end.max(read.end),
             run: before.run.saturating_add(len),
-            since: before.since,
+            ..before
         };
         // Truncating drops the least recently used.
-        streams.insert(0, stream);
-        streams.truncate(STREAMS);
-        run
+        self.streams.insert(0, stream);
+        self.streams.truncate(STREAMS);
+        before
+    }
+
+    /// Where to announce up to for a reader at `end` in the first stream, which was `before`: 0 if it is not
+    /// sequential.
+    ///
+    /// It is twice of what it has read. A step is a power of two, and half of that at most, so that there are few requests.
+    /// Readers share what is announced by what they read: what is fetched for them shares one memory. Where another one
+    /// began, it has read already.
+    fn horizon(&self, before: &Stream, end: u64) -> u64 {
+        if !before.is_sequential() {
+            return 0;
+        }
+        let (own, others) = (&self.streams[0], &self.streams[1..]);
+        let all = self.total - own.since;
+        let share = u128::from(MAX_AHEAD) * u128::from(own.run) / u128::from(all.max(1));
+        // It is no larger than `MAX_AHEAD`, as the stream's bytes are some of all.
+        let ahead = (share as u64)
+            .min(before.run.saturating_mul(2))
+            .max(MIN_AHEAD);
+        let step = (1 << (ahead / 2).ilog2()).min(LARGEST_STEP);
+        let others = others.iter().filter(|other| other.is_sequential());
+        let starts = others.map(|other| other.start);
+        let next = starts.filter(|start| *start >= end).min();
+        let horizon = end.saturating_add(ahead) / step * step;
+        horizon.min(next.unwrap_or(u64::MAX))
+    }
+}
+
+impl Stream {
+    fn is_sequential(&self) -> bool {
+        self.run >= SEQUENTIAL
     }
 }
 
@@ -109,51 +151,32 @@ mod tests {
 
     const MB: u64 = 1 << 20;
 
+    /// How much the stream of this read had read before.
+    fn run(streams: &Streams, read: Range<u64>) -> u64 {
+        streams.with(|state| state.note(&read).run)
+    }
+
     #[test]
     fn neighbours_are_a_stream() {
         let streams = Streams::default();
-        assert_eq!(streams.note(&(0..MB)).len, 0);
-        assert_eq!(streams.note(&(2 * MB..3 * MB)).len, MB);
-        assert_eq!(streams.note(&(MB..2 * MB)).len, 2 * MB);
-        assert_eq!(streams.note(&(100 * MB..101 * MB)).len, 0);
-        assert_eq!(streams.note(&(3 * MB..4 * MB)).len, 3 * MB);
-        assert_eq!(streams.note(&(101 * MB..102 * MB)).len, MB);
+        for (read, before) in [
+            (0..MB, 0),
+            (2 * MB..3 * MB, MB),
+            (MB..2 * MB, 2 * MB),
+            (100 * MB..101 * MB, 0),
+            (3 * MB..4 * MB, 3 * MB),
+            (101 * MB..102 * MB, MB),
+        ] {
+            assert_eq!(run(&streams, read), before);
+        }
     }
 
     #[test]
     fn a_late_read_does_not_divide_a_stream() {
         let streams = Streams::default();
-        assert_eq!(streams.note(&(4 * MB..8 * MB)).len, 0);
-        assert_eq!(streams.note(&(5 * MB..6 * MB)).len, 0);
-        assert_eq!(streams.note(&(8 * MB..9 * MB)).len, 4 * MB);
-    }
-
-    #[test]
-    fn streams_are_compared() {
-        let streams = Streams::default();
-        let far = 100 * MB;
-        for (read, len, of, until) in [
-            (0..MB, 0, 0, u64::MAX),
-            (far..far + 3 * MB, 0, 0, u64::MAX),
-            (MB..2 * MB, MB, 4 * MB, far),
-            (far + 3 * MB..far + 4 * MB, 3 * MB, 4 * MB, u64::MAX),
-        ] {
-            let run = Run {
-                len,
-                of,
-                advances: true,
-                until,
-            };
-            assert_eq!(streams.note(&read), run);
-        }
-    }
-
-    #[test]
-    fn a_read_behind_others_does_not_advance_its_stream() {
-        let streams = Streams::default();
-        streams.note(&(0..4 * MB));
-        assert!(!streams.note(&(3 * MB..4 * MB)).advances);
-        assert!(streams.note(&(4 * MB..5 * MB)).advances);
+        assert_eq!(run(&streams, 4 * MB..8 * MB), 0);
+        assert_eq!(run(&streams, 5 * MB..6 * MB), 0);
+        assert_eq!(run(&streams, 8 * MB..9 * MB), 4 * MB);
     }
 
     #[test]
@@ -161,8 +184,63 @@ mod tests {
         let streams = Streams::default();
         for place in 0..=STREAMS as u64 {
             let start = place * 100 * MB;
-            assert_eq!(streams.note(&(start..start + 1)).len, 0);
+            assert_eq!(run(&streams, start..start + 1), 0);
         }
-        assert_eq!(streams.note(&(1..2)).len, 0);
+        assert_eq!(run(&streams, 1..2), 0);
+    }
+
+    /// What is announced while these bytes are read in order.
+    fn announced(streams: &Streams, bytes: Range<u64>, piece: u64) -> Vec<Range<u64>> {
+        let starts = bytes.clone().step_by(piece as usize);
+        let reads = starts.map(|start| start..bytes.end.min(start + piece));
+        let ahead = reads.map(|read| streams.ahead_of(&read));
+        ahead.filter(|ahead| !ahead.is_empty()).collect()
+    }
+
+    #[test]
+    fn steps_grow_up_to_the_largest() {
+        let streams = Streams::default();
+        let all = announced(&streams, 0..100 * MB, MB / 8);
+        assert_eq!(all[0], MB / 4..4 * MB);
+        let ends: Vec<u64> = all.iter().map(|range| range.end / MB).collect();
+        let expected = [
+            4, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 112, 128,
+        ];
+        assert_eq!(ends, expected);
+        for pair in all.windows(2) {
+            let left = pair[0].end - pair[1].start;
+            assert!(left > MIN_AHEAD / 2 - MB / 8, "{pair:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_announced_to_random_or_overtaken_readers() {
+        let streams = Streams::default();
+        for start in [500, 3, 77, 1000, 20] {
+            assert!(announced(&streams, start * MB..start * MB + 1000, 1000).is_empty());
+        }
+        announced(&streams, 0..100 * MB, MB);
+        assert!(streams.ahead_of(&(98 * MB..99 * MB)).is_empty());
+    }
+
+    #[test]
+    fn what_another_stream_has_read_is_not_announced() {
+        let streams = Streams::default();
+        announced(&streams, 100 * MB..102 * MB, MB);
+        let all = announced(&streams, 0..98 * MB, MB);
+        assert_eq!(all.last().unwrap().end, 100 * MB);
+    }
+
+    #[test]
+    fn readers_share_what_is_announced() {
+        let (one, other) = (Streams::default(), Streams::default());
+        let alone = announced(&one, 0..64 * MB, MB);
+        for part in 0..64 {
+            announced(&other, part * MB..part * MB + MB, MB);
+            let far = 1000 * MB + part * 15 * MB;
+            announced(&other, far..far + 15 * MB, MB);
+        }
+        assert_eq!(alone.last().unwrap().end, 96 * MB);
+        assert_eq!(other.ahead_of(&(65 * MB..66 * MB)).end, 70 * MB);
     }
 }

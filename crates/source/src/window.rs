@@ -28,6 +28,12 @@ impl<S: ReadAt> Window<S> {
     pub fn inner(&self) -> &S {
         &self.inner
     }
+
+    /// Where the part of a range that is in the window is in the source: its offset and length.
+    fn inside(&self, offset: u64, len: u64) -> (u64, u64) {
+        let offset = offset.min(self.size);
+        (self.start + offset, len.min(self.size - offset))
+    }
 }
 
 impl<S: ReadAt> ReadAt for Window<S> {
@@ -51,15 +57,18 @@ impl<S: ReadAt> ReadAt for Window<S> {
     }
 
     fn will_need(&self, offset: u64, len: u64) {
-        let offset = offset.min(self.size);
-        self.inner
-            .will_need(self.start + offset, len.min(self.size - offset));
+        let (offset, len) = self.inside(offset, len);
+        self.inner.will_need(offset, len);
+    }
+
+    fn will_reach(&self, offset: u64, len: u64) {
+        let (offset, len) = self.inside(offset, len);
+        self.inner.will_reach(offset, len);
     }
 
     fn distrust(&self, offset: u64, len: u64) -> bool {
-        let offset = offset.min(self.size);
-        let len = len.min(self.size - offset);
-        self.inner.distrust(self.start + offset, len)
+        let (offset, len) = self.inside(offset, len);
+        self.inner.distrust(offset, len)
     }
 }
 

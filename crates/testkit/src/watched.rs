@@ -17,6 +17,8 @@ pub struct Watched<S> {
 pub enum WatchedEvent {
     /// The range was said to be needed soon.
     Hint,
+    /// A sequential reader was said to reach the range.
+    Reach,
     /// The range was read.
     Read,
 }
@@ -54,5 +56,10 @@ impl<S: ReadAt> ReadAt for Watched<S> {
     fn will_need(&self, offset: u64, len: u64) {
         self.record(WatchedEvent::Hint, offset, len);
         self.inner.will_need(offset, len);
+    }
+
+    fn will_reach(&self, offset: u64, len: u64) {
+        self.record(WatchedEvent::Reach, offset, len);
+        self.inner.will_reach(offset, len);
     }
 }

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use verimount_serve::{Origin, Pin};
-use verimount_source::{ReadAhead, ReadAt};
+use verimount_source::{ChunkCache, ReadAhead, ReadAt};
 use verimount_tree::{SingleFile, StoredFile, Tree};
 use verimount_verity::{Identity, Sealed, VerifiedReader, VerifyStats};
 
@@ -17,7 +17,7 @@ use crate::{
 #[derive(Clone)]
 pub struct Content {
     pub(crate) location: Location,
-    pub(crate) source: Arc<dyn ReadAt>,
+    pub(crate) source: Arc<ReadAhead<Arc<dyn ReadAt>>>,
     pub(crate) reader: Option<Arc<VerifiedReader>>,
     pub(crate) pin: Pin,
     pub(crate) stored: StoredFile,
@@ -120,7 +120,7 @@ impl Content {
 
     /// The tree of the image; `None` if it is none.
     pub(crate) fn tree(&self) -> Result<Option<Box<dyn Tree>>, Error> {
-        let devices = self.devices.iter().map(|device| device.source.clone());
+        let devices = self.devices.iter().map(|device| device.source.clone() as _);
         image_format::open(self.source.clone(), devices.collect())
             .map_err(|error| Error::image(&self.location, error))
     }
@@ -130,12 +130,13 @@ impl Content {
         SingleFile::new(self.location.file_name(), &self.stored, self.source.clone())
     }
 
-    /// The same, with read-ahead for sequential readers.
+    /// The same, with threads that read and verify ahead of sequential readers of small pieces.
     #[must_use]
     pub fn read_ahead(mut self) -> Self {
         let devices = self.devices.into_iter();
         self.devices = devices.map(Self::read_ahead).collect();
-        self.source = Arc::new(ReadAhead::new(self.source, all_processors()));
+        let chunks = ChunkCache::new(self.source.inner().clone(), all_processors());
+        self.source = Arc::new(ReadAhead::new(Arc::new(chunks)));
         self
     }
 }

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use verimount_serve::Pin;
-use verimount_source::ReadAt;
+use verimount_source::{ReadAhead, ReadAt};
 use verimount_tree::StoredFile;
 use verimount_verity::{Identity, VerifiedReader};
 
@@ -61,7 +61,7 @@ fn open_unverified(place: Place) -> Result<Content, Error> {
     let (source, stored) = place.content()?;
     Ok(Content {
         location: place.location().clone(),
-        source,
+        source: Arc::new(ReadAhead::new(source)),
         reader: None,
         pin: Pin::Unverified,
         stored,
@@ -82,7 +82,7 @@ fn open_verified(
     let source: Arc<dyn ReadAt> = reader.clone();
     Ok(Content {
         location,
-        source,
+        source: Arc::new(ReadAhead::new(source)),
         reader: Some(reader),
         pin,
         stored,

@@ -1,7 +1,6 @@
-use std::{sync::Arc, thread};
+use std::thread;
 
-use verimount_source::{ReadAt, ReadError, Scratch};
-use verimount_verity::VerifiedReader;
+use verimount_source::{ReadAhead, ReadAt, ReadError, Scratch};
 
 use crate::{Content, Error, fault::Fault, file::CHUNK};
 
@@ -49,7 +48,7 @@ impl Content {
             reader.will_need_tree();
         }
         if what == Prefetch::All {
-            let reader = reader.clone();
+            let reader = ReadAhead::new(reader.clone());
             let builder = thread::Builder::new().name("prefetch".to_owned());
             let _ = builder.spawn(move || read_all(&reader));
         }
@@ -58,7 +57,7 @@ impl Content {
 }
 
 /// Reads until something cannot be fetched: the mount has ended, or there is no connection.
-fn read_all(reader: &Arc<VerifiedReader>) {
+fn read_all(reader: &dyn ReadAt) {
     let mut scratch = Scratch::default();
     for start in (0..reader.size()).step_by(CHUNK) {
         let len = (reader.size() - start).min(CHUNK as u64) as usize;

@@ -5,7 +5,7 @@ use std::{
 };
 
 use thiserror::Error;
-use verimount_source::{ReadAt, ReadError, Scratch, in_order};
+use verimount_source::{ReadAhead, ReadAt, ReadError, Scratch, in_order};
 
 use crate::{Error, Mismatch, Place, Progress, VerifiedReader};
 
@@ -46,7 +46,7 @@ pub fn survey(
     progress: &mut Progress<'_>,
 ) -> Result<(), Error> {
     let survey = Survey {
-        reader,
+        reader: ReadAhead::new(reader),
         bad_tree: Mutex::new(None),
     };
     let mut open: Option<BadRange> = None;
@@ -76,7 +76,7 @@ impl BadRange {
 }
 
 struct Survey<'a> {
-    reader: &'a VerifiedReader,
+    reader: ReadAhead<&'a VerifiedReader>,
     /// The last bad tree block found that covers data beyond its chunk.
     bad_tree: Mutex<Option<Mismatch>>,
 }
@@ -131,7 +131,7 @@ impl Survey<'_> {
                 reason: BadReason::Mismatch(mismatch),
             }];
         }
-        let reader = self.reader;
+        let reader = &self.reader;
         let len = (chunk.end - chunk.start) as usize;
         if reader.read_borrowed(scratch, chunk.start, len).is_ok() {
             return Vec::new();
@@ -139,7 +139,7 @@ impl Survey<'_> {
         let mut bad = Vec::new();
         let mut next = chunk.start;
         while next < chunk.end {
-            let mut block = reader.block_at(next);
+            let mut block = reader.inner().block_at(next);
             if let Err(error) = reader.read_borrowed(scratch, next, (block.end - next) as usize) {
                 let reason = BadReason::from(error);
                 // Nothing below a bad tree block can be verified: no need to try each block.

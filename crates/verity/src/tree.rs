@@ -2,8 +2,8 @@
 //! the root down, and keeps them in a bounded cache.
 
 use std::{
-    collections::{HashMap, HashSet},
-    ops::RangeInclusive,
+    collections::{HashMap, HashSet, VecDeque},
+    ops::{Range, RangeInclusive},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
 };
 
@@ -17,6 +17,9 @@ use crate::{
 /// Read-around: how many bytes of the tree a random reader fetches at once. Storage reads them in
 /// hardly more time than one block, and hashing them takes less time than another request.
 const NEIGHBOURHOOD: usize = 64 << 10;
+
+/// The most windows that are announced and not fetched: one for each sequential reader that is distinguished.
+const MAX_ANNOUNCED: usize = 16;
 
 /// Identifies a tree block, by level and index in the level.
 type Key = (usize, u64);
@@ -99,63 +102,52 @@ impl TreeReader {
         self.source.counts()
     }
 
-    /// Looks up the level-0 blocks `needed`. The storage gets a hint for missing blocks, so that it
-    /// can read them while the caller reads the data. If reading is `sequential`, the blocks for
-    /// the next reads are included.
-    pub(crate) fn request(&self, needed: RangeInclusive<u64>, sequential: bool) -> Pending<'_> {
-        let read_ahead = sequential && self.window > 1;
-        let [near, soon] = match read_ahead {
-            true => [8, 4].map(|part| self.ahead(&needed, part)),
-            false => [*needed.end(); 2],
-        };
-        if self.is_verified(near)
-            && let (nodes, None) = self.cached(0, &needed)
+    /// Gives the storage a hint for windows with those of these level-0 blocks that are not here. A sequential reader will
+    /// need them.
+    pub(crate) fn will_reach(&self, mut nodes: RangeInclusive<u64>) {
+        // Windows of one block are no read-ahead.
+        if self.window == 1 {
+            return;
+        }
+        let mut claims = self.claims.lock();
+        while let Some(first) =
+            nodes.find(|&node| !claims.has_announced(node) && !self.is_known(node, &claims))
         {
-            if !self.is_verified(soon) {
-                self.announce(&needed, soon);
-            }
+            let end = self.siblings_end(first).min(first + self.window);
+            let window = self.extended(first..=first, first..end, &claims);
+            let (offset, len) = self.extent(0, &window);
+            self.source.will_need(offset, len as u64);
+            claims.announce(window);
+        }
+    }
+
+    /// Looks up the level-0 blocks `needed`. The storage gets a hint for missing blocks, so that it
+    /// can read them while the caller reads the data.
+    pub(crate) fn request(&self, needed: RangeInclusive<u64>) -> Pending<'_> {
+        if let (nodes, None) = self.cached(0, &needed) {
             return Pending::Ready(in_order(&needed, &nodes));
         }
         let mut claims = self.claims.lock();
         // Again under the lock: another reader may have fetched them all in the meantime.
         let (at_hand, missing) = self.cached(0, &needed);
-        let wanted = match missing {
-            Some(missing) if claims.iter().any(|claimed| overlap(claimed, &missing)) => {
-                return Pending::Wait(self, needed);
-            }
-            Some(missing) => self.extended(missing, read_ahead, &claims),
-            None => match self.first_unknown(needed.end() + 1..=near, &claims) {
-                Some(next) => self.extended(next..=next, read_ahead, &claims),
-                None => return Pending::Ready(in_order(&needed, &at_hand)),
-            },
+        let Some(missing) = missing else {
+            return Pending::Ready(in_order(&needed, &at_hand));
         };
-        claims.push(wanted.clone());
+        if claims.is_fetching_any(&missing) {
+            return Pending::Wait(self, needed);
+        }
+        let within = match claims.take_announced(*missing.end()) {
+            Some(window) => *missing.start()..window.end() + 1,
+            None => self.neighbourhood(*missing.start()),
+        };
+        let wanted = self.extended(missing, within, &claims);
+        claims.fetching.push(wanted.clone());
         drop(claims);
         let claim = Claim {
             claims: &self.claims,
             nodes: wanted.clone(),
         };
         Pending::Fetch(Fetch::new(self, needed, at_hand, wanted, claim))
-    }
-
-    /// The last block of those ahead of a sequential reader: a part of a window. What is an eighth of it ahead is fetched,
-    /// early enough even for reads that overtake others. What is a quarter ahead, the storage should have begun to read.
-    fn ahead(&self, needed: &RangeInclusive<u64>, part: u64) -> u64 {
-        let last = self.geometry.level_blocks(0) - 1;
-        last.min(needed.end() + self.window.div_ceil(part))
-    }
-
-    /// Gives the storage a hint for the window that begins with the blocks up to `soon`, so that nobody waits for it later.
-    /// Only the first of the reads of this size that see it does so.
-    fn announce(&self, needed: &RangeInclusive<u64>, soon: u64) {
-        let seen_before = soon.saturating_sub(needed.end() - needed.start() + 1);
-        if self.is_verified(seen_before)
-            && let Some(next) = self.first_unknown(seen_before + 1..=soon, &Ranges::new())
-        {
-            let window = self.extended(next..=next, true, &Ranges::new());
-            let (offset, len) = self.extent(0, &window);
-            self.source.will_need(offset, len as u64);
-        }
     }
 
     /// Blocks of a level that are in the cache, and the smallest range that holds all others.
@@ -175,61 +167,46 @@ impl TreeReader {
         (found, missing)
     }
 
-    fn first_unknown(&self, mut nodes: RangeInclusive<u64>, claims: &Ranges) -> Option<u64> {
-        nodes.find(|&node| !self.is_known(node, claims))
-    }
-
     /// Whether a level-0 block is in the cache or in flight.
-    fn is_known(&self, node: u64, claims: &Ranges) -> bool {
-        self.is_verified(node) || is_claimed(node, claims)
+    fn is_known(&self, node: u64, claims: &Claimed) -> bool {
+        self.verified.contains_key(&(0, node)) || claims.is_fetching(node)
     }
 
-    /// Whether a level-0 block is in the cache.
-    fn is_verified(&self, node: u64) -> bool {
-        self.verified.contains_key(&(0, node))
-    }
-
-    /// Extends a range of blocks to be fetched: by a window ahead, if reading is sequential or
-    /// begins at the start; else by the blocks around it, which need no further request and may
-    /// save later ones.
+    /// Extends a range of blocks to be fetched by those around it, within these.
     fn extended(
         &self,
         wanted: RangeInclusive<u64>,
-        read_ahead: bool,
-        claims: &Ranges,
+        within: Range<u64>,
+        claims: &Claimed,
     ) -> RangeInclusive<u64> {
         let (first, last) = wanted.into_inner();
-        let end = match (read_ahead, first) {
-            (true, _) => first + self.window,
-            // A reader of the first bytes may need no more than these.
-            (false, 0) => self.window.div_ceil(4),
-            (false, _) => (first + 1).next_multiple_of(self.neighbours()),
-        };
-        // A window that ends with a block of the level above needs only that one block of it.
-        let siblings_end = (first + 1).next_multiple_of(self.geometry.digests_per_block());
-        let end = end.min(siblings_end).min(self.geometry.level_blocks(0));
         // Stop before blocks that others fetch, and omit known blocks at the end.
-        let mut ahead = last + 1..end;
-        let end = ahead
-            .clone()
-            .find(|&node| is_claimed(node, claims))
-            .unwrap_or(end);
-        ahead.end = end;
+        let mut ahead = last + 1..within.end;
+        let in_flight = ahead.clone().find(|&node| claims.is_fetching(node));
+        ahead.end = in_flight.unwrap_or(within.end);
         let ahead = ahead.rev().find(|&node| !self.is_known(node, claims));
-        let behind = match read_ahead {
-            true => first..first,
-            false => first - first % self.neighbours()..first,
-        };
-        let behind = behind
-            .rev()
-            .take_while(|&node| !self.is_known(node, claims));
+        let behind = (within.start..first).rev();
+        let behind = behind.take_while(|&node| !self.is_known(node, claims));
         behind.last().unwrap_or(first)..=ahead.unwrap_or(last)
     }
 
-    /// How many blocks a random reader fetches at once.
-    fn neighbours(&self) -> u64 {
+    /// The end of the blocks with the same block above: a fetch that ends there needs only that one.
+    fn siblings_end(&self, node: u64) -> u64 {
+        let siblings_end = (node + 1).next_multiple_of(self.geometry.digests_per_block());
+        siblings_end.min(self.geometry.level_blocks(0))
+    }
+
+    /// The blocks that are fetched with one of which nobody said that a reader will go on. They need no further request, and
+    /// may save later ones.
+    fn neighbourhood(&self, node: u64) -> Range<u64> {
         let blocks = (NEIGHBOURHOOD / self.hasher.block_size()) as u64;
-        blocks.clamp(1, self.window)
+        let blocks = blocks.clamp(1, self.window);
+        let end = match node {
+            // Most readers begin here, and many need all of a small file.
+            0 => self.window.div_ceil(4),
+            _ => (node + 1).next_multiple_of(blocks),
+        };
+        node - node % blocks..end.min(self.siblings_end(node))
     }
 
     /// Offset and length of adjacent blocks of a level in the stored tree.
@@ -259,7 +236,7 @@ impl<'a> Pending<'a> {
                 Self::Fetch(fetch) => return fetch.complete(),
                 Self::Wait(tree, needed) => {
                     tree.claims.wait_for(&needed);
-                    tree.request(needed, false)
+                    tree.request(needed)
                 }
             }
         }
@@ -430,30 +407,63 @@ impl TreeReader {
     }
 }
 
-/// Ranges of blocks of level 0.
-type Ranges = Vec<RangeInclusive<u64>>;
-
-/// The ranges that are being fetched.
+/// The ranges of level-0 blocks that are not here yet.
 #[derive(Default)]
 struct Claims {
-    nodes: Mutex<Ranges>,
+    claimed: Mutex<Claimed>,
     released: Condvar,
 }
 
+#[derive(Default)]
+struct Claimed {
+    /// Those that readers are fetching.
+    fetching: Vec<RangeInclusive<u64>>,
+    /// Windows of which the storage knows, and that the first reader who needs one of their blocks will fetch as a whole.
+    announced: VecDeque<RangeInclusive<u64>>,
+}
+
 impl Claims {
-    fn lock(&self) -> MutexGuard<'_, Ranges> {
-        // Any list of ranges is a valid state, also after a panic.
-        self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Claimed> {
+        // Any ranges are a valid state, also after a panic.
+        self.claimed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns when nobody is fetching any of `nodes`.
     fn wait_for(&self, nodes: &RangeInclusive<u64>) {
-        let claimed = |claims: &mut Ranges| claims.iter().any(|claimed| overlap(claimed, nodes));
-        drop(
-            self.released
-                .wait_while(self.lock(), claimed)
-                .unwrap_or_else(PoisonError::into_inner),
-        );
+        let released = &self.released;
+        let waited = released.wait_while(self.lock(), |claimed| claimed.is_fetching_any(nodes));
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+impl Claimed {
+    fn is_fetching(&self, node: u64) -> bool {
+        self.is_fetching_any(&(node..=node))
+    }
+
+    fn is_fetching_any(&self, nodes: &RangeInclusive<u64>) -> bool {
+        let is_one = |fetching: &RangeInclusive<u64>| {
+            fetching.start() <= nodes.end() && nodes.start() <= fetching.end()
+        };
+        self.fetching.iter().any(is_one)
+    }
+
+    fn has_announced(&self, node: u64) -> bool {
+        self.announced.iter().any(|window| window.contains(&node))
+    }
+
+    fn announce(&mut self, window: RangeInclusive<u64>) {
+        if self.announced.len() == MAX_ANNOUNCED {
+            self.announced.pop_front();
+        }
+        self.announced.push_back(window);
+    }
+
+    /// The announced window with this block, which no longer is one.
+    fn take_announced(&mut self, node: u64) -> Option<RangeInclusive<u64>> {
+        let mut windows = self.announced.iter();
+        let window = windows.position(|window| window.contains(&node))?;
+        self.announced.remove(window)
     }
 }
 
@@ -466,20 +476,13 @@ struct Claim<'a> {
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
         let mut claims = self.claims.lock();
-        if let Some(own) = claims.iter().position(|claimed| *claimed == self.nodes) {
-            claims.swap_remove(own);
+        let mut fetching = claims.fetching.iter();
+        if let Some(own) = fetching.position(|nodes| *nodes == self.nodes) {
+            claims.fetching.swap_remove(own);
         }
         drop(claims);
         self.claims.released.notify_all();
     }
-}
-
-fn overlap(a: &RangeInclusive<u64>, b: &RangeInclusive<u64>) -> bool {
-    a.start() <= b.end() && b.start() <= a.end()
-}
-
-fn is_claimed(node: u64, claims: &Ranges) -> bool {
-    claims.iter().any(|claimed| claimed.contains(&node))
 }
 
 /// The level-0 blocks `needed`, all of which are in `nodes`.

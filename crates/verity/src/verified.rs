@@ -7,7 +7,7 @@ use std::{
     },
 };
 
-use verimount_source::{Counting, ReadAt, ReadError, Scratch, Streams, check_range};
+use verimount_source::{Counting, ReadAt, ReadError, Scratch, check_range};
 
 use crate::{
     Digest, Error, FileDigest, Identity, Mismatch, Place, PublicKey, Sealed, TreeGeometry,
@@ -134,7 +134,6 @@ pub struct VerifiedReader {
     root: Digest,
     identity: Identity,
     hasher: BlockHasher,
-    streams: Streams,
     bytes_verified: AtomicU64,
 }
 
@@ -172,7 +171,6 @@ impl VerifiedReader {
             root: rooted.root,
             identity: rooted.identity,
             hasher: rooted.hashing.data_hasher(),
-            streams: Streams::default(),
             bytes_verified: AtomicU64::new(0),
         }
     }
@@ -237,10 +235,7 @@ impl VerifiedReader {
         first: u64,
         leaves: RangeInclusive<u64>,
     ) -> Result<(), ReadError> {
-        let offset = first * self.block_size() as u64;
-        let run = self.streams.note(&(offset..offset + buf.len() as u64));
-        let sequential = run.len > 0;
-        let pending = self.tree.request(leaves, sequential);
+        let pending = self.tree.request(leaves);
         self.read_hashed(buf, digests, first)?;
         let nodes = pending.complete()?;
         self.check(buf, digests, first, &Expected::Leaves(&nodes))
@@ -402,5 +397,16 @@ impl ReadAt for VerifiedReader {
 
     fn will_need(&self, offset: u64, len: u64) {
         self.data.will_need(offset, len);
+    }
+
+    fn will_reach(&self, offset: u64, len: u64) {
+        let end = offset.saturating_add(len).min(self.size());
+        if offset < end && self.geometry.levels() > 0 {
+            let blocks = self.covering(offset, (end - offset) as usize);
+            let parent = |block| self.geometry.parent(block).0;
+            self.tree
+                .will_reach(parent(blocks.start)..=parent(blocks.end - 1));
+        }
+        self.data.will_reach(offset, len);
     }
 }

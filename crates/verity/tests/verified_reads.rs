@@ -12,7 +12,7 @@ use std::{
 };
 
 use proptest::prelude::*;
-use verimount_source::{Counting, FileSource, ReadAt, ReadError, Scratch};
+use verimount_source::{Counting, FileSource, ReadAhead, ReadAt, ReadError, Scratch};
 use verimount_testkit::{Flipped, Watched, WatchedEvent, all_or_some, go_on, noise};
 use verimount_verity::{
     BadReason, BlockSize, Error, FileDigest, HashAlgorithm, Mismatch, Place, Salt, SealLayout,
@@ -339,9 +339,10 @@ fn tree_requests_of_sequential_reads() {
             ..VerifyOptions::default()
         };
         let reader = reader(bytes.clone(), options);
+        let ahead = ReadAhead::new(&reader);
         let mut scratch = Scratch::default();
         for offset in (0..SIZE as u64).step_by(1 << 20) {
-            reader.read_borrowed(&mut scratch, offset, 1 << 20).unwrap();
+            ahead.read_borrowed(&mut scratch, offset, 1 << 20).unwrap();
         }
         let stats = reader.stats();
         assert_eq!(stats.bytes_verified, SIZE as u64);
@@ -367,7 +368,7 @@ fn a_sequential_reader_does_not_wait_for_what_is_read_ahead() {
         tree_readahead: TreeReadahead::Bytes(1 << 20),
         ..VerifyOptions::default()
     };
-    let reader = reader(source.clone(), options);
+    let reader = ReadAhead::new(reader(source.clone(), options));
     source.take_events();
     for start in (0..SIZE as u64).step_by(PIECE) {
         reader.read_exact_at(&mut [0; PIECE], start).unwrap();

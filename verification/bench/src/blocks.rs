@@ -40,6 +40,10 @@ impl<S: ReadAt> ReadAt for Blocks<S> {
         self.inner.will_need(offset, len);
     }
 
+    fn will_reach(&self, offset: u64, len: u64) {
+        self.inner.will_reach(offset, len);
+    }
+
     fn distrust(&self, offset: u64, len: u64) -> bool {
         self.inner.distrust(offset, len)
     }

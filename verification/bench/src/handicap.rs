@@ -16,7 +16,7 @@ use verimount_integrity::{CommitTimer, Devices, Mode, OpenOptions, Volume};
 use verimount_mount::{EndSignals, MountOptions, Mountable, attach};
 use verimount_romfs::{Error as RomfsError, RomfsTree};
 use verimount_serve::{Disk, DiskAccess, ImageFs, Served, VerifiedTree, VolumeFs};
-use verimount_source::{Counting, FileSource, FileStorage, ReadAhead, ReadAt};
+use verimount_source::{ChunkCache, Counting, FileSource, FileStorage, ReadAhead, ReadAt};
 use verimount_tree::{SingleFile, StoredFile};
 use verimount_verity::{FileDigest, Sealed, TreeReadahead, Trust, VerifiedReader, VerifyOptions};
 
@@ -136,7 +136,8 @@ fn open_sealed(source: &Path, block_size: Option<NonZeroU32>) -> Result<Sealed> 
 }
 
 fn tree(source: &Path, reader: Arc<VerifiedReader>) -> Result<VerifiedTree> {
-    let content: Arc<dyn ReadAt> = Arc::new(ReadAhead::new(reader.clone(), processors()));
+    let chunks = ChunkCache::new(reader.clone(), processors());
+    let content: Arc<dyn ReadAt> = Arc::new(ReadAhead::new(chunks));
     match RomfsTree::open(content.clone()) {
         Err(RomfsError::NotRomfs) => {
             let name = source.file_name().context("a file has a name")?;

@@ -23,7 +23,7 @@ use verimount_verity::{
     FileDigest, SealLayout, Sealed, TreeParams, Trust, VerifiedReader, VerifyOptions, seal,
 };
 
-const GRANULE: u64 = verimount_cache::GRANULE;
+use verimount_source::GRANULE;
 
 /// More than any test keeps.
 const LARGE: Option<u64> = Some(1 << 40);

@@ -1,12 +1,11 @@
 use std::time::Duration;
 
-use verimount_source::ReadAt;
+use verimount_source::{GRANULE, ReadAt};
 use verimount_testkit::{HttpAnswer, HttpEnd, HttpServer};
 
 use super::{content, open, patient, read, reads};
 use crate::{
     Error,
-    granules::GRANULE,
     limits::{Limits, MAX_SIZE},
 };
 

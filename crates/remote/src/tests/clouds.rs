@@ -2,7 +2,7 @@
 
 use std::{ops::ControlFlow, process::Command, time::Duration};
 
-use verimount_source::{ReadAt, ReadError};
+use verimount_source::{GRANULE, ReadAt, ReadError};
 use verimount_testkit::{HttpAnswer, HttpRequest, HttpServer, go_on, noise, tools};
 
 use super::{
@@ -13,7 +13,6 @@ use super::{
 use crate::{
     Error, Session,
     cloud::{Buckets, Cloud, ObjectName, buckets::Environment},
-    granules::GRANULE,
     limits::Limits,
 };
 

@@ -1,5 +1,6 @@
 //! What goes through a proxy.
 
+use verimount_source::GRANULE;
 use verimount_testkit::{HttpServer, RegistryLogin, RegistryServer};
 
 use super::{
@@ -7,9 +8,7 @@ use super::{
     registry::{BASIC, Login, image, upload},
     session,
 };
-use crate::{
-    Error, RemoteOptions, Session, granules::GRANULE, proxies::Proxies, registry::BlobDigest,
-};
+use crate::{Error, RemoteOptions, Session, proxies::Proxies, registry::BlobDigest};
 
 /// A proxy that connects nobody, and records who asks.
 pub(super) fn proxy() -> HttpServer {

@@ -9,20 +9,17 @@ use std::{
     time::Duration,
 };
 
-use verimount_source::{ReadAt, ReadError};
+use verimount_source::{GRANULE, ReadAhead, ReadAt, ReadError, Window, granules};
 use verimount_testkit::{HttpServer, Random, eventually, noise};
 
 use super::{content, open, patient, read};
-use crate::{
-    granules::{GRANULE, PART, overlapping},
-    limits::Limits,
-};
+use crate::{granules::PART, limits::Limits};
 
 /// How often each granule was asked for.
 fn asked(server: &HttpServer) -> HashMap<u64, usize> {
     let mut asked = HashMap::new();
     for request in server.requests() {
-        for granule in overlapping(&request.range.unwrap()) {
+        for granule in granules(&request.range.unwrap()) {
             *asked.entry(granule).or_default() += 1;
         }
     }
@@ -108,11 +105,13 @@ fn connections_are_bounded() {
 fn reading_in_order_takes_few_requests() {
     let content = noise(5 * PART as usize, 3);
     let server = HttpServer::honest(content.clone());
-    let file = open(&server, patient()).unwrap();
+    let file = ReadAhead::new(open(&server, patient()).unwrap());
     let piece = GRANULE as usize;
     for (number, expected) in content.chunks(piece).enumerate() {
         let start = (number * piece) as u64;
-        assert!(read(&file, start, expected.len()).unwrap() == expected);
+        let mut buf = vec![0; expected.len()];
+        file.read_exact_at(&mut buf, start).unwrap();
+        assert!(buf == expected);
     }
     assert!(asked(&server).values().all(|&times| times == 1));
     // The first MiB in granules, then in growing steps, then whole parts.
@@ -130,14 +129,16 @@ fn what_is_needed_between_is_fetched_once() {
     let size = DATA + DATA / EVERY * PIECE;
     let content = noise(size as usize, 6);
     let server = HttpServer::honest(content.clone());
-    let file = open(&server, patient()).unwrap();
+    let file = Arc::new(open(&server, patient()).unwrap());
+    let tree = file.clone();
+    let file = ReadAhead::new(Window::new(file, 0, DATA).unwrap());
     let mut buf = vec![0; 1 << 20];
     for offset in (0..DATA).step_by(buf.len()) {
         if offset.is_multiple_of(EVERY) {
             let piece = DATA + offset / EVERY * PIECE;
-            file.will_need(piece, PIECE);
+            tree.will_need(piece, PIECE);
             let buf = &mut buf[..PIECE as usize];
-            file.read_exact_at(buf, piece).unwrap();
+            tree.read_exact_at(buf, piece).unwrap();
             assert!(buf == &content[piece as usize..][..PIECE as usize]);
         }
         file.read_exact_at(&mut buf, offset).unwrap();

@@ -1,9 +1,10 @@
 //! Redirects, and which requests have the session's headers.
 
+use verimount_source::GRANULE;
 use verimount_testkit::{HttpAnswer, HttpRequest, HttpServer};
 
 use super::{content, patient, reads, session};
-use crate::{Error, RemoteOptions, Session, granules::GRANULE};
+use crate::{Error, RemoteOptions, Session};
 
 fn paths(server: &HttpServer) -> Vec<String> {
     server

@@ -12,6 +12,7 @@ use std::{
 };
 
 use tempfile::TempDir;
+use verimount_source::GRANULE;
 use verimount_testkit::{
     HttpAnswer, HttpEnd, HttpPace, HttpRequest, HttpServer, RegistryLogin, RegistryServer, go_on,
 };
@@ -19,7 +20,6 @@ use verimount_testkit::{
 use super::{content, impatient, patient, read, reads, session};
 use crate::{
     Error, RemoteFile, Session,
-    granules::GRANULE,
     limits::Limits,
     registry::{
         AuthFiles, BlobDigest, Descriptor, Manifest, ManifestError, Reference, Repository, Rights,

@@ -1,9 +1,10 @@
 use std::{net::TcpListener, time::Duration};
 
+use verimount_source::GRANULE;
 use verimount_testkit::{HttpAnswer, HttpEnd, HttpServer};
 
 use super::{content, impatient, open, patient, read, reads, session};
-use crate::{Error, RemoteOptions, Retries, Session, granules::GRANULE, limits::Limits};
+use crate::{Error, RemoteOptions, Retries, Session, limits::Limits};
 
 #[test]
 fn a_busy_server_is_asked_again() {

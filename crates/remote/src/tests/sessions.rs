@@ -2,11 +2,11 @@
 
 use std::{thread, time::Duration};
 
-use verimount_source::ReadAt;
+use verimount_source::{GRANULE, ReadAt};
 use verimount_testkit::{HttpEnd, HttpServer, eventually};
 
 use super::{content, patient, read, reads, session};
-use crate::{Error, RemoteOptions, Session, granules::GRANULE};
+use crate::{Error, RemoteOptions, Session};
 
 /// Only the first request is answered.
 fn silent() -> HttpServer {

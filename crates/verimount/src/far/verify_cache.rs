@@ -1,6 +1,7 @@
 use std::{ops::Range, sync::Arc};
 
-use verimount_cache::{Cache, CacheError, GRANULE, Key, Object, Part};
+use verimount_cache::{Cache, CacheError, Key, Object, Part};
+use verimount_source::GRANULE;
 use verimount_source::{ReadAt, ReadError, Scratch};
 use verimount_verity::{Sealed, Trust, VerifiedReader, VerifyOptions};
 
