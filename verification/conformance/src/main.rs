@@ -128,7 +128,7 @@ fn tests(name: &str) -> Command {
     test.args([
         "--locked",
         "--package",
-        "verimount-serve",
+        "verimount-mount-tests",
         "--test",
         "mirrored",
     ])
