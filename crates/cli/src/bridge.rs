@@ -25,7 +25,7 @@ use crate::{
     options::one_of,
 };
 
-/// Mirror a directory through a policy that decides each open, at native speed
+/// Mirror a directory through a policy that decides each open
 ///
 /// The kernel itself reads and writes the files that the policy passes through; this requires root.
 /// For other users, all reads and writes are relayed. SIGHUP reloads the policy.

@@ -118,7 +118,7 @@ impl Content {
         Sealed::open_appended(self.source.clone()).is_ok() || beside.is_some_and(is_there)
     }
 
-    /// The tree of the image; `None` if it is none.
+    /// The tree of the image; `None` if the content is no image.
     pub(crate) fn tree(&self) -> Result<Option<Box<dyn Tree>>, Error> {
         let devices = self.devices.iter().map(|device| device.source.clone() as _);
         image_format::open(self.source.clone(), devices.collect())
