@@ -127,6 +127,7 @@ fn a_volume_that_is_ending_stays_visible() {
     let grow = verimount(args!["volume grow", world.path("vol.img")]);
     grow.fails_saying(&format!("in use by process {} (", mounted.pid()));
     grow.fails_saying(&format!("on {target}, which is {user}"));
+    assert!(waiting.try_wait().unwrap().is_none());
     drop(disk);
     assert!(waiting.wait().unwrap().success());
     mounted.ends_well();
