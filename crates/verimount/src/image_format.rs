@@ -76,6 +76,8 @@ pub struct ImageDescription {
     pub volume_name: Vec<u8>,
     /// How many further devices it has, which may be parts of the image itself.
     pub devices: u16,
+    /// What it is stored as in registries.
+    pub(crate) media_type: &'static str,
 }
 
 /// Reads the superblock of an image; `None` if `content` is not an image.
@@ -90,6 +92,7 @@ pub(crate) fn describe(content: Arc<dyn ReadAt>) -> Result<Option<ImageDescripti
                 size: image.size().into(),
                 volume_name: image.volume_name().to_vec(),
                 devices: 0,
+                media_type: "application/vnd.verimount.data.v1.romfs",
             }));
         }
         Err(RomfsError::NotRomfs) => {}
@@ -106,6 +109,8 @@ pub(crate) fn describe(content: Arc<dyn ReadAt>) -> Result<Option<ImageDescripti
         size: superblock.size(),
         volume_name: superblock.volume_name().to_vec(),
         devices: superblock.devices(),
+        // As containerd has it.
+        media_type: "application/vnd.erofs.layer.v1",
     }))
 }
 

@@ -18,13 +18,7 @@ use crate::{
     progress::{Watch, step},
 };
 
-/// The media type of EROFS images, also of containerd.
-const EROFS_TYPE: &str = "application/vnd.erofs.layer.v1";
-
-/// The media type of romfs images.
-const ROMFS_TYPE: &str = "application/vnd.verimount.data.v1.romfs";
-
-/// The media type of other files.
+/// The media type of files that are not images.
 const OTHER_TYPE: &str = "application/octet-stream";
 
 /// A blob of the new manifest.
@@ -73,8 +67,7 @@ pub(crate) fn push(
 
 fn media_type(kind: &FileKind) -> &'static str {
     match kind {
-        FileKind::Image(image) if image.format == "erofs" => EROFS_TYPE,
-        FileKind::Image(_) => ROMFS_TYPE,
+        FileKind::Image(image) => image.media_type,
         _ => OTHER_TYPE,
     }
 }
