@@ -60,24 +60,41 @@ struct Lines {
 impl Lines {
     fn add(&mut self, folder: &Path, file: &Path) -> Result<()> {
         let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
-        // A module of tests is the last item of its file.
-        let (product, tests) = match is_test(file.strip_prefix(folder)?) {
-            true => ("", &*text),
-            false => text
-                .split_once("#[cfg(test)]\nmod tests {")
-                .unwrap_or((&text, "")),
-        };
-        self.product += count(product);
-        self.tests += count(tests);
+        let is_test = is_test(file.strip_prefix(folder)?);
+        let mut lines = text.lines();
+        while let Some(line) = lines.next() {
+            if is_test {
+                self.tests += count(line);
+            } else if line.trim() == "#[cfg(test)]" {
+                self.tests += 1 + count_item(&mut lines, indentation(line));
+            } else {
+                self.product += count(line);
+            }
+        }
         Ok(())
     }
 }
 
-fn count(text: &str) -> usize {
-    let lines = text.lines().map(str::trim);
-    lines
-        .filter(|line| !line.is_empty() && !line.starts_with("//"))
-        .count()
+/// Counts the lines of an item with this indentation.
+fn count_item<'t>(lines: &mut impl Iterator<Item = &'t str>, indented: usize) -> usize {
+    let mut counted = 0;
+    for line in lines {
+        counted += count(line);
+        if indentation(line) == indented && line.ends_with(['}', ';', ',']) {
+            break;
+        }
+    }
+    counted
+}
+
+fn indentation(line: &str) -> usize {
+    line.len() - line.trim_start().len()
+}
+
+/// 1 for a line with code.
+fn count(line: &str) -> usize {
+    let line = line.trim();
+    usize::from(!line.is_empty() && !line.starts_with("//"))
 }
 
 /// Whether a file, by its path in a crate, has tests only.
