@@ -10,9 +10,10 @@
 use std::{
     collections::HashMap,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use rustix::{
     fs::{OFlags, open},
     io::Errno,
@@ -220,7 +221,7 @@ impl<R: Register> BackingTable<R> {
             table: Arc::clone(self),
         };
         // Only other opens of this inode wait for this lock.
-        let mut settled = settled.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut settled = settled.lock();
         let settled = match &mut *settled {
             Some(settled) => {
                 match (&settled.mode, wanted) {
@@ -310,7 +311,7 @@ impl<R: Register> BackingTable<R> {
         // Undoing a registration is I/O, so not under the lock.
         drop(shard);
         let settled = inode.and_then(|inode| Arc::into_inner(inode.settled));
-        let settled = settled.and_then(|settled| settled.into_inner().ok().flatten());
+        let settled = settled.and_then(Mutex::into_inner);
         if let Some(Settled {
             mode: Serving::Passthrough(id),
             keep: Some(path),
@@ -321,8 +322,7 @@ impl<R: Register> BackingTable<R> {
     }
 
     fn shard(&self, node: NodeId) -> MutexGuard<'_, HashMap<NodeId, Inode<R::Id>>> {
-        let shard = self.shards[node.spread(SHARDS)].lock();
-        shard.unwrap_or_else(PoisonError::into_inner)
+        self.shards[node.spread(SHARDS)].lock()
     }
 }
 

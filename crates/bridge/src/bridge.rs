@@ -1,14 +1,9 @@
 mod decide;
 mod names;
 
-use std::{
-    ffi::OsStr,
-    io::IoSlice,
-    os::fd::AsFd,
-    path::Path,
-    sync::{Arc, PoisonError, RwLock},
-};
+use std::{ffi::OsStr, io::IoSlice, os::fd::AsFd, path::Path, sync::Arc};
 
+use parking_lot::RwLock;
 use rustix::{
     fs::OFlags,
     io::{Errno, ReadWriteFlags, pread, pwritev2},
@@ -87,7 +82,7 @@ impl<R: Register> Bridge<R> {
     pub fn set_policy(&self, policy: Policy) {
         self.mirror.keep_all_names(policy.can_deny());
         let policy = Arc::new(policy);
-        *self.policy.write().unwrap_or_else(PoisonError::into_inner) = policy;
+        *self.policy.write() = policy;
     }
 
     /// Opens a regular file.

@@ -7,9 +7,9 @@ use std::{
         fd::{AsFd, BorrowedFd, OwnedFd},
         unix::ffi::OsStrExt,
     },
-    sync::{Mutex, PoisonError},
 };
 
+use parking_lot::Mutex;
 use rustix::{
     fs::{FileType, RawDir, SeekFrom, seek},
     io::Errno,
@@ -101,7 +101,7 @@ impl OpenDirectory {
         take: &mut dyn FnMut(&RawEntry) -> bool,
     ) -> Result<(), Errno> {
         // Held during I/O: an open directory has a single read position.
-        let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stream = self.stream.lock();
         // At the beginning read again, so that new entries are listed.
         if stream.position != position || (position == 0 && stream.is_used) {
             stream.pending.clear();

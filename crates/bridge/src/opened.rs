@@ -1,8 +1,10 @@
 use std::{
     collections::HashMap,
     os::fd::OwnedFd,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Weak},
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::node::NodeId;
 
@@ -32,8 +34,7 @@ impl OpenedFiles {
     }
 
     fn shard(&self, node: NodeId) -> MutexGuard<'_, Shard> {
-        let shard = self.0[node.spread(SHARDS)].lock();
-        shard.unwrap_or_else(PoisonError::into_inner)
+        self.0[node.spread(SHARDS)].lock()
     }
 }
 
@@ -75,6 +76,6 @@ mod tests {
         assert!(files.get(node).is_some());
         drop(second);
         assert!(files.get(node).is_none());
-        assert!(files.0.iter().all(|shard| shard.lock().unwrap().is_empty()));
+        assert!(files.0.iter().all(|shard| shard.lock().is_empty()));
     }
 }

@@ -4,13 +4,11 @@ use std::{
     hash::{BuildHasher, RandomState},
     mem,
     os::unix::ffi::OsStrExt,
-    sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
 };
 
 use hashbrown::HashTable;
+use parking_lot::Mutex;
 use rustix::io::Errno;
 use verimount_sys::FileHandle;
 
@@ -124,7 +122,7 @@ impl NodeTable {
     ) -> Result<NodeId, Errno> {
         let hash = self.hash(file);
         let index = shard_of(hash);
-        let mut shard = self.shard(index);
+        let mut shard = self.shards[index].lock();
         let slot = match shard.find(hash, file) {
             Some(slot) => slot,
             None => shard.insert(hash, file, &location, |file| self.hash(file))?,
@@ -140,7 +138,7 @@ impl NodeTable {
     /// Subtracts `count` from the lookups of a file. Returns whether none are left.
     pub(crate) fn forget(&self, id: NodeId, count: u64) -> bool {
         let (turn, slot, index) = parts(id);
-        let mut shard = self.shard(index);
+        let mut shard = self.shards[index].lock();
         let Some(node) = shard.node(turn, slot) else {
             return false;
         };
@@ -155,7 +153,7 @@ impl NodeTable {
     /// Records that a name of a file was changed, if the file is remembered.
     pub(crate) fn moved(&self, file: FileId, from: &Location, to: Location) {
         let hash = self.hash(file);
-        let mut shard = self.shard(shard_of(hash));
+        let mut shard = self.shards[shard_of(hash)].lock();
         if let Some(slot) = shard.find(hash, file) {
             let keeps_others = self.keeps_all_names();
             shard.set_location(slot, to, keeps_others);
@@ -184,7 +182,7 @@ impl NodeTable {
     pub(crate) fn find(&self, file: FileId) -> Option<NodeId> {
         let hash = self.hash(file);
         let index = shard_of(hash);
-        let shard = self.shard(index);
+        let shard = self.shards[index].lock();
         let slot = shard.find(hash, file)?;
         Some(node_id(shard.slots[slot as usize].turn, slot, index))
     }
@@ -216,7 +214,7 @@ impl NodeTable {
     /// The locations under which a file was found, the last one first; `None` if it is not remembered.
     pub(crate) fn locations(&self, id: NodeId) -> Option<(FileId, Vec<Location>)> {
         let (turn, slot, index) = parts(id);
-        let mut shard = self.shard(index);
+        let mut shard = self.shards[index].lock();
         let node = shard.node(turn, slot)?;
         let (file, last) = (node.file, node.location.clone());
         let others = shard.other_names.get(&slot).into_iter().flatten().cloned();
@@ -227,7 +225,7 @@ impl NodeTable {
     /// unless another one was recorded meanwhile: it could be one of them.
     pub(crate) fn forget_locations(&self, id: NodeId, found: &[Location], outdated: &[Location]) {
         let (turn, slot, index) = parts(id);
-        let mut shard = self.shard(index);
+        let mut shard = self.shards[index].lock();
         let Some(node) = shard.node(turn, slot) else {
             return;
         };
@@ -241,18 +239,14 @@ impl NodeTable {
     /// Number of remembered files.
     pub(crate) fn len(&self) -> usize {
         let indices = 0..self.shards.len();
-        indices.map(|index| self.shard(index).by_file.len()).sum()
+        indices
+            .map(|index| self.shards[index].lock().by_file.len())
+            .sum()
     }
 
     fn with<T>(&self, id: NodeId, see: impl FnOnce(&mut Node) -> T) -> Option<T> {
         let (turn, slot, index) = parts(id);
-        self.shard(index).node(turn, slot).map(see)
-    }
-
-    fn shard(&self, index: usize) -> MutexGuard<'_, Shard> {
-        // No panic can separate two changes that belong together.
-        let shard = self.shards[index].lock();
-        shard.unwrap_or_else(PoisonError::into_inner)
+        self.shards[index].lock().node(turn, slot).map(see)
     }
 
     fn hash(&self, file: FileId) -> u64 {
@@ -440,7 +434,7 @@ mod tests {
             table
                 .shards
                 .iter()
-                .all(|shard| shard.lock().unwrap().other_names.is_empty())
+                .all(|shard| shard.lock().other_names.is_empty())
         );
     }
 

@@ -1,9 +1,10 @@
 use std::{
     path::Path,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, atomic::Ordering::Relaxed},
+    sync::{Arc, Weak, atomic::Ordering::Relaxed},
     time::{Duration, Instant, SystemTime},
 };
 
+use parking_lot::Mutex;
 use rustix::fs::{FlockOperation, flock, fstatvfs};
 
 use crate::{
@@ -135,7 +136,7 @@ impl Cache {
     }
 
     fn registered(&self, object: Object) -> Object {
-        let mut objects = self.0.objects();
+        let mut objects = self.0.objects.lock();
         objects.retain(|object| object.strong_count() > 0);
         objects.push(Arc::downgrade(&object.0));
         object
@@ -190,7 +191,7 @@ impl Cache {
 impl Shared {
     /// Whether this many bytes may be written now. Evicts others if necessary.
     pub(crate) fn reserve(&self, bytes: u64) -> bool {
-        let mut room = self.room();
+        let mut room = self.room.lock();
         if room.rests_until.is_some_and(|until| Instant::now() < until) {
             return false;
         }
@@ -213,18 +214,8 @@ impl Shared {
 
     /// Writes nothing for a while.
     pub(crate) fn rest(&self) {
-        let mut room = self.room();
+        let mut room = self.room.lock();
         room.granted = 0;
         room.rests_until = Some(Instant::now() + RESPITE);
-    }
-
-    pub(crate) fn objects(&self) -> MutexGuard<'_, Vec<Weak<object::Inner>>> {
-        // Any list of objects is a valid state.
-        self.objects.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn room(&self) -> MutexGuard<'_, Room> {
-        // Any room is a valid state.
-        self.room.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

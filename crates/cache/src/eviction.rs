@@ -150,7 +150,7 @@ fn own_object(cache: &Shared, file: &File) -> Option<Arc<object::Inner>> {
         Some((metadata.dev(), metadata.ino()))
     };
     let wanted = id(file)?;
-    let objects = cache.objects();
+    let objects = cache.objects.lock();
     let mut open = objects.iter().filter_map(Weak::upgrade);
     open.find(|object| id(&object.file) == Some(wanted))
 }

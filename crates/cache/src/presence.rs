@@ -4,11 +4,12 @@ use std::{
     fs::File,
     ops::Range,
     sync::{
-        Arc, PoisonError, RwLock,
+        Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
 };
 
+use parking_lot::RwLock;
 use rustix::fs::{SeekFrom, seek};
 
 use verimount_source::GRANULE;
@@ -60,14 +61,13 @@ impl Presence {
 
     fn chunk(&self, granule: u64, file: &File) -> Arc<Chunk> {
         let number = granule / CHUNK;
-        // Any set of chunks is a valid state.
-        let chunks = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let chunks = self.0.read();
         if let Some(chunk) = chunks.get(&number) {
             return chunk.clone();
         }
         drop(chunks);
         let chunk = Chunk::of(file, number * CHUNK..(number + 1) * CHUNK);
-        let mut chunks = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut chunks = self.0.write();
         chunks.entry(number).or_insert(Arc::new(chunk)).clone()
     }
 }

@@ -2,11 +2,11 @@ use std::{
     cell::Cell,
     io::{IsTerminal, stderr},
     ops::ControlFlow,
-    sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use parking_lot::Mutex;
 use verimount::{Progress, Step};
 
 use crate::interrupt::Interrupt;
@@ -36,8 +36,7 @@ impl Bars {
     }
 
     fn show(&self, progress: Progress) -> ControlFlow<()> {
-        // It is only ever replaced as a whole.
-        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shown = self.shown.lock();
         if shown
             .as_ref()
             .is_some_and(|(step, _)| *step != progress.step)

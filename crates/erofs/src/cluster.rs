@@ -1,7 +1,8 @@
 //! Compressed clusters: reading and decompressing them, and keeping those that were used last.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use quick_cache::Weighter;
 use verimount_source::{AlignedBuf, Scratch};
 
@@ -60,13 +61,11 @@ impl Default for Clusters {
 impl Clusters {
     /// Memory for a compressed cluster: no more are made than clusters are decompressed at a time.
     fn scratch(&self) -> Scratch {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        idle.pop().unwrap_or_default()
+        self.idle.lock().pop().unwrap_or_default()
     }
 
     fn put_back(&self, scratch: Scratch) {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        idle.push(scratch);
+        self.idle.lock().push(scratch);
     }
 }
 

@@ -3,7 +3,7 @@
 use std::{
     io,
     sync::{
-        Arc, Mutex, OnceLock,
+        Arc, OnceLock,
         atomic::{
             AtomicBool, AtomicUsize,
             Ordering::{Relaxed, SeqCst},
@@ -12,6 +12,8 @@ use std::{
     thread::{self, Thread},
     time::{Duration, Instant},
 };
+
+use parking_lot::Mutex;
 
 use crate::turns::{MAX_RUNNING, Turn, Turns, Waiting};
 
@@ -163,7 +165,7 @@ impl Pool {
     /// Finds out how many threads were not needed in the present period, if it is over.
     fn end_period(&self) {
         // Another thread does it at the moment.
-        let Ok(mut began) = self.period.try_lock() else {
+        let Some(mut began) = self.period.try_lock() else {
             return;
         };
         if began.elapsed() >= LINGER {

@@ -3,8 +3,10 @@
 use std::{
     collections::{HashMap, HashSet, VecDeque},
     mem,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
+
+use parking_lot::Mutex;
 
 use crate::{
     Shares,
@@ -98,7 +100,7 @@ impl Turns {
         let Some(lane) = Lane::of(request) else {
             return Some(Turn(None));
         };
-        let queues = &mut self.lanes()[lane as usize];
+        let queues = &mut self.0.lock()[lane as usize];
         // Without a running request there is no `end` that would take one from the queue.
         let can_wait = queues.running.held(uid) > 0;
         let must_wait = can_wait && reads_alone;
@@ -120,7 +122,7 @@ impl Turns {
 
     /// The turn of a queued request that is within its user's share after all, for another thread.
     pub(crate) fn begin_queued(&self) -> Option<(Turn, Waiting)> {
-        let mut lanes = self.lanes();
+        let mut lanes = self.0.lock();
         Lane::ALL.into_iter().find_map(|lane| {
             let queues = &mut lanes[lane as usize];
             let uid = queues.user_with_room()?;
@@ -132,14 +134,14 @@ impl Turns {
 
     /// Whether there is such a request.
     pub(crate) fn can_begin_queued(&self) -> bool {
-        let lanes = self.lanes();
+        let lanes = self.0.lock();
         lanes.iter().any(|queues| queues.user_with_room().is_some())
     }
 
     /// Notes that a request was answered. Returns the user's next queued request, whose turn it is.
     pub(crate) fn end(&self, turn: Turn) -> Option<(Turn, Waiting)> {
         let Counted { uid, lane } = turn.0?;
-        let queues = &mut self.lanes()[lane as usize];
+        let queues = &mut self.0.lock()[lane as usize];
         let next = queues.next(uid);
         if next.is_none() {
             queues.running.give_back(uid, 1);
@@ -148,7 +150,7 @@ impl Turns {
     }
 
     pub(crate) fn is_any_waiting(&self) -> bool {
-        let lanes = self.lanes();
+        let lanes = self.0.lock();
         lanes.iter().any(|queues| !queues.waiting.is_empty())
     }
 
@@ -162,23 +164,18 @@ impl Turns {
         if killed.is_empty() {
             return Vec::new();
         }
-        let mut lanes = self.lanes();
+        let mut lanes = self.0.lock();
         let taken = lanes.iter_mut().map(|queues| queues.take_out(&killed));
         taken.collect::<Vec<_>>().into_iter().flatten().collect()
     }
 
     /// The numbers of the queued requests, and the thread ids of their callers.
     fn callers(&self) -> Vec<(u64, u32)> {
-        let lanes = self.lanes();
+        let lanes = self.0.lock();
         let all = lanes
             .iter()
             .flat_map(|queues| queues.waiting.values().flatten());
         all.map(|waiting| (waiting.unique, waiting.pid)).collect()
-    }
-
-    fn lanes(&self) -> MutexGuard<'_, [Queues; Lane::ALL.len()]> {
-        // A panic cannot leave it inconsistent: nothing panics between changes that belong together.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -414,7 +411,7 @@ mod tests {
             assert_eq!(next.unique, unique);
         }
         assert!(!turns.is_any_waiting());
-        assert_eq!(turns.lanes()[Lane::Long as usize].bytes.held(USER), 0);
+        assert_eq!(turns.0.lock()[Lane::Long as usize].bytes.held(USER), 0);
     }
 
     #[test]

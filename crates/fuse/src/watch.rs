@@ -11,7 +11,7 @@
 use std::{
     io,
     sync::{
-        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{
             AtomicBool, AtomicUsize,
             Ordering::{Relaxed, SeqCst},
@@ -21,6 +21,7 @@ use std::{
     time::Duration,
 };
 
+use parking_lot::{Condvar, Mutex};
 use rustix::{
     io::Errno,
     time::{ClockId, clock_gettime},
@@ -114,7 +115,7 @@ impl Watch {
     /// A seat for a thread.
     pub(crate) fn seat(self: &Arc<Self>) -> Watched {
         let seat = Arc::<Seat>::default();
-        lock(&self.seats).push(seat.clone());
+        self.seats.lock().push(seat.clone());
         Watched {
             watch: self.clone(),
             seat,
@@ -123,7 +124,7 @@ impl Watch {
 
     /// Stops it, when all threads that answer have ended.
     pub(crate) fn end(&self) {
-        *lock(&self.has_ended) = true;
+        *self.has_ended.lock() = true;
         self.changed.notify_one();
     }
 
@@ -162,21 +163,18 @@ impl Watch {
 
     /// Waits until there are requests, and then for `pause`. False at the end.
     fn wait(&self, pause: Duration) -> bool {
-        let ended = lock(&self.has_ended);
+        let mut ended = self.has_ended.lock();
         let is_idle = |ended: &mut bool| !*ended && !self.is_asked.load(Relaxed);
-        let ended = self.changed.wait_while(ended, is_idle);
-        let ended = ended.unwrap_or_else(PoisonError::into_inner);
-        let paused = self
-            .changed
-            .wait_timeout_while(ended, pause, |ended| !*ended);
-        let (ended, _) = paused.unwrap_or_else(PoisonError::into_inner);
+        self.changed.wait_while(&mut ended, is_idle);
+        self.changed
+            .wait_while_for(&mut ended, |ended| !*ended, pause);
         !*ended
     }
 
     /// Checks all requests; returns whether there are any. `start` starts a thread that takes one over.
     fn look(&self, start: impl Fn(Arc<Seat>, u64) -> io::Result<()>) -> bool {
         let mut is_any = self.look_at_turns();
-        let seats = lock(&self.seats).clone();
+        let seats = self.seats.lock().clone();
         for seat in seats {
             match seat.look(&self.callers) {
                 Seen::Nothing => continue,
@@ -208,7 +206,7 @@ impl Watch {
     /// Takes a request from the thread that waits. A ring is bound to its thread, so the request is
     /// moved to a new ring of this thread.
     fn take_over(&self, seat: &Seat, unique: u64) -> Option<ReplyChannel> {
-        let mut seat = lock(&seat.0);
+        let mut seat = seat.0.lock();
         // It may have been answered meanwhile, and the seat have another one.
         let held = seat.take_if(|held| held.unique == unique)?;
         let channel = match held.channel {
@@ -232,7 +230,7 @@ impl Watch {
         // Load before the swap: threads that only load share the cache line.
         if !self.is_asked.load(Relaxed) && !self.is_asked.swap(true, Relaxed) {
             // With the lock, the watch is not between checking `is_asked` and waiting.
-            drop(lock(&self.has_ended));
+            drop(self.has_ended.lock());
             self.changed.notify_one();
         }
     }
@@ -240,7 +238,7 @@ impl Watch {
 
 impl Seat {
     fn look(&self, callers: &Callers) -> Seen {
-        let mut seat = lock(&self.0);
+        let mut seat = self.0.lock();
         let Some(held) = &mut *seat else {
             return Seen::Nothing;
         };
@@ -254,7 +252,7 @@ impl Seat {
 
     /// Releases the caller of a request that came through a device.
     fn let_go(&self, unique: u64) {
-        let held = lock(&self.0).take_if(|held| held.unique == unique);
+        let held = self.0.lock().take_if(|held| held.unique == unique);
         if let Some(ReplyChannel::Device(device)) = held.map(|held| held.channel) {
             device.reply(unique, Err(Errno::INTR));
         }
@@ -270,14 +268,14 @@ impl Watched {
             channel,
             is_seen: false,
         };
-        *lock(&self.seat.0) = Some(held);
+        *self.seat.0.lock() = Some(held);
         // After the seat's lock, so that this thread sees what the watch did before its last check.
         self.watch.ask();
     }
 
     /// Takes the means to answer back; `None` if the caller was killed and has been answered.
     pub(crate) fn take(&self) -> Option<ReplyChannel> {
-        lock(&self.seat.0).take().map(|held| held.channel)
+        self.seat.0.lock().take().map(|held| held.channel)
     }
 
     /// Wakes the watch for a queued request.
@@ -293,11 +291,9 @@ impl Watched {
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        lock(&self.watch.seats).retain(|seat| !Arc::ptr_eq(seat, &self.seat));
+        self.watch
+            .seats
+            .lock()
+            .retain(|seat| !Arc::ptr_eq(seat, &self.seat));
     }
-}
-
-/// A panic cannot leave the data inconsistent: nothing panics between changes that belong together.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

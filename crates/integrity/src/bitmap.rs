@@ -2,9 +2,11 @@
 
 use std::{
     ops::Range,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
+
+use parking_lot::Mutex;
 
 use crate::{
     Error, Unsupported,
@@ -163,15 +165,15 @@ impl Bitmap {
     /// durable.
     pub(crate) fn mark(&self, sectors: &Range<u64>) -> Result<(), Error> {
         let bits = self.layout.bits_of(sectors);
-        let is_marked = || self.state().durable.contains_all(bits.clone());
+        let is_marked = || self.state.lock().durable.contains_all(bits.clone());
         if is_marked() {
             return Ok(());
         }
-        let _writing = self.writing();
+        let _writing = self.writing.lock();
         if is_marked() {
             return Ok(());
         }
-        let mut marked = self.state().durable.clone();
+        let mut marked = self.state.lock().durable.clone();
         let before = (0..bits.start).rev().take(MAX_AHEAD);
         let sequential = before.take_while(|&bit| marked.contains(bit)).count();
         let bits = bits.start..(bits.end + sequential).min(self.layout.bits);
@@ -179,25 +181,25 @@ impl Bitmap {
         let blocks = bits.start / BITS_PER_BLOCK..bits.end.div_ceil(BITS_PER_BLOCK);
         let (bytes, offset) = self.stored(&marked, blocks);
         self.storage.write_metadata_durable(&bytes, offset)?;
-        self.state().durable.insert(bits);
+        self.state.lock().durable.insert(bits);
         Ok(())
     }
 
     /// Whether bits have been kept for the minimum time.
     pub(crate) fn is_clearing_due(&self) -> bool {
-        self.state().last_cleared.elapsed() >= self.clear_interval
+        self.state.lock().last_cleared.elapsed() >= self.clear_interval
     }
 
     /// Clears the bits of all regions that end at or before the sector `limit`. All writes to them
     /// must be durable, and no write may run at the same time.
     pub(crate) fn clear_below(&self, limit: u64) -> Result<(), Error> {
-        let _writing = self.writing();
+        let _writing = self.writing.lock();
         let end = self.layout.bit(limit).min(self.layout.bits);
-        let mut cleared = self.state().durable.clone();
+        let mut cleared = self.state.lock().durable.clone();
         cleared.remove(0..end);
         let has_changed = |block: usize| {
             let bits = block * BITS_PER_BLOCK..(block + 1) * BITS_PER_BLOCK;
-            let before = self.state().durable.to_le_bytes(bits.clone());
+            let before = self.state.lock().durable.to_le_bytes(bits.clone());
             before != cleared.to_le_bytes(bits)
         };
         // This need not be durable: a stale bit only costs recalculation.
@@ -205,7 +207,7 @@ impl Bitmap {
             let (bytes, offset) = self.stored(&cleared, blocks);
             self.storage.write_metadata(&bytes, offset)?;
         }
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.durable = cleared;
         state.last_cleared = Instant::now();
         Ok(())
@@ -216,14 +218,5 @@ impl Bitmap {
         let offset = self.layout.offset + (blocks.start * BLOCK) as u64;
         let range = blocks.start * BITS_PER_BLOCK..blocks.end * BITS_PER_BLOCK;
         (bits.to_le_bytes(range), offset)
-    }
-
-    fn writing(&self) -> MutexGuard<'_, ()> {
-        self.writing.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    // Each change of the state is a single call, so a panic cannot leave it half done.
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

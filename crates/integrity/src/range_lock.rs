@@ -1,8 +1,6 @@
-use std::{
-    collections::VecDeque,
-    ops::Range,
-    sync::{Condvar, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::VecDeque, ops::Range};
+
+use parking_lot::{Condvar, Mutex};
 
 /// Serializes requests that overlap, and lets all others run concurrently.
 ///
@@ -18,8 +16,6 @@ struct Requests {
     /// Requests that hold or await their lock, in order of arrival.
     queue: VecDeque<Request>,
     next_id: u64,
-    /// How many threads are waiting.
-    waiting: usize,
 }
 
 #[derive(Debug)]
@@ -48,24 +44,14 @@ pub(crate) struct RangeGuard<'a> {
 impl RangeLocks {
     /// Waits until no earlier request conflicts with this one.
     pub(crate) fn lock(&self, range: Range<u64>, access: Access) -> RangeGuard<'_> {
-        let mut requests = self.requests();
+        let mut requests = self.requests.lock();
         let id = requests.next_id;
         requests.next_id += 1;
         requests.queue.push_back(Request { id, range, access });
         while requests.must_wait(id) {
-            requests.waiting += 1;
-            requests = self
-                .released
-                .wait(requests)
-                .unwrap_or_else(PoisonError::into_inner);
-            requests.waiting -= 1;
+            self.released.wait(&mut requests);
         }
         RangeGuard { locks: self, id }
-    }
-
-    // A panic cannot leave the queue half updated: each change is a single call.
-    fn requests(&self) -> MutexGuard<'_, Requests> {
-        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -88,14 +74,10 @@ impl Request {
 
 impl Drop for RangeGuard<'_> {
     fn drop(&mut self) {
-        let mut requests = self.locks.requests();
+        let mut requests = self.locks.requests.lock();
         requests.queue.retain(|request| request.id != self.id);
-        // Notifying takes a system call even if no thread waits.
-        let somebody_waits = requests.waiting > 0;
         drop(requests);
-        if somebody_waits {
-            self.locks.released.notify_all();
-        }
+        self.locks.released.notify_all();
     }
 }
 
@@ -149,6 +131,6 @@ mod tests {
                 });
             }
         });
-        assert!(locks.requests().queue.is_empty());
+        assert!(locks.requests.lock().queue.is_empty());
     }
 }

@@ -2,10 +2,11 @@
 //! write reaches them.
 
 use std::sync::{
-    Arc, Mutex, OnceLock, PoisonError,
+    Arc, OnceLock,
     atomic::{AtomicU64, Ordering::SeqCst},
 };
 
+use parking_lot::Mutex;
 use verimount_source::{WriteAt, WriteError};
 
 use crate::{Error, SECTOR, geometry::StorageSize};
@@ -162,10 +163,7 @@ impl Storage {
         change: impl FnOnce(&Devices) -> Result<(), WriteError>,
     ) -> Result<(), Error> {
         // After a panic the data is not durable, and no caller was told that it is.
-        let _durability = self
-            .durability
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let _durability = self.durability.lock();
         self.change(change)
     }
 

@@ -7,11 +7,9 @@ mod load;
 mod state;
 mod write_back;
 
-use std::{
-    ops::Range,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
-};
+use std::{ops::Range, sync::Arc};
 
+use parking_lot::{Condvar, Mutex};
 use verimount_source::Streams;
 
 use crate::{Error, geometry::Geometry, storage::Storage};
@@ -73,7 +71,7 @@ impl TagCache {
 
     /// Starts prefetching the tags of `blocks`, without waiting.
     pub(crate) fn will_need(&self, blocks: Range<u64>) {
-        let state = self.state();
+        let state = self.state.lock();
         let missing: Vec<(u64, u64)> = self
             .layout
             .pieces(blocks)
@@ -93,20 +91,17 @@ impl TagCache {
         let len = (blocks.end - blocks.start) as usize * self.layout.tag_size();
         let mut tags = Vec::with_capacity(len);
         for piece in self.layout.pieces(blocks) {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             loop {
                 if state.holds(&piece) {
                     let chunk = state.chunk(piece.id, &self.layout);
                     tags.extend_from_slice(chunk.tags(piece.tags.clone()));
                     break;
                 }
-                state = match state.is_loading(piece.id) {
-                    true => self
-                        .loaded
-                        .wait(state)
-                        .unwrap_or_else(PoisonError::into_inner),
-                    false => self.load(state, &piece, is_sequential)?,
-                };
+                match state.is_loading(piece.id) {
+                    true => self.loaded.wait(&mut state),
+                    false => state = self.load(state, &piece, is_sequential)?,
+                }
             }
         }
         Ok(tags)
@@ -119,7 +114,7 @@ impl TagCache {
         if self.reads_back {
             self.read_back(first..first + count)?;
         }
-        let mut state = self.state();
+        let mut state = self.state.lock();
         for piece in self.layout.pieces(first..first + count) {
             let (own, others) = rest.split_at(piece.tags.len() * self.layout.tag_size());
             self.make_room(&mut state, 1);
@@ -153,10 +148,5 @@ impl TagCache {
         for &(_, id) in idle.iter().take(more + self.max_chunks / 8) {
             state.chunks.remove(&id);
         }
-    }
-
-    // Each change of the state is complete before anything can panic.
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

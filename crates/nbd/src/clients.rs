@@ -4,12 +4,13 @@ use std::{
     net::Shutdown,
     os::unix::net::UnixStream,
     sync::{
-        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     time::{Duration, Instant},
 };
 
+use parking_lot::{Condvar, Mutex};
 use rustix::process::geteuid;
 use verimount_sys::connecting_user;
 
@@ -89,7 +90,7 @@ impl Clients {
     }
 
     fn admit_client(&self, client: Client, limits: &Limits) -> Option<Arc<Client>> {
-        let mut connected = self.connected();
+        let mut connected = self.connected.lock();
         let competitors = competitors(&connected, client.is_owners);
         if competitors.count() >= limits.clients.saturating_add(limits.visitors) {
             return None;
@@ -106,7 +107,7 @@ impl Clients {
     /// export are taken, the one that has been idle for longest is disconnected, if it exceeds the
     /// idle limit. `false` if there is no place.
     pub(crate) fn grant(&self, client: &Arc<Client>, purpose: Purpose, limits: &Limits) -> bool {
-        let mut connected = self.connected();
+        let mut connected = self.connected.lock();
         let most = match purpose {
             Purpose::Use => limits.clients,
             Purpose::Listen => limits.talks,
@@ -135,7 +136,8 @@ impl Clients {
 
     /// Removes a client that has disconnected.
     pub(crate) fn remove(&self, client: &Arc<Client>) {
-        self.connected()
+        self.connected
+            .lock()
             .retain(|other| !Arc::ptr_eq(&other.client, client));
         self.left.notify_all();
     }
@@ -143,26 +145,17 @@ impl Clients {
     /// Accepts no more requests, and returns when all clients are gone. Clients that have not taken
     /// their answers after `grace` are disconnected.
     pub(crate) fn dismiss(&self, grace: Duration) {
-        let connected = self.connected();
+        let mut connected = self.connected.lock();
         for place in &*connected {
             let _ = place.client.stream.shutdown(Shutdown::Read);
         }
-        let waited = self
-            .left
-            .wait_timeout_while(connected, grace, |connected| !connected.is_empty());
-        let (connected, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        self.left
+            .wait_while_for(&mut connected, |connected| !connected.is_empty(), grace);
         for place in &*connected {
             place
                 .client
                 .disconnect("it did not take its answers before the server stopped");
         }
-    }
-
-    // Each change is a single call, so a panic cannot leave it half done.
-    fn connected(&self) -> MutexGuard<'_, Vec<Place>> {
-        self.connected
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -216,7 +209,7 @@ mod tests {
         assert!(!clients.grant(&second, Purpose::Listen, &limits));
         fill(&clients, true, &limits);
         let most = limits.clients + limits.visitors;
-        assert_eq!(clients.connected().len(), 2 * most);
+        assert_eq!(clients.connected.lock().len(), 2 * most);
         assert!(clients.admit_client(stalled(false), &limits).is_none());
     }
 
@@ -233,7 +226,7 @@ mod tests {
             assert!(clients.grant(&client, Purpose::Use, &limits));
             client
         });
-        let places = clients.connected();
+        let places = clients.connected.lock();
         assert!(
             places
                 .iter()

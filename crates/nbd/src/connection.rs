@@ -1,13 +1,15 @@
 use std::{
     io::{self, IoSlice, Read, Write},
+    mem,
     net::Shutdown,
     num::NonZeroUsize,
     os::unix::net::UnixStream,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     thread,
 };
 
+use parking_lot::Mutex;
 use rustix::io::Errno;
 use zerocopy::{FromZeros, IntoBytes};
 
@@ -97,11 +99,9 @@ impl<'a, E: Export> Connection<'a, E> {
     /// The next request, with its buffer, which holds the data of a write; `None` when there are no
     /// more.
     fn next(&self) -> io::Result<Option<(Request, Buffer<'a>)>> {
-        // A thread that panicked here has read half a request, so the stream is out of sync.
-        let Ok(mut has_ended) = self.has_ended.lock() else {
-            return Ok(None);
-        };
-        if *has_ended {
+        let mut has_ended = self.has_ended.lock();
+        // It stays so if this thread panics: it has read half a request, and the stream is out of sync.
+        if mem::replace(&mut *has_ended, true) {
             return Ok(None);
         }
         let request = self.receive();
@@ -137,7 +137,7 @@ impl<'a, E: Export> Connection<'a, E> {
         let header = header.as_bytes();
         let data = answer.unwrap_or_default();
         let stream = self.client.stream();
-        let _sending = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
+        let _sending = self.sending.lock();
         match data.is_empty() {
             true => write_both(stream, header, data),
             false => self

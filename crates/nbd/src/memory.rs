@@ -3,10 +3,11 @@
 use std::{
     mem,
     ops::{Deref, DerefMut},
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use verimount_source::AlignedBuf;
 
 use crate::clients::Client;
@@ -72,11 +73,11 @@ impl Memory {
             return buffer;
         }
         let len = len.next_power_of_two().max(MIN_BUFFER);
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let number = state.next_number;
         state.next_number += 1;
         while state.served_number != number || !self.has_room(&state, len) {
-            state = self.wait(state, client);
+            self.wait(&mut state, client);
         }
         state.served_number += 1;
         state.used += len;
@@ -85,7 +86,7 @@ impl Memory {
             state.forget_kept();
         }
         // There may be room for the next request too.
-        self.notify(&state);
+        self.freed.notify_all();
         drop(state);
         buffer.bytes = kept.unwrap_or_else(|| AlignedBuf::zeroed(len));
         buffer
@@ -94,12 +95,12 @@ impl Memory {
     /// Runs `action`, a transfer of a buffer from or to `client`.
     pub(crate) fn transfer<T>(&self, client: &Arc<Client>, action: impl FnOnce() -> T) -> T {
         let since = Instant::now();
-        self.state().transfers.push(Transfer {
+        self.state.lock().transfers.push(Transfer {
             client: client.clone(),
             since,
         });
         let result = action();
-        let mut state = self.state();
+        let mut state = self.state.lock();
         // Another client's transfer may have begun at the same instant.
         let own =
             |transfer: &Transfer| transfer.since == since && Arc::ptr_eq(&transfer.client, client);
@@ -114,11 +115,7 @@ impl Memory {
     }
 
     /// Waits until memory is freed, or disconnects a stalled client to free its memory.
-    fn wait<'a>(
-        &self,
-        mut state: MutexGuard<'a, State>,
-        client: &Arc<Client>,
-    ) -> MutexGuard<'a, State> {
+    fn wait(&self, state: &mut MutexGuard<'_, State>, client: &Arc<Client>) {
         let slowest = state.slowest_but(client);
         let left = slowest.map_or(self.stall, |index| {
             self.stall
@@ -127,15 +124,14 @@ impl Memory {
         if let (Some(index), Duration::ZERO) = (slowest, left) {
             let stalled = state.transfers.swap_remove(index).client;
             stalled.disconnect("it stalled while others waited for its memory");
-            return state;
+            return;
         }
-        let waited = self.freed.wait_timeout(state, left);
-        waited.unwrap_or_else(PoisonError::into_inner).0
+        self.freed.wait_for(state, left);
     }
 
     fn free(&self, bytes: AlignedBuf) {
         let len = bytes.as_slice().len();
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.used -= len;
         let unneeded = match state.kept_len + len <= MAX_KEPT {
             true => {
@@ -145,21 +141,9 @@ impl Memory {
             }
             false => Some(bytes),
         };
-        self.notify(&state);
+        self.freed.notify_all();
         drop(state);
         drop(unneeded);
-    }
-
-    /// Wakes waiting threads, if there are any.
-    fn notify(&self, state: &State) {
-        if state.next_number != state.served_number {
-            self.freed.notify_all();
-        }
-    }
-
-    // Nothing can panic between changes that belong together.
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -226,9 +210,9 @@ mod tests {
     fn unused_memory_is_mostly_freed() {
         let (memory, client) = (Memory::new(256 << 20, Duration::MAX), client());
         let buffers: Vec<_> = (0..8).map(|_| memory.take(5 << 20, &client)).collect();
-        assert_eq!(memory.state().used, 64 << 20);
+        assert_eq!(memory.state.lock().used, 64 << 20);
         drop(buffers);
-        let state = memory.state();
+        let state = memory.state.lock();
         assert_eq!((state.used, state.kept_len), (0, MAX_KEPT));
         assert_eq!(state.kept.len(), 2);
     }
@@ -237,9 +221,9 @@ mod tests {
     fn kept_memory_is_counted() {
         let (memory, client) = (Memory::new(4 << 20, Duration::MAX), client());
         drop([(); 4].map(|()| memory.take(1 << 20, &client)));
-        assert_eq!(memory.state().kept_len, 4 << 20);
+        assert_eq!(memory.state.lock().kept_len, 4 << 20);
         let small = memory.take(1, &client);
         assert_eq!(small.len(), MIN_BUFFER);
-        assert_eq!(memory.state().kept_len, 0);
+        assert_eq!(memory.state.lock().kept_len, 0);
     }
 }

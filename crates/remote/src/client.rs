@@ -5,12 +5,13 @@ use std::{
     io::{self, Read},
     ops::Range,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use ureq::{
     BodyReader,
     http::{
@@ -129,11 +130,11 @@ impl Client {
     /// Why the answer is not usable.
     pub(crate) fn range(&self, range: &Range<u64>, version: &Version) -> Result<Body, Failure> {
         let span = Span::Range(range.clone());
-        let moved = self.moved().clone();
+        let moved = self.moved.lock().clone();
         if let Some(moved) = moved {
             let answer = self.follow(&moved, &span);
             match answer.and_then(|answer| self.range_of(answer, range, version)) {
-                Err(failure) if failure.error.is_refusal() => *self.moved() = None,
+                Err(failure) if failure.error.is_refusal() => *self.moved.lock() = None,
                 other => return other,
             }
         }
@@ -177,7 +178,7 @@ impl Client {
     fn accepted(&self, answer: Response<ureq::Body>, moved: Option<RemoteUrl>, len: u64) -> Body {
         self.session.budget().earn();
         if moved.is_some() {
-            *self.moved() = moved;
+            *self.moved.lock() = moved;
         }
         Body::new(answer, len)
     }
@@ -226,11 +227,6 @@ impl Client {
             Target::Blob(_, access) if is_own => access.send(send),
             _ => send(None),
         }
-    }
-
-    fn moved(&self) -> MutexGuard<'_, Option<RemoteUrl>> {
-        // It is only ever replaced as a whole.
-        self.moved.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,7 +1,6 @@
-use std::{
-    sync::{Condvar, Mutex, PoisonError},
-    time::Duration,
-};
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
 
 use crate::Error;
 
@@ -14,10 +13,7 @@ pub(crate) struct Closing {
 
 impl Closing {
     pub(crate) fn close(&self) {
-        *self
-            .is_closed
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = true;
+        *self.is_closed.lock() = true;
         self.said.notify_all();
     }
 
@@ -32,14 +28,10 @@ impl Closing {
     /// # Errors
     /// [`Error::Closed`].
     pub(crate) fn pause(&self, pause: Duration) -> Result<(), Error> {
-        let is_closed = self
-            .is_closed
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let waited = self
-            .said
-            .wait_timeout_while(is_closed, pause, |closed| !*closed);
-        match *waited.unwrap_or_else(PoisonError::into_inner).0 {
+        let mut is_closed = self.is_closed.lock();
+        self.said
+            .wait_while_for(&mut is_closed, |closed| !*closed, pause);
+        match *is_closed {
             true => Err(Error::Closed),
             false => Ok(()),
         }

@@ -1,10 +1,9 @@
 use std::{
-    sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::SystemTime,
 };
+
+use parking_lot::Mutex;
 
 use crate::Error;
 
@@ -75,7 +74,7 @@ impl Counters {
             error: error.clone(),
             at: SystemTime::now(),
         };
-        *self.last_failure() = Some(failure);
+        *self.last_failure.lock() = Some(failure);
     }
 
     pub(crate) fn retried(&self, error: &Error) {
@@ -97,14 +96,7 @@ impl Counters {
                 broken: self.broken.load(Relaxed),
             },
             distrusted: self.distrusted.load(Relaxed),
-            last_failure: self.last_failure().clone(),
+            last_failure: self.last_failure.lock().clone(),
         }
-    }
-
-    fn last_failure(&self) -> MutexGuard<'_, Option<RemoteFailure>> {
-        // It is only ever replaced as a whole.
-        self.last_failure
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,7 +1,9 @@
 use std::{
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
+
+use parking_lot::{Condvar, Mutex};
 
 use crate::Error;
 
@@ -17,15 +19,13 @@ pub(crate) struct Flight {
 
 impl Flight {
     pub(crate) fn land(&self, end: Result<Vec<u8>, Error>) {
-        *self.lock() = Some(end.map(Arc::new));
+        *self.landed.lock() = Some(end.map(Arc::new));
         self.changed.notify_all();
     }
 
     /// Its bytes, if nobody else has them.
     pub(crate) fn into_bytes(self) -> Option<Vec<u8>> {
-        let landed = self.landed.into_inner();
-        let landed = landed.unwrap_or_else(PoisonError::into_inner);
-        Arc::into_inner(landed?.ok()?)
+        Arc::into_inner(self.landed.into_inner()?.ok()?)
     }
 
     /// Waits for its bytes.
@@ -34,7 +34,7 @@ impl Flight {
     /// That of the fetch, or [`Error::TimedOut`].
     pub(crate) fn wait(&self, patience: Duration) -> Landed {
         let deadline = Instant::now() + patience;
-        let mut landed = self.lock();
+        let mut landed = self.landed.lock();
         loop {
             if let Some(end) = &*landed {
                 return end.clone();
@@ -43,13 +43,7 @@ impl Flight {
             if left.is_zero() {
                 return Err(Error::TimedOut { after: patience });
             }
-            let waited = self.changed.wait_timeout(landed, left);
-            landed = waited.unwrap_or_else(PoisonError::into_inner).0;
+            self.changed.wait_for(&mut landed, left);
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Landed>> {
-        // It is only ever replaced as a whole.
-        self.landed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

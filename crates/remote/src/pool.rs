@@ -1,11 +1,8 @@
 //! The threads that fetch, each over a connection of its own.
 
-use std::{
-    ops::Range,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
-    thread,
-};
+use std::{ops::Range, sync::Arc, thread};
 
+use parking_lot::{Condvar, Mutex};
 use verimount_source::{GRANULE, granules};
 
 use crate::{
@@ -96,7 +93,7 @@ impl Pool {
     /// [`Error::Closed`]; [`Error::NoThreads`] if nothing can be fetched.
     pub(crate) fn claim(&self, bytes: &Range<u64>) -> Result<Vec<Arc<Flight>>, Error> {
         let to_end = bytes.end.is_multiple_of(GRANULE) || bytes.end == self.size();
-        let mut state = self.0.lock();
+        let mut state = self.0.state.lock();
         if state.is_closed {
             return Err(Error::Closed);
         }
@@ -107,14 +104,14 @@ impl Pool {
 
     /// Forgets granules that were found to be wrong.
     pub(crate) fn distrust(&self, granules: Range<u64>) {
-        let forgotten = self.0.lock().queue.distrust(granules);
+        let forgotten = self.0.state.lock().queue.distrust(granules);
         let counters = self.0.client.session().counters();
         counters.distrusted(forgotten * GRANULE);
     }
 
     /// Fetches granules early, if there is room.
     pub(crate) fn need_soon(&self, granules: Range<u64>) {
-        let mut state = self.0.lock();
+        let mut state = self.0.state.lock();
         if state.is_closed {
             return;
         }
@@ -135,17 +132,12 @@ impl Drop for Pool {
 impl Shared {
     /// Ends the wait of all readers, and in time the threads.
     pub(crate) fn close(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.is_closed = true;
         state.queue.fail_all(&Error::Closed);
         drop(state);
         self.queued.notify_all();
         self.closing.close();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // No panic can leave the state inconsistent.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Lets threads fetch what is queued, each over a connection of its own: those that wait, and new ones as far as
@@ -193,14 +185,13 @@ impl Shared {
 
     /// Waits for a run; `None` if the file was closed.
     fn next_run(&self) -> Option<Run> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         while !state.is_closed {
             if let Some(run) = state.queue.next() {
                 return Some(run);
             }
             state.idle += 1;
-            let queued = self.queued.wait(state);
-            state = queued.unwrap_or_else(PoisonError::into_inner);
+            self.queued.wait(&mut state);
             state.idle -= 1;
         }
         None
@@ -222,18 +213,18 @@ impl Fetching<'_> {
 
 impl Landing for Fetching<'_> {
     fn buffer(&mut self) -> Vec<u8> {
-        self.shared.lock().queue.buffer()
+        self.shared.state.lock().queue.buffer()
     }
 
     fn landed(&mut self, bytes: Vec<u8>) {
-        self.shared.lock().queue.landed(self.next, bytes);
+        self.shared.state.lock().queue.landed(self.next, bytes);
         self.next += 1;
     }
 }
 
 impl Drop for Fetching<'_> {
     fn drop(&mut self) {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         let rest = self.next..self.run.granules.end;
         state.queue.fail(rest, &self.error);
         // This thread looks for the next run at once.

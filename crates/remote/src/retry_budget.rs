@@ -1,7 +1,6 @@
-use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
+
+use parking_lot::{Mutex, MutexGuard};
 
 /// Retries that may follow one another at once.
 const BURST: f64 = 20.0;
@@ -49,8 +48,7 @@ impl RetryBudget {
 
     /// The tokens as they are now.
     fn lock(&self, now: Instant) -> MutexGuard<'_, Tokens> {
-        // Any number of tokens is a valid state.
-        let mut tokens = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tokens = self.0.lock();
         let passed = now.saturating_duration_since(tokens.at);
         tokens.at = tokens.at.max(now);
         tokens.earn(passed.as_secs_f64() * PER_SECOND);

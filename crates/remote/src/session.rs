@@ -2,10 +2,11 @@ use std::{
     fmt,
     ops::ControlFlow,
     str::FromStr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Weak},
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use thiserror::Error;
 use ureq::tls::{Certificate, PemItem, parse_pem};
 use verimount_source::ReadAt;
@@ -210,7 +211,7 @@ impl Session {
     /// Ends all that is under way: reads that wait and all later ones fail.
     pub fn close(&self) {
         // With the list locked, no file can be opened in between.
-        let mut pools = self.pools();
+        let mut pools = self.shared.pools.lock();
         self.shared.closing.close();
         for pool in pools.drain(..).filter_map(|pool| Weak::upgrade(&pool)) {
             pool.close();
@@ -252,19 +253,11 @@ impl Session {
     /// # Errors
     /// [`Error::Closed`].
     pub(crate) fn add(&self, pool: &Pool) -> Result<(), Error> {
-        let mut pools = self.pools();
+        let mut pools = self.shared.pools.lock();
         self.shared.closing.check()?;
         pools.retain(|pool| pool.strong_count() > 0);
         pools.push(Arc::downgrade(pool.shared()));
         Ok(())
-    }
-
-    fn pools(&self) -> MutexGuard<'_, Vec<Weak<pool::Shared>>> {
-        // Any list of pools is a valid state.
-        self.shared
-            .pools
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 

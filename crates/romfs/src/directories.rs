@@ -2,9 +2,10 @@
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
+use parking_lot::{Condvar, Mutex};
 use verimount_source::ReadAt;
 
 use crate::{Entries, Error, Limit, NodeId, Romfs};
@@ -68,7 +69,7 @@ impl Directories {
     ) -> Result<Arc<Entries>, Error> {
         self.get_or_read(directory, || match image.entries_up_to(directory, LARGE) {
             Err(Error::Unsupported(Limit::DirectoryEntries)) => {
-                let _turn = self.large.lock().unwrap_or_else(PoisonError::into_inner);
+                let _turn = self.large.lock();
                 image.entries(directory)
             }
             read => read,
@@ -80,7 +81,7 @@ impl Directories {
         directory: NodeId,
         read: impl FnOnce() -> Result<Entries, Error>,
     ) -> Result<Arc<Entries>, Error> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         loop {
             if let Some(entries) = state.find(directory) {
                 return Ok(entries);
@@ -88,8 +89,7 @@ impl Directories {
             if state.coming.insert(directory) {
                 break;
             }
-            let settled = self.settled.wait(state);
-            state = settled.unwrap_or_else(PoisonError::into_inner);
+            self.settled.wait(&mut state);
         }
         drop(state);
         let _coming = Coming {
@@ -97,15 +97,10 @@ impl Directories {
             directory,
         };
         let entries = Arc::new(read()?);
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.keep(directory, entries.clone());
         state.shrink_to(self.kept_bytes);
         Ok(entries)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing that can panic is done while this is locked.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -117,7 +112,7 @@ struct Coming<'a> {
 
 impl Drop for Coming<'_> {
     fn drop(&mut self) {
-        self.directories.lock().coming.remove(&self.directory);
+        self.directories.state.lock().coming.remove(&self.directory);
         self.directories.settled.notify_all();
     }
 }
@@ -205,7 +200,7 @@ mod tests {
             assert!(!is_read(&directories, kept, 100), "{kept}");
         }
         assert!(is_read(&directories, 1, 100));
-        let state = directories.lock();
+        let state = directories.state.lock();
         assert_eq!(state.bytes, 3 * cost(&entries(100)));
         assert_eq!((state.kept.len(), state.by_use.len()), (3, 3));
     }

@@ -1,5 +1,6 @@
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
+use parking_lot::RwLock;
 use rustix::io::Errno;
 use verimount_fuse::Handle;
 
@@ -21,7 +22,7 @@ impl<T> Default for Handles<T> {
 impl<T> Handles<T> {
     pub(crate) fn insert(&self, open: T) -> Handle {
         let open = Some(Arc::new(open));
-        let mut table = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut table = self.0.write();
         let slot = match table.free.pop() {
             Some(slot) => {
                 table.slots[slot] = open;
@@ -38,14 +39,14 @@ impl<T> Handles<T> {
     /// # Errors
     /// `EBADF` if the handle is not open.
     pub(crate) fn get(&self, handle: Handle) -> Result<Arc<T>, Errno> {
-        let table = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let table = self.0.read();
         let slot = table.slots.get(handle.0 as usize);
         slot.and_then(Clone::clone).ok_or(Errno::BADF)
     }
 
     pub(crate) fn remove(&self, handle: Handle) -> Option<Arc<T>> {
         let slot = handle.0 as usize;
-        let mut table = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut table = self.0.write();
         let open = table.slots.get_mut(slot)?.take()?;
         table.free.push(slot);
         Some(open)

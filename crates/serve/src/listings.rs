@@ -1,8 +1,6 @@
-use std::{
-    collections::VecDeque,
-    sync::{Mutex, PoisonError},
-};
+use std::collections::VecDeque;
 
+use parking_lot::Mutex;
 use rustix::io::Errno;
 use verimount_bridge::{Mirror, NodeId, OpenDirectory};
 
@@ -41,7 +39,7 @@ impl Listings {
     }
 
     fn find(&self, node: NodeId, position: u64) -> Option<OpenDirectory> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.0.lock();
         let found = kept
             .iter()
             .position(|listing| (listing.node, listing.position) == (node, position))?;
@@ -50,7 +48,7 @@ impl Listings {
 
     /// Keeps a directory whose next part begins at `position`.
     pub(crate) fn keep(&self, directory: OpenDirectory, position: u64) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.0.lock();
         let oldest = match kept.len() {
             MAX_OPEN => kept.pop_front(),
             _ => None,

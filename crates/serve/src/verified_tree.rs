@@ -4,11 +4,12 @@ use std::{
     ops::ControlFlow,
     path::PathBuf,
     sync::{
-        Arc, Mutex, OnceLock, PoisonError,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
 };
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use verimount_names::printable;
 use verimount_source::{ReadError, Scratch};
@@ -181,7 +182,7 @@ impl VerifiedTree {
             tree_requests: stats.tree_requests,
             tree_bytes: stats.tree_bytes,
             origin: self.origin.as_ref().map(|origin| origin.status().bounded()),
-            recent_failures: lock(&self.failures).iter().cloned().collect(),
+            recent_failures: self.failures.lock().iter().cloned().collect(),
         }
     }
 
@@ -217,7 +218,7 @@ impl VerifiedTree {
             offset,
             reason: end_of(error.to_string(), MAX_TEXT),
         };
-        let mut failures = lock(&self.failures);
+        let mut failures = self.failures.lock();
         // A repeated failure does not displace the others.
         failures.retain(|known| *known != failure);
         if failures.len() == RECENT_FAILURES {
@@ -366,9 +367,4 @@ fn mismatch_in(error: &Error) -> Option<&Mismatch> {
         ReadError::Rejected(reason) => reason.downcast_ref(),
         _ => None,
     }
-}
-
-/// Locks data that stays consistent even if a holder of the lock panics.
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,9 +1,11 @@
 use std::{
     collections::VecDeque,
     num::NonZeroUsize,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     thread::{self, JoinHandle},
 };
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::{AlignedBuf, ReadAt, ReadError, Scratch, announced::Announced, check_range};
 
@@ -89,7 +91,7 @@ impl ChunkCache {
 
     /// The chunk with this number, if it was read ahead; waits for it if it is being read, and reads it if no thread has begun to.
     fn chunk(&self, number: u64) -> Option<Arc<AlignedBuf>> {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         loop {
             match state.find(number)? {
                 Chunk::Here(bytes) => return Some(bytes),
@@ -97,12 +99,9 @@ impl ChunkCache {
                 // Waking a thread would take longer.
                 Chunk::Coming if state.take(number) => {
                     self.shared.read_chunk(number, state);
-                    state = self.shared.lock();
+                    state = self.shared.state.lock();
                 }
-                Chunk::Coming => {
-                    let settled = self.shared.settled.wait(state);
-                    state = settled.unwrap_or_else(PoisonError::into_inner);
-                }
+                Chunk::Coming => self.shared.settled.wait(&mut state),
             }
         }
     }
@@ -110,7 +109,7 @@ impl ChunkCache {
     /// Queues the chunks after the one with the byte before `end`, if the reader will go on and as far as there is room.
     fn request_after(&self, end: u64) {
         let number = (end - 1) / CHUNK;
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         let chunks = match state.announced.until(end) {
             until if until == self.size() => until.div_ceil(CHUNK),
             until => until / CHUNK,
@@ -179,7 +178,7 @@ impl ReadAt for ChunkCache {
         // Without threads every read goes directly to the source.
         if !self.threads.is_empty() {
             let end = offset.saturating_add(len).min(self.size());
-            self.shared.lock().announced.add(offset..end);
+            self.shared.state.lock().announced.add(offset..end);
         }
         self.shared.source.will_reach(offset, len);
     }
@@ -187,7 +186,7 @@ impl ReadAt for ChunkCache {
 
 impl Drop for ChunkCache {
     fn drop(&mut self) {
-        self.shared.lock().over = true;
+        self.shared.state.lock().over = true;
         self.shared.queued.notify_all();
         for thread in self.threads.drain(..) {
             // If the thread panicked, there is nobody to tell.
@@ -197,22 +196,16 @@ impl Drop for ChunkCache {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // No panic can leave the state inconsistent.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Worker loop: reads queued chunks until `Drop` sets `over`.
     fn work(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         while !state.over {
             let Some(number) = state.queue.pop_front() else {
-                let queued = self.queued.wait(state);
-                state = queued.unwrap_or_else(PoisonError::into_inner);
+                self.queued.wait(&mut state);
                 continue;
             };
             self.read_chunk(number, state);
-            state = self.lock();
+            state = self.state.lock();
         }
     }
 
@@ -241,7 +234,10 @@ impl Shared {
 
 impl Drop for Reading<'_> {
     fn drop(&mut self) {
-        self.shared.lock().settle(self.number, self.bytes.take());
+        self.shared
+            .state
+            .lock()
+            .settle(self.number, self.bytes.take());
         self.shared.settled.notify_all();
     }
 }

@@ -1,4 +1,4 @@
-use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+use parking_lot::RwLock;
 
 use crate::{ReadAt, ReadError, WriteAt, WriteError, check_range, write_at::check_write};
 
@@ -39,12 +39,7 @@ impl MemoryStorage {
 
     /// A copy of all bytes.
     pub fn to_vec(&self) -> Vec<u8> {
-        self.bytes().clone()
-    }
-
-    // Any bytes are a valid state, also after a panic.
-    fn bytes(&self) -> RwLockReadGuard<'_, Vec<u8>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner)
+        self.0.read().clone()
     }
 
     /// Applies `change` to the `len` bytes from `offset` on.
@@ -54,7 +49,7 @@ impl MemoryStorage {
         len: u64,
         change: impl FnOnce(&mut [u8]),
     ) -> Result<(), WriteError> {
-        let mut bytes = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut bytes = self.0.write();
         check_write(offset, len, bytes.size())?;
         // The check above says that the range lies inside the vector, and so inside usize.
         let start = offset as usize;
@@ -65,11 +60,11 @@ impl MemoryStorage {
 
 impl ReadAt for MemoryStorage {
     fn size(&self) -> u64 {
-        self.bytes().size()
+        self.0.read().size()
     }
 
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
-        self.bytes().read_exact_at(buf, offset)
+        self.0.read().read_exact_at(buf, offset)
     }
 }
 

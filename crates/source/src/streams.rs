@@ -1,7 +1,6 @@
-use std::{
-    ops::Range,
-    sync::{Mutex, PoisonError},
-};
+use std::ops::Range;
+
+use parking_lot::Mutex;
 
 /// How many sequential readers are distinguished.
 const STREAMS: usize = 16;
@@ -52,7 +51,7 @@ struct Stream {
 impl Streams {
     /// Records a read. Returns whether its stream was sequential before.
     pub fn is_sequential(&self, read: &Range<u64>) -> bool {
-        self.with(|state| state.note(read).is_sequential())
+        self.0.lock().note(read).is_sequential()
     }
 
     /// Records a read. Returns what is to be announced ahead of it: nothing, if that was done or the reader is not
@@ -61,23 +60,17 @@ impl Streams {
     /// When there is more, all of it is announced again: what there was no room for, or what has failed, may succeed
     /// now.
     pub(crate) fn ahead_of(&self, read: &Range<u64>) -> Range<u64> {
-        self.with(|state| {
-            let before = state.note(read);
-            let horizon = state.horizon(&before, read.end);
-            let stream = &mut state.streams[0];
-            match horizon > stream.announced {
-                true => {
-                    stream.announced = horizon;
-                    read.end..horizon
-                }
-                false => read.end..read.end,
+        let mut state = self.0.lock();
+        let before = state.note(read);
+        let horizon = state.horizon(&before, read.end);
+        let stream = &mut state.streams[0];
+        match horizon > stream.announced {
+            true => {
+                stream.announced = horizon;
+                read.end..horizon
             }
-        })
-    }
-
-    fn with<T>(&self, use_state: impl FnOnce(&mut State) -> T) -> T {
-        // Any state is valid, also after a panic.
-        use_state(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+            false => read.end..read.end,
+        }
     }
 }
 
@@ -153,7 +146,7 @@ mod tests {
 
     /// How much the stream of this read had read before.
     fn run(streams: &Streams, read: Range<u64>) -> u64 {
-        streams.with(|state| state.note(&read).run)
+        streams.0.lock().note(&read).run
     }
 
     #[test]

@@ -1,11 +1,9 @@
 use std::{
     collections::BTreeSet,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering::SeqCst},
-    },
+    sync::atomic::{AtomicUsize, Ordering::SeqCst},
 };
 
+use parking_lot::Mutex;
 use verimount_source::{ReadAt, ReadError};
 
 /// A source some of whose bytes are wrong: a copy, until it is distrusted, or for ever.
@@ -49,7 +47,7 @@ impl<S: ReadAt> ReadAt for Doubtful<S> {
 
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
         self.inner.read_exact_at(buf, offset)?;
-        let wrong = self.wrong.lock().unwrap_or_else(PoisonError::into_inner);
+        let wrong = self.wrong.lock();
         for at in wrong.range(offset..offset + buf.len() as u64) {
             buf[(at - offset) as usize] ^= 0x10;
         }
@@ -59,7 +57,7 @@ impl<S: ReadAt> ReadAt for Doubtful<S> {
     fn distrust(&self, offset: u64, len: u64) -> bool {
         self.distrusted.fetch_add(1, SeqCst);
         if self.is_copy {
-            let mut wrong = self.wrong.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut wrong = self.wrong.lock();
             wrong.retain(|at| !(offset..offset.saturating_add(len)).contains(at));
         }
         true

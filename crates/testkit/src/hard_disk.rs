@@ -1,8 +1,6 @@
-use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::time::Duration;
 
+use parking_lot::Mutex;
 use verimount_source::{ReadAt, ReadError, WriteAt, WriteError};
 
 /// The time of a seek: the average of 1 TB laptop disks by their data sheets. The relevant seeks
@@ -44,17 +42,17 @@ impl<S> HardDisk<S> {
 
     /// The total time of all requests so far.
     pub fn elapsed(&self) -> Duration {
-        self.state().elapsed
+        self.state.lock().elapsed
     }
 
     /// The number of seeks so far.
     pub fn seeks(&self) -> u64 {
-        self.state().seeks
+        self.state.lock().seeks
     }
 
     /// Counts the time of a request.
     fn pass(&self, offset: u64, len: u64) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let skipped = offset.checked_sub(state.head).map(passing);
         match skipped.filter(|&skipped| skipped <= SEEK) {
             Some(skipped) => state.elapsed += skipped,
@@ -65,11 +63,6 @@ impl<S> HardDisk<S> {
         }
         state.elapsed += passing(len);
         state.head = offset + len;
-    }
-
-    // After a panic, the counted time is still valid.
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

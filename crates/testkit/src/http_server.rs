@@ -4,13 +4,14 @@ use std::{
     net::{Shutdown, SocketAddr, TcpListener, TcpStream},
     ops::Range,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
     },
     thread::{self, JoinHandle},
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use rustix::net::sockopt::set_socket_linger;
 
 /// A web server of one file, whose answers a script can make wrong in any way.
@@ -248,7 +249,7 @@ impl HttpServer {
 
     /// All requests so far.
     pub fn requests(&self) -> Vec<HttpRequest> {
-        locked(&self.shared.requests).clone()
+        self.shared.requests.lock().clone()
     }
 
     /// How many answers have begun and not ended. One that falls silent ends when the client leaves.
@@ -265,7 +266,7 @@ impl Drop for HttpServer {
         if let Some(acceptor) = self.acceptor.take() {
             let _ = acceptor.join();
         }
-        for connection in locked(&self.shared.connections).values() {
+        for connection in self.shared.connections.lock().values() {
             let _ = connection.shutdown(Shutdown::Both);
         }
     }
@@ -281,12 +282,12 @@ impl Shared {
                 return;
             }
             if let Ok(handle) = connection.try_clone() {
-                locked(&self.connections).insert(number, handle);
+                self.connections.lock().insert(number, handle);
             }
             let shared = self.clone();
             thread::spawn(move || {
                 let is_reset = shared.serve(&connection) == HttpEnd::Reset;
-                locked(&shared.connections).remove(&number);
+                shared.connections.lock().remove(&number);
                 // Without waiting for what was sent, the system closes a connection by a reset.
                 let is_reset =
                     is_reset && set_socket_linger(&connection, Some(Duration::ZERO)).is_ok();
@@ -311,7 +312,7 @@ impl Shared {
                 continue;
             }
             let number = {
-                let mut requests = locked(&self.requests);
+                let mut requests = self.requests.lock();
                 requests.push(request.clone());
                 requests.len() - 1
             };
@@ -371,9 +372,4 @@ fn read_request(reader: &mut impl BufRead, size: u64) -> io::Result<Option<HttpR
         headers,
         body,
     }))
-}
-
-/// What a script that panics leaves is still a list.
-fn locked<T>(list: &Mutex<T>) -> MutexGuard<'_, T> {
-    list.lock().unwrap_or_else(PoisonError::into_inner)
 }

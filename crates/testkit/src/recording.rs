@@ -1,8 +1,6 @@
-use std::{
-    io,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{io, sync::Arc};
 
+use parking_lot::Mutex;
 use verimount_source::{GrowingFile, ReadAt, ReadError, WriteAt, WriteError};
 
 use crate::CrashPoint;
@@ -79,17 +77,17 @@ impl Recording {
 
     /// The number of writes and flushes so far.
     pub fn events(&self) -> usize {
-        lock(&self.log).events.len()
+        self.log.lock().events.len()
     }
 
     /// The crash point for a crash now.
     pub fn crash_now(&self) -> CrashPoint {
-        CrashPoint::last(self.before.clone(), &lock(&self.log).events)
+        CrashPoint::last(self.before.clone(), &self.log.lock().events)
     }
 
     /// Every crash point of the recording: during each write and flush, and after the last.
     pub fn crash_points(&self) -> impl Iterator<Item = CrashPoint> + use<> {
-        let events = lock(&self.log).events.clone();
+        let events = self.log.lock().events.clone();
         CrashPoint::all(self.before.clone(), events)
     }
 }
@@ -97,7 +95,7 @@ impl Recording {
 impl Recorder {
     /// Loses all writes to the device that are not durable, as a failing flush does.
     pub(crate) fn lose(&self) {
-        lock(&self.log).events.push(Event {
+        self.log.lock().events.push(Event {
             device: self.device,
             action: Action::Loss,
         });
@@ -117,7 +115,7 @@ impl Recorder {
             bytes.len()
         );
         let offset = offset as usize;
-        let mut log = lock(&self.log);
+        let mut log = self.log.lock();
         let content = &mut log.contents[self.device];
         put(content, offset, &bytes);
         log.events.push(Event {
@@ -131,7 +129,7 @@ impl Recorder {
     }
 
     fn log(&self, action: Action) {
-        lock(&self.log).events.push(Event {
+        self.log.lock().events.push(Event {
             device: self.device,
             action,
         });
@@ -140,11 +138,11 @@ impl Recorder {
 
 impl ReadAt for Recorder {
     fn size(&self) -> u64 {
-        lock(&self.log).contents[self.device].size()
+        self.log.lock().contents[self.device].size()
     }
 
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
-        lock(&self.log).contents[self.device].read_exact_at(buf, offset)
+        self.log.lock().contents[self.device].read_exact_at(buf, offset)
     }
 }
 
@@ -180,7 +178,7 @@ impl GrowingFile for Recorder {
 
     fn set_len(&self, len: u64) -> io::Result<()> {
         let len = len as usize;
-        lock(&self.log).contents[self.device].resize(len, 0);
+        self.log.lock().contents[self.device].resize(len, 0);
         self.log(Action::SetLen(len));
         Ok(())
     }
@@ -198,8 +196,4 @@ pub(crate) fn put(content: &mut Vec<u8>, offset: usize, bytes: &[u8]) {
         content.resize(end, 0);
     }
     content[offset..end].copy_from_slice(bytes);
-}
-
-fn lock(log: &Mutex<Log>) -> MutexGuard<'_, Log> {
-    log.lock().unwrap_or_else(PoisonError::into_inner)
 }

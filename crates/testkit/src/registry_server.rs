@@ -1,7 +1,9 @@
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
 };
+
+use parking_lot::Mutex;
 
 use crate::{HttpAnswer, HttpEnd, HttpRequest, HttpServer};
 
@@ -81,29 +83,29 @@ impl RegistryServer {
 
     /// Stores a blob.
     pub fn store_blob(&self, digest: &str, bytes: impl Into<Vec<u8>>) {
-        let mut stored = self.shared.lock();
+        let mut stored = self.shared.stored.lock();
         stored.blobs.insert(digest.to_owned(), bytes.into());
     }
 
     /// Stores a manifest under a tag or digest.
     pub fn store_manifest(&self, name: &str, bytes: impl Into<Vec<u8>>) {
-        let mut stored = self.shared.lock();
+        let mut stored = self.shared.stored.lock();
         stored.manifests.insert(name.to_owned(), bytes.into());
     }
 
     /// The manifest with this tag or digest.
     pub fn manifest(&self, name: &str) -> Option<Vec<u8>> {
-        self.shared.lock().manifests.get(name).cloned()
+        self.shared.stored.lock().manifests.get(name).cloned()
     }
 
     /// The blob with this digest.
     pub fn blob(&self, digest: &str) -> Option<Vec<u8>> {
-        self.shared.lock().blobs.get(digest).cloned()
+        self.shared.stored.lock().blobs.get(digest).cloned()
     }
 
     /// Accepts none of the tokens that were given.
     pub fn expire_tokens(&self) {
-        self.shared.lock().tokens += 1;
+        self.shared.stored.lock().tokens += 1;
     }
 
     /// All requests so far, also those for tokens.
@@ -116,10 +118,6 @@ impl Shared {
     fn host(&self) -> &str {
         // Only requests ask, and nobody knows the port before.
         self.host.get().expect("the server listens")
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Stored> {
-        self.stored.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn answer(&self, request: &HttpRequest, empty: HttpAnswer) -> HttpAnswer {
@@ -145,7 +143,7 @@ impl Shared {
         {
             return empty.only_status(401);
         }
-        let mut stored = self.lock();
+        let mut stored = self.stored.lock();
         stored.tokens += 1;
         let answer = format!(
             r#"{{"token": "token-{}", "expires_in": 300}}"#,
@@ -162,7 +160,7 @@ impl Shared {
                 (expected.to_owned(), "Basic realm=\"test\"".to_owned())
             }
             RegistryLogin::Token(_) => (
-                format!("Bearer token-{}", self.lock().tokens),
+                format!("Bearer token-{}", self.stored.lock().tokens),
                 format!(
                     "Bearer realm=\"http://{}/token\",service=\"test\"",
                     self.host()
@@ -174,7 +172,7 @@ impl Shared {
 
     fn content(&self, request: &HttpRequest, path: &str, empty: &HttpAnswer) -> HttpAnswer {
         let missing = || empty.clone().only_status(404);
-        let mut stored = self.lock();
+        let mut stored = self.stored.lock();
         let Some(path) = path.strip_prefix("/v2/repository/") else {
             return missing();
         };

@@ -1,9 +1,9 @@
 use std::{
-    sync::{Mutex, PoisonError},
     thread,
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use verimount_source::{ReadAt, ReadError};
 
 /// A source with a latency, as over a network. Any number of requests run concurrently.
@@ -39,7 +39,7 @@ impl<S> Slow<S> {
 
     /// When the bytes of a request made now arrive.
     fn arrival(&self, start: u64, end: u64) -> Instant {
-        let expected = self.expected.lock().unwrap_or_else(PoisonError::into_inner);
+        let expected = self.expected.lock();
         expected
             .iter()
             .filter(|range| range.start <= start && end <= range.end)
@@ -61,7 +61,7 @@ impl<S: ReadAt> ReadAt for Slow<S> {
     }
 
     fn will_need(&self, offset: u64, len: u64) {
-        let mut expected = self.expected.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut expected = self.expected.lock();
         if expected.len() == MAX_EXPECTED {
             expected.remove(0);
         }

@@ -1,8 +1,6 @@
-use std::{
-    ops::Range,
-    sync::{Mutex, PoisonError},
-};
+use std::ops::Range;
 
+use parking_lot::Mutex;
 use verimount_source::{ReadAt, ReadError};
 
 /// A source that records its hints and reads.
@@ -34,12 +32,12 @@ impl<S> Watched<S> {
 
     /// What has happened since this was asked last, in order.
     pub fn take_events(&self) -> Vec<(WatchedEvent, Range<u64>)> {
-        std::mem::take(&mut self.events.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut self.events.lock())
     }
 
     fn record(&self, event: WatchedEvent, offset: u64, len: u64) {
-        let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
-        events.push((event, offset..offset.saturating_add(len)));
+        let range = offset..offset.saturating_add(len);
+        self.events.lock().push((event, range));
     }
 }
 

@@ -1,9 +1,6 @@
-use std::{
-    num::NonZeroUsize,
-    ops::Range,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::{num::NonZeroUsize, ops::Range};
 
+use parking_lot::Mutex;
 use thiserror::Error;
 use verimount_source::{ReadAhead, ReadAt, ReadError, Scratch, in_order};
 
@@ -146,7 +143,7 @@ impl Survey<'_> {
                 if let BadReason::Mismatch(mismatch) = &reason {
                     block.end = mismatch.covers.end;
                     if block.end > chunk.end {
-                        *self.lock() = Some(mismatch.clone());
+                        *self.bad_tree.lock() = Some(mismatch.clone());
                     }
                 }
                 bad.push(BadRange {
@@ -161,14 +158,10 @@ impl Survey<'_> {
 
     /// A bad tree block that covers all of a chunk, if another thread has found one.
     fn known_mismatch(&self, chunk: &Range<u64>) -> Option<Mismatch> {
-        let known = self.lock();
+        let known = self.bad_tree.lock();
         let covers = &known.as_ref()?.covers;
         let is_inside = covers.start <= chunk.start && chunk.end <= covers.end;
         known.clone().filter(|_| is_inside)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Mismatch>> {
-        self.bad_tree.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -4,9 +4,10 @@
 use std::{
     collections::{HashMap, HashSet, VecDeque},
     ops::{Range, RangeInclusive},
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
+use parking_lot::{Condvar, Mutex};
 use quick_cache::sync::Cache;
 use verimount_source::{Counting, ReadAt, ReadCounts, ReadError};
 
@@ -109,7 +110,7 @@ impl TreeReader {
         if self.window == 1 {
             return;
         }
-        let mut claims = self.claims.lock();
+        let mut claims = self.claims.claimed.lock();
         while let Some(first) =
             nodes.find(|&node| !claims.has_announced(node) && !self.is_known(node, &claims))
         {
@@ -127,7 +128,7 @@ impl TreeReader {
         if let (nodes, None) = self.cached(0, &needed) {
             return Pending::Ready(in_order(&needed, &nodes));
         }
-        let mut claims = self.claims.lock();
+        let mut claims = self.claims.claimed.lock();
         // Again under the lock: another reader may have fetched them all in the meantime.
         let (at_hand, missing) = self.cached(0, &needed);
         let Some(missing) = missing else {
@@ -423,16 +424,11 @@ struct Claimed {
 }
 
 impl Claims {
-    fn lock(&self) -> MutexGuard<'_, Claimed> {
-        // Any ranges are a valid state, also after a panic.
-        self.claimed.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns when nobody is fetching any of `nodes`.
     fn wait_for(&self, nodes: &RangeInclusive<u64>) {
-        let released = &self.released;
-        let waited = released.wait_while(self.lock(), |claimed| claimed.is_fetching_any(nodes));
-        drop(waited.unwrap_or_else(PoisonError::into_inner));
+        let mut claimed = self.claimed.lock();
+        let is_fetching = |claimed: &mut Claimed| claimed.is_fetching_any(nodes);
+        self.released.wait_while(&mut claimed, is_fetching);
     }
 }
 
@@ -475,7 +471,7 @@ struct Claim<'a> {
 
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
-        let mut claims = self.claims.lock();
+        let mut claims = self.claims.claimed.lock();
         let mut fetching = claims.fetching.iter();
         if let Some(own) = fetching.position(|nodes| *nodes == self.nodes) {
             claims.fetching.swap_remove(own);

@@ -1,7 +1,4 @@
-use std::{
-    path::Path,
-    sync::{Arc, PoisonError},
-};
+use std::{path::Path, sync::Arc};
 
 use rustix::io::Errno;
 use verimount_names::printable;
@@ -26,7 +23,7 @@ pub(super) struct Attempt<'a> {
 impl<R: Register> Bridge<R> {
     /// The present policy. An operation uses one policy from beginning to end.
     pub(super) fn policy(&self) -> Arc<Policy> {
-        Arc::clone(&self.policy.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.policy.read())
     }
 
     /// The policy's decision on an open, or on an operation that counts as one; an error if it is

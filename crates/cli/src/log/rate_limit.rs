@@ -2,9 +2,10 @@ use std::{
     collections::HashMap,
     hash::Hash,
     mem,
-    sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
+
+use parking_lot::Mutex;
 
 /// The maximum number of lines of one kind per period. A process logs only a few kinds at a time: a
 /// bad block that is read a million times causes two kinds of lines.
@@ -80,7 +81,7 @@ impl<K: Clone + Eq + Hash> RateLimit<K> {
         now: Instant,
         message: impl FnOnce() -> String,
     ) -> Admission {
-        let mut state = self.state();
+        let mut state = self.0.lock();
         if state.kinds.len() >= MAX_KINDS && !state.kinds.contains_key(&kind) {
             state.forget(now);
         }
@@ -112,13 +113,13 @@ impl<K: Clone + Eq + Hash> RateLimit<K> {
 
     /// The end of the next period with dropped lines.
     pub(super) fn next_report(&self) -> Option<Instant> {
-        let state = self.state();
+        let state = self.0.lock();
         let ends = state.kinds.values().filter(|kind| kind.left_out > 0);
         ends.map(|kind| kind.start + PERIOD).min()
     }
 
     fn take(&self, is_over: impl Fn(&Kind) -> bool, now: Instant) -> Vec<LeftOut<K>> {
-        let mut state = self.state();
+        let mut state = self.0.lock();
         let forgotten = Some(mem::take(&mut state.forgotten)).filter(|&count| count > 0);
         let forgotten = forgotten.map(|count| LeftOut { count, of: None });
         let kinds = state.kinds.iter_mut();
@@ -131,11 +132,6 @@ impl<K: Clone + Eq + Hash> RateLimit<K> {
             }
         });
         due.chain(forgotten).collect()
-    }
-
-    // Nothing can panic between changes that belong together.
-    fn state(&self) -> MutexGuard<'_, State<K>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -217,7 +213,7 @@ mod tests {
         let limit = RateLimit::new();
         let start = Instant::now();
         let line = |kind: usize, now| limit.admit(kind, now, String::new);
-        let remembered = || limit.state().kinds.len();
+        let remembered = || limit.0.lock().kinds.len();
         for _ in 0..MAX_LINES + 5 {
             line(0, start);
         }
@@ -250,7 +246,7 @@ mod tests {
         for kind in 2 * MAX_KINDS..5 * MAX_KINDS / 2 {
             assert_eq!(line(kind, end), Admission::Logged);
         }
-        let kinds = &limit.state().kinds;
+        let kinds = &limit.0.lock().kinds;
         assert!(kinds.contains_key(&(MAX_KINDS - 1)) && !kinds.contains_key(&0));
     }
 }

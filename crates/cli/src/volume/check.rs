@@ -5,11 +5,12 @@ use std::{
     ops::{ControlFlow, Range},
     os::unix::fs::FileTypeExt,
     path::{PathBuf, absolute},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use parking_lot::Mutex;
 use serde::Serialize;
 use verimount::mounts::CheckEvent;
 use verimount::volume::{BadRange, SECTOR};
@@ -160,15 +161,15 @@ impl Check {
             .allow_discards(self.allow_discards)
             .accept_unverified(self.accept.clone())
             .watch(move |progress| {
-                lock(&reached).reach(&progress);
+                reached.lock().reach(&progress);
                 bars(progress)
             });
         let files = self.devices.files();
-        let mut found = |bad: &BadRange| lock(&report).hear(CheckEvent::from(bad));
+        let mut found = |bad: &BadRange| report.lock().hear(CheckEvent::from(bad));
         let checked = when_closed(|| volume::check(&files, &options, &mut found));
         // With its bars.
         drop(options);
-        let mut report = mem::take(&mut *lock(&report));
+        let mut report = mem::take(&mut *report.lock());
         // The volume was changed, even if the check then ended early.
         if report.recalculated > 0 {
             say(format_args!(
@@ -211,11 +212,6 @@ impl Online {
             Self::Exported(socket) => exported::check(socket, interrupted, heard),
         }
     }
-}
-
-/// A report that a check and its progress are told to.
-fn lock(report: &Mutex<Report>) -> MutexGuard<'_, Report> {
-    report.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Report {

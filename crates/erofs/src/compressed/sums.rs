@@ -1,10 +1,8 @@
 //! Where the data of an extent is whose list has only lengths: behind that of all before.
 
-use std::{
-    ops::Range,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{ops::Range, sync::Arc};
 
+use parking_lot::Mutex;
 use quick_cache::Weighter;
 
 use crate::{
@@ -104,7 +102,7 @@ impl Sums {
 
     /// The sum in front of extent `step * STRIDE`. Whoever needs it, too, waits while the list is read up to there.
     fn at(&self, step: u64, add: &impl Fn(Range<u64>) -> Result<u64, Error>) -> Result<u64, Error> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         loop {
             if let Some(sum) = known.get(to_usize(step)) {
                 return Ok(*sum);

@@ -1,7 +1,6 @@
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::HashMap, sync::Arc};
+
+use parking_lot::Mutex;
 
 use crate::{BadBlock, Error, blocks::Blocks, raw::SECTOR, superblock::Shape};
 
@@ -107,7 +106,7 @@ impl Pending {
             tags: tags.to_vec(),
         });
         let step = self.sizes.block / SECTOR;
-        let mut state = self.state();
+        let mut state = self.state.lock();
         for (index, sector) in (sector..)
             .step_by(step)
             .take(data.len() / self.sizes.block)
@@ -127,25 +126,25 @@ impl Pending {
 
     /// The number of blocks that are not in the journal yet.
     pub(super) fn uncommitted(&self) -> usize {
-        self.state().uncommitted.len()
+        self.state.lock().uncommitted.len()
     }
 
     /// The oldest blocks that are not in the journal yet: at most `most`, rounded down to a
     /// multiple of `multiple`.
     pub(super) fn oldest(&self, most: usize, multiple: usize) -> Vec<Entry> {
-        let state = self.state();
+        let state = self.state.lock();
         let count = state.uncommitted.len().min(most) / multiple * multiple;
         state.uncommitted[..count].to_vec()
     }
 
     /// Records that the oldest `count` uncommitted blocks are now in the journal.
     pub(super) fn commit_oldest(&self, count: usize) {
-        self.state().uncommitted.drain(..count);
+        self.state.lock().uncommitted.drain(..count);
     }
 
     /// The newest contents of each of these blocks; `None` for those without pending contents.
     fn newest(&self, sectors: impl Iterator<Item = u64>) -> Vec<Option<Entry>> {
-        let state = self.state();
+        let state = self.state.lock();
         sectors
             .map(|sector| state.newest.get(&sector).cloned())
             .collect()
@@ -153,17 +152,12 @@ impl Pending {
 
     /// Removes blocks that have been written in place, unless a newer write has replaced them.
     pub(super) fn settle<'a>(&self, entries: impl Iterator<Item = &'a Entry>) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         for entry in entries {
             let newest = state.newest.get(&entry.sector);
             if newest.is_some_and(|newest| newest.is_same(entry)) {
                 state.newest.remove(&entry.sector);
             }
         }
-    }
-
-    // Nothing can panic between changes that belong together.
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::{BadBlock, Error, blocks::Blocks};
 
@@ -162,10 +162,7 @@ impl Journal {
     /// failed by then.
     fn committed(&self, blocks: &Blocks) -> Result<MutexGuard<'_, Committed>, Error> {
         // After a panic the interrupted step counts as not done.
-        let committed = self
-            .committed
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let committed = self.committed.lock();
         blocks.storage.check_latch()?;
         Ok(committed)
     }

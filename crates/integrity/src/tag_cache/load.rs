@@ -1,6 +1,8 @@
 //! Loading tags from the storage.
 
-use std::{mem, ops::Range, sync::MutexGuard};
+use std::{mem, ops::Range};
+
+use parking_lot::MutexGuard;
 
 use crate::{Error, raw::SECTOR};
 
@@ -36,7 +38,7 @@ impl Drop for Loading<'_> {
     fn drop(&mut self) {
         // If the storage panicked, `end` was not called.
         if !self.ids.is_empty() {
-            self.end(&mut self.cache.state());
+            self.end(&mut self.cache.state.lock());
         }
     }
 }
@@ -72,7 +74,7 @@ impl TagCache {
         let mut stored = vec![0; (end - start) as usize];
         let result = self.storage.read_metadata(&mut stored, start);
 
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if result.is_ok() {
             for id in ids {
                 let chunk = state.chunk(id, &self.layout);
@@ -91,7 +93,7 @@ impl TagCache {
     /// Reads the unknown sectors of these blocks' tags, one by one.
     pub(super) fn read_back(&self, blocks: Range<u64>) -> Result<(), Error> {
         for piece in self.layout.pieces(blocks) {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             self.make_room(&mut state, 1);
             let missing = state.chunk(piece.id, &self.layout).missing(piece.tags, 1);
             drop(state);
@@ -107,7 +109,7 @@ impl TagCache {
         let mut stored = vec![0; sectors.len() * SECTOR];
         let offset = self.layout.offset(id) + (sectors.start * SECTOR) as u64;
         self.storage.read_metadata(&mut stored, offset)?;
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.chunk(id, &self.layout).fill(sectors.start, &stored);
         Ok(())
     }

@@ -1,7 +1,5 @@
 //! Writing tags back.
 
-use std::sync::PoisonError;
-
 use crate::{Error, raw::SECTOR};
 
 use super::{MAX_REQUEST, TagCache};
@@ -24,7 +22,7 @@ struct Writing<'a> {
 
 impl Drop for Writing<'_> {
     fn drop(&mut self) {
-        let mut state = self.cache.state();
+        let mut state = self.cache.state.lock();
         for &id in self.ids {
             let chunk = state.chunk(id, &self.cache.layout);
             chunk.end_write(self.is_stored);
@@ -48,7 +46,7 @@ impl TagCache {
 
     /// Whether the tag of a block was set and not yet written back.
     pub(crate) fn is_dirty(&self, block: u64) -> bool {
-        let state = self.state();
+        let state = self.state.lock();
         self.layout.pieces(block..block + 1).any(|piece| {
             let chunk = state.chunks.get(&piece.id);
             chunk.is_some_and(|chunk| chunk.has_dirty(piece.tags))
@@ -59,7 +57,7 @@ impl TagCache {
     /// alone fill it, as later writes may complete them.
     pub(super) fn relieve(&self) -> Result<(), Error> {
         self.write_dirty(Extent::WholeSectors)?;
-        let is_full = self.state().dirty.len() > self.max_chunks / 2;
+        let is_full = self.state.lock().dirty.len() > self.max_chunks / 2;
         match is_full {
             true => self.write_dirty(Extent::All),
             false => Ok(()),
@@ -67,7 +65,7 @@ impl TagCache {
     }
 
     fn write_dirty(&self, extent: Extent) -> Result<(), Error> {
-        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _writing = self.writing.lock();
         let mut next = 0;
         loop {
             let ids = self.next_dirty(next);
@@ -84,7 +82,7 @@ impl TagCache {
     /// A few dirty chunks from `next` on.
     fn next_dirty(&self, next: u64) -> Vec<u64> {
         let count = (MAX_REQUEST / self.layout.chunk_len()).max(1);
-        let state = self.state();
+        let state = self.state.lock();
         state.dirty.range(next..).take(count).copied().collect()
     }
 
@@ -108,7 +106,7 @@ impl TagCache {
 
     /// Reads the sectors of a chunk that were only partly set.
     fn read_edges(&self, id: u64) -> Result<(), Error> {
-        let edges = self.state().chunk(id, &self.layout).edges();
+        let edges = self.state.lock().chunk(id, &self.layout).edges();
         edges
             .into_iter()
             .try_for_each(|sectors| self.read_sectors(id, sectors))
@@ -117,7 +115,7 @@ impl TagCache {
     /// The writes for these chunks, as offset and bytes, with adjacent ones merged.
     fn begin_write(&self, ids: &[u64]) -> Vec<(u64, Vec<u8>)> {
         let mut requests: Vec<(u64, Vec<u8>)> = Vec::new();
-        let mut state = self.state();
+        let mut state = self.state.lock();
         for &id in ids {
             let chunk = state.chunk(id, &self.layout);
             for (sector, bytes) in chunk.begin_write() {

@@ -1,10 +1,9 @@
 use std::{
     collections::VecDeque,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
+
+use parking_lot::Mutex;
 
 use crate::BadBlock;
 
@@ -41,7 +40,7 @@ impl Counters {
 
     /// Counts blocks that did not match, and keeps the last of them.
     pub(super) fn note_mismatches(&self, bad: &[BadBlock]) {
-        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut recent = self.recent.lock();
         for block in bad.iter().rev().take(RECENT).rev() {
             // One that is met again and again does not hide the others.
             recent.retain(|known| known.sector != block.sector);
@@ -56,8 +55,7 @@ impl Counters {
 
     /// The last blocks that did not match, each once, the latest last.
     pub(super) fn recent_mismatches(&self) -> Vec<BadBlock> {
-        let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
-        recent.iter().cloned().collect()
+        self.recent.lock().iter().cloned().collect()
     }
 
     fn count_mismatches(&self, count: usize) {

@@ -1,4 +1,6 @@
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::{Error, Superblock, mac::Mac, storage::Storage};
 
@@ -20,22 +22,17 @@ impl SavedSuperblock {
 
     /// A copy of the superblock.
     pub(crate) fn get(&self) -> Superblock {
-        self.current().clone()
+        self.current.lock().clone()
     }
 
     /// Changes the superblock, and returns when the change is durable.
     pub(crate) fn update(&self, change: impl FnOnce(&mut Superblock)) -> Result<(), Error> {
-        let mut current = self.current();
+        let mut current = self.current.lock();
         let mut changed = current.clone();
         change(&mut changed);
         self.storage
             .write_metadata_durable(&changed.encode(self.mac.as_ref()), 0)?;
         *current = changed;
         Ok(())
-    }
-
-    // Changed by a single assignment, so a panic cannot leave it half done.
-    fn current(&self) -> MutexGuard<'_, Superblock> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

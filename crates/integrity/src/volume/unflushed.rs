@@ -1,12 +1,11 @@
 //! Tracking of unflushed writes.
 
 use std::{
-    sync::{
-        Condvar, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering::SeqCst},
-    },
+    sync::atomic::{AtomicBool, Ordering::SeqCst},
     time::{Duration, Instant},
 };
+
+use parking_lot::{Condvar, Mutex};
 
 use crate::range_lock::RangeGuard;
 
@@ -55,7 +54,7 @@ impl Unflushed {
         if self.is_any.load(SeqCst) {
             return;
         }
-        let mut state = self.state();
+        let mut state = self.state.lock();
         self.is_any.store(true, SeqCst);
         state.since.get_or_insert_with(Instant::now);
         if state.is_idle {
@@ -67,7 +66,7 @@ impl Unflushed {
     /// flushed, but never the reverse.
     pub(super) fn note_flush(&self) {
         if self.is_any.load(SeqCst) {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             self.is_any.store(false, SeqCst);
             state.since = None;
         }
@@ -75,18 +74,18 @@ impl Unflushed {
 
     /// Allows [`Self::wait_until_due`] to wait.
     pub(super) fn begin_waiting(&self) {
-        self.state().has_ended = false;
+        self.state.lock().has_ended = false;
     }
 
     /// Ends all waiting.
     pub(super) fn end_waiting(&self) {
-        self.state().has_ended = true;
+        self.state.lock().has_ended = true;
         self.changed.notify_all();
     }
 
     /// Waits until a write has been unflushed for `time`; `false` after [`Self::end_waiting`].
     pub(super) fn wait_until_due(&self, time: Duration) -> bool {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         while !state.has_ended {
             let left = match state.since {
                 Some(since) => time.saturating_sub(since.elapsed()),
@@ -97,14 +96,8 @@ impl Unflushed {
                 return true;
             }
             state.is_idle = state.since.is_none();
-            let waited = self.changed.wait_timeout(state, left);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            self.changed.wait_for(&mut state, left);
         }
         false
-    }
-
-    // Each change of the state is a single assignment, so a panic cannot leave it half done.
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

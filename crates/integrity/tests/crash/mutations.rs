@@ -472,10 +472,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     Mutation {
         file: "storage.rs",
         name: "flushes exclude one another",
-        before: "        let _durability = self
-            .durability
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        before: "        let _durability = self.durability.lock();
 ",
         after: "",
     },
@@ -512,17 +509,11 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     Mutation {
         file: "journal/writer.rs",
         name: "a flush checks again after waiting for the journal",
-        before: "        let committed = self
-            .committed
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        before: "        let committed = self.committed.lock();
         blocks.storage.check_latch()?;
         Ok(committed)",
         after: "        blocks.storage.check_latch()?;
-        let committed = self
-            .committed
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let committed = self.committed.lock();
         Ok(committed)",
     },
     Mutation {

@@ -3,10 +3,9 @@ mod environment;
 mod object;
 mod transport;
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::HashMap, sync::Arc};
+
+use parking_lot::Mutex;
 
 use self::bucket::Bucket;
 pub(crate) use self::{environment::Environment, object::Object};
@@ -49,8 +48,8 @@ impl Buckets {
         http: &Http,
         limits: &Limits,
     ) -> Result<Arc<Bucket>, Error> {
-        // Nothing is sent while it is held. Any map of buckets is a valid state.
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        // Nothing is sent while it is held.
+        let mut known = self.known.lock();
         let key = (name.cloud(), name.bucket().to_owned());
         if let Some(bucket) = known.get(&key) {
             return Ok(bucket.clone());

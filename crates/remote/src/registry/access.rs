@@ -1,9 +1,7 @@
-use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::time::Duration;
 
 use ct_codecs::{Base64, Encoder};
+use parking_lot::Mutex;
 use serde::Deserialize;
 use ureq::{
     Body, ResponseExt,
@@ -83,7 +81,7 @@ impl Access {
         &self,
         mut send: impl FnMut(Option<&HeaderValue>) -> Result<Response<Body>, Failure>,
     ) -> Result<Response<Body>, Failure> {
-        let last = self.last().clone();
+        let last = self.last.lock().clone();
         let used = last.found.as_ref().and_then(|found| found.as_ref().ok());
         let answer = send(used)?;
         // Where the registry has redirected to, others may answer.
@@ -97,9 +95,8 @@ impl Access {
 
     /// What to tell the registry, after it has refused what the attempt `refused` has found.
     fn after(&self, refused: &Attempt, head: &HeaderMap) -> Result<HeaderValue, Failure> {
-        // It guards nothing, so that any state of it is valid.
-        let _asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
-        let last = self.last().clone();
+        let _asking = self.asking.lock();
+        let last = self.last.lock().clone();
         if let Some(found) = last.found.filter(|_| last.number != refused.number) {
             return found;
         }
@@ -107,7 +104,7 @@ impl Access {
             Some(Ok(used)) if *used == found => Err(Error::Forbidden { status: 401 }.into()),
             _ => Ok(found),
         });
-        *self.last() = Attempt {
+        *self.last.lock() = Attempt {
             number: refused.number + 1,
             found: Some(found.clone()),
         };
@@ -200,11 +197,6 @@ impl Access {
         Error::NoCredentials {
             host: self.host.to_string(),
         }
-    }
-
-    fn last(&self) -> MutexGuard<'_, Attempt> {
-        // It is only ever replaced as a whole.
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,5 +1,6 @@
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rustix::io::Errno;
 use verimount_fuse::Shares;
 
@@ -22,7 +23,7 @@ impl OpenFiles {
     /// # Errors
     /// `EMFILE` if the user has used up their share.
     pub(super) fn open_for(self: &Arc<Self>, uid: u32) -> Result<OpenFor, Errno> {
-        let mut shares = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shares = self.0.lock();
         match shares.take(uid, 1) {
             true => Ok(OpenFor {
                 uid,
@@ -35,7 +36,6 @@ impl OpenFiles {
 
 impl Drop for OpenFor {
     fn drop(&mut self) {
-        let mut shares = self.files.0.lock().unwrap_or_else(PoisonError::into_inner);
-        shares.give_back(self.uid, 1);
+        self.files.0.lock().give_back(self.uid, 1);
     }
 }

@@ -1,8 +1,6 @@
-use std::{
-    path::Path,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::path::Path;
 
+use parking_lot::Mutex;
 use verimount_bridge::{PolicyStatus, ReloadFailure};
 use verimount_names::{one_line, printable};
 
@@ -25,26 +23,21 @@ impl PolicyFile {
     }
 
     pub(crate) fn status(&self) -> PolicyStatus {
-        self.lock().clone()
+        self.0.lock().clone()
     }
 
     /// Notes that it was read again.
     pub(crate) fn reloaded(&self) {
-        let mut status = self.lock();
+        let mut status = self.0.lock();
         status.loaded = now();
         status.failure = None;
     }
 
     /// Notes that it could not be read again.
     pub(crate) fn failed(&self, reason: &str) {
-        self.lock().failure = Some(ReloadFailure {
+        self.0.lock().failure = Some(ReloadFailure {
             at: now(),
             reason: end_of(one_line(reason).to_string(), MAX_TEXT),
         });
-    }
-
-    // Nothing can panic between changes that belong together.
-    fn lock(&self) -> MutexGuard<'_, PolicyStatus> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

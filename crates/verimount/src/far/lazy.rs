@@ -2,9 +2,10 @@
 
 use std::{
     fmt, io,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
 };
 
+use parking_lot::Mutex;
 use verimount_remote::Error as RemoteError;
 use verimount_source::{ReadAt, ReadError, check_range};
 
@@ -95,7 +96,7 @@ impl Lazy {
 
     /// The next read opens the content again, if that has not been done already.
     fn forget(&self, attempt: &Arc<Attempt>) {
-        let mut current = self.attempt();
+        let mut current = self.attempt.lock();
         if Arc::ptr_eq(&current, attempt) {
             *current = Arc::default();
         }
@@ -103,13 +104,8 @@ impl Lazy {
 
     /// What is open already, without waiting.
     fn if_open(&self) -> Option<Files> {
-        let attempt = self.attempt().clone();
+        let attempt = self.attempt.lock().clone();
         attempt.get()?.clone().ok()
-    }
-
-    fn attempt(&self) -> MutexGuard<'_, Arc<Attempt>> {
-        // It is only ever replaced as a whole.
-        self.attempt.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -152,12 +148,12 @@ impl ReadAt for LazyPart {
 
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
         check_range(offset, buf.len(), self.size)?;
-        let attempt = self.lazy.attempt().clone();
+        let attempt = self.lazy.attempt.lock().clone();
         match self.read(&attempt, buf, offset) {
             // The same content may be stored there in another way now.
             Err(error) if is_replaced(&error) => {
                 self.lazy.forget(&attempt);
-                let attempt = self.lazy.attempt().clone();
+                let attempt = self.lazy.attempt.lock().clone();
                 self.read(&attempt, buf, offset)
             }
             read => read,
@@ -273,11 +269,11 @@ mod tests {
         let told = Mutex::new(told);
         let server = HttpServer::start(file, move |_, _, right| {
             // Told, or the test has failed.
-            let _ = told.lock().unwrap().recv();
+            let _ = told.lock().recv();
             right.only_status(404)
         });
         let lazy = Lazy::new(place(&server), accepted, &seal, Attempt::new());
-        let attempt = lazy.attempt().clone();
+        let attempt = lazy.attempt.lock().clone();
         let seal = &lazy.clone().read_for(seal);
         thread::scope(move |scope| {
             for _ in 0..READERS {

@@ -1,5 +1,6 @@
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
+use parking_lot::Mutex;
 use verimount_testkit::{HttpAnswer, HttpRequest, HttpServer, Random};
 
 use crate::{fault::Fault, image::Image};
@@ -74,7 +75,7 @@ impl Server {
     }
 
     pub(crate) fn fall_ill(&self, illness: Illness) {
-        *self.health.illness() = illness;
+        *self.health.illness.lock() = illness;
     }
 
     pub(crate) fn recover(&self) {
@@ -89,35 +90,26 @@ impl Server {
     /// How many requests there were, and how many answers were wrong.
     pub(crate) fn counts(&self) -> (u64, u64) {
         let requests = self.main.requests().len() + self.away.requests().len();
-        (requests as u64, *locked(&self.health.wrong))
+        (requests as u64, *self.health.wrong.lock())
     }
 }
 
 impl Health {
     fn answer(&self, number: u64, request: &HttpRequest, mut right: HttpAnswer) -> HttpAnswer {
-        let illness = self.illness().clone();
+        let illness = self.illness.lock().clone();
         let range = request.range.clone().unwrap_or_default();
         if let Some(at) = illness.rotten.filter(|at| range.contains(at)) {
             right.body[(at - range.start) as usize] ^= 0x20;
-            *locked(&self.wrong) += 1;
+            *self.wrong.lock() += 1;
         }
         // The same for the same request, whatever comes over other connections meanwhile.
         let mut random = Random::new(self.seed ^ Random::new(number).number());
         if random.below(100) >= illness.rate {
             return right;
         }
-        *locked(&self.wrong) += 1;
+        *self.wrong.lock() += 1;
         let away = self.away.get().expect("both servers listen");
         let fault = random.choose(&illness.faults);
         fault.spoil(right, request, &self.image.sealed, away, &mut random)
     }
-
-    fn illness(&self) -> MutexGuard<'_, Illness> {
-        locked(&self.illness)
-    }
-}
-
-/// Any value is valid.
-fn locked<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
-    value.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,9 +1,10 @@
 use std::{
     ops::ControlFlow,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use verimount_source::ReadAt;
 
 use super::{ObjectName, bucket::Bucket};
@@ -101,7 +102,7 @@ impl Object {
     /// A URL that is not too old.
     fn signed(&self) -> Result<Signed, Error> {
         // Held while it is signed: everybody else would need it as well.
-        let mut current = self.current();
+        let mut current = self.current.lock();
         match &current.signed {
             Some(signed) if !signed.is_old() => Ok(signed.clone()),
             _ => self.sign(&mut current),
@@ -110,7 +111,7 @@ impl Object {
 
     /// Another URL than the one that was refused; `None` if it would be refused as well.
     fn renewed(&self, refused: &Signed) -> Result<Option<Signed>, Error> {
-        let mut current = self.current();
+        let mut current = self.current.lock();
         match &current.signed {
             Some(signed) if signed.number != refused.number => Ok(Some(signed.clone())),
             Some(signed) if !signed.may_have_expired() => Ok(None),
@@ -131,16 +132,11 @@ impl Object {
 
     fn worked(&self, used: &Signed) {
         if !used.has_worked
-            && let Some(signed) = &mut self.current().signed
+            && let Some(signed) = &mut self.current.lock().signed
             && signed.number == used.number
         {
             signed.has_worked = true;
         }
-    }
-
-    fn current(&self) -> MutexGuard<'_, Current> {
-        // It is only ever replaced as a whole.
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -211,7 +207,7 @@ mod tests {
                 });
             }
         });
-        assert_eq!(object.current().count, 2);
+        assert_eq!(object.current.lock().count, 2);
     }
 
     #[test]
@@ -220,6 +216,6 @@ mod tests {
         for _ in 0..2 {
             assert!(object.send(|_| answer(403)).is_err());
         }
-        assert_eq!(object.current().count, 1);
+        assert_eq!(object.current.lock().count, 1);
     }
 }

@@ -1,11 +1,6 @@
 //! The requests of `object_store`, sent by our own client.
 
-use std::{
-    fmt,
-    net::IpAddr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{fmt, net::IpAddr, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use http_body_util::BodyExt;
@@ -16,6 +11,7 @@ use object_store::{
         HttpResponse, HttpService,
     },
 };
+use parking_lot::Mutex;
 use ureq::{
     Body,
     http::{HeaderValue, Method, Request, Response, Uri, header::CONTENT_LENGTH},
@@ -58,7 +54,7 @@ impl Transport {
 
     /// How the last request has failed, if it has. It is told once.
     pub(super) fn take_failure(&self) -> Option<Error> {
-        self.failed().take()
+        self.0.failed.lock().take()
     }
 
     /// # Errors
@@ -121,7 +117,7 @@ impl Transport {
                 bytes
             }
             false => {
-                *self.failed() = Some(Error::of_status(head.status.as_u16()));
+                *self.0.failed.lock() = Some(Error::of_status(head.status.as_u16()));
                 Vec::new()
             }
         };
@@ -132,11 +128,6 @@ impl Transport {
         Error::PlainObjectStore {
             cloud: self.0.cloud,
         }
-    }
-
-    fn failed(&self) -> MutexGuard<'_, Option<Error>> {
-        // It is only ever replaced as a whole.
-        self.0.failed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -205,13 +196,13 @@ impl HttpService for Transport {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let (head, body) = request.into_parts();
         let body = HttpRequestBody::collect(body).await?.to_bytes();
-        *self.failed() = None;
+        *self.0.failed.lock() = None;
         let request = Request::from_parts(head, &body[..]);
         let is_metadata = is_metadata(request.uri());
         let answer = self.send(request);
         let answer = answer.and_then(|answer| self.received(answer, is_metadata));
         answer.map_err(|error| {
-            *self.failed() = Some(error.clone());
+            *self.0.failed.lock() = Some(error.clone());
             HttpError::new(kind(&error), error)
         })
     }
