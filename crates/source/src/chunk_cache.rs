@@ -90,8 +90,11 @@ impl ChunkCache {
     }
 
     /// The chunk with this number, if it was read ahead; waits for it if it is being read, and reads it if no thread has begun to.
-    fn chunk(&self, number: u64) -> Option<Arc<AlignedBuf>> {
-        let mut state = self.shared.state.lock();
+    fn chunk<'s>(
+        &'s self,
+        number: u64,
+        mut state: MutexGuard<'s, State>,
+    ) -> Option<Arc<AlignedBuf>> {
         loop {
             match state.find(number)? {
                 Chunk::Here(bytes) => return Some(bytes),
@@ -107,7 +110,7 @@ impl ChunkCache {
     }
 
     /// Queues the chunks after the one with the byte before `end`, if the reader will go on and as far as there is room.
-    fn request_after(&self, end: u64) {
+    fn request_after(&self, end: u64) -> MutexGuard<'_, State> {
         let number = (end - 1) / CHUNK;
         let mut state = self.shared.state.lock();
         let chunks = match state.announced.until(end) {
@@ -124,6 +127,7 @@ impl ChunkCache {
                 self.shared.queued.notify_one();
             }
         }
+        state
     }
 }
 
@@ -152,16 +156,15 @@ impl ReadAt for ChunkCache {
         }
         let last = offset + len as u64 - 1;
         let (first_chunk, last_chunk) = (offset / CHUNK, last / CHUNK);
-        self.request_after(last + 1);
         let start = (offset % CHUNK) as usize;
-        if first_chunk == last_chunk
-            && let Some(bytes) = self.chunk(first_chunk)
-        {
-            return Ok(scratch.share(bytes, start..start + len));
+        let state = self.request_after(last + 1);
+        let Some(first) = self.chunk(first_chunk, state) else {
+            return source.read_borrowed(scratch, offset, len);
+        };
+        if first_chunk == last_chunk {
+            return Ok(scratch.share(first, start..start + len));
         }
-        if first_chunk != last_chunk
-            && let (Some(first), Some(last)) = (self.chunk(first_chunk), self.chunk(last_chunk))
-        {
+        if let Some(last) = self.chunk(last_chunk, self.shared.state.lock()) {
             let (from_first, from_last) = scratch.grown(len).split_at_mut(CHUNK as usize - start);
             from_first.copy_from_slice(&first.as_slice()[start..]);
             from_last.copy_from_slice(&last.as_slice()[..from_last.len()]);

@@ -105,10 +105,19 @@ impl TreeReader {
 
     /// Gives the storage a hint for windows with those of these level-0 blocks that are not here. A sequential reader will
     /// need them.
-    pub(crate) fn will_reach(&self, mut nodes: RangeInclusive<u64>) {
+    pub(crate) fn will_reach(&self, nodes: RangeInclusive<u64>) {
+        for window in self.announce(nodes) {
+            let (offset, len) = self.extent(0, &window);
+            self.source.will_need(offset, len as u64);
+        }
+    }
+
+    /// Windows of blocks that are not here and were not announced, which they are now.
+    fn announce(&self, mut nodes: RangeInclusive<u64>) -> Vec<RangeInclusive<u64>> {
+        let mut windows = Vec::new();
         // Windows of one block are no read-ahead.
         if self.window == 1 {
-            return;
+            return windows;
         }
         let mut claims = self.claims.claimed.lock();
         while let Some(first) =
@@ -116,10 +125,10 @@ impl TreeReader {
         {
             let end = self.siblings_end(first).min(first + self.window);
             let window = self.extended(first..=first, first..end, &claims);
-            let (offset, len) = self.extent(0, &window);
-            self.source.will_need(offset, len as u64);
+            windows.push(window.clone());
             claims.announce(window);
         }
+        windows
     }
 
     /// Looks up the level-0 blocks `needed`. The storage gets a hint for missing blocks, so that it
