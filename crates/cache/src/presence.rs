@@ -11,7 +11,6 @@ use std::{
 
 use parking_lot::RwLock;
 use rustix::fs::{SeekFrom, seek};
-
 use verimount_source::GRANULE;
 
 /// Words of a set of granules.

@@ -89,20 +89,12 @@ fn header(option: u32) -> OptionHeader {
 
 #[cfg(test)]
 mod tests {
-    use std::{net::Shutdown, os::unix::net::UnixStream};
+    use verimount_testkit::when_told;
 
     use super::*;
     use crate::handshake::send_reply;
 
     const OPTION: u32 = 4711;
-
-    /// What comes of `ask` if the server sends these bytes, whatever it receives.
-    fn when_told<T>(bytes: &[u8], ask: impl FnOnce(&mut UnixStream) -> T) -> T {
-        let (mut client, mut server) = UnixStream::pair().unwrap();
-        server.write_all(bytes).unwrap();
-        server.shutdown(Shutdown::Write).unwrap();
-        ask(&mut client)
-    }
 
     #[test]
     fn only_servers_of_nbd_are_asked() {

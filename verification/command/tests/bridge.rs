@@ -17,14 +17,6 @@ use crate::prelude::*;
 /// The serving modes: passed through if the kernel can, and relayed.
 const WAYS: [&str; 2] = ["auto", "never"];
 
-/// A world with an empty source `src` and a mount point `mnt`; `None`, after a note, if mounting is
-/// impossible.
-fn world() -> Option<World> {
-    let world = World::with_mount_point()?;
-    world.directory("src");
-    Some(world)
-}
-
 /// Mirrors `src` on `mnt`.
 #[track_caller]
 fn mount(world: &World, options: &[&str]) -> Daemon {

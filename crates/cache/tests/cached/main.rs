@@ -17,13 +17,11 @@ use std::{
 
 use tempfile::TempDir;
 use verimount_cache::{Cache, Cached, Key, Part};
-use verimount_source::{ReadAt, ReadError};
+use verimount_source::{GRANULE, ReadAt, ReadError};
 use verimount_testkit::go_on;
 use verimount_verity::{
     FileDigest, SealLayout, Sealed, TreeParams, Trust, VerifiedReader, VerifyOptions, seal,
 };
-
-use verimount_source::GRANULE;
 
 /// More than any test keeps.
 const LARGE: Option<u64> = Some(1 << 40);

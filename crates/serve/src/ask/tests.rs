@@ -1,4 +1,4 @@
-use std::net::Shutdown;
+use verimount_testkit::when_told;
 
 use super::*;
 use crate::export_options::CHECK;
@@ -12,14 +12,6 @@ pub(crate) fn reply(option: u32, kind: u32, data: &[u8]) -> Vec<u8> {
     let numbers = [option, kind, data.len() as u32].map(u32::to_be_bytes);
     let magic = 0x0003_e889_0455_65a9_u64.to_be_bytes();
     [&magic[..], numbers.as_flattened(), data].concat()
-}
-
-/// What comes of `ask` if the server sends these bytes, whatever it receives.
-fn when_told<T>(bytes: &[u8], ask: impl FnOnce(&mut UnixStream) -> T) -> T {
-    let (mut client, mut server) = UnixStream::pair().unwrap();
-    server.write_all(bytes).unwrap();
-    server.shutdown(Shutdown::Write).unwrap();
-    ask(&mut client)
 }
 
 #[test]

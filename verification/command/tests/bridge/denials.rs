@@ -1,35 +1,7 @@
 //! What is logged of denials, and denials by a policy that was reloaded.
 
-use super::{mount_by, world};
+use super::mount_by;
 use crate::prelude::*;
-
-const POLICY: &str = r#"
-    log_denials = true
-    [[rule]]
-    name = "secrets"
-    action = "deny"
-    path = "secrets/**"
-    [[rule]]
-    action = "deny"
-    access = "write"
-    path = "fixed/**"
-"#;
-
-/// A world with `secrets/key`, `fixed/file`, `pub/file` and `pub/dir/file`, with all permissions for all users.
-fn open_world() -> Option<World> {
-    let world = world()?;
-    let src = world.path("src");
-    for file in ["secrets/key", "fixed/file", "pub/file", "pub/dir/file"] {
-        let file = src.join(file);
-        fs::create_dir_all(file.parent().unwrap()).unwrap();
-        fs::write(&file, file.file_name().unwrap().as_encoded_bytes()).unwrap();
-        fs::set_permissions(&file, Permissions::from_mode(0o666)).unwrap();
-    }
-    for directory in ["", "secrets", "fixed", "pub", "pub/dir"] {
-        fs::set_permissions(src.join(directory), Permissions::from_mode(0o777)).unwrap();
-    }
-    Some(world)
-}
 
 fn mount_for_all(world: &World, policy: &str) -> Daemon {
     let policy = world.write("policy.toml", policy);
@@ -43,8 +15,8 @@ fn mount_for_all(world: &World, policy: &str) -> Daemon {
 #[test]
 fn denials_are_logged() {
     needs!(root_or_skip());
-    let world = needs!(open_world());
-    let mounted = mount_for_all(&world, POLICY);
+    let world = needs!(World::open_source());
+    let mounted = mount_for_all(&world, DENYING_POLICY);
     for (uid, command) in [
         (65534, "cat secrets/key"),
         (0, "ln secrets/key pub/link"),
@@ -92,12 +64,12 @@ fn denials_are_logged() {
 /// Denials are logged only on request, and moves are allowed if no rule denies anything.
 #[test]
 fn a_reloaded_policy_applies_to_names() {
-    let world = needs!(open_world());
+    let world = needs!(World::open_source());
     let mounted = mount_by(&world, "default = \"relay\"");
     let [key, there] = ["secrets/key", "pub/key"].map(|name| mounted.path(name));
     fs::rename(&key, &there).unwrap();
     fs::rename(&there, &key).unwrap();
-    world.write("policy.toml", POLICY.replace("true", "false"));
+    world.write("policy.toml", DENYING_POLICY.replace("true", "false"));
     mounted.signal(Signal::HUP);
     eventually("the policy is read", || fs::read(&key).is_err());
     let moved = fs::rename(&key, &there).unwrap_err();
@@ -109,7 +81,7 @@ fn a_reloaded_policy_applies_to_names() {
 #[test]
 fn denials_of_one_user_do_not_hide_those_of_others() {
     needs!(root_or_skip());
-    let world = needs!(open_world());
+    let world = needs!(World::open_source());
     let policy = "
         log_denials = true
         [[rule]]

@@ -1,12 +1,12 @@
 //! However a mirror ends, no writes are lost, and programs that still use it get an error.
 
-use super::{WAYS, mount_in, world};
+use super::{WAYS, mount_in};
 use crate::prelude::*;
 
 #[test]
 fn a_killed_daemon_loses_nothing() {
     for way in WAYS {
-        let world = needs!(world());
+        let world = needs!(World::with_source());
         let mut killed = mount_in(&world, way);
         let mnt = world.path("mnt");
         let mut options = OpenOptions::new();
@@ -46,7 +46,7 @@ fn assert_is_over<T>(result: io::Result<T>) {
 fn open_files_are_served_to_the_end() {
     for way in WAYS {
         for signal in [Signal::TERM, Signal::INT] {
-            let world = needs!(world());
+            let world = needs!(World::with_source());
             let mounted = mount_in(&world, way);
             let file = File::create_new(mounted.path("file")).unwrap();
             file.write_all_at(b"before ", 0).unwrap();
@@ -65,7 +65,7 @@ fn open_files_are_served_to_the_end() {
 
 #[test]
 fn a_mount_in_use_is_not_unmounted() {
-    let world = needs!(world());
+    let world = needs!(World::with_source());
     let mounted = mount_in(&world, "auto");
     let file = File::create_new(mounted.path("file")).unwrap();
     verimount(args!["umount", mounted.directory()]).fails_saying("in use");
@@ -79,7 +79,7 @@ fn a_mount_in_use_is_not_unmounted() {
 /// The command returns when the mirror can be used, and the daemon writes the given log.
 #[test]
 fn a_daemon_in_the_background() {
-    let world = needs!(world());
+    let world = needs!(World::with_source());
     let (src, mnt, log) = (world.path("src"), world.path("mnt"), world.path("log"));
     let policy = world.write(
         "policy.toml",

@@ -1,32 +1,7 @@
 //! One user of a shared bridge cannot use up its descriptors.
 
-use super::{WAYS, limits::limited, world};
+use super::{WAYS, limits::limited};
 use crate::prelude::*;
-
-/// The users who must not be affected: an ordinary user, and root.
-const OTHERS: [u32; 2] = [4321, 0];
-
-/// A world with a source that everybody may change, with a file of root's. Only root can share a bridge.
-fn shared_world() -> Option<World> {
-    if !root_or_skip() {
-        return None;
-    }
-    let world = world()?;
-    fs::set_permissions(world.path("src"), PermissionsExt::from_mode(0o777)).unwrap();
-    fs::write(world.path("src/file"), "content").unwrap();
-    Some(world)
-}
-
-/// Reads, lists and creates a file, as each of the other users.
-#[track_caller]
-fn others_can_work(mounted: &Daemon) {
-    for uid in OTHERS {
-        let script = "cat file; ls | grep file; echo new > new$(id -u); cat new$(id -u)";
-        let ended = shell_as(uid, uid, &[], mounted.directory(), script);
-        assert_eq!(ended.succeeds().text(), "contentfile\nnew\n");
-        fs::remove_file(mounted.path(&format!("new{uid}"))).unwrap();
-    }
-}
 
 /// Opens a file the given number of times; prints the number of successes and the errors.
 const OPEN: &str = r"
@@ -54,7 +29,7 @@ const OPENS: usize = 3000;
 fn one_user_opens_as_many_files_as_possible() {
     let opens = std::env::var("VERIMOUNT_OPENS").map_or(OPENS, |text| text.parse().unwrap());
     for way in WAYS {
-        let world = needs!(shared_world());
+        let world = needs!(World::shared_source());
         let (src, mnt) = (world.path("src"), world.path("mnt"));
         let own = src.join("own");
         fs::write(&own, "").unwrap();
@@ -79,7 +54,7 @@ fn one_user_opens_as_many_files_as_possible() {
             assert!(words.all(|error| error == "EMFILE"), "{said}");
         }
         assert!(opened > opens / 20, "{opened} is hardly any");
-        others_can_work(&mounted);
+        others_can_work(mounted.directory());
         for mut hog in hogs {
             hog.tell();
             hog.ends_well();

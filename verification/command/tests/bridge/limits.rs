@@ -1,6 +1,6 @@
 //! With a low limit of open files, all files are visible, and as many can be open as the system allows.
 
-use super::{WAYS, status, world};
+use super::{WAYS, status};
 use crate::prelude::*;
 
 /// `verimount`, with these limits of open files.
@@ -14,7 +14,7 @@ pub(super) fn limited(limits: &str) -> Command {
 #[test]
 fn more_files_than_can_be_open() {
     for way in WAYS {
-        let world = needs!(world());
+        let world = needs!(World::with_source());
         let (src, mnt) = (world.path("src"), world.path("mnt"));
         for folder in 0..20 {
             fs::create_dir_all(src.join(format!("{folder}/deep"))).unwrap();
@@ -47,7 +47,7 @@ fn more_files_than_can_be_open() {
 #[test]
 fn many_files_are_open() {
     for way in WAYS {
-        let world = needs!(world());
+        let world = needs!(World::with_source());
         let (src, mnt) = (world.path("src"), world.path("mnt"));
         for file in 0..200 {
             fs::write(src.join(file.to_string()), "").unwrap();

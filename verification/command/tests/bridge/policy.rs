@@ -4,7 +4,7 @@ use std::os::fd::AsRawFd;
 
 use rustix::fs::openat;
 
-use super::{mount_by, passes_through_or_skip, status, world};
+use super::{mount_by, passes_through_or_skip, status};
 use crate::prelude::*;
 
 /// How many opens of each kind a mount counts: passed through, relayed, denied, audited.
@@ -37,7 +37,7 @@ fn is_denied(path: &Path) {
 
 #[test]
 fn the_first_rule_that_matches_decides() {
-    let world = needs!(world());
+    let world = needs!(World::with_source());
     let src = world.path("src");
     fs::create_dir_all(src.join("deep/er")).unwrap();
     for (name, content) in [
@@ -91,7 +91,7 @@ fn the_first_rule_that_matches_decides() {
 
 #[test]
 fn creating_and_truncating_count_as_writing() {
-    let world = needs!(world());
+    let world = needs!(World::with_source());
     fs::write(world.path("src/file"), "content").unwrap();
     let mounted = mount_by(&world, "[[rule]]\naction = \"deny\"\naccess = \"write\"\n");
     let (file, new) = (mounted.path("file"), mounted.path("new"));
@@ -129,7 +129,7 @@ fn creating_and_truncating_count_as_writing() {
 
 #[test]
 fn rules_match_users_and_groups() {
-    let world = needs!(world());
+    let world = needs!(World::with_source());
     fs::write(world.path("src/file"), "content").unwrap();
     let uid = rustix::process::geteuid().as_raw();
     let policy = |uid| format!("[[rule]]\naction = \"deny\"\ncaller_uid = {uid}\n");
@@ -144,7 +144,7 @@ fn rules_match_users_and_groups() {
 /// Files that are open keep their serving mode, even if the rules change.
 #[test]
 fn the_policy_is_reloaded() {
-    let world = needs!(world());
+    let world = needs!(World::with_source());
     fs::write(world.path("src/file"), "content").unwrap();
     let mounted = mount_by(&world, "default = \"relay\"");
     let file = mounted.path("file");
@@ -184,7 +184,7 @@ fn the_policy_is_reloaded() {
 /// Without a policy there is nothing to reload. A second signal that asks to end would end it at once.
 #[test]
 fn without_a_policy_a_hangup_changes_nothing() {
-    let world = needs!(world());
+    let world = needs!(World::with_source());
     fs::write(world.path("src/file"), "content").unwrap();
     let mounted = super::mount(&world, &[]);
     let opened = File::open(mounted.path("file")).unwrap();
@@ -197,7 +197,7 @@ fn without_a_policy_a_hangup_changes_nothing() {
 
 #[test]
 fn mistakes_are_named_with_their_place() {
-    let world = needs!(world());
+    let world = needs!(World::with_source());
     for (text, place) in [
         ("default = \"dény\"", "policy.toml:1:11: "),
         (
@@ -236,7 +236,7 @@ fn explained(world: &World, arguments: &[&str]) -> String {
 
 #[test]
 fn decisions_are_explained() {
-    let world = needs!(world());
+    let world = needs!(World::with_source());
     fs::create_dir(world.path("src/folder")).unwrap();
     fs::write(world.path("src/folder/file"), "content").unwrap();
     world.write(
@@ -297,7 +297,7 @@ fn content_that_a_rule_needs_must_be_readable() {
     if is_root() {
         return;
     }
-    let world = needs!(world());
+    let world = needs!(World::with_source());
     let file = world.path("src/file");
     fs::write(&file, "content").unwrap();
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o200);

@@ -1,7 +1,7 @@
 //! Reads and writes that are passed through never reach the bridge: ordinary, asynchronous and mapped
 //! ones.
 
-use super::{mount, mount_by, mount_in, passes_through_or_skip, status, world};
+use super::{mount, mount_by, mount_in, passes_through_or_skip, status};
 use crate::prelude::*;
 
 /// The relayed requests: reads and their bytes, writes and their bytes.
@@ -44,7 +44,7 @@ fn fio(engine: &str, path: &Path) -> bool {
 
 #[test]
 fn passed_through_requests_do_not_reach_the_bridge() {
-    let world = needs!(world());
+    let world = needs!(World::with_source());
     let mounted = mount_in(&world, "auto");
     let directory = mounted.directory();
     needs!(passes_through_or_skip(directory));
@@ -61,7 +61,7 @@ fn passed_through_requests_do_not_reach_the_bridge() {
 
 #[test]
 fn relayed_requests_are_counted() {
-    let world = needs!(world());
+    let world = needs!(World::with_source());
     let mounted = mount_in(&world, "never");
     fs::write(mounted.path("file"), [7; 300_000]).unwrap();
     assert_eq!(fs::read(mounted.path("file")).unwrap().len(), 300_000);
@@ -76,7 +76,7 @@ fn relayed_requests_are_counted() {
 
 #[test]
 fn open_files_are_counted() {
-    let world = needs!(world());
+    let world = needs!(World::with_source());
     let mounted = mount_in(&world, "auto");
     let directory = mounted.directory();
     needs!(passes_through_or_skip(directory));
@@ -101,7 +101,7 @@ fn open_files_are_counted() {
 
 #[test]
 fn status_as_text() {
-    let world = needs!(world());
+    let world = needs!(World::with_source());
     fs::write(world.path("src/file"), "content").unwrap();
     let mounted = mount(&world, &["--passthrough", "never"]);
     fs::read(mounted.path("file")).unwrap();
@@ -118,7 +118,7 @@ fn status_as_text() {
 /// What was said when the policy was reloaded last, in the three forms.
 #[test]
 fn a_failed_reload_is_shown_until_one_succeeds() {
-    let world = needs!(world());
+    let world = needs!(World::with_source());
     let policy = world.write("policy.toml", "default = \"relay\"");
     let mounted = mount_by(&world, "default = \"relay\"");
     let directory = mounted.directory();

@@ -1,6 +1,6 @@
 //! Synchronous writes are synchronous in the source as well.
 
-use super::{WAYS, world};
+use super::WAYS;
 use crate::common::synchronous;
 use crate::prelude::*;
 
@@ -8,7 +8,7 @@ use crate::prelude::*;
 #[test]
 fn synchronous_writes_are_synced_once() {
     for way in WAYS {
-        let world = needs!(world());
+        let world = needs!(World::with_source());
         let volume = world.path("vol.img");
         verimount(args!["volume format", &volume, "--size", "16M"]).succeeds_quietly();
         let source = Daemon::volume(&volume, &world.path("src"), &[]);

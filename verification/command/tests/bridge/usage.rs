@@ -1,6 +1,6 @@
 //! Wrong usage and wrong paths, with their messages.
 
-use super::{mount, world};
+use super::mount;
 use crate::common::latency;
 use crate::prelude::*;
 
@@ -24,7 +24,7 @@ fn wrong_usage() {
 
 #[test]
 fn wrong_paths() {
-    let world = needs!(world());
+    let world = needs!(World::with_source());
     let (src, mnt) = (world.path("src"), world.path("mnt"));
     let file = world.write("file", "");
     let missing = world.path("missing");
@@ -50,7 +50,7 @@ fn wrong_paths() {
 
 #[test]
 fn a_directory_in_use_as_mount_point_is_refused() {
-    let world = needs!(world());
+    let world = needs!(World::with_source());
     let mounted = mount(&world, &[]);
     let (src, mnt) = (world.path("src"), world.path("mnt"));
     verimount(args!["bridge", &src, &mnt]).fails_saying("already mounted");
@@ -59,7 +59,7 @@ fn a_directory_in_use_as_mount_point_is_refused() {
 
 #[test]
 fn processors_are_kept_awake_or_the_reason_is_given() {
-    let world = needs!(world());
+    let world = needs!(World::with_source());
     let (src, mnt) = (world.path("src"), world.path("mnt"));
     fs::write(src.join("file"), "content").unwrap();
     if !latency::can_be_set() {
@@ -75,7 +75,7 @@ fn processors_are_kept_awake_or_the_reason_is_given() {
 /// A mount below its own source would wait for itself; only root can exclude it from the mirror.
 #[test]
 fn a_mount_point_in_the_source() {
-    let world = needs!(world());
+    let world = needs!(World::with_source());
     let src = world.path("src");
     let inside = src.join("inside");
     fs::create_dir(&inside).unwrap();
@@ -93,7 +93,7 @@ fn a_mount_point_in_the_source() {
 /// An empty directory can be mirrored on itself.
 #[test]
 fn a_source_that_is_the_mount_point() {
-    let world = needs!(world());
+    let world = needs!(World::with_source());
     let src = world.path("src");
     let mounted = crate::common::daemon::Daemon::bridge(&src, &src, &["--threads", "1"]);
     fs::write(src.join("file"), "content").unwrap();
@@ -104,7 +104,7 @@ fn a_source_that_is_the_mount_point() {
 
 #[test]
 fn passthrough_can_be_required() {
-    let world = needs!(world());
+    let world = needs!(World::with_source());
     let (src, mnt) = (world.path("src"), world.path("mnt"));
     let bridge = args!["bridge", &src, &mnt, "--passthrough", "require"];
     if !is_root() {
@@ -131,7 +131,7 @@ fn inode_numbers_of_several_devices_differ() {
 
     use rustix::mount::{MountFlags, mount as mount_system};
     needs!(root_or_skip());
-    let world = needs!(world());
+    let world = needs!(World::with_source());
     let mut lower = Vec::new();
     for name in ["one", "two"] {
         let layer = world.directory(name);
@@ -158,7 +158,7 @@ fn inode_numbers_of_several_devices_differ() {
 /// The kernel stacks two file systems if the upper one has declared its depth in the INIT negotiation.
 #[test]
 fn a_mirror_of_a_mirror_is_passed_through() {
-    let world = needs!(world());
+    let world = needs!(World::with_source());
     world.write("src/file", "content");
     let inner = mount(&world, &[]);
     needs!(super::passes_through_or_skip(inner.directory()));

@@ -2,14 +2,14 @@
 
 use rustix::fs::{fcntl_getfl, fcntl_setfl};
 
-use super::{WAYS, for_all, mount, mount_in, world};
+use super::{WAYS, for_all, mount, mount_in};
 use crate::prelude::*;
 
 /// Other processes append in the source at the same time.
 #[test]
 fn appended_bytes_overwrite_nothing() {
     for way in WAYS {
-        let world = needs!(world());
+        let world = needs!(World::with_source());
         let file = world.path("src/file");
         fs::write(&file, "start ").unwrap();
         let mounted = mount_in(&world, way);
@@ -29,7 +29,7 @@ fn appended_bytes_overwrite_nothing() {
 #[test]
 fn many_append_at_once() {
     for way in WAYS {
-        let world = needs!(world());
+        let world = needs!(World::with_source());
         let mounted = mount_in(&world, way);
         let path = mounted.path("log");
         std::thread::scope(|scope| {
@@ -61,7 +61,7 @@ fn many_append_at_once() {
 /// both.
 #[test]
 fn appending_can_be_switched() {
-    let world = needs!(world());
+    let world = needs!(World::with_source());
     fs::write(world.path("src/file"), "content").unwrap();
     let mounted = mount_in(&world, "never");
     let mut options = OpenOptions::new();
@@ -89,7 +89,7 @@ os.close(fd)
 #[test]
 fn mapped_pages_are_written_where_they_belong() {
     for way in WAYS {
-        let world = needs!(world());
+        let world = needs!(World::with_source());
         let mut content = vec![b'-'; 10_000];
         fs::write(world.path("src/file"), &content).unwrap();
         let mounted = mount_in(&world, way);
@@ -152,7 +152,7 @@ print(os.pread(file, 5, 0).decode())
 fn an_append_only_file_is_appended_to_and_not_overwritten() {
     needs!(root_or_skip());
     for way in WAYS {
-        let world = needs!(world());
+        let world = needs!(World::with_source());
         let file = world.path("src/log");
         fs::write(&file, "first ").unwrap();
         if !chattr("+a", &file) {
@@ -186,7 +186,7 @@ fn an_append_only_file_is_appended_to_and_not_overwritten() {
 fn a_file_that_becomes_append_only_is_opened_again_first() {
     needs!(root_or_skip());
     for way in WAYS {
-        let world = needs!(world());
+        let world = needs!(World::with_source());
         let file = world.path("src/log");
         fs::write(&file, "first ").unwrap();
         let mounted = mount(&world, for_all(way));

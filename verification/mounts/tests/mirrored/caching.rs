@@ -2,13 +2,13 @@
 
 use rustix::fs::{StatxFlags, statx};
 
-use super::{CachePolicy, WAYS, in_all_ways, mount_cached, mount_in, status, world, world_on_ext4};
+use super::{CachePolicy, WAYS, in_all_ways, mount_cached, mount_in, status, world_on_ext4};
 use crate::prelude::*;
 
 #[test]
 fn strict_shows_changes_at_once() {
     for way in WAYS {
-        let world = needs!(world());
+        let world = needs!(World::with_source());
         let src = world.path("src");
         fs::write(src.join("file"), "one").unwrap();
         let mounted = mount_cached(&world, way, CachePolicy::Strict);
@@ -38,7 +38,7 @@ fn strict_shows_changes_at_once() {
 #[test]
 fn normal_shows_changes_soon() {
     in_all_ways(|way| {
-        let world = needs!(world());
+        let world = needs!(World::with_source());
         let src = world.path("src");
         fs::write(src.join("file"), "one").unwrap();
         fs::write(src.join("other"), "").unwrap();
@@ -91,7 +91,7 @@ for letter in b'abcd':
             assert seen == letter, (seen, letter)
 ";
     for way in WAYS {
-        let world = needs!(world());
+        let world = needs!(World::with_source());
         let source = world.write("src/file", [b'-'; 4096]);
         let mounted = mount_in(&world, way);
         let ended = needs!(python(script, &[&source, &mounted.path("file")]));
@@ -138,7 +138,7 @@ fn an_unchanged_file_is_relayed_once() {
 #[test]
 fn a_file_that_others_replace() {
     for way in WAYS {
-        let world = needs!(world());
+        let world = needs!(World::with_source());
         let src = world.path("src");
         fs::write(src.join("file"), "before").unwrap();
         let mounted = mount_cached(&world, way, CachePolicy::Strict);
@@ -158,7 +158,7 @@ fn a_file_that_others_replace() {
 #[test]
 fn exclusive_shows_own_changes_at_once() {
     for way in WAYS {
-        let world = needs!(world());
+        let world = needs!(World::with_source());
         fs::write(world.path("src/file"), "one").unwrap();
         let mounted = mount_cached(&world, way, CachePolicy::Exclusive);
         let mnt = mounted.directory();
@@ -183,7 +183,7 @@ fn exclusive_shows_own_changes_at_once() {
 #[test]
 fn cleared_set_id_bits_are_seen_at_once() {
     for way in WAYS {
-        let world = needs!(world());
+        let world = needs!(World::with_source());
         let mounted = mount_cached(&world, way, CachePolicy::Exclusive);
         let path = mounted.path("file");
         fs::write(&path, "one").unwrap();

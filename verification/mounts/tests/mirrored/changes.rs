@@ -6,7 +6,7 @@ use rustix::fs::{
     FlockOperation, SeekFrom, copy_file_range, fcntl_lock, flock, linkat, openat, seek,
 };
 
-use super::{WAYS, mount_in, truncate, world};
+use super::{WAYS, mount_in, truncate};
 use crate::prelude::*;
 
 fn open(path: &Path) -> File {
@@ -19,7 +19,7 @@ fn open(path: &Path) -> File {
 fn content_is_the_sources() {
     let content = noise(3_000_001, 1);
     for way in WAYS {
-        let world = needs!(world());
+        let world = needs!(World::with_source());
         fs::write(world.path("src/read"), &content).unwrap();
         let mounted = mount_in(&world, way);
         assert!(fs::read(mounted.path("read")).unwrap() == content);
@@ -67,7 +67,7 @@ with mmap.mmap(fd, 100000) as pages:
 #[test]
 fn mappings_are_files() {
     for way in WAYS {
-        let world = needs!(world());
+        let world = needs!(World::with_source());
         let mut content = noise(100_000, 1);
         fs::write(world.path("src/file"), &content).unwrap();
         let mounted = mount_in(&world, way);
@@ -85,7 +85,7 @@ fn mappings_are_files() {
 fn direct_io() {
     let content = noise(1 << 20, 1);
     for way in WAYS {
-        let world = needs!(world());
+        let world = needs!(World::with_source());
         fs::write(world.path("src/file"), &content).unwrap();
         let mounted = mount_in(&world, way);
         let direct = OFlags::DIRECT.bits() as i32;
@@ -110,7 +110,7 @@ fn direct_io() {
 #[test]
 fn files_without_names() {
     for way in WAYS {
-        let world = needs!(world());
+        let world = needs!(World::with_source());
         let mounted = mount_in(&world, way);
         let make = |flags| openat(CWD, mounted.directory(), flags, Mode::RUSR | Mode::WUSR);
         let file = match make(OFlags::TMPFILE | OFlags::RDWR) {
@@ -164,7 +164,7 @@ fn allocation_and_holes() {
         fallocate(file, flags, offset, len).map(|()| 0)
     }
     for way in WAYS {
-        let world = needs!(world());
+        let world = needs!(World::with_source());
         let mounted = mount_in(&world, way);
         let (native, mirrored) = (open(&world.path("src/native")), open(&mounted.path("file")));
         for (number, step) in STEPS.iter().enumerate() {
@@ -181,7 +181,7 @@ fn allocation_and_holes() {
 fn ranges_are_copied() {
     let content = noise(1_000_000, 1);
     for way in WAYS {
-        let world = needs!(world());
+        let world = needs!(World::with_source());
         fs::write(world.path("src/from"), &content).unwrap();
         let mounted = mount_in(&world, way);
         let (from, to) = (open(&mounted.path("from")), open(&mounted.path("to")));
@@ -208,7 +208,7 @@ fn ranges_are_copied() {
 #[test]
 fn locks_hold_between_users_of_the_mount() {
     for way in WAYS {
-        let world = needs!(world());
+        let world = needs!(World::with_source());
         fs::write(world.path("src/file"), "content").unwrap();
         let mounted = mount_in(&world, way);
         let (first, second) = (open(&mounted.path("file")), open(&mounted.path("file")));
@@ -226,7 +226,7 @@ fn locks_hold_between_users_of_the_mount() {
 #[test]
 fn an_open_allows_only_its_access_mode() {
     for way in WAYS {
-        let world = needs!(world());
+        let world = needs!(World::with_source());
         fs::write(world.path("src/file"), "content").unwrap();
         let mounted = mount_in(&world, way);
         let reader = File::open(mounted.path("file")).unwrap();

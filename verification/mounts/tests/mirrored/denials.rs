@@ -2,36 +2,8 @@
 
 use rustix::fs::FileType;
 
-use super::{Mirrored, Shown, for_all, mount_by, world};
+use super::{Mirrored, Shown, for_all, mount_by};
 use crate::prelude::*;
-
-const POLICY: &str = r#"
-    log_denials = true
-    [[rule]]
-    name = "secrets"
-    action = "deny"
-    path = "secrets/**"
-    [[rule]]
-    action = "deny"
-    access = "write"
-    path = "fixed/**"
-"#;
-
-/// A world with `secrets/key`, `fixed/file`, `pub/file` and `pub/dir/file`, with all permissions for all users.
-fn open_world() -> Option<World> {
-    let world = world()?;
-    let src = world.path("src");
-    for file in ["secrets/key", "fixed/file", "pub/file", "pub/dir/file"] {
-        let file = src.join(file);
-        fs::create_dir_all(file.parent().unwrap()).unwrap();
-        fs::write(&file, file.file_name().unwrap().as_encoded_bytes()).unwrap();
-        fs::set_permissions(&file, Permissions::from_mode(0o666)).unwrap();
-    }
-    for directory in ["", "secrets", "fixed", "pub", "pub/dir"] {
-        fs::set_permissions(src.join(directory), Permissions::from_mode(0o777)).unwrap();
-    }
-    Some(world)
-}
 
 fn mount_for_all(world: &World, policy: &str) -> Mirrored {
     super::mount(
@@ -63,8 +35,8 @@ fn contents(directory: &Path) -> BTreeMap<String, String> {
 #[test]
 fn links_and_moves_do_not_undo_denials() {
     needs!(root_or_skip());
-    let world = needs!(open_world());
-    let mounted = mount_for_all(&world, POLICY);
+    let world = needs!(World::open_source());
+    let mounted = mount_for_all(&world, DENYING_POLICY);
     let before = contents(&world.path("src"));
     let commands = [
         "cat secrets/key",
@@ -109,8 +81,8 @@ fn links_and_moves_do_not_undo_denials() {
 /// `mknod` makes regular files, too.
 #[test]
 fn mknod_counts_as_creating_a_file() {
-    let world = needs!(open_world());
-    let mounted = mount_by(&world, POLICY);
+    let world = needs!(World::open_source());
+    let mounted = mount_by(&world, DENYING_POLICY);
     let make = |name: &str, file_type| {
         mknodat(
             CWD,
@@ -164,7 +136,7 @@ if count == 0: print('nothing could be done')
 #[test]
 fn races_of_two_users_do_not_undo_denials() {
     needs!(root_or_skip());
-    let (Some(world), true) = (world(), tools::find("python3").is_some()) else {
+    let (Some(world), true) = (World::with_source(), tools::find("python3").is_some()) else {
         return;
     };
     let setpriv = tools::find("setpriv").expect("util-linux is part of every system");
@@ -218,7 +190,7 @@ fn races_of_two_users_do_not_undo_denials() {
     };
     let before = denied();
     let keys = "[[rule]]\naction = \"deny\"\npath = \"**/*.key\"\n";
-    let mounted = mount_for_all(&world, &format!("{POLICY}{keys}"));
+    let mounted = mount_for_all(&world, &format!("{DENYING_POLICY}{keys}"));
     let seed = seed();
     let count = std::env::var("VERIMOUNT_POLICY_OPERATIONS").unwrap_or_else(|_| OPERATIONS.into());
     let users = [4321, 4322].map(|uid| {

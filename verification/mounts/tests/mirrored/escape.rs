@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use rustix::fs::{RenameFlags, renameat_with};
 
-use super::{CachePolicy, Shown, for_all, mount, mount_in, world};
+use super::{CachePolicy, Shown, for_all, mount, mount_in};
 use crate::prelude::*;
 
 /// Environment variable with the directories for the attacker, a process of this program.
@@ -152,7 +152,7 @@ fn nobody_gets_out_of_the_source() {
         ..for_all("never")
     };
     for shown in [for_all("auto"), strict] {
-        let world = needs!(world());
+        let world = needs!(World::with_source());
         let outside = lay_out(&world);
         let mounted = mount(&world, shown);
         let listing = |at: &Path| {
@@ -192,7 +192,7 @@ fn nobody_gets_out_of_the_source() {
 /// A link in the source is followed with the caller's own permissions.
 #[test]
 fn links_are_followed_with_the_callers_rights() {
-    let world = needs!(world());
+    let world = needs!(World::with_source());
     let outside = world.write("outside", OUTSIDE);
     symlink(&outside, world.path("src/link")).unwrap();
     symlink("/proc/self/status", world.path("src/own")).unwrap();

@@ -7,33 +7,8 @@ use rustix::{
     mount::mount as mount_system,
 };
 
-use super::{Mirrored, Shown, WAYS, for_all, mount, mount_in, world, world_on_ext4};
+use super::{Mirrored, Shown, WAYS, for_all, mount, mount_in, world_on_ext4};
 use crate::prelude::*;
-
-/// The users who must not be affected: an ordinary user, and root.
-const OTHERS: [u32; 2] = [4321, 0];
-
-/// A world with a source that everybody may change, with a file of root's. Only root can share a bridge.
-fn shared_world() -> Option<World> {
-    if !root_or_skip() {
-        return None;
-    }
-    let world = world()?;
-    fs::set_permissions(world.path("src"), PermissionsExt::from_mode(0o777)).unwrap();
-    fs::write(world.path("src/file"), "content").unwrap();
-    Some(world)
-}
-
-/// Reads, lists and creates a file, as each of the other users.
-#[track_caller]
-fn others_can_work(mounted: &Mirrored) {
-    for uid in OTHERS {
-        let script = "cat file; ls | grep file; echo new > new$(id -u); cat new$(id -u)";
-        let ended = shell_as(uid, uid, &[], mounted.directory(), script);
-        assert_eq!(ended.succeeds().text(), "contentfile\nnew\n");
-        fs::remove_file(mounted.path(&format!("new{uid}"))).unwrap();
-    }
-}
 
 /// The kernel's file with the number of requests of a mount in flight.
 fn requests_of(world: &World, mounted: &Mirrored) -> PathBuf {
@@ -92,7 +67,7 @@ fn opens_of_one_user_wait_for_leases() {
 #[track_caller]
 fn waits_alone(script: &str, await_all: impl Fn(&Path)) {
     for way in WAYS {
-        let world = needs!(shared_world());
+        let world = needs!(World::shared_source());
         let (src, mnt) = (world.path("src"), world.path("mnt"));
         let mounted = mount(&world, for_all(way));
         let requests = requests_of(&world, &mounted);
@@ -101,7 +76,7 @@ fn waits_alone(script: &str, await_all: impl Fn(&Path)) {
         let mut hog = needs!(Hog::start(script, &arguments));
         assert_eq!(hog.says(), "begun");
         await_all(&requests);
-        others_can_work(&mounted);
+        others_can_work(mounted.directory());
         hog.tell();
         // The kernel ends leases by itself after a while, but the others had not to wait for that.
         assert_eq!(hog.says(), "0");
@@ -114,7 +89,7 @@ fn waits_alone(script: &str, await_all: impl Fn(&Path)) {
 /// One request does not keep a thread for long.
 #[test]
 fn a_long_copy_takes_several_requests() {
-    let world = needs!(world());
+    let world = needs!(World::with_source());
     let len = 40 << 20;
     let source = File::create(world.path("src/from")).unwrap();
     source.set_len(len).unwrap();
@@ -152,7 +127,7 @@ remove()
 /// Operations on names may wait for each other, also for other users.
 #[test]
 fn a_policy_does_not_wait_for_leases_to_remove_a_file() {
-    let world = needs!(shared_world());
+    let world = needs!(World::shared_source());
     let policy = "[[rule]]\naction = \"deny\"\nmagic = { text = \"MZ\" }\n";
     let (src, mnt) = (world.path("src"), world.path("mnt"));
     let mounted = mount(

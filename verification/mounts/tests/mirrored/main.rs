@@ -29,21 +29,13 @@ use crate::prelude::*;
 /// The serving modes: passed through if the kernel can, and relayed.
 const WAYS: [&str; 2] = ["auto", "never"];
 
-/// A world with an empty source `src` and a mount point `mnt`; `None`, after a note, if mounting is
-/// impossible.
-fn world() -> Option<World> {
-    let world = World::with_mount_point()?;
-    world.directory("src");
-    Some(world)
-}
-
-/// The same, whose source is an ext4 of 64 MiB made with these options. Only root can make one.
+/// A world whose source is an ext4 of 64 MiB made with these options. Only root can make one.
 fn world_on_ext4(options: &[&str]) -> Option<World> {
     let (mkfs, mount) = (tools::find("mkfs.ext4")?, tools::find("mount")?);
     if !root_or_skip() {
         return None;
     }
-    let world = world()?;
+    let world = World::with_source()?;
     let image = world.unlisted("image");
     File::create(&image).unwrap().set_len(64 << 20).unwrap();
     let mut mkfs = Command::new(mkfs);

@@ -5,7 +5,7 @@ use std::{os::unix::fs::FileTypeExt, time::UNIX_EPOCH};
 
 use rustix::fs::{FileType, RenameFlags, linkat, lremovexattr, mkdirat, renameat_with, statx};
 
-use super::{WAYS, mount_in, world};
+use super::{WAYS, mount_in};
 use crate::prelude::*;
 
 /// A step in a directory, and its visible result.
@@ -162,7 +162,7 @@ fn described(world: &World, directory: &str) -> Vec<String> {
 #[test]
 fn operations_have_the_same_result_as_in_the_source() {
     for way in WAYS {
-        let world = needs!(world());
+        let world = needs!(World::with_source());
         world.directory("other");
         let mounted = mount_in(&world, way);
         for (number, step) in STEPS.iter().enumerate() {
@@ -183,7 +183,7 @@ fn operations_have_the_same_result_as_in_the_source() {
 /// Attributes, hard links and the time of birth are the source's own.
 #[test]
 fn attributes_are_the_sources() {
-    let world = needs!(world());
+    let world = needs!(World::with_source());
     let (src, mnt) = (world.path("src"), world.path("mnt"));
     fs::write(src.join("one"), "content").unwrap();
     fs::hard_link(src.join("one"), src.join("two")).unwrap();
@@ -211,7 +211,7 @@ fn attributes_are_the_sources() {
 #[test]
 fn open_files_follow_their_names() {
     for way in WAYS {
-        let world = needs!(world());
+        let world = needs!(World::with_source());
         let (src, mnt) = (world.path("src"), world.path("mnt"));
         let mounted = mount_in(&world, way);
         fs::create_dir(mnt.join("from")).unwrap();
@@ -250,7 +250,7 @@ fn open_files_follow_their_names() {
 /// More names than fit into one answer, listed while others are created and removed.
 #[test]
 fn large_directories_are_listed_whole() {
-    let world = needs!(world());
+    let world = needs!(World::with_source());
     let (src, mnt) = (world.path("src"), world.path("mnt"));
     for number in 0..5000 {
         fs::write(src.join(format!("file {number}")), "").unwrap();

@@ -1,6 +1,6 @@
 //! A process with capabilities in a user namespace of its own, such as a container's root.
 
-use super::{CachePolicy, Shown, for_all, mount, world};
+use super::{CachePolicy, Shown, for_all, mount};
 use crate::prelude::*;
 
 /// The first id of the namespace, outside.
@@ -80,7 +80,7 @@ fn a_containers_root_may_do_what_it_may_on_the_source() {
         return;
     }
     for cache in [CachePolicy::Strict, CachePolicy::Normal] {
-        let world = needs!(world());
+        let world = needs!(World::with_source());
         let (source, native) = (world.path("src"), world.directory("native"));
         make(&source);
         make(&native);

@@ -2,7 +2,7 @@
 
 use rustix::mount::mount as mount_system;
 
-use super::{Mirrored, WAYS, for_all, mount, mount_in, world, world_on_ext4};
+use super::{Mirrored, WAYS, for_all, mount, mount_in, world_on_ext4};
 use crate::prelude::*;
 
 /// A world whose source everybody may change, for root.
@@ -10,7 +10,7 @@ fn open_world() -> Option<World> {
     if !root_or_skip() {
         return None;
     }
-    let world = world()?;
+    let world = World::with_source()?;
     fs::set_permissions(world.path("src"), PermissionsExt::from_mode(0o777)).unwrap();
     Some(world)
 }

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::{mount_by, passes_through_or_skip, status, world};
+use super::{mount_by, passes_through_or_skip, status};
 use crate::prelude::*;
 
 /// The number of threads, each with a part of the file that only it writes to.
@@ -77,7 +77,7 @@ fn is_about_names(error: &io::Error) -> bool {
 
 #[test]
 fn one_file_is_opened_by_many() {
-    let world = needs!(world());
+    let world = needs!(World::with_source());
     let source = world.path("src");
     fs::write(source.join("name 0"), vec![0; THREADS * PART]).unwrap();
     let mounted = mount_by(&world, POLICY);
@@ -133,7 +133,7 @@ fn one_file_is_opened_by_many() {
 /// A file that is replaced by a rename exists at any time, and is complete.
 #[test]
 fn a_file_is_replaced_while_it_is_read() {
-    let world = needs!(world());
+    let world = needs!(World::with_source());
     let mounted = mount_by(&world, POLICY);
     let path = mounted.path("file");
     let content = |writer: u8| vec![writer; 5000];
@@ -178,7 +178,7 @@ fn a_file_is_replaced_while_it_is_read() {
 /// As with lock files: a process that finds none creates one.
 #[test]
 fn a_file_is_created_and_removed_by_many() {
-    let world = needs!(world());
+    let world = needs!(World::with_source());
     let mounted = mount_by(&world, POLICY);
     let path = mounted.path("lock");
     let end = Instant::now() + duration() / 2;

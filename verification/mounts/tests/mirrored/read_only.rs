@@ -7,7 +7,7 @@ use rustix::{
     mount::mount_remount,
 };
 
-use super::{WAYS, mount, read_only, truncate, world};
+use super::{WAYS, mount, read_only, truncate};
 use crate::prelude::*;
 
 /// All operations that would change something; each must fail in the same way.
@@ -63,7 +63,7 @@ for flags in os.O_RDWR, os.O_WRONLY, os.O_RDONLY | os.O_TRUNC:
 #[test]
 fn a_read_only_mirror_changes_nothing() {
     for way in WAYS {
-        let world = needs!(world());
+        let world = needs!(World::with_source());
         let src = world.path("src");
         fs::write(src.join("file"), "content").unwrap();
         fs::create_dir(src.join("folder")).unwrap();
@@ -98,7 +98,7 @@ fn a_read_only_mirror_changes_nothing() {
 /// A reader's descriptor belongs to the mirror, and cannot be used to reach the source.
 #[test]
 fn descriptors_lead_to_the_mirror_only() {
-    let world = needs!(world());
+    let world = needs!(World::with_source());
     fs::write(world.path("src/file"), "content").unwrap();
     let mounted = mount(&world, read_only("auto"));
     let file = File::open(mounted.path("file")).unwrap();

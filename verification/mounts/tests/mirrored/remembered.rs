@@ -1,7 +1,7 @@
 //! What the kernel remembers of owners, permissions and places gives nobody a right that the source no
 //! longer gives them, however the kernel caches.
 
-use super::{CachePolicy, Mirrored, Shown, WAYS, for_all, mount, world};
+use super::{CachePolicy, Mirrored, Shown, WAYS, for_all, mount};
 use crate::prelude::*;
 
 const USER: u32 = 4321;
@@ -30,7 +30,7 @@ const FORMER_OWNER: &str = r#"
 fn in_all_ways(check: impl Fn(&World, &Mirrored)) {
     for (way, cache) in WAYS.iter().flat_map(|way| CACHES.map(|cache| (way, cache))) {
         needs!(root_or_skip());
-        let world = needs!(world());
+        let world = needs!(World::with_source());
         let source = world.path("src");
         fs::set_permissions(&source, Permissions::from_mode(0o777)).unwrap();
         let shown = Shown {
@@ -146,7 +146,7 @@ fn path_rules_hold_below_a_directory_that_was_moved_in_the_source() {
     let rule = "[[rule]]\naction = \"deny\"\npath = \"secrets/**\"\n";
     for cache in CACHES {
         needs!(root_or_skip());
-        let world = needs!(world());
+        let world = needs!(World::with_source());
         for directory in ["secrets", "pub", "pub/project"] {
             let path = world.directory(&format!("src/{directory}"));
             fs::set_permissions(&path, Permissions::from_mode(0o777)).unwrap();
@@ -179,7 +179,7 @@ fn path_rules_hold_below_a_directory_that_was_moved_in_the_source() {
 fn a_denied_name_of_a_file_stays_denied() {
     let rule = "[[rule]]\naction = \"deny\"\npath = \"secrets/**\"\n";
     for cache in CACHES {
-        let world = needs!(world());
+        let world = needs!(World::with_source());
         world.directory("src/secrets");
         let key = world.write("src/secrets/key", "secret");
         fs::hard_link(key, world.path("src/other")).unwrap();

@@ -2,32 +2,8 @@
 
 use std::time::SystemTime;
 
-use rustix::mount::{mount as mount_system, mount_remount};
-
-use super::{WAYS, mount_in, world};
+use super::{WAYS, mount_in};
 use crate::prelude::*;
-
-/// Makes the files. Another process does, since a file cannot be run as long as somebody may write to it, such as
-/// a child that has just been started beside.
-const LAYOUT: &str = r"
-    printf '#!/bin/sh\ntrue\n' > script; cp /bin/true program; chmod 755 script program
-    ln -s script link; echo content > file
-";
-
-/// A world whose source is a tmpfs mounted with these flags, with a few files; only root can make one.
-fn world_with_source(flags: MountFlags) -> Option<World> {
-    if !root_or_skip() {
-        return None;
-    }
-    let world = world()?;
-    let src = world.path("src");
-    mount_system("tmpfs", &src, "tmpfs", MountFlags::empty(), None).unwrap();
-    let mut shell = Command::new("sh");
-    shell.args(["-ec", LAYOUT]).current_dir(&src);
-    finish(shell).succeeds();
-    mount_remount(&src, flags, "").unwrap();
-    Some(world)
-}
 
 /// How what a mount can refuse ends: running a script and a program, following a link, writing.
 fn attempts(at: &Path) -> [Option<Errno>; 4] {
@@ -51,7 +27,7 @@ fn what_the_mount_of_the_source_refuses() {
         (MountFlags::RDONLY, [None, None, None, read_only]),
     ] {
         for way in WAYS {
-            let world = needs!(world_with_source(flags));
+            let world = needs!(World::restricted_source(flags));
             assert_eq!(attempts(&world.path("src")), expected);
             let mounted = mount_in(&world, way);
             assert_eq!(attempts(mounted.directory()), expected, "{flags:?} {way}");
@@ -66,7 +42,7 @@ fn what_the_mount_of_the_source_refuses() {
 /// The mount itself is read-only, and not only the file system in it.
 #[test]
 fn a_read_only_source_has_a_read_only_mount() {
-    let world = needs!(world_with_source(MountFlags::RDONLY));
+    let world = needs!(World::restricted_source(MountFlags::RDONLY));
     let mounted = mount_in(&world, "auto");
     let flags = rustix::fs::statvfs(mounted.directory()).unwrap().f_flag;
     assert!(flags.contains(rustix::fs::StatVfsMountFlags::RDONLY));
@@ -79,7 +55,7 @@ fn times_of_access() {
     let old = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
     for (flags, is_kept) in [(MountFlags::NOATIME, true), (MountFlags::empty(), false)] {
         for way in WAYS {
-            let world = needs!(world_with_source(flags));
+            let world = needs!(World::restricted_source(flags));
             let file = world.path("src/file");
             let times = fs::FileTimes::new().set_accessed(old);
             let opened = fs::File::options().write(true).open(&file).unwrap();

@@ -4,7 +4,7 @@ use std::ffi::CString;
 
 use rustix::mount::{mount as mount_system, mount_remount, unmount};
 
-use super::{WAYS, for_all, in_all_ways, mount, mount_in, world, world_on_ext4};
+use super::{WAYS, for_all, in_all_ways, mount, mount_in, world_on_ext4};
 use crate::prelude::*;
 
 /// A world whose source is a file system of its own; only root can make one.
@@ -12,7 +12,7 @@ fn world_with_file_system(options: &str) -> Option<World> {
     if !root_or_skip() {
         return None;
     }
-    let world = world()?;
+    let world = World::with_source()?;
     let options = CString::new(options).unwrap();
     mount_system(
         "tmpfs",
@@ -154,7 +154,7 @@ fn a_source_that_is_unmounted() {
 #[test]
 fn a_source_that_is_removed() {
     for way in WAYS {
-        let world = needs!(world());
+        let world = needs!(World::with_source());
         let src = world.path("src");
         fs::write(src.join("file"), "content").unwrap();
         let mounted = mount_in(&world, way);

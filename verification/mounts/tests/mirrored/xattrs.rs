@@ -4,7 +4,7 @@ use std::{fs::FileTimes, os::unix::fs::fchown, process, time::SystemTime};
 
 use rustix::fs::{getxattr, listxattr, minor, removexattr};
 
-use super::{Mirrored, Shown, mount, status, world};
+use super::{Mirrored, Shown, mount, status};
 use crate::prelude::*;
 
 /// The folder of the kernel's traces, and the event of a FUSE request (Linux 6.11).
@@ -20,7 +20,7 @@ fn no_xattr(no_xattr: bool) -> Shown<'static> {
 
 #[test]
 fn the_mount_has_no_extended_attributes() {
-    let world = needs!(world());
+    let world = needs!(World::with_source());
     let source = world.write("src/file", "content");
     let is_there = setxattr(&source, "user.one", b"1", XattrFlags::empty()).is_ok();
     let mounted = mount(&world, no_xattr(true));
@@ -49,7 +49,7 @@ fn the_mount_has_no_extended_attributes() {
 fn a_new_file_takes_two_requests_less() {
     needs!(root_or_skip());
     for (without, expected) in [(false, 7), (true, 5)] {
-        let world = needs!(world());
+        let world = needs!(World::with_source());
         let mounted = mount(&world, no_xattr(without));
         unpack(&mounted.path("first")).unwrap();
         let trace = needs!(Trace::new(&mounted));
