@@ -36,7 +36,7 @@ struct State {
 
 #[derive(Debug, Clone, Copy)]
 struct Stream {
-    /// Start of its first read.
+    /// Start of its first read in the order of the source.
     start: u64,
     /// End of its furthest read.
     end: u64,
@@ -96,6 +96,7 @@ impl State {
         let len = read.end - read.start;
         self.total = self.total.saturating_add(len);
         let stream = Stream {
+            start: before.start.min(read.start),
             end: before.end.max(read.end),
             run: before.run.saturating_add(len),
             ..before
@@ -106,17 +107,17 @@ impl State {
         before
     }
 
-    /// Where to announce up to for a reader at `end` in the first stream, which was `before`: 0 if it is not
+    /// Where to announce up to for a reader at `end` in the first stream, which was `before`: 0 unless it was and is
     /// sequential.
     ///
     /// It is twice of what it has read. A step is a power of two, and half of that at most, so that there are few requests.
     /// Readers share what is announced by what they read: what is fetched for them shares one memory. Where another one
     /// began, it has read already.
     fn horizon(&self, before: &Stream, end: u64) -> u64 {
-        if !before.is_sequential() {
+        let (own, others) = (&self.streams[0], &self.streams[1..]);
+        if !before.is_sequential() || !own.is_sequential() {
             return 0;
         }
-        let (own, others) = (&self.streams[0], &self.streams[1..]);
         let all = self.total - own.since;
         let share = u128::from(MAX_AHEAD) * u128::from(own.run) / u128::from(all.max(1));
         // It is no larger than `MAX_AHEAD`, as the stream's bytes are some of all.
@@ -133,8 +134,10 @@ impl State {
 }
 
 impl Stream {
+    /// Whether it has read enough, and at least half of what it went past: random readers, of whose reads some are near others
+    /// by chance, read less.
     fn is_sequential(&self) -> bool {
-        self.run >= SEQUENTIAL
+        self.run >= SEQUENTIAL && self.run >= (self.end - self.start) / 2
     }
 }
 
@@ -170,6 +173,17 @@ mod tests {
         assert_eq!(run(&streams, 4 * MB..8 * MB), 0);
         assert_eq!(run(&streams, 5 * MB..6 * MB), 0);
         assert_eq!(run(&streams, 8 * MB..9 * MB), 4 * MB);
+    }
+
+    #[test]
+    fn random_readers_are_not_sequential() {
+        let streams = Streams::default();
+        let mut place = 1_u64;
+        for _ in 0..10_000 {
+            place = place.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+            let start = (place >> 32) % (64 * MB);
+            assert!(streams.ahead_of(&(start..start + 4096)).is_empty());
+        }
     }
 
     #[test]
