@@ -154,6 +154,16 @@ impl Lab {
         self.older.is_some()
     }
 
+    /// Runs `work` with each program.
+    pub(crate) fn with_each_program(&self, work: impl Fn() -> Result<()>) -> Result<()> {
+        if self.has_older_program() {
+            self.choose(Which::Older);
+            work()?;
+            self.choose(Which::Today);
+        }
+        work()
+    }
+
     /// Selects the program that [`Self::verimount`] runs from now on: the older one only if there is one.
     pub(crate) fn choose(&self, which: Which) {
         self.chosen.set(which);

@@ -37,8 +37,11 @@ pub(super) fn run(lab: &Lab, report: &mut Report, large: &Large) -> Result<()> {
         options: Vec::new(),
     };
     // The first mount fills the cache; the second fetches what the first was not asked for, if anything.
-    kept.read_all(lab, large)?;
-    kept.read_all(lab, large)?;
+    // Each program has its own names for what it keeps.
+    lab.with_each_program(|| {
+        kept.read_all(lab, large)?;
+        kept.read_all(lab, large)
+    })?;
     server.take_answered()?;
 
     let subjects = [(LOCAL, &local), (KEPT, &kept)];
