@@ -9,7 +9,7 @@ const STREAMS: usize = 16;
 /// requests of one reader overtake one another, and small files read in order leave gaps.
 const TOLERANCE: u64 = 2 << 20;
 
-/// Bytes that make a stream sequential.
+/// A stream is sequential if it has read more than these bytes: not after one read of a program that reads at random places.
 const SEQUENTIAL: u64 = 128 << 10;
 
 /// How far ahead of a sequential reader is announced at most, in bytes: two of the largest steps.
@@ -134,10 +134,10 @@ impl State {
 }
 
 impl Stream {
-    /// Whether it has read enough, and at least half of what it went past: random readers, of whose reads some are near others
+    /// Whether it has read enough, and at least a quarter of what it went past: random readers, of whose reads some are near others
     /// by chance, read less.
     fn is_sequential(&self) -> bool {
-        self.run >= SEQUENTIAL && self.run >= (self.end - self.start) / 2
+        self.run > SEQUENTIAL && self.run >= (self.end - self.start) / 4
     }
 }
 
