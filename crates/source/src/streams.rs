@@ -208,7 +208,7 @@ mod tests {
     fn steps_grow_up_to_the_largest() {
         let streams = Streams::default();
         let all = announced(&streams, 0..100 * MB, MB / 8);
-        assert_eq!(all[0], MB / 4..4 * MB);
+        assert_eq!(all[0], 3 * MB / 8..4 * MB);
         let ends: Vec<u64> = all.iter().map(|range| range.end / MB).collect();
         let expected = [
             4, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 112, 128,

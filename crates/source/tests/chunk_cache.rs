@@ -61,9 +61,9 @@ fn what_a_reader_will_reach_is_handed_down() {
     read_in_order(&source, &bytes, 0, 64 << 10);
     let mut events = watched.take_events();
     events.retain(|(event, _)| *event != WatchedEvent::Read);
-    // The third piece shows that the reader is sequential; no piece shows that it goes on beyond the end.
+    // The fourth piece shows that the reader is sequential; no piece shows that it goes on beyond the end.
     let (_, first) = &events[0];
-    assert_eq!(first.start, 3 * (64 << 10));
+    assert_eq!(first.start, 4 * (64 << 10));
     let (_, last) = events.last().unwrap();
     assert_eq!(last.end, 3 * MB as u64);
     let is_reach = |(event, _): &(WatchedEvent, _)| *event == WatchedEvent::Reach;
