@@ -84,7 +84,9 @@ pub(crate) fn make_tree(root: &Path) {
 
 /// An image, and what was written to further devices.
 fn image_of(tree: &Path, program: &Path, options: &[&str]) -> Vec<u8> {
-    let folder = tempfile::tempdir().unwrap();
+    // mkfs.erofs 1.5 does not write chunks to a tmpfs, which the folder for temporary files may be.
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"));
+    let folder = folder.or_else(|_| tempfile::tempdir()).unwrap();
     let image = folder.path().join("image");
     let made = Command::new(program)
         .args(options)
