@@ -143,6 +143,8 @@ impl Stream {
 
 #[cfg(test)]
 mod tests {
+    use verimount_testkit::Random;
+
     use super::*;
 
     const MB: u64 = 1 << 20;
@@ -178,11 +180,15 @@ mod tests {
     #[test]
     fn random_readers_are_not_sequential() {
         let streams = Streams::default();
-        let mut place = 1_u64;
+        let mut random = Random::new(1);
         for _ in 0..10_000 {
-            place = place.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
-            let start = (place >> 32) % (64 * MB);
+            let start = random.below(64 << 20) as u64;
             assert!(streams.ahead_of(&(start..start + 4096)).is_empty());
+        }
+        // One large read near another.
+        let streams = Streams::default();
+        for start in [0, MB / 2] {
+            assert!(streams.ahead_of(&(start..start + SEQUENTIAL)).is_empty());
         }
     }
 
