@@ -54,9 +54,12 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     fs::write(KEY_FILE, noise(KEY_SIZE, KEY_SEED))?;
     let (sender, failures) = mpsc::channel();
     for (number, kind) in KINDS.iter().enumerate() {
+        // In turns: Linux 6.1 can refuse a volume with `ENOMEM` while it closes another, since the slab
+        // caches of both have the same name in sysfs.
+        let volume = open(number, kind).with_context(|| kind.describe())?;
         let sender = sender.clone();
         thread::spawn(move || {
-            let Err(error) = write_without_end(number, kind);
+            let Err(error) = write_without_end(number, kind, &volume);
             let _ = sender.send(error.context(kind.describe()));
         });
     }
@@ -64,12 +67,11 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     Err(failures.recv()?)
 }
 
-fn write_without_end(number: usize, kind: &Kind) -> Result<Infallible> {
-    let volume = open(number, kind)?;
+fn write_without_end(number: usize, kind: &Kind, volume: &Path) -> Result<Infallible> {
     let way = |flags: OFlags| {
         let mut options = File::options();
         options.write(true).custom_flags(flags.bits() as i32);
-        options.open(&volume).context("the volume")
+        options.open(volume).context("the volume")
     };
     // Bypassing the page cache and through it, alternating at each flush.
     let ways = [way(OFlags::DIRECT)?, way(OFlags::empty())?];
