@@ -12,7 +12,9 @@ use verimount_fuse::{
 use verimount_mount::{Mountable, STATUS_XATTR};
 use verimount_source::Scratch;
 use verimount_sys::FS_IOC_MEASURE_VERITY;
-use verimount_tree::{self as tree, DirEntry, Error, ExtentKind, MAX_XATTR_VALUE, Ownership, Tree};
+use verimount_tree::{
+    self as tree, DirEntry, Error, ExtentKind, MAX_XATTR_VALUE, Measurement, Ownership, Tree,
+};
 
 use self::{
     listing::{add_dots, continue_if, name},
@@ -239,15 +241,14 @@ impl FileSystem for ImageFs {
         if command != FS_IOC_MEASURE_VERITY {
             return Err(Errno::NOTTY);
         }
-        let digest = self.tree.measure(file(node)?).ok_or(Errno::NODATA)?;
-        let digest = digest.digest();
+        let measured = self
+            .tree
+            .measure(file(node)?)
+            .map_err(|error| error.errno())?;
+        let Measurement { algorithm, digest } = measured.ok_or(Errno::NODATA)?;
         // struct fsverity_digest: number of the hash algorithm, length of the digest, digest.
-        let mut bytes = u16::from(digest.algorithm().number())
-            .to_ne_bytes()
-            .to_vec();
-        bytes.extend((digest.as_bytes().len() as u16).to_ne_bytes());
-        bytes.extend(digest.as_bytes());
-        Ok(bytes)
+        let numbers = [algorithm, digest.len() as u16].map(u16::to_ne_bytes);
+        Ok([numbers.as_flattened(), &digest].concat())
     }
 }
 

@@ -14,10 +14,10 @@ use serde::{Deserialize, Serialize};
 use verimount_names::printable;
 use verimount_source::{ReadError, Scratch};
 use verimount_tree::{
-    AddEntry, AddEntryAndAttr, AddReadable, Attr, Cursor, Error, Extent, ExtentKind, NodeId,
-    Ownership, Paths, Tree, Usage, VisitPlace, XattrNames, seek,
+    AddEntry, AddEntryAndAttr, AddReadable, Attr, Cursor, Error, Extent, ExtentKind, Measurement,
+    NodeId, Ownership, Paths, SingleFile, Tree, Usage, VisitPlace, XattrNames, seek,
 };
-use verimount_verity::{FileDigest, Identity, Mismatch, Place, VerifiedReader, VerifyStats};
+use verimount_verity::{Mismatch, Place, VerifiedReader};
 
 use crate::{
     Kind, Origin, OriginStatus, Served, Status,
@@ -39,10 +39,8 @@ pub struct VerifiedTree {
     tree: Box<dyn Tree>,
     /// `None` for an image without a Merkle tree.
     reader: Option<Arc<VerifiedReader>>,
-    /// What the data on further devices of an image is read through.
-    devices: Vec<Arc<VerifiedReader>>,
-    /// The node whose content is the whole verified file, so that the file digest applies to it.
-    measured: Option<NodeId>,
+    /// Whether it was made for one file, and is no image.
+    is_file: bool,
     /// Where the content comes from, if not only from this machine.
     origin: Option<Arc<dyn Origin>>,
     requests: RequestCounters,
@@ -102,13 +100,12 @@ pub struct ImageStatus {
 }
 
 impl VerifiedTree {
-    /// Serves `tree`, whose content is read through `reader`.
+    /// Serves the tree of an image, whose content is read through `reader`, or through others with the same account.
     pub fn new(tree: Box<dyn Tree>, reader: Option<Arc<VerifiedReader>>) -> Self {
         Self {
             tree,
             reader,
-            devices: Vec::new(),
-            measured: None,
+            is_file: false,
             origin: None,
             requests: RequestCounters::new(OPERATIONS),
             mismatches: AtomicU64::new(0),
@@ -118,16 +115,12 @@ impl VerifiedTree {
         }
     }
 
-    /// Counts what is read of further devices, too.
-    pub fn with_devices(mut self, devices: Vec<Arc<VerifiedReader>>) -> Self {
-        self.devices = devices;
-        self
-    }
-
-    /// Declares that the content of `node` is the whole verified file.
-    pub fn with_measured(mut self, node: NodeId) -> Self {
-        self.measured = Some(node);
-        self
+    /// Serves a file that is read through `reader`.
+    pub fn of_file(file: SingleFile, reader: Option<Arc<VerifiedReader>>) -> Self {
+        Self {
+            is_file: true,
+            ..Self::new(Box::new(file), reader)
+        }
     }
 
     /// Declares where the content comes from.
@@ -147,14 +140,6 @@ impl VerifiedTree {
         }
     }
 
-    /// The file digest of a node, if it has one.
-    pub fn measure(&self, node: NodeId) -> Option<FileDigest> {
-        match self.reader.as_ref()?.identity() {
-            Identity::FileDigest(digest) if self.measured == Some(node) => Some(*digest),
-            _ => None,
-        }
-    }
-
     /// The status, with `served` as its first part.
     pub fn status(&self, served: Served) -> Status {
         let image = self.image_status();
@@ -163,17 +148,16 @@ impl VerifiedTree {
             served,
             requests: self.requests.get(),
             mismatches: self.mismatches.load(Relaxed),
-            kind: match self.measured {
-                Some(_) => Kind::File(image),
-                None => Kind::Image(image),
+            kind: match self.is_file {
+                true => Kind::File(image),
+                false => Kind::Image(image),
             },
         }
     }
 
     fn image_status(&self) -> ImageStatus {
         let reader = self.reader.as_ref();
-        let readers = reader.into_iter().chain(&self.devices);
-        let stats = readers.map(|reader| reader.stats()).sum::<VerifyStats>();
+        let stats = reader.map(|reader| reader.stats()).unwrap_or_default();
         ImageStatus {
             digest: reader.map(|reader| reader.identity().to_string()),
             size: self.tree.usage().bytes,
@@ -351,6 +335,10 @@ impl Tree for VerifiedTree {
     fn xattr(&self, node: NodeId, name: &OsStr) -> Result<Vec<u8>, Error> {
         self.requests.count(Operation::GetXattr);
         self.recorded(node, 0, self.tree.xattr(node, name))
+    }
+
+    fn measure(&self, node: NodeId) -> Result<Option<Measurement>, Error> {
+        self.recorded(node, 0, self.tree.measure(node))
     }
 
     fn has_holes(&self) -> bool {

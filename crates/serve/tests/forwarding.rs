@@ -10,8 +10,8 @@ use std::{
 use verimount_serve::VerifiedTree;
 use verimount_source::Scratch;
 use verimount_tree::{
-    AddEntry, AddEntryAndAttr, AddReadable, Attr, Cursor, Error, Extent, NodeId, Ownership, Tree,
-    Usage, VisitPlace, XattrNames,
+    AddEntry, AddEntryAndAttr, AddReadable, Attr, Cursor, Error, Extent, Measurement, NodeId,
+    Ownership, Tree, Usage, VisitPlace, XattrNames,
 };
 
 /// An empty tree that notes which of its methods are called.
@@ -94,6 +94,10 @@ impl Tree for Noting {
         self.note("xattr", Err(Error::NoAttribute))
     }
 
+    fn measure(&self, _: NodeId) -> Result<Option<Measurement>, Error> {
+        self.note("measure", Ok(None))
+    }
+
     fn has_holes(&self) -> bool {
         self.note("has_holes", true)
     }
@@ -121,6 +125,7 @@ fn call_all(tree: &dyn Tree) {
     assert_eq!(tree.ownership(), Ownership::Borrowed);
     let _ = tree.xattr_names(root);
     let _ = tree.xattr(root, name);
+    let _ = tree.measure(root);
     let _ = tree.extent(root, 0);
 }
 
@@ -131,7 +136,7 @@ fn each_method_reaches_the_tree() {
     let take = || mem::take(&mut *noted.lock().unwrap());
     call_all(&tree);
     let called = take();
-    assert_eq!(called.len(), 16);
+    assert_eq!(called.len(), 17);
     call_all(&VerifiedTree::new(Box::new(tree), None));
     assert_eq!(take(), called);
 }

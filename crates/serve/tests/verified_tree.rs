@@ -24,7 +24,7 @@ use verimount_serve::{
 };
 use verimount_source::{ChunkCache, FileSource, ReadAhead, ReadAt, ReadError, Scratch};
 use verimount_testkit::{Flipped, all_or_some, flat_romfs, go_on, noise};
-use verimount_tree::{Cursor, Error, FileType, NodeId, SingleFile, StoredFile, Tree};
+use verimount_tree::{Cursor, Error, FileType, Measurement, NodeId, SingleFile, StoredFile, Tree};
 use verimount_verity::{
     FileDigest, KeyPair, PublicKey, SealLayout, Sealed, SecretKey, TreeParams, Trust,
     VerifiedReader, VerifyOptions, seal,
@@ -539,12 +539,16 @@ fn only_a_file_that_is_the_whole_data_has_the_digest() {
     let digest: FileDigest = found.file_digest();
     let reader = VerifiedReader::new(&found, &Trust::Unpinned, VerifyOptions::default());
     let reader = Arc::new(reader.unwrap());
-    let tree = || Box::new(SingleFile::new("file".as_ref(), &stored(), reader.clone()));
-    let unmeasured = VerifiedTree::new(tree(), Some(reader.clone()));
-    assert_eq!(unmeasured.measure(SingleFile::FILE), None);
-    let measured = VerifiedTree::new(tree(), Some(reader.clone())).with_measured(SingleFile::FILE);
-    assert_eq!(measured.measure(SingleFile::FILE), Some(digest));
-    assert_eq!(measured.measure(NodeId::ROOT), None);
-    let unverified = VerifiedTree::new(tree(), None).with_measured(SingleFile::FILE);
-    assert_eq!(unverified.measure(SingleFile::FILE), None);
+    let file = || SingleFile::new("file".as_ref(), &stored(), reader.clone());
+    let measurement = Measurement {
+        algorithm: 1,
+        digest: digest.digest().as_bytes().to_vec(),
+    };
+    let unmeasured = VerifiedTree::of_file(file(), Some(reader.clone()));
+    assert!(matches!(unmeasured.measure(SingleFile::FILE), Ok(None)));
+    let file = file().measured(Some(measurement.clone()));
+    let measured = VerifiedTree::of_file(file, Some(reader.clone()));
+    let of_file = measured.measure(SingleFile::FILE);
+    assert!(matches!(of_file, Ok(Some(found)) if found == measurement));
+    assert!(matches!(measured.measure(NodeId::ROOT), Ok(None)));
 }

@@ -6,8 +6,8 @@ use std::{
 use verimount_source::{ReadAt, Scratch};
 
 use crate::{
-    AddEntry, Attr, Cursor, DirEntry, Error, FileType, NodeId, Ownership, Permissions, StoredFile,
-    Tree, Usage, part_inside,
+    AddEntry, Attr, Cursor, DirEntry, Error, FileType, Measurement, NodeId, Ownership, Permissions,
+    StoredFile, Tree, Usage, part_inside,
 };
 
 /// The permissions of the directory; those of the file restrict access.
@@ -19,6 +19,7 @@ pub struct SingleFile {
     name: OsString,
     directory: Attr,
     file: Attr,
+    measurement: Option<Measurement>,
 }
 
 impl SingleFile {
@@ -46,6 +47,15 @@ impl SingleFile {
             ),
             content,
             name: name.into(),
+            measurement: None,
+        }
+    }
+
+    /// The same with what fs-verity measures of the content.
+    pub fn measured(self, measurement: Option<Measurement>) -> Self {
+        Self {
+            measurement,
+            ..self
         }
     }
 
@@ -105,6 +115,10 @@ impl Tree for SingleFile {
             },
             _ => Err(Error::NotFound),
         }
+    }
+
+    fn measure(&self, node: NodeId) -> Result<Option<Measurement>, Error> {
+        Ok(self.measurement.clone().filter(|_| node == Self::FILE))
     }
 
     fn ownership(&self) -> Ownership {

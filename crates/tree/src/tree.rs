@@ -8,8 +8,8 @@ use std::{
 use verimount_source::Scratch;
 
 use crate::{
-    AddEntry, AddEntryAndAttr, AddReadable, Attr, Cursor, Error, Extent, ExtentKind, NodeId,
-    Ownership, XattrNames,
+    AddEntry, AddEntryAndAttr, AddReadable, Attr, Cursor, Error, Extent, ExtentKind, Measurement,
+    NodeId, Ownership, XattrNames,
 };
 
 /// The path from the root of the root itself.
@@ -154,6 +154,15 @@ pub trait Tree: Send + Sync {
     fn xattr(&self, node: NodeId, name: &OsStr) -> Result<Vec<u8>, Error> {
         let _ = (node, name);
         Err(Error::NoAttribute)
+    }
+
+    /// What fs-verity measures of a file; `None` if the tree has no digest of it.
+    ///
+    /// # Errors
+    /// Any [`Error`].
+    fn measure(&self, node: NodeId) -> Result<Option<Measurement>, Error> {
+        let _ = node;
+        Ok(None)
     }
 
     /// Whether any file may have holes. If not, a mount does not ask for [`Self::extent`].

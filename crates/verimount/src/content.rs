@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use verimount_serve::{Origin, Pin};
 use verimount_source::{ChunkCache, ReadAhead, ReadAt};
-use verimount_tree::{SingleFile, StoredFile, Tree};
+use verimount_tree::{Measurement, SingleFile, StoredFile, Tree};
 use verimount_verity::{Identity, Sealed, VerifiedReader, VerifyStats};
 
 use crate::{
@@ -53,7 +53,7 @@ impl Content {
         self.reader.as_ref().map(|reader| *reader.identity())
     }
 
-    /// What was read and verified so far; `None` if nothing is verified.
+    /// What was read and verified so far, of further devices too; `None` if nothing is verified.
     pub fn stats(&self) -> Option<VerifyStats> {
         self.reader.as_ref().map(|reader| reader.stats())
     }
@@ -127,7 +127,8 @@ impl Content {
 
     /// A directory with the content as its only file.
     pub(crate) fn single_file(&self) -> SingleFile {
-        SingleFile::new(self.location.file_name(), &self.stored, self.source.clone())
+        let file = SingleFile::new(self.location.file_name(), &self.stored, self.source.clone());
+        file.measured(self.identity().as_ref().and_then(measurement))
     }
 
     /// The same, with threads that read and verify ahead of sequential readers of small pieces.
@@ -139,6 +140,18 @@ impl Content {
         self.source = Arc::new(ReadAhead::new(Arc::new(chunks)));
         self
     }
+}
+
+/// What fs-verity measures of content with this identity.
+fn measurement(identity: &Identity) -> Option<Measurement> {
+    let Identity::FileDigest(digest) = identity else {
+        return None;
+    };
+    let digest = digest.digest();
+    Some(Measurement {
+        algorithm: digest.algorithm().number().into(),
+        digest: digest.as_bytes().to_vec(),
+    })
 }
 
 impl std::fmt::Debug for Content {

@@ -2,7 +2,7 @@ use std::{fmt, io, num::NonZeroUsize, path::Path, sync::Arc};
 
 use verimount_mount::{Attached, EndSignals, Mode, MountOptions as AttachOptions, Mounted, attach};
 use verimount_serve::{ImageFs, Owners, Served, VerifiedTree};
-use verimount_tree::{Permissions, SingleFile};
+use verimount_tree::Permissions;
 
 use crate::{Content, Error, fault::Fault, mounts::served, processors::auto_threads};
 
@@ -155,12 +155,9 @@ impl Content {
             false => content.tree()?,
         };
         let (reader, location) = (content.reader.clone(), content.location.clone());
-        let devices = content.devices.iter();
-        let devices = devices.filter_map(|device| device.reader.clone());
         let tree = match tree {
-            Some(tree) => VerifiedTree::new(tree, reader).with_devices(devices.collect()),
-            None => VerifiedTree::new(Box::new(content.single_file()), reader)
-                .with_measured(SingleFile::FILE),
+            Some(tree) => VerifiedTree::new(tree, reader),
+            None => VerifiedTree::of_file(content.single_file(), reader),
         };
         let tree = tree.with_origin(content.origin.clone());
         let pin = Some(content.pin.clone());

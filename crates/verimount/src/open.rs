@@ -13,7 +13,7 @@ use crate::{
 /// Opens what is at `location` with its devices, as the options accept it.
 pub(crate) fn open(location: Location, options: &OpenOptions) -> Result<Content, Error> {
     let trust = options.trust(&location)?;
-    open_trusting(location, &trust, options)
+    open_trusting(location, &trust, &options.clone().with_own_account())
 }
 
 /// The same for what `trust` accepts, whatever the options say of that.
@@ -100,10 +100,13 @@ fn open_reader(
     let location = place.location().clone();
     if place.is_slow() {
         let seal = open_slow(place, accepted, &options.access)?;
-        let reader = Accepted::reader(&location, seal, options.verify)?;
+        let reader = Accepted::reader(&location, seal, options.verify.clone())?;
         return Ok((reader, StoredFile::default()));
     }
     let (source, stored) = place.content()?;
     let seal = accepted.find(&place, source)?;
-    Ok((Accepted::reader(&location, seal, options.verify)?, stored))
+    Ok((
+        Accepted::reader(&location, seal, options.verify.clone())?,
+        stored,
+    ))
 }

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use verimount_verity::{FileDigest, PublicKey, VerifyOptions};
 
 use crate::{
@@ -122,6 +124,12 @@ impl OpenOptions {
             devices: Vec::new(),
             ..self
         }
+    }
+
+    /// The same, with an account of what is read through the content that is about to be opened, its devices included.
+    pub(crate) fn with_own_account(mut self) -> Self {
+        self.verify.account = Arc::default();
+        self
     }
 
     /// The same, for what `trust` accepts. What is pinned need not be the same file at each read.

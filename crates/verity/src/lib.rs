@@ -12,6 +12,7 @@
 // The examples of the README are tests.
 #![cfg_attr(doctest, doc = include_str!("../README.md"))]
 
+mod account;
 mod algorithm;
 mod builder;
 mod descriptor;
@@ -32,6 +33,7 @@ mod tree;
 mod unfinished;
 mod verified;
 
+pub use account::{Account, VerifyStats};
 pub use algorithm::HashAlgorithm;
 pub use builder::{TreeSink, build_tree};
 pub use descriptor::{DESCRIPTOR_SIZE, Descriptor};
@@ -44,6 +46,6 @@ pub use readahead::TreeReadahead;
 pub use sealed::{SEAL_BLOCK, SealLayout, Sealed, append_seal, is_signed, seal};
 pub use signature::{KeyId, KeyPair, MAX_SIGNATURE_SIZE, PublicKey, SecretKey, Signature};
 pub use survey::{BadRange, BadReason, survey};
-pub use verified::{Trust, VerifiedReader, VerifyOptions, VerifyStats};
+pub use verified::{Trust, VerifiedReader, VerifyOptions};
 
 pub use verimount_source::Progress;

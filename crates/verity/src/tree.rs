@@ -9,10 +9,11 @@ use std::{
 
 use parking_lot::{Condvar, Mutex};
 use quick_cache::sync::Cache;
-use verimount_source::{Counting, ReadAt, ReadCounts, ReadError};
+use verimount_source::{ReadAt, ReadError};
 
 use crate::{
-    Digest, Mismatch, Place, TreeGeometry, TreeReadahead, hasher::BlockHasher, params::Hashing,
+    Account, Digest, Mismatch, Place, TreeGeometry, VerifyOptions, hasher::BlockHasher,
+    params::Hashing,
 };
 
 /// Read-around: how many bytes of the tree a random reader fetches at once. Storage reads them in
@@ -28,7 +29,8 @@ type Node = Arc<[u8]>;
 
 /// Reads and verifies the blocks of a stored tree.
 pub(crate) struct TreeReader {
-    source: Counting<Arc<dyn ReadAt>>,
+    source: Arc<dyn ReadAt>,
+    account: Arc<Account>,
     geometry: TreeGeometry,
     root: Digest,
     hasher: BlockHasher,
@@ -72,16 +74,18 @@ impl TreeReader {
         hashing: &Hashing,
         geometry: TreeGeometry,
         root: Digest,
-        readahead: TreeReadahead,
-        cache_bytes: usize,
+        options: &VerifyOptions,
     ) -> Self {
         let hasher = hashing.tree_hasher();
         let block_size = hasher.block_size();
         let data_per_node = geometry.digests_per_block() << hashing.data_block_log2;
-        let cached_blocks = cache_bytes / block_size;
-        let window = readahead.blocks(data_per_node, block_size as u64);
+        let cached_blocks = options.cache_bytes / block_size;
+        let window = options
+            .tree_readahead
+            .blocks(data_per_node, block_size as u64);
         Self {
-            source: Counting::new(source),
+            source,
+            account: options.account.clone(),
             root,
             verified: Cache::new(cached_blocks),
             // A window too large for the cache would evict blocks before they are used.
@@ -97,10 +101,6 @@ impl TreeReader {
             // The lowest level is stored last.
             self.source.will_need(0, self.geometry.node_offset(0, 0));
         }
-    }
-
-    pub(crate) fn counts(&self) -> ReadCounts {
-        self.source.counts()
     }
 
     /// Gives the storage a hint for windows with those of these level-0 blocks that are not here. A sequential reader will
@@ -363,6 +363,7 @@ impl<'a> Fetch<'a> {
         let tree = self.tree;
         let (offset, len) = tree.extent(run.level, &run.nodes);
         let mut blocks = vec![0; len];
+        tree.account.note_tree_request(len);
         tree.source.read_exact_at(&mut blocks, offset)?;
         let digests = tree.hasher.hash_run(&blocks);
         let block_size = tree.hasher.block_size();

@@ -1,17 +1,13 @@
 use std::{
-    iter::Sum,
     ops::{Range, RangeInclusive},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
+    sync::Arc,
 };
 
-use verimount_source::{Counting, ReadAt, ReadError, Scratch, check_range};
+use verimount_source::{ReadAt, ReadError, Scratch, check_range};
 
 use crate::{
-    Digest, Error, FileDigest, Identity, Mismatch, Place, PublicKey, Sealed, TreeGeometry,
-    TreeReadahead, hasher::BlockHasher, params::Hashing, tree::TreeReader,
+    Account, Digest, Error, FileDigest, Identity, Mismatch, Place, PublicKey, Sealed, TreeGeometry,
+    TreeReadahead, VerifyStats, hasher::BlockHasher, params::Hashing, tree::TreeReader,
 };
 
 /// Which file digest is accepted.
@@ -49,12 +45,14 @@ impl Trust {
 }
 
 /// How a [`VerifiedReader`] reads.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct VerifyOptions {
     /// How far ahead the tree is read.
     pub tree_readahead: TreeReadahead,
     /// Size of the cache of verified tree blocks, in bytes.
     pub cache_bytes: usize,
+    /// Where it is counted what was read and verified. Several readers may have the same account.
+    pub account: Arc<Account>,
 }
 
 impl VerifyOptions {
@@ -67,31 +65,8 @@ impl Default for VerifyOptions {
         Self {
             tree_readahead: TreeReadahead::Auto,
             cache_bytes: Self::DEFAULT_CACHE_BYTES,
+            account: Arc::default(),
         }
-    }
-}
-
-/// Statistics of a [`VerifiedReader`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct VerifyStats {
-    /// Bytes of data that were verified, in whole blocks.
-    pub bytes_verified: u64,
-    /// Reads of data.
-    pub data_requests: u64,
-    /// Reads of tree blocks.
-    pub tree_requests: u64,
-    /// Bytes of tree blocks read.
-    pub tree_bytes: u64,
-}
-
-impl Sum for VerifyStats {
-    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
-        all.fold(Self::default(), |sum, stats| Self {
-            bytes_verified: sum.bytes_verified + stats.bytes_verified,
-            data_requests: sum.data_requests + stats.data_requests,
-            tree_requests: sum.tree_requests + stats.tree_requests,
-            tree_bytes: sum.tree_bytes + stats.tree_bytes,
-        })
     }
 }
 
@@ -128,13 +103,13 @@ struct BadBlocks {
 /// It reads whole blocks of the tree's block size; [`ReadAt::read_borrowed`] returns them without
 /// copying.
 pub struct VerifiedReader {
-    data: Counting<Arc<dyn ReadAt>>,
+    data: Arc<dyn ReadAt>,
     tree: TreeReader,
     geometry: TreeGeometry,
     root: Digest,
     identity: Identity,
     hasher: BlockHasher,
-    bytes_verified: AtomicU64,
+    account: Arc<Account>,
 }
 
 impl VerifiedReader {
@@ -158,20 +133,19 @@ impl VerifiedReader {
 
     pub(crate) fn rooted(rooted: Rooted, options: VerifyOptions) -> Self {
         Self {
-            data: Counting::new(rooted.data),
+            data: rooted.data,
             tree: TreeReader::new(
                 rooted.tree,
                 &rooted.hashing,
                 rooted.geometry.clone(),
                 rooted.root,
-                options.tree_readahead,
-                options.cache_bytes,
+                &options,
             ),
             geometry: rooted.geometry,
             root: rooted.root,
             identity: rooted.identity,
             hasher: rooted.hashing.data_hasher(),
-            bytes_verified: AtomicU64::new(0),
+            account: options.account,
         }
     }
 
@@ -180,15 +154,9 @@ impl VerifiedReader {
         &self.identity
     }
 
-    /// The statistics so far.
+    /// What it and all other readers with its [account](VerifyOptions::account) read and verified so far.
     pub fn stats(&self) -> VerifyStats {
-        let tree = self.tree.counts();
-        VerifyStats {
-            bytes_verified: self.bytes_verified.load(Relaxed),
-            data_requests: self.data.counts().requests,
-            tree_requests: tree.requests,
-            tree_bytes: tree.bytes,
-        }
+        self.account.stats()
     }
 
     /// A hint that all levels of the tree but the lowest will be read soon. Returns without waiting.
@@ -222,7 +190,7 @@ impl VerifiedReader {
             let leaves = geometry.parent(first).0..=geometry.parent(last).0;
             self.read_against(buf, digests, first, leaves)?;
         }
-        self.bytes_verified.fetch_add(buf.len() as u64, Relaxed);
+        self.account.note_verified(buf.len());
         Ok(())
     }
 
@@ -274,6 +242,7 @@ impl VerifiedReader {
         let offset = first * self.block_size() as u64;
         let stored = (self.size() - offset).min(buf.len() as u64) as usize;
         let (data, beyond) = buf.split_at_mut(stored);
+        self.account.note_data_request();
         self.data.read_exact_at(data, offset)?;
         beyond.fill(0);
         self.hasher.hash_into(buf, digests);

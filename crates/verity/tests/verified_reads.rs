@@ -78,7 +78,7 @@ proptest! {
             SealLayout::Appended => Sealed::open_appended(bytes),
             SealLayout::Sidecar => Sealed::open_sidecar(Arc::new(data.clone()), bytes),
         }.unwrap();
-        let options = VerifyOptions { tree_readahead: readahead, cache_bytes };
+        let options = VerifyOptions { tree_readahead: readahead, cache_bytes, ..VerifyOptions::default() };
         let reader = VerifiedReader::new(&sealed, &Trust::Unpinned, options).unwrap();
         prop_assert_eq!(reader.size(), len as u64);
         let mut scratch = Scratch::default();
@@ -358,6 +358,27 @@ fn tree_requests_of_sequential_reads() {
 }
 
 #[test]
+fn readers_with_one_account_are_counted_together() {
+    let options = VerifyOptions::default();
+    let readers = [5_000, 3 << 20].map(|size| {
+        let bytes = sealed_bytes(
+            &noise(size, 3),
+            SealLayout::Appended,
+            &TreeParams::default(),
+        );
+        reader(Arc::new(bytes), options.clone())
+    });
+    for reader in &readers {
+        let mut all = vec![0; reader.size() as usize];
+        reader.read_exact_at(&mut all, 0).unwrap();
+    }
+    let stats = readers[0].stats();
+    assert_eq!(stats, readers[1].stats());
+    assert_eq!(stats.bytes_verified, 8192 + (3 << 20));
+    assert_eq!(stats.data_requests, 2);
+}
+
+#[test]
 fn a_sequential_reader_does_not_wait_for_what_is_read_ahead() {
     const SIZE: usize = 4 << 20;
     // A tree block has the digests of this much data; a window of the tree has 32 blocks.
@@ -521,7 +542,7 @@ fn only_the_right_digest_is_trusted() {
     let sealed = Sealed::open_appended(Arc::new(bytes)).unwrap();
     let options = VerifyOptions::default();
     let right = Trust::Digest(sealed.file_digest());
-    assert!(VerifiedReader::new(&sealed, &right, options).is_ok());
+    assert!(VerifiedReader::new(&sealed, &right, options.clone()).is_ok());
     let empty: FileDigest =
         "sha256:3d248ca542a24fc62d1c43b916eae5016878e2533c88238480b26128a1f1af95"
             .parse()

@@ -18,10 +18,13 @@ const MOST_TO_OPEN: u64 = 64 << 10;
 const LARGEST_BLOCK: u64 = 64 << 10;
 const MOST_LEVELS: u64 = 8;
 
-const OPTIONS: VerifyOptions = VerifyOptions {
-    tree_readahead: TreeReadahead::Off,
-    cache_bytes: 0,
-};
+fn options() -> VerifyOptions {
+    VerifyOptions {
+        tree_readahead: TreeReadahead::Off,
+        cache_bytes: 0,
+        ..VerifyOptions::default()
+    }
+}
 
 type Counted = Arc<Counting<Vec<u8>>>;
 
@@ -95,7 +98,7 @@ fn no_seal_costs_more_than_its_blocks() {
         change(&mut sidecar, &mut random);
         let sources = [counted(&data), counted(&sidecar)];
         let opened = Sealed::open_sidecar(sources[0].clone(), sources[1].clone())
-            .and_then(|sealed| VerifiedReader::new(&sealed, &Trust::Unpinned, OPTIONS));
+            .and_then(|sealed| VerifiedReader::new(&sealed, &Trust::Unpinned, options()));
         assert!(read(&sources) <= MOST_TO_OPEN, "seed {seed}");
         if let Ok(reader) = opened {
             right += check_reads(&reader, &sources, &mut random);
@@ -127,7 +130,7 @@ fn no_hash_area_costs_more_than_its_blocks() {
         let open = || HashArea::open_beside(sources[0].clone(), sources[1].clone(), 0);
         let root = open().and_then(|area| area.root_hash_unverified());
         let opened = match root {
-            Ok(Some(root)) => open().and_then(|area| area.verified(root.as_bytes(), OPTIONS)),
+            Ok(Some(root)) => open().and_then(|area| area.verified(root.as_bytes(), options())),
             Ok(None) => continue,
             Err(error) => Err::<VerifiedReader, Error>(error),
         };

@@ -142,8 +142,7 @@ fn tree(source: &Path, reader: Arc<VerifiedReader>) -> Result<VerifiedTree> {
         Err(RomfsError::NotRomfs) => {
             let name = source.file_name().context("a file has a name")?;
             let file = SingleFile::new(name, &StoredFile::default(), content);
-            let tree = VerifiedTree::new(Box::new(file), Some(reader));
-            Ok(tree.with_measured(SingleFile::FILE))
+            Ok(VerifiedTree::of_file(file, Some(reader)))
         }
         tree => Ok(VerifiedTree::new(Box::new(tree?), Some(reader))),
     }
