@@ -11,7 +11,7 @@ pub(crate) unsafe fn ioctl(
     argument: *const libc::c_void,
 ) -> io::Result<i32> {
     // SAFETY: the caller guarantees the argument; the descriptor is borrowed, so it stays open.
-    match unsafe { libc::ioctl(file.as_fd().as_raw_fd(), command.into(), argument) } {
+    match unsafe { libc::ioctl(file.as_fd().as_raw_fd(), command as libc::Ioctl, argument) } {
         -1 => Err(io::Error::last_os_error()),
         value => Ok(value),
     }
