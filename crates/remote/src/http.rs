@@ -6,8 +6,8 @@ use rustls::crypto::ring;
 use ureq::{
     Agent, AsSendBody, Body, RequestBuilder, Timeout,
     config::RedirectAuthHeaders,
-    http::{Request, Response, Uri},
-    tls::{RootCerts, TlsConfig},
+    http::{Request, Response, Uri, uri::Scheme},
+    tls::TlsConfig,
     typestate::{WithBody, WithoutBody},
     unversioned::transport::DefaultConnector,
 };
@@ -17,6 +17,7 @@ use crate::{
     limits::{CONNECT, Limits, MAX_HEAD},
     proxies::Proxies,
     resolver::SystemResolver,
+    roots::Roots,
     session::Authorities,
 };
 
@@ -25,6 +26,7 @@ use crate::{
 #[derive(Clone)]
 pub(crate) struct Http {
     agent: Agent,
+    roots: Roots,
     proxies: Arc<Proxies>,
 }
 
@@ -41,8 +43,10 @@ pub(crate) enum Within {
 
 impl Http {
     pub(crate) fn new(authorities: Option<Authorities>, limits: &Limits, proxies: Proxies) -> Self {
+        let roots = Roots::new(authorities);
         Self {
-            agent: agent(authorities, limits),
+            agent: agent(&roots, limits),
+            roots,
             proxies: proxies.into(),
         }
     }
@@ -74,6 +78,7 @@ impl Http {
         request: Request<impl AsSendBody>,
         within: Within,
     ) -> Result<Response<Body>, Error> {
+        self.announce_roots(request.uri());
         let proxy = self.proxies.of_url(request.uri())?;
         let config = self.agent.configure_request(request).proxy(proxy);
         let config = match within {
@@ -94,9 +99,16 @@ impl Http {
         request: Request<impl AsSendBody>,
         within: Duration,
     ) -> Result<Response<Body>, Error> {
+        self.announce_roots(request.uri());
         let config = self.agent.configure_request(request);
         let config = config.timeout_global(Some(within));
         self.agent.run(config.build()).map_err(of_client)
+    }
+
+    fn announce_roots(&self, url: &Uri) {
+        if url.scheme() == Some(&Scheme::HTTPS) {
+            self.roots.announce();
+        }
     }
 
     /// Ends all requests, and refuses later ones.
@@ -112,13 +124,9 @@ impl Http {
     }
 }
 
-fn agent(authorities: Option<Authorities>, limits: &Limits) -> Agent {
-    let roots = match authorities {
-        Some(Authorities(certificates)) => RootCerts::Specific(certificates),
-        None => RootCerts::PlatformVerifier,
-    };
+fn agent(roots: &Roots, limits: &Limits) -> Agent {
     let tls = TlsConfig::builder()
-        .root_certs(roots)
+        .root_certs(roots.certificates())
         .unversioned_rustls_crypto_provider(Arc::new(ring::default_provider()))
         .build();
     // A session has a file and perhaps a sidecar.

@@ -46,6 +46,7 @@ pub mod registry;
 mod remote_file;
 mod resolver;
 mod retry_budget;
+mod roots;
 mod session;
 mod url;
 
