@@ -7,6 +7,7 @@ mod check;
 mod crash;
 mod demo;
 mod deny;
+mod dist;
 mod fuzz;
 mod lines;
 mod programs;
@@ -42,6 +43,9 @@ enum Task {
     Crash(crash::Options),
     /// Show what Verimount does: build, mount, read back, damage, verify
     Demo,
+    Dist(dist::Options),
+    /// Check that what dist makes can be installed in a fresh Debian, used and removed
+    Installation(programs::Arguments),
     /// Check that the kernel reads what Verimount writes, and the other way round
     KernelTest(programs::Arguments),
     Lines(lines::Options),
@@ -68,6 +72,8 @@ fn perform(task: Task) -> Result<()> {
         Task::Conformance(arguments) => Program::Conformance.go_on_as(&arguments),
         Task::Crash(options) => crash::run(&options),
         Task::Demo => demo::run(),
+        Task::Dist(options) => dist::run(&options),
+        Task::Installation(arguments) => Program::Installation.go_on_as(&arguments),
         Task::KernelTest(arguments) => Program::KernelTest.go_on_as(&arguments),
         Task::Lines(options) => lines::run(&options),
         Task::Setup => setup::run(),

@@ -18,6 +18,7 @@ pub(crate) enum Program {
     Bench,
     Conformance,
     Containers,
+    Installation,
     KernelTest,
 }
 
@@ -30,12 +31,13 @@ pub(crate) struct Arguments {
 }
 
 impl Program {
-    pub(crate) const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 7] = [
         Self::Agreement,
         Self::Archives,
         Self::Bench,
         Self::Conformance,
         Self::Containers,
+        Self::Installation,
         Self::KernelTest,
     ];
 
@@ -47,6 +49,7 @@ impl Program {
             Self::Bench => "verimount-bench",
             Self::Conformance => "verimount-conformance",
             Self::Containers => "verimount-containers",
+            Self::Installation => "verimount-installation",
             Self::KernelTest => "verimount-kernel-test",
         }
     }

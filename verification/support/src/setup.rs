@@ -25,6 +25,10 @@ pub enum Purpose {
     Conformance,
     /// Only mounts.
     Demo,
+    /// What is published.
+    Dist,
+    /// Installing what is published.
+    Installation,
     /// Booting kernels in a virtual machine.
     KernelTest,
     /// The programs that tests compare with.
@@ -51,7 +55,11 @@ pub fn ensure_ready(purposes: &[Purpose]) -> Result<()> {
     ensure_fuse_is_open_to_all()
 }
 
-fn ensure_installed(purposes: &[Purpose]) -> Result<()> {
+/// Ensures that all programs needed for any of these purposes are installed.
+///
+/// # Errors
+/// As for [`ensure_ready`].
+pub fn ensure_installed(purposes: &[Purpose]) -> Result<()> {
     let missing = missing_tools(purposes);
     if missing.is_empty() {
         return Ok(());

@@ -4,7 +4,9 @@ use std::fmt;
 
 use verimount_testenv::tools;
 
-use super::Purpose::{self, Bench, Conformance, Containers, Demo, KernelTest, Test};
+use super::Purpose::{
+    self, Bench, Conformance, Containers, Demo, Dist, Installation, KernelTest, Test,
+};
 
 /// A program of another project.
 pub(super) struct Tool {
@@ -40,7 +42,7 @@ impl fmt::Display for Tool {
 }
 
 /// The programs that any task needs, by package.
-pub(super) const TOOLS: [Tool; 56] = [
+pub(super) const TOOLS: [Tool; 58] = [
     tool(
         "getfattr",
         "attr",
@@ -95,6 +97,12 @@ pub(super) const TOOLS: [Tool; 56] = [
         "cryptsetup-bin",
         &[KernelTest, Test],
         "makes and checks trees of dm-verity",
+    ),
+    tool(
+        "debootstrap",
+        "debootstrap",
+        &[Installation],
+        "makes a fresh minimal Debian",
     ),
     tool(
         "dmsetup",
@@ -181,6 +189,12 @@ pub(super) const TOOLS: [Tool; 56] = [
         "libarchive-tools",
         &[Test],
         "unpacks archives that ours are compared with",
+    ),
+    tool(
+        "musl-gcc",
+        "musl-tools",
+        &[Dist],
+        "compiles the C libraries of the static program",
     ),
     tool("nbdcopy", "libnbd-bin", &[Test], "copies disks over NBD"),
     tool(

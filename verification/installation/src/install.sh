@@ -1,0 +1,22 @@
+# Installs the package, with what it recommends, and looks at what is there.
+
+everything() {
+    find / -xdev \( -path /given -o -path /var/lib/apt -o -path /var/lib/dpkg -o -path /var/cache -o -path /var/log \) -prune -o -print |
+        sort
+}
+
+apt-get -qq update
+# What another package brings would stay when ours is removed.
+apt-get -qq install --yes --no-install-recommends fuse3 ca-certificates > /dev/null
+everything > /given/before
+apt-get -qq install --yes --no-install-recommends /given/verimount.deb > /dev/null
+verimount --version
+test "$(readlink -f /sbin/mount.fuse.verimount)" = /usr/bin/verimount
+for file in \
+    /usr/share/man/man1/verimount-mount.1.gz \
+    /usr/share/bash-completion/completions/verimount \
+    /usr/lib/systemd/system/verimount@.service \
+    /usr/share/doc/verimount/copyright
+do
+    test -s $file || { echo "$file is missing or empty"; exit 1; }
+done

@@ -1,0 +1,132 @@
+//! `cargo xtask installation`: what `cargo xtask dist` makes is installed in a fresh minimal Debian, used by root and by
+//! an ordinary user, and removed; the static binary runs where there is nothing else.
+
+// The paths shown here are our own.
+#![allow(clippy::disallowed_methods)]
+
+mod debian;
+
+use std::{
+    env, fs,
+    os::unix::process::CommandExt,
+    path::{Path, PathBuf},
+    process::{Command, ExitCode},
+};
+
+use anyhow::{Context, Result, ensure};
+use clap::Parser;
+use verimount_support::{
+    command, program,
+    setup::{self, Purpose},
+    workspace::target,
+};
+
+use self::debian::Debian;
+
+/// The programs for the shell, which run inside, and who runs each.
+const SCRIPTS: [Script; 4] = [
+    Script::new("install.sh", include_str!("install.sh"), User::Root),
+    Script::new("use.sh", include_str!("use.sh"), User::Root),
+    Script::new("use.sh", include_str!("use.sh"), User::Nobody),
+    Script::new("remove.sh", include_str!("remove.sh"), User::Root),
+];
+
+/// Install what `cargo xtask dist` made in a fresh minimal Debian, use it, and remove it
+///
+/// Also runs the static binary in a directory tree that has nothing else. Needs root, and for the first time a network.
+#[derive(Debug, Parser)]
+#[command(bin_name = "cargo xtask installation")]
+struct Options {
+    /// The folder with what was made [default: dist in cargo's target folder]
+    #[arg(long, value_name = "DIR")]
+    dist: Option<PathBuf>,
+    /// Whether this is a mount namespace of its own already
+    #[arg(long, hide = true)]
+    alone: bool,
+}
+
+struct Script {
+    name: &'static str,
+    text: &'static str,
+    user: User,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum User {
+    Root,
+    Nobody,
+}
+
+impl Script {
+    const fn new(name: &'static str, text: &'static str, user: User) -> Self {
+        Self { name, text, user }
+    }
+
+    fn run(&self, debian: &Debian) -> Result<()> {
+        let Self { name, text, user } = self;
+        println!("== {name}, as {user:?}");
+        debian.write(name, text)?;
+        let shell = format!("sh -eu /given/{name}");
+        let mut inside = debian.command();
+        match user {
+            User::Root => inside.args(["sh", "-c", &shell]),
+            User::Nobody => inside.args(["su", "-s", "/bin/sh", "nobody", "-c", &shell]),
+        };
+        command::run(&mut inside)
+    }
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    program::run(|| run(&options))
+}
+
+fn run(options: &Options) -> Result<()> {
+    setup::ensure_ready(&[Purpose::Installation])?;
+    if !rustix::process::geteuid().is_root() {
+        println!("SKIPPED: only root may make a Debian of its own");
+        return Ok(());
+    }
+    let target = target()?;
+    let dist = match &options.dist {
+        Some(dist) => std::path::absolute(dist)?,
+        None => target.join("dist"),
+    };
+    ensure!(
+        dist.join("SHA256SUMS").exists(),
+        "{} has nothing to install: run cargo xtask dist",
+        dist.display()
+    );
+    if options.alone {
+        return check(&dist, &target.join("installation"));
+    }
+    // Whatever is mounted here is seen and left by nobody else.
+    let mut again = Command::new("unshare");
+    again.args(["--mount", "--propagation", "private"]);
+    again.arg(env::current_exe()?).arg("--alone");
+    Err(again.arg("--dist").arg(dist).exec().into())
+}
+
+fn check(dist: &Path, kept: &Path) -> Result<()> {
+    let mut sums = Command::new("sha256sum");
+    command::run(
+        sums.args(["--check", "--quiet", "SHA256SUMS"])
+            .current_dir(dist),
+    )?;
+    let debian = Debian::fresh(kept)?;
+    debian.give(&only(dist, ".deb")?, "verimount.deb")?;
+    for script in &SCRIPTS {
+        script.run(&debian)?;
+    }
+    println!("Installed, used by root and an ordinary user, and removed.");
+    Ok(())
+}
+
+/// The only file whose name ends so.
+fn only(folder: &Path, ending: &str) -> Result<PathBuf> {
+    let paths = fs::read_dir(folder)?.map(|entry| Ok(entry?.path()));
+    let mut paths = paths.collect::<Result<Vec<_>>>()?;
+    paths.retain(|path| path.to_string_lossy().ends_with(ending));
+    ensure!(paths.len() == 1, "{} files *{ending}", paths.len());
+    paths.pop().context("there is one")
+}
