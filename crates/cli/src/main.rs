@@ -9,6 +9,7 @@ mod content_args;
 mod device_args;
 mod digest;
 mod dm_verity;
+mod doctor;
 mod extract;
 mod generate;
 mod info;
@@ -84,6 +85,7 @@ enum Command {
     Umount(umount::Umount),
     Status(status::Status),
     List(list::List),
+    Doctor(doctor::Doctor),
     Completions(generate::Completions),
     Man(generate::Man),
 }
@@ -147,6 +149,7 @@ fn run(command: Option<Command>) -> Result<Outcome> {
         Command::Umount(command) => command.run(),
         Command::Status(command) => command.run(),
         Command::List(command) => command.run(),
+        Command::Doctor(command) => command.run(),
         Command::Completions(command) => command.run(),
         Command::Man(command) => command.run(),
     }

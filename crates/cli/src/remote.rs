@@ -8,9 +8,12 @@ mod pull;
 mod push;
 mod registry_args;
 
+use std::path::PathBuf;
+
 use anyhow::Result;
 use clap::Subcommand;
 
+use self::cache_directory::usual_directory;
 pub(crate) use self::{
     access::{AccessArgs, SessionArgs},
     prefetch_args::PrefetchArgs,
@@ -29,6 +32,11 @@ pub(crate) enum CopyCommand {
 pub(crate) enum KeepCommand {
     #[command(subcommand)]
     Cache(cache::CacheCommand),
+}
+
+/// Where content of URLs is kept if nothing else is said.
+pub(crate) fn usual_cache() -> Option<PathBuf> {
+    usual_directory().ok()
 }
 
 impl CopyCommand {

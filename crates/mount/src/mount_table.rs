@@ -7,7 +7,7 @@ use std::{
 
 use rustix::process::geteuid;
 
-use crate::mount::SUBTYPE;
+use crate::{mount::SUBTYPE, place::is_dead};
 
 const TABLE: &str = "/proc/self/mountinfo";
 
@@ -31,6 +31,11 @@ impl MountEntry {
     /// Whether this is a mount of Verimount.
     pub(crate) fn is_ours(&self) -> bool {
         self.fs_type.strip_prefix("fuse.") == Some(SUBTYPE)
+    }
+
+    /// Whether its process has ended without unmounting it.
+    pub fn is_dead(&self) -> bool {
+        is_dead(&self.mount_point)
     }
 
     /// Whether what it says of itself is believed: root or this user has mounted it. Any other user's could say

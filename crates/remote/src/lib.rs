@@ -57,5 +57,6 @@ pub use counters::{RemoteFailure, RemoteStats, Retries};
 pub use error::Error;
 pub use headers::{Headers, ParseHeadersError};
 pub use remote_file::RemoteFile;
+pub use roots::has_system_certificates;
 pub use session::{Authorities, ParseAuthoritiesError, RemoteOptions, Session};
 pub use url::{ParseUrlError, RemoteUrl};

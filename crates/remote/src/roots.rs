@@ -26,7 +26,7 @@ impl Roots {
     pub(crate) fn new(given: Option<Authorities>) -> Self {
         match given {
             Some(authorities) => Self::Given(authorities),
-            None if system_has_any() => Self::OfSystem,
+            None if has_system_certificates() => Self::OfSystem,
             None => Self::Bundled,
         }
     }
@@ -54,8 +54,8 @@ impl Roots {
     }
 }
 
-/// Whether there are files of the system's certificates. They are not read, as they may not be needed.
-fn system_has_any() -> bool {
+/// Whether there are files of the system's certificates of authorities. They are not read, as they may not be needed.
+pub fn has_system_certificates() -> bool {
     let is_chosen = || CHOSEN_BY.iter().any(|name| env::var_os(name).is_some());
     let found = openssl_probe::probe();
     let has_files =

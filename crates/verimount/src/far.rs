@@ -3,6 +3,7 @@
 //! With the feature `remote`; without it, `far/absent.rs` takes this place, in which there is no such content.
 
 mod access;
+mod certificates;
 mod cloud;
 mod error_kind;
 mod far_location;
@@ -16,6 +17,7 @@ mod sound_file;
 mod verify_cache;
 
 pub(crate) use access::Access;
+pub(crate) use certificates::has_system_certificates;
 pub(crate) use error_kind::kind_of;
 pub(crate) use far_location::FarLocation;
 pub(crate) use open_slow::open_slow;

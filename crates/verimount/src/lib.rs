@@ -211,6 +211,7 @@ mod trust;
 mod verify;
 
 pub mod bridge;
+pub mod doctor;
 pub mod mounts;
 pub mod options;
 pub mod volume;

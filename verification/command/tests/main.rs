@@ -12,6 +12,7 @@ mod common;
 mod contents;
 mod devices;
 mod dm_verity;
+mod doctor;
 mod durability;
 mod exit_codes;
 mod hostile;

@@ -1,5 +1,7 @@
 //! In place of `remote`, without the feature: no options, and no commands.
 
+use std::path::PathBuf;
+
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use verimount::{Content, OpenOptions};
@@ -35,6 +37,11 @@ impl NoArgs {
     pub(crate) fn prefetch(&self, _: &Content) -> Result<()> {
         Ok(())
     }
+}
+
+/// Nothing is kept.
+pub(crate) fn usual_cache() -> Option<PathBuf> {
+    None
 }
 
 impl NoCommand {

@@ -118,3 +118,8 @@ mod tests {
         }
     }
 }
+
+/// Nothing is fetched that needs any.
+pub(crate) fn has_system_certificates() -> Option<bool> {
+    None
+}

@@ -1,0 +1,64 @@
+use std::io::{self, Write, stdout};
+
+use anyhow::Result;
+use clap::Args;
+use serde::Serialize;
+use verimount::doctor::{Diagnosis, Health, examine};
+
+use crate::{Outcome, json::write_report, remote::usual_cache};
+
+/// Show what this machine allows, what is slow on it, and what mends that
+///
+/// Nothing is changed. The exit code is 3 if nothing can be mounted.
+#[derive(Args)]
+pub(crate) struct Doctor {
+    /// Print it as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Report {
+    diagnoses: Vec<Diagnosis>,
+}
+
+impl Doctor {
+    pub(crate) fn run(self) -> Result<Outcome> {
+        let cache = usual_cache();
+        let diagnoses = examine(cache.as_deref());
+        let can_mount = diagnoses.iter().all(|one| one.health != Health::Missing);
+        let outcome = match can_mount {
+            true => Outcome::Good,
+            false => Outcome::Failed,
+        };
+        let mut out = stdout().lock();
+        outcome.reported(match self.json {
+            true => write_report(&mut out, Report { diagnoses }),
+            false => print(&mut out, &diagnoses),
+        })
+    }
+}
+
+fn print(out: &mut impl Write, diagnoses: &[Diagnosis]) -> io::Result<()> {
+    let width = diagnoses.iter().map(|one| one.about.len()).max();
+    let width = width.unwrap_or_default();
+    for Diagnosis {
+        about,
+        health,
+        found,
+        cure,
+        ..
+    } in diagnoses
+    {
+        let health = match health {
+            Health::Good => "good",
+            Health::Limited => "limited",
+            _ => "missing",
+        };
+        writeln!(out, "{about:width$}  {health:7}  {found}")?;
+        if let Some(cure) = cure {
+            writeln!(out, "{:width$}           mend: {cure}", "")?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,64 @@
+//! What is fetched from other machines.
+
+use std::{
+    path::Path,
+    time::{Duration, SystemTime},
+};
+
+use rustix::fs::statvfs;
+use verimount_names::printable;
+
+use super::Diagnosis;
+use crate::far;
+
+/// A time before the release of this program: 2026-11-01, since 1970.
+const BEFORE_RELEASE: Duration = Duration::from_secs(1_793_491_200);
+
+/// The least free space for the cache, in bytes.
+const LEAST_SPACE: u64 = 1 << 30;
+
+pub(super) fn examine(cache: Option<&Path>) -> Vec<Diagnosis> {
+    let all = [Some(clock()), certificates(), cache.and_then(space)];
+    all.into_iter().flatten().collect()
+}
+
+fn clock() -> Diagnosis {
+    const ABOUT: &str = "clock";
+    match SystemTime::now() < SystemTime::UNIX_EPOCH + BEFORE_RELEASE {
+        true => Diagnosis::limited(
+            ABOUT,
+            "it shows a time before the release of this program: certificates of servers seem not to be valid yet",
+            "timedatectl set-ntp true",
+        ),
+        false => Diagnosis::good(ABOUT, "it shows a time after the release of this program"),
+    }
+}
+
+fn certificates() -> Option<Diagnosis> {
+    const ABOUT: &str = "certificates";
+    Some(match far::has_system_certificates()? {
+        true => Diagnosis::good(ABOUT, "the system has those of authorities"),
+        false => Diagnosis::limited(
+            ABOUT,
+            "the system has none of authorities: servers are believed by those in this program, which become old",
+            "apt install ca-certificates",
+        ),
+    })
+}
+
+/// The free space where content of URLs is kept, or will be.
+fn space(cache: &Path) -> Option<Diagnosis> {
+    const ABOUT: &str = "cache";
+    let there = cache.ancestors().find(|folder| folder.exists())?;
+    let found = statvfs(there).ok()?;
+    let free = found.f_bavail.saturating_mul(found.f_frsize);
+    let text = format!("{}: {} MiB free", printable(cache), free >> 20);
+    Some(match free < LEAST_SPACE {
+        true => Diagnosis::limited(
+            ABOUT,
+            text,
+            "verimount cache clear; or --cache DIR on another disk",
+        ),
+        false => Diagnosis::good(ABOUT, text),
+    })
+}

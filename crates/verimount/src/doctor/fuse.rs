@@ -1,0 +1,179 @@
+//! Mounting.
+
+use std::{
+    env,
+    fs::{self, File},
+    io,
+    os::unix::fs::MetadataExt,
+    path::PathBuf,
+};
+
+use rustix::{process::geteuid, system::uname};
+use verimount_mount::mounts;
+use verimount_names::printable;
+
+use super::Diagnosis;
+
+/// The first Linux that passes files of FUSE through.
+const PASSTHROUGH: (u32, u32) = (6, 9);
+
+/// The first Linux with FUSE over io_uring.
+const URING: (u32, u32) = (6, 14);
+
+/// Where the kernel is told to use it.
+const URING_SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
+
+pub(super) fn examine() -> Vec<Diagnosis> {
+    let mut all = vec![device(), helper()];
+    if geteuid().is_root() {
+        all.extend([passthrough(), uring()]);
+    } else {
+        all.extend([allow_other(), read_ahead()]);
+    }
+    all.extend(dead_mounts());
+    all
+}
+
+fn device() -> Diagnosis {
+    const DEVICE: &str = "/dev/fuse";
+    match File::options().read(true).write(true).open(DEVICE) {
+        Ok(_) => Diagnosis::good(DEVICE, "it can be opened"),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            Diagnosis::missing(DEVICE, error.to_string(), "chmod 666 /dev/fuse")
+        }
+        Err(error) => Diagnosis::missing(
+            DEVICE,
+            error.to_string(),
+            "modprobe fuse; or give the container this device (podman run --device /dev/fuse)",
+        ),
+    }
+}
+
+/// The program that mounts for ordinary users.
+fn helper() -> Diagnosis {
+    const ABOUT: &str = "fusermount3";
+    const INSTALL: &str = "apt install fuse3";
+    let Some(program) = find(ABOUT) else {
+        let found = "not installed: only root can mount";
+        return match geteuid().is_root() {
+            true => Diagnosis::limited(ABOUT, found, INSTALL),
+            false => Diagnosis::missing(ABOUT, found, INSTALL),
+        };
+    };
+    let shown = printable(&program).to_string();
+    let is_root =
+        fs::metadata(&program).is_ok_and(|file| file.uid() == 0 && file.mode() & 0o4000 != 0);
+    match is_root {
+        true => Diagnosis::good(ABOUT, shown),
+        false => Diagnosis::limited(
+            ABOUT,
+            format!("{shown} does not run as root: it mounts for nobody else"),
+            format!("chown root {shown} && chmod u+s {shown}"),
+        ),
+    }
+}
+
+fn find(program: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH")?;
+    let mut candidates = env::split_paths(&path).map(|folder| folder.join(program));
+    candidates.find(|candidate| candidate.is_file())
+}
+
+fn allow_other() -> Diagnosis {
+    const ABOUT: &str = "--allow-other";
+    let settings = fs::read_to_string("/etc/fuse.conf").unwrap_or_default();
+    match settings
+        .lines()
+        .any(|line| line.trim() == "user_allow_other")
+    {
+        true => Diagnosis::good(ABOUT, "allowed to ordinary users"),
+        false => Diagnosis::limited(
+            ABOUT,
+            "only root may let other users into a mount",
+            "as root: echo user_allow_other >> /etc/fuse.conf",
+        ),
+    }
+}
+
+fn read_ahead() -> Diagnosis {
+    Diagnosis::limited(
+        "read-ahead",
+        "the kernel reads 128 KiB ahead in mounts of ordinary users, and 1 MiB in those of root",
+        "let root mount, with --allow-other or by fstab",
+    )
+}
+
+fn passthrough() -> Diagnosis {
+    const ABOUT: &str = "passthrough";
+    match since(PASSTHROUGH) {
+        true => Diagnosis::good(ABOUT, "bridges can pass files through"),
+        false => Diagnosis::limited(
+            ABOUT,
+            format!("Linux {}: bridges relay all reads and writes", release()),
+            format!("Linux {}.{} or later", PASSTHROUGH.0, PASSTHROUGH.1),
+        ),
+    }
+}
+
+fn uring() -> Diagnosis {
+    const ABOUT: &str = "io_uring";
+    let is_on = fs::read_to_string(URING_SWITCH).map(|value| value.trim() == "Y");
+    match is_on {
+        Ok(true) => Diagnosis::good(ABOUT, "requests of bridges for one user arrive by io_uring"),
+        Ok(false) => Diagnosis::limited(
+            ABOUT,
+            "the kernel has it, switched off: requests of bridges cost a system call more",
+            format!("echo Y > {URING_SWITCH}"),
+        ),
+        Err(_) => Diagnosis::limited(
+            ABOUT,
+            format!("Linux {} has none for FUSE", release()),
+            format!("Linux {}.{} or later", URING.0, URING.1),
+        ),
+    }
+}
+
+/// Mounts whose process was killed: whoever uses them gets errors.
+fn dead_mounts() -> Vec<Diagnosis> {
+    const ABOUT: &str = "dead mount";
+    let mounts = mounts().unwrap_or_default();
+    let dead = mounts
+        .iter()
+        .filter(|mount| mount.is_believed() && mount.is_dead());
+    dead.map(|mount| {
+        let directory = printable(&mount.mount_point);
+        Diagnosis::limited(
+            ABOUT,
+            format!("the process of {directory} has ended without unmounting it"),
+            format!("verimount umount {directory}"),
+        )
+    })
+    .collect()
+}
+
+fn since(version: (u32, u32)) -> bool {
+    parsed(&release()).is_some_and(|found| found >= version)
+}
+
+fn release() -> String {
+    uname().release().to_string_lossy().into_owned()
+}
+
+/// The first two numbers of a kernel's release.
+fn parsed(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|character: char| !character.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_of_kernels_are_compared_by_number() {
+        assert_eq!(parsed("6.1.0-56-amd64"), Some((6, 1)));
+        assert_eq!(parsed("6.18-rc1"), Some((6, 18)));
+        assert!(parsed("6.18.0") > Some(PASSTHROUGH));
+        assert_eq!(parsed("unknown"), None);
+    }
+}

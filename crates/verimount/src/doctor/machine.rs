@@ -1,0 +1,103 @@
+//! Processors and memory.
+
+use std::{fs, path::Path};
+
+use rustix::process::{Resource, getrlimit};
+
+use super::Diagnosis;
+
+/// Instructions for SHA-256, as Linux names them: x86, and Arm.
+const SHA256: [&str; 2] = ["sha_ni", "sha2"];
+
+/// How long an idle processor of a guest should wait before it halts, in nanoseconds: waking it takes that long.
+const HALT_POLL: u64 = 200_000;
+
+/// Where the kernel of a guest is told that.
+const HALT_POLL_SETTING: &str = "/sys/module/haltpoll/parameters/guest_halt_poll_ns";
+
+/// The least memory that a mount should be left, in bytes.
+const LEAST_MEMORY: u64 = 128 << 20;
+
+/// The least number of open files that a mount should be left.
+const LEAST_FILES: u64 = 1024;
+
+pub(super) fn examine() -> Vec<Diagnosis> {
+    let all = [hashing(), idle_processors(), memory(), open_files()];
+    all.into_iter().flatten().collect()
+}
+
+fn hashing() -> Option<Diagnosis> {
+    const ABOUT: &str = "SHA-256";
+    let features = fs::read_to_string("/proc/cpuinfo").ok()?;
+    let mut features = features.split_whitespace();
+    Some(match features.any(|feature| SHA256.contains(&feature)) {
+        true => Diagnosis::good(ABOUT, "the processor has instructions for it"),
+        false => Diagnosis::limited(
+            ABOUT,
+            "the processor has no instructions for it: verifying takes several times as long",
+            "a processor with SHA extensions; in a virtual machine, the host's processor model",
+        ),
+    })
+}
+
+/// In virtual machines only.
+fn idle_processors() -> Option<Diagnosis> {
+    const ABOUT: &str = "idle processors";
+    let setting = fs::read_to_string(HALT_POLL_SETTING).ok()?;
+    let is_guest = fs::read_to_string("/proc/cpuinfo")
+        .ok()?
+        .contains(" hypervisor");
+    let waits: u64 = setting.trim().parse().ok()?;
+    is_guest.then(|| match waits >= HALT_POLL {
+        true => Diagnosis::good(ABOUT, "they wait for work before they halt"),
+        false => Diagnosis::limited(
+            ABOUT,
+            "a virtual machine: an idle processor halts at once, and each request waits until the host wakes it",
+            format!("echo {HALT_POLL} > {HALT_POLL_SETTING}; or the option --awake"),
+        ),
+    })
+}
+
+/// The limit of this process's control group or of one above it.
+fn memory() -> Option<Diagnosis> {
+    const ABOUT: &str = "memory";
+    let own = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let own = own.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    let mounted = Path::new("/sys/fs/cgroup");
+    let own = mounted.join(own);
+    let groups = own
+        .ancestors()
+        .take_while(|group| group.starts_with(mounted));
+    let limit = |group: &Path| -> Option<u64> {
+        let limit = fs::read_to_string(group.join("memory.max")).ok()?;
+        limit.trim().parse().ok()
+    };
+    Some(match groups.filter_map(limit).min() {
+        Some(limit) if limit < LEAST_MEMORY => Diagnosis::limited(
+            ABOUT,
+            format!("this control group may use {} MiB", limit >> 20),
+            format!(
+                "MemoryMax= of the service, or --memory of the container: {} MiB or more",
+                LEAST_MEMORY >> 20
+            ),
+        ),
+        Some(limit) => Diagnosis::good(
+            ABOUT,
+            format!("this control group may use {} MiB", limit >> 20),
+        ),
+        None => Diagnosis::good(ABOUT, "no limit"),
+    })
+}
+
+fn open_files() -> Option<Diagnosis> {
+    const ABOUT: &str = "open files";
+    let limit = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
+    Some(match limit < LEAST_FILES {
+        true => Diagnosis::limited(
+            ABOUT,
+            format!("a process may have {limit}"),
+            format!("ulimit -n {LEAST_FILES}, or LimitNOFILE= of the service"),
+        ),
+        false => Diagnosis::good(ABOUT, "enough"),
+    })
+}
