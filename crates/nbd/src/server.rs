@@ -29,7 +29,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// An NBD server on a Unix socket.
 pub struct Server {
     listener: UnixListener,
-    path: PathBuf,
+    /// The socket's file, if it is removed at the end.
+    own: Option<PathBuf>,
     has_stopped: AtomicBool,
     limits: Limits,
     clients: Clients,
@@ -50,13 +51,21 @@ impl Server {
     /// I/O errors.
     pub fn bind_for(path: &Path, access: SocketAccess) -> io::Result<Self> {
         let path = absolute(path)?;
-        Ok(Self {
-            listener: socket::listen(&path, access)?,
-            path,
+        let listener = socket::listen(&path, access)?;
+        let mut server = Self::listening(listener);
+        server.own = Some(path);
+        Ok(server)
+    }
+
+    /// A server on a socket that somebody else has made, and will remove.
+    pub fn listening(listener: UnixListener) -> Self {
+        Self {
+            listener,
+            own: None,
             has_stopped: AtomicBool::new(false),
             limits: Limits::of_system(),
             clients: Clients::default(),
-        })
+        }
     }
 
     /// The same server with other limits.
@@ -136,6 +145,8 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path);
+        if let Some(path) = &self.own {
+            let _ = fs::remove_file(path);
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Volumes: formatted, mounted, served to NBD clients, checked. Nearly all of this also runs as an ordinary
 //! user, by `ordinary_user`.
 
+mod activation;
 mod bad_input;
 mod checking;
 mod clients;

@@ -1,9 +1,10 @@
-use std::{num::NonZeroUsize, thread};
+use std::{num::NonZeroUsize, path::Path, thread};
 
 use anyhow::{Context, Result};
 use clap::Args;
 use signal_hook::low_level::emulate_default_handler;
 use verimount::mounts::{EndSignals, Registration, auto_threads};
+use verimount::printable;
 use verimount::volume::{Server, VolumeExport};
 
 use crate::{
@@ -39,7 +40,7 @@ pub(crate) struct Serve {
 impl Serve {
     pub(crate) fn run(self) -> Result<Outcome> {
         self.background.serve(|| {
-            let server = self.socket.bind()?;
+            let (server, socket) = self.socket.bind()?;
             let opened = self.volume.open()?;
             let export = match self.export(&opened) {
                 Ok(export) => export,
@@ -49,12 +50,12 @@ impl Serve {
                 }
             };
             let threads = self.threads.0;
-            let registration = self.register();
+            let registration = register(&socket);
             Ok(Ready {
                 text: format!(
                     "{} on {} (NBD, {} mode)",
                     self.volume.devices.shown(),
-                    self.socket.shown(),
+                    printable(&socket),
                     opened.volume().mode(),
                 ),
                 serve: Box::new(move |signals| {
@@ -63,14 +64,6 @@ impl Serve {
                     serve(&server, opened, export, threads, signals)
                 }),
             })
-        })
-    }
-
-    /// Registers the export for `verimount list`. Failing to register does no harm.
-    fn register(&self) -> Option<Registration> {
-        Registration::new(self.socket.path()).unwrap_or_else(|error| {
-            tracing::warn!(%error, "verimount list will not show the export");
-            None
         })
     }
 
@@ -85,6 +78,14 @@ impl Serve {
         }
         Ok(export)
     }
+}
+
+/// Registers the export for `verimount list`. Failing to register does no harm.
+fn register(socket: &Path) -> Option<Registration> {
+    Registration::new(socket).unwrap_or_else(|error| {
+        tracing::warn!(%error, "verimount list will not show the export");
+        None
+    })
 }
 
 fn serve(

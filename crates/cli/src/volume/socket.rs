@@ -1,23 +1,32 @@
 use std::{
-    fs,
+    env, fs,
     io::{BufRead, BufReader},
-    path::{Path, PathBuf},
+    os::{
+        fd::{AsRawFd, OwnedFd, RawFd},
+        unix::net::UnixListener,
+    },
+    path::PathBuf,
+    process,
 };
 
 use anyhow::{Context, Result};
 use clap::Args;
+use verimount::mounts::take_inherited;
 use verimount::printable;
 use verimount::volume::{Server, SocketAccess};
 
-use crate::owner_args::parse_permissions;
+use crate::{message::wrong_usage, owner_args::parse_permissions};
+
+/// The descriptor of the first socket that systemd gives a service, see sd_listen_fds(3).
+const FIRST_GIVEN: RawFd = 3;
 
 /// The socket of an export.
 #[derive(Args)]
 pub(super) struct SocketArgs {
     /// The Unix socket to create; only its owner may connect, unless the next two options allow
-    /// others
+    /// others. By default the one that systemd gives a service with a socket unit
     #[arg(id = "socket", long = "socket", value_name = "PATH")]
-    path: PathBuf,
+    path: Option<PathBuf>,
     /// The socket's permissions in octal; connecting requires write permission
     #[arg(long, value_name = "MODE", value_parser = parse_permissions)]
     socket_mode: Option<u32>,
@@ -27,22 +36,47 @@ pub(super) struct SocketArgs {
 }
 
 impl SocketArgs {
-    pub(super) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// The socket's path for messages.
-    pub(super) fn shown(&self) -> String {
-        printable(&self.path).to_string()
-    }
-
-    pub(super) fn bind(&self) -> Result<Server> {
+    /// A server on it, and its path.
+    pub(super) fn bind(&self) -> Result<(Server, PathBuf)> {
         let access = SocketAccess {
             mode: self.socket_mode,
             group: self.socket_group,
         };
-        Server::bind_for(&self.path, access).with_context(|| self.shown())
+        match &self.path {
+            Some(path) => {
+                let server = Server::bind_for(path, access);
+                Ok((
+                    server.with_context(|| printable(path).to_string())?,
+                    path.clone(),
+                ))
+            }
+            None => given(),
+        }
     }
+}
+
+/// A server on the socket that systemd gave this process, and its path.
+fn given() -> Result<(Server, PathBuf)> {
+    let is_for_this = env::var("LISTEN_PID").is_ok_and(|pid| pid == process::id().to_string());
+    let inherited = match is_for_this {
+        true => take_inherited()?,
+        false => Vec::new(),
+    };
+    let is_first = |descriptor: &OwnedFd| descriptor.as_raw_fd() == FIRST_GIVEN;
+    let Some(socket) = inherited.into_iter().find(is_first) else {
+        return Err(wrong_usage(
+            "give --socket PATH; only a service that systemd starts with a socket unit, and with --foreground, has one",
+        ));
+    };
+    let listener = UnixListener::from(socket);
+    listener.set_nonblocking(false)?;
+    let address = listener
+        .local_addr()
+        .context("the socket that systemd gave")?;
+    let path = address
+        .as_pathname()
+        .context("the socket that systemd gave has no path")?;
+    Ok((Server::listening(listener), path.to_owned()))
 }
 
 fn parse_group(text: &str) -> Result<u32, String> {
