@@ -38,20 +38,26 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options) -> Result<()> {
     setup::ensure_installed(&[Purpose::Dist])?;
-    let unsaved = command::stdout(&mut git(&["status", "--porcelain"]))?;
-    ensure!(
-        unsaved.is_empty(),
-        "a commit is published, but some changes are in none:\n{unsaved}"
-    );
+    ensure_committed()?;
     let output = match &options.output {
         Some(output) => std::path::absolute(output)?,
         None => target()?.join("dist"),
     };
     make(&output)?;
+    ensure_committed()?;
     if options.check {
         reproduced::check(&output)?;
     }
     print_sizes(&output)
+}
+
+fn ensure_committed() -> Result<()> {
+    let changed = command::stdout(&mut git(&["status", "--porcelain"]))?;
+    ensure!(
+        changed.is_empty(),
+        "a commit is published, but some changes are in none:\n{changed}"
+    );
+    Ok(())
 }
 
 /// Makes all files in the folder `output`, which has nothing else afterwards.

@@ -11,6 +11,11 @@ apt-get -qq install --yes --no-install-recommends fuse3 ca-certificates > /dev/n
 everything > /given/before
 apt-get -qq install --yes --no-install-recommends /given/verimount.deb > /dev/null
 verimount --version
+# What a minimal Debian lacks, and what mends it, the program itself says.
+verimount doctor
+cure=$(verimount doctor | sed -n 's/.*mend: \(.*mtab\)$/\1/p')
+test -n "$cure"
+eval "$cure"
 test "$(readlink -f /sbin/mount.fuse.verimount)" = /usr/bin/verimount
 for file in \
     /usr/share/man/man1/verimount-mount.1.gz \

@@ -8,6 +8,7 @@ mod debian;
 
 use std::{
     env, fs,
+    net::TcpListener,
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Command, ExitCode},
@@ -15,6 +16,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
+use rustix::mount::{UnmountFlags, unmount};
 use verimount_support::{
     command, program,
     setup::{self, Purpose},
@@ -119,7 +121,24 @@ fn check(dist: &Path, kept: &Path) -> Result<()> {
         script.run(&debian)?;
     }
     println!("Installed, used by root and an ordinary user, and removed.");
+    run_alone(&only(dist, "-linux")?)?;
+    println!("The static binary runs where there is nothing else.");
     Ok(())
+}
+
+/// Runs the static binary in a directory tree of its own.
+fn run_alone(binary: &Path) -> Result<()> {
+    let folder = tempfile::Builder::new().prefix("verimount-").tempdir()?;
+    let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+    let mut shell = Command::new("sh");
+    shell
+        .args(["-euc", include_str!("alone.sh"), "alone.sh"])
+        .arg(binary);
+    let ended = command::run(shell.arg(folder.path()).arg(port.to_string()));
+    for mounted in ["root/mnt", "root/proc", "root/dev"] {
+        let _ = unmount(folder.path().join(mounted), UnmountFlags::DETACH);
+    }
+    ended
 }
 
 /// The only file whose name ends so.

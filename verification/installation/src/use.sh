@@ -5,7 +5,7 @@ cd "$folder"
 mkdir -p tree/doc mnt
 cp /usr/share/common-licenses/* tree/doc
 head -c 3000000 /dev/urandom > tree/data
-digest=$(verimount build tree app.img)
+digest=$(verimount build tree app.img | cut -d" " -f1)
 verimount mount app.img mnt --digest "$digest"
 diff -r tree mnt
 verimount status mnt | grep -q 'mismatches *0'

@@ -25,8 +25,10 @@ const URING_SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
 
 pub(super) fn examine() -> Vec<Diagnosis> {
     let mut all = vec![device(), helper()];
+    all.extend(mount_table());
     if geteuid().is_root() {
-        all.extend([passthrough(), uring()]);
+        all.push(passthrough());
+        all.extend(uring());
     } else {
         all.extend([allow_other(), read_ahead()]);
     }
@@ -73,6 +75,19 @@ fn helper() -> Diagnosis {
     }
 }
 
+/// Where `fusermount3` looks for the mounts that a user may unmount. Minimal systems and containers may lack it.
+fn mount_table() -> Option<Diagnosis> {
+    const TABLE: &str = "/etc/mtab";
+    let is_missing = fs::metadata(TABLE).is_err();
+    is_missing.then(|| {
+        Diagnosis::limited(
+            TABLE,
+            "it is missing: ordinary users cannot unmount",
+            "ln -s ../proc/self/mounts /etc/mtab",
+        )
+    })
+}
+
 fn find(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
     let mut candidates = env::split_paths(&path).map(|folder| folder.join(program));
@@ -115,10 +130,12 @@ fn passthrough() -> Diagnosis {
     }
 }
 
-fn uring() -> Diagnosis {
+/// If the kernel tells anything of its modules.
+fn uring() -> Option<Diagnosis> {
     const ABOUT: &str = "io_uring";
+    fs::metadata("/sys/module").ok()?;
     let is_on = fs::read_to_string(URING_SWITCH).map(|value| value.trim() == "Y");
-    match is_on {
+    Some(match is_on {
         Ok(true) => Diagnosis::good(ABOUT, "requests of bridges for one user arrive by io_uring"),
         Ok(false) => Diagnosis::limited(
             ABOUT,
@@ -130,7 +147,7 @@ fn uring() -> Diagnosis {
             format!("Linux {} has none for FUSE", release()),
             format!("Linux {}.{} or later", URING.0, URING.1),
         ),
-    }
+    })
 }
 
 /// Mounts whose process was killed: whoever uses them gets errors.

@@ -231,13 +231,13 @@ pub(super) const TOOLS: [Tool; 58] = [
     tool(
         "nginx",
         "nginx-light",
-        &[Bench, Test],
+        &[Bench, Installation, Test],
         "serves images that are read from a URL",
     ),
     tool(
         "openssl",
         "openssl",
-        &[Bench, Test],
+        &[Bench, Installation, Test],
         "hashes, for its speed to be compared, and makes certificates",
     ),
     tool(
