@@ -9,7 +9,7 @@
 //! in memory or repeats has a limit that does not depend on the image. Features that this reader does not
 //! know are refused by name.
 //!
-//! What is read and written of the format is described in `docs/formats/erofs.md`.
+//! `docs/formats/erofs.md` describes what is read of the format, and `docs/formats/erofs-writing.md` what is written.
 
 // The examples of the README are tests.
 #![cfg_attr(doctest, doc = include_str!("../README.md"))]

@@ -1,4 +1,4 @@
-//! What programs read in different ways. `docs/formats/erofs.md` says which program reads it how.
+//! What programs read in different ways. `docs/formats/erofs-writing.md` says which program reads it how.
 
 use crate::{error::Defect, extension::Extension, header::Header};
 

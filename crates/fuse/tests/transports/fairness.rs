@@ -19,7 +19,7 @@ use crate::{
 /// Users other than the one who runs the tests.
 pub(crate) const USERS: [u32; 3] = [61_001, 61_002, 61_003];
 
-/// How many reads a single user can have running, according to `docs/SEMANTICS.md`.
+/// How many reads a single user can have running, according to `docs/semantics/bridge-users.md`.
 pub(crate) const SHARE: usize = 32;
 
 /// The same for `fsync` and other operations that may take long.

@@ -1,4 +1,4 @@
-//! Differences that SEMANTICS.md lists for every cache mode.
+//! Differences that `docs/semantics/bridge.md` lists for every cache mode.
 
 use super::operation::{Change, Operation};
 use crate::prelude::*;

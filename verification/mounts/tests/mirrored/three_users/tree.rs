@@ -57,7 +57,7 @@ impl Tree {
         let found = statx(CWD, &at, flags, StatxFlags::BASIC_STATS).unwrap();
         let kind = FileType::from_raw_mode(found.stx_mode.into());
         let mut mode = u32::from(found.stx_mode);
-        // Only a mark without the group's permission to execute; see SEMANTICS.md.
+        // Only a mark without the group's permission to execute; see docs/semantics/bridge.md.
         if kind == FileType::RegularFile && mode & 0o010 == 0 {
             mode &= !0o2000;
         }
