@@ -13,6 +13,7 @@ mod contents;
 mod devices;
 mod dm_verity;
 mod doctor;
+mod documents;
 mod durability;
 mod exit_codes;
 mod hostile;

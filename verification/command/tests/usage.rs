@@ -3,7 +3,7 @@
 
 use verimount_support::workspace::root;
 
-use crate::prelude::*;
+use crate::{documents::pages, prelude::*};
 
 /// A subcommand, as its help shows it.
 struct Subcommand {
@@ -136,11 +136,13 @@ fn what_the_documentation_says_is_there() {
     let all = all();
     let mut mentioned = BTreeSet::new();
     let mut options = 0;
-    let documents = fs::read_dir(root().join("docs")).unwrap();
-    let documents = documents.map(|entry| entry.unwrap().path());
-    let markdown = documents.filter(|path| path.extension().is_some_and(|end| end == "md"));
     let readmes = ["README.md", "crates/cli/README.md"].map(|path| root().join(path));
-    for document in readmes.into_iter().chain(markdown) {
+    let docs = root().join("docs");
+    // Those of formats are about bytes.
+    let pages = pages(&docs)
+        .into_iter()
+        .filter(|page| !page.starts_with(docs.join("formats")));
+    for document in readmes.into_iter().chain(pages) {
         for line in documented(&document) {
             let words: Vec<_> = line
                 .split([' ', ','])
