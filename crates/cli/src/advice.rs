@@ -16,8 +16,8 @@ pub(crate) fn advice(error: &Error) -> Option<String> {
              with --unverified"
         ),
         ErrorKind::WrongContent => format!(
-            ": it is another version, or it was replaced; verimount info {at} shows what it is; ask its \
-             author for the right digest"
+            ": it is another version, it was replaced, or that is not its digest or key; verimount info {at} shows \
+             what it is"
         ),
         ErrorKind::DeviceNotTrusted => {
             format!(": give its digest, too: --device {at}@DIGEST; verimount info {at} shows it")

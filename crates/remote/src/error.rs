@@ -20,7 +20,7 @@ pub enum Error {
         status: u16,
     },
     /// The server does not allow it.
-    #[error("the server does not allow reading it (status {status})")]
+    #[error("the server does not allow it (status {status})")]
     Forbidden {
         /// 401 or 403.
         status: u16,

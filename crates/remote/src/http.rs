@@ -6,7 +6,7 @@ use rustls::crypto::ring;
 use ureq::{
     Agent, AsSendBody, Body, RequestBuilder, Timeout,
     config::RedirectAuthHeaders,
-    http::{Request, Response, Uri, uri::Scheme},
+    http::{Request, Response, Uri},
     tls::TlsConfig,
     typestate::{WithBody, WithoutBody},
     unversioned::transport::DefaultConnector,
@@ -17,7 +17,7 @@ use crate::{
     limits::{CONNECT, Limits, MAX_HEAD},
     proxies::Proxies,
     resolver::SystemResolver,
-    roots::Roots,
+    roots::roots,
     session::Authorities,
 };
 
@@ -26,7 +26,6 @@ use crate::{
 #[derive(Clone)]
 pub(crate) struct Http {
     agent: Agent,
-    roots: Roots,
     proxies: Arc<Proxies>,
 }
 
@@ -43,10 +42,8 @@ pub(crate) enum Within {
 
 impl Http {
     pub(crate) fn new(authorities: Option<Authorities>, limits: &Limits, proxies: Proxies) -> Self {
-        let roots = Roots::new(authorities);
         Self {
-            agent: agent(&roots, limits),
-            roots,
+            agent: agent(authorities, limits),
             proxies: proxies.into(),
         }
     }
@@ -78,7 +75,6 @@ impl Http {
         request: Request<impl AsSendBody>,
         within: Within,
     ) -> Result<Response<Body>, Error> {
-        self.announce_roots(request.uri());
         let proxy = self.proxies.of_url(request.uri())?;
         let config = self.agent.configure_request(request).proxy(proxy);
         let config = match within {
@@ -99,16 +95,9 @@ impl Http {
         request: Request<impl AsSendBody>,
         within: Duration,
     ) -> Result<Response<Body>, Error> {
-        self.announce_roots(request.uri());
         let config = self.agent.configure_request(request);
         let config = config.timeout_global(Some(within));
         self.agent.run(config.build()).map_err(of_client)
-    }
-
-    fn announce_roots(&self, url: &Uri) {
-        if url.scheme() == Some(&Scheme::HTTPS) {
-            self.roots.announce();
-        }
     }
 
     /// Ends all requests, and refuses later ones.
@@ -124,9 +113,9 @@ impl Http {
     }
 }
 
-fn agent(roots: &Roots, limits: &Limits) -> Agent {
+fn agent(authorities: Option<Authorities>, limits: &Limits) -> Agent {
     let tls = TlsConfig::builder()
-        .root_certs(roots.certificates())
+        .root_certs(roots(authorities))
         .unversioned_rustls_crypto_provider(Arc::new(ring::default_provider()))
         .build();
     // A session has a file and perhaps a sidecar.

@@ -8,6 +8,9 @@ use std::path::Path;
 
 use serde::Serialize;
 
+#[cfg(feature = "remote")]
+pub use verimount_remote::has_system_certificates;
+
 /// What was found out about one thing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]

@@ -125,7 +125,7 @@ fn headers_are_sent_and_never_shown() {
     });
     let url = server.url("/image");
     let without = verimount(args!["ls", &url, "--unpinned", "--no-cache"]);
-    without.fails_saying("the server does not allow reading it (status 401)");
+    without.fails_saying("the server does not allow it (status 401)");
     let headers = world.write(
         "headers",
         "# for tests\nAuthorization: Bearer secret-token\n",

@@ -11,10 +11,10 @@ use std::{
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueHint};
-use verimount::{Cache, OpenOptions, RemoteOptions, printable};
+use verimount::{Cache, OpenOptions, RemoteOptions, doctor::has_system_certificates, printable};
 
 use super::cache_directory::usual_directory;
-use crate::options::parse_size;
+use crate::{message::say, options::parse_size};
 
 /// How content on web servers is reached, and where it is kept.
 #[derive(Args)]
@@ -78,8 +78,13 @@ impl SessionArgs {
     pub(crate) fn options(&self) -> Result<RemoteOptions> {
         let mut options = RemoteOptions::default();
         options.timeout = Duration::from_secs(self.timeout.into());
-        if let Some(path) = &self.ca {
-            options.authorities = Some(parsed(path)?);
+        match &self.ca {
+            Some(path) => options.authorities = Some(parsed(path)?),
+            None if !has_system_certificates() => say(
+                "note: this system has no certificates of authorities: servers are believed by those of Mozilla, as they \
+                 were at the release of this program (install the package ca-certificates, or give --ca)",
+            ),
+            None => {}
         }
         if let Some(path) = &self.header_file {
             options.headers = parsed(path)?;

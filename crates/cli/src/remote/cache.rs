@@ -150,8 +150,8 @@ fn print(out: &mut impl Write, cache: &JsonCache) -> io::Result<()> {
     for object in &cache.objects {
         writeln!(
             out,
-            "{} {}: {} of {} bytes",
-            object.key, object.part, object.allocated, object.size
+            "{} {}: {} bytes, {} on disk",
+            object.key, object.part, object.size, object.allocated
         )?;
     }
     Ok(())

@@ -116,7 +116,7 @@ impl Format {
             && self.mode == Mode::default();
         if !is_usual {
             say(format_args!(
-                "note: the volume does not store these options, give them each time: --integrity {algorithm}{}{} --mode {}",
+                "note: the volume does not store these options, give them each time: --integrity {algorithm}{}{}, --mode {}",
                 if algorithm.is_keyed() {
                     " and its key"
                 } else {
