@@ -37,14 +37,11 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result<()> {
-    setup::ensure_installed(&[Purpose::Dist])?;
-    ensure_committed()?;
     let output = match &options.output {
         Some(output) => std::path::absolute(output)?,
         None => target()?.join("dist"),
     };
     make(&output)?;
-    ensure_committed()?;
     if options.check {
         reproduced::check(&output)?;
     }
@@ -61,7 +58,9 @@ fn ensure_committed() -> Result<()> {
 }
 
 /// Makes all files in the folder `output`, which has nothing else afterwards.
-fn make(output: &Path) -> Result<()> {
+pub(crate) fn make(output: &Path) -> Result<()> {
+    setup::ensure_installed(&[Purpose::Dist])?;
+    ensure_committed()?;
     if output.exists() {
         fs::remove_dir_all(output).with_context(|| output.display().to_string())?;
     }
@@ -75,7 +74,9 @@ fn make(output: &Path) -> Result<()> {
     fs::copy(&binary, output.join(named("")))?;
     commit.pack(&tree, ".", &output.join(named(".tar.gz")), "gzip -9n")?;
     debian::package(&commit, &tree, output)?;
-    write_checksums(output)
+    write_checksums(output)?;
+    // Some files are those of the folder that was being worked in.
+    ensure_committed()
 }
 
 /// The name of a file for this kind of machine.

@@ -15,7 +15,7 @@ use verimount_support::{
 use verimount_testenv::{EXHAUSTIVE, tools::REQUIRE_TOOLS};
 
 use crate::{
-    deny, fuzz,
+    deny, dist, fuzz,
     programs::Program,
     skips::Skips,
     steps::{cargo_test, check_sources, run_tests, step},
@@ -69,7 +69,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 /// processors, and the work, which gets the folder for build results.
 type FurtherStep = (&'static str, u64, fn(&Path) -> Result<()>);
 
-const FURTHER_STEPS: [FurtherStep; 8] = [
+const FURTHER_STEPS: [FurtherStep; 9] = [
     ("Dependencies", 5, deny::check),
     ("Packages", 2, |_| check_packages()),
     ("Conformance of mirrored directories", 6, |_| {
@@ -87,6 +87,10 @@ const FURTHER_STEPS: [FurtherStep; 8] = [
     ("Kernel", 25, |_| Program::KernelTest.run(&[])),
     ("Fuzz targets", 14, |target| {
         fuzz::run(&fuzz::folder(target))
+    }),
+    ("Installation", 15, |target| {
+        dist::make(&target.join("dist"))?;
+        Program::Installation.run(&[])
     }),
 ];
 
