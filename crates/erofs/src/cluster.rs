@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use quick_cache::Weighter;
-use verimount_source::{AlignedBuf, Scratch};
+use verimount_source::{AlignedBuf, Kept, Scratch, keep};
 
 use crate::{
     Error,
     decode::Algorithm,
     error::Defect,
     image::Image,
-    kept::{Kept, keep},
     numbers::{to_u64, to_usize},
     piece::Place,
     space::Address,

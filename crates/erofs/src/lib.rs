@@ -41,7 +41,6 @@ mod features;
 mod image;
 mod inode;
 mod inode_id;
-mod kept;
 mod layout;
 mod metadata;
 mod note;

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// How many bytes of directories are kept: more than a million entries with short names.
-const KEPT_BYTES: usize = 64 << 20;
+const KEPT_BYTES: u64 = 64 << 20;
 
 /// How many file headers are kept.
 const NODE_CACHE_ENTRIES: usize = 1 << 16;

@@ -4,10 +4,10 @@ use std::{ops::Range, sync::Arc};
 
 use parking_lot::Mutex;
 use quick_cache::Weighter;
+use verimount_source::{Kept, keep};
 
 use crate::{
     Error, Unsupported,
-    kept::{Kept, keep},
     numbers::{to_u64, to_usize},
     space::Address,
 };

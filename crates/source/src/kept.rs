@@ -1,20 +1,16 @@
-//! What is kept of an image in memory, within a number of bytes.
-
 use std::hash::Hash;
 
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter, sync::DefaultLifecycle};
 
-use crate::numbers::to_usize;
-
 /// Keeps what was used last, up to a number of bytes.
-pub(crate) type Kept<K, V, W> = quick_cache::sync::Cache<K, V, W>;
+pub type Kept<K, V, W> = quick_cache::sync::Cache<K, V, W>;
 
-/// Nothing yet, and up to `bytes` bytes of what usually takes `usual` bytes each.
+/// A [`Kept`] with nothing yet, and room for `bytes` bytes of what usually takes `usual` bytes each.
 ///
 /// By default, the bytes would be divided among four times as many shards as there are processors, and what does not fit into
 /// its shard would not be kept at all. Here there is one shard on any machine. Its lock is held for a look-up only, which is
 /// little beside what is done with what was found.
-pub(crate) fn keep<K, V, W>(bytes: u64, usual: u64, weighter: W) -> Kept<K, V, W>
+pub fn keep<K, V, W>(bytes: u64, usual: u64, weighter: W) -> Kept<K, V, W>
 where
     K: Eq + Hash,
     V: Clone,
@@ -22,12 +18,11 @@ where
 {
     let count = bytes.checked_div(usual).unwrap_or_default();
     let options = OptionsBuilder::new()
-        .estimated_items_capacity(to_usize(count))
+        .estimated_items_capacity(usize::try_from(count).unwrap_or(usize::MAX))
         .weight_capacity(bytes)
         .shards(1)
         .build();
-    #[expect(clippy::expect_used, reason = "both capacities are given")]
-    let options = options.expect("complete options");
+    let options = options.expect("both capacities are given");
     Kept::with_options(
         options,
         weighter,
