@@ -40,7 +40,7 @@ fn walk(mirror: &Mirror, directory: NodeId, nodes: &mut Vec<(NodeId, u64)>) {
             entries.extend(listed.entry);
             true
         };
-        mirror.list_plus(&open, before.0, &mut add).unwrap();
+        mirror.list(&open, before.0, true, &mut add).unwrap();
         if position == before.0 {
             break;
         }

@@ -4,8 +4,8 @@ use rustix::{fs::OFlags, io::Errno};
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::{
-    CopyRange, CreateMode, Durability, FileSystem, Handle, Names, NamesPlus, NodeId, Read, Seek,
-    SetAttr, SetTime, Time, Write,
+    CopyRange, CreateMode, Durability, FileSystem, Handle, Names, NodeId, Read, Seek, SetAttr,
+    SetTime, Time, Write,
     abi::{self, opcode},
     request::Request,
     types::Valid,
@@ -25,7 +25,6 @@ const WRITE_KILL_SUIDGID: u32 = 1 << 2;
 pub(crate) struct Thread<S> {
     scratch: S,
     names: Names,
-    names_plus: NamesPlus,
     /// The encoded answer of operations that use none of the fields above.
     answer: Vec<u8>,
 }
@@ -69,8 +68,8 @@ impl<'t, F: FileSystem> Exchange<'t, '_, F> {
             opcode::CREATE => self.create(),
             opcode::FORGET => self.forget(),
             opcode::BATCH_FORGET => self.batch_forget(),
-            opcode::READDIR => self.readdir(),
-            opcode::READDIRPLUS => self.readdirplus(),
+            opcode::READDIR => self.readdir(false),
+            opcode::READDIRPLUS => self.readdir(true),
             opcode::READLINK => self.readlink(),
             opcode::SETATTR => self.setattr(),
             opcode::STATX => self.statx(),
@@ -326,21 +325,12 @@ impl<'t, F: FileSystem> Exchange<'t, '_, F> {
         self.value(&abi::CopyFileRangeOut { bytes_copied })
     }
 
-    fn readdir(mut self) -> Outcome<'t> {
+    fn readdir(mut self, wants_entries: bool) -> Outcome<'t> {
         let args: abi::ReadIn = self.request.take()?;
         let (node, names) = (self.request.node(), &mut self.thread.names);
-        names.restart(args.size);
+        names.restart(args.size, wants_entries);
         self.fs.readdir(node, Handle(args.fh), args.offset, names)?;
         Ok(self.thread.names.records())
-    }
-
-    fn readdirplus(mut self) -> Outcome<'t> {
-        let args: abi::ReadIn = self.request.take()?;
-        let (node, names) = (self.request.node(), &mut self.thread.names_plus);
-        names.restart(args.size);
-        self.fs
-            .readdirplus(node, Handle(args.fh), args.offset, names)?;
-        Ok(self.thread.names_plus.records())
     }
 
     fn fsyncdir(mut self) -> Outcome<'t> {

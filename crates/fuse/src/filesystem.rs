@@ -3,8 +3,8 @@ use std::{ffi::OsStr, time::Duration};
 use rustix::io::Errno;
 
 use crate::{
-    Attr, Caller, CopyRange, CreateMode, Entry, Handle, Names, NamesPlus, NodeId, Opened, Read,
-    Seek, SetAttr, StatFs, Statx, Write,
+    Attr, Caller, CopyRange, CreateMode, Entry, Handle, Names, NodeId, Opened, Read, Seek, SetAttr,
+    StatFs, Statx, Write,
 };
 
 /// A name in a directory.
@@ -185,24 +185,14 @@ pub trait FileSystem: Send + Sync + 'static {
         Err(Errno::NOSYS)
     }
 
-    /// Lists a directory from `position` on: 0, or the [`next`](crate::Name::next) of a listed name.
+    /// Lists a directory from `position` on: 0, or the [`next`](crate::Name::next) of a listed name. If entries are
+    /// [wanted](Names::wants_entries), this looks up each name, which increments the lookup count of each node.
     fn readdir(
         &self,
         node: NodeId,
         handle: Handle,
         position: u64,
         names: &mut Names,
-    ) -> Result<(), Errno> {
-        Err(Errno::NOSYS)
-    }
-
-    /// Lists a directory and looks up each name, which increments the lookup count of each node.
-    fn readdirplus(
-        &self,
-        node: NodeId,
-        handle: Handle,
-        position: u64,
-        names: &mut NamesPlus,
     ) -> Result<(), Errno> {
         Err(Errno::NOSYS)
     }

@@ -37,7 +37,7 @@ pub use awake::{Awake, AwakeLimit};
 pub use connection::{Backing, Connection};
 pub use filesystem::{FileSystem, Place};
 pub use init::{Agreement, Answering, SessionOptions};
-pub use listing::{Name, Names, NamesPlus};
+pub use listing::{Name, Names};
 pub use session::{Serving, Session, Transport};
 pub use shares::Shares;
 pub use types::{

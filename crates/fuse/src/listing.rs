@@ -28,27 +28,36 @@ pub struct Name<'n> {
 pub struct Names {
     records: Vec<u8>,
     room: usize,
+    wants_entries: bool,
 }
-
-/// A partial listing of names with attributes, which an operation fills.
-#[derive(Debug, Default)]
-pub struct NamesPlus(Names);
 
 impl Names {
     /// Clears it for a listing of at most `room` bytes.
-    pub(crate) fn restart(&mut self, room: u32) {
+    pub(crate) fn restart(&mut self, room: u32, wants_entries: bool) {
         self.records.clear();
         self.room = room as usize;
+        self.wants_entries = wants_entries;
     }
 
     pub(crate) fn records(&self) -> &[u8] {
         &self.records
     }
 
-    /// Adds a name. Returns false if there is no room for it; then this part of the listing is complete.
+    /// Whether each name is looked up, so that the kernel knows its attributes. It increments the lookup count of each
+    /// file whose name is [added](Self::add).
+    pub fn wants_entries(&self) -> bool {
+        self.wants_entries
+    }
+
+    /// Adds a name, with its file if that is [wanted](Self::wants_entries). An entry without a node (`.`
+    /// and `..`) is only listed. Returns false if there is no room for it; then this part of the listing
+    /// is complete.
     #[must_use]
-    pub fn add(&mut self, name: Name<'_>) -> bool {
-        self.add_behind(&[], name)
+    pub fn add(&mut self, name: Name<'_>, entry: impl FnOnce() -> Entry) -> bool {
+        match self.wants_entries {
+            true => self.add_behind(EntryOut::from(&entry()).as_bytes(), name),
+            false => self.add_behind(&[], name),
+        }
     }
 
     fn add_behind(&mut self, head: &[u8], name: Name<'_>) -> bool {
@@ -68,24 +77,6 @@ impl Names {
         self.records.extend_from_slice(name.name.as_bytes());
         self.records.extend(std::iter::repeat_n(0, padded - len));
         true
-    }
-}
-
-impl NamesPlus {
-    pub(crate) fn restart(&mut self, room: u32) {
-        self.0.restart(room);
-    }
-
-    pub(crate) fn records(&self) -> &[u8] {
-        self.0.records()
-    }
-
-    /// Adds a name and its file, whose lookup count the kernel increments. An entry without a node (`.`
-    /// and `..`) is only listed. Returns false if there is no room for it; then this part of the listing
-    /// is complete.
-    #[must_use]
-    pub fn add(&mut self, name: Name<'_>, entry: &Entry) -> bool {
-        self.0.add_behind(EntryOut::from(entry).as_bytes(), name)
     }
 }
 
@@ -121,11 +112,12 @@ mod tests {
     #[test]
     fn records_are_padded_and_never_cut() {
         let mut names = Names::default();
-        names.restart(24 + 8 + 24 + 8);
-        assert!(names.add(name("a", 1)));
+        names.restart(24 + 8 + 24 + 8, false);
+        let nobody = || unreachable!("no entry is wanted");
+        assert!(names.add(name("a", 1), nobody));
         assert_eq!(names.records().len(), 32);
-        assert!(names.add(name("12345678", 2)));
-        assert!(!names.add(name("b", 3)));
+        assert!(names.add(name("12345678", 2), nobody));
+        assert!(!names.add(name("b", 3), nobody));
         assert_eq!(names.records().len(), 64);
         assert_eq!(&names.records()[16..25], [1, 0, 0, 0, 8, 0, 0, 0, b'a']);
     }
@@ -138,10 +130,10 @@ mod tests {
             entry_valid: Duration::ZERO,
             attr_valid: Duration::ZERO,
         };
-        let mut names = NamesPlus::default();
-        names.restart(4096);
+        let mut names = Names::default();
+        names.restart(4096, true);
         for (text, node) in [(".", 0), ("a", 5), ("12345678", 6), ("..", 0), ("b", 7)] {
-            assert!(names.add(name(text, 1), &entry(node)));
+            assert!(names.add(name(text, 1), || entry(node)));
         }
         let nodes: Vec<_> = listed_nodes(names.records()).collect();
         assert_eq!(nodes, [NodeId(5), NodeId(6), NodeId(7)]);

@@ -6,14 +6,14 @@ use std::{ffi::OsStr, fs, os::unix::ffi::OsStrExt, sync::Arc, time::Duration};
 
 use rustix::io::Errno;
 use verimount_fuse::{
-    Answering, Attr, Caller, Capabilities, Entry, FileSystem, Handle, Names, NamesPlus, NodeId,
-    Opened, Place, Read, Seek, SessionOptions, StatFs,
+    Answering, Attr, Caller, Capabilities, Entry, FileSystem, Handle, Names, NodeId, Opened, Place,
+    Read, Seek, SessionOptions, StatFs,
 };
 use verimount_mount::{Mountable, STATUS_XATTR};
 use verimount_source::Scratch;
 use verimount_sys::FS_IOC_MEASURE_VERITY;
 use verimount_tree::{
-    self as tree, DirEntry, Error, ExtentKind, MAX_XATTR_VALUE, Measurement, Ownership, Tree,
+    self as tree, Error, ExtentKind, MAX_XATTR_VALUE, Measurement, Ownership, Tree,
 };
 
 use self::{
@@ -156,31 +156,20 @@ impl FileSystem for ImageFs {
         position: u64,
         names: &mut Names,
     ) -> Result<(), Errno> {
-        let Some(from) = add_dots(node, position, |dot| names.add(dot)) else {
+        let Some(from) = add_dots(node, position, |dot| names.add(dot, no_entry)) else {
             return Ok(());
         };
-        let listed = self.tree.list(file(node)?, from, &mut |entry, next| {
-            continue_if(names.add(name(&entry, next)))
-        });
-        listed.map_err(|error| error.errno())
-    }
-
-    fn readdirplus(
-        &self,
-        node: NodeId,
-        _: Handle,
-        position: u64,
-        names: &mut NamesPlus,
-    ) -> Result<(), Errno> {
-        let Some(from) = add_dots(node, position, |dot| names.add(dot, &no_entry())) else {
-            return Ok(());
+        let (tree, node) = (&self.tree, file(node)?);
+        let listed = match names.wants_entries() {
+            true => tree.list_with_attrs(node, from, &mut |listed, next, attr| {
+                // An entry whose attributes cannot be read is listed without them.
+                let found = || attr.map_or_else(no_entry, |attr| self.entry(attr));
+                continue_if(names.add(name(&listed, next), found))
+            }),
+            false => tree.list(node, from, &mut |listed, next| {
+                continue_if(names.add(name(&listed, next), no_entry))
+            }),
         };
-        let mut add = |listed: DirEntry<'_>, next, attr: Option<&tree::Attr>| {
-            // An entry whose attributes cannot be read is listed without them.
-            let found = attr.map_or_else(no_entry, |attr| self.entry(attr));
-            continue_if(names.add(name(&listed, next), &found))
-        };
-        let listed = self.tree.list_with_attrs(file(node)?, from, &mut add);
         listed.map_err(|error| error.errno())
     }
 

@@ -6,8 +6,7 @@ use rustix::{
 };
 use verimount_fuse::{
     Answering, Attr, Caller, Capabilities, Durability, Entry, FileSystem, Handle, Name, Names,
-    NamesPlus, NodeId, OpenFlags, Opened, Place, Read, SessionOptions, SetAttr, StatFs, Time,
-    Write,
+    NodeId, OpenFlags, Opened, Place, Read, SessionOptions, SetAttr, StatFs, Time, Write,
 };
 use verimount_mount::{Mountable, STATUS_XATTR};
 use verimount_source::Scratch;
@@ -112,28 +111,6 @@ impl VolumeFs {
             attr_valid: FOREVER,
         }
     }
-
-    /// Passes the entries from `position` on to `add`, until it returns false because there is no room.
-    fn list(&self, position: u64, add: &mut dyn FnMut(Name<'_>, &Entry) -> bool) {
-        let entries = [(".", NodeId::ROOT), ("..", NodeId::ROOT), (DISK, DISK_NODE)];
-        let position = usize::try_from(position).unwrap_or(usize::MAX);
-        for (next, (name, node)) in (1..).zip(entries).skip(position) {
-            let mut entry = self.entry(node);
-            if node == NodeId::ROOT {
-                // Only listed: the kernel does not count a lookup of `.` and `..`.
-                entry.node = None;
-            }
-            let name = Name {
-                name: OsStr::new(name),
-                ino: node.0,
-                mode: entry.attr.mode,
-                next,
-            };
-            if !add(name, &entry) {
-                break;
-            }
-        }
-    }
 }
 
 impl Mountable for VolumeFs {
@@ -213,18 +190,24 @@ impl FileSystem for VolumeFs {
     }
 
     fn readdir(&self, _: NodeId, _: Handle, position: u64, names: &mut Names) -> Result<(), Errno> {
-        self.list(position, &mut |name, _| names.add(name));
-        Ok(())
-    }
-
-    fn readdirplus(
-        &self,
-        _: NodeId,
-        _: Handle,
-        position: u64,
-        names: &mut NamesPlus,
-    ) -> Result<(), Errno> {
-        self.list(position, &mut |name, entry| names.add(name, entry));
+        let entries = [(".", NodeId::ROOT), ("..", NodeId::ROOT), (DISK, DISK_NODE)];
+        let position = usize::try_from(position).unwrap_or(usize::MAX);
+        for (next, (name, node)) in (1..).zip(entries).skip(position) {
+            let mut entry = self.entry(node);
+            if node == NodeId::ROOT {
+                // Only listed: the kernel does not count a lookup of `.` and `..`.
+                entry.node = None;
+            }
+            let name = Name {
+                name: OsStr::new(name),
+                ino: node.0,
+                mode: entry.attr.mode,
+                next,
+            };
+            if !names.add(name, || entry) {
+                break;
+            }
+        }
         Ok(())
     }
 

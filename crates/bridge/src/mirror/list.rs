@@ -26,7 +26,8 @@ impl Mirror {
     }
 
     /// Passes the names in a directory to `add`, until it returns false for one, with which the
-    /// next call must begin. `position` is 0 for the first name, or a [`Listed::next`].
+    /// next call must begin. `position` is 0 for the first name, or a [`Listed::next`]. With entries, each name but
+    /// `.` and `..` counts as a lookup.
     ///
     /// If `add` is not called, the listing is complete.
     ///
@@ -36,31 +37,11 @@ impl Mirror {
         &self,
         directory: &OpenDirectory,
         position: u64,
+        with_entries: bool,
         add: &mut dyn FnMut(Listed<'_>) -> bool,
     ) -> Result<(), Errno> {
         directory.list(position, &mut |raw| {
-            add(Listed {
-                name: raw.name(),
-                inode: raw.inode,
-                file_type: raw.file_type,
-                next: raw.next,
-                entry: None,
-            })
-        })
-    }
-
-    /// As [`Self::list`], with the entry of each name. Each but `.` and `..` counts as a lookup.
-    ///
-    /// # Errors
-    /// Any.
-    pub fn list_plus(
-        &self,
-        directory: &OpenDirectory,
-        position: u64,
-        add: &mut dyn FnMut(Listed<'_>) -> bool,
-    ) -> Result<(), Errno> {
-        directory.list(position, &mut |raw| {
-            let entry = self.entry(directory, raw);
+            let entry = with_entries.then(|| self.entry(directory, raw)).flatten();
             let is_added = add(Listed {
                 name: raw.name(),
                 inode: entry.map_or(raw.inode, |entry| entry.attr.inode),

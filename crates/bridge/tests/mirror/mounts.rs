@@ -69,7 +69,7 @@ fn other_users_get_exdev() {
             names.push(listed.name.to_owned());
             true
         };
-        mirror.list_plus(&directory, 0, &mut add).unwrap();
+        mirror.list(&directory, 0, true, &mut add).unwrap();
         assert!(names.contains(&"folder".into()));
     });
 }

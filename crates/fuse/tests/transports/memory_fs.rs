@@ -14,8 +14,8 @@ use std::{
 
 use rustix::{fs::FileType, io::Errno};
 use verimount_fuse::{
-    Attr, Caller, CreateMode, Durability, Entry, FileSystem, Handle, Name, Names, NamesPlus,
-    NodeId, OpenFlags, Opened, Place, Read, SetAttr, Write,
+    Attr, Caller, CreateMode, Durability, Entry, FileSystem, Handle, Name, Names, NodeId,
+    OpenFlags, Opened, Place, Read, SetAttr, Write,
 };
 
 /// Reading a file with this name panics.
@@ -379,34 +379,21 @@ impl FileSystem for MemoryFs {
         position: u64,
         names: &mut Names,
     ) -> Result<(), Errno> {
-        let mut nodes = self.nodes();
-        let all = (1..).zip(nodes.list(node)?).skip(position as usize);
-        for (next, (name, node)) in all {
-            let mode = nodes.get(node)?.mode;
-            if !names.add(named(&name, node, mode, next)) {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    fn readdirplus(
-        &self,
-        node: NodeId,
-        _: Handle,
-        position: u64,
-        names: &mut NamesPlus,
-    ) -> Result<(), Errno> {
-        if self.is(node, SLOW_DIRECTORY) {
+        let wants_entries = names.wants_entries();
+        if wants_entries && self.is(node, SLOW_DIRECTORY) {
             self.wait_slowly();
         }
         let mut nodes = self.nodes();
         let all = (1..).zip(nodes.list(node)?).skip(position as usize);
         for (next, (name, node)) in all {
-            let entry = nodes.entry(node)?;
-            if !names.add(named(&name, node, entry.attr.mode, next), &entry) {
-                // The kernel does not increment its lookup count.
-                nodes.get(node)?.lookups -= 1;
+            let entry = wants_entries.then(|| nodes.entry(node)).transpose()?;
+            let mode = nodes.get(node)?.mode;
+            let is_added = names.add(named(&name, node, mode, next), || entry.expect("as wanted"));
+            if !is_added {
+                if wants_entries {
+                    // The kernel does not increment its lookup count.
+                    nodes.get(node)?.lookups -= 1;
+                }
                 break;
             }
         }

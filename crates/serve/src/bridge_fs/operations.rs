@@ -4,10 +4,10 @@ use rustix::{
     fs::{FallocateFlags, FileType, OFlags, RenameFlags, SeekFrom, XattrFlags},
     io::Errno,
 };
-use verimount_bridge::DeviceNumber;
+use verimount_bridge::{DeviceNumber, Listed};
 use verimount_fuse::{
-    Attr, Caller, CopyRange, CreateMode, Entry, FileSystem, Handle, Names, NamesPlus, NodeId,
-    Opened, Place, Read, Seek, SetAttr, StatFs, Statx, Write, device_parts,
+    Attr, Caller, CopyRange, CreateMode, Entry, FileSystem, Handle, Names, NodeId, Opened, Place,
+    Read, Seek, SetAttr, StatFs, Statx, Write, device_parts,
 };
 use verimount_mount::STATUS_XATTR;
 use verimount_sys::IOC_MOUNT_STATUS;
@@ -261,38 +261,21 @@ impl FileSystem for BridgeFs {
         position: u64,
         names: &mut Names,
     ) -> Result<(), Errno> {
+        let with_entries = names.wants_entries();
         self.list(node, position, |directory| {
             let mut next = None;
-            self.mirror().list(directory, position, &mut |listed| {
-                let is_added = names.add(name(&listed));
+            let mut add = |listed: Listed<'_>| {
+                let is_added = names.add(name(&listed), || match listed.entry {
+                    Some(found) => self.entry(found),
+                    None => self.no_entry(),
+                });
                 if is_added {
                     next = Some(listed.next);
                 }
                 is_added
-            })?;
-            Ok(next)
-        })
-    }
-
-    fn readdirplus(
-        &self,
-        node: NodeId,
-        _: Handle,
-        position: u64,
-        names: &mut NamesPlus,
-    ) -> Result<(), Errno> {
-        self.list(node, position, |directory| {
-            let mut next = None;
+            };
             self.mirror()
-                .list_plus(directory, position, &mut |listed| {
-                    let entry = listed.entry.map(|found| self.entry(found));
-                    let entry = entry.unwrap_or_else(|| self.no_entry());
-                    let is_added = names.add(name(&listed), &entry);
-                    if is_added {
-                        next = Some(listed.next);
-                    }
-                    is_added
-                })?;
+                .list(directory, position, with_entries, &mut add)?;
             Ok(next)
         })
     }
