@@ -1,11 +1,9 @@
 //! Comparing the header index with the headers.
 
-use std::path::{Path, PathBuf};
-
 use verimount_source::ReadAt;
 
 use crate::{
-    Error, Node, NodeId, Romfs,
+    Error, NodeId, Romfs,
     error::Defect,
     geometry::{index_offset, to_usize},
     reader::MAX_DIRECTORY_ENTRIES,
@@ -33,8 +31,7 @@ impl<S: ReadAt> Romfs<S> {
             reached = reached.saturating_add(1);
             Ok(entries)
         };
-        let root = (self.root(), PathBuf::new());
-        self.walk_listed(root, list, |_: &Path, _: &Node| Ok::<_, Error>(()))?;
+        self.walk_listed(list, |_, _| Ok::<_, Error>(()))?;
 
         let indexed = index.directory_count();
         if to_usize(indexed) != reached {

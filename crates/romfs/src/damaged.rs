@@ -1,12 +1,9 @@
 //! Reading as much as possible of a partly unreadable image, to name the damaged files.
 
-use std::{
-    cell::RefCell,
-    ops::ControlFlow,
-    path::{Path, PathBuf},
-};
+use std::{cell::RefCell, ops::ControlFlow, path::Path};
 
 use verimount_source::ReadAt;
+use verimount_tree::{Ended, Error as TreeError};
 
 use crate::{
     Entries, Error, Node, NodeId, Romfs, index::Index, reader::MAX_DIRECTORY_ENTRIES,
@@ -74,10 +71,10 @@ impl<S: ReadAt> Romfs<S> {
     /// are left out, and where the walk cannot go on.
     pub fn walk_damaged(
         &self,
-        visit: impl FnMut(Result<(&Path, &Node), Error>) -> ControlFlow<()>,
+        visit: impl FnMut(Result<(&Path, &Node), TreeError>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         let visit = RefCell::new(visit);
-        let visit = |found: Result<(&Path, &Node), Error>| match visit.borrow_mut()(found) {
+        let visit = |found: Result<(&Path, &Node), TreeError>| match visit.borrow_mut()(found) {
             ControlFlow::Continue(()) => Ok(()),
             ControlFlow::Break(()) => Err(Ended::ByVisitor),
         };
@@ -86,12 +83,10 @@ impl<S: ReadAt> Romfs<S> {
         let index = index.filter(|index| index.is_usable(&self.source));
         let list = |directory| {
             let (entries, lost) = self.readable_entries(index, directory);
-            lost.map_or(Ok(()), |error| visit(Err(error)))?;
+            lost.map_or(Ok(()), |error| visit(Err(error.into())))?;
             Ok(entries)
         };
-        let walked = self.walk_listed((self.root(), PathBuf::new()), list, |path, node| {
-            visit(Ok((path, node)))
-        });
+        let walked = self.walk_listed(list, |path, node| visit(Ok((path, node))));
         let ended = match walked {
             Err(Ended::Failed(error)) => visit(Err(error)),
             ended => ended,
@@ -119,14 +114,8 @@ impl<S: ReadAt> Romfs<S> {
     }
 }
 
-/// Why a walk ended early.
-enum Ended {
-    ByVisitor,
-    Failed(Error),
-}
-
 impl From<Error> for Ended {
     fn from(error: Error) -> Self {
-        Self::Failed(error)
+        Self::Failed(error.into())
     }
 }

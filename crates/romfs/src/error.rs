@@ -32,6 +32,9 @@ pub enum Error {
     /// The image exceeds a limit of this reader.
     #[error("unsupported romfs image: {0}")]
     Unsupported(Limit),
+    /// A walk over the image cannot go on.
+    #[error(transparent)]
+    Walk(#[from] TreeError),
     /// Entries were requested of a node that is not a directory.
     #[error("the romfs header at byte {} is not a directory's", .0.get())]
     NotADirectory(NodeId),
@@ -70,6 +73,7 @@ impl From<Error> for TreeError {
     fn from(error: Error) -> Self {
         match error {
             Error::Source(error) => Self::Read(error),
+            Error::Walk(error) => error,
             Error::NotADirectory(_) => Self::NotADirectory,
             Error::NotASymlink(_) => Self::NotASymlink,
             Error::Unsupported(_) => Self::unsupported(error),
@@ -133,10 +137,6 @@ pub(crate) enum Defect {
     ChainLoop,
     #[error("a directory has two entries with the same name")]
     RepeatedName,
-    #[error("a directory is reached by two paths")]
-    SharedDirectory,
-    #[error("directories share their entries")]
-    SharedEntries,
     #[error("the index's counts or reserved bytes are invalid")]
     IndexHeader,
     #[error("the index's directory records are not in order")]
@@ -169,9 +169,6 @@ pub enum Limit {
     /// The header index has too many directories.
     #[error("the index has more than {} directories", index::MAX_DIRECTORIES)]
     Directories,
-    /// Directories are nested too deeply.
-    #[error("directories are nested more than {} deep", walk::MAX_DEPTH)]
-    Depth,
     /// The directories on one path have too many entries together.
     #[error(
         "more than {} entries in the directories on one path",

@@ -50,5 +50,4 @@ pub use name::{InvalidVolumeName, VolumeName};
 pub use node::{Node, NodeId, NodeKind};
 pub use reader::Romfs;
 pub use romfs_tree::RomfsTree;
-pub use walk::MAX_DEPTH;
 pub use writer::{MAX_NAME_LEN, Options, Plan, plan};

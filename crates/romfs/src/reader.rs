@@ -1,6 +1,7 @@
 use std::collections::HashSet;
 
 use verimount_source::{ReadAt, Scratch, Window};
+use verimount_tree::NodeId as TreeNodeId;
 
 use crate::{
     Entries, Error, Limit, Node, NodeId, NodeKind,
@@ -57,6 +58,21 @@ impl<S: ReadAt> Romfs<S> {
     /// The root directory.
     pub fn root(&self) -> NodeId {
         self.superblock.root
+    }
+
+    /// An upper bound of the number of entries: each has a header of its own.
+    pub(crate) fn max_entries(&self) -> u64 {
+        (self.size() / MIN_HEADER_LEN).into()
+    }
+
+    /// The number of a node in a [`Tree`](verimount_tree::Tree).
+    pub(crate) fn number(&self, id: NodeId) -> Result<TreeNodeId, Error> {
+        if id == self.root() {
+            return Ok(TreeNodeId::ROOT);
+        }
+        // The superblock is where the number would be 0.
+        let outside = || Defect::HeaderRange.at(id).into();
+        TreeNodeId::new(id.into()).ok_or_else(outside)
     }
 
     /// The source that holds the image.

@@ -9,7 +9,7 @@ use verimount_tree::{
 
 use crate::{
     Entries, Error, MAX_NAME_LEN, Node, NodeId, NodeKind, Romfs, directories::Directories,
-    error::Defect, geometry::MIN_HEADER_LEN,
+    geometry::MIN_HEADER_LEN,
 };
 
 /// How many bytes of directories are kept: more than a million entries with short names.
@@ -88,7 +88,10 @@ impl<S: ReadAt> RomfsTree<S> {
         let places = (from.get()..).skip(1).map_while(Cursor::new);
         for (entry, next) in entries.iter_from(position).zip(places) {
             let name = OsStr::from_bytes(entry.name);
-            let (node, file_type) = (self.number(entry.node.id)?, file_type(entry.node.kind));
+            let (node, file_type) = (
+                self.image.number(entry.node.id)?,
+                file_type(entry.node.kind),
+            );
             let listed = DirEntry {
                 name,
                 node,
@@ -109,20 +112,11 @@ impl<S: ReadAt> RomfsTree<S> {
 
     fn attr_of(&self, node: &Node) -> Result<Attr, TreeError> {
         let permissions = Permissions::new(node.permissions().into());
-        let (file_type, number) = (file_type(node.kind), self.number(node.id)?);
+        let (file_type, number) = (file_type(node.kind), self.image.number(node.id)?);
         Ok(Attr {
             rdev: device_number(node.kind),
             ..Attr::new(number, file_type, permissions, node.size.into())
         })
-    }
-
-    fn number(&self, id: NodeId) -> Result<TreeNodeId, Error> {
-        if id == self.image.root() {
-            return Ok(TreeNodeId::ROOT);
-        }
-        // The superblock is where the number would be 0.
-        let outside = || Defect::HeaderRange.at(id).into();
-        TreeNodeId::new(id.into()).ok_or_else(outside)
     }
 }
 
@@ -219,7 +213,7 @@ impl<S: ReadAt> Tree for RomfsTree<S> {
         self.image.walk_damaged(|found| {
             let (path, node) = match found {
                 Ok(found) => found,
-                Err(error) => return visit(Err(error.into())),
+                Err(error) => return visit(Err(error)),
             };
             let place = match node.kind {
                 // The data is right behind the header and the name.
@@ -234,13 +228,11 @@ impl<S: ReadAt> Tree for RomfsTree<S> {
     }
 
     fn usage(&self) -> Usage {
-        let size = self.image.size();
         Usage {
-            bytes: size.into(),
+            bytes: self.image.size().into(),
             // Of those names that `build` makes; the kernel's own reader shows no longer ones.
             name_max: u32::try_from(MAX_NAME_LEN).unwrap_or(u32::MAX),
-            // Each has a header of its own.
-            max_entries: (size / MIN_HEADER_LEN).into(),
+            max_entries: self.image.max_entries(),
         }
     }
 }

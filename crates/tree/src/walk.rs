@@ -63,7 +63,7 @@ pub fn walk<E: From<Error>>(
 
 /// A [`walk`] that goes on when it is asked to.
 pub struct Walker {
-    walk: Walk<Attr>,
+    walk: Walk<Listing<Attr>>,
     /// The directory that came last, whose entries come next.
     unentered: Option<NodeId>,
 }
@@ -74,8 +74,8 @@ impl Walker {
     /// # Errors
     /// None of a directory's own; what it cannot read is reported when it comes to that.
     pub fn new(tree: &dyn Tree, directory: NodeId, path: PathBuf) -> Result<Self, Error> {
-        let mut walk = Walk::new(tree, path);
-        walk.enter(directory)?;
+        let mut walk = Walk::new(tree.usage().max_entries, path);
+        walk.enter(directory, Listing::begin(directory))?;
         Ok(Self {
             walk,
             unentered: None,
@@ -88,11 +88,10 @@ impl Walker {
     /// As [`walk`], but none of a visitor.
     pub fn next(&mut self, tree: &dyn Tree) -> Result<Option<(&Path, Attr)>, Error> {
         if let Some(directory) = self.unentered.take() {
-            self.walk.enter(directory)?;
+            self.walk.enter(directory, Listing::begin(directory))?;
         }
-        let next = self
-            .walk
-            .next(|directory, from| part(tree, directory, from))?;
+        let list = &mut |directory, from| part(tree, directory, from);
+        let next = self.walk.next(|listing| listing.next(list))?;
         Ok(next.map(|attr| {
             self.unentered = attr.is_directory().then_some(attr.node);
             (&*self.walk.path, attr)
@@ -107,14 +106,14 @@ pub fn walk_readable(
     tree: &dyn Tree,
     mut visit: impl FnMut(Result<(&Path, NodeId), Error>) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
-    let mut walk = Walk::new(tree, PathBuf::new());
-    let mut entered = walk.enter(NodeId::ROOT);
+    let mut walk = Walk::new(tree.usage().max_entries, PathBuf::new());
+    let mut entered = walk.enter(NodeId::ROOT, Listing::begin(NodeId::ROOT));
     let mut failures = 0;
     loop {
         if let Err(error) = entered {
             visit(Err(error))?;
         }
-        let next = walk.next(|directory, from| {
+        let list = &mut |directory, from| {
             readable_part(tree, directory, from, |error| {
                 failures += 1;
                 visit(Err(error)).map_break(|()| Ended::ByVisitor)?;
@@ -123,7 +122,8 @@ pub fn walk_readable(
                     false => ControlFlow::Break(Ended::Failed(Error::unsupported(TooDamaged))),
                 }
             })
-        });
+        };
+        let next = walk.next(|listing| listing.next(list));
         let (node, file_type) = match next {
             Ok(Some(found)) => found,
             Ok(None) => return ControlFlow::Continue(()),
@@ -132,15 +132,18 @@ pub fn walk_readable(
         };
         visit(Ok((&walk.path, node)))?;
         entered = match file_type {
-            FileType::Directory => walk.enter(node),
+            FileType::Directory => walk.enter(node, Listing::begin(node)),
             _ => Ok(()),
         };
     }
 }
 
 /// Why a walk ended early.
-enum Ended {
+#[derive(Debug)]
+pub enum Ended {
+    /// The visitor has broken it.
     ByVisitor,
+    /// It cannot go on.
     Failed(Error),
 }
 
@@ -150,21 +153,90 @@ impl From<Error> for Ended {
     }
 }
 
-/// The state of a walk, which knows a `T` of each entry.
-struct Walk<T> {
+/// The state of a walk over directories, each with an `L` that lists its entries one by one.
+#[derive(Debug)]
+pub struct Walk<L> {
     /// The path of the entry that came last, or of the directory whose entries come next.
     path: PathBuf,
     /// Whether the path is that of an entry, and was not entered.
     is_at_entry: bool,
     /// The directories on this path.
-    levels: Vec<Level<T>>,
+    levels: Vec<L>,
     /// All directories so far: only one path may lead to each.
     entered: HashSet<NodeId>,
     /// How many more entries there can be.
     entries_left: u64,
 }
 
-struct Level<T> {
+impl<L> Walk<L> {
+    /// A walk over what is at `path`, in a tree that has at most so many entries.
+    pub fn new(max_entries: u64, path: PathBuf) -> Self {
+        Self {
+            path,
+            is_at_entry: false,
+            levels: Vec::new(),
+            entered: HashSet::new(),
+            entries_left: max_entries,
+        }
+    }
+
+    /// The path of the entry that came last.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The directories that are being listed.
+    pub fn levels(&self) -> &[L] {
+        &self.levels
+    }
+
+    /// Goes on with the entries of the directory that came last.
+    ///
+    /// # Errors
+    /// As [`walk`] for directories that no walk enters.
+    pub fn enter(&mut self, directory: NodeId, listing: L) -> Result<(), Error> {
+        if !self.entered.insert(directory) {
+            return Err(Error::corrupt(Endless::SharedDirectory(self.path.clone())));
+        }
+        if self.levels.len() == MAX_DEPTH {
+            return Err(Error::unsupported(TooDeep));
+        }
+        self.is_at_entry = false;
+        self.levels.push(listing);
+        Ok(())
+    }
+
+    /// The next entry: `next` gives that of a directory, with its name.
+    ///
+    /// # Errors
+    /// Those of `next`; [`Error::Corrupt`] if there are too many entries.
+    pub fn next<T, E: From<Error>>(
+        &mut self,
+        mut next: impl FnMut(&mut L) -> Result<Option<(OsString, T)>, E>,
+    ) -> Result<Option<T>, E> {
+        if mem::take(&mut self.is_at_entry) {
+            self.path.pop();
+        }
+        while let Some(level) = self.levels.last_mut() {
+            let Some((name, entry)) = next(level)? else {
+                self.levels.pop();
+                self.path.pop();
+                continue;
+            };
+            // Directories that share entries would be listed again and again.
+            let left = self.entries_left.checked_sub(1);
+            let shared = || Error::corrupt(Endless::SharedEntries(self.path.clone()));
+            self.entries_left = left.ok_or_else(shared)?;
+            self.path.push(name);
+            self.is_at_entry = true;
+            return Ok(Some(entry));
+        }
+        Ok(None)
+    }
+}
+
+/// A directory that is listed part by part, with a `T` of each entry.
+struct Listing<T> {
     directory: NodeId,
     /// Entries that come next.
     entries: VecDeque<(OsString, T)>,
@@ -175,61 +247,26 @@ struct Level<T> {
 /// Entries of a directory, and where further ones may begin.
 pub type Part<T> = (VecDeque<(OsString, T)>, Option<Cursor>);
 
-impl<T> Walk<T> {
-    /// A walk over a part of `tree` that is at `path`.
-    fn new(tree: &dyn Tree, path: PathBuf) -> Self {
+impl<T> Listing<T> {
+    fn begin(directory: NodeId) -> Self {
         Self {
-            path,
-            is_at_entry: false,
-            levels: Vec::new(),
-            entered: HashSet::new(),
-            entries_left: tree.usage().max_entries,
-        }
-    }
-
-    /// Goes on with the entries of the directory that came last.
-    fn enter(&mut self, directory: NodeId) -> Result<(), Error> {
-        if !self.entered.insert(directory) {
-            return Err(Error::corrupt(Endless::SharedDirectory(self.path.clone())));
-        }
-        if self.levels.len() == MAX_DEPTH {
-            return Err(Error::unsupported(TooDeep));
-        }
-        self.is_at_entry = false;
-        self.levels.push(Level {
             directory,
             entries: VecDeque::new(),
             rest: Some(Cursor::START),
-        });
-        Ok(())
+        }
     }
 
-    /// The next entry, from parts of directories that `list` returns.
-    fn next<E: From<Error>>(
+    /// The next entry, from parts that `list` returns.
+    fn next<E>(
         &mut self,
-        mut list: impl FnMut(NodeId, Cursor) -> Result<Part<T>, E>,
-    ) -> Result<Option<T>, E> {
-        if mem::take(&mut self.is_at_entry) {
-            self.path.pop();
+        list: &mut impl FnMut(NodeId, Cursor) -> Result<Part<T>, E>,
+    ) -> Result<Option<(OsString, T)>, E> {
+        while self.entries.is_empty()
+            && let Some(from) = self.rest
+        {
+            (self.entries, self.rest) = list(self.directory, from)?;
         }
-        while let Some(level) = self.levels.last_mut() {
-            if let Some((name, entry)) = level.entries.pop_front() {
-                self.path.push(name);
-                self.is_at_entry = true;
-                return Ok(Some(entry));
-            }
-            let Some(from) = level.rest else {
-                self.levels.pop();
-                self.path.pop();
-                continue;
-            };
-            (level.entries, level.rest) = list(level.directory, from)?;
-            // Directories that share entries would be listed again and again.
-            let left = self.entries_left.checked_sub(level.entries.len() as u64);
-            let shared = || Error::corrupt(Endless::SharedEntries(self.path.clone()));
-            self.entries_left = left.ok_or_else(shared)?;
-        }
-        Ok(None)
+        Ok(self.entries.pop_front())
     }
 }
 

@@ -11,9 +11,10 @@ use std::{
 
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 use tempfile::TempDir;
-use verimount_romfs::{BlockSize, Error, MAX_DEPTH, Options, Plan, Romfs, Unstorable, VolumeName};
+use verimount_romfs::{BlockSize, Error, Options, Plan, Romfs, Unstorable, VolumeName};
 use verimount_scan::{Error as ScanError, Limit, Options as ScanOptions, scan};
 use verimount_testkit::{go_on, skip};
+use verimount_tree::MAX_DEPTH;
 
 use crate::model::{can_make_devices, create, one_of_everything};
 
