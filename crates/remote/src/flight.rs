@@ -1,7 +1,4 @@
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
 use parking_lot::{Condvar, Mutex};
 
@@ -33,17 +30,10 @@ impl Flight {
     /// # Errors
     /// That of the fetch, or [`Error::TimedOut`].
     pub(crate) fn wait(&self, patience: Duration) -> Landed {
-        let deadline = Instant::now() + patience;
         let mut landed = self.landed.lock();
-        loop {
-            if let Some(end) = &*landed {
-                return end.clone();
-            }
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(Error::TimedOut { after: patience });
-            }
-            self.changed.wait_for(&mut landed, left);
-        }
+        self.changed
+            .wait_while_for(&mut landed, |landed| landed.is_none(), patience);
+        let late = || Err(Error::TimedOut { after: patience });
+        landed.clone().unwrap_or_else(late)
     }
 }
