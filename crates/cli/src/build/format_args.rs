@@ -1,6 +1,6 @@
 use std::fmt::Display;
 
-use anyhow::{Error, Result};
+use anyhow::Result;
 use clap::{Args, ValueEnum};
 use verimount::{
     ImageFormat, RefusedLosses, RomfsOptions,
@@ -79,14 +79,9 @@ impl FormatArgs {
     }
 
     fn erofs(&self) -> Result<ErofsOptions> {
-        let block_size = self.block_size.0.map(ErofsBlockSize::try_from);
-        let volume_name = ErofsVolumeName::new(self.volume_name.as_bytes());
         Ok(ErofsOptions {
-            volume_name: volume_name.map_err(volume_name_is_wrong)?,
-            block_size: block_size
-                .transpose()
-                .map_err(block_size_is_wrong)?
-                .unwrap_or_default(),
+            volume_name: self.volume_name(ErofsVolumeName::new)?,
+            block_size: self.block_size(ErofsBlockSize::try_from)?,
             compression: self.compress.map(|codec| Compression {
                 codec,
                 cluster: self.cluster.unwrap_or_default(),
@@ -95,22 +90,20 @@ impl FormatArgs {
     }
 
     fn romfs(&self) -> Result<RomfsImageOptions> {
-        let block_size = self.block_size.0.map(RomfsBlockSize::try_from);
-        let volume_name = RomfsVolumeName::new(self.volume_name.as_bytes());
         Ok(RomfsImageOptions {
-            volume_name: volume_name.map_err(volume_name_is_wrong)?,
-            block_size: block_size
-                .transpose()
-                .map_err(block_size_is_wrong)?
-                .unwrap_or_default(),
+            volume_name: self.volume_name(RomfsVolumeName::new)?,
+            block_size: self.block_size(RomfsBlockSize::try_from)?,
         })
     }
-}
 
-fn block_size_is_wrong(reason: impl Display) -> Error {
-    wrong_usage(format_args!("--block-size: {reason}"))
-}
+    fn volume_name<'a, T, E: Display>(&'a self, new: fn(&'a [u8]) -> Result<T, E>) -> Result<T> {
+        new(self.volume_name.as_bytes())
+            .map_err(|reason| wrong_usage(format_args!("--volume-name: {reason}")))
+    }
 
-fn volume_name_is_wrong(reason: impl Display) -> Error {
-    wrong_usage(format_args!("--volume-name: {reason}"))
+    /// The size of blocks; by default that of the format.
+    fn block_size<T: Default, E: Display>(&self, new: fn(u64) -> Result<T, E>) -> Result<T> {
+        let size = self.block_size.0.map_or_else(|| Ok(T::default()), new);
+        size.map_err(|reason| wrong_usage(format_args!("--block-size: {reason}")))
+    }
 }
