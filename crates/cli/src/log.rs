@@ -21,7 +21,7 @@ pub(crate) use self::destination::LogFile;
 use self::{
     kind::{LineKind, message},
     queue::{LineSender, Queue},
-    rate_limit::{LeftOut, RateLimit},
+    rate_limit::{Admission, LeftOut, RateLimit},
 };
 
 /// The rate limit of each kind of line.
@@ -93,10 +93,10 @@ impl<S: Subscriber> Filter<S> for Limit {
         }
         let kind = LineKind::of(event);
         let admitted = self.kinds.admit(kind, Instant::now(), || message(event));
-        if admitted.is_first_left_out() {
+        if admitted == Admission::FirstLeftOut {
             self.sender.wake();
         }
-        admitted.is_admitted()
+        admitted == Admission::Logged
     }
 }
 

@@ -55,16 +55,6 @@ pub(super) enum Admission {
     LeftOut,
 }
 
-impl Admission {
-    pub(super) fn is_admitted(self) -> bool {
-        self == Self::Logged
-    }
-
-    pub(super) fn is_first_left_out(self) -> bool {
-        self == Self::FirstLeftOut
-    }
-}
-
 impl<K: Clone + Eq + Hash> RateLimit<K> {
     pub(super) fn new() -> Self {
         Self(Mutex::new(State {
