@@ -32,18 +32,30 @@ pub(crate) fn open(
     content: Arc<dyn ReadAt>,
     devices: Vec<Arc<dyn ReadAt>>,
 ) -> Result<Option<Box<dyn Tree>>, Error> {
-    let has_devices = !devices.is_empty();
-    match RomfsTree::open(content.clone()) {
-        Ok(_) if has_devices => return Err(Error::unsupported(NO_DEVICES)),
-        Ok(tree) => return Ok(Some(Box::new(tree))),
-        Err(RomfsError::NotRomfs) => {}
-        Err(error) => return Err(error.into()),
+    if !devices.is_empty() {
+        return match ErofsTree::open(content, devices) {
+            Err(ErofsError::NotErofs) => Err(Error::unsupported(NO_DEVICES)),
+            tree => Ok(Some(Box::new(tree?))),
+        };
     }
-    match ErofsTree::open(content, devices) {
-        Ok(tree) => Ok(Some(Box::new(tree))),
-        Err(ErofsError::NotErofs) if has_devices => Err(Error::unsupported(NO_DEVICES)),
-        Err(ErofsError::NotErofs) => Ok(None),
-        Err(error) => Err(error.into()),
+    let romfs = RomfsTree::open(content.clone());
+    of_either(
+        romfs.map(|tree| -> Box<dyn Tree> { Box::new(tree) }),
+        || Ok(Box::new(ErofsTree::open(content, devices)?)),
+    )
+}
+
+/// What the reader of either format makes of content; `None` if both say that it is another one.
+fn of_either<T>(
+    romfs: Result<T, RomfsError>,
+    erofs: impl FnOnce() -> Result<T, ErofsError>,
+) -> Result<Option<T>, Error> {
+    match romfs {
+        Err(RomfsError::NotRomfs) => match erofs() {
+            Err(ErofsError::NotErofs) => Ok(None),
+            read => Ok(Some(read?)),
+        },
+        read => Ok(Some(read?)),
     }
 }
 
@@ -85,33 +97,26 @@ pub struct ImageDescription {
 /// # Errors
 /// Any [`Error`] of reading or of the image.
 pub(crate) fn describe(content: Arc<dyn ReadAt>) -> Result<Option<ImageDescription>, Error> {
-    match Romfs::open(content.clone()) {
-        Ok(image) => {
-            return Ok(Some(ImageDescription {
-                format: "romfs",
-                size: image.size().into(),
-                volume_name: image.volume_name().to_vec(),
-                devices: 0,
-                media_type: "application/vnd.verimount.data.v1.romfs",
-            }));
-        }
-        Err(RomfsError::NotRomfs) => {}
-        Err(error) => return Err(error.into()),
-    }
-    let superblock = match Superblock::read(&*content) {
-        Ok(superblock) => superblock,
-        Err(ErofsError::NotErofs) => return Ok(None),
-        Err(error) => return Err(error.into()),
-    };
-    superblock.check_length(content.size())?;
-    Ok(Some(ImageDescription {
-        format: "erofs",
-        size: superblock.size(),
-        volume_name: superblock.volume_name().to_vec(),
-        devices: superblock.devices(),
-        // As containerd has it.
-        media_type: "application/vnd.erofs.layer.v1",
-    }))
+    let romfs = Romfs::open(content.clone());
+    let romfs = romfs.map(|image| ImageDescription {
+        format: "romfs",
+        size: image.size().into(),
+        volume_name: image.volume_name().to_vec(),
+        devices: 0,
+        media_type: "application/vnd.verimount.data.v1.romfs",
+    });
+    of_either(romfs, || {
+        let superblock = Superblock::read(&*content)?;
+        superblock.check_length(content.size())?;
+        Ok(ImageDescription {
+            format: "erofs",
+            size: superblock.size(),
+            volume_name: superblock.volume_name().to_vec(),
+            devices: superblock.devices(),
+            // As containerd has it.
+            media_type: "application/vnd.erofs.layer.v1",
+        })
+    })
 }
 
 /// Compares the redundant parts of an image: the header index of romfs with the headers, and whether there are access
