@@ -140,7 +140,7 @@ impl FileData {
 
 impl FileId {
     /// The inode with this metadata.
-    pub(crate) fn of(metadata: &Metadata) -> Self {
+    pub fn of(metadata: &Metadata) -> Self {
         Self {
             device: metadata.dev(),
             inode: metadata.ino(),

@@ -2,9 +2,13 @@
 
 mod budget;
 mod directories;
-mod file_id;
 mod new_file;
 mod restore;
+/// The error for a name that no longer is that of the file that was made.
+fn was_replaced() -> io::Error {
+    io::Error::other("somebody else has replaced it meanwhile")
+}
+
 #[cfg(test)]
 mod tests;
 mod unrestored;
@@ -13,6 +17,7 @@ use std::{
     collections::HashMap,
     ffi::{OsStr, OsString},
     fs::File,
+    io,
     ops::Range,
     os::unix::{ffi::OsStrExt, fs::FileExt},
     path::{Path, PathBuf},
@@ -22,6 +27,7 @@ use rustix::{
     fs::{AtFlags, FileType as SystemType, Mode, linkat, mknodat, symlinkat},
     io::Errno,
 };
+use verimount_scan::FileId;
 use verimount_source::{Progress, Scratch};
 use verimount_tree::{
     Attr, Error as TreeError, ExtentKind, FileType, NodeId, Ownership, Tree, walk,
@@ -30,7 +36,6 @@ use verimount_tree::{
 use self::{
     budget::Budget,
     directories::{Directories, DirectoryIndex},
-    file_id::{FileId, was_replaced},
     new_file::NewFile,
     restore::{Copied, Restorer, plain_mode},
 };

@@ -13,11 +13,12 @@ use rustix::{
     fs::{Dir, Mode, OFlags, fchmod, fgetxattr, fremovexattr, mkdir, mkdirat, open, openat},
     io::Errno,
 };
+use verimount_scan::FileId;
 use verimount_tree::NodeId;
 
 use super::{
-    file_id::{FileId, was_replaced},
     restore::{ACCESS_LIST, DEFAULT_ACCESS_LIST},
+    was_replaced,
 };
 use crate::{Error, fault::Fault};
 

@@ -20,7 +20,7 @@ use rustix::{
 };
 use verimount_tree::{FileType, Timestamp};
 
-use super::file_id::was_replaced;
+use super::was_replaced;
 
 /// What tells the type of a file in its mode.
 const TYPE: u32 = 0o170_000;
