@@ -7,7 +7,7 @@ use verimount_scan::{Contents, Entry, EntryId, InodeKind};
 use super::{
     Compression,
     codec::Compressor,
-    piece::{Extent, Packer, add_padded},
+    piece::{Packed, Packer, add_padded},
 };
 use crate::{
     block_size::BlockSize,
@@ -60,15 +60,6 @@ pub(super) struct Batches<'p> {
     size: u64,
     files: Vec<EntryId>,
     starts: Vec<Start>,
-}
-
-/// What a batch was packed to.
-#[derive(Debug, Default)]
-pub(super) struct Packed {
-    /// The blocks of all pieces.
-    pub(super) blocks: Vec<u8>,
-    /// The extents of all compressed pieces.
-    pub(super) extents: Vec<Extent>,
 }
 
 /// What a thread needs to pack batches.
@@ -189,8 +180,7 @@ impl<'p> Batches<'p> {
         for piece in self.pieces(batch) {
             worker.read(&piece)?;
             if piece.is_compressed {
-                let Packed { blocks, extents } = &mut packed;
-                worker.packer.pack(&worker.input, blocks, extents)?;
+                worker.packer.pack(&worker.input, &mut packed)?;
             } else {
                 let block = self.plan.format.block.bytes() as usize;
                 add_padded(&worker.input, block, &mut packed.blocks);

@@ -12,10 +12,10 @@ use verimount_source::{Progress, Threads, in_order_with};
 
 use super::{
     Compression,
-    batches::{Batches, Packed, Piece},
+    batches::{Batches, Piece},
     codec,
     index::Encoder,
-    piece::{Data, Extent},
+    piece::{Data, Extent, Packed},
 };
 use crate::{
     raw::INODE_SLOT,

@@ -23,6 +23,15 @@ pub(in crate::writer) enum Data {
     Compressed(u32),
 }
 
+/// What a batch was packed to.
+#[derive(Debug, Default)]
+pub(super) struct Packed {
+    /// The blocks of all pieces.
+    pub(super) blocks: Vec<u8>,
+    /// The extents of all compressed pieces.
+    pub(super) extents: Vec<Extent>,
+}
+
 impl Extent {
     /// Blocks of its data.
     pub(in crate::writer) fn blocks(self) -> u32 {
@@ -61,31 +70,21 @@ impl Packer {
     /// An extent that is stored as it is has a block, except for the last one of the piece, which may be shorter. All
     /// others are longer than their blocks. So no two begin in the same block of the file, and one in
     /// several blocks contains a whole block of the file behind the one that it begins in. The index needs both.
-    pub(super) fn pack(
-        &mut self,
-        piece: &[u8],
-        blocks: &mut Vec<u8>,
-        extents: &mut Vec<Extent>,
-    ) -> Result<(), BuildError> {
-        let (start, first) = (blocks.len(), extents.len());
-        self.compress(piece, blocks, extents)?;
-        let used = (blocks.len() - start) / self.block;
+    pub(super) fn pack(&mut self, piece: &[u8], packed: &mut Packed) -> Result<(), BuildError> {
+        let (start, first) = (packed.blocks.len(), packed.extents.len());
+        self.compress(piece, packed)?;
+        let used = (packed.blocks.len() - start) / self.block;
         let plain = piece.len().div_ceil(self.block);
         let saved = plain.saturating_sub(used);
         if saved * LEAST_SAVING < plain {
-            blocks.truncate(start);
-            extents.truncate(first);
-            self.store(piece, blocks, extents);
+            packed.blocks.truncate(start);
+            packed.extents.truncate(first);
+            self.store(piece, packed);
         }
         Ok(())
     }
 
-    fn compress(
-        &mut self,
-        piece: &[u8],
-        blocks: &mut Vec<u8>,
-        extents: &mut Vec<Extent>,
-    ) -> Result<(), BuildError> {
+    fn compress(&mut self, piece: &[u8], packed: &mut Packed) -> Result<(), BuildError> {
         self.compressor.restart();
         let mut rest = piece;
         while !rest.is_empty() {
@@ -102,9 +101,10 @@ impl Packer {
                 Some(filled) => {
                     // The decompressor looks for the beginning behind zeros.
                     let padding = used * self.block - filled.bytes.len();
+                    let blocks = &mut packed.blocks;
                     blocks.resize(blocks.len() + padding, 0);
                     blocks.extend_from_slice(filled.bytes);
-                    extents.push(Extent {
+                    packed.extents.push(Extent {
                         len: filled.taken as u32,
                         data: Data::Compressed(used as u32),
                     });
@@ -112,7 +112,7 @@ impl Packer {
                 }
                 None => {
                     let taken = rest.len().min(self.cluster);
-                    self.store(&rest[..taken], blocks, extents);
+                    self.store(&rest[..taken], packed);
                     taken
                 }
             };
@@ -122,13 +122,11 @@ impl Packer {
     }
 
     /// Adds bytes as they are.
-    fn store(&self, bytes: &[u8], blocks: &mut Vec<u8>, extents: &mut Vec<Extent>) {
-        extents.extend(
-            bytes
-                .chunks(self.block)
-                .map(|part| Extent::plain(part.len())),
-        );
-        add_padded(bytes, self.block, blocks);
+    fn store(&self, bytes: &[u8], packed: &mut Packed) {
+        let parts = bytes.chunks(self.block);
+        let extents = parts.map(|part| Extent::plain(part.len()));
+        packed.extents.extend(extents);
+        add_padded(bytes, self.block, &mut packed.blocks);
     }
 }
 
@@ -177,17 +175,16 @@ mod tests {
                 let compressor = Compressor::new(codec, cluster, block).unwrap();
                 let mut packer = Packer::new(compressor, cluster, block);
                 for content in contents() {
-                    let (mut blocks, mut extents) = (Vec::new(), Vec::new());
-                    packer.pack(&content, &mut blocks, &mut extents).unwrap();
+                    let mut packed = Packed::default();
+                    packer.pack(&content, &mut packed).unwrap();
+                    let Packed { blocks, extents } = packed;
                     assert!(blocks.len() <= content.len().next_multiple_of(BLOCK));
                     let unpacked = unpack(&blocks, &extents, codec.algorithm());
                     assert!(unpacked == content, "{codec:?} {size} {}", content.len());
                     // What was packed before does not matter.
-                    let again = (blocks.clone(), extents.clone());
-                    blocks.clear();
-                    extents.clear();
-                    packer.pack(&content, &mut blocks, &mut extents).unwrap();
-                    assert!((blocks, extents) == again);
+                    let mut again = Packed::default();
+                    packer.pack(&content, &mut again).unwrap();
+                    assert!((blocks, extents) == (again.blocks, again.extents));
                 }
             }
         }
