@@ -138,9 +138,8 @@ impl Consistency {
     pub(super) fn flush(&self, blocks: &Blocks) -> Result<(), Error> {
         match self {
             Self::Journal(journal) => journal.flush(blocks),
-            Self::ReadOnly(_) => Ok(()),
             Self::Bitmap(_) | Self::Direct => blocks.flush(),
-            Self::RecoveryUnverified => Ok(()),
+            Self::ReadOnly(_) | Self::RecoveryUnverified => Ok(()),
         }
     }
 
@@ -153,7 +152,6 @@ impl Consistency {
     ) -> Result<(), Error> {
         match self {
             Self::Journal(journal) => journal.clear(blocks),
-            Self::ReadOnly(_) => Ok(()),
             Self::Bitmap(_) => {
                 blocks.flush()?;
                 // If all tags are valid, misreading the journal as a bitmap does no harm.
@@ -164,7 +162,7 @@ impl Consistency {
                 superblock.update(|superblock| superblock.dirty_bitmap = false)
             }
             Self::Direct => blocks.flush(),
-            Self::RecoveryUnverified => Ok(()),
+            Self::ReadOnly(_) | Self::RecoveryUnverified => Ok(()),
         }
     }
 }

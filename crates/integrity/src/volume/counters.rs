@@ -50,16 +50,12 @@ impl Counters {
             recent.push_back(block.clone());
         }
         drop(recent);
-        self.count_mismatches(bad.len());
+        self.mismatches.fetch_add(bad.len() as u64, Relaxed);
     }
 
     /// The last blocks that did not match, each once, the latest last.
     pub(super) fn recent_mismatches(&self) -> Vec<BadBlock> {
         self.recent.lock().iter().cloned().collect()
-    }
-
-    fn count_mismatches(&self, count: usize) {
-        self.mismatches.fetch_add(count as u64, Relaxed);
     }
 
     pub(super) fn stats(&self) -> VolumeStats {

@@ -280,11 +280,11 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
         file: "volume/consistency.rs",
         name: "closing in direct mode: flush",
         before: "Self::Direct => blocks.flush(),
-            Self::RecoveryUnverified => Ok(()),
+            Self::ReadOnly(_) | Self::RecoveryUnverified => Ok(()),
         }
     }
 }",
-        after: "Self::Direct | Self::RecoveryUnverified => Ok(()),
+        after: "Self::Direct | Self::ReadOnly(_) | Self::RecoveryUnverified => Ok(()),
         }
     }
 }",
