@@ -167,12 +167,14 @@ fn path_with(file: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// Whether a text begins with one of these, which are in lower case, in upper or lower case.
-pub(crate) fn begins_with_one(text: &str, beginnings: &[&str]) -> bool {
-    beginnings.iter().any(|beginning| {
-        let start = text.get(..beginning.len());
-        start.is_some_and(|start| start.eq_ignore_ascii_case(beginning))
-    })
+/// What the names of content begin with that is not on this machine: of files on web servers, of images in registries, and
+/// of objects in clouds.
+pub(crate) const SCHEMES: [&str; 6] = ["http://", "https://", "oci://", "s3://", "gs://", "az://"];
+
+/// Whether a text begins with this, which is in lower case, in upper or lower case.
+pub(crate) fn begins_with(text: &str, beginning: &str) -> bool {
+    let start = text.get(..beginning.len());
+    start.is_some_and(|start| start.eq_ignore_ascii_case(beginning))
 }
 
 /// Why a text is not a [`Location`]: it begins like a URL, a name in a registry or of an object, but is none that can be
@@ -185,10 +187,11 @@ impl TryFrom<&OsStr> for Location {
     type Error = LocationError;
 
     fn try_from(text: &OsStr) -> Result<Self, LocationError> {
-        match text.to_str().and_then(FarLocation::parse) {
-            Some(far) => Ok(Self(Kind::Far(far?))),
-            None => Ok(Self(Kind::Path(text.into()))),
-        }
+        let is_far = |text: &&str| SCHEMES.iter().any(|scheme| begins_with(text, scheme));
+        Ok(Self(match text.to_str().filter(is_far) {
+            Some(name) => Kind::Far(FarLocation::parse(name)?),
+            None => Kind::Path(text.into()),
+        }))
     }
 }
 

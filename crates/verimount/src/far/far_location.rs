@@ -6,7 +6,7 @@ use verimount_source::ReadAt;
 use super::{Access, Manifest, registry::RegistryImage};
 use crate::{
     Error, Location, LocationError,
-    location::{Kind, begins_with_one},
+    location::{Kind, begins_with},
 };
 
 /// Where content is that is not on this machine.
@@ -21,27 +21,17 @@ pub(crate) enum FarLocation {
 }
 
 impl FarLocation {
-    /// The location that a text means: a URL if it begins with `http://` or `https://`, an image in a registry if it
-    /// begins with `oci://`, an object in a cloud if it begins with `s3://`, `gs://` or `az://`; else `None`.
-    pub(crate) fn parse(text: &str) -> Option<Result<Self, LocationError>> {
-        if begins_with_one(text, &["http://", "https://", "oci://"]) {
-            Some(Self::of_url(text))
-        } else if begins_with_one(text, &["s3://", "gs://", "az://"]) {
-            Some(match cfg!(feature = "clouds") {
-                true => parsed(text).map(Self::Object),
-                false => Err(LocationError(
-                    "this program was built without support for object stores".to_owned(),
-                )),
-            })
-        } else {
-            None
+    /// The location that a text means which begins with a [scheme](crate::location::SCHEMES).
+    pub(crate) fn parse(text: &str) -> Result<Self, LocationError> {
+        if Reference::is_meant(text) {
+            return parsed(text).map(|name| Self::Registry(RegistryImage::new(name)));
         }
-    }
-
-    fn of_url(text: &str) -> Result<Self, LocationError> {
-        match Reference::is_meant(text) {
-            true => parsed(text).map(|name| Self::Registry(RegistryImage::new(name))),
-            false => parsed(text).map(Self::Url),
+        match begins_with(text, "http") {
+            true => parsed(text).map(Self::Url),
+            false if cfg!(feature = "clouds") => parsed(text).map(Self::Object),
+            false => Err(LocationError(
+                "this program was built without support for object stores".to_owned(),
+            )),
         }
     }
 
