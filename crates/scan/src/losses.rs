@@ -105,10 +105,16 @@ impl Losses {
 
     /// Adds an inode by its path.
     pub fn add(&mut self, loss: Loss, path: impl FnOnce() -> PathBuf, detail: fmt::Arguments<'_>) {
-        let lost = self.0.entry(loss).or_default();
-        lost.count = lost.count.saturating_add(1);
-        if lost.examples.len() < MAX_EXAMPLES {
-            lost.examples.push(Example {
+        self.0.entry(loss).or_default().add(path, detail);
+    }
+}
+
+impl Lost {
+    /// Counts an inode, and keeps it as an example if there are few.
+    pub fn add(&mut self, path: impl FnOnce() -> PathBuf, detail: impl fmt::Display) {
+        self.count = self.count.saturating_add(1);
+        if self.examples.len() < MAX_EXAMPLES {
+            self.examples.push(Example {
                 path: path(),
                 detail: detail.to_string(),
             });

@@ -1,6 +1,6 @@
 use std::{collections::BTreeMap, fmt, path::PathBuf};
 
-use verimount_scan::{Example, Lost};
+use verimount_scan::Lost;
 
 use crate::losses::shown;
 
@@ -29,9 +29,6 @@ pub enum Unrestored {
 #[derive(Debug, Clone, Default)]
 pub struct UnrestoredFiles(BTreeMap<Unrestored, Lost>);
 
-/// The most examples of each kind.
-const MAX_EXAMPLES: usize = 3;
-
 impl UnrestoredFiles {
     /// The files by what they do not have.
     pub fn iter(&self) -> impl Iterator<Item = (Unrestored, &Lost)> {
@@ -50,14 +47,7 @@ impl UnrestoredFiles {
 
     /// Adds a file by its path from the root.
     pub(super) fn add(&mut self, kind: Unrestored, path: &dyn Fn() -> PathBuf, detail: String) {
-        let lost = self.0.entry(kind).or_default();
-        lost.count = lost.count.saturating_add(1);
-        if lost.examples.len() < MAX_EXAMPLES {
-            lost.examples.push(Example {
-                path: path(),
-                detail,
-            });
-        }
+        self.0.entry(kind).or_default().add(path, detail);
     }
 }
 
