@@ -177,10 +177,7 @@ impl Cache {
                 Ok(()) => self.0.directory.remove(&name),
                 Err(_) => punch(&file, 0, stored.size.max(1)),
             };
-            removed.map_err(|source| CacheError::Io {
-                at: self.path().join(&name),
-                source,
-            })?;
+            removed.map_err(|error| self.0.directory.failed(&name, error))?;
             cleared.objects += 1;
             cleared.bytes += stored.allocated;
         }

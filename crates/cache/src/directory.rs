@@ -38,12 +38,8 @@ pub(crate) struct Directory {
 impl Directory {
     /// Opens the directory in `path`, both of which are created if they do not exist.
     pub(crate) fn open(path: &Path) -> Result<Self, CacheError> {
-        let failed = |source: io::Error| CacheError::Io {
-            at: path.to_owned(),
-            source,
-        };
         if let Some(parent) = path.parent() {
-            create_dir_all(parent).map_err(failed)?;
+            create_dir_all(parent).map_err(|error| CacheError::io(path, error))?;
         }
         let outer = open_directory(CWD, path, path)?;
         check_mode(&outer, path, Mode::WGRP | Mode::WOTH, 0o755)?;
@@ -92,7 +88,7 @@ impl Directory {
 
     /// The names of all files, and what the system knows of them.
     pub(crate) fn files(&self) -> Result<Vec<(String, Stat)>, CacheError> {
-        let failed = |errno| self.failed("", errno);
+        let failed = |errno: Errno| self.failed("", errno);
         let mut files = Vec::new();
         for entry in Dir::read_from(&self.fd).map_err(failed)? {
             let entry = entry.map_err(failed)?;
@@ -123,11 +119,9 @@ impl Directory {
         Ok(unlinkat(&self.fd, name, AtFlags::empty())?)
     }
 
-    pub(crate) fn failed(&self, name: &str, errno: Errno) -> CacheError {
-        CacheError::Io {
-            at: self.path.join(name),
-            source: errno.into(),
-        }
+    /// The error for what the system says of a file in it.
+    pub(crate) fn failed(&self, name: &str, error: impl Into<io::Error>) -> CacheError {
+        CacheError::io(self.path.join(name), error)
     }
 }
 
@@ -138,10 +132,7 @@ fn open_directory(
     path: &Path,
 ) -> Result<OwnedFd, CacheError> {
     let at = || path.to_owned();
-    let failed = |errno: Errno| CacheError::Io {
-        at: at(),
-        source: errno.into(),
-    };
+    let failed = |errno: Errno| CacheError::io(path, errno);
     match mkdirat(&parent, name, DIRECTORY_MODE) {
         Ok(()) | Err(Errno::EXIST | Errno::ROFS | Errno::ACCESS) => {}
         Err(errno) => return Err(failed(errno)),
@@ -167,10 +158,7 @@ fn check_mode(
     forbidden: Mode,
     expected: u32,
 ) -> Result<(), CacheError> {
-    let stat = fstat(file).map_err(|errno| CacheError::Io {
-        at: path.to_owned(),
-        source: errno.into(),
-    })?;
+    let stat = fstat(file).map_err(|errno| CacheError::io(path, errno))?;
     let mode = Mode::from_raw_mode(stat.st_mode);
     match mode.intersects(forbidden) {
         true => Err(CacheError::Mode {

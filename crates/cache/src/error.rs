@@ -40,3 +40,10 @@ pub enum CacheError {
         actual: u32,
     },
 }
+
+impl CacheError {
+    pub(crate) fn io(at: impl Into<PathBuf>, source: impl Into<io::Error>) -> Self {
+        let (at, source) = (at.into(), source.into());
+        Self::Io { at, source }
+    }
+}

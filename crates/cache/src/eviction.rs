@@ -2,7 +2,6 @@
 
 use std::{
     fs::File,
-    io,
     os::unix::fs::MetadataExt,
     sync::{Arc, Weak, atomic::Ordering::Relaxed},
 };
@@ -123,7 +122,7 @@ fn evict(cache: &Shared, candidates: &[Candidate], needed: u64) -> Result<u64, C
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {
                 let removed = cache.directory.remove(&candidate.name);
-                removed.map_err(|source| failed(cache, candidate, source))?;
+                removed.map_err(|error| cache.directory.failed(&candidate.name, error))?;
                 freed += candidate.allocated;
             }
             Err(_) => used.push((candidate, file)),
@@ -138,7 +137,7 @@ fn evict(cache: &Shared, candidates: &[Candidate], needed: u64) -> Result<u64, C
             Some(own) => own.evict(needed - freed),
             None => object::evict(&file, &mut 0, needed - freed, |_| false, |_| {}),
         };
-        freed += evicted.map_err(|source| failed(cache, candidate, source))?;
+        freed += evicted.map_err(|error| cache.directory.failed(&candidate.name, error))?;
     }
     Ok(freed)
 }
@@ -153,11 +152,4 @@ fn own_object(cache: &Shared, file: &File) -> Option<Arc<object::Inner>> {
     let objects = cache.objects.lock();
     let mut open = objects.iter().filter_map(Weak::upgrade);
     open.find(|object| id(&object.file) == Some(wanted))
-}
-
-fn failed(cache: &Shared, candidate: &Candidate, source: io::Error) -> CacheError {
-    CacheError::Io {
-        at: cache.directory.path().join(&candidate.name),
-        source,
-    }
 }
