@@ -199,11 +199,7 @@ impl ReadAt for Object {
             }
             read => read,
         };
-        read.map_err(|source| ReadError::Io {
-            offset,
-            len,
-            source,
-        })
+        read.map_err(ReadError::io(offset, len))
     }
 
     fn distrust(&self, offset: u64, len: u64) -> bool {

@@ -85,11 +85,8 @@ impl ReadAt for RemoteFile {
                 self.will_need(part.end, end - part.end);
                 self.copy(now, &part, &flights)
             });
-            read.map_err(|error| ReadError::Io {
-                offset,
-                len,
-                source: io::Error::from(error),
-            })?;
+            read.map_err(io::Error::from)
+                .map_err(ReadError::io(offset, len))?;
             (start, rest) = (part.end, later);
         }
         Ok(())

@@ -39,6 +39,17 @@ pub enum ReadError {
     Rejected(Box<dyn Error + Send + Sync>),
 }
 
+impl ReadError {
+    /// For what the system says of a read of `len` bytes at `offset`.
+    pub fn io(offset: u64, len: usize) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io {
+            offset,
+            len,
+            source,
+        }
+    }
+}
+
 /// Why a write or flush failed. Part of a write may have been done.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -67,4 +78,15 @@ pub enum WriteError {
     /// unknown from then on, even if a later flush succeeds.
     #[error("flushing: {0}")]
     Flush(#[source] io::Error),
+}
+
+impl WriteError {
+    /// For what the system says of a write of `len` bytes at `offset`.
+    pub fn io(offset: u64, len: u64) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io {
+            offset,
+            len,
+            source,
+        }
+    }
 }

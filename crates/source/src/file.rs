@@ -119,13 +119,9 @@ impl ReadAt for FileSource {
         let done = self.read_direct(buf, offset);
         self.file
             .read_exact_at(&mut buf[done..], offset + done as u64)
-            .map_err(|source| match source.kind() {
+            .map_err(|error| match error.kind() {
                 io::ErrorKind::UnexpectedEof => ReadError::Truncated { offset, len },
-                _ => ReadError::Io {
-                    offset,
-                    len,
-                    source,
-                },
+                _ => ReadError::io(offset, len)(error),
             })
     }
 

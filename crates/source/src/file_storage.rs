@@ -108,22 +108,14 @@ impl WriteAt for FileStorage {
         check_write(offset, len, self.size())?;
         self.file()
             .write_all_at(bytes, offset)
-            .map_err(|source| WriteError::Io {
-                offset,
-                len,
-                source,
-            })
+            .map_err(WriteError::io(offset, len))
     }
 
     /// Makes only these bytes durable, not all that the file has in the page cache.
     fn write_durable_at(&self, bytes: &[u8], offset: u64) -> Result<(), WriteError> {
         let len = bytes.len() as u64;
         check_write(offset, len, self.size())?;
-        write_all_dsync(self.file(), bytes, offset).map_err(|source| WriteError::Io {
-            offset,
-            len,
-            source,
-        })
+        write_all_dsync(self.file(), bytes, offset).map_err(WriteError::io(offset, len))
     }
 
     fn zero(&self, offset: u64, len: u64) -> Result<(), WriteError> {
@@ -137,11 +129,7 @@ impl WriteAt for FileStorage {
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => self.write_zeros(offset, len),
             Err(error) => Err(error.into()),
         }
-        .map_err(|source| WriteError::Io {
-            offset,
-            len,
-            source,
-        })
+        .map_err(WriteError::io(offset, len))
     }
 
     fn flush(&self) -> Result<(), WriteError> {

@@ -127,12 +127,8 @@ struct LazyPart {
 
 impl LazyPart {
     fn read(&self, attempt: &Arc<Attempt>, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
-        let len = buf.len();
-        let files = self.lazy.opened(attempt).map_err(|source| ReadError::Io {
-            offset,
-            len,
-            source,
-        })?;
+        let files = self.lazy.opened(attempt);
+        let files = files.map_err(ReadError::io(offset, buf.len()))?;
         (self.choose)(&files).read_exact_at(buf, offset)
     }
 
