@@ -9,7 +9,9 @@
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use verimount_fuzz::verified::{BARE, Counted, OPTIONS, Stored, cheaply, counted, parts};
+use verimount_fuzz::verified::{
+    Counted, Stored, cheaply, counted, keeping_little, keeping_nothing, parts,
+};
 use verimount_verity::{Digest, Error, dm_verity::HashArea};
 
 /// The largest of the inputs to begin with.
@@ -58,7 +60,7 @@ fn beside(sources: &[Counted; 2]) -> Option<HashArea> {
 fn stored_root(area: HashArea, sources: &[Counted]) -> Option<Digest> {
     let none = vec![0; area.params().algorithm.digest_size()];
     let topmost = area.params().hash_block_size.bytes() as u64;
-    match cheaply(sources, topmost, || area.verified(&none, OPTIONS)) {
+    match cheaply(sources, topmost, || area.verified(&none, keeping_little())) {
         Err(Error::WrongRootHash { actual, .. }) => Some(*actual),
         _ => None,
     }
@@ -80,7 +82,9 @@ fn check(bytes: &[u8], sources: &[Counted], open: impl Fn() -> Option<HashArea>)
     let is_of_original = area.geometry().data_blocks() == ORIGINAL_BLOCKS;
     let check_reads = |root: &Digest, expected| {
         let verified = |options| open().map(|area| area.verified(root.as_bytes(), options));
-        if let [Some(Ok(reader)), Some(Ok(bare))] = [OPTIONS, BARE].map(verified) {
+        if let [Some(Ok(reader)), Some(Ok(bare))] =
+            [keeping_little(), keeping_nothing()].map(verified)
+        {
             stored.check_reads(&reader, &bare, expected);
         }
     };

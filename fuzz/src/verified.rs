@@ -6,16 +6,21 @@ use verimount_source::{Counting, ReadAt, Scratch};
 use verimount_verity::{TreeGeometry, TreeReadahead, VerifiedReader, VerifyOptions};
 
 /// Little is kept, so that much is read again.
-pub const OPTIONS: VerifyOptions = VerifyOptions {
-    tree_readahead: TreeReadahead::Auto,
-    cache_bytes: 1 << 16,
-};
+pub fn keeping_little() -> VerifyOptions {
+    VerifyOptions {
+        cache_bytes: 1 << 16,
+        ..VerifyOptions::default()
+    }
+}
 
 /// Nothing is kept or read ahead, so that a read costs what it needs.
-pub const BARE: VerifyOptions = VerifyOptions {
-    tree_readahead: TreeReadahead::Off,
-    cache_bytes: 0,
-};
+pub fn keeping_nothing() -> VerifyOptions {
+    VerifyOptions {
+        tree_readahead: TreeReadahead::Off,
+        cache_bytes: 0,
+        ..VerifyOptions::default()
+    }
+}
 
 /// An input's data, whose length is in its first two bytes, little-endian; and what is behind it.
 pub fn parts(input: &[u8]) -> Option<(&[u8], &[u8])> {
@@ -57,7 +62,7 @@ pub struct Stored<'a> {
 }
 
 impl Stored<'_> {
-    /// Reads fail or give what is expected. None reads a block of the tree twice. `bare` reads with [`BARE`]: for a byte, a
+    /// Reads fail or give what is expected. None reads a block of the tree twice. `bare` reads with [`keeping_nothing`]: for a byte, a
     /// block of data and one of each level.
     ///
     /// # Panics
