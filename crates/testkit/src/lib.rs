@@ -3,6 +3,7 @@
 
 mod bytes;
 mod crash_point;
+pub mod directory;
 mod doubtful;
 mod ended;
 mod failing;
@@ -16,12 +17,15 @@ mod mirrored;
 mod mounts;
 mod needs;
 mod pattern;
+pub mod plain_tree;
 mod random;
 mod read_blocks;
 mod recording;
 mod registry_server;
 mod rich_tree;
+pub mod romfs_decoder;
 pub mod romfs_image;
+pub mod seen;
 mod shown;
 mod slow;
 mod stored;

@@ -170,3 +170,16 @@ impl Hashing {
         BlockHasher::new(self, self.hash_block_log2)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::BlockSize;
+
+    /// Comparisons with `fsverity` show that the others are all the tool's; these are refused by name.
+    #[test]
+    fn other_block_sizes_are_refused() {
+        for bytes in [0, 512, 1000, 3072, 131_072] {
+            assert!(BlockSize::new(bytes).is_err(), "{bytes}");
+        }
+    }
+}

@@ -4,10 +4,13 @@ use std::sync::Arc;
 
 use verimount_erofs::ErofsTree;
 use verimount_source::Counting;
-use verimount_testkit::pattern;
+use verimount_testkit::{
+    pattern,
+    seen::{self, Seen, check_lookups, data_ranges, everything, path},
+};
 use verimount_tree::{DeviceNumber, FileType, NodeId, Timestamp, Tree, resolve};
 
-use crate::seen::{self, Seen, check_lookups, data_ranges, everything, open, path};
+use crate::open;
 
 /// Tails behind inodes, attributes of every kind, a filter of their names and a long prefix.
 const INLINE: &[u8] = include_bytes!("images/inline.erofs");

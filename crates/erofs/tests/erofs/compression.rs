@@ -7,7 +7,6 @@ use std::{
     num::NonZeroUsize,
     ops::ControlFlow,
     path::{Path, PathBuf},
-    process::Command,
 };
 
 use proptest::{collection::vec, prelude::*, sample::select};
@@ -15,13 +14,13 @@ use rustix::fs::{XattrFlags, setxattr};
 use tempfile::TempDir;
 use verimount_erofs::{BuildError, Compression, Options, Plan, plan};
 use verimount_scan::{Error as ScanError, Options as ScanOptions, scan};
-use verimount_testkit::{go_on, is_exhaustive, noise, random_cases, skip};
-
-use crate::{
-    real::{compare, make_tree},
-    seen::{check_lookups, open},
-    writer::extracted_by_fsck,
+use verimount_testkit::{
+    directory::{compare, make_tree},
+    go_on, is_exhaustive, noise, random_cases,
+    seen::check_lookups,
 };
+
+use crate::open;
 
 fn compression(codec: &str, cluster: u64) -> Compression {
     Compression {
@@ -200,103 +199,6 @@ fn equal_contents_are_stored_once() {
         let image = written(&plan_of(folder.path(), "lz4", 65_536, 4096), 2);
         assert!(image.len() > one + 4096, "{}", image.len());
         compare(&open(image).unwrap(), folder.path(), true);
-    }
-}
-
-#[test]
-fn fsck_accepts_and_extracts_compressed_images() {
-    let folder = tempfile::tempdir().unwrap();
-    make_tree(folder.path());
-    // `fsck.erofs` 1.5 leaves holes out of what it extracts.
-    fs::remove_file(folder.path().join("sparse")).unwrap();
-    let mixed = [
-        text(200_000),
-        noise(50_000, 1),
-        vec![0; 3 << 20],
-        text(5000),
-    ]
-    .concat();
-    fs::write(folder.path().join("mixed"), mixed).unwrap();
-    // The other algorithms are unknown to 1.5.
-    for (codec, cluster) in [("lz4", 4096), ("lz4,9", 16_384), ("lz4,9", 1 << 20)] {
-        let image = written(&plan_of(folder.path(), codec, cluster, 4096), 2);
-        let Some(extracted) = extracted_by_fsck(&image) else {
-            return;
-        };
-        extracted.is_like(folder.path());
-    }
-}
-
-/// An image that the kernel has mounted.
-struct Mounted(TempDir);
-
-impl Mounted {
-    /// `None` if it is not mounted: only root can do so, and only some kernels without a device.
-    fn new(image: &[u8]) -> Option<Self> {
-        let folder = tempfile::tempdir().unwrap();
-        let (file, point) = (folder.path().join("image"), folder.path().join("mnt"));
-        fs::write(&file, image).unwrap();
-        fs::create_dir(&point).unwrap();
-        let mut mount = Command::new("mount");
-        mount.args(["-t", "erofs", "-o", "ro"]).arg(file).arg(point);
-        mount
-            .output()
-            .unwrap()
-            .status
-            .success()
-            .then_some(Self(folder))
-    }
-
-    fn path(&self) -> PathBuf {
-        self.0.path().join("mnt")
-    }
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        // Lazily, since it can be busy although its files are closed: a process that another test starts has
-        // copies of all open descriptors for a moment.
-        let unmounted = Command::new("umount").arg("-l").arg(self.path()).status();
-        assert!(unmounted.unwrap().success());
-    }
-}
-
-/// It is stricter than other readers.
-#[test]
-fn the_kernel_reads_compressed_images() {
-    let folder = tempfile::tempdir().unwrap();
-    // Ends of all kinds: what is compressed, what is not, and what is short, in blocks that something begins in or not.
-    for len in (1..40).map(|number| number * 1000) {
-        let contents = [
-            text(len),
-            [text(len), noise(3000, 1)].concat(),
-            [noise(len, 2), text(7000)].concat(),
-            [text(20_000), noise(len, 3), vec![0; 5000]].concat(),
-        ];
-        for (number, content) in contents.iter().enumerate() {
-            fs::write(folder.path().join(format!("{len} {number}")), content).unwrap();
-        }
-    }
-    let image = |codec, cluster| written(&plan_of(folder.path(), codec, cluster, 4096), 2);
-    let plain = planned(folder.path(), &Options::default());
-    if Mounted::new(&written(&plain.unwrap(), 1)).is_none() {
-        skip("the kernel does not mount the image here");
-        return;
-    }
-    for (codec, cluster) in [
-        ("lz4", 4096),
-        ("lz4,9", 65_536),
-        ("zstd", 4096),
-        ("zstd", 65_536),
-    ] {
-        let Some(mounted) = Mounted::new(&image(codec, cluster)) else {
-            // Linux before 6.10 has no Zstandard.
-            assert!(codec.starts_with("zstd"), "{codec} {cluster}");
-            continue;
-        };
-        let mut diff = Command::new("diff");
-        diff.arg("-r").arg(folder.path()).arg(mounted.path());
-        assert!(diff.status().unwrap().success(), "{codec} {cluster}");
     }
 }
 

@@ -2,6 +2,7 @@
 
 use verimount_erofs::{Error as ErofsError, Superblock, Unsupported};
 use verimount_source::Scratch;
+use verimount_testkit::seen::{check_lookups, content, everything, path};
 use verimount_tree::{Error, NodeId, Tree, resolve};
 
 use crate::{
@@ -9,7 +10,7 @@ use crate::{
         Builder, CHUNKS, DIRECTORY, FILE, FLAT_INLINE, Inode, SYMLINK, directory_block,
         fix_checksum,
     },
-    seen::{check_lookups, content, everything, open, path},
+    open,
 };
 
 /// What reading all of an image fails with.

@@ -1,5 +1,4 @@
-//! Tests the reader with images of `mkfs.erofs`, with crafted and with damaged ones, and the writer with the reader and
-//! with `fsck.erofs`.
+//! Tests the reader with committed images, with crafted and with damaged ones, and the writer with the reader.
 
 mod committed;
 mod compression;
@@ -8,8 +7,16 @@ mod hostile;
 mod large_directories;
 mod mutated;
 mod places;
-mod real;
-mod seen;
 mod source;
 mod work;
 mod writer;
+
+use std::sync::Arc;
+
+use verimount_erofs::ErofsTree;
+use verimount_source::ReadAt;
+
+/// The tree in an image.
+fn open(image: impl ReadAt + 'static) -> Result<ErofsTree, verimount_erofs::Error> {
+    ErofsTree::open(Arc::new(image), Vec::new())
+}

@@ -9,7 +9,7 @@ use std::{
 
 use verimount_erofs::ErofsTree;
 use verimount_source::Scratch;
-use verimount_testkit::{Unreadable, noise};
+use verimount_testkit::{Unreadable, noise, seen::content};
 use verimount_tree::{
     Attr, Cursor, Error, FileType, NodeId, ROOT_PATH, Tree, resolve, walk_readable,
 };
@@ -17,7 +17,7 @@ use verimount_tree::{
 use crate::{
     committed,
     craft::{Builder, CHUNKS, FILE, Inode},
-    seen::{content, open},
+    open,
     writer::image_of,
 };
 

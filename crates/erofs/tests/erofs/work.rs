@@ -4,12 +4,15 @@ use std::{ops::ControlFlow, thread};
 
 use verimount_erofs::{ErofsTree, Work};
 use verimount_source::Scratch;
-use verimount_testkit::{Random, random_cases};
+use verimount_testkit::{
+    Random, random_cases,
+    seen::{content, data_ranges},
+};
 use verimount_tree::{Attr, Error, ExtentKind, NodeId, Tree, seek};
 
 use crate::{
     craft::{Builder, CHUNKS, FILE, Inode},
-    seen::{content, data_ranges, open},
+    open,
 };
 
 /// The blocks of the images, and the logical clusters of their files, in bytes: the smallest.

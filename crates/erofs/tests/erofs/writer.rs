@@ -8,7 +8,6 @@ use std::{
     ops::ControlFlow,
     os::unix::fs::{FileExt, PermissionsExt, symlink},
     path::Path,
-    process::Command,
 };
 
 use proptest::prelude::*;
@@ -17,12 +16,15 @@ use verimount_erofs::{BuildError, Options, Plan, VolumeName, plan};
 use verimount_scan::{
     AttributeChoice, Error as ScanError, Options as ScanOptions, Owner, Times, scan,
 };
-use verimount_testkit::{go_on, noise, random_cases, tools};
+use verimount_testkit::{
+    directory::{compare, make_tree},
+    go_on, noise, random_cases,
+    seen::{check_lookups, data_ranges},
+};
 use verimount_tree::{ExtentKind, Timestamp, Tree, resolve, seek};
 
 use crate::{
-    real::{compare, make_tree},
-    seen::{check_lookups, data_ranges, open},
+    open,
     source::{create, wishes},
 };
 
@@ -89,69 +91,6 @@ fn all_kinds_of_content_are_kept() {
     let tree = open(image_of(folder.path())).unwrap();
     compare(&tree, folder.path(), true);
     check_lookups(&tree);
-}
-
-/// What `fsck.erofs` has extracted of an image that it accepts.
-pub(crate) struct Extracted(TempDir);
-
-/// Has `fsck.erofs` check and extract an image; `None` if it is not installed.
-pub(crate) fn extracted_by_fsck(image: &[u8]) -> Option<Extracted> {
-    let extracted = tempfile::tempdir().unwrap();
-    assert!(is_accepted(image, &extracted.path().join("tree"))?);
-    Some(Extracted(extracted))
-}
-
-impl Extracted {
-    /// Fails unless it has the files of this directory.
-    pub(crate) fn is_like(&self, root: &Path) {
-        assert!(self.diff(root));
-        let surplus = root.join("surplus");
-        fs::write(&surplus, "not in the image").unwrap();
-        assert!(!self.diff(root));
-        fs::remove_file(surplus).unwrap();
-    }
-
-    fn diff(&self, root: &Path) -> bool {
-        let mut diff = Command::new("diff");
-        diff.args(["-r", "--no-dereference"]).arg(root);
-        diff.arg(self.0.path().join("tree"));
-        diff.status().unwrap().success()
-    }
-}
-
-/// Whether `fsck.erofs` accepts an image; `None` if it is not installed.
-fn is_accepted(image: &[u8], extract_to: &Path) -> Option<bool> {
-    let program = tools::find("fsck.erofs")?;
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("image");
-    fs::write(&path, image).unwrap();
-    let extract = format!("--extract={}", extract_to.to_str().unwrap());
-    let checked = Command::new(program)
-        .arg(extract)
-        .arg(path)
-        .output()
-        .unwrap();
-    // A checksum that does not match does not change the exit code.
-    let messages = String::from_utf8_lossy(&checked.stderr).into_owned();
-    eprint!("{messages}");
-    Some(checked.status.success() && !messages.contains("<E>"))
-}
-
-#[test]
-fn fsck_accepts_and_extracts_our_images() {
-    let folder = tempfile::tempdir().unwrap();
-    make_tree(folder.path());
-    // `fsck.erofs` 1.5 leaves holes out of what it extracts.
-    fs::remove_file(folder.path().join("sparse")).unwrap();
-    let mut image = image_of(folder.path());
-    let Some(extracted) = extracted_by_fsck(&image) else {
-        return;
-    };
-    extracted.is_like(folder.path());
-    // In the part of the superblock that only the checksum covers.
-    image[1024 + 0x30] ^= 1;
-    let to = tempfile::tempdir().unwrap();
-    assert_eq!(is_accepted(&image, &to.path().join("tree")), Some(false));
 }
 
 /// The checksum of an image that must never change: other images of the same tree would have other digests.

@@ -1,75 +1,15 @@
-//! Formatting produces what `integritysetup` and the kernel expect.
+//! What formatting writes, and refuses to.
 
-use std::{fs, ops::ControlFlow, process::Command, sync::Arc};
+use std::{ops::ControlFlow, sync::Arc};
 
 use verimount_integrity::{
-    Algorithm, BlockSize, Devices, Error, FormatOptions, Interleave, Mode, OpenOptions, Padding,
-    Unsupported, Usage, Volume, format,
+    Algorithm, Devices, Error, FormatOptions, Interleave, Mode, OpenOptions, Padding, Unsupported,
+    Usage, Volume, format,
 };
 use verimount_source::{FileStorage, WriteAt};
-use verimount_testkit::{go_on, tools};
+use verimount_testkit::go_on;
 
 use crate::common::{KB, MB, World, contents, integrity, key, memory};
-
-/// The lines that `integritysetup dump` prints for a volume.
-fn dump(world: &World) -> Option<String> {
-    let tool = tools::find("integritysetup")?;
-    let file = tempfile::NamedTempFile::new().unwrap();
-    fs::write(file.path(), world.metadata.inner().to_vec()).unwrap();
-    let output = Command::new(tool)
-        .arg("dump")
-        .arg(file.path())
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{output:?}");
-    Some(String::from_utf8(output.stdout).unwrap())
-}
-
-#[test]
-fn integritysetup_reads_the_superblock() {
-    let legacy = FormatOptions {
-        integrity: integrity(Algorithm::Sha1),
-        block_size: BlockSize::SECTOR,
-        padding: Padding::Legacy,
-        hmac_fix: false,
-        ..FormatOptions::default()
-    };
-    let fixed = FormatOptions {
-        interleave: Some(Interleave::new(1024).unwrap()),
-        ..FormatOptions::default()
-    };
-    for (options, expected) in [
-        (
-            legacy,
-            [
-                "superblock_version 1",
-                "tag_size 20",
-                "sector_size 512",
-                "log2_interleave_sectors 15",
-                "provided_data_sectors 62552",
-            ],
-        ),
-        (
-            fixed,
-            [
-                "superblock_version 5",
-                "tag_size 4",
-                "sector_size 4096",
-                "log2_interleave_sectors 10",
-                "fix_padding fix_hmac",
-            ],
-        ),
-    ] {
-        let world = World::new(32 * MB, options).unwrap();
-        let Some(dump) = dump(&world) else { return };
-        for line in expected {
-            assert!(
-                dump.lines().any(|found| found.trim().contains(line)),
-                "{line}: {dump}"
-            );
-        }
-    }
-}
 
 #[test]
 fn a_new_volume_is_zero_whatever_was_there() {

@@ -9,7 +9,7 @@ use std::{
 use verimount_romfs::{Error, Romfs};
 use verimount_testkit::Unreadable;
 
-use crate::model::{image_of_everything, in_image};
+use crate::{image_of_everything, model::in_image};
 
 /// All paths that are found, and whether entries were reported as lost.
 fn paths(image: &Romfs<Unreadable<&[u8]>>) -> (BTreeSet<PathBuf>, bool) {

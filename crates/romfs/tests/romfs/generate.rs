@@ -9,7 +9,7 @@ use std::{
 
 use proptest::{collection::vec, prelude::*, sample::select};
 
-use crate::model::{Tree, What, can_make_devices, tree};
+use verimount_testkit::plain_tree::{Tree, What, can_make_devices, tree};
 
 /// What to put at a path, if it is free.
 #[derive(Debug, Clone)]

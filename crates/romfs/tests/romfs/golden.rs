@@ -3,11 +3,14 @@
 use std::{fmt::Write, path::Path};
 
 use verimount_romfs::{BlockSize, Error, Options, Romfs, VolumeName, plan};
-use verimount_testkit::go_on;
+use verimount_testkit::{
+    go_on,
+    plain_tree::{What, create, tree},
+};
 
 use crate::{
     index::is_indexed,
-    model::{What, create, in_image, scanned, tree},
+    model::{in_image, scanned},
 };
 
 /// Made with genromfs 0.5.2:

@@ -8,12 +8,15 @@ use std::{
 
 use verimount_romfs::{Entries, Error, Romfs};
 use verimount_source::{Counting, ReadAt, ReadError};
-use verimount_testkit::flat_romfs;
+use verimount_testkit::{
+    flat_romfs,
+    plain_tree::{What, one_of_everything},
+};
 
 use crate::{
     crafted::fix_checksum,
-    golden,
-    model::{What, build, image_of_everything, in_image, one_of_everything},
+    golden, image_of_everything,
+    model::{build, in_image},
 };
 
 /// A source that records the highest offset read.

@@ -9,12 +9,15 @@ use proptest::prelude::*;
 use rustix::process::geteuid;
 use verimount_romfs::{BlockSize, Options, Romfs, VolumeName, plan};
 use verimount_scan::Loss;
-use verimount_testkit::random_cases;
+use verimount_testkit::{
+    plain_tree::{What, can_make_devices, create, one_of_everything},
+    random_cases,
+    romfs_decoder::Decoder,
+};
 
 use crate::{
-    decoder::Decoder,
     generate::trees,
-    model::{What, build, can_make_devices, create, one_of_everything, scanned},
+    model::{build, scanned},
 };
 
 proptest! {

@@ -11,14 +11,9 @@ use std::{
 use proptest::{collection::vec, prelude::*, sample::Index};
 use verimount_romfs::{Error, NodeId, Romfs};
 use verimount_source::{Counting, ReadAt, ReadError};
-use verimount_testkit::Unreadable;
+use verimount_testkit::{Unreadable, romfs_decoder::Decoder};
 
-use crate::{
-    crafted::fix_checksum,
-    decoder::Decoder,
-    golden,
-    model::{image_of_everything, in_image},
-};
+use crate::{crafted::fix_checksum, golden, image_of_everything, model::in_image};
 
 /// More reads than any of these images, of at most about 6 KB, can need.
 const MANY_READS: u64 = 100_000;

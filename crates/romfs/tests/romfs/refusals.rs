@@ -13,10 +13,12 @@ use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 use tempfile::TempDir;
 use verimount_romfs::{BlockSize, Error, Options, Plan, Romfs, Unstorable, VolumeName};
 use verimount_scan::{Error as ScanError, Limit, Options as ScanOptions, scan};
-use verimount_testkit::{go_on, skip};
+use verimount_testkit::{
+    go_on,
+    plain_tree::{can_make_devices, create, one_of_everything},
+    skip,
+};
 use verimount_tree::MAX_DEPTH;
-
-use crate::model::{can_make_devices, create, one_of_everything};
 
 fn plan(root: &Path) -> Result<Plan, Error> {
     let options = Options {

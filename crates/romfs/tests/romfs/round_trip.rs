@@ -4,13 +4,16 @@ use std::{fs::File, path::Path, time::SystemTime};
 
 use proptest::prelude::*;
 use verimount_romfs::{Error, Romfs};
-use verimount_testkit::random_cases;
+use verimount_testkit::{
+    plain_tree::{Tree, create, on_disk, one_of_everything},
+    random_cases,
+    romfs_decoder::Decoder,
+};
 
 use crate::{
-    decoder::Decoder,
     generate::trees,
     index::is_indexed,
-    model::{Tree, build, create, in_image, on_disk, one_of_everything},
+    model::{build, in_image},
 };
 
 proptest! {

@@ -1,4 +1,4 @@
-//! A second, simple decoder that shares no code with the reader and ignores the header index.
+//! A second, simple decoder of romfs images that shares no code with the reader and ignores the header index.
 
 use std::{
     collections::BTreeMap,
@@ -8,27 +8,35 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::model::{Tree, What, tree};
+use crate::plain_tree::{Tree, What, tree};
 
 /// A header of an entry, in the order of a walk along the chains.
 #[derive(Debug, Clone)]
-pub(crate) struct Header {
-    pub(crate) path: PathBuf,
-    pub(crate) at: usize,
+pub struct Header {
+    /// Its path in the image.
+    pub path: PathBuf,
+    /// Its offset in the image.
+    pub at: usize,
     /// The data after the header; empty for all but files and symbolic links.
-    pub(crate) data: Range<usize>,
-    pub(crate) is_hard_link: bool,
+    pub data: Range<usize>,
+    /// Whether it is a further name of another entry.
+    pub is_hard_link: bool,
 }
 
 /// A decoder of an image, which must be valid.
-pub(crate) struct Decoder<'a> {
+pub struct Decoder<'a> {
     image: &'a [u8],
-    pub(crate) headers: Vec<Header>,
+    /// The headers of all entries.
+    pub headers: Vec<Header>,
     nodes: BTreeMap<PathBuf, (usize, What)>,
 }
 
 impl<'a> Decoder<'a> {
-    pub(crate) fn new(image: &'a [u8]) -> Self {
+    /// Decodes an image.
+    ///
+    /// # Panics
+    /// If it is not valid.
+    pub fn new(image: &'a [u8]) -> Self {
         assert_eq!(&image[..8], b"-rom1fs-");
         let mut decoder = Self {
             image,
@@ -47,16 +55,18 @@ impl<'a> Decoder<'a> {
         decoder
     }
 
-    pub(crate) fn size(&self) -> usize {
+    /// The size that the superblock says.
+    pub fn size(&self) -> usize {
         self.word(8)
     }
 
-    pub(crate) fn tree(&self) -> Tree {
+    /// Everything in it.
+    pub fn tree(&self) -> Tree {
         tree(self.nodes.clone())
     }
 
     /// Offsets and lengths of all headers, `.` and `..` included.
-    pub(crate) fn header_ranges(&self) -> Vec<Range<usize>> {
+    pub fn header_ranges(&self) -> Vec<Range<usize>> {
         let root = self.end_of_name(0);
         let mut starts = vec![root, self.word(root) & !15];
         for header in &self.headers {

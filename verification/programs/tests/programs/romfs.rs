@@ -1,14 +1,19 @@
-//! Comparison with other programs that support the format.
+//! `genromfs` and GRUB's reader agree with us on romfs images.
 
 use std::{fs, os::unix::fs::symlink, path::Path, process::Command};
 
 use verimount_romfs::Romfs;
-use verimount_testkit::tools;
-
-use crate::{
-    decoder::Decoder,
-    model::{build, create, in_image, on_disk, one_of_everything},
+use verimount_testkit::{
+    plain_tree::{create, on_disk, one_of_everything},
+    romfs_decoder::Decoder,
+    tools,
 };
+
+use self::model::{build, in_image};
+
+// As the tests of the crate have it.
+#[path = "../../../../crates/romfs/tests/romfs/model.rs"]
+mod model;
 
 /// Builds an image with genromfs.
 fn genromfs(program: &Path, root: &Path, options: &[&str]) -> Vec<u8> {

@@ -6,29 +6,24 @@ use std::{
     ops::ControlFlow,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
-    sync::Arc,
 };
 
-use verimount_erofs::ErofsTree;
-use verimount_source::{ReadAt, Scratch};
+use verimount_source::Scratch;
 use verimount_tree::{Attr, Cursor, Error, ExtentKind, FileType, NodeId, Tree, seek, walk};
 
 /// All that a tree shows of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Seen {
-    pub(crate) attr: Attr,
+pub struct Seen {
+    /// Everything but these.
+    pub attr: Attr,
     /// Content or target.
-    pub(crate) content: Vec<u8>,
-    pub(crate) xattrs: BTreeMap<OsString, Vec<u8>>,
-}
-
-/// The tree in an image.
-pub(crate) fn open(image: impl ReadAt + 'static) -> Result<ErofsTree, verimount_erofs::Error> {
-    ErofsTree::open(Arc::new(image), Vec::new())
+    pub content: Vec<u8>,
+    /// Extended attributes.
+    pub xattrs: BTreeMap<OsString, Vec<u8>>,
 }
 
 /// All files but the root, by path.
-pub(crate) fn everything(tree: &dyn Tree) -> Result<BTreeMap<PathBuf, Seen>, Error> {
+pub fn everything(tree: &dyn Tree) -> Result<BTreeMap<PathBuf, Seen>, Error> {
     let mut files = BTreeMap::new();
     walk(tree, NodeId::ROOT, PathBuf::new(), |path, attr| {
         let seen = Seen {
@@ -43,7 +38,7 @@ pub(crate) fn everything(tree: &dyn Tree) -> Result<BTreeMap<PathBuf, Seen>, Err
 }
 
 /// The content of a file, read in pieces, or the target of a link.
-pub(crate) fn content(tree: &dyn Tree, attr: &Attr, piece: usize) -> Result<Vec<u8>, Error> {
+pub fn content(tree: &dyn Tree, attr: &Attr, piece: usize) -> Result<Vec<u8>, Error> {
     let mut scratch = Scratch::default();
     let mut all = Vec::new();
     match attr.file_type {
@@ -66,7 +61,7 @@ fn xattrs(tree: &dyn Tree, node: NodeId) -> Result<BTreeMap<OsString, Vec<u8>>, 
 }
 
 /// Looks each file up by its path, and lists each directory from each of its entries on.
-pub(crate) fn check_lookups(tree: &dyn Tree) {
+pub fn check_lookups(tree: &dyn Tree) {
     for (path, seen) in &everything(tree).unwrap() {
         let found = verimount_tree::resolve(tree, path).unwrap();
         assert_eq!(found, seen.attr.node, "{path:?}");
@@ -101,7 +96,7 @@ fn check_listing(tree: &dyn Tree, directory: NodeId) {
 }
 
 /// The ranges of a file that are data, as `lseek` finds them.
-pub(crate) fn data_ranges(tree: &dyn Tree, path: &str) -> Vec<(u64, u64)> {
+pub fn data_ranges(tree: &dyn Tree, path: &str) -> Vec<(u64, u64)> {
     let node = verimount_tree::resolve(tree, Path::new(path)).unwrap();
     let mut ranges = Vec::new();
     let mut at = 0;
@@ -118,6 +113,6 @@ pub(crate) fn data_ranges(tree: &dyn Tree, path: &str) -> Vec<(u64, u64)> {
 }
 
 /// A name of any bytes.
-pub(crate) fn path(name: &[u8]) -> PathBuf {
+pub fn path(name: &[u8]) -> PathBuf {
     OsStr::from_bytes(name).into()
 }

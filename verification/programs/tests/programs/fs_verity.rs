@@ -213,12 +213,3 @@ fn a_large_hole() {
     }
     bench.compare(&data, SealLayout::Sidecar, &TreeParams::default());
 }
-
-/// The block sizes that are ours are all the tool's, or the grid above would have failed; what is
-/// refused here is refused by name.
-#[test]
-fn other_block_sizes_are_refused() {
-    for bytes in [0, 512, 1000, 3072, 131_072] {
-        assert!(BlockSize::new(bytes).is_err(), "{bytes}");
-    }
-}

@@ -1,4 +1,4 @@
-//! Images that `mkfs.erofs` makes of a tree are compared with the tree.
+//! Directories that trees are compared with.
 
 use std::{
     collections::BTreeMap,
@@ -6,40 +6,24 @@ use std::{
     fs,
     os::unix::{
         ffi::OsStrExt,
-        fs::{MetadataExt, PermissionsExt, symlink},
+        fs::{FileExt, MetadataExt, PermissionsExt, symlink},
     },
     path::{Path, PathBuf},
-    process::{Command, Stdio},
-    sync::Arc,
 };
 
 use rustix::fs::{XattrFlags, lgetxattr, llistxattr, setxattr};
-use verimount_erofs::ErofsTree;
-use verimount_source::ReadAt;
-use verimount_testkit::{noise, pattern, tools};
 use verimount_tree::{Error, FileType, NodeId, Tree, walk};
 
-use crate::seen::{check_lookups, content, everything};
-
-/// Options of the oldest version that is in use.
-const OPTIONS: [&[&str]; 13] = [
-    &[],
-    &["-Enoinline_data"],
-    &["-Eforce-inode-extended"],
-    &["-x1"],
-    &["-x500"],
-    &["--chunksize=4096"],
-    &["--chunksize=65536", "-Eforce-chunk-indexes"],
-    &["--ignore-mtime", "-T1700000000"],
-    &["-zlz4"],
-    &["-zlz4hc,12", "-C65536"],
-    &["-zlz4", "-Eztailpacking"],
-    &["-zlz4", "-Elegacy-compress"],
-    &["-zlz4", "-C16384", "-Elegacy-compress,ztailpacking"],
-];
+use crate::{
+    noise, pattern,
+    seen::{content, everything},
+};
 
 /// Files of all sizes that matter, many names, links, attributes and holes.
-pub(crate) fn make_tree(root: &Path) {
+///
+/// # Panics
+/// If it cannot be made.
+pub fn make_tree(root: &Path) {
     let path = |name: &str| root.join(name);
     for folder in ["sizes", "many", "deep/er/and/deeper", "empty"] {
         fs::create_dir_all(path(folder)).unwrap();
@@ -69,7 +53,7 @@ pub(crate) fn make_tree(root: &Path) {
     fs::set_permissions(path("sizes/1"), program).unwrap();
     let sparse = fs::File::create(path("sparse")).unwrap();
     sparse.set_len(3_000_000).unwrap();
-    std::os::unix::fs::FileExt::write_all_at(&sparse, &noise(5000, 9), 1 << 20).unwrap();
+    sparse.write_all_at(&noise(5000, 9), 1 << 20).unwrap();
     for (file, name, len) in [
         ("many/1", "user.own", 100),
         ("many/2", "user.shared", 0),
@@ -82,29 +66,11 @@ pub(crate) fn make_tree(root: &Path) {
     }
 }
 
-/// An image, and what was written to further devices.
-fn image_of(tree: &Path, program: &Path, options: &[&str]) -> Vec<u8> {
-    // mkfs.erofs 1.5 does not write chunks to a tmpfs, which the folder for temporary files may be.
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"));
-    let folder = folder.or_else(|_| tempfile::tempdir()).unwrap();
-    let image = folder.path().join("image");
-    let made = Command::new(program)
-        .args(options)
-        .arg(&image)
-        .arg(tree)
-        .stdout(Stdio::null())
-        .output();
-    let made = made.unwrap();
-    assert!(
-        made.status.success(),
-        "{options:?}: {}",
-        String::from_utf8_lossy(&made.stderr)
-    );
-    fs::read(image).unwrap()
-}
-
 /// Compares everything that a tree shows with a directory.
-pub(crate) fn compare(tree: &dyn Tree, root: &Path, times: bool) {
+///
+/// # Panics
+/// If they differ.
+pub fn compare(tree: &dyn Tree, root: &Path, times: bool) {
     let mut count = 0;
     walk(tree, NodeId::ROOT, PathBuf::new(), |path, attr| {
         let real = root.join(path);
@@ -170,38 +136,4 @@ fn count_files(folder: &Path) -> usize {
             false => 1,
         })
         .sum()
-}
-
-#[test]
-fn what_mkfs_makes_is_read() {
-    let Some(program) = tools::find("mkfs.erofs") else {
-        return;
-    };
-    let root = tempfile::tempdir().unwrap();
-    make_tree(root.path());
-    for options in OPTIONS {
-        let image = Arc::new(image_of(root.path(), &program, options));
-        let tree = ErofsTree::open(image, Vec::new()).unwrap();
-        check_lookups(&tree);
-        compare(&tree, root.path(), !options.contains(&"--ignore-mtime"));
-    }
-}
-
-#[test]
-fn chunks_may_be_on_another_device() {
-    let Some(program) = tools::find("mkfs.erofs") else {
-        return;
-    };
-    let root = tempfile::tempdir().unwrap();
-    make_tree(root.path());
-    let blob = root.path().with_extension("blob");
-    let option = format!("--blobdev={}", blob.to_str().unwrap());
-    let image = image_of(root.path(), &program, &["--chunksize=65536", &option]);
-    let device: Arc<dyn ReadAt> = Arc::new(fs::read(&blob).unwrap());
-    fs::remove_file(blob).unwrap();
-    let tree = ErofsTree::open(Arc::new(image.clone()), vec![device]).unwrap();
-    compare(&tree, root.path(), true);
-    // Without the device, its files cannot be read, as they are not behind the image either.
-    let tree = ErofsTree::open(Arc::new(image), Vec::new()).unwrap();
-    assert!(everything(&tree).is_err());
 }

@@ -1,0 +1,88 @@
+//! Images that `mkfs.erofs` makes of a tree are compared with the tree.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Stdio},
+    sync::Arc,
+};
+
+use verimount_erofs::ErofsTree;
+use verimount_source::ReadAt;
+use verimount_testkit::{
+    directory::{compare, make_tree},
+    seen::{check_lookups, everything},
+    tools,
+};
+
+/// Options of the oldest version that is in use.
+const OPTIONS: [&[&str]; 13] = [
+    &[],
+    &["-Enoinline_data"],
+    &["-Eforce-inode-extended"],
+    &["-x1"],
+    &["-x500"],
+    &["--chunksize=4096"],
+    &["--chunksize=65536", "-Eforce-chunk-indexes"],
+    &["--ignore-mtime", "-T1700000000"],
+    &["-zlz4"],
+    &["-zlz4hc,12", "-C65536"],
+    &["-zlz4", "-Eztailpacking"],
+    &["-zlz4", "-Elegacy-compress"],
+    &["-zlz4", "-C16384", "-Elegacy-compress,ztailpacking"],
+];
+
+/// An image, and what was written to further devices.
+fn image_of(tree: &Path, program: &Path, options: &[&str]) -> Vec<u8> {
+    // mkfs.erofs 1.5 does not write chunks to a tmpfs, which the folder for temporary files may be.
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"));
+    let folder = folder.or_else(|_| tempfile::tempdir()).unwrap();
+    let image = folder.path().join("image");
+    let made = Command::new(program)
+        .args(options)
+        .arg(&image)
+        .arg(tree)
+        .stdout(Stdio::null())
+        .output();
+    let made = made.unwrap();
+    assert!(
+        made.status.success(),
+        "{options:?}: {}",
+        String::from_utf8_lossy(&made.stderr)
+    );
+    fs::read(image).unwrap()
+}
+
+#[test]
+fn what_mkfs_makes_is_read() {
+    let Some(program) = tools::find("mkfs.erofs") else {
+        return;
+    };
+    let root = tempfile::tempdir().unwrap();
+    make_tree(root.path());
+    for options in OPTIONS {
+        let image = Arc::new(image_of(root.path(), &program, options));
+        let tree = ErofsTree::open(image, Vec::new()).unwrap();
+        check_lookups(&tree);
+        compare(&tree, root.path(), !options.contains(&"--ignore-mtime"));
+    }
+}
+
+#[test]
+fn chunks_may_be_on_another_device() {
+    let Some(program) = tools::find("mkfs.erofs") else {
+        return;
+    };
+    let root = tempfile::tempdir().unwrap();
+    make_tree(root.path());
+    let blob = root.path().with_extension("blob");
+    let option = format!("--blobdev={}", blob.to_str().unwrap());
+    let image = image_of(root.path(), &program, &["--chunksize=65536", &option]);
+    let device: Arc<dyn ReadAt> = Arc::new(fs::read(&blob).unwrap());
+    fs::remove_file(blob).unwrap();
+    let tree = ErofsTree::open(Arc::new(image.clone()), vec![device]).unwrap();
+    compare(&tree, root.path(), true);
+    // Without the device, its files cannot be read, as they are not behind the image either.
+    let tree = ErofsTree::open(Arc::new(image), Vec::new()).unwrap();
+    assert!(everything(&tree).is_err());
+}
