@@ -1,5 +1,7 @@
 //! Archives as no program writes them.
 
+use std::{fs::File, io::Write};
+
 /// The unit of an archive in bytes.
 const BLOCK: usize = 512;
 
@@ -71,6 +73,16 @@ impl TarArchive {
     pub fn finish(mut self) -> Vec<u8> {
         self.0.resize(self.0.len() + 2 * BLOCK, 0);
         self.0
+    }
+
+    /// The archive with its end, in a temporary file.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn in_file(self) -> File {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&self.finish()).unwrap();
+        file
     }
 
     /// The archive without an end.

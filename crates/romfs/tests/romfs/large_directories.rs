@@ -2,18 +2,17 @@
 
 use std::{
     ffi::{OsStr, OsString},
-    fs::{self, File},
     ops::ControlFlow,
+    path::Path,
     sync::{Arc, Barrier},
     thread,
 };
 
 use verimount_romfs::{BlockSize, Options, RomfsTree, VolumeName, plan};
+use verimount_scan::{Options as ScanOptions, scan_archive};
 use verimount_source::Counting;
-use verimount_testkit::{flat_romfs, go_on};
+use verimount_testkit::{TarArchive, flat_romfs, go_on};
 use verimount_tree::{Cursor, Error, NodeId, Tree};
-
-use crate::model::scanned;
 
 /// How many entries the kernel takes at a time.
 const PART: usize = 190;
@@ -27,22 +26,22 @@ fn flat(names: &[String]) -> Vec<u8> {
     flat_romfs(names.iter().map(String::as_str))
 }
 
-/// An image whose root has these files, with an index.
+/// An image whose root has these files, with an index. It is made of an archive, as a file system takes long to make so
+/// many files.
 fn indexed(names: &[String]) -> Vec<u8> {
-    let folder = tempfile::tempdir().unwrap();
-    for name in names {
-        File::create(folder.path().join(name)).unwrap();
-    }
+    let files = names.iter();
+    let archive = files.fold(TarArchive::default(), |archive, name| archive.file(name));
+    let path = Path::new("names.tar");
+    let tree = scan_archive(archive.in_file(), path, &ScanOptions::default()).unwrap();
     let options = Options {
         volume_name: VolumeName::default(),
         block_size: BlockSize::MIN,
     };
     let mut image = Vec::new();
-    plan(scanned(folder.path()), &options)
+    plan(tree, &options)
         .unwrap()
         .write_to(&mut image, &mut go_on)
         .unwrap();
-    fs::remove_dir_all(folder.path()).unwrap();
     image
 }
 
