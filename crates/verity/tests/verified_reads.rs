@@ -27,8 +27,32 @@ fn sealed_bytes(data: &[u8], layout: SealLayout, params: &TreeParams) -> Vec<u8>
     if layout == SealLayout::Appended {
         std::os::unix::fs::FileExt::write_all_at(&file, data, 0).unwrap();
     }
-    seal(&data.to_vec(), &file, layout, params, ONE, &mut go_on).unwrap();
+    seal(&data, &file, layout, params, ONE, &mut go_on).unwrap();
     all_bytes(file)
+}
+
+/// This many bytes of ones. They take no memory, which takes longer to get than to hash.
+struct Ones(u64);
+
+impl Ones {
+    /// Their sidecar.
+    fn seal(&self) -> Vec<u8> {
+        let file = tempfile::tempfile().unwrap();
+        let params = TreeParams::default();
+        seal(self, &file, SealLayout::Sidecar, &params, ONE, &mut go_on).unwrap();
+        all_bytes(file)
+    }
+}
+
+impl ReadAt for Ones {
+    fn size(&self) -> u64 {
+        self.0
+    }
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
+        assert!(offset + buf.len() as u64 <= self.0);
+        buf.fill(1);
+        Ok(())
+    }
 }
 
 fn all_bytes(file: File) -> Vec<u8> {
@@ -39,8 +63,11 @@ fn all_bytes(file: File) -> Vec<u8> {
 }
 
 fn reader(source: Arc<dyn ReadAt>, options: VerifyOptions) -> VerifiedReader {
-    let sealed = Sealed::open_appended(source).unwrap();
-    VerifiedReader::new(&sealed, &Trust::Unpinned, options).unwrap()
+    reader_of(&Sealed::open_appended(source).unwrap(), options)
+}
+
+fn reader_of(sealed: &Sealed, options: VerifyOptions) -> VerifiedReader {
+    VerifiedReader::new(sealed, &Trust::Unpinned, options).unwrap()
 }
 
 fn small_blocks() -> TreeParams {
@@ -330,22 +357,21 @@ fn a_truncated_source_is_detected() {
 /// 512 KiB and those of the level above.
 #[test]
 fn tree_requests_of_sequential_reads() {
-    const SIZE: usize = 192 << 20;
-    let bytes = sealed_bytes(&vec![7; SIZE], SealLayout::Appended, &TreeParams::default());
-    let bytes = Arc::new(bytes);
+    const SIZE: u64 = 192 << 20;
+    let sealed = Sealed::open_sidecar(Arc::new(Ones(SIZE)), Arc::new(Ones(SIZE).seal())).unwrap();
     let requests = |tree_readahead| {
         let options = VerifyOptions {
             tree_readahead,
             ..VerifyOptions::default()
         };
-        let reader = reader(bytes.clone(), options);
+        let reader = reader_of(&sealed, options);
         let ahead = ReadAhead::new(&reader);
         let mut scratch = Scratch::default();
-        for offset in (0..SIZE as u64).step_by(1 << 20) {
+        for offset in (0..SIZE).step_by(1 << 20) {
             ahead.read_borrowed(&mut scratch, offset, 1 << 20).unwrap();
         }
         let stats = reader.stats();
-        assert_eq!(stats.bytes_verified, SIZE as u64);
+        assert_eq!(stats.bytes_verified, SIZE);
         assert_eq!(stats.data_requests, 192);
         stats.tree_requests
     };
@@ -417,7 +443,7 @@ fn a_sequential_reader_does_not_wait_for_what_is_read_ahead() {
 /// come: the first one's tree block is held back until the second one is done.
 #[test]
 fn readers_do_not_wait_for_each_other() {
-    const SIZE: usize = 64 << 20;
+    const SIZE: u64 = 64 << 20;
     struct Gate {
         inner: Vec<u8>,
         held: std::ops::Range<u64>,
@@ -443,17 +469,16 @@ fn readers_do_not_wait_for_each_other() {
             self.inner.read_exact_at(buf, offset)
         }
     }
-    let inner = sealed_bytes(&vec![1; SIZE], SealLayout::Appended, &TreeParams::default());
     // The tree: one block of level 1, then 128 of level 0. Held back: the first of level 0.
-    let first = SIZE as u64 + 4096;
     let gate = Arc::new(Gate {
-        inner,
-        held: first..first + 4096,
+        inner: Ones(SIZE).seal(),
+        held: 4096..8192,
         open: Mutex::new(false),
         opened: Condvar::new(),
         waiting: Barrier::new(2),
     });
-    let reader = reader(gate.clone(), VerifyOptions::default());
+    let sealed = Sealed::open_sidecar(Arc::new(Ones(SIZE)), gate.clone()).unwrap();
+    let reader = reader_of(&sealed, VerifyOptions::default());
     thread::scope(|scope| {
         let slow = scope.spawn(|| reader.read_exact_at(&mut [0; 4096], 0));
         gate.waiting.wait();
