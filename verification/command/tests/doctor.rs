@@ -27,7 +27,7 @@ fn the_dead_mount_of_a_killed_daemon_is_found_and_mended() {
     let world = needs!(World::with_mount_point());
     let image = world.sealed_image("image");
     let mnt = world.path("mnt");
-    let cure = format!("verimount umount {}", mnt.display());
+    let cure = format!("verimount umount {}", mnt.to_str().unwrap());
     let is_found = || diagnoses().iter().any(|one| one["cure"] == *cure);
     let mut mounted = Daemon::mount(&image, &mnt, &["--unpinned"]);
     assert!(!is_found());
