@@ -10,6 +10,7 @@ listening = socket.socket(socket.AF_UNIX)
 listening.bind(sys.argv[1])
 listening.listen()
 os.dup2(listening.fileno(), 3)
+os.set_inheritable(3, True)
 os.environ.update(LISTEN_FDS='1', LISTEN_PID=str(os.getpid()))
 os.execv(sys.argv[2], sys.argv[2:])
 ";
@@ -40,5 +41,5 @@ fn without_a_socket_it_is_said_how_to_give_one() {
     let world = World::new();
     let path = format(&world, &[]);
     let served = verimount(args!["volume serve --foreground", &path]);
-    served.is_wrong_usage().says("give --socket PATH");
+    served.is_wrong_usage().notes("give --socket PATH");
 }

@@ -211,7 +211,7 @@ fn unusual_formats_come_with_instructions() {
     let options = ["--size", "8M", "--integrity", "sha1", "--mode", "bitmap"];
     let made = verimount(args!["volume format", &path; options.iter()]);
     made.succeeds_quietly();
-    let note = "--integrity sha1 --mode bitmap";
+    let note = "--integrity sha1, --mode bitmap";
     made.notes(note);
 }
 
