@@ -1,5 +1,7 @@
 //! A socket that systemd has made.
 
+use std::os::unix::net::UnixStream;
+
 use super::{format, json};
 use crate::prelude::*;
 
@@ -26,7 +28,8 @@ fn a_service_with_a_socket_unit_serves_its_socket() {
     command.args(["volume", "serve"]).arg(&path);
     command.args(["--mode", "direct", "--foreground"]);
     let mut service = command.stderr(Stdio::null()).spawn().unwrap();
-    eventually("the socket is there", || socket.exists());
+    let listens = || UnixStream::connect(&socket).is_ok();
+    eventually("the socket listens", listens);
     let status = json(args!["status --json", &socket], 0);
     assert_eq!(status["kind"], "volume");
     assert_eq!(status["daemon"]["pid"], service.id());
