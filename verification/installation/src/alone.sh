@@ -15,9 +15,9 @@ inside mount /app.img /mnt --digest "$digest"
 cmp tree/data root/mnt/data
 inside status /mnt
 inside umount /mnt
-# Whose certificate nobody knows: this machine's own.
+# A server whose certificate nobody knows: this machine's own.
 openssl req -x509 -newkey rsa:2048 -nodes -days 1 -subj /CN=localhost -addext subjectAltName=DNS:localhost \
-    -keyout key.pem -out certificate.pem 2> /dev/null
+    -addext basicConstraints=critical,CA:FALSE -keyout key.pem -out certificate.pem 2> /dev/null
 mkdir served
 cp root/app.img served
 cat > nginx.conf << END
@@ -38,6 +38,10 @@ END
 nginx -p "$2" -c nginx.conf 2> /dev/null &
 server=$!
 trap 'kill $server' EXIT
+until openssl s_client -connect "localhost:$3" < /dev/null > handshake 2>&1; do
+    kill -0 $server
+    sleep 0.1
+done
 mkdir -p root/etc
 echo '127.0.0.1 localhost' > root/etc/hosts
 url=https://localhost:$3/app.img

@@ -130,10 +130,10 @@ fn check(dist: &Path, kept: &Path) -> Result<()> {
 fn run_alone(binary: &Path) -> Result<()> {
     let folder = tempfile::Builder::new().prefix("verimount-").tempdir()?;
     let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+    let script = folder.path().join("alone.sh");
+    fs::write(&script, include_str!("alone.sh"))?;
     let mut shell = Command::new("sh");
-    shell
-        .args(["-euc", include_str!("alone.sh"), "alone.sh"])
-        .arg(binary);
+    shell.arg("-eu").arg(script).arg(binary);
     let ended = command::run(shell.arg(folder.path()).arg(port.to_string()));
     for mounted in ["root/mnt", "root/proc", "root/dev"] {
         let _ = unmount(folder.path().join(mounted), UnmountFlags::DETACH);
