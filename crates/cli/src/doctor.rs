@@ -53,7 +53,7 @@ fn print(out: &mut impl Write, diagnoses: &[Diagnosis]) -> io::Result<()> {
         let health = match health {
             Health::Good => "good",
             Health::Limited => "limited",
-            _ => "missing",
+            Health::Missing => "missing",
         };
         writeln!(out, "{about:width$}  {health:7}  {found}")?;
         if let Some(cure) = cure {
