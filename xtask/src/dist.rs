@@ -25,6 +25,9 @@ use verimount_support::{
 /// The version of all that is published.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
+/// The file that is made last.
+const CHECKSUMS: &str = "SHA256SUMS";
+
 /// Make what is published, in target/dist: a static binary, a Debian package, archives, checksums
 #[derive(Debug, Args)]
 pub(crate) struct Options {
@@ -38,7 +41,16 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options) -> Result<()> {
     let output = match &options.output {
-        Some(output) => std::path::absolute(output)?,
+        Some(output) => {
+            // It is about to be emptied.
+            let is_ours = !output.exists() || output.join(CHECKSUMS).exists();
+            ensure!(
+                is_ours || files(output)?.is_empty(),
+                "{} has other files",
+                output.display()
+            );
+            std::path::absolute(output)?
+        }
         None => target()?.join("dist"),
     };
     make(&output)?;
@@ -138,7 +150,7 @@ fn write_checksums(output: &Path) -> Result<()> {
         sums.arg(file.strip_prefix(output)?);
     }
     let sums = command::stdout(&mut sums)?;
-    Ok(fs::write(output.join("SHA256SUMS"), sums + "\n")?)
+    Ok(fs::write(output.join(CHECKSUMS), sums + "\n")?)
 }
 
 fn print_sizes(output: &Path) -> Result<()> {

@@ -7,7 +7,6 @@ use std::{
 };
 
 use anyhow::Result;
-use tempfile::TempDir;
 use verimount_support::command;
 
 /// The release.
@@ -21,7 +20,6 @@ const MOUNTED: [&str; 3] = ["dev", "proc", "sys"];
 
 /// A copy of it, which vanishes with this process's mount namespace.
 pub(crate) struct Debian {
-    _folder: TempDir,
     root: PathBuf,
 }
 
@@ -29,13 +27,7 @@ impl Debian {
     /// A fresh one, above the one that is kept in the folder `kept` once it was fetched.
     pub(crate) fn fresh(kept: &Path) -> Result<Self> {
         let base = fetched(kept)?;
-        let folder = tempfile::Builder::new().prefix("verimount-").tempdir()?;
-        let memory = folder.path();
-        command::run(
-            Command::new("mount")
-                .args(["-t", "tmpfs", "tmpfs"])
-                .arg(memory),
-        )?;
+        let memory = folder_in_memory(kept.join("running"))?;
         let [upper, work, root] = ["upper", "work", "root"].map(|name| memory.join(name));
         for folder in [&upper, &work, &root] {
             fs::create_dir(folder)?;
@@ -59,10 +51,7 @@ impl Debian {
         }
         fs::copy("/etc/resolv.conf", root.join("etc/resolv.conf"))?;
         fs::create_dir(root.join(GIVEN))?;
-        Ok(Self {
-            _folder: folder,
-            root,
-        })
+        Ok(Self { root })
     }
 
     /// Copies a file to the folder `/given` inside.
@@ -90,6 +79,16 @@ impl Debian {
     }
 }
 
+/// An empty folder in memory, in this process's own mount namespace, with which it vanishes. Nothing may remove what is in
+/// it: this machine's devices are mounted inside.
+pub(crate) fn folder_in_memory(place: PathBuf) -> Result<PathBuf> {
+    fs::create_dir_all(&place)?;
+    let mut mount = Command::new("mount");
+    mount.args(["-t", "tmpfs", "-o", "mode=755", "tmpfs"]);
+    command::run(mount.arg(&place))?;
+    Ok(place)
+}
+
 /// The folder with a Debian that nothing was done to; fetched the first time.
 fn fetched(kept: &Path) -> Result<PathBuf> {
     let base = kept.join(SUITE);
@@ -100,10 +99,12 @@ fn fetched(kept: &Path) -> Result<PathBuf> {
     // It has its name only once it is whole.
     let partial = tempfile::Builder::new()
         .prefix("partial-")
-        .tempdir_in(kept)?;
+        .tempdir_in(kept)?
+        // If it does not become whole, something may still be mounted in it, so it stays.
+        .keep();
     let mut debootstrap = Command::new("debootstrap");
     debootstrap.args(["--variant=minbase", SUITE]);
-    command::run(debootstrap.arg(partial.path()))?;
-    fs::rename(partial.keep(), &base)?;
+    command::run(debootstrap.arg(&partial))?;
+    fs::rename(partial, &base)?;
     Ok(base)
 }

@@ -16,14 +16,13 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
-use rustix::mount::{UnmountFlags, unmount};
 use verimount_support::{
     command, program,
     setup::{self, Purpose},
     workspace::target,
 };
 
-use self::debian::Debian;
+use self::debian::{Debian, folder_in_memory};
 
 /// The programs for the shell, which run inside, and who runs each.
 const SCRIPTS: [Script; 4] = [
@@ -121,24 +120,20 @@ fn check(dist: &Path, kept: &Path) -> Result<()> {
         script.run(&debian)?;
     }
     println!("Installed, used by root and an ordinary user, and removed.");
-    run_alone(&only(dist, "-linux")?)?;
+    run_alone(&only(dist, "-linux")?, kept)?;
     println!("The static binary runs where there is nothing else.");
     Ok(())
 }
 
 /// Runs the static binary in a directory tree of its own.
-fn run_alone(binary: &Path) -> Result<()> {
-    let folder = tempfile::Builder::new().prefix("verimount-").tempdir()?;
+fn run_alone(binary: &Path, kept: &Path) -> Result<()> {
+    let folder = folder_in_memory(kept.join("alone"))?;
     let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-    let script = folder.path().join("alone.sh");
+    let script = folder.join("alone.sh");
     fs::write(&script, include_str!("alone.sh"))?;
     let mut shell = Command::new("sh");
     shell.arg("-eu").arg(script).arg(binary);
-    let ended = command::run(shell.arg(folder.path()).arg(port.to_string()));
-    for mounted in ["root/mnt", "root/proc", "root/dev"] {
-        let _ = unmount(folder.path().join(mounted), UnmountFlags::DETACH);
-    }
-    ended
+    command::run(shell.arg(folder).arg(port.to_string()))
 }
 
 /// The only file whose name ends so.
