@@ -9,7 +9,7 @@ use std::{
         fd::{AsRawFd, OwnedFd},
         unix::net::UnixStream,
     },
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Output, Stdio},
 };
 
@@ -112,7 +112,7 @@ fn not_run(error: io::Error, directories: &OsStr) -> io::Error {
     let is_missing = match error.kind() {
         io::ErrorKind::NotFound => true,
         // That of a directory in which it was looked for, perhaps.
-        io::ErrorKind::PermissionDenied => !is_in(directories),
+        io::ErrorKind::PermissionDenied => found_in(directories).is_none(),
         _ => false,
     };
     match is_missing {
@@ -127,9 +127,14 @@ fn search_path() -> OsString {
     env::var_os("PATH").unwrap_or_default()
 }
 
-/// Whether the program is in one of these directories, as far as they can be looked into.
-fn is_in(directories: &OsStr) -> bool {
-    env::split_paths(directories).any(|directory| directory.join(PROGRAM).exists())
+/// Where the program is, as far as directories can be looked into; `None` if it is not installed.
+pub fn find_fusermount() -> Option<PathBuf> {
+    found_in(&search_path())
+}
+
+fn found_in(directories: &OsStr) -> Option<PathBuf> {
+    let mut places = env::split_paths(directories).map(|directory| directory.join(PROGRAM));
+    places.find(|place| place.exists())
 }
 
 /// Receives a descriptor over `socket`; `None` if it is closed without one.
@@ -166,8 +171,9 @@ mod tests {
         fs::create_dir(&empty).unwrap();
         fs::create_dir(&full).unwrap();
         fs::write(full.join(PROGRAM), "").unwrap();
-        assert!(!is_in(empty.as_os_str()));
-        assert!(is_in(&env::join_paths([&empty, &full]).unwrap()));
+        assert_eq!(found_in(empty.as_os_str()), None);
+        let found = found_in(&env::join_paths([&empty, &full]).unwrap());
+        assert_eq!(found, Some(full.join(PROGRAM)));
         // What the system says of the directory says nothing of the program.
         let denied = || io::Error::from(io::ErrorKind::PermissionDenied);
         let said = |directories: &OsStr| not_run(denied(), directories).to_string();

@@ -28,6 +28,7 @@ pub use daemon::{Daemon, DaemonEnd};
 pub use end_signals::{EndSignals, Reload, Terminal};
 pub use ending::{EndingMount, ending_mounts, shown_process};
 pub use exports::{RegisteredExport, Registration, registered_exports};
+pub use fusermount::find_fusermount;
 pub use mount::{Mode, MountError, MountOptions, Mountable, attach};
 pub use mount_table::{MountEntry, mounts};
 pub use mounted::Mounted;

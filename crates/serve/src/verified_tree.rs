@@ -17,7 +17,7 @@ use verimount_tree::{
     AddEntry, AddEntryAndAttr, AddReadable, Attr, Cursor, Error, Extent, ExtentKind, Measurement,
     NodeId, Ownership, Paths, SingleFile, Tree, Usage, VisitPlace, XattrNames, seek,
 };
-use verimount_verity::{Mismatch, Place, VerifiedReader};
+use verimount_verity::{Account, Identity, Mismatch, Place};
 
 use crate::{
     Kind, Origin, OriginStatus, Served, Status,
@@ -33,12 +33,14 @@ const RECENT_FAILURES: usize = 16;
 /// most 64 KiB, and a backslash takes two bytes in JSON.
 pub(crate) const MAX_TEXT: usize = 512;
 
-/// A tree whose content is read through a [`VerifiedReader`], with statistics.
+/// A tree whose content is read through [`VerifiedReader`](verimount_verity::VerifiedReader)s, with statistics.
 #[must_use]
 pub struct VerifiedTree {
     tree: Box<dyn Tree>,
-    /// `None` for an image without a Merkle tree.
-    reader: Option<Arc<VerifiedReader>>,
+    /// `None` without verification.
+    identity: Option<Identity>,
+    /// That of all readers.
+    account: Arc<Account>,
     /// Whether it was made for one file, and is no image.
     is_file: bool,
     /// Where the content comes from, if not only from this machine.
@@ -100,11 +102,13 @@ pub struct ImageStatus {
 }
 
 impl VerifiedTree {
-    /// Serves the tree of an image, whose content is read through `reader`, or through others with the same account.
-    pub fn new(tree: Box<dyn Tree>, reader: Option<Arc<VerifiedReader>>) -> Self {
+    /// Serves the tree of an image with this identity, if it is verified. What is read of it and of its further devices is
+    /// counted in `account`.
+    pub fn new(tree: Box<dyn Tree>, identity: Option<Identity>, account: Arc<Account>) -> Self {
         Self {
             tree,
-            reader,
+            identity,
+            account,
             is_file: false,
             origin: None,
             requests: RequestCounters::new(OPERATIONS),
@@ -115,11 +119,11 @@ impl VerifiedTree {
         }
     }
 
-    /// Serves a file that is read through `reader`.
-    pub fn of_file(file: SingleFile, reader: Option<Arc<VerifiedReader>>) -> Self {
+    /// The same for a file.
+    pub fn of_file(file: SingleFile, identity: Option<Identity>, account: Arc<Account>) -> Self {
         Self {
             is_file: true,
-            ..Self::new(Box::new(file), reader)
+            ..Self::new(Box::new(file), identity, account)
         }
     }
 
@@ -156,10 +160,9 @@ impl VerifiedTree {
     }
 
     fn image_status(&self) -> ImageStatus {
-        let reader = self.reader.as_ref();
-        let stats = reader.map(|reader| reader.stats()).unwrap_or_default();
+        let stats = self.account.stats();
         ImageStatus {
-            digest: reader.map(|reader| reader.identity().to_string()),
+            digest: self.identity.map(|identity| identity.to_string()),
             size: self.tree.usage().bytes,
             bytes_verified: stats.bytes_verified,
             data_requests: stats.data_requests,

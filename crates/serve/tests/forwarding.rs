@@ -137,6 +137,6 @@ fn each_method_reaches_the_tree() {
     call_all(&tree);
     let called = take();
     assert_eq!(called.len(), 17);
-    call_all(&VerifiedTree::new(Box::new(tree), None));
+    call_all(&VerifiedTree::new(Box::new(tree), None, Arc::default()));
     assert_eq!(take(), called);
 }

@@ -102,7 +102,11 @@ fn mounted(sealed: &Sealed, trust: &Trust) -> Option<VerifiedTree> {
     let reader = VerifiedReader::new(sealed, trust, VerifyOptions::default()).ok()?;
     let reader = Arc::new(reader);
     let tree = RomfsTree::open(reader.clone()).ok()?;
-    Some(VerifiedTree::new(Box::new(tree), Some(reader)))
+    Some(VerifiedTree::new(
+        Box::new(tree),
+        Some(*reader.identity()),
+        reader.account().clone(),
+    ))
 }
 
 fn status(tree: &VerifiedTree) -> Status {
@@ -394,7 +398,8 @@ fn names_are_not_looked_for_without_a_connection() {
         ..Elsewhere::default()
     });
     let tree = RomfsTree::open(source.clone()).unwrap();
-    let tree = VerifiedTree::new(Box::new(tree), None).with_origin(Some(source.clone()));
+    let tree =
+        VerifiedTree::new(Box::new(tree), None, Arc::default()).with_origin(Some(source.clone()));
     let folder = tree.lookup(NodeId::ROOT, "a".as_ref()).unwrap();
     let first = tree.lookup(folder.node, "first".as_ref()).unwrap();
     source.is_off.store(true, Relaxed);
@@ -417,7 +422,11 @@ fn a_large_directory_is_verified_once() {
     let reader = VerifiedReader::new(&sealed, &Trust::Unpinned, VerifyOptions::default());
     let reader = Arc::new(reader.unwrap());
     let image = RomfsTree::open(Arc::new(in_chunks(reader.clone()))).unwrap();
-    let tree = VerifiedTree::new(Box::new(image), Some(reader));
+    let tree = VerifiedTree::new(
+        Box::new(image),
+        Some(*reader.identity()),
+        reader.account().clone(),
+    );
     // A part at a time, as the kernel does.
     let (mut listed, mut from) = (0, Cursor::START);
     while listed < NAMES {
@@ -455,7 +464,7 @@ fn a_symbolic_link_to_a_nul_cannot_be_read() {
         let tree = RomfsTree::open(data.to_vec()).unwrap();
         let link = tree.lookup(NodeId::ROOT, "link".as_ref()).unwrap().node;
         let served = ImageFs::new(
-            Arc::new(VerifiedTree::new(Box::new(tree), None)),
+            Arc::new(VerifiedTree::new(Box::new(tree), None, Arc::default())),
             Served::default(),
         );
         let mut scratch = Scratch::default();
@@ -478,6 +487,7 @@ fn requests_are_counted_by_their_kinds() {
     let tree = Arc::new(VerifiedTree::new(
         Box::new(RomfsTree::open(image()).unwrap()),
         None,
+        Arc::default(),
     ));
     let served = ImageFs::new(tree.clone(), Served::default());
     let _ = served.getxattr(FuseNodeId::ROOT, "user.missing".as_ref());
@@ -518,7 +528,11 @@ fn each_refused_read_is_counted_once() {
     let reader = Arc::new(reader.unwrap());
     let ahead = Arc::new(in_chunks(reader.clone()));
     let file = SingleFile::new("file".as_ref(), &stored(), ahead);
-    let tree = VerifiedTree::new(Box::new(file), Some(reader));
+    let tree = VerifiedTree::new(
+        Box::new(file),
+        Some(*reader.identity()),
+        reader.account().clone(),
+    );
     let mut scratch = Scratch::default();
     let mut refused = 0;
     for _ in 0..10 {
@@ -544,10 +558,11 @@ fn only_a_file_that_is_the_whole_data_has_the_digest() {
         algorithm: 1,
         digest: digest.digest().as_bytes().to_vec(),
     };
-    let unmeasured = VerifiedTree::of_file(file(), Some(reader.clone()));
+    let unmeasured =
+        VerifiedTree::of_file(file(), Some(*reader.identity()), reader.account().clone());
     assert!(matches!(unmeasured.measure(SingleFile::FILE), Ok(None)));
     let file = file().measured(Some(measurement.clone()));
-    let measured = VerifiedTree::of_file(file, Some(reader.clone()));
+    let measured = VerifiedTree::of_file(file, Some(*reader.identity()), reader.account().clone());
     let of_file = measured.measure(SingleFile::FILE);
     assert!(matches!(of_file, Ok(Some(found)) if found == measurement));
     assert!(matches!(measured.measure(NodeId::ROOT), Ok(None)));

@@ -56,7 +56,7 @@ pub use random::{Random, random_numbers};
 pub use read_blocks::read_blocks;
 pub use recording::{Recorder, Recording};
 pub use registry_server::{RegistryLogin, RegistryServer};
-pub use rich_tree::RichTree;
+pub use rich_tree::{RichTree, set_time};
 pub use romfs_image::RomfsImage;
 pub use shown::{Differences, Shown, ShownTree, as_copied, compare, shown};
 pub use slow::Slow;

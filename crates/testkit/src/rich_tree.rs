@@ -124,7 +124,11 @@ fn access_list() -> Vec<u8> {
     list
 }
 
-fn set_time(file: &Path, seconds: i64, nanoseconds: i64) -> io::Result<()> {
+/// Sets the times of a file, or of a symbolic link itself: seconds since 1970, and nanoseconds.
+///
+/// # Errors
+/// The system's.
+pub fn set_time(file: &Path, seconds: i64, nanoseconds: i64) -> io::Result<()> {
     let time = Timespec {
         tv_sec: seconds,
         tv_nsec: nanoseconds,

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use verimount_serve::{Origin, Pin};
 use verimount_source::{ChunkCache, ReadAhead, ReadAt};
 use verimount_tree::{Measurement, SingleFile, StoredFile, Tree};
-use verimount_verity::{Identity, Sealed, VerifiedReader, VerifyStats};
+use verimount_verity::{Account, Identity, Sealed, VerifiedReader, VerifyStats};
 
 use crate::{
     Error, File, Image, Location, OpenOptions, Report, VerifyOptions, fault::Fault, image_format,
@@ -19,6 +19,8 @@ pub struct Content {
     pub(crate) location: Location,
     pub(crate) source: Arc<ReadAhead<Arc<dyn ReadAt>>>,
     pub(crate) reader: Option<Arc<VerifiedReader>>,
+    /// Of all that is verified of it and of its devices.
+    pub(crate) account: Arc<Account>,
     pub(crate) pin: Pin,
     pub(crate) stored: StoredFile,
     pub(crate) devices: Vec<Content>,

@@ -38,7 +38,7 @@ pub enum Health {
 }
 
 impl Diagnosis {
-    fn good(about: &'static str, found: impl Into<String>) -> Self {
+    pub(crate) fn good(about: &'static str, found: impl Into<String>) -> Self {
         Self {
             about,
             health: Health::Good,
@@ -47,7 +47,11 @@ impl Diagnosis {
         }
     }
 
-    fn limited(about: &'static str, found: impl Into<String>, cure: impl Into<String>) -> Self {
+    pub(crate) fn limited(
+        about: &'static str,
+        found: impl Into<String>,
+        cure: impl Into<String>,
+    ) -> Self {
         Self {
             health: Health::Limited,
             cure: Some(cure.into()),

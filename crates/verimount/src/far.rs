@@ -17,7 +17,7 @@ mod sound_file;
 mod verify_cache;
 
 pub(crate) use access::Access;
-pub(crate) use certificates::has_system_certificates;
+pub(crate) use certificates::certificates;
 pub(crate) use error_kind::kind_of;
 pub(crate) use far_location::FarLocation;
 pub(crate) use open_slow::open_slow;

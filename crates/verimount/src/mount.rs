@@ -154,10 +154,11 @@ impl Content {
             true => None,
             false => content.tree()?,
         };
-        let (reader, location) = (content.reader.clone(), content.location.clone());
+        let (identity, account) = (content.identity(), content.account.clone());
+        let location = content.location.clone();
         let tree = match tree {
-            Some(tree) => VerifiedTree::new(tree, reader),
-            None => VerifiedTree::of_file(content.single_file(), reader),
+            Some(tree) => VerifiedTree::new(tree, identity, account),
+            None => VerifiedTree::of_file(content.single_file(), identity, account),
         };
         let tree = tree.with_origin(content.origin.clone());
         let pin = Some(content.pin.clone());

@@ -41,7 +41,7 @@ pub(crate) fn open_accepted(
     let location = place.location().clone();
     let opened = match accepted {
         Some(accepted) => open_verified(place, accepted, options)?,
-        None => open_unverified(place)?,
+        None => open_unverified(place, options)?,
     };
     // Of all that content is verified by, only a file digest covers its size. Without one, the image itself must tell
     // that its end is missing.
@@ -57,12 +57,13 @@ pub(crate) fn open_accepted(
     })
 }
 
-fn open_unverified(place: Place) -> Result<Content, Error> {
+fn open_unverified(place: Place, options: &OpenOptions) -> Result<Content, Error> {
     let (source, stored) = place.content()?;
     Ok(Content {
         location: place.location().clone(),
         source: Arc::new(ReadAhead::new(source)),
         reader: None,
+        account: options.verify.account.clone(),
         pin: Pin::Unverified,
         stored,
         devices: Vec::new(),
@@ -84,6 +85,7 @@ fn open_verified(
         location,
         source: Arc::new(ReadAhead::new(source)),
         reader: Some(reader),
+        account: options.verify.account.clone(),
         pin,
         stored,
         devices: Vec::new(),

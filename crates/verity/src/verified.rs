@@ -154,6 +154,11 @@ impl VerifiedReader {
         &self.identity
     }
 
+    /// Where it is counted what it reads and verifies.
+    pub fn account(&self) -> &Arc<Account> {
+        &self.account
+    }
+
     /// What it and all other readers with its [account](VerifyOptions::account) read and verified so far.
     pub fn stats(&self) -> VerifyStats {
         self.account.stats()

@@ -142,9 +142,17 @@ fn tree(source: &Path, reader: Arc<VerifiedReader>) -> Result<VerifiedTree> {
         Err(RomfsError::NotRomfs) => {
             let name = source.file_name().context("a file has a name")?;
             let file = SingleFile::new(name, &StoredFile::default(), content);
-            Ok(VerifiedTree::of_file(file, Some(reader)))
+            Ok(VerifiedTree::of_file(
+                file,
+                Some(*reader.identity()),
+                reader.account().clone(),
+            ))
         }
-        tree => Ok(VerifiedTree::new(Box::new(tree?), Some(reader))),
+        tree => Ok(VerifiedTree::new(
+            Box::new(tree?),
+            Some(*reader.identity()),
+            reader.account().clone(),
+        )),
     }
 }
 

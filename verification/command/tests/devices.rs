@@ -1,6 +1,6 @@
 //! Images whose data is in another file.
 
-use crate::prelude::*;
+use crate::{common::daemon::metric, prelude::*};
 
 /// An image and its device, sealed by themselves.
 struct Split {
@@ -122,6 +122,25 @@ fn a_damaged_device_is_an_error() {
         let directory = split.world.directory("mnt");
         let mounted = Daemon::mount(&split.image, &directory, &[&digest, &device]);
         assert_eq!(error_of(fs::read(mounted.path("file"))), Errno::IO);
+        mounted.unmount();
+    }
+}
+
+/// Also if nothing of the image is.
+#[test]
+fn what_is_verified_of_a_device_is_counted() {
+    let split = needs!(Split::new());
+    if !fuse_or_skip() {
+        return;
+    }
+    let directory = split.world.directory("mnt");
+    for trust in [&*split.digest(), "--unverified"] {
+        let mounted = Daemon::mount(&split.image, &directory, &[trust, &split.pinned_device()]);
+        assert!(fs::read(mounted.path("file")).unwrap() == noise(1 << 20, 1));
+        assert!(
+            metric(&directory, "verified_bytes_total") >= 1 << 20,
+            "{trust}"
+        );
         mounted.unmount();
     }
 }

@@ -1,14 +1,9 @@
 # Installs the package, with what it recommends, and looks at what is there.
 
-everything() {
-    find / -xdev \( -path /given -o -path /var/lib/apt -o -path /var/lib/dpkg -o -path /var/cache -o -path /var/log \) -prune -o -print |
-        sort
-}
-
 apt-get -qq update
 # What another package brings would stay when ours is removed.
 apt-get -qq install --yes --no-install-recommends fuse3 ca-certificates > /dev/null
-everything > /given/before
+sh /given/everything.sh > /given/before
 apt-get -qq install --yes --no-install-recommends /given/verimount.deb > /dev/null
 verimount --version
 # What a minimal Debian lacks, and what mends it, the program itself says.

@@ -116,6 +116,7 @@ fn check(dist: &Path, kept: &Path) -> Result<()> {
     )?;
     let debian = Debian::fresh(kept)?;
     debian.give(&only(dist, ".deb")?, "verimount.deb")?;
+    debian.write("everything.sh", include_str!("everything.sh"))?;
     for script in &SCRIPTS {
         script.run(&debian)?;
     }

@@ -7,7 +7,7 @@ use verimount_support::{command, workspace::root};
 
 use super::{Commit, VERSION};
 
-/// What dpkg runs after it has installed or removed the files.
+/// What dpkg runs before and after it installs or removes the files.
 const SCRIPTS: [&str; 3] = ["postinst", "prerm", "postrm"];
 
 /// Packs the files of an installation, to which what dpkg needs is added.

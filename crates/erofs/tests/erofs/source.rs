@@ -13,13 +13,10 @@ use std::{
 
 use proptest::{collection::vec, prelude::*, sample::select};
 use rustix::{
-    fs::{
-        AtFlags, CWD, FileType, Mode, Timespec, Timestamps, XattrFlags, lsetxattr, makedev,
-        mknodat, utimensat,
-    },
+    fs::{CWD, FileType, Mode, XattrFlags, lsetxattr, makedev, mknodat},
     process::geteuid,
 };
-use verimount_testkit::noise;
+use verimount_testkit::{noise, set_time};
 
 /// What is at a path.
 #[derive(Debug, Clone)]
@@ -148,7 +145,7 @@ pub(crate) fn create(root: &Path, wishes: &Wishes, reversed: bool) {
     for (path, (_, node)) in &nodes {
         decorate(&root.join(path), node);
     }
-    set_time(root, (1_600_000_000, 1));
+    set_time(root, 1_600_000_000, 1).unwrap();
 }
 
 /// What can be made of the wishes, with the same number for all names of a file, by path.
@@ -227,17 +224,6 @@ fn decorate(path: &Path, node: &Node) {
         // system has any.
         let _ = lsetxattr(path, name.as_str(), value, XattrFlags::empty());
     }
-    set_time(path, node.time);
-}
-
-fn set_time(path: &Path, (seconds, nanoseconds): (i64, i64)) {
-    let time = Timespec {
-        tv_sec: seconds,
-        tv_nsec: nanoseconds,
-    };
-    let times = Timestamps {
-        last_access: time,
-        last_modification: time,
-    };
-    utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW).unwrap();
+    let (seconds, nanoseconds) = node.time;
+    set_time(path, seconds, nanoseconds).unwrap();
 }

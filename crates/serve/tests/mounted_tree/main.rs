@@ -297,7 +297,11 @@ fn access_control_lists() {
 /// Owners can be replaced where a tree has its own, but not permissions.
 #[test]
 fn permissions_stay() {
-    let tree = Arc::new(VerifiedTree::new(Box::new(everything()), None));
+    let tree = Arc::new(VerifiedTree::new(
+        Box::new(everything()),
+        None,
+        Arc::default(),
+    ));
     let owner = Owners {
         uid: Some(NOBODY),
         ..Owners::default()

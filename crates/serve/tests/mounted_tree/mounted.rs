@@ -39,7 +39,7 @@ impl MountedTree {
             suid: false,
             dev: false,
         };
-        let tree = VerifiedTree::new(Box::new(tree), None);
+        let tree = VerifiedTree::new(Box::new(tree), None, Arc::default());
         let fs = ImageFs::new(Arc::new(tree), Served::default());
         let attached = attach(Arc::new(fs), directory.path(), &options).unwrap();
         let mounted = attached.start().unwrap();

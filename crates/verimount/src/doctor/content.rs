@@ -18,7 +18,7 @@ const BEFORE_RELEASE: Duration = Duration::from_secs(1_793_491_200);
 const LEAST_SPACE: u64 = 1 << 30;
 
 pub(super) fn examine(cache: Option<&Path>) -> Vec<Diagnosis> {
-    let all = [Some(clock()), certificates(), cache.and_then(space)];
+    let all = [Some(clock()), far::certificates(), cache.and_then(space)];
     all.into_iter().flatten().collect()
 }
 
@@ -32,18 +32,6 @@ fn clock() -> Diagnosis {
         ),
         false => Diagnosis::good(ABOUT, "it shows a time after the release of this program"),
     }
-}
-
-fn certificates() -> Option<Diagnosis> {
-    const ABOUT: &str = "certificates";
-    Some(match far::has_system_certificates()? {
-        true => Diagnosis::good(ABOUT, "the system has those of authorities"),
-        false => Diagnosis::limited(
-            ABOUT,
-            "the system has none of authorities: servers are believed by those in this program, which become old",
-            "apt install ca-certificates",
-        ),
-    })
 }
 
 /// The free space where content of URLs is kept, or will be.

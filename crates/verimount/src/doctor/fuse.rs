@@ -1,15 +1,13 @@
 //! Mounting.
 
 use std::{
-    env,
     fs::{self, File},
     io,
     os::unix::fs::MetadataExt,
-    path::PathBuf,
 };
 
 use rustix::{process::geteuid, system::uname};
-use verimount_mount::mounts;
+use verimount_mount::{find_fusermount, mounts};
 use verimount_names::printable;
 
 use super::Diagnosis;
@@ -55,7 +53,7 @@ fn device() -> Diagnosis {
 fn helper() -> Diagnosis {
     const ABOUT: &str = "fusermount3";
     const INSTALL: &str = "apt install fuse3";
-    let Some(program) = find(ABOUT) else {
+    let Some(program) = find_fusermount() else {
         let found = "not installed: only root can mount";
         return match geteuid().is_root() {
             true => Diagnosis::limited(ABOUT, found, INSTALL),
@@ -86,12 +84,6 @@ fn mount_table() -> Option<Diagnosis> {
             "ln -s ../proc/self/mounts /etc/mtab",
         )
     })
-}
-
-fn find(program: &str) -> Option<PathBuf> {
-    let path = env::var_os("PATH")?;
-    let mut candidates = env::split_paths(&path).map(|folder| folder.join(program));
-    candidates.find(|candidate| candidate.is_file())
 }
 
 fn allow_other() -> Diagnosis {

@@ -8,6 +8,7 @@ use verimount_source::ReadAt;
 use crate::{
     Error, ErrorKind, Location, LocationError,
     accepted::{Accepted, Named},
+    doctor::Diagnosis,
     opened_seal::OpenedSeal,
     place::Place,
 };
@@ -103,6 +104,11 @@ impl fmt::Display for FarLocation {
     }
 }
 
+/// Nothing is fetched that needs any.
+pub(crate) fn certificates() -> Option<Diagnosis> {
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -114,9 +120,4 @@ mod tests {
             assert!(refused.to_string().contains("built without"), "{refused}");
         }
     }
-}
-
-/// Nothing is fetched that needs any.
-pub(crate) fn has_system_certificates() -> Option<bool> {
-    None
 }

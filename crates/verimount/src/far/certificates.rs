@@ -1,4 +1,16 @@
-/// Whether the system has certificates of authorities.
-pub(crate) fn has_system_certificates() -> Option<bool> {
-    Some(verimount_remote::has_system_certificates())
+use verimount_remote::has_system_certificates;
+
+use crate::doctor::Diagnosis;
+
+/// By whose certificates servers are believed.
+pub(crate) fn certificates() -> Option<Diagnosis> {
+    const ABOUT: &str = "certificates";
+    Some(match has_system_certificates() {
+        true => Diagnosis::good(ABOUT, "the system has those of authorities"),
+        false => Diagnosis::limited(
+            ABOUT,
+            "the system has none of authorities: servers are believed by those in this program, which become old",
+            "apt install ca-certificates",
+        ),
+    })
 }

@@ -9,14 +9,11 @@ use std::{
 };
 
 use rustix::{
-    fs::{
-        AtFlags, CWD, FileType, Mode, Timespec, Timestamps, XattrFlags, makedev, mknodat, setxattr,
-        utimensat,
-    },
+    fs::{CWD, FileType, Mode, XattrFlags, makedev, mknodat, setxattr},
     process::geteuid,
 };
 use verimount_scan::{Options, SourceTree, scan, scan_archive};
-use verimount_testkit::{go_on, noise, tools};
+use verimount_testkit::{go_on, noise, set_time, tools};
 
 use self::described::described;
 
@@ -82,20 +79,8 @@ fn tree(root: &Path) {
 fn set_times(root: &Path, seconds: i64) {
     let tree = directory(root);
     for entry in tree.entries() {
-        set_time(&entry.path(), seconds, 0);
+        set_time(&entry.path(), seconds, 0).unwrap();
     }
-}
-
-fn set_time(path: &Path, seconds: i64, nanoseconds: i64) {
-    let time = Timespec {
-        tv_sec: seconds,
-        tv_nsec: nanoseconds,
-    };
-    let times = Timestamps {
-        last_access: time,
-        last_modification: time,
-    };
-    utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW).unwrap();
 }
 
 /// The archive that GNU tar makes of a directory; `None` if that is not installed.
@@ -115,7 +100,7 @@ fn all_formats_of_gnu_tar_keep_the_tree() {
     // Half a second and a nanosecond before 1970.
     let exact = [(1_500_000_000, 123_456_789), (-1, 499_999_999)];
     for (path, (seconds, nanoseconds)) in ["empty", "sparse"].iter().zip(exact) {
-        set_time(&folder.path().join(path), seconds, nanoseconds);
+        set_time(&folder.path().join(path), seconds, nanoseconds).unwrap();
     }
     if geteuid().is_root() {
         let set = |name: &str, value: &[u8]| {
