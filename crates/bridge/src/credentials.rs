@@ -4,15 +4,15 @@
 //! meanwhile, and its id cannot become another's.
 
 use std::{
-    ffi::CString,
-    os::fd::OwnedFd,
+    ffi::CStr,
+    os::fd::{AsFd, OwnedFd},
     str::FromStr,
     sync::{Arc, OnceLock},
 };
 
 use quick_cache::sync::Cache;
 use rustix::{
-    fs::{CWD, Mode, OFlags, openat, readlink, readlinkat},
+    fs::{CWD, Mode, OFlags, openat},
     io::{Errno, pread, read},
     process::Gid,
     thread::CapabilitySet,
@@ -36,8 +36,8 @@ const MAX_CALLERS: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Callers {
     recent: Cache<u32, Arc<Process>>,
-    /// The user namespace of this process.
-    namespace: OnceLock<Option<CString>>,
+    /// The ids of this process's user namespace.
+    own: OnceLock<Option<IdMaps>>,
 }
 
 /// What `/proc` tells of a thread.
@@ -47,6 +47,13 @@ struct Process {
     directory: OwnedFd,
     /// `/proc/PID/status`.
     status: OwnedFd,
+}
+
+/// `/proc/PID/uid_map` and `/proc/PID/gid_map`.
+#[derive(Debug, PartialEq, Eq)]
+struct IdMaps {
+    users: String,
+    groups: String,
 }
 
 /// What the source needs to know of a caller to check its access.
@@ -92,7 +99,7 @@ impl Default for Callers {
     fn default() -> Self {
         Self {
             recent: Cache::new(MAX_CALLERS),
-            namespace: OnceLock::new(),
+            own: OnceLock::new(),
         }
     }
 }
@@ -128,9 +135,9 @@ impl Callers {
         let groups = numbers(field("Groups:")?)?;
         let bits = u64::from_str_radix(field("CapEff:")?.trim(), 16).ok()?;
         let capabilities = CapabilitySet::from_bits_retain(bits);
-        let ids = match capabilities.is_empty() || self.is_own_namespace(process) {
+        let ids = match capabilities.is_empty() {
             true => None,
-            false => MappedIds::of(process)?,
+            false => self.ids(IdMaps::of(&process.directory).ok()?)?,
         };
         Some(Credentials {
             groups: groups.into_iter().map(Gid::from_raw).collect(),
@@ -139,12 +146,34 @@ impl Callers {
         })
     }
 
-    /// Whether a process is in the user namespace of this one.
-    fn is_own_namespace(&self, process: &Process) -> bool {
-        let own = || readlink(c"/proc/self/ns/user", Vec::new()).ok();
-        let own = self.namespace.get_or_init(own);
-        let its = readlinkat(&process.directory, c"ns/user", Vec::new());
-        own.is_some() && its.ok() == *own
+    /// The ids of a process's user namespace, as this process sees them; `None` inside if it has all.
+    fn ids(&self, maps: IdMaps) -> Option<Option<MappedIds>> {
+        let own = || {
+            let flags = OFlags::PATH | OFlags::CLOEXEC;
+            let own = openat(CWD, c"/proc/self", flags, Mode::empty()).ok()?;
+            IdMaps::of(own).ok()
+        };
+        // Only those who may trace a process learn which namespace it is in. But its ids tell: our own are shown as the
+        // namespace around ours sees them, those of another one as we do. So if they are equal, they are all of ours.
+        match self.own.get_or_init(own).as_ref() == Some(&maps) {
+            true => Some(None),
+            false => MappedIds::parse(&maps),
+        }
+    }
+}
+
+impl IdMaps {
+    /// Those of the process in whose directory of `/proc` this is.
+    fn of(directory: impl AsFd) -> Result<Self, Errno> {
+        let map = |name: &CStr| {
+            let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+            let file = openat(&directory, name, flags, Mode::empty())?;
+            text(|buffer, _| read(&file, buffer))
+        };
+        Ok(Self {
+            users: map(c"uid_map")?,
+            groups: map(c"gid_map")?,
+        })
     }
 }
 
@@ -161,20 +190,12 @@ impl Process {
     fn status(&self) -> Result<String, Errno> {
         text(|buffer, offset| pread(&self.status, buffer, offset))
     }
-
-    /// The content of another of its files.
-    fn file(&self, name: &str) -> Result<String, Errno> {
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let file = openat(&self.directory, name, flags, Mode::empty())?;
-        text(|buffer, _| read(&file, buffer))
-    }
 }
 
 impl MappedIds {
-    /// The ids of a process's user namespace, as this process sees them; `None` inside if it has all.
-    fn of(process: &Process) -> Option<Option<Self>> {
-        let map = |name| ranges(&process.file(name).ok()?);
-        let (users, groups) = (map("uid_map")?, map("gid_map")?);
+    /// `None` inside if it has all.
+    fn parse(maps: &IdMaps) -> Option<Option<Self>> {
+        let (users, groups) = (ranges(&maps.users)?, ranges(&maps.groups)?);
         let has_all = users == [ALL_IDS] && groups == [ALL_IDS];
         Some((!has_all).then_some(Self { users, groups }))
     }
