@@ -19,14 +19,17 @@ use rustix::{
 use signal_hook::consts::SIGHUP;
 use verimount::mounts::take_inherited;
 use verimount::mounts::{EndSignals, Mounted, Reload, Terminal};
-use verimount::printable;
+use verimount::{
+    printable,
+    sandbox::{Kind, Sandbox},
+};
 
 use crate::{
     Outcome,
     interrupt::is_ignored,
     log::{Log, LogFile},
     message::say,
-    service_manager::ReadyService,
+    service_manager::{ReadyService, ServiceManager},
 };
 
 /// Whether a mount runs in the background.
@@ -42,6 +45,9 @@ pub(crate) struct BackgroundArgs {
     /// Print nothing when mounted
     #[arg(long)]
     quiet: bool,
+    /// Keep all rights of the user who mounts, rather than give up those that this mount does not need
+    #[arg(long)]
+    no_sandbox: bool,
 }
 
 /// The environment variable that the foreground command sets for the daemon. The daemon must then
@@ -50,6 +56,14 @@ const BACKGROUND: &str = "VERIMOUNT_BACKGROUND";
 
 /// The line that the daemon prints when ready, before the text to show.
 const READY: &str = "ready\n";
+
+/// Who has started this process.
+enum Caller {
+    /// This command, in the foreground: it waits until this process is ready, which has a log of its own then.
+    Command { log_file: Option<LogFile> },
+    /// A user or a service manager.
+    Other { manager: Option<ServiceManager> },
+}
 
 /// A server that is ready for use.
 pub(crate) struct Ready {
@@ -76,53 +90,85 @@ impl Ready {
 }
 
 impl BackgroundArgs {
-    /// Serves what `begin` returns, in the background or foreground.
-    pub(crate) fn serve(&self, begin: impl FnOnce() -> Result<Ready>) -> Result<Outcome> {
+    /// Serves what `begin` returns, in the background or foreground. `prepare` says which rights that takes, and does what
+    /// takes more; it reads nothing that could be hostile.
+    pub(crate) fn serve<T>(
+        &self,
+        kind: Kind,
+        prepare: impl FnOnce(&mut Sandbox) -> Result<T>,
+        begin: impl FnOnce(T) -> Result<Ready>,
+    ) -> Result<Outcome> {
         let background = env::var_os(BACKGROUND).is_some();
         if !self.foreground && !background {
             return self.start_in_background();
         }
-        // Taken before anything else is opened; closed only after paths such as /dev/fd/63 have
-        // been opened.
-        let inherited = background.then(take_inherited).transpose()?;
+        let mut sandbox = Sandbox::new(kind);
+        let prepared = prepare(&mut sandbox)?;
         // In the background there is none, and nohup asks to outlive it.
         let ends_with_terminal = !background && !is_ignored(SIGHUP);
         let terminal = ends_with_terminal.then(Terminal::controlling).flatten();
+        if terminal.is_some() {
+            sandbox.read(Terminal::PATH);
+        }
+        let caller = match background {
+            true => Caller::Command {
+                log_file: self.log_file(&mut sandbox)?,
+            },
+            false => Caller::Other {
+                manager: ServiceManager::connect(),
+            },
+        };
+        self.enter(sandbox);
+        // Closed only after paths such as /dev/fd/63 have been opened.
+        let inherited = background.then(take_inherited).transpose()?;
         let signals = EndSignals::new(terminal)?;
         let log = Log::start()?;
-        let served = self.serve_here(begin, inherited, signals, &log);
+        let ready = begin(prepared);
+        let served = ready.and_then(|ready| {
+            let _service = self.announce(&ready.text, caller, inherited, &log)?;
+            (ready.serve)(signals)
+        });
         log.finish();
-        served
+        served.map(|()| Outcome::Good)
     }
 
-    /// Serves in this process. `inherited`, if it is the daemon, holds the descriptors that it did
-    /// not open itself.
-    fn serve_here(
+    /// Gives up all other rights, and says what remains open.
+    fn enter(&self, sandbox: Sandbox) {
+        if self.no_sandbox {
+            say(
+                "note: not sandboxed, as --no-sandbox was given: this process keeps all rights of the user who mounts",
+            );
+            return;
+        }
+        match sandbox.enter() {
+            Ok((_, missing)) => {
+                for missing in missing {
+                    say(format_args!("note: the sandbox is incomplete: {missing}"));
+                }
+            }
+            Err(error) => say(format_args!("note: not sandboxed: {error}")),
+        }
+    }
+
+    /// Tells who has called that this process is ready.
+    fn announce(
         &self,
-        begin: impl FnOnce() -> Result<Ready>,
+        text: &str,
+        caller: Caller,
         inherited: Option<Vec<OwnedFd>>,
-        signals: EndSignals,
         log: &Log,
-    ) -> Result<Outcome> {
-        // Open the log before mounting, so that a failure needs no unmount.
-        let log_file = match inherited {
-            Some(_) => self.log_file()?,
-            None => None,
-        };
-        let ready = begin()?;
-        let _service = match inherited {
-            // The command that started this one is the one that a service manager knows.
-            Some(inherited) => {
-                detach(&ready.text, inherited, log, log_file)?;
-                None
+    ) -> Result<Option<ReadyService>> {
+        match caller {
+            // That command is the one that a service manager knows.
+            Caller::Command { log_file } => {
+                detach(text, inherited.unwrap_or_default(), log, log_file)?;
+                Ok(None)
             }
-            None => {
-                self.say_ready(&ready.text);
-                ReadyService::announce()
+            Caller::Other { manager } => {
+                self.say_ready(text);
+                Ok(manager.and_then(ServiceManager::announce))
             }
-        };
-        (ready.serve)(signals)?;
-        Ok(Outcome::Good)
+        }
     }
 
     /// Runs this command again as the daemon, and waits until it is ready or has failed.
@@ -162,10 +208,15 @@ impl BackgroundArgs {
         }
     }
 
-    fn log_file(&self) -> Result<Option<LogFile>> {
+    /// Opens the log before mounting, so that a failure needs no unmount.
+    fn log_file(&self, sandbox: &mut Sandbox) -> Result<Option<LogFile>> {
         let open =
             |path: &PathBuf| LogFile::open(path).with_context(|| printable(path).to_string());
-        self.log.as_ref().map(open).transpose()
+        let file = self.log.as_ref().map(open).transpose()?;
+        if let Some(file) = &file {
+            sandbox.task(file.reopening());
+        }
+        Ok(file)
     }
 }
 

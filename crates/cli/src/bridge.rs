@@ -1,6 +1,6 @@
 use std::{
-    fs,
-    io::{Write, stdout},
+    fs::File,
+    io::{self, Write, stdout},
     os::unix::fs::MetadataExt,
     path::{Component, Path, PathBuf, absolute},
     sync::Arc,
@@ -15,7 +15,10 @@ use verimount::bridge::{
     policy::{Access, Policy},
 };
 use verimount::mounts::{AttachOptions, Reload, served};
-use verimount::printable;
+use verimount::{
+    printable,
+    sandbox::{Answer, Kind, Sandbox, Task, ask},
+};
 
 use crate::{
     Outcome,
@@ -24,6 +27,9 @@ use crate::{
     mount_args::{MountArgs, mount},
     options::one_of,
 };
+
+/// The name of the task of opening the policy.
+const POLICY: &str = "policy";
 
 /// Mirror a directory through a policy that decides each open
 ///
@@ -85,13 +91,33 @@ impl Bridge {
         if let Some(path) = &self.explain {
             return self.explain(path);
         }
-        self.mount.background.serve(|| self.mount())
+        let directory = self.directory.as_deref().context("no mount point")?;
+        let prepare = |sandbox: &mut Sandbox| self.prepare(directory, sandbox);
+        self.mount
+            .background
+            .serve(Kind::Bridge, prepare, |opened| {
+                self.mount(opened, directory)
+            })
     }
 
-    fn mount(&self) -> Result<Ready> {
-        let directory = self.directory.as_deref().context("no mount point")?;
+    /// Opens the source, and keeps all below it.
+    fn prepare(&self, directory: &Path, sandbox: &mut Sandbox) -> Result<(Mirror, Policy)> {
         raise_open_files();
         let mirror = self.mirror()?;
+        let policy = self.policy()?;
+        sandbox.change(&self.source);
+        if let Some(path) = &self.policy {
+            let path = absolute(path)?;
+            // Editors put a new file in its place.
+            sandbox.task(Task::new(POLICY, move |_| {
+                Ok(Answer::of_file(File::open(&path)?.into()))
+            }));
+        }
+        sandbox.mount(directory, self.mount_options(&mirror));
+        Ok((mirror, policy))
+    }
+
+    fn mount(&self, (mirror, policy): (Mirror, Policy), directory: &Path) -> Result<Ready> {
         if mirror.meets_mounts() && is_below(directory, &self.source) {
             bail!(
                 "{} is inside {}: only root can mount a mirror inside its source",
@@ -99,7 +125,6 @@ impl Bridge {
                 printable(&self.source)
             );
         }
-        let policy = self.policy()?;
         // Absolute, as the daemon leaves the working directory.
         let policy_path = self.policy.as_deref().map(absolute).transpose()?;
         let options = self.mount_options(&mirror);
@@ -226,8 +251,19 @@ fn reload(fs: Arc<BridgeFs>, path: PathBuf) -> Reload {
 }
 
 fn read_policy(path: &Path) -> Result<Policy> {
-    let text = fs::read_to_string(path).with_context(|| printable(path).to_string())?;
+    let text = open_policy(path).and_then(io::read_to_string);
+    let text = text.with_context(|| printable(path).to_string())?;
     Ok(Policy::parse(&text, path)?)
+}
+
+fn open_policy(path: &Path) -> io::Result<File> {
+    match ask(POLICY, &[]) {
+        Some(answer) => {
+            let file = answer?.file;
+            Ok(file.ok_or(io::ErrorKind::NotFound)?.into())
+        }
+        None => File::open(path),
+    }
 }
 
 /// A limit of descriptors below this is one that nobody can have meant for a mount that others use: what systems

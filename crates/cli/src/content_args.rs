@@ -2,7 +2,7 @@ use std::iter;
 
 use anyhow::Result;
 use clap::Args;
-use verimount::{Content, Identity, Location, Pin};
+use verimount::{Content, Identity, Location, Pin, sandbox::Sandbox};
 
 use crate::{
     device_args::DeviceArgs,
@@ -26,6 +26,12 @@ pub(crate) struct ContentArgs {
 }
 
 impl ContentArgs {
+    /// Keeps what opening and reading `location` takes.
+    pub(crate) fn prepare(&self, location: &Location, sandbox: &mut Sandbox) -> Result<()> {
+        self.trust.prepare(sandbox);
+        self.read.prepare(location, &self.devices.device, sandbox)
+    }
+
     /// Opens `location` with these options, and says so if less is verified than could be.
     pub(crate) fn open(&self, location: &Location) -> Result<Content> {
         let options = self.read.options(location, &self.devices.device)?;

@@ -2,7 +2,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueHint};
-use verimount::{Location, Mount as Mounted, printable};
+use verimount::{
+    Location, Mount as Mounted,
+    mounts::AttachOptions,
+    printable,
+    sandbox::{Kind, Sandbox},
+};
 
 use crate::{
     Outcome,
@@ -60,7 +65,8 @@ impl Mount {
                 self.source
             );
         }
-        self.mount.background.serve(|| {
+        let prepare = |sandbox: &mut Sandbox| self.prepare(sandbox);
+        self.mount.background.serve(Kind::Image, prepare, |()| {
             let mounted = self.mount()?;
             let text = format!(
                 "{} on {} ({})",
@@ -73,6 +79,18 @@ impl Mount {
                 serve: Box::new(|signals| Ok(mounted.wait_for(signals)?)),
             })
         })
+    }
+
+    fn prepare(&self, sandbox: &mut Sandbox) -> Result<()> {
+        self.content.prepare(&self.source, sandbox)?;
+        let most = self.mount.attaching(String::new(), true);
+        let most = AttachOptions {
+            suid: self.powers.suid,
+            dev: self.powers.dev,
+            ..most
+        };
+        sandbox.mount(&self.directory, most);
+        Ok(())
     }
 
     fn mount(&self) -> Result<Mounted> {

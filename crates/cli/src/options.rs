@@ -12,7 +12,9 @@ use clap::{
     builder::{PathBufValueParser, PossibleValuesParser, TypedValueParser},
 };
 use verimount::options::{BlockSize, HashAlgorithm, Salt, TreeParams, parse_hex};
-use verimount::{FileDigest, ImageDevice, Location, OpenOptions, PublicKey, printable};
+use verimount::{
+    FileDigest, ImageDevice, Location, OpenOptions, PublicKey, printable, sandbox::Sandbox,
+};
 
 use crate::{dm_verity::DmVerityArgs, remote::AccessArgs};
 
@@ -157,6 +159,13 @@ impl TrustArgs {
         Ok(root_hash.into_iter().fold(options, OpenOptions::root_hash))
     }
 
+    /// Keeps the file with the key.
+    pub(crate) fn prepare(&self, sandbox: &mut Sandbox) {
+        if let Some(key) = &self.key {
+            sandbox.read(key);
+        }
+    }
+
     /// Whether nothing is to be verified.
     pub(crate) fn is_unverified(&self) -> bool {
         self.unverified
@@ -212,12 +221,33 @@ impl ReadArgs {
         let options = OpenOptions::new()
             .sidecar(self.sidecar.clone())
             .tree_cache(usize::try_from(self.tree_cache).unwrap_or(usize::MAX));
-        let of_devices = devices.iter().map(ImageDevice::location);
-        let mut all = of_devices.chain(&self.sidecar).chain([location]);
-        let options = self
-            .access
-            .apply_if(all.any(Location::is_remote), options)?;
+        let is_remote = self.locations(location, devices).any(Location::is_remote);
+        let options = self.access.apply_if(is_remote, options)?;
         Ok(devices.iter().cloned().fold(options, OpenOptions::device))
+    }
+
+    /// Keeps what reading takes of what is at `location`, with these further devices.
+    pub(crate) fn prepare(
+        &self,
+        location: &Location,
+        devices: &[ImageDevice],
+        sandbox: &mut Sandbox,
+    ) -> Result<()> {
+        for location in self.locations(location, devices) {
+            sandbox.read_content(location);
+        }
+        let is_remote = self.locations(location, devices).any(Location::is_remote);
+        self.access.prepare_if(is_remote, sandbox)
+    }
+
+    /// All that is read.
+    fn locations<'a>(
+        &'a self,
+        location: &'a Location,
+        devices: &'a [ImageDevice],
+    ) -> impl Iterator<Item = &'a Location> {
+        let of_devices = devices.iter().map(ImageDevice::location);
+        of_devices.chain(&self.sidecar).chain([location])
     }
 }
 

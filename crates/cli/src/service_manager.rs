@@ -3,7 +3,7 @@
 
 use std::{
     env,
-    ffi::{OsStr, OsString},
+    ffi::OsStr,
     io,
     os::{
         linux::net::SocketAddrExt,
@@ -30,22 +30,31 @@ pub(crate) struct ReadyService {
     stopping: Option<JoinHandle<()>>,
 }
 
-impl ReadyService {
-    /// Tells the service manager, if there is one. A failure is logged: what is served can be used all
-    /// the same.
-    pub(crate) fn announce() -> Option<Self> {
+/// The service manager that has started this process, or why it cannot be reached.
+pub(crate) struct ServiceManager(io::Result<UnixDatagram>);
+
+impl ServiceManager {
+    /// Connects to it, if there is one, as long as this process may.
+    pub(crate) fn connect() -> Option<Self> {
         let socket = env::var_os("NOTIFY_SOCKET")?;
-        logged(Self::start(socket))
+        Some(Self(connected(&socket)))
     }
 
-    fn start(socket: OsString) -> io::Result<Self> {
+    /// Tells it that what is served can be used. A failure is logged: it can be used all the same.
+    pub(crate) fn announce(self) -> Option<ReadyService> {
+        logged(self.0.and_then(ReadyService::start))
+    }
+}
+
+impl ReadyService {
+    fn start(manager: UnixDatagram) -> io::Result<Self> {
         let mut signals = Signals::new([SIGTERM, SIGINT])?;
-        send(&socket, READY)?;
+        manager.send(READY.as_bytes())?;
         let handle = signals.handle();
         let stopping = thread::Builder::new().spawn(move || {
             // Also returns when the handle is closed.
             let _ = signals.forever().next();
-            logged(send(&socket, STOPPING));
+            logged(manager.send(STOPPING.as_bytes()));
         })?;
         Ok(Self {
             signals: handle,
@@ -68,12 +77,12 @@ fn logged<T>(result: io::Result<T>) -> Option<T> {
     result.inspect_err(log).ok()
 }
 
-fn send(socket: &OsStr, state: &str) -> io::Result<()> {
+fn connected(socket: &OsStr) -> io::Result<UnixDatagram> {
     let address = match socket.as_bytes().strip_prefix(b"@") {
         Some(name) => SocketAddr::from_abstract_name(name)?,
         None => SocketAddr::from_pathname(socket)?,
     };
-    let sender = UnixDatagram::unbound()?;
-    sender.send_to_addr(state.as_bytes(), &address)?;
-    Ok(())
+    let manager = UnixDatagram::unbound()?;
+    manager.connect_addr(&address)?;
+    Ok(manager)
 }

@@ -86,6 +86,9 @@ impl EndSignals {
 pub struct Terminal(());
 
 impl Terminal {
+    /// The file by which it is found to be gone.
+    pub const PATH: &str = "/dev/tty";
+
     /// The terminal of this process, if it has one.
     pub fn controlling() -> Option<Self> {
         open().is_ok().then_some(Self(()))
@@ -104,5 +107,5 @@ impl Terminal {
 }
 
 fn open() -> io::Result<File> {
-    File::open("/dev/tty")
+    File::open(Terminal::PATH)
 }

@@ -42,15 +42,15 @@ pub struct EndingMount {
 pub(crate) struct Record(PathBuf);
 
 impl EndingMount {
-    /// The mount of this process, which is about to be detached.
-    pub(crate) fn of(mount: &MountEntry) -> Option<Self> {
-        Some(Self {
+    /// The mount that this process serves, which is about to be detached.
+    pub(crate) fn of(mount: &MountEntry, daemon: Daemon) -> Self {
+        Self {
             mount_point: printable(&mount.mount_point).to_string(),
             source: mount.source.clone(),
-            daemon: Daemon::current()?,
+            daemon,
             mount_id: mount.id,
             loops: loops_below(&mount.mount_point),
-        })
+        }
     }
 
     /// Records it; `None` if there is no place for that.

@@ -13,6 +13,7 @@ use std::{
 };
 
 use rustix::process::geteuid;
+use verimount_helper::remove_file;
 
 /// The name of the registry in a runtime directory.
 const DIRECTORY: &str = "verimount";
@@ -33,20 +34,24 @@ impl Registration {
     /// # Errors
     /// The system's error.
     pub fn new(socket: &Path) -> io::Result<Option<Self>> {
-        let Some(directory) = create_own_directory()? else {
+        let (Some(_), Some(link)) = (create_own_directory()?, Self::link()) else {
             return Ok(None);
         };
-        let link = directory.join(process::id().to_string());
         // A killed process with the same id may have left one.
         let _ = fs::remove_file(&link);
         symlink(std::path::absolute(socket)?, &link)?;
         Ok(Some(Self(link)))
     }
+
+    /// Where an export of this process is registered; `None` if there is no runtime directory.
+    pub fn link() -> Option<PathBuf> {
+        Some(own_directory()?.join(process::id().to_string()))
+    }
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
+        let _ = remove_file(&self.0);
     }
 }
 

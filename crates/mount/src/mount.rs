@@ -9,6 +9,7 @@ use std::{
 };
 
 use rustix::process::geteuid;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use verimount_fuse::{
     Agreement, AwakeLimit, Connection, FileSystem, Session, SessionOptions, Transport,
@@ -16,7 +17,7 @@ use verimount_fuse::{
 use verimount_names::printable;
 
 use crate::{
-    Attached, UnmountError, fusermount, kernel_mount,
+    Attached, UnmountError, fusermount, helping, kernel_mount,
     mount_table::mounted_on,
     place::{HeldPlace, Place, is_dead},
     unmount,
@@ -33,7 +34,7 @@ const DESCRIPTORS: usize = 8;
 pub(crate) const SUBTYPE: &str = "verimount";
 
 /// How a tree is mounted.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct MountOptions {
     /// The source in the mount table.
     pub source_name: String,
@@ -183,8 +184,31 @@ fn check_descriptors(count: usize) -> io::Result<()> {
     })
 }
 
+impl MountOptions {
+    /// Whether a mount with these options allows nothing that one with `most` does not.
+    pub(crate) fn is_within(&self, most: &Self) -> bool {
+        let grants = |options: &Self| {
+            [
+                options.allow_other,
+                options.suid,
+                options.dev,
+                !options.read_only,
+                !options.no_exec,
+                !options.no_symfollow,
+            ]
+        };
+        let pairs = grants(self).into_iter().zip(grants(most));
+        pairs.into_iter().all(|(own, most)| !own || most)
+    }
+}
+
 /// Mounts on `mount_point`; returns the open FUSE device.
 fn open_mounted(mount_point: &Path, options: &MountOptions) -> io::Result<OwnedFd> {
+    helping::mount(options).unwrap_or_else(|| mount_here(mount_point, options))
+}
+
+/// The same, by this process.
+pub(crate) fn mount_here(mount_point: &Path, options: &MountOptions) -> io::Result<OwnedFd> {
     if geteuid().is_root() {
         match kernel_mount::mount(mount_point, options) {
             // Root of a container may lack the privilege.
@@ -217,7 +241,7 @@ fn checked_mount_point(path: &Path) -> Result<PathBuf, MountError> {
 }
 
 /// Removes the mount of a Verimount daemon that no longer runs.
-fn clear_dead_mount(mount_point: &Path) -> Result<(), MountError> {
+pub(crate) fn clear_dead_mount(mount_point: &Path) -> Result<(), MountError> {
     let ours = mounted_on(mount_point).is_some_and(|entry| entry.is_ours());
     if !ours || !is_dead(mount_point) {
         return Ok(());
@@ -231,9 +255,13 @@ fn clear_dead_mount(mount_point: &Path) -> Result<(), MountError> {
 /// Sets the kernel's read-ahead to more than the INIT negotiation allows; only root can. Returns whether
 /// it was set.
 fn raise_read_ahead(place: &Place) -> bool {
-    geteuid().is_root()
-        && place.device.as_ref().is_some_and(|device| {
-            let setting = format!("/sys/class/bdi/{device}/read_ahead_kb");
-            fs::write(setting, READ_AHEAD_KB).is_ok()
-        })
+    geteuid().is_root() && helping::read_ahead().unwrap_or_else(|| set_read_ahead(place))
+}
+
+/// The same, by this process.
+pub(crate) fn set_read_ahead(place: &Place) -> bool {
+    place.device.as_ref().is_some_and(|device| {
+        let setting = format!("/sys/class/bdi/{device}/read_ahead_kb");
+        fs::write(setting, READ_AHEAD_KB).is_ok()
+    })
 }

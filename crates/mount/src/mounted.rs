@@ -6,7 +6,7 @@ use verimount_names::printable;
 
 use crate::{
     EndSignals, Mode,
-    place::{HeldPlace, Place},
+    place::{HeldPlace, Left, Place},
 };
 
 /// A mounted file system that is being served.
@@ -51,7 +51,7 @@ fn watch(mut signals: EndSignals, place: &Place) {
         left = Some(place.leave().unwrap_or_else(|error| {
             let mount_point = printable(&place.mount_point);
             tracing::error!(%error, %mount_point, "unmounting");
-            None
+            Left::default()
         }));
     }
 }

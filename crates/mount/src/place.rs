@@ -1,12 +1,15 @@
 use std::path::{Path, PathBuf};
 
 use rustix::{fs::statfs, io::Errno};
+use verimount_names::printable;
 
 use crate::{
-    MountEntry, UnmountError,
+    Daemon, MountEntry, UnmountError,
     ending::{EndingMount, Record},
+    helping,
     mount_table::mounted_on,
     unmount,
+    unmount::unmount_here,
 };
 
 /// A mount of this process. Its device number distinguishes it from other mounts on the same directory.
@@ -20,7 +23,7 @@ pub(crate) struct Place {
 
 impl Place {
     /// The mount that was just made on `mount_point`.
-    fn new(mount_point: PathBuf) -> Self {
+    pub(crate) fn new(mount_point: PathBuf) -> Self {
         let device = mounted_on(&mount_point).map(|entry| entry.device);
         Self {
             mount_point,
@@ -39,20 +42,46 @@ impl Place {
     }
 
     /// Detaches it (a lazy unmount), unless it is detached already. It ends when its last open file is
-    /// closed; until then, the record that is returned lets others find it.
-    pub(crate) fn leave(&self) -> Result<Option<Record>, UnmountError> {
-        let Some(entry) = self.entry() else {
-            return Ok(None);
+    /// closed; until then, what is returned lets others find it.
+    pub(crate) fn leave(&self) -> Result<Left, UnmountError> {
+        let left = match helping::leave() {
+            // The helper has the record.
+            Some(users) => Left {
+                record: None,
+                users: users?,
+            },
+            None => self.leave_here(Daemon::current())?,
         };
-        let ending = EndingMount::of(&entry);
-        let record = ending.as_ref().and_then(recorded);
-        unmount(&self.mount_point, true)?;
-        if let Some(ending) = ending.filter(|ending| !ending.users().is_empty()) {
-            let mount_point = &ending.mount_point;
-            tracing::info!(%mount_point, "ending, but still {}", ending.in_use());
+        if let Some(users) = &left.users {
+            let mount_point = printable(&self.mount_point);
+            tracing::info!(%mount_point, "ending, but still {users}");
         }
-        Ok(record)
+        Ok(left)
     }
+
+    /// The same, by this process, for the one that serves it.
+    pub(crate) fn leave_here(&self, daemon: Option<Daemon>) -> Result<Left, UnmountError> {
+        let Some(entry) = self.entry() else {
+            return Ok(Left::default());
+        };
+        let ending = daemon.map(|daemon| EndingMount::of(&entry, daemon));
+        let record = ending.as_ref().and_then(recorded);
+        unmount_here(&self.mount_point, true)?;
+        let in_use = ending.filter(|ending| !ending.users().is_empty());
+        Ok(Left {
+            record,
+            users: in_use.map(|ending| ending.in_use()),
+        })
+    }
+}
+
+/// What is left of a mount that was detached.
+#[derive(Debug, Default)]
+pub(crate) struct Left {
+    /// By which others find it while it ends.
+    pub(crate) record: Option<Record>,
+    /// Who still uses it, as the end of a sentence.
+    pub(crate) users: Option<String>,
 }
 
 /// Without a record it ends as well.

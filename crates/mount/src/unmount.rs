@@ -11,7 +11,7 @@ use thiserror::Error;
 use verimount_names::one_line;
 
 use crate::{
-    fusermount,
+    fusermount, helping,
     mount_table::{MountEntry, mounted_on},
 };
 
@@ -50,6 +50,11 @@ pub enum UnmountError {
 /// # Errors
 /// Any [`UnmountError`].
 pub fn unmount(mount_point: &Path, lazy: bool) -> Result<(), UnmountError> {
+    helping::unmount(lazy).unwrap_or_else(|| unmount_here(mount_point, lazy))
+}
+
+/// The same, by this process.
+pub(crate) fn unmount_here(mount_point: &Path, lazy: bool) -> Result<(), UnmountError> {
     let mount_point = &checked(mount_point)?;
     let flags = match lazy {
         true => UnmountFlags::DETACH | UnmountFlags::NOFOLLOW,

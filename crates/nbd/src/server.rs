@@ -1,5 +1,5 @@
 use std::{
-    fs, io,
+    io,
     num::NonZeroUsize,
     os::unix::net::UnixListener,
     path::{Path, PathBuf, absolute},
@@ -12,6 +12,7 @@ use std::{
 };
 
 use rustix::net::shutdown;
+use verimount_helper::remove_file;
 
 use crate::{
     Export, Limits, SocketAccess,
@@ -146,7 +147,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         if let Some(path) = &self.own {
-            let _ = fs::remove_file(path);
+            let _ = remove_file(path);
         }
     }
 }

@@ -8,6 +8,6 @@ pub(crate) mod buckets;
 mod name;
 mod provider;
 
-pub(crate) use buckets::{Buckets, Object};
+pub(crate) use buckets::{Buckets, Object, credential_files};
 pub use name::{ObjectName, ParseObjectNameError};
 pub use provider::Cloud;

@@ -15,9 +15,9 @@ mod status;
 mod upload;
 
 pub(crate) use access::Access;
-#[cfg(test)]
-pub(crate) use auth_files::AuthFiles;
+pub(crate) use auth_files::{AuthFiles, Credential};
 pub use digest::{BlobDigest, BlobHasher, ParseBlobDigestError};
+pub(crate) use host::Host;
 pub use manifest::{Descriptor, MANIFEST_TYPE, Manifest, ManifestError};
 pub use reference::{ParseReferenceError, Reference};
 pub use repository::{Repository, Rights};

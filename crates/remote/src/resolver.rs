@@ -19,7 +19,7 @@ use ureq::{
 };
 use verimount_sys::{LookupError, look_up};
 
-use crate::loopback::is_this_machine;
+use crate::{helping, loopback::is_this_machine};
 
 /// The most addresses of a host that are tried, which are as many as the client's list holds.
 const MAX_ADDRESSES: usize = 16;
@@ -34,11 +34,18 @@ type LookUp = dyn Fn(&str, u16) -> Result<Vec<SocketAddr>, LookupError> + Send +
 impl Default for SystemResolver {
     fn default() -> Self {
         Self {
-            look_up: Arc::new(|host, port| match CString::new(host) {
-                Ok(host) => look_up(&host, port),
-                Err(_) => Err(LookupError::Unknown),
+            look_up: Arc::new(|host, port| {
+                helping::look_up(host, port).unwrap_or_else(|| look_up_here(host, port))
             }),
         }
+    }
+}
+
+/// Asks the system, by this process.
+pub(crate) fn look_up_here(host: &str, port: u16) -> Result<Vec<SocketAddr>, LookupError> {
+    match CString::new(host) {
+        Ok(host) => look_up(&host, port),
+        Err(_) => Err(LookupError::Unknown),
     }
 }
 

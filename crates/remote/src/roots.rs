@@ -19,6 +19,21 @@ pub(crate) fn roots(given: Option<Authorities>) -> RootCerts {
     }
 }
 
+/// Where the system has certificates of authorities.
+pub(crate) fn certificate_files() -> impl Iterator<Item = PathBuf> {
+    /// What links in the directories point to.
+    const ORIGINALS: [&str; 3] = [
+        "/usr/share/ca-certificates",
+        "/usr/local/share/ca-certificates",
+        "/etc/pki/ca-trust",
+    ];
+    let found = openssl_probe::probe();
+    let chosen = CHOSEN_BY.iter().filter_map(env::var_os);
+    let chosen = chosen.flat_map(|paths| env::split_paths(&paths).collect::<Vec<_>>());
+    let usual = found.cert_file.into_iter().chain(found.cert_dir);
+    usual.chain(chosen).chain(ORIGINALS.map(PathBuf::from))
+}
+
 /// Whether there are files of the system's certificates of authorities. They are not read, as they may not be needed.
 ///
 /// Without any, servers are believed by those of Mozilla, as they were at the release of this library.

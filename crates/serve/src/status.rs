@@ -4,6 +4,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use verimount_bridge::BridgeStatus;
 use verimount_mount::Daemon;
+use verimount_sandbox::{Held, held};
 
 use crate::{ImageStatus, Requests, VolumeStatus};
 
@@ -64,6 +65,8 @@ pub struct Served {
     pub daemon: Option<Daemon>,
     /// Since when it is served, in seconds since 1970.
     pub since: u64,
+    /// What the process has given up; `None` if nothing.
+    pub sandbox: Option<Held>,
 }
 
 /// With what the content is compared.
@@ -158,6 +161,7 @@ impl Served {
             pin,
             daemon: Daemon::current(),
             since: now(),
+            sandbox: held().cloned(),
         }
     }
 }
@@ -202,8 +206,17 @@ mod tests {
             },
             ..BridgeStatus::default()
         };
+        let sandbox = Held {
+            landlock: u32::MAX,
+            // Their names are at most 18 bytes long.
+            capabilities: vec!["linux_immutable___".to_owned(); 15],
+            ..Held::default()
+        };
         let status = Status {
-            served: Served::new(printable(&path).to_string(), None),
+            served: Served {
+                sandbox: Some(sandbox),
+                ..Served::new(printable(&path).to_string(), None)
+            },
             kind: Kind::Bridge(bridge),
             ..image()
         };

@@ -7,6 +7,7 @@
 mod allocation;
 mod cachestat;
 mod file_handle;
+mod fork;
 mod fs_verity;
 mod fuse;
 mod fuse_ring;
@@ -25,6 +26,7 @@ mod writeback;
 pub use allocation::return_freed_memory;
 pub use cachestat::cached_pages;
 pub use file_handle::FileHandle;
+pub use fork::{Forked, fork};
 pub use fs_verity::{FS_IOC_MEASURE_VERITY, measure_verity};
 pub use fuse::{clone_fuse_device, close_fuse_backing, open_fuse_backing};
 pub use fuse_ring::{FuseRing, FuseRingRequest, SpareRing, WaitingFuseRing};

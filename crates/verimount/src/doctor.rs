@@ -8,6 +8,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
+pub(crate) use fuse::uring_is_on;
 #[cfg(feature = "remote")]
 pub use verimount_remote::has_system_certificates;
 

@@ -25,3 +25,4 @@ pub use push::{PushOptions, Pushed, push};
 pub(crate) use registry::{Found as Manifest, NamedSuperblock};
 pub use registry::{PullOptions, pull};
 pub use verify_cache::{CheckedCopy, verify_cache};
+pub(crate) use verimount_remote::{helper_tasks, own_files};

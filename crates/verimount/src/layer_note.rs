@@ -9,7 +9,7 @@ use verimount_verity::dm_verity::HashArea;
 use crate::{Error, Location, ParseRootHashError, RootHash, fault::Fault, place::Place};
 
 /// What its name has behind that of the image.
-const SUFFIX: &str = ".dmverity";
+pub(crate) const SUFFIX: &str = ".dmverity";
 
 /// Its longest length in bytes: many times that of the two values.
 const MAX_LEN: u64 = 64 << 10;

@@ -214,6 +214,7 @@ pub mod bridge;
 pub mod doctor;
 pub mod mounts;
 pub mod options;
+pub mod sandbox;
 pub mod volume;
 
 pub use build::{BuildOptions, Built, build, build_archive};

@@ -15,6 +15,7 @@ use crate::{
     Error,
     far::{Access, FarLocation},
     fault::Fault,
+    layer_note,
 };
 
 /// Where content is stored: a file or block device on this machine, a file on a web server (`https://…`), an image in a
@@ -156,12 +157,15 @@ impl Location {
 /// What the name of a sidecar has at its end.
 pub(crate) const SIDECAR_SUFFIX: &str = ".verity";
 
+/// What a name has at its end of files that may be beside a file and tell how to verify it.
+pub(crate) const BESIDE: [&str; 2] = [SIDECAR_SUFFIX, layer_note::SUFFIX];
+
 /// `FILE.verity`.
 pub(crate) fn sidecar_path(file: &Path) -> PathBuf {
     path_with(file, SIDECAR_SUFFIX)
 }
 
-fn path_with(file: &Path, suffix: &str) -> PathBuf {
+pub(crate) fn path_with(file: &Path, suffix: &str) -> PathBuf {
     let mut name = file.as_os_str().to_owned();
     name.push(suffix);
     name.into()

@@ -10,6 +10,10 @@ use rustix::{
     io::Errno,
     stdio::dup2_stderr,
 };
+use verimount::sandbox::{Answer, Task, ask};
+
+/// The name of the task.
+const REOPEN: &str = "reopen-log";
 
 /// A file to which a log is appended.
 pub(crate) struct LogFile {
@@ -36,6 +40,24 @@ impl LogFile {
         })
     }
 
+    /// The task of opening a new file in its place.
+    pub(crate) fn reopening(&self) -> Task {
+        let path = self.path.clone();
+        Task::new(REOPEN, move |_| {
+            Ok(Answer::of_file(open(&path, OFlags::NOFOLLOW)?.into()))
+        })
+    }
+
+    fn open_again(&self) -> io::Result<File> {
+        match ask(REOPEN, &[]) {
+            Some(answer) => {
+                let file = answer?.file;
+                Ok(file.ok_or(io::ErrorKind::NotFound)?.into())
+            }
+            None => open(&self.path, OFlags::NOFOLLOW),
+        }
+    }
+
     /// Redirects standard error to this file.
     ///
     /// # Errors
@@ -52,7 +74,7 @@ impl LogFile {
             return;
         }
         // Do not follow a symbolic link put in its place. On failure, keep the old file.
-        if let Ok(file) = open(&self.path, OFlags::NOFOLLOW)
+        if let Ok(file) = self.open_again()
             && let Ok(metadata) = file.metadata()
             && dup2_stderr(&file).is_ok()
         {

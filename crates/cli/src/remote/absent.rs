@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use verimount::{Content, OpenOptions};
+use verimount::{Content, OpenOptions, sandbox::Sandbox};
 
 use crate::Outcome;
 
@@ -32,6 +32,10 @@ impl NoArgs {
 
     pub(crate) fn apply_if(&self, _: bool, options: OpenOptions) -> Result<OpenOptions> {
         Ok(options)
+    }
+
+    pub(crate) fn prepare_if(&self, _: bool, _: &mut Sandbox) -> Result<()> {
+        Ok(())
     }
 
     pub(crate) fn prefetch(&self, _: &Content) -> Result<()> {

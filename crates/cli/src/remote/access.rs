@@ -11,7 +11,9 @@ use std::{
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueHint};
-use verimount::{Cache, OpenOptions, RemoteOptions, doctor::has_system_certificates, printable};
+use verimount::{
+    Cache, OpenOptions, RemoteOptions, doctor::has_system_certificates, printable, sandbox::Sandbox,
+};
 
 use super::cache_directory::usual_directory;
 use crate::{message::say, options::parse_size};
@@ -63,6 +65,27 @@ impl AccessArgs {
             false => None,
         };
         Ok(self.session.apply_if(is_remote, options)?.cache(cache))
+    }
+
+    /// Keeps what that takes. The cache is made, if it is missing.
+    pub(crate) fn prepare_if(&self, is_remote: bool, sandbox: &mut Sandbox) -> Result<()> {
+        if !is_remote {
+            return Ok(());
+        }
+        let files = [&self.session.ca, &self.session.header_file];
+        files
+            .into_iter()
+            .flatten()
+            .for_each(|file| sandbox.read(file));
+        let cache = match self.no_cache {
+            true => None,
+            false => self.cache.open_if_possible()?,
+        };
+        if let Some(cache) = cache {
+            // The directory that was given has the one with the files in it.
+            sandbox.change(cache.path().parent().unwrap_or(cache.path()));
+        }
+        Ok(())
     }
 }
 

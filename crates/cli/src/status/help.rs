@@ -4,6 +4,7 @@
 pub(super) fn help(metric: &str) -> &'static str {
     match metric {
         "info" => "What is served; always 1.",
+        "sandboxed" => "Whether the process has given up rights that it does not need.",
         "start_time_seconds" => "When it was started, in seconds since 1970.",
         "size_bytes" => "Size of the image, file or disk.",
         "mismatches_total" => {

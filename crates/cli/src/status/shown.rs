@@ -11,9 +11,12 @@ use verimount::bridge::{BridgeStatus, PolicyStatus};
 use verimount::mounts::{
     CacheStatus, ImageStatus, Kind, OriginStatus, Served, Status, StorageCounts, VolumeStatus,
 };
-use verimount::{Pin, one_line};
+use verimount::{Pin, one_line, sandbox::Held};
 
 use super::prometheus::Metric;
+
+/// The first version of Landlock that holds back connections.
+const LANDLOCK_WITH_NETWORK: u32 = 4;
 
 /// A status in two forms, each in its own order.
 #[derive(Default)]
@@ -85,6 +88,7 @@ impl Shown {
             pin,
             daemon,
             since,
+            sandbox,
         } = &status.served;
         let kind = status.kind.name();
         self.line("source", one_line(source));
@@ -98,12 +102,14 @@ impl Shown {
                 format_args!("process {}, for {}", daemon.pid(), age(*since)),
             );
         }
+        self.line("sandbox", sandbox_text(sandbox.as_ref()));
         self.add_up(1);
         let mut labels = vec![("kind", kind), ("source", source.as_str())];
         labels.extend(pin.as_ref().map(|pin| ("pin", pin.name())));
         labels.extend(status.digest().map(|digest| ("digest", digest)));
         self.labelled("info", &labels, 1);
         self.metric("start_time_seconds", since);
+        self.metric("sandboxed", u8::from(sandbox.is_some()));
         if let Some(size) = status.size() {
             self.metric("size_bytes", size);
         }
@@ -400,6 +406,33 @@ impl Shown {
             _ => {}
         }
     }
+}
+
+/// What a process has given up.
+fn sandbox_text(sandbox: Option<&Held>) -> String {
+    let Some(held) = sandbox else {
+        return "none: it keeps all rights of the user who mounted".to_owned();
+    };
+    let mut parts = Vec::new();
+    if held.files {
+        parts.push(format!("only its own files (Landlock {})", held.landlock));
+    }
+    if held.system_calls {
+        parts.push("only known system calls".to_owned());
+    }
+    if !held.network && (held.landlock >= LANDLOCK_WITH_NETWORK || held.system_calls) {
+        parts.push("no network".to_owned());
+    }
+    let kept: Vec<_> = held
+        .capabilities
+        .iter()
+        .map(|name| one_line(name).to_string())
+        .collect();
+    parts.push(match kept.is_empty() {
+        true => "no capabilities".to_owned(),
+        false => format!("capabilities {}", kept.join(" ")),
+    });
+    parts.join(", ")
 }
 
 /// The trust policy of a mount, in words.

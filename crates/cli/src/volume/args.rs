@@ -14,6 +14,7 @@ use verimount::volume::return_freed_memory;
 use verimount::volume::{Algorithm, CommitTimer, Integrity, Key, Mode, OpenOptions};
 use verimount::{
     Error, ErrorKind,
+    sandbox::Sandbox,
     volume::{self, VolumeFiles},
 };
 
@@ -22,7 +23,10 @@ use crate::{
     options::{one_of, parse_size},
 };
 
-use super::{holder::holder, opened::OpenedVolume};
+use super::{
+    holder::{finding_holder, holder},
+    opened::OpenedVolume,
+};
 
 /// How long to wait for a volume in use to be closed. Writing its pending data takes seconds.
 const CLOSING: Duration = Duration::from_secs(5);
@@ -170,7 +174,7 @@ pub(super) struct UseArgs {
     /// with what they held before, so it is not for databases or file systems. read-only changes nothing, and needs no write permission; recovery is read-only and verifies
     /// nothing
     #[arg(long, value_name = "MODE", default_value_t, value_parser = one_of(Mode::ALL, Mode::name))]
-    mode: Mode,
+    pub(super) mode: Mode,
     /// Allow discarding blocks, which then read as zeros. Always required once blocks of a volume
     /// have been discarded
     #[arg(long)]
@@ -195,6 +199,25 @@ fn journal_bytes(limit: Option<u64>) -> usize {
 }
 
 impl UseArgs {
+    /// Keeps what using the volume takes.
+    pub(super) fn prepare(&self, sandbox: &mut Sandbox) {
+        let devices = [
+            Some(&self.devices.volume),
+            self.devices.data_device.as_ref(),
+        ];
+        let devices = devices.into_iter().flatten();
+        for device in devices.clone() {
+            match self.mode.is_read_only() {
+                true => sandbox.read(device),
+                false => sandbox.write(device),
+            }
+        }
+        let keys = &self.integrity;
+        let keys = [&keys.integrity_key_file, &keys.journal_integrity_key_file];
+        keys.into_iter().flatten().for_each(|key| sandbox.read(key));
+        sandbox.task(finding_holder(devices.cloned().collect()));
+    }
+
     /// Opens the volume for use by threads that this one starts from now on.
     pub(super) fn open(&self) -> Result<OpenedVolume> {
         let journal_bytes = journal_bytes(memory_limit());

@@ -1,15 +1,50 @@
 //! Which process has a volume for itself.
 
-use std::{fs, os::unix::fs::MetadataExt, path::Path};
+use std::{
+    ffi::OsStr,
+    fs, io,
+    os::unix::{ffi::OsStrExt, fs::MetadataExt},
+    path::{Path, PathBuf, absolute},
+};
 
 use rustix::fs::{major, minor};
-use verimount::mounts::{ending_mounts, shown_process};
+use verimount::{
+    mounts::{ending_mounts, shown_process},
+    sandbox::{Answer, Task, ask},
+};
 
 use crate::list::ask_everything;
+
+/// The name of the task.
+const HOLDER: &str = "holder";
 
 /// The process that has a file locked, and where it serves it, such as `process 7 (verimount), on /mnt/disk`;
 /// `None` if it cannot be seen from here.
 pub(super) fn holder(path: &Path) -> Option<String> {
+    let absolute = absolute(path).ok()?;
+    let Some(answer) = ask(HOLDER, absolute.as_os_str().as_bytes()) else {
+        return holder_here(path);
+    };
+    String::from_utf8(answer.ok()?.bytes).ok()
+}
+
+/// The task of finding the process that has any of these files.
+pub(super) fn finding_holder(files: Vec<PathBuf>) -> Task {
+    let files: Vec<_> = files
+        .into_iter()
+        .map_while(|file| absolute(file).ok())
+        .collect();
+    Task::new(HOLDER, move |given| {
+        let asked = Path::new(OsStr::from_bytes(given));
+        let file = files.iter().find(|file| *file == asked);
+        let found = file.and_then(|file| holder_here(file));
+        Ok(Answer::of_bytes(
+            found.ok_or(io::ErrorKind::NotFound)?.into_bytes(),
+        ))
+    })
+}
+
+fn holder_here(path: &Path) -> Option<String> {
     let file = fs::metadata(path).ok()?;
     let (device, inode) = (file.dev(), file.ino());
     let locks = fs::read_to_string("/proc/locks").ok()?;

@@ -2,9 +2,10 @@ use std::{fs, os::unix::fs::MetadataExt, path::PathBuf, sync::Arc};
 
 use anyhow::{Context, Result};
 use clap::Args;
-use verimount::printable;
 use verimount::{
     mounts::Mounted,
+    printable,
+    sandbox::{Kind, Sandbox},
     volume::{DiskAccess, VolumeFs},
 };
 
@@ -33,7 +34,16 @@ pub(crate) struct Mount {
 
 impl Mount {
     pub(crate) fn run(self) -> Result<Outcome> {
-        self.mount.background.serve(|| {
+        let prepare = |sandbox: &mut Sandbox| {
+            self.volume.prepare(sandbox);
+            let is_read_only = self.volume.mode.is_read_only();
+            sandbox.mount(
+                &self.directory,
+                self.mount.attaching(String::new(), is_read_only),
+            );
+            Ok(())
+        };
+        self.mount.background.serve(Kind::Volume, prepare, |()| {
             let opened = self.volume.open()?;
             let mode = opened.volume().mode();
             let mounted = match self.mount(&opened) {

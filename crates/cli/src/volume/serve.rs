@@ -1,11 +1,18 @@
-use std::{num::NonZeroUsize, path::Path, thread};
+use std::{
+    num::NonZeroUsize,
+    path::{Path, PathBuf, absolute},
+    thread,
+};
 
 use anyhow::{Context, Result};
 use clap::Args;
 use signal_hook::low_level::emulate_default_handler;
 use verimount::mounts::{EndSignals, Registration, auto_threads};
-use verimount::printable;
 use verimount::volume::{Server, VolumeExport};
+use verimount::{
+    printable,
+    sandbox::{Kind, Sandbox, removing},
+};
 
 use crate::{
     Outcome,
@@ -37,10 +44,22 @@ pub(crate) struct Serve {
     background: BackgroundArgs,
 }
 
+/// A server that is not served yet.
+struct Bound {
+    server: Server,
+    socket: PathBuf,
+    registration: Option<Registration>,
+}
+
 impl Serve {
     pub(crate) fn run(self) -> Result<Outcome> {
-        self.background.serve(|| {
-            let (server, socket) = self.socket.bind()?;
+        let prepare = |sandbox: &mut Sandbox| self.prepare(sandbox);
+        self.background.serve(Kind::Export, prepare, |bound| {
+            let Bound {
+                server,
+                socket,
+                registration,
+            } = bound;
             let opened = self.volume.open()?;
             let export = match self.export(&opened) {
                 Ok(export) => export,
@@ -50,7 +69,6 @@ impl Serve {
                 }
             };
             let threads = self.threads.0;
-            let registration = register(&socket);
             Ok(Ready {
                 text: format!(
                     "{} on {} (NBD, {} mode)",
@@ -64,6 +82,23 @@ impl Serve {
                     serve(&server, opened, export, threads, signals)
                 }),
             })
+        })
+    }
+
+    /// Makes and registers the socket, and keeps what serving the volume there takes.
+    fn prepare(&self, sandbox: &mut Sandbox) -> Result<Bound> {
+        let (server, socket) = self.socket.bind()?;
+        let registration = register(&socket);
+        let removed = [absolute(&socket).ok(), Registration::link()];
+        sandbox.task(removing(removed.into_iter().flatten().collect()));
+        self.volume.prepare(sandbox);
+        if self.awake {
+            sandbox.write("/dev/cpu_dma_latency");
+        }
+        Ok(Bound {
+            server,
+            socket,
+            registration,
         })
     }
 

@@ -3,7 +3,7 @@ mod environment;
 mod object;
 mod transport;
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, env, path::PathBuf, sync::Arc};
 
 use parking_lot::Mutex;
 
@@ -18,6 +18,14 @@ pub(crate) struct Buckets {
     /// By default that of the process.
     environment: Option<Environment>,
     known: Mutex<HashMap<(Cloud, String), Arc<Bucket>>>,
+}
+
+/// The files with credentials of clouds: those that the environment names, and where Google's tools leave theirs.
+pub(crate) fn credential_files() -> impl Iterator<Item = PathBuf> {
+    let google = ".config/gcloud/application_default_credentials.json";
+    let google = env::var_os("HOME").map(|home| PathBuf::from(home).join(google));
+    let named: Vec<_> = Environment::of_process().files().collect();
+    named.into_iter().chain(google.filter(|file| file.exists()))
 }
 
 impl Buckets {

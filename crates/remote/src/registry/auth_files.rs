@@ -21,7 +21,7 @@ use super::{
     helper::{self, HelperError},
     host::Host,
 };
-use crate::Error;
+use crate::{Error, helping};
 
 /// The largest file of credentials, in bytes. It has one short entry per registry.
 const MAX_FILE: u64 = 1 << 20;
@@ -32,7 +32,8 @@ const MAX_FILE: u64 = 1 << 20;
 pub(crate) struct AuthFiles(Vec<PathBuf>);
 
 /// What a registry knows its user by.
-pub(super) enum Credential {
+#[derive(Serialize, Deserialize)]
+pub(crate) enum Credential {
     Password {
         user: String,
         password: String,
@@ -72,6 +73,15 @@ impl AuthFiles {
     /// # Errors
     /// [`Error::AuthFile`].
     pub(super) fn find(
+        &self,
+        host: &Host,
+        patience: Duration,
+    ) -> Result<Option<Credential>, Error> {
+        helping::credential(host, patience).unwrap_or_else(|| self.find_here(host, patience))
+    }
+
+    /// The same, by this process.
+    pub(crate) fn find_here(
         &self,
         host: &Host,
         patience: Duration,

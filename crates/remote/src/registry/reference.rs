@@ -87,6 +87,11 @@ impl Reference {
         }
     }
 
+    /// The registry, as `HOST` or `HOST:PORT`.
+    pub fn registry(&self) -> &str {
+        &self.host
+    }
+
     pub(super) fn host(&self, plain_http: bool) -> Host {
         Host::new(&self.host, plain_http)
     }

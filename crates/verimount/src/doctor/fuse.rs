@@ -122,11 +122,19 @@ fn passthrough() -> Diagnosis {
     }
 }
 
+/// Whether requests of bridges arrive by `io_uring`.
+///
+/// # Errors
+/// The system's error if the kernel has no such switch.
+pub(crate) fn uring_is_on() -> io::Result<bool> {
+    fs::read_to_string(URING_SWITCH).map(|value| value.trim() == "Y")
+}
+
 /// If the kernel tells anything of its modules.
 fn uring() -> Option<Diagnosis> {
     const ABOUT: &str = "io_uring";
     fs::metadata("/sys/module").ok()?;
-    let is_on = fs::read_to_string(URING_SWITCH).map(|value| value.trim() == "Y");
+    let is_on = uring_is_on();
     Some(match is_on {
         Ok(true) => Diagnosis::good(ABOUT, "requests of bridges for one user arrive by io_uring"),
         Ok(false) => Diagnosis::limited(

@@ -1,7 +1,8 @@
 //! What takes the place of [`far`](crate) without the feature `remote`: all content is on this machine.
 
-use std::{error, fmt, sync::Arc};
+use std::{error, fmt, path::PathBuf, sync::Arc};
 
+use verimount_helper::Task;
 use verimount_serve::Origin;
 use verimount_source::ReadAt;
 
@@ -34,6 +35,16 @@ impl Access {
     }
 }
 
+/// No helper is needed to reach nothing.
+pub(crate) fn helper_tasks(_: Vec<String>) -> Vec<Task> {
+    Vec::new()
+}
+
+/// There are none.
+pub(crate) fn own_files() -> Vec<PathBuf> {
+    Vec::new()
+}
+
 impl FarLocation {
     pub(crate) fn parse(_: &str) -> Result<Self, LocationError> {
         let refused = "this program was built without support for URLs";
@@ -41,6 +52,10 @@ impl FarLocation {
     }
 
     pub(crate) fn names_content(&self) -> bool {
+        match *self {}
+    }
+
+    pub(crate) fn registry(&self) -> Option<&str> {
         match *self {}
     }
 

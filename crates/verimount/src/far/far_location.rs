@@ -39,6 +39,14 @@ impl FarLocation {
         matches!(self, Self::Registry(image) if image.reference().digest().is_some())
     }
 
+    /// The registry that it is in, if it is in one.
+    pub(crate) fn registry(&self) -> Option<&str> {
+        match self {
+            Self::Registry(image) => Some(image.reference().registry()),
+            Self::Url(_) | Self::Object(_) => None,
+        }
+    }
+
     /// The last component of its name.
     pub(crate) fn file_name(&self) -> &str {
         match self {

@@ -27,6 +27,8 @@ impl User {
         };
         // Nothing is kept unless a test wants that: there can be no such directory.
         command.env("XDG_CACHE_HOME", "/dev/null/cache");
+        // What is missing in the sandbox is found.
+        command.env("VERIMOUNT_UNKNOWN_CALLS", "kill");
         command
     }
 

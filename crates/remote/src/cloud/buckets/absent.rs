@@ -1,6 +1,6 @@
 //! In place of `buckets`, without the feature: no object can be reached.
 
-use std::{convert::Infallible, ops::ControlFlow};
+use std::{convert::Infallible, iter, ops::ControlFlow, path::PathBuf};
 
 use verimount_source::ReadAt;
 
@@ -17,6 +17,11 @@ pub(crate) struct Buckets {}
 
 /// There is none.
 pub(crate) struct Object(Infallible);
+
+/// There are none.
+pub(crate) fn credential_files() -> impl Iterator<Item = PathBuf> {
+    iter::empty()
+}
 
 impl Buckets {
     pub(crate) fn object(&self, _: &ObjectName, _: &Http, _: &Limits) -> Result<Object, Error> {

@@ -1,4 +1,4 @@
-use std::env;
+use std::{env, path::PathBuf};
 
 use object_store::{aws::AmazonS3ConfigKey, azure::AzureConfigKey, gcp::GoogleConfigKey};
 
@@ -36,6 +36,19 @@ impl Environment {
     pub(crate) fn of(variables: &[(&str, &str)]) -> Self {
         let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), Some((*value).to_owned()));
         Self(variables.iter().map(owned).collect())
+    }
+
+    /// The files with credentials that variables name.
+    pub(super) fn files(&self) -> impl Iterator<Item = PathBuf> {
+        let all = Cloud::ALL.into_iter().flat_map(|cloud| {
+            let own = self.own(cloud);
+            own.filter(move |(name, _)| {
+                Shape::of(cloud, &name.to_ascii_lowercase()) == Some(Shape::Any)
+            })
+        });
+        // A key is not named, but given.
+        all.filter_map(|(_, value)| value.as_ref().map(PathBuf::from))
+            .filter(|path| path.is_file())
     }
 
     /// Looks at all values that are read for a cloud.

@@ -1,0 +1,69 @@
+//! A process that does for a sandboxed one what the sandbox forbids, and nothing else.
+//!
+//! [`start`] makes it, with the list of its [`Task`]s; [`ask`] names one of them. It is a copy of the process that starts
+//! it, made while that has a single thread and has read nothing of others. It ends when that process ends.
+
+// The examples of the README are tests.
+#![cfg_attr(doctest, doc = include_str!("../README.md"))]
+
+mod message;
+mod removal;
+mod serve;
+mod task;
+
+use std::{
+    io,
+    os::fd::{AsFd, OwnedFd},
+    sync::OnceLock,
+};
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use verimount_sys::{Forked, fork};
+
+pub use removal::{remove_file, removing};
+pub use task::{Answer, Task};
+
+/// The socket to the helper of this process.
+static HELPER: OnceLock<OwnedFd> = OnceLock::new();
+
+/// Starts the helper of this process, which must have one thread only. From now on, [`ask`] asks it.
+///
+/// # Errors
+/// An error if there are other threads, or a helper; otherwise the system's.
+pub fn start(tasks: Vec<Task>) -> io::Result<()> {
+    let (ours, its) = pair()?;
+    match fork()? {
+        Forked::Child => serve::serve(its, ours, tasks),
+        Forked::Parent => HELPER
+            .set(ours)
+            .map_err(|_| io::Error::other("the process has a helper already")),
+    }
+}
+
+/// Has the helper do the task with this name; `None` if this process has no helper, and can do it itself.
+///
+/// # Errors
+/// Those of the task, with their kind and text; an error if the helper has ended.
+pub fn ask(task: &str, question: &[u8]) -> Option<io::Result<Answer>> {
+    let helper = HELPER.get()?;
+    Some(ask_at(helper, task, question))
+}
+
+fn ask_at(helper: impl AsFd, task: &str, question: &[u8]) -> io::Result<Answer> {
+    // Each question has its own way back, as answers may take long.
+    let (ours, its) = pair()?;
+    message::send_question(helper, task, question, &its)?;
+    drop(its);
+    message::receive_answer(&ours)
+}
+
+/// A pair of connected sockets that keep the borders of messages.
+fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    let kind = SocketType::SEQPACKET;
+    Ok(socketpair(
+        AddressFamily::UNIX,
+        kind,
+        SocketFlags::CLOEXEC,
+        None,
+    )?)
+}

@@ -1,0 +1,239 @@
+//! The messages between a process and its helper: each is one packet of a Unix socket, with at most one descriptor.
+//!
+//! A question is the length of a task's name (one byte), the name, and what the task is given; its descriptor is the socket
+//! for the answer. An answer is a byte that says how it went, and what belongs to that.
+
+use std::{
+    io::{self, IoSlice, IoSliceMut},
+    mem::MaybeUninit,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+};
+
+use rustix::{
+    io::retry_on_intr,
+    net::{
+        RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+        SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+    },
+};
+
+use crate::Answer;
+
+/// The longest message in bytes.
+const MAX_MESSAGE: usize = 65 << 10;
+
+/// How an answer begins: the task was done.
+const DONE: u8 = 0;
+/// It was not; the number of the system's error follows.
+const SYSTEM: u8 = 1;
+/// It was not; a number that stands for the kind of error follows, and its text.
+const OTHER: u8 = 2;
+
+/// The kinds of errors that are told apart, by their numbers in an answer. The last stands for all others.
+const KINDS: [io::ErrorKind; 5] = [
+    io::ErrorKind::NotFound,
+    io::ErrorKind::PermissionDenied,
+    io::ErrorKind::InvalidInput,
+    io::ErrorKind::TimedOut,
+    io::ErrorKind::Other,
+];
+
+/// A question as it is received.
+pub(crate) struct Question {
+    message: Vec<u8>,
+    pub(crate) answer_to: OwnedFd,
+}
+
+impl Question {
+    /// The task's name, and what it is given; `None` if the message is malformed.
+    pub(crate) fn parts(&self) -> Option<(&str, &[u8])> {
+        let (len, rest) = self.message.split_first()?;
+        let (name, given) = rest.split_at_checked(usize::from(*len))?;
+        Some((str::from_utf8(name).ok()?, given))
+    }
+}
+
+/// Sends a question, with the socket for its answer.
+pub(crate) fn send_question(
+    to: impl AsFd,
+    task: &str,
+    given: &[u8],
+    answer_to: &OwnedFd,
+) -> io::Result<()> {
+    let len = u8::try_from(task.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let parts: [&[u8]; 3] = [&[len], task.as_bytes(), given];
+    send(to, &parts, Some(answer_to.as_fd()))
+}
+
+/// Receives a question; `None` at the end of the process that asks.
+pub(crate) fn receive_question(from: impl AsFd) -> io::Result<Option<Question>> {
+    match receive(from)? {
+        (message, Some(answer_to)) => Ok(Some(Question { message, answer_to })),
+        (message, None) if message.is_empty() => Ok(None),
+        (_, None) => Err(io::ErrorKind::InvalidData.into()),
+    }
+}
+
+/// Sends an answer.
+pub(crate) fn send_answer(to: impl AsFd, answer: &io::Result<Answer>) -> io::Result<()> {
+    match answer {
+        Ok(answer) => {
+            let file = answer.file.as_ref().map(AsFd::as_fd);
+            send(to, &[&[DONE], &answer.bytes], file)
+        }
+        Err(error) => match error.raw_os_error() {
+            Some(errno) => send(to, &[&[SYSTEM], &errno.to_ne_bytes()], None),
+            None => {
+                let kind = KINDS.iter().position(|kind| *kind == error.kind());
+                let kind = kind.unwrap_or(KINDS.len() - 1) as u8;
+                send(to, &[&[OTHER, kind], error.to_string().as_bytes()], None)
+            }
+        },
+    }
+}
+
+/// Receives an answer.
+pub(crate) fn receive_answer(from: impl AsFd) -> io::Result<Answer> {
+    let (message, file) = receive(from)?;
+    let nonsense = || io::Error::other("the helper process answers nonsense");
+    match message.split_first() {
+        None => Err(io::Error::other("the helper process has ended")),
+        Some((&DONE, bytes)) => Ok(Answer {
+            bytes: bytes.to_vec(),
+            file,
+        }),
+        Some((&SYSTEM, errno)) => {
+            let errno = errno.try_into().map_err(|_| nonsense())?;
+            Err(io::Error::from_raw_os_error(i32::from_ne_bytes(errno)))
+        }
+        Some((&OTHER, [kind, text @ ..])) => {
+            let kind = KINDS.get(usize::from(*kind)).ok_or_else(nonsense)?;
+            Err(io::Error::new(*kind, String::from_utf8_lossy(text)))
+        }
+        Some(_) => Err(nonsense()),
+    }
+}
+
+fn send(to: impl AsFd, parts: &[&[u8]], file: Option<BorrowedFd<'_>>) -> io::Result<()> {
+    let len: usize = parts.iter().map(|part| part.len()).sum();
+    if len > MAX_MESSAGE {
+        return Err(io::Error::other("the message to the helper is too long"));
+    }
+    let parts: Vec<_> = parts.iter().map(|part| IoSlice::new(part)).collect();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    let files = file.as_slice();
+    if !files.is_empty() {
+        ancillary.push(SendAncillaryMessage::ScmRights(files));
+    }
+    retry_on_intr(|| sendmsg(to.as_fd(), &parts, &mut ancillary, SendFlags::NOSIGNAL))?;
+    Ok(())
+}
+
+/// Receives a message, with its descriptor; an empty one at the end.
+fn receive(from: impl AsFd) -> io::Result<(Vec<u8>, Option<OwnedFd>)> {
+    let mut message = vec![0; MAX_MESSAGE];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let received = retry_on_intr(|| {
+        recvmsg(
+            from.as_fd(),
+            &mut [IoSliceMut::new(&mut message)],
+            &mut ancillary,
+            RecvFlags::CMSG_CLOEXEC,
+        )
+    })?;
+    if received
+        .flags
+        .intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC)
+    {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    message.truncate(received.bytes);
+    let file = ancillary.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut files) => files.next(),
+        _ => None,
+    });
+    Ok((message, file))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        fs::File,
+        io::{Read, Seek, Write},
+    };
+
+    use rustix::io::Errno;
+
+    use super::*;
+    use crate::pair;
+
+    /// An answer as the other side receives it.
+    fn passed(answer: &io::Result<Answer>) -> io::Result<Answer> {
+        let (ours, its) = pair().unwrap();
+        send_answer(&its, answer).unwrap();
+        receive_answer(&ours)
+    }
+
+    #[test]
+    fn answers_arrive_as_they_were_given() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(b"text").unwrap();
+        file.rewind().unwrap();
+        let arrived = passed(&Ok(Answer {
+            bytes: vec![7; 60_000],
+            file: Some(file.into()),
+        }))
+        .unwrap();
+        assert_eq!(arrived.bytes, vec![7; 60_000]);
+        let mut text = String::new();
+        let mut file = File::from(arrived.file.unwrap());
+        file.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "text");
+
+        let busy = passed(&Err(Errno::BUSY.into())).unwrap_err();
+        assert_eq!(busy.raw_os_error(), Some(Errno::BUSY.raw_os_error()));
+        let missing = io::Error::new(io::ErrorKind::NotFound, "there is none");
+        let missing = passed(&Err(missing)).unwrap_err();
+        assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+        assert_eq!(missing.to_string(), "there is none");
+        let other = passed(&Err(io::Error::new(io::ErrorKind::BrokenPipe, "text"))).unwrap_err();
+        assert_eq!(other.kind(), io::ErrorKind::Other);
+    }
+
+    #[test]
+    fn questions_arrive_until_the_end() {
+        let (ours, its) = pair().unwrap();
+        let (_, answer_to) = pair().unwrap();
+        send_question(&ours, "mount", b"given", &answer_to).unwrap();
+        let question = receive_question(&its).unwrap().unwrap();
+        assert_eq!(question.parts(), Some(("mount", &b"given"[..])));
+        drop(ours);
+        assert!(receive_question(&its).unwrap().is_none());
+    }
+
+    #[test]
+    fn malformed_messages_are_refused() {
+        let (_, answer_to) = pair().unwrap();
+        for (message, expected) in [
+            (&b"\x05mount"[..], true),
+            (b"\x06mount", false),
+            (b"\x01\xff", false),
+        ] {
+            let (ours, its) = pair().unwrap();
+            send(&ours, &[message], Some(answer_to.as_fd())).unwrap();
+            let question = receive_question(&its).unwrap().unwrap();
+            assert_eq!(question.parts().is_some(), expected, "{message:?}");
+        }
+        // Without a way back.
+        let (ours, its) = pair().unwrap();
+        send(&ours, &[b"\x05mount"], None).unwrap();
+        assert!(receive_question(&its).is_err());
+        for answer in [&b"\x03"[..], b"\x01\x00", b"\x02", b"\x02\x09text"] {
+            let (ours, its) = pair().unwrap();
+            send(&its, &[answer], None).unwrap();
+            assert!(receive_answer(&ours).is_err(), "{answer:?}");
+        }
+    }
+}

@@ -1,0 +1,100 @@
+use std::{
+    fs::File,
+    io,
+    os::fd::OwnedFd,
+    process,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+    },
+    thread::{self, Scope},
+};
+
+use rustix::{
+    process::{chdir, setsid},
+    stdio::{dup2_stderr, dup2_stdin, dup2_stdout},
+};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use verimount_sys::take_inherited;
+
+use crate::{
+    Answer, Task,
+    message::{Question, receive_question, send_answer},
+};
+
+/// The most tasks that are done at the same time. Those of a mount are few, and come one by one.
+const MAX_AT_ONCE: usize = 16;
+
+/// Does what is asked at `socket` until the process that asks has ended. `others` is that process's end of it.
+pub(crate) fn serve(socket: OwnedFd, others: OwnedFd, tasks: Vec<Task>) -> ! {
+    // Otherwise this process would keep itself alive.
+    drop(others);
+    if detach().is_ok() {
+        let working = AtomicUsize::new(0);
+        thread::scope(|scope| {
+            while let Ok(Some(question)) = receive_question(&socket) {
+                answer(scope, &tasks, question, &working);
+            }
+        });
+        // What they hold is removed now.
+        drop(tasks);
+    }
+    process::exit(0)
+}
+
+/// Leaves the terminal and all that was inherited. The signals that end a process are for the one that asks, at the end of
+/// which this one ends; service managers send them to both.
+fn detach() -> io::Result<()> {
+    let ignored = Arc::new(AtomicBool::new(false));
+    for signal in [SIGHUP, SIGINT, SIGTERM] {
+        // A handler, as programs that are run would inherit that a signal is ignored.
+        signal_hook::flag::register(signal, ignored.clone())?;
+    }
+    // Fails only in the leader of a group, which a new process is not.
+    let _ = setsid();
+    chdir("/")?;
+    drop(take_inherited()?);
+    let nothing = File::options().read(true).write(true).open("/dev/null")?;
+    dup2_stdin(&nothing)?;
+    dup2_stdout(&nothing)?;
+    Ok(dup2_stderr(&nothing)?)
+}
+
+/// Answers in a thread of its own: some tasks take long, as they run programs.
+fn answer<'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    tasks: &'scope [Task],
+    question: Question,
+    working: &'scope AtomicUsize,
+) {
+    if working.fetch_add(1, Relaxed) >= MAX_AT_ONCE {
+        working.fetch_sub(1, Relaxed);
+        let _ = send_answer(
+            &question.answer_to,
+            &Err(io::Error::other("the helper process is busy")),
+        );
+        return;
+    }
+    // Without a thread the socket for the answer is closed, which is an answer as well.
+    let started = thread::Builder::new().spawn_scoped(scope, move || {
+        let answer = done(tasks, &question);
+        // The process that asked may have ended.
+        let _ = send_answer(&question.answer_to, &answer);
+        working.fetch_sub(1, Relaxed);
+    });
+    if started.is_err() {
+        working.fetch_sub(1, Relaxed);
+    }
+}
+
+fn done(tasks: &[Task], question: &Question) -> io::Result<Answer> {
+    let (name, given) = question.parts().ok_or(io::ErrorKind::InvalidData)?;
+    let task = tasks.iter().find(|task| task.name == name);
+    let task = task.ok_or_else(|| {
+        io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            "the helper process may not do that",
+        )
+    })?;
+    (task.run)(given)
+}

@@ -1,0 +1,173 @@
+//! What the helper process of a sandboxed daemon does for its mount. The daemon itself may neither mount nor unmount, nor see
+//! what other processes have open.
+
+use std::{
+    io,
+    os::fd::OwnedFd,
+    path::{Path, PathBuf, absolute},
+    sync::Arc,
+};
+
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use verimount_helper::{Answer, Task, ask};
+
+use crate::{
+    Daemon, MountOptions, UnmountError,
+    ending::Record,
+    mount::{clear_dead_mount, mount_here, set_read_ahead},
+    place::{Left, Place},
+    unmount::unmount_here,
+};
+
+const MOUNT: &str = "mount";
+const UNMOUNT: &str = "unmount";
+const LEAVE: &str = "leave";
+const READ_AHEAD: &str = "read-ahead";
+
+/// The only mount that a helper process makes, and what it may allow at most.
+#[derive(Debug)]
+pub struct MountTasks {
+    mount_point: PathBuf,
+    most: MountOptions,
+    daemon: Option<Daemon>,
+    made: Mutex<Made>,
+}
+
+/// What the helper has made.
+#[derive(Debug, Default)]
+struct Made {
+    place: Option<Place>,
+    /// Of a mount that is ending. Removed with the helper, which ends with the daemon.
+    record: Option<Record>,
+}
+
+/// How an unmount went. Errors of the system are told as such.
+#[derive(Serialize, Deserialize)]
+enum Told {
+    Done(Option<String>),
+    NotMounted,
+    NotOurs(String),
+    Busy,
+    Refused(String),
+}
+
+impl MountTasks {
+    /// The mount on `mount_point` by this process, from which a dead mount is removed now, with options that allow no more than `most`.
+    pub fn new(mount_point: &Path, most: MountOptions) -> Self {
+        // What cannot be resolved cannot be mounted on either.
+        let resolved = mount_point
+            .canonicalize()
+            .or_else(|_| absolute(mount_point));
+        let mount_point = resolved.unwrap_or_else(|_| mount_point.to_owned());
+        // Its place can be kept only without what hides it. If that fails, mounting fails and says why.
+        let _ = clear_dead_mount(&mount_point);
+        Self {
+            mount_point,
+            most,
+            daemon: Daemon::current(),
+            made: Mutex::default(),
+        }
+    }
+
+    /// The tasks for a helper.
+    pub fn tasks(self) -> Vec<Task> {
+        let tasks = Arc::new(self);
+        let task = |name, run: fn(&Self, &[u8]) -> io::Result<Answer>| {
+            let tasks = tasks.clone();
+            Task::new(name, move |given| run(&tasks, given))
+        };
+        vec![
+            task(MOUNT, Self::mount),
+            task(UNMOUNT, Self::unmount),
+            task(LEAVE, |tasks, _| tasks.leave()),
+            task(READ_AHEAD, |tasks, _| tasks.set_read_ahead()),
+        ]
+    }
+
+    fn mount(&self, given: &[u8]) -> io::Result<Answer> {
+        let options: MountOptions = serde_json::from_slice(given)?;
+        if !options.is_within(&self.most) {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        let device = mount_here(&self.mount_point, &options)?;
+        self.made.lock().place = Some(Place::new(self.mount_point.clone()));
+        Ok(Answer::of_file(device))
+    }
+
+    fn unmount(&self, given: &[u8]) -> io::Result<Answer> {
+        let is_lazy = given == [1];
+        told(unmount_here(&self.mount_point, is_lazy).map(|()| None))
+    }
+
+    fn leave(&self) -> io::Result<Answer> {
+        let mut made = self.made.lock();
+        let Some(place) = &made.place else {
+            return told(Ok(None));
+        };
+        let left = place.leave_here(self.daemon);
+        told(left.map(|Left { record, users }| {
+            made.record = record.or(made.record.take());
+            users
+        }))
+    }
+
+    fn set_read_ahead(&self) -> io::Result<Answer> {
+        let is_set = self.made.lock().place.as_ref().is_some_and(set_read_ahead);
+        Ok(Answer::of_bytes(vec![is_set.into()]))
+    }
+}
+
+/// Has the helper mount; `None` if this process has none.
+pub(crate) fn mount(options: &MountOptions) -> Option<io::Result<OwnedFd>> {
+    let options = match serde_json::to_vec(options) {
+        Ok(options) => options,
+        Err(error) => return Some(Err(error.into())),
+    };
+    let answer = ask(MOUNT, &options)?;
+    Some(answer.and_then(|answer| {
+        let none = || io::Error::other("the helper process has sent no device");
+        answer.file.ok_or_else(none)
+    }))
+}
+
+/// Has the helper unmount; `None` if this process has none.
+pub(crate) fn unmount(lazy: bool) -> Option<Result<(), UnmountError>> {
+    let answer = ask(UNMOUNT, &[lazy.into()])?;
+    Some(heard(answer).map(drop))
+}
+
+/// Has the helper detach the mount, and returns who still uses it; `None` if this process has no helper.
+pub(crate) fn leave() -> Option<Result<Option<String>, UnmountError>> {
+    Some(heard(ask(LEAVE, &[])?))
+}
+
+/// Has the helper set the mount's read-ahead, and returns whether that was done; `None` if this process has no helper.
+pub(crate) fn read_ahead() -> Option<bool> {
+    let answer = ask(READ_AHEAD, &[])?;
+    Some(answer.is_ok_and(|answer| answer.bytes == [1]))
+}
+
+fn told(result: Result<Option<String>, UnmountError>) -> io::Result<Answer> {
+    let told = match result {
+        Ok(users) => Told::Done(users),
+        Err(UnmountError::NotMounted) => Told::NotMounted,
+        Err(UnmountError::NotOurs { fs_type }) => Told::NotOurs(fs_type),
+        Err(UnmountError::Busy) => Told::Busy,
+        Err(UnmountError::Refused(said)) => Told::Refused(said),
+        Err(UnmountError::System(error)) => return Err(error),
+    };
+    Ok(Answer::of_bytes(serde_json::to_vec(&told)?))
+}
+
+fn heard(answer: io::Result<Answer>) -> Result<Option<String>, UnmountError> {
+    let answer = answer.map_err(UnmountError::System)?;
+    let told = serde_json::from_slice(&answer.bytes);
+    match told.map_err(|error| UnmountError::System(error.into()))? {
+        Told::Done(users) => Ok(users),
+        Told::NotMounted => Err(UnmountError::NotMounted),
+        Told::NotOurs(fs_type) => Err(UnmountError::NotOurs { fs_type }),
+        Told::Busy => Err(UnmountError::Busy),
+        Told::Refused(said) => Err(UnmountError::Refused(said)),
+    }
+}

@@ -1,0 +1,109 @@
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    Held, Kind, capabilities, filter,
+    held::hold,
+    landlock::{self, Landlocked},
+};
+
+/// What may be done with a file, or with all files below a directory. Programs are never run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FileRights {
+    /// They are read.
+    Read,
+    /// Those that exist are read and written.
+    Write,
+    /// They are read, written, created, renamed and removed.
+    Change,
+}
+
+/// The rights that a daemon keeps.
+#[derive(Debug)]
+#[must_use]
+pub struct Sandbox {
+    kind: Kind,
+    files: BTreeMap<PathBuf, FileRights>,
+    network: bool,
+    io_uring: bool,
+}
+
+impl Sandbox {
+    /// What every daemon of this kind needs, and nothing else.
+    pub fn new(kind: Kind) -> Self {
+        let files = [
+            // Callers that were killed, the mount table, limits.
+            ("/proc", FileRights::Read),
+            ("/sys", FileRights::Read),
+            // Each thread of a mount has a device of its own, which this makes.
+            ("/dev/fuse", FileRights::Write),
+            ("/dev/null", FileRights::Write),
+        ];
+        Self {
+            kind,
+            files: files.map(|(path, rights)| (path.into(), rights)).into(),
+            network: false,
+            io_uring: false,
+        }
+    }
+
+    /// Keeps a file, or a directory with all below it. What does not exist when the sandbox is entered is not kept.
+    pub fn allow(&mut self, path: impl AsRef<Path>, rights: FileRights) {
+        let kept = self.files.entry(path.as_ref().to_owned());
+        let kept = kept.or_insert(rights);
+        *kept = rights.max(*kept);
+    }
+
+    /// Keeps the network.
+    pub fn allow_network(&mut self) {
+        self.network = true;
+    }
+
+    /// Keeps `io_uring`, which reaches more than the filter of system calls can see.
+    pub fn allow_io_uring(&mut self) {
+        self.io_uring = true;
+    }
+
+    /// Gives up all other rights of the calling thread and of those that it starts from now on, as far as the kernel can. Says
+    /// what holds, and what does not, with the reasons.
+    pub fn enter(&self) -> (&'static Held, Vec<String>) {
+        let mut missing = Vec::new();
+        let capabilities = capabilities::keep(self.kind).unwrap_or_else(|error| {
+            missing.push(format!("it keeps all capabilities: {error}"));
+            capabilities::names()
+        });
+        let Landlocked { version, files } = self.hold_files().unwrap_or_else(|reason| {
+            missing.push(format!("files are open to it: {reason}"));
+            Landlocked::default()
+        });
+        // Last, as it takes the calls that the others make.
+        let filtered = filter::enter(self.kind, self.network, self.io_uring);
+        if let Err(error) = &filtered {
+            missing.push(format!("all system calls are open to it: {error}"));
+        }
+        let held = Held {
+            landlock: version,
+            files,
+            system_calls: filtered.is_ok(),
+            network: self.network,
+            capabilities,
+        };
+        (hold(held), missing)
+    }
+
+    /// What Landlock holds back, or why it does not hold files.
+    fn hold_files(&self) -> Result<Landlocked, String> {
+        let takes_files = landlock::takes_files(self.kind);
+        let files = takes_files.then_some(&self.files);
+        match landlock::enter(files, self.network) {
+            Ok(held) if held.files => Ok(held),
+            Ok(_) if takes_files => {
+                Err("this kernel has no Landlock, or it is switched off".to_owned())
+            }
+            Ok(_) => Err("the Landlock of this kernel refuses files that bridges open".to_owned()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}

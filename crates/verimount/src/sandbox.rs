@@ -1,0 +1,119 @@
+//! Gives up the rights that a process does not need which serves a mount or an export.
+//!
+//! What it does need is put together before, by what the process is asked to do. For what a sandboxed process cannot do, a
+//! helper process is started that can do nothing else.
+
+use std::{io, path::Path};
+
+use verimount_mount::{MountOptions as AttachOptions, MountTasks};
+use verimount_sandbox::{FileRights, Sandbox as Rights};
+
+use crate::{
+    Location,
+    doctor::uring_is_on,
+    far::{helper_tasks, own_files},
+    location::{BESIDE, Kind as Place, path_with},
+};
+
+pub use verimount_helper::{Answer, Task, ask, removing};
+pub use verimount_sandbox::{Held, Kind};
+
+/// The rights that this process keeps, and what its helper does.
+#[derive(Debug)]
+#[must_use]
+pub struct Sandbox {
+    kind: Kind,
+    rights: Rights,
+    tasks: Vec<Task>,
+    /// Whether it reaches servers.
+    is_remote: bool,
+    /// The registries among them.
+    registries: Vec<String>,
+}
+
+impl Sandbox {
+    /// Only what every process needs that serves this.
+    pub fn new(kind: Kind) -> Self {
+        Self {
+            kind,
+            rights: Rights::new(kind),
+            tasks: Vec::new(),
+            is_remote: false,
+            registries: Vec::new(),
+        }
+    }
+
+    /// Keeps a file, or a directory with all below it, to be read.
+    pub fn read(&mut self, path: impl AsRef<Path>) {
+        self.rights.allow(path, FileRights::Read);
+    }
+
+    /// Keeps a file to be read and written.
+    pub fn write(&mut self, path: impl AsRef<Path>) {
+        self.rights.allow(path, FileRights::Write);
+    }
+
+    /// Keeps a directory, to change anything below it.
+    pub fn change(&mut self, path: impl AsRef<Path>) {
+        self.rights.allow(path, FileRights::Change);
+    }
+
+    /// Keeps what reading content takes: its file and those beside it with what verifies it, or the network.
+    pub fn read_content(&mut self, location: &Location) {
+        match &location.0 {
+            Place::Path(path) => {
+                self.read(path);
+                for suffix in BESIDE {
+                    self.read(path_with(path, suffix));
+                }
+            }
+            Place::Far(far) => {
+                self.is_remote = true;
+                self.registries.extend(far.registry().map(str::to_owned));
+            }
+            Place::Source { .. } => {}
+        }
+    }
+
+    /// Keeps the mount on `mount_point`, with options that allow no more than `most`.
+    pub fn mount(&mut self, mount_point: &Path, most: AttachOptions) {
+        self.read(mount_point);
+        if self.kind == Kind::Bridge && uring_is_on().unwrap_or(false) {
+            self.rights.allow_io_uring();
+        }
+        if most.awake {
+            self.write("/dev/cpu_dma_latency");
+        }
+        self.tasks
+            .extend(MountTasks::new(mount_point, most).tasks());
+    }
+
+    /// Keeps that the helper does this.
+    pub fn task(&mut self, task: Task) {
+        self.tasks.push(task);
+    }
+
+    /// Starts the helper, and gives up all other rights of this thread and of those that it starts from now on, as far as the
+    /// kernel can. Returns what holds, and what does not, with the reasons.
+    ///
+    /// # Errors
+    /// If no helper can be started, as this process has other threads or the system refuses; no right is given up then.
+    pub fn enter(self) -> io::Result<(&'static Held, Vec<String>)> {
+        let Self {
+            mut rights,
+            mut tasks,
+            is_remote,
+            registries,
+            ..
+        } = self;
+        if is_remote {
+            rights.allow_network();
+            for file in own_files() {
+                rights.allow(file, FileRights::Read);
+            }
+            tasks.extend(helper_tasks(registries));
+        }
+        verimount_helper::start(tasks)?;
+        Ok(rights.enter())
+    }
+}
