@@ -68,9 +68,11 @@ impl Listed {
                     self.methods
                         .insert(format!("{path}{}", signature(&item.sig)));
                 }
-                Item::Type(item) if is_public(&item.vis) => {
-                    self.names.insert(format!("{path}{}", item.ident));
+                Item::Type(item) if is_public(&item.vis) => self.name(item.ident.to_string(), path),
+                Item::Struct(item) if is_public(&item.vis) => {
+                    self.name(item.ident.to_string(), path);
                 }
+                Item::Enum(item) if is_public(&item.vis) => self.name(item.ident.to_string(), path),
                 _ => {}
             }
         }
