@@ -14,7 +14,11 @@ pub enum Forked {
 /// # Errors
 /// An error if there are other threads, or `/proc` does not say how many there are; otherwise the system's.
 pub fn fork() -> io::Result<Forked> {
-    if fs::read_dir("/proc/self/task")?.count() != 1 {
+    let threads = fs::read_dir("/proc/self/task").map_err(|error| {
+        let text = format!("/proc does not say how many threads this process has: {error}");
+        io::Error::new(error.kind(), text)
+    })?;
+    if threads.count() != 1 {
         return Err(io::Error::other("the process has several threads"));
     }
     // SAFETY: this thread is the only one, and nobody else can start another. So no lock is held by a thread that the copy
