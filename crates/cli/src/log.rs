@@ -1,6 +1,7 @@
 //! The log of a server process. Logging never blocks the server, and its rate is limited.
 
 mod destination;
+mod journal;
 mod kind;
 mod queue;
 mod rate_limit;
@@ -19,6 +20,7 @@ use tracing_subscriber::{
 
 pub(crate) use self::destination::LogFile;
 use self::{
+    journal::WithPriority,
     kind::{LineKind, message},
     queue::{LineSender, Queue},
     rate_limit::{Admission, LeftOut, RateLimit},
@@ -49,6 +51,10 @@ impl Log {
             .with_default_directive(LevelFilter::INFO.into())
             .from_env_lossy();
         let lines = fmt::layer().with_ansi(false).with_writer(queue.sender());
+        let lines = match WithPriority::if_journal() {
+            Some(format) => lines.event_format(format).boxed(),
+            None => lines.boxed(),
+        };
         let limit = Limit {
             kinds: Arc::clone(&kinds),
             sender: queue.sender(),
