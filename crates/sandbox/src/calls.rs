@@ -1,28 +1,27 @@
 //! The system calls that daemons make. What is not listed does not exist for them.
 
 use libc::{
-    SYS_accept4, SYS_bind, SYS_brk, SYS_capget, SYS_capset, SYS_chdir, SYS_clock_getres,
-    SYS_clock_gettime, SYS_clock_nanosleep, SYS_close, SYS_close_range, SYS_connect,
-    SYS_copy_file_range, SYS_dup, SYS_dup3, SYS_epoll_create1, SYS_epoll_ctl, SYS_epoll_pwait,
-    SYS_epoll_pwait2, SYS_eventfd2, SYS_exit, SYS_exit_group, SYS_faccessat, SYS_faccessat2,
-    SYS_fadvise64, SYS_fallocate, SYS_fchdir, SYS_fchmod, SYS_fchmodat, SYS_fchown, SYS_fchownat,
-    SYS_fcntl, SYS_fdatasync, SYS_fgetxattr, SYS_flistxattr, SYS_flock, SYS_fremovexattr,
-    SYS_fsetxattr, SYS_fstat, SYS_fstatfs, SYS_fsync, SYS_ftruncate, SYS_futex,
-    SYS_get_robust_list, SYS_getcwd, SYS_getdents64, SYS_getegid, SYS_geteuid, SYS_getgid,
-    SYS_getgroups, SYS_getpeername, SYS_getpid, SYS_getppid, SYS_getrandom, SYS_getrusage,
-    SYS_getsockname, SYS_getsockopt, SYS_gettid, SYS_gettimeofday, SYS_getuid, SYS_getxattr,
-    SYS_io_uring_enter, SYS_io_uring_register, SYS_io_uring_setup, SYS_lgetxattr, SYS_linkat,
-    SYS_listxattr, SYS_llistxattr, SYS_lremovexattr, SYS_lseek, SYS_lsetxattr, SYS_madvise,
-    SYS_membarrier, SYS_mkdirat, SYS_mknodat, SYS_mlock, SYS_mremap, SYS_munmap,
+    SYS_accept4, SYS_brk, SYS_capget, SYS_capset, SYS_chdir, SYS_clock_getres, SYS_clock_gettime,
+    SYS_clock_nanosleep, SYS_close, SYS_close_range, SYS_connect, SYS_copy_file_range, SYS_dup,
+    SYS_dup3, SYS_epoll_create1, SYS_epoll_ctl, SYS_epoll_pwait, SYS_epoll_pwait2, SYS_eventfd2,
+    SYS_exit, SYS_exit_group, SYS_faccessat, SYS_faccessat2, SYS_fadvise64, SYS_fallocate,
+    SYS_fchmod, SYS_fchmodat, SYS_fchown, SYS_fchownat, SYS_fcntl, SYS_fdatasync, SYS_fgetxattr,
+    SYS_flistxattr, SYS_flock, SYS_fremovexattr, SYS_fsetxattr, SYS_fstat, SYS_fstatfs, SYS_fsync,
+    SYS_ftruncate, SYS_futex, SYS_get_robust_list, SYS_getcwd, SYS_getdents64, SYS_getegid,
+    SYS_geteuid, SYS_getgid, SYS_getgroups, SYS_getpeername, SYS_getpid, SYS_getppid,
+    SYS_getrandom, SYS_getrusage, SYS_getsockname, SYS_getsockopt, SYS_gettid, SYS_gettimeofday,
+    SYS_getuid, SYS_getxattr, SYS_io_uring_enter, SYS_io_uring_register, SYS_io_uring_setup,
+    SYS_lgetxattr, SYS_linkat, SYS_listxattr, SYS_llistxattr, SYS_lremovexattr, SYS_lseek,
+    SYS_lsetxattr, SYS_madvise, SYS_membarrier, SYS_mkdirat, SYS_mknodat, SYS_mremap, SYS_munmap,
     SYS_name_to_handle_at, SYS_nanosleep, SYS_newfstatat, SYS_open_by_handle_at, SYS_openat,
     SYS_openat2, SYS_pipe2, SYS_ppoll, SYS_pread64, SYS_preadv, SYS_preadv2, SYS_prlimit64,
     SYS_pselect6, SYS_pwrite64, SYS_pwritev, SYS_pwritev2, SYS_read, SYS_readahead, SYS_readlinkat,
     SYS_readv, SYS_recvfrom, SYS_recvmsg, SYS_removexattr, SYS_renameat2, SYS_restart_syscall,
     SYS_rseq, SYS_rt_sigaction, SYS_rt_sigpending, SYS_rt_sigprocmask, SYS_rt_sigreturn,
     SYS_rt_sigsuspend, SYS_rt_sigtimedwait, SYS_sched_getaffinity, SYS_sched_setaffinity,
-    SYS_sched_yield, SYS_sendfile, SYS_sendmmsg, SYS_sendmsg, SYS_set_robust_list,
-    SYS_set_tid_address, SYS_setfsgid, SYS_setfsuid, SYS_setgroups, SYS_setsid, SYS_setsockopt,
-    SYS_setxattr, SYS_shutdown, SYS_sigaltstack, SYS_splice, SYS_statfs, SYS_statx, SYS_symlinkat,
+    SYS_sched_yield, SYS_sendfile, SYS_sendmsg, SYS_set_robust_list, SYS_set_tid_address,
+    SYS_setfsgid, SYS_setfsuid, SYS_setgroups, SYS_setsid, SYS_setsockopt, SYS_setxattr,
+    SYS_shutdown, SYS_sigaltstack, SYS_splice, SYS_statfs, SYS_statx, SYS_symlinkat,
     SYS_sync_file_range, SYS_syncfs, SYS_sysinfo, SYS_truncate, SYS_umask, SYS_uname, SYS_unlinkat,
     SYS_utimensat, SYS_write, SYS_writev,
 };
@@ -35,7 +34,6 @@ const SYS_FCHMODAT2: i64 = 452;
 /// What each daemon does: threads, memory, time, its own files.
 pub(crate) const ALL: &[i64] = &[
     SYS_CACHESTAT,
-    SYS_FCHMODAT2,
     SYS_brk,
     SYS_capget,
     SYS_chdir,
@@ -58,14 +56,10 @@ pub(crate) const ALL: &[i64] = &[
     SYS_faccessat2,
     SYS_fadvise64,
     SYS_fallocate,
-    SYS_fchdir,
-    SYS_fchmod,
     SYS_fcntl,
     SYS_fdatasync,
     SYS_fgetxattr,
-    SYS_flistxattr,
     SYS_flock,
-    SYS_fsetxattr,
     SYS_fstat,
     SYS_fstatfs,
     SYS_fsync,
@@ -85,16 +79,11 @@ pub(crate) const ALL: &[i64] = &[
     SYS_gettid,
     SYS_gettimeofday,
     SYS_getuid,
-    SYS_getxattr,
-    SYS_lgetxattr,
     SYS_linkat,
-    SYS_listxattr,
-    SYS_llistxattr,
     SYS_lseek,
     SYS_madvise,
     SYS_membarrier,
     SYS_mkdirat,
-    SYS_mlock,
     SYS_mremap,
     SYS_munmap,
     SYS_nanosleep,
@@ -143,7 +132,6 @@ pub(crate) const ALL: &[i64] = &[
     SYS_umask,
     SYS_uname,
     SYS_unlinkat,
-    SYS_utimensat,
     SYS_write,
     SYS_writev,
 ];
@@ -178,11 +166,19 @@ pub(crate) const OLD: &[i64] = &[];
 
 /// What a bridge does besides, for its users.
 pub(crate) const BRIDGE: &[i64] = &[
+    SYS_FCHMODAT2,
     SYS_capset,
+    SYS_fchmod,
     SYS_fchmodat,
     SYS_fchown,
     SYS_fchownat,
+    SYS_flistxattr,
     SYS_fremovexattr,
+    SYS_fsetxattr,
+    SYS_getxattr,
+    SYS_lgetxattr,
+    SYS_listxattr,
+    SYS_llistxattr,
     SYS_lremovexattr,
     SYS_lsetxattr,
     SYS_mknodat,
@@ -196,6 +192,7 @@ pub(crate) const BRIDGE: &[i64] = &[
     SYS_symlinkat,
     SYS_syncfs,
     SYS_truncate,
+    SYS_utimensat,
 ];
 
 /// What serving a Unix socket takes that exists.
@@ -208,14 +205,12 @@ pub(crate) const EXPORT: &[i64] = &[
     SYS_shutdown,
 ];
 
-/// What reaching servers takes.
+/// What connections to servers take.
 pub(crate) const NETWORK: &[i64] = &[
-    SYS_bind,
     SYS_connect,
     SYS_getpeername,
     SYS_getsockname,
     SYS_getsockopt,
-    SYS_sendmmsg,
     SYS_setsockopt,
     SYS_shutdown,
 ];

@@ -6,10 +6,10 @@
 use std::{collections::BTreeMap, env, process};
 
 use libc::{
-    AF_INET, AF_INET6, AF_NETLINK, AF_UNIX, CLONE_FS, CLONE_THREAD, ENOSYS, PR_GET_NAME,
-    PR_GET_SECUREBITS, PR_SET_NAME, PR_SET_SECUREBITS, PROT_EXEC, SOCK_SEQPACKET, SOCK_STREAM,
-    SYS_clone, SYS_clone3, SYS_ioctl, SYS_kill, SYS_mmap, SYS_mprotect, SYS_prctl, SYS_sendto,
-    SYS_socket, SYS_socketpair, SYS_tgkill, SYS_unshare,
+    AF_INET, AF_INET6, CLONE_FS, CLONE_THREAD, ENOSYS, PR_GET_NAME, PR_GET_SECUREBITS, PR_SET_NAME,
+    PR_SET_SECUREBITS, PROT_EXEC, SOCK_SEQPACKET, SOCK_STREAM, SYS_clone, SYS_clone3, SYS_ioctl,
+    SYS_kill, SYS_mmap, SYS_mprotect, SYS_prctl, SYS_sendto, SYS_socket, SYS_socketpair,
+    SYS_tgkill, SYS_unshare, SYS_utimensat,
 };
 use seccompiler::{
     BackendError, BpfProgram, Error, SeccompAction, SeccompCmpArgLen as Width, SeccompCmpOp,
@@ -66,7 +66,7 @@ pub(crate) fn enter(kind: Kind, network: bool, io_uring: bool) -> Result<(), Err
         return apply(allowed, fails, SeccompAction::Allow);
     }
     // The kernel obeys the filter that ends the process, unless the call is known to be tried in vain.
-    let tried = tried_in_vain()?;
+    let tried = tried_in_vain();
     let mut known = allowed;
     for (call, rules) in tried.clone() {
         known.entry(call).or_default().extend(rules);
@@ -106,31 +106,34 @@ fn allowed(kind: Kind, network: bool, io_uring: bool) -> Result<Rules, BackendEr
     // Each is connected, and stays so: a pair of datagram sockets could be connected to others.
     let types = [SOCK_STREAM, SOCK_SEQPACKET].map(|kind| masked(1, SOCKET_TYPE, kind));
     rules.insert(SYS_socketpair, types.into_iter().collect::<Result<_, _>>()?);
-    if kind == Kind::Bridge {
-        let own_rights = is(0, bits(PR_SET_SECUREBITS))?;
-        rules.entry(SYS_prctl).or_default().push(own_rights);
-        rules.insert(SYS_unshare, vec![is(0, bits(CLONE_FS))?]);
+    // No memory that programs could be written to.
+    for call in [SYS_mmap, SYS_mprotect] {
+        rules.insert(call, vec![masked(2, bits(PROT_EXEC), 0)?]);
+    }
+    // To where the socket is connected.
+    rules.insert(SYS_sendto, vec![is_null(4)?]);
+    match kind {
+        Kind::Bridge => {
+            let own_rights = is(0, bits(PR_SET_SECUREBITS))?;
+            rules.entry(SYS_prctl).or_default().push(own_rights);
+            rules.insert(SYS_unshare, vec![is(0, bits(CLONE_FS))?]);
+        }
+        // Times of an open file: no path is looked up.
+        Kind::Image | Kind::Volume | Kind::Export => {
+            rules.insert(SYS_utimensat, vec![is_null(1)?]);
+        }
     }
     if network {
-        rules.insert(
-            SYS_socket,
-            any(0, [AF_INET, AF_INET6].map(i32::cast_unsigned))?,
-        );
-        // The C library may load what its configuration names for looking up names.
-        rules.extend([SYS_sendto, SYS_mmap, SYS_mprotect].map(|call| (call, Vec::new())));
-    } else {
-        rules.insert(SYS_sendto, vec![has_no_address()?]);
-        for call in [SYS_mmap, SYS_mprotect] {
-            rules.insert(call, vec![masked(2, bits(PROT_EXEC), 0)?]);
-        }
+        // Names are looked up by the helper.
+        let families = [AF_INET, AF_INET6].map(stream_of);
+        rules.insert(SYS_socket, families.into_iter().collect::<Result<_, _>>()?);
     }
     Ok(rules)
 }
 
 /// What C libraries try, and can do without.
-fn tried_in_vain() -> Result<Rules, BackendError> {
-    let families = any(0, [AF_UNIX, AF_NETLINK].map(i32::cast_unsigned))?;
-    Ok([(SYS_clone3, Vec::new()), (SYS_socket, families)].into())
+fn tried_in_vain() -> Rules {
+    [(SYS_clone3, Vec::new())].into()
 }
 
 fn bits(flags: i32) -> u64 {
@@ -161,13 +164,28 @@ fn masked(argument: u8, mask: u64, value: i32) -> Result<SeccompRule, BackendErr
     SeccompRule::new(vec![condition])
 }
 
+/// A socket of this family, for a connection.
+fn stream_of(family: i32) -> Result<SeccompRule, BackendError> {
+    let equal = SeccompCmpOp::Eq;
+    let stream = SeccompCmpOp::MaskedEq(SOCKET_TYPE);
+    SeccompRule::new(vec![
+        SeccompCondition::new(0, Width::Dword, equal, bits(family))?,
+        SeccompCondition::new(1, Width::Dword, stream, bits(SOCK_STREAM))?,
+    ])
+}
+
 /// An argument has all bits of these flags.
 fn has_bits(argument: u8, flags: i32) -> Result<SeccompRule, BackendError> {
     masked(argument, bits(flags), flags)
 }
 
-/// `sendto` goes to where the socket is connected.
-fn has_no_address() -> Result<SeccompRule, BackendError> {
-    let none = SeccompCondition::new(4, Width::Qword, SeccompCmpOp::Eq, 0)?;
-    SeccompRule::new(vec![none])
+/// An argument is no address.
+fn is_null(argument: u8) -> Result<SeccompRule, BackendError> {
+    let equal = SeccompCmpOp::Eq;
+    SeccompRule::new(vec![SeccompCondition::new(
+        argument,
+        Width::Qword,
+        equal,
+        0,
+    )?])
 }

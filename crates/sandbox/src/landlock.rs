@@ -37,8 +37,8 @@ pub(crate) fn enter(
         rules = rules.handle_access(AccessFs::from_all(NEWEST))?;
     }
     let net = match network {
-        // Names are looked up by UDP, and nothing else tells which servers are asked.
-        true => AccessNet::BindTcp.into(),
+        // Only requests tell which servers are asked.
+        true => AccessNet::from_all(NEWEST) & !AccessNet::ConnectTcp,
         false => AccessNet::from_all(NEWEST),
     };
     let rules = rules.handle_access(net)?.scope(Scope::from_all(NEWEST))?;

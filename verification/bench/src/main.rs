@@ -7,6 +7,7 @@ mod before;
 mod blocks;
 mod bridge;
 mod cache;
+mod daemons;
 mod data;
 mod fio;
 mod fuse_trace;
@@ -118,6 +119,8 @@ enum Name {
     All,
     /// Mirrored directories: round trips, fio, and work with many small files
     Bridge,
+    /// The processes that serve mounts: what their sandbox costs, and many that nobody uses
+    Daemons,
     /// Time and memory by size, of images, mirrored directories and volumes
     Growth,
     /// Verified images: digest, cold and warm reads, a tree of files, requests, memory
@@ -142,6 +145,7 @@ struct Benchmark {
 
 impl Benchmark {
     const BRIDGE: Self = Self::new("bridge", bridge::run);
+    const DAEMONS: Self = Self::new("daemons", daemons::run);
     const GROWTH: Self = Self::new("growth", growth::run);
     const IMAGES: Self = Self::new("images", images::run);
     const REMOTE: Self = Self::new("remote", remote::run);
@@ -153,6 +157,7 @@ impl Benchmark {
         Self::IMAGES,
         Self::BRIDGE,
         Self::VOLUMES,
+        Self::DAEMONS,
         Self::GROWTH,
         Self::REMOTE,
     ];
@@ -167,6 +172,7 @@ impl Name {
         match self {
             Self::All => Benchmark::ALL,
             Self::Bridge => &[Benchmark::BRIDGE],
+            Self::Daemons => &[Benchmark::DAEMONS],
             Self::Growth => &[Benchmark::GROWTH],
             Self::Images => &[Benchmark::IMAGES],
             Self::Remote => &[Benchmark::REMOTE],

@@ -10,6 +10,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
+use nix::{time::ClockId, unistd::Pid};
 use serde_json::Value;
 use verimount_support::{command, mount_point::MountPoint};
 
@@ -189,22 +190,34 @@ impl Mount {
         kernel_bytes(&self.of_daemon("status")?, "VmHWM:").context("no VmHWM")
     }
 
+    /// The present memory of the serving process in bytes, including the program's own pages, with what its helper process has
+    /// for itself.
+    pub(crate) fn own_memory(&self) -> Result<u64> {
+        let own = kernel_bytes(&self.of_daemon("status")?, "VmRSS:").context("no VmRSS")?;
+        let id = self.id()?;
+        let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children"))?;
+        let of_helpers = children.split_whitespace().map(|child| {
+            let pages = fs::read_to_string(format!("/proc/{child}/smaps_rollup"))?;
+            let [clean, dirty] =
+                ["Private_Clean:", "Private_Dirty:"].map(|name| kernel_bytes(&pages, name));
+            Ok(clean.unwrap_or(0) + dirty.unwrap_or(0))
+        });
+        Ok(own + of_helpers.sum::<Result<u64>>()?)
+    }
+
     /// The processor time of the serving process so far, in seconds.
     pub(crate) fn processor_seconds(&self) -> Result<f64> {
-        /// The unit of times in /proc, on every Linux.
-        const TICKS: f64 = 100.0;
-        let stat = self.of_daemon("stat")?;
-        // The name may contain anything, but is the last one in parentheses.
-        let (_, fields) = stat.rsplit_once(") ").context("no name in stat")?;
-        let times = fields.split(' ').skip(11).take(2).map(str::parse::<f64>);
-        let ticks: f64 = times.sum::<Result<_, _>>()?;
-        Ok(ticks / TICKS)
+        let clock = ClockId::pid_cpu_clock_id(Pid::from_raw(self.id()?.cast_signed()))?;
+        Ok(Duration::from(clock.now()?).as_secs_f64())
+    }
+
+    fn id(&self) -> Result<u32> {
+        Ok(self.daemon.as_ref().context("no process of ours")?.id())
     }
 
     /// A file of /proc about the serving process.
     fn of_daemon(&self, file: &str) -> Result<String> {
-        let id = self.daemon.as_ref().context("no process of ours")?.id();
-        Ok(fs::read_to_string(format!("/proc/{id}/{file}"))?)
+        Ok(fs::read_to_string(format!("/proc/{}/{file}", self.id()?))?)
     }
 
     fn wait_until_ready(&mut self) -> Result<()> {

@@ -4,7 +4,8 @@ use std::io;
 
 use libc::{
     AF_INET, AF_INET6, AF_NETLINK, AF_PACKET, AF_UNIX, AT_FDCWD, CLONE_NEWNS, CLONE_NEWUSER,
-    O_CREAT, O_DIRECTORY, O_RDONLY, O_WRONLY, SIGCHLD, SOCK_DGRAM, SOCK_STREAM, c_long,
+    MAP_ANONYMOUS, MAP_PRIVATE, O_CREAT, O_DIRECTORY, O_RDONLY, O_WRONLY, PROT_EXEC, PROT_READ,
+    SIGCHLD, SOCK_DGRAM, SOCK_STREAM, c_long,
 };
 
 use crate::thread::{
@@ -119,6 +120,18 @@ pub fn never() -> Vec<Attempt> {
             libc::SYS_chroot,
             &[Text("/tmp")],
         ),
+        Attempt::socket("send datagrams", AF_INET, SOCK_DGRAM),
+        Attempt::new(
+            "map memory that can be executed",
+            libc::SYS_mmap,
+            &[
+                Number(0),
+                Number(4096),
+                number(PROT_READ | PROT_EXEC),
+                number(MAP_PRIVATE | MAP_ANONYMOUS),
+                Number(-1),
+            ],
+        ),
         Attempt::socket("ask services of this machine", AF_UNIX, SOCK_STREAM),
         Attempt::socket("configure the network", AF_NETLINK, SOCK_DGRAM),
         Attempt::socket("see the network's packets", AF_PACKET, SOCK_DGRAM),
@@ -130,7 +143,6 @@ pub fn network() -> Vec<Attempt> {
     vec![
         Attempt::socket("reach servers by IPv4", AF_INET, SOCK_STREAM),
         Attempt::socket("reach servers by IPv6", AF_INET6, SOCK_STREAM),
-        Attempt::socket("send datagrams", AF_INET, SOCK_DGRAM),
     ]
 }
 
