@@ -1,6 +1,11 @@
 //! Runs the simulation with each mutation in turn, in a copy of the repository.
 
-use std::{fs, ops::Range, path::Path, process::Command};
+use std::{
+    fs, iter,
+    ops::Range,
+    path::Path,
+    process::{Command, Output},
+};
 
 use verimount_testkit::CRASH_SEEDS;
 
@@ -42,7 +47,7 @@ fn every_mutation_is_noticed() {
         let source = copy.join(SOURCES).join(file);
         let original = fs::read_to_string(&source).unwrap();
         fs::write(&source, mutation.apply(&original)).unwrap();
-        let noticed = simulate(&copy, &target, &seeds)
+        let noticed = noticed(&copy, &target, &seeds)
             .unwrap_or_else(|error| panic!("{file}: {name}: {error}"));
         fs::write(&source, original).unwrap();
         survivors += usize::from(noticed.is_empty());
@@ -66,36 +71,62 @@ fn copy_repository(copy: &Path) {
     }
 }
 
-/// Runs the simulation of the copy: the tests that failed, each with the lowest seed.
+/// Runs the simulation of the copy with more and more seeds, until any is found that notices it: the tests that failed, each with
+/// the lowest of these seeds.
 ///
 /// # Errors
 /// The mutation does not compile, or the tests failed otherwise; the message says why.
-fn simulate(copy: &Path, target: &Path, seeds: &Range<u64>) -> Result<Vec<String>, String> {
-    let simulation = |arguments: &[&str]| {
-        let mut test = Command::new(env!("CARGO"));
-        test.current_dir(copy)
-            .args(["test", "--quiet", "--locked"])
-            .args(["--package", "verimount-integrity", "--test", "crash"])
-            .arg("--target-dir")
-            .arg(target)
-            .args(arguments)
-            .env(CRASH_SEEDS, format!("{seeds:?}"));
-        test.output().expect("cargo can be run")
-    };
-    let compiled = simulation(&["--no-run"]);
+fn noticed(copy: &Path, target: &Path, seeds: &Range<u64>) -> Result<Vec<String>, String> {
+    let compiled = simulation(copy, target, seeds, &["--no-run"]);
     if !compiled.status.success() {
         let said = String::from_utf8_lossy(&compiled.stderr);
         return Err(format!("it does not compile: {said}"));
     }
+    for seeds in batches(seeds) {
+        let failures = simulate(copy, target, &seeds)?;
+        if !failures.is_empty() {
+            return Ok(failures);
+        }
+    }
+    Ok(Vec::new())
+}
+
+/// All seeds, few at first: most mutations are noticed soon.
+fn batches(seeds: &Range<u64>) -> impl Iterator<Item = Range<u64>> {
+    const FIRST: u64 = 8;
+    let end = seeds.end;
+    let sizes = iter::successors(Some(FIRST), |size| Some(size.saturating_mul(8)));
+    let starts = sizes.scan(seeds.start, move |start, size| {
+        let batch = *start..start.saturating_add(size).min(end);
+        *start = batch.end;
+        (!batch.is_empty()).then_some(batch)
+    });
+    starts.fuse()
+}
+
+/// The tests that fail with any of these seeds.
+fn simulate(copy: &Path, target: &Path, seeds: &Range<u64>) -> Result<Vec<String>, String> {
     // The tests here would fail, too: in the copy, the mutation has nothing to change.
     let arguments = ["--", "--nocapture", "--test-threads=1", "--skip=mutants::"];
-    let output = simulation(&arguments);
+    let output = simulation(copy, target, seeds, &arguments);
     let [out, err] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
     let failures = failures(&out, &err);
     match output.status.success() == failures.is_empty() {
         true => Ok(failures),
         false => Err(format!("the tests failed otherwise: {err}")),
     }
+}
+
+fn simulation(copy: &Path, target: &Path, seeds: &Range<u64>, arguments: &[&str]) -> Output {
+    let mut test = Command::new(env!("CARGO"));
+    test.current_dir(copy)
+        .args(["test", "--quiet", "--locked"])
+        .args(["--package", "verimount-integrity", "--test", "crash"])
+        .arg("--target-dir")
+        .arg(target)
+        .args(arguments)
+        .env(CRASH_SEEDS, format!("{seeds:?}"));
+    test.output().expect("cargo can be run")
 }
 
 /// The tests that failed, each with its seed. One runs after the other, so both are in order.
@@ -110,6 +141,14 @@ fn failures(out: &str, err: &str) -> Vec<String> {
         .zip(seeds)
         .map(|(name, seed)| format!("{}: {seed}", name.replace('_', " ")))
         .collect()
+}
+
+#[test]
+fn batches_grow_and_leave_nothing_out() {
+    let all: Vec<_> = batches(&(3..1000)).collect();
+    assert_eq!(all, [3..11, 11..75, 75..587, 587..1000]);
+    assert_eq!(batches(&(0..5)).collect::<Vec<_>>(), [0..5]);
+    assert_eq!(batches(&(5..5)).count(), 0);
 }
 
 #[test]
