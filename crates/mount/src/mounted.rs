@@ -1,8 +1,8 @@
 use std::{io, thread};
 
-use signal_hook::low_level::emulate_default_handler;
 use verimount_fuse::Serving;
 use verimount_names::printable;
+use verimount_sys::end_by;
 
 use crate::{
     EndSignals, Mode,
@@ -46,7 +46,7 @@ fn watch(mut signals: EndSignals, place: &Place) {
     let mut left = None;
     while let Some(signal) = signals.wait() {
         if left.is_some() {
-            let _ = emulate_default_handler(signal);
+            let _ = end_by(signal);
         }
         left = Some(place.leave().unwrap_or_else(|error| {
             let mount_point = printable(&place.mount_point);

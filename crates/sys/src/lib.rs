@@ -6,6 +6,7 @@
 
 mod allocation;
 mod cachestat;
+mod end;
 mod file_handle;
 mod fork;
 mod fs_verity;
@@ -25,6 +26,7 @@ mod writeback;
 
 pub use allocation::return_freed_memory;
 pub use cachestat::cached_pages;
+pub use end::end_by;
 pub use file_handle::FileHandle;
 pub use fork::{Forked, fork};
 pub use fs_verity::{FS_IOC_MEASURE_VERITY, measure_verity};

@@ -6,8 +6,7 @@ use std::{
 
 use anyhow::{Context, Result};
 use clap::Args;
-use signal_hook::low_level::emulate_default_handler;
-use verimount::mounts::{EndSignals, Registration, auto_threads};
+use verimount::mounts::{EndSignals, Registration, auto_threads, end_by};
 use verimount::volume::{Server, VolumeExport};
 use verimount::{
     printable,
@@ -146,7 +145,7 @@ fn stop_at(mut signals: EndSignals, server: &Server) {
     let mut is_ending = false;
     while let Some(signal) = signals.wait() {
         if is_ending {
-            let _ = emulate_default_handler(signal);
+            let _ = end_by(signal);
         }
         is_ending = true;
         server.stop();
