@@ -12,7 +12,8 @@ use std::{
 use anyhow::Result;
 use clap::Args;
 use verimount::{
-    BuildOptions, Built, Identity, LossText, build, build_archive, options::OutwardLinks, printable,
+    BuildOptions, Built, Identity, LossText, build, build_archive, build_layer_store,
+    options::OutwardLinks, printable,
 };
 
 use self::{format_args::FormatArgs, scan_args::ScanArgs};
@@ -33,11 +34,15 @@ use crate::{
 pub(crate) struct Build {
     /// The directory, or a tar archive: a file, a pipe, or - for standard input; plain, or compressed by gzip or zstd. Of a
     /// container image, as docker save makes it, the tree of all its layers
-    #[arg(value_name = "DIR|TAR")]
-    tree: PathBuf,
+    #[arg(value_name = "DIR|TAR", required = true, num_args = 1..)]
+    trees: Vec<PathBuf>,
     /// The image to create or replace
     #[arg(value_name = "IMAGE")]
     image: PathBuf,
+    /// Make a store of the layers of all container images in these archives and OCI layouts, from which podman takes those
+    /// that it needs (additionallayerstores)
+    #[arg(long)]
+    layer_store: bool,
     /// Create a plain image without a Merkle tree
     #[arg(long)]
     no_seal: bool,
@@ -66,13 +71,21 @@ impl Build {
             let format = format_name;
             say(format_args!("note: {}", LossText { format, loss, lost }));
         }
-        if let Some(layers) = built.layers {
-            let tree = "the image has the tree that they make together";
-            say(format_args!(
-                "note: this is a container image of {layers} layers: {tree}"
-            ));
+        match built.layers {
+            // Links in layers lead into the tree that they make together.
+            Some(layers) if self.layer_store => {
+                say(format_args!("note: layers in the store: {layers}"))
+            }
+            layers => {
+                if let Some(layers) = layers {
+                    let tree = "the image has the tree that they make together";
+                    say(format_args!(
+                        "note: this is a container image of {layers} layers: {tree}"
+                    ));
+                }
+                say_outward(&built.outward_links);
+            }
         }
-        say_outward(&built.outward_links);
         let (image, mut out) = (printable(&self.image), stdout().lock());
         match built.digest.map(Identity::FileDigest) {
             digest if self.json => write_report(&mut out, Made::new(image, digest.as_ref()))?,
@@ -83,8 +96,19 @@ impl Build {
     }
 
     fn build(&self, options: &BuildOptions) -> Result<Built> {
-        if self.tree.as_os_str() != "-" {
-            return Ok(build(&self.tree, &self.image, options)?);
+        let tree = match &self.trees[..] {
+            trees if self.layer_store => {
+                return Ok(build_layer_store(trees, &self.image, options)?);
+            }
+            [tree] => tree,
+            _ => {
+                return Err(wrong_usage(
+                    "an image is built of one directory or archive; several make a --layer-store",
+                ));
+            }
+        };
+        if tree.as_os_str() != "-" {
+            return Ok(build(tree, &self.image, options)?);
         }
         let archive = File::from(stdin().as_fd().try_clone_to_owned()?);
         let name = Path::new("standard input");

@@ -14,7 +14,8 @@ use std::{
 };
 
 use verimount_source::{FileSource, ReadAt, ReadError, Window};
-use verimount_tar::{Error as TarError, Reader};
+use verimount_tar::{Content, Error as TarError, Kind, Member, Reader};
+use verimount_tree::{Permissions, Timestamp};
 
 use self::placing::{Part, Placing};
 pub(crate) use self::{
@@ -54,9 +55,64 @@ pub fn scan_layers(
             number,
             at: layer.start,
         };
-        scan.place_all(part, layer)?;
+        scan.placing.begin(part);
+        scan.place_members(layer)?;
     }
     scan.into_tree()
+}
+
+/// A layer in a store of layers.
+#[derive(Debug, Clone)]
+pub struct StoreLayer {
+    /// The name of its directory in the store.
+    pub name: String,
+    /// The archive of what is in the layer, for the directory `diff`.
+    pub archive: Range<u64>,
+    /// What is beside that: names, and places of contents.
+    pub files: Vec<(&'static str, Range<u64>)>,
+}
+
+/// Makes a tree with a directory for each of these layers, from what is at these places of a file. What a layer deletes of
+/// those below it is kept in it, in the way of overlayfs, whatever the options say.
+///
+/// # Errors
+/// As [`scan_archive`].
+pub fn scan_store(
+    file: File,
+    layers: &[StoreLayer],
+    path: &Path,
+    options: &Options,
+) -> Result<SourceTree, Error> {
+    let mut scan = ArchiveScan::new(file, path, options)?;
+    for layer in layers {
+        let at = layer.archive.start;
+        let below = format!("{}/diff", layer.name);
+        scan.placing.begin_below(Part::Alone { at }, &below)?;
+        scan.place_members(&layer.archive)?;
+        scan.placing
+            .begin_below(Part::Alone { at: 0 }, &layer.name)?;
+        for (name, place) in &layer.files {
+            scan.placing.place(plain_file(name, place))?;
+        }
+    }
+    scan.into_tree()
+}
+
+/// A file that everybody may read.
+fn plain_file(name: &str, place: &Range<u64>) -> Member {
+    Member {
+        name: name.into(),
+        kind: Kind::File(Content {
+            size: place.end.saturating_sub(place.start),
+            at: place.start,
+            stored: None,
+        }),
+        permissions: Permissions::new(0o644),
+        uid: 0,
+        gid: 0,
+        mtime: Timestamp::EPOCH,
+        attributes: Vec::new(),
+    }
 }
 
 /// A tar archive whose members have their places, before anything is left out.
@@ -75,7 +131,8 @@ impl<'o> ArchiveScan<'o> {
     pub fn read(archive: File, path: &Path, options: &'o Options) -> Result<Self, Error> {
         let mut scan = Self::new(archive, path, options)?;
         let whole = 0..scan.source.size();
-        scan.place_all(Part::Alone, &whole)?;
+        scan.placing.begin(Part::Alone { at: 0 });
+        scan.place_members(&whole)?;
         Ok(scan)
     }
 
@@ -111,7 +168,7 @@ impl<'o> ArchiveScan<'o> {
     }
 
     /// Gives all members of the archive in this range of the file their places.
-    fn place_all(&mut self, part: Part, range: &Range<u64>) -> Result<(), Error> {
+    fn place_members(&mut self, range: &Range<u64>) -> Result<(), Error> {
         let unreadable = |source: TarError| Error::Archive {
             path: self.path.clone(),
             source,
@@ -120,7 +177,6 @@ impl<'o> ArchiveScan<'o> {
         let archive = Window::new(&self.source, range.start, len);
         let archive = archive.map_err(|error: ReadError| unreadable(error.into()))?;
         let mut reader = Reader::new(archive).map_err(unreadable)?;
-        self.placing.begin(part);
         while let Some(member) = reader.next_member().map_err(unreadable)? {
             self.placing.place(member)?;
         }

@@ -47,7 +47,7 @@ mod source_tree;
 mod summary;
 mod xattr_store;
 
-pub use archive::{ArchiveScan, scan_archive, scan_layers};
+pub use archive::{ArchiveScan, StoreLayer, scan_archive, scan_layers, scan_store};
 pub use contents::{Content, Contents};
 pub use error::{Error, Limit, Misfit};
 pub use exclude::{Exclude, InvalidPattern};

@@ -18,9 +18,14 @@ use verimount_scan::{
 };
 use verimount_source::FileSource;
 
-use self::receive::Receiver;
+pub(crate) use self::receive::Receiver;
 use crate::{
-    Error, fault::Fault, image_archive, image_format, output_file::folder_of, progress::Watch,
+    Error,
+    fault::Fault,
+    image_archive::{self, InArchive},
+    image_format,
+    output_file::folder_of,
+    progress::Watch,
 };
 
 /// Opens an archive for reading. For the writer of a named pipe, the open does not wait, but each read does.
@@ -73,7 +78,11 @@ pub(crate) fn scan_tar(
     let file = archive.try_clone().map_err(of_archive)?;
     let scan = ArchiveScan::read(archive, name, options);
     let scan = scan.map_err(|error| what_it_is(error, &file, name))?;
-    let layers = image_archive::layers(&file, &scan);
+    let files = InArchive {
+        archive: Arc::new(file.try_clone().map_err(of_archive)?),
+        scan: &scan,
+    };
+    let layers = image_archive::layers(&files);
     let layers = layers.map_err(|error| Fault::ImageArchive(error).at(name))?;
     let Some(layers) = layers else {
         let tree = scan.into_tree();
@@ -81,6 +90,7 @@ pub(crate) fn scan_tar(
     };
     drop(scan);
     let count = layers.len();
+    let layers = layers.into_iter().map(|layer| layer.range).collect();
     let (file, layers) = decompressed_layers(file, layers, name, output, watch)?;
     let tree = scan_layers(file, &layers, name, options);
     Ok((tree.map_err(|error| Error::scan(name, error))?, Some(count)))
@@ -105,12 +115,8 @@ fn decompressed_layers(
     let receiver = Receiver::new(name, output, watch);
     let mut end = 0;
     let plain = layers.into_iter().map(|layer| {
-        let part = FilePart {
-            file: &file,
-            left: layer,
-        };
         let start = end;
-        end += receiver.receive(part, &copy)?;
+        end += receiver.receive(Rest::new(&file, layer), &copy)?;
         Ok(start..end)
     });
     let plain: Result<_, Error> = plain.collect();
@@ -118,12 +124,18 @@ fn decompressed_layers(
 }
 
 /// A part of a file that is read.
-struct FilePart<'f> {
+pub(crate) struct Rest<'f> {
     file: &'f File,
     left: Range<u64>,
 }
 
-impl Read for FilePart<'_> {
+impl<'f> Rest<'f> {
+    pub(crate) fn new(file: &'f File, left: Range<u64>) -> Self {
+        Self { file, left }
+    }
+}
+
+impl Read for Rest<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let left = usize::try_from(self.left.end - self.left.start).unwrap_or(usize::MAX);
         let len = buffer.len().min(left);
@@ -150,7 +162,7 @@ fn what_it_is(error: ScanError, file: &File, name: &Path) -> Error {
 }
 
 /// How what begins at a place in a file is compressed, if it is.
-fn compression(file: &File, at: u64) -> io::Result<Option<Compression>> {
+pub(crate) fn compression(file: &File, at: u64) -> io::Result<Option<Compression>> {
     let mut beginning = [0; Compression::MAGIC_LEN];
     let mut len = 0;
     while len < beginning.len() {

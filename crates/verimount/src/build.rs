@@ -63,6 +63,12 @@ impl BuildOptions {
     }
 }
 
+impl BuildOptions {
+    pub(crate) fn scan_options(&self) -> &ScanOptions {
+        &self.scan
+    }
+}
+
 watched!(BuildOptions);
 
 impl Default for BuildOptions {
@@ -160,7 +166,7 @@ pub fn build_archive(
 }
 
 /// Builds an image of the tree that `scan` finds at `source`.
-fn build_tree(
+pub(crate) fn build_tree(
     source: &Path,
     output: &Path,
     options: &BuildOptions,

@@ -11,7 +11,7 @@ use std::{
     process::Command,
 };
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use verimount_support::command;
 
 use crate::output;
@@ -132,9 +132,52 @@ impl Caller {
         self.run("overlay.sh", &arguments)
     }
 
+    /// Lists what podman shows of an image in a registry, whose layers it takes from a store. All of them must be there.
+    pub(crate) fn store(
+        &self,
+        program: &Path,
+        store: &Path,
+        registry: &str,
+        image: &str,
+    ) -> Result<String> {
+        let point = self.home.join("points/store");
+        fs::create_dir_all(&point)?;
+        let configuration = self.home.join("store.conf");
+        let own = fs::read_to_string(self.home.join("storage.conf"))?;
+        let own = own.replace("/storage\"", "/store-storage\"");
+        let added = format!(
+            "[storage.options]\nadditionallayerstores = [\"{}\"]\n",
+            point.display()
+        );
+        fs::write(&configuration, own + &added)?;
+        if !self.is_root {
+            chown(&point, Some(USER), Some(USER))?;
+        }
+        let mut shell = self.command("sh");
+        shell
+            .arg(self.scripts.join("store.sh"))
+            .args([program, store]);
+        shell.args([registry, image]).arg(&point);
+        shell.env("LIST", self.scripts.join("list.py"));
+        let shown = shell
+            .env("CONTAINERS_STORAGE_CONF", configuration)
+            .output()?;
+        let said = String::from_utf8_lossy(&shown.stderr);
+        ensure!(
+            shown.status.success(),
+            "{image} with layers from a store: {said}"
+        );
+        let taken = said.trim().parse::<u32>();
+        ensure!(
+            taken.is_ok_and(|taken| taken >= 3),
+            "podman has not taken the layers of {image} from the store: {said}"
+        );
+        Ok(String::from_utf8(shown.stdout)?)
+    }
+
     /// Removes what only this user, in their namespace, can remove.
     pub(crate) fn forget(&self) -> Result<()> {
-        let storage = self.home.join("storage");
-        output(self.command("rm").arg("-rf").arg(storage)).map(drop)
+        let storages = ["storage", "store-storage"].map(|name| self.home.join(name));
+        output(self.command("rm").arg("-rf").args(storages)).map(drop)
     }
 }

@@ -1,11 +1,13 @@
 //! `cargo xtask containers`: what an overlay above the mounts of a container image's layers shows is what podman
-//! shows of the image, to root and to an ordinary user; so is the one image that is built of all layers.
+//! shows of the image, to root and to an ordinary user; so is the one image that is built of all layers, and so is what podman
+//! makes of layers that it takes from a store of all of them.
 
 // The paths shown here are our own.
 #![allow(clippy::disallowed_methods)]
 
 mod archive;
 mod caller;
+mod registry;
 
 use std::{
     env,
@@ -23,17 +25,18 @@ use verimount_support::{
     workspace::build_tested_verimount,
 };
 
-use self::{archive::Archive, caller::Caller};
+use self::{archive::Archive, caller::Caller, registry::Registry};
 
 /// The images that can be made.
 const IMAGES: u32 = 10;
 
 /// Programs for the shell and for Python, and their names.
-const SCRIPTS: [(&str, &str); 4] = [
+const SCRIPTS: [(&str, &str); 5] = [
     ("images.sh", include_str!("images.sh")),
     ("list.py", include_str!("list.py")),
     ("overlay.sh", include_str!("overlay.sh")),
     ("podman.sh", include_str!("podman.sh")),
+    ("store.sh", include_str!("store.sh")),
 ];
 
 /// Compare mounted layers of container images with what podman shows
@@ -90,11 +93,24 @@ fn compare_all(images: u32, verimount: &Path) -> Result<()> {
         Caller::root(folder.path(), "root")?,
         Caller::ordinary(folder.path())?,
     ];
+    let archives =
+        (0..images).map(|number| Archive::make(folder.path(), &program, &builder, number));
+    let archives = archives.collect::<Result<Vec<_>>>()?;
+    let registry = Registry::start(folder.path())?;
+    for (archive, number) in archives.iter().zip(0..) {
+        registry.push(&archive.file, &in_registry(number))?;
+    }
+    let store = folder.path().join("store.img");
+    let mut build = Command::new(&program);
+    build.args(["build", "--layer-store"]);
+    build.args(archives.iter().map(|archive| &archive.file));
+    output(build.arg(&store))?;
     let mut differences = 0;
-    for number in 0..images {
-        let archive = Archive::make(folder.path(), &program, &builder, number)?;
+    for (archive, number) in archives.iter().zip(0..) {
         for caller in &callers {
-            differences += usize::from(!compare(&archive, &program, caller)?);
+            let from_store =
+                caller.store(&program, &store, &registry.address, &in_registry(number))?;
+            differences += compare(archive, &program, caller, &from_store)?;
         }
     }
     for caller in callers.iter().chain([&builder]) {
@@ -104,15 +120,24 @@ fn compare_all(images: u32, verimount: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether `caller` sees the same tree in podman, above the layers and in the image of all layers.
-fn compare(archive: &Archive, program: &Path, caller: &Caller) -> Result<bool> {
+/// The name of an image in the registry.
+fn in_registry(number: u32) -> String {
+    format!("image-{number}:latest")
+}
+
+/// In how many ways `caller` sees another tree than that in podman: above the layers, in the image of all layers, and in podman
+/// with layers from a store.
+fn compare(archive: &Archive, program: &Path, caller: &Caller, from_store: &str) -> Result<usize> {
     let Archive { file, layers, .. } = archive;
     let expected = caller.run("podman.sh", &[file.as_ref()])?;
     // An overlay has at least two layers.
     let flat = [archive.empty.clone(), archive.flat.clone()];
-    let mut same = true;
-    for (what, images) in [("its layers", &layers[..]), ("one image", &flat[..])] {
-        let found = caller.overlay(program, images)?;
+    let mut differences = 0;
+    for (what, found) in [
+        ("its layers", caller.overlay(program, layers)?),
+        ("one image", caller.overlay(program, &flat)?),
+        ("a store of layers", from_store.to_owned()),
+    ] {
         let (files, equal) = (expected.lines().count(), found == expected);
         println!(
             "{}, {}, {what}: {}",
@@ -124,9 +149,9 @@ fn compare(archive: &Archive, program: &Path, caller: &Caller) -> Result<bool> {
             println!("{}", first_difference(&expected, &found));
         }
         ensure!(files > 3, "podman shows almost nothing:\n{expected}");
-        same &= equal;
+        differences += usize::from(!equal);
     }
-    Ok(same)
+    Ok(differences)
 }
 
 fn first_difference(expected: &str, found: &str) -> String {

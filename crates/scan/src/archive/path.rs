@@ -8,6 +8,19 @@ use crate::{Limit, Misfit};
 /// The longest name in bytes.
 pub(crate) const MAX_NAME: usize = 255;
 
+/// The names that a path consists of below a directory, with those of the directory.
+pub(super) fn names_below<'p>(
+    directory: &'p [u8],
+    path: &'p [u8],
+) -> Result<Vec<&'p [u8]>, Refusal> {
+    let mut all = names(directory)?;
+    all.extend(names(path)?);
+    match all.len() > MAX_DEPTH {
+        true => Err(Limit::Depth.into()),
+        false => Ok(all),
+    }
+}
+
 /// The names that a path consists of, below the root. As `tar` does, a slash at the beginning is left out, but a path
 /// with `..` is refused.
 pub(super) fn names(path: &[u8]) -> Result<Vec<&[u8]>, Refusal> {

@@ -8,6 +8,7 @@ use std::{
     mem,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use hashbrown::HashTable;
@@ -16,7 +17,7 @@ use verimount_tree::{DeviceNumber, MAX_DEPTH, Permissions, Timestamp};
 
 use self::lookup::Directory;
 use super::{
-    path::names,
+    path::{names, names_below},
     placed::{LayerNumber, NodeId, Placed},
     whiteout::{Meaning, meaning, opaque},
 };
@@ -36,13 +37,18 @@ pub(super) struct Placing<'o> {
     free: Vec<InodeId>,
     /// What the members belong to.
     part: Part,
+    /// The path below which they are placed.
+    base: Arc<[u8]>,
 }
 
 /// What members belong to.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Part {
     /// An archive that is alone. What is deleted of layers below it is kept in it.
-    Alone,
+    Alone {
+        /// Where it begins in the file.
+        at: u64,
+    },
     /// A layer of the tree, in which it deletes what layers below have.
     Layer {
         number: LayerNumber,
@@ -54,8 +60,15 @@ pub(super) enum Part {
 impl Part {
     fn number(self) -> LayerNumber {
         match self {
-            Self::Alone => 0,
+            Self::Alone { .. } => 0,
             Self::Layer { number, .. } => number,
+        }
+    }
+
+    /// Where its archive begins in the file.
+    fn at(self) -> u64 {
+        match self {
+            Self::Alone { at } | Self::Layer { at, .. } => at,
         }
     }
 }
@@ -109,7 +122,8 @@ impl<'o> Placing<'o> {
             by_name: HashTable::new(),
             hasher: RandomState::new(),
             free: Vec::new(),
-            part: Part::Alone,
+            part: Part::Alone { at: 0 },
+            base: Arc::default(),
         };
         let root = placing.implied_directory();
         let root = root.map_err(|refusal| placing.error(refusal, b""))?;
@@ -120,6 +134,15 @@ impl<'o> Placing<'o> {
     /// The members that follow belong to this.
     pub(super) fn begin(&mut self, part: Part) {
         self.part = part;
+    }
+
+    /// The same; their paths begin at this directory, which is there even if there are none.
+    pub(super) fn begin_below(&mut self, part: Part, directory: &str) -> Result<(), Error> {
+        self.begin(part);
+        self.base = directory.as_bytes().into();
+        let base = self.base.clone();
+        let made = names(&base).and_then(|names| self.directory(&names));
+        made.map(drop).map_err(|refusal| self.error(refusal, &base))
     }
 
     /// Gives a member its place.
@@ -142,7 +165,8 @@ impl<'o> Placing<'o> {
     }
 
     fn place_at(&mut self, path: &[u8], member: Member) -> Result<(), Refusal> {
-        let names = names(path)?;
+        let base = self.base.clone();
+        let names = names_below(&base, path)?;
         let attributes = Attributes {
             permissions: member.permissions,
             uid: member.uid,
@@ -154,8 +178,8 @@ impl<'o> Placing<'o> {
             return self.place_root(&member.kind, attributes);
         };
         let choice = match self.part {
-            Part::Alone => self.options.whiteouts,
-            Part::Layer { .. } => Whiteouts::Overlay,
+            Part::Alone { .. } if self.base.is_empty() => self.options.whiteouts,
+            Part::Alone { .. } | Part::Layer { .. } => Whiteouts::Overlay,
         };
         let meaning = meaning(&names, choice);
         if meaning == Meaning::Nothing {
@@ -163,13 +187,13 @@ impl<'o> Placing<'o> {
         }
         let directory = self.directory(directories)?;
         match (meaning, self.part) {
-            (Meaning::DeletesAll, Part::Alone) => {
+            (Meaning::DeletesAll, Part::Alone { .. }) => {
                 self.placed.node_mut(directory.node).is_opaque = true;
             }
             (Meaning::DeletesAll, Part::Layer { number, .. }) => {
                 self.placed.node_mut(directory.node).cleared = number;
             }
-            (Meaning::Deletes(name), Part::Alone) => {
+            (Meaning::Deletes(name), Part::Alone { .. }) => {
                 self.place_whiteout(directory, name, attributes)?;
             }
             (Meaning::Deletes(name), Part::Layer { number, .. }) => {
@@ -334,11 +358,8 @@ impl<'o> Placing<'o> {
             Kind::Directory => InodeKind::Directory(None),
             Kind::File(content) => InodeKind::File(FileData {
                 place: Place::Archive {
-                    at: match self.part {
-                        Part::Alone => content.at,
-                        // The end of the file was not beyond the numbers.
-                        Part::Layer { at, .. } => at + content.at,
-                    },
+                    // The end of the file was not beyond the numbers.
+                    at: self.part.at() + content.at,
                     size: content.size,
                 },
                 stored: content.stored,
@@ -353,7 +374,8 @@ impl<'o> Placing<'o> {
 
     /// What has this path, and may have further names. It must be in the same layer, as each is unpacked by itself.
     fn target(&self, target: &[u8]) -> Result<InodeId, Refusal> {
-        let names = names(target)?;
+        let base = self.base.clone();
+        let names = names_below(&base, target)?;
         let node = self.find(&names).map(|node| self.placed.node(node));
         let node = node.filter(|node| node.layer == self.part.number() && !node.is_whiteout);
         match node.filter(|node| !self.placed.is_directory(node.inode)) {

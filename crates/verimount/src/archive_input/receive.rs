@@ -20,7 +20,7 @@ const PIECE: u64 = 1 << 20;
 const BEGINNING: u64 = 512;
 
 /// Copies archives to a file.
-pub(super) struct Receiver<'a, 'w> {
+pub(crate) struct Receiver<'a, 'w> {
     /// What errors call the archive.
     name: &'a Path,
     /// Next to what the copy is.
@@ -43,7 +43,7 @@ struct Metered<'m, 'a, 'w, R> {
 }
 
 impl<'a, 'w> Receiver<'a, 'w> {
-    pub(super) fn new(name: &'a Path, output: &'a Path, watch: &'a mut Watch<'w>) -> Self {
+    pub(crate) fn new(name: &'a Path, output: &'a Path, watch: &'a mut Watch<'w>) -> Self {
         let meter = Meter {
             watch: RefCell::new(watch),
             done: Cell::new(0),
@@ -57,7 +57,7 @@ impl<'a, 'w> Receiver<'a, 'w> {
     }
 
     /// Writes what is left of `archive`, decompressed, to `copy`, and returns its length.
-    pub(super) fn receive(&self, mut archive: impl Read, mut copy: &File) -> Result<u64, Error> {
+    pub(crate) fn receive(&self, mut archive: impl Read, mut copy: &File) -> Result<u64, Error> {
         let mut beginning = Vec::new();
         let read = (&mut archive).take(BEGINNING).read_to_end(&mut beginning);
         read.map_err(|error| self.not_read(error, None))?;

@@ -113,7 +113,7 @@ pub(super) const TOOLS: [Tool; 58] = [
     tool(
         "docker-registry",
         "docker-registry",
-        &[Test],
+        &[Containers, Test],
         "stores images that are read from a registry",
     ),
     tool(
@@ -304,7 +304,7 @@ pub(super) const TOOLS: [Tool; 58] = [
     tool(
         "skopeo",
         "skopeo",
-        &[Test],
+        &[Containers, Test],
         "copies images between registries",
     ),
     tool(

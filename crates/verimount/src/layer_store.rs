@@ -1,0 +1,219 @@
+//! A store of the layers of container images, from which container engines take those that they need: containers-storage calls
+//! it an additional layer store. It has a directory for each layer, by the digest of its blob, with the tree of the layer
+//! (`diff`), the blob itself (`blob`), and what is known of both (`info`).
+
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::{self, Read, Seek, SeekFrom, Write},
+    ops::Range,
+    path::Path,
+    sync::Arc,
+};
+
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use verimount_scan::{ArchiveScan, Compression, Options as ScanOptions, StoreLayer, scan_store};
+
+use crate::{
+    BuildOptions, Built, Error,
+    archive_input::{Receiver, Rest, compression, open_archive, seekable},
+    build::build_tree,
+    fault::Fault,
+    image_archive::{FilePart, ImageArchiveError, ImageFiles, InArchive, images},
+    output_file::folder_of,
+    progress::Watch,
+};
+
+/// How much of a blob is read at once, in bytes.
+const PIECE: usize = 1 << 20;
+
+/// Builds an image that is a store of all layers of container images. Each source is an archive, as docker, podman and skopeo
+/// save them, or a directory in OCI's layout. Nothing is unpacked, and no rights are needed.
+///
+/// # Errors
+/// As [`build`](crate::build); [`NotOneImage`](crate::ErrorKind::NotOneImage) for a source that has no container images.
+pub fn build_layer_store<S: AsRef<Path>>(
+    sources: &[S],
+    output: impl AsRef<Path>,
+    options: &BuildOptions,
+) -> Result<Built, Error> {
+    let output = output.as_ref();
+    let mut count = 0;
+    let scan = |watch: &mut Watch<'_>| {
+        let mut store = Store::new(output)?;
+        for source in sources {
+            store.add_all(source.as_ref(), watch)?;
+        }
+        count = store.layers.len();
+        let layers: Vec<_> = store.layers.into_values().collect();
+        let tree = scan_store(store.file, &layers, output, options.scan_options());
+        tree.map_err(|error| Error::scan(output, error))
+    };
+    let built = build_tree(output, output, options, scan)?;
+    Ok(Built {
+        layers: Some(count),
+        ..built
+    })
+}
+
+/// What is known of a layer, as containers-storage reads it.
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct Info<'a> {
+    compressed_diff_digest: &'a str,
+    compressed_size: u64,
+    diff_digest: &'a str,
+    diff_size: u64,
+    /// Its number in containers-storage.
+    compression: u8,
+}
+
+/// The layers so far, and all that they consist of in one file without a name.
+struct Store<'o> {
+    output: &'o Path,
+    file: File,
+    /// By the digests of their blobs.
+    layers: BTreeMap<String, StoreLayer>,
+}
+
+/// A directory in OCI's layout.
+struct InDirectory<'d>(&'d Path);
+
+impl ImageFiles for InDirectory<'_> {
+    fn open(&self, name: &str) -> io::Result<Option<FilePart>> {
+        // Digests are part of names. None may lead elsewhere.
+        let is_plain = |part: &str| {
+            let mut bytes = part.bytes();
+            !part.is_empty()
+                && !part.starts_with('.')
+                && bytes.all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
+        };
+        if !name.split('/').all(is_plain) {
+            return Ok(None);
+        }
+        let file = match open_archive(&self.0.join(name)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            opened => opened?,
+        };
+        let metadata = file.metadata()?;
+        Ok(metadata.is_file().then(|| FilePart {
+            file: Arc::new(file),
+            range: 0..metadata.len(),
+        }))
+    }
+}
+
+impl<'o> Store<'o> {
+    /// An empty one, which needs room where the image will be.
+    fn new(output: &'o Path) -> Result<Self, Error> {
+        let file = tempfile::tempfile_in(folder_of(output));
+        Ok(Self {
+            output,
+            file: file.map_err(|error| Error::io(output, error))?,
+            layers: BTreeMap::new(),
+        })
+    }
+
+    /// Adds the layers of all images of a source.
+    fn add_all(&mut self, source: &Path, watch: &mut Watch<'_>) -> Result<(), Error> {
+        if source.is_dir() {
+            return self.add_images(&InDirectory(source), source, watch);
+        }
+        let of_source = |error| Error::io(source, error);
+        let archive = open_archive(source).map_err(of_source)?;
+        let archive = seekable(archive, source, self.output, watch)?;
+        let copy = archive.try_clone().map_err(of_source)?;
+        let all = ScanOptions::default();
+        let scan = ArchiveScan::read(copy, source, &all);
+        let scan = &scan.map_err(|error| Error::scan(source, error))?;
+        let archive = Arc::new(archive);
+        self.add_images(&InArchive { archive, scan }, source, watch)
+    }
+
+    fn add_images(
+        &mut self,
+        files: &dyn ImageFiles,
+        source: &Path,
+        watch: &mut Watch<'_>,
+    ) -> Result<(), Error> {
+        let images = images(files).and_then(|found| found.ok_or(ImageArchiveError::Nothing));
+        let images = images.map_err(|error| Fault::ImageArchive(error).at(source))?;
+        let mut layers = images.iter().flatten();
+        layers.try_for_each(|layer| self.add(layer, source, watch))
+    }
+
+    /// Adds a layer, unless it is there.
+    fn add(&mut self, layer: &FilePart, source: &Path, watch: &mut Watch<'_>) -> Result<(), Error> {
+        let of_store = |error| Error::io(self.output, error);
+        let start = self.file.seek(SeekFrom::End(0)).map_err(of_store)?;
+        let copied = self.copy(layer);
+        let (digest, blob) = copied.map_err(|error| Error::io(source, error))?;
+        if self.layers.contains_key(&digest) {
+            return self.file.set_len(start).map_err(of_store);
+        }
+        let compression = compression(&self.file, blob.start).map_err(of_store)?;
+        let archive = match compression {
+            None => blob.clone(),
+            Some(_) => {
+                let receiver = Receiver::new(source, self.output, watch);
+                let len = receiver.receive(Rest::new(&self.file, blob.clone()), &self.file)?;
+                blob.end..blob.end + len
+            }
+        };
+        let (diff_digest, _) =
+            hashed(Rest::new(&self.file, archive.clone()), io::sink()).map_err(of_store)?;
+        let info = Info {
+            compressed_diff_digest: &digest,
+            compressed_size: blob.end - blob.start,
+            diff_digest: &diff_digest,
+            diff_size: archive.end - archive.start,
+            compression: number(compression),
+        };
+        let info = serde_json::to_vec(&info).map_err(|error| of_store(error.into()))?;
+        (&self.file).write_all(&info).map_err(of_store)?;
+        let info = archive.end..archive.end + info.len() as u64;
+        let layer = StoreLayer {
+            name: digest.clone(),
+            archive,
+            files: vec![("blob", blob), ("info", info)],
+        };
+        self.layers.insert(digest, layer);
+        Ok(())
+    }
+
+    /// Appends the blob of a layer, and returns its digest and place.
+    fn copy(&self, layer: &FilePart) -> io::Result<(String, Range<u64>)> {
+        let start = (&self.file).stream_position()?;
+        let from = Rest::new(&layer.file, layer.range.clone());
+        let (digest, len) = hashed(from, &self.file)?;
+        Ok((digest, start..start + len))
+    }
+}
+
+/// Copies, and returns the digest and the number of bytes.
+fn hashed(mut from: impl Read, mut to: impl Write) -> io::Result<(String, u64)> {
+    let mut hasher = Sha256::new();
+    let mut piece = vec![0; PIECE];
+    let mut len = 0;
+    loop {
+        let read = from.read(&mut piece)?;
+        if read == 0 {
+            let digest = hasher.finalize();
+            let digits: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+            return Ok((format!("sha256:{digits}"), len));
+        }
+        hasher.update(&piece[..read]);
+        to.write_all(&piece[..read])?;
+        len += read as u64;
+    }
+}
+
+/// The number of a compression in containers-storage.
+fn number(compression: Option<Compression>) -> u8 {
+    match compression {
+        Some(Compression::Gzip) => 2,
+        Some(Compression::Zstd) => 4,
+        _ => 0,
+    }
+}
