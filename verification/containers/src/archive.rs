@@ -1,6 +1,7 @@
 //! A container image in an archive, and images of its layers.
 
 use std::{
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
     process::Command,
@@ -60,6 +61,15 @@ impl Archive {
             name,
             file,
         })
+    }
+}
+
+impl Archive {
+    /// Whether two of its layers are the same.
+    pub(crate) fn has_equal_layers(&self) -> Result<bool> {
+        let layers = self.layers.iter().map(fs::read);
+        let layers = layers.collect::<Result<BTreeSet<_>, _>>()?;
+        Ok(layers.len() < self.layers.len())
     }
 }
 

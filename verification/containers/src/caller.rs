@@ -167,12 +167,18 @@ impl Caller {
             shown.status.success(),
             "{image} with layers from a store: {said}"
         );
-        let taken = said.trim().parse::<u32>();
+        // Behind podman's own warnings.
+        let taken = said
+            .lines()
+            .last()
+            .unwrap_or_default()
+            .trim()
+            .parse::<u32>();
         ensure!(
             taken.is_ok_and(|taken| taken >= 3),
             "podman has not taken the layers of {image} from the store: {said}"
         );
-        Ok(String::from_utf8(shown.stdout)?)
+        Ok(String::from_utf8(shown.stdout)?.trim_end().to_owned())
     }
 
     /// Removes what only this user, in their namespace, can remove.

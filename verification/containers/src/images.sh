@@ -50,6 +50,7 @@ without_attributes() { setfattr -x user.note lib/lower; setcap -r lib/program; }
 
 owned() { chown 33:44 lib/lower; chown -R 1000:1000 lib/deep; chmod 4751 etc/name; chmod 2770 lib; }
 owned_otherwise() { chown 44:33 lib/lower; chmod 600 etc/name; chmod 700 lib/deep/deeper; }
+other_modes() { chmod 700 lib etc; }
 only_modes() { chmod 711 lib; chmod 400 lib/deep/file; }
 
 odd_names() {
@@ -75,6 +76,7 @@ case $kind in
     6) layer owned; layer owned_otherwise; layer made_again_below ;;
     7) layer only_modes; layer more; layer only_modes ;;
     8) layer odd_names; layer odd_names_changed; layer made_again ;;
+    10) layer other_modes; layer more; layer only_modes ;;
     9) layer many; layer many_changed; layer emptied; layer made_again ;;
 esac
 buildah push --quiet made "oci-archive:$archive:latest"

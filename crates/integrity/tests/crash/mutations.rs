@@ -10,6 +10,8 @@ pub(super) struct Mutation {
     pub(super) file: &'static str,
     /// What is removed.
     pub(super) name: &'static str,
+    /// The lowest seed with which it is noticed.
+    pub(super) seed: u64,
     /// The text to replace, which the source has exactly once.
     before: &'static str,
     /// Its replacement.
@@ -33,6 +35,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     Mutation {
         file: "storage.rs",
         name: "flush of the data device",
+        seed: 1,
         before: "
             if let Some(data) = &devices.data {
                 data.flush()?;
@@ -43,6 +46,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     Mutation {
         file: "storage.rs",
         name: "flush of the metadata device, if there are two devices",
+        seed: 1,
         before: "
                 data.flush()?;
             }
@@ -55,6 +59,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     Mutation {
         file: "blocks.rs",
         name: "tags written back before the flush",
+        seed: 0,
         before: "
         self.tags.write_back()?;
         self.storage.flush()
@@ -67,6 +72,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     Mutation {
         file: "blocks.rs",
         name: "flush after data and tags",
+        seed: 0,
         before: "
         self.tags.write_back()?;
         self.storage.flush()
@@ -78,24 +84,28 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     Mutation {
         file: "volume/saved_superblock.rs",
         name: "durable write of the superblock",
+        seed: 1,
         before: "write_metadata_durable",
         after: "write_metadata",
     },
     Mutation {
         file: "bitmap.rs",
         name: "durable write of a new bitmap",
+        seed: 10,
         before: "storage.write_metadata_durable(&bits",
         after: "storage.write_metadata(&bits",
     },
     Mutation {
         file: "bitmap.rs",
         name: "durable write of a bit",
+        seed: 1,
         before: "self.storage.write_metadata_durable(",
         after: "self.storage.write_metadata(",
     },
     Mutation {
         file: "volume/consistency.rs",
         name: "bits set before a write",
+        seed: 1,
         before: "
                 bitmap.mark(&(sector..sector + data.len() as u64 / SECTOR))?;
                 blocks.write(sector, data, tags)
@@ -108,6 +118,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     Mutation {
         file: "volume/consistency.rs",
         name: "bits set before writing zeros",
+        seed: 13,
         before: "
                 bitmap.mark(&range)?;
                 blocks.zero(range)
@@ -120,6 +131,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     Mutation {
         file: "volume/consistency.rs",
         name: "bits set before a discard",
+        seed: 4,
         before: "
                 bitmap.mark(&range)?;
                 blocks.discard(range)
@@ -132,6 +144,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     Mutation {
         file: "volume.rs",
         name: "flush before bits are cleared",
+        seed: 4,
         before: "
                 self.consistency.flush(&self.blocks)?;
                 bitmap.clear_below(self.recalculation.position().unwrap_or(u64::MAX))
@@ -144,12 +157,14 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     Mutation {
         file: "volume.rs",
         name: "bits kept until tags are recalculated",
+        seed: 25,
         before: "self.recalculation.position().unwrap_or(u64::MAX)",
         after: "u64::MAX",
     },
     Mutation {
         file: "volume/prepare.rs",
         name: "superblock announces the bitmap before it is written",
+        seed: 1,
         before: "
         self.superblock.update(|superblock| {
             superblock.dirty_bitmap = true;
@@ -178,6 +193,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     Mutation {
         file: "volume/prepare.rs",
         name: "bitmap marked as absent until it is written, during recalculation",
+        seed: 46,
         before: "
             if position.is_some() {
                 superblock.forget_bitmap();
@@ -188,6 +204,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     Mutation {
         file: "volume/prepare.rs",
         name: "bitmap written before the superblock describes its layout",
+        seed: 52,
         before: "
         let bitmap = Bitmap::create(storage, layout, bits, self.bitmap_clear_interval)?;
         let is_clean = regions.is_empty();
@@ -212,6 +229,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     Mutation {
         file: "volume/prepare.rs",
         name: "recalculation recorded before the bitmap is overwritten",
+        seed: 8,
         before: "
             self.superblock.update(|superblock| {
                 superblock.recalculation = Some(0);
@@ -234,6 +252,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     Mutation {
         file: "volume/prepare.rs",
         name: "journal written over the bitmap before the superblock announces it",
+        seed: 4,
         before: "
         let replayed = self.ring.initialise()?;
         self.superblock.update(|superblock| {
@@ -252,6 +271,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     Mutation {
         file: "volume/consistency.rs",
         name: "closing in bitmap mode: flush before the bitmap is overwritten",
+        seed: 1,
         before: "
                 blocks.flush()?;
                 // If",
@@ -261,12 +281,14 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     Mutation {
         file: "volume/consistency.rs",
         name: "closing in bitmap mode: bitmap marked as absent before it is overwritten, during recalculation",
+        seed: 34,
         before: "superblock.update(Superblock::forget_bitmap)?;",
         after: "",
     },
     Mutation {
         file: "volume/consistency.rs",
         name: "closing in bitmap mode: journal written before the superblock announces it",
+        seed: 1,
         before: "
                 ring.initialise()?;
                 superblock.update(|superblock| superblock.dirty_bitmap = false)
@@ -279,6 +301,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     Mutation {
         file: "volume/consistency.rs",
         name: "closing in direct mode: flush",
+        seed: 5,
         before: "Self::Direct => blocks.flush(),
             Self::ReadOnly(_) | Self::RecoveryUnverified => Ok(()),
         }
@@ -292,6 +315,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     Mutation {
         file: "volume/consistency.rs",
         name: "discard in journal mode: journal emptied first",
+        seed: 6,
         before: "
                 journal.clear(blocks)?;
 ",
@@ -300,6 +324,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     Mutation {
         file: "volume/consistency.rs",
         name: "discard in journal mode: tags durable before data",
+        seed: 0,
         before: "
                 blocks.flush()?;
                 blocks.zero_data(range)
@@ -311,6 +336,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     Mutation {
         file: "volume/consistency.rs",
         name: "discard in journal mode: journal used for tags that span two sectors",
+        seed: 9,
         before: "
                     self.zero(blocks, block)?;
 ",
@@ -321,6 +347,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     Mutation {
         file: "volume/check.rs",
         name: "accepting blocks: flush",
+        seed: 0,
         before: "
         self.flush()
 ",
@@ -331,6 +358,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     Mutation {
         file: "volume/recalculate.rs",
         name: "tags durable before the superblock advances the recalculation sector",
+        seed: 1,
         before: "
         self.blocks.flush()?;
 ",
@@ -339,6 +367,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     Mutation {
         file: "journal/writer.rs",
         name: "flush of the journal when the volume is flushed",
+        seed: 0,
         before: "
         self.commit(&mut committed, blocks, Extent::All)?;
         committed.flush()
@@ -350,6 +379,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     Mutation {
         file: "journal/committed.rs",
         name: "flush of the journal before its blocks are written back",
+        seed: 0,
         before: "
         self.flush()?;
         let newest",
@@ -359,6 +389,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     Mutation {
         file: "journal/committed.rs",
         name: "flush of written-back blocks before all sections are freed",
+        seed: 0,
         before: "
         blocks.flush()?;
         self.drop_oldest(self.sections.len());
@@ -370,6 +401,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     Mutation {
         file: "journal/committed.rs",
         name: "flush of written-back blocks before some sections are freed",
+        seed: 0,
         before: "
         blocks.flush_storage()?;
 ",
@@ -378,12 +410,14 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     Mutation {
         file: "journal/committed.rs",
         name: "sections kept while their tags are only in memory",
+        seed: 3,
         before: ".take_while(|section| !section.has_dirty_tag(blocks))",
         after: ".take_while(|_| true)",
     },
     Mutation {
         file: "journal/committed.rs",
         name: "flush of the empty sections",
+        seed: 15,
         before: "
             self.ring.flush()?;
             self.position.sequence",
@@ -393,6 +427,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     Mutation {
         file: "journal/ring.rs",
         name: "flush of a fresh journal",
+        seed: 1,
         before: "
         self.flush()?;
         Ok(Replayed::FRESH)
@@ -404,6 +439,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     Mutation {
         file: "journal/replay.rs",
         name: "flush of replayed blocks before the journal is cleared",
+        seed: 0,
         before: "
         blocks.flush()?;
 ",
@@ -412,6 +448,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     Mutation {
         file: "journal/replay.rs",
         name: "flush of the oldest section before the others are cleared",
+        seed: 1470,
         before: "
     ring.flush()?;
     ring.write_empty(after",
@@ -421,6 +458,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     Mutation {
         file: "journal/replay.rs",
         name: "flush of the cleared journal",
+        seed: 15,
         before: "
     ring.flush()?;
     Ok(Position",
@@ -430,12 +468,14 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     Mutation {
         file: "format.rs",
         name: "formatting: old superblock durably erased first",
+        seed: 1,
         before: "storage.write_metadata_durable(&[0; SUPERBLOCK_SIZE], 0)?;",
         after: "storage.write_metadata(&[0; SUPERBLOCK_SIZE], 0)?;",
     },
     Mutation {
         file: "format.rs",
         name: "formatting: flush before the new superblock",
+        seed: 0,
         before: "
     blocks.flush()?;
     storage.write_metadata_durable(&superblock",
@@ -445,12 +485,14 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     Mutation {
         file: "format.rs",
         name: "formatting: durable write of the new superblock",
+        seed: 0,
         before: "storage.write_metadata_durable(&superblock",
         after: "storage.write_metadata(&superblock",
     },
     Mutation {
         file: "volume/grow.rs",
         name: "growing: flush of new blocks before the superblock includes them",
+        seed: 0,
         before: "
     blocks.flush()?;
 ",
@@ -459,6 +501,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     Mutation {
         file: "storage.rs",
         name: "no write after a failure",
+        seed: 1,
         before: "        self.check_latch()?;
         change(",
         after: "        change(",
@@ -466,12 +509,14 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     Mutation {
         file: "storage.rs",
         name: "a failure is remembered",
+        seed: 0,
         before: "change(&self.devices).map_err(|error| self.latch(error.into()))",
         after: "Ok(change(&self.devices)?)",
     },
     Mutation {
         file: "storage.rs",
         name: "flushes exclude one another",
+        seed: 1,
         before: "        let _durability = self.durability.lock();
 ",
         after: "",
@@ -479,12 +524,14 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     Mutation {
         file: "storage.rs",
         name: "a flush is shared only with callers that arrived before it began",
+        seed: 1,
         before: "before + 2",
         after: "before + 1",
     },
     Mutation {
         file: "volume.rs",
         name: "a change checks for a failure",
+        seed: 0,
         before: "        self.check_writable()?;
         Ok(Change::new",
         after: "        Ok(Change::new",
@@ -492,6 +539,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     Mutation {
         file: "volume.rs",
         name: "a change checks again after waiting for its sectors",
+        seed: 3,
         before: "        let locked = self.locks.lock(sectors, Access::Exclusive);
         self.check_writable()?;
 ",
@@ -502,6 +550,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     Mutation {
         file: "journal/writer.rs",
         name: "a flush with nothing to do checks for a failure",
+        seed: 3,
         before: "        blocks.storage.check_latch()?;
         Ok(committed)",
         after: "        Ok(committed)",
@@ -509,6 +558,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     Mutation {
         file: "journal/writer.rs",
         name: "a flush checks again after waiting for the journal",
+        seed: 3,
         before: "        let committed = self.committed.lock();
         blocks.storage.check_latch()?;
         Ok(committed)",
@@ -519,6 +569,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     Mutation {
         file: "journal/writer.rs",
         name: "blocks kept in memory until they are in the journal",
+        seed: 0,
         before: "            committed.write(entries)?;
             self.pending.commit_oldest(count);
 ",
@@ -529,6 +580,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     Mutation {
         file: "journal/committed.rs",
         name: "sections written before they count as committed",
+        seed: 27,
         before: "            self.ring.write(first.section, &bytes)?;
             self.position = position;
             self.free -= sections;
@@ -543,6 +595,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
     Mutation {
         file: "tag_cache/write_back.rs",
         name: "tags stay dirty until they are stored",
+        seed: 0,
         before: "            is_stored: false,
 ",
         after: "            is_stored: true,
