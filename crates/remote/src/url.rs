@@ -1,7 +1,7 @@
 use std::{fmt, str::FromStr, sync::Arc};
 
 use thiserror::Error;
-use ureq::http::Uri;
+use ureq::http::{Uri, uri::Authority};
 use verimount_names::printable;
 
 use crate::loopback::is_this_machine;
@@ -98,6 +98,13 @@ impl RemoteUrl {
     }
 }
 
+/// Whether there is something behind the host that is no port. The parser takes it for no port at all.
+pub(crate) fn has_bad_port(authority: &Authority) -> bool {
+    let end = authority.as_str().rsplit_once(':').map(|(_, end)| end);
+    let has_port = end.is_some_and(|end| !end.contains(']'));
+    has_port && authority.port_u16().is_none()
+}
+
 /// An absolute path without its segments `.` and `..` (RFC 3986, 5.2.4).
 fn without_dots(path: &str) -> String {
     let mut kept: Vec<&str> = Vec::new();
@@ -129,9 +136,9 @@ impl FromStr for RemoteUrl {
         if authority.as_str().contains('@') {
             return Err(ParseUrlError::Credentials);
         }
-        match authority.host() {
-            "" => Err(ParseUrlError::Malformed),
-            _ => Ok(Self(uri.into())),
+        match authority.host().is_empty() || has_bad_port(authority) {
+            true => Err(ParseUrlError::Malformed),
+            false => Ok(Self(uri.into())),
         }
     }
 }
@@ -195,6 +202,7 @@ mod tests {
             ("?c", Some("http://host:8/a/b?c")),
             ("ftp://other/x", None),
             ("http://me:secret@other/x", None),
+            ("http://other:8x/", None),
             ("a b", None),
         ] {
             let joined = url("http://host:8/a/b?query").joined(location);

@@ -5,6 +5,7 @@ use ureq::http::uri::Authority;
 use verimount_names::printable;
 
 use super::{BlobDigest, ParseBlobDigestError, host::Host};
+use crate::url::has_bad_port;
 
 /// What begins a reference.
 const SCHEME: &str = "oci://";
@@ -119,9 +120,7 @@ impl FromStr for Reference {
             return Err(Credentials);
         }
         let authority: Authority = host.parse().map_err(|_| Malformed)?;
-        let end = host.rsplit_once(':').map(|(_, end)| end);
-        let has_port = end.is_some_and(|end| !end.contains(']'));
-        if authority.host().is_empty() || has_port && authority.port_u16().is_none() {
+        if authority.host().is_empty() || has_bad_port(&authority) {
             return Err(Malformed);
         }
         let (rest, digest) = match rest.split_once('@') {
