@@ -148,6 +148,10 @@ impl Bitmap {
         bits: Bits,
         clear_interval: Duration,
     ) -> Result<Self, Error> {
+        debug_assert!(
+            (layout.bits..layout.len() * 8).all(|bit| !bits.contains(bit)),
+            "a bit that stands for no region is never cleared"
+        );
         storage.write_metadata_durable(&bits.to_le_bytes(0..layout.len() * 8), layout.offset)?;
         Ok(Self {
             storage,
@@ -165,6 +169,7 @@ impl Bitmap {
     /// durable.
     pub(crate) fn mark(&self, sectors: &Range<u64>) -> Result<(), Error> {
         let bits = self.layout.bits_of(sectors);
+        debug_assert!(bits.end <= self.layout.bits);
         let is_marked = || self.state.lock().durable.contains_all(bits.clone());
         if is_marked() {
             return Ok(());
@@ -182,6 +187,7 @@ impl Bitmap {
         let (bytes, offset) = self.stored(&marked, blocks);
         self.storage.write_metadata_durable(&bytes, offset)?;
         self.state.lock().durable.insert(bits);
+        debug_assert!(is_marked());
         Ok(())
     }
 

@@ -36,13 +36,15 @@ impl Bits {
 
     /// The bits of a range in little-endian order. `range` must start and end at multiples of 64.
     pub(crate) fn to_le_bytes(&self, range: Range<usize>) -> Vec<u8> {
+        debug_assert!(range.start.is_multiple_of(64) && range.end.is_multiple_of(64));
         let words = &self.words[range.start / 64..range.end / 64];
         words.iter().flat_map(|word| word.to_le_bytes()).collect()
     }
 
     /// The set with these bits, in little-endian order. The length must be a multiple of 8 bytes.
     pub(crate) fn from_le_bytes(bytes: &[u8]) -> Self {
-        let (words, _) = bytes.as_chunks();
+        let (words, rest) = bytes.as_chunks();
+        debug_assert!(rest.is_empty());
         let words = words.iter().map(|word| u64::from_le_bytes(*word));
         Self {
             words: words.collect(),

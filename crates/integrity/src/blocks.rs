@@ -3,7 +3,10 @@
 use std::{ops::Range, sync::Arc};
 
 use crate::{
-    BadBlock, Error, SECTOR, geometry::Geometry, storage::Storage, tag_cache::TagCache,
+    BadBlock, Error, SECTOR,
+    geometry::{Extent, Geometry},
+    storage::Storage,
+    tag_cache::TagCache,
     tagger::Tagger,
 };
 
@@ -52,7 +55,7 @@ impl Blocks {
     /// Reads blocks without verifying them.
     pub(crate) fn read_unverified(&self, sector: u64, buf: &mut [u8]) -> Result<(), Error> {
         let mut rest = buf;
-        for extent in self.geometry.extents(self.sectors(sector, rest.len())) {
+        for extent in self.extents(self.sectors(sector, rest.len())) {
             let (own, others) = rest.split_at_mut((extent.sectors * SECTOR) as usize);
             self.storage.read_data(own, extent.position * SECTOR)?;
             rest = others;
@@ -73,8 +76,9 @@ impl Blocks {
     /// Writes blocks and their precomputed tags.
     pub(crate) fn write(&self, sector: u64, bytes: &[u8], tags: &[u8]) -> Result<(), Error> {
         let range = self.sectors(sector, bytes.len());
+        debug_assert_eq!(tags.len(), self.tagger.tags_len(bytes.len()));
         let mut rest = bytes;
-        for extent in self.geometry.extents(range.clone()) {
+        for extent in self.extents(range.clone()) {
             let (own, others) = rest.split_at((extent.sectors * SECTOR) as usize);
             self.storage.write_data(own, extent.position * SECTOR)?;
             rest = others;
@@ -127,8 +131,9 @@ impl Blocks {
 
     /// Sets the tags of the blocks from `sector` on, without looking at their data.
     pub(crate) fn set_tags(&self, sector: u64, tags: &[u8]) -> Result<(), Error> {
-        let block = sector >> self.geometry.shape().block_size.log2_sectors();
-        self.tags.set(block, tags)
+        let block_size = self.geometry.shape().block_size;
+        debug_assert!(sector.is_multiple_of(block_size.sectors()));
+        self.tags.set(sector >> block_size.log2_sectors(), tags)
     }
 
     /// Writes back the tags that fill whole sectors, which needs no reads.
@@ -156,11 +161,16 @@ impl Blocks {
     /// Zeroes the data of blocks without touching their tags, deallocating the space where the
     /// storage supports it.
     pub(crate) fn zero_data(&self, range: Range<u64>) -> Result<(), Error> {
-        for extent in self.geometry.extents(range) {
+        for extent in self.extents(range) {
             self.storage
                 .zero_data(extent.position * SECTOR, extent.sectors * SECTOR)?;
         }
         Ok(())
+    }
+
+    fn extents(&self, range: Range<u64>) -> impl Iterator<Item = Extent> {
+        debug_assert!(range.end <= self.geometry.provided_data_sectors());
+        self.geometry.extents(range)
     }
 
     fn sectors(&self, sector: u64, len: usize) -> Range<u64> {
@@ -168,7 +178,10 @@ impl Blocks {
     }
 
     fn blocks(&self, sectors: Range<u64>) -> Range<u64> {
-        let log2 = self.geometry.shape().block_size.log2_sectors();
+        let block_size = self.geometry.shape().block_size;
+        debug_assert!(sectors.start.is_multiple_of(block_size.sectors()));
+        debug_assert!(sectors.end.is_multiple_of(block_size.sectors()));
+        let log2 = block_size.log2_sectors();
         sectors.start >> log2..sectors.end >> log2
     }
 }

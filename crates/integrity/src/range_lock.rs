@@ -60,6 +60,7 @@ impl Requests {
         let position = self.queue.partition_point(|request| request.id < id);
         let mut before = self.queue.range(..position);
         let own = &self.queue[position];
+        debug_assert_eq!(own.id, id, "requests are queued in order of arrival");
         before.any(|request| request.conflicts_with(own))
     }
 }

@@ -78,6 +78,7 @@ impl Recalculation {
 
     /// Records that all sectors before `sector` are done.
     pub(crate) fn advance(&self, sector: u64) {
+        debug_assert!(sector <= self.end);
         self.position.store(sector, SeqCst);
     }
 }

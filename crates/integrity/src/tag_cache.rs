@@ -148,5 +148,6 @@ impl TagCache {
         for &(_, id) in idle.iter().take(more + self.max_chunks / 8) {
             state.chunks.remove(&id);
         }
+        state.check();
     }
 }

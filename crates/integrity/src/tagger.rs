@@ -133,6 +133,11 @@ impl Tagger {
     /// The blocks of a run that do not match their tags.
     pub(crate) fn mismatches(&self, sector: u64, blocks: &[u8], stored: &[u8]) -> Vec<BadBlock> {
         let computed = self.tags(sector, blocks);
+        debug_assert_eq!(
+            computed.len(),
+            stored.len(),
+            "a block is compared with no tag"
+        );
         if self.equal(&computed, stored) {
             return Vec::new();
         }

@@ -83,6 +83,10 @@ impl Committed {
         self.is_unflushed = true;
         self.has_entries = true;
         let format = self.ring.format();
+        debug_assert!(
+            entries.len() <= self.free * format.layout.entries(),
+            "only free sections are overwritten"
+        );
         let len = format.layout.section_len();
         let mut entries = entries.into_iter();
         while entries.len() > 0 {
@@ -110,6 +114,7 @@ impl Committed {
             self.position = position;
             self.free -= sections;
             self.sections.extend(written);
+            self.check();
         }
         // The storage can then write while the next blocks arrive.
         self.ring.begin_flush()
@@ -154,6 +159,7 @@ impl Committed {
                 *section = Section::InPlace(sectors);
             }
         }
+        self.check();
         Ok(())
     }
 
@@ -184,6 +190,10 @@ impl Committed {
 
     /// Makes the journal on the device empty, durably. All sections must be free.
     pub(super) fn clear(&mut self) -> Result<(), Error> {
+        debug_assert!(
+            self.sections.is_empty(),
+            "blocks that are needed are cleared"
+        );
         if self.has_entries {
             // Equivalent to committing empty sections once around the ring. If a crash leaves only
             // some of them written, replay starts after the last of them, so it never replays old
@@ -200,7 +210,34 @@ impl Committed {
     }
 
     fn drop_oldest(&mut self, sections: usize) {
+        debug_assert!(
+            self.sections
+                .range(..sections)
+                .all(|section| section.held().is_empty()),
+            "a section is freed before its blocks are in place"
+        );
         self.sections.drain(..sections);
         self.free += sections;
+        self.check();
+    }
+
+    fn check(&self) {
+        let is_held = |section: &Section| matches!(section, Section::Held(_));
+        let room = 1..=self.ring.format().layout.entries();
+        debug_assert_eq!(
+            self.free + self.sections.len(),
+            self.ring.sections() as usize
+        );
+        debug_assert!(self.position.section < self.ring.sections());
+        debug_assert!(self.has_entries || self.sections.is_empty());
+        debug_assert!(
+            self.sections.iter().is_sorted_by_key(is_held),
+            "a section is in place before an older one"
+        );
+        debug_assert!(
+            self.sections
+                .iter()
+                .all(|section| !is_held(section) || room.contains(&section.held().len()))
+        );
     }
 }

@@ -93,6 +93,7 @@ impl JournalLayout {
 
     /// Entries are distributed round-robin over the metadata sectors.
     fn entry(&self, entry: usize) -> usize {
+        debug_assert!(entry < self.entries, "a section has no entry {entry}");
         entry % METADATA_SECTORS * SECTOR + entry / METADATA_SECTORS * self.entry_size
     }
 }

@@ -106,6 +106,12 @@ impl Pending {
             tags: tags.to_vec(),
         });
         let step = self.sizes.block / SECTOR;
+        debug_assert!(sector.is_multiple_of(step as u64));
+        debug_assert_eq!(
+            data.len() / self.sizes.block,
+            tags.len() / self.sizes.tag,
+            "each block has a tag"
+        );
         let mut state = self.state.lock();
         for (index, sector) in (sector..)
             .step_by(step)

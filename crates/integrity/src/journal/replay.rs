@@ -142,6 +142,7 @@ impl Scan {
             let mut entries = 0..format.layout.entries();
             scan.is_empty &= entries.all(|entry| format.sector(&bytes, entry).is_none());
         }
+        debug_assert_eq!(u32::try_from(scan.laps.len()), Ok(ring.sections()));
         Ok(scan)
     }
 
@@ -269,6 +270,11 @@ struct Run {
 
 impl Run {
     fn give(&mut self, take: &mut Take<'_>) -> Result<(), Error> {
+        debug_assert_eq!(
+            self.end.is_none(),
+            self.data.is_empty(),
+            "a block is left out"
+        );
         if self.end.take().is_some() {
             take(self.start, &self.data, &self.tags)?;
             self.data.clear();

@@ -17,6 +17,7 @@ pub(crate) struct Position {
 impl Position {
     /// The next position in a ring of `sections` sections.
     pub(crate) fn next(self, sections: u32) -> Self {
+        debug_assert!(self.section < sections);
         match self.section.checked_add(1) {
             Some(section) if section < sections => Self { section, ..self },
             _ => Self {
@@ -70,14 +71,14 @@ impl Ring {
 
     /// Reads a section.
     pub(crate) fn read(&self, section: u32, bytes: &mut [u8]) -> Result<(), Error> {
-        self.storage
-            .read_metadata(bytes, self.section_offset(section))
+        let offset = self.offset_of(section, bytes.len());
+        self.storage.read_metadata(bytes, offset)
     }
 
     /// Writes adjacent sections, starting with `section`.
     pub(crate) fn write(&self, section: u32, bytes: &[u8]) -> Result<(), Error> {
-        self.storage
-            .write_metadata(bytes, self.section_offset(section))
+        let offset = self.offset_of(section, bytes.len());
+        self.storage.write_metadata(bytes, offset)
     }
 
     /// Writes empty sections.
@@ -113,7 +114,14 @@ impl Ring {
         self.storage.begin_metadata_flush()
     }
 
-    fn section_offset(&self, section: u32) -> u64 {
-        self.offset + u64::from(section) * self.format.layout.section_len() as u64
+    /// The offset of `len` bytes of sections, starting with `section`.
+    fn offset_of(&self, section: u32, len: usize) -> u64 {
+        let section_len = self.format.layout.section_len();
+        debug_assert!(len.is_multiple_of(section_len));
+        debug_assert!(
+            section as usize + len / section_len <= self.sections as usize,
+            "the ring ends before"
+        );
+        self.offset + u64::from(section) * section_len as u64
     }
 }

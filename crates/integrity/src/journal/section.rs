@@ -46,6 +46,7 @@ impl SectionFormat {
         block: &[u8],
         tag: &[u8],
     ) {
+        debug_assert!(self.sector(bytes, entry).is_none(), "entry {entry} is used");
         bytes[self.layout.entry_sector(entry)].copy_from_slice(&sector.to_le_bytes());
         bytes[self.layout.entry_tag(entry)].copy_from_slice(tag);
         bytes[self.layout.entry_data(entry)].copy_from_slice(block);
@@ -56,10 +57,12 @@ impl SectionFormat {
         {
             last.copy_from_slice(&sector[JOURNAL_CONTENTS..]);
         }
+        debug_assert_eq!(self.sector(bytes, entry), Some(sector));
     }
 
     /// Writes the section's MAC and its commit ids with the sequence number `sequence`.
     pub(crate) fn seal(&self, bytes: &mut [u8], section: u32, sequence: Sequence) {
+        debug_assert_eq!(bytes.len(), self.layout.section_len());
         if let Some(mac) = self.mac(bytes, section) {
             for (sector, part) in mac.chunks_exact(JOURNAL_MAC_PART).enumerate() {
                 bytes[mac_part(sector)].copy_from_slice(part);

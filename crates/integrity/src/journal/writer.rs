@@ -72,6 +72,7 @@ impl Journal {
         tags: &[u8],
     ) -> Result<(), Error> {
         let shape = blocks.geometry.shape();
+        debug_assert_eq!(tags.len(), blocks.tagger.tags_len(data.len()));
         let count = PIECE / shape.block_size.bytes();
         let tag_size = shape.tag_size.bytes();
         let pieces = data.chunks(count * shape.block_size.bytes());

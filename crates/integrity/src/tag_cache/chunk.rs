@@ -77,6 +77,7 @@ impl Chunk {
     /// Sets tags, starting with the tag `first`.
     pub(super) fn set(&mut self, first: usize, bytes: &[u8]) {
         let tags = first..first + bytes.len() / self.tag_size;
+        debug_assert!(tags.end <= self.tags, "the chunk has fewer tags");
         let start = first * self.tag_size;
         self.bytes[start..start + bytes.len()].copy_from_slice(bytes);
         self.set.insert(tags.clone());
@@ -86,7 +87,8 @@ impl Chunk {
                 self.known.insert(sector..sector + 1);
             }
         }
-        self.dirty.insert(sectors);
+        self.dirty.insert(sectors.clone());
+        self.check(sectors);
     }
 
     /// The contiguous range of sectors to read so that these tags are cached, widened to multiples
@@ -114,6 +116,7 @@ impl Chunk {
                 self.known.insert(sector..sector + 1);
             }
         }
+        self.check(first..first + stored.len() / SECTOR);
     }
 
     fn fill_sector(&mut self, sector: usize, stored: &[u8]) {
@@ -141,6 +144,7 @@ impl Chunk {
     /// Begins to write back: all runs of dirty sectors whose bytes are known, as the first sector
     /// and a copy of the bytes. Tags set from here on are written back the next time.
     pub(super) fn begin_write(&mut self) -> Vec<(usize, Vec<u8>)> {
+        debug_assert!(self.writing.is_empty(), "two threads write a chunk back");
         self.writing = runs(0..self.sectors(), |sector| {
             self.dirty.contains(sector) && self.known.contains(sector)
         })
@@ -164,6 +168,20 @@ impl Chunk {
                 self.dirty.insert(sectors);
             }
         }
+    }
+
+    fn check(&self, mut sectors: Range<usize>) {
+        debug_assert!(sectors.end <= self.sectors());
+        debug_assert!(
+            sectors.all(|sector| {
+                let mut tags = self.tags_of(sector);
+                let all_are_set = self.set.contains_all(tags.clone());
+                let is_any_set = tags.any(|tag| self.set.contains(tag));
+                (self.known.contains(sector) || !all_are_set)
+                    && (is_any_set || !self.dirty.contains(sector))
+            }),
+            "a sector is known if all its tags are set, and dirty only if any is"
+        );
     }
 
     fn sectors_of(&self, tags: Range<usize>) -> Range<usize> {

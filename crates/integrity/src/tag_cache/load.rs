@@ -21,14 +21,18 @@ struct Loading<'a> {
 impl<'a> Loading<'a> {
     fn begin(cache: &'a TagCache, state: &mut State, ids: Range<u64>) -> Self {
         for id in ids.clone() {
-            state.chunk(id, &cache.layout).is_loading = true;
+            let chunk = state.chunk(id, &cache.layout);
+            debug_assert!(!chunk.is_loading, "two threads read chunk {id}");
+            chunk.is_loading = true;
         }
         Self { cache, ids }
     }
 
     fn end(&mut self, state: &mut State) {
         for id in mem::take(&mut self.ids) {
-            state.chunk(id, &self.cache.layout).is_loading = false;
+            let chunk = state.chunk(id, &self.cache.layout);
+            debug_assert!(chunk.is_loading, "chunk {id} was evicted while it was read");
+            chunk.is_loading = false;
         }
         self.cache.loaded.notify_all();
     }

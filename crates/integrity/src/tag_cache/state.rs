@@ -35,4 +35,15 @@ impl State {
         chunk.last_used = self.clock;
         chunk
     }
+
+    pub(super) fn check(&self) {
+        let is_dirty = |id: &u64| self.chunks.get(id).is_some_and(Chunk::is_dirty);
+        debug_assert!(self.dirty.iter().all(is_dirty), "a dirty chunk was evicted");
+        debug_assert!(
+            self.chunks
+                .keys()
+                .all(|id| !is_dirty(id) || self.dirty.contains(id)),
+            "a dirty chunk would never be written back"
+        );
+    }
 }

@@ -30,6 +30,7 @@ impl Drop for Writing<'_> {
                 state.dirty.remove(&id);
             }
         }
+        state.check();
     }
 }
 

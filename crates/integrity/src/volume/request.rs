@@ -26,6 +26,7 @@ impl Request {
         let Range { start, end } = self.bytes;
         let first = start.next_multiple_of(self.block).min(end);
         let last = (end - end % self.block).max(first);
+        debug_assert!(start <= first && first <= last && last <= end);
         // Without a whole block, the edges cover the whole range.
         let whole = match last > first {
             true => first / SECTOR..last / SECTOR,

@@ -87,6 +87,7 @@ impl Unflushed {
     pub(super) fn wait_until_due(&self, time: Duration) -> bool {
         let mut state = self.state.lock();
         while !state.has_ended {
+            debug_assert_eq!(self.is_any.load(SeqCst), state.since.is_some());
             let left = match state.since {
                 Some(since) => time.saturating_sub(since.elapsed()),
                 // No timeout.
