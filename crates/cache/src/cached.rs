@@ -100,6 +100,7 @@ impl<S: ReadAt> ReadAt for Cached<S> {
             let mut others = all.start + 1..all.end;
             let other = others.find(|granule| self.is_kept(*granule) != is_kept);
             let until = other.map_or(end, |granule| granule * GRANULE);
+            debug_assert!(at < until, "each step goes on");
             let (now, later) = rest.split_at_mut((until - at) as usize);
             if !is_kept || !self.object.read(now, at) {
                 self.fetch(now, at)?;

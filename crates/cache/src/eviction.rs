@@ -109,6 +109,7 @@ fn candidates(cache: &Shared) -> Result<Vec<Candidate>, CacheError> {
 
 /// Removes objects that nobody uses, and then parts of the others, until `needed` bytes are free.
 fn evict(cache: &Shared, candidates: &[Candidate], needed: u64) -> Result<u64, CacheError> {
+    debug_assert!(candidates.is_sorted_by_key(|candidate| candidate.used));
     let mut freed = 0;
     let mut used = Vec::new();
     for candidate in candidates {

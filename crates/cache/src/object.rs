@@ -144,6 +144,10 @@ impl Object {
 
     /// Writes whole granules, if there is room.
     pub(crate) fn keep(&self, bytes: &[u8], offset: u64) {
+        debug_assert!(
+            offset.is_multiple_of(GRANULE),
+            "part of a granule would count as all of it"
+        );
         let inner = &*self.0;
         if !inner.is_writable || !inner.cache.reserve(bytes.len() as u64) {
             return;

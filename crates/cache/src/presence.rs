@@ -77,7 +77,8 @@ impl Chunk {
             here: array::from_fn(|_| AtomicU64::new(0)),
             used: array::from_fn(|_| AtomicU64::new(0)),
         };
-        for data in data_ranges(file, granules) {
+        for data in data_ranges(file, granules.clone()) {
+            debug_assert!(granules.start <= data.start && data.end <= granules.end);
             for granule in data {
                 let (word, bit) = place(granule);
                 chunk.here[word].fetch_or(bit, Relaxed);

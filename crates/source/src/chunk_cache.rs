@@ -125,6 +125,7 @@ impl ChunkCache {
                 state.chunks.push((next, Chunk::Coming));
                 state.queue.push_back(next);
                 self.shared.queued.notify_one();
+                state.check();
             }
         }
         state
@@ -289,9 +290,37 @@ impl State {
         let Some(position) = self.position(number) else {
             return;
         };
+        debug_assert!(
+            matches!(self.chunks[position].1, Chunk::Coming) && !self.queue.contains(&number),
+            "two threads read chunk {number}"
+        );
         self.chunks[position].1 = match read {
             Some(bytes) => Chunk::Here(Arc::new(bytes)),
             None => Chunk::Failed,
         };
+        self.check();
+    }
+
+    fn check(&self) {
+        let state = |number| {
+            self.position(number)
+                .map(|position| &self.chunks[position].1)
+        };
+        let memory = |(_, chunk): &&(u64, Chunk)| matches!(chunk, Chunk::Here(_));
+        debug_assert!(self.chunks.len() <= MAX_CHUNKS);
+        debug_assert!(
+            self.chunks.iter().filter(memory).count() + self.recycled.len() <= MAX_CHUNKS,
+            "memory is kept beyond the limit"
+        );
+        debug_assert!(
+            (0..self.chunks.len()).all(|own| self.position(self.chunks[own].0) == Some(own)),
+            "a chunk is kept twice"
+        );
+        debug_assert!(
+            self.queue
+                .iter()
+                .all(|number| matches!(state(*number), Some(Chunk::Coming))),
+            "what is queued has no place"
+        );
     }
 }

@@ -119,6 +119,7 @@ impl State {
             return 0;
         }
         let all = self.total - own.since;
+        debug_assert!(own.run <= all, "a stream's bytes are some of all");
         let share = u128::from(MAX_AHEAD) * u128::from(own.run) / u128::from(all.max(1));
         // It is no larger than `MAX_AHEAD`, as the stream's bytes are some of all.
         let ahead = (share as u64)

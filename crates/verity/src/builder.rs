@@ -134,6 +134,7 @@ impl<'a> Assembler<'a> {
 
     /// Stores the block that `level` is filling, padded with zeros.
     fn store(&mut self, level: usize) -> Result<(), Error> {
+        debug_assert!(self.stored[level] < self.geometry.level_blocks(level));
         let mut block = std::mem::take(&mut self.filling[level]);
         block.resize(self.hasher.block_size(), 0);
         let offset = self.geometry.node_offset(level, self.stored[level]);
@@ -151,10 +152,13 @@ impl<'a> Assembler<'a> {
             if !self.filling[level].is_empty() {
                 self.store(level)?;
             }
+            debug_assert_eq!(self.stored[level], self.geometry.level_blocks(level));
         }
         let algorithm = self.hasher.algorithm();
         // An empty file has no block, and so no digest reached the top.
         let root = &self.filling[self.geometry.levels()];
+        debug_assert_eq!(root.is_empty(), self.geometry.data_size() == 0);
+        debug_assert!(root.len() <= algorithm.digest_size(), "there is one root");
         Ok(Digest::new(algorithm, root).unwrap_or(Digest::zero(algorithm)))
     }
 }

@@ -47,9 +47,16 @@ pub fn survey(
         bad_tree: Mutex::new(None),
     };
     let mut open: Option<BadRange> = None;
-    let mut add = |bad: BadRange| match &mut open {
-        Some(last) if last.continues_in(&bad) => last.range.end = bad.range.end,
-        _ => open.replace(bad).into_iter().for_each(&mut *found),
+    let mut add = |bad: BadRange| {
+        debug_assert!(
+            open.as_ref()
+                .is_none_or(|last| last.range.end <= bad.range.start),
+            "ranges are found in order"
+        );
+        match &mut open {
+            Some(last) if last.continues_in(&bad) => last.range.end = bad.range.end,
+            _ => open.replace(bad).into_iter().for_each(&mut *found),
+        }
     };
     let mut done = 0;
     while done < reader.size() {

@@ -150,7 +150,12 @@ impl TreeReader {
             Some(window) => *missing.start()..window.end() + 1,
             None => self.neighbourhood(*missing.start()),
         };
-        let wanted = self.extended(missing, within, &claims);
+        let wanted = self.extended(missing.clone(), within, &claims);
+        debug_assert!(wanted.contains(missing.start()) && wanted.contains(missing.end()));
+        debug_assert!(
+            !claims.is_fetching_any(&wanted),
+            "two readers fetch one block"
+        );
         claims.fetching.push(wanted.clone());
         drop(claims);
         let claim = Claim {
@@ -221,6 +226,7 @@ impl TreeReader {
 
     /// Offset and length of adjacent blocks of a level in the stored tree.
     fn extent(&self, level: usize, nodes: &RangeInclusive<u64>) -> (u64, usize) {
+        debug_assert!(*nodes.end() < self.geometry.level_blocks(level));
         let count = nodes.end() - nodes.start() + 1;
         let offset = self.geometry.node_offset(level, *nodes.start());
         (offset, count as usize * self.hasher.block_size())
@@ -483,7 +489,9 @@ impl Drop for Claim<'_> {
     fn drop(&mut self) {
         let mut claims = self.claims.claimed.lock();
         let mut fetching = claims.fetching.iter();
-        if let Some(own) = fetching.position(|nodes| *nodes == self.nodes) {
+        let own = fetching.position(|nodes| *nodes == self.nodes);
+        debug_assert!(own.is_some(), "a claim ends once");
+        if let Some(own) = own {
             claims.fetching.swap_remove(own);
         }
         drop(claims);

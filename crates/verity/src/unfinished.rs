@@ -208,6 +208,7 @@ impl Signing {
     }
 
     fn put_in_place(&self, file: &dyn GrowingFile, end: &[u8]) -> io::Result<()> {
+        debug_assert_eq!(u64::try_from(end.len()), Ok(self.end_size));
         file.write_all_at(end, self.end_at)?;
         file.sync_all()?;
         file.set_len(self.new_size().ok_or(io::ErrorKind::FileTooLarge)?)?;

@@ -247,6 +247,10 @@ impl VerifiedReader {
         let offset = first * self.block_size() as u64;
         let stored = (self.size() - offset).min(buf.len() as u64) as usize;
         let (data, beyond) = buf.split_at_mut(stored);
+        debug_assert!(
+            beyond.len() < self.block_size(),
+            "only the last block is short"
+        );
         self.account.note_data_request();
         self.data.read_exact_at(data, offset)?;
         beyond.fill(0);
@@ -270,6 +274,7 @@ impl VerifiedReader {
                 Expected::Root(_) => 0,
                 Expected::Leaves(_) => self.geometry.parent(block).1.start,
             };
+            debug_assert!(start == 0 || block == first, "a leaf is left out");
             let expected = &run[start..];
             let here = actual.len().min(expected.len());
             let (now, later) = actual.split_at(here);
