@@ -300,7 +300,9 @@ impl<R: Register> BackingTable<R> {
 
     fn close(&self, node: NodeId) {
         let mut shard = self.shard(node);
-        let Some(inode) = shard.get_mut(&node) else {
+        let inode = shard.get_mut(&node);
+        debug_assert!(inode.is_some(), "what is closed was open");
+        let Some(inode) = inode else {
             return;
         };
         inode.opens -= 1;

@@ -12,7 +12,8 @@ impl Counter {
     }
 
     pub(crate) fn subtract(&self, number: u64) {
-        self.0.fetch_sub(number, Relaxed);
+        let before = self.0.fetch_sub(number, Relaxed);
+        debug_assert!(before >= number, "more is subtracted than was added");
     }
 
     fn get(&self) -> u64 {

@@ -49,9 +49,13 @@ pub(crate) struct Opened {
 impl Drop for Opened {
     fn drop(&mut self) {
         let mut shard = self.files.shard(self.node);
-        if let Some(open) = shard.get_mut(&self.node) {
+        let open = shard.get_mut(&self.node);
+        debug_assert!(open.is_some(), "it is registered until it is dropped");
+        if let Some(open) = open {
             // Only one: opens may share a descriptor.
-            if let Some(this) = open.iter().position(|file| file.ptr_eq(&self.file)) {
+            let this = open.iter().position(|file| file.ptr_eq(&self.file));
+            debug_assert!(this.is_some(), "each open is registered");
+            if let Some(this) = this {
                 open.swap_remove(this);
             }
             if open.is_empty() {

@@ -142,6 +142,7 @@ impl NodeTable {
         let Some(node) = shard.node(turn, slot) else {
             return false;
         };
+        debug_assert!(node.lookups > 0, "a file is remembered for its lookups");
         node.lookups = node.lookups.saturating_sub(count);
         let (file, is_last) = (node.file, node.lookups == 0);
         if is_last {
@@ -268,6 +269,7 @@ impl Shard {
         location: &Location,
         hash_of: impl Fn(FileId) -> u64,
     ) -> Result<u32, Errno> {
+        debug_assert!(self.find(hash, file).is_none(), "a file has two nodes");
         let slot = match self.free.pop() {
             Some(slot) => slot,
             None => {
@@ -279,6 +281,7 @@ impl Shard {
             }
         };
         let place = &mut self.slots[slot as usize];
+        debug_assert!(place.node.is_none(), "slot {slot} is not free");
         place.turn = place.turn.wrapping_add(1).max(1);
         place.node = Some(Node {
             file,
@@ -292,6 +295,7 @@ impl Shard {
             let node = slots[*slot as usize].node.as_ref();
             hash_of(node.expect("only what is there is indexed").file)
         });
+        self.check(slot);
         Ok(slot)
     }
 
@@ -312,6 +316,7 @@ impl Shard {
         } else {
             self.other_names.remove(&slot);
         }
+        self.check(slot);
     }
 
     fn remove_other_names(&mut self, slot: u32, is_gone: impl Fn(&Location) -> bool) {
@@ -321,6 +326,7 @@ impl Shard {
                 self.other_names.remove(&slot);
             }
         }
+        self.check(slot);
     }
 
     fn remove(&mut self, hash: u64, slot: u32) {
@@ -330,6 +336,23 @@ impl Shard {
         }
         self.slots[slot as usize].node = None;
         self.free.push(slot);
+        self.check(slot);
+    }
+
+    /// After a change of a slot.
+    fn check(&self, slot: u32) {
+        let node = self.slots[slot as usize].node.as_ref();
+        let others = self.other_names.get(&slot);
+        debug_assert_eq!(self.by_file.len() + self.free.len(), self.slots.len());
+        debug_assert!(self.other_names.len() <= self.by_file.len());
+        debug_assert!(
+            others.is_none_or(|others| !others.is_empty() && node.is_some()),
+            "names are kept of nothing"
+        );
+        debug_assert!(
+            others.is_none_or(|others| node.is_some_and(|node| !others.contains(&node.location))),
+            "the last name is kept twice"
+        );
     }
 
     fn file_in(&self, slot: u32) -> Option<FileId> {

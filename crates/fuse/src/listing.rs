@@ -76,6 +76,8 @@ impl Names {
         self.records.extend_from_slice(dirent.as_bytes());
         self.records.extend_from_slice(name.name.as_bytes());
         self.records.extend(std::iter::repeat_n(0, padded - len));
+        debug_assert!(self.records.len() <= self.room);
+        debug_assert!(self.records.len().is_multiple_of(ALIGNMENT));
         true
     }
 }

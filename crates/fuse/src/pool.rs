@@ -243,6 +243,7 @@ impl Pool {
         for _ in there..MAX_THREADS.min(GROWTH * there) {
             // Counted before it starts, as it soon calls `busy`.
             self.added.fetch_add(1, SeqCst);
+            debug_assert!(self.threads() <= MAX_THREADS);
             self.idle.fetch_add(1, SeqCst);
             if let Err(error) = start() {
                 self.added.fetch_sub(1, SeqCst);

@@ -31,6 +31,7 @@ impl Shares {
     /// Takes `amount` for a user, if they get it; returns whether they do.
     #[must_use]
     pub fn take(&mut self, uid: u32, amount: usize) -> bool {
+        debug_assert!(amount > 0, "who holds nothing is not kept");
         let is_fair = self.can_take(uid, amount);
         if is_fair && !self.is_unlimited(uid) {
             self.left -= amount;
@@ -51,6 +52,7 @@ impl Shares {
         if self.is_unlimited(uid) {
             return;
         }
+        debug_assert!(amount <= self.held(uid), "more is returned than was taken");
         self.left += amount;
         match self.held(uid).saturating_sub(amount) {
             0 => self.held.remove(&uid),

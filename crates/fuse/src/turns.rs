@@ -117,6 +117,7 @@ impl Turns {
             pid: request.header.pid,
         };
         queues.waiting.entry(uid).or_default().push_back(waiting);
+        queues.check(uid);
         None
     }
 
@@ -127,6 +128,7 @@ impl Turns {
             let queues = &mut lanes[lane as usize];
             let uid = queues.user_with_room()?;
             let is_within = queues.running.take(uid, 1);
+            debug_assert!(is_within, "there is room for a user's request");
             let next = queues.next(uid).filter(|_| is_within)?;
             Some((Turn(Some(Counted { uid, lane })), next))
         })
@@ -146,6 +148,7 @@ impl Turns {
         if next.is_none() {
             queues.running.give_back(uid, 1);
         }
+        queues.check(uid);
         Some((Turn(Some(Counted { uid, lane })), next?))
     }
 
@@ -272,6 +275,16 @@ impl Queues {
             !queue.is_empty()
         });
         all
+    }
+
+    fn check(&self, uid: u32) {
+        let queue = self.waiting.get(&uid);
+        debug_assert!(queue.is_none_or(|queue| !queue.is_empty()));
+        debug_assert_eq!(queue.is_some(), self.bytes.held(uid) > 0);
+        debug_assert!(
+            queue.is_none() || self.running.held(uid) > 0,
+            "nobody would take a request from the queue"
+        );
     }
 }
 

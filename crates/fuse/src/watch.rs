@@ -268,7 +268,11 @@ impl Watched {
             channel,
             is_seen: false,
         };
-        *self.seat.0.lock() = Some(held);
+        let before = self.seat.0.lock().replace(held);
+        debug_assert!(
+            before.is_none(),
+            "a thread answers one request after the other"
+        );
         // After the seat's lock, so that this thread sees what the watch did before its last check.
         self.watch.ask();
     }
@@ -285,7 +289,8 @@ impl Watched {
 
     /// The calling thread, which was replaced, no longer waits for storage.
     pub(crate) fn is_back(&self) {
-        self.watch.stranded.fetch_sub(1, SeqCst);
+        let before = self.watch.stranded.fetch_sub(1, SeqCst);
+        debug_assert!(before > 0, "it was replaced");
     }
 }
 
