@@ -16,7 +16,8 @@ pub(crate) struct Flight {
 
 impl Flight {
     pub(crate) fn land(&self, end: Result<Vec<u8>, Error>) {
-        *self.landed.lock() = Some(end.map(Arc::new));
+        let before = self.landed.lock().replace(end.map(Arc::new));
+        debug_assert!(before.is_none(), "a granule lands once");
         self.changed.notify_all();
     }
 

@@ -156,7 +156,10 @@ impl Shared {
             let shared = self.clone();
             let thread = thread::Builder::new().name("remote".to_owned());
             match thread.spawn(move || shared.work()) {
-                Ok(_) => state.threads += 1,
+                Ok(_) => {
+                    state.threads += 1;
+                    debug_assert!(state.threads <= most);
+                }
                 // Fewer connections are enough for everything but speed.
                 Err(_) if state.threads > 0 => break,
                 Err(error) => {
@@ -191,6 +194,7 @@ impl Shared {
                 return Some(run);
             }
             state.idle += 1;
+            debug_assert!(state.idle <= state.threads);
             self.queued.wait(&mut state);
             state.idle -= 1;
         }
@@ -217,6 +221,10 @@ impl Landing for Fetching<'_> {
     }
 
     fn landed(&mut self, bytes: Vec<u8>) {
+        debug_assert!(
+            self.run.granules.contains(&self.next),
+            "it was not asked for"
+        );
         self.shared.state.lock().queue.landed(self.next, bytes);
         self.next += 1;
     }

@@ -97,6 +97,7 @@ impl Queue {
             flights.push(flight);
         }
         self.awaited.extend(missing.0);
+        self.check();
         flights
     }
 
@@ -114,6 +115,7 @@ impl Queue {
             self.add(granule, 0);
         }
         self.early.extend(missing.0);
+        self.check();
     }
 
     /// What to fetch now, if anything.
@@ -160,6 +162,7 @@ impl Queue {
             slot.landed = Some(Instant::now());
             slot.flight.land(Ok(bytes));
         }
+        self.check();
     }
 
     /// Forgets granules that could not be fetched, so that the next read tries again.
@@ -169,6 +172,7 @@ impl Queue {
                 flight.land(Err(error.clone()));
             }
         }
+        self.check();
     }
 
     /// Forgets those of these granules that are here; returns how many those were.
@@ -278,6 +282,28 @@ impl Queue {
         }
         true
     }
+
+    fn check(&self) {
+        let count =
+            |is_one: fn(&Slot) -> bool| self.slots.values().filter(|slot| is_one(slot)).count();
+        debug_assert_eq!(self.here, count(|slot| slot.landed.is_some()));
+        debug_assert_eq!(self.unread, count(|slot| slot.reads == 0));
+        let runs = || self.awaited.iter().chain(&self.early);
+        let is_coming = |granule: u64| {
+            let slot = self.slots.get(&granule);
+            slot.is_some_and(|slot| slot.landed.is_none())
+        };
+        debug_assert!(runs().all(|run| !run.is_empty()));
+        debug_assert!(
+            runs().cloned().flatten().all(is_coming),
+            "what is queued is neither here nor forgotten"
+        );
+        debug_assert!(
+            runs().map(|run| run.end - run.start).sum::<u64>()
+                <= (self.slots.len() - self.here) as u64,
+            "a granule is queued twice"
+        );
+    }
 }
 
 /// Runs of granules, each for one request.
@@ -326,7 +352,9 @@ mod tests {
     fn read(queue: &mut Queue, granules: Range<u64>) {
         for granule in granules {
             queue.claim(granule..granule + 1, true);
-            queue.landed(granule, Vec::new());
+            for fetched in runs(queue).into_iter().flatten() {
+                queue.landed(fetched, Vec::new());
+            }
         }
     }
 
@@ -406,6 +434,7 @@ mod tests {
         for (stale, stays) in [(NEVER, true), (Duration::ZERO, false)] {
             let mut queue = small(stale);
             queue.need_soon(9..13);
+            runs(&mut queue);
             for granule in 9..13 {
                 queue.landed(granule, Vec::new());
             }
@@ -422,6 +451,7 @@ mod tests {
         // Read often, read in part, and read to its end.
         (0..OFTEN).for_each(|_| read(&mut queue, 0..1));
         queue.claim(1..2, false);
+        runs(&mut queue);
         queue.landed(1, Vec::new());
         read(&mut queue, 2..20);
         assert!(has(&queue, 0) && has(&queue, 1) && !has(&queue, 2));
@@ -453,8 +483,8 @@ mod tests {
         let mut queue = queue();
         queue.insert(0, Vec::new());
         queue.need_soon(1..3);
-        queue.landed(1, Vec::new());
         runs(&mut queue);
+        queue.landed(1, Vec::new());
         // What is on its way is newer than what was read.
         assert_eq!(queue.distrust(0..4), 2);
         queue.claim(0..3, true);
