@@ -154,7 +154,7 @@ impl HttpAnswer {
         self
     }
 
-    fn send(&self, mut connection: &TcpStream) -> io::Result<()> {
+    fn send(&self, mut connection: impl Write) -> io::Result<()> {
         let mut bytes = format!("HTTP/1.1 {} Scripted\r\n", self.status).into_bytes();
         for (name, value) in &self.headers {
             bytes.extend(format!("{name}: {value}\r\n").bytes());
@@ -162,25 +162,40 @@ impl HttpAnswer {
         bytes.extend(b"\r\n");
         let Some(pace) = self.pace else {
             bytes.extend(&self.body);
-            return connection.write_all(&bytes);
+            connection.write_all(&bytes)?;
+            return connection.flush();
         };
         connection.write_all(&bytes)?;
         for piece in self.body.chunks(pace.piece) {
             thread::sleep(pace.pause);
             connection.write_all(piece)?;
         }
-        Ok(())
+        connection.flush()
     }
 }
 
 /// What a script does: it gets the number of the request, counted from 0, the request and the right answer.
 type Script = dyn Fn(usize, &HttpRequest, HttpAnswer) -> HttpAnswer + Send + Sync;
 
-struct Shared {
+/// What is below HTTP.
+pub(crate) struct Transport {
+    /// That of URLs.
+    pub(crate) scheme: &'static str,
+    /// Answers the requests of a connection, and returns how that should end.
+    pub(crate) serve: fn(&Shared, &TcpStream) -> HttpEnd,
+}
+
+const PLAIN: Transport = Transport {
+    scheme: "http",
+    serve: Shared::serve,
+};
+
+pub(crate) struct Shared {
     content: Vec<u8>,
     /// Whether it knows ranges that are counted from the end.
     knows_ends: bool,
     script: Box<Script>,
+    transport: Transport,
     requests: Mutex<Vec<HttpRequest>>,
     /// Those that are open, by the number of each.
     connections: Mutex<HashMap<usize, TcpStream>>,
@@ -201,7 +216,7 @@ impl HttpServer {
         content: impl Into<Vec<u8>>,
         script: impl Fn(usize, &HttpRequest, HttpAnswer) -> HttpAnswer + Send + Sync + 'static,
     ) -> Self {
-        Self::launch(content.into(), false, Box::new(script))
+        Self::launch(content.into(), false, Box::new(script), PLAIN)
     }
 
     /// The same with ranges that are counted from the end.
@@ -212,10 +227,15 @@ impl HttpServer {
         content: impl Into<Vec<u8>>,
         script: impl Fn(usize, &HttpRequest, HttpAnswer) -> HttpAnswer + Send + Sync + 'static,
     ) -> Self {
-        Self::launch(content.into(), true, Box::new(script))
+        Self::launch(content.into(), true, Box::new(script), PLAIN)
     }
 
-    fn launch(content: Vec<u8>, knows_ends: bool, script: Box<Script>) -> Self {
+    pub(crate) fn launch(
+        content: Vec<u8>,
+        knows_ends: bool,
+        script: Box<Script>,
+        transport: Transport,
+    ) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
         let address = listener
             .local_addr()
@@ -224,6 +244,7 @@ impl HttpServer {
             content,
             knows_ends,
             script,
+            transport,
             requests: Mutex::default(),
             connections: Mutex::default(),
             answering: AtomicUsize::new(0),
@@ -244,7 +265,7 @@ impl HttpServer {
 
     /// The URL of a path, which begins with a slash.
     pub fn url(&self, path: &str) -> String {
-        format!("http://{}{path}", self.address)
+        format!("{}://{}{path}", self.shared.transport.scheme, self.address)
     }
 
     /// All requests so far.
@@ -286,7 +307,7 @@ impl Shared {
             }
             let shared = self.clone();
             thread::spawn(move || {
-                let is_reset = shared.serve(&connection) == HttpEnd::Reset;
+                let is_reset = (shared.transport.serve)(&shared, &connection) == HttpEnd::Reset;
                 shared.connections.lock().remove(&number);
                 // Without waiting for what was sent, the system closes a connection by a reset.
                 let is_reset =
@@ -300,7 +321,10 @@ impl Shared {
 
     /// Answers requests until the client or the script ends the connection; returns how that should end. A client may
     /// leave at any time, so that failures are of no interest.
-    fn serve(&self, connection: &TcpStream) -> HttpEnd {
+    pub(crate) fn serve<C>(&self, connection: &C) -> HttpEnd
+    where
+        for<'c> &'c C: Read + Write,
+    {
         let mut reader = BufReader::new(connection);
         let size = self.content.len() as u64;
         while let Ok(Some(request)) = read_request(&mut reader, size) {

@@ -13,6 +13,8 @@ mod flipped;
 mod hard_disk;
 mod hog;
 mod http_server;
+#[cfg(feature = "https")]
+mod https;
 mod mirrored;
 mod mounts;
 mod needs;

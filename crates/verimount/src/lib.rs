@@ -35,7 +35,7 @@
 //!
 //! ```
 //! # #[cfg(feature = "remote")] {
-//! # use verimount::{BuildOptions, build};
+//! # use verimount::{BuildOptions, RemoteOptions, build};
 //! # use verimount_testkit::HttpServer;
 //! # let folder = tempfile::tempdir()?;
 //! # std::env::set_current_dir(&folder)?;
@@ -43,12 +43,15 @@
 //! # std::fs::write("app/docs/README.md", "hello\n")?;
 //! # let built = build("app", "app.img", &BuildOptions::new())?;
 //! # let digest = built.digest.expect("it is sealed").to_string();
-//! # let server = HttpServer::start(std::fs::read("app.img")?, |_, _, right| right);
+//! # let server = HttpServer::encrypted(std::fs::read("app.img")?);
 //! # let url = server.url("/app.img");
+//! # let mut remote = RemoteOptions::default();
+//! # remote.authorities = Some(HttpServer::CERTIFICATE.parse()?);
 //! use verimount::{Cache, Image, OpenOptions};
 //!
 //! // `url` is "https://example.org/app.img", and `digest` "sha256:…".
 //! let options = OpenOptions::new()
+//! #   .remote(remote)
 //!     .digest(digest.parse()?)
 //!     .cache(Cache::open("cache", None)?);
 //! let image = Image::open(&*url, &options)?;
