@@ -112,10 +112,10 @@ fn flush_while_flushing(
                 recording.crash_now()
             })
         });
-        waiter.wait_until_ready();
+        let ready = waiter.wait_until_ready();
         early.make(&volume).unwrap();
         volume.flush().unwrap();
-        waiter.give_up();
+        drop(ready);
         waiting.join().unwrap_or_else(|panic| resume_unwind(panic))
     });
     waits.fetch_add(waiter.has_waited().into(), SeqCst);
@@ -200,7 +200,7 @@ impl History {
         };
         thread::scope(|scope| {
             let waiting = scope.spawn(|| waiter.run(|| request.make(&volume)));
-            waiter.wait_until_ready();
+            let ready = waiter.wait_until_ready();
             let session = Session::new(&volume);
             let changes = self.writers.iter().flatten().cloned();
             for action in changes {
@@ -211,7 +211,7 @@ impl History {
                 // Even if the other thread received the storage's error, the change must fail.
                 assert!(!outage.has_begun(), "{:?} gave no error", change.action);
             }
-            waiter.give_up();
+            drop(ready);
             let result = waiting.join().unwrap_or_else(|panic| resume_unwind(panic));
             if waiter.has_waited() {
                 waits.fetch_add(1, SeqCst);

@@ -54,12 +54,13 @@ impl Waiter {
         Some(result)
     }
 
-    /// Returns when the thread is ready for the signal.
-    pub(crate) fn wait_until_ready(&self) {
+    /// Returns when the thread is ready for the signal. If it has none when what is returned is dropped, also by a panic, it ends.
+    pub(crate) fn wait_until_ready(&self) -> Ready<'_> {
         let mut state = self.state();
         while state.status.is_none() {
             state = self.changed.wait(state).unwrap();
         }
+        Ready(self)
     }
 
     /// Starts the thread, if it is ready, and returns when it sleeps or is done.
@@ -86,15 +87,6 @@ impl Waiter {
         }
     }
 
-    /// Ends the thread, if it was not started.
-    pub(crate) fn give_up(&self) {
-        let mut state = self.state();
-        if state.step == Step::Idle {
-            state.step = Step::GivenUp;
-            self.changed.notify_all();
-        }
-    }
-
     /// Whether the thread was observed sleeping.
     pub(crate) fn has_waited(&self) -> bool {
         self.state().has_waited
@@ -102,6 +94,19 @@ impl Waiter {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap()
+    }
+}
+
+/// A thread that is ready for the signal.
+pub(crate) struct Ready<'w>(&'w Waiter);
+
+impl Drop for Ready<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        if state.step == Step::Idle {
+            state.step = Step::GivenUp;
+            self.0.changed.notify_all();
+        }
     }
 }
 
