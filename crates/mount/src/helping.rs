@@ -90,8 +90,13 @@ impl MountTasks {
         if !options.is_within(&self.most) {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
+        let mut made = self.made.lock();
+        if made.place.is_some() {
+            // It mounts once, however often it is asked.
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
         let device = mount_here(&self.mount_point, &options)?;
-        self.made.lock().place = Some(Place::new(self.mount_point.clone()));
+        made.place = Some(Place::new(self.mount_point.clone()));
         Ok(Answer::of_file(device))
     }
 

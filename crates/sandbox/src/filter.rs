@@ -6,10 +6,11 @@
 use std::{collections::BTreeMap, env, process};
 
 use libc::{
-    AF_INET, AF_INET6, CLONE_FS, CLONE_THREAD, ENOSYS, PR_GET_NAME, PR_GET_SECUREBITS, PR_SET_NAME,
-    PR_SET_SECUREBITS, PROT_EXEC, SOCK_SEQPACKET, SOCK_STREAM, SYS_clone, SYS_clone3, SYS_ioctl,
-    SYS_kill, SYS_mmap, SYS_mprotect, SYS_prctl, SYS_sendto, SYS_socket, SYS_socketpair,
-    SYS_tgkill, SYS_unshare, SYS_utimensat,
+    AF_INET, AF_INET6, CLONE_FS, CLONE_NEWCGROUP, CLONE_NEWIPC, CLONE_NEWNET, CLONE_NEWNS,
+    CLONE_NEWPID, CLONE_NEWUSER, CLONE_NEWUTS, CLONE_THREAD, ENOSYS, PR_GET_NAME,
+    PR_GET_SECUREBITS, PR_SET_NAME, PR_SET_SECUREBITS, PROT_EXEC, SOCK_SEQPACKET, SOCK_STREAM,
+    SYS_clone, SYS_clone3, SYS_ioctl, SYS_kill, SYS_mmap, SYS_mprotect, SYS_prctl, SYS_sendto,
+    SYS_socket, SYS_socketpair, SYS_tgkill, SYS_unshare, SYS_utimensat,
 };
 use seccompiler::{
     BackendError, BpfProgram, Error, SeccompAction, SeccompCmpArgLen as Width, SeccompCmpOp,
@@ -51,6 +52,15 @@ const PRCTLS: [i32; 6] = [
     PR_SET_VMA,
     PR_GET_AUXV,
 ];
+
+/// What puts a thread into a namespace of its own.
+const NAMESPACES: i32 = CLONE_NEWCGROUP
+    | CLONE_NEWIPC
+    | CLONE_NEWNET
+    | CLONE_NEWNS
+    | CLONE_NEWPID
+    | CLONE_NEWUSER
+    | CLONE_NEWUTS;
 
 /// The kind of a socket, without its flags.
 const SOCKET_TYPE: u64 = 0xf;
@@ -96,8 +106,9 @@ fn allowed(kind: Kind, network: bool, io_uring: bool) -> Result<Rules, BackendEr
     let calls = lists.flat_map(|(_, list)| list);
     let mut rules: Rules = calls.map(|call| (*call, Vec::new())).collect();
     let own = u64::from(process::id());
-    // Threads, and no processes.
-    rules.insert(SYS_clone, vec![has_bits(0, CLONE_THREAD)?]);
+    // Threads, and no processes; in no other namespace.
+    let flags = bits(CLONE_THREAD | NAMESPACES);
+    rules.insert(SYS_clone, vec![masked(0, flags, CLONE_THREAD)?]);
     for call in [SYS_kill, SYS_tgkill] {
         rules.insert(call, vec![is(0, own)?]);
     }
@@ -172,11 +183,6 @@ fn stream_of(family: i32) -> Result<SeccompRule, BackendError> {
         SeccompCondition::new(0, Width::Dword, equal, bits(family))?,
         SeccompCondition::new(1, Width::Dword, stream, bits(SOCK_STREAM))?,
     ])
-}
-
-/// An argument has all bits of these flags.
-fn has_bits(argument: u8, flags: i32) -> Result<SeccompRule, BackendError> {
-    masked(argument, bits(flags), flags)
 }
 
 /// An argument is no address.
