@@ -1,7 +1,7 @@
 //! Runs the simulation with each mutation in turn, in a copy of the repository.
 
 use std::{
-    fs,
+    fs, iter,
     ops::Range,
     path::Path,
     process::{Command, Output},
@@ -71,7 +71,7 @@ fn copy_repository(copy: &Path) {
     }
 }
 
-/// Runs the simulation of the copy, first with the seed that is known to notice the mutation: all others take minutes. Returns the
+/// Runs the simulation of the copy, first with the seed that is known to notice the mutation, as all of them take minutes. Returns the
 /// tests that failed, each with the lowest seed.
 ///
 /// # Errors
@@ -87,11 +87,25 @@ fn noticed(
         let said = String::from_utf8_lossy(&compiled.stderr);
         return Err(format!("it does not compile: {said}"));
     }
-    let failures = simulate(copy, target, &(known..known + 1))?;
-    match failures.is_empty() {
-        true => simulate(copy, target, others),
-        false => Ok(failures),
+    for seeds in iter::once(known..known + 1).chain(batches(others)) {
+        let failures = simulate(copy, target, &seeds)?;
+        if !failures.is_empty() {
+            return Ok(failures);
+        }
     }
+    Ok(Vec::new())
+}
+
+/// All seeds, few at first: where threads race, a seed does not always notice.
+fn batches(seeds: &Range<u64>) -> impl Iterator<Item = Range<u64>> {
+    const FIRST: u64 = 8;
+    let end = seeds.end;
+    let sizes = iter::successors(Some(FIRST), |size| Some(size.saturating_mul(2)));
+    sizes.scan(seeds.start, move |start, size| {
+        let batch = *start..start.saturating_add(size).min(end);
+        *start = batch.end;
+        (!batch.is_empty()).then_some(batch)
+    })
 }
 
 /// The tests that fail with any of these seeds.
@@ -131,6 +145,14 @@ fn failures(out: &str, err: &str) -> Vec<String> {
         .zip(seeds)
         .map(|(name, seed)| format!("{}: {seed}", name.replace('_', " ")))
         .collect()
+}
+
+#[test]
+fn batches_grow_and_leave_nothing_out() {
+    let all: Vec<_> = batches(&(3..100)).collect();
+    assert_eq!(all, [3..11, 11..27, 27..59, 59..100]);
+    assert_eq!(batches(&(0..5)).collect::<Vec<_>>(), [0..5]);
+    assert_eq!(batches(&(5..5)).count(), 0);
 }
 
 #[test]
