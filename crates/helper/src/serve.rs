@@ -2,6 +2,7 @@ use std::{
     fs::File,
     io,
     os::fd::OwnedFd,
+    panic::{self, AssertUnwindSafe},
     process,
     sync::{
         Arc,
@@ -77,7 +78,10 @@ fn answer<'scope>(
     }
     // Without a thread the socket for the answer is closed, which is an answer as well.
     let started = thread::Builder::new().spawn_scoped(scope, move || {
-        let answer = done(tasks, &question);
+        // A task that panics must not take the others with it.
+        let done = panic::catch_unwind(AssertUnwindSafe(|| done(tasks, &question)));
+        let failed = |_| Err(io::Error::other("the helper process has failed"));
+        let answer = done.unwrap_or_else(failed);
         // The process that asked may have ended.
         let _ = send_answer(&question.answer_to, &answer);
         working.fetch_sub(1, Relaxed);
