@@ -8,14 +8,14 @@ use std::{
     time::Duration,
 };
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use verimount_support::command;
 
 use crate::{
     data,
     lab::{Format, Lab, User, seconds},
     mounts::{Mount, Sealed, bridge, volume},
-    report::{Bar, Compare, Report, mebibytes},
+    report::{Bar, Compare, Report, mebibytes, with_range},
     rounds::{Contest, Spread},
     table::Table,
 };
@@ -124,6 +124,67 @@ fn run_quietly(program: &mut Command) -> Result<()> {
 
 /// Mounts of all kinds that nobody uses: how long one scrape of all takes, and what they take of the machine.
 fn many(lab: &Lab, report: &mut Report, image: &Sealed) -> Result<()> {
+    let mounts = mounts(lab, image)?;
+    let idle = idle_time(lab, &mounts)?;
+    let scrape = Contest::default()
+        .variant("scrape", || {
+            let mut status = lab.verimount(User::Caller);
+            status.args(["status", "--all", "--prometheus"]);
+            seconds(status.stdout(Stdio::null()))
+        })
+        .run(lab.rounds)?;
+    let scrape = scrape.spread("scrape")?.times(1e3);
+    let memory: Vec<_> = mounts
+        .iter()
+        .map(Mount::present_memory)
+        .collect::<Result<_>>()?;
+    let spread = |of: fn(&(u64, u64)) -> u64| {
+        let values = memory.iter().map(|both| mebibytes(of(both)));
+        Spread::of(values).context("there are no mounts")
+    };
+    let (resident, share) = (spread(|both| both.0)?, spread(|both| both.1)?);
+    let mut table = Table::new(["what", "figure"]);
+    for (what, figure, unit) in [
+        ("one scrape of all", scrape, "ms"),
+        (
+            "processor time of all while idle, in a minute",
+            Spread::exact(idle),
+            "s",
+        ),
+        (
+            "memory of each: share (PSS) of daemon and helper",
+            share,
+            "MiB",
+        ),
+        (
+            "resident (RSS) of the daemon, with pages that all share",
+            resident,
+            "MiB",
+        ),
+    ] {
+        table.row([what, &format!("{} {unit}", with_range(figure))]);
+    }
+    let count = mounts.len();
+    report.section(&format!("{count} mounts of all kinds that nobody uses"));
+    report.say(table);
+    for (what, bar, unit, figure) in [
+        ("one scrape", 100.0, " ms", scrape),
+        ("processor time in a minute", 0.0, " s", Spread::exact(idle)),
+        (
+            "share of memory of the largest",
+            8.0,
+            " MiB",
+            Spread::exact(share.max),
+        ),
+    ] {
+        let text = format!("{count} idle mounts: {what}");
+        report.require(&text, Bar::AtMost(bar), unit, figure);
+    }
+    Ok(())
+}
+
+/// As many images, bridges and volumes.
+fn mounts(lab: &Lab, image: &Sealed) -> Result<Vec<Mount>> {
     let mut mounts = Vec::new();
     for index in 0..OF_EACH {
         mounts.push(image.mount(lab, User::Caller, &[])?);
@@ -136,56 +197,19 @@ fn many(lab: &Lab, report: &mut Report, image: &Sealed) -> Result<()> {
         run_quietly(format.arg(&storage).stdout(Stdio::null()))?;
         mounts.push(volume(lab, &storage, &[])?);
     }
-    let count = mounts.len();
+    Ok(mounts)
+}
+
+/// The processor time in seconds that all take in a minute in which nobody uses them.
+fn idle_time(lab: &Lab, mounts: &[Mount]) -> Result<f64> {
     let used = || -> Result<f64> { mounts.iter().map(Mount::processor_seconds).sum() };
     // What mounting has begun ends first.
     thread::sleep(Duration::from_secs(2));
     let before = used()?;
-    thread::sleep(if lab.rounds > 1 {
-        IDLE
-    } else {
-        Duration::from_secs(1)
+    thread::sleep(match lab.rounds {
+        // A test of the benchmark.
+        1 => Duration::from_secs(1),
+        _ => IDLE,
     });
-    let idle = used()? - before;
-    let scrape = Contest::default()
-        .variant("scrape", || {
-            let mut status = lab.verimount(User::Caller);
-            seconds(
-                status
-                    .args(["status", "--all", "--prometheus"])
-                    .stdout(Stdio::null()),
-            )
-        })
-        .run(lab.rounds)?
-        .spread("scrape")?;
-    let memory = mounts
-        .iter()
-        .map(Mount::own_memory)
-        .collect::<Result<Vec<_>>>()?;
-    let memory = Spread::of(memory.into_iter().map(mebibytes)).unwrap_or(Spread::exact(0.0));
-    let mut table = Table::new(["what", "figure"]);
-    let idle_text = format!("{:.1} ms in {} s", idle * 1e3, IDLE.as_secs());
-    for (what, figure) in [
-        (
-            "one scrape of all",
-            format!("{:.0} ms", scrape.median * 1e3),
-        ),
-        ("processor time while idle, all together", idle_text),
-        (
-            "resident memory of each, median",
-            format!("{:.1} MiB", memory.median),
-        ),
-        ("the largest", format!("{:.1} MiB", memory.max)),
-    ] {
-        table.row([what, &figure]);
-    }
-    report.section(&format!("{count} mounts of all kinds that nobody uses"));
-    report.say(table);
-    let text = format!("{count} idle mounts: one scrape");
-    report.require(&text, Bar::AtMost(100.0), " ms", scrape.times(1e3));
-    let text = format!("{count} idle mounts: processor time in a minute");
-    report.require(&text, Bar::AtMost(0.0), " s", Spread::exact(idle));
-    let text = format!("{count} idle mounts: resident memory of the largest");
-    report.require(&text, Bar::AtMost(8.0), " MiB", Spread::exact(memory.max));
-    Ok(())
+    Ok(used()? - before)
 }

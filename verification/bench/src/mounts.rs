@@ -190,19 +190,19 @@ impl Mount {
         kernel_bytes(&self.of_daemon("status")?, "VmHWM:").context("no VmHWM")
     }
 
-    /// The present memory of the serving process in bytes, including the program's own pages, with what its helper process has
-    /// for itself.
-    pub(crate) fn own_memory(&self) -> Result<u64> {
-        let own = kernel_bytes(&self.of_daemon("status")?, "VmRSS:").context("no VmRSS")?;
+    /// The present memory of the serving process and its helper in bytes: what is resident of the former, and the share of both,
+    /// in which a page counts as its part among all processes that have it.
+    pub(crate) fn present_memory(&self) -> Result<(u64, u64)> {
         let id = self.id()?;
-        let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children"))?;
-        let of_helpers = children.split_whitespace().map(|child| {
-            let pages = fs::read_to_string(format!("/proc/{child}/smaps_rollup"))?;
-            let [clean, dirty] =
-                ["Private_Clean:", "Private_Dirty:"].map(|name| kernel_bytes(&pages, name));
-            Ok(clean.unwrap_or(0) + dirty.unwrap_or(0))
+        let resident = kernel_bytes(&self.of_daemon("status")?, "VmRSS:").context("no VmRSS")?;
+        let helpers = fs::read_to_string(format!("/proc/{id}/task/{id}/children"))?;
+        let own = id.to_string();
+        let both = helpers.split_whitespace().chain([own.as_str()]);
+        let shares = both.map(|process| {
+            let pages = fs::read_to_string(format!("/proc/{process}/smaps_rollup"))?;
+            kernel_bytes(&pages, "Pss:").context("no Pss")
         });
-        Ok(own + of_helpers.sum::<Result<u64>>()?)
+        Ok((resident, shares.sum::<Result<u64>>()?))
     }
 
     /// The processor time of the serving process so far, in seconds.
