@@ -105,7 +105,7 @@ impl Bridge {
         raise_open_files();
         let mirror = self.mirror()?;
         let policy = self.policy()?;
-        sandbox.change(&self.source);
+        sandbox.mirror(&self.source);
         if let Some(path) = &self.policy {
             let path = absolute(path)?;
             // Editors put a new file in its place.

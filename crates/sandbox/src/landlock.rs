@@ -77,8 +77,7 @@ fn access(rights: FileRights) -> BitFlags<AccessFs> {
     match rights {
         FileRights::Read => read,
         FileRights::Write => read | AccessFs::WriteFile | AccessFs::Truncate,
-        FileRights::Change => {
-            AccessFs::from_all(NEWEST) & !(AccessFs::Execute | AccessFs::ResolveUnix)
-        }
+        FileRights::Change => access(FileRights::Mirror) & !AccessFs::Execute,
+        FileRights::Mirror => AccessFs::from_all(NEWEST) & !AccessFs::ResolveUnix,
     }
 }

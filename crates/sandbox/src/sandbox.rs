@@ -9,7 +9,7 @@ use crate::{
     landlock::{self, Landlocked},
 };
 
-/// What may be done with a file, or with all files below a directory. Programs are never run.
+/// What may be done with a file, or with all files below a directory. This process itself never runs programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FileRights {
     /// They are read.
@@ -18,6 +18,9 @@ pub enum FileRights {
     Write,
     /// They are read, written, created, renamed and removed.
     Change,
+    /// The same, and the kernel may open them with the rights of this process to run them for others, as it does with files
+    /// that are passed through.
+    Mirror,
 }
 
 /// The rights that a daemon keeps.

@@ -75,6 +75,11 @@ impl Sandbox {
         }
     }
 
+    /// Keeps the source of a bridge, whose programs the kernel runs for the bridge's users.
+    pub fn mirror(&mut self, path: impl AsRef<Path>) {
+        self.rights.allow(path, FileRights::Mirror);
+    }
+
     /// Keeps the mount on `mount_point`, with options that allow no more than `most`.
     pub fn mount(&mut self, mount_point: &Path, most: AttachOptions) {
         self.read(mount_point);

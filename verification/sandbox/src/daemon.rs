@@ -76,6 +76,7 @@ impl World {
             fs::create_dir(folder.path().join(name)).unwrap();
         }
         fs::write(folder.path().join("source/file"), "text").unwrap();
+        fs::copy("/bin/true", folder.path().join("source/program")).unwrap();
         let world = Self {
             folder,
             program,
@@ -90,7 +91,15 @@ impl World {
             assert!(made.status.success(), "{made:?}");
         }
         if user == User::Nobody {
-            for name in ["", "source", "source/file", "mnt", "image", "volume"] {
+            for name in [
+                "",
+                "source",
+                "source/file",
+                "source/program",
+                "mnt",
+                "image",
+                "volume",
+            ] {
                 let path = world.folder.path().join(name);
                 std::os::unix::fs::chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
             }
@@ -170,6 +179,17 @@ impl World {
         // All threads wait then.
         thread::sleep(Duration::from_millis(200));
         daemon
+    }
+
+    /// Runs the program in a mount.
+    ///
+    /// # Panics
+    /// If it does not run.
+    pub fn run(&self, user: User) {
+        let mut command = Command::new(self.path("mnt/program"));
+        user.becomes(&mut command);
+        let status = command.status();
+        assert!(status.is_ok_and(|status| status.success()), "{user:?}");
     }
 
     /// Uses what a daemon serves, as the user who has started it.

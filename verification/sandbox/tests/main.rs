@@ -86,6 +86,22 @@ fn no_thread_of_any_daemon_can_do_more_than_it_needs() {
     }
 }
 
+/// The kernel opens the programs of a bridge that passes files through with the rights of the daemon.
+#[test]
+fn programs_run_for_the_users_of_a_mount() {
+    if !is_root() {
+        return;
+    }
+    for user in [User::Root, User::Nobody] {
+        let world = World::new(user);
+        for kind in [Kind::Image, Kind::Remote, Kind::Bridge] {
+            let daemon = world.start(kind, user, &[], None);
+            world.run(user);
+            daemon.end(&world);
+        }
+    }
+}
+
 #[test]
 fn remote_images_reach_servers_and_bridges_act_for_users() {
     if !is_root() {
