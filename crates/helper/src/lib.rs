@@ -54,7 +54,10 @@ fn ask_at(helper: impl AsFd, task: &str, question: &[u8]) -> io::Result<Answer> 
     let (ours, its) = pair()?;
     message::send_question(helper, task, question, &its)?;
     drop(its);
-    message::receive_answer(&ours)
+    let answer = message::receive_answer(&ours);
+    // The helper has closed its own copy of a file then, so that nobody but this process keeps it open.
+    message::wait_for_end(&ours);
+    answer
 }
 
 /// A pair of connected sockets that keep the borders of messages.

@@ -114,6 +114,12 @@ pub(crate) fn receive_answer(from: impl AsFd) -> io::Result<Answer> {
     }
 }
 
+/// Waits until the other side has closed its socket.
+pub(crate) fn wait_for_end(from: impl AsFd) {
+    // It sends nothing else.
+    let _ = receive(from);
+}
+
 fn send(to: impl AsFd, parts: &[&[u8]], file: Option<BorrowedFd<'_>>) -> io::Result<()> {
     let len: usize = parts.iter().map(|part| part.len()).sum();
     if len > MAX_MESSAGE {

@@ -84,6 +84,8 @@ fn answer<'scope>(
         let answer = done.unwrap_or_else(failed);
         // The process that asked may have ended.
         let _ = send_answer(&question.answer_to, &answer);
+        // Before the socket is closed, for which that process waits.
+        drop(answer);
         working.fetch_sub(1, Relaxed);
     });
     if started.is_err() {
