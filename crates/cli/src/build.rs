@@ -74,7 +74,7 @@ impl Build {
         match built.layers {
             // Links in layers lead into the tree that they make together.
             Some(layers) if self.layer_store => {
-                say(format_args!("note: layers in the store: {layers}"))
+                say(format_args!("note: layers in the store: {layers}"));
             }
             layers => {
                 if let Some(layers) = layers {

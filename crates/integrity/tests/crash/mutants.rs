@@ -151,7 +151,7 @@ fn failures(out: &str, err: &str) -> Vec<String> {
 fn batches_grow_and_leave_nothing_out() {
     let all: Vec<_> = batches(&(3..100)).collect();
     assert_eq!(all, [3..11, 11..27, 27..59, 59..100]);
-    assert_eq!(batches(&(0..5)).collect::<Vec<_>>(), [0..5]);
+    assert!(batches(&(0..5)).eq(iter::once(0..5)));
     assert_eq!(batches(&(5..5)).count(), 0);
 }
 
