@@ -141,7 +141,7 @@ impl BackgroundArgs {
             return;
         }
         match sandbox.enter() {
-            Ok((_, missing)) => {
+            Ok(missing) => {
                 for missing in missing {
                     say(format_args!("note: the sandbox is incomplete: {missing}"));
                 }

@@ -17,7 +17,7 @@ use verimount::bridge::{
 use verimount::mounts::{AttachOptions, Reload, served};
 use verimount::{
     printable,
-    sandbox::{Answer, Kind, Sandbox, Task, ask},
+    sandbox::{Answer, Kind, Sandbox, Task, ask_for_file},
 };
 
 use crate::{
@@ -257,11 +257,8 @@ fn read_policy(path: &Path) -> Result<Policy> {
 }
 
 fn open_policy(path: &Path) -> io::Result<File> {
-    match ask(POLICY, &[]) {
-        Some(answer) => {
-            let file = answer?.file;
-            Ok(file.ok_or(io::ErrorKind::NotFound)?.into())
-        }
+    match ask_for_file(POLICY, &[]) {
+        Some(file) => Ok(file?.into()),
         None => File::open(path),
     }
 }

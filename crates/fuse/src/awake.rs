@@ -9,10 +9,6 @@ use std::{
     time::Duration,
 };
 
-/// The kernel's interface to limit the wake-up latency of idle processors (PM QoS). A limit holds
-/// while the file is open, so it never outlives this process.
-const LIMIT: &str = "/dev/cpu_dma_latency";
-
 /// No latency, in microseconds: idle processors do not sleep.
 const NONE: i32 = 0;
 /// No limit.
@@ -41,10 +37,14 @@ struct Shared {
 }
 
 impl AwakeLimit {
+    /// The kernel's interface to limit the wake-up latency of idle processors (PM QoS). A limit holds
+    /// while the file is open, so it never outlives this process.
+    pub const PATH: &str = "/dev/cpu_dma_latency";
+
     /// # Errors
     /// The system's error: only root may set this limit, and not every kernel has it.
     pub fn open() -> io::Result<Self> {
-        Ok(Self(OpenOptions::new().write(true).open(LIMIT)?))
+        Ok(Self(OpenOptions::new().write(true).open(Self::PATH)?))
     }
 
     /// Starts the thread that sets and removes the limit.
@@ -61,7 +61,7 @@ impl AwakeLimit {
             let builder = thread::Builder::new().name("awake".to_owned());
             builder.spawn(move || {
                 if let Err(error) = shared.keep(self.0) {
-                    tracing::warn!(%error, "processors are no longer kept awake: {LIMIT}");
+                    tracing::warn!(%error, "processors are no longer kept awake: {}", AwakeLimit::PATH);
                 }
             })?
         };

@@ -20,6 +20,7 @@ use std::{
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use verimount_sys::{Forked, fork};
 
+pub use message::receive_file;
 pub use removal::{remove_file, removing};
 pub use task::{Answer, Task};
 
@@ -47,6 +48,16 @@ pub fn start(tasks: Vec<Task>) -> io::Result<()> {
 pub fn ask(task: &str, question: &[u8]) -> Option<io::Result<Answer>> {
     let helper = HELPER.get()?;
     Some(ask_at(helper, task, question))
+}
+
+/// The same for a task that opens a file.
+///
+/// # Errors
+/// As [`ask`], and an error if the helper has sent no file.
+pub fn ask_for_file(task: &str, question: &[u8]) -> Option<io::Result<OwnedFd>> {
+    let answer = ask(task, question)?;
+    let none = || io::Error::other("the helper process has sent no file");
+    Some(answer.and_then(|answer| answer.file.ok_or_else(none)))
 }
 
 fn ask_at(helper: impl AsFd, task: &str, question: &[u8]) -> io::Result<Answer> {

@@ -114,6 +114,14 @@ pub(crate) fn receive_answer(from: impl AsFd) -> io::Result<Answer> {
     }
 }
 
+/// Receives a file that another process sends over a Unix socket; `None` if it closes the socket without one.
+///
+/// # Errors
+/// Those of the system.
+pub fn receive_file(from: impl AsFd) -> io::Result<Option<OwnedFd>> {
+    Ok(receive(from)?.1)
+}
+
 /// Waits until the other side has closed its socket.
 pub(crate) fn wait_for_end(from: impl AsFd) {
     // It sends nothing else.

@@ -3,8 +3,7 @@
 use std::{
     env,
     ffi::{OsStr, OsString},
-    io::{self, IoSliceMut, Read},
-    mem::MaybeUninit,
+    io::{self, Read},
     os::{
         fd::{AsRawFd, OwnedFd},
         unix::net::UnixStream,
@@ -13,10 +12,8 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-use rustix::{
-    io::{FdFlags, fcntl_setfd},
-    net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg},
-};
+use rustix::io::{FdFlags, fcntl_setfd};
+use verimount_helper::receive_file;
 use verimount_names::one_line;
 
 use crate::mount::{MountOptions, SUBTYPE};
@@ -49,7 +46,7 @@ pub(crate) fn mount(mount_point: &Path, options: &MountOptions) -> io::Result<Ow
         .spawn()
         .map_err(|error| not_run(error, &search_path()))?;
     drop(its);
-    let device = receive_descriptor(&ours);
+    let device = receive_file(&ours);
     let mut said = String::new();
     if let Some(mut stderr) = program.stderr.take() {
         stderr.read_to_string(&mut said)?;
@@ -135,27 +132,6 @@ pub fn find_fusermount() -> Option<PathBuf> {
 fn found_in(directories: &OsStr) -> Option<PathBuf> {
     let mut places = env::split_paths(directories).map(|directory| directory.join(PROGRAM));
     places.find(|place| place.exists())
-}
-
-/// Receives a descriptor over `socket`; `None` if it is closed without one.
-fn receive_descriptor(socket: &UnixStream) -> io::Result<Option<OwnedFd>> {
-    let mut byte = [0];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let mut buffers = [IoSliceMut::new(&mut byte)];
-    rustix::io::retry_on_intr(|| {
-        recvmsg(
-            socket,
-            &mut buffers,
-            &mut ancillary,
-            RecvFlags::CMSG_CLOEXEC,
-        )
-    })?;
-    let mut descriptors = ancillary.drain().filter_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
-        _ => None,
-    });
-    Ok(descriptors.next())
 }
 
 #[cfg(test)]

@@ -3,14 +3,14 @@
 
 use std::{
     io,
-    os::fd::OwnedFd,
+    os::{fd::OwnedFd, unix::ffi::OsStrExt},
     path::{Path, PathBuf, absolute},
     sync::Arc,
 };
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use verimount_helper::{Answer, Task, ask};
+use verimount_helper::{Answer, Task, ask, ask_for_file};
 
 use crate::{
     Daemon, MountOptions, UnmountError,
@@ -101,8 +101,11 @@ impl MountTasks {
     }
 
     fn unmount(&self, given: &[u8]) -> io::Result<Answer> {
-        let is_lazy = given == [1];
-        told(unmount_here(&self.mount_point, is_lazy).map(|()| None))
+        let (is_lazy, mount_point) = given.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+        match self.mount_point.as_os_str().as_bytes() == mount_point {
+            true => told(unmount_here(&self.mount_point, *is_lazy == 1).map(|()| None)),
+            false => Err(io::ErrorKind::PermissionDenied.into()),
+        }
     }
 
     fn leave(&self) -> io::Result<Answer> {
@@ -129,17 +132,13 @@ pub(crate) fn mount(options: &MountOptions) -> Option<io::Result<OwnedFd>> {
         Ok(options) => options,
         Err(error) => return Some(Err(error.into())),
     };
-    let answer = ask(MOUNT, &options)?;
-    Some(answer.and_then(|answer| {
-        let none = || io::Error::other("the helper process has sent no device");
-        answer.file.ok_or_else(none)
-    }))
+    ask_for_file(MOUNT, &options)
 }
 
 /// Has the helper unmount; `None` if this process has none.
-pub(crate) fn unmount(lazy: bool) -> Option<Result<(), UnmountError>> {
-    let answer = ask(UNMOUNT, &[lazy.into()])?;
-    Some(heard(answer).map(drop))
+pub(crate) fn unmount(mount_point: &Path, lazy: bool) -> Option<Result<(), UnmountError>> {
+    let given = [&[lazy.into()], mount_point.as_os_str().as_bytes()].concat();
+    Some(heard(ask(UNMOUNT, &given)?).map(drop))
 }
 
 /// Has the helper detach the mount, and returns who still uses it; `None` if this process has no helper.

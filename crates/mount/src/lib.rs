@@ -35,3 +35,4 @@ pub use mount::{Mode, MountError, MountOptions, Mountable, attach};
 pub use mount_table::{MountEntry, mounts};
 pub use mounted::Mounted;
 pub use unmount::{UnmountError, unmount};
+pub use verimount_fuse::AwakeLimit;

@@ -50,7 +50,7 @@ pub enum UnmountError {
 /// # Errors
 /// Any [`UnmountError`].
 pub fn unmount(mount_point: &Path, lazy: bool) -> Result<(), UnmountError> {
-    helping::unmount(lazy).unwrap_or_else(|| unmount_here(mount_point, lazy))
+    helping::unmount(mount_point, lazy).unwrap_or_else(|| unmount_here(mount_point, lazy))
 }
 
 /// The same, by this process.

@@ -23,7 +23,7 @@ use crate::{Kind, calls};
 const UNKNOWN_CALLS: &str = "VERIMOUNT_UNKNOWN_CALLS";
 
 /// The operations of `ioctl` that daemons use.
-const IOCTLS: [u32; 7] = [
+const IOCTLS: [u32; 6] = [
     // FUSE_DEV_IOC_CLONE, FUSE_DEV_IOC_BACKING_OPEN, FUSE_DEV_IOC_BACKING_CLOSE
     0x8004_e500,
     0x4010_e501,
@@ -34,8 +34,6 @@ const IOCTLS: [u32; 7] = [
     0x5421,
     // TCGETS, by which a terminal is known
     0x5401,
-    // BLKSSZGET
-    0x1268,
 ];
 
 /// `PR_SET_IO_FLUSHER`; `PR_SET_VMA`, by which C libraries name memory; `PR_GET_AUXV`.

@@ -29,6 +29,6 @@ pub fn held() -> Option<&'static Held> {
 }
 
 /// Notes what holds of this process from now on.
-pub(crate) fn hold(held: Held) -> &'static Held {
-    HELD.get_or_init(|| held)
+pub(crate) fn hold(held: Held) {
+    HELD.get_or_init(|| held);
 }

@@ -69,9 +69,9 @@ impl Sandbox {
         self.io_uring = true;
     }
 
-    /// Gives up all other rights of the calling thread and of those that it starts from now on, as far as the kernel can. Says
-    /// what holds, and what does not, with the reasons.
-    pub fn enter(&self) -> (&'static Held, Vec<String>) {
+    /// Gives up all other rights of the calling thread and of those that it starts from now on, as far as the kernel can. Returns
+    /// what does not hold, with the reasons.
+    pub fn enter(&self) -> Vec<String> {
         let mut missing = Vec::new();
         let capabilities = capabilities::keep(self.kind).unwrap_or_else(|error| {
             missing.push(format!("it keeps all capabilities: {error}"));
@@ -86,14 +86,14 @@ impl Sandbox {
         if let Err(error) = &filtered {
             missing.push(format!("all system calls are open to it: {error}"));
         }
-        let held = Held {
+        hold(Held {
             landlock: version,
             files,
             system_calls: filtered.is_ok(),
             network: self.network,
             capabilities,
-        };
-        (hold(held), missing)
+        });
+        missing
     }
 
     /// What Landlock holds back, or why it does not hold files.

@@ -22,7 +22,7 @@ use crate::{
     fault::Fault,
     image_archive::{FilePart, ImageArchiveError, ImageFiles, InArchive, images},
     output_file::folder_of,
-    progress::Watch,
+    progress::{Step, UNKNOWN, Watch, step},
 };
 
 /// How much of a blob is read at once, in bytes.
@@ -147,8 +147,8 @@ impl<'o> Store<'o> {
     fn add(&mut self, layer: &FilePart, source: &Path, watch: &mut Watch<'_>) -> Result<(), Error> {
         let of_store = |error| Error::io(self.output, error);
         let start = self.file.seek(SeekFrom::End(0)).map_err(of_store)?;
-        let copied = self.copy(layer);
-        let (digest, blob) = copied.map_err(|error| Error::io(source, error))?;
+        let copied = self.copy(layer, watch);
+        let (digest, blob) = copied.map_err(|stopped| stopped.at(source))?;
         if self.layers.contains_key(&digest) {
             return self.file.set_len(start).map_err(of_store);
         }
@@ -161,8 +161,8 @@ impl<'o> Store<'o> {
                 blob.end..blob.end + len
             }
         };
-        let (diff_digest, _) =
-            hashed(Rest::new(&self.file, archive.clone()), io::sink()).map_err(of_store)?;
+        let hashed = hashed(Rest::new(&self.file, archive.clone()), io::sink(), watch);
+        let (diff_digest, _) = hashed.map_err(|stopped| stopped.at(source))?;
         let info = Info {
             compressed_diff_digest: &digest,
             compressed_size: blob.end - blob.start,
@@ -183,16 +183,46 @@ impl<'o> Store<'o> {
     }
 
     /// Appends the blob of a layer, and returns its digest and place.
-    fn copy(&self, layer: &FilePart) -> io::Result<(String, Range<u64>)> {
+    fn copy(
+        &self,
+        layer: &FilePart,
+        watch: &mut Watch<'_>,
+    ) -> Result<(String, Range<u64>), Stopped> {
         let start = (&self.file).stream_position()?;
         let from = Rest::new(&layer.file, layer.range.clone());
-        let (digest, len) = hashed(from, &self.file)?;
+        let (digest, len) = hashed(from, &self.file, watch)?;
         Ok((digest, start..start + len))
     }
 }
 
+/// Why a copy is not complete.
+enum Stopped {
+    Io(io::Error),
+    Cancelled,
+}
+
+impl Stopped {
+    fn at(self, source: &Path) -> Error {
+        match self {
+            Self::Io(error) => Error::io(source, error),
+            Self::Cancelled => Fault::Cancelled.at(source),
+        }
+    }
+}
+
+impl From<io::Error> for Stopped {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
 /// Copies, and returns the digest and the number of bytes.
-fn hashed(mut from: impl Read, mut to: impl Write) -> io::Result<(String, u64)> {
+fn hashed(
+    mut from: impl Read,
+    mut to: impl Write,
+    watch: &mut Watch<'_>,
+) -> Result<(String, u64), Stopped> {
+    let mut progress = step(watch, Step::Hash, UNKNOWN);
     let mut hasher = Sha256::new();
     let mut piece = vec![0; PIECE];
     let mut len = 0;
@@ -206,6 +236,9 @@ fn hashed(mut from: impl Read, mut to: impl Write) -> io::Result<(String, u64)> 
         hasher.update(&piece[..read]);
         to.write_all(&piece[..read])?;
         len += read as u64;
+        if progress(read as u64).is_break() {
+            return Err(Stopped::Cancelled);
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::{io, path::Path};
 
-use verimount_mount::{MountOptions as AttachOptions, MountTasks};
+use verimount_mount::{AwakeLimit, MountOptions as AttachOptions, MountTasks};
 use verimount_sandbox::{FileRights, Sandbox as Rights};
 
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
     location::{BESIDE, Kind as Place, path_with},
 };
 
-pub use verimount_helper::{Answer, Task, ask, removing};
+pub use verimount_helper::{Answer, Task, ask, ask_for_file, removing};
 pub use verimount_sandbox::{Held, Kind};
 
 /// The rights that this process keeps, and what its helper does.
@@ -87,10 +87,15 @@ impl Sandbox {
             self.rights.allow_io_uring();
         }
         if most.awake {
-            self.write("/dev/cpu_dma_latency");
+            self.keep_awake();
         }
         self.tasks
             .extend(MountTasks::new(mount_point, most).tasks());
+    }
+
+    /// Keeps that processors are kept out of idle states.
+    pub fn keep_awake(&mut self) {
+        self.write(AwakeLimit::PATH);
     }
 
     /// Keeps that the helper does this.
@@ -99,11 +104,11 @@ impl Sandbox {
     }
 
     /// Starts the helper, and gives up all other rights of this thread and of those that it starts from now on, as far as the
-    /// kernel can. Returns what holds, and what does not, with the reasons.
+    /// kernel can. Returns what does not hold, with the reasons.
     ///
     /// # Errors
     /// If no helper can be started, as this process has other threads or the system refuses; no right is given up then.
-    pub fn enter(self) -> io::Result<(&'static Held, Vec<String>)> {
+    pub fn enter(self) -> io::Result<Vec<String>> {
         let Self {
             mut rights,
             mut tasks,

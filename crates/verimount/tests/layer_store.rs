@@ -3,13 +3,14 @@
 use std::{
     fs::{self, File},
     io::Write,
+    ops::ControlFlow,
     path::{Path, PathBuf},
 };
 
 use flate2::{Compression, write::GzEncoder};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use verimount::{BuildOptions, Built, Error, ErrorKind, FileType, Image, OpenOptions};
+use verimount::{BuildOptions, Built, Error, ErrorKind, FileType, Image, OpenOptions, Step};
 use verimount_testkit::TarArchive;
 
 /// The digest of a blob, as container images have it.
@@ -165,6 +166,20 @@ fn a_digest_leads_to_no_other_file() {
         let refused = build(&[layout.path()], &image).unwrap_err();
         assert!(refused.to_string().contains("is not in it"), "{refused}");
     }
+}
+
+#[test]
+fn whoever_watches_can_end_it() {
+    let [lower, upper] = layers();
+    let layout = Layout::new(&[&[&lower, &upper]]);
+    let image = layout.path().join("store.img");
+    let cancelled = BuildOptions::new().watch(|progress| match progress.step {
+        Step::Hash => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    let ended = verimount::build_layer_store(&[layout.path()], &image, &cancelled);
+    assert_eq!(ended.unwrap_err().kind(), ErrorKind::Cancelled);
+    assert!(!image.exists());
 }
 
 #[test]

@@ -47,6 +47,11 @@ impl Attempt {
         Self::new(name, libc::SYS_socket, &arguments)
     }
 
+    /// Whether it makes a socket.
+    pub fn is_socket(&self) -> bool {
+        self.number == libc::SYS_socket
+    }
+
     /// Tries it in a thread.
     ///
     /// # Errors

@@ -10,7 +10,7 @@ use rustix::{
     io::Errno,
     stdio::dup2_stderr,
 };
-use verimount::sandbox::{Answer, Task, ask};
+use verimount::sandbox::{Answer, Task, ask_for_file};
 
 /// The name of the task.
 const REOPEN: &str = "reopen-log";
@@ -49,11 +49,8 @@ impl LogFile {
     }
 
     fn open_again(&self) -> io::Result<File> {
-        match ask(REOPEN, &[]) {
-            Some(answer) => {
-                let file = answer?.file;
-                Ok(file.ok_or(io::ErrorKind::NotFound)?.into())
-            }
+        match ask_for_file(REOPEN, &[]) {
+            Some(file) => Ok(file?.into()),
             None => open(&self.path, OFlags::NOFOLLOW),
         }
     }

@@ -92,7 +92,7 @@ impl Serve {
         sandbox.task(removing(removed.into_iter().flatten().collect()));
         self.volume.prepare(sandbox);
         if self.awake {
-            sandbox.write("/dev/cpu_dma_latency");
+            sandbox.keep_awake();
         }
         Ok(Bound {
             server,
