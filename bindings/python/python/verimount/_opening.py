@@ -1,0 +1,180 @@
+"""Where content is and which is accepted, and content that was opened."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from errno import EKEYREJECTED
+from pickle import PicklingError
+from typing import Any, Protocol, TypedDict, Union
+
+from . import _verimount
+from ._errors import WrongContent
+
+
+class Source(Protocol):
+    """Content that Python code reads: the last kind of location."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def size(self) -> int: ...
+    def read_at(self, offset: int, length: int, /) -> bytes: ...
+
+
+StrPath = Union[str, "os.PathLike[str]"]
+Location = Union[StrPath, Source]
+
+
+class Options(TypedDict, total=False):
+    """Which content is accepted, where its seal is, and how it is read: the keyword arguments of all that opens content.
+
+    All of ``digest``, ``key`` and ``root_hash`` that are given must hold. Without any, only a location that names its
+    content by a digest can be opened, unless it is said to be ``unpinned``.
+    """
+
+    digest: str | None
+    """The digest of fs-verity, such as ``sha256:…``."""
+    key: StrPath | None
+    """The minisign public key that the seal is signed with, or its file."""
+    root_hash: str | None
+    """The root hash of dm-verity, in hexadecimal digits."""
+    unpinned: bool
+    """Accepts any content that matches its own seal: detects damage, but not forgery."""
+    cache: StrPath | None
+    """The directory in which what is fetched from servers is kept; by default nothing is."""
+    sidecar: Location | None
+    """The file with the Merkle tree, if it is neither at the end of the data nor in ``FILE.verity``."""
+    hash_offset: int | None
+    """The offset of a dm-verity superblock in bytes."""
+    devices: Sequence[tuple[Location, str | None]]
+    """The further devices of an image, each with its digest, if that is pinned."""
+    timeout: float | None
+    """How long a read waits for a server, in seconds; by default a minute."""
+    ca: StrPath | None
+    """The authorities whose certificates are accepted of servers, in a PEM file; by default those of the system."""
+    header_file: StrPath | None
+    """The file with headers to send with each request, such as tokens, one ``Name: value`` on each line."""
+
+
+# Counts forks, so that what was opened before one is opened anew in the child.
+_generation = 0
+
+
+def _forked() -> None:
+    global _generation
+    _verimount.forked()
+    _generation += 1
+
+
+os.register_at_fork(after_in_child=_forked)
+
+
+@dataclass(frozen=True)
+class Opening:
+    """What the library needs to open something."""
+
+    location: Location
+    digest: str | None = None
+    key: StrPath | None = None
+    root_hash: str | None = None
+    unpinned: bool = False
+    sidecar: Location | None = None
+    hash_offset: int | None = None
+    devices: Sequence[tuple[Location, str | None]] = ()
+    cache: StrPath | None = None
+    timeout: float | None = None
+    ca: StrPath | None = None
+    header_file: StrPath | None = None
+
+    def pinned(self, content: _verimount.Content) -> Opening:
+        """The same, for nothing but what was found."""
+        devices = zip(self.devices, content.devices)
+        kind, text = content.identity or (None, None)
+        return dataclasses.replace(
+            self,
+            digest=text if kind == "digest" else None,
+            root_hash=text if kind == "root_hash" else None,
+            key=None,
+            unpinned=False,
+            devices=[(place, found and found[1]) for (place, _), found in devices],
+        )
+
+    def elsewhere(self) -> Opening:
+        """The same for another process, whose working directory may be another one."""
+        return dataclasses.replace(
+            self,
+            location=_elsewhere(self.location),
+            sidecar=None if self.sidecar is None else _elsewhere(self.sidecar),
+            devices=[(_elsewhere(place), digest) for place, digest in self.devices],
+            cache=self.cache and os.path.abspath(self.cache),
+            ca=self.ca and os.path.abspath(self.ca),
+            header_file=self.header_file and os.path.abspath(self.header_file),
+        )
+
+
+def is_url(location: str) -> bool:
+    """Whether a text is not a path to the library."""
+    return re.match(r"(https?|oci|s3|gs|az)://", location, re.IGNORECASE) is not None
+
+
+def _elsewhere(location: Location) -> Location:
+    if isinstance(location, os.PathLike):
+        return type(location)(os.path.abspath(location))  # type: ignore[call-arg]
+    if not isinstance(location, str):
+        return location
+    if not is_url(location):
+        return os.path.abspath(location)
+    authority, _, rest = location.partition("://")[2].partition("/")
+    if "@" in authority or "?" in rest:
+        raise PicklingError(
+            "the URL has a query or a password, which may be secret: open it in the other process"
+        )
+    return location
+
+
+class Opened:
+    """Content that was opened: pinned to what was found, and opened anew in a process that has only got this object."""
+
+    def __init__(self, opening: Opening) -> None:
+        content = _verimount.Content(opening)
+        self.opening = opening.pinned(content)
+        self.size = content.file().size
+        self._content = content
+        self._generation = _generation
+
+    @property
+    def content(self) -> _verimount.Content:
+        if self._generation != _generation:
+            self._content = self._open_again()
+            self._generation = _generation
+        return self._content
+
+    def _open_again(self) -> _verimount.Content:
+        content = _verimount.Content(self.opening)
+        # A root hash does not cover it.
+        if content.file().size != self.size:
+            raise WrongContent(
+                EKEYREJECTED,
+                f"{self.opening.location}: it has another size now",
+                str(self.opening.location),
+            )
+        return content
+
+    @property
+    def identity(self) -> str:
+        found = self.opening.digest or self.opening.root_hash
+        assert found is not None
+        return found
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"opening": self.opening.elsewhere(), "size": self.size}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.opening = state["opening"]
+        self.size = state["size"]
+        # Opened when something of it is needed.
+        self._generation = -1

@@ -1,0 +1,184 @@
+"""Images as a file system of fsspec: ``verimount://PATH::LOCATION``.
+
+What is accepted at the location is said in the storage options, and nowhere else:
+
+>>> import fsspec
+>>> options = {"verimount": {"digest": digest}}
+>>> with fsspec.open("verimount://docs/README.md::app.img", "rb", **options) as file:
+...     file.read()
+b'hello\\n'
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from fsspec import AbstractFileSystem
+from fsspec.core import url_to_fs
+
+from ._file import File
+from ._image import Image, ImagePath
+from ._opening import Location, Options
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+# What this package fetches itself, by the names of fsspec's protocols: what stands before the rest of a location.
+_OWN = {
+    "file": "",
+    "local": "",
+    "http": "",
+    "https": "",
+    "s3": "s3://",
+    "s3a": "s3://",
+    "gs": "gs://",
+    "gcs": "gs://",
+    "az": "az://",
+}
+
+_TYPES = {stat.S_IFDIR: "directory", stat.S_IFREG: "file", stat.S_IFLNK: "link"}
+
+
+class VerimountFileSystem(AbstractFileSystem):  # type: ignore[misc]
+    """The files of an image, every byte of which is verified when it is read.
+
+    ``fo`` is the image's location, with its options in ``options`` as for :class:`verimount.Image`. Without a pin there,
+    :class:`verimount.NotTrusted` is raised. Files on this machine, web servers and object stores are read by this package,
+    others through the file system of fsspec that is named by ``target_protocol``.
+    """
+
+    protocol = "verimount"
+    root_marker = ""
+    cachable = True
+
+    def __init__(
+        self,
+        fo: Location = "",
+        target_protocol: str | None = None,
+        target_options: dict[str, Any] | None = None,
+        *,
+        # Those of fsspec.
+        skip_instance_cache: bool = False,
+        use_listings_cache: bool = False,
+        **options: Unpack[Options],
+    ) -> None:
+        super().__init__(self)
+        location = _location(fo, target_protocol, target_options or {})
+        self.image = Image(location, **options)
+
+    @classmethod
+    def _strip_protocol(cls, path: Any) -> Any:
+        return super()._strip_protocol(path).lstrip("/")
+
+    @property
+    def fsid(self) -> str:
+        """The image's digest."""
+        return f"verimount-{self.image.digest}"
+
+    def ls(self, path: str, detail: bool = True, **kwargs: Any) -> list[Any]:
+        """The entries of a directory, or a file itself."""
+        path = self._strip_protocol(path)
+        info = self.info(path)
+        found = [info]
+        if info["type"] == "directory":
+            entries = sorted(self.image.iterdir(path), key=lambda entry: entry.name)
+            found = [self._info(entry) for entry in entries]
+        return found if detail else [entry["name"] for entry in found]
+
+    def info(self, path: str, **kwargs: Any) -> dict[str, Any]:
+        """Name, size, type and attributes of a file or directory."""
+        return self._info(self.image / self._strip_protocol(path))
+
+    def _info(self, path: ImagePath) -> dict[str, Any]:
+        status = path.stat(follow_symlinks=False)
+        is_link = stat.S_ISLNK(status.st_mode)
+        if is_link:
+            try:
+                status = path.stat()
+            except OSError:
+                # A link to nothing, as the local file system of fsspec shows it.
+                pass
+        info = {
+            "name": str(path).lstrip("/"),
+            "size": status.st_size,
+            "type": _TYPES.get(stat.S_IFMT(status.st_mode), "other"),
+            "created": status.st_ctime,
+            "islink": is_link,
+            "mode": status.st_mode,
+            "uid": status.st_uid,
+            "gid": status.st_gid,
+            "mtime": status.st_mtime,
+            "ino": status.st_ino,
+            "nlink": status.st_nlink,
+        }
+        if is_link:
+            info["destination"] = path.readlink()
+        return info
+
+    def _open(self, path: str, mode: str = "rb", **kwargs: Any) -> File:
+        if mode != "rb":
+            _read_only()
+        return self.image.open(self._strip_protocol(path))
+
+    def cat_file(
+        self, path: str, start: int | None = None, end: int | None = None, **kwargs: Any
+    ) -> bytes:
+        """The bytes of a file, or those from ``start`` on to before ``end``; negative ones count from its end."""
+        file = self._open(path)
+        first, last, _ = slice(start, end).indices(file.size)
+        return file.read_at(first, max(0, last - first))
+
+    def created(self, path: str) -> datetime:
+        """When content or attributes of a file were changed last."""
+        return datetime.fromtimestamp(self.image.stat(path).st_ctime, timezone.utc)
+
+    def modified(self, path: str) -> datetime:
+        """When the content of a file was changed last."""
+        return datetime.fromtimestamp(self.image.stat(path).st_mtime, timezone.utc)
+
+    def checksum(self, path: str) -> int:
+        """A number that stands for the content: as that of :meth:`ukey`."""
+        return int(self.ukey(path).split(":")[1][:16], 16)
+
+    def ukey(self, path: str) -> str:
+        """What is another one if the content is: the image's digest, and the path."""
+        path = self._strip_protocol(path)
+        self.info(path)
+        return f"{self.image.digest}:{path}"
+
+    def _refuse(self, *args: Any, **kwargs: Any) -> NoReturn:
+        _read_only()
+
+    # All that changes something.
+    mkdir = makedirs = rmdir = _rm = rm_file = rm = cp_file = mv = touch = _refuse
+    pipe_file = put_file = _refuse
+
+
+def _read_only() -> NoReturn:
+    raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+
+def _location(fo: Location, protocol: str | None, options: dict[str, Any]) -> Location:
+    if not isinstance(fo, str) or protocol is None:
+        return fo
+    if protocol in _OWN:
+        return _OWN[protocol] + fo
+    fs, path = url_to_fs(f"{protocol}://{fo}", **options)
+    return FsspecSource(fs, path)
+
+
+class FsspecSource:
+    """A file that fsspec reads."""
+
+    def __init__(self, fs: AbstractFileSystem, path: str) -> None:
+        self.fs = fs
+        self.name = path
+        self.size: int = fs.size(path)
+
+    def read_at(self, offset: int, length: int, /) -> bytes:
+        """Some of its bytes."""
+        return bytes(self.fs.cat_file(self.name, start=offset, end=offset + length))

@@ -1,0 +1,174 @@
+//! What the Python code says of where content is and which is accepted, as the library takes it.
+
+use std::{
+    ffi::OsString,
+    fs::File,
+    io::{self, Read},
+    path::{Path, PathBuf},
+    str::FromStr,
+    time::Duration,
+};
+
+use pyo3::{
+    Borrowed, FromPyObject, PyAny, PyErr, PyResult, Python,
+    exceptions::PyValueError,
+    types::{PyAnyMethods, PyString},
+};
+use verimount::{Cache, ImageDevice, Location, OpenOptions, PublicKey, RemoteOptions};
+
+use crate::{errors::exception, python_source::PythonSource};
+
+/// An `Opening` of the Python code: its attributes.
+#[derive(FromPyObject)]
+pub(crate) struct Opening {
+    pub(crate) location: Place,
+    digest: Option<String>,
+    key: Option<PathBuf>,
+    root_hash: Option<String>,
+    unpinned: bool,
+    sidecar: Option<Place>,
+    hash_offset: Option<u64>,
+    devices: Vec<(Place, Option<String>)>,
+    cache: Option<PathBuf>,
+    timeout: Option<f64>,
+    ca: Option<PathBuf>,
+    header_file: Option<PathBuf>,
+}
+
+/// A text is anything that a location can be, a path object always a path, and everything else a source in Python.
+pub(crate) struct Place {
+    pub(crate) location: Location,
+    /// Whether Python code reads it.
+    pub(crate) is_python: bool,
+}
+
+impl FromPyObject<'_, '_> for Place {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
+        let py = object.py();
+        if object.is_instance_of::<PyString>() {
+            let text: OsString = object.extract()?;
+            let location = Location::try_from(text.as_os_str());
+            return Ok(location
+                .map_err(|error| exception(py, &error.into()))?
+                .into());
+        }
+        if object.hasattr("__fspath__")? {
+            return Ok(Location::from(object.extract::<PathBuf>()?).into());
+        }
+        let source = PythonSource::new(&object)?;
+        Ok(Self {
+            location: Location::slow_source(source.name().to_owned(), source),
+            is_python: true,
+        })
+    }
+}
+
+impl From<Location> for Place {
+    fn from(location: Location) -> Self {
+        Self {
+            location,
+            is_python: false,
+        }
+    }
+}
+
+impl Opening {
+    /// Whether reading it may take long for another reason than its size.
+    pub(crate) fn is_slow(&self) -> bool {
+        let devices = self.devices.iter().map(|(place, _)| place);
+        let mut places = devices.chain(&self.sidecar).chain([&self.location]);
+        places.any(|place| place.is_python || place.location.is_remote())
+    }
+
+    /// The options of the library.
+    pub(crate) fn options(&self) -> PyResult<OpenOptions> {
+        let sidecar = self.sidecar.as_ref();
+        let mut options = OpenOptions::new()
+            .remote(self.remote()?)
+            .cache(self.cache()?)
+            .sidecar(sidecar.map(|sidecar| sidecar.location.clone()))
+            .hash_offset(self.hash_offset);
+        if let Some(digest) = &self.digest {
+            options = options.digest(parsed("digest", digest)?);
+        }
+        if let Some(key) = &self.key {
+            options = options.key(read_key(key)?);
+        }
+        if let Some(root_hash) = &self.root_hash {
+            options = options.root_hash(parsed("root_hash", root_hash)?);
+        }
+        if self.unpinned {
+            options = options.unpinned();
+        }
+        for (place, digest) in &self.devices {
+            let device = ImageDevice::new(place.location.clone());
+            options = options.device(match digest {
+                Some(digest) => device.digest(parsed("devices", digest)?),
+                None => device,
+            });
+        }
+        Ok(options)
+    }
+
+    fn cache(&self) -> PyResult<Option<Cache>> {
+        let opened = self.cache.as_ref().map(|path| Cache::open(path, None));
+        let opened = opened.transpose();
+        opened.map_err(|error| PyErr::from(io::Error::other(format!("cache: {error}"))))
+    }
+
+    fn remote(&self) -> PyResult<RemoteOptions> {
+        /// Many times the size of a system's list of authorities.
+        const MAX_SIZE: u64 = 16 << 20;
+        let mut options = RemoteOptions::default();
+        if let Some(seconds) = self.timeout {
+            options.timeout =
+                Duration::try_from_secs_f64(seconds).map_err(|error| invalid("timeout", error))?;
+        }
+        if let Some(path) = &self.ca {
+            options.authorities = Some(parsed("ca", &read_text(path, MAX_SIZE)?)?);
+        }
+        if let Some(path) = &self.header_file {
+            options.headers = parsed("header_file", &read_text(path, MAX_SIZE)?)?;
+        }
+        Ok(options)
+    }
+}
+
+/// A public key, given as text or as the path of its file.
+fn read_key(key: &Path) -> PyResult<PublicKey> {
+    /// Many times the length of a key with its comments.
+    const MAX_SIZE: u64 = 64 << 10;
+    if let Some(Ok(key)) = key.to_str().map(PublicKey::parse) {
+        return Ok(key);
+    }
+    let text = read_text(key, MAX_SIZE)?;
+    PublicKey::parse(&text).map_err(|error| invalid("key", error))
+}
+
+fn read_text(path: &Path, max_size: u64) -> PyResult<String> {
+    let text = File::open(path).and_then(|file| io::read_to_string(file.take(max_size)));
+    // With the name, as Python's own.
+    text.map_err(|error| match error.raw_os_error() {
+        Some(errno) => Python::attach(|py| os_error(py, errno, path)),
+        None => invalid(&path.to_string_lossy(), error),
+    })
+}
+
+fn os_error(py: Python<'_>, errno: i32, path: &Path) -> PyErr {
+    let make = || {
+        let text = py.import("os")?.call_method1("strerror", (errno,))?;
+        let class = py.get_type::<pyo3::exceptions::PyOSError>();
+        class.call1((errno, text, path.as_os_str()))
+    };
+    make().map_or_else(|failed| failed, PyErr::from_value)
+}
+
+fn parsed<T: FromStr<Err: std::fmt::Display>>(what: &str, text: &str) -> PyResult<T> {
+    text.parse().map_err(|error| invalid(what, error))
+}
+
+fn invalid(what: &str, error: impl std::fmt::Display) -> PyErr {
+    PyValueError::new_err(format!("{what}: {error}"))
+}

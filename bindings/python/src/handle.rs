@@ -1,0 +1,64 @@
+//! What a forked child has of its parent.
+
+use std::{
+    mem,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use pyo3::{PyErr, PyResult, exceptions::PyRuntimeError, pyfunction};
+
+/// How many forks lie between this process and the one that loaded this module.
+static GENERATION: AtomicU64 = AtomicU64::new(0);
+
+/// Called in a child, before anything else, that was just forked.
+#[pyfunction]
+pub(crate) fn forked() {
+    GENERATION.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Something of this process. In a child its locks may be held by threads that do not exist there, so there it is neither
+/// used nor dropped: what it occupies is the price.
+pub(crate) struct Handle<T> {
+    value: Option<T>,
+    generation: u64,
+}
+
+impl<T> Handle<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self {
+            value: Some(value),
+            generation: generation(),
+        }
+    }
+
+    /// The value.
+    ///
+    /// # Errors
+    /// `RuntimeError` in a child. The Python code opens it anew before that.
+    pub(crate) fn get(&self) -> PyResult<&T> {
+        let value = self.value.as_ref();
+        value
+            .filter(|_| self.is_of_this_process())
+            .ok_or_else(inherited)
+    }
+
+    fn is_of_this_process(&self) -> bool {
+        self.generation == generation()
+    }
+}
+
+impl<T> Drop for Handle<T> {
+    fn drop(&mut self) {
+        if !self.is_of_this_process() {
+            mem::forget(self.value.take());
+        }
+    }
+}
+
+fn generation() -> u64 {
+    GENERATION.load(Ordering::Relaxed)
+}
+
+fn inherited() -> PyErr {
+    PyRuntimeError::new_err("it was opened before this process was forked")
+}

@@ -1,0 +1,34 @@
+//! The extension module of the Python package, `verimount._verimount`: what [`verimount`] does, for the Python code in
+//! `python/verimount`, which makes Python's protocols of it.
+//!
+//! Nothing here holds the interpreter's lock while it reads, and nothing that was opened is used or dropped in a forked
+//! child: see [`Handle`](handle::Handle).
+
+mod arguments;
+mod content;
+mod entries;
+mod errors;
+mod file;
+mod handle;
+mod image;
+mod interrupt;
+mod make;
+mod metadata;
+mod pieces;
+mod python_source;
+
+use pyo3::pymodule;
+
+/// What the Python code uses. Its types are in `_verimount.pyi`.
+#[pymodule]
+mod _verimount {
+    #[pymodule_export]
+    use crate::{
+        content::Content,
+        entries::Entries,
+        file::File,
+        handle::forked,
+        image::Image,
+        make::{build, digest, seal},
+    };
+}

@@ -1,0 +1,147 @@
+"""What the tests have in common. They test the installed package, and never the sources beside them."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import verimount
+
+# With this, as `cargo xtask python` says it, an optional package must not be absent.
+REQUIRE = os.environ.get("VERIMOUNT_REQUIRE_PACKAGES") == "1"
+
+_absent: dict[str, int] = {}
+
+
+def optional(name: str) -> object:
+    """A package that not every Python has; its tests are skipped without it, and counted."""
+    try:
+        return __import__(name, fromlist=["_"])
+    except ImportError:
+        if REQUIRE:
+            raise
+        _absent[name] = _absent.get(name, 0) + 1
+        pytest.skip(f"{name} is not installed")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if skipped := terminalreporter.stats.get("skipped"):
+        terminalreporter.section(f"{len(skipped)} TESTS WERE SKIPPED", sep="!", red=True)
+        for name, count in sorted(_absent.items()):
+            terminalreporter.write_line(f"{count} need {name}, which is not installed")
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    source = Path(__file__).parent.parent / "python"
+    if Path(verimount.__file__).is_relative_to(source):
+        raise pytest.UsageError("the package is that of the sources: install the wheel")
+
+
+SMALL = b"hello\n"
+LARGE = random.Random(1).randbytes(3_000_001)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder for each test, which is also the working directory."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def tree(folder: Path) -> Path:
+    """A directory to make images of."""
+    tree = folder / "app"
+    (tree / "docs").mkdir(parents=True)
+    (tree / "docs" / "README.md").write_bytes(SMALL)
+    (tree / "large").write_bytes(LARGE)
+    (tree / "link").symlink_to("docs/README.md")
+    (tree / "nowhere").symlink_to("missing")
+    (tree / "empty").touch()
+    os.chmod(tree / "large", 0o640)
+    os.utime(tree / "large", (1, 1_234_567_890.5))
+    return tree
+
+
+@pytest.fixture
+def digest(tree: Path) -> str:
+    """That of `app.img`, which is made of the tree."""
+    return verimount.build(tree, "app.img").digest
+
+
+@pytest.fixture
+def image(digest: str) -> verimount.Image:
+    return verimount.Image("app.img", digest=digest)
+
+
+@pytest.fixture
+def weights(folder: Path) -> str:
+    """The digest of a sealed file, `weights`."""
+    Path("weights").write_bytes(LARGE)
+    return verimount.seal("weights")
+
+
+@pytest.fixture
+def nginx(folder: Path) -> Iterator[str]:
+    """The URL of the folder, from a server that serves ranges."""
+    program = shutil.which("nginx", path=os.environ["PATH"] + ":/usr/sbin")
+    if program is None:
+        if REQUIRE:
+            pytest.fail("nginx is not installed")
+        _absent["nginx"] = _absent.get("nginx", 0) + 1
+        pytest.skip("nginx is not installed")
+    state = folder / "nginx"
+    state.mkdir()
+    port = free_port()
+    paths = "".join(
+        f"{kind}_temp_path {state}/{kind}; "
+        for kind in ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+    )
+    (state / "conf").write_text(
+        f"daemon off; pid {state}/pid; error_log {state}/log; worker_processes 1;"
+        f"{'user root;' if os.getuid() == 0 else ''}"
+        f"events {{}} http {{ access_log off; {paths}"
+        f"server {{ listen 127.0.0.1:{port}; root {folder}; }} }}"
+    )
+    server = subprocess.Popen([program, "-e", f"{state}/log", "-c", f"{state}/conf"])
+    try:
+        wait_for(port)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def free_port() -> int:
+    import socket
+
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def wait_for(port: int) -> None:
+    import socket
+    import time
+
+    for _ in range(400):
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+            return
+        except ConnectionRefusedError:
+            time.sleep(0.025)
+    pytest.fail("the server does not answer")
+
+
+def run_python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Runs a program in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=120
+    )

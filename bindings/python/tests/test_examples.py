@@ -1,0 +1,120 @@
+"""The examples of docstrings run as they stand, and all types are those that they say."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import os
+import pkgutil
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import optional
+
+import verimount
+
+MODULES = [verimount.__name__, *(
+    f"verimount.{module.name}" for module in pkgutil.iter_modules(verimount.__path__)
+)]
+
+
+# The classes and functions whose examples open `weights` rather than `app.img`.
+OF_WEIGHTS = {"verimount", "verimount.open", "verimount._make.digest"}
+
+
+@pytest.fixture
+def files(folder: Path) -> dict[str, str]:
+    """What the examples read; returns the digest of each."""
+    Path("app/docs").mkdir(parents=True)
+    Path("app/docs/README.md").write_text("hello\n")
+    Path("weights").write_bytes(bytes([7]) * 10_000)
+    return {"app.img": verimount.build("app", "app.img").digest, "weights": verimount.seal("weights")}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_docstrings(name: str, files: dict[str, str]) -> None:
+    if name == "verimount.fs":
+        optional("fsspec")
+    if name == "verimount._mount" and not os.access("/dev/fuse", os.R_OK | os.W_OK):
+        pytest.skip("/dev/fuse cannot be opened")
+    module = importlib.import_module(name)
+    for example in doctest.DocTestFinder(exclude_empty=True).find(module):
+        example.globs["verimount"] = verimount
+        if example.name != "verimount._make.digest":
+            is_of_weights = example.name in OF_WEIGHTS
+            example.globs["digest"] = files["weights" if is_of_weights else "app.img"]
+        runner = doctest.DocTestRunner()
+        runner.run(example)
+        assert runner.summarize(verbose=False).failed == 0, example.name
+
+
+def test_every_public_name_has_a_docstring() -> None:
+    for name in verimount.__all__:
+        item = getattr(verimount, name)
+        if isinstance(item, type) or callable(item):
+            assert item.__doc__, name
+
+
+EXAMPLE = """
+import io
+import zipfile
+
+import verimount
+
+with verimount.open("weights", digest="sha256:...", timeout=5.0) as file:
+    data: bytes = file.read(10)
+    file.readinto_at(bytearray(10), 5)
+    zipfile.ZipFile(file)
+    io.BufferedReader(file)
+
+image = verimount.Image("app.img", digest="sha256:...", cache="/cache")
+for entry in image.iterdir("docs"):
+    size: int = entry.stat().st_size
+    text: str = (image / "docs" / entry.name).read_text()
+    entry.open("rb").read()
+
+built = verimount.build("app", "app.img", compress="zstd", progress=lambda step, done, total: None)
+digest: str = built.digest
+
+with verimount.mount("app.img", digest=digest) as mounted:
+    names = [path.name for path in mounted.iterdir()]
+
+try:
+    image.read_bytes("x")
+except verimount.Mismatch as error:
+    where: tuple[str | None, int] = (error.path, error.offset)
+except verimount.NotFound as error:
+    print(error.filename)
+"""
+
+WRONG = """
+import verimount
+
+verimount.open("weights", digset="sha256:...")
+verimount.open(5)
+"""
+
+
+@pytest.mark.parametrize("checker", [["mypy", "--strict"], ["pyright"]])
+def test_types_of_programs(folder: Path, checker: list[str]) -> None:
+    optional(checker[0])
+    environment = os.environ | {"MYPY_CACHE_DIR": str(folder / "cache")}
+
+    def check(code: str) -> subprocess.CompletedProcess[str]:
+        Path("program.py").write_text(code)
+        program = [sys.executable, "-m", *checker, "program.py"]
+        return subprocess.run(program, capture_output=True, text=True, env=environment)
+
+    done = check(EXAMPLE)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(re.findall("error", check(WRONG).stdout)) >= 2
+
+
+def test_stubs_are_those_of_the_extension_module(folder: Path) -> None:
+    optional("mypy")
+    program = [sys.executable, "-m", "mypy.stubtest", "verimount._verimount"]
+    done = subprocess.run(program, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,226 @@
+"""Sealed files as Python's own."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import tarfile
+import threading
+import zipfile
+from pathlib import Path
+
+import pytest
+from conftest import LARGE, optional
+
+import verimount
+
+
+def test_a_file_is_read_as_any_raw_file(weights: str) -> None:
+    with verimount.open("weights", digest=weights) as file:
+        assert isinstance(file, io.RawIOBase)
+        assert (file.size, file.digest, file.name, file.mode) == (
+            len(LARGE),
+            weights,
+            "weights",
+            "rb",
+        )
+        assert file.readable() and file.seekable() and not file.writable()
+        assert file.read(10) == LARGE[:10]
+        assert file.tell() == 10
+        buffer = bytearray(20)
+        assert file.readinto(buffer) == 20
+        assert buffer == LARGE[10:30]
+        assert file.seek(-5, os.SEEK_END) == len(LARGE) - 5
+        assert file.readinto(buffer) == 5
+        assert file.read() == b""
+        assert file.seek(-3, os.SEEK_CUR) == len(LARGE) - 3
+        assert file.read() == LARGE[-3:]
+        assert file.seek(len(LARGE) + 7) == len(LARGE) + 7
+        assert file.read(1) == b""
+        file.seek(0)
+        assert file.readall() == LARGE
+        with pytest.raises(ValueError):
+            file.seek(-1)
+        with pytest.raises(ValueError):
+            file.seek(0, 9)
+        with pytest.raises(io.UnsupportedOperation):
+            file.write(b"x")
+    for read in [file.read, file.tell, lambda: file.seek(0), lambda: file.read_at(0, 1)]:
+        with pytest.raises(ValueError):
+            read()
+
+
+def test_any_place_is_read_into_any_writable_buffer(weights: str) -> None:
+    file = verimount.open(Path("weights"), digest=weights)
+    for offset in [0, 1, 4095, 4096, 1 << 20, len(LARGE) - 1, len(LARGE), len(LARGE) + 1]:
+        for length in [0, 1, 4096, 70_000, len(LARGE)]:
+            expected = LARGE[offset : offset + length]
+            assert file.read_at(offset, length) == expected
+            buffer = bytearray(length)
+            assert file.readinto_at(buffer, offset) == len(expected)
+            assert buffer[: len(expected)] == expected
+            assert not any(buffer[len(expected) :])
+    words = memoryview(bytearray(80)).cast("Q")
+    assert file.readinto_at(words, 3) == 80
+    assert words.tobytes() == LARGE[3:83]
+    assert file.read_at(0, 1 << 62) == LARGE
+    assert file.tell() == 0
+    with pytest.raises(TypeError):
+        file.readinto(b"read-only")
+    with pytest.raises(TypeError):
+        file.readinto_at(memoryview(bytearray(80))[::2], 0)
+    for offset, length in [(-1, 1), (1, -1)]:
+        with pytest.raises(ValueError):
+            file.read_at(offset, length)
+
+
+def test_numpy_arrays_are_filled(weights: str) -> None:
+    numpy = optional("numpy")
+    file = verimount.open("weights", digest=weights)
+    array = numpy.zeros((100, 250), dtype="<f4")
+    assert file.readinto_at(array, 100) == array.nbytes
+    assert array.tobytes() == LARGE[100 : 100 + array.nbytes]
+    Path("array.npy").write_bytes(_npy(numpy, array))
+    digest = verimount.seal("array.npy")
+    with verimount.open("array.npy", digest=digest) as file:
+        loaded = numpy.load(io.BufferedReader(file))
+    assert (loaded.view("u4") == array.view("u4")).all()
+
+
+def _npy(numpy: object, array: object) -> bytes:
+    stored = io.BytesIO()
+    numpy.save(stored, array)  # type: ignore[attr-defined]
+    return stored.getvalue()
+
+
+def test_pyarrow_reads_it(weights: str) -> None:
+    pyarrow = optional("pyarrow")
+    file = pyarrow.PythonFile(verimount.open("weights", digest=weights), mode="r")
+    file.seek(5)
+    assert file.read(10) == LARGE[5:15]
+
+
+def test_readers_of_python_read_it(folder: Path) -> None:
+    with zipfile.ZipFile("a.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("one", LARGE)
+    with tarfile.open("a.tar.gz", "w:gz") as archive:
+        Path("one").write_bytes(LARGE)
+        archive.add("one")
+    with verimount.open("a.zip", digest=verimount.seal("a.zip")) as file:
+        assert zipfile.ZipFile(file).read("one") == LARGE
+    with verimount.open("a.tar.gz", digest=verimount.seal("a.tar.gz")) as file:
+        member = tarfile.open(fileobj=file).extractfile("one")
+        assert member is not None and member.read() == LARGE
+    Path("lines").write_text("".join(f"line {number}\n" for number in range(10_000)))
+    with verimount.open("lines", digest=verimount.seal("lines")) as file:
+        lines = io.TextIOWrapper(io.BufferedReader(file, 1 << 16)).readlines()
+    assert lines[9_999] == "line 9999\n" and len(lines) == 10_000
+
+
+def test_threads_read_at_once(weights: str) -> None:
+    file = verimount.open("weights", digest=weights)
+    wrong: list[int] = []
+
+    def read(start: int) -> None:
+        for offset in range(start, len(LARGE), 8 * 4099):
+            if file.read_at(offset, 9000) != LARGE[offset : offset + 9000]:
+                wrong.append(offset)
+
+    threads = [threading.Thread(target=read, args=(n * 4099,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_the_lock_of_the_interpreter_is_given_up(folder: Path) -> None:
+    """A fifo-like source would wait for ever if the thread that is to feed it could not run."""
+
+    class Source:
+        name = "source"
+        size = len(LARGE)
+
+        def read_at(self, offset: int, length: int, /) -> bytes:
+            if armed:
+                asked.set()
+                assert answered.wait(30)
+            return LARGE[offset : offset + length]
+
+    asked, answered = threading.Event(), threading.Event()
+    armed = False
+    Path("weights").write_bytes(LARGE)
+    digest = verimount.seal("weights")
+    file = verimount.open(Source(), digest=digest, sidecar="weights.verity")
+    armed = True
+    read: list[bytes] = []
+    thread = threading.Thread(target=lambda: read.append(file.read_at(0, 100)))
+    thread.start()
+    assert asked.wait(30)
+    answered.set()
+    thread.join()
+    assert read == [LARGE[:100]]
+
+
+def test_the_command_and_the_package_agree(weights: str) -> None:
+    def output(*arguments: str) -> str:
+        done = subprocess.run([verimount.command(), *arguments], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert output("--version").startswith("verimount ")
+    assert output("digest", "weights").split() == [weights, "weights"]
+    assert verimount.digest("weights") == weights
+
+
+def test_what_is_accepted(weights: str) -> None:
+    verimount.open("weights", unpinned=True).close()
+    other = "sha256:" + "0" * 64
+    with pytest.raises(verimount.NotTrusted) as raised:
+        verimount.open("weights")
+    assert raised.value.filename == "weights"
+    with pytest.raises(verimount.WrongContent, match="weights"):
+        verimount.open("weights", digest=other)
+    with pytest.raises(verimount.InvalidInput):
+        verimount.open("weights", digest=weights, unpinned=True)
+    with pytest.raises(ValueError, match="digest"):
+        verimount.open("weights", digest="sha256:0")
+    with pytest.raises(TypeError, match="digset"):
+        verimount.open("weights", digset=weights)  # type: ignore[call-arg]
+    with pytest.raises(FileNotFoundError):
+        verimount.open("missing", unpinned=True)
+    os.remove("weights.verity")
+    with pytest.raises(verimount.NotSealed):
+        verimount.open("weights", digest=weights)
+
+
+def test_a_key_is_accepted_as_text_and_as_a_file(weights: str) -> None:
+    command = verimount.command()
+    subprocess.run(
+        [command, "keygen", "--no-password", "public", "secret"], check=True, capture_output=True
+    )
+    subprocess.run(
+        [command, "sign", "weights", "--key", "secret"], check=True, capture_output=True
+    )
+    for key in ["public", Path("public"), Path("public").read_text()]:
+        file = verimount.open("weights", key=key)
+        assert file.digest == weights
+    with pytest.raises(FileNotFoundError):
+        verimount.open("weights", key="missing")
+
+
+def test_dm_verity_is_opened_by_its_root_hash(folder: Path) -> None:
+    Path("disk").write_bytes(LARGE[: 64 * 4096])
+    done = subprocess.run(
+        [verimount.command(), "seal", "--format", "dm-verity", "disk"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    root = done.stdout.split()[0]
+    file = verimount.open("disk", root_hash=root)
+    assert file.digest == root
+    assert file.read() == LARGE[: 64 * 4096]
+    with pytest.raises(verimount.NeedsRootHash):
+        verimount.open("disk", digest="sha256:" + "0" * 64)

@@ -1,0 +1,214 @@
+"""Images as a file system of fsspec."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import multiprocessing
+import os
+import pickle
+from pathlib import Path
+
+import pytest
+from conftest import LARGE, SMALL, optional
+
+import verimount
+from test_errors import flip
+
+fsspec = pytest.importorskip("fsspec") if os.environ.get("VERIMOUNT_REQUIRE_PACKAGES") != "1" else __import__("fsspec")
+
+from verimount.fs import VerimountFileSystem  # noqa: E402
+
+
+@pytest.fixture
+def fs(digest: str) -> VerimountFileSystem:
+    return VerimountFileSystem("app.img", digest=digest)
+
+
+def test_what_is_there(fs: VerimountFileSystem, tree: Path, digest: str) -> None:
+    names = ["docs", "empty", "large", "link", "nowhere"]
+    assert fs.ls("", detail=False) == names == fs.ls("verimount://", detail=False)
+    assert fs.ls("/docs", detail=False) == ["docs/README.md"]
+    assert fs.ls("large", detail=False) == ["large"]
+    info = fs.info("large")
+    assert (info["name"], info["size"], info["type"]) == ("large", len(LARGE), "file")
+    assert info["mtime"] == (tree / "large").stat().st_mtime == fs.modified("large").timestamp()
+    assert fs.info("docs")["type"] == "directory" and fs.isdir("docs") and not fs.isdir("large")
+    assert fs.info("link")["type"] == "file" and fs.info("link")["destination"] == "docs/README.md"
+    assert fs.info("nowhere")["type"] == "link"
+    assert fs.find("") == ["docs/README.md", "empty", "large", "link", "nowhere"]
+    assert fs.glob("**/*.md") == ["docs/README.md"]
+    assert not fs.exists("missing") and fs.size("large") == len(LARGE)
+    for missing in [fs.info, fs.ls, fs.cat_file, fs.open, fs.ukey]:
+        with pytest.raises(FileNotFoundError):
+            missing("missing")
+    assert digest in fs.fsid
+
+
+def test_what_is_in_it(fs: VerimountFileSystem) -> None:
+    assert fs.cat_file("large") == LARGE
+    for start, end in [(5, 10), (None, 10), (-10, None), (-20, -10), (10, 5), (0, 1 << 40)]:
+        assert fs.cat_file("large", start=start, end=end) == LARGE[start:end]
+    assert fs.cat_ranges(["large", "link"], [5, 0], [9, 3]) == [LARGE[5:9], SMALL[:3]]
+    assert fs.cat(["docs/README.md", "link"]) == {"docs/README.md": SMALL, "link": SMALL}
+    with fs.open("large") as file:
+        file.seek(100)
+        assert file.read(50) == LARGE[100:150]
+    with fs.open("link", "r") as file:
+        assert file.read() == "hello\n"
+    fs.get("docs", "copied", recursive=True)
+    assert Path("copied/README.md").read_bytes() == SMALL
+
+
+def test_what_stands_for_content(fs: VerimountFileSystem, tree: Path) -> None:
+    before = {name: (fs.ukey(name), fs.checksum(name)) for name in ["large", "link"]}
+    assert len(set(before.values())) == 2
+    assert VerimountFileSystem("app.img", digest=fs.image.digest).ukey("large") == before["large"][0]
+    (tree / "large").write_bytes(b"x")
+    digest = verimount.build(tree, "other.img").digest
+    other = VerimountFileSystem("other.img", digest=digest)
+    assert other.ukey("large") != before["large"][0]
+    assert other.checksum("large") != before["large"][1]
+
+
+def test_nothing_can_be_written(fs: VerimountFileSystem) -> None:
+    Path("local").write_bytes(b"x")
+    for write in [
+        lambda: fs.open("new", "wb"),
+        lambda: fs.open("large", "ab"),
+        lambda: fs.pipe("new", b"x"),
+        lambda: fs.pipe_file("new", b"x"),
+        lambda: fs.put("local", "new"),
+        lambda: fs.put_file("local", "new"),
+        lambda: fs.mkdir("new"),
+        lambda: fs.makedirs("new/er"),
+        lambda: fs.rmdir("docs"),
+        lambda: fs.rm("large"),
+        lambda: fs.rm("docs", recursive=True),
+        lambda: fs.rm_file("large"),
+        lambda: fs.mv("large", "new"),
+        lambda: fs.copy("large", "new"),
+        lambda: fs.cp_file("large", "new"),
+        lambda: fs.touch("large"),
+    ]:
+        with pytest.raises(OSError) as raised:
+            write()
+        assert raised.value.errno == 30
+
+
+def test_trust_is_said_in_the_options_only(digest: str) -> None:
+    for url in ["verimount://large::app.img", f"verimount://large?digest={digest}::app.img"]:
+        with pytest.raises(verimount.NotTrusted):
+            fsspec.open(url).open()
+    with pytest.raises(verimount.WrongContent):
+        wrong = {"digest": "sha256:" + "0" * 64}
+        fsspec.open("verimount://large::app.img", verimount=wrong).open()
+    with fsspec.open("verimount://large::app.img", verimount={"digest": digest}) as file:
+        assert file.read() == LARGE
+    with fsspec.open("verimount://large", fo="app.img", digest=digest) as file:
+        assert file.read() == LARGE
+
+
+def test_other_file_systems_hold_images(digest: str, tree: Path) -> None:
+    memory = fsspec.filesystem("memory")
+    memory.pipe("/images/app.img", Path("app.img").read_bytes())
+    url = "verimount://docs/README.md::memory://images/app.img"
+    with fsspec.open(url, verimount={"digest": digest}) as file:
+        assert file.read() == SMALL
+    damaged = bytearray(Path("app.img").read_bytes())
+    damaged[damaged.index(LARGE[:100])] ^= 1
+    memory.pipe("/images/app.img", bytes(damaged))
+    VerimountFileSystem.clear_instance_cache()
+    with pytest.raises(verimount.Mismatch):
+        with fsspec.open(url.replace("docs/README.md", "large"), verimount={"digest": digest}) as file:
+            file.read()
+
+
+def test_a_bad_byte_is_an_error(fs: VerimountFileSystem) -> None:
+    flip("app.img", Path("app.img").read_bytes().index(LARGE[2_000_000:2_000_100]))
+    with pytest.raises(verimount.Mismatch):
+        fs.cat_file("large")
+    assert fs.cat_file("large", end=1_000_000) == LARGE[:1_000_000]
+
+
+def _read(fs: VerimountFileSystem, file: object, number: int) -> tuple[bytes, bytes, str]:
+    os.chdir("/")
+    read = file.read(20)  # type: ignore[attr-defined]
+    return fs.cat_file("large", number, number + 100), read, fs.ukey("large")
+
+
+def test_it_is_pickled_to_workers(digest: str) -> None:
+    absolute = os.path.abspath("app.img")
+    fs = VerimountFileSystem(absolute, digest=digest)
+    file = fs.open("large")
+    file.seek(30)
+    context = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(4, context) as pool:
+        results = [pool.submit(_read, fs, file, number) for number in range(16)]
+        for number, result in enumerate(results):
+            expected = LARGE[number : number + 100], LARGE[30:50], fs.ukey("large")
+            assert result.result(120) == expected
+    copy = pickle.loads(pickle.dumps(fs))
+    assert copy.cat_file("large") == LARGE
+
+
+# What others read through a chained URL from a server.
+
+
+@pytest.fixture
+def table(folder: Path, nginx: str) -> tuple[str, dict[str, object]]:
+    """The end of a URL, and the options for it, of an image with a table in two formats."""
+    pandas = optional("pandas")
+    optional("aiohttp")
+    Path("tables").mkdir()
+    frame = pandas.DataFrame({"number": range(1000), "text": [f"{n:04}" for n in range(1000)]})
+    frame.to_csv("tables/table.csv", index=False)
+    optional("pyarrow")
+    frame.to_parquet("tables/table.parquet")
+    digest = verimount.build("tables", "tables.img").digest
+    return f"::{nginx}/tables.img", {"verimount": {"digest": digest}}
+
+
+def test_pandas_reads_it(table: tuple[str, dict[str, object]]) -> None:
+    pandas = optional("pandas")
+    end, options = table
+    frame = pandas.read_csv(f"verimount://table.csv{end}", storage_options=options)
+    assert frame["number"].sum() == 499_500
+    frame = pandas.read_parquet(f"verimount://table.parquet{end}", storage_options=options)
+    assert frame["text"][999] == "0999"
+
+
+def test_pyarrow_reads_it(table: tuple[str, dict[str, object]]) -> None:
+    parquet = optional("pyarrow.parquet")
+    end, options = table
+    fs, path = fsspec.url_to_fs(f"verimount://table.parquet{end}", **options)
+    assert parquet.read_table(path, filesystem=fs).num_rows == 1000
+
+
+def test_dask_reads_it(table: tuple[str, dict[str, object]]) -> None:
+    dataframe = optional("dask.dataframe")
+    end, options = table
+    frame = dataframe.read_csv(f"verimount://table.csv{end}", storage_options=options)
+    total = frame["number"].sum().compute(scheduler="processes", num_workers=2)
+    assert total == 499_500
+
+
+def test_zarr_reads_it(folder: Path, nginx: str) -> None:
+    zarr = optional("zarr")
+    numpy = optional("numpy")
+    optional("aiohttp")
+    array = numpy.arange(10_000).reshape(100, 100)
+    zarr.save("data.zarr", array)
+    digest = verimount.build("data.zarr", "data.img").digest
+    options = {"verimount": {"digest": digest}}
+    url = f"verimount://::{nginx}/data.img"
+    opened = zarr.open(url, mode="r", storage_options=options)
+    assert (opened[:] == array).all()
+
+
+def test_a_wrong_byte_from_a_server_is_never_read(table: tuple[str, dict[str, object]]) -> None:
+    pandas = optional("pandas")
+    end, options = table
+    flip("tables.img", Path("tables.img").read_bytes().index(b"0500"))
+    VerimountFileSystem.clear_instance_cache()
+    with pytest.raises(verimount.Mismatch):
+        pandas.read_csv(f"verimount://table.csv{end}", storage_options=options)

@@ -1,0 +1,80 @@
+"""Mounts, which the packaged command serves."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+from conftest import LARGE, optional
+
+import verimount
+from test_errors import flip
+
+
+@pytest.fixture(autouse=True)
+def fuse() -> None:
+    if not os.access("/dev/fuse", os.R_OK | os.W_OK):
+        pytest.skip("/dev/fuse cannot be opened")
+
+
+def test_an_image_is_mounted(digest: str) -> None:
+    with verimount.mount("app.img", digest=digest) as mounted:
+        assert (mounted / "large").read_bytes() == LARGE
+        assert (mounted / "link").read_text() == "hello\n"
+        assert os.path.ismount(mounted)
+    assert not mounted.exists()
+
+
+def test_a_file_is_mounted_at_a_directory(weights: str) -> None:
+    Path("mnt").mkdir()
+    with verimount.mount("weights", "mnt", digest=weights) as mounted:
+        assert mounted == Path("mnt").absolute()
+        assert (mounted / "weights").read_bytes() == LARGE
+    assert os.listdir("mnt") == []
+
+
+def test_what_cannot_be_mounted(digest: str) -> None:
+    with pytest.raises(verimount.NotTrusted):
+        with verimount.mount("app.img"):
+            pass
+    with pytest.raises(verimount.WrongContent):
+        with verimount.mount("app.img", digest="sha256:" + "0" * 64):
+            pass
+    Path("full").mkdir()
+    Path("full/file").touch()
+    with pytest.raises(verimount.Error, match="full"):
+        with verimount.mount("app.img", "full", digest=digest):
+            pass
+    with pytest.raises(ZeroDivisionError):
+        with verimount.mount("app.img", digest=digest) as mounted:
+            1 / 0
+    assert not mounted.exists()
+
+
+def test_a_bad_byte_is_an_error_of_the_system(digest: str) -> None:
+    at = Path("app.img").read_bytes().index(LARGE[2_000_000:2_000_100])
+    flip("app.img", at)
+    with verimount.mount("app.img", digest=digest) as mounted:
+        with pytest.raises(OSError) as raised:
+            (mounted / "large").read_bytes()
+        assert raised.value.errno == errno.EIO
+
+
+@pytest.mark.parametrize("backend", ["mmap", "pread"])
+def test_safetensors_are_loaded_from_a_mount(folder: Path, backend: str) -> None:
+    numpy = optional("numpy")
+    safetensors = optional("safetensors")
+    stored = optional("safetensors.numpy")
+    Path("model").mkdir()
+    tensors = {f"layer.{n}": numpy.full((256, 512), n, dtype="float32") for n in range(4)}
+    for shard in range(3):
+        stored.save_file(tensors, f"model/model-{shard}.safetensors")
+    digest = verimount.build("model", "model.img").digest
+    with verimount.mount("model.img", digest=digest) as mounted:
+        for shard in range(3):
+            name = str(mounted / f"model-{shard}.safetensors")
+            with safetensors.safe_open(name, framework="numpy", backend=backend) as file:
+                for name, tensor in tensors.items():
+                    assert (file.get_tensor(name) == tensor).all()
