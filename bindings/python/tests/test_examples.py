@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import inspect
 import os
 import pkgutil
 import re
@@ -54,7 +55,7 @@ def test_docstrings(name: str, files: dict[str, str]) -> None:
 def test_every_public_name_has_a_docstring() -> None:
     for name in verimount.__all__:
         item = getattr(verimount, name)
-        if isinstance(item, type) or callable(item):
+        if inspect.isclass(item) or inspect.isroutine(item):
             assert item.__doc__, name
 
 
@@ -98,7 +99,7 @@ verimount.open(5)
 """
 
 
-@pytest.mark.parametrize("checker", [["mypy", "--strict"], ["pyright"]])
+@pytest.mark.parametrize("checker", [["mypy", "--strict"], ["pyright", "--pythonpath", sys.executable]])
 def test_types_of_programs(folder: Path, checker: list[str]) -> None:
     optional(checker[0])
     environment = os.environ | {"MYPY_CACHE_DIR": str(folder / "cache")}

@@ -25,18 +25,18 @@ def fs(digest: str) -> VerimountFileSystem:
 
 
 def test_what_is_there(fs: VerimountFileSystem, tree: Path, digest: str) -> None:
-    names = ["docs", "empty", "large", "link", "nowhere"]
+    names = ["/docs", "/empty", "/large", "/link", "/nowhere"]
     assert fs.ls("", detail=False) == names == fs.ls("verimount://", detail=False)
-    assert fs.ls("/docs", detail=False) == ["docs/README.md"]
-    assert fs.ls("large", detail=False) == ["large"]
+    assert fs.ls("/docs", detail=False) == ["/docs/README.md"]
+    assert fs.ls("large", detail=False) == ["/large"]
     info = fs.info("large")
-    assert (info["name"], info["size"], info["type"]) == ("large", len(LARGE), "file")
+    assert (info["name"], info["size"], info["type"]) == ("/large", len(LARGE), "file")
     assert info["mtime"] == (tree / "large").stat().st_mtime == fs.modified("large").timestamp()
     assert fs.info("docs")["type"] == "directory" and fs.isdir("docs") and not fs.isdir("large")
     assert fs.info("link")["type"] == "file" and fs.info("link")["destination"] == "docs/README.md"
     assert fs.info("nowhere")["type"] == "link"
-    assert fs.find("") == ["docs/README.md", "empty", "large", "link", "nowhere"]
-    assert fs.glob("**/*.md") == ["docs/README.md"]
+    assert fs.find("") == ["/docs/README.md", "/empty", "/large", "/link", "/nowhere"]
+    assert fs.glob("**/*.md") == ["/docs/README.md"]
     assert not fs.exists("missing") and fs.size("large") == len(LARGE)
     for missing in [fs.info, fs.ls, fs.cat_file, fs.open, fs.ukey]:
         with pytest.raises(FileNotFoundError):
@@ -49,7 +49,7 @@ def test_what_is_in_it(fs: VerimountFileSystem) -> None:
     for start, end in [(5, 10), (None, 10), (-10, None), (-20, -10), (10, 5), (0, 1 << 40)]:
         assert fs.cat_file("large", start=start, end=end) == LARGE[start:end]
     assert fs.cat_ranges(["large", "link"], [5, 0], [9, 3]) == [LARGE[5:9], SMALL[:3]]
-    assert fs.cat(["docs/README.md", "link"]) == {"docs/README.md": SMALL, "link": SMALL}
+    assert fs.cat(["docs/README.md", "link"]) == {"/docs/README.md": SMALL, "/link": SMALL}
     with fs.open("large") as file:
         file.seek(100)
         assert file.read(50) == LARGE[100:150]
@@ -104,6 +104,8 @@ def test_trust_is_said_in_the_options_only(digest: str) -> None:
         fsspec.open("verimount://large::app.img", verimount=wrong).open()
     with fsspec.open("verimount://large::app.img", verimount={"digest": digest}) as file:
         assert file.read() == LARGE
+    with pytest.raises(TypeError, match="digset"):
+        VerimountFileSystem("app.img", digset=digest)
     with fsspec.open("verimount://large", fo="app.img", digest=digest) as file:
         assert file.read() == LARGE
 

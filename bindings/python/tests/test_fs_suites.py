@@ -25,7 +25,7 @@ class Double(AbstractFileSystem):
     """Reads what was written as an image."""
 
     protocol = "verimount"
-    root_marker = ""
+    root_marker = "/"
     cachable = False
 
     def __init__(self, folder: Path) -> None:
@@ -45,7 +45,7 @@ class Double(AbstractFileSystem):
 
     def _staged(self, path: str) -> str:
         self.sealed = None
-        return str(self.folder / "tree" / self._strip_protocol(path))
+        return f"{self.folder}/tree{self._strip_protocol(path)}"
 
     @classmethod
     def _strip_protocol(cls, path: Any) -> Any:
@@ -58,27 +58,23 @@ class Double(AbstractFileSystem):
         self.staged.makedirs(self._staged(path), exist_ok=exist_ok)
 
     def touch(self, path: str, **kwargs: Any) -> None:
-        self.staged.touch(self._staged(path))
+        self.pipe_file(path, b"")
 
     def pipe_file(self, path: str, value: bytes, **kwargs: Any) -> None:
-        self.staged.pipe_file(self._staged(path), value)
+        staged = self._staged(path)
+        self.staged.makedirs(self.staged._parent(staged), exist_ok=True)
+        self.staged.pipe_file(staged, value)
 
-    def rmdir(self, path: str) -> None:
-        self.staged.rmdir(self._staged(path))
-
-    def rm_file(self, path: str) -> None:
-        self.staged.rm_file(self._staged(path))
-
-    _rm = rm_file
+    def rm(self, path: Any, recursive: bool = False, maxdepth: int | None = None) -> None:
+        for removed in [path] if isinstance(path, str) else path:
+            self.staged.rm(self._staged(removed), recursive=recursive)
 
     def cp_file(self, path1: str, path2: str, **kwargs: Any) -> None:
         """From the image, as everything that is read."""
         if self.isdir(path1):
             self.makedirs(path2, exist_ok=True)
         else:
-            read = self.image.cat_file(path1)
-            self.staged.makedirs(self.staged._parent(self._staged(path2)), exist_ok=True)
-            self.pipe_file(path2, read)
+            self.pipe_file(path2, self.image.cat_file(path1))
 
     def _open(self, path: str, mode: str = "rb", **kwargs: Any) -> Any:
         if mode == "rb":
@@ -108,7 +104,7 @@ class Fixtures(abstract.AbstractFixtures):
 
     @pytest.fixture
     def fs_join(self) -> Any:
-        return lambda *parts: "/".join(part for part in parts if part)
+        return lambda *parts: "/".join(parts)
 
     @pytest.fixture
     def fs_sanitize_path(self) -> Any:

@@ -7,6 +7,8 @@ from ._image import Attributes
 from ._make import Progress
 from ._opening import Location, Opening
 
+__all__ = ["Content", "Entries", "File", "Image", "build", "digest", "forked", "seal"]
+
 _Path = str | os.PathLike[str]
 
 @final

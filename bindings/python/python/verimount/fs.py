@@ -15,17 +15,14 @@ import errno
 import os
 import stat
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from fsspec import AbstractFileSystem
 from fsspec.core import url_to_fs
 
 from ._file import File
 from ._image import Image, ImagePath
-from ._opening import Location, Options
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
+from ._opening import Location
 
 # What this package fetches itself, by the names of fsspec's protocols: what stands before the rest of a location.
 _OWN = {
@@ -40,19 +37,29 @@ _OWN = {
     "az": "az://",
 }
 
+# Arguments of all of fsspec's file systems.
+_OF_FSSPEC = {
+    "asynchronous",
+    "listings_expiry_time",
+    "loop",
+    "max_paths",
+    "skip_instance_cache",
+    "use_listings_cache",
+}
+
 _TYPES = {stat.S_IFDIR: "directory", stat.S_IFREG: "file", stat.S_IFLNK: "link"}
 
 
 class VerimountFileSystem(AbstractFileSystem):  # type: ignore[misc]
     """The files of an image, every byte of which is verified when it is read.
 
-    ``fo`` is the image's location, with its options in ``options`` as for :class:`verimount.Image`. Without a pin there,
+    ``fo`` is the image's location, and ``options`` are those of :class:`verimount.Image` and of all file systems. Without a pin there,
     :class:`verimount.NotTrusted` is raised. Files on this machine, web servers and object stores are read by this package,
     others through the file system of fsspec that is named by ``target_protocol``.
     """
 
     protocol = "verimount"
-    root_marker = ""
+    root_marker = "/"
     cachable = True
 
     def __init__(
@@ -60,19 +67,19 @@ class VerimountFileSystem(AbstractFileSystem):  # type: ignore[misc]
         fo: Location = "",
         target_protocol: str | None = None,
         target_options: dict[str, Any] | None = None,
-        *,
-        # Those of fsspec.
-        skip_instance_cache: bool = False,
-        use_listings_cache: bool = False,
-        **options: Unpack[Options],
+        **options: Any,
     ) -> None:
-        super().__init__(self)
+        others = {name: options.pop(name) for name in _OF_FSSPEC & options.keys()}
+        super().__init__(**others)
         location = _location(fo, target_protocol, target_options or {})
         self.image = Image(location, **options)
 
     @classmethod
     def _strip_protocol(cls, path: Any) -> Any:
-        return super()._strip_protocol(path).lstrip("/")
+        if isinstance(path, list):
+            return [cls._strip_protocol(one) for one in path]
+        inside = str(path).removeprefix("verimount://").strip("/")
+        return f"/{inside}" if inside else ""
 
     @property
     def fsid(self) -> str:
@@ -103,7 +110,7 @@ class VerimountFileSystem(AbstractFileSystem):  # type: ignore[misc]
                 # A link to nothing, as the local file system of fsspec shows it.
                 pass
         info = {
-            "name": str(path).lstrip("/"),
+            "name": self._strip_protocol(str(path)),
             "size": status.st_size,
             "type": _TYPES.get(stat.S_IFMT(status.st_mode), "other"),
             "created": status.st_ctime,
