@@ -1,6 +1,6 @@
 //! `cargo xtask dist`: makes what is published. Two builds of a commit are equal, wherever they are made.
 
-mod binary;
+pub(crate) mod binary;
 mod debian;
 mod installed;
 mod notices;

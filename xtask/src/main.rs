@@ -11,6 +11,7 @@ mod dist;
 mod fuzz;
 mod lines;
 mod programs;
+mod python;
 mod setup;
 mod skips;
 mod steps;
@@ -49,6 +50,7 @@ enum Task {
     /// Check that the kernel reads what Verimount writes, and the other way round
     KernelTest(programs::Arguments),
     Lines(lines::Options),
+    Python(python::Options),
     /// Install the Debian packages that the tests need
     ///
     /// Prints which are missing, and the purpose of each. For other users than root it prints the command
@@ -76,6 +78,7 @@ fn perform(task: Task) -> Result<()> {
         Task::Installation(arguments) => Program::Installation.go_on_as(&arguments),
         Task::KernelTest(arguments) => Program::KernelTest.go_on_as(&arguments),
         Task::Lines(options) => lines::run(&options),
+        Task::Python(options) => python::run(&options),
         Task::Setup => setup::run(),
         Task::Test(options) => test::run(&options),
     }

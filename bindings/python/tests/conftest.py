@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import random
 import shutil
@@ -9,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,15 +22,19 @@ REQUIRE = os.environ.get("VERIMOUNT_REQUIRE_PACKAGES") == "1"
 _absent: dict[str, int] = {}
 
 
-def optional(name: str) -> object:
+# What takes gigabytes, even for its tests to be required.
+HUGE = {"torch"}
+
+
+def optional(name: str) -> Any:
     """A package that not every Python has; its tests are skipped without it, and counted."""
     try:
-        return __import__(name, fromlist=["_"])
+        return importlib.import_module(name)
     except ImportError:
-        if REQUIRE:
+        if REQUIRE and name not in HUGE:
             raise
         _absent[name] = _absent.get(name, 0) + 1
-        pytest.skip(f"{name} is not installed")
+        pytest.skip(f"{name} is not installed", allow_module_level=True)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -13,7 +13,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import optional
+from conftest import optional, run_python
+from test_errors import flip
 
 import verimount
 
@@ -21,6 +22,8 @@ MODULES = [verimount.__name__, *(
     f"verimount.{module.name}" for module in pkgutil.iter_modules(verimount.__path__)
 )]
 
+
+ROOT = Path(__file__).parents[3]
 
 # The classes and functions whose examples open `weights` rather than `app.img`.
 OF_WEIGHTS = {"verimount", "verimount.open", "verimount._make.digest"}
@@ -50,6 +53,29 @@ def test_docstrings(name: str, files: dict[str, str]) -> None:
         runner = doctest.DocTestRunner()
         runner.run(example)
         assert runner.summarize(verbose=False).failed == 0, example.name
+
+
+def test_the_manual(files: dict[str, str]) -> None:
+    """What `docs/PYTHON.md` shows is what happens; what it only mentions is at least Python."""
+    os.chmod("app", 0o755)
+    os.chmod("app/docs", 0o755)
+    os.chmod("app/docs/README.md", 0o644)
+    manual = (ROOT / "docs/PYTHON.md").read_text()
+    shown = "\n".join(re.findall(r"^```pycon\n(.*?)^```", manual, re.DOTALL | re.MULTILINE))
+    example = doctest.DocTestParser().get_doctest(shown, {"flip": flip}, "PYTHON.md", None, 0)
+    runner = doctest.DocTestRunner()
+    runner.run(example)
+    assert runner.summarize(verbose=False).failed == 0
+    for code in re.findall(r"^```python\n(.*?)^```", manual, re.DOTALL | re.MULTILINE):
+        compile(code, "PYTHON.md", "exec")
+
+
+def test_the_readme(files: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its Python section runs as it stands."""
+    readme = (ROOT / "README.md").read_text()
+    (code,) = re.findall(r"^```python\n(.*?)^```", readme, re.DOTALL | re.MULTILINE)
+    done = run_python(code)
+    assert (done.returncode, done.stdout) == (0, "hello\n"), done.stderr
 
 
 def test_every_public_name_has_a_docstring() -> None:

@@ -14,7 +14,7 @@ from conftest import LARGE, SMALL, optional
 import verimount
 from test_errors import flip
 
-fsspec = pytest.importorskip("fsspec") if os.environ.get("VERIMOUNT_REQUIRE_PACKAGES") != "1" else __import__("fsspec")
+fsspec = optional("fsspec")
 
 from verimount.fs import VerimountFileSystem  # noqa: E402
 

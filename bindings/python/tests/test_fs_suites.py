@@ -11,12 +11,11 @@ from conftest import optional
 
 import verimount
 
-try:
-    from fsspec import AbstractFileSystem
-    from fsspec.implementations.local import LocalFileSystem
-    from fsspec.tests import abstract
-except ImportError:
-    optional("fsspec")
+optional("fsspec")
+
+from fsspec import AbstractFileSystem
+from fsspec.implementations.local import LocalFileSystem
+from fsspec.tests import abstract
 
 from verimount.fs import VerimountFileSystem
 

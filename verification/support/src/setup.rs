@@ -31,6 +31,8 @@ pub enum Purpose {
     Installation,
     /// Booting kernels in a virtual machine.
     KernelTest,
+    /// The Python package, and its tests.
+    Python,
     /// The programs that tests compare with.
     Test,
 }

@@ -17,21 +17,11 @@ pub(super) fn platform() -> String {
     format!("{}-unknown-linux-musl", env::consts::ARCH)
 }
 
-/// Compiles it, without names of folders of this machine.
-pub(super) fn build() -> Result<PathBuf> {
+/// Compiles it.
+pub(crate) fn build() -> Result<PathBuf> {
     let platform = platform();
     command::run(Command::new("rustup").args(["target", "add", &platform]))
         .context("the static binary needs Rust's library for musl")?;
-    let target = target()?;
-    let folders = [
-        (root().to_owned(), "/verimount"),
-        (target.clone(), "/target"),
-        (cargo_home()?, "/cargo"),
-    ];
-    let renamed = |option: &str| {
-        let option = |(from, to): &(PathBuf, &str)| format!("{option}={}={to}", from.display());
-        folders.iter().map(option).collect::<Vec<_>>()
-    };
     let mut build = cargo("build");
     build
         .args([
@@ -41,7 +31,23 @@ pub(super) fn build() -> Result<PathBuf> {
             "verimount-cli",
             "--target",
         ])
-        .arg(&platform)
+        .arg(&platform);
+    command::run(reproducibly(&mut build)?)?;
+    Ok(target()?.join(platform).join("release/verimount"))
+}
+
+/// Has a release compiled without names of folders of this machine, and without what is for debugging.
+pub(crate) fn reproducibly(build: &mut Command) -> Result<&mut Command> {
+    let folders = [
+        (root().to_owned(), "/verimount"),
+        (target()?, "/target"),
+        (cargo_home()?, "/cargo"),
+    ];
+    let renamed = |option: &str| {
+        let option = |(from, to): &(PathBuf, &str)| format!("{option}={}={to}", from.display());
+        folders.iter().map(option).collect::<Vec<_>>()
+    };
+    Ok(build
         .env("CARGO_PROFILE_RELEASE_DEBUG", "none")
         .env("CARGO_PROFILE_RELEASE_STRIP", "symbols")
         // Separated by this character, in which names of folders may have spaces.
@@ -49,9 +55,7 @@ pub(super) fn build() -> Result<PathBuf> {
             "CARGO_ENCODED_RUSTFLAGS",
             renamed("--remap-path-prefix").join("\x1f"),
         )
-        .env("CFLAGS", renamed("-ffile-prefix-map").join(" "));
-    command::run(&mut build)?;
-    Ok(target.join(platform).join("release/verimount"))
+        .env("CFLAGS", renamed("-ffile-prefix-map").join(" ")))
 }
 
 /// Where cargo keeps the sources of dependencies.

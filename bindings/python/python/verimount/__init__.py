@@ -115,3 +115,9 @@ def open(location: Location, **options: Unpack[Options]) -> File:
     10000
     """
     return File(Opened(Opening(location, **options)))
+
+
+# In messages and pickles, they are where programs know them to be.
+for _name in __all__:
+    if isinstance(_class := globals()[_name], type):
+        _class.__module__ = __name__

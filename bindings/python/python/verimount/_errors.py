@@ -144,6 +144,13 @@ _CLASSES: dict[str, type[Error]] = {kind.__name__: kind for kind in Error.__subc
 # Those of a kind that Python has classes of its own for.
 _BY_ERRNO: dict[int, type[Error]] = {ENOTDIR: NotADirectory, EISDIR: IsADirectory}
 
+# What to do about those of a kind, in terms of this package.
+_ADVICE = {
+    "NotTrusted": "give digest, key or root_hash, or unpinned=True to detect damage but not forgery",
+    "DeviceNotTrusted": "give its digest in devices",
+    "NeedsRootHash": "give root_hash",
+}
+
 
 def from_native(
     kind: str,
@@ -155,6 +162,8 @@ def from_native(
 ) -> Error:
     """The exception that the extension module raises."""
     made: Error
+    if kind in _ADVICE:
+        text = f"{text}: {_ADVICE[kind]}"
     if mismatch is None:
         # Of a kind that this module does not know, what all have in common.
         made = _BY_ERRNO.get(errno, _CLASSES.get(kind, Error))(errno, text, location)

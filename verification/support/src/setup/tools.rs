@@ -5,7 +5,7 @@ use std::fmt;
 use verimount_testenv::tools;
 
 use super::Purpose::{
-    self, Bench, Conformance, Containers, Demo, Dist, Installation, KernelTest, Test,
+    self, Bench, Conformance, Containers, Demo, Dist, Installation, KernelTest, Python, Test,
 };
 
 /// A program of another project.
@@ -143,7 +143,7 @@ pub(super) const TOOLS: [Tool; 58] = [
     tool(
         "fusermount3",
         "fuse3",
-        &[Bench, Conformance, Demo, KernelTest, Test],
+        &[Bench, Conformance, Demo, KernelTest, Python, Test],
         "mounts as an ordinary user",
     ),
     tool(
@@ -193,7 +193,7 @@ pub(super) const TOOLS: [Tool; 58] = [
     tool(
         "musl-gcc",
         "musl-tools",
-        &[Dist],
+        &[Dist, Python],
         "compiles the C libraries of the static program",
     ),
     tool("nbdcopy", "libnbd-bin", &[Test], "copies disks over NBD"),
@@ -231,7 +231,7 @@ pub(super) const TOOLS: [Tool; 58] = [
     tool(
         "nginx",
         "nginx-light",
-        &[Bench, Installation, Test],
+        &[Bench, Installation, Python, Test],
         "serves images that are read from a URL",
     ),
     tool(

@@ -1,0 +1,120 @@
+//! `cargo xtask python`: the Python package, installed and tested.
+
+mod interpreter;
+mod wheel;
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, Result};
+use clap::Args;
+use verimount_support::{
+    command,
+    setup::{self, Purpose},
+    workspace::{root, target},
+};
+
+use self::interpreter::{Interpreter, Venv};
+
+/// Make the Python package, and test it with each Python from 3.10 on that is found
+///
+/// It is installed from its wheel, each time in a new environment. Packages of others come from PyPI.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Only make the wheel, in target/python/wheels
+    #[arg(long, conflicts_with = "bench")]
+    wheel: bool,
+    /// Measure instead of testing: how long models take to load, and how reading scales
+    #[arg(long)]
+    bench: bool,
+}
+
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let target = target()?;
+    setup::ensure_ready(&[Purpose::Python])?;
+    let pythons = Interpreter::all()?;
+    let newest = pythons.last().context("no Python from 3.10 on is found")?;
+    let wheel = wheel::make(newest, &folder(&target))?;
+    if options.wheel {
+        return Ok(());
+    }
+    if options.bench {
+        return measure(newest, &wheel, &target);
+    }
+    for python in &pythons {
+        test(
+            python,
+            &wheel,
+            &target,
+            python.version() == newest.version(),
+        )?;
+    }
+    Ok(())
+}
+
+/// What `cargo xtask test --full` runs.
+pub(crate) fn check() -> Result<()> {
+    run(&Options {
+        wheel: false,
+        bench: false,
+    })
+}
+
+/// Tests the wheel with one Python; with the packages of others that read through it, if `is_complete`.
+fn test(python: &Interpreter, wheel: &Path, target: &Path, is_complete: bool) -> Result<()> {
+    println!("== Python {}", python.version());
+    let venv = installed(python, wheel, target, "test.txt")?;
+    let mut tests = venv.python();
+    tests
+        .current_dir(package())
+        .args(["-m", "pytest", "-q", "-p", "no:cacheprovider"]);
+    if is_complete {
+        venv.install(&["--requirement"], &[&requirements("loaders.txt")])?;
+        tests.env("VERIMOUNT_REQUIRE_PACKAGES", "1");
+    }
+    command::run(&mut venv.command("verimount", &["--version"]))?;
+    command::run(&mut tests)
+}
+
+fn measure(python: &Interpreter, wheel: &Path, target: &Path) -> Result<()> {
+    let venv = installed(python, wheel, target, "test.txt")?;
+    let mut bench = venv.python();
+    command::run(
+        bench
+            .arg(package().join("tests/bench.py"))
+            .arg(folder(target).join("bench")),
+    )
+}
+
+/// A new environment with the wheel and these requirements.
+fn installed(python: &Interpreter, wheel: &Path, target: &Path, file: &str) -> Result<Venv> {
+    let venv = Venv::new(python, &folder(target).join(python.version()))?;
+    venv.install(&["--requirement"], &[&requirements(file)])?;
+    venv.install(&["--no-deps", "--no-index"], &[wheel])?;
+    Ok(venv)
+}
+
+/// Where environments and wheels are made.
+fn folder(target: &Path) -> PathBuf {
+    target.join("python")
+}
+
+/// The sources of the package.
+fn package() -> PathBuf {
+    root().join("bindings/python")
+}
+
+fn requirements(file: &str) -> PathBuf {
+    package().join("requirements").join(file)
+}
+
+/// The command that runs a program of Python's, without what is set for another Python.
+fn without_settings(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    for name in ["PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"] {
+        command.env_remove(name);
+    }
+    command
+}

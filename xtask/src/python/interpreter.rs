@@ -1,0 +1,130 @@
+//! The Pythons of this machine, and environments of them.
+
+use std::{
+    collections::BTreeMap,
+    env, fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, Result};
+use verimount_support::command;
+
+use super::without_settings;
+
+/// The oldest minor version that the package is for.
+const OLDEST: u32 = 10;
+
+/// Prints a minor version of CPython 3, and nothing for anything else.
+const MINOR: &str = "import sys\n\
+    if sys.implementation.name == 'cpython' and sys.version_info[0] == 3: print(sys.version_info[1])";
+
+/// A Python that the package is for.
+#[derive(Debug)]
+pub(super) struct Interpreter {
+    program: PathBuf,
+    version: String,
+}
+
+impl Interpreter {
+    /// One of each version, oldest first: those of pyenv, and those in the path.
+    pub(super) fn all() -> Result<Vec<Self>> {
+        let mut found = BTreeMap::new();
+        for program in candidates() {
+            if let Some(minor) = minor_version(&program).filter(|minor| *minor >= OLDEST) {
+                found.entry(minor).or_insert(program);
+            }
+        }
+        Ok(found
+            .into_iter()
+            .map(|(minor, program)| Self {
+                program,
+                version: format!("3.{minor}"),
+            })
+            .collect())
+    }
+
+    /// Such as `3.12`.
+    pub(super) fn version(&self) -> &str {
+        &self.version
+    }
+
+    pub(super) fn program(&self) -> &Path {
+        &self.program
+    }
+}
+
+/// Where a Python may be, whichever version it has.
+fn candidates() -> Vec<PathBuf> {
+    let home = env::var_os("HOME").map(PathBuf::from);
+    let pyenv = env::var_os("PYENV_ROOT")
+        .map(PathBuf::from)
+        .or(home.map(|home| home.join(".pyenv")));
+    let versions = pyenv.and_then(|pyenv| fs::read_dir(pyenv.join("versions")).ok());
+    let of_pyenv = versions.into_iter().flatten().flatten();
+    let of_pyenv = of_pyenv.map(|version| version.path().join("bin/python3"));
+    let names = (OLDEST..OLDEST + 10).map(|minor| format!("python3.{minor}"));
+    let names: Vec<_> = names.chain(["python3".to_owned()]).collect();
+    let path = env::var_os("PATH").unwrap_or_default();
+    let in_path = env::split_paths(&path).flat_map(|folder| {
+        let programs = names.iter().map(|name| folder.join(name));
+        programs.collect::<Vec<_>>()
+    });
+    of_pyenv
+        .chain(in_path)
+        .filter(|path| path.exists())
+        .collect()
+}
+
+fn minor_version(program: &Path) -> Option<u32> {
+    let output = without_settings(program).args(["-c", MINOR]).output();
+    let output = output.ok().filter(|output| output.status.success())?;
+    str::from_utf8(&output.stdout).ok()?.trim().parse().ok()
+}
+
+/// An environment of its own, with packages.
+pub(super) struct Venv(PathBuf);
+
+impl Venv {
+    /// A new one, in the place of an older one.
+    pub(super) fn new(python: &Interpreter, folder: &Path) -> Result<Self> {
+        if folder.exists() {
+            fs::remove_dir_all(folder).with_context(|| folder.display().to_string())?;
+        }
+        command::run(
+            without_settings(python.program())
+                .args(["-m", "venv"])
+                .arg(folder),
+        )?;
+        Ok(Self(folder.to_owned()))
+    }
+
+    /// Installs packages, with these options of pip.
+    pub(super) fn install(&self, options: &[&str], packages: &[&Path]) -> Result<()> {
+        let mut pip = self.python();
+        pip.args([
+            "-m",
+            "pip",
+            "--quiet",
+            "--disable-pip-version-check",
+            "install",
+        ]);
+        command::run(pip.args(options).args(packages))
+    }
+
+    /// Its Python.
+    pub(super) fn python(&self) -> Command {
+        without_settings(&self.program("python"))
+    }
+
+    /// A program in it.
+    pub(super) fn command(&self, program: &str, arguments: &[&str]) -> Command {
+        let mut command = without_settings(&self.program(program));
+        command.args(arguments);
+        command
+    }
+
+    pub(super) fn program(&self, name: &str) -> PathBuf {
+        self.0.join("bin").join(name)
+    }
+}
