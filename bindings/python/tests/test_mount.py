@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 from pathlib import Path
 
 import pytest
-from conftest import LARGE, optional
+from conftest import LARGE, optional, run_python
 
 import verimount
 from test_errors import flip
@@ -78,3 +79,32 @@ def test_safetensors_are_loaded_from_a_mount(folder: Path, backend: str) -> None
             with safetensors.safe_open(name, framework="numpy", backend=backend) as file:
                 for name, tensor in tensors.items():
                     assert (file.get_tensor(name) == tensor).all()
+
+
+LOADS = """
+import sys
+from safetensors import SafetensorError, safe_open
+
+with safe_open(sys.argv[1], framework="numpy", backend=sys.argv[2]) as file:
+    try:
+        file.get_tensor("w")
+    except SafetensorError as error:
+        print(error)
+"""
+
+
+@pytest.mark.parametrize("backend", ["mmap", "pread"])
+def test_a_bad_byte_of_a_model_ends_or_raises(folder: Path, backend: str) -> None:
+    """As the manual explains SIGBUS."""
+    numpy = optional("numpy")
+    stored = optional("safetensors.numpy")
+    Path("model").mkdir()
+    stored.save_file({"w": numpy.arange(1 << 20)}, "model/model.safetensors")
+    digest = verimount.build("model", "model.img").digest
+    flip("model.img", Path("model.img").stat().st_size // 2)
+    with verimount.mount("model.img", digest=digest) as mounted:
+        done = run_python(LOADS, str(mounted / "model.safetensors"), backend)
+    if backend == "mmap":
+        assert done.returncode == -signal.SIGBUS
+    else:
+        assert done.returncode == 0 and "Input/output error" in done.stdout, done.stderr

@@ -14,6 +14,9 @@ use crate::dist::binary;
 /// The oldest Linux distributions that can use it, by their C library: glibc 2.17.
 const PLATFORM: &str = "manylinux2014";
 
+/// What auditwheel says of such a wheel.
+const FOUND: &str = "following platform tag: \"manylinux_2_17_";
+
 /// Makes the wheel below `folder`, and checks for which systems it is.
 pub(super) fn make(python: &Interpreter, folder: &Path) -> Result<PathBuf> {
     let tools = Venv::new(python, &folder.join("tools"))?;
@@ -60,16 +63,10 @@ fn put_command() -> Result<()> {
 fn check_platform(tools: &Venv, wheel: &Path) -> Result<()> {
     let shown = command::stdout(tools.command("auditwheel", &["show"]).arg(wheel))?;
     println!("{}", shown.trim());
-    let shown = shown.replace('\n', " ");
-    let is_named = |tag: &str| {
-        shown.contains(&format!("compatible with the \"{tag}_"))
-            || shown.contains(&format!(
-                "consistent with the following platform tag: \"{tag}_"
-            ))
-            || shown.contains(&format!("following platform tag: \"{tag}_"))
-    };
+    // It breaks its lines between words.
+    let words: Vec<_> = shown.split_whitespace().collect();
     ensure!(
-        is_named("manylinux_2_17"),
+        words.join(" ").contains(FOUND),
         "the wheel needs a newer system than {PLATFORM}"
     );
     Ok(())
