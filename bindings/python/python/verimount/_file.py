@@ -35,9 +35,7 @@ class File(io.RawIOBase):
     @property
     def _file(self) -> _verimount.File:
         if self._generation != _opening._generation:
-            content = self._opened.content
-            file = content.file() if self._path is None else content.image().open(self._path)
-            self._native = file
+            self._native = self._opened.file(self._path)
             self._generation = _opening._generation
         return self._native
 

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from stat import S_ISDIR, S_ISLNK, S_ISREG
 from typing import IO, TYPE_CHECKING, Any
 
-from . import _opening, _verimount
+from . import _verimount
 from ._file import File
 from ._opening import Location, Opened, Opening, Options, StrPath
 
@@ -44,16 +44,12 @@ class Image:
     def __init__(self, location: Location, **options: Unpack[Options]) -> None:
         """Opens the image at ``location``; see :class:`verimount.Options` for what is accepted there."""
         self._opened = Opened(Opening(location, **options))
-        self._generation = -1
         # Whether it is an image is known now.
         self._image
 
     @property
     def _image(self) -> _verimount.Image:
-        if self._generation != _opening._generation:
-            self._native = self._opened.content.image()
-            self._generation = _opening._generation
-        return self._native
+        return self._opened.image
 
     @property
     def digest(self) -> str:
@@ -76,8 +72,12 @@ class Image:
 
     def iterdir(self, path: StrPath = "") -> Iterator[ImagePath]:
         """The entries of a directory, in the order in which reading them is cheapest."""
+        return (entry for entry, _ in self._scan(path))
+
+    def _scan(self, path: StrPath) -> Iterator[tuple[ImagePath, os.stat_result]]:
+        """The entries with their attributes, which are known."""
         entries = self._image.entries(os.fspath(path))
-        return (ImagePath(self, entry) for entry, _ in _all(entries))
+        return ((ImagePath(self, entry), _stat_result(found)) for entry, found in _all(entries))
 
     def walk(self, path: StrPath = "") -> Iterator[ImagePath]:
         """What is at ``path``, and everything below it: a directory before its entries. Symbolic links are not followed."""
@@ -121,7 +121,6 @@ class Image:
 
     def __setstate__(self, opened: Opened) -> None:
         self._opened = opened
-        self._generation = -1
 
 
 class ImagePath:

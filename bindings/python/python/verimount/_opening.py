@@ -143,29 +143,39 @@ class Opened:
         content = _verimount.Content(opening)
         self.opening = opening.pinned(content)
         self.size = content.file().size
+        self._keep(content)
+
+    def _keep(self, content: _verimount.Content) -> None:
         self._content = content
+        self._image: _verimount.Image | None = None
         self._generation = _generation
 
     @property
     def content(self) -> _verimount.Content:
         if self._generation != _generation:
-            self._content = self._open_again()
-            self._generation = _generation
+            content = _verimount.Content(self.opening)
+            # A root hash does not cover it.
+            if content.file().size != self.size:
+                name = str(self.opening.location)
+                raise WrongContent(EKEYREJECTED, f"{name} has another size now", name)
+            self._keep(content)
         return self._content
 
-    def _open_again(self) -> _verimount.Content:
-        content = _verimount.Content(self.opening)
-        # A root hash does not cover it.
-        if content.file().size != self.size:
-            raise WrongContent(
-                EKEYREJECTED,
-                f"{self.opening.location}: it has another size now",
-                str(self.opening.location),
-            )
-        return content
+    @property
+    def image(self) -> _verimount.Image:
+        """The image that it is."""
+        content = self.content
+        if self._image is None:
+            self._image = content.image()
+        return self._image
+
+    def file(self, path: str | None) -> _verimount.File:
+        """A file of the image, or all of the content."""
+        return self.content.file() if path is None else self.image.open(path)
 
     @property
     def identity(self) -> str:
+        """The digest or root hash."""
         found = self.opening.digest or self.opening.root_hash
         assert found is not None
         return found

@@ -92,16 +92,16 @@ class VerimountFileSystem(AbstractFileSystem):  # type: ignore[misc]
         info = self.info(path)
         found = [info]
         if info["type"] == "directory":
-            entries = sorted(self.image.iterdir(path), key=lambda entry: entry.name)
-            found = [self._info(entry) for entry in entries]
+            found = [self._info(entry, status) for entry, status in self.image._scan(path)]
+            found.sort(key=lambda info: str(info["name"]))
         return found if detail else [entry["name"] for entry in found]
 
     def info(self, path: str, **kwargs: Any) -> dict[str, Any]:
         """Name, size, type and attributes of a file or directory."""
-        return self._info(self.image / self._strip_protocol(path))
+        found = self.image / self._strip_protocol(path)
+        return self._info(found, found.stat(follow_symlinks=False))
 
-    def _info(self, path: ImagePath) -> dict[str, Any]:
-        status = path.stat(follow_symlinks=False)
+    def _info(self, path: ImagePath, status: os.stat_result) -> dict[str, Any]:
         is_link = stat.S_ISLNK(status.st_mode)
         if is_link:
             try:
