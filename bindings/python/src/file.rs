@@ -4,16 +4,17 @@ use pyo3::{
     Bound, PyAny, PyResult, Python, pyclass, pymethods,
     types::{PyAnyMethods, PyBytes, PySlice},
 };
-use verimount::File as VerifiedFile;
+use verimount::{Error, File as VerifiedFile};
 
-use crate::{errors::OrRaise, handle::Handle, interrupt::ask, pieces::fill};
+use crate::{
+    errors::OrRaise,
+    handle::Handle,
+    interrupt::ask,
+    pieces::{PIECE, each},
+};
 
 /// How much is read until it is looked for Ctrl-C, in bytes.
-const PIECE: usize = 32 << 20;
-
-/// How much is read into the memory of others at a time, in bytes: little enough to be in a processor's cache when it is
-/// copied there.
-const COPIED_PIECE: usize = 4 << 20;
+const SPAN: usize = 32 << 20;
 
 /// A verified file.
 #[pyclass(frozen, module = "verimount._verimount")]
@@ -33,20 +34,32 @@ impl File {
     /// Fills `buf` with the bytes from `offset` on, which the file must have.
     fn fill(&self, py: Python<'_>, buf: &mut [u8], offset: u64) -> PyResult<()> {
         let file = self.file.get()?;
-        for (piece, start) in buf.chunks_mut(PIECE).zip((offset..).step_by(PIECE)) {
+        for (span, start) in buf.chunks_mut(SPAN).zip((offset..).step_by(SPAN)) {
             if self.is_slow {
-                let (file, len) = (file.clone(), piece.len());
+                let (file, len) = (file.clone(), span.len());
                 let bytes = ask(py, true, move || {
                     let mut bytes = vec![0; len];
                     fill(&file, &mut bytes, start).map(|()| bytes)
                 })?;
-                piece.copy_from_slice(&bytes);
+                span.copy_from_slice(&bytes);
             } else {
-                py.detach(|| fill(file, piece, start)).or_raise(py)?;
+                py.detach(|| fill(file, span, start)).or_raise(py)?;
             }
             py.check_signals()?;
         }
         Ok(())
+    }
+
+    /// Reads `len` bytes at `offset` into a part of `view` from `start` on.
+    fn copy(
+        &self,
+        view: &Bound<'_, PyAny>,
+        (start, len): (usize, usize),
+        offset: u64,
+    ) -> PyResult<()> {
+        let bytes = PyBytes::new_with(view.py(), len, |buf| self.fill(view.py(), buf, offset))?;
+        let part = PySlice::new(view.py(), start as isize, (start + len) as isize, 1);
+        view.set_item(part, bytes)
     }
 
     /// How many of `length` bytes from `offset` on the file has.
@@ -79,13 +92,33 @@ impl File {
     /// copied there that was not verified before.
     fn read_into(&self, py: Python<'_>, view: &Bound<'_, PyAny>, offset: u64) -> PyResult<usize> {
         let length = self.existing(offset, view.len()? as u64)?;
-        for start in (0..length).step_by(COPIED_PIECE) {
-            let len = COPIED_PIECE.min(length - start);
-            let from = offset + start as u64;
-            let bytes = PyBytes::new_with(py, len, |buf| self.fill(py, buf, from))?;
-            let part = PySlice::new(py, start as isize, (start + len) as isize, 1);
-            view.set_item(part, bytes)?;
+        for span in (0..length).step_by(SPAN) {
+            let len = SPAN.min(length - span);
+            if self.is_slow {
+                self.copy(view, (span, len), offset + span as u64)?;
+                continue;
+            }
+            // What is copied is in a processor's cache.
+            let pieces = (span..span + len).step_by(PIECE);
+            let target = view.clone().unbind();
+            py.detach(|| {
+                each(len.div_ceil(PIECE), pieces, |start| {
+                    let len = PIECE.min(length - start);
+                    let from = offset + start as u64;
+                    Python::attach(|py| self.copy(target.bind(py), (start, len), from))
+                })
+            })?;
+            py.check_signals()?;
         }
         Ok(length)
     }
+}
+
+/// Fills `buf` with the bytes from `offset` on, which the file must have.
+fn fill(file: &VerifiedFile, buf: &mut [u8], offset: u64) -> Result<(), Error> {
+    let count = buf.len().div_ceil(PIECE);
+    let pieces = buf.chunks_mut(PIECE).zip((offset..).step_by(PIECE));
+    each(count, pieces, |(piece, start)| {
+        file.read_at(piece, start).map(drop)
+    })
 }

@@ -22,6 +22,10 @@ use pyo3::pymodule;
 /// What the Python code uses. Its types are in `_verimount.pyi`.
 #[pymodule]
 mod _verimount {
+    use pyo3::{Bound, PyResult, types::PyModule};
+
+    use crate::pieces::most_threads;
+
     #[pymodule_export]
     use crate::{
         content::Content,
@@ -31,4 +35,10 @@ mod _verimount {
         image::Image,
         make::{build, digest, seal},
     };
+
+    #[pymodule_init]
+    fn init(_module: &Bound<'_, PyModule>) -> PyResult<()> {
+        most_threads();
+        Ok(())
+    }
 }

@@ -1,38 +1,57 @@
 //! Large reads by several threads: one hashes slower than most storage reads.
 
-use std::thread;
+use std::{
+    num::NonZeroUsize,
+    sync::OnceLock,
+    thread::{self, available_parallelism},
+};
 
-use verimount::{Error, File};
+use parking_lot::Mutex;
 
-/// How much a thread reads at least, in bytes: starting it takes as long as hashing a twentieth of that.
-const SHARE: usize = 1 << 20;
+/// How much a thread reads at a time, in bytes. It takes twenty times as long as starting a thread.
+pub(crate) const PIECE: usize = 1 << 20;
 
 /// The most threads of a read.
 const MOST: usize = 8;
 
-/// Fills `buf` with the bytes from `offset` on, which the file must have.
-pub(crate) fn fill(file: &File, buf: &mut [u8], offset: u64) -> Result<(), Error> {
-    let threads = thread::available_parallelism().map_or(1, usize::from);
-    let threads = (buf.len() / SHARE).clamp(1, threads.min(MOST));
-    let share = buf.len().div_ceil(threads).next_multiple_of(SHARE);
-    let (first, others) = buf.split_at_mut(share.min(buf.len()));
-    let starts = (offset..).step_by(share).skip(1);
-    thread::scope(|scope| {
-        let others: Vec<_> = (others.chunks_mut(share).zip(starts))
-            .map(|(part, start)| scope.spawn(move || read(file, part, start)))
-            .collect();
-        let mut result = read(file, first, offset);
-        for other in others {
-            // A panic goes on in this thread.
-            let other = other
-                .join()
-                .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            result = result.and(other);
-        }
-        result
+/// How many threads a large read has. Called when this module is loaded, as a child must not wait for one that asks.
+pub(crate) fn most_threads() -> usize {
+    static MOST_THREADS: OnceLock<usize> = OnceLock::new();
+    *MOST_THREADS.get_or_init(|| {
+        available_parallelism()
+            .map_or(1, NonZeroUsize::get)
+            .min(MOST)
     })
 }
 
-fn read(file: &File, buf: &mut [u8], offset: u64) -> Result<(), Error> {
-    file.read_at(buf, offset).map(drop)
+/// Does `work` for all pieces, of which there are `count`, by as many threads as that is worth. They take the pieces in order, so
+/// that storage is read in order. After an error no further ones are begun; that of the first piece is returned.
+pub(crate) fn each<P, E: Send>(
+    count: usize,
+    pieces: impl Iterator<Item = P> + Send,
+    work: impl Fn(P) -> Result<(), E> + Sync,
+) -> Result<(), E> {
+    let pieces = Mutex::new(pieces.enumerate());
+    let failed = Mutex::new(None);
+    let next = || match *failed.lock() {
+        None => pieces.lock().next(),
+        Some(_) => None,
+    };
+    let worker = || {
+        while let Some((number, piece)) = next() {
+            if let Err(error) = work(piece) {
+                let mut failed = failed.lock();
+                if failed.as_ref().is_none_or(|(first, _)| number < *first) {
+                    *failed = Some((number, error));
+                }
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 1..count.min(most_threads()) {
+            scope.spawn(worker);
+        }
+        worker();
+    });
+    failed.into_inner().map_or(Ok(()), |(_, error)| Err(error))
 }
