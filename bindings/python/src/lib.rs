@@ -2,7 +2,7 @@
 //! `python/verimount`, which makes Python's protocols of it.
 //!
 //! Nothing here holds the interpreter's lock while it reads, and nothing that was opened is used or dropped in a forked
-//! child: see [`Handle`](handle::Handle).
+//! child (`handle`).
 
 mod arguments;
 mod content;

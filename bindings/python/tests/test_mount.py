@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import mmap
 import os
 import signal
 from pathlib import Path
@@ -61,6 +62,14 @@ def test_a_bad_byte_is_an_error_of_the_system(digest: str) -> None:
         with pytest.raises(OSError) as raised:
             (mounted / "large").read_bytes()
         assert raised.value.errno == errno.EIO
+
+
+def test_files_are_mapped(digest: str) -> None:
+    """As llama.cpp maps its models."""
+    with verimount.mount("app.img", digest=digest) as mounted:
+        with open(mounted / "large", "rb") as file:
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+                assert mapped[:] == LARGE
 
 
 @pytest.mark.parametrize("backend", ["mmap", "pread"])
