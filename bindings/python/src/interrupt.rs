@@ -162,13 +162,14 @@ impl<T: Send> Waiting<T> {
     }
 
     fn report(&mut self, py: Python<'_>, progress: Progress) {
-        let answer = match self.call(py, progress) {
-            Ok(answer) => answer,
-            Err(raised) => {
-                self.raised.get_or_insert(raised);
-                ControlFlow::Break(())
-            }
+        let called = match self.raised {
+            None => self.call(py, progress),
+            Some(_) => Ok(ControlFlow::Break(())),
         };
+        let answer = called.unwrap_or_else(|raised| {
+            self.raised = Some(raised);
+            ControlFlow::Break(())
+        });
         // The work may have ended for another reason.
         let _ = self.answer.send(answer);
     }
@@ -183,7 +184,7 @@ impl<T: Send> Waiting<T> {
             .call1((step, progress.done, progress.total))?;
         // Only `False`: most callbacks return nothing.
         let ends = returned.is(pyo3::types::PyBool::new(py, false));
-        Ok(match ends || self.raised.is_some() {
+        Ok(match ends {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
         })
