@@ -12,6 +12,7 @@ use std::{
 use pyo3::{
     Borrowed, FromPyObject, PyAny, PyErr, PyResult, Python,
     exceptions::PyValueError,
+    pyfunction,
     types::{PyAnyMethods, PyString},
 };
 use verimount::{Cache, ImageDevice, Location, OpenOptions, PublicKey, RemoteOptions};
@@ -134,6 +135,12 @@ impl Opening {
         }
         Ok(options)
     }
+}
+
+/// Whether a text that is a location is not a path of this machine.
+#[pyfunction]
+pub(crate) fn is_remote(place: Place) -> bool {
+    place.location.is_remote()
 }
 
 /// A public key, given as text or as the path of its file.

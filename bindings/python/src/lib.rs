@@ -28,6 +28,7 @@ mod _verimount {
 
     #[pymodule_export]
     use crate::{
+        arguments::is_remote,
         content::Content,
         entries::Entries,
         file::File,

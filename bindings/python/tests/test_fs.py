@@ -139,8 +139,8 @@ def _read(fs: VerimountFileSystem, file: object, number: int) -> tuple[bytes, by
 
 
 def test_it_is_pickled_to_workers(digest: str) -> None:
-    absolute = os.path.abspath("app.img")
-    fs = VerimountFileSystem(absolute, digest=digest)
+    # What is found is pinned.
+    fs = VerimountFileSystem("app.img", unpinned=True)
     file = fs.open("large")
     file.seek(30)
     context = multiprocessing.get_context("spawn")
@@ -150,7 +150,13 @@ def test_it_is_pickled_to_workers(digest: str) -> None:
             expected = LARGE[number : number + 100], LARGE[30:50], fs.ukey("large")
             assert result.result(120) == expected
     copy = pickle.loads(pickle.dumps(fs))
-    assert copy.cat_file("large") == LARGE
+    assert copy.cat_file("large") == LARGE and copy.image.digest == digest
+    pickled = pickle.dumps(copy)
+    VerimountFileSystem.clear_instance_cache()
+    Path("app/large").write_bytes(b"x")
+    verimount.build("app", "app.img")
+    with pytest.raises(verimount.WrongContent):
+        pickle.loads(pickled)
 
 
 # What others read through a chained URL from a server.

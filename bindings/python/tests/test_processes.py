@@ -123,7 +123,12 @@ def test_pickles_open_the_same_bytes_in_workers(
 
 
 def test_pickles_are_of_what_was_found(weights: str) -> None:
-    pickled = pickle.dumps(verimount.open("weights", unpinned=True))
+    file = verimount.open("weights", unpinned=True)
+    os.mkdir("elsewhere")
+    os.chdir("elsewhere")
+    assert in_child(lambda: file.read_at(0, 10)) == 0
+    pickled = pickle.dumps(file)
+    os.chdir("..")
     assert weights.encode() in pickled
     copy = pickle.loads(pickled)
     assert copy.digest == weights and copy.read() == LARGE
@@ -140,7 +145,7 @@ def test_pickles_hold_no_secret(weights: str, nginx: str) -> None:
     pickled = pickle.dumps(file)
     assert b"t0psecret" not in pickled and url.encode() in pickled
     assert pickle.loads(pickled).read(10) == LARGE[:10]
-    for location in [f"{url}?signature=t0psecret"]:
+    for location in [f"{url}?signature=t0psecret", f"{url}?t0psecret"]:
         file = verimount.open(location, digest=weights, sidecar=f"{url}.verity")
         assert file.read(10) == LARGE[:10]
         with pytest.raises(pickle.PicklingError, match="secret"):
@@ -161,6 +166,8 @@ def interrupt():
     sys.stdin.read(1)
     os.kill(os.getpid(), signal.SIGINT)
 
+# Programs that shells start in the background have it ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 threading.Thread(target=interrupt, daemon=True).start()
 calls = []
 
@@ -225,6 +232,7 @@ def interrupt():
     sys.stdin.read(1)
     os.kill(os.getpid(), signal.SIGINT)
 
+signal.signal(signal.SIGINT, signal.default_int_handler)
 threading.Thread(target=interrupt, daemon=True).start()
 print("started", flush=True)
 try:

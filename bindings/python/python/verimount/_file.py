@@ -42,7 +42,7 @@ class File(io.RawIOBase):
     @property
     def name(self) -> str:
         """The path in the image, or the location."""
-        return str(self._opened.opening.location) if self._path is None else self._path
+        return self._opened.name if self._path is None else self._path
 
     @property
     def mode(self) -> str:

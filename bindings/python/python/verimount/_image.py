@@ -114,7 +114,7 @@ class Image:
         return ImagePath(self, child)
 
     def __repr__(self) -> str:
-        return f"<verimount.Image {self._opened.opening.location!r} of {self.digest}>"
+        return f"<verimount.Image {self._opened.name!r} of {self.digest}>"
 
     def __getstate__(self) -> Opened:
         return self._opened

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from errno import EKEYREJECTED
+from pathlib import Path
 from pickle import PicklingError
 from typing import Any, Protocol, TypedDict, Union
 
@@ -103,36 +103,41 @@ class Opening:
             devices=[(place, found and found[1]) for (place, _), found in devices],
         )
 
-    def elsewhere(self) -> Opening:
-        """The same for another process, whose working directory may be another one."""
+    def absolute(self) -> Opening:
+        """The same for another process, or for when the working directory is another one."""
         return dataclasses.replace(
             self,
-            location=_elsewhere(self.location),
-            sidecar=None if self.sidecar is None else _elsewhere(self.sidecar),
-            devices=[(_elsewhere(place), digest) for place, digest in self.devices],
+            location=_absolute(self.location),
+            sidecar=None if self.sidecar is None else _absolute(self.sidecar),
+            devices=[(_absolute(place), digest) for place, digest in self.devices],
             cache=self.cache and os.path.abspath(self.cache),
             ca=self.ca and os.path.abspath(self.ca),
             header_file=self.header_file and os.path.abspath(self.header_file),
         )
 
+    def arguments(self) -> dict[str, Any]:
+        """What was said of it, by name."""
+        fields = dataclasses.fields(self)
+        values = {field.name: (getattr(self, field.name), field.default) for field in fields}
+        return {name: value for name, (value, default) in values.items() if value != default}
 
-def is_url(location: str) -> bool:
-    """Whether a text is not a path to the library."""
-    return re.match(r"(https?|oci|s3|gs|az)://", location, re.IGNORECASE) is not None
+    def refuse_secrets(self) -> None:
+        """Raises if it must not become part of a pickle."""
+        for place in [self.location, self.sidecar, *(place for place, _ in self.devices)]:
+            if isinstance(place, str) and _verimount.is_remote(place):
+                authority = place.partition("://")[2].partition("/")[0]
+                if "@" in authority or "?" in place:
+                    raise PicklingError(
+                        "the URL has a query or a password, which may be secret: "
+                        "open it in the other process"
+                    )
 
 
-def _elsewhere(location: Location) -> Location:
+def _absolute(location: Location) -> Location:
     if isinstance(location, os.PathLike):
-        return type(location)(os.path.abspath(location))  # type: ignore[call-arg]
-    if not isinstance(location, str):
-        return location
-    if not is_url(location):
+        return Path(os.path.abspath(location))
+    if isinstance(location, str) and not _verimount.is_remote(location):
         return os.path.abspath(location)
-    authority, _, rest = location.partition("://")[2].partition("/")
-    if "@" in authority or "?" in rest:
-        raise PicklingError(
-            "the URL has a query or a password, which may be secret: open it in the other process"
-        )
     return location
 
 
@@ -141,7 +146,9 @@ class Opened:
 
     def __init__(self, opening: Opening) -> None:
         content = _verimount.Content(opening)
-        self.opening = opening.pinned(content)
+        # The working directory may change.
+        self.opening = opening.pinned(content).absolute()
+        self.name = str(opening.location)
         self.size = content.file().size
         self._keep(content)
 
@@ -156,8 +163,7 @@ class Opened:
             content = _verimount.Content(self.opening)
             # A root hash does not cover it.
             if content.file().size != self.size:
-                name = str(self.opening.location)
-                raise WrongContent(EKEYREJECTED, f"{name} has another size now", name)
+                raise WrongContent(EKEYREJECTED, f"{self.name} has another size now", self.name)
             self._keep(content)
         return self._content
 
@@ -181,10 +187,10 @@ class Opened:
         return found
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"opening": self.opening.elsewhere(), "size": self.size}
+        self.opening.refuse_secrets()
+        return {"opening": self.opening, "name": self.name, "size": self.size}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.opening = state["opening"]
-        self.size = state["size"]
+        self.__dict__ |= state
         # Opened when something of it is needed.
         self._generation = -1

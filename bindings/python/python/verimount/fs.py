@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 
 from fsspec import AbstractFileSystem
 from fsspec.core import url_to_fs
+from fsspec.spec import make_instance
 
 from ._file import File
 from ._image import Image, ImagePath
@@ -69,8 +70,8 @@ class VerimountFileSystem(AbstractFileSystem):  # type: ignore[misc]
         target_options: dict[str, Any] | None = None,
         **options: Any,
     ) -> None:
-        others = {name: options.pop(name) for name in _OF_FSSPEC & options.keys()}
-        super().__init__(**others)
+        self._of_fsspec = {name: options.pop(name) for name in _OF_FSSPEC & options.keys()}
+        super().__init__(**self._of_fsspec)
         location = _location(fo, target_protocol, target_options or {})
         self.image = Image(location, **options)
 
@@ -80,6 +81,13 @@ class VerimountFileSystem(AbstractFileSystem):  # type: ignore[misc]
             return [cls._strip_protocol(one) for one in path]
         inside = str(path).removeprefix("verimount://").strip("/")
         return f"/{inside}" if inside else ""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        opening = self.image._opened.opening
+        opening.refuse_secrets()
+        options = opening.arguments()
+        location = options.pop("location")
+        return make_instance, (type(self), (location,), self._of_fsspec | options)
 
     @property
     def fsid(self) -> str:
