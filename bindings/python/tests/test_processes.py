@@ -59,7 +59,6 @@ def in_child(check: object) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_forked_children_open_anew_while_threads_read(weights: str, image: verimount.Image) -> None:
     file = verimount.open("weights", digest=weights)
     inside = image.open("large")
@@ -81,7 +80,6 @@ def test_forked_children_open_anew_while_threads_read(weights: str, image: verim
     assert file.read(10) == LARGE[:10]
 
 
-@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_a_child_does_not_open_other_bytes(folder: Path) -> None:
     Path("weights").write_bytes(LARGE)
     verimount.seal("weights")
