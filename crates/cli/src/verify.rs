@@ -18,7 +18,7 @@ use crate::{
     content_args::ContentArgs,
     interrupt::Interrupt,
     json::write_report,
-    message::{say, wrong_usage},
+    message::{counted, say, wrong_usage},
     options::location,
     progress::Bars,
 };
@@ -171,7 +171,9 @@ fn print(out: &mut impl Write, file: &str, report: &Report) -> io::Result<()> {
     }
     writeln!(
         out,
-        "{file}: {} of {} bytes are bad, in {} ranges",
-        report.bad_bytes, report.size, report.bad_ranges
+        "{file}: {} of {} bytes are bad, in {}",
+        report.bad_bytes,
+        report.size,
+        counted(report.bad_ranges, "range")
     )
 }
