@@ -1,12 +1,13 @@
 //! `cargo xtask containers`: what an overlay above the mounts of a container image's layers shows is what podman
 //! shows of the image, to root and to an ordinary user; so is the one image that is built of all layers, and so is what podman
-//! makes of layers that it takes from a store of all of them.
+//! makes of layers that it takes from a store of all of them. Then the first run of a larger image is measured.
 
 // The paths shown here are our own.
 #![allow(clippy::disallowed_methods)]
 
 mod archive;
 mod caller;
+mod first_run;
 mod registry;
 
 use std::{
@@ -31,7 +32,9 @@ use self::{archive::Archive, caller::Caller, registry::Registry};
 const IMAGES: u32 = 11;
 
 /// Programs for the shell and for Python, and their names.
-const SCRIPTS: [(&str, &str); 5] = [
+const SCRIPTS: [(&str, &str); 7] = [
+    ("debian.sh", include_str!("debian.sh")),
+    ("first_run.sh", include_str!("first_run.sh")),
     ("images.sh", include_str!("images.sh")),
     ("list.py", include_str!("list.py")),
     ("overlay.sh", include_str!("overlay.sh")),
@@ -60,7 +63,7 @@ fn main() -> ExitCode {
 }
 
 fn run(options: &Options) -> Result<()> {
-    setup::ensure_ready(&[Purpose::Containers])?;
+    setup::ensure_ready(&[Purpose::Containers, Purpose::Installation])?;
     if !rustix::process::geteuid().is_root() {
         println!("SKIPPED: only root may run podman as several users");
         return Ok(());
@@ -118,6 +121,7 @@ fn compare_all(images: u32, verimount: &Path) -> Result<()> {
             differences += compare(archive, &program, caller, from_store)?;
         }
     }
+    first_run::measure(folder.path(), &program, &builder, &callers, &registry)?;
     for caller in callers.iter().chain([&builder]) {
         caller.forget()?;
     }
