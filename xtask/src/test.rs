@@ -88,7 +88,7 @@ const FURTHER_STEPS: [FurtherStep; 9] = [
     ("Fuzz targets", 14, |target| {
         fuzz::run(&fuzz::folder(target))
     }),
-    ("Installation", 15, |target| {
+    ("Installation", 20, |target| {
         dist::make(&target.join("dist"))?;
         Program::Installation.run(&[])
     }),

@@ -1,6 +1,6 @@
 //! `cargo xtask containers`: what an overlay above the mounts of a container image's layers shows is what podman
 //! shows of the image, to root and to an ordinary user; so is the one image that is built of all layers, and so is what podman
-//! makes of layers that it takes from a store of all of them. Then the first run of a larger image is measured.
+//! makes of layers that it takes from a store of all of them.
 
 // The paths shown here are our own.
 #![allow(clippy::disallowed_methods)]
@@ -52,6 +52,9 @@ struct Options {
     /// How many images, at most 11
     #[arg(long, default_value_t = IMAGES, value_parser = clap::value_parser!(u32).range(1..=i64::from(IMAGES)))]
     images: u32,
+    /// Also measure the first run of a larger image, pulled and from a store: bytes received and time
+    #[arg(long)]
+    first_run: bool,
     /// The command to test, already in a mount namespace of its own
     #[arg(long, hide = true)]
     verimount: Option<PathBuf>,
@@ -63,26 +66,30 @@ fn main() -> ExitCode {
 }
 
 fn run(options: &Options) -> Result<()> {
-    setup::ensure_ready(&[Purpose::Containers, Purpose::Installation])?;
+    setup::ensure_ready(&[Purpose::Containers])?;
     if !rustix::process::geteuid().is_root() {
         println!("SKIPPED: only root may run podman as several users");
         return Ok(());
     }
     match &options.verimount {
-        Some(verimount) => compare_all(options.images, verimount),
+        Some(verimount) => compare_all(options, verimount),
         // Whatever is mounted here is seen and left by nobody else.
         None => {
             let mut again = Command::new("unshare");
             again.args(["--mount", "--propagation", "private"]);
             again.arg(env::current_exe()?);
             again.arg(format!("--images={}", options.images));
+            if options.first_run {
+                setup::ensure_installed(&[Purpose::Installation])?;
+                again.arg("--first-run");
+            }
             again.arg("--verimount").arg(build_tested_verimount()?);
             Err(again.exec().into())
         }
     }
 }
 
-fn compare_all(images: u32, verimount: &Path) -> Result<()> {
+fn compare_all(options: &Options, verimount: &Path) -> Result<()> {
     let folder = tempfile::Builder::new().prefix("verimount-").tempdir()?;
     fs::set_permissions(folder.path(), Permissions::from_mode(0o755))?;
     // Where every user can run it.
@@ -97,7 +104,7 @@ fn compare_all(images: u32, verimount: &Path) -> Result<()> {
         Caller::ordinary(folder.path())?,
     ];
     let archives =
-        (0..images).map(|number| Archive::make(folder.path(), &program, &builder, number));
+        (0..options.images).map(|number| Archive::make(folder.path(), &program, &builder, number));
     let archives = archives.collect::<Result<Vec<_>>>()?;
     let registry = Registry::start(folder.path())?;
     for (archive, number) in archives.iter().zip(0..) {
@@ -121,7 +128,9 @@ fn compare_all(images: u32, verimount: &Path) -> Result<()> {
             differences += compare(archive, &program, caller, from_store)?;
         }
     }
-    first_run::measure(folder.path(), &program, &builder, &callers, &registry)?;
+    if options.first_run {
+        first_run::measure(folder.path(), &program, &builder, &callers, &registry)?;
+    }
     for caller in callers.iter().chain([&builder]) {
         caller.forget()?;
     }

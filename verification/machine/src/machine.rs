@@ -32,8 +32,7 @@ const MEMORY: &str = "2048";
 /// A kernel that panics ends the machine; one that hangs is silent. The kernels do not test their timer:
 /// on a busy host it may not tick in time, and would be taken for missing. A systemd tells
 /// failures only.
-const KERNEL_OPTIONS: &str =
-    "console=ttyS0 loglevel=3 panic=-1 oops=panic random.trust_cpu=on no_timer_check \
+const KERNEL_OPTIONS: &str = "console=ttyS0 loglevel=3 panic=-1 oops=panic random.trust_cpu=on no_timer_check \
      systemd.show_status=error";
 
 /// A virtual machine that can be started.
