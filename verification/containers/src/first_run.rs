@@ -3,13 +3,20 @@
 use std::{path::Path, process::Command};
 
 use anyhow::{Context, Result};
-use verimount_support::{debian, workspace::target};
+use verimount_support::{command, debian, workspace::target};
 
 use crate::{caller::Caller, output, registry::Registry};
 
 /// The image's name in the registry, and the store's.
 const IMAGE: &str = "debian:latest";
 const STORE: &str = "store:latest";
+
+/// Shows only the second version of cgroups in this mount namespace: crun refuses a machine with both. Namespaces that podman has
+/// made before do not see it.
+pub(crate) fn prepare() -> Result<()> {
+    let mut mount = Command::new("mount");
+    command::run(mount.args(["-t", "cgroup2", "cgroup2", "/sys/fs/cgroup"]))
+}
 
 /// Prints a table of it, for each of the users.
 pub(crate) fn measure(

@@ -90,6 +90,9 @@ fn run(options: &Options) -> Result<()> {
 }
 
 fn compare_all(options: &Options, verimount: &Path) -> Result<()> {
+    if options.first_run {
+        first_run::prepare()?;
+    }
     let folder = tempfile::Builder::new().prefix("verimount-").tempdir()?;
     fs::set_permissions(folder.path(), Permissions::from_mode(0o755))?;
     // Where every user can run it.
