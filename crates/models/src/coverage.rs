@@ -99,6 +99,11 @@ impl<'m> Coverage<'m> {
         }
     }
 
+    /// The error for something else than a file or directory.
+    pub fn other(path: PathBuf, what: &'static str) -> Uncovered {
+        Uncovered::Other { path, what }
+    }
+
     /// Ends the comparison.
     ///
     /// # Errors

@@ -5,9 +5,12 @@ use std::{
     io,
 };
 
-use rustix::fs::{Mode, OFlags, openat};
+use rustix::{
+    fs::{Mode, OFlags, openat, readlinkat},
+    io::Errno,
+};
 
-use crate::{Entry, EntryId, Error, FileId, InodeKind, SourceTree};
+use crate::{BadLink, Entry, EntryId, Error, FileId, InodeKind, SourceTree};
 
 /// Flags of every open. The entry may have become a symbolic link, which must not be followed, or a
 /// pipe without a writer, for which the open must not wait.
@@ -22,8 +25,11 @@ const FLAGS: OFlags = OFlags::NOFOLLOW
 /// reachable, however others replace its directories, and a name costs the same at any depth. One
 /// descriptor is enough for any depth: the cursor goes up by `..`, which must be the same directory
 /// as on the way down.
+///
+/// A directory that was reached by a symbolic link has another one above. It is left by going down again from the root.
 #[derive(Debug)]
 pub(crate) struct Cursor {
+    root: File,
     directory: File,
     entry: EntryId,
 }
@@ -47,6 +53,7 @@ impl Cursor {
     /// A cursor at the root of a tree.
     pub(crate) fn new(root: &File) -> io::Result<Self> {
         Ok(Self {
+            root: root.try_clone()?,
             directory: root.try_clone()?,
             entry: EntryId::ROOT,
         })
@@ -74,20 +81,64 @@ impl Cursor {
         Ok(file.into())
     }
 
+    /// Opens an entry of the directory: what its symbolic link leads to, if that was followed.
+    pub(crate) fn open_entry(&self, entry: Entry<'_>, flags: OFlags) -> io::Result<File> {
+        match entry.followed() {
+            None => self.open(entry.name(), flags),
+            Some(_) => self.open_target(entry.name(), flags),
+        }
+    }
+
+    /// Opens what a symbolic link leads to.
+    fn open_target(&self, name: &[u8], flags: OFlags) -> io::Result<File> {
+        let flags = FLAGS.difference(OFlags::NOFOLLOW) | flags;
+        Ok(openat(&self.directory, name, flags, Mode::empty())?.into())
+    }
+
+    /// What the symbolic link that was found with this name leads to, and the target that it names.
+    pub(crate) fn follow(
+        &self,
+        link: &Found,
+        name: &[u8],
+    ) -> io::Result<Result<(Found, Box<[u8]>), BadLink>> {
+        let target = readlinkat(&link.file, c"", Vec::new())?;
+        let found = match self.open_target(name, OFlags::PATH) {
+            Ok(found) => Found::new(found)?,
+            Err(error) => {
+                return match Errno::from_io_error(&error) {
+                    Some(Errno::NOENT | Errno::NOTDIR) => Ok(Err(BadLink::Dangling)),
+                    Some(Errno::LOOP) => Ok(Err(BadLink::Circle)),
+                    _ => Err(error),
+                };
+            }
+        };
+        let found = match found.metadata.is_dir() {
+            true => Found::new(self.open_target(name, OFlags::DIRECTORY)?)?,
+            false => found,
+        };
+        Ok(Ok((found, target.into_bytes().into())))
+    }
+
     /// Enters a directory that was found here.
     pub(crate) fn enter(&mut self, directory: File, entry: EntryId) {
-        *self = Self { directory, entry };
+        self.directory = directory;
+        self.entry = entry;
     }
 
     /// Goes to a directory from wherever the cursor is: up to the nearest directory above both, and
     /// down from there.
     pub(crate) fn go_to(&mut self, target: Entry<'_>) -> Result<(), Error> {
         let tree = target.tree();
-        let mut below = Vec::new();
-        let mut above = target;
-        while !tree.entry(self.entry).contains(above.id()) {
+        while !tree.entry(self.entry).contains(target.id()) {
             self.ascend(tree)?;
         }
+        self.descend_to(target)
+    }
+
+    /// Goes down to a directory below.
+    fn descend_to(&mut self, target: Entry<'_>) -> Result<(), Error> {
+        let mut below = Vec::new();
+        let mut above = target;
         while above.id() != self.entry {
             below.push(above);
             above = above.parent();
@@ -109,6 +160,12 @@ impl Cursor {
     /// Goes up by one directory.
     fn ascend(&mut self, tree: &SourceTree) -> Result<(), Error> {
         let here = tree.entry(self.entry);
+        if here.followed().is_some() {
+            let root = self.root.try_clone();
+            let root = root.map_err(|error| Error::unreadable(here.path(), error))?;
+            self.enter(root, EntryId::ROOT);
+            return self.descend_to(here.parent());
+        }
         // If the parent is not the same as before, this directory was moved.
         self.step(b"..", here.parent(), here)
     }
@@ -117,7 +174,11 @@ impl Cursor {
     /// `moved` has changed.
     fn step(&mut self, name: &[u8], to: Entry<'_>, moved: Entry<'_>) -> Result<(), Error> {
         let failed = |error| Error::unreadable(moved.path(), error);
-        let directory = self.open(name, OFlags::DIRECTORY).map_err(failed)?;
+        let directory = match name {
+            b".." => self.open(name, OFlags::DIRECTORY),
+            _ => self.open_entry(to, OFlags::DIRECTORY),
+        };
+        let directory = directory.map_err(failed)?;
         let id = FileId::of(&directory.metadata().map_err(failed)?);
         match &to.inode().kind {
             InodeKind::Directory(scanned) if *scanned == Some(id) => {

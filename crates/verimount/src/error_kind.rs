@@ -3,6 +3,7 @@ use std::io;
 use rustix::io::Errno;
 use verimount_erofs::BuildError as ErofsError;
 use verimount_integrity::{Error as VolumeError, Usage};
+use verimount_models::Error as ModelError;
 use verimount_mount::MountError;
 use verimount_romfs::Error as RomfsError;
 use verimount_scan::{ArchiveError, Error as ScanError};
@@ -121,7 +122,9 @@ impl ErrorKind {
             Fault::WrongSuperblock | Fault::NamedOtherwise { .. } | Fault::DataBlocks { .. } => {
                 Self::WrongContent
             }
-            Fault::NotSealed { .. } => Self::NotSealed,
+            Fault::ModelSignature(error) => of_model(error),
+            Fault::Uncovered(_) | Fault::Differs(_) | Fault::NotABlob => Self::WrongContent,
+            Fault::NotSealed { .. } | Fault::NoModelSignature => Self::NotSealed,
             Fault::TruncatedVolume { .. } | Fault::SizeChanged { .. } => Self::Corrupt,
             Fault::Damaged => Self::Damaged,
             Fault::Unrecognised
@@ -148,6 +151,10 @@ impl ErrorKind {
             | Fault::PermissionsStored
             | Fault::NoCache
             | Fault::WrongPlace(_)
+            | Fault::SignedFile
+            | Fault::SignedDirectory
+            | Fault::SignedAppend
+            | Fault::NotADirectory
             | Fault::Location(_) => Self::InvalidInput,
         }
     }
@@ -223,8 +230,19 @@ fn of_scan(error: &ScanError) -> ErrorKind {
             ..
         } => of_read(error),
         ScanError::Archive { .. } | ScanError::Member { .. } => ErrorKind::Corrupt,
+        ScanError::Link { .. } | ScanError::Taken { .. } => ErrorKind::InvalidInput,
         ScanError::Cancelled => ErrorKind::Cancelled,
         _ => ErrorKind::Unsupported,
+    }
+}
+
+fn of_model(error: &ModelError) -> ErrorKind {
+    match error {
+        ModelError::WrongKey => ErrorKind::WrongContent,
+        ModelError::NotABundle(_) => ErrorKind::WrongFormat,
+        ModelError::Inconsistent(_) => ErrorKind::Corrupt,
+        ModelError::Unsupported(_) => ErrorKind::Unsupported,
+        _ => ErrorKind::InvalidInput,
     }
 }
 
