@@ -28,6 +28,7 @@ const TARGETS: [&str; 15] = [
     "erofs_lzma",
     "erofs_zstd",
     "journal",
+    "model",
     "nbd",
     "policy",
     "romfs",

@@ -49,6 +49,8 @@ enum Task {
     /// Check that the kernel reads what Verimount writes, and the other way round
     KernelTest(programs::Arguments),
     Lines(lines::Options),
+    /// Check that Verimount accepts what model_signing has signed, and refuses what it refuses
+    Models(programs::Arguments),
     /// Install the Debian packages that the tests need
     ///
     /// Prints which are missing, and the purpose of each. For other users than root it prints the command
@@ -75,6 +77,7 @@ fn perform(task: Task) -> Result<()> {
         Task::Dist(options) => dist::run(&options),
         Task::Installation(arguments) => Program::Installation.go_on_as(&arguments),
         Task::KernelTest(arguments) => Program::KernelTest.go_on_as(&arguments),
+        Task::Models(arguments) => Program::Models.go_on_as(&arguments),
         Task::Lines(options) => lines::run(&options),
         Task::Setup => setup::run(),
         Task::Test(options) => test::run(&options),

@@ -69,7 +69,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 /// processors, and the work, which gets the folder for build results.
 type FurtherStep = (&'static str, u64, fn(&Path) -> Result<()>);
 
-const FURTHER_STEPS: [FurtherStep; 9] = [
+const FURTHER_STEPS: [FurtherStep; 10] = [
     ("Dependencies", 5, deny::check),
     ("Packages", 2, |_| check_packages()),
     ("Conformance of mirrored directories", 6, |_| {
@@ -84,6 +84,7 @@ const FURTHER_STEPS: [FurtherStep; 9] = [
     ("Layers of containers", 4, |_| {
         Program::Containers.run(&["--images", "3"])
     }),
+    ("Signed models", 6, |_| Program::Models.run(&[])),
     ("Kernel", 25, |_| Program::KernelTest.run(&[])),
     ("Fuzz targets", 14, |target| {
         fuzz::run(&fuzz::folder(target))

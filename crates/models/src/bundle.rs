@@ -1,7 +1,7 @@
 use ct_codecs::{Base64, Decoder};
 use serde::Deserialize;
 
-use crate::{Error, Key, Manifest, statement};
+use crate::{Error, Key, Manifest};
 
 /// The longest bundle in bytes. One takes some 250 bytes for each file or shard of the model.
 pub const MAX_BUNDLE: usize = 64 << 20;
@@ -142,7 +142,7 @@ impl Bundle {
     }
 
     fn manifest_unverified(&self) -> Result<Manifest, Error> {
-        statement::read(&self.payload)
+        Manifest::of_statement(&self.payload)
     }
 
     /// What is signed: the encoding before authentication (PAE) of DSSE.

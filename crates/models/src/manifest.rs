@@ -23,6 +23,15 @@ pub enum Subject {
 }
 
 impl Manifest {
+    /// Reads a statement of in-toto: what [`Bundle::verify`](crate::Bundle::verify) gives, but without any signature.
+    ///
+    /// # Errors
+    /// [`Error::NotABundle`](crate::Error::NotABundle), [`Error::Unsupported`](crate::Error::Unsupported) and
+    /// [`Error::Inconsistent`](crate::Error::Inconsistent).
+    pub fn of_statement(text: &[u8]) -> Result<Self, crate::Error> {
+        crate::statement::read(text)
+    }
+
     pub(crate) fn new(model: String, subject: Subject, ignored: Vec<PathBuf>) -> Self {
         Self {
             model,

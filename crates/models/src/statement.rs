@@ -229,3 +229,139 @@ fn ignored(path: &str) -> Option<PathBuf> {
 fn inconsistent(reason: impl ToString) -> Error {
     Error::Inconsistent(reason.to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// A statement of these resources with one digest for all, in which something is changed.
+    fn statement(
+        method: &str,
+        names: &[&str],
+        change: impl FnOnce(&mut Value),
+    ) -> Result<Manifest, Error> {
+        let algorithm = match method {
+            "shards" => "sha256-sharded-10",
+            _ => "sha256",
+        };
+        let (digest, mut all) = ("ab".repeat(32), Sha256::new());
+        names.iter().for_each(|_| all.update([0xab; 32]));
+        let all: String = all
+            .finalize()
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        let resource =
+            |name: &&str| json!({"name": name, "algorithm": algorithm, "digest": digest});
+        let resources: Vec<_> = names.iter().map(resource).collect();
+        let mut statement = json!({
+            "_type": STATEMENT_TYPE,
+            "predicateType": PREDICATE_TYPE,
+            "subject": [{"name": "model", "digest": {"sha256": all}}],
+            "predicate": {
+                "serialization": {"method": method, "hash_type": "sha256"},
+                "resources": resources,
+            },
+        });
+        change(&mut statement);
+        read(statement.to_string().as_bytes())
+    }
+
+    fn is_inconsistent(method: &str, names: &[&str]) -> bool {
+        matches!(
+            statement(method, names, |_| {}),
+            Err(Error::Inconsistent(_))
+        )
+    }
+
+    #[test]
+    fn names_are_plain_paths() {
+        assert_eq!(
+            statement("files", &["a", "b/c: d"], |_| {})
+                .unwrap()
+                .count(),
+            2
+        );
+        for names in [
+            &["/a"][..],
+            &["a/"],
+            &["a//b"],
+            &["./a"],
+            &["a/../b"],
+            &[".."],
+            &[""],
+            &["a\0"],
+            &["a", "a"],
+            &[".", "a"],
+        ] {
+            assert!(is_inconsistent("files", names), "{names:?}");
+        }
+    }
+
+    #[test]
+    fn shards_make_whole_files() {
+        let names = ["a:b:10:15", "a:b:0:10", "c:0:1"];
+        assert_eq!(statement("shards", &names, |_| {}).unwrap().count(), 2);
+        for names in [
+            &["a"][..],
+            &["a:0"],
+            &["a:0:"],
+            &["a:0:x"],
+            &["a:-1:1"],
+            &["a:1:2"],
+            &["a:0:1", "a:0:1"],
+            &["a:0:1", "a:2:3"],
+            &[":0:1"],
+        ] {
+            assert!(is_inconsistent("shards", names), "{names:?}");
+        }
+    }
+
+    #[test]
+    fn statements_are_complete_and_agree_with_themselves() {
+        for (pointer, value) in [
+            ("/subject/0/digest/sha256", json!("ab".repeat(32))),
+            ("/subject", json!([])),
+            ("/predicate/resources/0/digest", json!("ab")),
+            (
+                "/predicate/resources/0/algorithm",
+                json!("sha256-sharded-10"),
+            ),
+            ("/predicate/resources/0/algorithm", json!("blake2b")),
+            ("/predicate/resources/0/name", Value::Null),
+            ("/predicate/serialization/method", json!("tensors")),
+            ("/predicate/serialization/hash_type", json!("md5")),
+            ("/predicate/serialization/ignore_paths", json!([1])),
+            (
+                "/predicateType",
+                json!("https://model_signing/Digests/v0.1"),
+            ),
+            ("/_type", json!("https://in-toto.io/Statement/v2")),
+            ("/predicate", Value::Null),
+        ] {
+            let changed = statement("files", &["a"], |statement| {
+                match statement.pointer_mut(pointer) {
+                    Some(place) => *place = value.clone(),
+                    None => statement["predicate"]["serialization"]["ignore_paths"] = value.clone(),
+                }
+            });
+            assert!(changed.is_err(), "{pointer}: {value}");
+        }
+    }
+
+    #[test]
+    fn ignored_paths_are_below_the_model() {
+        for (path, expected) in [
+            (".git/", Some(".git")),
+            ("./a//b", Some("a/b")),
+            (".", None),
+            ("", None),
+            ("/a", None),
+            ("../a", None),
+        ] {
+            assert_eq!(ignored(path), expected.map(PathBuf::from), "{path}");
+        }
+    }
+}

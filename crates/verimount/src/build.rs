@@ -150,7 +150,7 @@ pub struct Built {
 /// [`WouldWiden`](crate::ErrorKind::WouldWiden) and [`WouldLose`](crate::ErrorKind::WouldLose) for losses that are not
 /// accepted; [`WouldReplace`](crate::ErrorKind::WouldReplace); [`InvalidInput`](crate::ErrorKind::InvalidInput) for an image
 /// inside the directory; [`Unsupported`](crate::ErrorKind::Unsupported) for what the format cannot store;
-/// [`WrongContent`](crate::ErrorKind::WrongContent) for a file that is not the one that is signed, or not the blob that it is
+/// [`WrongModel`](crate::ErrorKind::WrongModel) for a file that is not the one that is signed, or not the blob that it is
 /// named as; [`Cancelled`](crate::ErrorKind::Cancelled); those of reading and writing.
 pub fn build(
     source: impl AsRef<Path>,

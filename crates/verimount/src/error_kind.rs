@@ -33,6 +33,9 @@ pub enum ErrorKind {
     NeedsRootHash,
     /// The content is not the one that is accepted: its digest, root hash, signature or number of blocks is another.
     WrongContent,
+    /// A model does not have the files that are signed, or the signature is of another key. Or a blob of Hugging Face is not what
+    /// it is named.
+    WrongModel,
     /// The content has no seal to verify it with.
     NotSealed,
     /// A root hash is given, and there is no hash area where one is looked for.
@@ -74,6 +77,7 @@ impl ErrorKind {
         matches!(
             self,
             Self::WrongContent
+                | Self::WrongModel
                 | Self::NotSealed
                 | Self::Corrupt
                 | Self::Damaged
@@ -89,7 +93,7 @@ impl ErrorKind {
             Self::AlreadyExists | Self::WouldReplace => Errno::EXIST,
             Self::Busy => Errno::BUSY,
             Self::NotTrusted | Self::DeviceNotTrusted | Self::NeedsRootHash => Errno::NOKEY,
-            Self::WrongContent => Errno::KEYREJECTED,
+            Self::WrongContent | Self::WrongModel => Errno::KEYREJECTED,
             // As the kernel measures a file without a tree.
             Self::NotSealed => Errno::NODATA,
             Self::Corrupt | Self::Damaged | Self::Network | Self::Io => Errno::IO,
@@ -123,8 +127,11 @@ impl ErrorKind {
                 Self::WrongContent
             }
             Fault::ModelSignature(error) => of_model(error),
-            Fault::Uncovered(_) | Fault::Differs(_) | Fault::NotABlob => Self::WrongContent,
-            Fault::NotSealed { .. } | Fault::NoModelSignature => Self::NotSealed,
+            Fault::Uncovered(_)
+            | Fault::Differs(_)
+            | Fault::NotABlob
+            | Fault::NoModelSignature => Self::WrongModel,
+            Fault::NotSealed { .. } => Self::NotSealed,
             Fault::TruncatedVolume { .. } | Fault::SizeChanged { .. } => Self::Corrupt,
             Fault::Damaged => Self::Damaged,
             Fault::Unrecognised
@@ -238,7 +245,7 @@ fn of_scan(error: &ScanError) -> ErrorKind {
 
 fn of_model(error: &ModelError) -> ErrorKind {
     match error {
-        ModelError::WrongKey => ErrorKind::WrongContent,
+        ModelError::WrongKey => ErrorKind::WrongModel,
         ModelError::NotABundle(_) => ErrorKind::WrongFormat,
         ModelError::Inconsistent(_) => ErrorKind::Corrupt,
         ModelError::Unsupported(_) => ErrorKind::Unsupported,

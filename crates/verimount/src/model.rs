@@ -41,7 +41,7 @@ impl ModelSignature {
     /// Reads the signature in a file, and checks that it was made with the key.
     ///
     /// # Errors
-    /// [`WrongContent`](crate::ErrorKind::WrongContent) if it was made with another key,
+    /// [`WrongModel`](crate::ErrorKind::WrongModel) if it was made with another key,
     /// [`WrongFormat`](crate::ErrorKind::WrongFormat) if it is not a model signature,
     /// [`Unsupported`](crate::ErrorKind::Unsupported), [`Corrupt`](crate::ErrorKind::Corrupt) if it contradicts itself; those of
     /// reading.

@@ -144,7 +144,7 @@ pub struct NewSeal {
 ///
 /// # Errors
 /// [`WouldReplace`](crate::ErrorKind::WouldReplace), [`AlreadyExists`](crate::ErrorKind::AlreadyExists) if the file ends
-/// with a seal, [`WrongContent`](crate::ErrorKind::WrongContent) if it is not what is signed, [`Cancelled`](crate::ErrorKind::Cancelled), those of reading and writing.
+/// with a seal, [`WrongModel`](crate::ErrorKind::WrongModel) if it is not what is signed, [`Cancelled`](crate::ErrorKind::Cancelled), those of reading and writing.
 pub fn seal(file: impl AsRef<Path>, options: &SealOptions) -> Result<NewSeal, Error> {
     let file = file.as_ref();
     let watch = &mut options.watcher.watch();

@@ -24,6 +24,7 @@ mod keys;
 mod kills;
 mod limits;
 mod mount_helper;
+mod models;
 mod mounting;
 mod names;
 mod object_store;
