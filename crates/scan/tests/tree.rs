@@ -19,8 +19,8 @@ use rustix::{
 };
 use tempfile::TempDir;
 use verimount_scan::{
-    AddedFile, AttributeChoice, BadLink, Contents, Entry, EntryId, Error, Exclude, Inode, InodeKind, Links, Options, Owner,
-    SourceTree, Times, XattrSetId, scan,
+    AddedFile, AttributeChoice, BadLink, Contents, Entry, EntryId, Error, Exclude, Inode,
+    InodeKind, Links, Options, Owner, SourceTree, Times, XattrSetId, scan,
 };
 use verimount_testkit::{go_on, skip};
 use verimount_tree::Timestamp;
@@ -425,7 +425,9 @@ fn followed_links_are_what_they_lead_to() {
     symlink("../b", folder.path().join("z/to-b")).unwrap();
     let tree = scanned_with(folder.path(), &following());
     let entry = |path: &str| {
-        let found = tree.entries().find(|entry| entry.path_inside() == Path::new(path));
+        let found = tree
+            .entries()
+            .find(|entry| entry.path_inside() == Path::new(path));
         found.unwrap_or_else(|| panic!("{path}: {:?}", paths(&tree)))
     };
     let targets = [
@@ -519,8 +521,13 @@ fn a_file_is_added_and_ignored_paths_are_listed() {
     };
     let tree = scanned_with(folder.path(), &options);
     let expected = ["a.txt", "a/b"].map(PathBuf::from);
-    assert_eq!(BTreeSet::from_iter(tree.left_out()), BTreeSet::from_iter(&expected));
-    let expected = ["", "a", "a/empty", "a/last", "a.txt", "b", "b/file", "z", "zz"];
+    assert_eq!(
+        BTreeSet::from_iter(tree.left_out()),
+        BTreeSet::from_iter(&expected)
+    );
+    let expected = [
+        "", "a", "a/empty", "a/last", "a.txt", "b", "b/file", "z", "zz",
+    ];
     assert_eq!(paths(&tree), expected);
     let entry = tree.entries().find(|entry| entry.is_added()).unwrap();
     assert_eq!(entry.path_inside(), Path::new("a.txt"));

@@ -127,10 +127,9 @@ impl ErrorKind {
                 Self::WrongContent
             }
             Fault::ModelSignature(error) => of_model(error),
-            Fault::Uncovered(_)
-            | Fault::Differs(_)
-            | Fault::NotABlob
-            | Fault::NoModelSignature => Self::WrongModel,
+            Fault::Uncovered(_) | Fault::Differs(_) | Fault::NotABlob | Fault::NoModelSignature => {
+                Self::WrongModel
+            }
             Fault::NotSealed { .. } => Self::NotSealed,
             Fault::TruncatedVolume { .. } | Fault::SizeChanged { .. } => Self::Corrupt,
             Fault::Damaged => Self::Damaged,

@@ -26,7 +26,13 @@ fn model(world: &World, signature: &str) -> PathBuf {
 fn build(model: &Path, key: &str, image: &Path) -> Ended {
     let signature = model.join("model.sig");
     verimount(args![
-        "build", model, image, "--model-signature", signature, "--model-key", data(key)
+        "build",
+        model,
+        image,
+        "--model-signature",
+        signature,
+        "--model-key",
+        data(key)
     ])
 }
 
@@ -48,23 +54,48 @@ fn a_signed_model_is_built_and_verified_again() {
         );
         fs::remove_file(model.join(".gitignore")).unwrap();
         fs::set_permissions(model.join("a.bin"), Permissions::from_mode(0o751)).unwrap();
-        File::open(model.join("sub")).unwrap().set_modified(std::time::SystemTime::now()).unwrap();
+        File::open(model.join("sub"))
+            .unwrap()
+            .set_modified(std::time::SystemTime::now())
+            .unwrap();
         assert_eq!(build(&model, key, &image).digest(), digest);
 
-        let verify = |key| verimount(args!["verify", &image, "--digest", &digest, "--model-key", data(key)]);
-        verify(key).succeeds().says("all 3 files are those of the signed model model");
-        let other = if key == "p256.pem" { "p384.pem" } else { "p256.pem" };
+        let verify = |key| {
+            verimount(args![
+                "verify",
+                &image,
+                "--digest",
+                &digest,
+                "--model-key",
+                data(key)
+            ])
+        };
+        verify(key)
+            .succeeds()
+            .says("all 3 files are those of the signed model model");
+        let other = if key == "p256.pem" {
+            "p384.pem"
+        } else {
+            "p256.pem"
+        };
         verify(other).ends_with(1).notes("not made with this key");
         let hint = &fs::read_to_string(data(signature)).unwrap();
         let hint: Value = serde_json::from_str(hint).unwrap();
-        let hint = hint["verificationMaterial"]["publicKey"]["hint"].as_str().unwrap();
-        let found = verimount(args!["info --json", &image]).succeeds_quietly().json();
+        let hint = hint["verificationMaterial"]["publicKey"]["hint"]
+            .as_str()
+            .unwrap();
+        let found = verimount(args!["info --json", &image])
+            .succeeds_quietly()
+            .json();
         assert_eq!(found["model"]["key"], hint);
         assert_eq!(found["model"]["files"], 3);
         let copy = world.path("copy");
         verimount(args!["extract", &image, &copy, "--digest", &digest]).succeeds();
         for name in ["a.bin", "sub/é b", "sub.txt", "model.sig"] {
-            assert_eq!(fs::read(copy.join(name)).unwrap(), fs::read(model.join(name)).unwrap());
+            assert_eq!(
+                fs::read(copy.join(name)).unwrap(),
+                fs::read(model.join(name)).unwrap()
+            );
         }
     }
 }
@@ -76,20 +107,31 @@ type Change = (&'static str, fn(&Path));
 fn what_is_not_signed_is_named_and_nothing_is_built() {
     let changes: [Change; 9] = [
         ("a.bin: it has sha256:", |model| {
-            let file = OpenOptions::new().write(true).open(model.join("a.bin")).unwrap();
+            let file = OpenOptions::new()
+                .write(true)
+                .open(model.join("a.bin"))
+                .unwrap();
             file.write_all_at(b"y", 2499).unwrap();
         }),
         ("a.bin: it has sha256:", |model| {
             fs::write(model.join("a.bin"), "").unwrap();
         }),
-        ("sub.txt", |model| fs::remove_file(model.join("sub.txt")).unwrap()),
+        ("sub.txt", |model| {
+            fs::remove_file(model.join("sub.txt")).unwrap()
+        }),
         ("sub/other", |model| {
             fs::rename(model.join("sub/é b"), model.join("sub/other")).unwrap();
         }),
         ("extra", |model| fs::write(model.join("extra"), "").unwrap()),
-        ("empty", |model| fs::create_dir(model.join("empty")).unwrap()),
-        ("link", |model| symlink("a.bin", model.join("link")).unwrap()),
-        ("socket", |model| drop(UnixListener::bind(model.join("socket")).unwrap())),
+        ("empty", |model| {
+            fs::create_dir(model.join("empty")).unwrap()
+        }),
+        ("link", |model| {
+            symlink("a.bin", model.join("link")).unwrap()
+        }),
+        ("socket", |model| {
+            drop(UnixListener::bind(model.join("socket")).unwrap())
+        }),
         ("model.sig", |model| {
             let path = model.join("model.sig");
             let text = fs::read_to_string(&path).unwrap();
@@ -135,7 +177,11 @@ fn contents_are_compared_however_they_are_stored() {
         fs::remove_file(&image).unwrap();
         for name in ["large", "small", "sparse"] {
             let path = snapshot.join(name);
-            let file = OpenOptions::new().read(true).write(true).open(&path).unwrap();
+            let file = OpenOptions::new()
+                .read(true)
+                .write(true)
+                .open(&path)
+                .unwrap();
             let last = file.metadata().unwrap().len() - 1;
             let right = last_byte(&file);
             file.write_all_at(&[!right[0]], last).unwrap();
@@ -169,13 +215,20 @@ fn blobs_are_links_named_by_their_digest() {
     let snapshot = world.directory("snapshot");
     let build = || {
         let image = world.path("image");
-        verimount(args!["build --dereference --hugging-face", &snapshot, image])
+        verimount(args![
+            "build --dereference --hugging-face",
+            &snapshot,
+            image
+        ])
     };
     // By git hash-object.
     let blob = world.write("ce013625030ba8dba906f756967f9e9ca394464a", "hello\n");
     symlink(&blob, snapshot.join("config.json")).unwrap();
     build().succeeds();
-    for (name, target) in [("plain", None), ("other", Some(world.write("weights", "x")))] {
+    for (name, target) in [
+        ("plain", None),
+        ("other", Some(world.write("weights", "x"))),
+    ] {
         match target {
             Some(target) => symlink(target, snapshot.join(name)).unwrap(),
             None => fs::write(snapshot.join(name), "x").unwrap(),
@@ -195,7 +248,12 @@ fn one_signed_file_is_sealed() {
     for (signature, key) in [("one.sig", "p256.pem"), ("one-sharded.sig", "p384.pem")] {
         let world = World::new();
         let file = world.write("any name", [b'x'; 2500]);
-        let check = args!["--model-signature", data(signature), "--model-key", data(key)];
+        let check = args![
+            "--model-signature",
+            data(signature),
+            "--model-key",
+            data(key)
+        ];
         let seal = || verimount([args!["seal", &file], check.clone()].concat());
         let digest = seal().digest();
         assert_eq!(verimount(args!["seal", &file]).digest(), digest);

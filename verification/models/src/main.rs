@@ -79,9 +79,19 @@ fn python(venv: &Path) -> Result<PathBuf> {
     if fs::read_to_string(&installed).is_ok_and(|installed| installed == packages) {
         return Ok(python);
     }
-    command::run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(venv))?;
+    command::run(
+        Command::new("python3")
+            .args(["-m", "venv", "--clear"])
+            .arg(venv),
+    )?;
     let mut install = Command::new(&python);
-    install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
+    install.args([
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+    ]);
     command::run(install.args(PACKAGES))?;
     fs::write(installed, packages)?;
     Ok(python)
