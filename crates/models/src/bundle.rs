@@ -1,5 +1,5 @@
 use ct_codecs::{Base64, Decoder};
-use serde::Deserialize;
+use serde::{Deserialize, de::IgnoredAny};
 
 use crate::{Error, Key, Manifest};
 
@@ -51,6 +51,8 @@ struct RawBundle {
 #[serde(rename_all = "camelCase")]
 struct RawMaterial {
     public_key: Option<RawKey>,
+    certificate: Option<IgnoredAny>,
+    x509_certificate_chain: Option<IgnoredAny>,
 }
 
 #[derive(Deserialize)]
@@ -103,11 +105,17 @@ impl Bundle {
                 "it has {count} signatures instead of one"
             )));
         };
-        let key = bundle.verification_material.public_key;
+        let material = bundle.verification_material;
+        let certificate = material.certificate.or(material.x509_certificate_chain);
+        let is_certified = certificate.is_some();
+        if !is_certified && material.public_key.is_none() {
+            return Err(not_a_bundle("it has neither a key nor a certificate"));
+        }
+        let key = material.public_key;
         Ok(Self {
             payload: decode(&envelope.payload)?,
             signature: decode(&signature.sig)?,
-            is_certified: key.is_none(),
+            is_certified,
             hint: key.and_then(|key| key.hint).filter(|hint| !hint.is_empty()),
         })
     }
