@@ -209,7 +209,8 @@ pub(crate) fn build_tree(
     }
     let tree = scan(watch)?;
     let outward_links = OutwardLinks::of(&tree);
-    let left_out = tree.left_out().to_vec();
+    let mut left_out = tree.left_out().to_vec();
+    left_out.sort_unstable();
     let expected = options.checks.expected(&tree)?;
     let mut progress = step(watch, Step::Compare, UNKNOWN);
     let mut plan = ImagePlan::new(tree, &options.format, source, &mut progress)?;

@@ -50,7 +50,7 @@ fn a_signed_model_is_built_and_verified_again() {
         let digest = built.succeeds().digest();
         assert_eq!(
             built.stderr,
-            "verimount: note: left out: .gitignore\nverimount: note: left out: model.sig\n"
+            "note: left out: .gitignore\nnote: left out: model.sig\n"
         );
         fs::remove_file(model.join(".gitignore")).unwrap();
         fs::set_permissions(model.join("a.bin"), Permissions::from_mode(0o751)).unwrap();
