@@ -14,7 +14,7 @@ use std::{
 };
 
 use verimount_models::{Bundle, Claim, Key, MAX_BUNDLE, Manifest};
-use verimount_tree::{FileType, NodeId, Tree};
+use verimount_tree::{Error as TreeError, FileType, NodeId, Tree};
 
 use crate::{Error, fault::Fault};
 
@@ -90,23 +90,22 @@ fn read_text(path: &Path) -> std::io::Result<Vec<u8>> {
 }
 
 /// The model signature that an image keeps, if it has one: nothing of it is checked.
-pub(crate) fn kept_signature(tree: &dyn Tree) -> Option<Result<Bundle, Fault>> {
-    let attr = tree.lookup(NodeId::ROOT, SIGNATURE_FILE.as_ref()).ok()?;
-    Some(match attr.size <= MAX_BUNDLE as u64 {
-        true => read_kept(tree, attr.node, attr.size),
-        false => Err(Fault::ModelSignature(verimount_models::Error::NotABundle(
-            "it is too long".to_owned(),
-        ))),
-    })
-}
-
-fn read_kept(tree: &dyn Tree, node: NodeId, size: u64) -> Result<Bundle, Fault> {
+pub(crate) fn kept_signature(tree: &dyn Tree) -> Result<Option<Bundle>, Fault> {
+    let attr = match tree.lookup(NodeId::ROOT, SIGNATURE_FILE.as_ref()) {
+        Err(TreeError::NotFound) => return Ok(None),
+        attr => attr?,
+    };
     let mut text = Vec::new();
-    verifying::read_all(tree, node, size, &mut |bytes| text.extend_from_slice(bytes))?;
-    Bundle::parse(&text).map_err(Fault::ModelSignature)
+    // One byte too many tells that it is too long.
+    let size = attr.size.min(MAX_BUNDLE as u64 + 1);
+    let mut take = |bytes: &[u8]| text.extend_from_slice(bytes);
+    verifying::read_all(tree, attr.node, size, &mut take)?;
+    Bundle::parse(&text)
+        .map(Some)
+        .map_err(Fault::ModelSignature)
 }
 
 /// What the model signature in an image says of itself.
 pub(crate) fn claim(tree: &dyn Tree) -> Option<Claim> {
-    kept_signature(tree)?.ok()?.claim().ok()
+    kept_signature(tree).ok()??.claim().ok()
 }

@@ -43,8 +43,8 @@ pub(crate) fn verify_model(
     let tree = content.tree()?.ok_or_else(|| Fault::NotAnImage.at(at))?;
     let tree = &*tree;
     let inside = |fault: Fault| fault.at(at).inside(Path::new(SIGNATURE_FILE));
-    let bundle = kept_signature(tree).ok_or_else(|| Fault::NoModelSignature.at(at))?;
-    let bundle = bundle.map_err(inside)?;
+    let bundle = kept_signature(tree).map_err(inside)?;
+    let bundle = bundle.ok_or_else(|| Fault::NoModelSignature.at(at))?;
     let manifest = bundle.verify(key);
     let manifest = manifest.map_err(|error| inside(Fault::ModelSignature(error)))?;
     let files = signed(content, tree, &manifest)?;
