@@ -40,12 +40,35 @@ pub(crate) struct Found {
     /// Open for listing if it is a directory, else with `O_PATH`.
     pub(crate) file: File,
     pub(crate) metadata: Metadata,
+    /// The target of the symbolic link that was followed, if one was.
+    pub(crate) target: Option<Box<[u8]>>,
+}
+
+/// Why a symbolic link was not followed.
+#[derive(Debug)]
+pub(crate) enum FollowError {
+    Link(BadLink),
+    Io(io::Error),
+}
+
+impl From<io::Error> for FollowError {
+    fn from(error: io::Error) -> Self {
+        match Errno::from_io_error(&error) {
+            Some(Errno::NOENT | Errno::NOTDIR) => Self::Link(BadLink::Dangling),
+            Some(Errno::LOOP) => Self::Link(BadLink::Circle),
+            _ => Self::Io(error),
+        }
+    }
 }
 
 impl Found {
     pub(crate) fn new(file: File) -> io::Result<Self> {
         let metadata = file.metadata()?;
-        Ok(Self { file, metadata })
+        Ok(Self {
+            file,
+            metadata,
+            target: None,
+        })
     }
 }
 
@@ -95,28 +118,15 @@ impl Cursor {
         Ok(openat(&self.directory, name, flags, Mode::empty())?.into())
     }
 
-    /// What the symbolic link that was found with this name leads to, and the target that it names.
-    pub(crate) fn follow(
-        &self,
-        link: &Found,
-        name: &[u8],
-    ) -> io::Result<Result<(Found, Box<[u8]>), BadLink>> {
-        let target = readlinkat(&link.file, c"", Vec::new())?;
-        let found = match self.open_target(name, OFlags::PATH) {
-            Ok(found) => Found::new(found)?,
-            Err(error) => {
-                return match Errno::from_io_error(&error) {
-                    Some(Errno::NOENT | Errno::NOTDIR) => Ok(Err(BadLink::Dangling)),
-                    Some(Errno::LOOP) => Ok(Err(BadLink::Circle)),
-                    _ => Err(error),
-                };
-            }
-        };
-        let found = match found.metadata.is_dir() {
-            true => Found::new(self.open_target(name, OFlags::DIRECTORY)?)?,
-            false => found,
-        };
-        Ok(Ok((found, target.into_bytes().into())))
+    /// What the symbolic link leads to that was found with this name.
+    pub(crate) fn follow(&self, link: &Found, name: &[u8]) -> Result<Found, FollowError> {
+        let target = readlinkat(&link.file, c"", Vec::new()).map_err(io::Error::from)?;
+        let mut found = Found::new(self.open_target(name, OFlags::PATH)?)?;
+        if found.metadata.is_dir() {
+            found = Found::new(self.open_target(name, OFlags::DIRECTORY)?)?;
+        }
+        found.target = Some(target.into_bytes().into());
+        Ok(found)
     }
 
     /// Enters a directory that was found here.

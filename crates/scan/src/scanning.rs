@@ -16,7 +16,7 @@ use crate::{
     BadLink, Entry, EntryId, Error, FileData, FileId, Identity, Inode, InodeId, InodeKind, Limit,
     Links, Options, Owner, SourceTree, XattrSetId,
     attributes::AttributeReader,
-    cursor::{Cursor, Found},
+    cursor::{Cursor, FollowError, Found},
     holes::stored_ranges,
     inode::{Place, special, timestamp},
     listing::{Lister, Listing, ListingError},
@@ -59,7 +59,7 @@ pub fn scan(
         lister: Lister::new(),
         linked_directories: 0,
     };
-    let root = scan.add(&found, b"", false)?;
+    let root = scan.add(&found, b"")?;
     scan.descend(root, found, progress)?;
     Ok(scan.tree)
 }
@@ -109,16 +109,12 @@ impl Scan<'_> {
                 continue;
             }
             self.cursor.ascend_to(&self.tree, parent)?;
-            let (found, target) = self.find(name)?;
-            let is_link = target.is_some();
-            let entry = self.add(&found, name, is_link)?;
-            if let Some(target) = target {
-                self.tree.note_followed(entry, target);
-            }
+            let found = self.find(name)?;
+            let entry = self.add(&found, name)?;
             if !found.metadata.is_dir() {
                 continue;
             }
-            if is_link {
+            if found.target.is_some() {
                 self.check_linked_directory(entry)?;
             }
             if levels.len() == MAX_DEPTH {
@@ -134,22 +130,21 @@ impl Scan<'_> {
         Ok(())
     }
 
-    /// What has this name in the cursor's directory or, if it is a symbolic link that is followed, what that leads to, and its
-    /// target.
-    fn find(&self, name: &[u8]) -> Result<(Found, Option<Box<[u8]>>), Error> {
+    /// What has this name in the cursor's directory or, if it is a symbolic link that is followed, what that leads to.
+    fn find(&self, name: &[u8]) -> Result<Found, Error> {
         let failed = |error| Error::unreadable(self.path(name), error);
         let found = self.cursor.find(name).map_err(failed)?;
         if self.options.links == Links::Kept || !found.metadata.is_symlink() {
-            return Ok((found, None));
+            return Ok(found);
         }
-        match self.cursor.follow(&found, name).map_err(failed)? {
-            Ok((found, target)) => Ok((found, Some(target))),
-            Err(reason) => Err(self.bad_link(self.path(name), reason)),
-        }
-    }
-
-    fn bad_link(&self, path: PathBuf, reason: BadLink) -> Error {
-        Error::Link { path, reason }
+        let followed = self.cursor.follow(&found, name);
+        followed.map_err(|error| match error {
+            FollowError::Link(reason) => Error::Link {
+                path: self.path(name),
+                reason,
+            },
+            FollowError::Io(error) => failed(error),
+        })
     }
 
     /// Checks that an entry, which is a directory that a symbolic link leads to, is not one that the link is in.
@@ -163,7 +158,10 @@ impl Scan<'_> {
         while above.id() != EntryId::ROOT {
             above = above.parent();
             if id(above) == id(link) {
-                return Err(self.bad_link(link.path(), BadLink::Circle));
+                return Err(Error::Link {
+                    path: link.path(),
+                    reason: BadLink::Circle,
+                });
             }
         }
         self.linked_directories += 1;
@@ -249,14 +247,14 @@ impl Scan<'_> {
     }
 
     /// Adds an entry of the cursor's directory, or the root.
-    fn add(&mut self, found: &Found, name: &[u8], is_link: bool) -> Result<EntryId, Error> {
+    fn add(&mut self, found: &Found, name: &[u8]) -> Result<EntryId, Error> {
         let parent = self.cursor.entry();
         if self.tree.is_full() {
             return Err(self.too_large(parent, Limit::Entries));
         }
         let metadata = &found.metadata;
         let id = FileId::of(metadata);
-        let may_have_several = metadata.nlink() > 1 || is_link;
+        let may_have_several = metadata.nlink() > 1 || found.target.is_some();
         let has_several_names = may_have_several && !metadata.is_dir() && !self.options.plain;
         let known = self.linked.get(&id).filter(|_| has_several_names);
         let inode = match known {
@@ -266,7 +264,11 @@ impl Scan<'_> {
         if has_several_names {
             self.linked.insert(id, inode);
         }
-        Ok(self.tree.push_entry(name, parent, inode))
+        let entry = self.tree.push_entry(name, parent, inode);
+        if let Some(target) = &found.target {
+            self.tree.note_followed(entry, target.clone());
+        }
+        Ok(entry)
     }
 
     /// Adds the inode of an entry of the cursor's directory.

@@ -117,20 +117,20 @@ fn what_is_not_signed_is_named_and_nothing_is_built() {
             fs::write(model.join("a.bin"), "").unwrap();
         }),
         ("sub.txt", |model| {
-            fs::remove_file(model.join("sub.txt")).unwrap()
+            fs::remove_file(model.join("sub.txt")).unwrap();
         }),
         ("sub/other", |model| {
             fs::rename(model.join("sub/é b"), model.join("sub/other")).unwrap();
         }),
         ("extra", |model| fs::write(model.join("extra"), "").unwrap()),
         ("empty", |model| {
-            fs::create_dir(model.join("empty")).unwrap()
+            fs::create_dir(model.join("empty")).unwrap();
         }),
         ("link", |model| {
-            symlink("a.bin", model.join("link")).unwrap()
+            symlink("a.bin", model.join("link")).unwrap();
         }),
         ("socket", |model| {
-            drop(UnixListener::bind(model.join("socket")).unwrap())
+            drop(UnixListener::bind(model.join("socket")).unwrap());
         }),
         ("model.sig", |model| {
             let path = model.join("model.sig");
