@@ -8,6 +8,8 @@ use std::{
     thread::{self, JoinHandle},
 };
 
+use parking_lot::Mutex;
+
 use super::in_order::{Difference, InOrder};
 use crate::processors::all_processors;
 
@@ -28,7 +30,15 @@ pub(crate) struct Hashers {
 
 /// Where pieces of files are given to the threads.
 #[derive(Debug, Clone)]
-pub(crate) struct Feed(Vec<SyncSender<Message>>);
+pub(crate) struct Feed {
+    lanes: Vec<SyncSender<Message>>,
+    buffers: Arc<Buffers>,
+}
+
+/// Buffers that were used before: to get new ones from the system takes longer than to fill them. There are no more than can
+/// wait for threads.
+#[derive(Debug, Default)]
+struct Buffers(Mutex<Vec<Vec<u8>>>);
 
 #[derive(Debug)]
 enum Message {
@@ -50,17 +60,16 @@ impl Hashers {
             shares[number % count].push(Some(file));
         }
         let has_failed = Arc::new(AtomicBool::new(false));
+        let buffers = Arc::new(Buffers::default());
         let lanes = shares.into_iter().map(|share| {
             let (send, receive) = sync_channel(WAITING);
-            let has_failed = has_failed.clone();
-            (
-                send,
-                thread::spawn(move || hash(share, &receive, &has_failed)),
-            )
+            let (has_failed, buffers) = (has_failed.clone(), buffers.clone());
+            let run = move || hash(share, &receive, &buffers, &has_failed);
+            (send, thread::spawn(run))
         });
-        let (senders, threads) = lanes.unzip();
+        let (lanes, threads) = lanes.unzip();
         Self {
-            feed: Feed(senders),
+            feed: Feed { lanes, buffers },
             threads,
             has_failed,
         }
@@ -77,7 +86,7 @@ impl Hashers {
 
     /// Waits for the threads. All files have been given to them, or one is known to be wrong.
     pub(crate) fn finish(self) -> Vec<Difference> {
-        self.feed.0.iter().for_each(|lane| {
+        self.feed.lanes.iter().for_each(|lane| {
             // Fails if the thread has panicked, which comes out below.
             let _ = lane.send(Message::End);
         });
@@ -92,13 +101,28 @@ impl Hashers {
 impl Feed {
     /// Gives a piece of a file to its thread.
     pub(crate) fn add(&self, file: usize, offset: u64, bytes: &[u8]) {
-        let (lane, file) = (file % self.0.len(), file / self.0.len());
+        let (lane, file) = (file % self.lanes.len(), file / self.lanes.len());
+        let bytes = self.buffers.filled(bytes);
         // Fails if the thread has panicked, which comes out where it is waited for.
-        let _ = self.0[lane].send(Message::Piece {
+        let _ = self.lanes[lane].send(Message::Piece {
             file,
             offset,
-            bytes: bytes.to_vec(),
+            bytes,
         });
+    }
+}
+
+impl Buffers {
+    /// A buffer with these bytes.
+    fn filled(&self, bytes: &[u8]) -> Vec<u8> {
+        let mut buffer = self.0.lock().pop().unwrap_or_default();
+        buffer.clear();
+        buffer.extend_from_slice(bytes);
+        buffer
+    }
+
+    fn give_back(&self, buffer: Vec<u8>) {
+        self.0.lock().push(buffer);
     }
 }
 
@@ -106,6 +130,7 @@ impl Feed {
 fn hash(
     mut files: Vec<Option<InOrder>>,
     pieces: &Receiver<Message>,
+    buffers: &Buffers,
     has_failed: &AtomicBool,
 ) -> Vec<Difference> {
     let mut found = Vec::new();
@@ -117,9 +142,12 @@ fn hash(
                 bytes,
             }) => {
                 let place = &mut files[file];
-                if let Some(file) = place {
-                    file.add(offset, bytes);
-                }
+                let used = match place {
+                    Some(file) => file.add(offset, bytes),
+                    None => Some(bytes),
+                };
+                used.into_iter()
+                    .for_each(|buffer| buffers.give_back(buffer));
                 if let Some(file) = place.take_if(|file| file.is_complete()) {
                     found.extend(file.finish());
                 }

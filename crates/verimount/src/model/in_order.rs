@@ -49,11 +49,11 @@ impl InOrder {
             .push((entry, Check::new(expected.clone(), self.size)));
     }
 
-    /// Adds a piece.
-    pub(crate) fn add(&mut self, offset: u64, bytes: Vec<u8>) {
+    /// Adds a piece. Returns its buffer, if that is no longer needed.
+    pub(crate) fn add(&mut self, offset: u64, bytes: Vec<u8>) -> Option<Vec<u8>> {
         if !self.is_next(offset) {
             self.waiting.insert(offset, bytes);
-            return;
+            return None;
         }
         self.append(offset, &bytes);
         while let Some(next) = self.waiting.first_entry() {
@@ -63,6 +63,7 @@ impl InOrder {
             let (offset, bytes) = next.remove_entry();
             self.append(offset, &bytes);
         }
+        Some(bytes)
     }
 
     fn is_next(&self, offset: u64) -> bool {
