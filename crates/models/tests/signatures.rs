@@ -46,7 +46,7 @@ fn signatures_of_directories() {
             let content = content(path);
             let mut check = Check::new(expected.clone(), content.len() as u64);
             check.update(content);
-            assert_eq!(check.finish(), Ok(()), "{}", path.display());
+            assert_eq!(check.finish(), Ok(()), "{path:?}");
         }
         let mut ignored: Vec<_> = manifest.ignored().collect();
         ignored.sort();
