@@ -5,6 +5,7 @@ mod debian;
 mod installed;
 mod notices;
 mod reproduced;
+mod site;
 mod sources;
 
 use std::{
@@ -28,7 +29,7 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The file that is made last.
 const CHECKSUMS: &str = "SHA256SUMS";
 
-/// Make what is published, in target/dist: a static binary, a Debian package, archives, checksums
+/// Make what is published, in target/dist: a static binary, a Debian package, archives, the documentation's site, checksums
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// Make it once more in a copy of the repository elsewhere, and compare
@@ -86,6 +87,7 @@ pub(crate) fn make(output: &Path) -> Result<()> {
     fs::copy(&binary, output.join(named("")))?;
     commit.pack(&tree, ".", &output.join(named(".tar.gz")), "gzip -9n")?;
     debian::package(&commit, &tree, output)?;
+    site::archive(&commit, work.path(), output)?;
     write_checksums(output)?;
     // Some files are those of the folder that was being worked in.
     ensure_committed()

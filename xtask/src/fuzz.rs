@@ -19,7 +19,7 @@ use verimount_support::{
 /// The fuzz crate, below the repository's top folder; not a member of the workspace.
 pub(crate) const MANIFEST: &str = "fuzz/Cargo.toml";
 
-const TARGETS: [&str; 15] = [
+const TARGETS: [&str; 16] = [
     "bitmap",
     "dm_verity",
     "erofs",
@@ -28,6 +28,7 @@ const TARGETS: [&str; 15] = [
     "erofs_lzma",
     "erofs_zstd",
     "journal",
+    "model",
     "nbd",
     "policy",
     "romfs",

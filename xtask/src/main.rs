@@ -50,6 +50,8 @@ enum Task {
     /// Check that the kernel reads what Verimount writes, and the other way round
     KernelTest(programs::Arguments),
     Lines(lines::Options),
+    /// Check that Verimount accepts what model_signing has signed, and refuses what it refuses
+    Models(programs::Arguments),
     Python(python::Options),
     /// Install the Debian packages that the tests need
     ///
@@ -77,6 +79,7 @@ fn perform(task: Task) -> Result<()> {
         Task::Dist(options) => dist::run(&options),
         Task::Installation(arguments) => Program::Installation.go_on_as(&arguments),
         Task::KernelTest(arguments) => Program::KernelTest.go_on_as(&arguments),
+        Task::Models(arguments) => Program::Models.go_on_as(&arguments),
         Task::Lines(options) => lines::run(&options),
         Task::Python(options) => python::run(&options),
         Task::Setup => setup::run(),

@@ -20,6 +20,7 @@ pub(crate) enum Program {
     Containers,
     Installation,
     KernelTest,
+    Models,
 }
 
 /// Arguments for a program, which has a `--help` of its own.
@@ -31,7 +32,7 @@ pub(crate) struct Arguments {
 }
 
 impl Program {
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Agreement,
         Self::Archives,
         Self::Bench,
@@ -39,6 +40,7 @@ impl Program {
         Self::Containers,
         Self::Installation,
         Self::KernelTest,
+        Self::Models,
     ];
 
     /// The package that contains only this program.
@@ -51,6 +53,7 @@ impl Program {
             Self::Containers => "verimount-containers",
             Self::Installation => "verimount-installation",
             Self::KernelTest => "verimount-kernel-test",
+            Self::Models => "verimount-models-check",
         }
     }
 

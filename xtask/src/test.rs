@@ -70,7 +70,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 /// processors, and the work, which gets the folder for build results.
 type FurtherStep = (&'static str, u64, fn(&Path) -> Result<()>);
 
-const FURTHER_STEPS: [FurtherStep; 10] = [
+const FURTHER_STEPS: [FurtherStep; 11] = [
     ("Dependencies", 5, deny::check),
     ("Packages", 2, |_| check_packages()),
     ("Conformance of mirrored directories", 6, |_| {
@@ -85,11 +85,12 @@ const FURTHER_STEPS: [FurtherStep; 10] = [
     ("Layers of containers", 4, |_| {
         Program::Containers.run(&["--images", "3"])
     }),
+    ("Signed models", 6, |_| Program::Models.run(&[])),
     ("Kernel", 25, |_| Program::KernelTest.run(&[])),
     ("Fuzz targets", 14, |target| {
         fuzz::run(&fuzz::folder(target))
     }),
-    ("Installation", 15, |target| {
+    ("Installation", 20, |target| {
         dist::make(&target.join("dist"))?;
         Program::Installation.run(&[])
     }),

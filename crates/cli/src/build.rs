@@ -22,6 +22,7 @@ use crate::{
     interrupt::Interrupt,
     json::{Made, write_report},
     message::{say, wrong_usage},
+    model_args::SignatureArgs,
     options::TreeArgs,
     progress::Bars,
 };
@@ -58,6 +59,19 @@ pub(crate) struct Build {
     scan: ScanArgs,
     #[command(flatten)]
     tree_args: TreeArgs,
+    #[command(flatten)]
+    model: ModelArgs,
+}
+
+/// A model in the directory, and how it is checked.
+#[derive(Args)]
+struct ModelArgs {
+    #[command(flatten)]
+    signature: SignatureArgs,
+    /// Check all files with the names of the blobs in a cache of Hugging Face that they are links to: the SHA-256, or the
+    /// SHA-1 of git, of each
+    #[arg(long, requires = "dereference")]
+    hugging_face: bool,
 }
 
 impl Build {
@@ -85,6 +99,9 @@ impl Build {
                 }
                 say_outward(&built.outward_links);
             }
+        }
+        for path in &built.left_out {
+            say(format_args!("note: left out: {}", printable(path)));
         }
         let (image, mut out) = (printable(&self.image), stdout().lock());
         match built.digest.map(Identity::FileDigest) {
@@ -123,6 +140,8 @@ impl Build {
         }
         Ok(BuildOptions::new()
             .scan(self.scan.options()?)
+            .model_signature(self.model.signature.read()?)
+            .hugging_face(self.model.hugging_face)
             .seal((!self.no_seal).then(|| self.tree_args.params()))
             .replace(self.force))
     }

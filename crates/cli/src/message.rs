@@ -56,6 +56,12 @@ pub(crate) fn say(line: impl Display) {
     let _ = writeln!(io::stderr(), "{}", one_line(&line.to_string()));
 }
 
+/// `1 range`, `2 ranges`.
+pub(crate) fn counted(count: u64, thing: &str) -> String {
+    let ending = if count == 1 { "" } else { "s" };
+    format!("{count} {thing}{ending}")
+}
+
 /// An error for arguments that are individually valid but contradict each other. The process ends
 /// as with any other wrong usage.
 pub(crate) fn wrong_usage(text: impl Display) -> Error {

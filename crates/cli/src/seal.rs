@@ -12,6 +12,7 @@ use crate::{
     interrupt::Interrupt,
     json::{Made, write_report},
     message::{say, wrong_usage},
+    model_args::SignatureArgs,
     options::{TreeArgs, of_size},
     progress::Bars,
 };
@@ -26,7 +27,7 @@ pub(crate) struct Seal {
     ///
     /// If interrupted in any way, the file is unchanged or marked as unfinished: no other command
     /// then reads it as data, and running the same command again completes it.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "model_signature")]
     append: bool,
     /// Replace FILE.verity even if it is signed or not a seal
     #[arg(long, conflicts_with = "append")]
@@ -42,6 +43,8 @@ pub(crate) struct Seal {
     /// For dm-verity: block size of the data, 512 to 64K, if different from that of the tree
     #[arg(long, value_name = "SIZE", value_parser = of_size(dm_verity::BlockSize::new))]
     data_block_size: Option<dm_verity::BlockSize>,
+    #[command(flatten)]
+    signature: SignatureArgs,
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
@@ -82,6 +85,7 @@ impl Seal {
         Ok(SealOptions::new()
             .format(format)
             .append(self.append)
+            .model_signature(self.signature.read()?)
             .replace(self.force))
     }
 

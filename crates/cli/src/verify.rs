@@ -18,7 +18,8 @@ use crate::{
     content_args::ContentArgs,
     interrupt::Interrupt,
     json::write_report,
-    message::{say, wrong_usage},
+    message::{counted, say, wrong_usage},
+    model_args::read_model_key,
     options::location,
     progress::Bars,
 };
@@ -36,6 +37,9 @@ pub(crate) struct Verify {
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
+    /// Also check the OpenSSF model signature that the image keeps, with this public key, and all files with it
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    model_key: Option<PathBuf>,
     #[command(flatten)]
     content: ContentArgs,
 }
@@ -55,9 +59,17 @@ struct JsonReport {
     bad: Vec<JsonFinding>,
     /// A defect of the image although all bytes match.
     image: Option<String>,
+    /// The model whose signature was checked.
+    model: Option<JsonModel>,
     /// The same of its further devices.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     devices: Vec<Self>,
+}
+
+#[derive(Serialize)]
+struct JsonModel {
+    name: String,
+    files: usize,
 }
 
 #[derive(Serialize)]
@@ -76,12 +88,17 @@ impl Verify {
         if self.content.trust.is_unverified() {
             return Err(wrong_usage("--unverified contradicts verify"));
         }
+        let key = self.model_key.as_deref().map(read_model_key).transpose()?;
         let opened = self.content.open(&self.file)?;
         let interrupt = Interrupt::watch()?;
         let mut reports = Vec::new();
         // The image, and its devices.
         for file in iter::once(&opened).chain(opened.devices()) {
-            let report = file.verify(&VerifyOptions::new().watch(Bars::watch(&interrupt)))?;
+            let is_image = reports.is_empty();
+            let options = VerifyOptions::new()
+                .model_key(key.clone().filter(|_| is_image))
+                .watch(Bars::watch(&interrupt));
+            let report = file.verify(&options)?;
             if let Some(error) = &report.unnamed {
                 say(format_args!("note: not all files can be named: {error}"));
             }
@@ -123,6 +140,10 @@ impl JsonReport {
             bad_ranges: report.bad_ranges,
             bad: report.bad.iter().map(JsonFinding::new).collect(),
             image: report.defect.as_ref().map(ToString::to_string),
+            model: report.model.as_ref().map(|(name, files)| JsonModel {
+                name: name.clone(),
+                files: *files,
+            }),
             devices: Vec::new(),
         }
     }
@@ -151,7 +172,15 @@ impl JsonFinding {
 fn print(out: &mut impl Write, file: &str, report: &Report) -> io::Result<()> {
     if report.is_good() {
         let (size, identity) = (report.size, report.identity);
-        return writeln!(out, "{file}: all {size} bytes match {identity}");
+        writeln!(out, "{file}: all {size} bytes match {identity}")?;
+        if let Some((model, files)) = &report.model {
+            let model = printable(model);
+            writeln!(
+                out,
+                "{file}: all {files} files are those of the signed model {model}"
+            )?;
+        }
+        return Ok(());
     }
     if let Some(defect) = &report.defect {
         return writeln!(out, "{file}: {defect}");
@@ -171,7 +200,9 @@ fn print(out: &mut impl Write, file: &str, report: &Report) -> io::Result<()> {
     }
     writeln!(
         out,
-        "{file}: {} of {} bytes are bad, in {} ranges",
-        report.bad_bytes, report.size, report.bad_ranges
+        "{file}: {} of {} bytes are bad, in {}",
+        report.bad_bytes,
+        report.size,
+        counted(report.bad_ranges, "range")
     )
 }

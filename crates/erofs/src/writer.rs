@@ -28,9 +28,10 @@ mod volume_name;
 use std::{
     io::{Read, Seek, Write},
     num::NonZeroUsize,
+    sync::Arc,
 };
 
-use verimount_scan::{Entry, SourceTree, Summary};
+use verimount_scan::{Entry, InodeId, Observer, SourceTree, Summary};
 use verimount_source::Progress;
 
 use self::{
@@ -135,6 +136,21 @@ impl Plan {
     /// Number of files whose content another file has, too, so that it is stored once.
     pub fn shared_files(&self) -> usize {
         self.equal.len()
+    }
+
+    /// The tree.
+    pub fn tree(&self) -> &SourceTree {
+        &self.tree
+    }
+
+    /// The file whose content is stored for this one: another one, if that has the same.
+    pub fn stored_as(&self, file: InodeId) -> InodeId {
+        self.equal.first(file)
+    }
+
+    /// Has `observer` shown all contents that are stored, each once, while they are written.
+    pub fn observe(&mut self, observer: Arc<dyn Observer>) {
+        self.tree.observe(observer);
     }
 
     /// Writes the image from the beginning of `out` on. Does not flush `out` to storage.

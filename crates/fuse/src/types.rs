@@ -24,9 +24,9 @@ pub struct Handle(pub u64);
 /// The thread on whose behalf the kernel sends a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Caller {
-    /// File system user.
+    /// File system user; `u32::MAX` if the kernel does not tell it, as with [`Capabilities::ALLOW_IDMAP`].
     pub uid: u32,
-    /// File system group.
+    /// File system group; `u32::MAX` likewise.
     pub gid: u32,
     /// Thread id; 0 if the kernel does not tell it.
     pub pid: u32,
@@ -174,6 +174,9 @@ bitflags! {
         const DIRECT_IO_ALLOW_MMAP = 1 << 36;
         /// Backing files, which the kernel reads and writes directly.
         const PASSTHROUGH = 1 << 37;
+        /// The mount can be shown with other owners (an idmapped mount). Then no request tells its caller's ids, but those that
+        /// create something.
+        const ALLOW_IDMAP = 1 << 40;
     }
 }
 

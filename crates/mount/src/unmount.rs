@@ -15,6 +15,9 @@ use crate::{
     mount_table::{MountEntry, mounted_on},
 };
 
+/// What is said of the mount of another user.
+const OF_OTHERS: &str = "another user mounted it: only that user and root may unmount it";
+
 /// Why a directory could not be unmounted.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -87,7 +90,11 @@ fn ask_fusermount(mount_point: &Path, lazy: bool) -> Result<(), UnmountError> {
     let said = String::from_utf8_lossy(&output.stderr);
     match said.trim() {
         said if said.contains("busy") => Err(UnmountError::Busy),
-        said if said.contains("not found in") => Err(UnmountError::NotMounted),
+        // It knows only the caller's own mounts.
+        said if said.contains("not found in") => match mounted_on(mount_point) {
+            Some(_) => Err(UnmountError::Refused(OF_OTHERS.to_owned())),
+            None => Err(UnmountError::NotMounted),
+        },
         said => Err(UnmountError::Refused(one_line(said).to_string())),
     }
 }

@@ -11,9 +11,9 @@ mod inspect;
 mod layout;
 mod tree;
 
-use std::io::Write;
+use std::{io::Write, sync::Arc};
 
-use verimount_scan::{Entry, EntryId, Losses, SourceTree, Summary};
+use verimount_scan::{Entry, EntryId, Losses, Observer, SourceTree, Summary};
 use verimount_source::Progress;
 
 use self::{layout::Sizes, tree::Tree};
@@ -76,6 +76,16 @@ impl Plan {
     /// Size of the image in bytes, with padding and index.
     pub fn image_size(&self) -> u64 {
         self.sizes.image
+    }
+
+    /// The tree.
+    pub fn tree(&self) -> &SourceTree {
+        &self.tree.source
+    }
+
+    /// Has `observer` shown all contents that are stored, each once, while they are written.
+    pub fn observe(&mut self, observer: Arc<dyn Observer>) {
+        self.tree.source.observe(observer);
     }
 
     /// Summary of the image's contents.

@@ -1,16 +1,23 @@
 //! Opens the files of a scanned tree.
 
-use std::{fs::File, os::unix::fs::FileExt};
+use std::{fmt, fs::File, io, os::unix::fs::FileExt};
 
 use rustix::fs::OFlags;
 
 use crate::{
-    Entry, EntryId, Error, Identity, InodeKind, SourceTree,
+    Entry, EntryId, Error, Identity, InodeId, InodeKind, SourceTree,
     archive::{ArchiveFile, StoredContent},
     cursor::Cursor,
     inode::Place,
     source_tree::Origin,
 };
+
+/// Is shown the contents of files while they are read for an image.
+pub trait Observer: fmt::Debug + Send + Sync {
+    /// These bytes of a file were read, from `offset` on. They come from front to back, but for the turns of several threads, and
+    /// without holes.
+    fn observe(&self, file: InodeId, offset: u64, bytes: &[u8]);
+}
 
 /// Opens files of a tree. It is quick in walk order.
 #[derive(Debug)]
@@ -37,6 +44,7 @@ pub struct Content<'t> {
 enum Bytes<'t> {
     File { file: File, identity: &'t Identity },
     Archive(StoredContent<'t>),
+    Added(&'t [u8]),
 }
 
 impl<'t> Contents<'t> {
@@ -72,13 +80,14 @@ impl<'t> Contents<'t> {
         let bytes = match (&mut self.opener, &data.place) {
             (Opener::Directory(cursor), Place::File(identity)) => {
                 cursor.go_to(entry.parent())?;
-                let file = cursor.open(entry.name(), OFlags::RDONLY);
+                let file = cursor.open_entry(entry, OFlags::RDONLY);
                 let file = file.map_err(|error| Error::unreadable(entry.path(), error))?;
                 Bytes::File { file, identity }
             }
             (Opener::Archive(archive), Place::Archive { at, .. }) => {
                 Bytes::Archive(archive.content(*at, data))
             }
+            (Opener::Directory(_), Place::Added(_)) => Bytes::Added(self.tree.added()),
             _ => unreachable!("all files of a tree are in the same place"),
         };
         let content = Content { entry, bytes };
@@ -97,8 +106,13 @@ impl Content<'_> {
         let read = match &self.bytes {
             Bytes::File { file, .. } => file.read_exact_at(buffer, offset),
             Bytes::Archive(content) => content.read_exact_at(buffer, offset),
+            Bytes::Added(bytes) => read_in_memory(bytes, buffer, offset),
         };
-        read.map_err(|error| Error::unreadable(self.entry.path(), error))
+        read.map_err(|error| Error::unreadable(self.entry.path(), error))?;
+        if let Some(observer) = self.entry.tree().observer() {
+            observer.observe(self.entry.inode_id(), offset, buffer);
+        }
+        Ok(())
     }
 
     /// Ends reading. What was read counts only if this succeeds.
@@ -113,9 +127,10 @@ impl Content<'_> {
         let is_same = match &self.bytes {
             Bytes::File { file, identity } => identity.is_of(file),
             Bytes::Archive(content) => content.is_same(),
+            Bytes::Added(_) => Ok(true),
         };
         let path = || match &self.bytes {
-            Bytes::File { .. } => self.entry.path(),
+            Bytes::File { .. } | Bytes::Added(_) => self.entry.path(),
             Bytes::Archive(_) => self.entry.tree().path().to_owned(),
         };
         match is_same {
@@ -123,5 +138,16 @@ impl Content<'_> {
             Ok(false) => Err(Error::Changed { path: path() }),
             Err(error) => Err(Error::unreadable(path(), error)),
         }
+    }
+}
+
+fn read_in_memory(bytes: &[u8], buffer: &mut [u8], offset: u64) -> io::Result<()> {
+    let from = usize::try_from(offset).ok().and_then(|at| bytes.get(at..));
+    match from.and_then(|from| from.get(..buffer.len())) {
+        Some(found) => {
+            buffer.copy_from_slice(found);
+            Ok(())
+        }
+        None => Err(io::ErrorKind::UnexpectedEof.into()),
     }
 }

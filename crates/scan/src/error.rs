@@ -8,7 +8,7 @@ use thiserror::Error;
 use verimount_names::printable;
 use verimount_tree::MAX_DEPTH;
 
-use crate::{archive, listing, source_tree, xattr_store};
+use crate::{archive, listing, scanning, source_tree, xattr_store};
 
 /// Why a tree could not be read.
 #[derive(Debug, Error)]
@@ -43,6 +43,23 @@ pub enum Error {
         path: PathBuf,
         /// The reason.
         misfit: Misfit,
+    },
+    /// A symbolic link that is to be followed leads nowhere.
+    #[error("{}: {reason}", printable(path))]
+    Link {
+        /// The link.
+        path: PathBuf,
+        /// The reason.
+        reason: BadLink,
+    },
+    /// There is a file in the place of the one that is to be added.
+    #[error(
+        "{}: the image needs this name for a file that is added",
+        printable(path)
+    )]
+    Taken {
+        /// The file.
+        path: PathBuf,
     },
     /// The tree exceeds a limit.
     #[error("{}: {limit}", printable(path))]
@@ -81,6 +98,18 @@ pub enum Misfit {
     Root,
 }
 
+/// Why a symbolic link cannot be followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum BadLink {
+    /// Its target does not exist.
+    #[error("the symbolic link leads to nothing")]
+    Dangling,
+    /// It leads to itself, or to a directory that it is in.
+    #[error("the symbolic link leads in a circle")]
+    Circle,
+}
+
 /// A limit of what is held in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
@@ -94,6 +123,12 @@ pub enum Limit {
     /// The directory has too many entries.
     #[error("it has more than {} entries", listing::MAX_ENTRIES)]
     DirectoryEntries,
+    /// Too many symbolic links lead to directories.
+    #[error(
+        "with it, more than {} symbolic links lead to directories",
+        scanning::MAX_LINKED_DIRECTORIES
+    )]
+    LinkedDirectories,
     /// The tree has too many different extended attributes.
     #[error(
         "with it, the tree has more than {} MiB of different extended attributes",

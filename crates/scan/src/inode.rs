@@ -69,6 +69,8 @@ pub struct FileData {
 pub(crate) enum Place {
     /// In this file, at its path in the tree.
     File(Identity),
+    /// In memory, of this length in bytes: it was added to the tree.
+    Added(u64),
     /// In an archive, from this byte on; the ranges that have storage back to back.
     Archive {
         /// Where it begins.
@@ -121,8 +123,12 @@ impl FileData {
     pub fn size(&self) -> u64 {
         match &self.place {
             Place::File(identity) => identity.size,
-            Place::Archive { size, .. } => *size,
+            Place::Added(size) | Place::Archive { size, .. } => *size,
         }
+    }
+
+    pub(crate) fn is_added(&self) -> bool {
+        matches!(self.place, Place::Added(_))
     }
 
     /// The ranges that have storage, in order; all of it for a file without holes.

@@ -48,12 +48,14 @@ mod summary;
 mod xattr_store;
 
 pub use archive::{ArchiveScan, StoreLayer, scan_archive, scan_layers, scan_store};
-pub use contents::{Content, Contents};
-pub use error::{Error, Limit, Misfit};
+pub use contents::{Content, Contents, Observer};
+pub use error::{BadLink, Error, Limit, Misfit};
 pub use exclude::{Exclude, InvalidPattern};
 pub use inode::{FileData, FileId, Identity, Inode, InodeId, InodeKind};
 pub use losses::{Example, Loss, Losses, Lost};
-pub use options::{AttributeChoice, InvalidOwner, Options, Owner, Times, Whiteouts};
+pub use options::{
+    AddedFile, AttributeChoice, InvalidOwner, Links, Options, Owner, Times, Whiteouts,
+};
 pub use outward_links::OutwardLinks;
 pub use scanning::scan;
 pub use source_tree::{Entry, EntryId, SourceTree};

@@ -68,6 +68,18 @@ impl Listing {
         self.names.dedup_by(|a, b| name(a) == name(b));
     }
 
+    /// Adds a name in its place; returns whether it is a new one.
+    pub(crate) fn add(&mut self, name: &[u8]) -> bool {
+        let found = self
+            .names
+            .binary_search_by(|range| self.bytes[range.clone()].cmp(name));
+        if let Err(place) = found {
+            self.push(name);
+            self.names[place..].rotate_right(1);
+        }
+        found.is_err()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.names.is_empty()
     }
@@ -96,5 +108,15 @@ mod tests {
             names.push(name.to_vec());
         }
         assert_eq!(names, [&b"B"[..], b"a", b"ab", b"a\xff", b"b"]);
+    }
+
+    #[test]
+    fn a_name_is_added_in_its_place() {
+        let mut listing = Listing::default();
+        for (name, is_new) in [(&b"b"[..], true), (b"a", true), (b"c", true), (b"a", false)] {
+            assert_eq!(listing.add(name), is_new);
+        }
+        let names = [(); 3].map(|()| listing.take().map(<[u8]>::to_vec));
+        assert_eq!(names, [b"a", b"b", b"c"].map(|name| Some(name.to_vec())));
     }
 }

@@ -1,4 +1,4 @@
-use std::str::FromStr;
+use std::{collections::BTreeSet, path::PathBuf, str::FromStr, sync::Arc};
 
 use thiserror::Error;
 use verimount_tree::Timestamp;
@@ -18,6 +18,35 @@ pub struct Options {
     pub attributes: AttributeChoice,
     /// What becomes of the whiteouts in an archive. Those in a directory are files.
     pub whiteouts: Whiteouts,
+    /// What becomes of the symbolic links in a directory. Those in an archive are kept.
+    pub links: Links,
+    /// Whether only names and contents of a directory are taken: everybody may read all files, and only their owner write
+    /// them, nobody execute them; and files with several names become several files.
+    pub plain: bool,
+    /// Paths below a directory that are left out, with all that is in them, and listed by
+    /// [`SourceTree::left_out`](crate::SourceTree::left_out).
+    pub ignored: BTreeSet<PathBuf>,
+    /// A file that is added to a directory.
+    pub added: Option<AddedFile>,
+}
+
+/// What becomes of symbolic links.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Links {
+    /// They are symbolic links in the image.
+    #[default]
+    Kept,
+    /// What they lead to is in their place, wherever it is.
+    Followed,
+}
+
+/// A file that is added to the root of a tree. There must be none of its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AddedFile {
+    /// Its name.
+    pub name: String,
+    /// What is in it.
+    pub content: Arc<[u8]>,
 }
 
 /// Modification times.

@@ -10,27 +10,31 @@ use std::{
 
 use rustix::fs::{CWD, Mode, OFlags, openat, readlinkat};
 use verimount_source::Progress;
-use verimount_tree::{MAX_DEPTH, Permissions};
+use verimount_tree::{MAX_DEPTH, Permissions, Timestamp};
 
 use crate::{
-    EntryId, Error, FileData, FileId, Identity, Inode, InodeId, InodeKind, Limit, Options, Owner,
-    SourceTree,
+    BadLink, Entry, EntryId, Error, FileData, FileId, Identity, Inode, InodeId, InodeKind, Limit,
+    Links, Options, Owner, SourceTree, XattrSetId,
     attributes::AttributeReader,
-    cursor::{Cursor, Found},
+    cursor::{Cursor, FollowError, Found},
     holes::stored_ranges,
     inode::{Place, special, timestamp},
     listing::{Lister, Listing, ListingError},
     source_tree::Origin,
 };
 
+/// The most symbolic links to directories that are followed: where each leads to several others, there would be no end.
+pub(crate) const MAX_LINKED_DIRECTORIES: usize = 1 << 16;
+
 /// Scans the tree at `root`, which may be a symbolic link to a directory.
 ///
-/// Symbolic links inside the tree are part of it, not followed. So are file systems that are mounted
-/// inside it. `progress` is called with 1 for each name.
+/// Symbolic links inside the tree are part of it, not followed, unless the options say so. File systems that are mounted
+/// inside it are part of it, too. `progress` is called with 1 for each name.
 ///
 /// # Errors
 /// [`Error::Unreadable`] for what cannot be read, [`Error::Changed`] for what was moved or removed
-/// concurrently, [`Error::TooLarge`] for what exceeds a [`Limit`], and [`Error::Cancelled`] if
+/// concurrently, [`Error::TooLarge`] for what exceeds a [`Limit`], [`Error::Link`] for a link that cannot be followed,
+/// [`Error::Taken`] for what is in the place of the file that is added, and [`Error::Cancelled`] if
 /// `progress` says so.
 pub fn scan(
     root: &Path,
@@ -53,6 +57,7 @@ pub fn scan(
         linked: HashMap::new(),
         attributes: AttributeReader::new(options.attributes),
         lister: Lister::new(),
+        linked_directories: 0,
     };
     let root = scan.add(&found, b"")?;
     scan.descend(root, found, progress)?;
@@ -69,6 +74,8 @@ struct Scan<'o> {
     linked: HashMap<FileId, InodeId>,
     attributes: AttributeReader,
     lister: Lister,
+    /// How many symbolic links to directories were followed.
+    linked_directories: usize,
 }
 
 impl Scan<'_> {
@@ -79,7 +86,9 @@ impl Scan<'_> {
         found: Found,
         progress: &mut Progress<'_>,
     ) -> Result<(), Error> {
-        let mut levels = vec![(root, self.list(root, &found)?)];
+        let mut names = self.list(root, &found)?;
+        self.announce_added(&mut names)?;
+        let mut levels = vec![(root, names)];
         drop(found);
         while let Some((parent, names)) = levels.last_mut() {
             let parent = *parent;
@@ -91,15 +100,22 @@ impl Scan<'_> {
             if progress(1).is_break() {
                 return Err(Error::Cancelled);
             }
+            if self.is_added(parent, name) {
+                self.cursor.ascend_to(&self.tree, parent)?;
+                self.add_added(name)?;
+                continue;
+            }
             if self.is_excluded(parent, name) {
                 continue;
             }
             self.cursor.ascend_to(&self.tree, parent)?;
-            let found = self.cursor.find(name);
-            let found = found.map_err(|error| Error::unreadable(self.path(name), error))?;
+            let found = self.find(name)?;
             let entry = self.add(&found, name)?;
             if !found.metadata.is_dir() {
                 continue;
+            }
+            if found.target.is_some() {
+                self.check_linked_directory(entry)?;
             }
             if levels.len() == MAX_DEPTH {
                 return Err(self.too_large(entry, Limit::Depth));
@@ -114,10 +130,112 @@ impl Scan<'_> {
         Ok(())
     }
 
+    /// What has this name in the cursor's directory or, if it is a symbolic link that is followed, what that leads to.
+    fn find(&self, name: &[u8]) -> Result<Found, Error> {
+        let failed = |error| Error::unreadable(self.path(name), error);
+        let found = self.cursor.find(name).map_err(failed)?;
+        if self.options.links == Links::Kept || !found.metadata.is_symlink() {
+            return Ok(found);
+        }
+        let followed = self.cursor.follow(&found, name);
+        followed.map_err(|error| match error {
+            FollowError::Link(reason) => Error::Link {
+                path: self.path(name),
+                reason,
+            },
+            FollowError::Io(error) => failed(error),
+        })
+    }
+
+    /// Checks that an entry, which is a directory that a symbolic link leads to, is not one that the link is in.
+    fn check_linked_directory(&mut self, entry: EntryId) -> Result<(), Error> {
+        let link = self.tree.entry(entry);
+        let id = |entry: Entry<'_>| match &entry.inode().kind {
+            InodeKind::Directory(id) => *id,
+            _ => None,
+        };
+        let mut above = link;
+        while above.id() != EntryId::ROOT {
+            above = above.parent();
+            if id(above) == id(link) {
+                return Err(Error::Link {
+                    path: link.path(),
+                    reason: BadLink::Circle,
+                });
+            }
+        }
+        self.linked_directories += 1;
+        match self.linked_directories > MAX_LINKED_DIRECTORIES {
+            true => Err(self.too_large(entry, Limit::LinkedDirectories)),
+            false => Ok(()),
+        }
+    }
+
     /// Whether a name in the directory of an entry is left out.
-    fn is_excluded(&self, directory: EntryId, name: &[u8]) -> bool {
-        let exclude = &self.options.exclude;
-        exclude.matches_name(self.tree.entry(directory), name)
+    fn is_excluded(&mut self, directory: EntryId, name: &[u8]) -> bool {
+        let directory = self.tree.entry(directory);
+        if self.options.exclude.matches_name(directory, name) {
+            return true;
+        }
+        if self.options.ignored.is_empty() {
+            return false;
+        }
+        let path = directory.path_inside().join(OsStr::from_bytes(name));
+        let is_ignored = self.options.ignored.contains(&path);
+        if is_ignored {
+            self.tree.leave_out(path);
+        }
+        is_ignored
+    }
+
+    /// Adds the name of the file that is added to those in the root.
+    fn announce_added(&mut self, names: &mut Listing) -> Result<(), Error> {
+        let Some(added) = &self.options.added else {
+            return Ok(());
+        };
+        let name = added.name.as_bytes();
+        match names.add(name) || self.is_excluded(EntryId::ROOT, name) {
+            true => Ok(()),
+            false => Err(Error::Taken {
+                path: self.path(name),
+            }),
+        }
+    }
+
+    /// Whether a name in the directory of an entry is that of the file that is added.
+    fn is_added(&self, directory: EntryId, name: &[u8]) -> bool {
+        let added = self.options.added.as_ref();
+        directory == EntryId::ROOT && added.is_some_and(|added| added.name.as_bytes() == name)
+    }
+
+    /// Adds the file that is added.
+    fn add_added(&mut self, name: &[u8]) -> Result<(), Error> {
+        let Some(added) = &self.options.added else {
+            return Ok(());
+        };
+        let parent = self.cursor.entry();
+        if self.tree.is_full() {
+            return Err(self.too_large(parent, Limit::Entries));
+        }
+        let kind = InodeKind::File(FileData {
+            place: Place::Added(added.content.len() as u64),
+            stored: None,
+        });
+        let nobody = Owner { uid: 0, gid: 0 };
+        let inode = Inode {
+            kind,
+            permissions: plain_permissions(false),
+            uid: self.options.owner.unwrap_or(nobody).uid,
+            gid: self.options.owner.unwrap_or(nobody).gid,
+            mtime: self.options.times.apply(Timestamp::EPOCH),
+            attributes: XattrSetId::EMPTY,
+            names: 0,
+            first_name: self.tree.next_entry(),
+        };
+        let inode = self.tree.push_inode(inode);
+        self.tree.set_added(added.content.clone());
+        self.tree.push_entry(name, parent, inode);
+        Ok(())
     }
 
     /// The names in the directory of an entry.
@@ -136,7 +254,8 @@ impl Scan<'_> {
         }
         let metadata = &found.metadata;
         let id = FileId::of(metadata);
-        let has_several_names = !metadata.is_dir() && metadata.nlink() > 1;
+        let may_have_several = metadata.nlink() > 1 || found.target.is_some();
+        let has_several_names = may_have_several && !metadata.is_dir() && !self.options.plain;
         let known = self.linked.get(&id).filter(|_| has_several_names);
         let inode = match known {
             Some(inode) => *inode,
@@ -145,7 +264,11 @@ impl Scan<'_> {
         if has_several_names {
             self.linked.insert(id, inode);
         }
-        Ok(self.tree.push_entry(name, parent, inode))
+        let entry = self.tree.push_entry(name, parent, inode);
+        if let Some(target) = &found.target {
+            self.tree.note_followed(entry, target.clone());
+        }
+        Ok(entry)
     }
 
     /// Adds the inode of an entry of the cursor's directory.
@@ -163,7 +286,10 @@ impl Scan<'_> {
         let Owner { uid, gid } = self.options.owner.unwrap_or(own);
         let inode = Inode {
             kind,
-            permissions: Permissions::new(metadata.mode()),
+            permissions: match self.options.plain {
+                true => plain_permissions(metadata.is_dir()),
+                false => Permissions::new(metadata.mode()),
+            },
             uid,
             gid,
             mtime: self
@@ -195,6 +321,11 @@ impl Scan<'_> {
             }
         }
     }
+}
+
+/// The permissions of all files or directories that have none of their own.
+fn plain_permissions(is_directory: bool) -> Permissions {
+    Permissions::new(if is_directory { 0o755 } else { 0o644 })
 }
 
 /// What an entry is.

@@ -1,16 +1,18 @@
 //! A directory tree in memory, without its contents.
 
 use std::{
+    collections::HashMap,
     ffi::OsStr,
     fmt,
     fs::File,
     iter,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use crate::{
-    Inode, InodeId, InodeKind, Summary, Xattr, XattrId, XattrSetId, archive::ArchiveFile,
+    Inode, InodeId, InodeKind, Observer, Summary, Xattr, XattrId, XattrSetId, archive::ArchiveFile,
     xattr_store::XattrStore,
 };
 
@@ -32,6 +34,12 @@ pub struct SourceTree {
     inodes: Vec<Inode>,
     attributes: XattrStore,
     summary: Summary,
+    /// The targets of the symbolic links that were followed.
+    followed: HashMap<EntryId, Box<[u8]>>,
+    left_out: Vec<PathBuf>,
+    /// The content of the file that was added.
+    added: Option<Arc<[u8]>>,
+    observer: Option<Arc<dyn Observer>>,
 }
 
 /// Where the contents of a tree are read from.
@@ -86,6 +94,10 @@ impl SourceTree {
             inodes: Vec::new(),
             attributes: XattrStore::default(),
             summary: Summary::default(),
+            followed: HashMap::new(),
+            left_out: Vec::new(),
+            added: None,
+            observer: None,
         }
     }
 
@@ -151,6 +163,38 @@ impl SourceTree {
     /// How much of what there is.
     pub fn summary(&self) -> &Summary {
         &self.summary
+    }
+
+    /// The paths below the root that were left out because of [`Options::ignored`](crate::Options::ignored).
+    pub fn left_out(&self) -> &[PathBuf] {
+        &self.left_out
+    }
+
+    /// Has `observer` shown all that is read of contents from now on.
+    pub fn observe(&mut self, observer: Arc<dyn Observer>) {
+        self.observer = Some(observer);
+    }
+
+    pub(crate) fn observer(&self) -> Option<&dyn Observer> {
+        self.observer.as_deref()
+    }
+
+    pub(crate) fn leave_out(&mut self, path: PathBuf) {
+        self.left_out.push(path);
+    }
+
+    /// The content of the file that was added.
+    pub(crate) fn added(&self) -> &[u8] {
+        self.added.as_deref().unwrap_or_default()
+    }
+
+    pub(crate) fn set_added(&mut self, content: Arc<[u8]>) {
+        self.added = Some(content);
+    }
+
+    /// Notes that an entry is what a symbolic link with this target leads to.
+    pub(crate) fn note_followed(&mut self, entry: EntryId, target: Box<[u8]>) {
+        self.followed.insert(entry, target);
     }
 
     /// Where its contents are read from.
@@ -268,6 +312,16 @@ impl<'t> Entry<'t> {
     /// Whether it is the first name of its inode; the others are hard links.
     pub fn is_first_name(self) -> bool {
         self.inode().first_name == self.id
+    }
+
+    /// The target of the symbolic link in its place, if it is what that leads to.
+    pub fn followed(self) -> Option<&'t [u8]> {
+        self.tree.followed.get(&self.id).map(|target| &**target)
+    }
+
+    /// Whether it is the file that was added to the tree, which is not where the others are.
+    pub fn is_added(self) -> bool {
+        matches!(&self.inode().kind, InodeKind::File(file) if file.is_added())
     }
 
     /// Whether it is a directory.

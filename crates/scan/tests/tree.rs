@@ -1,10 +1,13 @@
 //! What a scan finds in a tree, and what options make of it.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs::{self, File},
     ops::ControlFlow,
-    os::unix::fs::{FileExt, MetadataExt, PermissionsExt, chown, symlink},
+    os::unix::{
+        ffi::OsStrExt,
+        fs::{FileExt, MetadataExt, PermissionsExt, chown, symlink},
+    },
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
@@ -16,8 +19,8 @@ use rustix::{
 };
 use tempfile::TempDir;
 use verimount_scan::{
-    AttributeChoice, Contents, Entry, EntryId, Error, Exclude, Inode, InodeKind, Options, Owner,
-    SourceTree, Times, XattrSetId, scan,
+    AddedFile, AttributeChoice, BadLink, Contents, Entry, EntryId, Error, Exclude, Inode,
+    InodeKind, Links, Options, Owner, SourceTree, Times, XattrSetId, scan,
 };
 use verimount_testkit::{go_on, skip};
 use verimount_tree::Timestamp;
@@ -398,5 +401,149 @@ fn a_file_that_is_rewritten_has_changed() {
             Err(Error::Changed { path: culprit }) => assert_eq!(culprit, path),
             other => panic!("{other:?}"),
         }
+    }
+}
+
+fn following() -> Options {
+    Options {
+        links: Links::Followed,
+        ..Options::default()
+    }
+}
+
+#[test]
+fn followed_links_are_what_they_lead_to() {
+    let (folder, outside) = (nested(), tempfile::tempdir().unwrap());
+    fs::write(outside.path().join("blob"), "blob").unwrap();
+    fs::create_dir(outside.path().join("directory")).unwrap();
+    fs::write(outside.path().join("directory/in"), "in").unwrap();
+    let blob = outside.path().join("blob");
+    let directory = outside.path().join("directory");
+    symlink(&blob, folder.path().join("a/to-blob")).unwrap();
+    symlink("to-blob", folder.path().join("a/to-link")).unwrap();
+    symlink(&directory, folder.path().join("a/to-directory")).unwrap();
+    symlink("../b", folder.path().join("z/to-b")).unwrap();
+    let tree = scanned_with(folder.path(), &following());
+    let entry = |path: &str| {
+        let found = tree
+            .entries()
+            .find(|entry| entry.path_inside() == Path::new(path));
+        found.unwrap_or_else(|| panic!("{path}: {:?}", paths(&tree)))
+    };
+    let targets = [
+        ("a/to-blob", blob.as_os_str().as_bytes()),
+        ("a/to-link", b"to-blob"),
+        ("a/to-directory", directory.as_os_str().as_bytes()),
+        ("z/to-b", b"../b"),
+    ];
+    for (path, target) in targets {
+        assert_eq!(entry(path).followed(), Some(target), "{path}");
+    }
+    assert_eq!(entry("a.txt").followed(), None);
+    // Both links lead to the same file.
+    assert_eq!(entry("a/to-blob").inode_id(), entry("a/to-link").inode_id());
+    let mut contents = Contents::new(&tree).unwrap();
+    // In turns, so that the directories behind links are entered and left.
+    for (path, expected) in [
+        ("a/to-directory/in", "in"),
+        ("a/to-blob", "blob"),
+        ("z/to-b/file", "b/file"),
+        ("a.txt", "a.txt"),
+        ("a/to-directory/in", "in"),
+        ("z/to-b/file", "b/file"),
+    ] {
+        let content = contents.open(entry(path).id()).unwrap();
+        let mut bytes = vec![0; expected.len()];
+        content.read_exact_at(&mut bytes, 0).unwrap();
+        assert_eq!(bytes, expected.as_bytes(), "{path}");
+        content.finish().unwrap();
+    }
+    // It leads to another file now.
+    let [content, other] = ["a/to-blob", "a/to-link"].map(|name| folder.path().join(name));
+    fs::remove_file(&content).unwrap();
+    fs::remove_file(other).unwrap();
+    symlink("../b/file", content).unwrap();
+    let opened = contents.open(entry("a/to-blob").id());
+    assert!(matches!(opened, Err(Error::Changed { .. })), "{opened:?}");
+}
+
+#[test]
+fn links_to_nothing_and_in_circles_are_named() {
+    for (target, expected) in [
+        ("nowhere", BadLink::Dangling),
+        ("a.txt/x", BadLink::Dangling),
+        ("link", BadLink::Circle),
+        (".", BadLink::Circle),
+        ("..", BadLink::Circle),
+    ] {
+        let folder = nested();
+        let link = folder.path().join("z/link");
+        symlink(target.replace("a.txt", "../a.txt"), &link).unwrap();
+        match scan(folder.path(), &following(), &mut go_on) {
+            Err(Error::Link { path, reason }) => {
+                assert!(path.starts_with(folder.path()), "{path:?}");
+                assert_eq!(reason, expected, "{target}");
+            }
+            other => panic!("{target}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn plain_files_have_neither_permissions_nor_hard_links() {
+    let folder = nested();
+    fs::hard_link(folder.path().join("a.txt"), folder.path().join("b/link")).unwrap();
+    let permissions = fs::Permissions::from_mode(0o4751);
+    fs::set_permissions(folder.path().join("a.txt"), permissions).unwrap();
+    let options = Options {
+        plain: true,
+        ..Options::default()
+    };
+    let tree = scanned_with(folder.path(), &options);
+    for entry in tree.entries() {
+        assert!(entry.is_first_name());
+        let expected = if entry.is_directory() { 0o755 } else { 0o644 };
+        assert_eq!(entry.inode().permissions.bits(), expected, "{entry:?}");
+    }
+}
+
+#[test]
+fn a_file_is_added_and_ignored_paths_are_listed() {
+    let folder = nested();
+    let added = |name: &str| AddedFile {
+        name: name.to_owned(),
+        content: b"added"[..].into(),
+    };
+    let options = Options {
+        ignored: ["a/b", "missing", "a.txt"].map(PathBuf::from).into(),
+        added: Some(added("a.txt")),
+        ..Options::default()
+    };
+    let tree = scanned_with(folder.path(), &options);
+    let expected = ["a.txt", "a/b"].map(PathBuf::from);
+    assert_eq!(
+        BTreeSet::from_iter(tree.left_out()),
+        BTreeSet::from_iter(&expected)
+    );
+    let expected = [
+        "", "a", "a/empty", "a/last", "a.txt", "b", "b/file", "z", "zz",
+    ];
+    assert_eq!(paths(&tree), expected);
+    let entry = tree.entries().find(|entry| entry.is_added()).unwrap();
+    assert_eq!(entry.path_inside(), Path::new("a.txt"));
+    let mut bytes = [0; 5];
+    let content = Contents::new(&tree).unwrap().open(entry.id()).unwrap();
+    content.read_exact_at(&mut bytes, 0).unwrap();
+    assert_eq!(&bytes, b"added");
+    assert!(content.read_exact_at(&mut bytes, 1).is_err());
+    content.finish().unwrap();
+
+    let options = Options {
+        added: Some(added("zz")),
+        ..Options::default()
+    };
+    match scan(folder.path(), &options, &mut go_on) {
+        Err(Error::Taken { path }) => assert_eq!(path, folder.path().join("zz")),
+        other => panic!("{other:?}"),
     }
 }

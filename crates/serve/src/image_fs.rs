@@ -1,8 +1,9 @@
+mod administrators;
 mod listing;
 mod owners;
 mod values;
 
-use std::{ffi::OsStr, fs, os::unix::ffi::OsStrExt, sync::Arc, time::Duration};
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt, sync::Arc, time::Duration};
 
 use rustix::io::Errno;
 use verimount_fuse::{
@@ -17,6 +18,7 @@ use verimount_tree::{
 };
 
 use self::{
+    administrators::{has_all_users, is_administrator},
     listing::{add_dots, continue_if, name},
     values::{entry, file, fuse_attr, no_entry},
 };
@@ -28,9 +30,10 @@ use crate::{
 pub use self::owners::{Owners, PermissionsStored};
 
 /// What is requested in the INIT negotiation. An image never changes, so the kernel may cache everything
-/// and need not send OPENs.
+/// and need not send OPENs. Who calls decides nothing but which attributes are listed, so that mounts can be idmapped.
 const SESSION_OPTIONS: SessionOptions = SessionOptions {
-    capabilities: Capabilities::NO_OPEN_SUPPORT
+    capabilities: Capabilities::ALLOW_IDMAP
+        .union(Capabilities::NO_OPEN_SUPPORT)
         .union(Capabilities::NO_OPENDIR_SUPPORT)
         .union(Capabilities::DO_READDIRPLUS)
         .union(Capabilities::READDIRPLUS_AUTO)
@@ -64,7 +67,8 @@ impl ImageFs {
             tree,
             served,
             owners,
-            has_root: has_all_users(),
+            // In doubt it is.
+            has_root: has_all_users("self").unwrap_or(true),
         }
     }
 
@@ -87,7 +91,7 @@ impl ImageFs {
 
     /// Whether a caller may see this attribute in a list. The kernel checks only access to the value.
     fn may_know(&self, caller: Caller, name: &OsStr) -> bool {
-        self.has_root && caller.uid == 0 || !name.as_bytes().starts_with(b"trusted.")
+        !name.as_bytes().starts_with(b"trusted.") || self.has_root && is_administrator(caller)
     }
 
     fn entry(&self, attr: &tree::Attr) -> Entry {
@@ -244,12 +248,4 @@ impl FileSystem for ImageFs {
 /// Whether a node has the mount's status as an extended attribute, besides those of the tree.
 fn has_status(node: NodeId) -> bool {
     node == NodeId::ROOT
-}
-
-/// Whether this process is in the system's own user namespace, or in one with the same users. In doubt it is.
-fn has_all_users() -> bool {
-    let map = fs::read_to_string("/proc/self/uid_map");
-    map.map_or(true, |map| {
-        map.split_whitespace().eq(["0", "0", "4294967295"])
-    })
 }

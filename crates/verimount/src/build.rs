@@ -1,20 +1,21 @@
 use std::{
     fs::{self, File},
-    path::Path,
+    path::{Path, PathBuf},
     sync::Arc,
 };
 
-use verimount_scan::{Losses, Options as ScanOptions, OutwardLinks, SourceTree, scan};
+use verimount_scan::{Links, Losses, Options as ScanOptions, OutwardLinks, SourceTree, scan};
 use verimount_source::{FileSource, ReadAt};
 use verimount_verity::{FileDigest, SealLayout, TreeParams, seal};
 
 use crate::{
-    Error, ImageFormat, Step,
+    Error, ImageFormat, ModelSignature, Step,
     archive_input::{open_archive, scan_tar, seekable},
     fault::{Fault, Precious},
     image_format,
     image_plan::ImagePlan,
     location::open_file,
+    model::{BuildChecks, ContentChecks},
     output_file::{OutputFile, folder_of},
     processors::all_processors,
     progress::{UNKNOWN, Watch, Watcher, step, watched},
@@ -28,6 +29,7 @@ pub struct BuildOptions {
     scan: ScanOptions,
     seal: Option<TreeParams>,
     replace: bool,
+    checks: BuildChecks,
     watcher: Watcher,
 }
 
@@ -56,6 +58,25 @@ impl BuildOptions {
         self
     }
 
+    /// The signature of the model in the directory, whose names and contents must be those that are signed. They are compared
+    /// while they are read for the image, once. The image keeps the signature as `model.sig` in its root.
+    ///
+    /// Paths that the signature ignores are [left out](Built::left_out), and so is the signature's own file. What no signature
+    /// covers does not matter: everything belongs to root, all may read it and nobody execute it, it was changed at
+    /// the beginning of 1970, and it has no extended attributes.
+    pub fn model_signature(mut self, signature: impl Into<Option<ModelSignature>>) -> Self {
+        self.checks.signature = signature.into();
+        self
+    }
+
+    /// Whether all files of the directory must be links to blobs in a cache of Hugging Face, which are named by
+    /// their SHA-256, or by their SHA-1 as an object of git, and must have that digest. Links must be
+    /// [followed](crate::options::Links::Followed).
+    pub fn hugging_face(mut self, check: bool) -> Self {
+        self.checks.hugging_face = check;
+        self
+    }
+
     /// Whether a file is replaced that is not an image.
     pub fn replace(mut self, replace: bool) -> Self {
         self.replace = replace;
@@ -64,8 +85,12 @@ impl BuildOptions {
 }
 
 impl BuildOptions {
-    pub(crate) fn scan_options(&self) -> &ScanOptions {
-        &self.scan
+    /// How an archive is scanned, of which nothing else is asked than archives allow.
+    pub(crate) fn of_archive(&self, name: &Path) -> Result<&ScanOptions, Error> {
+        match self.checks.is_empty() && self.scan.links == Links::Kept {
+            true => Ok(&self.scan),
+            false => Err(Fault::NotADirectory.at(name)),
+        }
     }
 }
 
@@ -78,6 +103,7 @@ impl Default for BuildOptions {
             scan: ScanOptions::default(),
             seal: Some(TreeParams::default()),
             replace: false,
+            checks: BuildChecks::default(),
             watcher: Watcher::default(),
         }
     }
@@ -95,6 +121,8 @@ pub struct Built {
     pub layers: Option<usize>,
     /// Symbolic links that lead out of the tree.
     pub outward_links: OutwardLinks,
+    /// The paths below the directory that were left out because the model signature ignores them, or is there.
+    pub left_out: Vec<PathBuf>,
 }
 
 /// Builds an image of the tree at `source` at `output`, and replaces an older image there. The tree is that of a
@@ -122,7 +150,8 @@ pub struct Built {
 /// [`WouldWiden`](crate::ErrorKind::WouldWiden) and [`WouldLose`](crate::ErrorKind::WouldLose) for losses that are not
 /// accepted; [`WouldReplace`](crate::ErrorKind::WouldReplace); [`InvalidInput`](crate::ErrorKind::InvalidInput) for an image
 /// inside the directory; [`Unsupported`](crate::ErrorKind::Unsupported) for what the format cannot store;
-/// [`Cancelled`](crate::ErrorKind::Cancelled); those of reading and writing.
+/// [`WrongModel`](crate::ErrorKind::WrongModel) for a file that is not the one that is signed, or not the blob that it is
+/// named as; [`Cancelled`](crate::ErrorKind::Cancelled); those of reading and writing.
 pub fn build(
     source: impl AsRef<Path>,
     output: impl AsRef<Path>,
@@ -137,7 +166,8 @@ pub fn build(
     refuse_inside_tree(source, output)?;
     let scan = |watch: &mut Watch<'_>| {
         let mut progress = step(watch, Step::Scan, UNKNOWN);
-        let scanned = scan(source, &options.scan, &mut progress);
+        let scan_options = options.checks.scan_options(source, &options.scan);
+        let scanned = scan(source, &scan_options, &mut progress);
         scanned.map_err(|error| Error::scan(source, error))
     };
     build_tree(source, output, options, scan)
@@ -154,10 +184,11 @@ pub fn build_archive(
     options: &BuildOptions,
 ) -> Result<Built, Error> {
     let (name, output) = (name.as_ref(), output.as_ref());
+    let scan_options = options.of_archive(name)?;
     let mut layers = None;
     let scan = |watch: &mut Watch<'_>| {
         let archive = seekable(archive, name, output, watch)?;
-        let (tree, found) = scan_tar(archive, name, output, &options.scan, watch)?;
+        let (tree, found) = scan_tar(archive, name, output, scan_options, watch)?;
         layers = found;
         Ok(tree)
     };
@@ -178,13 +209,21 @@ pub(crate) fn build_tree(
     }
     let tree = scan(watch)?;
     let outward_links = OutwardLinks::of(&tree);
+    let mut left_out = tree.left_out().to_vec();
+    left_out.sort_unstable();
+    let expected = options.checks.expected(&tree)?;
     let mut progress = step(watch, Step::Compare, UNKNOWN);
-    let plan = ImagePlan::new(tree, &options.format, source, &mut progress)?;
+    let mut plan = ImagePlan::new(tree, &options.format, source, &mut progress)?;
     drop(progress);
     let io = |error| Error::io(output, error);
     let new = OutputFile::replacing(output).map_err(io)?;
     let mut progress = step(watch, Step::Build, plan.image_size());
-    plan.write_to(new.file(), output, &mut progress)?;
+    match ContentChecks::begin(expected, &mut plan) {
+        None => plan.write_to(new.file(), output, &mut progress)?,
+        Some(checks) => checks.watch(plan.tree(), &mut progress, |progress| {
+            plan.write_to(new.file(), output, progress)
+        })?,
+    }
     drop(progress);
     let digest = match &options.seal {
         Some(params) => Some(append_tree(output, new.file(), params, watch)?),
@@ -196,6 +235,7 @@ pub(crate) fn build_tree(
         losses: plan.into_losses(),
         layers: None,
         outward_links,
+        left_out,
     })
 }
 

@@ -5,9 +5,10 @@ use verimount_source::ReadAt;
 use verimount_verity::{Error as VerityError, SealLayout, Sealed, dm_verity::HashArea};
 
 use crate::{
-    Error, Location, OpenOptions,
+    Error, Location, ModelClaim, OpenOptions,
     fault::Fault,
     image_format::{self, ImageDescription},
+    model::claim,
     place::Place,
     seal_search::{look_for_note, look_for_seal},
 };
@@ -22,6 +23,8 @@ pub struct Description {
     pub kind: FileKind,
     /// Its seal, if it has one.
     pub seal: Option<FoundSeal>,
+    /// What the model signature says of itself that an image keeps, if it does.
+    pub model: Option<ModelClaim>,
 }
 
 /// What a file holds.
@@ -76,8 +79,12 @@ where
     let size = source.size();
     if let Some(volume) = volume(&location, &source)? {
         let kind = FileKind::Volume(volume);
-        let seal = None;
-        return Ok(Description { size, kind, seal });
+        return Ok(Description {
+            size,
+            kind,
+            seal: None,
+            model: None,
+        });
     }
     let seal = match dm_verity(&place, &source)? {
         Some(area) => Some(area),
@@ -90,12 +97,24 @@ where
         }) => sealed.data_unverified().clone(),
         _ => source,
     };
-    let kind = match image_format::describe(data).map_err(|error| Error::image(&location, error))? {
+    let kind = match image_format::describe(data.clone())
+        .map_err(|error| Error::image(&location, error))?
+    {
         Some(image) => FileKind::Image(image),
         None if seal.is_some() => FileKind::File,
         None => return Err(Fault::Unrecognised.at(location)),
     };
-    Ok(Description { size, kind, seal })
+    let tree = || image_format::open(data, Vec::new()).ok().flatten();
+    let model = match &kind {
+        FileKind::Image(_) => tree().and_then(|tree| claim(&*tree)),
+        _ => None,
+    };
+    Ok(Description {
+        size,
+        kind,
+        seal,
+        model,
+    })
 }
 
 fn volume(location: &Location, source: &Arc<dyn ReadAt>) -> Result<Option<Superblock>, Error> {

@@ -3,6 +3,7 @@ use std::io;
 use rustix::io::Errno;
 use verimount_erofs::BuildError as ErofsError;
 use verimount_integrity::{Error as VolumeError, Usage};
+use verimount_models::Error as ModelError;
 use verimount_mount::MountError;
 use verimount_romfs::Error as RomfsError;
 use verimount_scan::{ArchiveError, Error as ScanError};
@@ -32,6 +33,9 @@ pub enum ErrorKind {
     NeedsRootHash,
     /// The content is not the one that is accepted: its digest, root hash, signature or number of blocks is another.
     WrongContent,
+    /// A model does not have the files that are signed, or the signature is of another key. Or a blob of Hugging Face is not what
+    /// it is named.
+    WrongModel,
     /// The content has no seal to verify it with.
     NotSealed,
     /// A root hash is given, and there is no hash area where one is looked for.
@@ -73,6 +77,7 @@ impl ErrorKind {
         matches!(
             self,
             Self::WrongContent
+                | Self::WrongModel
                 | Self::NotSealed
                 | Self::Corrupt
                 | Self::Damaged
@@ -88,7 +93,7 @@ impl ErrorKind {
             Self::AlreadyExists | Self::WouldReplace => Errno::EXIST,
             Self::Busy => Errno::BUSY,
             Self::NotTrusted | Self::DeviceNotTrusted | Self::NeedsRootHash => Errno::NOKEY,
-            Self::WrongContent => Errno::KEYREJECTED,
+            Self::WrongContent | Self::WrongModel => Errno::KEYREJECTED,
             // As the kernel measures a file without a tree.
             Self::NotSealed => Errno::NODATA,
             Self::Corrupt | Self::Damaged | Self::Network | Self::Io => Errno::IO,
@@ -121,6 +126,10 @@ impl ErrorKind {
             Fault::WrongSuperblock | Fault::NamedOtherwise { .. } | Fault::DataBlocks { .. } => {
                 Self::WrongContent
             }
+            Fault::ModelSignature(error) => of_model(error),
+            Fault::Uncovered(_) | Fault::Differs(_) | Fault::NotABlob | Fault::NoModelSignature => {
+                Self::WrongModel
+            }
             Fault::NotSealed { .. } => Self::NotSealed,
             Fault::TruncatedVolume { .. } | Fault::SizeChanged { .. } => Self::Corrupt,
             Fault::Damaged => Self::Damaged,
@@ -148,6 +157,10 @@ impl ErrorKind {
             | Fault::PermissionsStored
             | Fault::NoCache
             | Fault::WrongPlace(_)
+            | Fault::SignedFile
+            | Fault::SignedDirectory
+            | Fault::SignedAppend
+            | Fault::NotADirectory
             | Fault::Location(_) => Self::InvalidInput,
         }
     }
@@ -223,8 +236,19 @@ fn of_scan(error: &ScanError) -> ErrorKind {
             ..
         } => of_read(error),
         ScanError::Archive { .. } | ScanError::Member { .. } => ErrorKind::Corrupt,
+        ScanError::Link { .. } | ScanError::Taken { .. } => ErrorKind::InvalidInput,
         ScanError::Cancelled => ErrorKind::Cancelled,
         _ => ErrorKind::Unsupported,
+    }
+}
+
+fn of_model(error: &ModelError) -> ErrorKind {
+    match error {
+        ModelError::WrongKey => ErrorKind::WrongModel,
+        ModelError::NotABundle(_) => ErrorKind::WrongFormat,
+        ModelError::Inconsistent(_) => ErrorKind::Corrupt,
+        ModelError::Unsupported(_) => ErrorKind::Unsupported,
+        _ => ErrorKind::InvalidInput,
     }
 }
 

@@ -5,6 +5,7 @@ use std::{fmt, io};
 use rustix::io::Errno;
 use verimount_erofs::BuildError as ErofsError;
 use verimount_integrity::Error as VolumeError;
+use verimount_models::{Differs, Error as ModelError, Uncovered};
 use verimount_mount::MountError;
 use verimount_romfs::Error as RomfsError;
 use verimount_scan::{Error as ScanError, Loss, Lost};
@@ -200,6 +201,33 @@ pub(crate) enum Fault {
         /// The number in the superblock.
         actual: u64,
     },
+    /// A model signature cannot be used, or was made with another key.
+    #[error(": {0}")]
+    ModelSignature(ModelError),
+    /// A model and its signature do not have the same files. The reason names the file.
+    #[error(": {0}")]
+    Uncovered(Uncovered),
+    /// The content of a file is not what is signed, or what its blob is named by. `None` if it changed while it was read.
+    #[error(": {}", differs(.0))]
+    Differs(Option<Differs>),
+    /// A file is not a link to a blob of Hugging Face that is named by its digest.
+    #[error(": it is not a link to a blob of Hugging Face, which is named by its digest")]
+    NotABlob,
+    /// The signature is of one file, and there is a directory.
+    #[error(": the model signature is of one file, not of a directory")]
+    SignedFile,
+    /// The signature is of a directory, and there is one file.
+    #[error(": the model signature is of a directory, not of one file")]
+    SignedDirectory,
+    /// A tree is to be appended to a file whose content is compared with a signature.
+    #[error(": a tree cannot be appended to what is compared with a model signature")]
+    SignedAppend,
+    /// An image keeps no model signature.
+    #[error(": the image has no model signature: it was not built with one")]
+    NoModelSignature,
+    /// What is checked against a model signature, or has links that are followed, is not a directory.
+    #[error(": model signatures, links and blobs are checked in directories, and this is not one")]
+    NotADirectory,
     /// An argument is not a location.
     #[error("{0}")]
     Location(crate::LocationError),
@@ -244,6 +272,13 @@ impl fmt::Display for Precious {
             Self::SignedSeal => "signed",
             Self::Bytes => "not empty",
         })
+    }
+}
+
+fn differs(differs: &Option<Differs>) -> String {
+    match differs {
+        Some(differs) => differs.to_string(),
+        None => "it changed while it was read".to_owned(),
     }
 }
 

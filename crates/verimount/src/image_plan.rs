@@ -1,8 +1,8 @@
 //! Planning and writing an image of any format.
 
-use std::{fs::File, path::Path};
+use std::{fs::File, path::Path, sync::Arc};
 
-use verimount_scan::{Loss, Losses, SourceTree};
+use verimount_scan::{InodeId, Loss, Losses, Observer, SourceTree};
 use verimount_source::Progress;
 
 use crate::{Error, ImageFormat, RomfsOptions, fault::Fault, processors::all_processors};
@@ -39,6 +39,30 @@ impl ImagePlan {
         match self {
             Self::Romfs(plan) => plan.image_size(),
             Self::Erofs(plan) => plan.image_size(),
+        }
+    }
+
+    /// The tree.
+    pub(crate) fn tree(&self) -> &SourceTree {
+        match self {
+            Self::Romfs(plan) => plan.tree(),
+            Self::Erofs(plan) => plan.tree(),
+        }
+    }
+
+    /// The file whose content is stored for this one: another one, if that has the same.
+    pub(crate) fn stored_as(&self, file: InodeId) -> InodeId {
+        match self {
+            Self::Romfs(_) => file,
+            Self::Erofs(plan) => plan.stored_as(file),
+        }
+    }
+
+    /// Has `observer` shown all contents that are stored, each once, while they are written.
+    pub(crate) fn observe(&mut self, observer: Arc<dyn Observer>) {
+        match self {
+            Self::Romfs(plan) => plan.observe(observer),
+            Self::Erofs(plan) => plan.observe(observer),
         }
     }
 

@@ -39,6 +39,7 @@ pub fn build_layer_store<S: AsRef<Path>>(
     options: &BuildOptions,
 ) -> Result<Built, Error> {
     let output = output.as_ref();
+    let scan_options = options.of_archive(output)?;
     let mut count = 0;
     let scan = |watch: &mut Watch<'_>| {
         let mut store = Store::new(output)?;
@@ -47,7 +48,7 @@ pub fn build_layer_store<S: AsRef<Path>>(
         }
         count = store.layers.len();
         let layers: Vec<_> = store.layers.into_values().collect();
-        let tree = scan_store(store.file, &layers, output, options.scan_options());
+        let tree = scan_store(store.file, &layers, output, scan_options);
         tree.map_err(|error| Error::scan(output, error))
     };
     let built = build_tree(output, output, options, scan)?;

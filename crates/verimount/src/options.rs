@@ -8,8 +8,8 @@ pub use verimount_romfs::{
     BlockSize as RomfsBlockSize, Options as RomfsImageOptions, VolumeName as RomfsVolumeName,
 };
 pub use verimount_scan::{
-    AttributeChoice, Exclude, Loss, Losses, Lost, Options as ScanOptions, OutwardLinks, Owner,
-    Times, Whiteouts,
+    AddedFile, AttributeChoice, Exclude, Links, Loss, Losses, Lost, Options as ScanOptions,
+    OutwardLinks, Owner, Times, Whiteouts,
 };
 pub use verimount_verity::{
     BadReason, BlockSize, Descriptor, Error as SealError, HashAlgorithm, Place, Salt, Sealed,

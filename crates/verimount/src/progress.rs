@@ -26,7 +26,7 @@ pub enum Step {
     Build,
     /// Writing a Merkle tree.
     Seal,
-    /// Computing a digest.
+    /// Computing a digest, or those of the files of a model.
     Hash,
     /// Reading and verifying.
     Verify,

@@ -1,6 +1,7 @@
 use std::{
     fs::{File, OpenOptions as FileOptions, TryLockError},
     io,
+    ops::ControlFlow,
     os::unix::fs::OpenOptionsExt,
     path::Path,
     sync::Arc,
@@ -16,10 +17,11 @@ use verimount_verity::{
 };
 
 use crate::{
-    Error, Location, Step,
+    Error, Location, ModelSignature, Step,
     far::Access,
     fault::{Fault, Precious},
     location::{open_file, sidecar_path},
+    model::seal_checked,
     output_file::OutputFile,
     processors::all_processors,
     progress::{Watch, Watcher, step, watched},
@@ -32,6 +34,7 @@ pub struct SealOptions {
     format: SealFormat,
     append: bool,
     replace: bool,
+    model_signature: Option<ModelSignature>,
     watcher: Watcher,
 }
 
@@ -56,6 +59,13 @@ impl SealOptions {
     /// Whether a `FILE.verity` is replaced that is signed or not a seal.
     pub fn replace(mut self, replace: bool) -> Self {
         self.replace = replace;
+        self
+    }
+
+    /// The model signature of the file, whose content must be the one that is signed. It is compared while it is read for the
+    /// tree, once, which cannot be [appended](Self::append) then.
+    pub fn model_signature(mut self, signature: impl Into<Option<ModelSignature>>) -> Self {
+        self.model_signature = signature.into();
         self
     }
 }
@@ -134,11 +144,12 @@ pub struct NewSeal {
 ///
 /// # Errors
 /// [`WouldReplace`](crate::ErrorKind::WouldReplace), [`AlreadyExists`](crate::ErrorKind::AlreadyExists) if the file ends
-/// with a seal, [`Cancelled`](crate::ErrorKind::Cancelled), those of reading and writing.
+/// with a seal, [`WrongModel`](crate::ErrorKind::WrongModel) if it is not what is signed, [`Cancelled`](crate::ErrorKind::Cancelled), those of reading and writing.
 pub fn seal(file: impl AsRef<Path>, options: &SealOptions) -> Result<NewSeal, Error> {
     let file = file.as_ref();
     let watch = &mut options.watcher.watch();
     match options.append {
+        true if options.model_signature.is_some() => Err(Fault::SignedAppend.at(file)),
         true => append(file, options, watch),
         false => beside(file, options, watch),
     }
@@ -238,7 +249,26 @@ fn make(
     watch: &mut Watch<'_>,
 ) -> Result<NewSeal, Error> {
     let mut progress = step(watch, Step::Seal, source.size());
-    let (threads, progress, beside) = (all_processors(), &mut progress, SealLayout::Sidecar);
+    match &options.model_signature {
+        None => make_of(path, source, file, options, &mut progress),
+        Some(signature) => seal_checked(
+            path,
+            source,
+            signature,
+            &mut progress,
+            |source, progress| make_of(path, source, file, options, progress),
+        ),
+    }
+}
+
+fn make_of(
+    path: &Path,
+    source: &dyn ReadAt,
+    file: &File,
+    options: &SealOptions,
+    progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
+) -> Result<NewSeal, Error> {
+    let (threads, beside) = (all_processors(), SealLayout::Sidecar);
     let made = match (&options.format, options.append) {
         (SealFormat::FsVerity(params), true) => {
             append_seal(source, file, params, threads, progress).map(NewSeal::fs_verity)

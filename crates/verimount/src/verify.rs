@@ -10,9 +10,10 @@ use verimount_tree::Error as TreeError;
 use verimount_verity::{BadRange, BadReason, Identity, survey};
 
 use crate::{
-    Content, Error, Step,
+    Content, Error, ModelKey, Step,
     fault::Fault,
     image_format::{check, open_damaged},
+    model::verify_model,
     processors::all_processors,
     progress::{UNKNOWN, Watch, Watcher, step, watched},
 };
@@ -21,6 +22,7 @@ use crate::{
 #[derive(Debug, Clone, Default)]
 #[must_use]
 pub struct VerifyOptions {
+    model_key: Option<ModelKey>,
     watcher: Watcher,
 }
 
@@ -28,6 +30,12 @@ impl VerifyOptions {
     /// Without anybody who watches it.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// The key that the model signature must be made with which the image keeps. It is compared with all files, too.
+    pub fn model_key(mut self, key: impl Into<Option<ModelKey>>) -> Self {
+        self.model_key = key.into();
+        self
     }
 }
 
@@ -79,6 +87,8 @@ pub struct Report {
     /// A defect of the image although all bytes match: it cannot be opened, or contradicts itself, so that other readers
     /// would see a different tree.
     pub defect: Option<TreeError>,
+    /// The name and the number of files of the model, if its signature was asked for, and all is good.
+    pub model: Option<(String, usize)>,
 }
 
 /// A bad range.
@@ -102,7 +112,13 @@ impl Report {
 
 /// Reads and verifies all content, and finds every bad range and the files of an image in it.
 pub(crate) fn verify(content: &Content, options: &VerifyOptions) -> Result<Report, Error> {
-    verify_watched(content, &mut options.watcher.watch())
+    let watch = &mut options.watcher.watch();
+    let mut report = verify_watched(content, watch)?;
+    if let Some(key) = options.model_key.as_ref().filter(|_| report.is_good()) {
+        let manifest = verify_model(content, key, watch)?;
+        report.model = Some((manifest.model().to_owned(), manifest.count()));
+    }
+    Ok(report)
 }
 
 pub(crate) fn verify_watched(content: &Content, watch: &mut Watch<'_>) -> Result<Report, Error> {
@@ -117,6 +133,7 @@ pub(crate) fn verify_watched(content: &Content, watch: &mut Watch<'_>) -> Result
         bad: Vec::new(),
         unnamed: None,
         defect: None,
+        model: None,
     };
     let mut progress = step(watch, Step::Verify, reader.size());
     let mut found = |bad| report.add(bad);
@@ -240,6 +257,7 @@ mod tests {
             bad: (0..bad).map(finding).collect(),
             unnamed: None,
             defect: None,
+            model: None,
         }
     }
 

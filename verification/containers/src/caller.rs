@@ -140,19 +140,7 @@ impl Caller {
         registry: &str,
         image: &str,
     ) -> Result<String> {
-        let point = self.home.join("points/store");
-        fs::create_dir_all(&point)?;
-        let configuration = self.home.join("store.conf");
-        let own = fs::read_to_string(self.home.join("storage.conf"))?;
-        let own = own.replace("/storage\"", "/store-storage\"");
-        let added = format!(
-            "[storage.options]\nadditionallayerstores = [\"{}\"]\n",
-            point.display()
-        );
-        fs::write(&configuration, own + &added)?;
-        if !self.is_root {
-            chown(&point, Some(USER), Some(USER))?;
-        }
+        let (point, configuration) = self.point_of_store()?;
         let mut shell = self.command("sh");
         shell
             .arg(self.scripts.join("store.sh"))
@@ -179,6 +167,43 @@ impl Caller {
             "podman has not taken the layers of {image} from the store: {said}"
         );
         Ok(String::from_utf8(shown.stdout)?.trim_end().to_owned())
+    }
+
+    /// Where a store of layers is mounted, and the configuration in which podman looks there.
+    fn point_of_store(&self) -> Result<(PathBuf, PathBuf)> {
+        let point = self.home.join("points/store");
+        fs::create_dir_all(&point)?;
+        let configuration = self.home.join("store.conf");
+        let own = fs::read_to_string(self.home.join("storage.conf"))?;
+        let own = own.replace("/storage\"", "/store-storage\"");
+        let added = format!(
+            "[storage.options]\nadditionallayerstores = [\"{}\"]\n",
+            point.display()
+        );
+        fs::write(&configuration, own + &added)?;
+        if !self.is_root {
+            chown(&point, Some(USER), Some(USER))?;
+        }
+        Ok((point, configuration))
+    }
+
+    /// What the first run of an image in a registry needs, in bytes and seconds; if `store` is given, with layers from the store
+    /// at this address.
+    pub(crate) fn first_run(
+        &self,
+        program: &Path,
+        image: &str,
+        store: Option<&str>,
+    ) -> Result<String> {
+        let (point, configuration) = self.point_of_store()?;
+        let mut shell = self.command("sh");
+        shell.arg(self.scripts.join("first_run.sh"));
+        shell.arg(program).arg(image);
+        if let Some(store) = store {
+            shell.arg(store).arg(point);
+            shell.env("CONTAINERS_STORAGE_CONF", configuration);
+        }
+        output(&mut shell)
     }
 
     /// Removes what only this user, in their namespace, can remove.

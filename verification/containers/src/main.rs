@@ -7,6 +7,7 @@
 
 mod archive;
 mod caller;
+mod first_run;
 mod registry;
 
 use std::{
@@ -31,7 +32,9 @@ use self::{archive::Archive, caller::Caller, registry::Registry};
 const IMAGES: u32 = 11;
 
 /// Programs for the shell and for Python, and their names.
-const SCRIPTS: [(&str, &str); 5] = [
+const SCRIPTS: [(&str, &str); 7] = [
+    ("debian.sh", include_str!("debian.sh")),
+    ("first_run.sh", include_str!("first_run.sh")),
     ("images.sh", include_str!("images.sh")),
     ("list.py", include_str!("list.py")),
     ("overlay.sh", include_str!("overlay.sh")),
@@ -49,6 +52,9 @@ struct Options {
     /// How many images, at most 11
     #[arg(long, default_value_t = IMAGES, value_parser = clap::value_parser!(u32).range(1..=i64::from(IMAGES)))]
     images: u32,
+    /// Also measure the first run of a larger image, pulled and from a store: bytes received and time
+    #[arg(long)]
+    first_run: bool,
     /// The command to test, already in a mount namespace of its own
     #[arg(long, hide = true)]
     verimount: Option<PathBuf>,
@@ -66,20 +72,27 @@ fn run(options: &Options) -> Result<()> {
         return Ok(());
     }
     match &options.verimount {
-        Some(verimount) => compare_all(options.images, verimount),
+        Some(verimount) => compare_all(options, verimount),
         // Whatever is mounted here is seen and left by nobody else.
         None => {
             let mut again = Command::new("unshare");
             again.args(["--mount", "--propagation", "private"]);
             again.arg(env::current_exe()?);
             again.arg(format!("--images={}", options.images));
+            if options.first_run {
+                setup::ensure_installed(&[Purpose::Installation])?;
+                again.arg("--first-run");
+            }
             again.arg("--verimount").arg(build_tested_verimount()?);
             Err(again.exec().into())
         }
     }
 }
 
-fn compare_all(images: u32, verimount: &Path) -> Result<()> {
+fn compare_all(options: &Options, verimount: &Path) -> Result<()> {
+    if options.first_run {
+        first_run::prepare()?;
+    }
     let folder = tempfile::Builder::new().prefix("verimount-").tempdir()?;
     fs::set_permissions(folder.path(), Permissions::from_mode(0o755))?;
     // Where every user can run it.
@@ -94,7 +107,7 @@ fn compare_all(images: u32, verimount: &Path) -> Result<()> {
         Caller::ordinary(folder.path())?,
     ];
     let archives =
-        (0..images).map(|number| Archive::make(folder.path(), &program, &builder, number));
+        (0..options.images).map(|number| Archive::make(folder.path(), &program, &builder, number));
     let archives = archives.collect::<Result<Vec<_>>>()?;
     let registry = Registry::start(folder.path())?;
     for (archive, number) in archives.iter().zip(0..) {
@@ -117,6 +130,9 @@ fn compare_all(images: u32, verimount: &Path) -> Result<()> {
             };
             differences += compare(archive, &program, caller, from_store)?;
         }
+    }
+    if options.first_run {
+        first_run::measure(folder.path(), &program, &builder, &callers, &registry)?;
     }
     for caller in callers.iter().chain([&builder]) {
         caller.forget()?;

@@ -7,10 +7,7 @@ use std::{
 };
 
 use anyhow::Result;
-use verimount_support::command;
-
-/// The release.
-const SUITE: &str = "bookworm";
+use verimount_support::{command, debian::fetched};
 
 /// The folder inside with what is given to it.
 const GIVEN: &str = "given";
@@ -24,10 +21,10 @@ pub(crate) struct Debian {
 }
 
 impl Debian {
-    /// A fresh one, above the one that is kept in the folder `kept` once it was fetched.
-    pub(crate) fn fresh(kept: &Path) -> Result<Self> {
-        let base = fetched(kept)?;
-        let memory = folder_in_memory(kept.join("running"))?;
+    /// A fresh one. What is done to it is below the folder `place`.
+    pub(crate) fn fresh(target: &Path, place: &Path) -> Result<Self> {
+        let base = fetched(target)?;
+        let memory = folder_in_memory(place.join("running"))?;
         let [upper, work, root] = ["upper", "work", "root"].map(|name| memory.join(name));
         for folder in [&upper, &work, &root] {
             fs::create_dir(folder)?;
@@ -52,6 +49,11 @@ impl Debian {
         fs::copy("/etc/resolv.conf", root.join("etc/resolv.conf"))?;
         fs::create_dir(root.join(GIVEN))?;
         Ok(Self { root })
+    }
+
+    /// Its root directory, seen from outside.
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
     }
 
     /// Copies a file to the folder `/given` inside.
@@ -87,24 +89,4 @@ pub(crate) fn folder_in_memory(place: PathBuf) -> Result<PathBuf> {
     mount.args(["-t", "tmpfs", "-o", "mode=755", "tmpfs"]);
     command::run(mount.arg(&place))?;
     Ok(place)
-}
-
-/// The folder with a Debian that nothing was done to; fetched the first time.
-fn fetched(kept: &Path) -> Result<PathBuf> {
-    let base = kept.join(SUITE);
-    if base.exists() {
-        return Ok(base);
-    }
-    fs::create_dir_all(kept)?;
-    // It has its name only once it is whole.
-    let partial = tempfile::Builder::new()
-        .prefix("partial-")
-        .tempdir_in(kept)?
-        // If it does not become whole, something may still be mounted in it, so it stays.
-        .keep();
-    let mut debootstrap = Command::new("debootstrap");
-    debootstrap.args(["--variant=minbase", SUITE]);
-    command::run(debootstrap.arg(&partial))?;
-    fs::rename(partial, &base)?;
-    Ok(base)
 }

@@ -1,10 +1,11 @@
 //! `cargo xtask installation`: what `cargo xtask dist` makes is installed in a fresh minimal Debian, used by root and by
-//! an ordinary user, and removed; the static binary runs where there is nothing else.
+//! an ordinary user, and removed; systemd starts, reloads and stops its units in a virtual machine; the static binary runs where there is nothing else.
 
 // The paths shown here are our own.
 #![allow(clippy::disallowed_methods)]
 
 mod debian;
+mod systemd;
 
 use std::{
     env, fs,
@@ -34,7 +35,8 @@ const SCRIPTS: [Script; 4] = [
 
 /// Install what `cargo xtask dist` made in a fresh minimal Debian, use it, and remove it
 ///
-/// Also runs the static binary in a directory tree that has nothing else. Needs root, and for the first time a network.
+/// Also boots a Debian that has it, in a virtual machine, and runs the static binary in a directory tree that has nothing
+/// else. Needs root, and for the first time a network.
 #[derive(Debug, Parser)]
 #[command(bin_name = "cargo xtask installation")]
 struct Options {
@@ -83,7 +85,7 @@ fn main() -> ExitCode {
 }
 
 fn run(options: &Options) -> Result<()> {
-    setup::ensure_ready(&[Purpose::Installation])?;
+    setup::ensure_ready(&[Purpose::Installation, Purpose::KernelTest])?;
     if !rustix::process::geteuid().is_root() {
         println!("SKIPPED: only root may make a Debian of its own");
         return Ok(());
@@ -99,7 +101,7 @@ fn run(options: &Options) -> Result<()> {
         dist.display()
     );
     if options.alone {
-        return check(&dist, &target.join("installation"));
+        return check(&dist, &target);
     }
     // Whatever is mounted here is seen and left by nobody else.
     let mut again = Command::new("unshare");
@@ -108,27 +110,31 @@ fn run(options: &Options) -> Result<()> {
     Err(again.arg("--dist").arg(dist).exec().into())
 }
 
-fn check(dist: &Path, kept: &Path) -> Result<()> {
+fn check(dist: &Path, target: &Path) -> Result<()> {
     let mut sums = Command::new("sha256sum");
     command::run(
         sums.args(["--check", "--quiet", "SHA256SUMS"])
             .current_dir(dist),
     )?;
-    let debian = Debian::fresh(kept)?;
-    debian.give(&only(dist, ".deb")?, "verimount.deb")?;
+    let place = &target.join("installation");
+    let debian = Debian::fresh(target, place)?;
+    let package = only(dist, ".deb")?;
+    debian.give(&package, "verimount.deb")?;
     debian.write("everything.sh", include_str!("everything.sh"))?;
     for script in &SCRIPTS {
         script.run(&debian)?;
     }
     println!("Installed, used by root and an ordinary user, and removed.");
-    run_alone(&only(dist, "-linux")?, kept)?;
+    systemd::check(&package, target, place)?;
+    println!("Started, reloaded, killed, restarted, upgraded and stopped by systemd.");
+    run_alone(&only(dist, "-linux")?, place)?;
     println!("The static binary runs where there is nothing else.");
     Ok(())
 }
 
 /// Runs the static binary in a directory tree of its own.
-fn run_alone(binary: &Path, kept: &Path) -> Result<()> {
-    let folder = folder_in_memory(kept.join("alone"))?;
+fn run_alone(binary: &Path, place: &Path) -> Result<()> {
+    let folder = folder_in_memory(place.join("alone"))?;
     let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
     let script = folder.join("alone.sh");
     fs::write(&script, include_str!("alone.sh"))?;

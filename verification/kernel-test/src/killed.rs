@@ -15,12 +15,12 @@ use std::{thread, time::Duration};
 
 use anyhow::{Context, Result};
 use tempfile::TempDir;
+use verimount_machine::{Kernel, Running};
 use verimount_testkit::Random;
 
 use self::{flushed::Flushed, kind::KINDS, volume::Volume};
 use crate::{
-    debian_kernel::Kernel,
-    machine::{Machine, Running},
+    machine,
     report::{Line, Report},
 };
 
@@ -46,7 +46,7 @@ pub(crate) fn run(kernel: &Kernel, report: &mut Report) -> Result<()> {
         .map(|(number, kind)| Volume::new(number, kind, folder.path()))
         .collect::<Result<Vec<_>>>()?;
     let disks = volumes.iter().flat_map(Volume::disks);
-    let machine = Machine::new(kernel, "write-without-end")?.with_disks(disks);
+    let machine = machine(kernel, "write-without-end")?.with_disks(disks);
     let mut guest = machine.start()?;
     while !volumes.iter().all(Volume::was_flushed) {
         let line = guest.line()?.context("the guest has ended")?;

@@ -7,26 +7,23 @@
 // The paths shown here are our own.
 #![allow(clippy::disallowed_methods)]
 
-mod archive;
-mod debian_kernel;
 mod guest;
-mod initramfs;
 mod integritysetup;
 mod killed;
-mod machine;
 mod report;
 
-use std::{panic::resume_unwind, path::Path, process::ExitCode, thread};
+use std::{env, panic::resume_unwind, path::Path, process::ExitCode, thread};
 
 use anyhow::{Result, ensure};
 use clap::{Parser, Subcommand};
+use verimount_machine::{Archive, Kernel, Machine};
 use verimount_support::{
     program,
     setup::{self, Purpose},
     workspace,
 };
 
-use self::{archive::Archive, debian_kernel::Kernel, machine::Machine, report::Report};
+use self::report::Report;
 
 /// Check that the kernel reads what Verimount writes, and the other way round
 #[derive(Debug, Parser)]
@@ -92,9 +89,20 @@ fn run_in(kernel: &Kernel, verimount: &Path) -> Result<()> {
     report.conclude(ended)
 }
 
+/// A machine that runs a task of this program.
+fn machine(kernel: &Kernel, task: &str) -> Result<Machine> {
+    let program = env::current_exe()?;
+    let shell_command = format!(
+        "exec '{}' {task} --kernel '{}'",
+        program.display(),
+        kernel.root().display(),
+    );
+    Machine::in_host_root(kernel, &shell_command)
+}
+
 fn test_in_guest(kernel: &Kernel, verimount: &Path, report: &mut Report) -> Result<()> {
     let task = format!("guest --verimount '{}'", verimount.display());
-    let guest = Machine::new(kernel, &task)?.start()?;
+    let guest = machine(kernel, &task)?.start()?;
     guest.follow(&mut |line| report.take(line))?;
     ensure!(report.is_whole(), "the guest ended before its tests did");
     Ok(())

@@ -7,6 +7,7 @@
 
 pub mod cargo_tool;
 pub mod command;
+pub mod debian;
 mod download;
 pub mod interrupt;
 pub mod loop_device;

@@ -41,6 +41,7 @@ from ._errors import (
     WouldWiden,
     WrongContent,
     WrongFormat,
+    WrongModel,
 )
 from ._file import File
 from ._image import Image, ImagePath
@@ -90,6 +91,7 @@ __all__ = [
     "WouldWiden",
     "WrongContent",
     "WrongFormat",
+    "WrongModel",
     "build",
     "command",
     "digest",

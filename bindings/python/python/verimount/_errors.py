@@ -51,6 +51,11 @@ class WrongContent(Error):
     """The content is not the one that is accepted: its digest, root hash, signature or number of blocks is another."""
 
 
+class WrongModel(Error):
+    """A model does not have the files that are signed, or the signature is of another key; or a blob of Hugging Face is not what
+    it is named."""
+
+
 class NotSealed(Error):
     """The content has no seal to verify it with."""
 

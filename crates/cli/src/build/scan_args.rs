@@ -4,7 +4,7 @@ use anyhow::Result;
 use clap::Args;
 use verimount::{
     Timestamp,
-    options::{AttributeChoice, Exclude, Owner, ScanOptions, Times, Whiteouts},
+    options::{AttributeChoice, Exclude, Links, Owner, ScanOptions, Times, Whiteouts},
 };
 
 use super::time::{parse_epoch, parse_time};
@@ -22,22 +22,25 @@ pub(crate) struct ScanArgs {
     exclude: Vec<String>,
     /// The modification time of everything, in seconds since 1970; by default the files' own, but none
     /// later than SOURCE_DATE_EPOCH if the environment has it
-    #[arg(long, value_name = "TIME", value_parser = parse_time, allow_negative_numbers = true)]
+    #[arg(long, value_name = "TIME", value_parser = parse_time, allow_negative_numbers = true, conflicts_with = "model_signature")]
     mtime: Option<Timestamp>,
     /// Owner and group of everything, by their numbers
-    #[arg(long, value_name = "UID:GID")]
+    #[arg(long, value_name = "UID:GID", conflicts_with = "model_signature")]
     owner: Option<Owner>,
     /// Make root the owner and group of everything
-    #[arg(long, conflicts_with = "owner")]
+    #[arg(long, conflicts_with_all = ["owner", "model_signature"])]
     all_root: bool,
     /// The extended attributes to keep: all that are visible, those of users, or none. Access control lists and file
     /// capabilities are extended attributes, too
-    #[arg(long, value_name = "WHICH", default_value = "all", value_parser = one_of(AttributeChoice::ALL, AttributeChoice::name))]
+    #[arg(long, value_name = "WHICH", default_value = "all", conflicts_with = "model_signature", value_parser = one_of(AttributeChoice::ALL, AttributeChoice::name))]
     xattrs: AttributeChoice,
     /// What the whiteouts of a container layer become in an image of its archive: those of overlayfs, for which the image
     /// is a lower layer, or files as they are. Those of a whole container image are always applied
     #[arg(long, value_name = "HOW", default_value = "overlay", value_parser = one_of(Whiteouts::ALL, Whiteouts::name))]
     whiteouts: Whiteouts,
+    /// Follow the symbolic links in DIR, also out of it: what they lead to is in the image in their place
+    #[arg(long)]
+    dereference: bool,
 }
 
 /// Checks a pattern by itself, so that the wrong one is named.
@@ -57,6 +60,11 @@ impl ScanArgs {
             owner: self.owner.or(self.all_root.then_some(root)),
             attributes: self.xattrs,
             whiteouts: self.whiteouts,
+            links: match self.dereference {
+                true => Links::Followed,
+                false => Links::Kept,
+            },
+            ..ScanOptions::default()
         })
     }
 

@@ -5,7 +5,7 @@ use std::{
 
 use serde::Serialize;
 use verimount::{
-    Description, FileKind, FoundFormat, FoundSeal, ImageDescription,
+    Description, FileKind, FoundFormat, FoundSeal, ImageDescription, ModelClaim,
     options::{SealError, Sealed, dm_verity::HashArea},
     printable,
 };
@@ -27,6 +27,7 @@ pub(super) struct Report {
     digest: Option<String>,
     root_hash: Option<String>,
     image: Option<ImageInfo>,
+    model: Option<ModelInfo>,
     seal: Option<Seal>,
     volume: Option<VolumeInfo>,
 }
@@ -40,6 +41,40 @@ pub(super) struct ImageInfo {
     volume_name: String,
     /// How many further devices it has.
     devices: u16,
+}
+
+/// What the model signature in an image says of itself.
+#[derive(Serialize)]
+struct ModelInfo {
+    /// What the signer called the model.
+    name: String,
+    /// How many files are signed.
+    files: usize,
+    /// The SHA-256 of the public key's PEM.
+    key: Option<String>,
+    /// Whether there is a certificate of the key.
+    certified: bool,
+}
+
+impl ModelInfo {
+    fn new(claim: &ModelClaim) -> Self {
+        Self {
+            name: claim.model.clone(),
+            files: claim.files,
+            key: claim.key.clone(),
+            certified: claim.is_certified,
+        }
+    }
+
+    fn print(&self, out: &mut impl Write) -> io::Result<()> {
+        let (name, files) = (printable(&self.name), self.files);
+        writeln!(out, "model          {name}, {files} files")?;
+        match &self.key {
+            Some(key) => writeln!(out, "model key      {}", printable(key)),
+            None if self.certified => writeln!(out, "model key      that of a certificate"),
+            None => writeln!(out, "model key      unknown"),
+        }
+    }
 }
 
 /// How data is sealed.
@@ -181,6 +216,7 @@ impl Report {
             digest: of_seal(|seal| &seal.digest),
             root_hash: of_seal(|seal| &seal.root_hash),
             image,
+            model: found.model.as_ref().map(ModelInfo::new),
             seal,
             volume,
         })
@@ -201,6 +237,9 @@ impl Report {
                 }
             }
             None => writeln!(out, "kind           {}", self.kind)?,
+        }
+        if let Some(model) = &self.model {
+            model.print(out)?;
         }
         match (&self.seal, &self.volume) {
             (Some(seal), _) => seal.print(out)?,

@@ -24,7 +24,7 @@ use crate::{
     Outcome,
     interrupt::Interrupt,
     json::write_report,
-    message::say,
+    message::{counted, say},
     progress::{Bar, Bars},
 };
 
@@ -312,8 +312,9 @@ impl Report {
         }
         writeln!(
             out,
-            "{volume}: {} of {size} bytes are bad, in {} ranges",
-            self.bad_bytes, self.bad_ranges
+            "{volume}: {} of {size} bytes are bad, in {}",
+            self.bad_bytes,
+            counted(self.bad_ranges, "range")
         )
     }
 }

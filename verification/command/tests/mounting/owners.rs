@@ -1,6 +1,10 @@
 //! Owners and permissions of the files in a mount.
 
-use rustix::process::{getegid, geteuid};
+use rustix::{
+    fs::listxattr,
+    mount::unmount,
+    process::{getegid, geteuid},
+};
 
 use super::world_with_image;
 use crate::common::repository::{git, repository};
@@ -149,5 +153,48 @@ fn git_clones_a_repository_of_the_user_who_mounts() {
     let mounted = Daemon::mount(&image, &world.path("mnt"), &options);
     let refused = git(&world, &["clone", "--quiet", "mnt/bare", "again"]);
     refused.notes("dubious ownership");
+    mounted.unmount();
+}
+
+/// The exit code of the program that maps them if the kernel cannot.
+const CANNOT: i32 = 77;
+
+/// As containers do for a user namespace of their own. The kernel then tells no caller's user.
+#[test]
+fn owners_can_be_mapped() {
+    let python = needs!(tools::find("python3"));
+    if !root_or_skip() {
+        return;
+    }
+    let world = needs!(World::with_mount_point());
+    let tree = world.directory("tree");
+    fs::write(tree.join("file"), "content").unwrap();
+    let attribute = "trusted.x";
+    setxattr(tree.join("file"), attribute, b"1", XattrFlags::empty()).unwrap();
+    verimount(args!["build", &tree, world.path("image")]).succeeds();
+    let options = ["--unpinned", "--allow-other"];
+    let mounted = Daemon::mount(&world.path("image"), &world.path("mnt"), &options);
+    let mapped = world.directory("mapped");
+    let mut idmap = Command::new(python);
+    idmap.args(["-c", include_str!("idmap.py")]);
+    let ended = finish({
+        idmap.arg(mounted.directory()).arg(&mapped);
+        idmap
+    });
+    if ended.status.code() == Some(CANNOT) {
+        skip("this kernel cannot show FUSE mounts with other owners");
+    } else {
+        ended.succeeds();
+        let file = mapped.join("file");
+        assert_eq!(shown(&file), (0o100_644, 100_000, 100_000));
+        assert_eq!(shown(&mounted.path("file")), (0o100_644, 0, 0));
+        assert_eq!(fs::read(&file).unwrap(), b"content");
+        for path in [&file, &mounted.path("file")] {
+            let mut names = [0; 64];
+            let len = listxattr(path, &mut names).unwrap();
+            assert_eq!(&names[..len], b"trusted.x\0", "{path:?}");
+        }
+        unmount(&mapped, UnmountFlags::empty()).unwrap();
+    }
     mounted.unmount();
 }

@@ -1,3 +1,5 @@
+//! Archives of Debian packages.
+
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -13,14 +15,15 @@ const KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 const MIRROR: &str = "http://deb.debian.org/debian";
 
 /// An archive of Debian packages, from which they are fetched and not installed.
-pub(crate) struct Archive {
+pub struct Archive {
     /// Options for apt that select it.
     options: Vec<String>,
 }
 
 impl Archive {
     /// The archive from which this machine is installed.
-    pub(crate) fn of_release() -> Self {
+    #[must_use]
+    pub fn of_release() -> Self {
         Self {
             options: Vec::new(),
         }
@@ -31,7 +34,7 @@ impl Archive {
     ///
     /// # Errors
     /// There is no such archive for this machine, or it cannot be reached.
-    pub(crate) fn of_backports(folder: &Path) -> Result<Self> {
+    pub fn of_backports(folder: &Path) -> Result<Self> {
         let file = |name: &str| folder.join(name);
         for name in ["lists/partial", "cache/archives/partial"] {
             fs::create_dir_all(file(name))?;
@@ -53,7 +56,8 @@ impl Archive {
     }
 
     /// One of apt's programs.
-    pub(crate) fn apt(&self, program: &str) -> Command {
+    #[must_use]
+    pub fn apt(&self, program: &str) -> Command {
         let mut apt = Command::new(program);
         for option in &self.options {
             apt.args(["--option", option]);

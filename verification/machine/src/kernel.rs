@@ -1,3 +1,5 @@
+//! Debian's kernels.
+
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -13,14 +15,17 @@ use crate::archive::Archive;
 const NEWEST: &str = "linux-image-amd64";
 
 /// Debian's kernel and its modules, unpacked but not installed.
-pub(crate) struct Kernel {
+pub struct Kernel {
     root: PathBuf,
     version: String,
 }
 
 impl Kernel {
     /// The newest kernel of an archive, unpacked below `folder`. It is fetched if it is missing.
-    pub(crate) fn unpacked(archive: &Archive, folder: &Path) -> Result<Self> {
+    ///
+    /// # Errors
+    /// It cannot be fetched or unpacked.
+    pub fn unpacked(archive: &Archive, folder: &Path) -> Result<Self> {
         let depends = command::stdout(archive.apt("apt-cache").args(["depends", NEWEST]))?;
         let package = depends
             .split_whitespace()
@@ -38,23 +43,29 @@ impl Kernel {
     }
 
     /// The version, as in `uname -r`.
-    pub(crate) fn version(&self) -> &str {
+    #[must_use]
+    pub fn version(&self) -> &str {
         &self.version
     }
 
     /// The bootable image.
-    pub(crate) fn image(&self) -> PathBuf {
+    #[must_use]
+    pub fn image(&self) -> PathBuf {
         self.root.join(format!("boot/vmlinuz-{}", self.version))
     }
 
     /// The directory that contains `lib/modules`.
-    pub(crate) fn root(&self) -> &Path {
+    #[must_use]
+    pub fn root(&self) -> &Path {
         &self.root
     }
 
     /// The files of these modules, except for built-in ones, and of their dependencies. Each file comes
     /// after its dependencies.
-    pub(crate) fn modules(&self, names: &[&str]) -> Result<Vec<PathBuf>> {
+    ///
+    /// # Errors
+    /// It has no such module.
+    pub fn modules(&self, names: &[&str]) -> Result<Vec<PathBuf>> {
         let folder = self.root.join("lib/modules").join(&self.version);
         let table = fs::read_to_string(folder.join("modules.dep"))?;
         let builtin = fs::read_to_string(folder.join("modules.builtin"))?;

@@ -1,5 +1,6 @@
+//! QEMU.
+
 use std::{
-    env,
     io::{BufRead, BufReader},
     path::PathBuf,
     process::{Child, ChildStdout, Command, Stdio},
@@ -14,8 +15,8 @@ use tempfile::TempDir;
 use verimount_support::interrupt;
 
 use crate::{
-    debian_kernel::Kernel,
-    initramfs::{self, HOST},
+    initramfs::{self, HOST_TAG, Root},
+    kernel::Kernel,
 };
 
 /// How long the guest may print nothing. Its processor is emulated, so its tests take some ten times as
@@ -29,34 +30,52 @@ const PAUSE: Duration = Duration::from_millis(200);
 const MEMORY: &str = "2048";
 
 /// A kernel that panics ends the machine; one that hangs is silent. The kernels do not test their timer:
-/// on a busy host it may not tick in time, and would be taken for missing.
-const KERNEL_OPTIONS: &str =
-    "console=ttyS0 loglevel=3 panic=-1 oops=panic random.trust_cpu=on no_timer_check";
+/// on a busy host it may not tick in time, and would be taken for missing. A systemd tells
+/// failures only.
+const KERNEL_OPTIONS: &str = "console=ttyS0 loglevel=3 panic=-1 oops=panic random.trust_cpu=on no_timer_check \
+     systemd.show_status=error";
 
 /// A virtual machine that can be started.
-pub(crate) struct Machine {
+pub struct Machine {
     qemu: Command,
     folder: TempDir,
 }
 
 /// A running virtual machine. It is ended when this is dropped.
-pub(crate) struct Running {
+pub struct Running {
     qemu: Child,
     console: Receiver<String>,
     _folder: TempDir,
 }
 
 impl Machine {
-    /// Prepares a machine that boots `kernel` and runs a task of this program.
-    pub(crate) fn new(kernel: &Kernel, task: &str) -> Result<Self> {
+    /// Prepares a machine that boots `kernel`, runs a command of the shell in this machine's root directory, which is
+    /// read-only there, and powers off.
+    ///
+    /// # Errors
+    /// Its initial file system cannot be packed.
+    pub fn in_host_root(kernel: &Kernel, shell_command: &str) -> Result<Self> {
+        let mut machine = Self::new(kernel, Root::Host(shell_command))?;
+        machine
+            .qemu
+            .arg("-fsdev")
+            .arg("local,id=root,path=/,security_model=none,readonly=on,multidevs=remap")
+            .arg("-device")
+            .arg(format!("virtio-9p-pci,fsdev=root,mount_tag={HOST_TAG}"));
+        Ok(machine)
+    }
+
+    /// Prepares a machine that boots `kernel` and runs the system on `disk`, an ext4 file system, until that powers off.
+    ///
+    /// # Errors
+    /// As [`Self::in_host_root`].
+    pub fn of_disk(kernel: &Kernel, disk: &PathBuf) -> Result<Self> {
+        Ok(Self::new(kernel, Root::Disk)?.with_disks([disk].into_iter()))
+    }
+
+    fn new(kernel: &Kernel, next: Root<'_>) -> Result<Self> {
         let folder = TempDir::new()?;
-        let program = env::current_exe()?;
-        let shell_command = format!(
-            "exec '{}' {task} --kernel '{}'",
-            program.display(),
-            kernel.root().display(),
-        );
-        let initramfs = initramfs::pack(kernel, &shell_command, folder.path())?;
+        let initramfs = initramfs::pack(kernel, next, folder.path())?;
         let mut qemu = Command::new("qemu-system-x86_64");
         qemu.args(["-machine", "q35", "-cpu", "max", "-smp", "1"])
             .args([
@@ -72,17 +91,14 @@ impl Machine {
             .arg(kernel.image())
             .arg("-initrd")
             .arg(initramfs)
-            .arg("-fsdev")
-            .arg("local,id=root,path=/,security_model=none,readonly=on,multidevs=remap")
-            .arg("-device")
-            .arg(format!("virtio-9p-pci,fsdev=root,mount_tag={HOST}"))
             .stdin(Stdio::null())
             .stdout(Stdio::piped());
         Ok(Self { qemu, folder })
     }
 
     /// Adds these files as disks, in order.
-    pub(crate) fn with_disks<'a>(mut self, disks: impl Iterator<Item = &'a PathBuf>) -> Self {
+    #[must_use]
+    pub fn with_disks<'a>(mut self, disks: impl Iterator<Item = &'a PathBuf>) -> Self {
         for (number, disk) in disks.enumerate() {
             let drive = format!("if=none,format=raw,id=disk{number},file={}", disk.display());
             let device = format!("virtio-blk-pci,drive=disk{number}");
@@ -91,7 +107,11 @@ impl Machine {
         self
     }
 
-    pub(crate) fn start(mut self) -> Result<Running> {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// QEMU cannot be run.
+    pub fn start(mut self) -> Result<Running> {
         let mut qemu = self.qemu.spawn().context("cannot run QEMU")?;
         let output = qemu.stdout.take().context("no console")?;
         Ok(Running {
@@ -107,7 +127,7 @@ impl Running {
     ///
     /// # Errors
     /// As [`Self::line`], or QEMU fails.
-    pub(crate) fn follow(mut self, take: &mut dyn FnMut(&str)) -> Result<()> {
+    pub fn follow(mut self, take: &mut dyn FnMut(&str)) -> Result<()> {
         while let Some(line) = self.line()? {
             take(&line);
         }
@@ -120,7 +140,7 @@ impl Running {
     ///
     /// # Errors
     /// It prints nothing for too long.
-    pub(crate) fn line(&self) -> Result<Option<String>> {
+    pub fn line(&self) -> Result<Option<String>> {
         let mut silence = Duration::ZERO;
         loop {
             interrupt::check()?;
@@ -136,12 +156,15 @@ impl Running {
     }
 
     /// The lines of its console that have arrived already.
-    pub(crate) fn heard(&self) -> impl Iterator<Item = String> {
+    pub fn heard(&self) -> impl Iterator<Item = String> {
         self.console.try_iter()
     }
 
     /// Pauses it. Its disks no longer change when this returns.
-    pub(crate) fn stop(&self) -> Result<()> {
+    ///
+    /// # Errors
+    /// It has ended, or this program was interrupted.
+    pub fn stop(&self) -> Result<()> {
         interrupt::check()?;
         let process = Pid::from_child(&self.qemu);
         kill_process(process, Signal::STOP)?;
@@ -156,12 +179,18 @@ impl Running {
     }
 
     /// Resumes it.
-    pub(crate) fn go_on(&self) -> Result<()> {
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn go_on(&self) -> Result<()> {
         Ok(kill_process(Pid::from_child(&self.qemu), Signal::CONT)?)
     }
 
     /// Kills it.
-    pub(crate) fn kill(&mut self) -> Result<()> {
+    ///
+    /// # Errors
+    /// The system's error.
+    pub fn kill(&mut self) -> Result<()> {
         self.qemu.kill()?;
         self.qemu.wait()?;
         Ok(())

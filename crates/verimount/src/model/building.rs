@@ -1,0 +1,213 @@
+//! What is checked while an image is built.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    fmt,
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use verimount_models::{Coverage, Expected, Subject};
+use verimount_scan::{
+    AddedFile, AttributeChoice, Entry, EntryId, InodeId, InodeKind, Observer,
+    Options as ScanOptions, Owner, SourceTree, Times,
+};
+use verimount_tree::Timestamp;
+
+use super::{
+    ModelSignature, SIGNATURE_FILE,
+    hashers::{Feed, Hashers},
+    in_order::{Difference, InOrder},
+    type_name,
+};
+use crate::{Error, fault::Fault, image_plan::ImagePlan, output_file::folder_of};
+
+/// What the files of a directory are compared with.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct BuildChecks {
+    pub(crate) signature: Option<ModelSignature>,
+    pub(crate) hugging_face: bool,
+}
+
+/// What the contents of entries must be, in walk order.
+type AllExpected = Vec<(EntryId, Expected)>;
+
+impl BuildChecks {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.signature.is_none() && !self.hugging_face
+    }
+
+    /// What of the directory is taken: what a signature says nothing of is the same in all images.
+    pub(crate) fn scan_options(&self, directory: &Path, options: &ScanOptions) -> ScanOptions {
+        let mut options = options.clone();
+        let Some(signature) = &self.signature else {
+            return options;
+        };
+        let ignored = signature.manifest.ignored().map(Path::to_owned);
+        options.ignored = ignored
+            .chain(signature.path_in(directory))
+            .collect::<BTreeSet<_>>();
+        options.added = Some(AddedFile {
+            name: SIGNATURE_FILE.to_owned(),
+            content: signature.text.clone(),
+        });
+        options.plain = true;
+        options.owner = Some(Owner { uid: 0, gid: 0 });
+        options.times = Times::All(Timestamp::EPOCH);
+        options.attributes = AttributeChoice::None;
+        options
+    }
+
+    /// What all files of a tree must be.
+    pub(crate) fn expected(&self, tree: &SourceTree) -> Result<AllExpected, Error> {
+        let mut all = Vec::new();
+        if let Some(signature) = &self.signature {
+            all.extend(signature.expected(tree)?);
+        }
+        if self.hugging_face {
+            for entry in files(tree) {
+                all.push((entry.id(), expected_blob(entry)?));
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// All files but the one that was added.
+fn files(tree: &SourceTree) -> impl Iterator<Item = Entry<'_>> {
+    let entries = tree.entries().filter(|entry| !entry.is_added());
+    entries.filter(|entry| matches!(entry.inode().kind, InodeKind::File(_)))
+}
+
+impl ModelSignature {
+    /// The path below the directory, if it is there.
+    fn path_in(&self, directory: &Path) -> Option<PathBuf> {
+        let directory = directory.canonicalize().ok()?;
+        // The signature itself may be a link, as everything in a snapshot of Hugging Face.
+        let path = folder_of(&self.path)
+            .canonicalize()
+            .ok()?
+            .join(self.path.file_name()?);
+        path.strip_prefix(directory).ok().map(Path::to_owned)
+    }
+
+    /// What the files of a tree must be.
+    fn expected(&self, tree: &SourceTree) -> Result<AllExpected, Error> {
+        let Subject::Directory(signed) = self.manifest.subject() else {
+            return Err(Fault::SignedFile.at(&*self.path));
+        };
+        let uncovered = |reason| Fault::Uncovered(reason).at(tree.path());
+        let mut coverage = Coverage::new(signed);
+        let mut all = Vec::new();
+        for entry in tree.entries().skip(1).filter(|entry| !entry.is_added()) {
+            let path = entry.path_inside();
+            match &entry.inode().kind {
+                InodeKind::Directory(_) => coverage.directory(&path).map_err(uncovered)?,
+                InodeKind::File(file) => {
+                    let expected = coverage.file(&path, file.size()).map_err(uncovered)?;
+                    all.push((entry.id(), expected.clone()));
+                }
+                other => {
+                    let reason = Coverage::other(path, type_name(other.file_type()));
+                    return Err(uncovered(reason));
+                }
+            }
+        }
+        coverage.finish().map_err(uncovered)?;
+        Ok(all)
+    }
+}
+
+/// What the file must be that a link to a blob of Hugging Face leads to.
+fn expected_blob(entry: Entry<'_>) -> Result<Expected, Error> {
+    let target = entry
+        .followed()
+        .and_then(|target| str::from_utf8(target).ok());
+    let name = target.map(|target| target.rsplit_once('/').map_or(target, |(_, name)| name));
+    name.and_then(Expected::of_blob)
+        .ok_or_else(|| Fault::NotABlob.at(entry.path()))
+}
+
+/// The checks of all contents of an image, which are made while it is written.
+pub(crate) struct ContentChecks {
+    hashers: Hashers,
+}
+
+/// Hands the contents that are written to the hashers.
+struct Tap {
+    /// The numbers of the files there.
+    numbers: HashMap<InodeId, usize>,
+    feed: Feed,
+}
+
+impl Observer for Tap {
+    fn observe(&self, file: InodeId, offset: u64, bytes: &[u8]) {
+        if let Some(number) = self.numbers.get(&file) {
+            self.feed.add(*number, offset, bytes);
+        }
+    }
+}
+
+impl fmt::Debug for Tap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Tap of {} files", self.numbers.len())
+    }
+}
+
+impl ContentChecks {
+    /// Begins to check what is written of a plan. `None` if there is nothing to check.
+    pub(crate) fn begin(all: AllExpected, plan: &mut ImagePlan) -> Option<Self> {
+        if all.is_empty() {
+            return None;
+        }
+        let mut numbers = HashMap::new();
+        let mut files: Vec<(InOrder, Vec<Expected>)> = Vec::new();
+        for (entry, expected) in all {
+            // The content that is stored for it is what counts.
+            let inode = plan.stored_as(plan.tree().entry(entry).inode_id());
+            let number = *numbers.entry(inode).or_insert_with(|| {
+                files.push((in_order(plan.tree(), inode), Vec::new()));
+                files.len() - 1
+            });
+            let (file, known) = &mut files[number];
+            if !known.contains(&expected) {
+                file.expect(entry, &expected);
+                known.push(expected);
+            }
+        }
+        let hashers = Hashers::start(files.into_iter().map(|(file, _)| file).collect());
+        let feed = hashers.feed();
+        plan.observe(Arc::new(Tap { numbers, feed }));
+        Some(Self { hashers })
+    }
+
+    /// Has an image written as long as nothing is wrong, and returns what is.
+    pub(crate) fn watch(
+        self,
+        tree: &SourceTree,
+        progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
+        write: impl FnOnce(&mut dyn FnMut(u64) -> ControlFlow<()>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let written = write(&mut |bytes| match self.hashers.has_failed() {
+            true => ControlFlow::Break(()),
+            false => progress(bytes),
+        });
+        if written.is_err() && !self.hashers.has_failed() {
+            return written;
+        }
+        match self.hashers.finish().into_iter().next() {
+            Some(Difference { entry, differs }) => {
+                Err(Fault::Differs(differs).at(tree.entry(entry).path()))
+            }
+            None => written,
+        }
+    }
+}
+
+fn in_order(tree: &SourceTree, inode: InodeId) -> InOrder {
+    match &tree.inode(inode).kind {
+        InodeKind::File(file) => InOrder::new(file.size(), file.stored.clone()),
+        _ => InOrder::new(0, None),
+    }
+}

@@ -1,0 +1,246 @@
+//! What is checked of an image that was built of a signed model.
+
+use std::{
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+    sync::{
+        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+        mpsc::{Sender, channel},
+    },
+    thread,
+};
+
+use verimount_models::{Check, Coverage, Expected, Key, Manifest, Subject};
+use verimount_source::Scratch;
+use verimount_tree::{FileType, NodeId, Tree, walk};
+
+use super::{SIGNATURE_FILE, kept_signature, type_name};
+use crate::{
+    Content, Error, Step,
+    fault::Fault,
+    processors::all_processors,
+    progress::{Watch, step},
+};
+
+/// How much of a file is read at a time, in bytes.
+const PIECE: usize = 1 << 20;
+
+/// A file of an image, and what must be in it.
+struct Signed<'m> {
+    path: PathBuf,
+    node: NodeId,
+    size: u64,
+    expected: &'m Expected,
+}
+
+/// Checks the model signature that an image keeps against all of its files.
+pub(crate) fn verify_model(
+    content: &Content,
+    key: &Key,
+    watch: &mut Watch<'_>,
+) -> Result<Manifest, Error> {
+    let at = &content.location;
+    let tree = content.tree()?.ok_or_else(|| Fault::NotAnImage.at(at))?;
+    let tree = &*tree;
+    let inside = |fault: Fault| fault.at(at).inside(Path::new(SIGNATURE_FILE));
+    let bundle = kept_signature(tree).map_err(inside)?;
+    let bundle = bundle.ok_or_else(|| Fault::NoModelSignature.at(at))?;
+    let manifest = bundle.verify(key);
+    let manifest = manifest.map_err(|error| inside(Fault::ModelSignature(error)))?;
+    let files = signed(content, tree, &manifest)?;
+    let total = files
+        .iter()
+        .map(|file| file.size)
+        .fold(0, u64::saturating_add);
+    let mut progress = step(watch, Step::Hash, total);
+    check(content, tree, &files, &mut progress)?;
+    drop(progress);
+    drop(files);
+    Ok(manifest)
+}
+
+/// Compares the names in an image with those that are signed.
+fn signed<'m>(
+    content: &Content,
+    tree: &dyn Tree,
+    manifest: &'m Manifest,
+) -> Result<Vec<Signed<'m>>, Error> {
+    let at = &content.location;
+    let Subject::Directory(signed) = manifest.subject() else {
+        return Err(Fault::SignedFile.at(at));
+    };
+    let uncovered = |reason| Fault::Uncovered(reason).at(at);
+    let mut coverage = Coverage::new(signed);
+    let mut files = Vec::new();
+    let walked = walk(tree, NodeId::ROOT, PathBuf::new(), |path, attr| {
+        match attr.file_type {
+            _ if path == Path::new(SIGNATURE_FILE) => {}
+            FileType::Directory => coverage.directory(path).map_err(uncovered)?,
+            FileType::RegularFile => files.push(Signed {
+                path: path.to_owned(),
+                node: attr.node,
+                size: attr.size,
+                expected: coverage.file(path, attr.size).map_err(uncovered)?,
+            }),
+            other => {
+                return Err(Walked::Refused(uncovered(Coverage::other(
+                    path.into(),
+                    type_name(other),
+                ))));
+            }
+        }
+        Ok(())
+    });
+    walked.map_err(|error| match error {
+        Walked::Refused(error) => error,
+        Walked::Failed(error) => Error::image(at, error),
+    })?;
+    coverage.finish().map_err(uncovered)?;
+    Ok(files)
+}
+
+/// Why a walk has ended.
+enum Walked {
+    Refused(Error),
+    Failed(verimount_tree::Error),
+}
+
+impl From<Error> for Walked {
+    fn from(error: Error) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl From<verimount_tree::Error> for Walked {
+    fn from(error: verimount_tree::Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// What a thread that hashes tells.
+enum Told {
+    /// So many more bytes are hashed.
+    Hashed(u64),
+    /// The file with this number is bad, or cannot be read.
+    Failed(usize, Fault),
+}
+
+/// Hashes all files, as many at a time as there are processors.
+fn check(
+    content: &Content,
+    tree: &dyn Tree,
+    files: &[Signed<'_>],
+    progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
+) -> Result<(), Error> {
+    let next = AtomicUsize::new(0);
+    let is_ended = AtomicBool::new(false);
+    let mut failed: Option<(usize, Fault)> = None;
+    let mut is_cancelled = false;
+    thread::scope(|scope| {
+        let (tell, told) = channel();
+        for _ in 0..all_processors().get().min(files.len()) {
+            let tell = tell.clone();
+            scope.spawn(|| check_next(tree, files, &next, &is_ended, tell));
+        }
+        drop(tell);
+        for told in told {
+            match told {
+                Told::Hashed(bytes) => is_cancelled |= progress(bytes).is_break(),
+                Told::Failed(number, fault) => {
+                    let is_first = failed.as_ref().is_none_or(|(first, _)| number < *first);
+                    failed = if is_first {
+                        Some((number, fault))
+                    } else {
+                        failed.take()
+                    };
+                }
+            }
+            if is_cancelled || failed.is_some() {
+                is_ended.store(true, Relaxed);
+            }
+        }
+    });
+    match failed {
+        _ if is_cancelled => Err(Fault::Cancelled.at(&content.location)),
+        Some((number, fault)) => Err(fault.at(&content.location).inside(&files[number].path)),
+        None => Ok(()),
+    }
+}
+
+/// Hashes one file after the other until the check has ended.
+fn check_next(
+    tree: &dyn Tree,
+    files: &[Signed<'_>],
+    next: &AtomicUsize,
+    is_ended: &AtomicBool,
+    tell: Sender<Told>,
+) {
+    // The receiver is there as long as anybody tells.
+    let tell = |told| {
+        let _ = tell.send(told);
+    };
+    while !is_ended.load(Relaxed) {
+        let number = next.fetch_add(1, Relaxed);
+        let Some(file) = files.get(number) else {
+            return;
+        };
+        let mut check = Check::new(file.expected.clone(), file.size);
+        let read = read_while(tree, file.node, file.size, &mut |bytes| {
+            check.update(bytes);
+            tell(Told::Hashed(bytes.len() as u64));
+            !is_ended.load(Relaxed)
+        });
+        let checked = match read {
+            Ok(Ended::Early) => return,
+            Ok(Ended::AtEnd) => check
+                .finish()
+                .map_err(|differs| Fault::Differs(Some(differs))),
+            Err(fault) => Err(fault),
+        };
+        if let Err(fault) = checked {
+            tell(Told::Failed(number, fault));
+        }
+    }
+}
+
+/// How reading a file has ended.
+enum Ended {
+    AtEnd,
+    Early,
+}
+
+/// Reads a file from front to back.
+pub(super) fn read_all(
+    tree: &dyn Tree,
+    node: NodeId,
+    size: u64,
+    take: &mut dyn FnMut(&[u8]),
+) -> Result<(), Fault> {
+    let mut take = |bytes: &[u8]| {
+        take(bytes);
+        true
+    };
+    read_while(tree, node, size, &mut take).map(|_| ())
+}
+
+/// Reads a file from front to back, as long as `take` wants more.
+fn read_while(
+    tree: &dyn Tree,
+    node: NodeId,
+    size: u64,
+    take: &mut dyn FnMut(&[u8]) -> bool,
+) -> Result<Ended, Fault> {
+    let mut scratch = Scratch::default();
+    let mut at = 0;
+    while at < size {
+        let bytes = tree.read(node, at, PIECE, &mut scratch)?;
+        if bytes.is_empty() {
+            break;
+        }
+        if !take(bytes) {
+            return Ok(Ended::Early);
+        }
+        at += bytes.len() as u64;
+    }
+    Ok(Ended::AtEnd)
+}

@@ -1,0 +1,127 @@
+//! Images of signed models, by the library.
+
+use std::{
+    fs,
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+};
+
+use tempfile::TempDir;
+use verimount::{
+    BuildOptions, Built, Content, Error, ErrorKind, ModelKey, ModelSignature, OpenOptions, Step,
+    VerifyOptions, build, describe,
+};
+
+/// What the tests of the crate `models` have.
+fn data(name: &str) -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    root.join("../models/tests/data").join(name)
+}
+
+fn key(name: &str) -> ModelKey {
+    ModelKey::parse(&fs::read_to_string(data(name)).unwrap()).unwrap()
+}
+
+/// A folder with the model that is signed.
+fn model() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let model = folder.path().join("model");
+    fs::create_dir_all(model.join("sub")).unwrap();
+    fs::write(model.join("a.bin"), [b'x'; 2500]).unwrap();
+    fs::write(model.join("sub/é b"), "2").unwrap();
+    fs::write(model.join("sub.txt"), "1").unwrap();
+    folder
+}
+
+fn built(folder: &TempDir, options: BuildOptions) -> Result<Built, Error> {
+    let signature = ModelSignature::open(data("files.sig"), &key("p256.pem"))?;
+    assert_eq!((signature.model(), signature.files()), ("model", 3));
+    let [model, image] = ["model", "image"].map(|name| folder.path().join(name));
+    build(model, image, &options.model_signature(signature))
+}
+
+#[test]
+fn a_model_is_checked_and_described() {
+    let folder = model();
+    fs::write(folder.path().join("model/.gitignore"), "").unwrap();
+    let built = built(&folder, BuildOptions::new()).unwrap();
+    assert_eq!(built.left_out, [Path::new(".gitignore")]);
+    let image = folder.path().join("image");
+    let found = describe(&*image, &OpenOptions::new()).unwrap();
+    let claim = found.model.unwrap();
+    assert_eq!(claim.key.as_deref(), Some(key("p256.pem").hint()));
+
+    let options = OpenOptions::new().digest(built.digest.unwrap());
+    let content = Content::open(&*image, &options).unwrap();
+    let verify = |name| content.verify(&VerifyOptions::new().model_key(key(name)));
+    let report = verify("p256.pem").unwrap();
+    assert_eq!(report.model, Some(("model".to_owned(), 3)));
+    assert_eq!(
+        verify("p384.pem").unwrap_err().kind(),
+        ErrorKind::WrongModel
+    );
+    let cancelled = VerifyOptions::new().model_key(key("p256.pem"));
+    let cancelled = cancelled.watch(|progress| match progress.step {
+        Step::Hash => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    let cancelled = content.verify(&cancelled).unwrap_err();
+    assert_eq!(cancelled.kind(), ErrorKind::Cancelled);
+}
+
+#[test]
+fn another_model_is_refused_by_its_kind() {
+    let folder = model();
+    fs::write(folder.path().join("model/sub.txt"), "2").unwrap();
+    let refused = built(&folder, BuildOptions::new()).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::WrongModel);
+    let path = folder.path().join("model/sub.txt");
+    assert_eq!(refused.location().and_then(|at| at.path()), Some(&*path));
+    let other = ModelSignature::open(data("files.sig"), &key("p384.pem"));
+    assert_eq!(other.unwrap_err().kind(), ErrorKind::WrongModel);
+    let unsupported = ModelSignature::open(data("blake3.sig"), &key("p256.pem"));
+    assert_eq!(unsupported.unwrap_err().kind(), ErrorKind::Unsupported);
+    let none = ModelSignature::open(data("p256.pem"), &key("p256.pem"));
+    assert_eq!(none.unwrap_err().kind(), ErrorKind::WrongFormat);
+}
+
+#[test]
+fn a_check_ends_when_building_is_cancelled() {
+    let folder = model();
+    let options = BuildOptions::new().watch(|progress| match progress.step {
+        Step::Build => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    let cancelled = built(&folder, options).unwrap_err();
+    assert_eq!(cancelled.kind(), ErrorKind::Cancelled);
+    assert!(!folder.path().join("image").exists());
+}
+
+/// An image that keeps no signature, or has other files than the signature in it.
+#[test]
+fn images_are_compared_with_their_own_signature() {
+    let folder = model();
+    let [model, image] = ["model", "image"].map(|name| folder.path().join(name));
+    for (signature, extra, is_good) in [
+        (false, false, false),
+        (true, false, true),
+        (true, true, false),
+    ] {
+        if signature {
+            fs::copy(data("files.sig"), model.join("model.sig")).unwrap();
+        }
+        if extra {
+            fs::write(model.join("extra"), "").unwrap();
+        }
+        build(&model, &image, &BuildOptions::new()).unwrap();
+        let content = Content::open(&*image, &OpenOptions::new().unpinned()).unwrap();
+        let verified = content.verify(&VerifyOptions::new().model_key(key("p256.pem")));
+        match verified {
+            Ok(_) => assert!(is_good),
+            Err(error) => {
+                assert!(!is_good, "{error}");
+                assert_eq!(error.kind(), ErrorKind::WrongModel);
+            }
+        }
+    }
+}
