@@ -124,12 +124,18 @@ fn another_users_mount_is_shown_with_its_process() {
     mounted.ends_well();
 }
 
-/// Whether the kernel tells which connection an open device belongs to.
+/// Whether the kernel tells which connection an open device belongs to, and tells us: root in a container may not see the
+/// descriptors of others.
 fn has_connection(pid: u32) -> bool {
-    let descriptors = fs::read_dir(format!("/proc/{pid}/fdinfo")).unwrap();
-    descriptors.flatten().any(|descriptor| {
-        fs::read_to_string(descriptor.path()).is_ok_and(|info| info.contains("fuse_connection:"))
-    })
+    let descriptors = fs::read_dir(format!("/proc/{pid}/fdinfo"));
+    descriptors
+        .into_iter()
+        .flatten()
+        .flatten()
+        .any(|descriptor| {
+            fs::read_to_string(descriptor.path())
+                .is_ok_and(|info| info.contains("fuse_connection:"))
+        })
 }
 
 /// A mount that does not answer does not hide the others.

@@ -185,8 +185,10 @@ fn exports_are_listed() {
     // What a killed server leaves is shown with what to do, until its socket is removed or used again.
     killed.signal(Signal::KILL);
     killed.wait();
-    let dead = listed(&world, &socket).unwrap();
-    assert_eq!(dead["state"], "dead");
+    let found = || listed(&world, &socket).unwrap();
+    // Its helper has the socket, too, until it ends a moment later.
+    eventually("it is dead", || found()["state"] == "dead");
+    let dead = found();
     assert!(dead["error"].as_str().unwrap().contains("serve again"));
     verimount(args!["status", &socket]).fails_saying("serve again");
     let gone = world.path("gone");
