@@ -3,13 +3,16 @@
 use std::{
     fs,
     ops::ControlFlow,
+    os::unix::fs::symlink,
     path::{Path, PathBuf},
 };
 
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use tempfile::TempDir;
 use verimount::{
     BuildOptions, Built, Content, Error, ErrorKind, ModelKey, ModelSignature, OpenOptions, Step,
     VerifyOptions, build, describe,
+    options::{Links, ScanOptions},
 };
 
 /// What the tests of the crate `models` have.
@@ -124,4 +127,44 @@ fn images_are_compared_with_their_own_signature() {
             }
         }
     }
+}
+
+/// A snapshot of Hugging Face: whatever is in it must be a link to a blob.
+#[test]
+fn a_snapshot_has_nothing_but_links_to_blobs() {
+    let folder = tempfile::tempdir().unwrap();
+    let snapshot = folder.path().join("snapshot");
+    fs::create_dir(&snapshot).unwrap();
+    let blob = folder
+        .path()
+        .join("ce013625030ba8dba906f756967f9e9ca394464a");
+    fs::write(&blob, "hello\n").unwrap();
+    symlink(&blob, snapshot.join("config.json")).unwrap();
+    let built = |links| {
+        let scan = ScanOptions {
+            links,
+            ..ScanOptions::default()
+        };
+        let options = BuildOptions::new().scan(scan).hugging_face(true);
+        build(&snapshot, folder.path().join("image"), &options)
+    };
+    let refused = |links| match built(links) {
+        Err(error) => assert_eq!(error.kind(), ErrorKind::WrongModel),
+        Ok(_) => panic!("{links:?}: it was built"),
+    };
+    built(Links::Followed).unwrap();
+    refused(Links::Kept);
+
+    let make_pipe = |path: &Path| {
+        let mode = Mode::RUSR | Mode::WUSR;
+        mknodat(CWD, path, FileType::Fifo, mode, 0).unwrap();
+    };
+    let pipe = snapshot.join("pipe");
+    make_pipe(&pipe);
+    refused(Links::Followed);
+    fs::remove_file(&pipe).unwrap();
+    let named = folder.path().join("0".repeat(40));
+    make_pipe(&named);
+    symlink(&named, &pipe).unwrap();
+    refused(Links::Followed);
 }

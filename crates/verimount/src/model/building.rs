@@ -66,18 +66,14 @@ impl BuildChecks {
             all.extend(signature.expected(tree)?);
         }
         if self.hugging_face {
-            for entry in files(tree) {
-                all.push((entry.id(), expected_blob(entry)?));
+            for entry in tree.entries().filter(|entry| !entry.is_added()) {
+                if !entry.is_directory() {
+                    all.push((entry.id(), expected_blob(entry)?));
+                }
             }
         }
         Ok(all)
     }
-}
-
-/// All files but the one that was added.
-fn files(tree: &SourceTree) -> impl Iterator<Item = Entry<'_>> {
-    let entries = tree.entries().filter(|entry| !entry.is_added());
-    entries.filter(|entry| matches!(entry.inode().kind, InodeKind::File(_)))
 }
 
 impl ModelSignature {
@@ -119,11 +115,11 @@ impl ModelSignature {
     }
 }
 
-/// What the file must be that a link to a blob of Hugging Face leads to.
+/// What the file must be that a link to a blob of Hugging Face leads to. Anything else than such a file is refused.
 fn expected_blob(entry: Entry<'_>) -> Result<Expected, Error> {
-    let target = entry
-        .followed()
-        .and_then(|target| str::from_utf8(target).ok());
+    let is_file = matches!(entry.inode().kind, InodeKind::File(_));
+    let target = entry.followed().filter(|_| is_file);
+    let target = target.and_then(|target| str::from_utf8(target).ok());
     let name = target.map(|target| target.rsplit_once('/').map_or(target, |(_, name)| name));
     name.and_then(Expected::of_blob)
         .ok_or_else(|| Fault::NotABlob.at(entry.path()))
