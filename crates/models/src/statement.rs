@@ -20,15 +20,20 @@ const PREDICATE_TYPE: &str = "https://model_signing/signature/v1.0";
 /// The path of a model that is one file.
 const ONLY_FILE: &str = ".";
 
-/// The fields that count. There are others.
+/// What says how the rest is read.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct RawStatement {
+struct RawTypes {
     #[serde(rename = "_type")]
     statement_type: String,
     predicate_type: String,
+}
+
+/// The other fields that count. There are more.
+#[derive(Deserialize)]
+struct RawStatement {
     subject: Vec<RawSubject>,
-    predicate: serde_json::Value,
+    predicate: RawPredicate,
 }
 
 #[derive(Deserialize)]
@@ -73,20 +78,19 @@ enum Method {
 
 /// Reads a statement.
 pub(crate) fn read(text: &[u8]) -> Result<Manifest, Error> {
-    let statement: RawStatement = serde_json::from_slice(text).map_err(not_a_bundle)?;
+    let types: RawTypes = serde_json::from_slice(text).map_err(not_a_bundle)?;
     for (what, found, known) in [
-        ("statement", &statement.statement_type, STATEMENT_TYPE),
-        ("predicate", &statement.predicate_type, PREDICATE_TYPE),
+        ("statement", &types.statement_type, STATEMENT_TYPE),
+        ("predicate", &types.predicate_type, PREDICATE_TYPE),
     ] {
         if found != known {
             return Err(Error::Unsupported(format!("the {what} {found:?}")));
         }
     }
-    let [subject] = &statement.subject[..] else {
+    let RawStatement { subject, predicate } = serde_json::from_slice(text).map_err(not_a_bundle)?;
+    let [subject] = &subject[..] else {
         return Err(inconsistent("it is not of one subject"));
     };
-    let predicate: RawPredicate =
-        serde_json::from_value(statement.predicate).map_err(not_a_bundle)?;
     let how = &predicate.serialization;
     let method = match &*how.method {
         "files" => Method::Files,
@@ -242,6 +246,10 @@ mod tests {
         names: &[&str],
         change: impl FnOnce(&mut Value),
     ) -> Result<Manifest, Error> {
+        read(statement_text(method, names, change).as_bytes())
+    }
+
+    fn statement_text(method: &str, names: &[&str], change: impl FnOnce(&mut Value)) -> String {
         let algorithm = match method {
             "shards" => "sha256-sharded-10",
             _ => "sha256",
@@ -266,7 +274,7 @@ mod tests {
             },
         });
         change(&mut statement);
-        read(statement.to_string().as_bytes())
+        statement.to_string()
     }
 
     fn is_inconsistent(method: &str, names: &[&str]) -> bool {
@@ -340,6 +348,7 @@ mod tests {
             ),
             ("/_type", json!("https://in-toto.io/Statement/v2")),
             ("/predicate", Value::Null),
+            ("/predicate", json!([])),
         ] {
             let changed = statement("files", &["a"], |statement| {
                 match statement.pointer_mut(pointer) {
@@ -349,6 +358,32 @@ mod tests {
             });
             assert!(changed.is_err(), "{pointer}: {value}");
         }
+    }
+
+    /// What is in a predicate of another type is not looked at, and a name that is there twice is not chosen from.
+    #[test]
+    fn statements_are_read_as_what_they_are() {
+        let other = |predicate: Value| {
+            let changed = statement("files", &["a"], |statement| {
+                statement["predicateType"] = json!("https://slsa.dev/provenance/v1");
+                statement["predicate"] = predicate;
+            });
+            assert!(matches!(changed, Err(Error::Unsupported(_))), "{changed:?}");
+        };
+        other(json!({"buildDefinition": {}}));
+        other(json!("text"));
+        let twice = |name: &str, again: &str| {
+            let text = statement_text("files", &["a"], |_| {});
+            let name = format!("\"{name}\":");
+            let twice = text.replacen(&name, &format!("{name}{again},{name}"), 1);
+            assert_ne!(text, twice);
+            let read = read(twice.as_bytes());
+            assert!(matches!(read, Err(Error::NotABundle(_))), "{read:?}");
+        };
+        twice("_type", "\"\"");
+        twice("predicate", "{}");
+        twice("resources", "[]");
+        twice("method", "\"shards\"");
     }
 
     #[test]

@@ -168,3 +168,19 @@ fn a_snapshot_has_nothing_but_links_to_blobs() {
     symlink(&named, &pipe).unwrap();
     refused(Links::Followed);
 }
+
+/// Nothing of it is verified, so no more is read than models need.
+#[test]
+fn a_claim_that_is_too_long_is_not_read() {
+    let folder = model();
+    let [model, image] = ["model", "image"].map(|name| folder.path().join(name));
+    let signature = fs::read(data("files.sig")).unwrap();
+    for (len, is_read) in [(8 << 20, true), ((8 << 20) + 1, false)] {
+        let mut text = signature.clone();
+        text.resize(len, b' ');
+        fs::write(model.join("model.sig"), text).unwrap();
+        build(&model, &image, &BuildOptions::new()).unwrap();
+        let found = describe(&*image, &OpenOptions::new()).unwrap();
+        assert_eq!(found.model.is_some(), is_read);
+    }
+}
