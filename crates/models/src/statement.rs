@@ -128,7 +128,7 @@ fn digests(
         (Method::Files, Some(rest)) => rest.is_empty(),
         (Method::Shards, Some(rest)) => {
             let size = rest.strip_prefix("-sharded-");
-            size.is_some_and(|size| size.parse::<u64>().is_ok())
+            size.and_then(number).is_some()
         }
         (_, None) => false,
     };
@@ -196,7 +196,13 @@ fn sharded_files<'r>(resources: impl Iterator<Item = (&'r str, Digest)>) -> Resu
 fn shard(name: &str) -> Option<(&str, u64, u64)> {
     let (rest, end) = name.rsplit_once(':')?;
     let (file, start) = rest.rsplit_once(':')?;
-    Some((file, start.parse().ok()?, end.parse().ok()?))
+    Some((file, number(start)?, number(end)?))
+}
+
+/// A number in the only way in which it is written: without a sign, or zeros before it.
+fn number(text: &str) -> Option<u64> {
+    let number: u64 = text.parse().ok()?;
+    (number.to_string() == text).then_some(number)
 }
 
 /// The path of a file below the model, in the only way in which it is written.
@@ -318,6 +324,10 @@ mod tests {
             &["a:0:"],
             &["a:0:x"],
             &["a:-1:1"],
+            &["a:+0:1"],
+            &["a:0:+1"],
+            &["a:00:1"],
+            &["a:0:01"],
             &["a:1:2"],
             &["a:0:1", "a:0:1"],
             &["a:0:1", "a:2:3"],
