@@ -218,7 +218,7 @@ pub(crate) fn build_tree(
     let io = |error| Error::io(output, error);
     let new = OutputFile::replacing(output).map_err(io)?;
     let mut progress = step(watch, Step::Build, plan.image_size());
-    match ContentChecks::begin(expected, &mut plan) {
+    match ContentChecks::begin(expected, &mut plan)? {
         None => plan.write_to(new.file(), output, &mut progress)?,
         Some(checks) => checks.watch(plan.tree(), &mut progress, |progress| {
             plan.write_to(new.file(), output, progress)

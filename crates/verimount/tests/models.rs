@@ -5,6 +5,7 @@ use std::{
     ops::ControlFlow,
     os::unix::fs::symlink,
     path::{Path, PathBuf},
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -167,6 +168,30 @@ fn a_snapshot_has_nothing_but_links_to_blobs() {
     make_pipe(&named);
     symlink(&named, &pipe).unwrap();
     refused(Links::Followed);
+}
+
+/// It would take hours to hash it.
+#[test]
+fn a_check_of_a_hole_ends_when_it_is_cancelled() {
+    let folder = tempfile::tempdir().unwrap();
+    let snapshot = folder.path().join("snapshot");
+    fs::create_dir(&snapshot).unwrap();
+    let blob = folder.path().join("0".repeat(40));
+    fs::File::create(&blob).unwrap().set_len(1 << 40).unwrap();
+    symlink(&blob, snapshot.join("weights")).unwrap();
+    let scan = ScanOptions {
+        links: Links::Followed,
+        ..ScanOptions::default()
+    };
+    // When all is written, no more bytes come.
+    let last = AtomicU64::new(u64::MAX);
+    let options = BuildOptions::new().scan(scan).hugging_face(true);
+    let options = options.watch(move |progress| match progress.step {
+        Step::Build if last.swap(progress.done, Relaxed) == progress.done => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    let cancelled = build(&snapshot, folder.path().join("image"), &options);
+    assert_eq!(cancelled.unwrap_err().kind(), ErrorKind::Cancelled);
 }
 
 /// Nothing of it is verified, so no more is read than models need.

@@ -153,9 +153,9 @@ impl fmt::Debug for Tap {
 
 impl ContentChecks {
     /// Begins to check what is written of a plan. `None` if there is nothing to check.
-    pub(crate) fn begin(all: AllExpected, plan: &mut ImagePlan) -> Option<Self> {
+    pub(crate) fn begin(all: AllExpected, plan: &mut ImagePlan) -> Result<Option<Self>, Error> {
         if all.is_empty() {
-            return None;
+            return Ok(None);
         }
         let mut numbers = HashMap::new();
         let mut files: Vec<(InOrder, Vec<Expected>)> = Vec::new();
@@ -173,9 +173,10 @@ impl ContentChecks {
             }
         }
         let hashers = Hashers::start(files.into_iter().map(|(file, _)| file).collect());
+        let hashers = hashers.map_err(|error| Error::io(plan.tree().path(), error))?;
         let feed = hashers.feed();
         plan.observe(Arc::new(Tap { numbers, feed }));
-        Some(Self { hashers })
+        Ok(Some(Self { hashers }))
     }
 
     /// Has an image written as long as nothing is wrong, and returns what is.
@@ -185,19 +186,10 @@ impl ContentChecks {
         progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
         write: impl FnOnce(&mut dyn FnMut(u64) -> ControlFlow<()>) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let written = write(&mut |bytes| match self.hashers.has_failed() {
-            true => ControlFlow::Break(()),
-            false => progress(bytes),
-        });
-        if written.is_err() && !self.hashers.has_failed() {
-            return written;
-        }
-        match self.hashers.finish().into_iter().next() {
-            Some(Difference { entry, differs }) => {
-                Err(Fault::Differs(differs).at(tree.entry(entry).path()))
-            }
-            None => written,
-        }
+        let written = self.hashers.watch(tree.path(), progress, write)?;
+        written.map_err(|Difference { entry, differs }| {
+            Fault::Differs(differs).at(tree.entry(entry).path())
+        })
     }
 }
 
