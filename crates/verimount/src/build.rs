@@ -87,10 +87,13 @@ impl BuildOptions {
 impl BuildOptions {
     /// How an archive is scanned, of which nothing else is asked than archives allow.
     pub(crate) fn of_archive(&self, name: &Path) -> Result<&ScanOptions, Error> {
-        match self.checks.is_empty() && self.scan.links == Links::Kept {
-            true => Ok(&self.scan),
-            false => Err(Fault::NotADirectory.at(name)),
-        }
+        let what = match &self.checks {
+            checks if checks.signature.is_some() => "a model signature is checked",
+            checks if checks.hugging_face => "blobs of Hugging Face are checked",
+            _ if self.scan.links == Links::Followed => "links are followed",
+            _ => return Ok(&self.scan),
+        };
+        Err(Fault::NotADirectory(what).at(name))
     }
 }
 

@@ -34,10 +34,6 @@ pub(crate) struct BuildChecks {
 type AllExpected = Vec<(EntryId, Expected)>;
 
 impl BuildChecks {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.signature.is_none() && !self.hugging_face
-    }
-
     /// What of the directory is taken: what a signature says nothing of is the same in all images.
     pub(crate) fn scan_options(&self, directory: &Path, options: &ScanOptions) -> ScanOptions {
         let mut options = options.clone();
