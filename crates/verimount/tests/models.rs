@@ -59,7 +59,8 @@ fn a_model_is_checked_and_described() {
     let content = Content::open(&*image, &options).unwrap();
     let verify = |name| content.verify(&VerifyOptions::new().model_key(key(name)));
     let report = verify("p256.pem").unwrap();
-    assert_eq!(report.model, Some(("model".to_owned(), 3)));
+    let found = report.model.unwrap();
+    assert_eq!((&*found.name, found.files), ("model", 3));
     assert_eq!(
         verify("p384.pem").unwrap_err().kind(),
         ErrorKind::WrongModel
