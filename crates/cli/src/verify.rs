@@ -140,9 +140,9 @@ impl JsonReport {
             bad_ranges: report.bad_ranges,
             bad: report.bad.iter().map(JsonFinding::new).collect(),
             image: report.defect.as_ref().map(ToString::to_string),
-            model: report.model.as_ref().map(|(name, files)| JsonModel {
-                name: name.clone(),
-                files: *files,
+            model: report.model.as_ref().map(|model| JsonModel {
+                name: model.name.clone(),
+                files: model.files,
             }),
             devices: Vec::new(),
         }
@@ -173,11 +173,11 @@ fn print(out: &mut impl Write, file: &str, report: &Report) -> io::Result<()> {
     if report.is_good() {
         let (size, identity) = (report.size, report.identity);
         writeln!(out, "{file}: all {size} bytes match {identity}")?;
-        if let Some((model, files)) = &report.model {
-            let model = printable(model);
+        if let Some(model) = &report.model {
+            let (name, files) = (printable(&model.name), model.files);
             writeln!(
                 out,
-                "{file}: all {files} files are those of the signed model {model}"
+                "{file}: all {files} files are those of the signed model {name}"
             )?;
         }
         return Ok(());

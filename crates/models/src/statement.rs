@@ -20,15 +20,20 @@ const PREDICATE_TYPE: &str = "https://model_signing/signature/v1.0";
 /// The path of a model that is one file.
 const ONLY_FILE: &str = ".";
 
-/// The fields that count. There are others.
+/// What says how the rest is read.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct RawStatement {
+struct RawTypes {
     #[serde(rename = "_type")]
     statement_type: String,
     predicate_type: String,
+}
+
+/// The other fields that count. There are more.
+#[derive(Deserialize)]
+struct RawStatement {
     subject: Vec<RawSubject>,
-    predicate: serde_json::Value,
+    predicate: RawPredicate,
 }
 
 #[derive(Deserialize)]
@@ -73,20 +78,19 @@ enum Method {
 
 /// Reads a statement.
 pub(crate) fn read(text: &[u8]) -> Result<Manifest, Error> {
-    let statement: RawStatement = serde_json::from_slice(text).map_err(not_a_bundle)?;
+    let types: RawTypes = serde_json::from_slice(text).map_err(not_a_bundle)?;
     for (what, found, known) in [
-        ("statement", &statement.statement_type, STATEMENT_TYPE),
-        ("predicate", &statement.predicate_type, PREDICATE_TYPE),
+        ("statement", &types.statement_type, STATEMENT_TYPE),
+        ("predicate", &types.predicate_type, PREDICATE_TYPE),
     ] {
         if found != known {
             return Err(Error::Unsupported(format!("the {what} {found:?}")));
         }
     }
-    let [subject] = &statement.subject[..] else {
+    let RawStatement { subject, predicate } = serde_json::from_slice(text).map_err(not_a_bundle)?;
+    let [subject] = &subject[..] else {
         return Err(inconsistent("it is not of one subject"));
     };
-    let predicate: RawPredicate =
-        serde_json::from_value(statement.predicate).map_err(not_a_bundle)?;
     let how = &predicate.serialization;
     let method = match &*how.method {
         "files" => Method::Files,
@@ -124,7 +128,7 @@ fn digests(
         (Method::Files, Some(rest)) => rest.is_empty(),
         (Method::Shards, Some(rest)) => {
             let size = rest.strip_prefix("-sharded-");
-            size.is_some_and(|size| size.parse::<u64>().is_ok())
+            size.and_then(number).is_some()
         }
         (_, None) => false,
     };
@@ -192,7 +196,13 @@ fn sharded_files<'r>(resources: impl Iterator<Item = (&'r str, Digest)>) -> Resu
 fn shard(name: &str) -> Option<(&str, u64, u64)> {
     let (rest, end) = name.rsplit_once(':')?;
     let (file, start) = rest.rsplit_once(':')?;
-    Some((file, start.parse().ok()?, end.parse().ok()?))
+    Some((file, number(start)?, number(end)?))
+}
+
+/// A number in the only way in which it is written: without a sign, or zeros before it.
+fn number(text: &str) -> Option<u64> {
+    let number: u64 = text.parse().ok()?;
+    (number.to_string() == text).then_some(number)
 }
 
 /// The path of a file below the model, in the only way in which it is written.
@@ -242,6 +252,10 @@ mod tests {
         names: &[&str],
         change: impl FnOnce(&mut Value),
     ) -> Result<Manifest, Error> {
+        read(statement_text(method, names, change).as_bytes())
+    }
+
+    fn statement_text(method: &str, names: &[&str], change: impl FnOnce(&mut Value)) -> String {
         let algorithm = match method {
             "shards" => "sha256-sharded-10",
             _ => "sha256",
@@ -266,7 +280,7 @@ mod tests {
             },
         });
         change(&mut statement);
-        read(statement.to_string().as_bytes())
+        statement.to_string()
     }
 
     fn is_inconsistent(method: &str, names: &[&str]) -> bool {
@@ -310,6 +324,10 @@ mod tests {
             &["a:0:"],
             &["a:0:x"],
             &["a:-1:1"],
+            &["a:+0:1"],
+            &["a:0:+1"],
+            &["a:00:1"],
+            &["a:0:01"],
             &["a:1:2"],
             &["a:0:1", "a:0:1"],
             &["a:0:1", "a:2:3"],
@@ -340,6 +358,7 @@ mod tests {
             ),
             ("/_type", json!("https://in-toto.io/Statement/v2")),
             ("/predicate", Value::Null),
+            ("/predicate", json!([])),
         ] {
             let changed = statement("files", &["a"], |statement| {
                 match statement.pointer_mut(pointer) {
@@ -349,6 +368,32 @@ mod tests {
             });
             assert!(changed.is_err(), "{pointer}: {value}");
         }
+    }
+
+    /// What is in a predicate of another type is not looked at, and a name that is there twice is not chosen from.
+    #[test]
+    fn statements_are_read_as_what_they_are() {
+        let other = |predicate: Value| {
+            let changed = statement("files", &["a"], |statement| {
+                statement["predicateType"] = json!("https://slsa.dev/provenance/v1");
+                statement["predicate"] = predicate;
+            });
+            assert!(matches!(changed, Err(Error::Unsupported(_))), "{changed:?}");
+        };
+        other(json!({"buildDefinition": {}}));
+        other(json!("text"));
+        let twice = |name: &str, again: &str| {
+            let text = statement_text("files", &["a"], |_| {});
+            let name = format!("\"{name}\":");
+            let twice = text.replacen(&name, &format!("{name}{again},{name}"), 1);
+            assert_ne!(text, twice);
+            let read = read(twice.as_bytes());
+            assert!(matches!(read, Err(Error::NotABundle(_))), "{read:?}");
+        };
+        twice("_type", "\"\"");
+        twice("predicate", "{}");
+        twice("resources", "[]");
+        twice("method", "\"shards\"");
     }
 
     #[test]

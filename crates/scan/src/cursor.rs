@@ -12,8 +12,8 @@ use rustix::{
 
 use crate::{BadLink, Entry, EntryId, Error, FileId, InodeKind, SourceTree};
 
-/// Flags of every open. The entry may have become a symbolic link, which must not be followed, or a
-/// pipe without a writer, for which the open must not wait.
+/// Flags of every open, but that only [`Cursor::open_target`] follows. The entry may have become a symbolic link, which must
+/// not be followed, or a pipe without a writer, for which the open must not wait.
 const FLAGS: OFlags = OFlags::NOFOLLOW
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOCTTY)
@@ -26,7 +26,8 @@ const FLAGS: OFlags = OFlags::NOFOLLOW
 /// descriptor is enough for any depth: the cursor goes up by `..`, which must be the same directory
 /// as on the way down.
 ///
-/// A directory that was reached by a symbolic link has another one above. It is left by going down again from the root.
+/// Only where the options say that symbolic links are followed, what one leads to is opened wherever it is, also outside of the
+/// tree. A directory that was reached by a symbolic link has another one above. It is left by going down again from the root.
 #[derive(Debug)]
 pub(crate) struct Cursor {
     root: File,

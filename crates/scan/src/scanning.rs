@@ -221,12 +221,13 @@ impl Scan<'_> {
             place: Place::Added(added.content.len() as u64),
             stored: None,
         });
-        let nobody = Owner { uid: 0, gid: 0 };
+        let root = Owner { uid: 0, gid: 0 };
+        let Owner { uid, gid } = self.options.owner.unwrap_or(root);
         let inode = Inode {
             kind,
             permissions: plain_permissions(false),
-            uid: self.options.owner.unwrap_or(nobody).uid,
-            gid: self.options.owner.unwrap_or(nobody).gid,
+            uid,
+            gid,
             mtime: self.options.times.apply(Timestamp::EPOCH),
             attributes: XattrSetId::EMPTY,
             names: 0,

@@ -87,10 +87,13 @@ impl BuildOptions {
 impl BuildOptions {
     /// How an archive is scanned, of which nothing else is asked than archives allow.
     pub(crate) fn of_archive(&self, name: &Path) -> Result<&ScanOptions, Error> {
-        match self.checks.is_empty() && self.scan.links == Links::Kept {
-            true => Ok(&self.scan),
-            false => Err(Fault::NotADirectory.at(name)),
-        }
+        let what = match &self.checks {
+            checks if checks.signature.is_some() => "a model signature is checked",
+            checks if checks.hugging_face => "blobs of Hugging Face are checked",
+            _ if self.scan.links == Links::Followed => "links are followed",
+            _ => return Ok(&self.scan),
+        };
+        Err(Fault::NotADirectory(what).at(name))
     }
 }
 
@@ -218,7 +221,7 @@ pub(crate) fn build_tree(
     let io = |error| Error::io(output, error);
     let new = OutputFile::replacing(output).map_err(io)?;
     let mut progress = step(watch, Step::Build, plan.image_size());
-    match ContentChecks::begin(expected, &mut plan) {
+    match ContentChecks::begin(expected, &mut plan)? {
         None => plan.write_to(new.file(), output, &mut progress)?,
         Some(checks) => checks.watch(plan.tree(), &mut progress, |progress| {
             plan.write_to(new.file(), output, progress)

@@ -23,7 +23,7 @@ pub struct Description {
     pub kind: FileKind,
     /// Its seal, if it has one.
     pub seal: Option<FoundSeal>,
-    /// What the model signature says of itself that an image keeps, if it does.
+    /// What the model signature says of itself that an image keeps, if it does. It is not read if it has more than 8 MiB.
     pub model: Option<ModelClaim>,
 }
 

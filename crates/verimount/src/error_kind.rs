@@ -33,8 +33,8 @@ pub enum ErrorKind {
     NeedsRootHash,
     /// The content is not the one that is accepted: its digest, root hash, signature or number of blocks is another.
     WrongContent,
-    /// A model does not have the files that are signed, or the signature is of another key. Or a blob of Hugging Face is not what
-    /// it is named.
+    /// A model does not have the files that are signed, or the signature is of another key. Or a blob of Hugging Face does not
+    /// have the digest that it is named by.
     WrongModel,
     /// The content has no seal to verify it with.
     NotSealed,
@@ -160,7 +160,7 @@ impl ErrorKind {
             | Fault::SignedFile
             | Fault::SignedDirectory
             | Fault::SignedAppend
-            | Fault::NotADirectory
+            | Fault::NotADirectory(_)
             | Fault::Location(_) => Self::InvalidInput,
         }
     }

@@ -207,7 +207,8 @@ pub(crate) enum Fault {
     /// A model and its signature do not have the same files. The reason names the file.
     #[error(": {0}")]
     Uncovered(Uncovered),
-    /// The content of a file is not what is signed, or what its blob is named by. `None` if it changed while it was read.
+    /// The content of a file is not what is signed, or what its blob is named by. `None` if there are bytes where the
+    /// scan found a hole.
     #[error(": {}", differs(.0))]
     Differs(Option<Differs>),
     /// A file is not a link to a blob of Hugging Face that is named by its digest.
@@ -225,9 +226,9 @@ pub(crate) enum Fault {
     /// An image keeps no model signature.
     #[error(": the image has no model signature: it was not built with one")]
     NoModelSignature,
-    /// What is checked against a model signature, or has links that are followed, is not a directory.
-    #[error(": model signatures, links and blobs are checked in directories, and this is not one")]
-    NotADirectory,
+    /// An option needs a directory, and this is an archive.
+    #[error(": {0} in directories only, not in archives and container images")]
+    NotADirectory(&'static str),
     /// An argument is not a location.
     #[error("{0}")]
     Location(crate::LocationError),

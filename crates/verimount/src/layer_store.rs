@@ -39,7 +39,8 @@ pub fn build_layer_store<S: AsRef<Path>>(
     options: &BuildOptions,
 ) -> Result<Built, Error> {
     let output = output.as_ref();
-    let scan_options = options.of_archive(output)?;
+    let first = sources.first().map_or(output, AsRef::as_ref);
+    let scan_options = options.of_archive(first)?;
     let mut count = 0;
     let scan = |watch: &mut Watch<'_>| {
         let mut store = Store::new(output)?;

@@ -246,7 +246,7 @@ pub use progress::{Progress, Step};
 pub use seal::{DigestOptions, NewSeal, SealFormat, SealOptions, digest, seal};
 pub use sign::{NewKeyFiles, SealedFile};
 pub use trust::{ParseRootHashError, RootHash};
-pub use verify::{Finding, Report, VerifyOptions};
+pub use verify::{Finding, Report, VerifiedModel, VerifyOptions};
 
 pub use verimount_models::{Claim as ModelClaim, Key as ModelKey};
 pub use verimount_names::{one_line, printable};

@@ -105,7 +105,15 @@ pub(crate) fn kept_signature(tree: &dyn Tree) -> Result<Option<Bundle>, Fault> {
         .map_err(Fault::ModelSignature)
 }
 
-/// What the model signature in an image says of itself.
+/// The longest model signature in bytes of which is told what it says of itself: that is read of any image, so an attacker
+/// chooses it. One takes some 250 bytes for each file or shard of the model, and several times its length of memory.
+const MAX_CLAIM: u64 = 8 << 20;
+
+/// What the model signature in an image says of itself; `None` if it has none, or one that is too long.
 pub(crate) fn claim(tree: &dyn Tree) -> Option<Claim> {
+    let attr = tree.lookup(NodeId::ROOT, SIGNATURE_FILE.as_ref()).ok()?;
+    if attr.size > MAX_CLAIM {
+        return None;
+    }
     kept_signature(tree).ok()??.claim().ok()
 }

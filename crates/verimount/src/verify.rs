@@ -32,7 +32,7 @@ impl VerifyOptions {
         Self::default()
     }
 
-    /// The key that the model signature must be made with which the image keeps. It is compared with all files, too.
+    /// The key with which the model signature in the image must be made. The signature is then compared with all files.
     pub fn model_key(mut self, key: impl Into<Option<ModelKey>>) -> Self {
         self.model_key = key.into();
         self
@@ -87,8 +87,18 @@ pub struct Report {
     /// A defect of the image although all bytes match: it cannot be opened, or contradicts itself, so that other readers
     /// would see a different tree.
     pub defect: Option<TreeError>,
-    /// The name and the number of files of the model, if its signature was asked for, and all is good.
-    pub model: Option<(String, usize)>,
+    /// The model, if its signature was asked for, and all is good.
+    pub model: Option<VerifiedModel>,
+}
+
+/// A model in an image, whose signature and files were checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct VerifiedModel {
+    /// What the signer called it.
+    pub name: String,
+    /// How many files are signed.
+    pub files: usize,
 }
 
 /// A bad range.
@@ -116,7 +126,10 @@ pub(crate) fn verify(content: &Content, options: &VerifyOptions) -> Result<Repor
     let mut report = verify_watched(content, watch)?;
     if let Some(key) = options.model_key.as_ref().filter(|_| report.is_good()) {
         let manifest = verify_model(content, key, watch)?;
-        report.model = Some((manifest.model().to_owned(), manifest.count()));
+        report.model = Some(VerifiedModel {
+            name: manifest.model().to_owned(),
+            files: manifest.count(),
+        });
     }
     Ok(report)
 }

@@ -3,13 +3,17 @@
 use std::{
     fs,
     ops::ControlFlow,
+    os::unix::fs::symlink,
     path::{Path, PathBuf},
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
 
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use tempfile::TempDir;
 use verimount::{
     BuildOptions, Built, Content, Error, ErrorKind, ModelKey, ModelSignature, OpenOptions, Step,
     VerifyOptions, build, describe,
+    options::{Links, ScanOptions},
 };
 
 /// What the tests of the crate `models` have.
@@ -55,7 +59,8 @@ fn a_model_is_checked_and_described() {
     let content = Content::open(&*image, &options).unwrap();
     let verify = |name| content.verify(&VerifyOptions::new().model_key(key(name)));
     let report = verify("p256.pem").unwrap();
-    assert_eq!(report.model, Some(("model".to_owned(), 3)));
+    let found = report.model.unwrap();
+    assert_eq!((&*found.name, found.files), ("model", 3));
     assert_eq!(
         verify("p384.pem").unwrap_err().kind(),
         ErrorKind::WrongModel
@@ -123,5 +128,85 @@ fn images_are_compared_with_their_own_signature() {
                 assert_eq!(error.kind(), ErrorKind::WrongModel);
             }
         }
+    }
+}
+
+/// A snapshot of Hugging Face: whatever is in it must be a link to a blob.
+#[test]
+fn a_snapshot_has_nothing_but_links_to_blobs() {
+    let folder = tempfile::tempdir().unwrap();
+    let snapshot = folder.path().join("snapshot");
+    fs::create_dir(&snapshot).unwrap();
+    let blob = folder
+        .path()
+        .join("ce013625030ba8dba906f756967f9e9ca394464a");
+    fs::write(&blob, "hello\n").unwrap();
+    symlink(&blob, snapshot.join("config.json")).unwrap();
+    let built = |links| {
+        let scan = ScanOptions {
+            links,
+            ..ScanOptions::default()
+        };
+        let options = BuildOptions::new().scan(scan).hugging_face(true);
+        build(&snapshot, folder.path().join("image"), &options)
+    };
+    let refused = |links| match built(links) {
+        Err(error) => assert_eq!(error.kind(), ErrorKind::WrongModel),
+        Ok(_) => panic!("{links:?}: it was built"),
+    };
+    built(Links::Followed).unwrap();
+    refused(Links::Kept);
+
+    let make_pipe = |path: &Path| {
+        let mode = Mode::RUSR | Mode::WUSR;
+        mknodat(CWD, path, FileType::Fifo, mode, 0).unwrap();
+    };
+    let pipe = snapshot.join("pipe");
+    make_pipe(&pipe);
+    refused(Links::Followed);
+    fs::remove_file(&pipe).unwrap();
+    let named = folder.path().join("0".repeat(40));
+    make_pipe(&named);
+    symlink(&named, &pipe).unwrap();
+    refused(Links::Followed);
+}
+
+/// It would take hours to hash it.
+#[test]
+fn a_check_of_a_hole_ends_when_it_is_cancelled() {
+    let folder = tempfile::tempdir().unwrap();
+    let snapshot = folder.path().join("snapshot");
+    fs::create_dir(&snapshot).unwrap();
+    let blob = folder.path().join("0".repeat(40));
+    fs::File::create(&blob).unwrap().set_len(1 << 40).unwrap();
+    symlink(&blob, snapshot.join("weights")).unwrap();
+    let scan = ScanOptions {
+        links: Links::Followed,
+        ..ScanOptions::default()
+    };
+    // When all is written, no more bytes come.
+    let last = AtomicU64::new(u64::MAX);
+    let options = BuildOptions::new().scan(scan).hugging_face(true);
+    let options = options.watch(move |progress| match progress.step {
+        Step::Build if last.swap(progress.done, Relaxed) == progress.done => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    let cancelled = build(&snapshot, folder.path().join("image"), &options);
+    assert_eq!(cancelled.unwrap_err().kind(), ErrorKind::Cancelled);
+}
+
+/// Nothing of it is verified, so no more is read than models need.
+#[test]
+fn a_claim_that_is_too_long_is_not_read() {
+    let folder = model();
+    let [model, image] = ["model", "image"].map(|name| folder.path().join(name));
+    let signature = fs::read(data("files.sig")).unwrap();
+    for (len, is_read) in [(8 << 20, true), ((8 << 20) + 1, false)] {
+        let mut text = signature.clone();
+        text.resize(len, b' ');
+        fs::write(model.join("model.sig"), text).unwrap();
+        build(&model, &image, &BuildOptions::new()).unwrap();
+        let found = describe(&*image, &OpenOptions::new()).unwrap();
+        assert_eq!(found.model.is_some(), is_read);
     }
 }

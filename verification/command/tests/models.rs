@@ -126,10 +126,10 @@ fn what_is_not_signed_is_named_and_nothing_is_built() {
         ("empty", |model| {
             fs::create_dir(model.join("empty")).unwrap();
         }),
-        ("link", |model| {
+        ("link: ", |model| {
             symlink("a.bin", model.join("link")).unwrap();
         }),
-        ("socket", |model| {
+        ("socket: ", |model| {
             drop(UnixListener::bind(model.join("socket")).unwrap());
         }),
         ("model.sig", |model| {
@@ -290,5 +290,7 @@ fn options_of_models_belong_together() {
     // An archive cannot be compared.
     let tar = world.write("empty.tar", [0; 1024]);
     let archive = [args!["build", tar, &image], both()].concat();
-    verimount(archive).fails_saying("directories");
+    verimount(archive).fails_saying("empty.tar: a model signature is checked in directories only");
+    let store = [args!["build --layer-store", &model, &image], both()].concat();
+    verimount(store).fails_saying("model: a model signature is checked in directories only");
 }

@@ -79,14 +79,16 @@ impl<K: PartialEq> Candidate<K> {
 /// Compares sizes, then samples, then all of the content.
 ///
 /// Only files that take blocks of their own count: what is behind an inode cannot be shared. Compressed files must have equal
-/// indexes as well.
+/// indexes as well. A file that was added does not count: whatever else is in the tree, it is stored where it is.
 pub(super) fn find(
     tree: &SourceTree,
     attributes: &Attributes,
     format: Format,
     progress: &mut Progress<'_>,
 ) -> Result<Equal, BuildError> {
-    let entries = tree.entries().filter(|entry| entry.is_first_name());
+    let entries = tree
+        .entries()
+        .filter(|entry| entry.is_first_name() && !entry.is_added());
     let by_size = entries.filter_map(|entry| {
         let InodeKind::File(file) = &entry.inode().kind else {
             return None;

@@ -17,7 +17,8 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 use verimount_erofs::{BuildError, Options, Plan, VolumeName, plan};
 use verimount_scan::{
-    AttributeChoice, Error as ScanError, Options as ScanOptions, Owner, Times, scan, scan_archive,
+    AddedFile, AttributeChoice, Error as ScanError, Options as ScanOptions, Owner, Times, scan,
+    scan_archive,
 };
 use verimount_testkit::{
     TarArchive,
@@ -197,6 +198,23 @@ fn equal_contents_are_stored_once() {
     // Three contents, and the metadata.
     assert_eq!(image.len() as u64, (2 << 20) + 2 * BLOCK + BLOCK);
     compare(&open(image).unwrap(), folder.path(), true);
+}
+
+/// It is the file of the model signature, which nothing is compared with.
+#[test]
+fn an_added_file_is_stored_on_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let content = vec![b'x'; 10_000];
+    fs::write(folder.path().join("z"), &content).unwrap();
+    let options = ScanOptions {
+        added: Some(AddedFile {
+            name: "a".to_owned(),
+            content: content.into(),
+        }),
+        ..ScanOptions::default()
+    };
+    let plan = plan_with(folder.path(), &options, &Options::default());
+    assert_eq!(plan.shared_files(), 0);
 }
 
 #[test]

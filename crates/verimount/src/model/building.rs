@@ -34,10 +34,6 @@ pub(crate) struct BuildChecks {
 type AllExpected = Vec<(EntryId, Expected)>;
 
 impl BuildChecks {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.signature.is_none() && !self.hugging_face
-    }
-
     /// What of the directory is taken: what a signature says nothing of is the same in all images.
     pub(crate) fn scan_options(&self, directory: &Path, options: &ScanOptions) -> ScanOptions {
         let mut options = options.clone();
@@ -66,18 +62,14 @@ impl BuildChecks {
             all.extend(signature.expected(tree)?);
         }
         if self.hugging_face {
-            for entry in files(tree) {
-                all.push((entry.id(), expected_blob(entry)?));
+            for entry in tree.entries().filter(|entry| !entry.is_added()) {
+                if !entry.is_directory() {
+                    all.push((entry.id(), expected_blob(entry)?));
+                }
             }
         }
         Ok(all)
     }
-}
-
-/// All files but the one that was added.
-fn files(tree: &SourceTree) -> impl Iterator<Item = Entry<'_>> {
-    let entries = tree.entries().filter(|entry| !entry.is_added());
-    entries.filter(|entry| matches!(entry.inode().kind, InodeKind::File(_)))
 }
 
 impl ModelSignature {
@@ -119,11 +111,11 @@ impl ModelSignature {
     }
 }
 
-/// What the file must be that a link to a blob of Hugging Face leads to.
+/// What the file must be that a link to a blob of Hugging Face leads to. Anything else than such a file is refused.
 fn expected_blob(entry: Entry<'_>) -> Result<Expected, Error> {
-    let target = entry
-        .followed()
-        .and_then(|target| str::from_utf8(target).ok());
+    let is_file = matches!(entry.inode().kind, InodeKind::File(_));
+    let target = entry.followed().filter(|_| is_file);
+    let target = target.and_then(|target| str::from_utf8(target).ok());
     let name = target.map(|target| target.rsplit_once('/').map_or(target, |(_, name)| name));
     name.and_then(Expected::of_blob)
         .ok_or_else(|| Fault::NotABlob.at(entry.path()))
@@ -157,9 +149,9 @@ impl fmt::Debug for Tap {
 
 impl ContentChecks {
     /// Begins to check what is written of a plan. `None` if there is nothing to check.
-    pub(crate) fn begin(all: AllExpected, plan: &mut ImagePlan) -> Option<Self> {
+    pub(crate) fn begin(all: AllExpected, plan: &mut ImagePlan) -> Result<Option<Self>, Error> {
         if all.is_empty() {
-            return None;
+            return Ok(None);
         }
         let mut numbers = HashMap::new();
         let mut files: Vec<(InOrder, Vec<Expected>)> = Vec::new();
@@ -177,9 +169,10 @@ impl ContentChecks {
             }
         }
         let hashers = Hashers::start(files.into_iter().map(|(file, _)| file).collect());
+        let hashers = hashers.map_err(|error| Error::io(plan.tree().path(), error))?;
         let feed = hashers.feed();
         plan.observe(Arc::new(Tap { numbers, feed }));
-        Some(Self { hashers })
+        Ok(Some(Self { hashers }))
     }
 
     /// Has an image written as long as nothing is wrong, and returns what is.
@@ -189,19 +182,10 @@ impl ContentChecks {
         progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
         write: impl FnOnce(&mut dyn FnMut(u64) -> ControlFlow<()>) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let written = write(&mut |bytes| match self.hashers.has_failed() {
-            true => ControlFlow::Break(()),
-            false => progress(bytes),
-        });
-        if written.is_err() && !self.hashers.has_failed() {
-            return written;
-        }
-        match self.hashers.finish().into_iter().next() {
-            Some(Difference { entry, differs }) => {
-                Err(Fault::Differs(differs).at(tree.entry(entry).path()))
-            }
-            None => written,
-        }
+        let written = self.hashers.watch(tree.path(), progress, write)?;
+        written.map_err(|Difference { entry, differs }| {
+            Fault::Differs(differs).at(tree.entry(entry).path())
+        })
     }
 }
 

@@ -1,38 +1,63 @@
 use std::{
+    convert::Infallible,
+    io, mem,
+    ops::ControlFlow,
     panic::resume_unwind,
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
-        mpsc::{Receiver, SyncSender, sync_channel},
+        mpsc::{
+            Receiver, RecvTimeoutError, Sender, SyncSender, TrySendError, channel, sync_channel,
+        },
     },
     thread::{self, JoinHandle},
+    time::Duration,
 };
 
 use parking_lot::Mutex;
 
-use super::in_order::{Difference, InOrder};
-use crate::processors::all_processors;
+use super::in_order::{Difference, InOrder, Stopped};
+use crate::{Error, fault::Fault, processors::all_processors};
 
 /// The most threads. The contents of files are read one after the other, so more would wait.
 const MAX_THREADS: usize = 4;
 
-/// How many pieces may wait for a thread: enough that the next file is read while the last one is still hashed. With those
-/// that are read at a time, of 256 KiB, this is 16 MiB for each thread.
+/// The longest piece in bytes. What is read at a time may be longer.
+const PIECE: usize = 256 << 10;
+
+/// How many pieces may wait for a thread: enough that the next file is read while the last one is still hashed. This is 16 MiB
+/// for each thread.
 const WAITING: usize = 64;
 
-/// Threads that hash files while others read them.
+/// How often somebody who waits for the threads is asked whether to go on.
+const PATIENCE: Duration = Duration::from_millis(20);
+
+/// Threads that hash files while others read them. They stop when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Hashers {
     feed: Feed,
     threads: Vec<JoinHandle<Vec<Difference>>>,
-    has_failed: Arc<AtomicBool>,
+    /// Ends with the last thread.
+    ended: Receiver<Infallible>,
+    state: Arc<State>,
+}
+
+/// What all threads know.
+#[derive(Debug, Default)]
+struct State {
+    /// Whether a file is not what it must be.
+    has_failed: AtomicBool,
+    /// Whether nobody waits for the others.
+    is_stopped: AtomicBool,
+    buffers: Buffers,
 }
 
 /// Where pieces of files are given to the threads.
 #[derive(Debug, Clone)]
 pub(crate) struct Feed {
     lanes: Vec<SyncSender<Message>>,
-    buffers: Arc<Buffers>,
+    state: Arc<State>,
 }
 
 /// Buffers that were used before: to get new ones from the system takes longer than to fill them. There are no more than can
@@ -53,62 +78,122 @@ enum Message {
 
 impl Hashers {
     /// Threads for these files, which are numbered from 0.
-    pub(crate) fn start(files: Vec<InOrder>) -> Self {
-        let count = all_processors().get().min(MAX_THREADS);
+    ///
+    /// # Errors
+    /// Those of the system, if there can be no more threads.
+    pub(crate) fn start(files: Vec<InOrder>) -> io::Result<Self> {
+        let count = all_processors().get().min(MAX_THREADS).min(files.len());
         let mut shares: Vec<Vec<Option<InOrder>>> = (0..count).map(|_| Vec::new()).collect();
         for (number, file) in files.into_iter().enumerate() {
             shares[number % count].push(Some(file));
         }
-        let has_failed = Arc::new(AtomicBool::new(false));
-        let buffers = Arc::new(Buffers::default());
+        let state = Arc::new(State::default());
+        let (end, ended) = channel();
         let lanes = shares.into_iter().map(|share| {
             let (send, receive) = sync_channel(WAITING);
-            let (has_failed, buffers) = (has_failed.clone(), buffers.clone());
-            let run = move || hash(share, &receive, &buffers, &has_failed);
-            (send, thread::spawn(run))
+            let (state, end): (_, Sender<Infallible>) = (state.clone(), end.clone());
+            let thread = thread::Builder::new().spawn(move || {
+                let _ended_with_the_thread = end;
+                hash(share, &receive, &state)
+            });
+            Ok((send, thread?))
         });
-        let (lanes, threads) = lanes.unzip();
-        Self {
-            feed: Feed { lanes, buffers },
+        let lanes: io::Result<Vec<_>> = lanes.collect();
+        let (lanes, threads) = lanes?.into_iter().unzip();
+        let feed = Feed {
+            lanes,
+            state: state.clone(),
+        };
+        Ok(Self {
+            feed,
             threads,
-            has_failed,
-        }
+            ended,
+            state,
+        })
     }
 
     pub(crate) fn feed(&self) -> Feed {
         self.feed.clone()
     }
 
+    /// Has `work` feed all files to the threads, as long as nothing is wrong, and returns the first difference if there is one.
+    /// `at` is what is worked on.
+    pub(crate) fn watch<T>(
+        self,
+        at: &Path,
+        progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
+        work: impl FnOnce(&mut dyn FnMut(u64) -> ControlFlow<()>) -> Result<T, Error>,
+    ) -> Result<Result<T, Difference>, Error> {
+        let worked = work(&mut |bytes| match self.has_failed() {
+            true => ControlFlow::Break(()),
+            false => progress(bytes),
+        });
+        if worked.is_err() && !self.has_failed() {
+            return worked.map(Ok);
+        }
+        match self.finish(progress) {
+            Err(Stopped) => Err(Fault::Cancelled.at(at)),
+            Ok(Some(difference)) => Ok(Err(difference)),
+            Ok(None) => worked.map(Ok),
+        }
+    }
+
     /// Whether it is known already that a file is not what it must be.
-    pub(crate) fn has_failed(&self) -> bool {
-        self.has_failed.load(Relaxed)
+    fn has_failed(&self) -> bool {
+        self.state.has_failed.load(Relaxed)
     }
 
     /// Waits for the threads. All files have been given to them, or one is known to be wrong.
-    pub(crate) fn finish(self) -> Vec<Difference> {
-        self.feed.lanes.iter().for_each(|lane| {
-            // Fails if the thread has panicked, which comes out below.
-            let _ = lane.send(Message::End);
-        });
-        let ended = self.threads.into_iter().map(JoinHandle::join);
+    fn finish(
+        mut self,
+        progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
+    ) -> Result<Option<Difference>, Stopped> {
+        for lane in mem::take(&mut self.feed.lanes) {
+            let mut end = Message::End;
+            // Fails if the thread has found a difference, or has panicked, which comes out below.
+            while let Err(TrySendError::Full(unsent)) = lane.try_send(end) {
+                end = unsent;
+                self.wait(progress)?;
+            }
+        }
+        while !self.wait(progress)? {}
+        let ended = mem::take(&mut self.threads)
+            .into_iter()
+            .map(JoinHandle::join);
         let found = ended.flat_map(|found| found.unwrap_or_else(|panic| resume_unwind(panic)));
-        let mut found: Vec<_> = found.collect();
-        found.sort_by_key(|difference| difference.entry);
-        found
+        Ok(found.min_by_key(|difference| difference.entry))
+    }
+
+    /// Waits a little, unless `progress` wants no more, and returns whether all threads have ended.
+    fn wait(&self, progress: &mut dyn FnMut(u64) -> ControlFlow<()>) -> Result<bool, Stopped> {
+        match self.ended.recv_timeout(PATIENCE) {
+            Err(RecvTimeoutError::Disconnected) => Ok(true),
+            _ if progress(0).is_break() => Err(Stopped),
+            _ => Ok(false),
+        }
+    }
+}
+
+impl Drop for Hashers {
+    fn drop(&mut self) {
+        self.state.is_stopped.store(true, Relaxed);
     }
 }
 
 impl Feed {
-    /// Gives a piece of a file to its thread.
-    pub(crate) fn add(&self, file: usize, offset: u64, bytes: &[u8]) {
+    /// Gives bytes of a file to its thread.
+    pub(crate) fn add(&self, file: usize, mut offset: u64, bytes: &[u8]) {
         let (lane, file) = (file % self.lanes.len(), file / self.lanes.len());
-        let bytes = self.buffers.filled(bytes);
-        // Fails if the thread has panicked, which comes out where it is waited for.
-        let _ = self.lanes[lane].send(Message::Piece {
-            file,
-            offset,
-            bytes,
-        });
+        for piece in bytes.chunks(PIECE) {
+            let bytes = self.state.buffers.filled(piece);
+            // Fails if the thread has found a difference, or has panicked, which comes out where it is waited for.
+            let _ = self.lanes[lane].send(Message::Piece {
+                file,
+                offset,
+                bytes,
+            });
+            offset += piece.len() as u64;
+        }
     }
 }
 
@@ -126,45 +211,59 @@ impl Buffers {
     }
 }
 
-/// Hashes the files of one thread.
+/// Hashes the files of one thread, and returns the first differences that are found.
 fn hash(
     mut files: Vec<Option<InOrder>>,
     pieces: &Receiver<Message>,
-    buffers: &Buffers,
-    has_failed: &AtomicBool,
+    state: &State,
 ) -> Vec<Difference> {
-    let mut found = Vec::new();
-    loop {
-        match pieces.recv() {
-            Ok(Message::Piece {
-                file,
-                offset,
-                bytes,
-            }) => {
-                let place = &mut files[file];
-                let used = match place {
-                    Some(file) => file.add(offset, bytes),
-                    None => Some(bytes),
-                };
-                used.into_iter()
-                    .for_each(|buffer| buffers.give_back(buffer));
-                if let Some(file) = place.take_if(|file| file.is_complete()) {
-                    found.extend(file.finish());
-                }
-            }
-            // Not all was read because a file is wrong.
-            Ok(Message::End) if has_failed.load(Relaxed) => return found,
-            Ok(Message::End) => break,
-            // Reading has failed.
-            Err(_) => return found,
+    let found = differences(&mut files, pieces, state).unwrap_or_else(|Stopped| Vec::new());
+    if !found.is_empty() {
+        // The others need not be complete.
+        state.has_failed.store(true, Relaxed);
+        state.is_stopped.store(true, Relaxed);
+    }
+    found
+}
+
+fn differences(
+    files: &mut [Option<InOrder>],
+    pieces: &Receiver<Message>,
+    state: &State,
+) -> Result<Vec<Difference>, Stopped> {
+    let stop = &state.is_stopped;
+    // Reading has failed if nobody sends any longer.
+    while let Message::Piece {
+        file,
+        offset,
+        bytes,
+    } = pieces.recv().map_err(|_| Stopped)?
+    {
+        let place = &mut files[file];
+        let used = match place {
+            Some(file) => file.add(offset, bytes, stop)?,
+            None => Some(bytes),
+        };
+        if let Some(buffer) = used {
+            state.buffers.give_back(buffer);
         }
-        if !found.is_empty() {
-            // The others need not be complete.
-            has_failed.store(true, Relaxed);
-            return found;
+        if let Some(file) = place.take_if(|file| file.is_complete()) {
+            let found = file.finish(stop)?;
+            if !found.is_empty() {
+                return Ok(found);
+            }
         }
     }
-    // Those that are empty, or end with a hole.
-    found.extend(files.into_iter().flatten().flat_map(InOrder::finish));
-    found
+    // Not all was read if a file is wrong.
+    if stop.load(Relaxed) {
+        return Err(Stopped);
+    }
+    // Those that are empty, or have holes.
+    for file in files.iter_mut().filter_map(Option::take) {
+        let found = file.finish(stop)?;
+        if !found.is_empty() {
+            return Ok(found);
+        }
+    }
+    Ok(Vec::new())
 }

@@ -1,6 +1,6 @@
 //! What is checked while a file is sealed.
 
-use std::ops::ControlFlow;
+use std::{ops::ControlFlow, path::Path};
 
 use verimount_models::Subject;
 use verimount_scan::EntryId;
@@ -33,7 +33,7 @@ impl<S: ReadAt> ReadAt for Tapped<'_, S> {
 
 /// Has `seal` read all of a file once, and compares it with what is signed.
 pub(crate) fn seal_checked<T>(
-    file: &std::path::Path,
+    file: &Path,
     source: &impl ReadAt,
     signature: &ModelSignature,
     progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
@@ -44,20 +44,11 @@ pub(crate) fn seal_checked<T>(
     };
     let mut content = InOrder::new(source.size(), None);
     content.expect(EntryId::ROOT, expected);
-    let hashers = Hashers::start(vec![content]);
-    let feed = hashers.feed();
-    let sealed = seal(
-        &Tapped { source, feed },
-        &mut |bytes| match hashers.has_failed() {
-            true => ControlFlow::Break(()),
-            false => progress(bytes),
-        },
-    );
-    if sealed.is_err() && !hashers.has_failed() {
-        return sealed;
-    }
-    match hashers.finish().into_iter().next() {
-        Some(difference) => Err(Fault::Differs(difference.differs).at(file)),
-        None => sealed,
-    }
+    let hashers = Hashers::start(vec![content]).map_err(|error| Error::io(file, error))?;
+    let tapped = Tapped {
+        source,
+        feed: hashers.feed(),
+    };
+    let sealed = hashers.watch(file, progress, |progress| seal(&tapped, progress))?;
+    sealed.map_err(|difference| Fault::Differs(difference.differs).at(file))
 }

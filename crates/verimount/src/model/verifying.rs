@@ -138,28 +138,30 @@ fn check(
     let mut is_cancelled = false;
     thread::scope(|scope| {
         let (tell, told) = channel();
-        for _ in 0..all_processors().get().min(files.len()) {
+        let mut threads = 0..all_processors().get().min(files.len());
+        let started = threads.try_for_each(|_| {
             let tell = tell.clone();
-            scope.spawn(|| check_next(tree, files, &next, &is_ended, tell));
-        }
+            let run = || check_next(tree, files, &next, &is_ended, tell);
+            thread::Builder::new().spawn_scoped(scope, run).map(drop)
+        });
         drop(tell);
+        is_ended.store(started.is_err(), Relaxed);
         for told in told {
             match told {
                 Told::Hashed(bytes) => is_cancelled |= progress(bytes).is_break(),
                 Told::Failed(number, fault) => {
-                    let is_first = failed.as_ref().is_none_or(|(first, _)| number < *first);
-                    failed = if is_first {
-                        Some((number, fault))
-                    } else {
-                        failed.take()
-                    };
+                    if failed.as_ref().is_none_or(|(first, _)| number < *first) {
+                        failed = Some((number, fault));
+                    }
                 }
             }
             if is_cancelled || failed.is_some() {
                 is_ended.store(true, Relaxed);
             }
         }
-    });
+        started
+    })
+    .map_err(|error| Error::io(&content.location, error))?;
     match failed {
         _ if is_cancelled => Err(Fault::Cancelled.at(&content.location)),
         Some((number, fault)) => Err(fault.at(&content.location).inside(&files[number].path)),
