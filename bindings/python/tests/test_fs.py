@@ -132,6 +132,45 @@ def test_a_bad_byte_is_an_error(fs: VerimountFileSystem) -> None:
     assert fs.cat_file("large", end=1_000_000) == LARGE[:1_000_000]
 
 
+@pytest.fixture
+def damaged(folder: Path) -> VerimountFileSystem:
+    """A file system with a directory of which a block is damaged, `below`, and links: to a file there, and to itself."""
+    Path("tree/below").mkdir(parents=True)
+    for number in range(1000):
+        Path(f"tree/below/a-file-of-many-{number:04}").touch()
+    Path("tree/link").symlink_to("below/a-file-of-many-0501")
+    Path("tree/loop").symlink_to("loop")
+    digest = verimount.build("tree", "tree.img").digest
+    flip("tree.img", Path("tree.img").read_bytes().index(b"a-file-of-many-0500"))
+    return VerimountFileSystem("tree.img", digest=digest)
+
+
+def test_a_damaged_directory_is_not_left_out(damaged: VerimountFileSystem) -> None:
+    fs, inside = damaged, "below/a-file-of-many-0500"
+    assert fs.isdir("below")
+    for read in [
+        lambda: fs.find(""),
+        lambda: fs.glob("**/a-file*"),
+        lambda: fs.glob("below/*"),
+        lambda: list(fs.walk("")),
+        lambda: fs.get("below", "copied", recursive=True),
+        lambda: fs.exists(inside),
+        lambda: fs.isfile(inside),
+        lambda: fs.isdir(inside),
+    ]:
+        with pytest.raises(verimount.Mismatch):
+            read()
+    assert fs.find("missing") == [] and list(fs.walk("missing")) == []
+    with pytest.raises(FileNotFoundError):
+        list(fs.walk("missing", on_error="raise"))
+
+
+def test_a_link_whose_target_cannot_be_read_is_an_error(damaged: VerimountFileSystem) -> None:
+    assert damaged.info("loop")["type"] == "link"
+    with pytest.raises(verimount.Mismatch):
+        damaged.info("link")
+
+
 def _read(fs: VerimountFileSystem, file: object, number: int) -> tuple[bytes, bytes, str]:
     os.chdir("/")
     read = file.read(20)  # type: ignore[attr-defined]
@@ -211,6 +250,21 @@ def test_zarr_reads_it(folder: Path, nginx: str) -> None:
     url = f"verimount://::{nginx}/data.img"
     opened = zarr.open(url, mode="r", storage_options=options)
     assert (opened[:] == array).all()
+
+
+def test_zarr_does_not_fill_in_a_damaged_chunk(folder: Path) -> None:
+    zarr = optional("zarr")
+    numpy = optional("numpy")
+    array = numpy.random.default_rng(1).random((200, 200))
+    zarr.save("data.zarr", array)
+    digest = verimount.build("data.zarr", "data.img").digest
+    chunk = max(Path("data.zarr").rglob("*"), key=lambda path: path.stat().st_size).read_bytes()
+    middle = len(chunk) // 2
+    flip("data.img", Path("data.img").read_bytes().index(chunk[middle : middle + 50]))
+    options = {"fo": "data.img", "digest": digest}
+    opened = zarr.open("verimount://", mode="r", storage_options=options)
+    with pytest.raises(verimount.Mismatch):
+        opened[:]
 
 
 def test_a_wrong_byte_from_a_server_is_never_read(table: tuple[str, dict[str, object]]) -> None:

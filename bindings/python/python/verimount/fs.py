@@ -14,6 +14,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Iterator
 from datetime import datetime, timezone
 from typing import Any, NoReturn
 
@@ -21,6 +22,7 @@ from fsspec import AbstractFileSystem
 from fsspec.core import url_to_fs
 from fsspec.spec import make_instance
 
+from ._errors import InvalidInput
 from ._file import File
 from ._image import Image, ImagePath
 from ._opening import Location
@@ -47,6 +49,9 @@ _OF_FSSPEC = {
     "skip_instance_cache",
     "use_listings_cache",
 }
+
+# What is not there, as opposed to what cannot be read.
+_ABSENT = (FileNotFoundError, NotADirectoryError)
 
 _TYPES = {stat.S_IFDIR: "directory", stat.S_IFREG: "file", stat.S_IFLNK: "link"}
 
@@ -109,13 +114,45 @@ class VerimountFileSystem(AbstractFileSystem):  # type: ignore[misc]
         found = self.image / self._strip_protocol(path)
         return self._info(found, found.stat(follow_symlinks=False))
 
+    def walk(
+        self,
+        path: str,
+        maxdepth: int | None = None,
+        topdown: bool = True,
+        on_error: Any = "omit",
+        **kwargs: Any,
+    ) -> Iterator[Any]:
+        """All that is below a directory. By default, one that is absent has nothing in it; one that cannot be read is an error."""
+        if on_error == "omit":
+            on_error = _raise_unless_absent
+        # It calls this one for each directory below.
+        yield from super().walk(path, maxdepth, topdown, on_error, **kwargs)
+
+    def exists(self, path: str, **kwargs: Any) -> bool:
+        """Whether there is something; if that cannot be read, it is an error."""
+        return self._type(path) is not None
+
+    def isdir(self, path: str) -> bool:
+        """Whether it is a directory, or a link to one."""
+        return self._type(path) == "directory"
+
+    def isfile(self, path: str) -> bool:
+        """Whether it is a regular file, or a link to one."""
+        return self._type(path) == "file"
+
+    def _type(self, path: str) -> str | None:
+        try:
+            return str(self.info(path)["type"])
+        except _ABSENT:
+            return None
+
     def _info(self, path: ImagePath, status: os.stat_result) -> dict[str, Any]:
         is_link = stat.S_ISLNK(status.st_mode)
         if is_link:
             try:
                 status = path.stat()
-            except OSError:
-                # A link to nothing, as the local file system of fsspec shows it.
+            except (FileNotFoundError, InvalidInput):
+                # A link to nothing or to itself, as the local file system of fsspec shows it.
                 pass
         info = {
             "name": self._strip_protocol(str(path)),
@@ -171,6 +208,11 @@ class VerimountFileSystem(AbstractFileSystem):  # type: ignore[misc]
     # All that changes something.
     mkdir = makedirs = rmdir = _rm = rm_file = rm = cp_file = mv = touch = _refuse
     pipe_file = put_file = _refuse
+
+
+def _raise_unless_absent(error: OSError) -> None:
+    if not isinstance(error, _ABSENT):
+        raise error
 
 
 def _read_only() -> NoReturn:
