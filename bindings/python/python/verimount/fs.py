@@ -21,6 +21,7 @@ from typing import Any, NoReturn
 from fsspec import AbstractFileSystem
 from fsspec.core import url_to_fs
 from fsspec.spec import make_instance
+from fsspec.utils import tokenize
 
 from ._errors import InvalidInput
 from ._file import File
@@ -194,7 +195,7 @@ class VerimountFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     def checksum(self, path: str) -> int:
         """A number that stands for the content: as that of :meth:`ukey`."""
-        return int(self.ukey(path).split(":")[1][:16], 16)
+        return int(tokenize(self.ukey(path)), 16)
 
     def ukey(self, path: str) -> str:
         """What is another one if the content is: the image's digest, and the path."""
