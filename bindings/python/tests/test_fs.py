@@ -45,6 +45,19 @@ def test_what_is_there(fs: VerimountFileSystem, tree: Path, digest: str) -> None
     assert digest in fs.fsid
 
 
+def test_links_to_directories_are_not_followed_below(folder: Path) -> None:
+    Path("tree/bin").mkdir(parents=True)
+    Path("tree/bin/tool").touch()
+    Path("tree/bin/X11").symlink_to(".")
+    fs = VerimountFileSystem("tree.img", digest=verimount.build("tree", "tree.img").digest)
+    assert fs.find("") == ["/bin/X11", "/bin/tool"]
+    assert fs.glob("**/tool") == ["/bin/tool"]
+    assert [path for path, _, _ in fs.walk("")] == ["", "/bin"]
+    assert fs.isdir("bin/X11") and fs.ls("bin/X11", detail=False) == ["/bin/X11/X11", "/bin/X11/tool"]
+    fs.get("bin", "copied", recursive=True)
+    assert sorted(os.listdir("copied")) == ["X11", "tool"]
+
+
 def test_what_is_in_it(fs: VerimountFileSystem) -> None:
     assert fs.cat_file("large") == LARGE
     for start, end in [(5, 10), (None, 10), (-10, None), (-20, -10), (10, 5), (0, 1 << 40)]:

@@ -106,9 +106,16 @@ class VerimountFileSystem(AbstractFileSystem):  # type: ignore[misc]
         info = self.info(path)
         found = [info]
         if info["type"] == "directory":
-            found = [self._info(entry, status) for entry, status in self.image._scan(path)]
+            found = [self._entry(entry, status) for entry, status in self.image._scan(path)]
             found.sort(key=lambda info: str(info["name"]))
         return found if detail else [entry["name"] for entry in found]
+
+    def _entry(self, path: ImagePath, status: os.stat_result) -> dict[str, Any]:
+        info = self._info(path, status)
+        # What goes through the entries of directories does not follow links to them, which may lead to itself.
+        if info["islink"] and info["type"] == "directory":
+            info["type"] = "link"
+        return info
 
     def info(self, path: str, **kwargs: Any) -> dict[str, Any]:
         """Name, size, type and attributes of a file or directory."""
