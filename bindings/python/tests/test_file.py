@@ -11,7 +11,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from conftest import LARGE, optional
+from conftest import LARGE, descriptors, optional
 
 import verimount
 
@@ -49,6 +49,17 @@ def test_a_file_is_read_as_any_raw_file(weights: str) -> None:
     for read in [file.read, file.tell, lambda: file.seek(0), lambda: file.read_at(0, 1)]:
         with pytest.raises(ValueError):
             read()
+
+
+def test_what_is_closed_has_no_descriptors(weights: str) -> None:
+    files = []
+    # More than a process may have by default.
+    for _ in range(1100):
+        files.append(verimount.open("weights", digest=weights))
+        assert files[-1].read(1) == LARGE[:1] and descriptors("weights") > 0
+        files[-1].close()
+        assert descriptors("weights") == 0
+    assert files[0].size == len(LARGE) and files[0].digest == weights
 
 
 def test_any_place_is_read_into_any_writable_buffer(weights: str) -> None:

@@ -29,15 +29,16 @@ class File(io.RawIOBase):
         self._opened = opened
         self._path = path
         self._position = 0
-        self._generation = -1
+        self._native: _verimount.File | None = None
         self._size = self._file.size
 
     @property
     def _file(self) -> _verimount.File:
-        if self._generation != _opening._generation:
-            self._native = self._opened.file(self._path)
+        native = self._native
+        if native is None or self._generation != _opening._generation:
+            native = self._native = self._opened.file(self._path)
             self._generation = _opening._generation
-        return self._native
+        return native
 
     @property
     def name(self) -> str:
@@ -58,6 +59,14 @@ class File(io.RawIOBase):
     def size(self) -> int:
         """How many bytes the file has."""
         return self._size
+
+    def close(self) -> None:
+        """Gives up what is open for it, so that no descriptor is left."""
+        super().close()
+        self._native = None
+        # What is open for a file of an image is the image's.
+        if self._path is None:
+            self._opened.close()
 
     def readable(self) -> bool:
         return True
@@ -138,5 +147,5 @@ def _unpickled(opened: Opened, path: str | None, position: int, size: int) -> Fi
     io.RawIOBase.__init__(file)
     file._opened, file._path = opened, path
     file._position, file._size = position, size
-    file._generation = -1
+    file._native = None
     return file

@@ -152,28 +152,39 @@ class Opened:
         self.size = content.file().size
         self._keep(content)
 
-    def _keep(self, content: _verimount.Content) -> None:
+    def _keep(self, content: _verimount.Content | None) -> None:
         self._content = content
         self._image: _verimount.Image | None = None
         self._generation = _generation
 
+    def close(self) -> None:
+        """Gives up what is open. If something of it is needed, it is opened anew."""
+        self._keep(None)
+
+    # Another thread may replace what is open, so that it is looked up once.
+
     @property
     def content(self) -> _verimount.Content:
-        if self._generation != _generation:
+        content = self._content
+        if content is None or self._generation != _generation:
             content = _verimount.Content(self.opening)
-            # A root hash does not cover it.
-            if content.file().size != self.size:
-                raise WrongContent(EKEYREJECTED, f"{self.name} has another size now", self.name)
+            self.require_size(content.file().size)
             self._keep(content)
-        return self._content
+        return content
 
     @property
     def image(self) -> _verimount.Image:
         """The image that it is."""
         content = self.content
-        if self._image is None:
-            self._image = content.image()
-        return self._image
+        image = self._image
+        if image is None:
+            image = self._image = content.image()
+        return image
+
+    def require_size(self, size: int) -> None:
+        """Raises if it has another size than the same had elsewhere, which a root hash does not cover."""
+        if size != self.size:
+            raise WrongContent(EKEYREJECTED, f"{self.name} has another size now", self.name)
 
     def file(self, path: str | None) -> _verimount.File:
         """A file of the image, or all of the content."""
@@ -193,4 +204,4 @@ class Opened:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__ |= state
         # Opened when something of it is needed.
-        self._generation = -1
+        self.close()
