@@ -131,6 +131,10 @@ def test_trust_is_said_in_the_options_only(digest: str) -> None:
         VerimountFileSystem("app.img", digset=digest)
     with fsspec.open("verimount://large", fo="app.img", digest=digest) as file:
         assert file.read() == LARGE
+    # This package reads it, and would not heed them.
+    with pytest.raises(TypeError, match="endpoint_url, key"):
+        options = {"key": "me", "endpoint_url": "http://127.0.0.1:1"}
+        VerimountFileSystem("b/app.img", "s3", options, digest=digest)
 
 
 def test_other_file_systems_hold_images(digest: str, tree: Path) -> None:

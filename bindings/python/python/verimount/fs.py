@@ -231,6 +231,9 @@ def _location(fo: Location, protocol: str | None, options: dict[str, Any]) -> Lo
     if not isinstance(fo, str) or protocol is None:
         return fo
     if protocol in _OWN:
+        if options:
+            # Left out, they could be those without which it is read from elsewhere, or as somebody else.
+            raise TypeError(f"options of {protocol} that verimount does not have: {', '.join(sorted(options))}")
         return _OWN[protocol] + fo
     fs, path = url_to_fs(f"{protocol}://{fo}", **options)
     return FsspecSource(fs, path)
