@@ -225,6 +225,16 @@ def test_it_is_pickled_to_workers(digest: str) -> None:
         pickle.loads(pickled)
 
 
+def test_a_pickle_has_the_size(digest: str) -> None:
+    """A root hash does not cover it."""
+    command = [verimount.command(), "seal", "--format", "dm-verity", "app.img"]
+    root_hash = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[0]
+    make, (cls, location, options, size) = VerimountFileSystem("app.img", root_hash=root_hash).__reduce__()
+    assert make(cls, location, options, size).cat_file("large") == LARGE
+    with pytest.raises(verimount.WrongContent, match="size"):
+        make(cls, location, options, size - 4096)
+
+
 # What others read through a chained URL from a server.
 
 

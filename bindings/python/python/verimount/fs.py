@@ -20,7 +20,6 @@ from typing import Any, NoReturn
 
 from fsspec import AbstractFileSystem
 from fsspec.core import url_to_fs
-from fsspec.spec import make_instance
 from fsspec.utils import tokenize
 
 from ._errors import InvalidInput
@@ -93,7 +92,8 @@ class VerimountFileSystem(AbstractFileSystem):  # type: ignore[misc]
         opening.refuse_secrets()
         options = opening.arguments()
         location = options.pop("location")
-        return make_instance, (type(self), (location,), self._of_fsspec | options)
+        size = self.image._opened.size
+        return _unpickled, (type(self), location, self._of_fsspec | options, size)
 
     @property
     def fsid(self) -> str:
@@ -216,6 +216,14 @@ class VerimountFileSystem(AbstractFileSystem):  # type: ignore[misc]
     # All that changes something.
     mkdir = makedirs = rmdir = _rm = rm_file = rm = cp_file = mv = touch = _refuse
     pipe_file = put_file = _refuse
+
+
+def _unpickled(
+    cls: type[VerimountFileSystem], location: Location, options: dict[str, Any], size: int
+) -> VerimountFileSystem:
+    fs = cls(location, **options)
+    fs.image._opened.require_size(size)
+    return fs
 
 
 def _raise_unless_absent(error: OSError) -> None:
