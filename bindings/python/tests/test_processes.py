@@ -148,6 +148,10 @@ def test_pickles_hold_no_secret(weights: str, nginx: str) -> None:
         assert file.read(10) == LARGE[:10]
         with pytest.raises(pickle.PicklingError, match="secret"):
             pickle.dumps(file)
+        assert file.name == url and "t0psecret" not in repr(file) + repr(file._opened.opening)
+        with pytest.raises(verimount.WrongContent) as raised:
+            verimount.open(location, digest="sha256:" + "0" * 64, sidecar=f"{url}.verity?t0psecret")
+        assert "t0psecret" not in repr(raised.value) + str(raised.value) + str(raised.value.filename)
 
 
 def test_paths_in_images_are_pickled(image: verimount.Image) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from errno import EKEYREJECTED
 from pathlib import Path
 from pickle import PicklingError
@@ -77,14 +77,15 @@ os.register_at_fork(after_in_child=_forked)
 class Opening:
     """What the library needs to open something."""
 
-    location: Location
+    # URLs may have secrets in them, which a representation must not show.
+    location: Location = field(repr=False)
     digest: str | None = None
     key: StrPath | None = None
     root_hash: str | None = None
     unpinned: bool = False
-    sidecar: Location | None = None
+    sidecar: Location | None = field(default=None, repr=False)
     hash_offset: int | None = None
-    devices: Sequence[tuple[Location, str | None]] = ()
+    devices: Sequence[tuple[Location, str | None]] = field(default=(), repr=False)
     cache: StrPath | None = None
     timeout: float | None = None
     ca: StrPath | None = None
@@ -118,7 +119,7 @@ class Opening:
     def arguments(self) -> dict[str, Any]:
         """What was said of it, by name."""
         fields = dataclasses.fields(self)
-        values = {field.name: (getattr(self, field.name), field.default) for field in fields}
+        values = {one.name: (getattr(self, one.name), one.default) for one in fields}
         return {name: value for name, (value, default) in values.items() if value != default}
 
     def refuse_secrets(self) -> None:
@@ -141,6 +142,13 @@ def _absolute(location: Location) -> Location:
     return location
 
 
+def _shown(location: Location) -> str:
+    """Its name for people and messages: of a URL without the query, which may be secret."""
+    if isinstance(location, str):
+        return location.partition("?")[0] if _verimount.is_remote(location) else location
+    return os.fspath(location) if isinstance(location, os.PathLike) else location.name
+
+
 class Opened:
     """Content that was opened: pinned to what was found, and opened anew in a process that has only got this object."""
 
@@ -148,7 +156,7 @@ class Opened:
         content = _verimount.Content(opening)
         # The working directory may change.
         self.opening = opening.pinned(content).absolute()
-        self.name = str(opening.location)
+        self.name = _shown(opening.location)
         self.size = content.file().size
         self._keep(content)
 
