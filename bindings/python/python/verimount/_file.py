@@ -17,7 +17,7 @@ class File(io.RawIOBase):
     """A sealed file, or a file of an image, every byte of which is verified when it is read.
 
     It is read in order as any raw file, or at any place with ``read_at`` and ``readinto_at``, by several threads at once.
-    The interpreter's lock is not held meanwhile. A read of bytes that do not match raises :class:`verimount.Mismatch`; other
+    The interpreter's lock is not held while they read and verify. A read of bytes that do not match raises :class:`verimount.Mismatch`; other
     reads are not affected.
 
     Wrap it into :class:`io.BufferedReader` for many small reads. It can be pickled, with its position: the other process
@@ -115,8 +115,8 @@ class File(io.RawIOBase):
     def readinto_at(self, buffer: WriteableBuffer, offset: int) -> int:
         """Fills a writable buffer, such as a ``memoryview`` or an array, with the bytes from ``offset`` on; returns how many.
 
-        Fewer than it has room for only where the file ends. What does not match is never copied there; what came before it
-        may have been.
+        Fewer than it has room for only where the file ends. What does not match is never copied there; other pieces of what
+        was asked for may have been.
         """
         self._check()
         if offset < 0:
