@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import mmap
 import os
 import subprocess
+import sys
 import tarfile
 import threading
 import zipfile
@@ -146,7 +148,33 @@ def test_threads_read_at_once(weights: str) -> None:
     assert not wrong
 
 
-def test_the_lock_of_the_interpreter_is_given_up(folder: Path) -> None:
+def test_other_threads_run_while_a_local_file_is_read(folder: Path) -> None:
+    """The thread that reads would be asked for the lock after a thousand seconds only: it has to give it up itself."""
+    with open("holes", "wb") as sparse:
+        # It takes long to hash, and no space.
+        sparse.truncate(1 << 30)
+    file = verimount.open("holes", digest=verimount.seal("holes"))
+    started, ended = threading.Event(), threading.Event()
+
+    def read() -> None:
+        started.set()
+        file.readinto_at(mmap.mmap(-1, file.size), 0)
+        ended.set()
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1000)
+    try:
+        thread = threading.Thread(target=read)
+        thread.start()
+        assert started.wait(60)
+        assert not ended.is_set()
+        thread.join(60)
+        assert ended.is_set()
+    finally:
+        sys.setswitchinterval(before)
+
+
+def test_the_lock_is_given_up_for_sources_in_python(folder: Path) -> None:
     """A fifo-like source would wait for ever if the thread that is to feed it could not run."""
 
     class Source:
@@ -170,7 +198,7 @@ def test_the_lock_of_the_interpreter_is_given_up(folder: Path) -> None:
     thread.start()
     assert asked.wait(30)
     answered.set()
-    thread.join()
+    thread.join(60)
     assert read == [LARGE[:100]]
 
 
