@@ -101,8 +101,16 @@ def test_no_server_answers(folder: Path) -> None:
         verimount.open("http://127.0.0.1:1/weights", unpinned=True, timeout=1)
     with pytest.raises(ValueError, match="timeout"):
         verimount.open("http://127.0.0.1:1/weights", unpinned=True, timeout=-1)
-    with pytest.raises(FileNotFoundError, match="missing"):
+    with pytest.raises(verimount.NotFound, match="missing") as raised:
         verimount.open("http://127.0.0.1:1/weights", unpinned=True, ca="missing")
+    assert raised.value.filename == "missing"
+    Path("file").touch()
+    with pytest.raises(verimount.Error, match="file"):
+        verimount.open("http://127.0.0.1:1/weights", unpinned=True, cache="file/kept")
+    with open("long", "wb") as file:
+        file.truncate((16 << 20) + 1)
+    with pytest.raises(ValueError, match="more than"):
+        verimount.open("http://127.0.0.1:1/weights", unpinned=True, header_file="long")
     Path("bad").write_text("no header")
     with pytest.raises(ValueError, match="header_file"):
         verimount.open("http://127.0.0.1:1/weights", unpinned=True, header_file="bad")
