@@ -30,6 +30,7 @@ class File(io.RawIOBase):
         self._path = path
         self._position = 0
         self._native: _verimount.File | None = None
+        self._generation = -1
         self._size = self._file.size
 
     @property
@@ -148,4 +149,5 @@ def _unpickled(opened: Opened, path: str | None, position: int, size: int) -> Fi
     file._opened, file._path = opened, path
     file._position, file._size = position, size
     file._native = None
+    file._generation = -1
     return file
