@@ -15,9 +15,12 @@ use pyo3::{
     pyfunction,
     types::{PyAnyMethods, PyString},
 };
-use verimount::{Cache, ImageDevice, Location, OpenOptions, PublicKey, RemoteOptions};
+use verimount::{Cache, CacheError, ImageDevice, Location, OpenOptions, PublicKey, RemoteOptions};
 
-use crate::{errors::exception, python_source::PythonSource};
+use crate::{
+    errors::{exception, of_system},
+    python_source::PythonSource,
+};
 
 /// An `Opening` of the Python code: its attributes.
 #[derive(FromPyObject)]
@@ -83,7 +86,7 @@ impl Opening {
         places.any(|place| place.is_python || place.location.is_remote())
     }
 
-    /// The options of the library.
+    /// The options of the library. Reads files, so that the interpreter's lock must not be held.
     pub(crate) fn options(&self) -> PyResult<OpenOptions> {
         let sidecar = self.sidecar.as_ref();
         let mut options = OpenOptions::new()
@@ -116,7 +119,10 @@ impl Opening {
     fn cache(&self) -> PyResult<Option<Cache>> {
         let opened = self.cache.as_ref().map(|path| Cache::open(path, None));
         let opened = opened.transpose();
-        opened.map_err(|error| PyErr::from(io::Error::other(format!("cache: {error}"))))
+        opened.map_err(|error| match error {
+            CacheError::Io { at, source } => unreadable(&at, &source),
+            error => invalid("cache", error),
+        })
     }
 
     fn remote(&self) -> PyResult<RemoteOptions> {
@@ -154,22 +160,26 @@ fn read_key(key: &Path) -> PyResult<PublicKey> {
     PublicKey::parse(&text).map_err(|error| invalid("key", error))
 }
 
+/// The text of a file that is not longer than `max_size` bytes.
 fn read_text(path: &Path, max_size: u64) -> PyResult<String> {
-    let text = File::open(path).and_then(|file| io::read_to_string(file.take(max_size)));
-    // With the name, as Python's own.
-    text.map_err(|error| match error.raw_os_error() {
-        Some(errno) => Python::attach(|py| os_error(py, errno, path)),
-        None => invalid(&path.to_string_lossy(), error),
-    })
+    let mut text = String::new();
+    let read = File::open(path).and_then(|file| file.take(max_size + 1).read_to_string(&mut text));
+    match read {
+        Ok(len) if len as u64 > max_size => Err(invalid(
+            &path.to_string_lossy(),
+            format_args!("it has more than {max_size} bytes"),
+        )),
+        Ok(_) => Ok(text),
+        Err(error) => Err(unreadable(path, &error)),
+    }
 }
 
-fn os_error(py: Python<'_>, errno: i32, path: &Path) -> PyErr {
-    let make = || {
-        let text = py.import("os")?.call_method1("strerror", (errno,))?;
-        let class = py.get_type::<pyo3::exceptions::PyOSError>();
-        class.call1((errno, text, path.as_os_str()))
-    };
-    make().map_or_else(|failed| failed, PyErr::from_value)
+fn unreadable(path: &Path, error: &io::Error) -> PyErr {
+    match error.raw_os_error() {
+        Some(errno) => Python::attach(|py| of_system(py, error, errno, path)),
+        // It is no text.
+        None => invalid(&path.to_string_lossy(), error),
+    }
 }
 
 fn parsed<T: FromStr<Err: std::fmt::Display>>(what: &str, text: &str) -> PyResult<T> {

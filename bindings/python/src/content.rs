@@ -38,7 +38,8 @@ impl Content {
     /// Opens what an `Opening` says.
     #[new]
     fn open(py: Python<'_>, opening: Opening) -> PyResult<Self> {
-        let (options, is_slow) = (opening.options()?, opening.is_slow());
+        let options = py.detach(|| opening.options())?;
+        let is_slow = opening.is_slow();
         let location = opening.location.location;
         let content = ask(py, is_slow, move || {
             VerifiedContent::open(location, &options)

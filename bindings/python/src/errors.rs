@@ -1,9 +1,9 @@
 //! Errors of the library as exceptions.
 
-use std::path::Path;
+use std::{io, path::Path};
 
 use pyo3::{Bound, PyErr, PyResult, Python, exceptions::PyRuntimeError, types::PyAnyMethods};
-use verimount::Error;
+use verimount::{Error, ErrorKind, printable};
 
 /// The module that has a class for each kind.
 const MODULE: &str = "verimount._errors";
@@ -32,6 +32,28 @@ fn make<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, pyo3::PyAny>
         error.path().map(Path::as_os_str),
         mismatch,
     ))
+}
+
+/// The exception for what the system refused or failed of a file that an argument names.
+pub(crate) fn of_system(py: Python<'_>, error: &io::Error, errno: i32, path: &Path) -> PyErr {
+    let kind = match error.kind() {
+        io::ErrorKind::NotFound => ErrorKind::NotFound,
+        io::ErrorKind::PermissionDenied => ErrorKind::PermissionDenied,
+        _ => ErrorKind::Io,
+    };
+    let make = || {
+        let text = format!("{}: {error}", printable(path));
+        let arguments = (
+            format!("{kind:?}"),
+            errno,
+            text,
+            path.as_os_str(),
+            None::<&str>,
+            None::<()>,
+        );
+        py.import(MODULE)?.getattr("from_native")?.call1(arguments)
+    };
+    make().map_or_else(|failed| failed, PyErr::from_value)
 }
 
 /// A result of the library as one of Python.

@@ -114,6 +114,7 @@ where
         after,
         callback: callback.map(|callback| callback.clone().unbind()),
         raised: None,
+        is_interrupted: false,
     };
     waiting.wait(py)?.or_raise(py)
 }
@@ -136,8 +137,10 @@ struct Waiting<T> {
     stop: Arc<AtomicBool>,
     after: AfterInterrupt,
     callback: Option<Py<PyAny>>,
-    /// Why the work is to end.
+    /// Why the work is to end: what the callback or the handler of a signal has raised.
     raised: Option<PyErr>,
+    /// Whether a signal has ended it, so that the next one does not wait.
+    is_interrupted: bool,
 }
 
 impl<T: Send> Waiting<T> {
@@ -153,9 +156,10 @@ impl<T: Send> Waiting<T> {
             }
             if let Err(signal) = py.check_signals() {
                 self.stop.store(true, Ordering::Relaxed);
-                if self.after == AfterInterrupt::Leave || self.raised.is_some() {
+                if self.after == AfterInterrupt::Leave || self.is_interrupted {
                     return Err(signal);
                 }
+                self.is_interrupted = true;
                 self.raised = Some(signal);
             }
         }

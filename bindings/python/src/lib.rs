@@ -23,8 +23,9 @@ use pyo3::pymodule;
 #[pymodule]
 mod _verimount {
     use pyo3::{Bound, PyResult, types::PyModule};
+    use verimount::{DigestOptions, Location};
 
-    use crate::pieces::most_threads;
+    use crate::{errors::OrRaise, pieces::most_threads};
 
     #[pymodule_export]
     use crate::{
@@ -38,8 +39,11 @@ mod _verimount {
     };
 
     #[pymodule_init]
-    fn init(_module: &Bound<'_, PyModule>) -> PyResult<()> {
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         most_threads();
+        // The hash is tested before its first use, which a child must not wait for either.
+        let block = Location::source("block", vec![0_u8; 4096]);
+        verimount::digest(block, &DigestOptions::new()).or_raise(module.py())?;
         Ok(())
     }
 }

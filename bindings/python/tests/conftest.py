@@ -146,6 +146,13 @@ def wait_for(port: int) -> None:
     pytest.fail("the server does not answer")
 
 
+def descriptors(name: str) -> int:
+    """How many this process has of a file in the test's folder."""
+    links = Path("/proc/self/fd").iterdir()
+    # That of the listing itself is gone.
+    return [os.path.realpath(link) for link in links].count(os.path.realpath(name))
+
+
 def run_python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Runs a program in a process of its own."""
     return subprocess.run(

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import io
+import mmap
 import os
 import subprocess
+import sys
 import tarfile
 import threading
 import zipfile
 from pathlib import Path
 
 import pytest
-from conftest import LARGE, optional
+from conftest import LARGE, descriptors, optional
 
 import verimount
 
@@ -49,6 +51,17 @@ def test_a_file_is_read_as_any_raw_file(weights: str) -> None:
     for read in [file.read, file.tell, lambda: file.seek(0), lambda: file.read_at(0, 1)]:
         with pytest.raises(ValueError):
             read()
+
+
+def test_what_is_closed_has_no_descriptors(weights: str) -> None:
+    files = []
+    # More than a process may have by default.
+    for _ in range(1100):
+        files.append(verimount.open("weights", digest=weights))
+        assert files[-1].read(1) == LARGE[:1] and descriptors("weights") > 0
+        files[-1].close()
+        assert descriptors("weights") == 0
+    assert files[0].size == len(LARGE) and files[0].digest == weights
 
 
 def test_any_place_is_read_into_any_writable_buffer(weights: str) -> None:
@@ -135,7 +148,33 @@ def test_threads_read_at_once(weights: str) -> None:
     assert not wrong
 
 
-def test_the_lock_of_the_interpreter_is_given_up(folder: Path) -> None:
+def test_other_threads_run_while_a_local_file_is_read(folder: Path) -> None:
+    """The thread that reads would be asked for the lock after a thousand seconds only: it has to give it up itself."""
+    with open("holes", "wb") as sparse:
+        # It takes long to hash, and no space.
+        sparse.truncate(1 << 30)
+    file = verimount.open("holes", digest=verimount.seal("holes"))
+    started, ended = threading.Event(), threading.Event()
+
+    def read() -> None:
+        started.set()
+        file.readinto_at(mmap.mmap(-1, file.size), 0)
+        ended.set()
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1000)
+    try:
+        thread = threading.Thread(target=read)
+        thread.start()
+        assert started.wait(60)
+        assert not ended.is_set()
+        thread.join(60)
+        assert ended.is_set()
+    finally:
+        sys.setswitchinterval(before)
+
+
+def test_the_lock_is_given_up_for_sources_in_python(folder: Path) -> None:
     """A fifo-like source would wait for ever if the thread that is to feed it could not run."""
 
     class Source:
@@ -159,7 +198,7 @@ def test_the_lock_of_the_interpreter_is_given_up(folder: Path) -> None:
     thread.start()
     assert asked.wait(30)
     answered.set()
-    thread.join()
+    thread.join(60)
     assert read == [LARGE[:100]]
 
 

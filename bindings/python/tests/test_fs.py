@@ -6,6 +6,7 @@ import concurrent.futures
 import multiprocessing
 import os
 import pickle
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,19 @@ def test_what_is_there(fs: VerimountFileSystem, tree: Path, digest: str) -> None
     assert digest in fs.fsid
 
 
+def test_links_to_directories_are_not_followed_below(folder: Path) -> None:
+    Path("tree/bin").mkdir(parents=True)
+    Path("tree/bin/tool").touch()
+    Path("tree/bin/X11").symlink_to(".")
+    fs = VerimountFileSystem("tree.img", digest=verimount.build("tree", "tree.img").digest)
+    assert fs.find("") == ["/bin/X11", "/bin/tool"]
+    assert fs.glob("**/tool") == ["/bin/tool"]
+    assert [path for path, _, _ in fs.walk("")] == ["", "/bin"]
+    assert fs.isdir("bin/X11") and fs.ls("bin/X11", detail=False) == ["/bin/X11/X11", "/bin/X11/tool"]
+    fs.get("bin", "copied", recursive=True)
+    assert sorted(os.listdir("copied")) == ["X11", "tool"]
+
+
 def test_what_is_in_it(fs: VerimountFileSystem) -> None:
     assert fs.cat_file("large") == LARGE
     for start, end in [(5, 10), (None, 10), (-10, None), (-20, -10), (10, 5), (0, 1 << 40)]:
@@ -61,13 +75,22 @@ def test_what_is_in_it(fs: VerimountFileSystem) -> None:
 
 def test_what_stands_for_content(fs: VerimountFileSystem, tree: Path) -> None:
     before = {name: (fs.ukey(name), fs.checksum(name)) for name in ["large", "link"]}
-    assert len(set(before.values())) == 2
+    for values in zip(*before.values()):
+        assert len(set(values)) == 2
     assert VerimountFileSystem("app.img", digest=fs.image.digest).ukey("large") == before["large"][0]
     (tree / "large").write_bytes(b"x")
     digest = verimount.build(tree, "other.img").digest
     other = VerimountFileSystem("other.img", digest=digest)
     assert other.ukey("large") != before["large"][0]
     assert other.checksum("large") != before["large"][1]
+
+
+def test_what_stands_for_content_of_a_root_hash(digest: str) -> None:
+    command = [verimount.command(), "seal", "--format", "dm-verity", "app.img"]
+    root_hash = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[0]
+    fs = VerimountFileSystem("app.img", root_hash=root_hash)
+    assert fs.ukey("large") == f"{root_hash}:/large"
+    assert fs.checksum("large") != fs.checksum("link")
 
 
 def test_nothing_can_be_written(fs: VerimountFileSystem) -> None:
@@ -108,6 +131,10 @@ def test_trust_is_said_in_the_options_only(digest: str) -> None:
         VerimountFileSystem("app.img", digset=digest)
     with fsspec.open("verimount://large", fo="app.img", digest=digest) as file:
         assert file.read() == LARGE
+    # This package reads it, and would not heed them.
+    with pytest.raises(TypeError, match="endpoint_url, key"):
+        options = {"key": "me", "endpoint_url": "http://127.0.0.1:1"}
+        VerimountFileSystem("b/app.img", "s3", options, digest=digest)
 
 
 def test_other_file_systems_hold_images(digest: str, tree: Path) -> None:
@@ -130,6 +157,45 @@ def test_a_bad_byte_is_an_error(fs: VerimountFileSystem) -> None:
     with pytest.raises(verimount.Mismatch):
         fs.cat_file("large")
     assert fs.cat_file("large", end=1_000_000) == LARGE[:1_000_000]
+
+
+@pytest.fixture
+def damaged(folder: Path) -> VerimountFileSystem:
+    """A file system with a directory of which a block is damaged, `below`, and links: to a file there, and to itself."""
+    Path("tree/below").mkdir(parents=True)
+    for number in range(1000):
+        Path(f"tree/below/a-file-of-many-{number:04}").touch()
+    Path("tree/link").symlink_to("below/a-file-of-many-0501")
+    Path("tree/loop").symlink_to("loop")
+    digest = verimount.build("tree", "tree.img").digest
+    flip("tree.img", Path("tree.img").read_bytes().index(b"a-file-of-many-0500"))
+    return VerimountFileSystem("tree.img", digest=digest)
+
+
+def test_a_damaged_directory_is_not_left_out(damaged: VerimountFileSystem) -> None:
+    fs, inside = damaged, "below/a-file-of-many-0500"
+    assert fs.isdir("below")
+    for read in [
+        lambda: fs.find(""),
+        lambda: fs.glob("**/a-file*"),
+        lambda: fs.glob("below/*"),
+        lambda: list(fs.walk("")),
+        lambda: fs.get("below", "copied", recursive=True),
+        lambda: fs.exists(inside),
+        lambda: fs.isfile(inside),
+        lambda: fs.isdir(inside),
+    ]:
+        with pytest.raises(verimount.Mismatch):
+            read()
+    assert fs.find("missing") == [] and list(fs.walk("missing")) == []
+    with pytest.raises(FileNotFoundError):
+        list(fs.walk("missing", on_error="raise"))
+
+
+def test_a_link_whose_target_cannot_be_read_is_an_error(damaged: VerimountFileSystem) -> None:
+    assert damaged.info("loop")["type"] == "link"
+    with pytest.raises(verimount.Mismatch):
+        damaged.info("link")
 
 
 def _read(fs: VerimountFileSystem, file: object, number: int) -> tuple[bytes, bytes, str]:
@@ -157,6 +223,16 @@ def test_it_is_pickled_to_workers(digest: str) -> None:
     verimount.build("app", "app.img")
     with pytest.raises(verimount.WrongContent):
         pickle.loads(pickled)
+
+
+def test_a_pickle_has_the_size(digest: str) -> None:
+    """A root hash does not cover it."""
+    command = [verimount.command(), "seal", "--format", "dm-verity", "app.img"]
+    root_hash = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[0]
+    make, (cls, location, options, size) = VerimountFileSystem("app.img", root_hash=root_hash).__reduce__()
+    assert make(cls, location, options, size).cat_file("large") == LARGE
+    with pytest.raises(verimount.WrongContent, match="size"):
+        make(cls, location, options, size - 4096)
 
 
 # What others read through a chained URL from a server.
@@ -211,6 +287,21 @@ def test_zarr_reads_it(folder: Path, nginx: str) -> None:
     url = f"verimount://::{nginx}/data.img"
     opened = zarr.open(url, mode="r", storage_options=options)
     assert (opened[:] == array).all()
+
+
+def test_zarr_does_not_fill_in_a_damaged_chunk(folder: Path) -> None:
+    zarr = optional("zarr")
+    numpy = optional("numpy")
+    array = numpy.random.default_rng(1).random((200, 200))
+    zarr.save("data.zarr", array)
+    digest = verimount.build("data.zarr", "data.img").digest
+    chunk = max(Path("data.zarr").rglob("*"), key=lambda path: path.stat().st_size).read_bytes()
+    middle = len(chunk) // 2
+    flip("data.img", Path("data.img").read_bytes().index(chunk[middle : middle + 50]))
+    options = {"fo": "data.img", "digest": digest}
+    opened = zarr.open("verimount://", mode="r", storage_options=options)
+    with pytest.raises(verimount.Mismatch):
+        opened[:]
 
 
 def test_a_wrong_byte_from_a_server_is_never_read(table: tuple[str, dict[str, object]]) -> None:

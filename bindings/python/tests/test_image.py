@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import LARGE, SMALL
+from conftest import LARGE, SMALL, descriptors
 
 import verimount
 
@@ -115,3 +115,18 @@ def test_what_is_not_there(image: verimount.Image, weights: str) -> None:
         image.readlink("large")
     with pytest.raises(verimount.WrongFormat):
         verimount.Image("weights", digest=weights)
+
+
+def test_a_closed_image_has_no_descriptors(digest: str) -> None:
+    with verimount.Image("app.img", digest=digest) as image:
+        file = image.open("large")
+        assert file.read_at(0, 10) == LARGE[:10]
+        assert descriptors("app.img") > 0
+    for use in [lambda: image.open("large"), lambda: image.exists("large"), image.walk]:
+        with pytest.raises(ValueError, match="closed"):
+            use()
+    assert image.digest == digest
+    # It was opened before.
+    assert file.readall() == LARGE
+    file.close()
+    assert descriptors("app.img") == 0

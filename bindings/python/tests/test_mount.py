@@ -13,6 +13,7 @@ from conftest import LARGE, optional, run_python
 
 import verimount
 from test_errors import flip
+from test_processes import in_child
 
 
 @pytest.fixture(autouse=True)
@@ -53,6 +54,59 @@ def test_what_cannot_be_mounted(digest: str) -> None:
         with verimount.mount("app.img", digest=digest) as mounted:
             1 / 0
     assert not mounted.exists()
+
+
+def test_a_mount_of_somebody_else_stays(digest: str, weights: str) -> None:
+    Path("mnt").mkdir()
+    with verimount.mount("app.img", "mnt", digest=digest) as mounted:
+        with pytest.raises(verimount.Error, match="mnt"):
+            with verimount.mount("weights", "mnt", digest=weights):
+                pass
+        assert (mounted / "large").read_bytes() == LARGE
+    assert os.listdir("mnt") == []
+
+
+def test_a_child_that_leaves_the_block_leaves_the_mount(digest: str) -> None:
+    block = verimount.mount("app.img", digest=digest)
+    with block as mounted:
+        assert in_child(lambda: block.__exit__(None, None, None)) == 0
+        assert (mounted / "large").read_bytes() == LARGE
+    assert not mounted.exists()
+
+
+def test_a_mount_that_nobody_serves_any_more_is_removed(digest: str) -> None:
+    with pytest.raises(ZeroDivisionError):
+        with verimount.mount("app.img", digest=digest) as mounted:
+            for process in served_at(mounted):
+                os.kill(process, signal.SIGKILL)
+            while answers(mounted):
+                pass
+            1 / 0
+    assert not os.path.lexists(mounted)
+
+
+def served_at(point: Path) -> list[int]:
+    """The processes of the command that have the mount point among their arguments."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            arguments = (process / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            # It has ended.
+            continue
+        if os.fsencode(point) in arguments:
+            found.append(int(process.name))
+    assert found
+    return found
+
+
+def answers(point: Path) -> bool:
+    try:
+        os.listdir(point)
+    except OSError as error:
+        assert error.errno in (errno.ENOTCONN, errno.ECONNABORTED)
+        return error.errno != errno.ENOTCONN
+    return True
 
 
 def test_a_bad_byte_is_an_error_of_the_system(digest: str) -> None:

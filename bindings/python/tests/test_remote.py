@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from pathlib import Path
@@ -60,6 +61,29 @@ def test_a_wrong_byte_from_a_server_is_never_read(nginx: str, weights: str) -> N
     assert verimount.open(f"{nginx}/weights", digest=weights).read() == LARGE
 
 
+def test_what_was_opened_is_not_missing(nginx: str, weights: str, tree: Path) -> None:
+    """What takes a missing file for an empty one, as zarr does, must not take this for one."""
+    # Names of several megabytes, so that not all of them are fetched when the image is opened.
+    (tree / "many").mkdir()
+    names = [f"{number:05}{'x' * 240}" for number in range(20_000)]
+    for name in names:
+        (tree / "many" / name).touch()
+    digest = verimount.build(tree, "app.img").digest
+    file = verimount.open(f"{nginx}/weights", digest=weights)
+    image = verimount.Image(f"{nginx}/app.img", digest=digest)
+    for name in ["weights", "app.img"]:
+        os.rename(name, f"moved-{name}")
+    for read in [
+        file.read,
+        lambda: image.read_bytes("large"),
+        lambda: [image.exists(f"many/{name}") for name in names[::1000]],
+    ]:
+        with pytest.raises(verimount.Io) as raised:
+            read()
+        assert not isinstance(raised.value, FileNotFoundError)
+        assert raised.value.errno == errno.EIO
+
+
 def test_children_open_their_own_connections(nginx: str, weights: str) -> None:
     file = verimount.open(f"{nginx}/weights", digest=weights)
     assert file.read_at(0, 10) == LARGE[:10]
@@ -77,8 +101,16 @@ def test_no_server_answers(folder: Path) -> None:
         verimount.open("http://127.0.0.1:1/weights", unpinned=True, timeout=1)
     with pytest.raises(ValueError, match="timeout"):
         verimount.open("http://127.0.0.1:1/weights", unpinned=True, timeout=-1)
-    with pytest.raises(FileNotFoundError, match="missing"):
+    with pytest.raises(verimount.NotFound, match="missing") as raised:
         verimount.open("http://127.0.0.1:1/weights", unpinned=True, ca="missing")
+    assert raised.value.filename == "missing"
+    Path("file").touch()
+    with pytest.raises(verimount.Error, match="file"):
+        verimount.open("http://127.0.0.1:1/weights", unpinned=True, cache="file/kept")
+    with open("long", "wb") as file:
+        file.truncate((16 << 20) + 1)
+    with pytest.raises(ValueError, match="more than"):
+        verimount.open("http://127.0.0.1:1/weights", unpinned=True, header_file="long")
     Path("bad").write_text("no header")
     with pytest.raises(ValueError, match="header_file"):
         verimount.open("http://127.0.0.1:1/weights", unpinned=True, header_file="bad")

@@ -3,6 +3,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use rustix::io::Errno;
 use verimount_erofs::BuildError as ErofsError;
 use verimount_integrity::Error as VolumeError;
 use verimount_names::printable;
@@ -79,9 +80,11 @@ impl Error {
     /// something.
     pub fn errno(&self) -> i32 {
         let system = match (&self.0.fault, self.read_error()) {
-            (Fault::Io(error), _) | (_, Some(ReadError::Io { source: error, .. })) => {
-                error.raw_os_error()
-            }
+            (Fault::Io(error), _) => error.raw_os_error(),
+            // Of a failed read, it would say that what was opened does not exist.
+            (_, Some(ReadError::Io { source, .. })) => source
+                .raw_os_error()
+                .filter(|errno| *errno != Errno::NOENT.raw_os_error()),
             _ => None,
         };
         let of_kind = || match &self.0.fault {

@@ -254,7 +254,11 @@ fn of_model(error: &ModelError) -> ErrorKind {
 
 fn of_read(error: &ReadError) -> ErrorKind {
     match error {
-        ReadError::Io { source, .. } => of_io(source),
+        ReadError::Io { source, .. } => match of_io(source) {
+            // Content that was opened exists: nobody may take this for a missing file.
+            ErrorKind::NotFound => ErrorKind::Io,
+            kind => kind,
+        },
         _ => ErrorKind::Corrupt,
     }
 }
@@ -305,6 +309,16 @@ mod tests {
                 Error::image(at(), io(Errno::NOMEM.into()).into()),
                 ErrorKind::Io,
                 Errno::NOMEM,
+            ),
+            (
+                Error::image(at(), io(io::ErrorKind::NotFound.into()).into()),
+                ErrorKind::Io,
+                Errno::IO,
+            ),
+            (
+                Error::image(at(), io(Errno::NOENT.into()).into()),
+                ErrorKind::Io,
+                Errno::IO,
             ),
             (
                 Error::image(at(), rejected().into()),

@@ -146,8 +146,12 @@ class Io(Error):
 # Of the kinds of errors, by their names in the library.
 _CLASSES: dict[str, type[Error]] = {kind.__name__: kind for kind in Error.__subclasses__()}
 
-# Those of a kind that Python has classes of its own for.
-_BY_ERRNO: dict[int, type[Error]] = {ENOTDIR: NotADirectory, EISDIR: IsADirectory}
+# Those of a kind that Python has classes of its own for. Of another kind, such as a failed read, the same numbers are
+# the storage's, and say nothing of what is in the image.
+_BY_ERRNO: dict[tuple[str, int], type[Error]] = {
+    ("InvalidInput", ENOTDIR): NotADirectory,
+    ("InvalidInput", EISDIR): IsADirectory,
+}
 
 # What to do about those of a kind, in terms of this package.
 _ADVICE = {
@@ -171,7 +175,7 @@ def from_native(
         text = f"{text}: {_ADVICE[kind]}"
     if mismatch is None:
         # Of a kind that this module does not know, what all have in common.
-        made = _BY_ERRNO.get(errno, _CLASSES.get(kind, Error))(errno, text, location)
+        made = _BY_ERRNO.get((kind, errno), _CLASSES.get(kind, Error))(errno, text, location)
     else:
         made = found = Mismatch(errno, text, location)
         found.place, found.offset, found.covers, found.expected, found.found = mismatch

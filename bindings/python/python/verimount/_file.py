@@ -17,7 +17,7 @@ class File(io.RawIOBase):
     """A sealed file, or a file of an image, every byte of which is verified when it is read.
 
     It is read in order as any raw file, or at any place with ``read_at`` and ``readinto_at``, by several threads at once.
-    The interpreter's lock is not held meanwhile. A read of bytes that do not match raises :class:`verimount.Mismatch`; other
+    The interpreter's lock is not held while they read and verify. A read of bytes that do not match raises :class:`verimount.Mismatch`; other
     reads are not affected.
 
     Wrap it into :class:`io.BufferedReader` for many small reads. It can be pickled, with its position: the other process
@@ -29,15 +29,17 @@ class File(io.RawIOBase):
         self._opened = opened
         self._path = path
         self._position = 0
+        self._native: _verimount.File | None = None
         self._generation = -1
         self._size = self._file.size
 
     @property
     def _file(self) -> _verimount.File:
-        if self._generation != _opening._generation:
-            self._native = self._opened.file(self._path)
+        native = self._native
+        if native is None or self._generation != _opening._generation:
+            native = self._native = self._opened.file(self._path)
             self._generation = _opening._generation
-        return self._native
+        return native
 
     @property
     def name(self) -> str:
@@ -58,6 +60,14 @@ class File(io.RawIOBase):
     def size(self) -> int:
         """How many bytes the file has."""
         return self._size
+
+    def close(self) -> None:
+        """Gives up what is open for it, so that no descriptor is left."""
+        super().close()
+        self._native = None
+        # What is open for a file of an image is the image's.
+        if self._path is None:
+            self._opened.close()
 
     def readable(self) -> bool:
         return True
@@ -106,8 +116,8 @@ class File(io.RawIOBase):
     def readinto_at(self, buffer: WriteableBuffer, offset: int) -> int:
         """Fills a writable buffer, such as a ``memoryview`` or an array, with the bytes from ``offset`` on; returns how many.
 
-        Fewer than it has room for only where the file ends. What does not match is never copied there; what came before it
-        may have been.
+        Fewer than it has room for only where the file ends. What does not match is never copied there; other pieces of what
+        was asked for may have been.
         """
         self._check()
         if offset < 0:
@@ -138,5 +148,6 @@ def _unpickled(opened: Opened, path: str | None, position: int, size: int) -> Fi
     io.RawIOBase.__init__(file)
     file._opened, file._path = opened, path
     file._position, file._size = position, size
+    file._native = None
     file._generation = -1
     return file

@@ -38,18 +38,37 @@ class Image:
     >>> (image / "docs" / "README.md").read_bytes()
     b'hello\\n'
 
-    An image can be pickled: the other process opens the same bytes.
+    An image can be pickled: the other process opens the same bytes. ``close`` or the end of a ``with`` block gives up what is open
+    for it.
     """
 
     def __init__(self, location: Location, **options: Unpack[Options]) -> None:
         """Opens the image at ``location``; see :class:`verimount.Options` for what is accepted there."""
+        self._closed = False
         self._opened = Opened(Opening(location, **options))
         # Whether it is an image is known now.
         self._image
 
     @property
     def _image(self) -> _verimount.Image:
-        return self._opened.image
+        return self._open.image
+
+    @property
+    def _open(self) -> Opened:
+        if self._closed:
+            raise ValueError("the image is closed")
+        return self._opened
+
+    def close(self) -> None:
+        """Gives up what is open for it. Files that were opened in it can still be read."""
+        self._closed = True
+        self._opened.close()
+
+    def __enter__(self) -> Image:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()
 
     @property
     def digest(self) -> str:
@@ -58,7 +77,7 @@ class Image:
 
     def open(self, path: StrPath) -> File:
         """Opens a regular file."""
-        return File(self._opened, os.fspath(path))
+        return File(self._open, os.fspath(path))
 
     def read_bytes(self, path: StrPath) -> bytes:
         """The content of a regular file."""
@@ -117,9 +136,10 @@ class Image:
         return f"<verimount.Image {self._opened.name!r} of {self.digest}>"
 
     def __getstate__(self) -> Opened:
-        return self._opened
+        return self._open
 
     def __setstate__(self, opened: Opened) -> None:
+        self._closed = False
         self._opened = opened
 
 

@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from errno import EIO
+from errno import EIO, ENOTCONN
 from importlib.metadata import distribution
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -51,15 +51,28 @@ def mount(
         arguments.append("--as-file")
     made = tempfile.mkdtemp(prefix="verimount-") if directory is None else None
     point = os.path.abspath(made or os.fspath(directory or ""))
+    process, before = os.getpid(), _device(point)
     try:
         _run("mount", "--quiet", *arguments, "--", _text(opened.opening.location), point)
         yield Path(point)
     finally:
-        # Also if it was interrupted in between.
-        if os.path.ismount(point):
-            _run("umount", "--lazy", "--", point)
-        if made is not None:
-            os.rmdir(made)
+        # A forked child leaves the block as well, but the mount is its parent's.
+        if os.getpid() == process:
+            # Also if it was interrupted in between, but not what was mounted there before.
+            if _device(point) != before:
+                _run("umount", "--lazy", "--", point)
+            if made is not None:
+                os.rmdir(made)
+
+
+def _device(point: str) -> int | None:
+    """The device that is at a mount point; none if the one who served it has ended."""
+    try:
+        return os.lstat(point).st_dev
+    except OSError as error:
+        if error.errno != ENOTCONN:
+            raise
+        return None
 
 
 def _run(*arguments: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from errno import EKEYREJECTED
 from pathlib import Path
 from pickle import PicklingError
@@ -77,14 +77,15 @@ os.register_at_fork(after_in_child=_forked)
 class Opening:
     """What the library needs to open something."""
 
-    location: Location
+    # URLs may have secrets in them, which a representation must not show.
+    location: Location = field(repr=False)
     digest: str | None = None
     key: StrPath | None = None
     root_hash: str | None = None
     unpinned: bool = False
-    sidecar: Location | None = None
+    sidecar: Location | None = field(default=None, repr=False)
     hash_offset: int | None = None
-    devices: Sequence[tuple[Location, str | None]] = ()
+    devices: Sequence[tuple[Location, str | None]] = field(default=(), repr=False)
     cache: StrPath | None = None
     timeout: float | None = None
     ca: StrPath | None = None
@@ -118,7 +119,7 @@ class Opening:
     def arguments(self) -> dict[str, Any]:
         """What was said of it, by name."""
         fields = dataclasses.fields(self)
-        values = {field.name: (getattr(self, field.name), field.default) for field in fields}
+        values = {one.name: (getattr(self, one.name), one.default) for one in fields}
         return {name: value for name, (value, default) in values.items() if value != default}
 
     def refuse_secrets(self) -> None:
@@ -141,6 +142,13 @@ def _absolute(location: Location) -> Location:
     return location
 
 
+def _shown(location: Location) -> str:
+    """Its name for people and messages: of a URL without the query, which may be secret."""
+    if isinstance(location, str):
+        return location.partition("?")[0] if _verimount.is_remote(location) else location
+    return os.fspath(location) if isinstance(location, os.PathLike) else location.name
+
+
 class Opened:
     """Content that was opened: pinned to what was found, and opened anew in a process that has only got this object."""
 
@@ -148,32 +156,43 @@ class Opened:
         content = _verimount.Content(opening)
         # The working directory may change.
         self.opening = opening.pinned(content).absolute()
-        self.name = str(opening.location)
+        self.name = _shown(opening.location)
         self.size = content.file().size
         self._keep(content)
 
-    def _keep(self, content: _verimount.Content) -> None:
+    def _keep(self, content: _verimount.Content | None) -> None:
         self._content = content
         self._image: _verimount.Image | None = None
         self._generation = _generation
 
+    def close(self) -> None:
+        """Gives up what is open. If something of it is needed, it is opened anew."""
+        self._keep(None)
+
+    # Another thread may replace what is open, so that it is looked up once.
+
     @property
     def content(self) -> _verimount.Content:
-        if self._generation != _generation:
+        content = self._content
+        if content is None or self._generation != _generation:
             content = _verimount.Content(self.opening)
-            # A root hash does not cover it.
-            if content.file().size != self.size:
-                raise WrongContent(EKEYREJECTED, f"{self.name} has another size now", self.name)
+            self.require_size(content.file().size)
             self._keep(content)
-        return self._content
+        return content
 
     @property
     def image(self) -> _verimount.Image:
         """The image that it is."""
         content = self.content
-        if self._image is None:
-            self._image = content.image()
-        return self._image
+        image = self._image
+        if image is None:
+            image = self._image = content.image()
+        return image
+
+    def require_size(self, size: int) -> None:
+        """Raises if it has another size than the same had elsewhere, which a root hash does not cover."""
+        if size != self.size:
+            raise WrongContent(EKEYREJECTED, f"{self.name} has another size now", self.name)
 
     def file(self, path: str | None) -> _verimount.File:
         """A file of the image, or all of the content."""
@@ -193,4 +212,4 @@ class Opened:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__ |= state
         # Opened when something of it is needed.
-        self._generation = -1
+        self.close()

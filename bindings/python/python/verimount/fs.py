@@ -14,13 +14,15 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Iterator
 from datetime import datetime, timezone
 from typing import Any, NoReturn
 
 from fsspec import AbstractFileSystem
 from fsspec.core import url_to_fs
-from fsspec.spec import make_instance
+from fsspec.utils import tokenize
 
+from ._errors import InvalidInput
 from ._file import File
 from ._image import Image, ImagePath
 from ._opening import Location
@@ -47,6 +49,9 @@ _OF_FSSPEC = {
     "skip_instance_cache",
     "use_listings_cache",
 }
+
+# What is not there, as opposed to what cannot be read.
+_ABSENT = (FileNotFoundError, NotADirectoryError)
 
 _TYPES = {stat.S_IFDIR: "directory", stat.S_IFREG: "file", stat.S_IFLNK: "link"}
 
@@ -87,7 +92,8 @@ class VerimountFileSystem(AbstractFileSystem):  # type: ignore[misc]
         opening.refuse_secrets()
         options = opening.arguments()
         location = options.pop("location")
-        return make_instance, (type(self), (location,), self._of_fsspec | options)
+        size = self.image._opened.size
+        return _unpickled, (type(self), location, self._of_fsspec | options, size)
 
     @property
     def fsid(self) -> str:
@@ -100,22 +106,61 @@ class VerimountFileSystem(AbstractFileSystem):  # type: ignore[misc]
         info = self.info(path)
         found = [info]
         if info["type"] == "directory":
-            found = [self._info(entry, status) for entry, status in self.image._scan(path)]
+            found = [self._entry(entry, status) for entry, status in self.image._scan(path)]
             found.sort(key=lambda info: str(info["name"]))
         return found if detail else [entry["name"] for entry in found]
+
+    def _entry(self, path: ImagePath, status: os.stat_result) -> dict[str, Any]:
+        info = self._info(path, status)
+        # What goes through the entries of directories does not follow links to them, which may lead to itself.
+        if info["islink"] and info["type"] == "directory":
+            info["type"] = "link"
+        return info
 
     def info(self, path: str, **kwargs: Any) -> dict[str, Any]:
         """Name, size, type and attributes of a file or directory."""
         found = self.image / self._strip_protocol(path)
         return self._info(found, found.stat(follow_symlinks=False))
 
+    def walk(
+        self,
+        path: str,
+        maxdepth: int | None = None,
+        topdown: bool = True,
+        on_error: Any = "omit",
+        **kwargs: Any,
+    ) -> Iterator[Any]:
+        """All that is below a directory. By default, one that is absent has nothing in it; one that cannot be read is an error."""
+        if on_error == "omit":
+            on_error = _raise_unless_absent
+        # It calls this one for each directory below.
+        yield from super().walk(path, maxdepth, topdown, on_error, **kwargs)
+
+    def exists(self, path: str, **kwargs: Any) -> bool:
+        """Whether there is something; if that cannot be read, it is an error."""
+        return self._type(path) is not None
+
+    def isdir(self, path: str) -> bool:
+        """Whether it is a directory, or a link to one."""
+        return self._type(path) == "directory"
+
+    def isfile(self, path: str) -> bool:
+        """Whether it is a regular file, or a link to one."""
+        return self._type(path) == "file"
+
+    def _type(self, path: str) -> str | None:
+        try:
+            return str(self.info(path)["type"])
+        except _ABSENT:
+            return None
+
     def _info(self, path: ImagePath, status: os.stat_result) -> dict[str, Any]:
         is_link = stat.S_ISLNK(status.st_mode)
         if is_link:
             try:
                 status = path.stat()
-            except OSError:
-                # A link to nothing, as the local file system of fsspec shows it.
+            except (FileNotFoundError, InvalidInput):
+                # A link to nothing or to itself, as the local file system of fsspec shows it.
                 pass
         info = {
             "name": self._strip_protocol(str(path)),
@@ -157,7 +202,7 @@ class VerimountFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     def checksum(self, path: str) -> int:
         """A number that stands for the content: as that of :meth:`ukey`."""
-        return int(self.ukey(path).split(":")[1][:16], 16)
+        return int(tokenize(self.ukey(path)), 16)
 
     def ukey(self, path: str) -> str:
         """What is another one if the content is: the image's digest, and the path."""
@@ -173,6 +218,19 @@ class VerimountFileSystem(AbstractFileSystem):  # type: ignore[misc]
     pipe_file = put_file = _refuse
 
 
+def _unpickled(
+    cls: type[VerimountFileSystem], location: Location, options: dict[str, Any], size: int
+) -> VerimountFileSystem:
+    fs = cls(location, **options)
+    fs.image._opened.require_size(size)
+    return fs
+
+
+def _raise_unless_absent(error: OSError) -> None:
+    if not isinstance(error, _ABSENT):
+        raise error
+
+
 def _read_only() -> NoReturn:
     raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
@@ -181,6 +239,9 @@ def _location(fo: Location, protocol: str | None, options: dict[str, Any]) -> Lo
     if not isinstance(fo, str) or protocol is None:
         return fo
     if protocol in _OWN:
+        if options:
+            # Left out, they could be those without which it is read from elsewhere, or as somebody else.
+            raise TypeError(f"options of {protocol} that verimount does not have: {', '.join(sorted(options))}")
         return _OWN[protocol] + fo
     fs, path = url_to_fs(f"{protocol}://{fo}", **options)
     return FsspecSource(fs, path)
