@@ -54,14 +54,6 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// What `cargo xtask test --full` runs.
-pub(crate) fn check() -> Result<()> {
-    run(&Options {
-        wheel: false,
-        bench: false,
-    })
-}
-
 /// Tests the wheel with one Python; with the packages of others that read through it, if `is_complete`.
 fn test(python: &Interpreter, wheel: &Path, target: &Path, is_complete: bool) -> Result<()> {
     println!("== Python {}", python.version());

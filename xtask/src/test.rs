@@ -17,7 +17,6 @@ use verimount_testenv::{EXHAUSTIVE, tools::REQUIRE_TOOLS};
 use crate::{
     deny, dist, fuzz,
     programs::Program,
-    python,
     skips::Skips,
     steps::{cargo_test, check_sources, run_tests, step},
 };
@@ -70,7 +69,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 /// processors, and the work, which gets the folder for build results.
 type FurtherStep = (&'static str, u64, fn(&Path) -> Result<()>);
 
-const FURTHER_STEPS: [FurtherStep; 11] = [
+const FURTHER_STEPS: [FurtherStep; 10] = [
     ("Dependencies", 5, deny::check),
     ("Packages", 2, |_| check_packages()),
     ("Conformance of mirrored directories", 6, |_| {
@@ -94,7 +93,6 @@ const FURTHER_STEPS: [FurtherStep; 11] = [
         dist::make(&target.join("dist"))?;
         Program::Installation.run(&[])
     }),
-    ("Python", 20, |_| python::check()),
 ];
 
 /// Checks that every crate for others can be published: its description, README, and that whatever it
