@@ -55,6 +55,16 @@ fn main() -> ExitCode {
 
 fn run(options: &Options) -> Result<()> {
     setup::ensure_ready(&[Purpose::Demo])?;
+    let mut makes_environments = Command::new("python3");
+    let output = makes_environments
+        .args(["-c", "import ensurepip, venv"])
+        .output();
+    if !output.is_ok_and(|output| output.status.success()) {
+        println!(
+            "SKIPPED: this machine's Python makes no environments (Debian package python3-venv)"
+        );
+        return Ok(());
+    }
     let verimount = build_tested_verimount()?;
     let python = python(&target()?.join("models-venv"))?;
     let folder = tempfile::Builder::new().prefix("verimount-").tempdir()?;
