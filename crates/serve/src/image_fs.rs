@@ -3,7 +3,7 @@ mod listing;
 mod owners;
 mod values;
 
-use std::{ffi::OsStr, os::unix::ffi::OsStrExt, sync::Arc, time::Duration};
+use std::{cell::LazyCell, ffi::OsStr, os::unix::ffi::OsStrExt, sync::Arc, time::Duration};
 
 use rustix::io::Errno;
 use verimount_fuse::{
@@ -87,11 +87,6 @@ impl ImageFs {
 
     fn shown(&self, attr: &tree::Attr) -> Attr {
         fuse_attr(&self.owners.applied(attr))
-    }
-
-    /// Whether a caller may see this attribute in a list. The kernel checks only access to the value.
-    fn may_know(&self, caller: Caller, name: &OsStr) -> bool {
-        !name.as_bytes().starts_with(b"trusted.") || self.has_root && is_administrator(caller)
     }
 
     fn entry(&self, attr: &tree::Attr) -> Entry {
@@ -210,7 +205,10 @@ impl FileSystem for ImageFs {
             .map_err(|error| error.errno())?;
         // The status is not listed, as copies would get it.
         let is_status = |name: &OsStr| has_status(node) && name == STATUS_XATTR;
-        let is_shown = |name: &OsStr| !is_status(name) && self.may_know(caller, name);
+        // The kernel checks only access to values, not who may know of names. To find that out can take reading /proc.
+        let is_administrator = LazyCell::new(|| self.has_root && is_administrator(caller));
+        let is_trusted = |name: &OsStr| name.as_bytes().starts_with(b"trusted.");
+        let is_shown = |name: &OsStr| !is_status(name) && (!is_trusted(name) || *is_administrator);
         let shown = stored.iter().filter(|name| is_shown(name));
         Ok(shown
             .flat_map(|name| [name.as_bytes(), &[0]].concat())
