@@ -3,20 +3,18 @@
 mod interpreter;
 mod wheel;
 
-use std::{
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::Args;
 use verimount_support::{
     command,
     setup::{self, Purpose},
+    venv::Venv,
     workspace::{root, target},
 };
 
-use self::interpreter::{Interpreter, Venv};
+use self::interpreter::Interpreter;
 
 /// Make the Python package, and test it with each Python from 3.10 on that is found
 ///
@@ -82,7 +80,7 @@ fn measure(python: &Interpreter, wheel: &Path, target: &Path) -> Result<()> {
 
 /// A new environment with the wheel and these requirements.
 fn installed(python: &Interpreter, wheel: &Path, target: &Path, file: &str) -> Result<Venv> {
-    let venv = Venv::new(python, &folder(target).join(python.version()))?;
+    let venv = Venv::new(python.program(), &folder(target).join(python.version()))?;
     venv.install(&["--requirement"], &[&requirements(file)])?;
     venv.install(&["--no-deps", "--no-index"], &[wheel])?;
     Ok(venv)
@@ -100,13 +98,4 @@ fn package() -> PathBuf {
 
 fn requirements(file: &str) -> PathBuf {
     package().join("requirements").join(file)
-}
-
-/// The command that runs a program of Python's, without what is set for another Python.
-fn without_settings(program: &Path) -> Command {
-    let mut command = Command::new(program);
-    for name in ["PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"] {
-        command.env_remove(name);
-    }
-    command
 }

@@ -3,7 +3,7 @@
 
 use std::{
     fs,
-    path::{Path, PathBuf},
+    path::Path,
     process::{Command, ExitCode},
 };
 
@@ -12,6 +12,7 @@ use clap::Parser;
 use verimount_support::{
     command, program,
     setup::{self, Purpose},
+    venv::Venv,
     workspace::{build_tested_verimount, target},
 };
 
@@ -66,43 +67,18 @@ fn run(options: &Options) -> Result<()> {
         return Ok(());
     }
     let verimount = build_tested_verimount()?;
-    let python = python(&target()?.join("models-venv"))?;
+    let python = Venv::new(Path::new("python3"), &target()?.join("models-venv"))?;
+    python.install(&PACKAGES, &[])?;
     let folder = tempfile::Builder::new().prefix("verimount-").tempdir()?;
     for (name, script) in SCRIPTS {
         fs::write(folder.path().join(name), script)?;
     }
     let run = |script: &str, arguments: &[String]| {
-        let mut run = Command::new(&python);
+        let mut run = python.python();
         run.current_dir(folder.path()).arg(script).arg(&verimount);
         command::run(run.args(arguments))
     };
     let numbers = [options.folders.into(), options.changes.into(), options.seed];
     run("signed.py", &numbers.map(|number: u64| number.to_string()))?;
     run("hugging_face.py", &[])
-}
-
-/// Python with the packages, which are installed the first time.
-fn python(venv: &Path) -> Result<PathBuf> {
-    let python = venv.join("bin/python");
-    let installed = venv.join("installed");
-    let packages = PACKAGES.join("\n");
-    if fs::read_to_string(&installed).is_ok_and(|installed| installed == packages) {
-        return Ok(python);
-    }
-    command::run(
-        Command::new("python3")
-            .args(["-m", "venv", "--clear"])
-            .arg(venv),
-    )?;
-    let mut install = Command::new(&python);
-    install.args([
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--disable-pip-version-check",
-    ]);
-    command::run(install.args(PACKAGES))?;
-    fs::write(installed, packages)?;
-    Ok(python)
 }

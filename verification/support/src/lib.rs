@@ -16,4 +16,5 @@ pub mod newer;
 pub mod program;
 pub mod seaweedfs;
 pub mod setup;
+pub mod venv;
 pub mod workspace;

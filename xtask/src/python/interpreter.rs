@@ -1,16 +1,13 @@
-//! The Pythons of this machine, and environments of them.
+//! The Pythons of this machine.
 
 use std::{
     collections::BTreeMap,
     env, fs,
     path::{Path, PathBuf},
-    process::Command,
 };
 
-use anyhow::{Context, Result};
-use verimount_support::command;
-
-use super::without_settings;
+use anyhow::Result;
+use verimount_support::venv::without_settings;
 
 /// The oldest minor version that the package is for.
 const OLDEST: u32 = 10;
@@ -80,51 +77,4 @@ fn minor_version(program: &Path) -> Option<u32> {
     let output = without_settings(program).args(["-c", MINOR]).output();
     let output = output.ok().filter(|output| output.status.success())?;
     str::from_utf8(&output.stdout).ok()?.trim().parse().ok()
-}
-
-/// An environment of its own, with packages.
-pub(super) struct Venv(PathBuf);
-
-impl Venv {
-    /// A new one, in the place of an older one.
-    pub(super) fn new(python: &Interpreter, folder: &Path) -> Result<Self> {
-        if folder.exists() {
-            fs::remove_dir_all(folder).with_context(|| folder.display().to_string())?;
-        }
-        command::run(
-            without_settings(python.program())
-                .args(["-m", "venv"])
-                .arg(folder),
-        )?;
-        Ok(Self(folder.to_owned()))
-    }
-
-    /// Installs packages, with these options of pip.
-    pub(super) fn install(&self, options: &[&str], packages: &[&Path]) -> Result<()> {
-        let mut pip = self.python();
-        pip.args([
-            "-m",
-            "pip",
-            "--quiet",
-            "--disable-pip-version-check",
-            "install",
-        ]);
-        command::run(pip.args(options).args(packages))
-    }
-
-    /// Its Python.
-    pub(super) fn python(&self) -> Command {
-        without_settings(&self.program("python"))
-    }
-
-    /// A program in it.
-    pub(super) fn command(&self, program: &str, arguments: &[&str]) -> Command {
-        let mut command = without_settings(&self.program(program));
-        command.args(arguments);
-        command
-    }
-
-    pub(super) fn program(&self, name: &str) -> PathBuf {
-        self.0.join("bin").join(name)
-    }
 }

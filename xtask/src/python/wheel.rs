@@ -6,9 +6,9 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use verimount_support::{command, workspace::target};
+use verimount_support::{command, venv::Venv, workspace::target};
 
-use super::{Interpreter, Venv, package, requirements};
+use super::{Interpreter, package, requirements};
 use crate::dist::binary;
 
 /// The oldest Linux distributions that can use it, by their C library: glibc 2.17.
@@ -19,7 +19,7 @@ const FOUND: &str = "following platform tag: \"manylinux_2_17_";
 
 /// Makes the wheel below `folder`, and checks for which systems it is.
 pub(super) fn make(python: &Interpreter, folder: &Path) -> Result<PathBuf> {
-    let tools = Venv::new(python, &folder.join("tools"))?;
+    let tools = Venv::new(python.program(), &folder.join("tools"))?;
     tools.install(&["--requirement"], &[&requirements("build.txt")])?;
     put_command()?;
     let wheels = folder.join("wheels");
