@@ -84,6 +84,42 @@ fn links_lead_somewhere() {
     assert!(checked > 300, "{checked}");
 }
 
+/// The README's plots, and the tables that they are of.
+const PLOTS: [(&str, &str, &str); 3] = [
+    ("digest", "images", "Digest of 1 GiB, warm"),
+    ("untar", "bridge", "Untar of 9600 files, 501 MB"),
+    (
+        "random-writes",
+        "volumes",
+        "As a file, 78.125 MiB: randwrite of 4 KiB, 16 at once, with fsync at the end",
+    ),
+];
+
+#[test]
+fn plots_are_of_the_tables() {
+    let docs = root().join("docs");
+    for (plot, page, title) in PLOTS {
+        let svg = fs::read_to_string(docs.join(format!("plots/{plot}.svg"))).unwrap();
+        assert!(svg.contains(title), "{plot}: {title}");
+        let page = fs::read_to_string(docs.join(format!("benchmarks/{page}.md"))).unwrap();
+        let (_, table) = page.split_once(&format!("#### {title}\n\n")).unwrap();
+        let rows = table.lines().take_while(|line| line.starts_with('|'));
+        // Name and median in seconds; behind the header.
+        let rows = rows
+            .skip(2)
+            .map(|row| row.split('|').skip(1).map(str::trim));
+        let expected = rows.flat_map(|mut cells| {
+            let name = cells.next().unwrap().to_owned();
+            [name, format!("{} s", cells.next().unwrap())]
+        });
+        // Behind the title.
+        let texts = svg.split("</text>").skip(1);
+        let texts = texts.filter_map(|text| Some(text.rsplit_once('>')?.1.to_owned()));
+        let shown: Vec<_> = texts.filter(|text| !text.trim().is_empty()).collect();
+        assert_eq!(shown, expected.collect::<Vec<_>>(), "{plot}");
+    }
+}
+
 #[test]
 fn no_page_is_too_long() {
     for page in pages(root()) {
