@@ -160,8 +160,9 @@ def test_paths_in_images_are_pickled(image: verimount.Image) -> None:
     assert one.image is other.image and one == image / "large"
 
 
-INTERRUPTED = """
-import os, signal, sys, threading, time
+# A program that gets SIGINT when it is written to.
+INTERRUPTIBLE = """
+import mmap, os, signal, sys, threading, time
 import verimount
 
 def interrupt():
@@ -171,6 +172,9 @@ def interrupt():
 # Programs that shells start in the background have it ignored.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 threading.Thread(target=interrupt, daemon=True).start()
+"""
+
+INTERRUPTED = INTERRUPTIBLE + """
 calls = []
 
 def progress(step, done, total):
@@ -226,16 +230,7 @@ def _interrupt(code: str, until: Callable[[], object] = lambda: None) -> str:
         process.wait()
 
 
-STALLED = """
-import os, signal, sys, threading
-import verimount
-
-def interrupt():
-    sys.stdin.read(1)
-    os.kill(os.getpid(), signal.SIGINT)
-
-signal.signal(signal.SIGINT, signal.default_int_handler)
-threading.Thread(target=interrupt, daemon=True).start()
+STALLED = INTERRUPTIBLE + """
 print("started", flush=True)
 try:
     verimount.{call}
@@ -254,19 +249,10 @@ def test_ctrl_c_ends_waiting_for_a_server(call: str) -> None:
         assert _interrupt(code, stalled.accept) == "started\ninterrupted\n"
 
 
-READING = """
-import mmap, os, signal, sys, threading
-import verimount
-
-def interrupt():
-    sys.stdin.read(1)
-    os.kill(os.getpid(), signal.SIGINT)
-
-signal.signal(signal.SIGINT, signal.default_int_handler)
+READING = INTERRUPTIBLE + """
 file = verimount.open("holes", digest=sys.argv[1])
 buffer = mmap.mmap(-1, file.size)
 buffer[-1] = 1
-threading.Thread(target=interrupt, daemon=True).start()
 print("started", flush=True)
 try:
     file.readinto_at(buffer, 0)

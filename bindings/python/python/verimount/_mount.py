@@ -44,16 +44,16 @@ def mount(
     ...     (mounted / "docs" / "README.md").read_text()
     'hello\\n'
     """
-    # Here, so that what is wrong is an exception of its own.
-    opened = Opened(Opening(location, **options))
-    arguments = _arguments(opened.opening)
+    # Here, so that what is wrong is an exception of its own. What was opened is not kept.
+    opening = Opened(Opening(location, **options)).opening
+    arguments = _arguments(opening)
     if as_file:
         arguments.append("--as-file")
     made = tempfile.mkdtemp(prefix="verimount-") if directory is None else None
     point = os.path.abspath(made or os.fspath(directory or ""))
     process, before = os.getpid(), _device(point)
     try:
-        _run("mount", "--quiet", *arguments, "--", _text(opened.opening.location), point)
+        _run("mount", "--quiet", *arguments, "--", _text(opening.location), point)
         yield Path(point)
     finally:
         # A forked child leaves the block as well, but the mount is its parent's.
