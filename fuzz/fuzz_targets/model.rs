@@ -9,9 +9,8 @@ use libfuzzer_sys::fuzz_target;
 use verimount_models::{Bundle, Check, Coverage, Key, Manifest, Subject};
 
 /// The key of the signatures to begin with; its secret half is gone.
-static KEY: LazyLock<Key> = LazyLock::new(|| {
-    Key::parse(include_str!("../seeds/model/key.pem")).expect("a public key")
-});
+static KEY: LazyLock<Key> =
+    LazyLock::new(|| Key::parse(include_str!("../seeds/model/key.pem")).expect("a public key"));
 
 /// What the key has signed.
 static SIGNED: LazyLock<[Manifest; 2]> = LazyLock::new(|| {
