@@ -2,9 +2,9 @@
 
 use std::{ffi::OsString, mem, sync::Arc};
 
-use parking_lot::Mutex;
 use pyo3::{PyResult, Python, pyclass, pymethods};
 use verimount::{DirEntry, Error};
+use verimount_sync::Mutex;
 
 use crate::{
     handle::Handle,

@@ -11,9 +11,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parking_lot::Mutex;
 use pyo3::{Bound, Py, PyAny, PyErr, PyResult, Python, types::PyAnyMethods};
 use verimount::{Error, Progress};
+use verimount_sync::Mutex;
 
 use crate::errors::{OrRaise, panicked};
 

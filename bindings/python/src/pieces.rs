@@ -6,7 +6,7 @@ use std::{
     thread::{self, available_parallelism},
 };
 
-use parking_lot::Mutex;
+use verimount_sync::Mutex;
 
 /// How much a thread reads at a time, in bytes. It takes twenty times as long as starting a thread.
 pub(crate) const PIECE: usize = 1 << 20;

@@ -13,11 +13,11 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use parking_lot::{Mutex, MutexGuard};
 use rustix::{
     fs::{OFlags, open},
     io::Errno,
 };
+use verimount_sync::{Mutex, MutexGuard};
 
 use crate::{
     NodeId,

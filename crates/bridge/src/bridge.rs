@@ -3,11 +3,11 @@ mod names;
 
 use std::{ffi::OsStr, io::IoSlice, os::fd::AsFd, path::Path, sync::Arc};
 
-use parking_lot::RwLock;
 use rustix::{
     fs::OFlags,
     io::{Errno, ReadWriteFlags, pread, pwritev2},
 };
+use verimount_sync::RwLock;
 
 use crate::{
     Attr, BridgeStatus, Caller, Changes, Entry, Mirror, NewFile, NodeId, OpenFile, Passthrough,

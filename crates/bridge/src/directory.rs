@@ -9,11 +9,11 @@ use std::{
     },
 };
 
-use parking_lot::Mutex;
 use rustix::{
     fs::{FileType, RawDir, SeekFrom, seek},
     io::Errno,
 };
+use verimount_sync::Mutex;
 
 use crate::{Entry, node::NodeId};
 

@@ -4,7 +4,7 @@ use std::{
     sync::{Arc, Weak},
 };
 
-use parking_lot::{Mutex, MutexGuard};
+use verimount_sync::{Mutex, MutexGuard};
 
 use crate::node::NodeId;
 

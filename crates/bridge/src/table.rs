@@ -8,8 +8,8 @@ use std::{
 };
 
 use hashbrown::HashTable;
-use parking_lot::Mutex;
 use rustix::io::Errno;
+use verimount_sync::Mutex;
 use verimount_sys::FileHandle;
 
 use crate::{

@@ -4,8 +4,8 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use parking_lot::Mutex;
 use rustix::fs::{FlockOperation, flock, fstatvfs};
+use verimount_sync::Mutex;
 
 use crate::{
     CacheError, CacheStats, Key, Object, Part,

@@ -9,9 +9,9 @@ use std::{
     },
 };
 
-use parking_lot::RwLock;
 use rustix::fs::{SeekFrom, seek};
 use verimount_source::GRANULE;
+use verimount_sync::RwLock;
 
 /// Words of a set of granules.
 const WORDS: usize = 64;

@@ -6,8 +6,8 @@ use std::{
 };
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use parking_lot::Mutex;
 use verimount::{Progress, Step};
+use verimount_sync::Mutex;
 
 use crate::interrupt::Interrupt;
 

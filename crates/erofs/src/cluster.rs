@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use quick_cache::Weighter;
 use verimount_source::{AlignedBuf, Kept, Scratch, keep};
+use verimount_sync::Mutex;
 
 use crate::{
     Error,

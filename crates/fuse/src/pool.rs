@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parking_lot::Mutex;
+use verimount_sync::Mutex;
 
 use crate::turns::{MAX_RUNNING, Turn, Turns, Waiting};
 

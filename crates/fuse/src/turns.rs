@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use parking_lot::Mutex;
+use verimount_sync::Mutex;
 
 use crate::{
     Shares,

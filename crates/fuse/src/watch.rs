@@ -21,11 +21,11 @@ use std::{
     time::Duration,
 };
 
-use parking_lot::{Condvar, Mutex};
 use rustix::{
     io::Errno,
     time::{ClockId, clock_gettime},
 };
+use verimount_sync::{Condvar, Mutex};
 use verimount_sys::{FuseRingRequest, SpareRing};
 
 use crate::{abi::InHeader, callers::Callers, device::Device, pool::Pool};
@@ -163,12 +163,11 @@ impl Watch {
 
     /// Waits until there are requests, and then for `pause`. False at the end.
     fn wait(&self, pause: Duration) -> bool {
-        let mut ended = self.has_ended.lock();
         let is_idle = |ended: &mut bool| !*ended && !self.is_asked.load(Relaxed);
-        self.changed.wait_while(&mut ended, is_idle);
-        self.changed
-            .wait_while_for(&mut ended, |ended| !*ended, pause);
-        !*ended
+        let ended = self.changed.wait_while(self.has_ended.lock(), is_idle);
+        !*self
+            .changed
+            .wait_timeout_while(ended, pause, |ended| !*ended)
     }
 
     /// Checks all requests; returns whether there are any. `start` starts a thread that takes one over.

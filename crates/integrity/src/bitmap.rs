@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parking_lot::Mutex;
+use verimount_sync::Mutex;
 
 use crate::{
     Error, Unsupported,

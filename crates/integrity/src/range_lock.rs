@@ -1,6 +1,6 @@
 use std::{collections::VecDeque, ops::Range};
 
-use parking_lot::{Condvar, Mutex};
+use verimount_sync::{Condvar, Mutex};
 
 /// Serializes requests that overlap, and lets all others run concurrently.
 ///
@@ -49,7 +49,7 @@ impl RangeLocks {
         requests.next_id += 1;
         requests.queue.push_back(Request { id, range, access });
         while requests.must_wait(id) {
-            self.released.wait(&mut requests);
+            requests = self.released.wait(requests);
         }
         RangeGuard { locks: self, id }
     }

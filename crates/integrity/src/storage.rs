@@ -6,8 +6,8 @@ use std::sync::{
     atomic::{AtomicU64, Ordering::SeqCst},
 };
 
-use parking_lot::Mutex;
 use verimount_source::{WriteAt, WriteError};
+use verimount_sync::Mutex;
 
 use crate::{Error, SECTOR, geometry::StorageSize};
 

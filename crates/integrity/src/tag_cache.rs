@@ -9,8 +9,8 @@ mod write_back;
 
 use std::{ops::Range, sync::Arc};
 
-use parking_lot::{Condvar, Mutex};
 use verimount_source::Streams;
+use verimount_sync::{Condvar, Mutex};
 
 use crate::{Error, geometry::Geometry, storage::Storage};
 
@@ -99,7 +99,7 @@ impl TagCache {
                     break;
                 }
                 match state.is_loading(piece.id) {
-                    true => self.loaded.wait(&mut state),
+                    true => state = self.loaded.wait(state),
                     false => state = self.load(state, &piece, is_sequential)?,
                 }
             }

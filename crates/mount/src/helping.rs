@@ -8,9 +8,9 @@ use std::{
     sync::Arc,
 };
 
-use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use verimount_helper::{Answer, Task, ask, ask_for_file};
+use verimount_sync::Mutex;
 
 use crate::{
     Daemon, MountOptions, UnmountError,

@@ -10,8 +10,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parking_lot::{Condvar, Mutex};
 use rustix::process::geteuid;
+use verimount_sync::{Condvar, Mutex};
 use verimount_sys::connecting_user;
 
 use crate::Limits;
@@ -149,8 +149,9 @@ impl Clients {
         for place in &*connected {
             let _ = place.client.stream.shutdown(Shutdown::Read);
         }
-        self.left
-            .wait_while_for(&mut connected, |connected| !connected.is_empty(), grace);
+        connected = self
+            .left
+            .wait_timeout_while(connected, grace, |connected| !connected.is_empty());
         for place in &*connected {
             place
                 .client

@@ -9,8 +9,8 @@ use std::{
     thread,
 };
 
-use parking_lot::Mutex;
 use rustix::io::Errno;
+use verimount_sync::Mutex;
 use zerocopy::{FromZeros, IntoBytes};
 
 use crate::{

@@ -7,8 +7,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
 use verimount_source::AlignedBuf;
+use verimount_sync::{Condvar, Mutex, MutexGuard};
 
 use crate::clients::Client;
 
@@ -77,7 +77,7 @@ impl Memory {
         let number = state.next_number;
         state.next_number += 1;
         while state.served_number != number || !self.has_room(&state, len) {
-            self.wait(&mut state, client);
+            state = self.wait(state, client);
         }
         state.served_number += 1;
         state.used += len;
@@ -115,7 +115,11 @@ impl Memory {
     }
 
     /// Waits until memory is freed, or disconnects a stalled client to free its memory.
-    fn wait(&self, state: &mut MutexGuard<'_, State>, client: &Arc<Client>) {
+    fn wait<'a>(
+        &self,
+        mut state: MutexGuard<'a, State>,
+        client: &Arc<Client>,
+    ) -> MutexGuard<'a, State> {
         let slowest = state.slowest_but(client);
         let left = slowest.map_or(self.stall, |index| {
             self.stall
@@ -124,9 +128,9 @@ impl Memory {
         if let (Some(index), Duration::ZERO) = (slowest, left) {
             let stalled = state.transfers.swap_remove(index).client;
             stalled.disconnect("it stalled while others waited for its memory");
-            return;
+            return state;
         }
-        self.freed.wait_for(state, left);
+        self.freed.wait_timeout(state, left)
     }
 
     fn free(&self, bytes: AlignedBuf) {

@@ -11,7 +11,6 @@ use std::{
     time::Duration,
 };
 
-use parking_lot::Mutex;
 use ureq::{
     BodyReader,
     http::{
@@ -19,6 +18,7 @@ use ureq::{
         header::{AUTHORIZATION, CONTENT_LENGTH, LOCATION, RANGE, TRANSFER_ENCODING},
     },
 };
+use verimount_sync::Mutex;
 
 use crate::{
     Error, RemoteUrl, Session,

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
+use verimount_sync::{Condvar, Mutex};
 
 use crate::Error;
 
@@ -28,9 +28,10 @@ impl Closing {
     /// # Errors
     /// [`Error::Closed`].
     pub(crate) fn pause(&self, pause: Duration) -> Result<(), Error> {
-        let mut is_closed = self.is_closed.lock();
-        self.said
-            .wait_while_for(&mut is_closed, |closed| !*closed, pause);
+        let is_closed = self.is_closed.lock();
+        let is_closed = self
+            .said
+            .wait_timeout_while(is_closed, pause, |closed| !*closed);
         match *is_closed {
             true => Err(Error::Closed),
             false => Ok(()),

@@ -3,7 +3,7 @@ use std::{
     time::SystemTime,
 };
 
-use parking_lot::Mutex;
+use verimount_sync::Mutex;
 
 use crate::Error;
 

@@ -1,6 +1,6 @@
 use std::{sync::Arc, time::Duration};
 
-use parking_lot::{Condvar, Mutex};
+use verimount_sync::{Condvar, Mutex};
 
 use crate::Error;
 
@@ -31,9 +31,9 @@ impl Flight {
     /// # Errors
     /// That of the fetch, or [`Error::TimedOut`].
     pub(crate) fn wait(&self, patience: Duration) -> Landed {
-        let mut landed = self.landed.lock();
-        self.changed
-            .wait_while_for(&mut landed, |landed| landed.is_none(), patience);
+        let is_coming = |landed: &mut Option<Landed>| landed.is_none();
+        let landed = self.landed.lock();
+        let landed = self.changed.wait_timeout_while(landed, patience, is_coming);
         let late = || Err(Error::TimedOut { after: patience });
         landed.clone().unwrap_or_else(late)
     }

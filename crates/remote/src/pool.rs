@@ -2,8 +2,8 @@
 
 use std::{ops::Range, sync::Arc, thread};
 
-use parking_lot::{Condvar, Mutex};
 use verimount_source::{GRANULE, granules};
+use verimount_sync::{Condvar, Mutex};
 
 use crate::{
     Error,
@@ -195,7 +195,7 @@ impl Shared {
             }
             state.idle += 1;
             debug_assert!(state.idle <= state.threads);
-            self.queued.wait(&mut state);
+            state = self.queued.wait(state);
             state.idle -= 1;
         }
         None

@@ -1,6 +1,6 @@
 use std::time::{Duration, Instant};
 
-use parking_lot::{Mutex, MutexGuard};
+use verimount_sync::{Mutex, MutexGuard};
 
 /// Retries that may follow one another at once.
 const BURST: f64 = 20.0;

@@ -6,10 +6,10 @@ use std::{
     time::Duration,
 };
 
-use parking_lot::Mutex;
 use thiserror::Error;
 use ureq::tls::{Certificate, PemItem, parse_pem};
 use verimount_source::ReadAt;
+use verimount_sync::Mutex;
 
 use crate::{
     Error, Headers, RemoteFile, RemoteStats, RemoteUrl,

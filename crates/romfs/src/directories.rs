@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use quick_cache::Weighter;
 use verimount_source::{Kept, ReadAt, keep};
+use verimount_sync::Mutex;
 
 use crate::{Entries, Error, Limit, NodeId, Romfs};
 

@@ -1,9 +1,9 @@
 use std::sync::Arc;
 
-use parking_lot::RwLock;
 use rustix::io::Errno;
 use slab::Slab;
 use verimount_fuse::Handle;
+use verimount_sync::RwLock;
 
 /// Open files, by the handle that the kernel uses for them.
 pub(crate) struct Handles<T>(RwLock<Slab<Arc<T>>>);

@@ -1,8 +1,8 @@
 use std::collections::VecDeque;
 
-use parking_lot::Mutex;
 use rustix::io::Errno;
 use verimount_bridge::{Mirror, NodeId, OpenDirectory};
+use verimount_sync::Mutex;
 
 /// How many partially listed directories are kept open. Others are reopened to continue.
 const MAX_OPEN: usize = 64;

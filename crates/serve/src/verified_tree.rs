@@ -9,10 +9,10 @@ use std::{
     },
 };
 
-use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use verimount_names::printable;
 use verimount_source::{ReadError, Scratch};
+use verimount_sync::Mutex;
 use verimount_tree::{
     AddEntry, AddEntryAndAttr, AddReadable, Attr, Cursor, Error, Extent, ExtentKind, Measurement,
     NodeId, Ownership, Paths, SingleFile, Tree, Usage, VisitPlace, XattrNames, seek,

@@ -5,7 +5,7 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use verimount_sync::{Condvar, Mutex, MutexGuard};
 
 use crate::{AlignedBuf, ReadAt, ReadError, Scratch, announced::Announced, check_range};
 
@@ -104,7 +104,7 @@ impl ChunkCache {
                     self.shared.read_chunk(number, state);
                     state = self.shared.state.lock();
                 }
-                Chunk::Coming => self.shared.settled.wait(&mut state),
+                Chunk::Coming => state = self.shared.settled.wait(state),
             }
         }
     }
@@ -205,7 +205,7 @@ impl Shared {
         let mut state = self.state.lock();
         while !state.over {
             let Some(number) = state.queue.pop_front() else {
-                self.queued.wait(&mut state);
+                state = self.queued.wait(state);
                 continue;
             };
             self.read_chunk(number, state);

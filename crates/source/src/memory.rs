@@ -1,4 +1,4 @@
-use parking_lot::RwLock;
+use verimount_sync::RwLock;
 
 use crate::{ReadAt, ReadError, WriteAt, WriteError, check_range, write_at::check_write};
 

@@ -1,6 +1,6 @@
 use std::ops::Range;
 
-use parking_lot::Mutex;
+use verimount_sync::Mutex;
 
 /// How many sequential readers are distinguished.
 const STREAMS: usize = 16;

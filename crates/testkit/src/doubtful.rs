@@ -3,8 +3,8 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering::SeqCst},
 };
 
-use parking_lot::Mutex;
 use verimount_source::{ReadAt, ReadError};
+use verimount_sync::Mutex;
 
 /// A source some of whose bytes are wrong: a copy, until it is distrusted, or for ever.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use verimount_source::{ReadAt, ReadError, WriteAt, WriteError};
+use verimount_sync::Mutex;
 
 /// The time of a seek: the average of 1 TB laptop disks by their data sheets. The relevant seeks
 /// are shorter than the average; in turn, the rotational latency (5.6 ms at 5400 rpm) is not

@@ -11,8 +11,8 @@ use std::{
     time::Duration,
 };
 
-use parking_lot::Mutex;
 use rustix::net::sockopt::set_socket_linger;
+use verimount_sync::Mutex;
 
 /// A web server of one file, whose answers a script can make wrong in any way.
 pub struct HttpServer {

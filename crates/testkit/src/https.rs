@@ -4,12 +4,12 @@ use std::{
     sync::Arc,
 };
 
-use parking_lot::Mutex;
 use rustls::{
     ServerConfig, ServerConnection, StreamOwned,
     crypto::ring,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
 };
+use verimount_sync::Mutex;
 
 use crate::{HttpServer, http_server::Transport};
 

@@ -1,7 +1,7 @@
 use std::{io, sync::Arc};
 
-use parking_lot::Mutex;
 use verimount_source::{GrowingFile, ReadAt, ReadError, WriteAt, WriteError};
+use verimount_sync::Mutex;
 
 use crate::CrashPoint;
 

@@ -3,7 +3,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use parking_lot::Mutex;
+use verimount_sync::Mutex;
 
 use crate::{HttpAnswer, HttpEnd, HttpRequest, HttpServer};
 

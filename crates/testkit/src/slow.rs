@@ -3,8 +3,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parking_lot::Mutex;
 use verimount_source::{ReadAt, ReadError};
+use verimount_sync::Mutex;
 
 /// A source with a latency, as over a network. Any number of requests run concurrently.
 ///

@@ -1,7 +1,7 @@
 use std::ops::Range;
 
-use parking_lot::Mutex;
 use verimount_source::{ReadAt, ReadError};
+use verimount_sync::Mutex;
 
 /// A source that records its hints and reads.
 #[derive(Debug)]

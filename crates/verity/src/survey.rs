@@ -1,8 +1,8 @@
 use std::{num::NonZeroUsize, ops::Range};
 
-use parking_lot::Mutex;
 use thiserror::Error;
 use verimount_source::{ReadAhead, ReadAt, ReadError, Scratch, in_order};
+use verimount_sync::Mutex;
 
 use crate::{Error, Mismatch, Place, Progress, VerifiedReader};
 

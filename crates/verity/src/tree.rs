@@ -7,9 +7,9 @@ use std::{
     sync::Arc,
 };
 
-use parking_lot::{Condvar, Mutex};
 use quick_cache::sync::Cache;
 use verimount_source::{ReadAt, ReadError};
+use verimount_sync::{Condvar, Mutex};
 
 use crate::{
     Account, Digest, Mismatch, Place, TreeGeometry, VerifyOptions, hasher::BlockHasher,
@@ -442,9 +442,8 @@ struct Claimed {
 impl Claims {
     /// Returns when nobody is fetching any of `nodes`.
     fn wait_for(&self, nodes: &RangeInclusive<u64>) {
-        let mut claimed = self.claimed.lock();
         let is_fetching = |claimed: &mut Claimed| claimed.is_fetching_any(nodes);
-        self.released.wait_while(&mut claimed, is_fetching);
+        drop(self.released.wait_while(self.claimed.lock(), is_fetching));
     }
 }
 

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parking_lot::Mutex;
+use verimount_sync::Mutex;
 
 /// The maximum number of lines of one kind per period. A process logs only a few kinds at a time: a
 /// bad block that is read a million times causes two kinds of lines.

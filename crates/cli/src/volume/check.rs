@@ -10,7 +10,6 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use parking_lot::Mutex;
 use serde::Serialize;
 use verimount::mounts::CheckEvent;
 use verimount::volume::{BadRange, SECTOR};
@@ -19,6 +18,7 @@ use verimount::{
     volume::{self, CheckOptions},
 };
 use verimount::{one_line, printable};
+use verimount_sync::Mutex;
 
 use crate::{
     Outcome,

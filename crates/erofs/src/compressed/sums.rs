@@ -2,9 +2,9 @@
 
 use std::{ops::Range, sync::Arc};
 
-use parking_lot::Mutex;
 use quick_cache::Weighter;
 use verimount_source::{Kept, keep};
+use verimount_sync::Mutex;
 
 use crate::{
     Error, Unsupported,

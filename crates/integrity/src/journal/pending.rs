@@ -1,6 +1,6 @@
 use std::{collections::HashMap, sync::Arc};
 
-use parking_lot::Mutex;
+use verimount_sync::Mutex;
 
 use crate::{BadBlock, Error, blocks::Blocks, raw::SECTOR, superblock::Shape};
 

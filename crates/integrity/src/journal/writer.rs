@@ -1,4 +1,4 @@
-use parking_lot::{Mutex, MutexGuard};
+use verimount_sync::{Mutex, MutexGuard};
 
 use crate::{BadBlock, Error, blocks::Blocks};
 

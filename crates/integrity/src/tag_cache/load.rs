@@ -2,7 +2,7 @@
 
 use std::{mem, ops::Range};
 
-use parking_lot::MutexGuard;
+use verimount_sync::MutexGuard;
 
 use crate::{Error, raw::SECTOR};
 

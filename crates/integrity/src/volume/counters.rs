@@ -3,7 +3,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-use parking_lot::Mutex;
+use verimount_sync::Mutex;
 
 use crate::BadBlock;
 

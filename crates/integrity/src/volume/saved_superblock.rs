@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use verimount_sync::Mutex;
 
 use crate::{Error, Superblock, mac::Mac, storage::Storage};
 

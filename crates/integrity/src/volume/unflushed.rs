@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parking_lot::{Condvar, Mutex};
+use verimount_sync::{Condvar, Mutex};
 
 use crate::range_lock::RangeGuard;
 
@@ -97,7 +97,7 @@ impl Unflushed {
                 return true;
             }
             state.is_idle = state.since.is_none();
-            self.changed.wait_for(&mut state, left);
+            state = self.changed.wait_timeout(state, left);
         }
         false
     }

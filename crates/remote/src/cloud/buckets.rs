@@ -5,7 +5,7 @@ mod transport;
 
 use std::{collections::HashMap, env, path::PathBuf, sync::Arc};
 
-use parking_lot::Mutex;
+use verimount_sync::Mutex;
 
 use self::bucket::Bucket;
 pub(crate) use self::{environment::Environment, object::Object};

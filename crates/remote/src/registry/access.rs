@@ -1,12 +1,12 @@
 use std::time::Duration;
 
 use ct_codecs::{Base64, Encoder};
-use parking_lot::Mutex;
 use serde::Deserialize;
 use ureq::{
     Body, ResponseExt,
     http::{HeaderMap, HeaderValue, Response, Uri},
 };
+use verimount_sync::Mutex;
 
 use super::{
     auth_files::{AuthFiles, Credential},

@@ -1,8 +1,8 @@
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use rustix::io::Errno;
 use verimount_fuse::Shares;
+use verimount_sync::Mutex;
 
 /// Counts the open files of each user, which share the available descriptors.
 pub(super) struct OpenFiles(Mutex<Shares>);

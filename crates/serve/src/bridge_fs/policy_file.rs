@@ -1,8 +1,8 @@
 use std::path::Path;
 
-use parking_lot::Mutex;
 use verimount_bridge::{PolicyStatus, ReloadFailure};
 use verimount_names::{one_line, printable};
+use verimount_sync::Mutex;
 
 use crate::{
     status::{end_of, now},

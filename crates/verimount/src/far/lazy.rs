@@ -5,9 +5,9 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use parking_lot::Mutex;
 use verimount_remote::Error as RemoteError;
 use verimount_source::{ReadAt, ReadError, check_range};
+use verimount_sync::Mutex;
 
 use crate::{accepted::Accepted, fault::Fault, opened_seal::OpenedSeal, place::Place};
 

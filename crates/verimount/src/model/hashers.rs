@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use parking_lot::Mutex;
+use verimount_sync::Mutex;
 
 use super::in_order::{Difference, InOrder, Stopped};
 use crate::{Error, fault::Fault, processors::all_processors};

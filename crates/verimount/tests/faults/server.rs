@@ -1,6 +1,6 @@
 use std::sync::{Arc, OnceLock};
 
-use parking_lot::Mutex;
+use verimount_sync::Mutex;
 use verimount_testkit::{HttpAnswer, HttpRequest, HttpServer, Random};
 
 use crate::{fault::Fault, image::Image};

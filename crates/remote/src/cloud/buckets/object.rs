@@ -4,8 +4,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parking_lot::Mutex;
 use verimount_source::ReadAt;
+use verimount_sync::Mutex;
 
 use super::{ObjectName, bucket::Bucket};
 use crate::{

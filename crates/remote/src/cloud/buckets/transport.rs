@@ -11,11 +11,11 @@ use object_store::{
         HttpResponse, HttpService,
     },
 };
-use parking_lot::Mutex;
 use ureq::{
     Body,
     http::{HeaderValue, Method, Request, Response, Uri, header::CONTENT_LENGTH},
 };
+use verimount_sync::Mutex;
 
 use super::Cloud;
 use crate::{
