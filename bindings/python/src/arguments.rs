@@ -2,6 +2,7 @@
 
 use std::{
     ffi::OsString,
+    fmt,
     fs::File,
     io::{self, Read},
     path::{Path, PathBuf},
@@ -10,15 +11,13 @@ use std::{
 };
 
 use pyo3::{
-    Borrowed, FromPyObject, PyAny, PyErr, PyResult, Python,
-    exceptions::PyValueError,
-    pyfunction,
+    Borrowed, FromPyObject, PyAny, PyErr, PyResult, Python, pyfunction,
     types::{PyAnyMethods, PyString},
 };
 use verimount::{Cache, CacheError, ImageDevice, Location, OpenOptions, PublicKey, RemoteOptions};
 
 use crate::{
-    errors::{exception, of_system},
+    errors::{exception, invalid, of_system},
     python_source::PythonSource,
 };
 
@@ -121,7 +120,7 @@ impl Opening {
         let opened = opened.transpose();
         opened.map_err(|error| match error {
             CacheError::Io { at, source } => unreadable(&at, &source),
-            error => invalid("cache", error),
+            error => invalid_argument("cache", error),
         })
     }
 
@@ -130,8 +129,8 @@ impl Opening {
         const MAX_SIZE: u64 = 16 << 20;
         let mut options = RemoteOptions::default();
         if let Some(seconds) = self.timeout {
-            options.timeout =
-                Duration::try_from_secs_f64(seconds).map_err(|error| invalid("timeout", error))?;
+            options.timeout = Duration::try_from_secs_f64(seconds)
+                .map_err(|error| invalid_argument("timeout", error))?;
         }
         if let Some(path) = &self.ca {
             options.authorities = Some(parsed("ca", &read_text(path, MAX_SIZE)?)?);
@@ -157,7 +156,7 @@ fn read_key(key: &Path) -> PyResult<PublicKey> {
         return Ok(key);
     }
     let text = read_text(key, MAX_SIZE)?;
-    PublicKey::parse(&text).map_err(|error| invalid("key", error))
+    PublicKey::parse(&text).map_err(|error| invalid_argument("key", error))
 }
 
 /// The text of a file that is not longer than `max_size` bytes.
@@ -165,7 +164,7 @@ fn read_text(path: &Path, max_size: u64) -> PyResult<String> {
     let mut text = String::new();
     let read = File::open(path).and_then(|file| file.take(max_size + 1).read_to_string(&mut text));
     match read {
-        Ok(len) if len as u64 > max_size => Err(invalid(
+        Ok(len) if len as u64 > max_size => Err(invalid_argument(
             &path.to_string_lossy(),
             format_args!("it has more than {max_size} bytes"),
         )),
@@ -178,14 +177,14 @@ fn unreadable(path: &Path, error: &io::Error) -> PyErr {
     match error.raw_os_error() {
         Some(errno) => Python::attach(|py| of_system(py, error, errno, path)),
         // It is no text.
-        None => invalid(&path.to_string_lossy(), error),
+        None => invalid_argument(&path.to_string_lossy(), error),
     }
 }
 
-fn parsed<T: FromStr<Err: std::fmt::Display>>(what: &str, text: &str) -> PyResult<T> {
-    text.parse().map_err(|error| invalid(what, error))
+fn parsed<T: FromStr<Err: fmt::Display>>(what: &str, text: &str) -> PyResult<T> {
+    text.parse().map_err(|error| invalid_argument(what, error))
 }
 
-fn invalid(what: &str, error: impl std::fmt::Display) -> PyErr {
-    PyValueError::new_err(format!("{what}: {error}"))
+fn invalid_argument(argument: &str, error: impl fmt::Display) -> PyErr {
+    invalid(format_args!("{argument}: {error}"))
 }

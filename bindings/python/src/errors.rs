@@ -1,8 +1,12 @@
 //! Errors of the library as exceptions.
 
-use std::{io, path::Path};
+use std::{fmt, io, path::Path};
 
-use pyo3::{Bound, PyErr, PyResult, Python, exceptions::PyRuntimeError, types::PyAnyMethods};
+use pyo3::{
+    Bound, PyErr, PyResult, Python,
+    exceptions::{PyRuntimeError, PyValueError},
+    types::PyAnyMethods,
+};
 use verimount::{Error, ErrorKind, printable};
 
 /// The module that has a class for each kind.
@@ -54,6 +58,11 @@ pub(crate) fn of_system(py: Python<'_>, error: &io::Error, errno: i32, path: &Pa
         py.import(MODULE)?.getattr("from_native")?.call1(arguments)
     };
     make().map_or_else(|failed| failed, PyErr::from_value)
+}
+
+/// An argument that cannot be.
+pub(crate) fn invalid(reason: impl fmt::Display) -> PyErr {
+    PyValueError::new_err(reason.to_string())
 }
 
 /// A result of the library as one of Python.

@@ -2,9 +2,7 @@
 
 use std::path::PathBuf;
 
-use pyo3::{
-    Bound, FromPyObject, PyAny, PyErr, PyResult, Python, exceptions::PyValueError, pyfunction,
-};
+use pyo3::{Bound, FromPyObject, PyAny, PyResult, Python, pyfunction};
 use verimount::{
     BuildOptions, DigestOptions, ImageFormat, LossText, NewSeal, RefusedLosses, RomfsOptions,
     SealOptions, Timestamp,
@@ -13,6 +11,7 @@ use verimount::{
 
 use crate::{
     arguments::Place,
+    errors::invalid,
     interrupt::{AfterInterrupt, run},
 };
 
@@ -136,8 +135,4 @@ pub(crate) fn digest(
         verimount::digest(place.location, &options)
     })?;
     Ok(digest.to_string())
-}
-
-fn invalid(reason: impl std::fmt::Display) -> PyErr {
-    PyValueError::new_err(reason.to_string())
 }
