@@ -3,7 +3,7 @@
 pub(crate) mod binary;
 mod debian;
 mod installed;
-mod notices;
+pub(crate) mod notices;
 mod reproduced;
 mod site;
 mod sources;
@@ -23,13 +23,18 @@ use verimount_support::{
     workspace::{root, target},
 };
 
+use crate::python;
+
 /// The version of all that is published.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The package of the command.
+pub(crate) const COMMAND: &str = "verimount-cli";
 
 /// The file that is made last.
 const CHECKSUMS: &str = "SHA256SUMS";
 
-/// Make what is published, in target/dist: a static binary, a Debian package, archives, the documentation's site, checksums
+/// Make what is published, in target/dist: a static binary, a Debian package, archives, the documentation's site, the Python package, checksums
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// Make it once more in a copy of the repository elsewhere, and compare
@@ -80,14 +85,16 @@ pub(crate) fn make(output: &Path) -> Result<()> {
     fs::create_dir_all(output)?;
     let commit = Commit::head()?;
     let work = TempDir::new()?;
-    let vendored = sources::archive(&commit, work.path(), output)?;
+    sources::archive(&commit, work.path(), output)?;
     let binary = binary::build()?;
+    let notices = notices::of(&[(COMMAND, &binary::platform())])?;
     let tree = work.path().join("installed");
-    installed::lay_out(&binary, &notices::of_all(&vendored)?, &tree)?;
+    installed::lay_out(&binary, &notices, &tree)?;
     fs::copy(&binary, output.join(named("")))?;
     commit.pack(&tree, ".", &output.join(named(".tar.gz")), "gzip -9n")?;
     debian::package(&commit, &tree, output)?;
     site::archive(&commit, work.path(), output)?;
+    python::make_wheel(output)?;
     write_checksums(output)?;
     // Some files are those of the folder that was being worked in.
     ensure_committed()

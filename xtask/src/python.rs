@@ -3,7 +3,10 @@
 mod interpreter;
 mod wheel;
 
-use std::path::{Path, PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context, Result};
 use clap::Args;
@@ -32,8 +35,8 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> Result<()> {
     let target = target()?;
     setup::ensure_ready(&[Purpose::Python])?;
-    let pythons = Interpreter::all()?;
-    let newest = pythons.last().context("no Python from 3.10 on is found")?;
+    let pythons = Interpreter::all();
+    let newest = newest(&pythons)?;
     let wheel = wheel::make(newest, &folder(&target))?;
     if options.wheel {
         return Ok(());
@@ -42,18 +45,36 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         return measure(newest, &wheel, &target);
     }
     for python in &pythons {
-        test(
-            python,
-            &wheel,
-            &target,
-            python.version() == newest.version(),
-        )?;
+        let is_complete = python.version() == newest.version();
+        test_with(python, &wheel, &target, is_complete)?;
     }
     Ok(())
 }
 
+/// Makes the package, and tests it.
+pub(crate) fn test() -> Result<()> {
+    run(&Options {
+        wheel: false,
+        bench: false,
+    })
+}
+
+/// Makes the wheel in the folder `output`.
+pub(crate) fn make_wheel(output: &Path) -> Result<()> {
+    let pythons = Interpreter::all();
+    let wheel = wheel::make(newest(&pythons)?, &folder(&target()?))?;
+    let name = wheel.file_name().context("a wheel has a name")?;
+    fs::copy(&wheel, output.join(name))?;
+    Ok(())
+}
+
+fn newest(pythons: &[Interpreter]) -> Result<&Interpreter> {
+    let newest = pythons.last();
+    newest.context("no Python from 3.10 on is found that makes environments")
+}
+
 /// Tests the wheel with one Python; with the packages of others that read through it, if `is_complete`.
-fn test(python: &Interpreter, wheel: &Path, target: &Path, is_complete: bool) -> Result<()> {
+fn test_with(python: &Interpreter, wheel: &Path, target: &Path, is_complete: bool) -> Result<()> {
     println!("== Python {}", python.version());
     let venv = installed(python, wheel, target, "test.txt")?;
     let mut tests = venv.python();

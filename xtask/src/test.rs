@@ -17,6 +17,7 @@ use verimount_testenv::{EXHAUSTIVE, tools::REQUIRE_TOOLS};
 use crate::{
     deny, dist, fuzz,
     programs::Program,
+    python,
     skips::Skips,
     steps::{cargo_test, check_sources, run_tests, step},
 };
@@ -69,7 +70,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 /// processors, and the work, which gets the folder for build results.
 type FurtherStep = (&'static str, u64, fn(&Path) -> Result<()>);
 
-const FURTHER_STEPS: [FurtherStep; 10] = [
+const FURTHER_STEPS: [FurtherStep; 11] = [
     ("Dependencies", 5, deny::check),
     ("Packages", 2, |_| check_packages()),
     ("Conformance of mirrored directories", 6, |_| {
@@ -89,10 +90,11 @@ const FURTHER_STEPS: [FurtherStep; 10] = [
     ("Fuzz targets", 14, |target| {
         fuzz::run(&fuzz::folder(target))
     }),
-    ("Installation", 20, |target| {
+    ("Installation", 25, |target| {
         dist::make(&target.join("dist"))?;
         Program::Installation.run(&[])
     }),
+    ("Python", 20, |_| python::test()),
 ];
 
 /// Checks that every crate for others can be published: its description, README, and that whatever it

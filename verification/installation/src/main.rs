@@ -25,12 +25,17 @@ use verimount_support::{
 
 use self::debian::{Debian, folder_in_memory};
 
+const USE_PYTHON: &str = include_str!("use_python.sh");
+
 /// The programs for the shell, which run inside, and who runs each.
-const SCRIPTS: [Script; 4] = [
+const SCRIPTS: [Script; 7] = [
     Script::new("install.sh", include_str!("install.sh"), User::Root),
     Script::new("use.sh", include_str!("use.sh"), User::Root),
     Script::new("use.sh", include_str!("use.sh"), User::Nobody),
     Script::new("remove.sh", include_str!("remove.sh"), User::Root),
+    Script::new("python.sh", include_str!("python.sh"), User::Root),
+    Script::new("use_python.sh", USE_PYTHON, User::Root),
+    Script::new("use_python.sh", USE_PYTHON, User::Nobody),
 ];
 
 /// Install what `cargo xtask dist` made in a fresh minimal Debian, use it, and remove it
@@ -120,11 +125,13 @@ fn check(dist: &Path, target: &Path) -> Result<()> {
     let debian = Debian::fresh(target, place)?;
     let package = only(dist, ".deb")?;
     debian.give(&package, "verimount.deb")?;
+    let wheel = only(dist, ".whl")?;
+    debian.give(&wheel, &file_name(&wheel))?;
     debian.write("everything.sh", include_str!("everything.sh"))?;
     for script in &SCRIPTS {
         script.run(&debian)?;
     }
-    println!("Installed, used by root and an ordinary user, and removed.");
+    println!("Installed, used by root and an ordinary user, and removed; the Python package, too.");
     systemd::check(&package, target, place)?;
     println!("Started, reloaded, killed, restarted, upgraded and stopped by systemd.");
     run_alone(&only(dist, "-linux")?, place)?;
@@ -141,6 +148,11 @@ fn run_alone(binary: &Path, place: &Path) -> Result<()> {
     let mut shell = Command::new("sh");
     shell.arg("-eu").arg(script).arg(binary);
     command::run(shell.arg(folder).arg(port.to_string()))
+}
+
+fn file_name(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default();
+    name.to_string_lossy().into_owned()
 }
 
 /// The only file whose name ends so.

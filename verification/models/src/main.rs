@@ -1,11 +1,7 @@
 //! `cargo xtask models`: what Python's `model_signing` has signed is built, what it refuses is refused; and so is a wrong byte in
 //! a cache that `huggingface_hub` has laid out.
 
-use std::{
-    fs,
-    path::Path,
-    process::{Command, ExitCode},
-};
+use std::{fs, path::Path, process::ExitCode};
 
 use anyhow::Result;
 use clap::Parser;
@@ -55,17 +51,7 @@ fn main() -> ExitCode {
 }
 
 fn run(options: &Options) -> Result<()> {
-    setup::ensure_ready(&[Purpose::Demo])?;
-    let mut makes_environments = Command::new("python3");
-    let output = makes_environments
-        .args(["-c", "import ensurepip, venv"])
-        .output();
-    if !output.is_ok_and(|output| output.status.success()) {
-        println!(
-            "SKIPPED: this machine's Python makes no environments (Debian package python3-venv)"
-        );
-        return Ok(());
-    }
+    setup::ensure_ready(&[Purpose::Models])?;
     let verimount = build_tested_verimount()?;
     let python = Venv::new(Path::new("python3"), &target()?.join("models-venv"))?;
     python.install(&PACKAGES, &[])?;

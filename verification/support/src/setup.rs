@@ -31,6 +31,8 @@ pub enum Purpose {
     Installation,
     /// Booting kernels in a virtual machine.
     KernelTest,
+    /// Signed models.
+    Models,
     /// The Python package, and its tests.
     Python,
     /// The programs that tests compare with.

@@ -13,7 +13,7 @@ use verimount_support::{
 };
 
 /// The compiler's name of a Linux whose C library is part of each program.
-pub(super) fn platform() -> String {
+pub(crate) fn platform() -> String {
     format!("{}-unknown-linux-musl", env::consts::ARCH)
 }
 
@@ -59,7 +59,7 @@ pub(crate) fn reproducibly(build: &mut Command) -> Result<&mut Command> {
 }
 
 /// Where cargo keeps the sources of dependencies.
-fn cargo_home() -> Result<PathBuf> {
+pub(super) fn cargo_home() -> Result<PathBuf> {
     let default = || Some(Path::new(&env::var_os("HOME")?).join(".cargo"));
     let home = env::var_os("CARGO_HOME")
         .map(PathBuf::from)

@@ -1,9 +1,9 @@
-//! The licences of everything that is in the binary.
+//! The licences of everything that is in what is published.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
-    path::{Path, PathBuf},
+    path::PathBuf,
 };
 
 use anyhow::{Context, Result, ensure};
@@ -17,12 +17,17 @@ use super::{binary, files};
 /// How the names of files with licences and notices begin.
 const NAMES: [&str; 5] = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE"];
 
-/// The text for the file `copyright`. `vendored` has the sources of all dependencies.
-pub(super) fn of_all(vendored: &Path) -> Result<String> {
+/// A package of this repository that is compiled, and the compiler's name of the platform.
+pub(crate) type Compiled<'a> = (&'a str, &'a str);
+
+/// The text about these packages and all that is compiled into them.
+pub(crate) fn of(compiled: &[Compiled<'_>]) -> Result<String> {
     let mut text = String::from(
         "Verimount is licensed under the MIT license or the Apache License 2.0, as you choose.\n\
-         The program contains the libraries below, each under the license that follows it.\n",
+         It contains the libraries below, each under the license that follows it.\n",
     );
+    // Unpacks their sources.
+    command::run(cargo("fetch").arg("--locked"))?;
     // Most share the text of a licence.
     let mut owners: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for own in ["LICENSE-MIT", "LICENSE-APACHE"] {
@@ -32,9 +37,9 @@ pub(super) fn of_all(vendored: &Path) -> Result<String> {
             .or_default()
             .push("verimount".to_owned());
     }
-    for (library, licence) in libraries()? {
+    for (library, licence) in libraries(compiled)? {
         text += &format!("\n  {library}: {licence}");
-        for file in licence_files(&vendored.join(&library))? {
+        for file in licence_files(&library)? {
             let licence = fs::read(&file)?;
             let licence = String::from_utf8_lossy(&licence).into_owned();
             owners.entry(licence).or_default().push(library.clone());
@@ -50,16 +55,19 @@ pub(super) fn of_all(vendored: &Path) -> Result<String> {
     Ok(text)
 }
 
-/// All dependencies that are compiled into the program, as NAME-VERSION, with what they say of their licence.
-fn libraries() -> Result<BTreeMap<String, String>> {
-    let mut tree = cargo("tree");
-    tree.args(["--locked", "--package", "verimount-cli", "--target"])
-        .arg(binary::platform())
-        .args([
-            "--edges", "normal", "--prefix", "none", "--format", "{p}|{l}",
-        ]);
+/// All dependencies that are compiled into the packages, as NAME-VERSION, with what they say of their licence.
+fn libraries(compiled: &[Compiled<'_>]) -> Result<BTreeMap<String, String>> {
+    let mut lines = BTreeSet::new();
+    for (package, platform) in compiled {
+        let mut tree = cargo("tree");
+        tree.args(["--locked", "--package", package, "--target", platform])
+            .args(["--edges", "normal", "--prefix", "none"])
+            .args(["--format", "{p}|{l}"]);
+        let printed = command::stdout(&mut tree)?;
+        lines.extend(printed.lines().map(str::to_owned));
+    }
     let mut libraries = BTreeMap::new();
-    for line in command::stdout(&mut tree)?.lines() {
+    for line in &lines {
         let (package, licence) = line.split_once('|').context("no licence")?;
         let licence = licence.trim_end_matches(" (*)");
         let mut words = package.split(' ');
@@ -76,11 +84,16 @@ fn libraries() -> Result<BTreeMap<String, String>> {
     Ok(libraries)
 }
 
-fn licence_files(library: &Path) -> Result<Vec<PathBuf>> {
+/// Those of a library, in its sources as cargo has unpacked them.
+fn licence_files(library: &str) -> Result<Vec<PathBuf>> {
+    let registries = files(&binary::cargo_home()?.join("registry/src"))?;
+    let mut sources = registries.iter().map(|registry| registry.join(library));
+    let sources = sources.find(|sources| sources.is_dir());
+    let sources = sources.with_context(|| format!("cargo has no sources of {library}"))?;
     let is_licence = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default();
         let name = name.to_string_lossy().to_uppercase();
         path.is_file() && NAMES.iter().any(|beginning| name.starts_with(beginning))
     };
-    Ok(files(library)?.into_iter().filter(is_licence).collect())
+    Ok(files(&sources)?.into_iter().filter(is_licence).collect())
 }

@@ -3,7 +3,7 @@
 use std::{
     fs::{self, File},
     io::Write,
-    path::{Path, PathBuf},
+    path::Path,
     process::Command,
 };
 
@@ -12,8 +12,8 @@ use verimount_support::{command, workspace::cargo};
 
 use super::{Commit, VERSION, git};
 
-/// Makes the archive in the folder `output`; returns the folder below `work` with the dependencies.
-pub(super) fn archive(commit: &Commit, work: &Path, output: &Path) -> Result<PathBuf> {
+/// Makes the archive in the folder `output`, by way of the folder `work`.
+pub(super) fn archive(commit: &Commit, work: &Path, output: &Path) -> Result<()> {
     let name = format!("verimount-{VERSION}");
     let folder = work.join(&name);
     fs::create_dir(&folder)?;
@@ -37,6 +37,5 @@ pub(super) fn archive(commit: &Commit, work: &Path, output: &Path) -> Result<Pat
         .open(folder.join(".cargo/config.toml"))?;
     writeln!(config, "\n{settings}")?;
     let archive = output.join(format!("{name}-source.tar.xz"));
-    commit.pack(work, &name, &archive, "xz --threads=1")?;
-    Ok(vendored)
+    commit.pack(work, &name, &archive, "xz --threads=1")
 }

@@ -6,15 +6,16 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::Result;
 use verimount_support::venv::without_settings;
 
 /// The oldest minor version that the package is for.
 const OLDEST: u32 = 10;
 
-/// Prints a minor version of CPython 3, and nothing for anything else.
-const MINOR: &str = "import sys\n\
-    if sys.implementation.name == 'cpython' and sys.version_info[0] == 3: print(sys.version_info[1])";
+/// Prints the minor version of a CPython 3 that has the lock, which the stable ABI needs, and makes environments; nothing for
+/// anything else.
+const MINOR: &str = "import ensurepip, sys, sysconfig, venv\n\
+    is_free = sysconfig.get_config_var('Py_GIL_DISABLED')\n\
+    if sys.implementation.name == 'cpython' and sys.version_info[0] == 3 and not is_free: print(sys.version_info[1])";
 
 /// A Python that the package is for.
 #[derive(Debug)]
@@ -25,20 +26,20 @@ pub(super) struct Interpreter {
 
 impl Interpreter {
     /// One of each version, oldest first: those of pyenv, and those in the path.
-    pub(super) fn all() -> Result<Vec<Self>> {
+    pub(super) fn all() -> Vec<Self> {
         let mut found = BTreeMap::new();
         for program in candidates() {
             if let Some(minor) = minor_version(&program).filter(|minor| *minor >= OLDEST) {
                 found.entry(minor).or_insert(program);
             }
         }
-        Ok(found
+        found
             .into_iter()
             .map(|(minor, program)| Self {
                 program,
                 version: format!("3.{minor}"),
             })
-            .collect())
+            .collect()
     }
 
     /// Such as `3.12`.

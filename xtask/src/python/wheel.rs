@@ -1,7 +1,7 @@
 //! The wheel: the package with its extension module, and the static command.
 
 use std::{
-    fs,
+    env, fs,
     path::{Path, PathBuf},
 };
 
@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use verimount_support::{command, venv::Venv, workspace::target};
 
 use super::{Interpreter, package, requirements};
-use crate::dist::binary;
+use crate::dist::{self, binary, notices};
 
 /// The oldest Linux distributions that can use it, by their C library: glibc 2.17.
 const PLATFORM: &str = "manylinux2014";
@@ -22,6 +22,7 @@ pub(super) fn make(python: &Interpreter, folder: &Path) -> Result<PathBuf> {
     let tools = Venv::new(python.program(), &folder.join("tools"))?;
     tools.install(&["--requirement"], &[&requirements("build.txt")])?;
     put_command()?;
+    put_notices()?;
     let wheels = folder.join("wheels");
     if wheels.exists() {
         fs::remove_dir_all(&wheels).with_context(|| wheels.display().to_string())?;
@@ -30,7 +31,7 @@ pub(super) fn make(python: &Interpreter, folder: &Path) -> Result<PathBuf> {
     maturin
         .current_dir(package())
         .args(["--compatibility", PLATFORM, "--target"])
-        .arg(format!("{}-unknown-linux-gnu", std::env::consts::ARCH))
+        .arg(platform())
         .arg("--interpreter")
         .arg(python.program())
         .arg("--out")
@@ -57,6 +58,20 @@ fn put_command() -> Result<()> {
     fs::create_dir_all(&scripts)?;
     fs::copy(binary::build()?, scripts.join("verimount"))?;
     Ok(())
+}
+
+/// Puts the licences of all that is in the wheel where it takes its own from.
+fn put_notices() -> Result<()> {
+    let notices = notices::of(&[
+        (dist::COMMAND, &binary::platform()),
+        ("verimount-python", &platform()),
+    ])?;
+    Ok(fs::write(package().join("LICENSE-LIBRARIES"), notices)?)
+}
+
+/// The compiler's name of the systems that have Pythons.
+fn platform() -> String {
+    format!("{}-unknown-linux-gnu", env::consts::ARCH)
 }
 
 /// What auditwheel finds must be what the name of the wheel says.

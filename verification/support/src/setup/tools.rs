@@ -1,16 +1,19 @@
 //! The programs that tasks need, their packages and their purposes.
 
-use std::fmt;
+use std::{fmt, path::Path};
 
 use verimount_testenv::tools;
 
 use super::Purpose::{
-    self, Bench, Conformance, Containers, Demo, Dist, Installation, KernelTest, Python, Test,
+    self, Bench, Conformance, Containers, Demo, Dist, Installation, KernelTest, Models, Python,
+    Test,
 };
+use crate::venv::without_settings;
 
-/// A program of another project.
+/// A program of another project, or a module of Python's.
 pub(super) struct Tool {
-    program: &'static str,
+    name: &'static str,
+    finds: fn(&str) -> bool,
     /// The Debian package that has it.
     pub(super) package: &'static str,
     purposes: &'static [Purpose],
@@ -25,7 +28,7 @@ impl Tool {
     }
 
     pub(super) fn is_installed(&self) -> bool {
-        tools::locate(self.program).is_some()
+        (self.finds)(self.name)
     }
 }
 
@@ -33,16 +36,16 @@ impl fmt::Display for Tool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             package,
-            program,
+            name,
             work,
             ..
         } = self;
-        write!(f, "{package}: {program} {work}")
+        write!(f, "{package}: {name} {work}")
     }
 }
 
 /// The programs that any task needs, by package.
-pub(super) const TOOLS: [Tool; 58] = [
+pub(super) const TOOLS: [Tool; 59] = [
     tool(
         "getfattr",
         "attr",
@@ -143,7 +146,7 @@ pub(super) const TOOLS: [Tool; 58] = [
     tool(
         "fusermount3",
         "fuse3",
-        &[Bench, Conformance, Demo, KernelTest, Python, Test],
+        &[Bench, Conformance, Demo, KernelTest, Models, Python, Test],
         "mounts as an ordinary user",
     ),
     tool(
@@ -274,8 +277,14 @@ pub(super) const TOOLS: [Tool; 58] = [
     tool(
         "python3",
         "python3",
-        &[Bench, Containers, Test],
+        &[Bench, Containers, Dist, Models, Python, Test],
         "makes system calls that no command makes, and starts from images",
+    ),
+    python_module(
+        "ensurepip",
+        "python3-venv",
+        &[Dist, Models, Python],
+        "puts a package manager into new environments",
     ),
     tool(
         "f2py3",
@@ -365,9 +374,31 @@ const fn tool(
     work: &'static str,
 ) -> Tool {
     Tool {
-        program,
+        name: program,
+        finds: |program| tools::locate(program).is_some(),
         package,
         purposes,
         work,
     }
+}
+
+const fn python_module(
+    name: &'static str,
+    package: &'static str,
+    purposes: &'static [Purpose],
+    work: &'static str,
+) -> Tool {
+    Tool {
+        name,
+        finds: is_python_module,
+        package,
+        purposes,
+        work,
+    }
+}
+
+fn is_python_module(name: &str) -> bool {
+    let mut import = without_settings(Path::new("python3"));
+    let output = import.args(["-c", &format!("import {name}")]).output();
+    output.is_ok_and(|output| output.status.success())
 }
