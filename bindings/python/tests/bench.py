@@ -67,22 +67,40 @@ def load_bytes(folder: Path, digest: str) -> list[dict[str, Any]]:
     return [safetensors.numpy.load(image.read_bytes(name)) for name in names(folder)]
 
 
+def load_tensors(folder: Path, digest: str) -> list[dict[str, Any]]:
+    """Verified, each tensor where it stays."""
+    return read_shards(folder, digest, lambda file, offset, size: file.read_at(offset, size))
+
+
 def load_arrays(folder: Path, digest: str) -> list[dict[str, Any]]:
-    """Verified, right into the arrays."""
+    """Verified, and copied into arrays."""
+
+    def read(file: verimount.File, offset: int, size: int) -> Any:
+        array = numpy.empty(size, dtype="u1")
+        file.readinto_at(array, offset)
+        return array
+
+    return read_shards(folder, digest, read)
+
+
+def read_shards(
+    folder: Path, digest: str, read: Callable[[verimount.File, int, int], Any]
+) -> list[dict[str, Any]]:
     image = verimount.Image(folder / "model.img", digest=digest)
-    return [read_arrays(image.open(name)) for name in names(folder)]
+    return [read_shard(image.open(name), read) for name in names(folder)]
 
 
-def read_arrays(file: verimount.File) -> dict[str, Any]:
+def read_shard(file: verimount.File, read: Callable[[verimount.File, int, int], Any]) -> dict[str, Any]:
     length = int.from_bytes(file.read(8), "little")
     header = json.loads(file.read(length))
     header.pop("__metadata__", None)
-    arrays = {}
+    tensors = {}
     for name, tensor in header.items():
-        array = numpy.empty(tensor["shape"], dtype={"U16": "<u2"}[tensor["dtype"]])
-        file.readinto_at(array, 8 + length + tensor["data_offsets"][0])
-        arrays[name] = array
-    return arrays
+        start, end = tensor["data_offsets"]
+        content = read(file, 8 + length + start, end - start)
+        dtype = {"U16": "<u2"}[tensor["dtype"]]
+        tensors[name] = numpy.frombuffer(content, dtype).reshape(tensor["shape"])
+    return tensors
 
 
 def load_mounted(folder: Path, digest: str) -> list[dict[str, Any]]:
@@ -94,6 +112,7 @@ def load_mounted(folder: Path, digest: str) -> list[dict[str, Any]]:
 LOADERS: dict[str, Callable[[Path, str], list[dict[str, Any]]]] = {
     "plain": load_plain,
     "bytes": load_bytes,
+    "tensors": load_tensors,
     "arrays": load_arrays,
     "mounted": load_mounted,
 }
