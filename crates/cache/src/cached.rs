@@ -1,6 +1,8 @@
 use std::{
+    io,
     ops::Range,
     sync::atomic::{AtomicBool, Ordering::Relaxed},
+    time::Duration,
 };
 
 use verimount_source::{GRANULE, ReadAt, ReadError, check_range, granules};
@@ -9,6 +11,9 @@ use crate::Object;
 
 /// How far ahead a hint is followed, in granules.
 const MAX_HINT: usize = 256;
+
+/// How long a reader waits for the source that can ask elsewhere; `None` if it cannot.
+type Patience = Option<Duration>;
 
 /// Another source, of which an [`Object`] of the same size keeps what was read.
 #[derive(Debug)]
@@ -38,7 +43,7 @@ impl<S: ReadAt> Cached<S> {
     }
 
     /// Reads bytes from the source, and keeps the granules that they are in.
-    fn fetch(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
+    fn fetch(&self, buf: &mut [u8], offset: u64, patience: Patience) -> Result<(), ReadError> {
         let end = offset + buf.len() as u64;
         // Between them are whole granules; the last one of the source may be short.
         let start = offset.next_multiple_of(GRANULE).min(end);
@@ -53,25 +58,59 @@ impl<S: ReadAt> Cached<S> {
             // The source can get at once what is then read from it piece by piece.
             self.hint(Some(granules(&(offset..end))));
         }
-        self.fetch_part(head, offset)?;
+        self.fetch_part(head, offset, patience)?;
         if !whole.is_empty() {
-            self.source.read_exact_at(whole, start)?;
+            self.read_source(whole, start, patience)?;
             self.object.keep(whole, start);
         }
-        self.fetch_part(tail, stop)
+        self.fetch_part(tail, stop, patience)
     }
 
     /// Reads and keeps the granule that has these bytes, if there are any.
-    fn fetch_part(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
+    fn fetch_part(&self, buf: &mut [u8], offset: u64, patience: Patience) -> Result<(), ReadError> {
         if buf.is_empty() {
             return Ok(());
         }
         let whole = offset / GRANULE * GRANULE;
         let mut bytes = vec![0; GRANULE.min(self.size() - whole) as usize];
-        self.source.read_exact_at(&mut bytes, whole)?;
+        self.read_source(&mut bytes, whole, patience)?;
         self.object.keep(&bytes, whole);
         let start = (offset - whole) as usize;
         buf.copy_from_slice(&bytes[start..start + buf.len()]);
+        Ok(())
+    }
+
+    fn read_source(
+        &self,
+        buf: &mut [u8],
+        offset: u64,
+        patience: Patience,
+    ) -> Result<(), ReadError> {
+        match patience {
+            Some(patience) => self.source.read_within(buf, offset, patience),
+            None => self.source.read_exact_at(buf, offset),
+        }
+    }
+
+    fn read(&self, buf: &mut [u8], offset: u64, patience: Patience) -> Result<(), ReadError> {
+        check_range(offset, buf.len(), self.size())?;
+        let end = offset + buf.len() as u64;
+        self.object.look_up(granules(&(offset..end)));
+        let (mut at, mut rest) = (offset, buf);
+        while at < end {
+            // The longest run of granules all of which are kept, or none.
+            let all = granules(&(at..end));
+            let is_kept = self.is_kept(all.start);
+            let mut others = all.start + 1..all.end;
+            let other = others.find(|granule| self.is_kept(*granule) != is_kept);
+            let until = other.map_or(end, |granule| granule * GRANULE);
+            debug_assert!(at < until, "each step goes on");
+            let (now, later) = rest.split_at_mut((until - at) as usize);
+            if !is_kept || !self.object.read(now, at) {
+                self.fetch(now, at, patience)?;
+            }
+            (at, rest) = (until, later);
+        }
         Ok(())
     }
 
@@ -89,25 +128,16 @@ impl<S: ReadAt> ReadAt for Cached<S> {
     }
 
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
-        check_range(offset, buf.len(), self.size())?;
-        let end = offset + buf.len() as u64;
-        self.object.look_up(granules(&(offset..end)));
-        let (mut at, mut rest) = (offset, buf);
-        while at < end {
-            // The longest run of granules all of which are kept, or none.
-            let all = granules(&(at..end));
-            let is_kept = self.is_kept(all.start);
-            let mut others = all.start + 1..all.end;
-            let other = others.find(|granule| self.is_kept(*granule) != is_kept);
-            let until = other.map_or(end, |granule| granule * GRANULE);
-            debug_assert!(at < until, "each step goes on");
-            let (now, later) = rest.split_at_mut((until - at) as usize);
-            if !is_kept || !self.object.read(now, at) {
-                self.fetch(now, at)?;
-            }
-            (at, rest) = (until, later);
-        }
-        Ok(())
+        self.read(buf, offset, None)
+    }
+
+    fn read_within(
+        &self,
+        buf: &mut [u8],
+        offset: u64,
+        patience: Duration,
+    ) -> Result<(), ReadError> {
+        self.read(buf, offset, Some(patience))
     }
 
     fn will_need(&self, offset: u64, len: u64) {
@@ -130,5 +160,15 @@ impl<S: ReadAt> ReadAt for Cached<S> {
         self.object.reject(granules(&(offset.min(end)..end)));
         self.source.distrust(offset, len);
         true
+    }
+
+    /// What is kept here, and those of the source.
+    fn copies(&self) -> u32 {
+        self.source.copies().saturating_add(1)
+    }
+
+    /// What is wrong here was dropped when it was distrusted.
+    fn mend(&self, offset: u64, right: &[u8]) -> io::Result<()> {
+        self.source.mend(offset, right)
     }
 }

@@ -1,4 +1,7 @@
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::{
+    io,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+};
 
 use crate::{ReadAt, ReadError, WriteAt, WriteError};
 
@@ -105,6 +108,14 @@ impl<S: ReadAt> ReadAt for Counting<S> {
 
     fn distrust(&self, offset: u64, len: u64) -> bool {
         self.inner.distrust(offset, len)
+    }
+
+    fn copies(&self) -> u32 {
+        self.inner.copies()
+    }
+
+    fn mend(&self, offset: u64, right: &[u8]) -> io::Result<()> {
+        self.inner.mend(offset, right)
     }
 }
 

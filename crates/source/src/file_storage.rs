@@ -144,7 +144,8 @@ impl WriteAt for FileStorage {
     }
 }
 
-fn write_all_dsync(file: &File, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
+/// Writes bytes that survive a crash when this returns.
+pub(crate) fn write_all_dsync(file: &File, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
     while !bytes.is_empty() {
         let buf = [IoSlice::new(bytes)];
         match pwritev2(file, &buf, offset, ReadWriteFlags::DSYNC) {

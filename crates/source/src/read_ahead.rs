@@ -1,3 +1,5 @@
+use std::io;
+
 use crate::{ReadAt, ReadError, Scratch, Streams, check_range};
 
 /// Decides what is read ahead: tells another source [where](ReadAt::will_reach) its sequential readers will go.
@@ -66,5 +68,13 @@ impl<S: ReadAt> ReadAt for ReadAhead<S> {
 
     fn distrust(&self, offset: u64, len: u64) -> bool {
         self.source.distrust(offset, len)
+    }
+
+    fn copies(&self) -> u32 {
+        self.source.copies()
+    }
+
+    fn mend(&self, offset: u64, right: &[u8]) -> io::Result<()> {
+        self.source.mend(offset, right)
     }
 }

@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::{io, sync::Arc, time::Duration};
 
 use crate::{ReadError, Scratch};
 
@@ -12,6 +12,21 @@ pub trait ReadAt: Send + Sync {
     /// # Errors
     /// Any [`ReadError`]; the contents of `buf` are then unspecified and must not be used.
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError>;
+
+    /// The same, for a reader that can ask elsewhere: a source that gets its bytes from another machine fails as soon as it
+    /// has trouble, or nothing has come for as long as `patience`. It goes on getting them: another read may find them there.
+    ///
+    /// # Errors
+    /// As [`Self::read_exact_at`].
+    fn read_within(
+        &self,
+        buf: &mut [u8],
+        offset: u64,
+        patience: Duration,
+    ) -> Result<(), ReadError> {
+        let _ = patience;
+        self.read_exact_at(buf, offset)
+    }
 
     /// The `len` bytes from `offset` on, somewhere in `scratch`, which grows as needed.
     ///
@@ -53,11 +68,27 @@ pub trait ReadAt: Send + Sync {
     /// return something else.
     ///
     /// A source that keeps copies drops those of this range, so that the next read gets it from further
-    /// away. Whoever verifies bytes asks once for each read that fails, and then reads again. Nothing else makes a
-    /// stored byte change, so most sources have nothing to do.
+    /// away. Whoever verifies bytes says so in the thread that has read them, and then reads again, up to
+    /// [`copies`](Self::copies) times. Nothing else makes a stored byte change, so most sources have nothing to do.
     fn distrust(&self, offset: u64, len: u64) -> bool {
         let _ = (offset, len);
         false
+    }
+
+    /// How many further reads are worth it, at most, after the first has returned wrong bytes.
+    fn copies(&self) -> u32 {
+        1
+    }
+
+    /// Says that these are the right bytes from `offset` on, as was verified. A source that may change what it stores
+    /// replaces what is wrong there, durably, now or soon.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::Unsupported`] of a source that cannot be changed, and those of writing. What is stored is then as
+    /// right or wrong as before, or mixed with what is right.
+    fn mend(&self, offset: u64, right: &[u8]) -> io::Result<()> {
+        let _ = (offset, right);
+        Err(io::ErrorKind::Unsupported.into())
     }
 }
 
@@ -86,6 +117,15 @@ macro_rules! forward_read_at {
                 (**self).read_exact_at(buf, offset)
             }
 
+            fn read_within(
+                &self,
+                buf: &mut [u8],
+                offset: u64,
+                patience: Duration,
+            ) -> Result<(), ReadError> {
+                (**self).read_within(buf, offset, patience)
+            }
+
             fn read_borrowed<'s>(
                 &self,
                 scratch: &'s mut Scratch,
@@ -105,6 +145,14 @@ macro_rules! forward_read_at {
 
             fn distrust(&self, offset: u64, len: u64) -> bool {
                 (**self).distrust(offset, len)
+            }
+
+            fn copies(&self) -> u32 {
+                (**self).copies()
+            }
+
+            fn mend(&self, offset: u64, right: &[u8]) -> io::Result<()> {
+                (**self).mend(offset, right)
             }
         }
     )*};

@@ -1,3 +1,5 @@
+use std::{io, time::Duration};
+
 use crate::{ReadAt, ReadError, Scratch, check_range};
 
 /// A range of another source, as a source of its own.
@@ -46,6 +48,16 @@ impl<S: ReadAt> ReadAt for Window<S> {
         self.inner.read_exact_at(buf, self.start + offset)
     }
 
+    fn read_within(
+        &self,
+        buf: &mut [u8],
+        offset: u64,
+        patience: Duration,
+    ) -> Result<(), ReadError> {
+        check_range(offset, buf.len(), self.size)?;
+        self.inner.read_within(buf, self.start + offset, patience)
+    }
+
     fn read_borrowed<'s>(
         &self,
         scratch: &'s mut Scratch,
@@ -69,6 +81,15 @@ impl<S: ReadAt> ReadAt for Window<S> {
     fn distrust(&self, offset: u64, len: u64) -> bool {
         let (offset, len) = self.inside(offset, len);
         self.inner.distrust(offset, len)
+    }
+
+    fn copies(&self) -> u32 {
+        self.inner.copies()
+    }
+
+    fn mend(&self, offset: u64, right: &[u8]) -> io::Result<()> {
+        check_range(offset, right.len(), self.size).map_err(io::Error::other)?;
+        self.inner.mend(self.start + offset, right)
     }
 }
 

@@ -71,6 +71,7 @@ impl Placement {
 }
 
 /// A sealed file: its data, the Merkle tree over it, and the descriptor, none of them verified yet.
+#[derive(Clone)]
 pub struct Sealed {
     descriptor: Descriptor,
     layout: SealLayout,
@@ -167,6 +168,52 @@ impl Sealed {
     #[must_use]
     pub fn with_sources(self, data: Arc<dyn ReadAt>, tree: Arc<dyn ReadAt>) -> Self {
         Self { data, tree, ..self }
+    }
+
+    /// The same seal as it is at the end of `file`, which is of the same content: only its size is looked at. `None` if that is
+    /// another one.
+    pub fn appended_to(&self, file: Arc<dyn ReadAt>) -> Option<Self> {
+        let placement = self.placement(SealLayout::Appended)?;
+        let size = self.descriptor.geometry().data_size();
+        let is_right = file.size() == placement.end;
+        let data = Window::new(file.clone(), 0, size)
+            .ok()
+            .filter(|_| is_right)?;
+        Some(Self {
+            layout: SealLayout::Appended,
+            data: Arc::new(data),
+            tree: tree_window(file, &self.descriptor, placement).ok()?,
+            ..self.clone()
+        })
+    }
+
+    /// The same seal as it is in a sidecar of `data`.
+    pub fn beside(&self, data: Arc<dyn ReadAt>, sidecar: Arc<dyn ReadAt>) -> Option<Self> {
+        let placement = self.placement(SealLayout::Sidecar)?;
+        let sizes = (self.descriptor.geometry().data_size(), placement.end);
+        if (data.size(), sidecar.size()) != sizes {
+            return None;
+        }
+        Some(Self {
+            layout: SealLayout::Sidecar,
+            tree: tree_window(sidecar, &self.descriptor, placement).ok()?,
+            data,
+            ..self.clone()
+        })
+    }
+
+    /// What follows the tree in the file that holds the seal, and its offset there.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`].
+    pub fn end(&self) -> Result<(u64, Vec<u8>), Error> {
+        let signature = self.signature.as_deref().unwrap_or_default();
+        end_of_seal(&self.descriptor, self.layout, signature)
+    }
+
+    fn placement(&self, layout: SealLayout) -> Option<Placement> {
+        let signature_size = self.signature.as_ref().map_or(0, Vec::len);
+        Placement::new(self.descriptor.geometry(), layout, signature_size)
     }
 
     /// The stored descriptor.

@@ -2,7 +2,7 @@
 //! the root down, and keeps them in a bounded cache.
 
 use std::{
-    collections::{HashMap, HashSet, VecDeque},
+    collections::{HashMap, VecDeque},
     ops::{Range, RangeInclusive},
     sync::Arc,
 };
@@ -331,7 +331,7 @@ impl<'a> Fetch<'a> {
             }
         };
         // A wrong block can hide that those below it are wrong, too.
-        let mut distrusted = HashSet::new();
+        let mut distrusted = HashMap::new();
         while self.distrust(&bad, &mut distrusted) {
             self.plan(self.needed.clone());
             bad = self.fetch()?;
@@ -346,12 +346,19 @@ impl<'a> Fetch<'a> {
         }
     }
 
-    /// Tells the source of blocks that do not match, of each once; whether it may return others for some.
-    fn distrust(&self, bad: &HashMap<Key, Mismatch>, told: &mut HashSet<Key>) -> bool {
+    /// Tells the source of blocks that do not match, of each as often as it has further copies; whether it may return
+    /// others for some. `told` says how often it was told.
+    fn distrust(&self, bad: &HashMap<Key, Mismatch>, told: &mut HashMap<Key, u32>) -> bool {
+        let source = &self.tree.source;
         let block_size = self.tree.hasher.block_size() as u64;
+        let copies = source.copies();
         let mut is_any = false;
         for (key, mismatch) in bad {
-            is_any |= told.insert(*key) && self.tree.source.distrust(mismatch.offset, block_size);
+            let told = told.entry(*key).or_default();
+            if *told < copies {
+                *told += 1;
+                is_any |= source.distrust(mismatch.offset, block_size);
+            }
         }
         is_any
     }
@@ -386,6 +393,9 @@ impl<'a> Fetch<'a> {
                 continue;
             };
             if expected == actual {
+                // Whether anything is mended there does not matter to the reader.
+                let at = tree.geometry.node_offset(run.level, index);
+                let _ = tree.source.mend(at, block);
                 let node = Node::from(block);
                 tree.verified.insert(key, node.clone());
                 self.at_hand.insert(key, node);

@@ -88,17 +88,18 @@ enum Expected<'a> {
     Leaves(&'a [Arc<[u8]>]),
 }
 
-/// Blocks of which the first and the last do not match.
+/// Blocks that do not match.
 struct BadBlocks {
-    blocks: Range<u64>,
+    /// Runs of them, in order.
+    runs: Vec<Range<u64>>,
     first: Box<Mismatch>,
 }
 
 /// The data of a sealed file. Every byte it returns was hashed in the buffer in which it is
 /// returned, and matched the tree.
 ///
-/// Blocks that do not match are [distrusted](ReadAt::distrust) and, if the source may then return others, read once
-/// more.
+/// Blocks that do not match are [distrusted](ReadAt::distrust) and, as long as the source may then return others, read
+/// again. A source that has wrong copies is told the [right bytes](ReadAt::mend).
 ///
 /// It reads whole blocks of the tree's block size; [`ReadAt::read_borrowed`] returns them without
 /// copying.
@@ -214,8 +215,8 @@ impl VerifiedReader {
         self.check(buf, digests, first, &Expected::Leaves(&nodes))
     }
 
-    /// Checks the digests of blocks in `buf`. If some do not match, and the source may return others, these
-    /// are read and checked once more.
+    /// Checks the digests of blocks in `buf`. Those that do not match are read again, as long as the source may return
+    /// others.
     fn check(
         &self,
         buf: &mut [u8],
@@ -223,23 +224,37 @@ impl VerifiedReader {
         first: u64,
         expected: &Expected<'_>,
     ) -> Result<(), ReadError> {
-        let Err(bad) = self.compare(first, digests, expected) else {
-            return Ok(());
-        };
         let block_size = self.block_size();
-        let bytes = bad.blocks.start * block_size as u64..bad.blocks.end * block_size as u64;
-        if !self.data.distrust(bytes.start, bytes.end - bytes.start) {
-            return Err(bad.into());
-        }
-        let part = |size: usize| {
-            let start = (bad.blocks.start - first) as usize * size;
-            start..start + (bad.blocks.end - bad.blocks.start) as usize * size
-        };
         let digest_size = self.hasher.algorithm().digest_size();
-        let again = &mut digests[part(digest_size)];
-        self.read_hashed(&mut buf[part(block_size)], again, bad.blocks.start)?;
-        self.compare(first, digests, expected)?;
+        let part = |run: &Range<u64>, size: usize| {
+            (run.start - first) as usize * size..(run.end - first) as usize * size
+        };
+        let mut further: Option<u32> = None;
+        while let Err(bad) = self.compare(first, digests, expected) {
+            let left = further.unwrap_or_else(|| self.data.copies());
+            if left == 0 || !self.distrust(&bad.runs) {
+                return Err(bad.into());
+            }
+            further = Some(left - 1);
+            for run in &bad.runs {
+                let again = &mut digests[part(run, digest_size)];
+                self.read_hashed(&mut buf[part(run, block_size)], again, run.start)?;
+            }
+        }
+        let offset = first * block_size as u64;
+        let stored = (self.size() - offset).min(buf.len() as u64) as usize;
+        // Whether anything is mended there does not matter to the reader.
+        let _ = self.data.mend(offset, &buf[..stored]);
         Ok(())
+    }
+
+    /// Tells the source of all blocks that do not match; whether it may return others for some.
+    fn distrust(&self, runs: &[Range<u64>]) -> bool {
+        let block_size = self.block_size() as u64;
+        runs.iter().fold(false, |may_change, run| {
+            let (offset, blocks) = (run.start * block_size, run.end - run.start);
+            self.data.distrust(offset, blocks * block_size) | may_change
+        })
     }
 
     /// Reads the blocks from `first` on into `buf` and hashes them there.
@@ -295,24 +310,25 @@ impl VerifiedReader {
             .zip(pairs)
             .filter(|(_, (actual, expected))| actual != expected);
         for (block, (actual, expected)) in differ {
-            match bad {
-                Some(bad) => bad.blocks.end = block + 1,
-                None => *bad = Some(self.bad_block(block, actual, expected)),
+            let bad = bad.get_or_insert_with(|| BadBlocks {
+                runs: Vec::new(),
+                first: Box::new(self.mismatch(block, actual, expected)),
+            });
+            match bad.runs.last_mut() {
+                Some(run) if run.end == block => run.end += 1,
+                _ => bad.runs.push(block..block + 1),
             }
         }
     }
 
-    fn bad_block(&self, block: u64, actual: &[u8], expected: &[u8]) -> BadBlocks {
+    fn mismatch(&self, block: u64, actual: &[u8], expected: &[u8]) -> Mismatch {
         let covers = self.geometry.data_block(block);
-        BadBlocks {
-            blocks: block..block + 1,
-            first: Box::new(Mismatch {
-                place: Place::Data,
-                offset: covers.start,
-                covers,
-                expected: self.hasher.digest(expected),
-                actual: self.hasher.digest(actual),
-            }),
+        Mismatch {
+            place: Place::Data,
+            offset: covers.start,
+            covers,
+            expected: self.hasher.digest(expected),
+            actual: self.hasher.digest(actual),
         }
     }
 

@@ -16,6 +16,7 @@ use crate::{
 };
 
 /// Data and its dm-verity Merkle tree, neither verified yet.
+#[derive(Clone)]
 pub struct HashArea {
     superblock: Superblock,
     /// The superblock as it was read.
@@ -174,7 +175,10 @@ impl HashArea {
         let is_wrong = |actual: &Option<Digest>| actual.is_some_and(|actual| actual != expected);
         let mut actual = self.root_hash_unverified()?;
         let block_size = u64::try_from(self.params().hash_block_size.bytes()).unwrap_or(u64::MAX);
-        if is_wrong(&actual) && self.tree.distrust(0, block_size) {
+        for _ in 0..self.tree.copies() {
+            if !is_wrong(&actual) || !self.tree.distrust(0, block_size) {
+                break;
+            }
             actual = self.root_hash_unverified()?;
         }
         match actual {

@@ -1,0 +1,96 @@
+use std::{
+    fs::OpenOptions,
+    io,
+    os::unix::fs::{FileExt, OpenOptionsExt},
+    path::Path,
+};
+
+use rustix::fs::OFlags;
+
+use crate::{FileSource, ReadAt, ReadError, check_range, file_storage::write_all_dsync};
+
+/// A regular file or block device whose wrong bytes are [replaced](ReadAt::mend) by right ones.
+#[derive(Debug)]
+pub struct MendableFile(FileSource);
+
+impl MendableFile {
+    /// Opens `path` for reading and writing.
+    ///
+    /// # Errors
+    /// As [`FileSource::open`].
+    pub fn open(path: &Path) -> io::Result<Self> {
+        // Not waiting for somebody to read it, if it is a named pipe: it is then refused.
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .custom_flags(OFlags::NONBLOCK.bits() as i32)
+            .open(path)?;
+        Ok(Self(FileSource::new(file)?.reading_directly()))
+    }
+
+    /// The open file.
+    pub fn source(&self) -> &FileSource {
+        &self.0
+    }
+}
+
+impl ReadAt for MendableFile {
+    fn size(&self) -> u64 {
+        self.0.size()
+    }
+
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
+        self.0.read_exact_at(buf, offset)
+    }
+
+    fn will_need(&self, offset: u64, len: u64) {
+        self.0.will_need(offset, len);
+    }
+
+    fn will_reach(&self, offset: u64, len: u64) {
+        self.0.will_reach(offset, len);
+    }
+
+    /// Writes only if something differs: a page that nobody has to write is not worn.
+    fn mend(&self, offset: u64, right: &[u8]) -> io::Result<()> {
+        check_range(offset, right.len(), self.size()).map_err(io::Error::other)?;
+        let mut stored = vec![0; right.len()];
+        let is_read = self.0.file().read_exact_at(&mut stored, offset).is_ok();
+        if is_read && stored == right {
+            return Ok(());
+        }
+        write_all_dsync(self.0.file(), right, offset)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn wrong_bytes_are_replaced_and_nothing_is_added() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), [1; 100]).unwrap();
+        let mendable = MendableFile::open(file.path()).unwrap();
+        mendable.mend(10, &[2; 20]).unwrap();
+        assert!(mendable.mend(90, &[2; 20]).is_err());
+        let expected = [[1; 10].as_slice(), &[2; 20], &[1; 70]].concat();
+        assert_eq!(fs::read(file.path()).unwrap(), expected);
+        let mut buf = [0; 100];
+        mendable.read_exact_at(&mut buf, 0).unwrap();
+        assert_eq!(buf, *expected);
+    }
+
+    #[test]
+    fn what_is_right_is_not_written() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), [1; 100]).unwrap();
+        let before = fs::metadata(file.path()).unwrap().modified().unwrap();
+        let mendable = MendableFile::open(file.path()).unwrap();
+        mendable.mend(0, &[1; 100]).unwrap();
+        let after = fs::metadata(file.path()).unwrap().modified().unwrap();
+        assert_eq!(before, after);
+    }
+}
