@@ -127,6 +127,9 @@ pub(crate) trait Landing {
 
     /// The next granule is complete.
     fn landed(&mut self, bytes: Vec<u8>);
+
+    /// An attempt has failed. Perhaps there is another one.
+    fn failed(&mut self, error: &Error);
 }
 
 /// Fetches bytes that begin at a granule's start. What arrived before a transfer broke off is not asked for
@@ -163,6 +166,7 @@ pub(crate) fn granules(
             Ok(())
         });
         if let Err(failure) = fetched {
+            landing.failed(&failure.error);
             attempts.again(failure)?;
         }
     }

@@ -45,6 +45,8 @@ struct Fetching<'a> {
     next: u64,
     /// Why the rest will not arrive.
     error: Error,
+    /// Whether the last attempt has failed.
+    is_in_trouble: bool,
 }
 
 impl Pool {
@@ -179,6 +181,7 @@ impl Shared {
                 next: run.granules.start,
                 run,
                 error: Error::Closed,
+                is_in_trouble: false,
             };
             if let Err(error) = fetching.fetch() {
                 fetching.error = error;
@@ -225,8 +228,21 @@ impl Landing for Fetching<'_> {
             self.run.granules.contains(&self.next),
             "it was not asked for"
         );
-        self.shared.state.lock().queue.landed(self.next, bytes);
+        let mut state = self.shared.state.lock();
+        state.queue.landed(self.next, bytes);
         self.next += 1;
+        if std::mem::take(&mut self.is_in_trouble) {
+            state
+                .queue
+                .set_trouble(self.next..self.run.granules.end, None);
+        }
+    }
+
+    fn failed(&mut self, error: &Error) {
+        self.is_in_trouble = true;
+        let rest = self.next..self.run.granules.end;
+        let mut state = self.shared.state.lock();
+        state.queue.set_trouble(rest, Some(error));
     }
 }
 

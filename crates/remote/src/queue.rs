@@ -165,6 +165,13 @@ impl Queue {
         self.check();
     }
 
+    /// An attempt to fetch these granules has failed and may be repeated, or no longer has failed.
+    pub(crate) fn set_trouble(&mut self, granules: Range<u64>, trouble: Option<&Error>) {
+        for slot in granules.filter_map(|granule| self.slots.get(&granule)) {
+            slot.flight.set_trouble(trouble.cloned());
+        }
+    }
+
     /// Forgets granules that could not be fetched, so that the next read tries again.
     pub(crate) fn fail(&mut self, granules: Range<u64>, error: &Error) {
         for granule in granules {
@@ -326,6 +333,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::flight::Patience;
 
     fn queue() -> Queue {
         Queue::new(Limits::default())
@@ -342,6 +350,8 @@ mod tests {
     }
 
     const NEVER: Duration = Duration::MAX;
+
+    const NOW: Patience = Patience::Full(Duration::ZERO);
 
     fn runs(queue: &mut Queue) -> Vec<Range<u64>> {
         std::iter::from_fn(|| queue.next())
@@ -473,7 +483,7 @@ mod tests {
         let flight = queue.claim(0..1, true).remove(0);
         queue.next();
         queue.fail(0..1, &Error::NoRanges);
-        assert_eq!(flight.wait(Duration::ZERO), Err(Error::NoRanges));
+        assert_eq!(flight.wait(NOW), Err(Error::NoRanges));
         queue.claim(0..1, true);
         assert_eq!(queue.next().unwrap().granules, 0..1);
     }
@@ -497,8 +507,8 @@ mod tests {
         queue.insert(5, Vec::new());
         let flights = queue.claim(0..6, true);
         queue.fail_all(&Error::Closed);
-        assert_eq!(flights[0].wait(Duration::ZERO), Err(Error::Closed));
-        assert!(flights[5].wait(Duration::ZERO).is_ok());
+        assert_eq!(flights[0].wait(NOW), Err(Error::Closed));
+        assert!(flights[5].wait(NOW).is_ok());
         assert_eq!(queue.next(), None);
     }
 }

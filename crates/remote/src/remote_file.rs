@@ -1,4 +1,4 @@
-use std::{io, ops::Range, sync::Arc};
+use std::{io, ops::Range, sync::Arc, time::Duration};
 
 use verimount_source::{ReadAt, ReadError, check_range, granules};
 
@@ -7,7 +7,7 @@ use crate::{
     client::{Client, Target},
     end::End,
     fetch,
-    flight::Flight,
+    flight::{Flight, Patience},
     granules::{PART, bytes_of},
     limits::MAX_HINT,
     pool::Pool,
@@ -53,15 +53,36 @@ impl RemoteFile {
         mut buf: &mut [u8],
         range: &Range<u64>,
         flights: &[Arc<Flight>],
+        patience: Patience,
     ) -> Result<(), Error> {
         for (granule, flight) in granules(range).zip(flights) {
-            let bytes = flight.wait(self.pool.limits().read)?;
+            let bytes = flight.wait(patience)?;
             let here = bytes_of(&(granule..granule + 1), self.size());
             let from = (range.start.max(here.start) - here.start) as usize;
             let to = (range.end.min(here.end) - here.start) as usize;
             let (now, later) = buf.split_at_mut(to - from);
             now.copy_from_slice(&bytes[from..to]);
             buf = later;
+        }
+        Ok(())
+    }
+
+    fn read(&self, buf: &mut [u8], offset: u64, patience: Patience) -> Result<(), ReadError> {
+        let len = buf.len();
+        check_range(offset, len, self.size())?;
+        let end = offset + len as u64;
+        let (mut start, mut rest) = (offset, buf);
+        while start < end {
+            let part = start..end.min((start / PART + 1) * PART);
+            let (now, later) = rest.split_at_mut((part.end - start) as usize);
+            let read = self.pool.claim(&part).and_then(|flights| {
+                // While this part arrives, the next come over other connections.
+                self.will_need(part.end, end - part.end);
+                self.copy(now, &part, &flights, patience)
+            });
+            read.map_err(io::Error::from)
+                .map_err(ReadError::io(offset, len))?;
+            (start, rest) = (part.end, later);
         }
         Ok(())
     }
@@ -73,23 +94,17 @@ impl ReadAt for RemoteFile {
     }
 
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
-        let len = buf.len();
-        check_range(offset, len, self.size())?;
-        let end = offset + len as u64;
-        let (mut start, mut rest) = (offset, buf);
-        while start < end {
-            let part = start..end.min((start / PART + 1) * PART);
-            let (now, later) = rest.split_at_mut((part.end - start) as usize);
-            let read = self.pool.claim(&part).and_then(|flights| {
-                // While this part arrives, the next come over other connections.
-                self.will_need(part.end, end - part.end);
-                self.copy(now, &part, &flights)
-            });
-            read.map_err(io::Error::from)
-                .map_err(ReadError::io(offset, len))?;
-            (start, rest) = (part.end, later);
-        }
-        Ok(())
+        self.read(buf, offset, Patience::Full(self.pool.limits().read))
+    }
+
+    fn read_within(
+        &self,
+        buf: &mut [u8],
+        offset: u64,
+        patience: Duration,
+    ) -> Result<(), ReadError> {
+        let patience = patience.min(self.pool.limits().read);
+        self.read(buf, offset, Patience::WhileWell(patience))
     }
 
     fn will_need(&self, offset: u64, len: u64) {

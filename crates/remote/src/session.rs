@@ -220,6 +220,11 @@ impl Session {
         self.shared.http.shutdown();
     }
 
+    /// How long a read waits.
+    pub fn timeout(&self) -> Duration {
+        self.shared.limits.read
+    }
+
     pub(crate) fn tolerates_changes(&self) -> bool {
         self.tolerates_changes
     }

@@ -57,8 +57,13 @@ fn reads(file: &RemoteFile, offset: u64, len: usize) {
 
 fn read(file: &RemoteFile, offset: u64, len: usize) -> Result<Vec<u8>, Error> {
     let mut buf = vec![0; len];
-    match file.read_exact_at(&mut buf, offset) {
-        Ok(()) => Ok(buf),
+    reason(file.read_exact_at(&mut buf, offset)).map(|()| buf)
+}
+
+/// The error of this crate that a read failed with.
+fn reason(read: Result<(), ReadError>) -> Result<(), Error> {
+    match read {
+        Ok(()) => Ok(()),
         Err(ReadError::Io { source, .. }) => {
             let inner = source.source().or(source.get_ref().map(|inner| inner as _));
             Err(inner

@@ -1,9 +1,9 @@
 use std::{net::TcpListener, time::Duration};
 
-use verimount_source::GRANULE;
-use verimount_testkit::{HttpAnswer, HttpEnd, HttpServer};
+use verimount_source::{GRANULE, ReadAt};
+use verimount_testkit::{HttpAnswer, HttpEnd, HttpServer, eventually};
 
-use super::{content, impatient, open, patient, read, reads, session};
+use super::{content, impatient, open, patient, read, reads, reason, session};
 use crate::{Error, RemoteOptions, Retries, Session, limits::Limits};
 
 #[test]
@@ -154,4 +154,46 @@ fn a_host_that_is_not_known_is_not_tried_again() {
         "{error:?}"
     );
     assert_eq!(session.stats().retries, Retries::default());
+}
+
+#[test]
+fn a_hasty_reader_does_not_wait_for_retries() {
+    const HOUR: Duration = Duration::from_secs(3600);
+    let server = HttpServer::start(content(), |number, _, right| match number {
+        1 => right.only_status(503).with("retry-after", 1),
+        _ => right,
+    });
+    let file = open(&server, patient()).unwrap();
+    let mut buf = [0; 10];
+    let read = file.read_within(&mut buf, GRANULE, HOUR);
+    assert_eq!(reason(read), Err(Error::Busy { status: 503 }));
+    // Meanwhile it is tried again, once for all readers.
+    eventually("it has come", || {
+        file.read_within(&mut buf, GRANULE, HOUR).is_ok()
+    });
+    assert_eq!(buf, content()[GRANULE as usize..][..10]);
+    assert_eq!(server.requests().len(), 3);
+}
+
+#[test]
+fn a_hasty_reader_finds_later_what_came_too_late() {
+    let (answer, told) = std::sync::mpsc::channel::<()>();
+    let told = std::sync::Mutex::new(told);
+    let server = HttpServer::start(content(), move |number, _, right| {
+        if number == 1 {
+            let _ = told.lock().unwrap().recv();
+        }
+        right
+    });
+    let file = open(&server, patient()).unwrap();
+    let mut buf = [0; 10];
+    let short = Duration::from_millis(10);
+    let read = file.read_within(&mut buf, GRANULE, short);
+    assert_eq!(reason(read), Err(Error::TimedOut { after: short }));
+    drop(answer);
+    eventually("it has come", || {
+        file.read_within(&mut buf, GRANULE, Duration::ZERO).is_ok()
+    });
+    assert_eq!(buf, content()[GRANULE as usize..][..10]);
+    assert_eq!(server.requests().len(), 2);
 }
