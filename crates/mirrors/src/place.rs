@@ -1,0 +1,291 @@
+//! One place of the content: whether it is worth asking, and what it did so far.
+
+use std::{
+    fmt::{self, Display},
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+
+use verimount_source::{ReadAt, ReadError};
+use verimount_sync::Mutex;
+
+/// How long a far place may take for the next bytes until another one is asked, at first.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long a place rests that has failed for the first time. Each further time it is twice as long.
+const FIRST_REST: Duration = Duration::from_millis(500);
+
+/// The longest rest.
+const LONGEST_REST: Duration = Duration::from_secs(30);
+
+/// How often a place that has rested is looked at, until what it was asked for has come.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Where a place is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PlaceKind {
+    /// On this machine: what fails is a range, and is known at once.
+    Near,
+    /// On another one: what fails is the place, and may take long.
+    Far,
+}
+
+/// A place of content.
+#[derive(Debug)]
+pub(crate) struct Place {
+    name: String,
+    kind: PlaceKind,
+    /// The most that its bytes are waited for while there are others to ask.
+    most_patience: Duration,
+    health: Mutex<Health>,
+    asked: AtomicU64,
+    failed: AtomicU64,
+    wrong: AtomicU64,
+    bytes_mended: AtomicU64,
+    cannot_be_mended: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Health {
+    patience: Duration,
+    /// `None` while it is well.
+    rest: Option<Rest>,
+}
+
+/// A time in which a place is not asked, if there is another one.
+#[derive(Clone)]
+struct Rest {
+    since: Instant,
+    until: Instant,
+    length: Duration,
+    /// Whether it may only be slow.
+    is_late: bool,
+    /// Whether it was asked again since it began.
+    is_probed: bool,
+    /// What it is asked for to see whether it is well again; if nothing is said, the beginning of whatever is to be read.
+    probe: Option<Probe>,
+}
+
+/// A byte of a copy.
+type Probe = (Arc<dyn ReadAt>, u64);
+
+impl fmt::Debug for Rest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rest")
+            .field("length", &self.length)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a place did so far.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PlaceStats {
+    /// What it is called.
+    pub name: String,
+    /// Reads that it was asked for.
+    pub asked: u64,
+    /// Reads that failed, or were late.
+    pub failed: u64,
+    /// Ranges that whoever verifies them found wrong.
+    pub wrong: u64,
+    /// Bytes that were replaced there by right ones.
+    pub bytes_mended: u64,
+    /// Whether it is not asked now, as it has failed.
+    pub rests: bool,
+}
+
+impl Place {
+    /// `timeout` is how long a read waits if there is no other place.
+    pub(crate) fn new(name: String, kind: PlaceKind, timeout: Duration) -> Self {
+        let most_patience = timeout / 4;
+        Self {
+            name,
+            kind,
+            most_patience,
+            health: Mutex::new(Health {
+                patience: PATIENCE.min(most_patience),
+                rest: None,
+            }),
+            asked: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+            wrong: AtomicU64::new(0),
+            bytes_mended: AtomicU64::new(0),
+            cannot_be_mended: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn is_near(&self) -> bool {
+        self.kind == PlaceKind::Near
+    }
+
+    pub(crate) fn stats(&self) -> PlaceStats {
+        PlaceStats {
+            name: self.name.clone(),
+            asked: self.asked.load(Relaxed),
+            failed: self.failed.load(Relaxed),
+            wrong: self.wrong.load(Relaxed),
+            bytes_mended: self.bytes_mended.load(Relaxed),
+            rests: !self.is_well(),
+        }
+    }
+
+    pub(crate) fn is_well(&self) -> bool {
+        self.health.lock().rest.is_none()
+    }
+
+    /// Whether it is well, or proves to be after a rest: it is then asked for a byte that nobody waits for.
+    pub(crate) fn is_well_again(&self, copy: &Arc<dyn ReadAt>) -> bool {
+        let Some((copy, offset)) = self.probe(copy) else {
+            return self.is_well();
+        };
+        match copy.read_within(&mut [0], offset, Duration::ZERO) {
+            Ok(()) => self.has_answered(),
+            // It is looked at again soon.
+            Err(error) if is_late(&error) => {}
+            Err(error) => self.has_failed(Some((copy, offset)), &error),
+        }
+        self.is_well()
+    }
+
+    /// What to ask for, if it has rested and nobody is looking at it.
+    fn probe(&self, copy: &Arc<dyn ReadAt>) -> Option<Probe> {
+        let mut health = self.health.lock();
+        let rest = health.rest.as_mut()?;
+        let now = Instant::now();
+        if now < rest.until {
+            return None;
+        }
+        rest.until = now + LOOK;
+        rest.is_probed = true;
+        Some(rest.probe.clone().unwrap_or_else(|| (copy.clone(), 0)))
+    }
+
+    /// Reads from it.
+    ///
+    /// # Errors
+    /// Those of the source, which count against the place.
+    pub(crate) fn read(
+        &self,
+        copy: &Arc<dyn ReadAt>,
+        buf: &mut [u8],
+        offset: u64,
+    ) -> Result<(), ReadError> {
+        self.asked.fetch_add(1, Relaxed);
+        let patience = self.health.lock().patience;
+        let read = copy.read_within(buf, offset, patience);
+        match &read {
+            Ok(()) => self.has_answered(),
+            Err(error) => {
+                self.failed.fetch_add(1, Relaxed);
+                // What came before it failed would prove nothing later.
+                let last = (offset + buf.len() as u64).saturating_sub(1);
+                self.has_failed(Some((copy.clone(), last)), error);
+            }
+        }
+        read
+    }
+
+    fn has_answered(&self) {
+        let mut health = self.health.lock();
+        let Some(rest) = health.rest.take() else {
+            return;
+        };
+        if rest.is_late && rest.since.elapsed() < health.patience * 4 {
+            // It was not gone, but is slow.
+            health.patience = (health.patience * 2).min(self.most_patience);
+        }
+        drop(health);
+        tracing::info!(place = %self.name, "it can be read again");
+    }
+
+    fn has_failed(&self, probe: Option<Probe>, error: &ReadError) {
+        if self.is_near() {
+            tracing::warn!(place = %self.name, %error, "a copy cannot be read there: another place is asked");
+            return;
+        }
+        let mut health = self.health.lock();
+        let now = Instant::now();
+        let (since, length) = match &health.rest {
+            None => (now, FIRST_REST),
+            Some(rest) if rest.is_probed => (rest.since, (rest.length * 2).min(LONGEST_REST)),
+            // Others have failed at the same time.
+            Some(_) => return,
+        };
+        let is_new = health.rest.is_none();
+        health.rest = Some(Rest {
+            since,
+            until: now + length,
+            length,
+            is_late: is_late(error),
+            is_probed: false,
+            probe,
+        });
+        drop(health);
+        if is_new {
+            tracing::warn!(place = %self.name, %error, "a copy cannot be read there: other places are asked");
+        }
+    }
+
+    pub(crate) fn could_not_be_opened(&self, reason: &dyn Display) {
+        self.failed.fetch_add(1, Relaxed);
+        tracing::warn!(place = %self.name, %reason, "a copy cannot be opened there: other places are asked");
+        if !self.is_near() {
+            self.rest(FIRST_REST);
+        }
+    }
+
+    fn rest(&self, length: Duration) {
+        let now = Instant::now();
+        self.health.lock().rest = Some(Rest {
+            since: now,
+            until: now + length,
+            length,
+            is_late: false,
+            is_probed: false,
+            probe: None,
+        });
+    }
+
+    /// It is wrong in so many ranges that it is left alone for some time.
+    pub(crate) fn is_wrong_as_a_whole(&self) {
+        tracing::warn!(place = %self.name, "the copy there is wrong in too many ranges: other places are asked");
+        self.rest(LONGEST_REST);
+    }
+
+    /// It gave wrong bytes.
+    pub(crate) fn was_wrong(&self, what: &str, offset: u64, len: u64) {
+        self.wrong.fetch_add(1, Relaxed);
+        tracing::warn!(
+            place = %self.name, what, offset, len,
+            "a copy does not match there: another place is asked"
+        );
+    }
+
+    /// Whether it is worth trying to replace wrong bytes there.
+    pub(crate) fn may_be_mended(&self) -> bool {
+        self.is_near() && !self.cannot_be_mended.load(Relaxed)
+    }
+
+    /// Wrong bytes there were to be replaced.
+    pub(crate) fn was_mended(&self, what: &str, offset: u64, len: u64, mended: &io::Result<()>) {
+        match mended {
+            Ok(()) => {
+                self.bytes_mended.fetch_add(len, Relaxed);
+                tracing::warn!(place = %self.name, what, offset, len, "a copy was repaired there");
+            }
+            Err(error) if !self.cannot_be_mended.swap(true, Relaxed) => {
+                tracing::warn!(place = %self.name, %error, "the copy there cannot be repaired");
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+fn is_late(error: &ReadError) -> bool {
+    matches!(error, ReadError::Io { source, .. } if source.kind() == io::ErrorKind::TimedOut)
+}

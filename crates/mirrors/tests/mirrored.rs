@@ -1,0 +1,219 @@
+//! Reads through several places, of which some fail or are wrong.
+
+use std::{
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+
+use verimount_mirrors::{MirrorStats, Mirrored, Mirrors, PlaceKind};
+use verimount_source::{ReadAt, ReadError};
+use verimount_sync::Mutex;
+use verimount_testkit::noise;
+
+const SIZE: usize = 100_000;
+const TIMEOUT: Duration = Duration::from_secs(4);
+
+/// A copy that can be damaged, fail, and be mended.
+struct Copy {
+    bytes: Mutex<Vec<u8>>,
+    fails: AtomicBool,
+    asked: AtomicUsize,
+}
+
+impl Copy {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            bytes: Mutex::new(noise(SIZE, 1)),
+            fails: AtomicBool::new(false),
+            asked: AtomicUsize::new(0),
+        })
+    }
+
+    fn damage(&self, range: std::ops::Range<usize>) {
+        self.bytes.lock()[range]
+            .iter_mut()
+            .for_each(|byte| *byte ^= 1);
+    }
+
+    fn set_failing(&self, fails: bool) {
+        self.fails.store(fails, SeqCst);
+    }
+}
+
+impl ReadAt for Copy {
+    fn size(&self) -> u64 {
+        SIZE as u64
+    }
+
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
+        self.asked.fetch_add(1, SeqCst);
+        if self.fails.load(SeqCst) {
+            let error = io::Error::other("it is to fail");
+            return Err(ReadError::io(offset, buf.len())(error));
+        }
+        buf.copy_from_slice(&self.bytes.lock()[offset as usize..][..buf.len()]);
+        Ok(())
+    }
+
+    fn mend(&self, offset: u64, right: &[u8]) -> io::Result<()> {
+        self.bytes.lock()[offset as usize..][..right.len()].copy_from_slice(right);
+        Ok(())
+    }
+}
+
+fn mirrored(mirrors: &Arc<Mirrors>, copies: &[Arc<Copy>]) -> Mirrored {
+    let copies = copies.iter().map(|copy| copy.clone() as _);
+    mirrors.part("data", copies.collect())
+}
+
+/// Reads and verifies as a reader with blocks of 1000 bytes does.
+fn read(source: &Mirrored, range: std::ops::Range<usize>) -> Result<(), Option<ReadError>> {
+    let right = noise(SIZE, 1);
+    let mut buf = vec![0; range.len()];
+    source.read_exact_at(&mut buf, range.start as u64)?;
+    let mut left = source.copies();
+    loop {
+        let wrong =
+            |block: &usize| buf[*block..block + 1000] != right[range.start + block..][..1000];
+        let wrong: Vec<usize> = (0..buf.len()).step_by(1000).filter(wrong).collect();
+        if wrong.is_empty() {
+            source.mend(range.start as u64, &buf).unwrap();
+            return Ok(());
+        }
+        let told = wrong
+            .iter()
+            .map(|block| source.distrust((range.start + block) as u64, 1000));
+        if left == 0 || !told.fold(false, |any, told| any | told) {
+            return Err(None);
+        }
+        left -= 1;
+        for block in wrong {
+            source.read_exact_at(&mut buf[block..block + 1000], (range.start + block) as u64)?;
+        }
+    }
+}
+
+fn of(stats: &MirrorStats, count: fn(&verimount_mirrors::PlaceStats) -> u64) -> Vec<u64> {
+    stats.places.iter().map(count).collect()
+}
+
+#[test]
+fn only_what_is_wrong_comes_from_another_place() {
+    let copies = [Copy::new(), Copy::new()];
+    copies[0].damage(5_500..5_600);
+    copies[0].damage(20_000..20_001);
+    copies[1].damage(6_000..15_000);
+    let places = ["a", "b"].map(|name| (name, PlaceKind::Near));
+    let mirrors = Mirrors::new(places, TIMEOUT);
+    let source = mirrored(&mirrors, &copies);
+    read(&source, 0..SIZE).unwrap();
+    let stats = mirrors.stats();
+    assert_eq!(of(&stats, |place| place.wrong), [2, 0]);
+    assert_eq!(of(&stats, |place| place.asked), [1, 2]);
+    // The place that is known to be wrong is not asked for that again.
+    read(&source, 5_000..6_000).unwrap();
+    assert_eq!(copies[0].asked.load(SeqCst), 1);
+    assert_eq!(mirrors.stats().healed, 3);
+}
+
+#[test]
+fn what_is_wrong_everywhere_fails_after_as_many_reads_as_there_may_be() {
+    let copies = [Copy::new(), Copy::new(), Copy::new()];
+    copies.iter().for_each(|copy| copy.damage(3_000..3_001));
+    let places = ["a", "b", "c"].map(|name| (name, PlaceKind::Far));
+    let source = mirrored(&Mirrors::new(places, TIMEOUT), &copies);
+    assert!(matches!(read(&source, 3_000..4_000), Err(None)));
+    let asked = || {
+        copies
+            .iter()
+            .map(|copy| copy.asked.load(SeqCst))
+            .sum::<usize>()
+    };
+    assert_eq!(asked(), 6);
+    assert!(matches!(read(&source, 3_000..4_000), Err(None)));
+    assert_eq!(asked(), 7);
+    read(&source, 4_000..5_000).unwrap();
+}
+
+#[test]
+fn a_far_place_that_fails_rests_until_it_answers() {
+    let copies = [Copy::new(), Copy::new()];
+    let places = ["a", "b"].map(|name| (name, PlaceKind::Far));
+    let mirrors = Mirrors::new(places, TIMEOUT);
+    let source = mirrored(&mirrors, &copies);
+    copies[0].set_failing(true);
+    (0..10).for_each(|_| read(&source, 0..1000).unwrap());
+    assert_eq!(of(&mirrors.stats(), |place| place.asked), [1, 10]);
+    assert!(mirrors.stats().places[0].rests);
+    copies[0].set_failing(false);
+    // It is looked at when it has rested.
+    verimount_testkit::eventually("it is well again", || {
+        read(&source, 0..1000).unwrap();
+        !mirrors.stats().places[0].rests
+    });
+    let before = copies[1].asked.load(SeqCst);
+    read(&source, 0..1000).unwrap();
+    assert_eq!(copies[1].asked.load(SeqCst), before);
+}
+
+#[test]
+fn a_place_that_rests_is_asked_if_the_others_fail() {
+    let copies = [Copy::new(), Copy::new()];
+    let mirrors = Mirrors::new([("a", PlaceKind::Far), ("b", PlaceKind::Near)], TIMEOUT);
+    let source = mirrored(&mirrors, &copies);
+    copies[0].set_failing(true);
+    read(&source, 0..1000).unwrap();
+    copies[0].set_failing(false);
+    copies[1].set_failing(true);
+    read(&source, 0..1000).unwrap();
+    assert_eq!(of(&mirrors.stats(), |place| place.failed), [1, 1]);
+}
+
+#[test]
+fn a_wrong_place_is_asked_again_if_it_was_blamed_for_another() {
+    let copies = [Copy::new(), Copy::new()];
+    copies[1].damage(0..1);
+    let places = ["a", "b"].map(|name| (name, PlaceKind::Near));
+    let source = mirrored(&Mirrors::new(places, TIMEOUT), &copies);
+    // As a cache above that was damaged: what was read here is right.
+    source.read_exact_at(&mut [0; 1000], 0).unwrap();
+    assert!(source.distrust(0, 1000));
+    read(&source, 0..1000).unwrap();
+}
+
+#[test]
+fn wrong_and_unreadable_ranges_are_replaced() {
+    let copies = [Copy::new(), Copy::new()];
+    copies[0].damage(500..1_200);
+    let places = ["a", "b"].map(|name| (name, PlaceKind::Near));
+    let mirrors = Mirrors::mending(places, TIMEOUT);
+    let source = mirrored(&mirrors, &copies);
+    read(&source, 0..10_000).unwrap();
+    copies[0].set_failing(true);
+    copies[0].damage(30_000..30_001);
+    read(&source, 30_000..32_000).unwrap();
+    copies[0].set_failing(false);
+    mirrors.finish_repairs();
+    assert!(*copies[0].bytes.lock() == noise(SIZE, 1));
+    let stats = mirrors.stats();
+    assert_eq!(of(&stats, |place| place.bytes_mended), [4_000, 0]);
+    // What was replaced is read from there again.
+    let before = copies[1].asked.load(SeqCst);
+    read(&source, 0..40_000).unwrap();
+    assert_eq!(copies[1].asked.load(SeqCst), before);
+}
+
+#[test]
+fn nothing_is_replaced_unless_that_is_wanted() {
+    let copies = [Copy::new(), Copy::new()];
+    copies[0].damage(500..501);
+    let places = ["a", "b"].map(|name| (name, PlaceKind::Near));
+    let mirrors = Mirrors::new(places, TIMEOUT);
+    read(&mirrored(&mirrors, &copies), 0..10_000).unwrap();
+    mirrors.finish_repairs();
+    assert!(*copies[0].bytes.lock() != noise(SIZE, 1));
+}
